@@ -2,7 +2,7 @@
  *
  *     OMP_NUM_THREADS=2 floor 2 [f32|bf16] [SIZE] [SECONDS]
  *
- * In: threads, element type, rows = columns = terms of the contraction (2048), seconds to spend (1). Out: one line of JSON: the
+ * In: threads, element type, rows = columns = depth of the contraction (2048), seconds to spend (1). Out: one line of JSON: the
  * library, its version, GFLOP/s of the best contraction. The library is oneDNN, opened when the program runs, its operands
  * as they lie or in the form that it prefers; where there is none, the contraction of the runtime (f32 alone). */
 #include "runtime/abi/mgpu_gemm.h"

@@ -293,7 +293,7 @@ void add_update(Elaborator *, int variable, Node *, const Place *);
 /* ---- loop.c */
 void run_scan(Elaborator *, const Tree *);
 void stage_result(Elaborator *, Role, const char *name, int variable, Value *, const Place *); /* done after the scan */
-Node *random_in_scan(ScanBody *, Shape, const char *path); /* the step's part of what is drawn for all steps at once */
+Node *random_in_scan(ScanBody *, Shape, const char *path); /* the step's part of the random numbers of all steps */
 
 /* ---- settings.c, train.c and its parts, data.c */
 Value *set_value(Elaborator *, const char *key, const char *text); /* of --set KEY=TEXT */

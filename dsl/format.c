@@ -47,7 +47,7 @@ typedef struct Statement {
 
 typedef struct Line { Text text; const Token *note; } Line;
 
-typedef struct Layout {
+typedef struct Formatter {
     const Token *token;
     int count;
     Item *item;
@@ -55,16 +55,16 @@ typedef struct Layout {
     int statement_count;
     Line *lines;
     int line_count;
-} Layout;
+} Formatter;
 
-static bool is_comment(const Layout *l, int i) { return l->token[i].kind == TOKEN_COMMENT; }
-static int next_of(const Layout *l, int i) /* the next that is no comment, or count */
+static bool is_comment(const Formatter *l, int i) { return l->token[i].kind == TOKEN_COMMENT; }
+static int next_of(const Formatter *l, int i) /* the next that is no comment, or count */
 {
     for (i++; i < l->count && is_comment(l, i); i++)
         ;
     return i;
 }
-static int kind_at(const Layout *l, int i) { return i >= 0 && i < l->count ? l->token[i].kind : END; }
+static int kind_at(const Formatter *l, int i) { return i >= 0 && i < l->count ? l->token[i].kind : END; }
 
 static bool is_word(int kind)
 {
@@ -75,7 +75,7 @@ static bool is_word(int kind)
     }
 }
 
-static bool ends_operand(const Layout *l, int i)
+static bool ends_operand(const Formatter *l, int i)
 {
     switch (kind_at(l, i)) {
     case IDENT: case NUMBER: case QUANTITY: case STRING: case TRUE: case FALSE: case NONE: case DOTS: case ')': case ']':
@@ -89,7 +89,7 @@ static bool may_start(int kind)
     return kind == IDENT || kind == STRING || kind == IF || kind == FOR || kind == RETURN || is_word(kind);
 }
 
-static void classify(Layout *l)
+static void classify(Formatter *l)
 {
     int *open = NULL, depth = 0, block = -1;
     for (int i = 0, before = -1; i < l->count; i++) {
@@ -126,13 +126,13 @@ static void classify(Layout *l)
 
 /* ---- line breaks */
 
-static bool in_line(const Layout *l, int i) /* inside a block that stands on one line */
+static bool in_line(const Formatter *l, int i) /* inside a block that stands on one line */
 {
     int b = l->item[i].block;
     return b >= 0 && l->item[b].one_line;
 }
 
-static bool may_break(const Layout *l, int before, int i)
+static bool may_break(const Formatter *l, int before, int i)
 {
     int prior = kind_at(l, before), kind = l->token[i].kind;
     const Item *a = &l->item[before], *b = &l->item[i];
@@ -144,7 +144,7 @@ static bool may_break(const Layout *l, int before, int i)
              prior == THEN || prior == ELSE || prior == PIPE || a->sign || a->word);
 }
 
-static void set_breaks(Layout *l)
+static void set_breaks(Formatter *l)
 {
     bool *wished = NEW_ARRAY(bool, l->count + 1); /* where the user broke the line */
     for (int i = 1; i < l->count; i++)
@@ -190,7 +190,7 @@ static void set_breaks(Layout *l)
 }
 
 /* blanks between two tokens of a line */
-static int blanks(const Layout *l, int before, int i)
+static int blanks(const Formatter *l, int before, int i)
 {
     if (before < 0)
         return 0;
@@ -209,7 +209,7 @@ static int blanks(const Layout *l, int before, int i)
 
 /* ---- runs of aligned statements */
 
-static void find_statements(Layout *l)
+static void find_statements(Formatter *l)
 {
     int *open = NULL, depth = 0, last = -1; /* last statement of each block around, and of this one */
     for (int i = 0; i < l->count; i++) {
@@ -232,7 +232,7 @@ static void find_statements(Layout *l)
     }
 }
 
-static Class class_of(const Layout *l, int i)
+static Class class_of(const Formatter *l, int i)
 {
     int kind = l->token[i].kind;
     if (kind == STRING)
@@ -250,7 +250,7 @@ static Class class_of(const Layout *l, int i)
     }
 }
 
-static void find_stops(const Layout *l, Statement *s)
+static void find_stops(const Formatter *l, Statement *s)
 {
     s->class = class_of(l, s->first);
     int depth = 0;
@@ -275,7 +275,7 @@ static void find_stops(const Layout *l, Statement *s)
     }
 }
 
-static int width_before(const Layout *l, const Statement *s, int stop)
+static int width_before(const Formatter *l, const Statement *s, int stop)
 {
     int width = 0;
     for (int i = s->first; i < stop; i++)
@@ -283,13 +283,13 @@ static int width_before(const Layout *l, const Statement *s, int stop)
     return width;
 }
 
-static bool joined(const Layout *l, const Statement *a, const Statement *b) /* on lines that follow each other */
+static bool joined(const Formatter *l, const Statement *a, const Statement *b) /* on lines that follow each other */
 {
     return b->row && a->class == b->class && !l->item[b->first].blank &&
            !(is_comment(l, b->first - 1) && l->item[b->first - 1].breaks);
 }
 
-static void align_stop(Layout *l, Statement *const *run, int count, Stop stop)
+static void align_stop(Formatter *l, Statement *const *run, int count, Stop stop)
 {
     int widest = 0;
     bool wished = false;
@@ -303,7 +303,7 @@ static void align_stop(Layout *l, Statement *const *run, int count, Stop stop)
         l->item[run[k]->stop[stop]].pad = widest - width_before(l, run[k], run[k]->stop[stop]);
 }
 
-static void align(Layout *l)
+static void align(Formatter *l)
 {
     find_statements(l);
     for (int k = 0; k < l->statement_count; k++) {
@@ -355,7 +355,7 @@ static void new_element(Pen *p, Context *c)
     c->choices = p->choices;
 }
 
-static int column_for(const Layout *l, Pen *p, int i) /* of a token that begins a line */
+static int column_for(const Formatter *l, Pen *p, int i) /* of a token that begins a line */
 {
     Context *c = &p->context[p->depth - 1];
     const Item *it = &l->item[i];
@@ -373,7 +373,7 @@ static int column_for(const Layout *l, Pen *p, int i) /* of a token that begins 
     return c->column >= 0 ? c->column : c->base + INDENT;
 }
 
-static int outer_indent(const Layout *l, int block) /* of statements in a block */
+static int outer_indent(const Formatter *l, int block) /* of statements in a block */
 {
     int depth = 0;
     for (; block >= 0; block = l->item[block].block)
@@ -381,7 +381,7 @@ static int outer_indent(const Layout *l, int block) /* of statements in a block 
     return depth * INDENT;
 }
 
-static void begin_line(Layout *l, Pen *p, int i)
+static void begin_line(Formatter *l, Pen *p, int i)
 {
     int next = is_comment(l, i) ? next_of(l, i) : i;
     if (i > 0 && l->item[i].blank) {
@@ -408,7 +408,7 @@ static void push_context(Pen *p, int column, int base)
     APPEND(p->context, p->depth, c);
 }
 
-static void after_token(const Layout *l, Pen *p, int i, int column) /* column: where it was printed */
+static void after_token(const Formatter *l, Pen *p, int i, int column) /* column: where it was printed */
 {
     Context *c = &p->context[p->depth - 1];
     int kind = l->token[i].kind;
@@ -435,7 +435,7 @@ static void after_token(const Layout *l, Pen *p, int i, int column) /* column: w
     }
 }
 
-static void lay_out(Layout *l)
+static void lay_out(Formatter *l)
 {
     Pen pen = {0};
     push_context(&pen, -1, 0);
@@ -463,7 +463,7 @@ static void lay_out(Layout *l)
     }
 }
 
-static Text place_notes(Layout *l)
+static Text place_notes(Formatter *l)
 {
     Text out = {0};
     for (int from = 0, to; from < l->line_count; from = to) {
@@ -492,9 +492,9 @@ static Text place_notes(Layout *l)
     return out;
 }
 
-static void prepare(Layout *l, const Tokens *t)
+static void prepare(Formatter *l, const Tokens *t)
 {
-    *l = (Layout){.token = t->list, .count = t->count, .item = NEW_ARRAY(Item, t->count + 1)};
+    *l = (Formatter){.token = t->list, .count = t->count, .item = NEW_ARRAY(Item, t->count + 1)};
     classify(l);
 }
 
@@ -515,7 +515,7 @@ Text format_source(const Source *source)
 {
     parse(source); /* ends with a message where it does not parse */
     Tokens tokens = scan_tokens(source);
-    Layout l;
+    Formatter l;
     prepare(&l, &tokens);
     set_breaks(&l);
     align(&l);
@@ -527,7 +527,7 @@ Text format_source(const Source *source)
 
 void format_line(const Tokens *tokens, int first, int last, Text *out)
 {
-    Layout l;
+    Formatter l;
     prepare(&l, tokens);
     for (int i = first, before = -1; i <= last; i++) {
         if (is_comment(&l, i))

@@ -3,7 +3,7 @@
  * In: operations and their inputs. Out: Nodes, in topological order because a node is appended when it is made.
  *
  * Sharing: every node is looked up in graph->slots by a hash of all that makes it what it is (op, type, attributes,
- * inputs); an equal node is returned instead of a new one. So two draws of RANDOM are the same if their paths are, and a
+ * inputs); an equal node is returned instead of a new one. So two RANDOM nodes are the same if their paths are, and a
  * rule may ask for exp(x) again without paying twice. Composites are never shared.
  *
  * Capture: an input that belongs to an enclosing graph becomes an ARG of the body, through all bodies between. */

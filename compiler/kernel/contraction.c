@@ -18,7 +18,7 @@
 enum {
     KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
     ALONE_SAMPLES = 32, ALONE_CALLS = 64, /* a guess */
-    MANY_TERMS = 16 * 1024,      /* of which B is packed a block at a time */
+    LARGE_DEPTH = 16 * 1024,      /* of which B is packed a block at a time */
     MUCH_WEIGHT = 64 * 1024      /* elements */
 };
 /* ---- axes */
@@ -36,13 +36,13 @@ static void strides_of(const Node *node, const Tensor *tensor, int64_t stride[MA
     *samples = tensor->pitch ? tensor->pitch : step;
 }
 
-static Axis *add_axis(Contraction *plan, const char *label, int64_t extent)
+static MatmulAxis *add_axis(Contraction *plan, const char *label, int64_t extent)
 {
-    APPEND(plan->axes, plan->axis_count, ((Axis){.label = label, .extent = extent}));
+    APPEND(plan->axes, plan->axis_count, ((MatmulAxis){.label = label, .extent = extent}));
     return &plan->axes[plan->axis_count - 1];
 }
 
-static void place_axis(Axis *axis, int operand, int64_t stride)
+static void place_axis(MatmulAxis *axis, int operand, int64_t stride)
 {
     axis->in[operand] = true;
     axis->stride[operand] += stride;
@@ -50,7 +50,7 @@ static void place_axis(Axis *axis, int operand, int64_t stride)
 
 static void add_samples(Contraction *plan, const int64_t stride[3])
 {
-    Axis *axis = NULL;
+    MatmulAxis *axis = NULL;
     for (int i = 0; i < 3; i++)
         if (plan->tensor[i]->sharded) {
             if (axis == NULL)
@@ -69,7 +69,7 @@ static void add_letters(Contraction *plan, int64_t stride[3][MAX_RANK])
             operand++;
             number = 0;
         } else if (*text != '-' && *text != ' ') {
-            Axis *axis = NULL;
+            MatmulAxis *axis = NULL;
             for (int i = first; i < plan->axis_count; i++)
                 if (plan->axes[i].label[0] == *text)
                     axis = &plan->axes[i];
@@ -92,7 +92,7 @@ static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
     const int64_t *step = ints + 1, *low = step + dims, *dilation = low + 2 * dims, *input_dilation = dilation + dims;
     int64_t groups = input_dilation[dims], outputs = w_shape->extent[0] / (groups > 0 ? groups : 1), inputs = w_shape->extent[1];
 
-    Axis *axis = add_axis(plan, "group", groups);
+    MatmulAxis *axis = add_axis(plan, "group", groups);
     place_axis(axis, A, inputs * stride[A][dims]);
     place_axis(axis, w, outputs * stride[w][0]);
     place_axis(axis, y, outputs * stride[y][dims]);
@@ -128,7 +128,7 @@ static void drop_windows(Contraction *plan)
         Window window = plan->window[w];
         int64_t last = window.first;
         for (int i = 0; i < plan->axis_count; i++) {
-            Axis *axis = &plan->axes[i];
+            MatmulAxis *axis = &plan->axes[i];
             if (axis->window != w + 1)
                 continue;
             axis->stride[A] = axis->step * window.stride;
@@ -159,11 +159,11 @@ static int64_t innermost(const Contraction *plan, int list, int operand)
 }
 
 /* axes of one list, outermost first: samples, then by descending stride in an operand (then in the result) */
-static void sort_axes(Axis *axes, int count, int operand)
+static void sort_axes(MatmulAxis *axes, int count, int operand)
 {
     for (int i = 1; i < count; i++)
         for (int j = i; j > 0; j--) {
-            Axis *left = &axes[j - 1], *right = &axes[j], moved = *left;
+            MatmulAxis *left = &axes[j - 1], *right = &axes[j], moved = *left;
             bool samples = right->extent == MGPU_SAMPLES;
             int64_t more = right->stride[operand] - left->stride[operand];
             if (left->extent == MGPU_SAMPLES || (!samples && (more < 0 || (more == 0 && right->stride[C] <= left->stride[C]))))
@@ -179,11 +179,11 @@ static void make_lists(Contraction *plan, int first)
     int second = B - first;
     plan->swapped = first == B;
     for (int list = 0; list < LISTS; list++) {
-        plan->list[list] = NEW_ARRAY(Axis, plan->axis_count);
+        plan->list[list] = NEW_ARRAY(MatmulAxis, plan->axis_count);
         plan->count[list] = 0;
     }
     for (int i = 0; i < plan->axis_count; i++) {
-        const Axis *axis = &plan->axes[i];
+        const MatmulAxis *axis = &plan->axes[i];
         int list = !axis->in[C] ? K : axis->in[A] && axis->in[B] ? BATCH : axis->in[first] ? M : N;
         plan->list[list][plan->count[list]++] = *axis;
     }
@@ -214,7 +214,7 @@ static double run_of(const Contraction *plan, int list, int operand, double samp
     double run = 1;
     int64_t next = 1;
     for (int i = plan->count[list] - 1; i >= 0; i--) {
-        const Axis *axis = &plan->list[list][i];
+        const MatmulAxis *axis = &plan->list[list][i];
         if (axis->extent == 1)
             continue;
         if (axis->stride[operand] != next)
@@ -229,7 +229,7 @@ int64_t contraction_samples(const Contraction *plan) { return model_samples(plan
 
 static bool collide(int64_t bytes) { return (bytes + 64) % 4096 <= 128 && bytes > 2048; } /* in the cache, so far apart */
 
-/* A is packed: its rows collide, or every term is a line of its own */
+/* A is packed: its rows collide, or each step along K is on a line of its own */
 static bool crowded(const Contraction *plan)
 {
     int first = plan->swapped ? B : A;
@@ -274,7 +274,7 @@ static bool shared_by_workers(const Contraction *plan)
     if (plan->alone || plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
         return false;
     for (int i = 0; i < plan->axis_count; i++) {
-        const Axis *axis = &plan->axes[i];
+        const MatmulAxis *axis = &plan->axes[i];
         if (axis->extent == MGPU_SAMPLES)
             sampled = axis->in[A] != axis->in[B];
         else if (plan->tensor[A]->sharded ? axis->in[B] : axis->in[A])
@@ -371,18 +371,18 @@ static int64_t extent_of_list(const Contraction *plan, int list, int64_t samples
 }
 
 /* of B packed in vectors along N; or along the innermost axis of the batch, if that is what the runtime takes for N */
-static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t columns, int64_t terms)
+static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t columns, int64_t depth)
 {
     int64_t inner = innermost_extent(plan, BATCH);
     int64_t straight = round_up(columns, 16) * batch, beside = inner > 1 ? round_up(inner, 16) * (batch / inner) * columns : 0;
-    return (straight > beside ? straight : beside) * terms * real_bytes(plan);
+    return (straight > beside ? straight : beside) * depth * real_bytes(plan);
 }
 
-typedef struct Workspace { int64_t copy, sums, packed; bool keep, wide; } Workspace;
+typedef struct Workspace { int64_t copy, sums, packed; bool keep, unroll; } Workspace;
 
-/* few columns, and a window: places side by side may fill the vectors (runtime/host/contract_matmul.h, mgpu_wide). Where they
+/* few columns, and a window: places side by side may fill the vectors (runtime/host/contract_matmul.h, mgpu_unroll). Where they
  * are in M, packed B has room for more taps, and if they are in K there is room for all sums. */
-static bool may_be_wide(const Contraction *plan)
+static bool may_unroll(const Contraction *plan)
 {
     return plan->windows > 0 && extent_of_list(plan, N, 1024, 1024) <= 8 && extent_of_list(plan, BATCH, 2, 2) == 1;
 }
@@ -411,13 +411,13 @@ static Workspace workspace_of(const Contraction *plan)
         n = extent_of_list(plan, N, samples, most / real_bytes(plan));
         n = round_up(n > lanes ? n : lanes, 16);
         k = extent_of_list(plan, K, samples, most / real_bytes(plan));
-        work.packed = n * k * real_bytes(plan) <= most ? n * k * real_bytes(plan) : k > MANY_TERMS ? MGPU_PACKED_BYTES : most;
+        work.packed = n * k * real_bytes(plan) <= most ? n * k * real_bytes(plan) : k > LARGE_DEPTH ? MGPU_PACKED_BYTES : most;
         work.packed = work.packed > MGPU_PACKED_LEAST ? work.packed : MGPU_PACKED_LEAST;
     }
-    work.wide = may_be_wide(plan) && (work.keep || !plan->tensor[C]->sharded);
-    if (work.wide && work.keep)
+    work.unroll = may_unroll(plan) && (work.keep || !plan->tensor[C]->sharded);
+    if (work.unroll && work.keep)
         work.packed *= 16;
-    else if (work.wide)
+    else if (work.unroll)
         work.sums = MGPU_SUMS_BYTES;
     work.packed = round_up(work.packed, 64);
     return work;
@@ -469,7 +469,7 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
         v->y[d] = y_shape->extent[d];
         v->stride[d] = step[d];
         v->dilation[d] = dilation[d];
-        v->before[d] = low[d];
+        v->padding_low[d] = low[d];
         v->input_dilation[d] = input_dilation[d];
         v->x_stride[2 + d] = stride[A][d];
         v->w_stride[2 + d] = stride[w][2 + d];
@@ -490,11 +490,11 @@ static void make_table(Contraction *plan)
                             .swapped = plan->swapped, .type = real_bytes(plan) == 8 ? MGPU_F64 : MGPU_F32,
                             .half_a = half_of(plan->tensor[first]->dtype), .half_b = half_of(plan->tensor[second]->dtype),
                             .half_c = half_of(plan->tensor[C]->dtype), .copy = work.copy, .sums = work.sums,
-                            .packed = work.packed, .keep = work.keep, .wide = work.wide};
+                            .packed = work.packed, .keep = work.keep, .unroll = work.unroll};
     *(plan->swapped ? &t->b : &t->a) = plan->first[A];
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < plan->count[list]; i++) {
-            const Axis *own = &plan->list[list][i];
+            const MatmulAxis *own = &plan->list[list][i];
             bool moves = own->window > 0;
             if (own->extent == 1 && !moves)
                 continue;
@@ -543,7 +543,7 @@ const mgpu_contraction *contraction_table(const Contraction *plan) { return &pla
 static void identify_convolution(Sha256 *sha, const mgpu_convolution *v)
 {
     IDENTITY_ADD(sha, v->weight, v->dims, v->groups, v->in, v->out);
-    const int64_t *const lists[] = {v->x, v->w, v->y, v->stride, v->dilation, v->before, v->input_dilation};
+    const int64_t *const lists[] = {v->x, v->w, v->y, v->stride, v->dilation, v->padding_low, v->input_dilation};
     for (int i = 0; i < COUNT(lists); i++)
         identity_numbers(sha, lists[i], v->dims);
     const int64_t *const strides[] = {v->x_stride, v->w_stride, v->y_stride};
@@ -555,7 +555,7 @@ void contraction_identity(const Contraction *plan, Sha256 *sha)
 {
     const mgpu_contraction *t = &plan->table;
     IDENTITY_ADD(sha, t->batch, t->m, t->n, t->k, t->windows, t->convolution != NULL, t->a, t->b, t->swapped, t->type, t->half_a, t->half_b,
-                 t->half_c, t->copy, t->sums, t->packed, t->wide, t->keep, plan->shared);
+                 t->half_c, t->copy, t->sums, t->packed, t->unroll, t->keep, plan->shared);
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_axis *a = &t->axis[i];
         IDENTITY_ADD(sha, a->extent, a->a, a->b, a->c, a->window, a->step);

@@ -9,23 +9,23 @@
 enum { A, B, C };
 enum { BATCH, M, N, K, LISTS };
 
-typedef struct Axis {
+typedef struct MatmulAxis {
     const char *label;
     int64_t extent;         /* of the samples: MGPU_SAMPLES */
     int64_t stride[3];      /* in a, b, c */
     bool in[3];
     int window;             /* 0: none */
     int64_t step;
-} Axis;
+} MatmulAxis;
 
 typedef struct Window { int64_t extent, stride, first, input_dilation; } Window;
 
 struct Contraction {
     const Node *node;
     const Tensor *tensor[3];
-    Axis *axes;
+    MatmulAxis *axes;
     int axis_count;
-    Axis *list[LISTS];      /* pointers into sorted copies */
+    MatmulAxis *list[LISTS]; /* pointers into sorted copies */
     int count[LISTS];
     Window window[MGPU_WINDOWS];
     int windows;

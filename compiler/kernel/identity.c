@@ -134,7 +134,7 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
     IDENTITY_ADD(sha, nest->reduction_count, nest->store_count);
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
-        IDENTITY_ADD(sha, r->kind, place_of(place, r->value), place_of(place, r->place), r->dtype, r->wide, r->partial);
+        IDENTITY_ADD(sha, r->kind, place_of(place, r->value), place_of(place, r->place), r->dtype, r->in_double, r->partial);
     }
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];

@@ -23,7 +23,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/rows.h"
 
-enum { MAX_AXES = 24, LONGEST_DRAW = 2048 /* random numbers in one array */ };
+enum { MAX_AXES = 24, LONGEST_RANDOM = 2048 /* random numbers in one array */ };
 
 typedef enum AxisKind {
     AXIS_PLAIN,
@@ -154,7 +154,7 @@ typedef struct Reduction {
     Expr *value;            /* at every iteration */
     Expr *place;            /* ARGMAX: what the result is at that iteration */
     Dtype dtype;            /* of the result */
-    bool wide;              /* a long sum of F32 is accumulated in double */
+    bool in_double;         /* a long sum of F32 is accumulated in double */
     int64_t partial;        /* bytes from the start of the workspace to its partial sums: nest->partial */
     const Node *node;
 } Reduction;
@@ -254,7 +254,7 @@ struct Kernel {
     Kernel *body;           /* the first of them; NULL: no random numbers */
     int body_users;
     /* On GPUs kernels that differ in what launches hand over (numbers, paths) are one, of the first of them; those of
-     * contractions whose terms are in parts do what has no parts, too: */
+     * contractions with split-K do what is not split, too: */
     const Kernel *canonical;     /* that one; NULL: the kernel has functions of its own */
     uint32_t *parameters; int parameter_count; /* of nests: what cuda/parameters.c has a launch hand over, */
     const char *parameter_words;          /* "at[0] 64, f32(1) 0.5f" */
@@ -280,7 +280,7 @@ struct Kernel {
 
 static inline const char *kernel_label(const Kernel *k) { return k->label ? k->label : format("k%d", k->number); }
 const char *node_word(const Node *); /* fuse/roots.c: "relu": what readers call it */
-/* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
+/* nest.c: splits, joins and orders the axes; sets passes, columns, in_double */
 void nest_finish(Nest *, const Target *);
 void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
@@ -289,7 +289,7 @@ double kernel_contraction_flops(const Kernel *, double flops_per_sample);
 int64_t nest_parallel_iterations(const Nest *);             /* of the parallel axes, which have no samples */
 /* the axis, or `term`, is one digit of the offset: iterations that differ in it have different offsets, whatever the others are */
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
-/* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
+/* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it is outside of all loops */
 const Expr *offset_row_term(const Expr *offset, int64_t *factor);
 Dtype reduction_type(const Reduction *);            /* of its accumulator */
 bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */

@@ -682,17 +682,17 @@ void nest_widen(Nest *nest)
     tabulate_lanes(nest);
 }
 
-/* random numbers are drawn for a stretch of the innermost loop at once, which should fit into the first cache */
+/* random numbers are computed for a stretch of the innermost loop at once, which should fit into the first cache */
 static void shorten_random(Nest *nest)
 {
     const Exprs *x = nest->exprs;
     int inner = x->axis_count - 1;
-    bool draws = false;
+    bool has_random = false;
     for (int i = 0; i < x->count && inner >= 0; i++)
-        draws = draws || (x->all[i]->kind == X_RANDOM && expr_factor(x->all[i]->in[0], inner) == 1);
-    if (!draws || x->axis[inner].samples || x->axis[inner].extent <= LONGEST_DRAW || x->axis_count == MAX_AXES)
+        has_random = has_random || (x->all[i]->kind == X_RANDOM && expr_factor(x->all[i]->in[0], inner) == 1);
+    if (!has_random || x->axis[inner].samples || x->axis[inner].extent <= LONGEST_RANDOM || x->axis_count == MAX_AXES)
         return;
-    for (int64_t by = LONGEST_DRAW; by >= SHORTEST_DRAW; by--)
+    for (int64_t by = LONGEST_RANDOM; by >= SHORTEST_DRAW; by--)
         if (x->axis[inner].extent % by == 0) {
             nest_split_axis(nest, inner, by);
             return;
@@ -726,10 +726,10 @@ void nest_finish(Nest *nest, const Target *target)
     join_axes(nest);
     order_axes(nest);
     tile_transposed(nest, target);
-    if (target->draws_in_arrays)
+    if (target->random_in_arrays)
         shorten_random(nest);
     renew(nest, true);
-    if (!target->draws_in_arrays)
+    if (!target->random_in_arrays)
         renew(nest, false);
     const Exprs *x = nest->exprs;
     bool any = false, samples = false;
@@ -744,7 +744,7 @@ void nest_finish(Nest *nest, const Target *target)
     nest->passes = 1;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
-        r->wide = r->kind == REDUCE_SUM && (r->dtype == F32 || dtype_is_half(r->dtype)) && (samples || count > LONG_SUM);
+        r->in_double = r->kind == REDUCE_SUM && (r->dtype == F32 || dtype_is_half(r->dtype)) && (samples || count > LONG_SUM);
         if (r->value->pass + 1 > nest->passes)
             nest->passes = r->value->pass + 1;
     }

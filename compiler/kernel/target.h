@@ -18,7 +18,7 @@ struct Target {
 
     /* ---- nests and fusion */
     int64_t (*lane)(int64_t extent); /* of the innermost axis, where a nest transposes a matrix */
-    bool draws_in_arrays;       /* random numbers that follow each other are drawn together; false: each on its own */
+    bool random_in_arrays;       /* random numbers that follow each other are computed together; false: each on its own */
     bool scalars_by_thread;     /* what is the same for the whole kernel is computed by each thread, not once */
     /* sets how threads share a kernel whose nests and arguments are complete; alone: it is called by a scan */
     void (*map_threads)(Kernel *, const Model *, bool alone);

@@ -3,7 +3,7 @@
  * In: any graph without composites, distributed. Out: the graph itself for precision f32; else a new one.
  *
  * f64. F64 stands wherever F32 stood, and variables of F32 are F64 (in the model, for all graphs alike). What is in
- * memory as the user's data says (inputs) and draws of random numbers, which have 24 bits, are F32 and cast after the
+ * memory as the user's data says (inputs) and random numbers, which have 24 bits, are F32 and cast after the
  * leaf. F64 that was F64 before (rates, sums of reports) stays, so casts between the two vanish.
  *
  * bf16, f16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states

@@ -252,7 +252,7 @@ const char **names_of_group(const Names *names, const Group *g)
     return list;
 }
 
-void name_buffers(const Names *names, const Phase *p, const Order *order, Layout *l)
+void name_buffers(const Names *names, const Phase *p, const Order *order, Placement *l)
 {
     for (int i = 0; i < p->tensor_count; i++)
         if (p->tensors[i]->kind == TENSOR_TEMPORARY && l->tensor[i].buffer >= 0 && order->group_of[i] < 0)

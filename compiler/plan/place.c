@@ -144,7 +144,7 @@ typedef struct Placing {
     int64_t capacity, micro;
     const char *archs;
     const Target *target;
-    Layout *layout;
+    Placement *layout;
     Block *blocks;      /* the transient buffers: lifetimes, */
     Buffer *buffers;    /* and what is to be said of them */
     int count;
@@ -313,9 +313,9 @@ static void place_kind(Placing *s, bool workspaces, bool reuse, int alignment, i
         s->blocks[number[i]] = blocks[i];
 }
 
-Layout *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t capacity, int64_t micro)
+Placement *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t capacity, int64_t micro)
 {
-    Layout *l = NEW(Layout);
+    Placement *l = NEW(Placement);
     l->tensor = NEW_ARRAY(Access, p->tensor_count);
     l->work = NEW_ARRAY(Access, order->call_count);
     l->group = NEW_ARRAY(Access, order->group_count);

@@ -50,7 +50,7 @@ typedef struct Builder {
     const Phase *phase;
     const Order *order;
     const Class *class;
-    const Layout *layout;
+    const Placement *layout;
     const TaskDigest *digests;
     const Names *names;
     Members members;
@@ -502,9 +502,9 @@ static int find_trials(const Program *p, const Plan *plan, Class **trials)
     return count;
 }
 
-static Layout *place_class(const Program *p, const Phase *phase, const Order *order, Class *class)
+static Placement *place_class(const Program *p, const Phase *phase, const Order *order, Class *class)
 {
-    Layout *l = place_phase(p, phase, order, class->persistent, class->capacity, class->micro);
+    Placement *l = place_phase(p, phase, order, class->persistent, class->capacity, class->micro);
     class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
     class->work_bytes = l->work_bytes > class->work_bytes ? l->work_bytes : class->work_bytes;
     class->least_arena = l->least_arena > class->least_arena ? l->least_arena : class->least_arena;
@@ -516,7 +516,7 @@ static Layout *place_class(const Program *p, const Phase *phase, const Order *or
     return l;
 }
 
-static void mark_updated(const Phase *p, Layout *l) /* the variables that the phase's kernels write */
+static void mark_updated(const Phase *p, Placement *l) /* the variables that the phase's kernels write */
 {
     for (int t = 0; t < p->task_count; t++)
         for (int i = 0; i < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; i++)
@@ -546,7 +546,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
         *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests, .names = names, .members = *members};
-        Layout *layout = place_class(p, phase, order, &classes[c]);
+        Placement *layout = place_class(p, phase, order, &classes[c]);
         mark_updated(phase, layout);
         name_buffers(names, phase, order, layout);
         b->layout = layout;

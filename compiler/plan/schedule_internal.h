@@ -96,7 +96,7 @@ typedef struct Persistent {  /* the buffers that all phases of a plan have in co
 } Persistent;
 Persistent *place_persistent(const Program *, int64_t capacity, int devices);
 
-typedef struct Layout {      /* the buffers of one phase on a device of some capacity */
+typedef struct Placement {      /* the buffers of one phase on a device of some capacity */
     Buffer *buffers; int buffer_count; /* the persistent ones first */
     Access *tensor;          /* by tensor id; buffer -1: not used */
     Access *work;            /* by call; buffer -1: no workspace */
@@ -104,8 +104,8 @@ typedef struct Layout {      /* the buffers of one phase on a device of some cap
     int64_t arena_bytes;     /* without the workspaces */
     int64_t work_bytes;      /* of the workspaces, which are after it */
     int64_t least_arena, least_work; /* no offsets take less */
-} Layout;
+} Placement;
 /* micro: workspaces are those of kernels made for micro-batches of so many samples; 0: of the kernels as they are */
-void name_buffers(const Names *, const Phase *, const Order *, Layout *); /* names.c */
-Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);
+void name_buffers(const Names *, const Phase *, const Order *, Placement *); /* names.c */
+Placement *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);
 #endif

@@ -19,31 +19,31 @@ const char PLOT_STYLE[] =
     "@media(prefers-color-scheme:dark){.plot{--ink:#ddd;--faint:#3a3a3a}svg.plot{background:#181a1d}}";
 
 /* ---- axes */
-typedef struct Axis {
+typedef struct PlotAxis {
     double low, high;           /* of the axis; of a logarithmic one their logarithms */
     bool log;
     double ticks[MOST_TICKS]; int tick_count; /* values */
-} Axis;
+} PlotAxis;
 
 static bool is_shown(const PlotLine *l, int i, bool log_x, bool log_y)
 {
     return isfinite(l->x[i]) && isfinite(l->y[i]) && (!log_x || l->x[i] > 0) && (!log_y || l->y[i] > 0);
 }
 
-static double place_of(const Axis *a, double v)
+static double place_of(const PlotAxis *a, double v)
 {
     double at = a->log ? log10(v) : v;
     return (at - a->low) / (a->high - a->low);
 }
 
-static void add_tick(Axis *a, double v)
+static void add_tick(PlotAxis *a, double v)
 {
     double at = place_of(a, v);
     if (at > -1e-9 && at < 1 + 1e-9 && a->tick_count < MOST_TICKS)
         a->ticks[a->tick_count++] = v;
 }
 
-static void find_ticks(Axis *a, int wanted)
+static void find_ticks(PlotAxis *a, int wanted)
 {
     if (a->log) {
         bool few = a->high - a->low < 2;
@@ -58,9 +58,9 @@ static void find_ticks(Axis *a, int wanted)
         add_tick(a, fabs(k) < .5 ? 0 : k * step);
 }
 
-static Axis axis_of(const Plot *p, bool y, int wanted)
+static PlotAxis axis_of(const Plot *p, bool y, int wanted)
 {
-    Axis a = {.low = INFINITY, .high = -INFINITY, .log = y ? p->log_y : p->log_x};
+    PlotAxis a = {.low = INFINITY, .high = -INFINITY, .log = y ? p->log_y : p->log_x};
     for (int k = 0; k < p->line_count; k++)
         for (int i = 0; i < p->lines[k].count; i++) {
             if (!is_shown(&p->lines[k], i, p->log_x, p->log_y))
@@ -122,7 +122,7 @@ static void svg_label(double x, double y, const char *anchor, const char *class,
     text_add(t, "</text>\n");
 }
 
-static void svg_axes(const Plot *p, const Axis *x, const Axis *y, const Box *b, Text *t)
+static void svg_axes(const Plot *p, const PlotAxis *x, const PlotAxis *y, const Box *b, Text *t)
 {
     for (int i = 0; i < y->tick_count; i++) {
         double at = b->y + b->height * (1 - place_of(y, y->ticks[i]));
@@ -141,7 +141,7 @@ static void svg_axes(const Plot *p, const Axis *x, const Axis *y, const Box *b, 
         svg_label(b->x + b->width, b->y - 10, "end", "", p->y_label, t);
 }
 
-static void svg_line(const Plot *p, const PlotLine *l, const Axis *x, const Axis *y, const Box *b, Text *t)
+static void svg_line(const Plot *p, const PlotLine *l, const PlotAxis *x, const PlotAxis *y, const Box *b, Text *t)
 {
     bool down = false;
     text_add(t, "<path class=\"line c%d%s\" d=\"", l->colour % 8, l->dashed ? " dashed" : "");
@@ -172,7 +172,7 @@ void plot_svg(const Plot *p, Box all, Text *t)
 {
     int legend = legend_lines(p);
     Box b = {all.x + LEFT, all.y + TOP, all.width - LEFT - RIGHT, all.height - TOP - BOTTOM - legend * LEGEND_LINE};
-    Axis x = axis_of(p, false, 6), y = axis_of(p, true, 5);
+    PlotAxis x = axis_of(p, false, 6), y = axis_of(p, true, 5);
     text_add(t, "<g class=\"plot\">\n");
     svg_axes(p, &x, &y, &b, t);
     for (int i = 0, row = 0; i < p->line_count; i++) {
@@ -205,7 +205,7 @@ static void draw_between(Dots *d, double x0, double y0, double x1, double y1)
         set_dot(d, x0 + (x1 - x0) * k / steps, y0 + (y1 - y0) * k / steps);
 }
 
-static void draw_lines(const Plot *p, const Axis *x, const Axis *y, Dots *d)
+static void draw_lines(const Plot *p, const PlotAxis *x, const PlotAxis *y, Dots *d)
 {
     for (int k = 0; k < p->line_count; k++) {
         const PlotLine *l = &p->lines[k];
@@ -227,7 +227,7 @@ void plot_text(const Plot *p, int columns, int rows, Text *t)
     enum { LABEL = 9 };
     Dots d = {.columns = columns - LABEL - 2, .rows = rows};
     d.cells = allocate((size_t)(d.columns * d.rows));
-    Axis x = axis_of(p, false, 4), y = axis_of(p, true, 3);
+    PlotAxis x = axis_of(p, false, 4), y = axis_of(p, true, 3);
     draw_lines(p, &x, &y, &d);
     text_add(t, "%*s  %s\n", LABEL, "", p->title);
     for (int r = 0; r < rows; r++) {

@@ -56,17 +56,17 @@ typedef struct mgpu_launch {
     int64_t per_block, most;                  /* blocks = ceil(iterations / per_block), at least 1, at most `most` */
     int threads, shared_bytes;                /* of a block; shared: dynamic */
 } mgpu_launch;
-/* What a library may do in place of a kernel, for each member of a batch: d = a b, matrices by columns. One is `transposed` if it
- * lies by rows. Numbers are in elements. */
+/* What a library may do in place of a kernel, for each element of a batch: d = a b, matrices by columns. One is `transposed` if it
+ * is stored by rows. Numbers are in elements. */
 typedef struct mgpu_library_matrix {
     uint8_t argument, type;                   /* of the kernel; MGPU_F32 ... */
     bool transposed;
-    int64_t first, pitch, member;             /* where it begins; from a column to the next (0: there is one, or they lie without
-                                               * gaps), or from a row to the next; from a member to the next */
+    int64_t first, pitch, batch_stride;             /* where it begins; from a column to the next (0: there is one, or they are without
+                                               * gaps), or from a row to the next; from an element of the batch to the next */
 } mgpu_library_matrix;
 typedef struct mgpu_library_matmul {
     mgpu_library_matrix a, b, d;
-    int64_t extent[4];                        /* rows and columns of d, terms, members */
+    int64_t extent[4];                        /* rows and columns of d, depth (K), batch */
     int sampled;                              /* which of these is times the samples; -1: none */
     uint8_t sums;                             /* MGPU_F32 or MGPU_F64 */
     bool tf32;                                /* f32 operands may be rounded to it */
@@ -82,7 +82,7 @@ enum { MGPU_EPILOGUE_NONE,
        MGPU_EPILOGUE_GELU,    /* likewise; by tanh. If the call writes d, it is trained: the library stores d + bias there */
        MGPU_EPILOGUE_DGELU,   /* y = d gelu'(before + bias), where the library takes what it has stored for `before` + bias; and
                                * the sums of y over the columns */
-       MGPU_EPILOGUE_BGRAD    /* sums of a or b over the terms; the library stores d, too */ };
+       MGPU_EPILOGUE_BGRAD    /* sums of a or b over K; the library stores d, too */ };
 typedef struct mgpu_epilogue {
     uint8_t kind;
     uint8_t reads, writes;                    /* arguments of the kernel, */

@@ -61,7 +61,7 @@ MGPU_FUNCTION mgpu_f16 mgpu_to_f16(float v)
 #endif
 
 #include "mgpu_math.h"
-#include "mgpu_draw.h"
+#include "mgpu_rand.h"
 #include "mgpu_step.h"
 
 /* ---- vectors: elements that one thread loads or stores at once; their address is a multiple of their size */
@@ -151,24 +151,24 @@ template <int COUNT> struct mgpu_parameters {
     __device__ __forceinline__ double f64(int i) const { return __hiloint2double(at[i + 1], at[i]); }
 };
 
-/* draws of neighbouring elements, from a multiple of four on */
-#define MGPU_DRAWS(name, type, unit, count)                                                                               \
-    MGPU_FUNCTION mgpu_##name##x##count mgpu_draw_##name##x##count(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \
+/* random numbers of neighbouring elements, from a multiple of four on */
+#define MGPU_RANDOM_NUMBERS(name, type, unit, count)                                                                               \
+    MGPU_FUNCTION mgpu_##name##x##count mgpu_rand_##name##x##count(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \
     {                                                                                                                     \
-        mgpu_##name##x##count draws;                                                                                      \
+        mgpu_##name##x##count numbers;                                                                                      \
         for (int k = 0; k < count; k += 4) {                                                                              \
             uint32_t words[4];                                                                                            \
             mgpu_random_words(key, (uint32_t)((element + k) >> 2), sample, step, words);                                  \
             for (int w = 0; w < 4; w++)                                                                                   \
-                draws.at[k + w] = (type)(int32_t)(words[w] >> 8) * unit;                                                  \
+                numbers.at[k + w] = (type)(int32_t)(words[w] >> 8) * unit;                                                  \
         }                                                                                                                 \
-        return draws;                                                                                                     \
+        return numbers;                                                                                                     \
     }
-MGPU_DRAWS(f32, float, 0x1p-24f, 4)
-MGPU_DRAWS(f32, float, 0x1p-24f, 8)
-MGPU_DRAWS(f64, double, 0x1p-24, 4)
-MGPU_DRAWS(f64, double, 0x1p-24, 8)
-#undef MGPU_DRAWS
+MGPU_RANDOM_NUMBERS(f32, float, 0x1p-24f, 4)
+MGPU_RANDOM_NUMBERS(f32, float, 0x1p-24f, 8)
+MGPU_RANDOM_NUMBERS(f64, double, 0x1p-24, 4)
+MGPU_RANDOM_NUMBERS(f64, double, 0x1p-24, 8)
+#undef MGPU_RANDOM_NUMBERS
 
 /* ---- the threads of a grid. A group is so many threads of a block: 1 to 32, powers of two, are lanes of one warp; MGPU_THREADS
  * are the block. Loops go from one's own number in steps of how many there are, so any grid is right. */

@@ -256,13 +256,13 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
             }
             if constexpr (MMA) {
 #pragma unroll
-                for (int terms = 0; terms < S.columns; terms += 16) {
-                    const int at = terms / 4;
+                for (int depth = 0; depth < S.columns; depth += 16) {
+                    const int at = depth / 4;
                     const uint32_t x[1][4] = {{mgpu_narrow_pair<S.q>(shares.value[0][at], shares.value[0][at + 1]),
                                                mgpu_narrow_pair<S.q>(shares.value[1][at], shares.value[1][at + 1]),
                                                mgpu_narrow_pair<S.q>(shares.value[0][at + 2], shares.value[0][at + 3]),
                                                mgpu_narrow_pair<S.q>(shares.value[1][at + 2], shares.value[1][at + 3])}};
-                    results[p].multiply_terms(x, from, terms);
+                    results[p].multiply_step(x, from, depth);
                 }
             } else {
                 results[p].multiply(share, from);

@@ -1,8 +1,8 @@
 /* mgpu_device_contract.h: contractions of mgpu_gemm.h on a GPU, in tiles as mgpu_tiles.h says.
  *
- * A block takes a tile of C, and all terms or a part of them. Stages of both operands are copied to shared memory while
+ * A block takes a tile of C, and all of K or a part of it. Stages of both operands are copied to shared memory while
  * earlier ones are multiplied: after Nvidia's CUTLASS, "Efficient GEMM in CUDA". Sums are added up by one thread each, in the
- * order of the terms; parts in their order by mgpu_contract_finish. */
+ * order of K; parts in their order by mgpu_contract_finish. */
 #ifndef MGPU_DEVICE_CONTRACT_H
 #define MGPU_DEVICE_CONTRACT_H
 
@@ -40,8 +40,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_result {
 
 /* how much there is to do */
 template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_contraction_sizes {
-    int64_t rows, columns, tiles, terms; /* of C; tiles of all members of the batch */
-    int64_t each, parts;                 /* terms of a part; parts of a tile */
+    int64_t rows, columns, tiles, depth; /* of C; tiles of the whole batch */
+    int64_t each, parts;                 /* depth of a part; parts of a tile */
 
     mgpu_contraction_sizes(void) = default;
     template <typename NUMBERS> __device__ __forceinline__ mgpu_contraction_sizes(const NUMBERS &numbers, int64_t n)
@@ -49,9 +49,9 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_contractio
         rows = mgpu_numbered_extent<T>(numbers, mgpu_result<T, S>::ROW_LIST, n);
         columns = mgpu_numbered_extent<T>(numbers, mgpu_result<T, S>::COLUMN_LIST, n);
         tiles = mgpu_count_tiles(&S, mgpu_numbered_extent<T>(numbers, MGPU_LIST_BATCH, n), rows, columns);
-        terms = mgpu_numbered_extent<T>(numbers, MGPU_LIST_K, n);
-        each = S.split_tiles > 0 ? mgpu_part_terms(&S, tiles, terms) : terms;
-        parts = S.split_tiles > 0 && terms > 0 ? (terms + each - 1) / each : 1;
+        depth = mgpu_numbered_extent<T>(numbers, MGPU_LIST_K, n);
+        each = S.split_tiles > 0 ? mgpu_part_depth(&S, tiles, depth) : depth;
+        parts = S.split_tiles > 0 && depth > 0 ? (depth + each - 1) / each : 1;
     }
 };
 
@@ -123,14 +123,14 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
     typedef typename tile_type::sum sum;
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.transposed ? b : a, *const from_across = S.transposed ? a : b;
-    const unsigned tiles = (unsigned)all.tiles; /* of parts all is asked for again after the loop over terms, which needs the registers */
+    const unsigned tiles = (unsigned)all.tiles; /* of parts all is asked for again after the loop over K, which needs the registers */
     for (unsigned item = first; item < (SPLIT ? (unsigned)all.tiles * (unsigned)all.parts : tiles); item += step) {
         const unsigned part = SPLIT ? item / (unsigned)all.tiles : 0;
         const mgpu_tile_place<T, S> at(SPLIT ? item - part * (unsigned)all.tiles : item, all);
         mgpu_place<T, MGPU_LIST_BATCH> batch;
         batch.set(numbers, at.batch);
-        const int64_t begin = part * all.each, end = SPLIT ? min(begin + all.each, all.terms) : all.terms;
-        const int steps = (int)((end - begin + S.terms - 1) / S.terms);
+        const int64_t begin = part * all.each, end = SPLIT ? min(begin + all.each, all.depth) : all.depth;
+        const int steps = (int)((end - begin + S.depth - 1) / S.depth);
         down_operand down;
         across_operand across;
         down.start(numbers, (const typename down_operand::stored *)from_down + batch.offset(numbers, down_operand::TENSOR), at.row,
@@ -226,7 +226,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
         return constants::first(tensor) + batch.offset(constants(), tensor) + m.offset(constants(), tensor) + n.offset(constants(), tensor);
     }
 
-    /* terms [begin, end) */
+    /* K in [begin, end) */
     __device__ __forceinline__ sum multiply(const void *tensor_a, const void *tensor_b, int64_t begin, int64_t end) const
     {
         const typename element_a::stored *a = (const typename element_a::stored *)tensor_a + offset(0);
@@ -238,16 +238,16 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
 #pragma unroll
         for (int w = 0; w < WINDOWS; w++)
             own[w] = m.position(constants(), w);
-        mgpu_place<T, MGPU_LIST_K> term;
-        term.set(constants(), begin);
+        mgpu_place<T, MGPU_LIST_K> at_k;
+        at_k.set(constants(), begin);
         sum all = 0;
         while (begin < end) { /* the last axis, as far as it goes */
-            int64_t run = T.k > 1 ? min(T.axis[LAST].extent - term.digit[T.k > 1 ? T.k - 1 : 0], end - begin) : end - begin;
-            int64_t at_a = term.offset(constants(), 0), at_b = term.offset(constants(), 1);
+            int64_t run = T.k > 1 ? min(T.axis[LAST].extent - at_k.digit[T.k > 1 ? T.k - 1 : 0], end - begin) : end - begin;
+            int64_t at_a = at_k.offset(constants(), 0), at_b = at_k.offset(constants(), 1);
             int window[WINDOWS > 0 ? WINDOWS : 1];
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
-                window[w] = term.position(constants(), w);
+                window[w] = at_k.position(constants(), w);
 #pragma unroll 4
             for (int64_t i = 0; i < run; i++) {
                 int64_t at = at_a;
@@ -264,7 +264,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
                         window[w] += (int)T.axis[LAST].step;
             }
             begin += run;
-            term.advance(constants(), (int)run);
+            at_k.advance(constants(), (int)run);
         }
         return all;
     }
@@ -282,7 +282,7 @@ MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, v
     for (int64_t item = first; item < all.tiles * parts; item += step) {
         const int64_t part = SPLIT ? item / all.tiles : 0;
         const mgpu_direct<T, S> own(item - part * all.tiles, n);
-        const typename mgpu_direct<T, S>::sum sum = own.multiply(a, b, part * all.each, SPLIT ? min((part + 1) * all.each, all.terms) : all.terms);
+        const typename mgpu_direct<T, S>::sum sum = own.multiply(a, b, part * all.each, SPLIT ? min((part + 1) * all.each, all.depth) : all.depth);
         if (SPLIT && parts > 1)
             ((typename mgpu_direct<T, S>::sum *)work)[item] = sum;
         else
@@ -303,7 +303,7 @@ MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, 
         return before + mgpu_contraction_sizes<T, S>(numbers, n).tiles;
     } else {
         __shared__ mgpu_contraction_sizes<T, S>
-            sizes;       /* in registers they would stay through the loop over terms, which needs all */
+            sizes;       /* in registers they would stay through the loop over K, which needs all */
         __syncthreads(); /* a contraction of the same form may be just before this one */
         if (threadIdx.x == 0)
             sizes = mgpu_contraction_sizes<T, S>(numbers, n);

@@ -116,8 +116,8 @@ MGPU_FUNCTION uint32_t mgpu_to_tf32(uint32_t f32)
 
 /* ---- c [16, 8] += a [16, K] b [K, 8] by a warp; K = 16 of BF16 and F16, two to a register, 8 of F32 (tf32). Lane 4 g + t:
  *     c: rows g, g, g + 8, g + 8; columns 2 t, 2 t + 1, 2 t, 2 t + 1
- *     a: rows g, g + 8, g, g + 8; terms 2 t and 2 t + 1, the last two 8 more; of F32 term t, the last two 4 more
- *     b: column g; terms as those of a */
+ *     a: rows g, g + 8, g, g + 8; k of 2 t and 2 t + 1, the last two 8 more; of F32 k of t, the last two 4 more
+ *     b: column g; k as those of a */
 template <int TYPE> MGPU_FUNCTION void mgpu_multiply_matrices(float c[4], const uint32_t a[4], const uint32_t b[2])
 {
 #ifdef MGPU_VGPU

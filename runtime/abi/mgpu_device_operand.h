@@ -1,4 +1,4 @@
-/* mgpu_device_operand.h: where the elements of a contraction lie (mgpu_gemm.h), and an operand's way into shared memory. Tables
+/* mgpu_device_operand.h: where the elements of a contraction are (mgpu_gemm.h), and an operand's way into shared memory. Tables
  * are constants; numbers that they leave open come with the launch (mgpu_numbers.h). */
 #ifndef MGPU_DEVICE_OPERAND_H
 #define MGPU_DEVICE_OPERAND_H
@@ -33,7 +33,7 @@ struct mgpu_parameter_numbers {
     __device__ __forceinline__ int step(int axis) const { return parameters.axis[axis].step; }
     __device__ __forceinline__ uint64_t divide(int axis, uint64_t index) const
     {
-        return __umul64hi(2 * index, parameters.axis[axis].wide) >> parameters.axis[axis].shift;
+        return __umul64hi(2 * index, parameters.axis[axis].inverse_64) >> parameters.axis[axis].shift;
     }
     __device__ __forceinline__ unsigned divide(int axis, unsigned index) const
     {
@@ -101,15 +101,15 @@ template <const mgpu_contraction &T, int LIST> struct mgpu_place {
     }
 };
 
-/* where a row of C and a term meet: false, there is nothing but zeros; else `offset` is complete */
+/* where a row of C and an element of K meet: false, there is nothing but zeros; else `offset` is complete */
 template <const mgpu_contraction &T, typename NUMBERS>
-MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int *term, int64_t &offset)
+MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int *at_k, int64_t &offset)
 {
     bool within = true;
 #pragma unroll
     for (int w = 0; w < T.windows; w++) {
         const unsigned input_dilation = (unsigned)T.window[w].input_dilation;
-        unsigned position = (unsigned)(row[w] + term[w] + numbers.window_first(w)); /* huge if negative */
+        unsigned position = (unsigned)(row[w] + at_k[w] + numbers.window_first(w)); /* huge if negative */
         if (input_dilation == 1) {
             within = within && position < (unsigned)numbers.window_extent(w);
         } else {
@@ -120,7 +120,7 @@ MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int
     return within;
 }
 
-/* ---- an operand: rows of the tile on one side (LIST: M, then it is A; or N, B), terms on the other. Every thread copies the
+/* ---- an operand: rows of the tile on one side (LIST: M, then it is A; or N, B), K on the other. Every thread copies the
  * same places of each stage. Its elements are TYPE in memory; in shared memory as well, or widened to f32. */
 template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_operand {
     static constexpr int TENSOR = LIST == MGPU_LIST_M ? 0 : 1, WINDOWS = TENSOR == 0 ? T.windows : 0;
@@ -129,15 +129,15 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     static constexpr int BYTES = mgpu_staged_bytes(&S, TYPE);
     static constexpr bool SAME = BYTES == (int)sizeof(stored);  /* as in memory */
     static constexpr int ROWS = (LIST == MGPU_LIST_N) == S.transposed ? S.rows : S.columns, THREADS = mgpu_tiles_threads(&S);
-    static constexpr bool OF_TERMS = TENSOR == 0 ? S.terms_a : S.terms_b;
-    typedef mgpu_lines<BYTES, ROWS, S.terms, OF_TERMS, S.arithmetic == MGPU_MMA && BYTES == 4> lines;
+    static constexpr bool ALONG_K = TENSOR == 0 ? S.along_k_a : S.along_k_b;
+    typedef mgpu_lines<BYTES, ROWS, S.depth, ALONG_K, S.arithmetic == MGPU_MMA && BYTES == 4> lines;
     static constexpr int CHUNK = lines::CHUNK, LINES = lines::LINES, LINE_CHUNKS = lines::LINE_CHUNKS;
     /* a chunk in pieces that can be moved at once */
     static constexpr int PIECE = TENSOR == 0 ? S.piece_a : S.piece_b;
     static constexpr int PIECES = CHUNK / PIECE;
     /* a thread's chunks: one of a line, in every STEP-th */
     static constexpr int STEP = THREADS / LINE_CHUNKS, TURNS = (LINES + STEP - 1) / STEP;
-    static constexpr int ROW_SLOTS = OF_TERMS ? TURNS : PIECES, TERM_SLOTS = OF_TERMS ? PIECES : TURNS;
+    static constexpr int ROW_SLOTS = ALONG_K ? TURNS : PIECES, TERM_SLOTS = ALONG_K ? PIECES : TURNS;
     static_assert(THREADS % LINE_CHUNKS == 0 && LINE_CHUNKS > 0, "all threads have the same place in a line");
 
     const stored *from;
@@ -145,20 +145,20 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     int64_t row[EVEN ? 1 : ROW_SLOTS];
     int position[ROW_SLOTS][WINDOWS > 0 ? WINDOWS : 1];
     unsigned rows;             /* bits: slots whose rows there are */
-    mgpu_place<T, MGPU_LIST_K> term;
-    int left;                  /* terms from the thread's first of the next stage on */
+    mgpu_place<T, MGPU_LIST_K> at_k;
+    int left;                  /* elements of K from the thread's first of the next stage on */
 
     MGPU_FUNCTION uint32_t own_line() { return threadIdx.x / LINE_CHUNKS; }
     MGPU_FUNCTION uint32_t own_chunk() { return threadIdx.x % LINE_CHUNKS; }
 
-    /* a tile's rows from `first` on, of `count` in all, and terms [begin, stop) */
+    /* a tile's rows from `first` on, of `count` in all, and K in [begin, stop) */
     template <typename NUMBERS>
     __device__ __forceinline__ void start(const NUMBERS &numbers, const stored *tensor, int64_t first, int64_t count, int64_t begin, int64_t stop)
     {
         static_assert(ROW_SLOTS <= 32, "a bit for each");
-        constexpr int by = OF_TERMS ? STEP : PIECE;
+        constexpr int by = ALONG_K ? STEP : PIECE;
         mgpu_place<T, LIST> place;
-        first += OF_TERMS ? own_line() : own_chunk() * CHUNK;
+        first += ALONG_K ? own_line() : own_chunk() * CHUNK;
         place.set(numbers, first);
         from = tensor + numbers.first(TENSOR);
         rows = 0;
@@ -172,18 +172,18 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
             rows |= (unsigned)(first + r * by < count) << r;
             place.advance(numbers, by);
         }
-        const int own = (int)(OF_TERMS ? own_chunk() * CHUNK : own_line());
+        const int own = (int)(ALONG_K ? own_chunk() * CHUNK : own_line());
         left = (int)(stop - begin) - own;
-        term.set(numbers, begin + own);
+        at_k.set(numbers, begin + own);
     }
 
     /* the next stage */
     template <typename NUMBERS> __device__ __forceinline__ void load(const NUMBERS &numbers, char *stage)
     {
-        mgpu_place<T, MGPU_LIST_K> place = term;
+        mgpu_place<T, MGPU_LIST_K> place = at_k;
 #pragma unroll
         for (int t = 0; t < TERM_SLOTS; t++) {
-            constexpr int by = OF_TERMS ? PIECE : STEP;
+            constexpr int by = ALONG_K ? PIECE : STEP;
             const int64_t offset = place.offset(numbers, TENSOR);
             const bool there = t * by < left;
             int window[WINDOWS > 0 ? WINDOWS : 1];
@@ -192,13 +192,13 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
                 window[w] = place.position(numbers, w);
 #pragma unroll
             for (int r = 0; r < ROW_SLOTS; r++) {
-                const uint32_t line = own_line() + (uint32_t)((OF_TERMS ? r : t) * STEP);
-                const int piece = OF_TERMS ? t : r;
+                const uint32_t line = own_line() + (uint32_t)((ALONG_K ? r : t) * STEP);
+                const int piece = ALONG_K ? t : r;
                 if (LINES % STEP != 0 && line >= (uint32_t)LINES)
                     continue;
                 int64_t at = row[EVEN ? 0 : r] + offset;
                 if constexpr (EVEN)
-                    at += r * (OF_TERMS ? STEP : PIECE) * numbers.stride(mgpu_place<T, LIST>::FIRST, TENSOR);
+                    at += r * (ALONG_K ? STEP : PIECE) * numbers.stride(mgpu_place<T, LIST>::FIRST, TENSOR);
                 bool valid = there && (rows >> r & 1);
                 if constexpr (WINDOWS > 0)
                     valid = mgpu_within<T>(numbers, position[r], window, at) && valid;
@@ -207,8 +207,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
             }
             place.advance(numbers, by);
         }
-        term.advance(numbers, S.terms);
-        left -= S.terms;
+        at_k.advance(numbers, S.depth);
+        left -= S.depth;
     }
 };
 #endif

@@ -1,7 +1,7 @@
 /* mgpu_device_tile.h: sums of a tile, from lines of its rows and of its columns in shared memory.
  *
  * A stage of an operand in shared memory is lines of chunks of 16 bytes: a line is a row of the tile (or a column) with its
- * terms, or a term with its rows, as they follow each other in memory. Chunks of a line change places, so that threads which
+ * part of K, or an element of K with its rows, as they follow each other in memory. Chunks of a line change places, so that threads which
  * read the same place of neighbouring lines do not wait for each other. */
 #ifndef MGPU_DEVICE_TILE_H
 #define MGPU_DEVICE_TILE_H
@@ -25,20 +25,20 @@ MGPU_FUNCTION void mgpu_first_threads_meet(uint32_t threads)
 #endif
 }
 
-/* rows with so many terms, in lines of terms or of rows. IN_FOURS: of rows of 4 bytes, of which a warp reads neighbours in four
+/* rows of such a depth, in lines along K or along rows. IN_FOURS: of rows of 4 bytes, of which a warp reads neighbours in four
  * lines at once */
-template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_TERMS, bool IN_FOURS> struct mgpu_lines {
-    static constexpr int ROWS = COUNT, TERMS = OF_EACH;
-    static constexpr bool OF_TERMS = BY_TERMS;
-    static constexpr int CHUNK = MGPU_CHUNK_BYTES / ELEMENT_BYTES, LINES = OF_TERMS ? ROWS : TERMS;
-    static constexpr int LINE_CHUNKS = (OF_TERMS ? TERMS : ROWS) / CHUNK, BYTES = LINES * LINE_CHUNKS * MGPU_CHUNK_BYTES;
+template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_K, bool IN_FOURS> struct mgpu_lines {
+    static constexpr int ROWS = COUNT, DEPTH = OF_EACH;
+    static constexpr bool ALONG_K = BY_K;
+    static constexpr int CHUNK = MGPU_CHUNK_BYTES / ELEMENT_BYTES, LINES = ALONG_K ? ROWS : DEPTH;
+    static constexpr int LINE_CHUNKS = (ALONG_K ? DEPTH : ROWS) / CHUNK, BYTES = LINES * LINE_CHUNKS * MGPU_CHUNK_BYTES;
     static_assert(LINE_CHUNKS > 0, "at least a chunk");
 
     /* byte of a chunk of a line */
     MGPU_FUNCTION uint32_t at(uint32_t line, uint32_t chunk)
     {
         constexpr uint32_t some = LINE_CHUNKS < 8 ? LINE_CHUNKS : 8; /* 8 chunks are as much as shared memory gives at once */
-        uint32_t turn = IN_FOURS && !OF_TERMS && some == 8 ? 2 * line : line / (8 / some);
+        uint32_t turn = IN_FOURS && !ALONG_K && some == 8 ? 2 * line : line / (8 / some);
         return (line * LINE_CHUNKS + (chunk ^ (turn & (some - 1)))) * MGPU_CHUNK_BYTES;
     }
 };
@@ -76,23 +76,23 @@ template <int TYPE, int TOGETHER, typename SUM> MGPU_FUNCTION void mgpu_store_to
 }
 
 /* ---- by multiplications of numbers: a thread has DOWN rows and ACROSS columns. The lanes of a warp are 4 x 8 or
- * so of all threads, and neighbours read neighbouring lines of terms, or neighbouring chunks of lines of rows. */
+ * so of all threads, and neighbours read neighbouring lines along K, or neighbouring chunks of lines of rows. */
 
-template <bool OF_TERMS, int THREADS, int CHUNK> MGPU_FUNCTION int mgpu_own_index(uint32_t thread, int i)
+template <bool ALONG_K, int THREADS, int CHUNK> MGPU_FUNCTION int mgpu_own_index(uint32_t thread, int i)
 {
-    return OF_TERMS ? (int)thread + i * THREADS : (i / CHUNK * THREADS + (int)thread) * CHUNK + i % CHUNK;
+    return ALONG_K ? (int)thread + i * THREADS : (i / CHUNK * THREADS + (int)thread) * CHUNK + i % CHUNK;
 }
 
 template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int THREADS_ACROSS> struct mgpu_fma_tile {
     typedef SUM sum;
-    static constexpr int CHUNK = MGPU_CHUNK_BYTES / (int)sizeof(sum), SOME = 2; /* terms at once */
+    static constexpr int CHUNK = MGPU_CHUNK_BYTES / (int)sizeof(sum), SOME = 2; /* of K at once */
     static constexpr int DOWN = ROWS::ROWS / THREADS_DOWN, ACROSS = COLUMNS::ROWS / THREADS_ACROSS;
-    static constexpr int RUN = COLUMNS::OF_TERMS ? 1 : CHUNK;          /* columns of a thread that follow each other */
+    static constexpr int RUN = COLUMNS::ALONG_K ? 1 : CHUNK;          /* columns of a thread that follow each other */
     static constexpr int LANES = THREADS_ACROSS < 8 ? THREADS_ACROSS : 8; /* across */
     static constexpr int UNROLL = DOWN * ACROSS > 32 ? 1 : 4;          /* more than registers are good for */
-    static_assert(ROWS::TERMS == COLUMNS::TERMS && ROWS::TERMS % CHUNK == 0, "whole chunks of terms");
+    static_assert(ROWS::DEPTH == COLUMNS::DEPTH && ROWS::DEPTH % CHUNK == 0, "whole chunks along K");
     static_assert(THREADS_ACROSS % LANES == 0 && THREADS_DOWN % (32 / LANES) == 0, "whole warps");
-    static_assert((ROWS::OF_TERMS || DOWN % CHUNK == 0) && (COLUMNS::OF_TERMS || ACROSS % CHUNK == 0), "whole chunks");
+    static_assert((ROWS::ALONG_K || DOWN % CHUNK == 0) && (COLUMNS::ALONG_K || ACROSS % CHUNK == 0), "whole chunks");
     sum value[DOWN][ACROSS];
 
     MGPU_FUNCTION uint32_t down_thread(void)
@@ -100,18 +100,18 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
         return threadIdx.x / 32 / (THREADS_ACROSS / LANES) * (32 / LANES) + threadIdx.x % 32 / LANES;
     }
     MGPU_FUNCTION uint32_t across_thread(void) { return threadIdx.x / 32 % (THREADS_ACROSS / LANES) * LANES + threadIdx.x % LANES; }
-    MGPU_FUNCTION int row(int i) { return mgpu_own_index<ROWS::OF_TERMS, THREADS_DOWN, CHUNK>(down_thread(), i); }
-    MGPU_FUNCTION int column(int j) { return mgpu_own_index<COLUMNS::OF_TERMS, THREADS_ACROSS, CHUNK>(across_thread(), j); }
+    MGPU_FUNCTION int row(int i) { return mgpu_own_index<ROWS::ALONG_K, THREADS_DOWN, CHUNK>(down_thread(), i); }
+    MGPU_FUNCTION int column(int j) { return mgpu_own_index<COLUMNS::ALONG_K, THREADS_ACROSS, CHUNK>(across_thread(), j); }
 
-    /* COUNT rows or columns at some terms: [.., SOME] */
+    /* COUNT rows or columns at some of K: [.., SOME] */
     template <typename LINES, int THREADS, int COUNT>
-    MGPU_FUNCTION void fetch(sum to[COUNT][SOME], const char *stage, uint32_t thread, int term)
+    MGPU_FUNCTION void fetch(sum to[COUNT][SOME], const char *stage, uint32_t thread, int k)
     {
-        if (LINES::OF_TERMS) {
+        if (LINES::ALONG_K) {
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
-                const uint32_t at = LINES::at(thread + i * THREADS, term / CHUNK);
-                const auto own = *(const mgpu_vector<sum, SOME> *)(stage + at + term % CHUNK * sizeof(sum));
+                const uint32_t at = LINES::at(thread + i * THREADS, k / CHUNK);
+                const auto own = *(const mgpu_vector<sum, SOME> *)(stage + at + k % CHUNK * sizeof(sum));
 #pragma unroll
                 for (int k = 0; k < SOME; k++)
                     to[i][k] = own.at[k];
@@ -121,7 +121,7 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
             for (int k = 0; k < SOME; k++)
 #pragma unroll
                 for (int i = 0; i < COUNT; i += CHUNK) {
-                    const uint32_t at = LINES::at(term + k, i / CHUNK * THREADS + thread);
+                    const uint32_t at = LINES::at(k + k, i / CHUNK * THREADS + thread);
                     const auto own = *(const mgpu_vector<sum, CHUNK> *)(stage + at);
 #pragma unroll
                     for (int e = 0; e < CHUNK; e++)
@@ -133,10 +133,10 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
     __device__ __forceinline__ void multiply(const char *down, const char *across)
     {
 #pragma unroll UNROLL
-        for (int term = 0; term < ROWS::TERMS; term += SOME) {
+        for (int k = 0; k < ROWS::DEPTH; k += SOME) {
             sum x[DOWN][SOME], y[ACROSS][SOME];
-            fetch<ROWS, THREADS_DOWN, DOWN>(x, down, down_thread(), term);
-            fetch<COLUMNS, THREADS_ACROSS, ACROSS>(y, across, across_thread(), term);
+            fetch<ROWS, THREADS_DOWN, DOWN>(x, down, down_thread(), k);
+            fetch<COLUMNS, THREADS_ACROSS, ACROSS>(y, across, across_thread(), k);
 #pragma unroll
             for (int k = 0; k < SOME; k++)
 #pragma unroll
@@ -163,8 +163,8 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
     typedef float sum;
     static constexpr int OWN_ROWS = ROWS::ROWS / WARPS_DOWN, OWN_COLUMNS = COLUMNS::ROWS / WARPS_ACROSS;
     static constexpr int DOWN = OWN_ROWS / 8, ACROSS = OWN_COLUMNS / 4, RUN = 2, LANES = 4;
-    static constexpr int TERMS = TYPE == MGPU_F32 ? 8 : 16, CHUNK = TERMS / 2; /* of an instruction */
-    static_assert(OWN_ROWS % 16 == 0 && OWN_COLUMNS % 16 == 0 && COLUMNS::TERMS % TERMS == 0, "whole matrices");
+    static constexpr int DEPTH = TYPE == MGPU_F32 ? 8 : 16, CHUNK = DEPTH / 2; /* of an instruction */
+    static_assert(OWN_ROWS % 16 == 0 && OWN_COLUMNS % 16 == 0 && COLUMNS::DEPTH % DEPTH == 0, "whole matrices");
     sum value[DOWN][ACROSS];
 
     MGPU_FUNCTION uint32_t first_row() { return threadIdx.x / 32 / WARPS_ACROSS * OWN_ROWS; }
@@ -172,19 +172,19 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
     MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 32 / 4) + 8 * i; }
     MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }
 
-    /* 16 rows and the terms of an instruction: matrices of rows 0, terms 0; rows 8, terms 0; rows 0, terms 8; rows 8, terms 8 */
-    template <typename LINES> MGPU_FUNCTION void fetch(uint32_t matrix[4], const char *stage, uint32_t row, uint32_t terms)
+    /* 16 rows and the depth of an instruction: matrices of rows 0, k 0; rows 8, k 0; rows 0, k 8; rows 8, k 8 */
+    template <typename LINES> MGPU_FUNCTION void fetch(uint32_t matrix[4], const char *stage, uint32_t row, uint32_t depth)
     {
         const uint32_t lane = threadIdx.x % 32;
-        if constexpr (LINES::OF_TERMS) {
-            mgpu_load_matrices<false>(matrix, stage + LINES::at(row + lane % 16, terms / CHUNK + lane / 16));
+        if constexpr (LINES::ALONG_K) {
+            mgpu_load_matrices<false>(matrix, stage + LINES::at(row + lane % 16, depth / CHUNK + lane / 16));
         } else if constexpr (TYPE != MGPU_F32) {
-            mgpu_load_matrices<true>(matrix, stage + LINES::at(terms + lane % 8 + lane / 16 * 8, row / CHUNK + lane / 8 % 2));
+            mgpu_load_matrices<true>(matrix, stage + LINES::at(depth + lane % 8 + lane / 16 * 8, row / CHUNK + lane / 8 % 2));
         } else {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const uint32_t own = row + i % 2 * 8 + lane / 4;
-                matrix[i] = *(const uint32_t *)(stage + LINES::at(terms + lane % 4 + i / 2 * 4, own / CHUNK) + own % CHUNK * 4);
+                matrix[i] = *(const uint32_t *)(stage + LINES::at(depth + lane % 4 + i / 2 * 4, own / CHUNK) + own % CHUNK * 4);
             }
         }
         if constexpr (TYPE == MGPU_F32) {
@@ -194,13 +194,13 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
         }
     }
 
-    /* x: the rows' matrices at the terms */
-    __device__ __forceinline__ void multiply_terms(const uint32_t x[OWN_ROWS / 16][4], const char *across, uint32_t terms)
+    /* x: the rows' matrices at `depth` */
+    __device__ __forceinline__ void multiply_step(const uint32_t x[OWN_ROWS / 16][4], const char *across, uint32_t depth)
     {
         uint32_t y[OWN_COLUMNS / 16][4];
 #pragma unroll
         for (int j = 0; j < OWN_COLUMNS / 16; j++)
-            fetch<COLUMNS>(y[j], across, first_column() + 16 * j, terms);
+            fetch<COLUMNS>(y[j], across, first_column() + 16 * j, depth);
 #pragma unroll
         for (int i = 0; i < OWN_ROWS / 16; i++)
 #pragma unroll
@@ -218,12 +218,12 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
     __device__ __forceinline__ void multiply(const char *down, const char *across)
     {
 #pragma unroll
-        for (int terms = 0; terms < COLUMNS::TERMS; terms += TERMS) {
+        for (int depth = 0; depth < COLUMNS::DEPTH; depth += DEPTH) {
             uint32_t x[OWN_ROWS / 16][4];
 #pragma unroll
             for (int i = 0; i < OWN_ROWS / 16; i++)
-                fetch<ROWS>(x[i], down, first_row() + 16 * i, terms);
-            multiply_terms(x, across, terms);
+                fetch<ROWS>(x[i], down, first_row() + 16 * i, depth);
+            multiply_step(x, across, depth);
         }
     }
 

@@ -14,14 +14,14 @@
 
 enum {
     /* the largest blocks, whatever the instruction set, because the compiler places the workspace before anybody knows
-     * where the program will run: columns of C, rows of A, terms of the sum (more would lose digits in f32: they are
+     * where the program will run: columns of C, rows of A, depth (more would lose digits in f32: they are
      * added one after the other); bytes of C that are worked on */
-    MGPU_BLOCK_N = 512, MGPU_BLOCK_ROWS = 512, MGPU_BLOCK_TERMS = 1152, MGPU_BLOCK_C_BYTES = 1024 * 1024,
-    MGPU_FAR_BYTES = 512, /* terms of A that lie so far apart are worth packing */
+    MGPU_BLOCK_N = 512, MGPU_BLOCK_ROWS = 512, MGPU_BLOCK_DEPTH = 1152, MGPU_BLOCK_C_BYTES = 1024 * 1024,
+    MGPU_FAR_BYTES = 512, /* elements of A along K that are so far apart are worth packing */
     /* good sizes of the parts of the workspace: a copy of a block of A with what surrounds it, or of its rows alone, sums that
      * do not go straight to C, packed B */
     MGPU_COPY_BYTES = 512 * 1024, MGPU_ROWS_BYTES = 1024 * 1024, MGPU_SUMS_BYTES = 512 * 1024, MGPU_PACKED_BYTES = 1024 * 1024,
-    MGPU_PACKED_LEAST = 64 * 1024 /* 16 columns for a block of terms, in any case */
+    MGPU_PACKED_LEAST = 64 * 1024 /* 16 columns of a block of K, in any case */
 };
 
 /* argument: the operands, C, and the thread's workspace: copy + sums + packed bytes. Every element of C that the part

@@ -4,7 +4,7 @@
 #define MGPU_KERNEL_H_RUNTIME
 
 #include "mgpu_math.h"
-#include "mgpu_draw.h"
+#include "mgpu_rand.h"
 #include "mgpu_attention.h"
 #include "mgpu_gemm.h"
 #include "mgpu_rows.h"
@@ -68,9 +68,9 @@ MGPU_PARTS_OF(i64, int64_t)
 #undef MGPU_PARTS_OF
 #undef MGPU_PARTS
 
-/* ---- random numbers: those of mgpu_draw and mgpu_drawf, many at once */
+/* ---- random numbers: those of mgpu_rand and mgpu_randf, many at once */
 
-enum { MGPU_DRAWS = 32 }; /* in one block: eight counters of four words */
+enum { MGPU_RANDOM_NUMBERS = 32 }; /* in one block: eight counters of four words */
 
 /* the keys of ten rounds */
 typedef struct mgpu_keys { uint64_t low[10], high[10]; } mgpu_keys;
@@ -114,7 +114,7 @@ static inline mgpu_u64x8 mgpu_pairs(mgpu_u64x8 a, mgpu_u64x8 b)
     return (mgpu_u64x8)MGPU_SHUFFLE(mgpu_i32x16, (mgpu_i32x16)a, (mgpu_i32x16)b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
 }
 
-static inline void mgpu_draw_block(uint32_t *words, const mgpu_keys *key, uint32_t group, uint64_t sample, uint64_t step)
+static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32_t group, uint64_t sample, uint64_t step)
 {
     const mgpu_u64x8 m0 = (mgpu_u64x8){0} + 0xD2511F53u, m1 = (mgpu_u64x8){0} + 0xCD9E8D57u;
     mgpu_u64x8 c0 = (mgpu_u64x8){0, 1, 2, 3, 4, 5, 6, 7} + group & 0xFFFFFFFFu, c1 = (mgpu_u64x8){0} + sample;
@@ -134,7 +134,7 @@ static inline void mgpu_draw_block(uint32_t *words, const mgpu_keys *key, uint32
     memcpy(words + 16, &second, sizeof second);
 }
 #else
-static inline void mgpu_draw_block(uint32_t *words, const mgpu_keys *key, uint32_t group, uint64_t sample, uint64_t step)
+static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32_t group, uint64_t sample, uint64_t step)
 {
     uint32_t word[4][8];
     for (uint32_t k = 0; k < 8; k++) {
@@ -151,29 +151,29 @@ static inline void mgpu_draw_block(uint32_t *words, const mgpu_keys *key, uint32
             word[1][k] = (uint32_t)p1;
             word[3][k] = (uint32_t)p0;
         }
-    for (int k = 0; k < MGPU_DRAWS; k++)
+    for (int k = 0; k < MGPU_RANDOM_NUMBERS; k++)
         words[k] = word[k & 3][k >> 2];
 }
 #endif
 
-/* draws[k] = that of element + k */
-#define MGPU_DRAW_ROW(name, type)                                                                                         \
-    MGPU_OPTIONAL void name(type *restrict draws, int64_t count, uint64_t key, uint64_t element, uint64_t sample,         \
+/* numbers[k] = that of element + k */
+#define MGPU_RANDOM_ROW(name, type)                                                                                         \
+    MGPU_OPTIONAL void name(type *restrict numbers, int64_t count, uint64_t key, uint64_t element, uint64_t sample,         \
                             uint64_t step)                                                                                \
     {                                                                                                                     \
         const mgpu_keys keys = mgpu_round_keys(key);                                                                      \
-        uint32_t group = (uint32_t)(element >> 2), words[MGPU_DRAWS];                                                     \
-        for (int64_t at = -(int64_t)(element & 3); at < count; at += MGPU_DRAWS, group += MGPU_DRAWS / 4) {               \
-            mgpu_draw_block(words, &keys, group, sample, step);                                                           \
-            if (at >= 0 && at + MGPU_DRAWS <= count)                                                                      \
-                for (int k = 0; k < MGPU_DRAWS; k++)                                                                      \
-                    draws[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                       \
+        uint32_t group = (uint32_t)(element >> 2), words[MGPU_RANDOM_NUMBERS];                                                     \
+        for (int64_t at = -(int64_t)(element & 3); at < count; at += MGPU_RANDOM_NUMBERS, group += MGPU_RANDOM_NUMBERS / 4) {               \
+            mgpu_rand_block(words, &keys, group, sample, step);                                                           \
+            if (at >= 0 && at + MGPU_RANDOM_NUMBERS <= count)                                                                      \
+                for (int k = 0; k < MGPU_RANDOM_NUMBERS; k++)                                                                      \
+                    numbers[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                       \
             else                                                                                                          \
-                for (int64_t k = at < 0 ? -at : 0; k < MGPU_DRAWS && at + k < count; k++)                                 \
-                    draws[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                       \
+                for (int64_t k = at < 0 ? -at : 0; k < MGPU_RANDOM_NUMBERS && at + k < count; k++)                                 \
+                    numbers[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                       \
         }                                                                                                                 \
     }
-MGPU_DRAW_ROW(mgpu_draw_rowf, float)
-MGPU_DRAW_ROW(mgpu_draw_row, double)
+MGPU_RANDOM_ROW(mgpu_rand_rowf, float)
+MGPU_RANDOM_ROW(mgpu_rand_row, double)
 
 #endif

@@ -13,10 +13,10 @@ typedef struct mgpu_numbered_axis {
     int64_t extent;          /* or MGPU_SAMPLES */
     int32_t stride[3];       /* in A, B, C, in elements; in A, of an axis that moves in a window, with the window's */
     int32_t step;            /* in its window */
-    /* index / extent = (index x inverse) >> (31 + shift), or with `wide` >> (63 + shift): Granlund and Montgomery, Division by
+    /* index / extent = (index x inverse) >> (31 + shift), or with `inverse_64` >> (63 + shift): Granlund and Montgomery, Division by
      * Invariant Integers using Multiplication, 1994 */
     uint32_t inverse, shift;
-    uint64_t wide;
+    uint64_t inverse_64;
 } mgpu_numbered_axis;
 
 typedef struct mgpu_numbered_window { int32_t extent, stride, first; } mgpu_numbered_window; /* as in mgpu_window */

@@ -1,5 +1,5 @@
 /* mgpu_random.h: the random numbers of kernels, runtime and interpreter: Philox4x32-10 (Salmon et al., "Parallel random
- * numbers: as easy as 1, 2, 3", 2011). In: a key and the place of a draw; out: the same bits on every target.
+ * numbers: as easy as 1, 2, 3", 2011). In: a key and the place of a number; out: the same bits on every target.
  *
  *   key      64 bits of a hash of (seed, path of the operation)
  *   counter  word 0: element / 4; then 48 bits of sample, 48 bits of step, lowest first

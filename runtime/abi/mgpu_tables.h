@@ -27,19 +27,19 @@ typedef struct mgpu_axis {
 typedef struct mgpu_window {
     int64_t extent;       /* of the gathered operand in this dimension */
     int64_t stride;       /* of that dimension in it, in elements */
-    int64_t first;        /* position of place 0, tap 0: minus the padding before */
+    int64_t first;        /* position of place 0, tap 0: minus the low padding */
     int64_t input_dilation;       /* positions that are no multiple of it hold 0 */
 } mgpu_window;
 
 /* What the windows of a convolution are, for a library that knows convolutions:
- *     y[p, (g, o)] = sum over k, c of x'[stride p + dilation k - before, (g, c)] w[(g, o), c, k]
+ *     y[p, (g, o)] = sum over k, c of x'[stride p + dilation k - padding_low, (g, c)] w[(g, o), c, k]
  * x' is x with input_dilation - 1 zeros between neighbours. Strides are in elements, as everywhere. */
 typedef struct mgpu_convolution {
     bool weight;          /* the result is w, of x and (the gradient of) y; else y, of x and w: arguments 0, 1 -> 2 */
     int dims;             /* 1 to 3: more are not described */
     int64_t groups, in, out;                         /* channels of one group */
     int64_t x[3], w[3], y[3];                        /* extents: places, taps, places */
-    int64_t stride[3], dilation[3], before[3], input_dilation[3];
+    int64_t stride[3], dilation[3], padding_low[3], input_dilation[3];
     int64_t x_stride[5], w_stride[5], y_stride[5];   /* x, y: sample, channel, places; w: (g, o), c, taps */
 } mgpu_convolution;
 
@@ -55,7 +55,7 @@ typedef struct mgpu_contraction {
     mgpu_half half_a, half_b, half_c;
     int64_t copy, sums, packed; /* bytes of the workspace, multiples of 64: for a copy of a block of A (0: A is read in
                            * place), for sums that do not go straight to C (0: all do), for B in vectors along N */
-    bool wide;            /* there is room for what few columns need: see contract_matmul.h, mgpu_wide */
+    bool unroll;          /* there is room to unroll places of a window into N: see contract_matmul.h, mgpu_unroll */
     bool keep;            /* there is room for all of B, which stays packed between the calls of an operation */
 } mgpu_contraction;
 

@@ -1,8 +1,8 @@
 /* mgpu_tiles.h: how a contraction of mgpu_gemm.h is done on a GPU: what the compiler chooses (compiler/target/cuda/tiles.c) and
  * mgpu_device_contract.h obeys. C for the compiler, C++ for the device.
  *
- * C's rows and columns are cut into tiles, one for each block at a time; the terms of its sums pass through shared memory in
- * stages. Where there are few tiles and many terms, the terms are split: each part's sums are in the workspace until the
+ * C's rows and columns are cut into tiles, one for each block at a time; K passes through shared memory in
+ * stages. Where there are few tiles and K is long, it is split (split-K): each part's sums are in the workspace until the
  * kernel's end adds them up in their order. How many parts there are depends on the table and the samples alone. */
 #ifndef MGPU_TILES_H
 #define MGPU_TILES_H
@@ -13,7 +13,7 @@
 enum {
     MGPU_FMA,          /* a thread has some rows and columns of the tile; sums are f32, or f64 */
     MGPU_MMA,          /* warps have parts of it, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
-    MGPU_DIRECT        /* no tiles: a thread has an element of C and reads its terms where they are */
+    MGPU_DIRECT        /* no tiles: a thread has an element of C and reads its row and column where they are */
 };
 enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* that shared memory is cut into */ };
 
@@ -22,13 +22,13 @@ typedef struct mgpu_tiles {
     uint8_t type_a, type_b, type_c; /* MGPU_F32, MGPU_F64, MGPU_BF16, MGPU_F16: as they are stored */
     bool aligned_a, aligned_b, aligned_c; /* the tensors begin at multiples of 16 bytes */
     bool transposed;               /* the tile's rows are N and its columns M; else the other way round */
-    int rows, columns, terms;  /* of a tile, powers of 2; terms: of a stage */
-    int stages;                /* 0: there are no terms, C is zeros */
+    int rows, columns, depth;  /* of a tile, powers of 2; depth: along K, of a stage */
+    int stages;                /* 0: K is empty, C is zeros */
     int down, across;          /* threads (MGPU_FMA) or warps (MGPU_MMA) that share rows and columns */
-    int64_t split_tiles;       /* so many parts of tiles there should be; 0: terms are not split. MGPU_DIRECT: threads */
-    int64_t split_terms;       /* but each has at least so many terms, a multiple of `terms` */
+    int64_t split_tiles;       /* so many parts of tiles there should be; 0: K is not split. MGPU_DIRECT: threads */
+    int64_t split_depth;       /* but each is at least so deep, a multiple of `depth` */
     int64_t c;                 /* first element of C */
-    bool terms_a, terms_b;     /* in shared memory lie lines of terms, else of rows (columns) */
+    bool along_k_a, along_k_b;     /* lines in shared memory run along K, else along rows (columns) */
     int piece_a, piece_b, piece_c; /* elements that are moved at once */
 } mgpu_tiles;
 
@@ -79,7 +79,7 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
 {
     int rows = mgpu_staged_bytes(s, s->transposed ? s->type_b : s->type_a);
     int columns = mgpu_staged_bytes(s, s->transposed ? s->type_a : s->type_b);
-    return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->terms * (s->rows * rows + s->columns * columns);
+    return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->depth * (s->rows * rows + s->columns * columns);
 }
 
 /* ---- where elements are */
@@ -153,15 +153,15 @@ MGPU_TILES_FUNCTION int64_t mgpu_tiles_of(const mgpu_contraction *t, const mgpu_
                             mgpu_list_extent(t, s->transposed ? MGPU_LIST_M : MGPU_LIST_N, samples));
 }
 
-/* terms of a part; the number of parts is that of all terms over it, rounded up */
-MGPU_TILES_FUNCTION int64_t mgpu_part_terms(const mgpu_tiles *s, int64_t tiles, int64_t terms)
+/* the depth of a part; the number of parts is the whole depth over it, rounded up */
+MGPU_TILES_FUNCTION int64_t mgpu_part_depth(const mgpu_tiles *s, int64_t tiles, int64_t depth)
 {
-    int64_t most = s->split_tiles / (tiles > 0 ? tiles : 1), parts = s->split_terms > 0 ? terms / s->split_terms : 1;
+    int64_t most = s->split_tiles / (tiles > 0 ? tiles : 1), parts = s->split_depth > 0 ? depth / s->split_depth : 1;
     parts = parts < most ? parts : most;
     if (parts <= 1)
-        return terms > 0 ? terms : 1;
-    int64_t each = (terms + parts - 1) / parts;
-    return (each + s->terms - 1) / s->terms * s->terms;
+        return depth > 0 ? depth : 1;
+    int64_t each = (depth + parts - 1) / parts;
+    return (each + s->depth - 1) / s->depth * s->depth;
 }
 
 /* ---- attention: a block has some queries and goes through the keys, a few at a time; or some keys, and goes through the

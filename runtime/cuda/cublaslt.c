@@ -17,7 +17,7 @@
 enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; less the library does not take of a bias, sums, what gelu is made of */
 enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: the least of ROUNDS times of RUNS matmuls */
 enum { ALGORITHM_WORDS = MGPU_COUNT(((cublasLtMatmulAlgo_t *)0)->data) };
-enum { ROWS, COLUMNS, TERMS, MEMBERS };
+enum { ROWS, COLUMNS, DEPTH, BATCH };
 enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what gelu is made of */, OPERANDS };
 
 #define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;
@@ -153,11 +153,11 @@ static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d
 {
     cublasLtMatrixLayout_t layout = NULL;
     int64_t beside = m->transposed ? columns : rows, others = m->transposed ? rows : columns;
-    int64_t pitch = m->pitch ? m->pitch : beside, members = extent_of(p, MEMBERS, d->samples);
-    int32_t count = (int32_t)members;
+    int64_t pitch = m->pitch ? m->pitch : beside, batch = extent_of(p, BATCH, d->samples);
+    int32_t count = (int32_t)batch;
     check(l, d, -1, l->f.layout_create(&layout, type_of(m->type), (uint64_t)beside, (uint64_t)others, pitch), "cublasLtMatrixLayoutCreate");
     check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "cublasLtMatrixLayoutSetAttribute");
-    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->member, sizeof m->member),
+    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->batch_stride, sizeof m->batch_stride),
           "cublasLtMatrixLayoutSetAttribute");
     return layout;
 }
@@ -189,7 +189,7 @@ static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const
 
 static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, Choice *c)
 {
-    int64_t rows = extent_of(p, ROWS, d->samples), columns = extent_of(p, COLUMNS, d->samples), terms = extent_of(p, TERMS, d->samples);
+    int64_t rows = extent_of(p, ROWS, d->samples), columns = extent_of(p, COLUMNS, d->samples), depth = extent_of(p, DEPTH, d->samples);
     int compute = p->sums == MGPU_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     int32_t transposed[] = {p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N};
     check(l, d, -1, l->f.desc_create(&c->desc, compute, type_of(p->sums)), "cublasLtMatmulDescCreate");
@@ -197,8 +197,8 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
         set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &transposed[i], sizeof transposed[i]);
     if (c->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
         describe_epilogue(l, d, p, c);
-    c->layout[A] = make_layout(l, d, p, &p->a, rows, terms);
-    c->layout[B] = make_layout(l, d, p, &p->b, terms, columns);
+    c->layout[A] = make_layout(l, d, p, &p->a, rows, depth);
+    c->layout[B] = make_layout(l, d, p, &p->b, depth, columns);
     c->layout[D] = make_layout(l, d, p, &p->d, rows, columns);
 }
 
@@ -290,7 +290,7 @@ static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library
 static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
 {
     return mgpu_format("%s%s/%lld/%lld@%d", mgpu_dtype_name(m->type), m->transposed ? "t" : "", (long long)m->pitch,
-                       (long long)m->member, alignment);
+                       (long long)m->batch_stride, alignment);
 }
 
 /* all that a time depends on */
@@ -301,7 +301,7 @@ static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_m
     mgpu_cuda_check(d, -1, d->cuda->driver_get_version(&version), "cuDriverGetVersion");
     char *key = mgpu_format("%s, driver %d, cublasLt %zu: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %u@%d@%d, work %lld",
                             d->gpu->name, version, l->f.get_version(), (long long)extent_of(p, ROWS, d->samples), (long long)extent_of(p, COLUMNS, d->samples),
-                            (long long)extent_of(p, TERMS, d->samples), (long long)extent_of(p, MEMBERS, d->samples), matrix[A], matrix[B], matrix[D],
+                            (long long)extent_of(p, DEPTH, d->samples), (long long)extent_of(p, BATCH, d->samples), matrix[A], matrix[B], matrix[D],
                             mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->alignment[VECTOR], c->alignment[AUX], (long long)workspace);
     for (int i = 0; i < MATRICES; i++)
         free(matrix[i]);

@@ -37,7 +37,7 @@ static void clear(const Trial *t, int to)
     mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(t->target[to], 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
 }
 
-static void draw(const Trial *t, int from, int to)
+static void fill_pattern(const Trial *t, int from, int to)
 {
     uint32_t word = (uint32_t)(from * MGPU_MOST_MEMBERS + to + 1);
     for (int i = 0; i < WORDS; i++)
@@ -54,7 +54,7 @@ static void try_host(const Trial *t, int member)
 {
     const CudaDevice *d = t->c->devices[member];
     char text[400];
-    draw(t, member, member);
+    fill_pattern(t, member, member);
     mgpu_cuda_enter(d, -1);
     send(t, t->target[member], member);
     if (arrived(t, member))
@@ -70,7 +70,7 @@ static void try_host(const Trial *t, int member)
 static bool try_link(const Trial *t, int from, int to, bool access)
 {
     const CudaDevice *a = t->c->devices[from], *b = t->c->devices[to];
-    draw(t, from, to);
+    fill_pattern(t, from, to);
     mgpu_cuda_enter(a, -1);
     send(t, t->source[from], from);
     synchronize(a);

@@ -21,10 +21,10 @@ void *mgpu_reading_room(Reading *, int64_t bytes); /* aligned for every type */
 void mgpu_reading_reset(Reading *);                /* the sample is done */
 void mgpu_reading_close(Reading *);
 
-/* Random draws of a sample: uniform in [0, 1), a function of (seed, epoch, stage, sample, number) alone. `key` is
- * mgpu_draw_key(reading, "NAME OF THE STAGE"); number: 0, 1, ... of the sample's draws. */
-uint64_t mgpu_draw_key(const Reading *, const char *stage);
-double mgpu_draw(const Reading *, uint64_t key, int64_t sample, int number);
+/* Random numbers of a sample: uniform in [0, 1), a function of (seed, epoch, stage, sample, number) alone. `key` is
+ * mgpu_stage_key(reading, "NAME OF THE STAGE"); number: 0, 1, ... of the sample's numbers. */
+uint64_t mgpu_stage_key(const Reading *, const char *stage);
+double mgpu_stage_random(const Reading *, uint64_t key, int64_t sample, int number);
 
 /* ---- streams */
 typedef struct Item {          /* one column of one sample */

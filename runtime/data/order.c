@@ -25,8 +25,8 @@ static void shuffle_places(int64_t *order, int64_t n, uint64_t key, int64_t bloc
     for (int64_t i = n - 1; i > 0; i--) {
         uint32_t words[4];
         mgpu_random_words(key, (uint32_t)i, (uint64_t)(block + 1), (uint64_t)epoch, words);
-        uint64_t draw = words[0] | (uint64_t)words[1] << 32;
-        int64_t other = (int64_t)((__extension__(unsigned __int128) draw * (uint64_t)(i + 1)) >> 64); /* below i + 1 */
+        uint64_t random = words[0] | (uint64_t)words[1] << 32;
+        int64_t other = (int64_t)((__extension__(unsigned __int128) random * (uint64_t)(i + 1)) >> 64); /* below i + 1 */
         int64_t swap = order[i];
         order[i] = order[other];
         order[other] = swap;

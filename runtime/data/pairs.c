@@ -2,7 +2,7 @@
  * labels are the same.
  *
  * With the probability `same` the partner is another sample of i's label, else one of another label, each equally likely.
- * Draws are functions of (seed, epoch, i): training sees new pairs in every epoch, evaluation always the same. */
+ * Random numbers are functions of (seed, epoch, i): training sees new pairs in every epoch, evaluation always the same. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -25,10 +25,10 @@ typedef struct Pairs {
 
 static int64_t partner(const Pairs *p, int64_t samples, int64_t sample, const Reading *r, bool *same)
 {
-    uint64_t key = mgpu_draw_key(r, "pairs");
+    uint64_t key = mgpu_stage_key(r, "pairs");
     int64_t place = p->place[sample], begin = p->begin[place], end = p->end[place], alike = end - begin;
-    *same = mgpu_draw(r, key, sample, 0) < p->same;
-    double u = mgpu_draw(r, key, sample, 1);
+    *same = mgpu_stage_random(r, key, sample, 0) < p->same;
+    double u = mgpu_stage_random(r, key, sample, 1);
     if (*same && alike == 1)
         return sample;
     if (*same) {

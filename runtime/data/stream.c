@@ -1,4 +1,4 @@
-/* stream.c: what all readers and stages share: memory and draws of a sample, options, streams and their ends. */
+/* stream.c: what all readers and stages share: memory and random numbers of a sample, options, streams and their ends. */
 #include "runtime/abi/mgpu_random.h"
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
@@ -58,13 +58,13 @@ void mgpu_reading_close(Reading *r)
     r->blocks = NULL;
 }
 
-/* ---- draws */
-uint64_t mgpu_draw_key(const Reading *r, const char *stage)
+/* ---- random numbers */
+uint64_t mgpu_stage_key(const Reading *r, const char *stage)
 {
     return mgpu_random_key(r->seed, mgpu_hash_text(stage));
 }
 
-double mgpu_draw(const Reading *r, uint64_t key, int64_t sample, int number)
+double mgpu_stage_random(const Reading *r, uint64_t key, int64_t sample, int number)
 {
     uint32_t words[4];
     mgpu_random_words(key, (uint32_t)number, (uint64_t)sample, (uint64_t)r->epoch, words);

@@ -215,13 +215,13 @@ static double lane_seconds(const Row *rows, int count, int device, int lane)
 }
 
 enum { MATMUL_WIDTH = 24 };
-typedef struct Layout { const Source *source; double step_s; int operation_width, kernel_width; FILE *f; } Layout;
+typedef struct TableStyle { const Source *source; double step_s; int operation_width, kernel_width; FILE *f; } TableStyle;
 
 static char *name_of(int device, const mgpu_op *op) { return mgpu_format("d%d.%s", device, op->id); }
 
 static int wider(int width, const char *text) { return (int)strlen(text) > width ? (int)strlen(text) : width; }
 
-static void print_row(const Profile *p, const Row *r, const Layout *l)
+static void print_row(const Profile *p, const Row *r, const TableStyle *l)
 {
     char flops[16] = "", bytes[16] = "", matmul[100] = "";
     if (matmul_of(p, r->op))
@@ -256,7 +256,7 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
     int count;
     Row *rows = rows_of(p, steps, &count);
     Source source = read_source(p->program->model_file);
-    Layout l = {&source, seconds / (double)steps, (int)strlen("operation"), (int)strlen("kernel"), f};
+    TableStyle l = {&source, seconds / (double)steps, (int)strlen("operation"), (int)strlen("kernel"), f};
     for (int i = 0; i < count; i++) {
         char *id = name_of(rows[i].device, rows[i].op);
         l.operation_width = wider(l.operation_width, id);

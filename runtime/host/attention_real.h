@@ -12,8 +12,8 @@ typedef struct MGPU_NAME(attend) { /* a head of a sample */
     int64_t at_q, at_k, at_v, at_g, at_y, at_dq, at_dk, at_dv; /* elements of the head's first ones in them */
     int64_t begin, rows;          /* queries of the block */
     int64_t low, high;            /* keys that it sees: from a whole vector on */
-    /* tables of offsets: rows of A and of C, terms */
-    int64_t own[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], up[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], one[MGPU_BLOCK_TERMS];
+    /* tables of offsets: rows of A and of C, K */
+    int64_t own[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], up[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], one[MGPU_BLOCK_DEPTH];
 } MGPU_NAME(attend);
 
 typedef __typeof__((VECTOR){0} < (VECTOR){0}) MGPU_NAME(whole); /* of as many bits; what comparisons give */
@@ -137,10 +137,10 @@ MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, M
         STORE(dp + j) = (VECTOR){0};
 }
 
-/* ---- matmuls: C [m, some vectors] = or += A [m, terms] B; row and row_c: offsets of A's and C's rows, row with as many
+/* ---- matmuls: C [m, some vectors] = or += A [m, k] B; row and row_c: offsets of A's and C's rows, row with as many
  * more as a tile may be too high */
-MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t columns, int64_t terms, const MGPU_REAL *a,
-                                         const int64_t *row, const int64_t *term, const MGPU_REAL *b, int64_t next,
+MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t columns, int64_t depth, const MGPU_REAL *a,
+                                         const int64_t *row, const int64_t *along_k, const MGPU_REAL *b, int64_t next,
                                          MGPU_REAL *c, const int64_t *row_c, bool add)
 {
     static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4};
@@ -150,7 +150,7 @@ MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t col
         MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[vectors - 1][rows - 1];
         while (*tile == NULL)
             tile++;
-        (*tile)(terms, a, row + i, term, b, LANES, next, c, row_c + i, rows, columns, add,
+        (*tile)(depth, a, row + i, along_k, b, LANES, next, c, row_c + i, rows, columns, add,
                 &(mgpu_ahead){.each = 0});
     }
 }
@@ -168,12 +168,12 @@ MGPU_INLINE int64_t MGPU_NAME(end_seen)(const MGPU_NAME(attend) *w, int64_t i)
     return t->causal ? mgpu_most(0, mgpu_least(t->keys, i + t->keys - t->queries + 1)) : t->keys;
 }
 
-/* C [rows, keys low .. high) = A [rows, terms] times keys or values with keys along vectors */
+/* C [rows, keys low .. high) = A [rows, k] times keys or values with keys along vectors */
 MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) *w, const MGPU_REAL *a, const int64_t *row,
-                                            const MGPU_REAL *packed, int64_t terms, MGPU_REAL *c)
+                                            const MGPU_REAL *packed, int64_t depth, MGPU_REAL *c)
 {
     const mgpu_attention *t = w->table;
-    int64_t next = terms * LANES, vectors = mgpu_quotient_up(w->high - w->low, LANES), some, row_c[MGPU_ATTENTION_ROWS];
+    int64_t next = depth * LANES, vectors = mgpu_quotient_up(w->high - w->low, LANES), some, row_c[MGPU_ATTENTION_ROWS];
     for (int64_t i = 0; i < w->rows; i++)
         row_c[i] = i * w->room.pitch;
     for (int64_t v = 0; v < vectors; v += some) {
@@ -181,15 +181,15 @@ MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) *w, const MG
         some = MGPU_NAME(tile_vectors)(vectors - v, w->rows);
         if (t->causal) /* the first row that sees one of these keys */
             first = mgpu_least(w->rows, mgpu_most(0, key - (t->keys - t->queries) - w->begin));
-        for (int64_t done = 0, block; done < terms; done += block) {
-            block = mgpu_least(terms - done, MGPU_BLOCK_TERMS);
+        for (int64_t done = 0, block; done < depth; done += block) {
+            block = mgpu_least(depth - done, MGPU_BLOCK_DEPTH);
             MGPU_NAME(attend_tiles)(w->rows - first, some, LANES, block, a + done, row + first, w->one,
                                     packed + key / LANES * next + done * LANES, next, c + v * LANES, row_c + first, done > 0);
         }
     }
 }
 
-/* C [rows, columns] = P [rows, keys] times keys or values as they lie; pitch: of C */
+/* C [rows, columns] = P [rows, keys] times keys or values as they are stored; pitch: of C */
 MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MGPU_REAL *p, const MGPU_REAL *packed,
                                             int64_t columns, MGPU_REAL *c, int64_t pitch)
 {
@@ -207,7 +207,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MG
         for (int64_t v = 0; v < vectors; v += some) {
             some = MGPU_NAME(tile_vectors)(vectors - v, rows);
             for (int64_t key = low, block; key < high; key += block) {
-                block = mgpu_least(high - key, MGPU_BLOCK_TERMS);
+                block = mgpu_least(high - key, MGPU_BLOCK_DEPTH);
                 MGPU_NAME(attend_tiles)(rows, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), block,
                                         p + i * w->room.pitch + (key - w->low), row, w->one,
                                         packed + v * next + key * LANES, next, c + i * pitch + v * LANES, row_c, key > low);
@@ -222,9 +222,9 @@ MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) *w, const MGPU
 {
     const mgpu_attention *t = w->table;
     int64_t next = w->rows * LANES, vectors = mgpu_quotient_up(columns, LANES), keys, some;
-    int64_t row_c[MGPU_ROWS_1], term[MGPU_ATTENTION_ROWS];
+    int64_t row_c[MGPU_ROWS_1], along_k[MGPU_ATTENTION_ROWS];
     for (int64_t i = 0; i < w->rows; i++)
-        term[i] = i * w->room.pitch;
+        along_k[i] = i * w->room.pitch;
     for (int64_t r = 0; r < MGPU_ROWS_1; r++)
         row_c[r] = r * pitch;
     int64_t tiles = mgpu_quotient_up(w->high - w->low, MGPU_ROWS_2);
@@ -234,7 +234,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) *w, const MGPU
         for (int64_t v = 0; v < vectors && first < w->rows; v += some) {
             some = MGPU_NAME(tile_vectors)(vectors - v, keys);
             MGPU_NAME(attend_tiles)(keys, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), w->rows - first,
-                                    p + (key - w->low), w->up, term + first, packed + v * next + first * LANES, next,
+                                    p + (key - w->low), w->up, along_k + first, packed + v * next + first * LANES, next,
                                     c + key * pitch + v * LANES, row_c, true);
         }
     }
@@ -361,7 +361,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_samples)(const mgpu_attention *t, void *cons
     w.dq = t->backward && t->dq.argument >= 0 ? argument[t->dq.argument] : NULL;
     w.dk = t->backward && t->dk.argument >= 0 ? argument[t->dk.argument] : NULL;
     w.dv = t->backward && t->dv.argument >= 0 ? argument[t->dv.argument] : NULL;
-    for (int64_t i = 0; i < MGPU_BLOCK_TERMS; i++)
+    for (int64_t i = 0; i < MGPU_BLOCK_DEPTH; i++)
         w.one[i] = i;
     for (int64_t i = 0; i < MGPU_ATTENTION_ROWS + MGPU_ROWS_1; i++)
         w.up[i] = i;

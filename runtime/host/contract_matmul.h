@@ -5,7 +5,7 @@
  *
  * Algorithm: blocks of N, M and K as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
  * around a matmul in registers of R rows of A by V vectors of N. What it takes from A are single elements at
- * row[r] + term[k], two tables of offsets; so A lies as it likes, and is read where it is. It is copied only if windows move
+ * row[r] + along_k[k], two tables of offsets; so A may be stored in any order, and is read where it is. It is copied only if windows move
  * over it, which leave it (the copy has zeros around it; a tap is then a mere offset, and no element is copied once for
  * every tap), if its elements are of another type, or if its rows fall onto each other in the cache. B is in vectors
  * along N, one below the other along K: packed so, or in place. Spread windows (zeros between the elements: transposed
@@ -186,17 +186,17 @@ MGPU_INLINE void mgpu_fetch(mgpu_ahead *ahead)
 
 typedef struct mgpu_range { int64_t begin, end; } mgpu_range;
 
-/* Few columns leave most of a vector empty. Then `places` neighbouring places of a window lie side by side in N, and its
+/* Few columns leave most of a vector empty. Then `places` neighbouring places of a window are unrolled into N, and its
  * taps become as many positions as all of them see: place j of them has tap position - j, if there is one.
  *     y[places q + j, n] = sum_p x[places q + p] w[p - j, n]           B has zeros: in_b
  *     dw[t, n] = sum_j sum_q x[places q + j + t] dy[places q + j, n]   C is folded: row p, column (j, n) adds to tap p - j */
-typedef struct mgpu_wide {
+typedef struct mgpu_unroll {
     int64_t places;       /* 1: not so */
     bool in_b;
     int64_t taps, positions;
     int64_t inner;        /* elements of K (in_b) or M for one position */
     int64_t columns;      /* of N for one place */
-} mgpu_wide;
+} mgpu_unroll;
 
 /* ---- one matmul: a contraction with the samples known and a phase of every window chosen */
 typedef struct mgpu_matmul {
@@ -204,9 +204,9 @@ typedef struct mgpu_matmul {
     int windows;              /* over A */
     mgpu_window window[MGPU_WINDOWS];
     int64_t a, b, c;          /* first elements */
-    mgpu_wide wide;
+    mgpu_unroll unroll;
     bool beside;              /* N is an axis of the batch: A has it, too, its elements next to each other */
-    mgpu_range members, m, n; /* this call's share */
+    mgpu_range batch, m, n; /* this call's share */
 } mgpu_matmul;
 
 MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
@@ -219,19 +219,19 @@ MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Results at places phase + phases q see only the terms first + every t of the sum: the others meet zeros. The window's
- * two axes, `place` of the result and `term` of the sum, become those of q and t, and the window loses its input_dilation. */
-MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgpu_axis *place, mgpu_axis *term,
+/* Results at places phase + phases q see only first + every t of K: the rest meets zeros. The window's
+ * two axes, `place` of the result and `in_k` of the sum, become those of q and t, and the window loses its input_dilation. */
+MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgpu_axis *place, mgpu_axis *in_k,
                                         int64_t phases, int64_t phase)
 {
-    int64_t input_dilation = window->input_dilation, every = input_dilation / mgpu_common_divisor(input_dilation, term->step),
+    int64_t input_dilation = window->input_dilation, every = input_dilation / mgpu_common_divisor(input_dilation, in_k->step),
             first = 0;
     int64_t position = window->first + phase * place->step;
-    while (first < every && (position + first * term->step) % input_dilation != 0)
+    while (first < every && (position + first * in_k->step) % input_dilation != 0)
         first++;
-    window->first = (position + first * term->step) / input_dilation;
+    window->first = (position + first * in_k->step) / input_dilation;
     window->input_dilation = 1;
-    mgpu_axis *axis[] = {place, term};
+    mgpu_axis *axis[] = {place, in_k};
     int64_t from[] = {phase, first}, factor[] = {phases, every};
     for (int i = 0; i < 2; i++) {
         matmul->a += from[i] * axis[i]->a;
@@ -243,22 +243,22 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgp
         axis[i]->c *= factor[i];
         axis[i]->step = axis[i]->step * factor[i] / input_dilation;
     }
-    if (first == every) /* no term hits an element */
-        term->extent = 0;
+    if (first == every) /* nothing hits an element */
+        in_k->extent = 0;
 }
 
 /* the innermost window, if it can be made so, with `lanes` elements in a vector: its axes become those of positions and of
  * every places-th place; the axis of the places between, for N, is returned. most_rows: of C, if it is to be folded */
-MGPU_NOINLINE mgpu_axis mgpu_widen(mgpu_matmul *matmul, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
+MGPU_NOINLINE mgpu_axis mgpu_unroll_places(mgpu_matmul *matmul, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
                                    int64_t most_rows)
 {
-    mgpu_axis *n = axis + table->batch + table->m, *k = n + table->n, between = {.extent = 1}, *place = NULL, *term = NULL;
-    mgpu_wide *wide = &matmul->wide;
-    int64_t columns = 1, terms = 1;
-    *wide = (mgpu_wide){.places = 1};
+    mgpu_axis *n = axis + table->batch + table->m, *k = n + table->n, between = {.extent = 1}, *place = NULL, *tap = NULL;
+    mgpu_unroll *unroll = &matmul->unroll;
+    int64_t columns = 1, depth = 1;
+    *unroll = (mgpu_unroll){.places = 1};
     for (mgpu_axis *i = n; i < k + table->k; i++)
-        *(i < k ? &columns : &terms) *= i->extent;
-    if (terms == 0 || columns == 0 || 2 * columns > lanes)
+        *(i < k ? &columns : &depth) *= i->extent;
+    if (depth == 0 || columns == 0 || 2 * columns > lanes)
         return between;
     for (int w = table->windows; w > 0 && place == NULL; w--) {
         mgpu_axis *in_m = NULL, *in_k = NULL;
@@ -268,46 +268,46 @@ MGPU_NOINLINE mgpu_axis mgpu_widen(mgpu_matmul *matmul, const mgpu_contraction *
             in_k = i->window == w ? i : in_k;
         if (in_m == NULL || in_k == NULL || in_m->step != in_k->step)
             continue;
-        wide->in_b = table->keep; /* else B has samples, and C is small */
-        place = wide->in_b ? in_m : in_k;
-        term = wide->in_b ? in_k : in_m;
+        unroll->in_b = table->keep; /* else B has samples, and C is small */
+        place = unroll->in_b ? in_m : in_k;
+        tap = unroll->in_b ? in_k : in_m;
     }
-    if (place == NULL || term->extent < 2)
+    if (place == NULL || tap->extent < 2)
         return between;
     for (int64_t some = 2; some * columns <= lanes; some++) /* share of useful work: some / positions */
         if (place->extent % some == 0 &&
-            some * (term->extent + wide->places - 1) > wide->places * (term->extent + some - 1))
-            wide->places = some;
-    int64_t rows = term->extent + wide->places - 1;
+            some * (tap->extent + unroll->places - 1) > unroll->places * (tap->extent + some - 1))
+            unroll->places = some;
+    int64_t rows = tap->extent + unroll->places - 1;
     for (const mgpu_axis *i = axis + table->batch; i < n; i++)
-        rows *= i == term ? 1 : i->extent;
-    if (wide->in_b ? place->c != columns && most_rows == 0 : rows > most_rows) /* where would they go? */
-        wide->places = 1;
-    if (wide->places == 1)
+        rows *= i == tap ? 1 : i->extent;
+    if (unroll->in_b ? place->c != columns && most_rows == 0 : rows > most_rows) /* where would they go? */
+        unroll->places = 1;
+    if (unroll->places == 1)
         return between;
-    wide->taps = term->extent;
-    wide->positions = term->extent + wide->places - 1;
-    wide->columns = columns;
-    wide->inner = 1;
-    for (const mgpu_axis *i = term + 1, *last = wide->in_b ? k + table->k : n; i < last; i++)
-        wide->inner *= i->extent;
-    between = (mgpu_axis){wide->places, 0, wide->in_b ? -term->b : place->b, wide->in_b ? place->c : -term->c, 0, 0};
-    term->extent = wide->positions;
-    place->extent /= wide->places;
-    place->step *= wide->places;
-    place->a *= wide->places;
-    place->b *= wide->places;
-    place->c *= wide->places;
+    unroll->taps = tap->extent;
+    unroll->positions = tap->extent + unroll->places - 1;
+    unroll->columns = columns;
+    unroll->inner = 1;
+    for (const mgpu_axis *i = tap + 1, *last = unroll->in_b ? k + table->k : n; i < last; i++)
+        unroll->inner *= i->extent;
+    between = (mgpu_axis){unroll->places, 0, unroll->in_b ? -tap->b : place->b, unroll->in_b ? place->c : -tap->c, 0, 0};
+    tap->extent = unroll->positions;
+    place->extent /= unroll->places;
+    place->step *= unroll->places;
+    place->a *= unroll->places;
+    place->b *= unroll->places;
+    place->c *= unroll->places;
     return between;
 }
 
 /* Sets up phase `phase` of all for samples [begin, end); returns the number of phases. The sum over all of them is the
- * contraction. An axis of the batch whose elements lie together in A and C, at least half a vector of them, becomes N, and
+ * contraction. An axis of the batch whose elements are contiguous in A and C, at least half a vector of them, becomes N, and
  * what was N a part of the batch. */
 MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction *table, int64_t begin, int64_t end,
                                       int64_t phase, int64_t lanes)
 {
-    mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *term[MGPU_WINDOWS] = {0};
+    mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *in_k[MGPU_WINDOWS] = {0};
     const int sizes[] = {table->batch, table->m, table->n, table->k};
     int count = table->batch + table->m + table->n + table->k, sum = count - table->k;
     memset(matmul, 0, sizeof *matmul);
@@ -323,7 +323,7 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
             matmul->c += begin * axis[i].c;
         }
         if (axis[i].window > 0)
-            *(i < sum ? &place[axis[i].window - 1] : &term[axis[i].window - 1]) = &axis[i];
+            *(i < sum ? &place[axis[i].window - 1] : &in_k[axis[i].window - 1]) = &axis[i];
     }
     int64_t phases = 1;
     for (int w = 0; w < table->windows; w++) {
@@ -331,11 +331,11 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
         *window = table->window[w];
         int64_t own = window->input_dilation / mgpu_common_divisor(window->input_dilation, place[w]->step);
         if (window->input_dilation > 1)
-            mgpu_take_phase(matmul, window, place[w], term[w], own, phase / phases % own);
+            mgpu_take_phase(matmul, window, place[w], in_k[w], own, phase / phases % own);
         phases *= own;
         /* the table has no strides of these two in A: they follow from their steps */
         place[w]->a = place[w]->step * window->stride;
-        term[w]->a = term[w]->step * window->stride;
+        in_k[w]->a = in_k[w]->step * window->stride;
         matmul->a += window->first * window->stride;
     }
     int beside = -1; /* the innermost axis of the batch */
@@ -344,10 +344,10 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
     if (beside >= 0 && (2 * axis[beside].extent < lanes || axis[beside].a != 1 || axis[beside].c != 1))
         beside = -1;
     matmul->beside = beside >= 0;
-    matmul->wide.places = 1;
+    matmul->unroll.places = 1;
     mgpu_axis between = {.extent = 1};
-    if (table->wide && !matmul->beside)
-        between = mgpu_widen(matmul, table, axis, lanes, table->sums / (2 * MGPU_VECTOR_BYTES));
+    if (table->unroll && !matmul->beside)
+        between = mgpu_unroll_places(matmul, table, axis, lanes, table->sums / (2 * MGPU_VECTOR_BYTES));
     const mgpu_axis *next = axis;
     mgpu_index *batch[] = {&matmul->batch_a, &matmul->batch_b, &matmul->batch_c};
     mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]}, {&matmul->am, NULL, &matmul->cm},
@@ -369,7 +369,7 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
                                    next->step);
             }
         }
-    matmul->members = (mgpu_range){0, matmul->batch_a.count};
+    matmul->batch = (mgpu_range){0, matmul->batch_a.count};
     matmul->m = (mgpu_range){0, matmul->am.count};
     matmul->n = (mgpu_range){0, matmul->bn.count};
     return phases;
@@ -387,12 +387,12 @@ MGPU_INLINE mgpu_range mgpu_share(int64_t count, int64_t unit, int64_t number, i
  * those that are about as large, the one that reads least of A and B. Shares of N begin at whole vectors. */
 MGPU_NOINLINE void mgpu_take_share(mgpu_matmul *matmul, const mgpu_part *part, int64_t rows, int64_t columns)
 {
-    int64_t members = matmul->members.end, m = matmul->m.end, n = matmul->n.end, threads = part->threads;
-    if (threads <= 1 || members * m * n == 0)
+    int64_t batch = matmul->batch.end, m = matmul->m.end, n = matmul->n.end, threads = part->threads;
+    if (threads <= 1 || batch * m * n == 0)
         return;
-    const mgpu_wide *wide = &matmul->wide;
-    int64_t together = wide->places > 1 && !wide->in_b ? wide->positions * wide->inner : m > threads * rows ? rows : 2;
-    int64_t unit[3] = {1, together, columns}, count[3] = {members, m, n}, grid[3] = {1, 1, 1};
+    const mgpu_unroll *unroll = &matmul->unroll;
+    int64_t together = unroll->places > 1 && !unroll->in_b ? unroll->positions * unroll->inner : m > threads * rows ? rows : 2;
+    int64_t unit[3] = {1, together, columns}, count[3] = {batch, m, n}, grid[3] = {1, 1, 1};
     double best = -1;
     for (int64_t i = 1; i <= threads; i++)
         for (int64_t j = 1; i * j <= threads; j++) {
@@ -407,14 +407,14 @@ MGPU_NOINLINE void mgpu_take_share(mgpu_matmul *matmul, const mgpu_part *part, i
             }
         }
     int64_t number = part->thread;
-    matmul->members = mgpu_share(members, unit[0], number / (grid[1] * grid[2]), grid[0]);
+    matmul->batch = mgpu_share(batch, unit[0], number / (grid[1] * grid[2]), grid[0]);
     matmul->m = mgpu_share(m, unit[1], number / grid[2] % grid[1], grid[1]);
     matmul->n = mgpu_share(n, unit[2], number % grid[2], grid[2]);
     if (number >= grid[0] * grid[1] * grid[2])
-        matmul->members.end = matmul->members.begin;
+        matmul->batch.end = matmul->batch.begin;
 }
 
-/* ---- a copy of A: what a box of rows (M) and a box of terms (K) touch, as one box of A's memory with zeros around it */
+/* ---- a copy of A: what a box of rows (M) and a box of K touch, as one box of A's memory with zeros around it */
 typedef struct mgpu_dim {
     int64_t extent, from, to; /* elements; strides in A and in the copy */
     int64_t low, high;        /* elements [low, high) are inside A */
@@ -425,16 +425,16 @@ typedef struct mgpu_patch {
     mgpu_dim dim[2 * MGPU_AXES + 1]; /* the outermost first */
     int64_t from;             /* of the first element, in A */
     int64_t elements;         /* of the copy */
-    mgpu_index rows, terms;   /* the boxes as they are in it */
+    mgpu_index rows, depth;   /* the boxes as they are in it */
 } mgpu_patch;
 
 /* lanes: elements that follow each other from each place on (1, or a part of N that is beside) */
-MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, const mgpu_box *rows, const mgpu_box *terms,
+MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, const mgpu_box *rows, const mgpu_box *depth,
                                 int64_t lane, int64_t lanes, int64_t element_bytes)
 {
     const mgpu_index *list[] = {&matmul->am, &matmul->ak};
-    const mgpu_box *box[] = {rows, terms};
-    mgpu_index *to[] = {&copy->rows, &copy->terms};
+    const mgpu_box *box[] = {rows, depth};
+    mgpu_index *to[] = {&copy->rows, &copy->depth};
     int number[2][MGPU_AXES], of_window[MGPU_WINDOWS], place[2 * MGPU_AXES + 1], count = 0;
     int64_t common[MGPU_WINDOWS] = {0}, position[MGPU_WINDOWS], reach[MGPU_WINDOWS] = {0}, stride[2 * MGPU_AXES + 1];
     mgpu_dim dim[2 * MGPU_AXES + 1];
@@ -477,7 +477,7 @@ MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, co
     int64_t next = 1;
     for (int i = count - 1; i >= 0; i--) {
         mgpu_dim *own = &dim[place[i]];
-        if (next > 1 && next * element_bytes % 1024 == 0) /* rows that lie so would fall onto each other in the cache */
+        if (next > 1 && next * element_bytes % 1024 == 0) /* such rows would fall onto each other in the cache */
             next += 64 / element_bytes;
         own->to = stride[place[i]] = next;
         next *= own->extent;

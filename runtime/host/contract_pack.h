@@ -162,7 +162,7 @@ MGPU_INLINE void MGPU_NAME(clear)(MGPU_REAL *to, int64_t count)
         to[i] = 0;
 }
 
-/* the elements of one line of a copy's innermost dimension; a: its first, which may lie outside A */
+/* the elements of one line of a copy's innermost dimension; a: its first, which may be outside of A */
 MGPU_INLINE void MGPU_NAME(copy_run)(MGPU_REAL *to, const void *a, int64_t from, mgpu_half half, const mgpu_dim *run)
 {
     int64_t count = run->high - run->low;
@@ -307,33 +307,33 @@ MGPU_NOINLINE void MGPU_NAME(transpose_out)(void *to, mgpu_half half, const int6
 /* ---- B as vectors: element (k, n) at to[(n / LANES * pitch + k) * LANES + n % LANES], counted from the first of each;
  * missing columns are 0. A, too, with M in place of N. */
 
-/* vectors of columns that lie together; place: where a term goes */
+/* vectors of contiguous columns; place: where an element of K goes */
 MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t column, mgpu_half half,
-                                          const int64_t *term, const int64_t *place, int64_t terms, int64_t columns)
+                                          const int64_t *along_k, const int64_t *place, int64_t depth, int64_t columns)
 {
     int64_t vectors = mgpu_quotient_up(columns, LANES), rest = columns - (vectors - 1) * LANES;
-    for (int64_t k = 0; k < terms; k++)
+    for (int64_t k = 0; k < depth; k++)
         for (int64_t v = 0; v < vectors; v++)
             STORE(to + v * pitch * LANES + place[k]) =
-                MGPU_NAME(get_part)(b, column + term[k] + v * LANES, half, v < vectors - 1 ? LANES : rest);
+                MGPU_NAME(get_part)(b, column + along_k[k] + v * LANES, half, v < vectors - 1 ? LANES : rest);
 }
 
-/* one vector of columns that lie apart; along: some terms follow each other */
+/* one vector of columns apart from each other; along: some of K is contiguous */
 MGPU_INLINE void MGPU_NAME(pack_apart)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, bool along,
-                                       const int64_t *column, int64_t columns, const int64_t *term, const int64_t *place,
-                                       int64_t terms)
+                                       const int64_t *column, int64_t columns, const int64_t *along_k, const int64_t *place,
+                                       int64_t depth)
 {
-    for (int64_t k = 0, run; k < terms; k += run) {
+    for (int64_t k = 0, run; k < depth; k += run) {
         run = 1;
-        while (along && k + run < terms && term[k + run] == term[k] + run)
+        while (along && k + run < depth && along_k[k + run] == along_k[k] + run)
             run++;
         if (run >= LANES / 4) {
-            MGPU_NAME(transpose_in)(to, place + k, b, first + term[k], half, column, columns, run);
+            MGPU_NAME(transpose_in)(to, place + k, b, first + along_k[k], half, column, columns, run);
             continue;
         }
         for (int64_t l = k; l < k + run; l++)
             for (int64_t i = 0; i < LANES; i++)
-                to[place[l] + i] = i < columns ? MGPU_NAME(get)(b, first + term[l] + column[i], half) : 0;
+                to[place[l] + i] = i < columns ? MGPU_NAME(get)(b, first + along_k[l] + column[i], half) : 0;
     }
 }
 
@@ -341,16 +341,16 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
                                    const mgpu_index *across, int64_t n_begin, int64_t n_end, const mgpu_index *down,
                                    int64_t k_begin, int64_t k_end)
 {
-    enum { TERMS = 256, VECTORS = 8 };
-    int64_t term[TERMS], place[TERMS], column[VECTORS * LANES], terms, columns;
+    enum { DEPTH = 256, VECTORS = 8 };
+    int64_t along_k[DEPTH], place[DEPTH], column[VECTORS * LANES], depth, columns;
     mgpu_index from = *down, packed = *down;
     mgpu_packed_order(&from, &packed, LANES, k_begin == 0 && k_end == down->count);
     bool along = from.axes > 0 && from.stride[from.axes - 1] == 1;
     to -= k_begin * LANES;
-    for (int64_t k = k_begin; k < k_end; k += terms) {
-        terms = mgpu_least(TERMS, k_end - k);
-        mgpu_offsets(&from, k, k + terms, term);
-        mgpu_offsets(&packed, k, k + terms, place);
+    for (int64_t k = k_begin; k < k_end; k += depth) {
+        depth = mgpu_least(DEPTH, k_end - k);
+        mgpu_offsets(&from, k, k + depth, along_k);
+        mgpu_offsets(&packed, k, k + depth, place);
         MGPU_REAL *own = to;
         for (int64_t n = n_begin; n < n_end; n += columns, own += pitch * (VECTORS * LANES)) {
             columns = mgpu_least(VECTORS * LANES, n_end - n);
@@ -359,65 +359,65 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
             for (int64_t i = 1; i < columns; i++)
                 together = together && column[i] == column[0] + i;
             if (together && half == MGPU_HALF_BF16)
-                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_BF16, term, place, terms, columns);
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_BF16, along_k, place, depth, columns);
             else if (together && half)
-                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_F16, term, place, terms, columns);
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_F16, along_k, place, depth, columns);
             else if (together)
-                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_NOT, term, place, terms, columns);
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_NOT, along_k, place, depth, columns);
             for (int64_t v = 0; v < columns && !together; v += LANES)
-                MGPU_NAME(pack_apart)(own + v * pitch, b, first, half, along, column + v, mgpu_least(LANES, columns - v), term,
-                                      place, terms);
+                MGPU_NAME(pack_apart)(own + v * pitch, b, first, half, along, column + v, mgpu_least(LANES, columns - v), along_k,
+                                      place, depth);
         }
     }
 }
 
-/* ---- A as tiles read it: element (r, k) at to[row[r] + term[k]] */
+/* ---- A as tiles read it: element (r, k) at to[row[r] + along_k[k]] */
 
-/* rows whose terms lie together: they stay so, each after the other; `pitch`: between rows */
+/* rows that are contiguous along K: they stay so, each after the other; `pitch`: between rows */
 MGPU_NOINLINE void MGPU_NAME(pack_along)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, mgpu_half half,
-                                         const int64_t *row, int64_t rows, int64_t terms)
+                                         const int64_t *row, int64_t rows, int64_t depth)
 {
     for (int64_t i = 0; i < rows; i++, to += pitch)
         if (half)
-            MGPU_NAME(copy_half)(to, (const uint16_t *)a + first + row[i], half, terms);
+            MGPU_NAME(copy_half)(to, (const uint16_t *)a + first + row[i], half, depth);
         else
-            MGPU_NAME(copy)(to, (const MGPU_REAL *)a + first + row[i], terms);
+            MGPU_NAME(copy)(to, (const MGPU_REAL *)a + first + row[i], depth);
 }
 
-/* Rows that lie together, as many in a group as a tile takes; `pitch`: between groups, from an element of it to the next.
- * Some terms at a time: memory is read faster at several places. What a vector has too much is written over. */
+/* Contiguous rows, as many in a group as a tile takes; `pitch`: between groups, from an element of it to the next.
+ * Some of K at a time: memory is read faster at several places. What a vector has too much is written over. */
 MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, mgpu_half half,
-                                        const int64_t *term, int64_t rows, int64_t terms)
+                                        const int64_t *along_k, int64_t rows, int64_t depth)
 {
-    enum { GROUP = MGPU_ROWS_2, TERMS = 8 };
-    for (int64_t k = 0, some; k < terms; k += some, to += some * GROUP) {
+    enum { GROUP = MGPU_ROWS_2, DEPTH = 8 };
+    for (int64_t k = 0, some; k < depth; k += some, to += some * GROUP) {
         MGPU_REAL *own = to;
-        some = mgpu_least(TERMS, terms - k);
+        some = mgpu_least(DEPTH, depth - k);
         for (int64_t i = 0; i < rows; i += GROUP, own += pitch)
             for (int64_t l = 0; l < some; l++)
                 for (int64_t j = 0; j < GROUP; j += LANES) {
-                    int64_t count = mgpu_least(LANES, mgpu_least(GROUP, rows - i) - j), at = first + term[k + l] + i + j;
+                    int64_t count = mgpu_least(LANES, mgpu_least(GROUP, rows - i) - j), at = first + along_k[k + l] + i + j;
                     STORE(own + l * GROUP + j) = count > 0 ? MGPU_NAME(get_part)(a, at, half, count) : (VECTOR){0};
                 }
     }
 }
 
-/* B of a wide matmul for all terms, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
-MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, const mgpu_matmul *matmul)
+/* B of an unrolled matmul for all of K, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
+MGPU_NOINLINE void MGPU_NAME(pack_unrolled)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, const mgpu_matmul *matmul)
 {
-    enum { TERMS = 256 };
-    const mgpu_wide *wide = &matmul->wide;
-    int64_t column[LANES], term[TERMS], n = matmul->bn.count, k = matmul->bk.count, end;
+    enum { DEPTH = 256 };
+    const mgpu_unroll *unroll = &matmul->unroll;
+    int64_t column[LANES], along_k[DEPTH], n = matmul->bn.count, k = matmul->bk.count, end;
     mgpu_offsets(&matmul->bn, 0, n, column);
     for (int64_t begin = 0; begin < k; begin = end) {
-        end = mgpu_least(k, begin + TERMS);
-        mgpu_offsets(&matmul->bk, begin, end, term);
+        end = mgpu_least(k, begin + DEPTH);
+        mgpu_offsets(&matmul->bk, begin, end, along_k);
         for (int64_t i = begin; i < end; i++, to += LANES) {
-            int64_t tap = i / wide->inner % wide->positions, j = 0;
-            for (int64_t p = 0; p < wide->places; p++, tap--)
-                for (int64_t last = j + wide->columns; j < last; j++) {
-                    int64_t at = first + term[i - begin] + column[j];
-                    to[j] = tap < 0 || tap >= wide->taps ? 0 : MGPU_NAME(get)(b, at, half);
+            int64_t tap = i / unroll->inner % unroll->positions, j = 0;
+            for (int64_t p = 0; p < unroll->places; p++, tap--)
+                for (int64_t last = j + unroll->columns; j < last; j++) {
+                    int64_t at = first + along_k[i - begin] + column[j];
+                    to[j] = tap < 0 || tap >= unroll->taps ? 0 : MGPU_NAME(get)(b, at, half);
                 }
             for (; j < LANES; j++)
                 to[j] = 0;

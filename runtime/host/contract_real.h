@@ -5,17 +5,17 @@ typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
     const void *a, *b;            /* the tensors */
     void *c;
     mgpu_half half_a, half_b, half_c;
-    int64_t a_offset, b_offset, c_offset; /* of this member of the batch */
+    int64_t a_offset, b_offset, c_offset; /* of this element of the batch */
     bool copies, packs;           /* A is copied with zeros around it, or packed: */
-    bool along, groups;           /* its terms, its rows lie together */
-    int64_t direct;               /* terms for which B is read in place */
+    bool along, groups;           /* K, its rows are contiguous */
+    int64_t direct;               /* of K, for which B is read in place */
     bool straight;                /* tiles go to C, else to `sums` */
-    const MGPU_REAL *kept;        /* B packed for all terms, from column kept_begin on; NULL: it is packed block by block */
+    const MGPU_REAL *kept;        /* B packed for all of K, from column kept_begin on; NULL: it is packed block by block */
     int64_t kept_begin;
     const MGPU_REAL *from_b;      /* B of this block: rows of vectors, `ldb` apart; vectors `next_b` apart */
     int64_t ldb, next_b;
-    int64_t m_large, n_most, k_most; /* rows that all terms are added to, columns, and terms of a block */
-    bool whole;                   /* B is packed for all terms at once */
+    int64_t m_large, n_most, k_most; /* rows that all of K is added to, columns, and depth of a block */
+    bool whole;                   /* B is packed for all of K at once */
     MGPU_REAL *copy, *sums, *packed;          /* the workspace, and its elements */
     int64_t copy_most, sums_most, packed_most;
     int64_t m_begin, m_end, k_begin, k_end, n_begin, n_end;
@@ -24,7 +24,7 @@ typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
     int64_t key[7], from;
     /* of the block of B that is packed */
     int64_t key_b[4];
-    int64_t row[MGPU_BLOCK_ROWS + MGPU_ROWS_1], row_c[MGPU_BLOCK_ROWS], term[MGPU_BLOCK_TERMS];
+    int64_t row[MGPU_BLOCK_ROWS + MGPU_ROWS_1], row_c[MGPU_BLOCK_ROWS], along_k[MGPU_BLOCK_DEPTH];
 } MGPU_NAME(block);
 
 /* vectors of the next tile, of those that are left */
@@ -38,14 +38,14 @@ MGPU_INLINE int64_t MGPU_NAME(tile_vectors)(int64_t left, int64_t rows)
 }
 
 /* times that a tile fetches some of what comes next */
-MGPU_INLINE int64_t MGPU_NAME(times)(int64_t terms, int64_t rows) { return terms < 4 * rows ? 1 : rows; }
+MGPU_INLINE int64_t MGPU_NAME(times)(int64_t depth, int64_t rows) { return depth < 4 * rows ? 1 : rows; }
 
 /* rows [begin, end) of the block; next_a: fetched ahead; NULL: the next columns of B are, if they are not near */
 MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_ahead *next_a)
 {
     static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
     const mgpu_matmul *matmul = block->matmul;
-    int64_t m = end - begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
+    int64_t m = end - begin, n = block->n_end - block->n_begin, depth = block->k_end - block->k_begin;
     int64_t vectors = mgpu_quotient_up(n, LANES), some, vector = MGPU_VECTOR_BYTES, bytes = sizeof(MGPU_REAL);
     const MGPU_REAL *a = block->copies || block->packs ? block->copy : (const MGPU_REAL *)block->a + block->from;
     const MGPU_REAL *b = block->from_b;
@@ -56,10 +56,10 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64
     for (int64_t v = 0; v < vectors; v += some, b += some * next, c += some * LANES) {
         some = matmul->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
         int64_t kind = matmul->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
-        int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES), times = tiles * MGPU_NAME(times)(terms, most[kind]);
+        int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES), times = tiles * MGPU_NAME(times)(depth, most[kind]);
         if (far)
-            ahead = ldb == LANES ? mgpu_ahead_of(b + some * next, some, terms * vector, next * bytes, times)
-                                 : mgpu_ahead_of(b + some * next, terms, some * vector, ldb * bytes, times);
+            ahead = ldb == LANES ? mgpu_ahead_of(b + some * next, some, depth * vector, next * bytes, times)
+                                 : mgpu_ahead_of(b + some * next, depth, some * vector, ldb * bytes, times);
         if (far && v + some >= vectors)
             ahead.each = 0;
         for (int64_t i = begin; i < end; i += rows, tiles--) {
@@ -67,7 +67,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64
             MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[kind][rows - 1];
             while (*tile == NULL)
                 tile++;
-            (*tile)(terms, matmul->beside ? a + v * LANES : a, block->row + i, block->term, b, ldb, next, c, block->row_c + i,
+            (*tile)(depth, matmul->beside ? a + v * LANES : a, block->row + i, block->along_k, b, ldb, next, c, block->row_c + i,
                     rows, columns, block->k_begin > 0, &ahead);
         }
     }
@@ -79,18 +79,18 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
 {
     enum { NEAR_BYTES = 512 * 1024 };
     const mgpu_matmul *matmul = block->matmul;
-    int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
+    int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, depth = block->k_end - block->k_begin;
     int64_t size = sizeof(MGPU_REAL), vectors = mgpu_quotient_up(n, LANES), chunks = mgpu_quotient_up(m, MGPU_ROWS_2), some;
     bool lines = matmul->am.axes == 1 && matmul->ak.axes == 1 && matmul->ak.stride[0] == 1;
-    if (block->copies || block->packs || !lines || vectors < 2 || m <= n || terms * n * size > NEAR_BYTES) {
+    if (block->copies || block->packs || !lines || vectors < 2 || m <= n || depth * n * size > NEAR_BYTES) {
         MGPU_NAME(multiply_rows)(block, 0, m, NULL);
         return;
     }
     const MGPU_REAL *a = (const MGPU_REAL *)block->a + block->from;
     for (int64_t i = 0; i < m; i += some, chunks--) {
         some = mgpu_quotient_up(m - i, chunks);
-        int64_t times = mgpu_quotient_up(vectors, 2) * MGPU_NAME(times)(terms, MGPU_ROWS_2);
-        mgpu_ahead next = mgpu_ahead_of(a + block->row[i + some] + block->term[0], some, terms * size,
+        int64_t times = mgpu_quotient_up(vectors, 2) * MGPU_NAME(times)(depth, MGPU_ROWS_2);
+        mgpu_ahead next = mgpu_ahead_of(a + block->row[i + some] + block->along_k[0], some, depth * size,
                                         matmul->am.stride[0] * size, times);
         if (i + some >= m)
             next.each = 0;
@@ -114,10 +114,10 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
 {
     enum { SOME = 256 };
     const mgpu_matmul *matmul = block->matmul;
-    int64_t rows = block->m_end - block->m_begin, terms = block->k_end - block->k_begin, offset[SOME], some, first;
-    int64_t pitch = MGPU_NAME(packed_pitch)(block), count = block->along ? rows : terms;
+    int64_t rows = block->m_end - block->m_begin, depth = block->k_end - block->k_begin, offset[SOME], some, first;
+    int64_t pitch = MGPU_NAME(packed_pitch)(block), count = block->along ? rows : depth;
     if (!block->along && !block->groups) {
-        MGPU_NAME(pack)(block->copy, terms, block->a, block->a_offset, block->half_a, &matmul->am, block->m_begin,
+        MGPU_NAME(pack)(block->copy, depth, block->a, block->a_offset, block->half_a, &matmul->am, block->m_begin,
                         block->m_end, &matmul->ak, block->k_begin, block->k_end);
         return;
     }
@@ -126,7 +126,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
         if (block->along) {
             first = block->a_offset + block->k_begin;
             mgpu_offsets(&matmul->am, block->m_begin + i, block->m_begin + i + some, offset);
-            MGPU_NAME(pack_along)(block->copy + i * pitch, pitch, block->a, first, block->half_a, offset, some, terms);
+            MGPU_NAME(pack_along)(block->copy + i * pitch, pitch, block->a, first, block->half_a, offset, some, depth);
             continue;
         }
         first = block->a_offset + block->m_begin;
@@ -141,7 +141,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
 }
 
 /* the tables of the block of A that begins at m_begin and ends by m_end, and its copy; sets m_end */
-MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box *terms)
+MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box *depth)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t lanes = matmul->beside ? block->n_end - block->n_begin : 1, most = MGPU_BLOCK_ROWS;
@@ -150,7 +150,7 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
     if (block->copies) {
         do {
             mgpu_box_at(&rows, &matmul->am, block->m_begin, block->m_end, most);
-            mgpu_patch_of(&copy, matmul, &rows, terms, matmul->beside ? block->n_begin : 0, lanes, sizeof(MGPU_REAL));
+            mgpu_patch_of(&copy, matmul, &rows, depth, matmul->beside ? block->n_begin : 0, lanes, sizeof(MGPU_REAL));
             most = rows.count / 2;
         } while (copy.elements > block->copy_most && most > 0);
         block->m_end = block->m_begin + rows.count;
@@ -164,20 +164,20 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
                            matmul->beside ? block->n_begin : 0, lanes};
     bool same_tables = memcmp(key + 1, block->key + 1, 4 * sizeof *key) == 0 && key[6] == block->key[6];
     bool same = same_tables && key[0] == block->key[0] && key[5] == block->key[5];
-    int64_t count = block->m_end - block->m_begin, terms_count = block->k_end - block->k_begin;
+    int64_t count = block->m_end - block->m_begin, depth_count = block->k_end - block->k_begin;
     block->from = block->a_offset + (matmul->beside ? block->n_begin : 0);
     if (block->copies && !same_tables) {
         mgpu_offsets(&copy.rows, 0, count, block->row);
-        mgpu_offsets(&copy.terms, 0, terms_count, block->term);
+        mgpu_offsets(&copy.depth, 0, depth_count, block->along_k);
     } else if (block->packs && !same_tables) {
         int64_t unit = MGPU_NAME(packed_rows)(block), pitch = MGPU_NAME(packed_pitch)(block);
         for (int64_t i = 0; i < count; i++)
             block->row[i] = i / unit * pitch + i % unit;
-        for (int64_t i = 0; i < terms_count; i++)
-            block->term[i] = i * unit;
+        for (int64_t i = 0; i < depth_count; i++)
+            block->along_k[i] = i * unit;
     } else if (!same_tables) {
         mgpu_offsets(&matmul->am, block->m_begin, block->m_end, block->row);
-        mgpu_offsets(&matmul->ak, block->k_begin, block->k_end, block->term);
+        mgpu_offsets(&matmul->ak, block->k_begin, block->k_end, block->along_k);
     }
     if (block->copies && !same)
         MGPU_NAME(copy_box)(block->copy, block->a, block->a_offset, block->half_a, &copy);
@@ -194,21 +194,21 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
             block->row_c[i] = (block->m_begin - block->first_row + i) * block->pitch;
 }
 
-/* the sums of a wide matmul to C: a tap adds up what its places have found */
+/* the sums of an unrolled matmul to C: a tap adds up what its places have found */
 MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
 {
     const mgpu_matmul *matmul = block->matmul;
-    const mgpu_wide *wide = &matmul->wide;
+    const mgpu_unroll *unroll = &matmul->unroll;
     int64_t column[LANES], row;
-    mgpu_offsets(&matmul->cn, 0, wide->columns, column);
+    mgpu_offsets(&matmul->cn, 0, unroll->columns, column);
     for (int64_t i = 0; i < count; i++) {
-        if ((block->first_row + i) / wide->inner % wide->positions >= wide->taps)
+        if ((block->first_row + i) / unroll->inner % unroll->positions >= unroll->taps)
             continue;
         mgpu_offsets(&matmul->cm, block->first_row + i, block->first_row + i + 1, &row);
-        for (int64_t n = 0; n < wide->columns; n++) {
+        for (int64_t n = 0; n < unroll->columns; n++) {
             MGPU_REAL sum = 0;
-            for (int64_t j = 0; j < wide->places; j++)
-                sum += block->sums[(i + j * wide->inner) * block->pitch + j * wide->columns + n];
+            for (int64_t j = 0; j < unroll->places; j++)
+                sum += block->sums[(i + j * unroll->inner) * block->pitch + j * unroll->columns + n];
             MGPU_NAME(put)(block->c, block->c_offset + row + column[n], block->half_c, sum);
         }
     }
@@ -219,7 +219,7 @@ MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t column[MGPU_BLOCK_N], some, count = end - block->first_row;
-    if (matmul->wide.places > 1 && !matmul->wide.in_b) {
+    if (matmul->unroll.places > 1 && !matmul->unroll.in_b) {
         MGPU_NAME(fold_sums)(block, count);
         return;
     }
@@ -254,7 +254,7 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
         n_most = mgpu_least(n_most, 4 * LANES);
     block->whole = packs_b && k * n_most <= block->packed_most;
     if (matmul->windows > 0 && block->kept != NULL)
-        block->k_most = mgpu_least(k, MGPU_BLOCK_TERMS);
+        block->k_most = mgpu_least(k, MGPU_BLOCK_DEPTH);
     if (packs_b && !block->whole)
         block->k_most = mgpu_least(block->k_most, block->packed_most / n_most);
     block->n_most = n_most;
@@ -271,8 +271,8 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
     block->m_large = m_large;
 }
 
-/* sets k_end; rows [begin, end) of A are to be multiplied. terms: as a box, where A is copied */
-MGPU_NOINLINE void MGPU_NAME(take_terms)(MGPU_NAME(block) *block, int64_t begin, int64_t end, mgpu_box *terms)
+/* sets k_end; rows [begin, end) of A are to be multiplied. depth: as a box, where A is copied */
+MGPU_NOINLINE void MGPU_NAME(take_depth)(MGPU_NAME(block) *block, int64_t begin, int64_t end, mgpu_box *depth)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t k = matmul->ak.count, last = block->k_begin < block->direct ? block->direct : k, some = block->k_most;
@@ -283,18 +283,18 @@ MGPU_NOINLINE void MGPU_NAME(take_terms)(MGPU_NAME(block) *block, int64_t begin,
     mgpu_box rows;
     mgpu_box_at(&rows, &matmul->am, begin, end, 128);
     do {
-        mgpu_box_at(terms, &matmul->ak, block->k_begin, last, some);
-        mgpu_patch_of(&copy, matmul, &rows, terms, 0, matmul->beside ? block->n_end - block->n_begin : 1, sizeof(MGPU_REAL));
-        some = terms->count / 2;
+        mgpu_box_at(depth, &matmul->ak, block->k_begin, last, some);
+        mgpu_patch_of(&copy, matmul, &rows, depth, 0, matmul->beside ? block->n_end - block->n_begin : 1, sizeof(MGPU_REAL));
+        some = depth->count / 2;
     } while (copy.elements > block->copy_most && some > 0);
-    block->k_end = block->k_begin + terms->count;
+    block->k_end = block->k_begin + depth->count;
 }
 
-/* says where the block's B lies, and packs it if need be */
+/* says where the block's B is, and packs it if need be */
 MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
 {
     const mgpu_matmul *matmul = block->matmul;
-    int64_t terms = block->k_end - block->k_begin;
+    int64_t depth = block->k_end - block->k_begin;
     block->ldb = LANES;
     if (block->kept != NULL) {
         block->next_b = matmul->bk.count * LANES;
@@ -307,17 +307,17 @@ MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
         block->from_b = (const MGPU_REAL *)block->b + (block->b_offset + block->k_begin * block->ldb + block->n_begin);
         return;
     }
-    block->next_b = terms * LANES;
+    block->next_b = depth * LANES;
     block->from_b = block->packed;
     const int64_t key[] = {block->b_offset, block->n_begin, block->k_begin, block->k_end};
     if (memcmp(block->key_b, key, sizeof key) == 0)
         return;
     memcpy(block->key_b, key, sizeof key);
-    MGPU_NAME(pack)(block->packed, terms, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin, block->n_end,
+    MGPU_NAME(pack)(block->packed, depth, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin, block->n_end,
                     &matmul->bk, block->k_begin, block->k_end);
 }
 
-/* one member of the batch */
+/* one element of the batch */
 MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -332,19 +332,19 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
             block->kept_begin = block->n_begin;
         }
         for (int64_t end, begin = matmul->m.begin; begin < m_end; begin = end) {
-            mgpu_box terms;
+            mgpu_box depth;
             end = mgpu_least(m_end, begin + block->m_large);
             if (block->copies && end < m_end) {
-                mgpu_box_at(&terms, &matmul->am, begin, m_end, block->m_large);
-                end = begin + terms.count;
+                mgpu_box_at(&depth, &matmul->am, begin, m_end, block->m_large);
+                end = begin + depth.count;
             }
             block->first_row = begin;
             for (block->k_begin = 0; block->k_begin < k; block->k_begin = block->k_end) {
-                MGPU_NAME(take_terms)(block, begin, end, &terms);
+                MGPU_NAME(take_depth)(block, begin, end, &depth);
                 MGPU_NAME(take_columns)(block);
                 for (block->m_begin = begin; block->m_begin < end; block->m_begin = block->m_end) {
                     block->m_end = block->copies ? end : mgpu_least(end, block->m_begin + MGPU_BLOCK_ROWS);
-                    MGPU_NAME(take_rows)(block, &terms);
+                    MGPU_NAME(take_rows)(block, &depth);
                     MGPU_NAME(multiply_block)(block);
                 }
             }
@@ -354,7 +354,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
     }
 }
 
-/* ---- single rows or columns whose terms lie together in both operands */
+/* ---- single rows or columns which are contiguous along K in both operands */
 MGPU_INLINE MGPU_REAL MGPU_NAME(dot)(const MGPU_REAL *a, const MGPU_REAL *b, int64_t count)
 {
     VECTOR sum[4] = {{0}, {0}, {0}, {0}};
@@ -421,8 +421,8 @@ MGPU_INLINE bool MGPU_NAME(single)(const mgpu_index *list)
     return list->axes == 0 || (list->axes == 1 && list->stride[0] == 1);
 }
 
-/* Of B in lines of columns: as many as may be read in whole vectors without leaving it. Not worth it for a few terms. */
-MGPU_NOINLINE int64_t MGPU_NAME(terms_in_place)(const mgpu_matmul *matmul)
+/* Of B in lines of columns: as many as may be read in whole vectors without leaving it. Not worth it for a small depth. */
+MGPU_NOINLINE int64_t MGPU_NAME(depth_in_place)(const mgpu_matmul *matmul)
 {
     int64_t k = matmul->bk.count, n = matmul->n.end - matmul->n.begin;
     int64_t ldb = matmul->bk.axes > 0 ? matmul->bk.stride[0] : 0;
@@ -445,11 +445,11 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t m = matmul->m.end - matmul->m.begin, n = matmul->n.end - matmul->n.begin, k = matmul->ak.count;
-    if (n == 0 || matmul->members.end == matmul->members.begin || (m == 0 && kept == NULL))
+    if (n == 0 || matmul->batch.end == matmul->batch.begin || (m == 0 && kept == NULL))
         return;
     int64_t across = matmul->am.axes > 0 ? matmul->am.stride[matmul->am.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
     int64_t down = matmul->ak.axes > 0 ? matmul->ak.stride[matmul->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
-    /* rows fall onto each other in the cache, or every term is a line of its own */
+    /* rows fall onto each other in the cache, or each step along K is on a line of its own */
     bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
     bool lines = matmul->bk.axes <= 1 && MGPU_NAME(single)(&matmul->bn) && !block->half_b;
     bool dense = matmul->bk.axes == 0 || matmul->bk.stride[0] <= 4 * LANES;
@@ -462,22 +462,22 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
     block->groups = !block->along && matmul->am.axes == 1 && matmul->am.stride[0] == 1;
     bool near = (block->packs || m <= MGPU_BLOCK_ROWS) && MGPU_NAME(near)(matmul->bk.axes > 0 ? matmul->bk.stride[0] : 0);
     bool in_place = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense || near);
-    block->direct = in_place ? MGPU_NAME(terms_in_place)(matmul) : 0;
-    block->straight = MGPU_NAME(single)(&matmul->cn) && !block->half_c && (matmul->wide.places == 1 || matmul->wide.in_b);
+    block->direct = in_place ? MGPU_NAME(depth_in_place)(matmul) : 0;
+    block->straight = MGPU_NAME(single)(&matmul->cn) && !block->half_c && (matmul->unroll.places == 1 || matmul->unroll.in_b);
     memset(block->key, 0xff, sizeof block->key);
     memset(block->key_b, 0xff, sizeof block->key_b);
     mgpu_walk at_a, at_b, at_c;
-    mgpu_walk_start(&at_a, &matmul->batch_a, matmul->members.begin);
-    mgpu_walk_start(&at_b, &matmul->batch_b, matmul->members.begin);
-    mgpu_walk_start(&at_c, &matmul->batch_c, matmul->members.begin);
-    for (int64_t i = matmul->members.begin; i < matmul->members.end; i++) {
+    mgpu_walk_start(&at_a, &matmul->batch_a, matmul->batch.begin);
+    mgpu_walk_start(&at_b, &matmul->batch_b, matmul->batch.begin);
+    mgpu_walk_start(&at_c, &matmul->batch_c, matmul->batch.begin);
+    for (int64_t i = matmul->batch.begin; i < matmul->batch.end; i++) {
         block->a_offset = matmul->a + at_a.offset;
         block->b_offset = matmul->b + at_b.offset;
         block->c_offset = matmul->c + at_c.offset;
         block->kept = kept;
         block->kept_begin = matmul->n.begin;
-        if (kept != NULL && first && matmul->wide.places > 1)
-            MGPU_NAME(pack_wide)(kept, block->b, block->b_offset, block->half_b, matmul);
+        if (kept != NULL && first && matmul->unroll.places > 1)
+            MGPU_NAME(pack_unrolled)(kept, block->b, block->b_offset, block->half_b, matmul);
         else if (kept != NULL && first)
             MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->half_b, &matmul->bn, matmul->n.begin, matmul->n.end,
                             &matmul->bk, 0, k);
@@ -518,8 +518,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, con
     for (int64_t phase = 0; phase < phases; phase++) {
         phases = mgpu_matmul_of(&matmul, table, part->begin, part->end, phase, LANES);
         mgpu_take_share(&matmul, part, MGPU_ROWS_2, LANES);
-        int64_t members = matmul.members.end - matmul.members.begin, n = matmul.n.end - matmul.n.begin;
-        int64_t needed = members * matmul.bk.count * mgpu_round_up(n, LANES);
+        int64_t batch = matmul.batch.end - matmul.batch.begin, n = matmul.n.end - matmul.n.begin;
+        int64_t needed = batch * matmul.bk.count * mgpu_round_up(n, LANES);
         bool keep = needed > 0 && needed <= end - kept;
         MGPU_NAME(multiply_batch)(&block, keep ? kept : NULL, part->first);
         kept += keep ? needed : 0;

@@ -73,24 +73,24 @@ MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
 }
 #endif
 
-/* ---- a tile: ROWS x (VECTORS of) columns of C, over `terms` of the sum.
- * A's element (r, k): a[row[r] + term[k]], or beside it as many as there are columns; B's (k, v): b[k * ldb + v * next_b],
+/* ---- a tile: ROWS x (VECTORS of) columns of C, over `depth` elements of K.
+ * A's element (r, k): a[row[r] + along_k[k]], or beside it as many as there are columns; B's (k, v): b[k * ldb + v * next_b],
  * whole vectors of it (beside it those columns alone). Meanwhile it fetches some of what comes next.
  * C: rows at c + row_c[r] for r < used, columns next to each other, `columns` of them in the last vector; added to what is
  * there, or stored. row has ROWS elements. One vector alone is not enough to keep the processor busy with loading A: then
- * the rows' addresses serve two terms. */
-typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *row, const int64_t *term, const MGPU_REAL *b,
+ * the rows' addresses serve two elements of K. */
+typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k, const MGPU_REAL *b,
                              int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c, int64_t used, int64_t columns,
                              bool add, mgpu_ahead *ahead);
 
 #define MGPU_UNROLL _Pragma("GCC unroll 32")
-#define MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                                  \
+#define MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                                  \
     {                                                                                                                  \
         VECTOR column[COUNT][VECTORS];                                                                                 \
         int64_t at[COUNT];                                                                                             \
         MGPU_UNROLL for (int k = 0; k < COUNT; k++)                                                                    \
         {                                                                                                              \
-            at[k] = term[k];                                                                                           \
+            at[k] = along_k[k];                                                                                           \
             MGPU_UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(b + (k + 8) * ldb + v * next_b);          \
             MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                              \
                 column[k][v] = BESIDE ? LOAD_PART(b + k * ldb, mask) : LOAD(b + k * ldb + v * next_b);                 \
@@ -100,12 +100,12 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
             VECTOR own = BESIDE ? LOAD_PART(from[r] + at[k], mask) : SPLAT(from[r][at[k]]);                            \
             MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] += own * column[k][v];                             \
         }                                                                                                              \
-        term += COUNT;                                                                                                 \
+        along_k += COUNT;                                                                                                 \
         b += COUNT * ldb;                                                                                              \
         left -= COUNT;                                                                                                 \
     }
 #define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                  \
-    MGPU_NOINLINE void MGPU_NAME(name)(int64_t terms, const MGPU_REAL *a, const int64_t *row, const int64_t *term,     \
+    MGPU_NOINLINE void MGPU_NAME(name)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k,     \
                                        const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c,                  \
                                        const int64_t *row_c, int64_t used, int64_t columns, bool add,                  \
                                        mgpu_ahead *ahead)                                                              \
@@ -118,19 +118,19 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
             from[r] = a + row[r];                                                                                      \
             MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                                     \
         }                                                                                                              \
-        int64_t some = terms < 4 * ROWS ? terms : terms / ROWS / 2 * 2;                                                \
-        for (int64_t fetched = 0; terms > 0; fetched++) {                                                              \
-            int64_t left = fetched < ROWS - 1 && some < terms ? some : terms;                                          \
-            terms -= left;                                                                                             \
+        int64_t some = depth < 4 * ROWS ? depth : depth / ROWS / 2 * 2;                                                \
+        for (int64_t fetched = 0; depth > 0; fetched++) {                                                              \
+            int64_t left = fetched < ROWS - 1 && some < depth ? some : depth;                                          \
+            depth -= left;                                                                                             \
             if (fetched < used) /* C, row by row: all at once would keep A and B waiting */                            \
                 MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                          \
                     __builtin_prefetch(c + row_c[fetched] + v * LANES, 1);                                             \
             if (__builtin_expect(ahead->each > 0, 0)) /* rare: it gets no registers */                                 \
                 mgpu_fetch(ahead);                                                                                     \
             while (left >= COUNT)                                                                                      \
-                MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                          \
+                MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                          \
             while (COUNT > 1 && left > 0)                                                                              \
-                MGPU_SOME_TERMS(1, ROWS, VECTORS, BESIDE)                                                              \
+                MGPU_STEP(1, ROWS, VECTORS, BESIDE)                                                              \
         }                                                                                                              \
         MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                     \
         {                                                                                                              \
@@ -154,7 +154,7 @@ static MGPU_NAME(tile) *const MGPU_NAME(tiles)[5][MGPU_ROWS_1] = {
     MGPU_TILES(MGPU_TILE_ENTRY) MGPU_TILES_BESIDE(MGPU_TILE_ENTRY_BESIDE)
 };
 #undef MGPU_UNROLL
-#undef MGPU_SOME_TERMS
+#undef MGPU_STEP
 #undef MGPU_TILE
 #undef MGPU_TILE_OF
 #undef MGPU_TILE_BESIDE

@@ -32,7 +32,7 @@ static bool available;
  *         large weights, few places: they are reordered     90 - 110    125 - 135    ours
  *     1x1 and matmuls of matrices, 64 rows and more       110 - 175     75 - 160
  *         fewer rows                                        50 - 150     60 - 165    ours
- *         by many rows that lie whole pages apart           65 -  80    100 - 130    ours
+ *         by many rows whole pages apart           65 -  80    100 - 130    ours
  *         gradients of weights by 1024 rows and more       120 - 150    140 - 150    ours
  *     1x1 with a stride, few channels, forward and dW       65 - 100     75 - 135    ours
  *     dX of a strided convolution                           65 - 170     35 - 150
@@ -45,17 +45,17 @@ static bool general_code(const char *said) { return strncmp(said, "ref", 3) == 0
 
 /* what the rules look at */
 typedef struct Looks {
-    int64_t in, out, weights, terms; /* of a group, of a group, of it, places of all samples */
+    int64_t in, out, weights, depth; /* of a group, of a group, of it, places of all samples */
     bool strided, pointwise;
 } Looks;
 
 static Looks looks_of(const OnednnConvolution *c)
 {
     const int64_t *w = c->w.extent + (c->w.rank > c->x.rank), *y = c->y.extent + 2; /* out, in, taps; places */
-    Looks it = {.out = w[0], .in = w[1], .weights = w[0] * w[1], .terms = c->y.extent[0], .pointwise = true};
+    Looks it = {.out = w[0], .in = w[1], .weights = w[0] * w[1], .depth = c->y.extent[0], .pointwise = true};
     int dims = c->x.rank - 2 < 3 ? c->x.rank - 2 : 3;
     for (int d = 0; d < dims; d++) {
-        it.terms *= y[d];
+        it.depth *= y[d];
         it.weights *= w[2 + d];
         it.strided = it.strided || c->stride[d] > 1;
         it.pointwise = it.pointwise && w[2 + d] == 1;
@@ -77,15 +77,15 @@ static bool worth_convolution(const OnednnConvolution *c, const OnednnPrimitive 
     enum { WIDE = 64, FEW = 64 /* places: their matmuls are as short as those that reorder weights */ };
     enum { MANY = 512, LARGE = 512 * 1024 /* weights: more than the cache holds */ };
     Looks it = looks_of(c);
-    it.terms *= calls;
-    if (general_code(primitive->said) || (it.pointwise && it.terms < FEW))
+    it.depth *= calls;
+    if (general_code(primitive->said) || (it.pointwise && it.depth < FEW))
         return false;
     if (c->kind == ONEDNN_FORWARD)
         return !(it.strided && it.pointwise && it.in < WIDE);
     if (c->kind == ONEDNN_BACKWARD_DATA)
         return true;
     bool first = it.in <= 3 && it.out >= 32, slow_stride = it.strided && (it.pointwise ? it.in < WIDE : it.in >= WIDE);
-    return !first && !slow_stride && it.terms >= (it.weights > LARGE ? MANY : FEW);
+    return !first && !slow_stride && it.depth >= (it.weights > LARGE ? MANY : FEW);
 }
 
 static bool worth_matmul(const OnednnTensor *x, const OnednnTensor *w, const OnednnPrimitive *primitive, int loops, int64_t m,
@@ -94,8 +94,8 @@ static bool worth_matmul(const OnednnTensor *x, const OnednnTensor *w, const One
     enum { ROWS = 64, SMALL = 128 * 1024 /* multiplications */, LARGE = 1024 * 1024 /* elements */, PAGE = 1024 };
     enum { MANY = 1024, WIDE = 192 };
     bool collides = w->stride[1] == 1 && w->stride[0] % PAGE == 0 && n * k > LARGE;
-    bool turned = x->stride[0] == 1 && x->stride[1] >= WIDE && m >= WIDE && n >= WIDE && k >= MANY;
-    if (turned && x->type == ONEDNN_F32)
+    bool transposed = x->stride[0] == 1 && x->stride[1] >= WIDE && m >= WIDE && n >= WIDE && k >= MANY;
+    if (transposed && x->type == ONEDNN_F32)
         return false;
     return strncmp(primitive->said, "ref", 3) != 0 && m >= ROWS && (double)m * (double)n * (double)k >= SMALL && !collides &&
            (loops == 0 || strncmp(primitive->said, "brg", 3) == 0);
@@ -165,7 +165,7 @@ static OnednnTensor weight_tensor(int type, const mgpu_convolution *c, bool back
     return tensor;
 }
 
-/* Dilated x, step 1: the gradient of a convolution's data, whose stride is the input_dilation and whose taps lie the other way.
+/* Dilated x, step 1: the gradient of a convolution's data, whose stride is the input_dilation and whose taps are reversed.
  */
 static bool describe_convolution(const mgpu_convolution *c, const Types *types, int64_t samples, OnednnConvolution *to,
                                  int operand[3])
@@ -192,11 +192,11 @@ static bool describe_convolution(const mgpu_convolution *c, const Types *types, 
         int64_t reach = c->dilation[d] * (c->w[d] - 1);
         to->stride[d] = input_dilation ? c->input_dilation[d] : c->stride[d];
         to->dilation[d] = c->dilation[d];
-        to->before[d] = input_dilation ? reach - c->before[d] : c->before[d];
-        if (to->before[d] < 0)
+        to->padding_low[d] = input_dilation ? reach - c->padding_low[d] : c->padding_low[d];
+        if (to->padding_low[d] < 0)
             return false;
         int64_t places = to->y.extent[2 + d], side = to->x.extent[2 + d];
-        to->after[d] = (places - 1) * to->stride[d] + reach + 1 - side - to->before[d];
+        to->padding_high[d] = (places - 1) * to->stride[d] + reach + 1 - side - to->padding_low[d];
     }
     return true;
 }
@@ -311,25 +311,25 @@ static bool prepare_convolution(MgpuLibraryMatmul *matmul, const mgpu_contractio
 
 /* ---- plain matmuls */
 
-typedef struct Axis { int64_t extent, stride[3]; } Axis;       /* strides in A, B, C of the table */
-typedef struct AxisList { Axis axis[MGPU_AXES]; int count; } AxisList;
+typedef struct FoldedAxis { int64_t extent, stride[3]; } FoldedAxis;       /* strides in A, B, C of the table */
+typedef struct FoldedAxes { FoldedAxis axis[MGPU_AXES]; int count; } FoldedAxes;
 
 /* axes of a list as few as possible: an axis and the next one that continues it are one */
-static bool fold(const mgpu_axis *axis, int count, int64_t samples, AxisList *list)
+static bool fold(const mgpu_axis *axis, int count, int64_t samples, FoldedAxes *list)
 {
     list->count = 0;
     for (int i = 0; i < count; i++) {
         if (axis[i].window != 0)
             return false;
-        Axis next = {axis[i].extent == MGPU_SAMPLES ? samples : axis[i].extent, {axis[i].a, axis[i].b, axis[i].c}};
+        FoldedAxis next = {axis[i].extent == MGPU_SAMPLES ? samples : axis[i].extent, {axis[i].a, axis[i].b, axis[i].c}};
         if (next.extent == 1)
             continue;
         bool continues = list->count > 0;
-        Axis *last = &list->axis[continues ? list->count - 1 : 0];
+        FoldedAxis *last = &list->axis[continues ? list->count - 1 : 0];
         for (int j = 0; j < 3 && continues; j++)
             continues = last->stride[j] == next.stride[j] * next.extent;
         if (continues)
-            *last = (Axis){last->extent * next.extent, {next.stride[0], next.stride[1], next.stride[2]}};
+            *last = (FoldedAxis){last->extent * next.extent, {next.stride[0], next.stride[1], next.stride[2]}};
         else
             list->axis[list->count++] = next;
     }
@@ -338,19 +338,19 @@ static bool fold(const mgpu_axis *axis, int count, int64_t samples, AxisList *li
 
 /* Takes out of the list the axis that the matrices have: the one with stride 1 in C or else in the operand, or the
  * longest. */
-static Axis take(AxisList *list, int operand)
+static FoldedAxis take(FoldedAxes *list, int operand)
 {
     int best = 0;
     if (list->count == 0)
-        return (Axis){1, {0, 0, 0}};
+        return (FoldedAxis){1, {0, 0, 0}};
     for (int i = 1; i < list->count; i++) {
-        const Axis *old = &list->axis[best], *new = &list->axis[i];
+        const FoldedAxis *old = &list->axis[best], *new = &list->axis[i];
         int old_rank = old->stride[C] == 1 ? 2 : old->stride[operand] == 1;
         int new_rank = new->stride[C] == 1 ? 2 : new->stride[operand] == 1;
         if (new_rank > old_rank || (new_rank == old_rank && new->extent > old->extent))
             best = i;
     }
-    Axis taken = list->axis[best];
+    FoldedAxis taken = list->axis[best];
     for (int i = best + 1; i < list->count; i++)
         list->axis[i - 1] = list->axis[i];
     list->count--;
@@ -358,7 +358,7 @@ static Axis take(AxisList *list, int operand)
 }
 
 /* a matrix by two axes; false: no stride of 1 */
-static bool matrix(int type, const Axis *row, const Axis *column, int operand, OnednnTensor *tensor)
+static bool matrix(int type, const FoldedAxis *row, const FoldedAxis *column, int operand, OnednnTensor *tensor)
 {
     int64_t rows = row->extent, columns = column->extent, down = row->stride[operand], right = column->stride[operand];
     if (columns == 1)
@@ -389,7 +389,7 @@ static void add_loop(MgpuLibraryMatmul *matmul, int64_t count, const int64_t str
 }
 
 /* Divides the result among `shares`: the iterations of the loops if there are enough of them, else rows or columns. */
-static bool divide(MgpuLibraryMatmul *matmul, Axis *m, Axis *n, const MgpuShare *share, const int64_t bytes[3],
+static bool divide(MgpuLibraryMatmul *matmul, FoldedAxis *m, FoldedAxis *n, const MgpuShare *share, const int64_t bytes[3],
                    const int place[3])
 {
     enum { BLOCK = 16 };
@@ -402,7 +402,7 @@ static bool divide(MgpuLibraryMatmul *matmul, Axis *m, Axis *n, const MgpuShare 
         matmul->to = count * (share->share + 1) / share->shares;
         return matmul->from < matmul->to;
     }
-    Axis *axis = n->extent >= m->extent ? n : m;
+    FoldedAxis *axis = n->extent >= m->extent ? n : m;
     int64_t blocks = (axis->extent + BLOCK - 1) / BLOCK;
     int64_t from = blocks * share->share / share->shares * BLOCK, to = blocks * (share->share + 1) / share->shares * BLOCK;
     to = to < axis->extent ? to : axis->extent;
@@ -415,7 +415,7 @@ static bool divide(MgpuLibraryMatmul *matmul, Axis *m, Axis *n, const MgpuShare 
 static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types,
                            const MgpuShare *share)
 {
-    AxisList batch, m_list, n_list, k_list;
+    FoldedAxes batch, m_list, n_list, k_list;
     const mgpu_axis *axis = table->axis;
     bool plain = fold(axis, table->batch, share->samples, &batch) && fold(axis += table->batch, table->m, share->samples, &m_list) &&
                  fold(axis += table->m, table->n, share->samples, &n_list) &&
@@ -434,8 +434,8 @@ static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *ta
             for (int j = 0; j < 3; j++)
                 matmul->sample[place[j]] += stride[j] * bytes[j];
         }
-    Axis m = take(&m_list, 0), n = take(&n_list, 1), k = take(&k_list, 0);
-    const AxisList *rest[] = {&batch, &m_list, &n_list};
+    FoldedAxis m = take(&m_list, 0), n = take(&n_list, 1), k = take(&k_list, 0);
+    const FoldedAxes *rest[] = {&batch, &m_list, &n_list};
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < rest[i]->count; j++)
             add_loop(matmul, rest[i]->axis[j].extent, rest[i]->axis[j].stride, bytes, place);
@@ -450,7 +450,7 @@ static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *ta
     /* C by rows: the library's y = x w has N beside each other */
     int first = 0;
     if (n.stride[C] != 1 && (m.stride[C] == 1 || n.extent == 1)) {
-        Axis moved = m;
+        FoldedAxis moved = m;
         m = n;
         n = moved;
         first = 1;

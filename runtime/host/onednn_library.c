@@ -301,20 +301,20 @@ static bool describe_convolution(const OnednnConvolution *c, int kind, const voi
     if (library.version->major == 3) {
         int status =
             kind == ONEDNN_FORWARD ? library.forward_create(descriptor, library.engine, kind, DIRECT, x, w, NULL, y, c->stride,
-                                                            dilation, c->before, c->after, library.attributes)
+                                                            dilation, c->padding_low, c->padding_high, library.attributes)
             : kind == ONEDNN_BACKWARD_DATA ? library.data_create(descriptor, library.engine, DIRECT, x, w, y, c->stride,
-                                                                 dilation, c->before, c->after, hint, library.attributes)
+                                                                 dilation, c->padding_low, c->padding_high, hint, library.attributes)
                                            : library.weights_create(descriptor, library.engine, DIRECT, x, w, NULL, y,
-                                                                    c->stride, dilation, c->before, c->after, hint,
+                                                                    c->stride, dilation, c->padding_low, c->padding_high, hint,
                                                                     library.attributes);
         return status == 0 && pass_avoided(*descriptor, kind == c->kind ? c->avoid : NULL);
     }
     _Alignas(64) char operation[OPERATION_BYTES];
     int status = kind == ONEDNN_FORWARD ? library.forward_init(operation, kind, DIRECT, x, w, NULL, y, c->stride, dilation,
-                                                               c->before, c->after)
+                                                               c->padding_low, c->padding_high)
                  : kind == ONEDNN_BACKWARD_DATA
-                     ? library.data_init(operation, DIRECT, x, w, y, c->stride, dilation, c->before, c->after)
-                     : library.weights_init(operation, DIRECT, x, w, NULL, y, c->stride, dilation, c->before, c->after);
+                     ? library.data_init(operation, DIRECT, x, w, y, c->stride, dilation, c->padding_low, c->padding_high)
+                     : library.weights_init(operation, DIRECT, x, w, NULL, y, c->stride, dilation, c->padding_low, c->padding_high);
     return status == 0 && create_two(descriptor, operation, hint, kind == c->kind ? c->avoid : NULL);
 }
 

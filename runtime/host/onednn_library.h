@@ -28,7 +28,7 @@ typedef struct OnednnTensor {
 typedef struct OnednnConvolution {
     int kind;               /* ONEDNN_FORWARD, ... */
     OnednnTensor x, w, y;   /* or their gradients; w: [groups], out, in, taps */
-    int64_t stride[3], dilation[3] /* 1: none */, before[3], after[3];
+    int64_t stride[3], dilation[3] /* 1: none */, padding_low[3], padding_high[3];
     const char *avoid;      /* NULL, or how the names of implementations begin that are passed over */
 } OnednnConvolution;
 

@@ -1,7 +1,7 @@
 /* generate.c: `generate`: a text that the model continues, a character or token at a time.
  *
  * The window that the model reads holds the text's last elements, from its first place on; the output's row at the last of
- * them has the probabilities of the next one, which is drawn by --temperature and --seed and joins the text. Places after
+ * them has the probabilities of the next one, which is sampled by --temperature and --seed and joins the text. Places after
  * it hold 0; that they do not matter is tried at first. Every element is a whole pass of the window. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
@@ -209,7 +209,7 @@ static void check_chances(const Writer *w, double sum, double least)
                   sum, least < 0 ? " and negative elements" : "", t->name);
 }
 
-static int64_t draw(const Writer *w, int64_t row, const Options *o, int64_t number)
+static int64_t sample_token(const Writer *w, int64_t row, const Options *o, int64_t number)
 {
     const mgpu_tensor *t = &w->program->outputs[w->output];
     int64_t n = w->text.input->classes, best = -1;
@@ -230,7 +230,7 @@ static int64_t draw(const Writer *w, int64_t row, const Options *o, int64_t numb
         power += w->chance[k];
     }
     Reading r = {.seed = o->seed};
-    double left = mgpu_draw(&r, mgpu_draw_key(&r, "generate"), number, 0) * power;
+    double left = mgpu_stage_random(&r, mgpu_stage_key(&r, "generate"), number, 0) * power;
     for (int64_t k = 0; k < n; k++) {
         left -= w->chance[k];
         if (left < 0 && w->chance[k] > 0)
@@ -321,7 +321,7 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     check_order(&w);
     show(&screen, prompt, bytes, false);
     for (int64_t i = 0; i < o->length; i++) {
-        add_token(&w.text, draw(&w, pass(&w, 0), o, i));
+        add_token(&w.text, sample_token(&w, pass(&w, 0), o, i));
         show_token(&w.text, w.text.tokens[w.text.count - 1], &screen);
         if (fflush(screen.file) != 0)
             break; /* mgpu_finish_file says why */

@@ -76,7 +76,7 @@ static const char OPTIONS[] =
     "  --samples N        instead of IN, where the outputs depend on no input: how many\n"
     "  TEXT               what the text begins with; - is standard input\n"
     "  --length N         characters or tokens to generate (500)\n"
-    "  --temperature T    1 draws each by its probability (and --seed), less than 1 prefers likely ones, 0 takes the likeliest "
+    "  --temperature T    1 samples each by its probability (and --seed), less than 1 prefers likely ones, 0 takes the likeliest "
     "(1)\n"
     "\n"
     "Bench\n"

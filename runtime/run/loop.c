@@ -55,7 +55,7 @@ static void open_data(Run *run)
     free(wanted);
 }
 
-/* the draws of an order count samples in 32 bits */
+/* the random numbers of an order count samples in 32 bits */
 static void check_shuffle(const Run *run)
 {
     if (run->options->shuffle && run->train.shuffle && run->train.samples > UINT32_MAX)

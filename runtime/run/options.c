@@ -88,7 +88,7 @@ static double temperature_of(const char *option, const char *text)
     char *end;
     double t = strtod(text, &end);
     if (end == text || *end || !isfinite(t) || t < 0)
-        mgpu_fail(MGPU_BAD_USAGE, "%s takes a number from 0 on, not '%s': 0 takes the likeliest, 1 draws by the model's probabilities",
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a number from 0 on, not '%s': 0 takes the likeliest, 1 samples by the model's probabilities",
                   option, text);
     return t;
 }

@@ -14,11 +14,11 @@ static MGPU_SMALL void k0(void *const *argument, const mgpu_step *step, const mg
     float *restrict v_velocity_2 = argument[4]; /* [3] */
     (void)part;
     const uint64_t key = mgpu_random_key(step->seed, 0xa3365c4e941f2064u);
-    float draw[96];
-    mgpu_draw_rowf(draw, 96, key, 0, 0, 0);
+    float rand[96];
+    mgpu_rand_rowf(rand, 96, key, 0, 0, 0);
     #pragma omp simd
     for (int64_t i = 0; i < 96; i++) {
-        v_u[i] = draw[i];
+        v_u[i] = rand[i];
     }
     #pragma omp simd
     for (int64_t i_2 = 0; i_2 < 48; i_2++) {

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { TWO = 7 /* the case of two functions */, N = 24 /* of most extents */, TERMS = 32, BATCH = 64 };
+enum { TWO = 7 /* the case of two functions */, N = 24 /* of most extents */, DEPTH = 32, BATCH = 64 };
 
 static Graph *begin(void)
 {
@@ -70,7 +70,7 @@ static Node *spread(Graph *g, Node *x, Node *like) { return graph_binary(g, OP_A
 static Graph *state_of_matmul(void)
 {
     Graph *g = begin();
-    Node *p = variable(g, SHAPE(N, TERMS)), *q = variable(g, SHAPE(TERMS, N));
+    Node *p = variable(g, SHAPE(N, DEPTH)), *q = variable(g, SHAPE(DEPTH, N));
     assign(g, variable(g, SHAPE(N, N)), relu(g, matmul(g, "ik,kj->ij", p, q, false)));
     return g;
 }
@@ -79,7 +79,7 @@ static Graph *state_of_matmul(void)
 static Graph *state_that_others_read(void)
 {
     Graph *g = begin();
-    Node *p = variable(g, SHAPE(N, TERMS)), *q = variable(g, SHAPE(TERMS, N)), *s = variable(g, SHAPE(N, N));
+    Node *p = variable(g, SHAPE(N, DEPTH)), *q = variable(g, SHAPE(DEPTH, N)), *s = variable(g, SHAPE(N, N));
     Node *d = matmul(g, "ik,kj->ij", p, q, false);
     output(g, matmul(g, "i,ij->j", input(g, N), s, false));
     assign(g, s, relu(g, d));
@@ -99,7 +99,7 @@ static Graph *state_that_is_read(void)
 static Graph *sums(void)
 {
     Graph *g = begin();
-    Node *x = input(g, N), *y = input(g, TERMS);
+    Node *x = input(g, N), *y = input(g, DEPTH);
     keep(g, sum(g, x));
     keep(g, matmul(g, "i,j->ij", x, y, true));
     return g;
@@ -118,7 +118,7 @@ static Graph *sums_that_it_needs(void)
 static Graph *sums_of_two(void)
 {
     Graph *g = begin();
-    Node *x = input(g, N), *y = input(g, TERMS), *z = input(g, TERMS + N);
+    Node *x = input(g, N), *y = input(g, DEPTH), *z = input(g, DEPTH + N);
     keep(g, sum(g, x));
     keep(g, matmul(g, "i,j->ij", x, y, true));
     keep(g, matmul(g, "i,j->ij", x, z, true));
@@ -129,7 +129,7 @@ static Graph *sums_of_two(void)
 static Graph *function_and_sums(void)
 {
     Graph *g = begin();
-    Node *x = input(g, N), *y = input(g, TERMS);
+    Node *x = input(g, N), *y = input(g, DEPTH);
     keep(g, sum(g, x));
     keep(g, relu(g, matmul(g, "i,j->ij", x, y, true)));
     return g;
@@ -139,7 +139,7 @@ static Graph *function_and_sums(void)
 static Graph *functions(void)
 {
     Graph *g = begin();
-    Node *x = input(g, TERMS), *d = matmul(g, "k,ik->i", x, variable(g, SHAPE(N, TERMS)), false);
+    Node *x = input(g, DEPTH), *d = matmul(g, "k,ik->i", x, variable(g, SHAPE(N, DEPTH)), false);
     Node *y = relu(g, graph_binary(g, OP_ADD, d, variable(g, SHAPE(N))));
     output(g, relu(g, matmul(g, "k,ik->i", y, variable(g, SHAPE(N, N)), false)));
     return g;
@@ -153,7 +153,7 @@ static Node *plus(Graph *g, Node *x, double more) { return graph_binary(g, OP_AD
 static Graph *function_of_matmul(Node *(*f)(Graph *, Node *))
 {
     Graph *g = begin();
-    output(g, f(g, matmul(g, "k,ik->i", input(g, TERMS), variable(g, SHAPE(N, TERMS)), false)));
+    output(g, f(g, matmul(g, "k,ik->i", input(g, DEPTH), variable(g, SHAPE(N, DEPTH)), false)));
     return g;
 }
 

@@ -66,11 +66,11 @@ static const char *run_case(void *module, CheckedGpu *gpu, const Case *item, con
     }
     double flops, sampled, bytes, byte_samples, count = (double)elements(item, 2);
     contraction_cost(item->plan, &flops, &sampled, &bytes, &byte_samples);
-    double terms = (flops + sampled * (double)item->samples) / 2 / (count > 0 ? count : 1);
+    double depth = (flops + sampled * (double)item->samples) / 2 / (count > 0 ? count : 1);
     double most = 1;
     for (int64_t i = 0; i < elements(item, 2); i++)
         most = fabs(expected[i]) > most ? fabs(expected[i]) : most;
-    run.limit = (item->node->dtype == F64 ? 2e-16 : 1.2e-7) * (8 + 2 * sqrt(terms)) * most;
+    run.limit = (item->node->dtype == F64 ? 2e-16 : 1.2e-7) * (8 + 2 * sqrt(depth)) * most;
     mgpu_launch launch[2] = {{.function = name, .iterations = 1, .per_block = 1, .most = 1, .threads = CUDA_BLOCK_THREADS}, {0}};
     if (block)
         launch[0].shared_bytes = cuda_block_shared_bytes(item->plan);
@@ -155,7 +155,7 @@ static int tile_case_count;
 
 static const char *type_name(uint8_t type) { return type == MGPU_F64 ? "f64" : type == MGPU_F32 ? "f32" : type == MGPU_BF16 ? "bf16" : "f16"; }
 
-/* batch, M, N, K, the samples one of them, A and B each with rows or terms along memory; pad: elements between rows */
+/* batch, M, N, K, the samples one of them, A and B each with rows or K along memory; pad: elements between rows */
 static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3], int which)
 {
     static const int64_t odd[] = {7, 11, 13, 19};
@@ -199,9 +199,9 @@ static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3
     s->columns = tile->columns;
     s->down = tile->down;
     s->across = tile->across;
-    s->terms = arithmetic == MGPU_MMA && type[0] != MGPU_F32 ? 32 : type[0] == MGPU_F64 ? 8 : 16;
+    s->depth = arithmetic == MGPU_MMA && type[0] != MGPU_F32 ? 32 : type[0] == MGPU_F64 ? 8 : 16;
     s->stages = 2 + which % 3;
-    s->split_terms = s->terms;
+    s->split_depth = s->depth;
     s->split_tiles = which % 2 ? 1 + draw(40) : 0;
     double limit = type[2] == MGPU_F64 ? 1e-14 : arithmetic == MGPU_MMA && type[0] == MGPU_F32 ? 2e-3 : 2e-6;
     double rounding = type[2] == MGPU_BF16 ? 4e-3 : type[2] == MGPU_F16 ? 5e-4 : 0;

@@ -29,7 +29,7 @@ static void well(cublasStatus_t status, int line)
 }
 #define WELL(call) well(call, __LINE__)
 
-enum { ROWS = 5, COLUMNS = 7, TERMS = 6, MEMBERS = 2, PITCH = 8, HAS_AUX = 128 /* of an epilogue */, AUX = 1024, SUMS = 2048 /* floats after b */ };
+enum { ROWS = 5, COLUMNS = 7, DEPTH = 6, MEMBERS = 2, PITCH = 8, HAS_AUX = 128 /* of an epilogue */, AUX = 1024, SUMS = 2048 /* floats after b */ };
 
 typedef struct Case { int transposed_a, transposed_b; uint32_t epilogue; uint32_t alignment, workspace; } Case;
 typedef struct Made { cublasLtMatmulDesc_t desc; cublasLtMatrixLayout_t layout[3]; cublasLtMatmulHeuristicResult_t choice; } Made;
@@ -66,8 +66,8 @@ static Made make(const Case *c, int64_t apart, CUdeviceptr bias)
     WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type));
     if (c->epilogue & HAS_AUX)
         set_aux(m.desc, PITCH);
-    m.layout[0] = c->transposed_a ? layout(TERMS, ROWS, apart) : layout(ROWS, TERMS, apart);
-    m.layout[1] = c->transposed_b ? layout(COLUMNS, TERMS, apart) : layout(TERMS, COLUMNS, apart);
+    m.layout[0] = c->transposed_a ? layout(DEPTH, ROWS, apart) : layout(ROWS, DEPTH, apart);
+    m.layout[1] = c->transposed_b ? layout(COLUMNS, DEPTH, apart) : layout(DEPTH, COLUMNS, apart);
     m.layout[2] = layout(ROWS, COLUMNS, apart);
     WELL(lt.preference_create(&preference));
     WELL(lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
@@ -116,9 +116,9 @@ static void values(int wrong)
         for (int col = 0; col < COLUMNS; col++)
             for (int row = 0; row < ROWS; row++) {
                 double sum = 0;
-                for (int k = 0; k < TERMS; k++)
-                    sum += (double)(member * APART + (c.transposed_a ? row * TERMS + k : k * ROWS + row)) *
-                           (double)(member * APART + (c.transposed_b ? k * COLUMNS + col : col * TERMS + k));
+                for (int k = 0; k < DEPTH; k++)
+                    sum += (double)(member * APART + (c.transposed_a ? row * DEPTH + k : k * ROWS + row)) *
+                           (double)(member * APART + (c.transposed_b ? k * COLUMNS + col : col * DEPTH + k));
                 double is = (double)d[member * APART + col * ROWS + row], should = finish_by_hand(c.epilogue, row, sum);
                 if (fabs(is - should) > 1e-6 * fabs(should))
                     printf("member %d, row %d, column %d: %g, not %g\n", member, row, col, is, should);
@@ -140,7 +140,7 @@ static double slope(double x)
 static double sum_of(const float *from, int apart)
 {
     double sum = 0;
-    for (int k = 0; k < TERMS; k++)
+    for (int k = 0; k < DEPTH; k++)
         sum += (double)from[k * apart];
     return sum;
 }
@@ -169,8 +169,8 @@ static void single_values(int wrong)
     for (int col = 0; col < COLUMNS; col++)
         for (int row = 0; row < ROWS; row++) {
             double sum = 0;
-            for (int k = 0; k < TERMS; k++)
-                sum += (double)small[k * ROWS + row] * (double)small[col * TERMS + k];
+            for (int k = 0; k < DEPTH; k++)
+                sum += (double)small[k * ROWS + row] * (double)small[col * DEPTH + k];
             double x = sum + (gradient || c.epilogue & CUBLASLT_EPILOGUE_BIAS ? row + BIAS : 0);
             double should = gradient ? sum * slope(x) : finish_by_hand(c.epilogue, row, sum);
             total[row] += should;
@@ -179,7 +179,7 @@ static void single_values(int wrong)
                 expect("aux", row, col, b[AUX + col * PITCH + row], x);
         }
     for (int i = 0; sums && i < (of_b ? COLUMNS : ROWS); i++)
-        expect("sums", i, 0, b[SUMS + i], of_a ? sum_of(small + i, ROWS) : of_b ? sum_of(small + i * TERMS, 1) : total[i]);
+        expect("sums", i, 0, b[SUMS + i], of_a ? sum_of(small + i, ROWS) : of_b ? sum_of(small + i * DEPTH, 1) : total[i]);
 }
 
 static void test_values(void)

@@ -139,12 +139,12 @@ static double element(const Matmul *p, int which, int member, int64_t row, int64
 static void multiply(const Matmul *p, int member)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
-    int64_t terms = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns);
+    int64_t depth = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns);
     bool tf32 = p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a->type == CUDA_R_32F;
     for (int64_t c = 0; c < (int64_t)d->columns; c++)
         for (int64_t r = 0; r < (int64_t)d->rows; r++) {
             double sum = 0;
-            for (int64_t k = 0; k < terms; k++) {
+            for (int64_t k = 0; k < depth; k++) {
                 double x = element(p, A, member, r, k), y = element(p, B, member, k, c);
                 sum += tf32 ? round_tf32(x) * round_tf32(y) : x * y;
             }
@@ -162,7 +162,7 @@ static void add_up(const Matmul *p)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
     bool of_a = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADA, of_b = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADB;
-    int64_t terms = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns), count = of_a || of_b ? terms : (int64_t)d->columns;
+    int64_t depth = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns), count = of_a || of_b ? depth : (int64_t)d->columns;
     for (int64_t i = 0; i < (int64_t)vector_length(p); i++) {
         double sum = 0;
         for (int64_t k = 0; k < count; k++)
@@ -303,9 +303,9 @@ static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct c
 {
     if (!desc || !a || !b || !d || !fits(a) || !fits(b) || !fits(d))
         return CUBLAS_STATUS_INVALID_VALUE;
-    uint64_t rows = desc->transposed[A] ? a->columns : a->rows, terms = desc->transposed[A] ? a->rows : a->columns;
+    uint64_t rows = desc->transposed[A] ? a->columns : a->rows, depth = desc->transposed[A] ? a->rows : a->columns;
     uint64_t columns = desc->transposed[B] ? b->rows : b->columns, others = desc->transposed[B] ? b->columns : b->rows;
-    if (rows != d->rows || columns != d->columns || terms != others || a->members != d->members || b->members != d->members)
+    if (rows != d->rows || columns != d->columns || depth != others || a->members != d->members || b->members != d->members)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (d->members > 1 && d->member < d->pitch * (int64_t)(d->columns - 1) + (int64_t)d->rows)
         return CUBLAS_STATUS_INVALID_VALUE;

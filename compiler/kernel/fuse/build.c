@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct Context { Fusion *f; Root *alone; Group *group; Memory *kept /* alone: of what is read */; } Context;
+typedef struct Context { Fusion *f; Root *alone; FusionGroup *group; Memory *kept /* alone: of what is read */; } Context;
 
 static const Tensor *tensor_of(const Fusion *f, const Node *n)
 {
@@ -284,7 +284,7 @@ static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
     return result;
 }
 
-static void build_loops(Fusion *f, Group *g, Kernel *k)
+static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
 {
     Context c = {.f = f, .group = g};
     Nest *nest = NEW(Nest);
@@ -322,7 +322,7 @@ static void build_loops(Fusion *f, Group *g, Kernel *k)
 }
 
 /* the table that is added to */
-static void build_table(Fusion *f, Group *g, Nest *nest)
+static void build_table(Fusion *f, FusionGroup *g, Nest *nest)
 {
     const Node *n = g->members[0]->node;
     Context c = {.f = f, .group = g};
@@ -336,7 +336,7 @@ static void build_table(Fusion *f, Group *g, Nest *nest)
     nest_finish(nest, f->program->target);
 }
 
-static void build_scatter(Fusion *f, Group *g, Kernel *k)
+static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *n = g->members[0]->node;
     Context c = {.f = f, .group = g};
@@ -373,7 +373,7 @@ static void build_scatter(Fusion *f, Group *g, Kernel *k)
 }
 
 /* each input is copied to its place by a nest of its own */
-static void build_concat(Fusion *f, Group *g, Kernel *k)
+static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *n = g->members[0]->node;
     Context c = {.f = f, .group = g};
@@ -444,7 +444,7 @@ static const Tensor *transposed(const Tensor *tensor, const Node *stored_node, c
     return view;
 }
 
-static void build_contraction(Fusion *f, Group *g, Kernel *k)
+static void build_contraction(Fusion *f, FusionGroup *g, Kernel *k)
 {
     Node *n = NEW(Node);
     *n = *g->members[0]->node;
@@ -477,7 +477,7 @@ static void build_contraction(Fusion *f, Group *g, Kernel *k)
 
 /* ---- attention */
 
-static void build_attention(Fusion *f, Group *g, Kernel *k)
+static void build_attention(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *first = g->members[0]->node, *nodes[3], *base[ATTENTION_OPERANDS];
     const Tensor *operand[ATTENTION_OPERANDS], *result[3];
@@ -498,7 +498,7 @@ static void build_attention(Fusion *f, Group *g, Kernel *k)
 
 /* ---- rows */
 
-static void build_rows(Fusion *f, Group *g, Kernel *k)
+static void build_rows(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *nodes[2];
     const Tensor *result[2], *operand = tensor_of(f, fuse_operand(f, g->members[0]->node, 0));
@@ -537,7 +537,7 @@ static void find_arguments(Kernel *k)
 }
 
 /* "layer1.bn: running_mean, add, where [n, 14, 14, 64] f32" */
-static const char *title_of(const Group *g)
+static const char *title_of(const FusionGroup *g)
 {
     Text t = {0};
     const Node *first = g->members[0]->node;
@@ -582,7 +582,7 @@ static bool is_small(const Kernel *k)
     return k->nest_count > 0;
 }
 
-void fuse_describe(Group *g)
+void fuse_describe(FusionGroup *g)
 {
     Kernel *k = g->kernel;
     k->small = is_small(k);
@@ -590,7 +590,7 @@ void fuse_describe(Group *g)
     k->title = title_of(g);
 }
 
-void fuse_forget(Group *g)
+void fuse_forget(FusionGroup *g)
 {
     if (g->memory)
         memory_free(g->memory);
@@ -598,24 +598,24 @@ void fuse_forget(Group *g)
     g->kernel = NULL;
 }
 
-static void build_nests(Fusion *f, Group *g, Kernel *k)
+static void build_nests(Fusion *f, FusionGroup *g, Kernel *k)
 {
     RootKind kind = g->members[0]->kind;
     (kind == ROOT_SCATTER ? build_scatter : kind == ROOT_CONCAT ? build_concat : build_loops)(f, g, k);
 }
 
-static void build_scan(Fusion *f, Group *g, Kernel *k)
+static void build_scan(Fusion *f, FusionGroup *g, Kernel *k)
 {
     (void)k;
     fuse_build_scan(f, g);
 }
 
-static void (*const BUILD[KERNEL_KINDS])(Fusion *, Group *, Kernel *) = {
+static void (*const BUILD[KERNEL_KINDS])(Fusion *, FusionGroup *, Kernel *) = {
     [KERNEL_NESTS] = build_nests, [KERNEL_CONTRACTION] = build_contraction, [KERNEL_ATTENTION] = build_attention,
     [KERNEL_ROWS] = build_rows, [KERNEL_SCAN] = build_scan,
 };
 
-void fuse_build(Fusion *f, Group *g)
+void fuse_build(Fusion *f, FusionGroup *g)
 {
     fuse_forget(g);
     Memory *outer = f->around ? NULL : memory_use(g->memory = memory_new());

@@ -168,7 +168,7 @@ static const char *label_of(Program *p, const Kernel *k)
 
 /* The kernel of the program that is the same one: the group's own, or one that was there: of a deep model's hundreds of equal
  * blocks one keeps its kernels. */
-static Kernel *share(const Fusion *f, Group *g)
+static Kernel *share(const Fusion *f, FusionGroup *g)
 {
     Program *p = f->program;
     Kernel *k = g->kernel;
@@ -260,7 +260,7 @@ static void task_suspects(Task *t, const Kernel *k)
 }
 
 /* the instance of what takes longest: of a contraction, if it makes one */
-static const char *layer_of(const Group *g)
+static const char *layer_of(const FusionGroup *g)
 {
     const char *layer = "";
     for (int i = 0; i < g->count; i++) {
@@ -274,7 +274,7 @@ static const char *layer_of(const Group *g)
     return layer;
 }
 
-Task *fuse_task(const Fusion *f, const Group *g)
+Task *fuse_task(const Fusion *f, const FusionGroup *g)
 {
     Task *t = NEW(Task);
     const Kernel *k = g->kernel;
@@ -301,7 +301,7 @@ Task *fuse_task(const Fusion *f, const Group *g)
 }
 
 /* the cuts that a graph gives of what the task moves, or computes a part of */
-static void task_parts(Task *t, const Group *g)
+static void task_parts(Task *t, const FusionGroup *g)
 {
     const Node *n = g->members[0]->node;
     if (t->kind == TASK_TRANSFER) {
@@ -315,7 +315,7 @@ static void task_parts(Task *t, const Group *g)
     t->parties.parts = copy_of(t->parties.parts, sizeof *t->parties.parts * (size_t)t->part_count);
 }
 
-static void make_task(Fusion *f, Group *g)
+static void make_task(Fusion *f, FusionGroup *g)
 {
     Memory *outer = fuse_keep(f);
     Task *t = fuse_task(f, g);

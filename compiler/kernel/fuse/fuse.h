@@ -17,7 +17,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/target.h"
 
-typedef struct Group Group;
+typedef struct FusionGroup FusionGroup;
 typedef struct Root Root;
 
 typedef struct Read {       /* of a stored node, at a place in the reader's own axes */
@@ -52,21 +52,21 @@ struct Root {
     Read *reads; int read_count;
     double flops;           /* at an iteration */
     int weight;             /* expressions */
-    Group *group;
+    FusionGroup *group;
     /* within its kernel */
     bool outer, in_place;   /* in_place: a sink that may write its variable while others are read */
     Expr *sample, *index[MAX_RANK], *value;
     int reduction;
 };
 
-struct Group {
+struct FusionGroup {
     Root **members; int count;
-    Group *into;            /* merged into that one */
+    FusionGroup *into;      /* merged into that one */
     Root *shape;            /* the member whose axes the kernel has */
     int level, stamp, order, weight;
     bool early, update, queued;
     /* order */
-    Group **after; int after_count; /* those that must run later */
+    FusionGroup **after; int after_count; /* those that must run later */
     int waiting;
     bool little;            /* its kernel is one of little work; known of updates only */
     Kernel *kernel;
@@ -99,16 +99,16 @@ struct Fusion {
     bool separate;          /* every node its own kernel */
     Fusion *around;         /* of a scan's body: what the scan is in; NULL: a phase */
     Memory *kept;           /* of a phase: of what lives as long as the program: tensors, tasks */
-    void (*done)(Fusion *, Group *); /* of a phase: takes the groups, one by one, when their kernels are complete */
+    void (*done)(Fusion *, FusionGroup *); /* of a phase: takes the groups, one by one, when their kernels are complete */
     Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
     Info *info;
     bool *computed;         /* by node: computed where it is used, though it is used often (fuse/rematerialize.c) */
     Root **roots; int root_count;
-    Group **groups; int group_count;
+    FusionGroup **groups; int group_count;
     Tensor **inputs, **variables, *report; /* by index */
     Tensor **tensors; int tensor_count;    /* all that were made; phase->tensors are those that tasks use */
     Root **writer;          /* of every variable; NULL: none */
-    Group **queue;          /* room for every group */
+    FusionGroup **queue;    /* room for every group */
 };
 
 enum { MAX_CHAIN = 8 };                            /* views between a contraction's operand and what is stored */
@@ -122,25 +122,25 @@ const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);
 void fuse_find_roots(Fusion *);
 void fuse_merge(Fusion *);
 bool fuse_rematerialize(Fusion *);                         /* false: nothing more to be had; else f->computed has changed */
-Group *fuse_group(const Root *);                   /* that it is in */
+FusionGroup *fuse_group(const Root *);                   /* that it is in */
 Root *fuse_maker(const Fusion *, const Read *);    /* NULL: an input or a variable */
-Group *fuse_new_group(Fusion *, Root *);
+FusionGroup *fuse_new_group(Fusion *, Root *);
 void fuse_order(Fusion *);                         /* fusion->groups in order */
 
 /* the value of a root as an expression of its own axes; fills exprs and reads */
 void fuse_evaluate_alone(Fusion *, Root *);
-void fuse_build(Fusion *, Group *);
-void fuse_forget(Group *);                         /* its kernel; it can be built again */
-void fuse_describe(Group *);                       /* what follows from the nests of its kernel */
-bool fuse_little(const Group *);                   /* a kernel of little work */
+void fuse_build(Fusion *, FusionGroup *);
+void fuse_forget(FusionGroup *);                         /* its kernel; it can be built again */
+void fuse_describe(FusionGroup *);                       /* what follows from the nests of its kernel */
+bool fuse_little(const FusionGroup *);                   /* a kernel of little work */
 void fuse_pack(Fusion *);                          /* builds what is not built yet */
 void fuse_stages(Fusion *);                        /* fuse.c: all of them; groups with their kernels, in order */
 Memory *fuse_keep(const Fusion *);                 /* fuse.c: allocate() is for what lives as long as the program; -> as before */
-Task *fuse_task(const Fusion *, const Group *);    /* fuse.c: what its kernel reads, writes and costs */
+Task *fuse_task(const Fusion *, const FusionGroup *);    /* fuse.c: what its kernel reads, writes and costs */
 /* what SCAN reads for its input: after views that the body can make itself; NULL: nothing that is in memory */
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
 Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */
-void fuse_build_scan(Fusion *, Group *);
+void fuse_build_scan(Fusion *, FusionGroup *);
 void fuse_epilogues(Phase *, const Target *, const char *archs); /* of --arch */
 /* the graph, where scans read copies of variables that are in an order of their own */
 Graph *fuse_straighten(const Fusion *);

@@ -20,9 +20,9 @@ enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 
        FEW_RESULTS = 64, MANY_ITERATIONS = 16384,
        SHARED_PART = 8 };
 
-Group *fuse_group(const Root *r)
+FusionGroup *fuse_group(const Root *r)
 {
-    Group *g = r->group;
+    FusionGroup *g = r->group;
     while (g->into)
         g = g->into;
     return g;
@@ -52,7 +52,7 @@ static bool fits_outer(const Root *map, const Root *shape)
 
 typedef struct Fit { Root *shape; bool outer_a, outer_b; } Fit; /* outer: the element-wise group is at parallel iterations */
 
-static bool loops_fit(const Group *a, const Group *b, Fit *fit)
+static bool loops_fit(const FusionGroup *a, const FusionGroup *b, Fit *fit)
 {
     bool reduces_a = a->shape->reduces, reduces_b = b->shape->reduces;
     *fit = (Fit){.shape = a->shape};
@@ -63,7 +63,7 @@ static bool loops_fit(const Group *a, const Group *b, Fit *fit)
             fit->shape = b->shape;
         return fits_full(a->shape, b->shape);
     }
-    const Group *map = reduces_a ? b : a;
+    const FusionGroup *map = reduces_a ? b : a;
     fit->shape = reduces_a ? a->shape : b->shape;
     bool outer = fits_outer(map->shape, fit->shape);
     fit->outer_a = outer && map == a;
@@ -115,7 +115,7 @@ static bool aligned(const Root *reader, bool outer_reader, const Read *read, boo
     return is_iteration_number(reader, read->steps, shape, true);
 }
 
-static bool reads_fit(const Fusion *f, const Group *from, const Group *by, const Fit *fit, bool outer_from, bool outer_by)
+static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const Fit *fit, bool outer_from, bool outer_by)
 {
     for (int i = 0; i < by->count; i++) {
         const Root *reader = by->members[i];
@@ -134,7 +134,7 @@ static bool reads_fit(const Fusion *f, const Group *from, const Group *by, const
 
 /* ---- paths */
 
-typedef struct Search { const Fusion *f; int stamp, visited; Group *stack[BUDGET + 8]; int depth; } Search;
+typedef struct Search { const Fusion *f; int stamp, visited; FusionGroup *stack[BUDGET + 8]; int depth; } Search;
 
 /* what must run before a root: k < read_count + before_count; NULL: nobody makes it */
 static const Root *runs_before(const Fusion *f, const Root *r, int k)
@@ -142,14 +142,14 @@ static const Root *runs_before(const Fusion *f, const Root *r, int k)
     return k < r->read_count ? fuse_maker(f, &r->reads[k]) : r->before[k - r->read_count];
 }
 
-static void push_inputs(Search *s, const Group *g, const Group *skip, int above)
+static void push_inputs(Search *s, const FusionGroup *g, const FusionGroup *skip, int above)
 {
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->members[i]->read_count + g->members[i]->before_count; k++) {
             const Root *maker = runs_before(s->f, g->members[i], k);
             if (!maker)
                 continue;
-            Group *from = fuse_group(maker);
+            FusionGroup *from = fuse_group(maker);
             if (from == skip || from == g || from->stamp == s->stamp || from->level < above)
                 continue;
             from->stamp = s->stamp;
@@ -161,13 +161,13 @@ static void push_inputs(Search *s, const Group *g, const Group *skip, int above)
 }
 
 /* is there a path from `from` to `to` through a third group? true also if the search is too long */
-static bool path_between(const Fusion *f, Group *from, const Group *to)
+static bool path_between(const Fusion *f, FusionGroup *from, const FusionGroup *to)
 {
     static int stamps;
     Search s = {.f = f, .stamp = ++stamps};
     push_inputs(&s, to, from, from->level + 1);
     while (s.depth > 0) {
-        const Group *g = s.stack[--s.depth];
+        const FusionGroup *g = s.stack[--s.depth];
         if (++s.visited > BUDGET)
             return true;
         for (int i = 0; i < g->count; i++)
@@ -183,7 +183,7 @@ static bool path_between(const Fusion *f, Group *from, const Group *to)
 
 /* ---- levels */
 
-typedef struct Queue { Group **list; int count; } Queue;
+typedef struct Queue { FusionGroup **list; int count; } Queue;
 
 /* who must run after a root: its readers, the writers of what it reads, and at last the REDUCE that wants its copy */
 static Root *next_reader(const Fusion *f, const Root *r, int k)
@@ -194,21 +194,21 @@ static Root *next_reader(const Fusion *f, const Root *r, int k)
 }
 
 /* may the group stand at `level`? Yes, if few groups after it must move for that; those are at most counted twice. */
-static bool may_raise(const Fusion *f, Group *start, int level)
+static bool may_raise(const Fusion *f, FusionGroup *start, int level)
 {
-    struct { const Group *g; int level; } work[MOST_RAISED];
+    struct { const FusionGroup *g; int level; } work[MOST_RAISED];
     int count = 0, seen = 0;
     work[count].g = start;
     work[count++].level = level;
     while (count > 0) {
-        const Group *g = work[--count].g;
+        const FusionGroup *g = work[--count].g;
         int above = work[count].level;
         for (int i = 0; i < g->count; i++) {
             const Root *r = g->members[i];
             int readers = r->target ? 0 : f->info[r->node->id].reader_count;
             for (int k = 0; k <= readers + r->sink_count; k++) {
                 const Root *reader = next_reader(f, r, k);
-                const Group *next = reader && reader->group ? fuse_group(reader) : NULL;
+                const FusionGroup *next = reader && reader->group ? fuse_group(reader) : NULL;
                 if (!next || next == g || next == start || next->level > above)
                     continue;
                 if (++seen > MOST_RAISED || count == MOST_RAISED)
@@ -223,7 +223,7 @@ static bool may_raise(const Fusion *f, Group *start, int level)
 
 /* ---- merging */
 
-static int read_total(const Group *g)
+static int read_total(const FusionGroup *g)
 {
     int count = 0;
     for (int i = 0; i < g->count; i++)
@@ -231,13 +231,13 @@ static int read_total(const Group *g)
     return count;
 }
 
-static bool mergeable(const Group *g)
+static bool mergeable(const FusionGroup *g)
 {
     const Root *first = g->members[0];
     return first->kind == ROOT_LOOPS && !first->grouped && !first->behind_report;
 }
 
-static bool may_merge(const Fusion *f, Group *a, Group *b, Fit *fit)
+static bool may_merge(const Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)
 {
     if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update || a->shape->elements != b->shape->elements)
         return false;
@@ -245,7 +245,7 @@ static bool may_merge(const Fusion *f, Group *a, Group *b, Fit *fit)
         return false;
     if (!loops_fit(a, b, fit))
         return false;
-    Group *lower = a->level < b->level ? a : b;
+    FusionGroup *lower = a->level < b->level ? a : b;
     if (a->level != b->level && !may_raise(f, lower, lower == a ? b->level : a->level))
         return false;
     if (!reads_fit(f, a, b, fit, fit->outer_a, fit->outer_b) || !reads_fit(f, b, a, fit, fit->outer_b, fit->outer_a))
@@ -259,9 +259,9 @@ static int by_order(const void *a, const void *b)
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
 
-static void raise_reader(Queue *q, const Group *g, const Root *reader)
+static void raise_reader(Queue *q, const FusionGroup *g, const Root *reader)
 {
-    Group *next = reader->group ? fuse_group(reader) : NULL;
+    FusionGroup *next = reader->group ? fuse_group(reader) : NULL;
     if (!next || next == g || next->level > g->level)
         return;
     next->level = g->level + 1;
@@ -271,12 +271,12 @@ static void raise_reader(Queue *q, const Group *g, const Root *reader)
 }
 
 /* levels of what reads the group, directly or not */
-static void raise_levels(const Fusion *f, Group *start)
+static void raise_levels(const Fusion *f, FusionGroup *start)
 {
     Queue q = {f->queue, 0};
     q.list[q.count++] = start;
     while (q.count > 0) {
-        Group *g = q.list[--q.count];
+        FusionGroup *g = q.list[--q.count];
         g->queued = false;
         for (int i = 0; i < g->count; i++) {
             const Root *r = g->members[i];
@@ -288,7 +288,7 @@ static void raise_levels(const Fusion *f, Group *start)
     }
 }
 
-static void merge(const Fusion *f, Group *a, Group *b, const Fit *fit)
+static void merge(const Fusion *f, FusionGroup *a, FusionGroup *b, const Fit *fit)
 {
     for (int i = 0; i < a->count; i++)
         a->members[i]->outer = a->members[i]->outer || fit->outer_a;
@@ -309,7 +309,7 @@ static void merge(const Fusion *f, Group *a, Group *b, const Fit *fit)
 
 /* ---- candidates */
 
-static void add_candidate(Group **list, int *count, Group *g)
+static void add_candidate(FusionGroup **list, int *count, FusionGroup *g)
 {
     for (int i = 0; i < *count; i++)
         if (list[i] == g)
@@ -328,14 +328,14 @@ static void add_candidate(Group **list, int *count, Group *g)
 
 static int by_level(const void *a, const void *b)
 {
-    const Group *const *x = a, *const *y = b;
+    const FusionGroup *const *x = a, *const *y = b;
     if ((*x)->level != (*y)->level)
         return (*x)->level < (*y)->level ? 1 : -1;
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
 
 /* the last groups that read a tensor of some size, as there are iterations */
-static void add_siblings(const Fusion *f, const Root *r, Group **list, int *count)
+static void add_siblings(const Fusion *f, const Root *r, FusionGroup **list, int *count)
 {
     for (int k = 0; k < r->read_count; k++) {
         const Node *n = r->reads[k].node;
@@ -352,12 +352,12 @@ static void add_siblings(const Fusion *f, const Root *r, Group **list, int *coun
     }
 }
 
-static bool try_candidates(const Fusion *f, Group *g, Group **list, int count)
+static bool try_candidates(const Fusion *f, FusionGroup *g, FusionGroup **list, int count)
 {
     qsort(list, (size_t)count, sizeof *list, by_level);
     for (int i = 0; i < count; i++) {
         Fit fit;
-        Group *other = list[i];
+        FusionGroup *other = list[i];
         if (!other->into && may_merge(f, other, g, &fit)) {
             merge(f, other, g, &fit);
             return true;
@@ -366,9 +366,9 @@ static bool try_candidates(const Fusion *f, Group *g, Group **list, int count)
     return false;
 }
 
-static void find_partners(const Fusion *f, Group *g, const Root *r)
+static void find_partners(const Fusion *f, FusionGroup *g, const Root *r)
 {
-    Group *list[MOST_CANDIDATES];
+    FusionGroup *list[MOST_CANDIDATES];
     for (;;) { /* what was merged may merge again with another group that the root reads */
         int count = 0;
         for (int k = 0; k < r->read_count; k++) {
@@ -389,10 +389,10 @@ static void find_partners(const Fusion *f, Group *g, const Root *r)
     }
 }
 
-Group *fuse_new_group(Fusion *f, Root *r)
+FusionGroup *fuse_new_group(Fusion *f, Root *r)
 {
-    Group *g = NEW(Group);
-    *g = (Group){.shape = r, .order = f->group_count, .weight = r->weight, .early = r->early, .update = r->update};
+    FusionGroup *g = NEW(FusionGroup);
+    *g = (FusionGroup){.shape = r, .order = f->group_count, .weight = r->weight, .early = r->early, .update = r->update};
     APPEND(g->members, g->count, r);
     for (int k = 0; k < r->read_count + r->before_count; k++) {
         const Root *maker = runs_before(f, r, k);
@@ -421,11 +421,11 @@ static void find_old_readers(Fusion *f, Root *sink)
 }
 
 /* All results of one scan that have samples are one computation, and all that have none. */
-static bool join_scan(const Fusion *f, Group *g, const Root *r)
+static bool join_scan(const Fusion *f, FusionGroup *g, const Root *r)
 {
     if (r->kind != ROOT_SCAN)
         return false;
-    Group *first = fuse_group(*fuse_scan_part(f, r));
+    FusionGroup *first = fuse_group(*fuse_scan_part(f, r));
     if (first != g)
         merge(f, first, g, &(Fit){.shape = first->shape});
     return true;
@@ -433,7 +433,7 @@ static bool join_scan(const Fusion *f, Group *g, const Root *r)
 
 /* The gradients of one attention are one computation, and so are the values of a TOP_K and their places: they have equal
  * operands, so no path leads from one to another. */
-static bool join_results(const Fusion *f, Group *g, const Root *r)
+static bool join_results(const Fusion *f, FusionGroup *g, const Root *r)
 {
     if ((r->node->op != OP_ATTENTION_GRADIENT && r->node->op != OP_TOP_K) || r->target)
         return false;
@@ -441,7 +441,7 @@ static bool join_results(const Fusion *f, Group *g, const Root *r)
     const Info *info = &f->info[r->reads[0].node->id];
     for (int i = 0; i < info->reader_count && info->readers[i]->group; i++) {
         const Root *other = info->readers[i];
-        Group *into = fuse_group(other);
+        FusionGroup *into = fuse_group(other);
         if (into == g || other->target || other->node->op != r->node->op || into->early != g->early || into->update != g->update ||
             memcmp(other->node->in, r->node->in, sizeof *r->node->in * (size_t)r->node->inputs) != 0 ||
             memcmp(other->node->ints, r->node->ints, sizeof *r->node->ints * shared) != 0)
@@ -462,12 +462,12 @@ void fuse_merge(Fusion *f)
                 APPEND(info->readers, info->reader_count, r);
         }
     }
-    f->queue = NEW_ARRAY(Group *, f->root_count + 1);
-    Group *report = NULL;
+    f->queue = NEW_ARRAY(FusionGroup *, f->root_count + 1);
+    FusionGroup *report = NULL;
     for (int i = 0; i < f->root_count; i++) {
         Root *r = f->roots[i];
         find_old_readers(f, r);
-        Group *g = fuse_new_group(f, r);
+        FusionGroup *g = fuse_new_group(f, r);
         if (r->target && r->target->kind == TENSOR_REPORT) { /* one kernel writes all numbers of the report */
             if (report) {
                 report->update = report->update || g->update;

@@ -40,7 +40,7 @@ static bool writes_variable(const Root *r) { return r->target && r->target->kind
 
 /* What this stage asks of a kernel. Those of a phase are built again when their turn has come: all at once they would be
  * most of what mgpuc needs for a deep model. */
-static void look_at_kernel(Fusion *f, Group *g)
+static void look_at_kernel(Fusion *f, FusionGroup *g)
 {
     fuse_build(f, g);
     g->little = fuse_little(g);
@@ -72,7 +72,7 @@ static void write_later(Fusion *f, Root *r)
     look_at_kernel(f, fuse_new_group(f, copy));
 }
 
-static bool order_asks(const Group *g)
+static bool order_asks(const FusionGroup *g)
 {
     bool asks = g->update;
     for (int i = 0; i < g->count; i++)
@@ -87,7 +87,7 @@ static void find_places(Fusion *f)
         if (order_asks(f->groups[i]))
             look_at_kernel(f, f->groups[i]);
     for (int i = 0; i < groups; i++) {
-        Group *g = f->groups[i];
+        FusionGroup *g = f->groups[i];
         for (int k = 0; k < g->count; k++)
             if (writes_variable(g->members[k]) && !g->members[k]->in_place)
                 write_later(f, g->members[k]);
@@ -96,7 +96,7 @@ static void find_places(Fusion *f)
 
 /* ---- order */
 
-static void add_edge(Group *before, Group *after)
+static void add_edge(FusionGroup *before, FusionGroup *after)
 {
     if (before == after)
         return;
@@ -104,12 +104,12 @@ static void add_edge(Group *before, Group *after)
     after->waiting++;
 }
 
-typedef struct Heap { Group **list; int count; } Heap;
+typedef struct Heap { FusionGroup **list; int count; } Heap;
 
 /* The contraction that is a weight's gradient comes as soon as it can: what it reads may go, and the contractions and
  * element-wise kernels of samples after it follow each other. Small updates stand together after the others:
  * fuse/pack.c makes few kernels of them. */
-static int rank_of(const Group *g)
+static int rank_of(const FusionGroup *g)
 {
     const Root *r = g->members[0];
     if (g->early)
@@ -119,14 +119,14 @@ static int rank_of(const Group *g)
     return r->kind == ROOT_CONTRACTION && r->backward && !r->node->sharded ? 1 : 2;
 }
 
-static bool runs_first(const Group *a, const Group *b)
+static bool runs_first(const FusionGroup *a, const FusionGroup *b)
 {
     if (rank_of(a) != rank_of(b))
         return rank_of(a) < rank_of(b);
     return a->members[0]->order < b->members[0]->order;
 }
 
-static void heap_add(Heap *h, Group *g)
+static void heap_add(Heap *h, FusionGroup *g)
 {
     int at = h->count++;
     for (; at > 0 && runs_first(g, h->list[(at - 1) / 2]); at = (at - 1) / 2)
@@ -134,9 +134,9 @@ static void heap_add(Heap *h, Group *g)
     h->list[at] = g;
 }
 
-static Group *heap_take(Heap *h)
+static FusionGroup *heap_take(Heap *h)
 {
-    Group *first = h->list[0], *last = h->list[--h->count];
+    FusionGroup *first = h->list[0], *last = h->list[--h->count];
     int at = 0;
     for (;;) {
         int child = 2 * at + 1;
@@ -160,7 +160,7 @@ static void add_edges(const Fusion *f)
         f->groups[i]->after = NULL;
     }
     for (int i = 0; i < f->group_count; i++) {
-        Group *g = f->groups[i];
+        FusionGroup *g = f->groups[i];
         for (int k = 0; k < g->count; k++) {
             const Root *r = g->members[k];
             for (int j = 0; j < r->read_count; j++) {
@@ -183,14 +183,14 @@ static bool sort_groups(Fusion *f)
         if (writes_variable(f->roots[i]))
             f->writer[f->roots[i]->target->index] = f->roots[i];
     add_edges(f);
-    Group **sorted = NEW_ARRAY(Group *, f->group_count);
-    Heap ready = {NEW_ARRAY(Group *, f->group_count), 0};
+    FusionGroup **sorted = NEW_ARRAY(FusionGroup *, f->group_count);
+    Heap ready = {NEW_ARRAY(FusionGroup *, f->group_count), 0};
     int count = 0;
     for (int i = 0; i < f->group_count; i++)
         if (!f->groups[i]->waiting)
             heap_add(&ready, f->groups[i]);
     while (ready.count > 0) {
-        Group *g = sorted[count++] = heap_take(&ready);
+        FusionGroup *g = sorted[count++] = heap_take(&ready);
         for (int i = 0; i < g->after_count; i++)
             if (--g->after[i]->waiting == 0)
                 heap_add(&ready, g->after[i]);
@@ -207,7 +207,7 @@ void fuse_order(Fusion *f)
     while (!sort_groups(f)) {
         int changed = 0, groups = f->group_count;
         for (int i = 0; i < groups; i++) {
-            Group *g = f->groups[i];
+            FusionGroup *g = f->groups[i];
             for (int k = 0; k < g->count && g->waiting; k++)
                 if (writes_variable(g->members[k]) && !g->members[k]->copied) {
                     write_later(f, g->members[k]);

@@ -26,7 +26,7 @@ static int64_t iterations(const Kernel *k)
     return count;
 }
 
-bool fuse_little(const Group *g)
+bool fuse_little(const FusionGroup *g)
 {
     const Kernel *k = g->kernel;
     return k && k->nest_count && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
@@ -41,7 +41,7 @@ static bool listed(const Tensor *const *list, int count, const Tensor *t)
     return false;
 }
 
-static void join(Group *to, Group *from)
+static void join(FusionGroup *to, FusionGroup *from)
 {
     Kernel *a = to->kernel;
     const Kernel *b = from->kernel;
@@ -67,14 +67,14 @@ static void join(Group *to, Group *from)
     }
 }
 
-static bool fits_behind(const Group *open, const Group *g)
+static bool fits_behind(const FusionGroup *open, const FusionGroup *g)
 {
     return open->early == g->early && open->update == g->update && open->kernel->nest_count < MOST_NESTS;
 }
 
 /* ---- GPUs */
 
-static bool draws(const Kernel *k) /* it shares its body with others */
+static bool has_random(const Kernel *k) /* it shares its body with others */
 {
     for (int i = 0; i < k->nest_count; i++)
         for (int j = 0; j < k->nests[i].exprs->count; j++)
@@ -91,7 +91,7 @@ static bool touches(const Kernel *a, const Kernel *b) /* what b writes */
     return false;
 }
 
-static bool fits_beside(const Group *open, const Group *g)
+static bool fits_beside(const FusionGroup *open, const FusionGroup *g)
 {
     return open->early == g->early && open->update == g->update && open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS &&
            !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel);
@@ -100,7 +100,7 @@ static bool fits_beside(const Group *open, const Group *g)
 /* ---- in order */
 
 /* nothing more is packed into it */
-static void finish(Fusion *f, Group *g)
+static void finish(Fusion *f, FusionGroup *g)
 {
     if (!g)
         return;
@@ -116,14 +116,14 @@ void fuse_pack(Fusion *f)
     int groups = f->group_count;
     bool (*may_pack)(const Kernel *) = f->program->target->may_pack; /* nests run side by side */
     bool packs = !f->separate && !(may_pack && f->around);
-    Group *open = NULL; /* the last group, if more may be packed into it */
+    FusionGroup *open = NULL; /* the last group, if more may be packed into it */
     int64_t open_iterations = 0;
     f->group_count = 0;
     for (int i = 0; i < groups; i++) {
-        Group *g = f->groups[i];
+        FusionGroup *g = f->groups[i];
         if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
             fuse_build(f, g);
-        bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !draws(g->kernel) : fuse_little(g));
+        bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !has_random(g->kernel) : fuse_little(g));
         int64_t count = little && !may_pack ? iterations(g->kernel) : 0;
         bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_iterations + count <= MOST_ITERATIONS);
         if (fits) {

@@ -64,7 +64,7 @@ static bool readers_compute(const Fusion *f, const Root *r)
     return info->reader_count > 0 && info->reader_count <= 8;
 }
 
-/* Random numbers are cheap only in the order in which they are drawn, and weights with places (of convolutions) are in
+/* Random numbers are cheap only in the order in which they are computed, and weights with places (of convolutions) are in
  * another one. */
 static bool drawn_in_order(const Fusion *f, const Root *r)
 {
@@ -119,7 +119,7 @@ static bool backward_reads(Again *a, const Node *n)
 }
 
 /* what the group reads and makes without v */
-static void mark_known(Again *a, const Group *g, const Node *v)
+static void mark_known(Again *a, const FusionGroup *g, const Node *v)
 {
     a->stamp++;
     for (int i = 0; i < g->count; i++) {
@@ -133,7 +133,7 @@ static void mark_known(Again *a, const Group *g, const Node *v)
 }
 
 /* how often the members of g compute an element of v, together */
-static double evaluations(const Group *g, const Node *v, double elements, double *most)
+static double evaluations(const FusionGroup *g, const Node *v, double elements, double *most)
 {
     double all = 0;
     for (int i = 0; i < g->count; i++) {
@@ -153,7 +153,7 @@ static double gain(Again *a, const Root *r)
 {
     const Node *v = r->node;
     const Info *info = &a->f->info[v->id];
-    const Group *own = fuse_group(r), *done[8];
+    const FusionGroup *own = fuse_group(r), *done[8];
     double bytes = bytes_of(a, v), elements = node_elements(v), saved = bytes, longer = 0, most = 0;
     int groups = 0;
     bool alone = true;
@@ -171,7 +171,7 @@ static double gain(Again *a, const Root *r)
     if (alone)
         saved += elements * a->flops * BYTES_PER_FLOP;
     for (int i = 0; i < info->reader_count; i++) {
-        const Group *g = fuse_group(info->readers[i]);
+        const FusionGroup *g = fuse_group(info->readers[i]);
         bool again = g == own;
         for (int k = 0; k < groups; k++)
             again = again || done[k] == g;
@@ -211,7 +211,7 @@ static bool try_again(Again *a, Root *r)
         a->locked[a->leaf[i].node->id] = true;
     const Info *info = &f->info[v->id];
     for (int i = 0; i < info->reader_count; i++) { /* what these kernels read must not change under this decision */
-        const Group *g = fuse_group(info->readers[i]);
+        const FusionGroup *g = fuse_group(info->readers[i]);
         for (int k = 0; k < g->count; k++)
             for (int j = 0; j < g->members[k]->read_count; j++)
                 a->locked[g->members[k]->reads[j].node->id] = true;

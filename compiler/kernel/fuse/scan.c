@@ -190,7 +190,7 @@ static bool *needed_nodes(const Build *b)
 }
 
 /* results that are wanted, and carries that they depend on */
-static void find_wanted(Build *b, const Group *g)
+static void find_wanted(Build *b, const FusionGroup *g)
 {
     const Graph *body = b->node->body;
     for (int i = 0; i < g->count; i++)
@@ -280,7 +280,7 @@ static Node *leaf_of(Build *b, Graph *to, const Node *arg)
 }
 
 /* the carries that are wanted: two buffers each, and where their values come from and go to */
-static void add_carries(Build *b, const Group *g)
+static void add_carries(Build *b, const FusionGroup *g)
 {
     const Node *n = b->node, **arg = NEW_ARRAY(const Node *, b->carries);
     for (int i = 0; i < n->body->node_count; i++)
@@ -311,7 +311,7 @@ static void add_carries(Build *b, const Group *g)
 }
 
 /* the parts of the body that the wanted results need, with the tensors of its leaves and results */
-static Graph *body_of(Build *b, const Group *g)
+static Graph *body_of(Build *b, const FusionGroup *g)
 {
     const Graph *from = b->node->body;
     Graph *to = graph_new(from->model, from->name, NULL);
@@ -520,7 +520,7 @@ double kernel_contraction_flops(const Kernel *k, double flops_per_sample)
     return k->scan ? k->scan->contraction_flops : k->contraction || k->attention ? flops_per_sample : 0;
 }
 
-void fuse_build_scan(Fusion *f, Group *g)
+void fuse_build_scan(Fusion *f, FusionGroup *g)
 {
     const Node *n = g->members[0]->node->in[0];
     Build b = {.f = f, .kernel = g->kernel, .scan = NEW(Scan), .node = n, .carries = (int)n->ints[CARRIES]};

@@ -89,26 +89,26 @@ static bool read_through_transpose(Operand *o)
 static bool read_through_broadcast(Simplifier *s, Einsum *p, int which)
 {
     Operand *o = &p->operand[which];
-    Node *wide = o->node, *x = wide->op == OP_BROADCAST ? wide->in[0] : NULL;
+    Node *broad = o->node, *x = broad->op == OP_BROADCAST ? broad->in[0] : NULL;
     double value;
-    bool splat = node_is_constant(wide, &value);
+    bool splat = node_is_constant(broad, &value);
     if (!x && !splat)
         return false;
-    int more = splat ? wide->shape.rank : wide->shape.rank - x->shape.rank, kept = 0, narrow = 0;
+    int more = splat ? broad->shape.rank : broad->shape.rank - x->shape.rank, kept = 0, narrow = 0;
     char letters[MAX_RANK + 1] = "";
     int64_t before[MAX_RANK];
-    for (int i = 0; i < wide->shape.rank; i++) {
-        bool stretched = i < more || x->shape.extent[i - more] != wide->shape.extent[i];
+    for (int i = 0; i < broad->shape.rank; i++) {
+        bool stretched = i < more || x->shape.extent[i - more] != broad->shape.extent[i];
         if (stretched && elsewhere(p, which, o->letters[i]))
             continue;
         letters[kept++] = o->letters[i];
         before[narrow++] = i < more ? 1 : x->shape.extent[i - more];
     }
-    if (kept == wide->shape.rank)
+    if (kept == broad->shape.rank)
         return false;
     Shape shape = shape_of_letters(p, letters);
     if (splat)
-        o->node = graph_fill(s->target, value, shape, wide->dtype);
+        o->node = graph_fill(s->target, value, shape, broad->dtype);
     else {
         o->node = simplify_node(s, graph_reshape(s->target, x, shape_of(narrow, before)));
         o->node = simplify_node(s, graph_broadcast(s->target, o->node, shape));
@@ -147,16 +147,16 @@ static bool sum_lonely_letters(Simplifier *s, Einsum *p, int which)
 /* the operand with the axes of `letters`, in their order; its own must be among them */
 static Node *along(Simplifier *s, const Einsum *p, const Operand *o, const char *letters)
 {
-    int order[MAX_RANK], rank = 0, wide = 0;
+    int order[MAX_RANK], rank = 0, broad = 0;
     int64_t extent[MAX_RANK];
     for (int i = 0; letters[i]; i++) {
         const char *at = strchr(o->letters, letters[i]);
         if (at)
             order[rank++] = (int)(at - o->letters);
-        extent[wide++] = at ? p->extent[(unsigned char)letters[i]] : 1;
+        extent[broad++] = at ? p->extent[(unsigned char)letters[i]] : 1;
     }
     Node *x = simplify_node(s, graph_transpose(s->target, o->node, order));
-    x = simplify_node(s, graph_reshape(s->target, x, shape_of(wide, extent)));
+    x = simplify_node(s, graph_reshape(s->target, x, shape_of(broad, extent)));
     return simplify_node(s, graph_broadcast(s->target, x, shape_of_letters(p, letters)));
 }
 

@@ -259,27 +259,27 @@ static bool adds_ones(const Node *n)
 
 static Node *compute_before_view(Simplifier *s, Node *n)
 {
-    const Node *wide = NULL;
+    const Node *broad = NULL;
     double v;
     for (int k = 0; k < n->inputs; k++) {
         const Node *x = n->in[k];
         if (node_is_constant(x, &v))
             continue;
         if ((x->op != OP_BROADCAST && !adds_ones(x)) ||
-            (wide && (wide->op != x->op || !shape_equal(&wide->in[0]->shape, &x->in[0]->shape))))
+            (broad && (broad->op != x->op || !shape_equal(&broad->in[0]->shape, &x->in[0]->shape))))
             return NULL;
-        wide = x;
+        broad = x;
     }
-    if (!wide)
+    if (!broad)
         return NULL;
     Node *in[3];
     for (int k = 0; k < n->inputs; k++)
         in[k] = n->in[k]->op == OP_CONSTANT
-                    ? graph_fill(s->target, n->in[k]->data[0], wide->in[0]->shape, n->in[k]->dtype)
+                    ? graph_fill(s->target, n->in[k]->data[0], broad->in[0]->shape, n->in[k]->dtype)
                     : n->in[k]->in[0];
     Node *small = simple_node(s, n->op, in, n->inputs, n->ints, n->int_count);
     small = graph_strong(s->target, small, n->dtype);
-    return simplify_node(s, wide->op == OP_BROADCAST ? graph_broadcast(s->target, small, n->shape)
+    return simplify_node(s, broad->op == OP_BROADCAST ? graph_broadcast(s->target, small, n->shape)
                                                      : graph_reshape(s->target, small, n->shape));
 }
 

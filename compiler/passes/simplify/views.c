@@ -373,15 +373,15 @@ static Node *same_for_valid(Simplifier *s, Node *x)
 /* sum over [S] of broadcast(x): the stretched axes are factors */
 static Node *sum_of_broadcast(Simplifier *s, Node *n, const bool *summed, bool over)
 {
-    Node *wide = n->in[0], *x = wide->in[0];
-    int more = wide->shape.rank - x->shape.rank, axes[MAX_RANK], axis_count = 0, kept_rank = 0;
+    Node *broad = n->in[0], *x = broad->in[0];
+    int more = broad->shape.rank - x->shape.rank, axes[MAX_RANK], axis_count = 0, kept_rank = 0;
     int64_t kept[MAX_RANK];
     double factor = 1;
     bool any = false;
-    for (int i = 0; i < wide->shape.rank; i++) {
-        bool stretched = i < more || x->shape.extent[i - more] != wide->shape.extent[i];
+    for (int i = 0; i < broad->shape.rank; i++) {
+        bool stretched = i < more || x->shape.extent[i - more] != broad->shape.extent[i];
         if (summed[i] && stretched) {
-            factor *= (double)wide->shape.extent[i];
+            factor *= (double)broad->shape.extent[i];
             any = true;
         } else if (summed[i]) {
             axes[axis_count++] = i - more;
@@ -393,7 +393,7 @@ static Node *sum_of_broadcast(Simplifier *s, Node *n, const bool *summed, bool o
         return fill_like(s, n, 0);
     Node *y = sum_of(s, x, axes, axis_count, over);
     /* y still has ones of stretched axes that were summed */
-    for (int i = more; i < wide->shape.rank; i++)
+    for (int i = more; i < broad->shape.rank; i++)
         if (!summed[i])
             kept[kept_rank++] = x->shape.extent[i - more];
     y = simplify_node(s, graph_reshape(s->target, graph_strong(s->target, y, n->dtype), shape_of(kept_rank, kept)));

@@ -54,7 +54,7 @@ typedef struct Printer {
     const char **partial; /* per reduction: the thread's partial sums */
     const char **run;     /* per store in runs: what gathers its lanes */
     bool cuda;            /* CUDA C, which is C++ */
-    bool (*is_wide)(const Nest *, const Expr *); /* the index does not fit into an int; NULL: all are of 64 bits */
+    bool (*is_64_bit)(const Nest *, const Expr *); /* the index does not fit into an int; NULL: all are of 64 bits */
     bool block;           /* of one block of threads: for samples [begin, end) */
 } Printer;
 
@@ -78,7 +78,7 @@ const char *emit_literal(double, Dtype);                  /* reads back as the s
 const char *emit_operand(Printer *, const Expr *, Level); /* its text, in parentheses if it binds less tightly */
 const char *emit_argument(Printer *, const Tensor *);     /* the pointer to a tensor */
 const char *emit_key(const Printer *, const Expr *random);
-const char *emit_draw_place(Printer *, const Expr *random); /* sample and step of a random number */
+const char *emit_random_place(Printer *, const Expr *random); /* sample and step of a random number */
 const char *emit_expr(Printer *, const Expr *, Level *);  /* the operands' texts are known */
 bool emit_written(const Kernel *, const Tensor *);
 /* finds what the expressions in `roots`, used at `depth`, need and do not have yet */

@@ -90,21 +90,21 @@ static bool is_divided(const Printer *p, int axis) { return p->nest->divided == 
 static bool is_owned(const Printer *p, int axis) { return p->nest->owned == axis + 1 && p->own; }
 
 /* before the innermost loop: the random numbers that follow each other in it */
-static void draw_rows(Printer *p, int axis)
+static void random_rows(Printer *p, int axis)
 {
     const Exprs *x = p->nest->exprs;
     const Axis *a = &x->axis[axis];
-    if (axis != x->axis_count - 1 || a->samples || a->extent > LONGEST_DRAW || is_divided(p, axis))
+    if (axis != x->axis_count - 1 || a->samples || a->extent > LONGEST_RANDOM || is_divided(p, axis))
         return;
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         Shown *s = &p->shown[i];
         if (e->kind != X_RANDOM || !(e->other & 2) || !s->wanted || s->text)
             continue;
-        const char *name = emit_own_name(p, "draw");
+        const char *name = emit_own_name(p, "rand");
         emit_line(p, "%s %s[%lld];", C_TYPE[e->dtype], name, (long long)a->extent);
-        emit_line(p, "mgpu_draw_row%s(%s, %lld, %s, %s, %s);", e->dtype == F64 ? "" : "f", name, (long long)a->extent, emit_key(p, e),
-             emit_operand(p, e->in[e->count - 1], LEVEL_CHOICE), emit_draw_place(p, e));
+        emit_line(p, "mgpu_rand_row%s(%s, %lld, %s, %s, %s);", e->dtype == F64 ? "" : "f", name, (long long)a->extent, emit_key(p, e),
+             emit_operand(p, e->in[e->count - 1], LEVEL_CHOICE), emit_random_place(p, e));
         s->text = format("%s[%s]", name, p->axis_name[axis]);
         s->level = LEVEL_ATOM;
     }
@@ -272,7 +272,7 @@ void emit_open_loops(Printer *p, int from, int pass, bool tile, int simd_pass)
         int axis = p->loop[depth];
         bool innermost = depth == p->loops - 1;
         if (innermost && !p->tile_start)
-            draw_rows(p, axis);
+            random_rows(p, axis);
         if (innermost && tile) {
             open_tile_loop(p, axis);
         } else {

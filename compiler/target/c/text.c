@@ -13,7 +13,7 @@ const char *const C_TYPE[DTYPES] = {"bool", "uint8_t", "int8_t", "uint16_t", "in
 
 const char *emit_type(const Printer *p, const Expr *e)
 {
-    return p->is_wide && expr_is_index(e) && !p->is_wide(p->nest, e) ? "int" : C_TYPE[e->dtype];
+    return p->is_64_bit && expr_is_index(e) && !p->is_64_bit(p->nest, e) ? "int" : C_TYPE[e->dtype];
 }
 
 /* gcc makes no vectors of bools that it loads */
@@ -75,7 +75,7 @@ const char *emit_name_of(Printer *p, const Expr *e)
     if (e->kind == X_DIV || e->kind == X_MOD || e->kind == X_INDEX_OF || e->kind == X_SAFE || e->kind == X_SUM)
         return emit_own_name(p, "at");
     if (e->kind == X_RANDOM)
-        return emit_own_name(p, "draw");
+        return emit_own_name(p, "rand");
     if (e->node && e->node->name)
         return emit_name(p, e->node->name);
     return e->kind == X_OP && e->op != OP_CAST ? emit_name(p, OP_INFO[e->op].name) : emit_own_name(p, "value");
@@ -340,7 +340,7 @@ const char *emit_key(const Printer *p, const Expr *e)
 }
 
 /* sample and step of a random number */
-const char *emit_draw_place(Printer *p, const Expr *e)
+const char *emit_random_place(Printer *p, const Expr *e)
 {
     if (e->initial)
         return "0, 0";
@@ -403,8 +403,8 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
         *level = LEVEL_UNARY;
         return run_text(p, e);
     case X_RANDOM:
-        return format("mgpu_draw%s(%s, %s, %s)", e->dtype == F64 ? "" : "f", emit_key(p, e), emit_operand(p, e->in[0], LEVEL_CHOICE),
-                      emit_draw_place(p, e));
+        return format("mgpu_rand%s(%s, %s, %s)", e->dtype == F64 ? "" : "f", emit_key(p, e), emit_operand(p, e->in[0], LEVEL_CHOICE),
+                      emit_random_place(p, e));
     case X_OP:
         return op_text(p, e, level);
     }

@@ -1,7 +1,7 @@
 /* contract.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as CUDA C.
  *
  * In: a Contraction (contraction.c). Out: its matmul's tables, and functions that hand them to mgpu_device_contract.h: k12,
- * and k12_finish if its terms are split. */
+ * and k12_finish with split-K. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/kernel/identity.h"
@@ -43,7 +43,7 @@ static const char *tiles_text(const mgpu_tiles *s)
     static const char *const by[] = {"multiplications", "matrix instructions"};
     if (s->arithmetic == MGPU_DIRECT)
         return ", each element by a thread";
-    return format(", tiles of %d x %d by %s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA], s->split_tiles > 0 ? ", terms in parts" : "");
+    return format(", tiles of %d x %d by %s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA], s->split_tiles > 0 ? ", split-K" : "");
 }
 
 static void print_function(const Contraction *plan, const CudaMatmul *p, const char *name, bool finish, Text *text)

@@ -20,8 +20,8 @@ enum { CUDA_THREADS = 256 /* of a block of all kernels that are made of nests: M
 extern const Target cuda_target; /* cuda/target.c */
 
 /* ---- cuda/share.c */
-bool cuda_index_is_wide(const Nest *, const Expr *);  /* the index does not fit into an int */
-/* where the vector begins that the load, or the draw, is a lane of, or that is stored; NULL: it is none */
+bool cuda_index_is_64_bit(const Nest *, const Expr *);  /* the index does not fit into an int */
+/* where the vector begins that the load, or the random number, is a lane of, or that is stored; NULL: it is none */
 const Expr *cuda_vector(const Nest *, const Expr *);
 const Expr *cuda_stored_vector(const Nest *, const Store *);
 /* kernel/target.h: map_threads; alone: one block calls it */

@@ -5,7 +5,7 @@
 #include "compiler/target/cuda/library.h"
 
 enum { PITCH = 8 /* of what gelu is made of: divisible by it, says the library */ };
-enum { ROWS, COLUMNS, TERMS, MEMBERS }; /* as in mgpu_library_matmul */
+enum { ROWS, COLUMNS, DEPTH, BATCH }; /* as in mgpu_library_matmul */
 
 static Dtype sums_type(const mgpu_library_matmul *p) { return p->sums == MGPU_F64 ? F64 : F32; }
 
@@ -13,26 +13,26 @@ static Dtype sums_type(const mgpu_library_matmul *p) { return p->sums == MGPU_F6
 static bool is_vector(const Tensor *t, const mgpu_library_matmul *p)
 {
     return !t->sharded && t->dtype == sums_type(p) && shape_count(&t->shape) == p->extent[ROWS] && p->extent[ROWS] > 1 &&
-           p->sampled != ROWS && p->sampled != MEMBERS && p->extent[MEMBERS] == 1;
+           p->sampled != ROWS && p->sampled != BATCH && p->extent[BATCH] == 1;
 }
 
-/* a result that lies without gaps in columns that the library takes as what gelu was made of */
+/* a result without gaps, in columns that the library takes as what gelu was made of */
 static bool is_whole(const mgpu_library_matmul *p)
 {
     const mgpu_library_matrix *d = &p->d;
     return p->extent[ROWS] % PITCH == 0 && d->first == 0 && (d->pitch == 0 || d->pitch == p->extent[ROWS]) && p->sampled != ROWS &&
-           p->sampled != MEMBERS && p->extent[MEMBERS] == 1;
+           p->sampled != BATCH && p->extent[BATCH] == 1;
 }
 
-/* sums of an operand over the matmul's terms, where these are all that it has besides the summed axis */
+/* sums of an operand over the matmul's K, where that is all that it has besides the summed axis */
 static bool may_sum(const Task *contraction, const Task *task, const mgpu_library_matmul *p)
 {
     const Tensor *t = task->reads[0];
     bool of_a = t == contraction->reads[p->a.argument];
     const mgpu_library_matrix *m = of_a ? &p->a : &p->b;
     int64_t along = p->extent[of_a ? ROWS : COLUMNS];
-    return m->transposed != of_a && m->first == 0 && (m->pitch == 0 || m->pitch == along) && p->sampled == TERMS && p->extent[MEMBERS] == 1 &&
-           along * p->extent[TERMS] == shape_count(&t->shape) && task->writes[0]->dtype == sums_type(p) &&
+    return m->transposed != of_a && m->first == 0 && (m->pitch == 0 || m->pitch == along) && p->sampled == DEPTH && p->extent[BATCH] == 1 &&
+           along * p->extent[DEPTH] == shape_count(&t->shape) && task->writes[0]->dtype == sums_type(p) &&
            shape_count(&task->writes[0]->shape) == along;
 }
 

@@ -224,8 +224,8 @@ static void load_vectors(const Loops *l, const bool *used)
             continue;
         const Expr *base = vector_of(l, e);
         if (e->kind == X_RANDOM)
-            emit_line(p, "const mgpu_%sx%d %s = mgpu_draw_%sx%d(%s, %s, %s);", dtype_name(e->dtype), count, l->vector[i],
-                      dtype_name(e->dtype), count, emit_key(p, e), emit_operand(p, base, LEVEL_CHOICE), emit_draw_place(p, e));
+            emit_line(p, "const mgpu_%sx%d %s = mgpu_rand_%sx%d(%s, %s, %s);", dtype_name(e->dtype), count, l->vector[i],
+                      dtype_name(e->dtype), count, emit_key(p, e), emit_operand(p, base, LEVEL_CHOICE), emit_random_place(p, e));
         else
             emit_line(p, "const mgpu_%sx%d %s = mgpu_load_%sx%d(&%s);", vector_type(e->tensor->dtype), count, l->vector[i],
                       stored_type(e->tensor->dtype), count, emit_element(p, emit_argument(p, e->tensor), p->shown[base->id].text));

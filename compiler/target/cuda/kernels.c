@@ -46,7 +46,7 @@ static void print_parameters(Printer *p)
 /* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
 static void print_function(const Kernel *k, Text *t, bool finish, bool block)
 {
-    Printer p = {.kernel = k, .t = t, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .is_wide = cuda_index_is_wide, .block = block};
+    Printer p = {.kernel = k, .t = t, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = block};
     p.marks = !p.by_path && !block;
     emit_reserve(&p);
     bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */

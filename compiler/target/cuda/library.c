@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { LARGE_WORKSPACE = 32 << 20, WORKSPACE = 4 << 20 };
-enum { ROWS, COLUMNS, TERMS, MEMBERS }; /* as in mgpu_library_matmul */
+enum { ROWS, COLUMNS, DEPTH, BATCH }; /* as in mgpu_library_matmul */
 
 int64_t cuda_library_workspace(const char *archs)
 {
@@ -70,27 +70,27 @@ bool cuda_library_matmul(const CudaMatmul *p, bool swapped, mgpu_library_matmul 
             return false;
     int r = list[MGPU_LIST_N].c == 1 || (list[MGPU_LIST_N].extent == 1 && !sampled[MGPU_LIST_N] && list[MGPU_LIST_M].c != 1) ? MGPU_LIST_N : MGPU_LIST_M;
     int c = r == MGPU_LIST_N ? MGPU_LIST_M : MGPU_LIST_N;
-    const mgpu_axis *rows = &list[r], *columns = &list[c], *terms = &list[MGPU_LIST_K], *members = &list[MGPU_LIST_BATCH];
+    const mgpu_axis *rows = &list[r], *columns = &list[c], *depth = &list[MGPU_LIST_K], *batch = &list[MGPU_LIST_BATCH];
     bool by_b = r == MGPU_LIST_N; /* its first operand is B */
-    *to = (mgpu_library_matmul){.extent = {rows->extent, columns->extent, terms->extent, members->extent}, .sampled = -1,
+    *to = (mgpu_library_matmul){.extent = {rows->extent, columns->extent, depth->extent, batch->extent}, .sampled = -1,
                                  .sums = t->type, .takes_workspace = s->split_tiles > 0};
     for (int i = 0; i < 4; i++)
         if (sampled[i])
-            to->sampled = i == r ? ROWS : i == c ? COLUMNS : i == MGPU_LIST_K ? TERMS : MEMBERS;
+            to->sampled = i == r ? ROWS : i == c ? COLUMNS : i == MGPU_LIST_K ? DEPTH : BATCH;
     to->a = (mgpu_library_matrix){.argument = by_b != swapped, .type = s->type_a, .first = by_b ? t->b : t->a,
-                                  .member = by_b ? members->b : members->a};
+                                  .batch_stride = by_b ? batch->b : batch->a};
     to->b = (mgpu_library_matrix){.argument = by_b == swapped, .type = s->type_a, .first = by_b ? t->a : t->b,
-                                  .member = by_b ? members->a : members->b};
-    to->d = (mgpu_library_matrix){.argument = 2, .type = s->type_c, .first = s->c, .member = members->c};
-    return place(&to->a, rows, sampled[r], by_b ? rows->b : rows->a, terms, sampled[MGPU_LIST_K], by_b ? terms->b : terms->a) &&
-           place(&to->b, terms, sampled[MGPU_LIST_K], by_b ? terms->a : terms->b, columns, sampled[c], by_b ? columns->a : columns->b) &&
+                                  .batch_stride = by_b ? batch->a : batch->b};
+    to->d = (mgpu_library_matrix){.argument = 2, .type = s->type_c, .first = s->c, .batch_stride = batch->c};
+    return place(&to->a, rows, sampled[r], by_b ? rows->b : rows->a, depth, sampled[MGPU_LIST_K], by_b ? depth->b : depth->a) &&
+           place(&to->b, depth, sampled[MGPU_LIST_K], by_b ? depth->a : depth->b, columns, sampled[c], by_b ? columns->a : columns->b) &&
            place(&to->d, rows, sampled[r], rows->c, columns, sampled[c], columns->c) && !to->d.transposed;
 }
 
 static void print_matrix(const mgpu_library_matrix *m, Text *t)
 {
     text_add(t, "{%d, %d, %s, %lld, %lld, %lld}, ", m->argument, m->type, m->transposed ? "true" : "false", (long long)m->first,
-             (long long)m->pitch, (long long)m->member);
+             (long long)m->pitch, (long long)m->batch_stride);
 }
 
 void cuda_print_library_matmul(const mgpu_library_matmul *p, Text *t)
@@ -99,6 +99,6 @@ void cuda_print_library_matmul(const mgpu_library_matmul *p, Text *t)
     print_matrix(&p->a, t);
     print_matrix(&p->b, t);
     print_matrix(&p->d, t);
-    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS], (long long)p->extent[TERMS],
-             (long long)p->extent[MEMBERS], p->sampled, p->sums, p->tf32 ? "true" : "false", p->takes_workspace ? "true" : "false");
+    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS], (long long)p->extent[DEPTH],
+             (long long)p->extent[BATCH], p->sampled, p->sums, p->tf32 ? "true" : "false", p->takes_workspace ? "true" : "false");
 }

@@ -6,8 +6,8 @@
 
 /* ---- how elements are moved */
 
-/* lines of terms, else of rows */
-static bool lies_by_terms(const mgpu_contraction *t, int list, int tensor)
+/* lines along K, else along rows */
+static bool is_along_k(const mgpu_contraction *t, int list, int tensor)
 {
     return mgpu_follow(t, MGPU_LIST_K, tensor) || !mgpu_follow(t, list, tensor);
 }
@@ -18,10 +18,10 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
     mgpu_tiles s = p->tiles;
     int chunk_a = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_a), chunk_b = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_b);
     bool nothing = s.arithmetic != MGPU_DIRECT && s.stages == 0; /* is read */
-    s.terms_a = nothing || lies_by_terms(t, MGPU_LIST_M, 0);
-    s.terms_b = nothing || lies_by_terms(t, MGPU_LIST_N, 1);
-    s.piece_a = nothing ? 1 : mgpu_together(t, s.terms_a ? MGPU_LIST_K : MGPU_LIST_M, 0, s.aligned_a, chunk_a, 0);
-    s.piece_b = nothing ? 1 : mgpu_together(t, s.terms_b ? MGPU_LIST_K : MGPU_LIST_N, 1, s.aligned_b, chunk_b, 0);
+    s.along_k_a = nothing || is_along_k(t, MGPU_LIST_M, 0);
+    s.along_k_b = nothing || is_along_k(t, MGPU_LIST_N, 1);
+    s.piece_a = nothing ? 1 : mgpu_together(t, s.along_k_a ? MGPU_LIST_K : MGPU_LIST_M, 0, s.aligned_a, chunk_a, 0);
+    s.piece_b = nothing ? 1 : mgpu_together(t, s.along_k_b ? MGPU_LIST_K : MGPU_LIST_N, 1, s.aligned_b, chunk_b, 0);
     s.piece_c = mgpu_together(t, s.transposed ? MGPU_LIST_M : MGPU_LIST_N, 2, s.aligned_c,
                               MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
     return s;
@@ -86,7 +86,7 @@ static mgpu_numbers numbers_of(const CudaMatmul *p)
         while (INT64_C(1) << x->shift < from->extent)
             x->shift++;
         x->inverse = (uint32_t)inverse_of((uint64_t)from->extent, (int)x->shift, 31);
-        x->wide = inverse_of((uint64_t)from->extent, (int)x->shift, 63);
+        x->inverse_64 = inverse_of((uint64_t)from->extent, (int)x->shift, 63);
     }
     for (int w = 0; w < t->windows; w++)
         to.window[w] = (mgpu_numbered_window){(int32_t)t->window[w].extent, (int32_t)t->window[w].stride, (int32_t)t->window[w].first};
@@ -111,7 +111,7 @@ static void print_numbers(const CudaMatmul *p, Text *text)
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_numbered_axis *x = &own.axis[i];
         text_add(text, "{%lld, {%d, %d, %d}, %d, %uu, %u, 0x%llxu}, ", (long long)x->extent, x->stride[0], x->stride[1], x->stride[2], x->step,
-                 x->inverse, x->shift, (unsigned long long)x->wide);
+                 x->inverse, x->shift, (unsigned long long)x->inverse_64);
     }
     text_add(text, "}, {");
     for (int w = 0; w < t->windows; w++)

@@ -47,12 +47,12 @@ static bool same_in_all(const Form *f, int a, int b)
 enum { FEW_DIVISIONS = 3, MOST_NUMBERS = 256, MOST_WORDS = 256 /* a quarter of what parameters may have in all, 4 KiB */ };
 
 /* an index of it has 64 bits */
-static bool is_wide(const Nest *nest)
+static bool is_64_bit(const Nest *nest)
 {
-    bool wide = !nest->share.narrow;
-    for (int i = 0; i < nest->exprs->count && !wide; i++)
-        wide = expr_is_index(nest->exprs->all[i]) && cuda_index_is_wide(nest, nest->exprs->all[i]);
-    return wide;
+    bool large = !nest->share.narrow;
+    for (int i = 0; i < nest->exprs->count && !large; i++)
+        large = expr_is_index(nest->exprs->all[i]) && cuda_index_is_64_bit(nest, nest->exprs->all[i]);
+    return large;
 }
 
 /* threads that take a vector at a time wait for memory for so long that divisions take no time */
@@ -61,9 +61,9 @@ static bool is_worth_it(const Form *f)
     static const int WORDS[] = {[NUMBER_INT] = 1, [NUMBER_DIVISOR] = 3, [NUMBER_F32] = 1, [NUMBER_F64] = 2};
     const Kernel *k = f->kernels[0];
     int differing = 0, divisions = 0, words = 0;
-    bool wide = false, vectors = false;
+    bool large = false, vectors = false;
     for (int i = 0; i < k->nest_count; i++) {
-        wide = wide || is_wide(&k->nests[i]);
+        large = large || is_64_bit(&k->nests[i]);
         vectors = vectors || k->nests[i].share.vector > 1;
     }
     for (int i = 0; i < f->numbers[0].count; i++)
@@ -72,7 +72,7 @@ static bool is_worth_it(const Form *f)
             words += WORDS[f->numbers[0].list[i].kind];
             divisions += f->numbers[0].list[i].kind == NUMBER_DIVISOR;
         }
-    return differing > 0 && words <= MOST_WORDS && (divisions == 0 || (!wide && (vectors || divisions <= FEW_DIVISIONS)));
+    return differing > 0 && words <= MOST_WORDS && (divisions == 0 || (!large && (vectors || divisions <= FEW_DIVISIONS)));
 }
 
 /* ---- what is given: words of 32 bits */

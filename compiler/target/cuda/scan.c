@@ -78,7 +78,7 @@ static void print_fill(ScanWriter *w, const Tensor *to, double value)
 static void print_loop(const Kernel *k, Text *t)
 {
     static const char *const OWN[] = {"shared"};
-    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1, .cuda = true, .is_wide = cuda_index_is_wide, .block = true}, .kernel = k, .scan = k->scan,
+    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = true}, .kernel = k, .scan = k->scan,
                     .call = print_call, .copy = print_copy, .fill = print_fill};
     scan_begin_text(&w, OWN, COUNT(OWN));
     print_parameters(&w);

@@ -55,7 +55,7 @@ static double iterations(const Nest *nest, bool reduction, int64_t samples)
 
 /* ---- narrow indices */
 
-typedef struct Reach { double low, high; bool wide; } Reach; /* wide: it depends on numbers that are read */
+typedef struct Reach { double low, high; bool unbounded; } Reach; /* unbounded: it depends on numbers that are read */
 
 static Reach reach(const Exprs *x, const Expr *e, int64_t samples)
 {
@@ -73,7 +73,7 @@ static Reach reach(const Exprs *x, const Expr *e, int64_t samples)
             double f = (double)e->factor[i];
             r.low += f * (f > 0 ? in.low : in.high);
             r.high += f * (f > 0 ? in.high : in.low);
-            r.wide = r.wide || in.wide;
+            r.unbounded = r.unbounded || in.unbounded;
         }
         return r;
     case X_DIV:
@@ -84,11 +84,11 @@ static Reach reach(const Exprs *x, const Expr *e, int64_t samples)
         r.high = r.high > (double)e->constant ? r.high : (double)e->constant;
         return r;
     default:
-        return (Reach){.wide = true};
+        return (Reach){.unbounded = true};
     }
 }
 
-bool cuda_index_is_wide(const Nest *nest, const Expr *e) { return !nest->share.narrow || reach(nest->exprs, e, 1).wide; }
+bool cuda_index_is_64_bit(const Nest *nest, const Expr *e) { return !nest->share.narrow || reach(nest->exprs, e, 1).unbounded; }
 
 /* counts of iterations, too, with room for a step beyond them */
 static bool is_narrow(const Nest *nest, int64_t samples)
@@ -102,7 +102,7 @@ static bool is_narrow(const Nest *nest, int64_t samples)
         if (!expr_is_index(x->all[i]))
             continue;
         Reach r = reach(x, x->all[i], samples);
-        if (!r.wide && (r.low < -most || r.high > most))
+        if (!r.unbounded && (r.low < -most || r.high > most))
             return false;
     }
     return iterations(nest, false, samples) * iterations(nest, true, samples) <= most;
@@ -151,8 +151,8 @@ const Expr *cuda_vector(const Nest *nest, const Expr *e)
     int lane = nest->exprs->axis_count - 1;
     if (e->kind == X_LOAD)
         return e->count == 1 && lies_aligned(e->tensor) ? base_of(nest, e->in[0]) : NULL;
-    bool draws = e->kind == X_RANDOM && nest->share.vector % 4 == 0; /* four are computed together */
-    return draws && !(e->other & 1 && e->in[1]->axes >> lane & 1) ? base_of(nest, e->in[0]) : NULL;
+    bool randoms = e->kind == X_RANDOM && nest->share.vector % 4 == 0; /* four are computed together */
+    return randoms && !(e->other & 1 && e->in[1]->axes >> lane & 1) ? base_of(nest, e->in[0]) : NULL;
 }
 
 const Expr *cuda_stored_vector(const Nest *nest, const Store *s)

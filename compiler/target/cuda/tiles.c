@@ -2,7 +2,7 @@
  *
  * In: a table of runtime/abi/mgpu_gemm.h. Out: the same matmul with as few axes as there can be (what windows never leave
  * becomes strides, axes that follow each other become one), or several of them for a window whose positions are dilated: one
- * for each class of places that meet the same taps (the gradient of a convolution with a stride: three of four terms are
+ * for each class of places that meet the same taps (the gradient of a convolution with a stride: three of four products are
  * zeros). And mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the
  * device where the program will run. */
 #include "compiler/base/c_text.h"
@@ -39,9 +39,9 @@ static int axis_in_window(const mgpu_contraction *t, int list, int window)
 /* places that follow each other before the same taps are met again */
 static int64_t classes_of(const mgpu_contraction *t, int window)
 {
-    int place = axis_in_window(t, MGPU_LIST_M, window), term = axis_in_window(t, MGPU_LIST_K, window);
+    int place = axis_in_window(t, MGPU_LIST_M, window), in_k = axis_in_window(t, MGPU_LIST_K, window);
     int64_t input_dilation = t->window[window].input_dilation;
-    return place == -2 || term == -2 ? MOST_CLASSES + 1
+    return place == -2 || in_k == -2 ? MOST_CLASSES + 1
            : place < 0               ? 1
                                      : input_dilation / common_divisor(input_dilation, t->axis[place].step);
 }
@@ -50,7 +50,7 @@ static int64_t classes_of(const mgpu_contraction *t, int window)
 static bool take_class(Part *part, int window, int64_t classes, int64_t r)
 {
     mgpu_window *w = &part->window[window];
-    int place = axis_in_window(&part->table, MGPU_LIST_M, window), term = axis_in_window(&part->table, MGPU_LIST_K, window);
+    int place = axis_in_window(&part->table, MGPU_LIST_M, window), in_k = axis_in_window(&part->table, MGPU_LIST_K, window);
     int64_t input_dilation = w->input_dilation, position = w->first, every = 1, first = 0;
     if (place >= 0) {
         mgpu_axis *p = &part->axis[place];
@@ -62,8 +62,8 @@ static bool take_class(Part *part, int window, int64_t classes, int64_t r)
         p->c *= classes;
         p->step = p->step * classes / input_dilation;
     }
-    if (term >= 0) {
-        mgpu_axis *k = &part->axis[term];
+    if (in_k >= 0) {
+        mgpu_axis *k = &part->axis[in_k];
         every = input_dilation / common_divisor(input_dilation, k->step);
         while (first < every && (position + first * k->step) % input_dilation != 0)
             first++;
@@ -228,7 +228,7 @@ enum {
     PROCESSORS = 132,
     SPLIT_TILES = 2 * PROCESSORS,     /* parts that keep all of them busy */
     SPLIT_THREADS = PROCESSORS * 1024,
-    LEAST_TERMS = 256, LEAST_DIRECT_TERMS = 64 /* of a part */
+    LEAST_DEPTH = 256, LEAST_DIRECT_DEPTH = 64 /* of a part */
 };
 
 static int last_axis(const mgpu_contraction *t, int list)
@@ -239,9 +239,9 @@ static int last_axis(const mgpu_contraction *t, int list)
 
 static int64_t parts_of(const CudaMatmul *p, int64_t samples)
 {
-    int64_t terms = mgpu_list_extent(&p->table, MGPU_LIST_K, samples);
-    int64_t each = mgpu_part_terms(&p->tiles, mgpu_tiles_of(&p->table, &p->tiles, samples), terms);
-    return terms > each ? (terms + each - 1) / each : 1;
+    int64_t depth = mgpu_list_extent(&p->table, MGPU_LIST_K, samples);
+    int64_t each = mgpu_part_depth(&p->tiles, mgpu_tiles_of(&p->table, &p->tiles, samples), depth);
+    return depth > each ? (depth + each - 1) / each : 1;
 }
 
 /* cycles, of those that multiply; then of the second function */
@@ -250,20 +250,20 @@ static double estimate(const CudaMatmul *p, const TileShape *shape, int64_t samp
     const mgpu_tiles *s = &p->tiles;
     double rate = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? 512 : 1024) : p->table.type == MGPU_F64 ? 64 : 128;
     double tiles = (double)mgpu_tiles_of(&p->table, s, samples), parts = (double)parts_of(p, samples);
-    double terms = ceil((double)mgpu_list_extent(&p->table, MGPU_LIST_K, samples) / parts / s->terms) * s->terms;
-    double own = shape->rows * shape->columns * (terms + 2 * s->terms) / (rate * shape->good) + 1500;
+    double depth = ceil((double)mgpu_list_extent(&p->table, MGPU_LIST_K, samples) / parts / s->depth) * s->depth;
+    double own = shape->rows * shape->columns * (depth + 2 * s->depth) / (rate * shape->good) + 1500;
     return ceil(tiles * parts / PROCESSORS) * own + (parts > 1 ? 4000 + tiles * parts * shape->rows * shape->columns * 8 / 1500 : 0);
 }
 
 static void set_shape(CudaMatmul *p, const TileShape *shape)
 {
     mgpu_tiles *s = &p->tiles;
-    bool wide = p->table.type == MGPU_F64;
+    bool in_double = p->table.type == MGPU_F64;
     s->rows = shape->rows;
     s->columns = shape->columns;
     s->down = shape->down;
     s->across = shape->across;
-    s->terms = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? 16 : 32) : wide ? 8 : 16;
+    s->depth = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? 16 : 32) : in_double ? 8 : 16;
     s->stages = s->arithmetic == MGPU_MMA ? 4 : 3;
 }
 
@@ -302,7 +302,7 @@ static bool is_direct(const CudaMatmul *p, int64_t samples)
     if (batch * m * n * k == 0)
         return true;
     int last = t->batch > 0 ? t->batch - 1 : -1;
-    bool beside = last >= 0 && t->axis[last].c == 1; /* of the batch, members lie side by side */
+    bool beside = last >= 0 && t->axis[last].c == 1; /* of the batch, whose elements are side by side */
     return (beside && m * n / (m + n) <= 4) || (k <= 64 && m * n * k <= 4096 && batch <= 4096);
 }
 
@@ -317,7 +317,7 @@ static CudaMatmul *simple_matmul(const mgpu_contraction *from, const CudaOptions
     copy_axes(from, p, alike, number);
     *s = (mgpu_tiles){.type_a = options->type[0], .type_b = options->type[1], .type_c = options->type[2],
                       .aligned_a = options->aligned[0], .aligned_b = options->aligned[1], .aligned_c = options->aligned[2],
-                      .rows = 1, .columns = 1, .terms = 1, .stages = 1, .down = 1, .across = 1, .c = c};
+                      .rows = 1, .columns = 1, .depth = 1, .stages = 1, .down = 1, .across = 1, .c = c};
     int m = last_axis(&p->table, MGPU_LIST_M), n = last_axis(&p->table, MGPU_LIST_N);
     s->transposed = m >= 0 && p->axis[m].c == 1 && !(n >= 0 && p->axis[n].c == 1);
     return p;
@@ -327,16 +327,16 @@ static void choose_tiles(CudaMatmul *p, const CudaOptions *options, bool splits)
 {
     mgpu_tiles *s = &p->tiles;
     bool matrices = p->table.type == MGPU_F32 && s->type_a == s->type_b && (s->type_a != MGPU_F32 || options->tf32);
-    int64_t terms = mgpu_list_extent(&p->table, MGPU_LIST_K, options->samples);
+    int64_t depth = mgpu_list_extent(&p->table, MGPU_LIST_K, options->samples);
     if (is_direct(p, options->samples)) {
         s->arithmetic = MGPU_DIRECT;
-        s->split_terms = LEAST_DIRECT_TERMS;
-        s->split_tiles = splits && terms >= 4 * LEAST_DIRECT_TERMS ? SPLIT_THREADS : 0;
+        s->split_depth = LEAST_DIRECT_DEPTH;
+        s->split_tiles = splits && depth >= 4 * LEAST_DIRECT_DEPTH ? SPLIT_THREADS : 0;
         return;
     }
     s->arithmetic = matrices ? MGPU_MMA : MGPU_FMA;
-    s->split_terms = LEAST_TERMS;
-    s->split_tiles = splits && terms >= 2 * LEAST_TERMS ? SPLIT_TILES : 0;
+    s->split_depth = LEAST_DEPTH;
+    s->split_tiles = splits && depth >= 2 * LEAST_DEPTH ? SPLIT_TILES : 0;
     choose_shape(p, options);
 }
 
@@ -344,7 +344,7 @@ bool cuda_put_in_parts(CudaMatmul *p, int64_t samples)
 {
     mgpu_tiles *s = &p->tiles;
     if (p->next || s->arithmetic == MGPU_DIRECT || s->stages == 0 || s->split_tiles > 0 ||
-        mgpu_list_extent(&p->table, MGPU_LIST_K, samples) >= 2 * s->split_terms)
+        mgpu_list_extent(&p->table, MGPU_LIST_K, samples) >= 2 * s->split_depth)
         return false;
     s->split_tiles = SPLIT_TILES;
     return true;
@@ -359,17 +359,17 @@ CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options
 {
     int count;
     Part *parts = split_matmul(from, &count);
-    int some = 0; /* parts that have terms: their code may be the same */
+    int some = 0; /* parts of some depth: their code may be the same */
     for (int i = 0; i < count; i++)
         some += !is_empty(&parts[i].table);
     CudaMatmul *first = NULL, **end = &first, *most = NULL;
-    int64_t most_terms = -1;
+    int64_t most_depth = -1;
     for (int i = 0; i < count; i++, end = &(*end)->next) {
         *end = simple_matmul(&parts[i].table, options, parts[i].c, some > 1 && !is_empty(&parts[i].table));
-        int64_t terms = mgpu_list_extent(&(*end)->table, MGPU_LIST_K, options->samples);
-        if (terms > most_terms) {
+        int64_t depth = mgpu_list_extent(&(*end)->table, MGPU_LIST_K, options->samples);
+        if (depth > most_depth) {
             most = *end;
-            most_terms = terms;
+            most_depth = depth;
         }
     }
     choose_tiles(most, options, count == 1 && !options->block);
@@ -452,11 +452,11 @@ void cuda_matmul_launches(const CudaMatmul *p, const char *name, mgpu_launch lau
         return;
     if (tiles.per_sample > 0) { /* no more than the tiles, or split_tiles */
         launch[0].iterations += s->split_tiles * tiles.per;
-    } else if (has_samples(p, MGPU_LIST_K)) { /* a part has split_terms terms at least */
+    } else if (has_samples(p, MGPU_LIST_K)) { /* a part is at least split_depth deep */
         int64_t most = s->split_tiles / (tiles.fixed > 0 ? tiles.fixed : 1);
-        launch[0].iterations = tiles.fixed * s->split_terms;
+        launch[0].iterations = tiles.fixed * s->split_depth;
         launch[0].iterations_per_sample = tiles.fixed * mgpu_list_extent(&p->table, MGPU_LIST_K, 1);
-        launch[0].per_block = s->split_terms * of_block;
+        launch[0].per_block = s->split_depth * of_block;
         launch[0].most = ratio_up(tiles.fixed * (most > 1 ? most : 1), of_block);
     } else {
         launch[0].iterations = tiles.fixed * parts_of(p, 1);
@@ -539,13 +539,13 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         "%d, %lld, "
         "%lld, %lld, %s, %s, %d, %d, %d};\n",
         name,
-        c_comment("A, B, C as stored, aligned; transposed; rows, columns, terms, stages; threads or warps; parts; first of C; "
+        c_comment("A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; "
                   "A, B in lines of "
-                  "terms; moved at once"),
+                  "K; moved at once"),
         arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
-        truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
-        (long long)s.split_tiles, (long long)s.split_terms, by_parameter ? 0LL : (long long)s.c, truth(s.terms_a),
-        truth(s.terms_b), s.piece_a, s.piece_b, s.piece_c);
+        truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.depth, s.stages, s.down, s.across,
+        (long long)s.split_tiles, (long long)s.split_depth, by_parameter ? 0LL : (long long)s.c, truth(s.along_k_a),
+        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c);
 }
 
 /* parts from this one on whose tables are the same text */

@@ -25,7 +25,7 @@ struct CudaMatmul {
  * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it */
 typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; } CudaOptions;
 CudaMatmul *cuda_matmul(const mgpu_contraction *, const CudaOptions *);
-/* false: it cannot be, or would change; true: its code from now on is that of a matmul whose terms are in parts. Of so few terms
+/* false: it cannot be, or would change; true: its code from now on is that of a matmul with split-K. Of so small a depth
  * it makes one part, so it needs no workspace and no end */
 bool cuda_put_in_parts(CudaMatmul *, int64_t samples);
 

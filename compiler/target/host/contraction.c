@@ -36,7 +36,7 @@ static const char *equation_text(const Contraction *plan, const char **more)
                                                   : "w[o, c, k] = sum_{n, p} x'[s p + d k - b, c] g[p, o]";
     const int64_t *ints = node->ints, *value = ints + 1;
     Text text = {0};
-    static const char *const name[] = {"stride", "before", "after", "dilation", "input_dilation"};
+    static const char *const name[] = {"stride", "padding low", "padding high", "dilation", "input dilation"};
     for (int i = 0; i < COUNT(name); i++) {
         text_add(&text, "%s%s", i == 0 ? "" : ", ", name[i]);
         for (int64_t d = 0; d < ints[0]; d++)
@@ -85,7 +85,7 @@ static void print_convolution(const mgpu_convolution *v, const char *name, Text 
                 {"y", v->y, 0},
                 {"stride", v->stride, 0},
                 {"dilation", v->dilation, 0},
-                {"before", v->before, 0},
+                {"padding_low", v->padding_low, 0},
                 {"input_dilation", v->input_dilation, 0},
                 {"x_stride", v->x_stride, 2},
                 {"w_stride", v->w_stride, 2},
@@ -138,8 +138,8 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
              t->windows > 0 ? format(".windows = %d, .window = %s_window, ", t->windows, name) : "");
     text_add(text, "\n    .copy = %lld, .sums = %lld, .packed = %lld, .keep = %s", (long long)t->copy, (long long)t->sums,
              (long long)t->packed, t->keep ? "true" : "false");
-    if (t->wide)
-        text_add(text, ", .wide = true");
+    if (t->unroll)
+        text_add(text, ", .unroll = true");
     if (t->a + t->b != 0)
         text_add(text, ", .%c = %lld", t->b != 0 ? 'b' : 'a', (long long)(t->a + t->b));
     text_add(text, "};\n");

@@ -218,7 +218,7 @@ static void narrow_results(Printer *p, int pass)
 {
     for (int i = 0; i < p->nest->reduction_count; i++) {
         const Reduction *r = &p->nest->reductions[i];
-        if (r->value->pass == pass && r->wide)
+        if (r->value->pass == pass && r->in_double)
             p->result[i] = format("(float)%s", p->result[i]);
     }
 }
@@ -273,7 +273,7 @@ static void keep_rows(Printer *p, const int *reduction, int reduction_axes_count
             if (!needed[i])
                 continue;
             if (is_heavy(e) && (e->axes & mask) == mask && first[i] && !s->row) {
-                const char *name = emit_name(p, format("%s_row", e->kind == X_OP ? OP_INFO[e->op].name : "draw"));
+                const char *name = emit_name(p, format("%s_row", e->kind == X_OP ? OP_INFO[e->op].name : "rand"));
                 emit_line(p, "%s %s[%lld];", C_TYPE[e->dtype], name, (long long)extent);
                 s->row = format("%s[%s]", name, place);
                 s->row_pass = first[i] - 1;
@@ -435,7 +435,7 @@ static void column_results(Printer *p, int pass, int lane)
     for (int i = 0; i < p->nest->reduction_count; i++) {
         const Reduction *r = &p->nest->reductions[i];
         if (r->value->pass == pass)
-            p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->result[i], emit_lane(p, lane));
+            p->result[i] = format("%s%s[%s]", r->in_double ? "(float)" : "", p->result[i], emit_lane(p, lane));
     }
 }
 
@@ -539,7 +539,7 @@ static void print_finish(Printer *p, const int *parallel, int parallel_count)
         const Reduction *r = &nest->reductions[i];
         emit_line(p, "mgpu_%s_%s_parts(%s, %lld, part);", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)),
                   p->partial[i], (long long)count);
-        p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->partial[i], parallel_place(p, parallel, parallel_count));
+        p->result[i] = format("%s%s[%s]", r->in_double ? "(float)" : "", p->partial[i], parallel_place(p, parallel, parallel_count));
     }
     Expr **roots = emit_root_room(nest);
     p->loops = 0;

@@ -26,7 +26,7 @@ enum {
 Dtype reduction_type(const Reduction *r)
 {
     Dtype t = r->kind == REDUCE_ARGMAX ? r->value->dtype : r->dtype;
-    return r->wide ? F64 : dtype_is_half(t) ? F32 : t;
+    return r->in_double ? F64 : dtype_is_half(t) ? F32 : t;
 }
 
 static int64_t gcd(int64_t a, int64_t b)

@@ -7,7 +7,7 @@
  *                      round(sqrt(a r)), height round(sqrt(a / r)); the first that fits, at a random place, is brought to
  *                      size; else the largest one in the middle whose aspect is allowed (Szegedy et al. 2014)
  *
- * A crop is a window until a stage or the end wants pixels: of a resized picture only what remains is computed. Draw d of
+ * A crop is a window until a stage or the end wants pixels: of a resized picture only what remains is computed. Number d of
  * try t is number 4 t + d. */
 #include "runtime/data/image/image.h"
 
@@ -99,18 +99,18 @@ static void random_window(const Reading *reading, const ImageStage *s, int64_t s
 {
     enum { TRIES = 10 };
     int width = v->window.width, height = v->window.height;
-    uint64_t key = mgpu_draw_key(reading, s->name);
+    uint64_t key = mgpu_stage_key(reading, s->name);
     for (int t = 0; t < TRIES; t++) {
-        double part = s->scale[0] + (s->scale[1] - s->scale[0]) * mgpu_draw(reading, key, sample, 4 * t);
+        double part = s->scale[0] + (s->scale[1] - s->scale[0]) * mgpu_stage_random(reading, key, sample, 4 * t);
         double low = log(s->ratio[0]), high = log(s->ratio[1]);
-        double ratio = exp(low + (high - low) * mgpu_draw(reading, key, sample, 4 * t + 1));
+        double ratio = exp(low + (high - low) * mgpu_stage_random(reading, key, sample, 4 * t + 1));
         double area = (double)width * height * part;
         w->width = (int)nearbyint(sqrt(area * ratio));
         w->height = (int)nearbyint(sqrt(area / ratio));
         if (w->width < 1 || w->width > width || w->height < 1 || w->height > height)
             continue;
-        w->y = place(mgpu_draw(reading, key, sample, 4 * t + 2), height - w->height + 1);
-        w->x = place(mgpu_draw(reading, key, sample, 4 * t + 3), width - w->width + 1);
+        w->y = place(mgpu_stage_random(reading, key, sample, 4 * t + 2), height - w->height + 1);
+        w->x = place(mgpu_stage_random(reading, key, sample, 4 * t + 3), width - w->width + 1);
         return;
     }
     double ratio = (double)width / height;
@@ -157,9 +157,9 @@ static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, Imag
                      s->width, s->height, s->width > s->height ? s->width : s->height);
             return false;
         }
-        uint64_t key = mgpu_draw_key(reading, s->name);
-        int y = place(mgpu_draw(reading, key, sample, 0), height - s->height + 1);
-        int x = place(mgpu_draw(reading, key, sample, 1), width - s->width + 1);
+        uint64_t key = mgpu_stage_key(reading, s->name);
+        int y = place(mgpu_stage_random(reading, key, sample, 0), height - s->height + 1);
+        int x = place(mgpu_stage_random(reading, key, sample, 1), width - s->width + 1);
         crop(v, x, y, s->width, s->height);
         return true;
     }
