@@ -158,7 +158,7 @@ static void check_type(const Binding *b, const Tree *type, const char *param, co
         return;
     }
     if (!dtype_by_name(type->text, &dtype))
-        return; /* said where the type stands */
+        return; /* said where the type is */
     bool fits = dtype_is_float(dtype) && dtype != F64 ? dtype_is_float(n->dtype) : n->dtype == dtype || n->weak;
     if (!fits)
         error_at(at, "%s: '%s' is %s, %s expected; %s(...) casts it", b->layer->name, param, dtype_name(n->dtype),
@@ -305,7 +305,7 @@ static bool is_composite(const Elaborator *e, const Layer *layer, bool training)
     return layer->tree->source->library && e->in_model && e->graph == e->top && composite_known(layer->name, training);
 }
 
-/* `training` in a layer: frozen instances run as in evaluation, whatever stands around them */
+/* `training` in a layer: frozen instances run as in evaluation, whatever is around them */
 static bool is_training(const Elaborator *e, const Instance *instance)
 {
     if (!e->in_model || e->in_init)

@@ -366,7 +366,7 @@ void run_data(Elaborator *e)
             continue;
         const Tree *made = maker(block, SETS[k]);
         if (v->kind == VALUE_SOURCE && v->samples->decoded)
-            error_tree(e, made, "'%s' must be a source of data; decode(...) stands for a column: %s", SETS[k], find_row("decode")->usage);
+            error_tree(e, made, "'%s' must be a source of data; decode(...) is for a column: %s", SETS[k], find_row("decode")->usage);
         if (v->kind != VALUE_SOURCE)
             error_tree(e, made, "'%s' must be a source of data such as idx(...), not %s", SETS[k], value_describe(v));
         if (v->samples->later) {

@@ -48,7 +48,7 @@ static Shape type_shape(Elaborator *e, const Tree *type)
     int count = 0;
     for (const Tree *d = dims->first; d; d = d->next) {
         if (d->kind == TREE_DOTS)
-            error_tree(e, d, "'...' stands for axes in the parameters of a layer only; here every extent has to be known");
+            error_tree(e, d, "'...' is for axes in the parameters of a layer only; here every extent has to be known");
         Value *v = eval(e, d);
         if (v->kind == VALUE_LIST && !dims->first->next)
             return shape_from(place_of(e, d), v->items, v->count);

@@ -41,7 +41,7 @@ static const struct { const char *name, *row, *about; } OPTIONS[] = {
     {"folder", NULL, "its path, relative to --data"},
     {"names", NULL, "[\"age\", \"income\"]: the columns, of a table without a line of titles"},
     {"header", NULL, "true, false: whether the first line has titles (true, unless names are given)"},
-    {"missing", NULL, "\"?\" or [\"?\", \"NA\"]: what stands for a missing value, beside the empty field. A missing number is NaN "
+    {"missing", NULL, "\"?\" or [\"?\", \"NA\"]: what means a missing value, beside the empty field. A missing number is NaN "
                       "(where(x == x, x, 0)), a missing word the class `other` of class(n, other = 0)"},
     {"strip", NULL, "\" .\": characters that are taken from both ends of a field that is not quoted"},
     {"delimiter", NULL, "\";\", or another character between the fields (\",\")"},
@@ -50,7 +50,7 @@ static const struct { const char *name, *row, *about; } OPTIONS[] = {
                      "run begins"},
     {"cache", "images", "\"ram\": pictures are kept as they were decoded"},
     {"cache", NULL, "\"ram\": files are read when the run begins; else plain ones are mapped, and may be larger than memory"},
-    {"shuffle", NULL, "of the set that trains: true (default), a new order in every epoch; false, as they lie; 10000samples, random blocks "
+    {"shuffle", NULL, "of the set that trains: true (default), a new order in every epoch; false, as they are stored; 10000samples, random blocks "
                       "of so many neighbours, which a disk prefers"},
     {"stride", NULL, "places from one window to the next (default: its length, so that none overlap)"},
     {"type", NULL, "u8, u16 (default), u32, i32, i64"},

@@ -6,7 +6,7 @@
  * Composites. A call of a library layer that the compiler knows as a whole (composite_known) becomes a COMPOSITE
  * node where `training` is true:
  *   body     the layer's text, elaborated in a body; weights, states and tensors of the outside are captured, so
- *            that every ARG stands for a VARIABLE (told apart by the end of its name: ".weight", ".running_mean") or
+ *            that every ARG is a VARIABLE (told apart by the end of its name: ".weight", ".running_mean") or
  *            for an argument of the call; RUN, VALID, CONSTANT and RANDOM leaves are the body's own;
  *   results  what the layer returns, then the values of its `update` statements in the order of the text
  *            (batchnorm: y, running_mean, running_var);

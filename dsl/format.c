@@ -5,7 +5,7 @@
  * outside of brackets, a name, string, `if`, `for` or `return` after the end of an operand or block begins one.
  *
  *   classify      brackets and their partners, statements, which words, colons and signs are meant
- *   set_breaks    which tokens begin a line: users' line breaks inside statements, where they may stand
+ *   set_breaks    which tokens begin a line: users' line breaks inside statements, where they are allowed
  *   align         blanks before `=`, types and `{` in runs of statements that the user aligned
  *   lay_out       tokens -> lines, from left to right; columns depend on what was printed only, never on old columns
  *   place_notes   comments after code keep their column where the code leaves room for them
@@ -32,7 +32,7 @@ typedef struct Item { /* a token and what is known of it */
     bool call;        /* a '(' or '[' that belongs to the operand before it */
     bool slice;       /* a ':' of a subscript */
     bool choice;      /* a then or else of a choice of values */
-    bool one_line;    /* a '{': its block stands on one line */
+    bool one_line;    /* a '{': its block is on one line */
     bool breaks, blank; /* begins a line; an empty line above it */
     int pad;          /* blanks before it, more than one */
 } Item;
@@ -126,7 +126,7 @@ static void classify(Formatter *l)
 
 /* ---- line breaks */
 
-static bool in_line(const Formatter *l, int i) /* inside a block that stands on one line */
+static bool in_line(const Formatter *l, int i) /* inside a block on one line */
 {
     int b = l->item[i].block;
     return b >= 0 && l->item[b].one_line;
@@ -257,7 +257,7 @@ static void find_stops(const Formatter *l, Statement *s)
     for (int i = s->first; i <= s->last; i++) {
         int kind = l->token[i].kind;
         if (i > s->first && (l->item[i].breaks || kind == TOKEN_COMMENT))
-            return; /* what follows stands on other lines */
+            return; /* what follows is on other lines */
         if (i == s->first + 1 && s->class == RESULT_CLASS)
             s->stop[WORD_STOP] = i;
         if (depth == 0 && kind == ':' && i < s->last && !l->item[i + 1].breaks && !is_comment(l, i + 1))
@@ -335,7 +335,7 @@ static void align(Formatter *l)
 /* ---- lines */
 
 typedef struct Context { /* a bracket, a block, or the file */
-    int column;  /* where elements of a bracket stand; -1: no bracket */
+    int column;  /* where elements of a bracket begin; -1: no bracket */
     int base;    /* the indentation of the line that it was opened in, or of the statement */
     int pipe;    /* the first arrow of the element; -1: none yet */
     int choices; /* how many choices were open when the element began */

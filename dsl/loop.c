@@ -1,6 +1,6 @@
 /* loop.c: `scan`, the loop at run time: its body runs once here and becomes the body of a SCAN node.
  *
- * In the body a name that existed before and that the body assigns to stands for what is carried; after the scan it has its
+ * In the body a name that existed before and that the body assigns to is what is carried; after the scan it has its
  * last value. A name that is new in the body (or whose old value is not read and does not fit) is afterwards the stack of its
  * values. The names of the elements hold the last element, or what the body made of it. Lists are taken apart; what is known
  * at compile time and stays so is just assigned. Losses, metrics, outputs and updates in a body are those of the stacks (an
@@ -104,7 +104,7 @@ static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
     return c.arg;
 }
 
-/* what stands for v in the body; v itself if nothing of it can be carried */
+/* what v is in the body; v itself if nothing of it can be carried */
 static Value *enter(ScanBody *s, const char *name, Value *v)
 {
     if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL)

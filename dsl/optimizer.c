@@ -76,7 +76,7 @@ static void update_weight(Elaborator *e, int variable, const Reached *rules)
         give(&a, "decay", decay, s->at);
     e->owner = variable;
     Argument name = {.name = "name", .value = value_none(), .at = s->at};
-    APPEND(a.list, a.count, name); /* states stand under the weight's own name */
+    APPEND(a.list, a.count, name); /* states have the weight's own name */
     Value *w = first_of(call_layer(e, s->layer, s->at, a, NULL, "optimizer"));
     Node *n = node_of(e, s->at, w, "what an optimizer returns");
     g = graph_at(e, s->at);

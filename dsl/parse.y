@@ -303,7 +303,7 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
     if (e->pipe && compares && e->plus)
         return "; comparisons do not chain: join them with 'and'";
     if (strcmp(g, "'@'") == 0 && !e->plus)
-        return "; it stands between the two operands of a matrix product; devices are not named in a model: mgpuc --devices 1-4";
+        return "; it is written between the two operands of a matrix product; devices are not named in a model: mgpuc --devices 1-4";
     if (got == YYSYMBOL_FLOOR)
         return e->pipe && !e->plus ? "; a comment begins with '#'; an operator cannot follow a pipeline" : "; a comment begins with '#'";
     if (e->pipe && operates && !e->plus)
@@ -315,7 +315,7 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
     if (e->block && got == YYSYMBOL_YYEOF)
         return "; a '{' is not closed";
     if (e->comma && e->equals && e->count == 2 && strcmp(g, "'('") == 0)
-        return "; a call is no statement: write 'name = call(...)', or 'loss', 'metric', 'output' before it; in a pipeline '|>' stands "
+        return "; a call is no statement: write 'name = call(...)', or 'loss', 'metric', 'output' before it; in a pipeline '|>' comes "
                "before it";
     if (e->comma && e->equals && e->count == 2 && operates)
         return "; a statement is 'name = value', as in 'x = x + 1'";
@@ -369,7 +369,7 @@ static const char *shown(const Parse *p, const YYLTYPE *at, yysymbol_kind_t k)
     return name[0] == '\'' ? name : format("'%s'", name);
 }
 
-/* the word that the token before is, and where it stands */
+/* the word that the token before is, and where it is */
 static const char *word_before(const Parse *p, YYLTYPE *place)
 {
     *place = (YYLTYPE){p->before_line, p->before_column, p->before_line, p->before_column};
@@ -415,7 +415,7 @@ static void check_words(const Parse *p, const YYLTYPE *at, const Expected *e, yy
     } else if (statement && item && (got == YYSYMBOL_IDENT || strcmp(g, "'{'") == 0)) {
         say(p, &there, format("unexpected '%s'; is a '}' missing before it?", word));
     } else if (statement && is_unit_apart(p, &there, word)) {
-        say(p, &there, format("unexpected '%s'; a unit stands directly behind its number, as in 10epochs", word));
+        say(p, &there, format("unexpected '%s'; a unit comes directly after its number, as in 10epochs", word));
     } else if (statement && got == YYSYMBOL_IDENT) {
         near = did_you_mean(word, WORDS, COUNT(WORDS));
     }

@@ -84,7 +84,7 @@ Value *slice_axis(Elaborator *e, const Place *at, Node *x, int axis, const Value
     return value_tensor(graph_slice(graph_at(e, at), x, first, count, by));
 }
 
-/* What the subscripts say, axis by axis of x: a slice of each, which axes go, where new ones stand. */
+/* What the subscripts say, axis by axis of x: a slice of each, which axes go, where new ones are. */
 typedef struct Plan {
     int64_t start[MAX_RANK], count[MAX_RANK], step[MAX_RANK];
     bool drop[MAX_RANK];

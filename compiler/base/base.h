@@ -1,4 +1,4 @@
-/* base.h: what every part of the compiler stands on: memory, text, places in source files, and the two ways to stop.
+/* base.h: what every part of the compiler uses: memory, text, places in source files, and the two ways to stop.
  *
  * Memory: a zeroing arena that lives until exit. What would grow with a deep model and is needed for a while only (graphs that
  * a pass has replaced, the loops of a kernel that the program has already) is in a Memory of its own, given back whole.
@@ -63,7 +63,7 @@ typedef struct Map { /* text -> pointer; keeps insertion order in keys[] / value
 void *map_get(const Map *, const char *key); /* NULL: absent */
 void map_set(Map *, const char *key, void *value);
 
-/* ---- places: where in the user's text something stands. Inside a library layer `caller` is the call that led there. */
+/* ---- places: where in the user's text something is. Inside a library layer `caller` is the call that led there. */
 typedef struct Source {
     const char *file, *text; /* text is NUL-terminated; NULL: what a dump names, and cannot be shown */
     size_t length;

@@ -24,6 +24,6 @@ typedef enum Lint { LINTS(LINT_NUMBER) LINT_COUNT } Lint;
 typedef unsigned LintSet; /* a bit for each */
 const char *lint_name(Lint);
 void lint_silence(LintSet *, const char *name); /* exit 2 for what is no name */
-/* warning_at, with the name behind the message; nothing if it is one of the silenced */
+/* warning_at, with the name after the message; nothing if it is one of the silenced */
 void lint_at(LintSet silenced, Lint, const Place *, const char *pattern, ...) PRINTF(4, 5);
 #endif

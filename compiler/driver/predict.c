@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it lies on disk: 138 GB are 1.28 million */
+static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it is on disk: 138 GB are 1.28 million */
 
 static bool reads_pictures(const Model *m)
 {

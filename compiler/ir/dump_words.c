@@ -1,6 +1,6 @@
 /* dump_words.c: the characters and words of a dump: names, numbers, lists, types and places, written and read.
  *
- * A name stands bare if it consists of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH stand for
+ * A name is bare if it consists of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH are
  * characters. `#` begins a comment where a line begins. What is wrong with a dump is said with its file, line and column. */
 #include "compiler/ir/dump.h"
 

@@ -96,7 +96,7 @@ typedef struct Result {
     const Place *at;
 } Result;
 
-/* what an ARG of a body stands for: the input as it is; in a SCAN also the carry that begins as the input, and the
+/* what an ARG of a body is: the input as it is; in a SCAN also the carry that begins as the input, and the
  * step's slice of the input along axis 0 */
 typedef enum CaptureKind { AS_IT_IS, AS_CARRY, AS_SEQUENCE } CaptureKind;
 
@@ -108,7 +108,7 @@ struct Graph {
     int node_count;
     Result *results;
     int result_count;
-    Node **captured;        /* body: the parent's nodes that ARG 0, 1, ... stand for, and how */
+    Node **captured;        /* body: the parent's nodes that ARG 0, 1, ... are, and how */
     int captured_count;
     CaptureKind *kinds;
     int kind_count;
@@ -159,7 +159,7 @@ typedef struct Variable {
     bool trained;                /* gets a gradient */
     bool partial;                /* ACCUMULATOR: each device holds a part of the sum */
     bool split;                  /* each device holds its own part of the elements: passes/shard.c */
-    int owner;                   /* OPTIMIZER_STATE: the weight; ROUNDED, AVERAGE: the variable that it stands for; else -1 */
+    int owner;                   /* OPTIMIZER_STATE: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
     int clip;                    /* trained: 0: the model's bound of gradients; else number in model->clips, from 1 */
     const Place *at;
 } Variable;
@@ -364,7 +364,7 @@ void graph_close_body(Graph *inner, Op, const char *name, const int64_t *ints, i
                         int number_count, Node **results, int result_count, Node **out);
 
 /* SCAN: a loop. Its inputs are the initial values of the carries, the sequences, what else the body uses (captured). In the
- * body, whose first nodes are the ARGs of the carries, ARG i stands for input i: for the carry; for step t's slice of the
+ * body, whose first nodes are the ARGs of the carries, ARG i is input i: the carry; step t's slice of the
  * sequence along axis 0; for the input as it is. ints = [carries c, sequences s, steps T >= 1, reverse, stacks k]; reverse:
  * t runs T - 1 .. 0, slices are read and stacks written at their own t. The body's results are the c next carries, then k
  * values to be stacked. RESULT j of the node: the last carry j, or the stack j - c, whose element t along axis 0 is the
@@ -398,7 +398,7 @@ void graph_copy_results(Graph *target, const Graph *source); /* through mapped n
 /* a node like `like` (op, attributes; a leaf's dtype, shape and sharded), with other inputs: at, path, name and backward
  * are the target's own. What summed over samples still does: an input gets where(valid, x, 0) if none is sharded now. */
 Node *graph_rebuild(Graph *target, const Node *like, Node **in);
-/* the body of a COMPOSITE as ordinary nodes of target: inputs stand for its ARGs; results: one per ROLE_RESULT */
+/* the body of a COMPOSITE as ordinary nodes of target: inputs replace its ARGs; results: one per ROLE_RESULT */
 void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results);
 bool node_sums_samples(const Node *); /* not sharded although an input is */
 uint64_t node_random_hash(const Node *); /* RANDOM: the hash of its path that mgpu_random_key takes */

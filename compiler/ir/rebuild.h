@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* new nodes of target are where n stands */
+/* new nodes of target are where n is */
 static inline void stand_at(Graph *target, const Node *n)
 {
     target->at = n->at;

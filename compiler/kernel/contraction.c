@@ -173,7 +173,7 @@ static void sort_axes(MatmulAxis *axes, int count, int operand)
         }
 }
 
-/* the four lists with operand `first` as A; N lies as in B or else as in the result, K as in A or else as in B */
+/* the four lists with operand `first` as A; N is ordered as in B or else as in the result, K as in A or else as in B */
 static void make_lists(Contraction *plan, int first)
 {
     int second = B - first;

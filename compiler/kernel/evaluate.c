@@ -5,7 +5,7 @@
  * of its operands at the same index; small windows are unrolled. Whether an operand is loaded or computed on the spot is
  * not decided here: `stored` says so.
  *
- * Guards: what may lie outside of a tensor (padding, gathers) is loaded under a condition, and everything above the load
+ * Guards: what may be outside of a tensor (padding, gathers) is loaded under a condition, and everything above the load
  * is computed regardless, so that loops have no branches; the value is selected in the end. */
 #include "compiler/kernel/kernel.h"
 

@@ -1,6 +1,6 @@
 /* expr.c: expressions of a nest: hash-consed, with whole-number index arithmetic in canonical form.
  *
- * In: operands of the same set. Out: the one expression that stands for the result; equal expressions are one pointer,
+ * In: operands of the same set. Out: the one expression of the result; equal expressions are one pointer,
  * so comparing and sharing cost nothing.
  *
  * An index is a sum: constant + factor * atom + ...; atoms are axes, quotients, remainders and indices that were loaded.

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Of all that a kernel's text is made of besides names: structure, types, numbers. Paths of random numbers are parameters: their
- * places in kernel->paths stand for them. Kernels with equal identities are one function, which is called with other paths. */
+ * they are places in kernel->paths. Kernels with equal identities are one function, which is called with other paths. */
 Digest kernel_identity(const Kernel *);
 const char *kernel_form(const Kernel *);     /* the same as a key of maps */
 const char *identity_key(const Digest *);

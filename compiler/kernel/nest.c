@@ -3,8 +3,8 @@
  * In: reductions and stores over axes in the order of the nodes' shapes. Out: the same values over axes that make good
  * loops:
  *   split   an axis that is only used as a / k and a mod k becomes two, so that loops count and do not divide
- *   forward a reduction axis along which most of what is loaded lies backwards runs the other way
- *   sort    axes stand as they are in memory, first of all of what is written
+ *   forward a reduction axis along which most of what is loaded is stored backwards runs the other way
+ *   sort    axes are in the order of memory, first of all of what is written
  *   join    two neighbouring axes that every index uses as a * extent + b become one, so that inner loops are long
  *   order   the axis along which most tensors are contiguous becomes the innermost
  *   tile    it is cut if another tensor is across it
@@ -22,7 +22,7 @@ static void want(bool *wanted, const Expr *e)
         wanted[e->id] = true;
 }
 
-/* which expressions the nest still needs; rewriting leaves others behind */
+/* which expressions the nest still needs; rewriting leaves others over */
 static bool *wanted_expressions(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -140,7 +140,7 @@ static bool has_argmax(const Nest *nest)
     return false;
 }
 
-/* more of what is loaded lies backwards along the axis than forwards */
+/* more of what is loaded is stored backwards along the axis than forwards */
 static bool runs_backwards(const Exprs *x, const bool *wanted, int axis)
 {
     int backwards = 0;
@@ -625,7 +625,7 @@ static bool spreads(const Nest *nest, const Lanes *lanes, int64_t *apart)
     return *apart > x->axis[inner].extent;
 }
 
-/* Six channels are no good vectors, but 28 pixels of six are: lane q stands for channel q mod 6 of pixel q / 6. The sums
+/* Six channels are no good vectors, but 28 pixels of six are: lane q is channel q mod 6 of pixel q / 6. The sums
  * of the lanes of one channel are added at the end. */
 void nest_widen(Nest *nest)
 {

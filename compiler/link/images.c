@@ -1,6 +1,6 @@
 /* images.c: the kernels of a program for GPUs -> images: for each architecture and unit of CUDA C one, by NVRTC, or for the
  * virtual GPU by the system's C++ compiler; as many at a time as there are cores, the longest first; those that the cache
- * holds are taken from there. After the cubins stands PTX of the newest architecture, for cards that come later. */
+ * holds are taken from there. After the cubins comes PTX of the newest architecture, for cards that come later. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
 #include "compiler/link/units.h"

@@ -107,7 +107,7 @@ static int count_kind(const Model *m, VariableKind kind)
     return count;
 }
 
-/* variables that stand for others: {it, its owner} */
+/* variables that replace others: {it, its owner} */
 static void emit_pairs(const Model *m, VariableKind kind, const char *name, Text *t)
 {
     if (!count_kind(m, kind))

@@ -1,4 +1,4 @@
-/* temporary.c: what mgpuc must not leave behind: intermediate files, files that are not whole, compilers that run.
+/* temporary.c: what mgpuc must not leave: intermediate files, files that are not whole, compilers that run.
  *
  * All are noted, and go when mgpuc ends: by exit, or by a signal. Then the compilers are stopped first,
  * since they write; at last mgpuc dies by that signal, so that make and shells see why. The handler calls only what a

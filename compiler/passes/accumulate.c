@@ -4,7 +4,7 @@
  *
  *   prologue     once for every micro-batch, ahead of the step: sums that forward or backward need (denominators of
  *                losses). Each is added to a persistent accumulator of its own.
- *   accumulate   forward and backward of a micro-batch that is not the last: the Partial after which a REDUCE stands is
+ *   accumulate   forward and backward of a micro-batch that is not the last: the Partial before a REDUCE is
  *                added to an accumulator.
  *   train_last   the last micro-batch: accumulator + Partial is what is reduced; updates and reports follow.
  *

@@ -4,7 +4,7 @@
 
 #include "compiler/ir/graph.h"
 
-/* Puts the table's forward of `composite` into `target`, of primitives alone. inputs: the nodes of target that stand
+/* Puts the table's forward of `composite` into `target`, of primitives alone. inputs: the nodes of target that are
  * for the composite's inputs; results: filled, one per result of its body. false, and nothing is added: the table has no
  * such layer, or wants its library body; the body is then inlined and differentiated by the ordinary rules. */
 bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **results);

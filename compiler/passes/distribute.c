@@ -1,7 +1,7 @@
 /* distribute.c: types every value, and puts a REDUCE where Partial must become Replicated.
  *
  * In: a simple graph. Out: the same with node->distribution filled and reductions inserted; a graph that was distributed
- * before and simplified since comes out right again. Composites that still stand are expanded; STOP_GRADIENT goes.
+ * before and simplified since comes out right again. Composites that are left are expanded; STOP_GRADIENT goes.
  *
  * Types. Sharded: a value for every sample. A node that is not, although an input is, is Partial: a device has summed its
  * own samples. Partial passes through what is linear (ir/linear.c), with the other inputs Replicated; anything else wants

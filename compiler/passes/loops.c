@@ -194,7 +194,7 @@ static double bytes_of(const Node *n)
 }
 
 /* stacks of carried values that are wanted after the loop */
-static void cut_behind(Hoist *h, const bool *needed)
+static void cut_sink_side(Hoist *h, const bool *needed)
 {
     const Graph *body = h->l.body;
     Side *side = NEW_ARRAY(Side, body->node_count);
@@ -261,15 +261,15 @@ static void mark(Hoist *h)
 static void decide(Hoist *h)
 {
     const Graph *body = h->l.body;
-    bool *wanted = NEW_ARRAY(bool, body->node_count), *behind = NEW_ARRAY(bool, body->node_count);
+    bool *wanted = NEW_ARRAY(bool, body->node_count), *at_sink = NEW_ARRAY(bool, body->node_count);
     bool *ahead = NEW_ARRAY(bool, body->node_count);
     find_totals(h, wanted);
     for (int j = 0; j < h->l.stacks; j++)
         if (h->used[h->l.carries + j] && !(h->summed && h->summed[h->l.carries + j]))
             wanted[h->l.stack[j]->id] = true;
     for (int i = 0; i < body->node_count; i++)
-        behind[i] = wanted[i] && (h->carried[i] || !h->has_rule[i]);
-    cut_behind(h, behind);
+        at_sink[i] = wanted[i] && (h->carried[i] || !h->has_rule[i]);
+    cut_sink_side(h, at_sink);
     for (int i = 0; i < body->node_count; i++) {
         h->outside[i] = wanted[i];
         h->inside[i] = h->stacked[i] || (h->added[i] && !wanted[i]);

@@ -72,24 +72,24 @@ static bool push(Flow *f, Edge **path)
 }
 
 /* vertices from which the sink can still be reached */
-static bool *find_behind(Flow *f)
+static bool *find_sink_side(Flow *f)
 {
-    bool *behind = NEW_ARRAY(bool, f->count);
+    bool *at_sink = NEW_ARRAY(bool, f->count);
     int head = 0, tail = 0;
-    behind[f->sink] = true;
+    at_sink[f->sink] = true;
     f->queue[tail++] = f->sink;
     while (head < tail) {
         int v = f->queue[head++];
         for (int k = 0; k < f->vertices[v].count; k++) {
             const Edge *e = &f->vertices[v].edges[k];
             int from = e->to;
-            if (!behind[from] && f->vertices[from].edges[e->back].room > 0) {
-                behind[from] = true;
+            if (!at_sink[from] && f->vertices[from].edges[e->back].room > 0) {
+                at_sink[from] = true;
                 f->queue[tail++] = from;
             }
         }
     }
-    return behind;
+    return at_sink;
 }
 
 void least_cut(const Graph *body, const Side *side, const double *bytes, const bool *needed, bool *crosses)
@@ -123,7 +123,7 @@ void least_cut(const Graph *body, const Side *side, const double *bytes, const b
     while (find_levels(&f))
         while (push(&f, path))
             ;
-    bool *behind = find_behind(&f);
+    bool *at_sink = find_sink_side(&f);
     for (int i = 0; i < nodes; i++)
-        crosses[i] = side[i] != SIDE_GIVEN && side[i] != SIDE_FAR && behind[2 * i + 1] && !behind[2 * i];
+        crosses[i] = side[i] != SIDE_GIVEN && side[i] != SIDE_FAR && at_sink[2 * i + 1] && !at_sink[2 * i];
 }

@@ -2,12 +2,12 @@
  *
  * In: any graph without composites, distributed. Out: the graph itself for precision f32; else a new one.
  *
- * f64. F64 stands wherever F32 stood, and variables of F32 are F64 (in the model, for all graphs alike). What is in
+ * f64. F64 replaces F32 everywhere, and variables of F32 are F64 (in the model, for all graphs alike). What is in
  * memory as the user's data says (inputs) and random numbers, which have 24 bits, are F32 and cast after the
  * leaf. F64 that was F64 before (rates, sums of reports) stays, so casts between the two vanish.
  *
  * bf16, f16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states
- * of the optimizer, sums over samples. Of the values of samples, what is in memory becomes BF16 (or F16: below, BF16 stands for both):
+ * of the optimizer, sums over samples. Of the values of samples, what is in memory becomes BF16 (or F16: below, BF16 means both):
  *   contractions       EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; what they make of every sample is BF16,
  *                  a sum over samples is F32 (their last attribute says so)
  *   activations    what is made of such results, element by element: one that is used at several places (which may be
@@ -36,7 +36,7 @@ static Dtype wide(Dtype t) { return t == F32 ? F64 : t; }
 
 static Node *widen(Graph *, Node *);
 
-/* ARGs have the types of what they stand for */
+/* ARGs have the types of what they are */
 static Node *widen_loop(Graph *g, const Node *scan, Node **in)
 {
     Loop l = loop_of(scan);

@@ -108,7 +108,7 @@ static int add_mean(Reporter *r, const Result *x, const char *name)
     return first;
 }
 
-/* ---- what stands on which side of a TOTAL */
+/* ---- what is on which side of a TOTAL */
 
 static void find_sides(Reporter *r)
 {

@@ -6,7 +6,7 @@
  * compilers and NVRTC contract a * b + c where they like. So where a comparison (the gradient of a maximum, or the user's own) has
  * on one side what an extremum took of x and on the other side x, x is computed once, stored, and loaded by all readers
  * (fuse/roots.c, fuse/merge.c); and a reverse loop computes the extremum again (scan_gradient.c). Between x and the comparison
- * stand only operations that have one result whatever compiler computes them: views, choices, signs, extrema, and all
+ * are only operations that have one result whatever compiler computes them: views, choices, signs, extrema, and all
  * that is no floating point. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/same.h"

@@ -17,7 +17,7 @@
 
 static const double STORE_FLOPS = 8;
 
-/* what an ARG of the step's gradient stands for */
+/* what an ARG of the step's gradient is */
 typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT } Meaning;
 typedef struct Argument { Meaning meaning; int number; } Argument; /* of the carry, input or stack */
 

@@ -208,7 +208,7 @@ static int compare_rank(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Members lie without gaps, for a collective reads all of its bytes: first those of whole lines, which stay aligned. */
+/* Tensors are placed without gaps, because a collective reads all of its bytes: first those of whole lines, which stay aligned. */
 static void lay_out(Order *order, int number)
 {
     Group *g = &order->groups[number];

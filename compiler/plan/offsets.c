@@ -60,16 +60,16 @@ static Hole *merge(Hole *a, Hole *b) /* all of a is before all of b */
     return with_largest(b);
 }
 
-static void cut(Hole *h, int64_t at, Hole **before, Hole **behind) /* holes that begin before `at`, and the others */
+static void cut(Hole *h, int64_t at, Hole **before, Hole **after) /* holes that begin before `at`, and the others */
 {
     if (!h) {
-        *before = *behind = NULL;
+        *before = *after = NULL;
     } else if (h->begin < at) {
-        cut(h->right, at, &h->right, behind);
+        cut(h->right, at, &h->right, after);
         *before = with_largest(h);
     } else {
         cut(h->left, at, before, &h->left);
-        *behind = with_largest(h);
+        *after = with_largest(h);
     }
 }
 
@@ -96,9 +96,9 @@ static int64_t take(Hole **root, int64_t bytes) /* of the first hole that is lar
 
 static Hole *give_back(Hole *root, int64_t begin, int64_t size)
 {
-    Hole *before, *behind;
-    cut(root, begin, &before, &behind);
-    Hole *last = before, *next = behind;
+    Hole *before, *after;
+    cut(root, begin, &before, &after);
+    Hole *last = before, *next = after;
     while (last && last->right)
         last = last->right;
     while (next && next->left)
@@ -112,13 +112,13 @@ static Hole *give_back(Hole *root, int64_t begin, int64_t size)
     }
     if (next && begin + size == next->begin) {
         Hole *alone, *rest;
-        cut(behind, next->begin + 1, &alone, &rest);
-        behind = rest;
+        cut(after, next->begin + 1, &alone, &rest);
+        after = rest;
         size += next->size;
     }
     Hole *hole = NEW(Hole);
     *hole = (Hole){.begin = begin, .size = size, .largest = size, .priority = hash_bytes(0, &begin, sizeof begin)};
-    return merge(merge(before, hole), behind);
+    return merge(merge(before, hole), after);
 }
 
 /* ---- orders of blocks */

@@ -53,8 +53,8 @@
  *                 own, and the count of all; WAY: how it is made, host, nccl, peer or copy; auto: as the run finds best; why: what it
  *                 sums, the predicted time of the method that is taken, and that of the best other way; of: the weights whose gradients it sums, or the values
  *
- * Names stand bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
- * hexadecimal digits) stand for characters. A device name is always in quotes. Numbers are whole, but for times: one
+ * Names are bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
+ * hexadecimal digits) are characters. A device name is always in quotes. Numbers are whole, but for times: one
  * decimal. */
 #include "compiler/base/words.h"
 #include "compiler/plan/policy.h"

@@ -2,7 +2,7 @@
  *
  * All threads measure at the same time, as the devices of a run compute. What a thread did is divided by its own processor time, so that
  * other programs count as little as they can. Of each number there are several measurements: the median is the number, and the lowest
- * and the highest stand behind it.
+ * and the highest are given after it.
  *
  *   arithmetic  multiply-adds in registers, as wide as the processor has them
  *   bandwidth   y = a x + b over 4 MiB for each thread, near caches included: what element-wise kernels reach

@@ -12,7 +12,7 @@
  *                       it in place; summed if it is ever summed (a collective may sum the gaps between a bucket's
  *                       members too; nobody reads them). What a collective moves to this device, others have written
  *   staging, step, input   what this step's READ / UPLOAD put there
- *   report, output      what the step that the slot stands for put there
+ *   report, output      what the step of the slot put there
  *   variable            the value before this step's update
  * What orders two events is in the steps from the one to the other. So it is enough to walk all short runs of phases:
  *   - each phase, back + slots + 1 times;
@@ -343,8 +343,8 @@ static const char *run_event(Walk *w, const StepGraph *g, const Event *e, Clock 
     return NULL;
 }
 
-/* REPORT and FETCH of the step before, when its phase was another one: run by the host lane where this step's own would
- * stand, else at its end */
+/* REPORT and FETCH of the step before, when its phase was another one: run by the host lane where this step's own would be,
+ * else at its end */
 static const char *run_pending(Walk *w, const StepGraph *before, Clock *now)
 {
     for (int i = 0; i < before->event_count; i++) {

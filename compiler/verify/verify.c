@@ -4,7 +4,7 @@
  * the edge that is missing. Trusted: the table of kernels (that a kernel touches what its parameters say, and no more), and that the
  * digests are those of the program.
  *
- * Here stand the rules that one look decides, phase by phase and device by device:
+ * Here are the rules that one look decides, phase by phase and device by device:
  *   - every buffer is in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
  *     and nothing else is ever placed there; workspaces, and nothing else, are in the last bytes of the arena, of which
  *     every thread has its own

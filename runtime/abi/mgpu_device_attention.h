@@ -256,13 +256,13 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
             }
             if constexpr (MMA) {
 #pragma unroll
-                for (int depth = 0; depth < S.columns; depth += 16) {
-                    const int at = depth / 4;
+                for (int at_k = 0; at_k < S.columns; at_k += 16) {
+                    const int at = at_k / 4;
                     const uint32_t x[1][4] = {{mgpu_narrow_pair<S.q>(shares.value[0][at], shares.value[0][at + 1]),
                                                mgpu_narrow_pair<S.q>(shares.value[1][at], shares.value[1][at + 1]),
                                                mgpu_narrow_pair<S.q>(shares.value[0][at + 2], shares.value[0][at + 3]),
                                                mgpu_narrow_pair<S.q>(shares.value[1][at + 2], shares.value[1][at + 3])}};
-                    results[p].multiply_step(x, from, depth);
+                    results[p].multiply_step(x, from, at_k);
                 }
             } else {
                 results[p].multiply(share, from);

@@ -137,7 +137,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     static constexpr int PIECES = CHUNK / PIECE;
     /* a thread's chunks: one of a line, in every STEP-th */
     static constexpr int STEP = THREADS / LINE_CHUNKS, TURNS = (LINES + STEP - 1) / STEP;
-    static constexpr int ROW_SLOTS = ALONG_K ? TURNS : PIECES, TERM_SLOTS = ALONG_K ? PIECES : TURNS;
+    static constexpr int ROW_SLOTS = ALONG_K ? TURNS : PIECES, K_SLOTS = ALONG_K ? PIECES : TURNS;
     static_assert(THREADS % LINE_CHUNKS == 0 && LINE_CHUNKS > 0, "all threads have the same place in a line");
 
     const stored *from;
@@ -182,7 +182,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     {
         mgpu_place<T, MGPU_LIST_K> place = at_k;
 #pragma unroll
-        for (int t = 0; t < TERM_SLOTS; t++) {
+        for (int t = 0; t < K_SLOTS; t++) {
             constexpr int by = ALONG_K ? PIECE : STEP;
             const int64_t offset = place.offset(numbers, TENSOR);
             const bool there = t * by < left;

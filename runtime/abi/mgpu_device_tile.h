@@ -1,7 +1,7 @@
 /* mgpu_device_tile.h: sums of a tile, from lines of its rows and of its columns in shared memory.
  *
  * A stage of an operand in shared memory is lines of chunks of 16 bytes: a line is a row of the tile (or a column) with its
- * part of K, or an element of K with its rows, as they follow each other in memory. Chunks of a line change places, so that threads which
+ * part of K, or an element of K with its rows, in the order of memory. Chunks of a line change places, so that threads which
  * read the same place of neighbouring lines do not wait for each other. */
 #ifndef MGPU_DEVICE_TILE_H
 #define MGPU_DEVICE_TILE_H
@@ -105,13 +105,13 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
 
     /* COUNT rows or columns at some of K: [.., SOME] */
     template <typename LINES, int THREADS, int COUNT>
-    MGPU_FUNCTION void fetch(sum to[COUNT][SOME], const char *stage, uint32_t thread, int k)
+    MGPU_FUNCTION void fetch(sum to[COUNT][SOME], const char *stage, uint32_t thread, int at_k)
     {
         if (LINES::ALONG_K) {
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
-                const uint32_t at = LINES::at(thread + i * THREADS, k / CHUNK);
-                const auto own = *(const mgpu_vector<sum, SOME> *)(stage + at + k % CHUNK * sizeof(sum));
+                const uint32_t at = LINES::at(thread + i * THREADS, at_k / CHUNK);
+                const auto own = *(const mgpu_vector<sum, SOME> *)(stage + at + at_k % CHUNK * sizeof(sum));
 #pragma unroll
                 for (int k = 0; k < SOME; k++)
                     to[i][k] = own.at[k];
@@ -121,7 +121,7 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
             for (int k = 0; k < SOME; k++)
 #pragma unroll
                 for (int i = 0; i < COUNT; i += CHUNK) {
-                    const uint32_t at = LINES::at(k + k, i / CHUNK * THREADS + thread);
+                    const uint32_t at = LINES::at(at_k + k, i / CHUNK * THREADS + thread);
                     const auto own = *(const mgpu_vector<sum, CHUNK> *)(stage + at);
 #pragma unroll
                     for (int e = 0; e < CHUNK; e++)
@@ -133,10 +133,10 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
     __device__ __forceinline__ void multiply(const char *down, const char *across)
     {
 #pragma unroll UNROLL
-        for (int k = 0; k < ROWS::DEPTH; k += SOME) {
+        for (int at_k = 0; at_k < ROWS::DEPTH; at_k += SOME) {
             sum x[DOWN][SOME], y[ACROSS][SOME];
-            fetch<ROWS, THREADS_DOWN, DOWN>(x, down, down_thread(), k);
-            fetch<COLUMNS, THREADS_ACROSS, ACROSS>(y, across, across_thread(), k);
+            fetch<ROWS, THREADS_DOWN, DOWN>(x, down, down_thread(), at_k);
+            fetch<COLUMNS, THREADS_ACROSS, ACROSS>(y, across, across_thread(), at_k);
 #pragma unroll
             for (int k = 0; k < SOME; k++)
 #pragma unroll
@@ -173,18 +173,18 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
     MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }
 
     /* 16 rows and the depth of an instruction: matrices of rows 0, k 0; rows 8, k 0; rows 0, k 8; rows 8, k 8 */
-    template <typename LINES> MGPU_FUNCTION void fetch(uint32_t matrix[4], const char *stage, uint32_t row, uint32_t depth)
+    template <typename LINES> MGPU_FUNCTION void fetch(uint32_t matrix[4], const char *stage, uint32_t row, uint32_t at_k)
     {
         const uint32_t lane = threadIdx.x % 32;
         if constexpr (LINES::ALONG_K) {
-            mgpu_load_matrices<false>(matrix, stage + LINES::at(row + lane % 16, depth / CHUNK + lane / 16));
+            mgpu_load_matrices<false>(matrix, stage + LINES::at(row + lane % 16, at_k / CHUNK + lane / 16));
         } else if constexpr (TYPE != MGPU_F32) {
-            mgpu_load_matrices<true>(matrix, stage + LINES::at(depth + lane % 8 + lane / 16 * 8, row / CHUNK + lane / 8 % 2));
+            mgpu_load_matrices<true>(matrix, stage + LINES::at(at_k + lane % 8 + lane / 16 * 8, row / CHUNK + lane / 8 % 2));
         } else {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const uint32_t own = row + i % 2 * 8 + lane / 4;
-                matrix[i] = *(const uint32_t *)(stage + LINES::at(depth + lane % 4 + i / 2 * 4, own / CHUNK) + own % CHUNK * 4);
+                matrix[i] = *(const uint32_t *)(stage + LINES::at(at_k + lane % 4 + i / 2 * 4, own / CHUNK) + own % CHUNK * 4);
             }
         }
         if constexpr (TYPE == MGPU_F32) {
@@ -194,13 +194,13 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
         }
     }
 
-    /* x: the rows' matrices at `depth` */
-    __device__ __forceinline__ void multiply_step(const uint32_t x[OWN_ROWS / 16][4], const char *across, uint32_t depth)
+    /* x: the rows' matrices at `at_k` */
+    __device__ __forceinline__ void multiply_step(const uint32_t x[OWN_ROWS / 16][4], const char *across, uint32_t at_k)
     {
         uint32_t y[OWN_COLUMNS / 16][4];
 #pragma unroll
         for (int j = 0; j < OWN_COLUMNS / 16; j++)
-            fetch<COLUMNS>(y[j], across, first_column() + 16 * j, depth);
+            fetch<COLUMNS>(y[j], across, first_column() + 16 * j, at_k);
 #pragma unroll
         for (int i = 0; i < OWN_ROWS / 16; i++)
 #pragma unroll
@@ -218,12 +218,12 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
     __device__ __forceinline__ void multiply(const char *down, const char *across)
     {
 #pragma unroll
-        for (int depth = 0; depth < COLUMNS::DEPTH; depth += DEPTH) {
+        for (int at_k = 0; at_k < COLUMNS::DEPTH; at_k += DEPTH) {
             uint32_t x[OWN_ROWS / 16][4];
 #pragma unroll
             for (int i = 0; i < OWN_ROWS / 16; i++)
-                fetch<ROWS>(x[i], down, first_row() + 16 * i, depth);
-            multiply_step(x, across, depth);
+                fetch<ROWS>(x[i], down, first_row() + 16 * i, at_k);
+            multiply_step(x, across, at_k);
         }
     }
 

@@ -16,7 +16,7 @@ enum {
     MGPU_VGPU_SHARED = 227 * 1024       /* bytes of dynamic shared memory, at most */
 };
 
-/* Where the launch stands: the module's, read by checks. Time counts the barriers of a block: what a thread did before
+/* How far the launch is: the module's, read by checks. Time counts the barriers of a block: what a thread did before
  * `block_time` comes before all that the block does now; before warp_time[w], before all that warp w does now. What it loaded
  * before warp_met[w], in a shuffle or a vote, comes before what the warp stores now: loads are issued in order. */
 typedef struct mgpu_vgpu_now {

@@ -72,7 +72,7 @@ typedef struct SafeText { char *text; size_t room, length; } SafeText;
 void mgpu_add_text(SafeText *, const char *);
 void mgpu_add_number(SafeText *, int64_t);
 /* PROGRAM KIND WHERE WHAT SIGNAL BEHIND, and the program ends with status 3 */
-_Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char *what, int signal, const char *behind);
+_Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char *what, int signal, const char *after);
 
 /* ---- json.c: a small strict reader, and the way that we write text and numbers */
 typedef enum JsonKind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_TEXT, JSON_LIST, JSON_OBJECT } JsonKind;

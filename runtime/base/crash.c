@@ -73,7 +73,7 @@ void mgpu_add_number(SafeText *t, int64_t number)
     mgpu_add_text(t, digits + at);
 }
 
-_Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char *what, int signal, const char *behind)
+_Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char *what, int signal, const char *after)
 {
     char room[1000];
     SafeText t = {room, sizeof room, 0};
@@ -84,7 +84,7 @@ _Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char 
     mgpu_add_text(&t, what);
     for (int i = 0; i < MGPU_COUNT(SIGNALS); i++)
         mgpu_add_text(&t, SIGNALS[i].number == signal ? SIGNALS[i].name : "");
-    mgpu_add_text(&t, behind);
+    mgpu_add_text(&t, after);
     mgpu_add_text(&t, "\n");
     if (write(STDERR_FILENO, t.text, t.length) < 0)
         errno = 0; /* nobody reads: then nobody misses it */

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static _Noreturn void end(int status, const char *kind, const char *pattern, va_list arguments, const char *behind)
+static _Noreturn void end(int status, const char *kind, const char *pattern, va_list arguments, const char *after)
 {
     flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
     fflush(stdout);
@@ -18,7 +18,7 @@ static _Noreturn void end(int status, const char *kind, const char *pattern, va_
         fputs("\r\033[K", stderr); /* over the live line */
     fprintf(stderr, "%s: %s: ", program_invocation_short_name, kind);
     mgpu_print_message(stderr, pattern, arguments);
-    fprintf(stderr, "%s\n", behind);
+    fprintf(stderr, "%s\n", after);
     fflush(stderr);
     _exit(status); /* other threads may still run: no handlers, no destructors */
 }

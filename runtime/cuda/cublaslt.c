@@ -507,12 +507,12 @@ static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_p
 /* the matmuls' calls, then those after them */
 static void prepare_phase(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p)
 {
-    for (int behind = 0; behind < 2; behind++)
+    for (int joined = 0; joined < 2; joined++)
         for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
             const mgpu_gpu_kernel *kernel = op->verb == MGPU_CALL ? &d->kernels[op->target] : NULL;
-            if (kernel && !behind && kernel->matmul)
+            if (kernel && !joined && kernel->matmul)
                 prepare_matmul(d, l, p, op);
-            else if (kernel && behind && mgpu_is_joined(kernel, op))
+            else if (kernel && joined && mgpu_is_joined(kernel, op))
                 prepare_epilogue(d, l, p, op);
         }
 }

@@ -407,8 +407,8 @@ void *mgpu_encode_text(const Vocabulary *v, const uint8_t *text, int64_t bytes, 
     return mgpu_resize(e.tokens, (size_t)(e.count * mgpu_dtype_bytes(e.dtype)));
 }
 
-/* the byte that a character of a spelling stands for: the inverse of find_bytes; what is none of those, as in special tokens,
- * stands for itself */
+/* the byte that a character of a spelling means: the inverse of find_bytes; what is none of those, as in special tokens,
+ * means itself */
 static int byte_of(uint32_t code)
 {
     for (int b = 0, next = 0x100; b < 256; b++)

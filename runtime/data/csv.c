@@ -134,7 +134,7 @@ static void read_quoted(Parser *p)
         while (!at_line_end(p) && *p->at != p->delimiter)
             p->at++;
     }
-    /* fields of a row are few: the offset stands for the text until all of it has its place */
+    /* fields of a row are few: the offset replaces the text until all of it has its place */
     if (p->text_length + length + 1 > p->text_room) {
         size_t room = 2 * (p->text_length + length + 1);
         char *larger = mgpu_allocate(room, 1);
@@ -309,7 +309,7 @@ static void add_row(Parser *p)
     for (int c = 0; c < csv->column_count; c++)
         for (int k = 0; k < csv->columns[c].width && !p->bad; k++)
             (csv->columns[c].words ? check_word : put_number)(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
-    for (int c = 0; c < csv->column_count && !p->bad; c++) /* only now: a bad row leaves no words behind */
+    for (int c = 0; c < csv->column_count && !p->bad; c++) /* only now: a bad row leaves no words */
         for (int k = 0; csv->columns[c].words && k < csv->columns[c].width; k++)
             put_word(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
     if (p->bad) {

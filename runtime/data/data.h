@@ -35,7 +35,7 @@ typedef struct Item {          /* one column of one sample */
     const void *data;          /* row-major; is in the stream's memory or in the Reading's. At any alignment */
 } Item;
 
-/* names of categories: an element k stands for text[k]; NULL: missing */
+/* names of categories: an element k means text[k]; NULL: missing */
 typedef struct Words { char **text; int64_t count; } Words;
 
 typedef struct StreamColumn {
@@ -45,7 +45,7 @@ typedef struct StreamColumn {
     uint8_t dtype;
     int rank;
     int64_t extent[MGPU_MAX_RANK];
-    const Words *words;        /* NULL: numbers. Else whole numbers (u8, u16, u32) that stand for words */
+    const Words *words;        /* NULL: numbers. Else whole numbers (u8, u16, u32) that are numbers of words */
     const mgpu_input *input;   /* that it is for, or that decides about its type; NULL: none */
 } StreamColumn;
 
@@ -56,7 +56,7 @@ struct Stream {
     int64_t samples;
     StreamColumn *columns; int column_count;
     bool costly;               /* a sample takes many microseconds: threads share the samples of a batch */
-    int64_t shuffle;           /* order of an epoch: 1: random; 0: as they lie; n: random blocks of n, random inside */
+    int64_t shuffle;           /* order of an epoch: 1: random; 0: as they are stored; n: random blocks of n, random inside */
     void *state;               /* of the functions below */
     Stream *from;              /* of a stage: the stream before it, which is closed with this one */
     /* Fills the wanted items of a sample (one for each column). Threads call it at the same time: it changes nothing but
@@ -69,7 +69,7 @@ struct Stream {
     const char *(*name)(const Stream *, int64_t sample, char *text, size_t room);
     uint64_t (*identity)(const Stream *, int64_t sample); /* by which `part` decides; NULL: its number */
     void (*narrow)(Stream *, double from, double to); /* part of a stream that has an order (windows of text): the samples
-                                                       * that lie wholly in these shares of it; NULL: by identity */
+                                                       * that are wholly in these shares of it; NULL: by identity */
     void (*close)(Stream *);   /* frees the state; NULL: free(state) */
 };
 

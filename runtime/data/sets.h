@@ -47,7 +47,7 @@ void mgpu_read_ahead(const Dataset *, const int64_t *index, int64_t n, uint64_t 
 int mgpu_decoders(const Dataset *); /* threads of the set's own that read samples */
 /* From now on each notes in its log when it reads samples; NULL: none. Returns the logs that were used before, which nobody uses any more */
 SpanLog **mgpu_note_decoding(Dataset *, SpanLog **logs);
-/* shuffle 0: as they lie; 1: a random order; n: random blocks of n samples, in random order inside */
+/* shuffle 0: as they are stored; 1: a random order; n: random blocks of n samples, in random order inside */
 void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, int64_t shuffle);
 void mgpu_fill_random(void *to, const mgpu_input *, int64_t samples, uint64_t seed); /* bench */
 uint64_t mgpu_hash_text(const char *);   /* as the compiler hashes paths */

@@ -1,7 +1,7 @@
 /* zip.c: one member of a .zip archive (NumPy's .npz), stored or deflated, also of archives beyond 4 GiB (zip64).
  *
  * The end of the file says where the central directory is; its entries say name, method, sizes and where the member's own
- * header lies; the bytes are after that. Nothing of the file is trusted: a member is unpacked into memory that grows with what
+ * header is; the bytes are after that. Nothing of the file is trusted: a member is unpacked into memory that grows with what
  * comes, no further than its size (mgpu_check_unpacked says which sizes are believed), and its CRC-32 is compared, of stored members,
  * which stay mapped, too. */
 #include "runtime/base/base.h"
@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 enum { END = 22, END64 = 56, LOCATOR = 20, ENTRY = 46, LOCAL = 30, STORED = 0, DEFLATED = 8 };
-enum { DEFLATE_MOST = 1032 }; /* bytes that a packed one stands for, at most (RFC 1951: 258 of two bits) */
+enum { DEFLATE_MOST = 1032 }; /* bytes that a packed one expands to, at most (RFC 1951: 258 of two bits) */
 
 typedef struct Archive {
     const uint8_t *data;

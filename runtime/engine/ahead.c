@@ -2,7 +2,7 @@
  * segments and marks; then, step by step, what lanes wait for and issue.
  *
  * The thread of a lane comp, copy or comm issues its operations to the lane's stream and goes on: `progress` counts what is
- * issued. What is done, marks tell. After an operation x that another lane waits for stands a mark; the wait is then
+ * issued. What is done, marks tell. After an operation x that another lane waits for comes a mark; the wait is then
  *
  *   of comp, copy or comm   until x is issued; then its stream follows the mark
  *   of the lane host        until x is issued; then its thread waits for the mark
@@ -13,13 +13,13 @@
  * Segments. The operations of the lane comp are cut where one waits for something that cannot be issued before the ones in
  * front of it are: the sum of what they compute. All other waits of a segment are waited for before it, and then it is
  * issued whole: captured once for each combination of slots, and launched. Its operations' marks are of two kinds. Those
- * that lanes of the device wait for in the same step (sums that begin in the midst of the backward pass) stand inside
+ * that lanes of the device wait for in the same step (sums that begin in the midst of the backward pass) are inside
  * and are captured with it; so there is one for each combination, and before it is set again, who waits for the last
- * setting must have been issued. For all others the mark at the end of the segment stands, one for each step under way.
+ * setting must have been issued. For all others the mark at the end of the segment counts, one for each step under way.
  * A segment only waits in front, so waiting for its end in place of an operation inside cannot make a cycle.
  *
  * Where the driver can, the stream also writes the step's number into memory of the host before each mark that does not
- * stand inside a segment: a note. When an operation has failed the driver says nothing of marks any more; late.c reads notes.
+ * are inside a segment: a note. When an operation has failed the driver says nothing of marks any more; late.c reads notes.
  *
  * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
  * (audit.c) does the same, and looks between them. */

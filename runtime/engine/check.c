@@ -42,7 +42,7 @@ static void check_buffer(const Check *c, const mgpu_buffer *b)
     int64_t arena = b->kind == MGPU_STAGING ? device->staging_bytes : device->arena_bytes;
     require(c, b->kind <= MGPU_LOCAL && b->slots >= 1 && b->bytes >= 0 && b->offset >= 0, "a buffer makes no sense");
     require(c, b->slots == 1 || b->slot_bytes >= b->bytes, "the slots of a buffer overlap");
-    require(c, b->offset + (b->slots - 1) * b->slot_bytes + b->bytes <= arena, "a buffer lies outside the arena");
+    require(c, b->offset + (b->slots - 1) * b->slot_bytes + b->bytes <= arena, "a buffer is outside of the arena");
     int count = b->kind == MGPU_VARIABLE ? p->variable_count : b->kind == MGPU_OUTPUT ? p->output_count : p->input_count;
     if (b->kind == MGPU_VARIABLE || b->kind == MGPU_OUTPUT || b->kind == MGPU_INPUT)
         require(c, b->index >= 0 && b->index < count, "a buffer belongs to nothing");
@@ -180,7 +180,7 @@ static void check_operation(const Check *c, const mgpu_device_phase *p, int plac
         const mgpu_access *a = &op->access[i];
         require(c, a->buffer >= 0 && a->buffer < p->buffer_count, "there is no such buffer");
         const mgpu_buffer *b = &p->buffers[a->buffer];
-        require(c, a->begin >= 0 && a->begin <= a->end && a->end <= b->bytes, "an access lies outside its buffer");
+        require(c, a->begin >= 0 && a->begin <= a->end && a->end <= b->bytes, "an access is outside of its buffer");
         require(c, a->slot > -b->slots - 1 && a->slot <= b->slots, "a slot makes no sense");
     }
     for (int i = 0; i < op->wait_count; i++) {

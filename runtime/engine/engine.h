@@ -90,7 +90,7 @@ typedef struct Feed {                  /* what steps are made of */
 } Feed;
 typedef struct Batch {                 /* samples [place, place + samples) of the order: a whole step */
     const Dataset *set;                /* NULL: staging stays as it is */
-    const int64_t *order;              /* NULL: as they lie */
+    const int64_t *order;              /* NULL: as they are stored */
     int64_t place, samples;
     int64_t applied, epoch;
     uint8_t **fetch;                   /* by output: where the step's first sample goes; NULL: nowhere */

@@ -4,7 +4,7 @@
  * A kernel without an end, a sum that a member never joins, a link or a driver that stalls: whoever waits for them waits for
  * ever. So one thread wakes now and then and looks at all that only grows: steps posted and done, operations issued, calls of
  * the driver that have returned. If something is under way and nothing of this has changed for MGPU_PATIENCE seconds, it asks
- * the GPUs which marks they have reached, and says of each lane where it stands. Three things it is careful of:
+ * the GPUs which marks they have reached, and says of each lane how far it is. Three things it is careful of:
  *
  *   - Time in which it does not run itself (a debugger, SIGSTOP, a laptop that sleeps) does not count: it adds up naps.
  *   - A driver that hangs may hang for who asks, too. Threads of their own ask; what they have not heard soon is left out.
@@ -423,7 +423,7 @@ static uint64_t counts(const Hang *h)
     return sum;
 }
 
-/* of a program that stands still; counts(h) must still be `counted` when it is known what to say */
+/* of a program that makes no progress; counts(h) must still be `counted` when it is known what to say */
 static void end_program(const Hang *h, uint64_t counted)
 {
     Engine *e = h->engine;

@@ -39,11 +39,11 @@ static uint8_t *zeroed(int64_t bytes)
         return NULL;
     if (all == size)
         return p;
-    size_t before = (size_t)(-(uintptr_t)p & (HUGE_PAGE - 1)), behind = (before + size + PAGE - 1) / PAGE * PAGE;
+    size_t before = (size_t)(-(uintptr_t)p & (HUGE_PAGE - 1)), after = (before + size + PAGE - 1) / PAGE * PAGE;
     if (before)
         munmap(p, before);
-    if (all > behind)
-        munmap(p + behind, all - behind);
+    if (all > after)
+        munmap(p + after, all - after);
     return p + before;
 }
 

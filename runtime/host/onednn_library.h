@@ -54,7 +54,7 @@ const OnednnVersion *onednn_version(void);
 bool onednn_has_amx(void);  /* then its bf16 code is faster than its f32 code */
 bool onednn_converts(void); /* between bf16 and f32 by vectors; without AVX-512 one number after the other */
 
-/* false: the library has no such primitive; nothing is left behind */
+/* false: the library has no such primitive; nothing is left over */
 bool onednn_convolution(const OnednnConvolution *, OnednnPrimitive *);
 bool onednn_matmul(const OnednnTensor *a, const OnednnTensor *b, const OnednnTensor *c, OnednnPrimitive *);
 /* from / to: a tensor of a primitive (used), or NULL: the plain one */

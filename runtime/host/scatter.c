@@ -67,7 +67,7 @@ static void count_rows(int64_t *cost, const Index *x, int64_t from, int64_t to, 
     }
 }
 
-/* where a part begins: the last row before which no more lies than the parts before are due; by bins, then within one */
+/* where a part begins: the last row with no more before it than the parts before are due; by bins, then within one */
 static int64_t first_row(int64_t rows, const Index *x, int64_t part, int64_t parts)
 {
     int64_t cost[BINS], from = 0, to = rows;

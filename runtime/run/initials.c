@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* a path as it stands, else below the folder of the data */
+/* a path as it is, else below the folder of the data */
 static char *find_file(const char *path, const char *where, const Options *o)
 {
     char *below = o->data && path[0] != '/' ? mgpu_format("%s/%s", o->data, path) : NULL;

@@ -136,7 +136,7 @@ void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
 static void open_engine(Run *run)
 {
     run->engine = mgpu_engine_open(mgpu_kind_of(run->plan), run->program, run->plan, run->options, mgpu_run_collect, run);
-    mgpu_run_open_folder(run); /* none is left behind where there are no devices */
+    mgpu_run_open_folder(run); /* none is left where there are no devices */
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_run_begin_at(run, &run->at, run->from);

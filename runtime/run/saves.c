@@ -250,7 +250,7 @@ static bool copy_variables(Run *run, bool checkpoint, bool *copied)
     return !bad;
 }
 
-/* the run stands still while its variables are copied, and while the save before is still being written */
+/* the run is paused while its variables are copied, and while the save before is still being written */
 static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
 {
     double began = mgpu_seconds();

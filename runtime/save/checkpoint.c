@@ -1,6 +1,6 @@
 /* checkpoint.c: what a run saves, and goes on from: weights.safetensors (weights and states), optimizer.safetensors (the
  * optimizer's states, and the sums of the report under way), average.safetensors (the model with its averages, if it has some),
- * run.json (where the run stands), best.safetensors (the model of the best validation). How they get to the disk, all or none:
+ * run.json (how far the run is), best.safetensors (the model of the best validation). How they get to the disk, all or none:
  * save.h. */
 #include "runtime/base/base.h"
 #include "runtime/base/watch.h"

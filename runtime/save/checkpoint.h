@@ -33,7 +33,7 @@ void mgpu_close_save_folder(SaveFolder *);
 bool mgpu_same_folder(const char *, const char *);
 
 /* ---- checkpoint.c */
-typedef struct Progress {              /* where a run stands; run.json */
+typedef struct Progress {              /* how far a run is; run.json */
     int64_t step;                      /* applied */
     int64_t epoch, position;           /* samples of the epoch that are done */
     uint64_t seed;
@@ -53,7 +53,7 @@ typedef struct SaveJob {
     Progress at;
     char *tables;                      /* of categories; NULL: there are none */
     int64_t keep;                      /* > 1: the last so many checkpoints are also in FOLDER/step-N */
-    bool checkpoint, best;             /* what is saved: where the run stands; the model, as the best one */
+    bool checkpoint, best;             /* what is saved: how far the run is; the model, as the best one */
 } SaveJob;
 char *mgpu_write_save(SaveJob *);      /* a checkpoint: at.kept becomes another list */
 char *mgpu_bring_best(SaveFolder *, const Saved *from, const SaveOrigin *); /* of a run that goes on in another folder */

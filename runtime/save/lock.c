@@ -1,4 +1,4 @@
-/* lock.c: one run writes into a folder: it holds a lock (flock) of DIR/lock, where its host and its process stand. The
+/* lock.c: one run writes into a folder: it holds a lock (flock) of DIR/lock, with its host and its process. The
  * system ends the lock with the process, however that ends; the file stays. Readers take none. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"

@@ -7,7 +7,7 @@
  *   4. DIR is synced; the link current.new is renamed to current; DIR is synced. This is the switch
  *   5. what no manifest lists any more is removed
  *
- * Until 4 nothing that is there changes; what 1 to 3 leave behind in a run that ends there, the next run removes. */
+ * Until 4 nothing that is there changes; what 1 to 3 leave in a run that ends there, the next run removes. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 

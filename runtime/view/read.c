@@ -295,7 +295,7 @@ static void read_accesses(Words *w, ViewDevice *d, ViewOp *op)
     }
 }
 
-/* of what is behind #: "upload makes in.image; read makes stage.image" */
+/* of what comes after #: "upload makes in.image; read makes stage.image" */
 static const char *reason_of(Words *w, const char *comment, const char *op)
 {
     const char *line_end = comment + strcspn(comment, "\n");

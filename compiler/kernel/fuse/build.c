@@ -415,13 +415,13 @@ static void through_transposes(const Node *from, const Node *to, char *letters)
 }
 
 /* `after`: the operand after its transposes; a reshape of what is in memory is the same memory */
-static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, const Node *behind)
+static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, const Node *viewed)
 {
-    if (stored_node == behind)
+    if (stored_node == viewed)
         return tensor;
     Tensor *copy = NEW(Tensor);
     *copy = *tensor;
-    copy->shape = behind->shape;
+    copy->shape = viewed->shape;
     copy->kind = TENSOR_TEMPORARY; /* row-major */
     copy->order = NULL;
     return copy;

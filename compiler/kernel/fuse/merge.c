@@ -193,7 +193,7 @@ static Root *next_reader(const Fusion *f, const Root *r, int k)
     return k < readers ? info->readers[k] : k < readers + r->sink_count ? r->sinks[k - readers] : r->copy_reader;
 }
 
-/* may the group stand at `level`? Yes, if few groups after it must move for that; those are at most counted twice. */
+/* may the group be at `level`? Yes, if few groups after it must move for that; those are at most counted twice. */
 static bool may_raise(const Fusion *f, FusionGroup *start, int level)
 {
     struct { const FusionGroup *g; int level; } work[MOST_RAISED];

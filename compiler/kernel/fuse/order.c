@@ -107,7 +107,7 @@ static void add_edge(FusionGroup *before, FusionGroup *after)
 typedef struct Heap { FusionGroup **list; int count; } Heap;
 
 /* The contraction that is a weight's gradient comes as soon as it can: what it reads may go, and the contractions and
- * element-wise kernels of samples after it follow each other. Small updates stand together after the others:
+ * element-wise kernels of samples after it follow each other. Small updates are together after the others:
  * fuse/pack.c makes few kernels of them. */
 static int rank_of(const FusionGroup *g)
 {

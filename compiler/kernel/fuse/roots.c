@@ -467,14 +467,14 @@ static Dtype stored_type(const Node *n)
     return n->op == OP_WINDOW_ARGMAX && places <= 256 && wide ? U8 : n->dtype;
 }
 
-/* A weight's gradient lies as the weight does (layout.c), so that an update runs through both in one order. */
+/* A weight's gradient is stored as the weight is (layout.c), so that an update runs through both in one order. */
 static void order_of_gradient(const Node *n, int *order)
 {
     for (int i = 0; i < n->shape.rank; i++)
         order[i] = i < n->shape.rank - 2 ? i + 2 : n->shape.rank - 1 - i;
 }
 
-/* A weight that is transposed for a convolution lies as the weight does: a copy in one order. false: n is no such thing */
+/* A weight that is transposed for a convolution is stored as the weight is: a copy in one order. false: n is no such thing */
 static bool order_of_turned(const Node *n, int *order)
 {
     const Node *chain[MAX_CHAIN], *from = n;

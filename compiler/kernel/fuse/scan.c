@@ -253,7 +253,7 @@ static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n, bool stack
     Tensor *t = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("%s_t", kernel_argument_name(whole)), 0, whole->dtype, &n->shape,
                                 whole->sharded, NULL);
     if (!lies_straight(whole))
-        die("a sequence of a scan lies in another order");
+        die("a sequence of a scan is stored in another order");
     t->pitch = whole->sharded ? tensor_pitch(whole) : 0;
     APPEND(b->scan->slices, b->scan->slice_count, ((ScanSlice){t, whole, stack}));
     return t;
@@ -301,7 +301,7 @@ static void add_carries(Build *b, const FusionGroup *g)
         if (!c.initial)
             node_is_constant(n->in[i], &c.fill);
         if (c.initial && (!lies_straight(c.initial) || c.initial->dtype != next->dtype))
-            die("the initial value of a scan's carry lies in another order");
+            die("the initial value of a scan's carry is stored in another order");
         for (int k = 0; k < g->count; k++)
             if (g->members[k]->node->ints[0] == i)
                 c.last = b->f->info[g->members[k]->node->id].tensor;

@@ -358,7 +358,7 @@ static Node *take_factor(Simplifier *s, Einsum *p, int which)
 Node *rule_einsum(Simplifier *s, Node *n)
 {
     Einsum p;
-    if (dtype_is_half(n->in[0]->dtype)) /* it was simple before `precision`, and rounds where it stands */
+    if (dtype_is_half(n->in[0]->dtype)) /* it was simple before `precision`, and rounds where it is */
         return NULL;
     if (!read_einsum(n, &p))
         return fold_by_interpreter(s, n);

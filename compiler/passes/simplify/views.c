@@ -281,7 +281,7 @@ static int axis_of_part(const Node *n)
     return axis;
 }
 
-/* Slices of one value each have a gradient, in zeros; where they cover it, their sum is what lies one after the other. */
+/* Slices of one value each have a gradient, in zeros; where they cover it, their sum is a concatenation. */
 Node *concat_of_parts(Simplifier *s, Node *n)
 {
     Node *part[MOST_PARTS];

@@ -45,7 +45,7 @@ void scan_begin_text(ScanWriter *w, const char *const *own, int own_count)
 const char *scan_pointer(const ScanWriter *w, const Tensor *t)
 {
     if (!w->name[t->id])
-        die("a scan does not know where '%s' lies", t->name);
+        die("a scan does not know where '%s' is stored", t->name);
     return w->name[t->id];
 }
 

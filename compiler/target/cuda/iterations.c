@@ -68,12 +68,12 @@ const char *cuda_own_number(const Loops *l, const char *what, int lanes)
 static const char *axis_value(const Loops *l, const int *axes, int count, int i, const char *number, bool outermost)
 {
     const Axis *a = &l->nest->exprs->axis[axes[i]];
-    Iterations behind = cuda_all_iterations(l, axes + i + 1, count - i - 1), own = cuda_axis_iterations(l, axes[i]);
+    Iterations inner = cuda_all_iterations(l, axes + i + 1, count - i - 1), own = cuda_axis_iterations(l, axes[i]);
     const char *value = number;
-    behind.count += behind.count == 0; /* no iteration at all */
+    inner.count += inner.count == 0; /* no iteration at all */
     own.count += own.count == 0;
-    if (behind.times || behind.count != 1)
-        value = format("%s / %s", value, cuda_iterations_divisor(l, behind));
+    if (inner.times || inner.count != 1)
+        value = format("%s / %s", value, cuda_iterations_divisor(l, inner));
     if (i > 0 || !outermost)
         value = format("%s %% %s", value, cuda_iterations_divisor(l, own));
     if (a->kind == AXIS_IN_GROUP)

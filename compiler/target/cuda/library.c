@@ -2,7 +2,7 @@
  *
  * In: a CudaMatmul. Out: mgpu_library_matmul (mgpu.h), if each of batch, M, N and K is one axis, and every matrix is in
  * memory as the library wants it: by columns, elements of a column side by side, or so when rows and columns change places.
- * The rows of its result are those of C's lists, M or N, whose elements lie side by side. */
+ * The rows of its result are those of C's lists, M or N, whose elements are contiguous. */
 #include "compiler/target/cuda/library.h"
 
 #include <stdlib.h>

@@ -125,7 +125,7 @@ static const char *parallel_place(const Printer *p, const int *parallel, int par
     return parallel_count ? text_of(&t) : "0";
 }
 
-/* the sums of the lanes that stand for the same result */
+/* the sums of the lanes of the same result */
 static void fold_lanes(Printer *p, int lane, const char *lanes)
 {
     const Nest *nest = p->nest;

@@ -41,7 +41,7 @@ static void read_one(Reading *r, const ImageStage *stages, int count, const mgpu
         memcpy(to + y * row, image.pixels + y * image.stride, (size_t)row);
 }
 
-/* all files; a folder stands for those below it */
+/* all files; a folder means those below it */
 static char **list_files(const char *const *paths, int count, int64_t *files)
 {
     char **list = NULL;

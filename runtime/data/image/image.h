@@ -55,7 +55,7 @@ typedef struct ImageStage {
 typedef struct ImageMeaning {
     bool labels;
     int fill;
-} ImageMeaning; /* fill: what lies around labels; -1: there is nothing */
+} ImageMeaning; /* fill: what is around labels; -1: there is nothing */
 ImageMeaning mgpu_image_meaning(const mgpu_input *); /* NULL: colours */
 /* the stages one after the other, on the same sample; false: a crop does not fit */
 bool mgpu_image_stages(Reading *, const Image *from, const ImageStage *, int count, int64_t sample, ImageMeaning, Image *to,

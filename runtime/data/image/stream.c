@@ -23,7 +23,7 @@ typedef struct Kept {
 } Kept; /* in the cache */
 
 typedef struct Decoding {
-    char *folder;           /* NULL: paths are as they stand */
+    char *folder;           /* NULL: paths are taken as they are */
     bool *decoded;          /* by column */
     int64_t *sample;        /* of the stream before, by number; NULL: all */
     _Atomic(Kept *) *cache; /* by column, then by sample of the stream before; NULL: none */
