@@ -11,7 +11,7 @@
 
 const char *const EMITTED_WORDS[] = {
     /* axes, accumulators, values */
-    "i", "j", "k", "l", "m", "o", "q", "r", "s", "u", "v", "w", "z", "group", "at", "inside", "draw", "value", "sum", "most",
+    "i", "j", "k", "l", "m", "o", "q", "r", "s", "u", "v", "w", "z", "group", "at", "inside", "rand", "value", "sum", "most",
     "at_most", "sum_best", "most_best", "at_most_best", "folded", "row", "tile", "tile_end", "partial", "key", "own", "constant",
     "from", "to",
     /* of threads of a GPU */

@@ -27,7 +27,7 @@ const char *const HOSTILE_WORDS[] = {
     /* of emitted text and of the runtime */
     "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "numbers", "own", "fresh", "chunks", "first",
     "last", "i", "j", "t", "v", "v_", "v_x", "v0", "v_0", "k0", "k1_finish", "f0", "partial", "key", "tile", "row", "at",
-    "inside", "draw", "folded", "mgpu", "mgpu_step", "mgpu_share", "mgpu_exact_f16", "MGPU_KERNELS", "MGPU_SMALL", "MGPU_ENTRY",
+    "inside", "rand", "folded", "mgpu", "mgpu_step", "mgpu_share", "mgpu_exact_f16", "MGPU_KERNELS", "MGPU_SMALL", "MGPU_ENTRY",
     "mgpu_kernels", "OUTPUTS", NULL};
 
 static const char LONG[10001] = {[0 ... 9999] = 'l'};
