@@ -5,78 +5,12 @@
  * The stages are listed in fuse.h. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/identity.h"
-#include "compiler/kernel/kinds.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/ir/rebuild.h"
 #include "runtime/abi/mgpu.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- tensors */
-
-Memory *fuse_keep(const Fusion *f)
-{
-    while (f->around)
-        f = f->around;
-    return memory_use(f->kept);
-}
-
-Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index, Dtype dtype, const Shape *shape, bool sharded,
-                        Node *node)
-{
-    Memory *outer = fuse_keep(f);
-    Tensor *t = NEW(Tensor);
-    while (f->around) /* numbers say which is which within one kernel, and a scan's kernels have tensors of all around */
-        f = f->around;
-    *t = (Tensor){.id = f->tensor_count, .kind = kind, .name = copy_text(name, strlen(name)), .index = index, .dtype = dtype, .shape = *shape,
-                  .sharded = sharded, .node = node};
-    APPEND(f->tensors, f->tensor_count, t);
-    memory_use(outer);
-    return t;
-}
-
-static void add_leaves(Fusion *f)
-{
-    const Model *m = f->graph->model;
-    Node **input = NEW_ARRAY(Node *, m->input_count), **variable = NEW_ARRAY(Node *, m->variable_count);
-    for (int i = 0; i < f->graph->node_count; i++) {
-        Node *n = f->graph->nodes[i];
-        if (n->op == OP_INPUT)
-            input[n->ints[0]] = n;
-        if (n->op == OP_VARIABLE)
-            variable[n->ints[0]] = n;
-    }
-    bool *used = NEW_ARRAY(bool, m->variable_count);
-    for (int i = 0; i < m->variable_count; i++)
-        used[i] = variable[i] != NULL;
-    for (int i = 0; i < f->graph->result_count; i++)
-        if (f->graph->results[i].role == ROLE_UPDATE || f->graph->results[i].role == ROLE_INIT)
-            used[f->graph->results[i].index] = true;
-    f->inputs = NEW_ARRAY(Tensor *, m->input_count);
-    f->variables = NEW_ARRAY(Tensor *, m->variable_count);
-    for (int i = 0; i < m->input_count; i++)
-        f->inputs[i] = fuse_add_tensor(f, TENSOR_INPUT, format("in.%s", m->inputs[i].name), i, m->inputs[i].dtype,
-                                       &m->inputs[i].shape, true, input[i]);
-    for (int i = 0; i < m->variable_count; i++) {
-        const Variable *v = &m->variables[i];
-        if (!used[i])
-            continue;
-        Shape shape = v->shape;
-        for (int k = 0; k < shape.rank; k++)
-            shape.extent[k] = v->shape.extent[v->order[k]];
-        f->variables[i] = fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, false, variable[i]);
-        f->variables[i]->order = v->order;
-    }
-    Phase *phase = f->phase;
-    for (int i = 0; i < f->graph->result_count; i++)
-        if (f->graph->results[i].role == ROLE_REPORT)
-            APPEND(phase->reports, phase->report_count, f->graph->results[i].name);
-    if (phase->report_count) {
-        Shape slots = SHAPE(phase->report_count);
-        f->report = fuse_add_tensor(f, TENSOR_REPORT, "report", 0, F64, &slots, false, NULL);
-    }
-}
 
 /* ---- kernels */
 
@@ -195,111 +129,6 @@ static Kernel *share(const Fusion *f, FusionGroup *g)
 
 /* ---- tasks */
 
-static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
-{
-    const Program *p = f->program;
-    t->workspace_bytes = p->target->workspace(k, p->options->arch, f->around != NULL, &t->workspace_bytes_per_sample);
-    KERNEL_KIND[k->kind].cost(t, k);
-}
-
-/* ---- what may make NaN or infinity of finite numbers */
-static void add_suspect(Task *t, const Node *n)
-{
-    static const char *const WORDS[] = {"log", "log1p", "sqrt", "div", "pow", "exp", "expm1", "mod", "asin", "acos", "atanh", "acosh"};
-    const char *word = NULL;
-    Suspect s = {.layer = n->path ? n->path : "", .line = model_line(n->at)};
-    for (int i = 0; i < COUNT(WORDS) && !word; i++)
-        word = strcmp(WORDS[i], OP_INFO[n->op].name) == 0 ? WORDS[i] : NULL;
-    for (int i = 0; i < t->suspect_count; i++)
-        if (t->suspects[i].word == word && t->suspects[i].line == s.line && strcmp(t->suspects[i].layer, s.layer) == 0)
-            return;
-    s.word = word;
-    if (word && s.line > 0)
-        APPEND(t->suspects, t->suspect_count, s);
-}
-
-/* never 0, as far as can be seen: a number, of samples, max(x, 1e-30), sqrt(x) + 1e-8 */
-static bool is_above_0(const Expr *e)
-{
-    const Expr *a = e->count > 0 ? e->in[0] : NULL, *b = e->count > 1 ? e->in[1] : NULL;
-    bool root = e->kind == X_OP && (e->op == OP_SQRT || e->op == OP_EXP || e->op == OP_ABS);
-    if (e->kind == X_NUMBER)
-        return e->number != 0;
-    if (e->kind == X_RUN || (root && is_above_0(a)))
-        return true;
-    if (e->kind != X_OP || !a)
-        return false;
-    bool other = b && ((a->kind == X_OP && (a->op == OP_SQRT || a->op == OP_EXP)) || (b->kind == X_OP && (b->op == OP_SQRT || b->op == OP_EXP)));
-    return e->op == OP_CAST ? is_above_0(a)
-           : e->op == OP_MAX ? is_above_0(a) || is_above_0(b)
-                             : e->op == OP_ADD && other && (is_above_0(a) || is_above_0(b));
-}
-
-static void find_suspects(Task *t, const Expr *e, bool *seen)
-{
-    if (!e || seen[e->id])
-        return;
-    seen[e->id] = true;
-    for (int i = 0; i < e->count; i++)
-        find_suspects(t, e->in[i], seen);
-    bool harmless = e->kind == X_OP && e->op == OP_DIV && is_above_0(e->in[e->count - 1]);
-    if (e->kind == X_OP && e->node && dtype_is_float(e->dtype) && !harmless)
-        add_suspect(t, e->node);
-}
-
-static void task_suspects(Task *t, const Kernel *k)
-{
-    for (int i = 0; i < k->nest_count; i++) {
-        const Nest *n = &k->nests[i];
-        bool *seen = NEW_ARRAY(bool, n->exprs->count);
-        for (int r = 0; r < n->reduction_count; r++)
-            find_suspects(t, n->reductions[r].value, seen);
-        for (int s = 0; s < n->store_count; s++)
-            find_suspects(t, n->stores[s].value, seen);
-    }
-}
-
-/* the instance of what takes longest: of a contraction, if it makes one */
-static const char *layer_of(const FusionGroup *g)
-{
-    const char *layer = "";
-    for (int i = 0; i < g->count; i++) {
-        const Node *n = g->members[i]->node;
-        if (!n || !n->path || !*n->path)
-            continue;
-        if (fuse_contracts(n))
-            return n->path;
-        layer = *layer ? layer : n->path;
-    }
-    return layer;
-}
-
-Task *fuse_task(const Fusion *f, const FusionGroup *g)
-{
-    Task *t = NEW(Task);
-    const Kernel *k = g->kernel;
-    t->at = g->members[0]->at;
-    t->layer = layer_of(g);
-    t->update = g->update;
-    t->elements = g->members[0]->elements;
-    for (int i = 0; i < g->count; i++)
-        t->backward = t->backward || g->members[i]->backward;
-    t->backward = t->backward && !t->update;
-    for (int i = 0; k && i < k->read_count; i++)
-        APPEND(t->reads, t->read_count, (Tensor *)(uintptr_t)k->reads[i]);
-    for (int i = 0; k && i < k->write_count; i++)
-        APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
-    if (k) {
-        kernel_cost(f, t, g->kernel);
-        task_suspects(t, k);
-    }
-    const Node *first = g->members[0]->node;
-    Suspect only = {"", first && first->path ? first->path : "", model_line(t->at)}; /* of all else that is only too large */
-    if (!t->suspect_count && only.line > 0 && *only.layer)
-        APPEND(t->suspects, t->suspect_count, only);
-    return t;
-}
-
 /* the cuts that a graph gives of what the task moves, or computes a part of */
 static void task_parts(Task *t, const FusionGroup *g)
 {
@@ -331,29 +160,6 @@ static void make_task(Fusion *f, FusionGroup *g)
     }
     APPEND(f->phase->tasks, f->phase->task_count, t);
     memory_use(outer);
-}
-
-static void mark_used(bool *used, Tensor *const *list, int count)
-{
-    for (int i = 0; i < count; i++)
-        used[list[i]->id] = true;
-}
-
-static void number_tensors(Fusion *f)
-{
-    Phase *p = f->phase;
-    bool *used = NEW_ARRAY(bool, f->tensor_count);
-    for (int i = 0; i < p->task_count; i++) {
-        mark_used(used, p->tasks[i]->reads, p->tasks[i]->read_count);
-        mark_used(used, p->tasks[i]->writes, p->tasks[i]->write_count);
-    }
-    for (int i = 0; i < f->tensor_count; i++) {
-        Tensor *t = f->tensors[i];
-        if (!used[i])
-            continue;
-        t->id = p->tensor_count;
-        APPEND(p->tensors, p->tensor_count, t);
-    }
 }
 
 /* ---- a + scatter_add(0, i, v) = scatter_add(a, i, v): a table of zeros need not be made, nor added */
@@ -405,7 +211,7 @@ static Graph *scatter_into_sums(Graph *g)
 
 enum { ROUNDS = 5 };
 
-void fuse_stages(Fusion *f)
+static void fuse_stages(Fusion *f)
 {
     f->graph = fuse_straighten(f);
     graph_mark_split(f->graph);
@@ -440,11 +246,11 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool partial_batch)
     graph = scatter_into_sums(graph);
     *phase = (Phase){.kind = kind, .partial_batch = partial_batch, .graph = graph};
     Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
-                .kept = memory_in_use(), .done = make_task};
-    add_leaves(&f);
+                .kept = memory_in_use(), .stages = fuse_stages, .done = make_task};
+    fuse_add_leaves(&f);
     fuse_stages(&f);
     phase->graph = f.graph;
-    number_tensors(&f);
+    fuse_number_tensors(&f);
     if (program->target->may_epilogue && !f.separate)
         fuse_epilogues(phase, program->target, program->options->arch);
     return phase;

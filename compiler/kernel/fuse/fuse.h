@@ -8,6 +8,8 @@
  *   fuse/pack.c   small kernels that follow each other become one
  *   fuse/epilogue.c   kernels that a target may do with a contraction before them
  *
+ * fuse/tensors.c and fuse/tasks.c make the tensors and the tasks of all stages.
+ *
  * fuse/scan.c makes a kernel of a SCAN: its body is a graph of its own that goes through all of them.
  */
 #ifndef MGPU_FUSE_H
@@ -99,6 +101,7 @@ struct Fusion {
     bool separate;          /* every node its own kernel */
     Fusion *around;         /* of a scan's body: what the scan is in; NULL: a phase */
     Memory *kept;           /* of a phase: of what lives as long as the program: tensors, tasks */
+    void (*stages)(Fusion *); /* all of them, as fuse.c calls them: groups with their kernels, in order. A scan's body goes through them, too */
     void (*done)(Fusion *, FusionGroup *); /* of a phase: takes the groups, one by one, when their kernels are complete */
     Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
     Info *info;
@@ -134,9 +137,8 @@ void fuse_forget(FusionGroup *);                         /* its kernel; it can b
 void fuse_describe(FusionGroup *);                       /* what follows from the nests of its kernel */
 bool fuse_little(const FusionGroup *);                   /* a kernel of little work */
 void fuse_pack(Fusion *);                          /* builds what is not built yet */
-void fuse_stages(Fusion *);                        /* fuse.c: all of them; groups with their kernels, in order */
-Memory *fuse_keep(const Fusion *);                 /* fuse.c: allocate() is for what lives as long as the program; -> as before */
-Task *fuse_task(const Fusion *, const FusionGroup *);    /* fuse.c: what its kernel reads, writes and costs */
+Memory *fuse_keep(const Fusion *);                 /* tensors.c: allocate() is for what lives as long as the program; -> as before */
+Task *fuse_task(const Fusion *, const FusionGroup *);    /* tasks.c: what its kernel reads, writes and costs */
 /* what SCAN reads for its input: after views that the body can make itself; NULL: nothing that is in memory */
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
 Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */
@@ -145,5 +147,7 @@ void fuse_epilogues(Phase *, const Target *, const char *archs); /* of --arch */
 /* the graph, where scans read copies of variables that are in an order of their own */
 Graph *fuse_straighten(const Fusion *);
 Root *fuse_add_root(Fusion *, const Node *, Tensor *target);
+void fuse_add_leaves(Fusion *);                    /* inputs, variables, the report */
+void fuse_number_tensors(Fusion *);                /* phase->tensors: those that its tasks use */
 Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);
 #endif

@@ -529,9 +529,9 @@ void fuse_build_scan(Fusion *f, FusionGroup *g)
     b.wanted = NEW_ARRAY(bool, n->body->result_count);
     find_wanted(&b, g);
     Graph *body = body_of(&b, g);
-    b.body = (Fusion){.program = f->program, .phase = f->phase, .graph = body, .separate = f->separate, .around = f,
+    b.body = (Fusion){.program = f->program, .phase = f->phase, .graph = body, .separate = f->separate, .around = f, .stages = f->stages,
                       .inputs = f->inputs, .variables = f->variables, .arguments = b.arguments, .results = b.body.results};
-    fuse_stages(&b.body);
+    f->stages(&b.body);
     b.kernel->kind = KERNEL_SCAN;
     b.kernel->scan = s;
     b.kernel->split = s->samples ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_NONE;

@@ -7,7 +7,11 @@
 
 enum { FOLD_ELEMENTS = 65536 }; /* constants larger than this are not made, splats apart */
 
-typedef struct Simplifier {
+typedef struct Simplifier Simplifier;
+typedef Node *Rule(Simplifier *, Node *);
+
+struct Simplifier {
+    Rule *const *rules;     /* by class of operation; NULL: none */
     Graph *target;
     Memory *tables;         /* of a round */
     int *uses, room;        /* by id in target: how often the old graph used what became this node */
@@ -17,9 +21,9 @@ typedef struct Simplifier {
     int64_t samples;        /* RUN_SAMPLES; 0: known at run time only */
     int changes;            /* nodes that a rule replaced in this round */
     bool *backward_needs;   /* by id in the old graph; not counting where a relu asks for the sign of its input */
-} Simplifier;
+};
 
-/* The rules until none applies. */
+/* rewrite.c: the rules until none applies */
 Node *simplify_node(Simplifier *, Node *);
 int node_uses(const Simplifier *, const Node *);
 
@@ -40,7 +44,7 @@ Node **simplify_scan(Simplifier *, const Node *scan, Node **in, const bool *used
 /* simplify.c: the body of a SCAN of s->target */
 Graph *simplify_body(const Simplifier *, Graph *body);
 
-/* simplify.c: makes a node of n's inputs and attributes with another first input */
+/* rewrite.c: makes a node of n's inputs and attributes with another first input */
 Node *simple_node(Simplifier *, Op, Node **in, int inputs, const int64_t *ints, int int_count);
 #define SIMPLE(s, op, ...)                                                                                             \
     simple_node(s, op, (Node *[]){__VA_ARGS__}, COUNT(((Node *[]){__VA_ARGS__})), NULL, 0)

@@ -3,21 +3,16 @@
  * In: any graph. Out: a graph of the same results without dead nodes, in which constants are folded, chains of views and
  * casts are one, and every EINSUM is a contraction of two operands (simplify/einsum.c).
  *
- * Rounds: each goes over the valid samples nodes once, in order; a node is made anew of what its inputs became, and the rules
- * (simplify/elementwise.c, simplify/views.c, simplify/einsum.c) are tried on it until none applies. Equal nodes are one
- * because graph_node shares them. Rounds end when one changes nothing; there are at most ROUNDS, so the stage is linear
- * in the number of nodes.
+ * Rounds: each goes over the live nodes once, in order; a node is made anew of what its inputs became, and the rules of its
+ * class (RULES) are tried on it until none applies (simplify/rewrite.c). Equal nodes are one because graph_node shares them.
+ * Rounds end when one changes nothing; there are at most ROUNDS, so the stage is linear in the number of nodes.
  *
  * Invariant: a node that had a value for every sample may become one that is the same for all. A sum over samples of it
  * stays a sum (graph_rebuild selects the valid samples), so do its uses in results of single samples. */
 #include "compiler/passes/simplify/rules.h"
 #include "compiler/passes/simplify/simplify.h"
 
-#include <stdlib.h>
-
-enum { ROUNDS = 6, RULES_PER_NODE = 64 };
-
-int node_uses(const Simplifier *s, const Node *n) { return n->id < s->room ? s->uses[n->id] : 0; }
+enum { ROUNDS = 6 };
 
 static void add_uses(Simplifier *s, const Node *n, int uses)
 {
@@ -31,90 +26,34 @@ static void add_uses(Simplifier *s, const Node *n, int uses)
     s->uses[n->id] += uses;
 }
 
-Node *fill_like(Simplifier *s, const Node *n, double value)
+/* ---- the rules, by class of operation; the larger ones are in files of their own */
+
+static Node *rule_reduction(Simplifier *s, Node *n) { return n->op == OP_SUM ? rule_sum(s, n) : fold_by_interpreter(s, n); }
+
+static Node *rule_contraction(Simplifier *s, Node *n) { return n->op == OP_EINSUM ? rule_einsum(s, n) : fold_by_interpreter(s, n); }
+
+static Node *rule_window(Simplifier *s, Node *n)
 {
-    return n->weak ? graph_weak(s->target, value) : graph_fill(s->target, value, n->shape, n->dtype);
+    return n->op == OP_WINDOW_SUM ? rule_window_sum(s, n) : n->op == OP_WINDOW_MAX ? rule_window_max(s, n)
+         : fold_by_interpreter(s, n);
 }
 
-Node *simple_node(Simplifier *s, Op op, Node **in, int inputs, const int64_t *ints, int int_count)
+static Node *rule_mark(Simplifier *s, Node *n)
 {
-    return simplify_node(s, graph_node(s->target, op, in, inputs, ints, int_count, NULL));
+    if (n->op == OP_REDUCE && (n->in[0]->op == OP_REDUCE || is_constant(n->in[0], 0)))
+        return n->in[0];
+    return n->op == OP_STOP_GRADIENT && s->differentiated ? n->in[0] : NULL;
 }
 
-static bool no_leaf(void *context, const Node *n, double *out, int64_t count)
+static Node *rule_leaf(Simplifier *s, Node *n)
 {
-    (void)context, (void)n, (void)out, (void)count;
-    return false;
+    return n->op == OP_RUN && n->ints[0] == RUN_SAMPLES && s->samples ? graph_weak(s->target, (double)s->samples) : NULL;
 }
 
-Node *fold_by_interpreter(Simplifier *s, Node *n)
-{
-    int64_t elements = shape_count(&n->shape);
-    for (int k = 0; k < n->inputs; k++) {
-        if (n->in[k]->op != OP_CONSTANT)
-            return NULL;
-        elements += shape_count(&n->in[k]->shape);
-    }
-    if (n->inputs == 0 || elements > FOLD_ELEMENTS || node_flops(n) > 64.0 * FOLD_ELEMENTS)
-        return NULL;
-    Graph *g = graph_new(s->target->model, "constant", NULL);
-    Node **in = NEW_ARRAY(Node *, n->inputs);
-    for (int k = 0; k < n->inputs; k++)
-        in[k] = graph_rebuild(g, n->in[k], NULL);
-    Node *copy = graph_rebuild(g, n, in);
-    Interpretation run = {.samples = 1, .leaf = no_leaf, .values = NEW_ARRAY(double *, g->node_count)};
-    interpret(g, &run);
-    Node *folded = graph_constant(s->target, run.values[copy->id], n->shape, n->dtype);
-    for (int i = 0; i < g->node_count; i++)
-        free(run.values[i]);
-    graph_free(g);
-    return folded;
-}
-
-static Node *apply_rules(Simplifier *s, Node *n)
-{
-    switch (OP_INFO[n->op].op_class) {
-    case ELEMENTWISE:
-        return rule_elementwise(s, n);
-    case VIEW:
-        return rule_view(s, n);
-    case REDUCTION:
-        return n->op == OP_SUM ? rule_sum(s, n) : fold_by_interpreter(s, n);
-    case CONTRACTION:
-        return n->op == OP_EINSUM ? rule_einsum(s, n) : fold_by_interpreter(s, n);
-    case WINDOW:
-        return n->op == OP_WINDOW_SUM ? rule_window_sum(s, n) : n->op == OP_WINDOW_MAX ? rule_window_max(s, n)
-             : fold_by_interpreter(s, n);
-    case INDEXING:
-        return fold_by_interpreter(s, n);
-    case MARK:
-        if (n->op == OP_REDUCE && (n->in[0]->op == OP_REDUCE || is_constant(n->in[0], 0)))
-            return n->in[0];
-        return n->op == OP_STOP_GRADIENT && s->differentiated ? n->in[0] : NULL;
-    case LEAF:
-        return n->op == OP_RUN && n->ints[0] == RUN_SAMPLES && s->samples ? graph_weak(s->target, (double)s->samples) : NULL;
-    case REGION:
-        return NULL;
-    }
-    return NULL;
-}
-
-Node *simplify_node(Simplifier *s, Node *n)
-{
-    for (int i = 0; i < RULES_PER_NODE; i++) {
-        Node *better = apply_rules(s, n);
-        if (!better || better == n)
-            return n;
-        if (better->weak && !n->weak)
-            better = graph_strong(s->target, better, n->dtype);
-        if (better->dtype != n->dtype || !shape_equal(&better->shape, &n->shape) || (better->sharded && !n->sharded))
-            die("simplify made %s %s%s of %s %s%s", OP_INFO[better->op].name, dtype_name(better->dtype),
-                shape_text(&better->shape), OP_INFO[n->op].name, dtype_name(n->dtype), shape_text(&n->shape));
-        s->changes++;
-        n = better;
-    }
-    return n;
-}
+static Rule *const RULES[REGION + 1] = {
+    [LEAF] = rule_leaf, [ELEMENTWISE] = rule_elementwise, [VIEW] = rule_view, [REDUCTION] = rule_reduction,
+    [CONTRACTION] = rule_contraction, [WINDOW] = rule_window, [INDEXING] = fold_by_interpreter, [MARK] = rule_mark,
+};
 
 /* how often live nodes and results use each node; 0: dead */
 static int *count_uses(const Graph *g)
@@ -298,19 +237,19 @@ static Graph *simplify_rounds(Simplifier *s, Graph *g)
 Graph *simplify_body(const Simplifier *s, Graph *body)
 {
     Simplifier own = {
-        .one_step = s->one_step, .differentiated = s->differentiated, .all_valid = s->all_valid, .samples = s->samples};
+        .rules = RULES, .one_step = s->one_step, .differentiated = s->differentiated, .all_valid = s->all_valid, .samples = s->samples};
     return simplify_rounds(&own, body);
 }
 
 Graph *simplify_with_arguments(Graph *g)
 {
-    Simplifier s = {.one_step = g->model->accumulate <= 1, .differentiated = true};
+    Simplifier s = {.rules = RULES, .one_step = g->model->accumulate <= 1, .differentiated = true};
     return simplify_rounds(&s, g);
 }
 
 Graph *simplify_assuming(Graph *g, bool all_valid, int64_t samples)
 {
-    Simplifier s = {.all_valid = all_valid, .samples = samples, .differentiated = true};
+    Simplifier s = {.rules = RULES, .all_valid = all_valid, .samples = samples, .differentiated = true};
     s.one_step = g->model->accumulate <= 1;
     for (int i = 0; i < g->result_count; i++)
         s.differentiated = s.differentiated && g->results[i].role != ROLE_LOSS && g->results[i].role != ROLE_RESULT;

@@ -1,0 +1,112 @@
+/* tasks.c: what a group's kernel reads, writes and costs, and which operations in it may make NaN or infinity.
+ *
+ * In: a group with its kernel. Out: a Task, without its place among the others. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/kinds.h"
+
+#include <string.h>
+
+static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
+{
+    const Program *p = f->program;
+    t->workspace_bytes = p->target->workspace(k, p->options->arch, f->around != NULL, &t->workspace_bytes_per_sample);
+    KERNEL_KIND[k->kind].cost(t, k);
+}
+
+/* ---- what may make NaN or infinity of finite numbers */
+static void add_suspect(Task *t, const Node *n)
+{
+    static const char *const WORDS[] = {"log", "log1p", "sqrt", "div", "pow", "exp", "expm1", "mod", "asin", "acos", "atanh", "acosh"};
+    const char *word = NULL;
+    Suspect s = {.layer = n->path ? n->path : "", .line = model_line(n->at)};
+    for (int i = 0; i < COUNT(WORDS) && !word; i++)
+        word = strcmp(WORDS[i], OP_INFO[n->op].name) == 0 ? WORDS[i] : NULL;
+    for (int i = 0; i < t->suspect_count; i++)
+        if (t->suspects[i].word == word && t->suspects[i].line == s.line && strcmp(t->suspects[i].layer, s.layer) == 0)
+            return;
+    s.word = word;
+    if (word && s.line > 0)
+        APPEND(t->suspects, t->suspect_count, s);
+}
+
+/* never 0, as far as can be seen: a number, of samples, max(x, 1e-30), sqrt(x) + 1e-8 */
+static bool is_above_0(const Expr *e)
+{
+    const Expr *a = e->count > 0 ? e->in[0] : NULL, *b = e->count > 1 ? e->in[1] : NULL;
+    bool root = e->kind == X_OP && (e->op == OP_SQRT || e->op == OP_EXP || e->op == OP_ABS);
+    if (e->kind == X_NUMBER)
+        return e->number != 0;
+    if (e->kind == X_RUN || (root && is_above_0(a)))
+        return true;
+    if (e->kind != X_OP || !a)
+        return false;
+    bool other = b && ((a->kind == X_OP && (a->op == OP_SQRT || a->op == OP_EXP)) || (b->kind == X_OP && (b->op == OP_SQRT || b->op == OP_EXP)));
+    return e->op == OP_CAST ? is_above_0(a)
+           : e->op == OP_MAX ? is_above_0(a) || is_above_0(b)
+                             : e->op == OP_ADD && other && (is_above_0(a) || is_above_0(b));
+}
+
+static void find_suspects(Task *t, const Expr *e, bool *seen)
+{
+    if (!e || seen[e->id])
+        return;
+    seen[e->id] = true;
+    for (int i = 0; i < e->count; i++)
+        find_suspects(t, e->in[i], seen);
+    bool harmless = e->kind == X_OP && e->op == OP_DIV && is_above_0(e->in[e->count - 1]);
+    if (e->kind == X_OP && e->node && dtype_is_float(e->dtype) && !harmless)
+        add_suspect(t, e->node);
+}
+
+static void task_suspects(Task *t, const Kernel *k)
+{
+    for (int i = 0; i < k->nest_count; i++) {
+        const Nest *n = &k->nests[i];
+        bool *seen = NEW_ARRAY(bool, n->exprs->count);
+        for (int r = 0; r < n->reduction_count; r++)
+            find_suspects(t, n->reductions[r].value, seen);
+        for (int s = 0; s < n->store_count; s++)
+            find_suspects(t, n->stores[s].value, seen);
+    }
+}
+
+/* the instance of what takes longest: of a contraction, if it makes one */
+static const char *layer_of(const FusionGroup *g)
+{
+    const char *layer = "";
+    for (int i = 0; i < g->count; i++) {
+        const Node *n = g->members[i]->node;
+        if (!n || !n->path || !*n->path)
+            continue;
+        if (fuse_contracts(n))
+            return n->path;
+        layer = *layer ? layer : n->path;
+    }
+    return layer;
+}
+
+Task *fuse_task(const Fusion *f, const FusionGroup *g)
+{
+    Task *t = NEW(Task);
+    const Kernel *k = g->kernel;
+    t->at = g->members[0]->at;
+    t->layer = layer_of(g);
+    t->update = g->update;
+    t->elements = g->members[0]->elements;
+    for (int i = 0; i < g->count; i++)
+        t->backward = t->backward || g->members[i]->backward;
+    t->backward = t->backward && !t->update;
+    for (int i = 0; k && i < k->read_count; i++)
+        APPEND(t->reads, t->read_count, (Tensor *)(uintptr_t)k->reads[i]);
+    for (int i = 0; k && i < k->write_count; i++)
+        APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
+    if (k) {
+        kernel_cost(f, t, g->kernel);
+        task_suspects(t, k);
+    }
+    const Node *first = g->members[0]->node;
+    Suspect only = {"", first && first->path ? first->path : "", model_line(t->at)}; /* of all else that is only too large */
+    if (!t->suspect_count && only.line > 0 && *only.layer)
+        APPEND(t->suspects, t->suspect_count, only);
+    return t;
+}

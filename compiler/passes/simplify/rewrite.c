@@ -1,0 +1,69 @@
+/* rewrite.c: a node by the rules until none applies, and what rules make nodes with.
+ *
+ * It knows no rule: simplify.c hands it the table of them (Simplifier.rules). Rules call it for the nodes that they make, so
+ * these are simple, too. */
+#include "compiler/passes/simplify/rules.h"
+
+#include <stdlib.h>
+
+enum { RULES_PER_NODE = 64 };
+
+int node_uses(const Simplifier *s, const Node *n) { return n->id < s->room ? s->uses[n->id] : 0; }
+
+Node *fill_like(Simplifier *s, const Node *n, double value)
+{
+    return n->weak ? graph_weak(s->target, value) : graph_fill(s->target, value, n->shape, n->dtype);
+}
+
+Node *simple_node(Simplifier *s, Op op, Node **in, int inputs, const int64_t *ints, int int_count)
+{
+    return simplify_node(s, graph_node(s->target, op, in, inputs, ints, int_count, NULL));
+}
+
+static bool no_leaf(void *context, const Node *n, double *out, int64_t count)
+{
+    (void)context, (void)n, (void)out, (void)count;
+    return false;
+}
+
+Node *fold_by_interpreter(Simplifier *s, Node *n)
+{
+    int64_t elements = shape_count(&n->shape);
+    for (int k = 0; k < n->inputs; k++) {
+        if (n->in[k]->op != OP_CONSTANT)
+            return NULL;
+        elements += shape_count(&n->in[k]->shape);
+    }
+    if (n->inputs == 0 || elements > FOLD_ELEMENTS || node_flops(n) > 64.0 * FOLD_ELEMENTS)
+        return NULL;
+    Graph *g = graph_new(s->target->model, "constant", NULL);
+    Node **in = NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = graph_rebuild(g, n->in[k], NULL);
+    Node *copy = graph_rebuild(g, n, in);
+    Interpretation run = {.samples = 1, .leaf = no_leaf, .values = NEW_ARRAY(double *, g->node_count)};
+    interpret(g, &run);
+    Node *folded = graph_constant(s->target, run.values[copy->id], n->shape, n->dtype);
+    for (int i = 0; i < g->node_count; i++)
+        free(run.values[i]);
+    graph_free(g);
+    return folded;
+}
+
+Node *simplify_node(Simplifier *s, Node *n)
+{
+    for (int i = 0; i < RULES_PER_NODE; i++) {
+        Rule *rule = s->rules[OP_INFO[n->op].op_class];
+        Node *better = rule ? rule(s, n) : NULL;
+        if (!better || better == n)
+            return n;
+        if (better->weak && !n->weak)
+            better = graph_strong(s->target, better, n->dtype);
+        if (better->dtype != n->dtype || !shape_equal(&better->shape, &n->shape) || (better->sharded && !n->sharded))
+            die("simplify made %s %s%s of %s %s%s", OP_INFO[better->op].name, dtype_name(better->dtype),
+                shape_text(&better->shape), OP_INFO[n->op].name, dtype_name(n->dtype), shape_text(&n->shape));
+        s->changes++;
+        n = better;
+    }
+    return n;
+}
