@@ -398,6 +398,6 @@ int command_bench(const Options *o)
         write_curves(&b, o->svg);
     Text text = {0};
     (o->json ? print_json : o->csv ? print_csv : print_table)(&b, &text);
-    fwrite(text_of(&text), 1, text.length, stdout);
+    fputs(o->json ? text_of(&text) : plain_text(text_of(&text), true), stdout);
     return 0;
 }

@@ -54,6 +54,8 @@ int command_plan(const Options *);                    /* plan.c: mgpuc plan */
 int command_bench(const Options *);                   /* bench.c: mgpuc bench */
 int command_report(const Options *);                  /* report.c: mgpuc report */
 int command_verify(const Options *);
+char *read_schedules(const char *file);               /* verify.c: its text; exit 1 if it cannot be read, or is no text */
+char *cut_schedule(char *text);                       /* a file may hold the schedules of several plans, one after the other: cuts off the first -> the others; NULL: there are none */
 int command_schedule(const Options *);                /* view.c: mgpuc schedule, mgpuc diff */
 int command_diff(int argc, char **argv);
 void view_print(const Options *, Text *);                     /* schedules, one after the other, as --emit schedule prints them */

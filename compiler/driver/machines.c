@@ -44,7 +44,7 @@ static int print_file(const char *name)
     size_t length;
     machine_named(name); /* says what is wrong with it */
     const MachineFile *known = machine_file(name);
-    fputs(known ? known->text : read_file(name, &length), stdout);
+    fputs(known ? known->text : plain_text(read_file(name, &length), true), stdout);
     return 0;
 }
 

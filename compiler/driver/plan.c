@@ -326,6 +326,6 @@ int command_plan(const Options *options)
     Text text = {0};
     plan_fill(&p);
     plan_print(&p, options->json, &text);
-    fwrite(text_of(&text), 1, text.length, stdout);
+    fputs(options->json ? text_of(&text) : plain_text(text_of(&text), true), stdout);
     return 0;
 }

@@ -6,7 +6,9 @@
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
+#include "runtime/base/base.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* names hold ends of lines and tabs, and what turns the order of text round */
@@ -55,10 +57,13 @@ static double step_flops(const Program *p)
 
 void json_text(Text *t, const char *s)
 {
-    text_add(t, "\"");
-    for (; *s; s++)
-        text_add(t, *s == '"' || *s == '\\' ? "\\%c" : (unsigned char)*s < 32 ? "\\u%04x" : "%c", *s);
-    text_add(t, "\"");
+    char *json;
+    size_t length;
+    FILE *f = mgpu_begin_text(&json, &length);
+    mgpu_json_write_text(f, s);
+    mgpu_end_text(f);
+    text_bytes(t, json, length);
+    free(json);
 }
 
 /* what a device holds of the variables that are split */

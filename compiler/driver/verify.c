@@ -21,19 +21,29 @@ static void refuse_nul(const char *file, const char *text, size_t length)
     error_at(&at, "here is a NUL character, and a schedule is text: write it anew with ./PROGRAM schedule or mgpuc --emit schedule");
 }
 
-int command_verify(const Options *options)
+char *read_schedules(const char *file)
 {
     size_t length;
-    char *text = read_file(options->file, &length);
+    char *text = read_file(file, &length);
     if (!text)
-        fail(1, "%s cannot be read: %m", options->file);
-    refuse_nul(options->file, text, length);
+        fail(1, "%s cannot be read: %m", file);
+    refuse_nul(file, text, length);
+    return text;
+}
+
+char *cut_schedule(char *text)
+{
+    char *next = *text ? strstr(text + 1, "\nmgpu-schedule ") : NULL;
+    if (next)
+        *next++ = 0;
+    return next;
+}
+
+int command_verify(const Options *options)
+{
     const char *file = plain_text(options->file, false);
-    /* one file may hold the schedules of several plans, one after the other */
-    for (char *at = text; at;) {
-        char *next = *at ? strstr(at + 1, "\nmgpu-schedule ") : NULL;
-        if (next)
-            *next++ = 0;
+    for (char *at = read_schedules(options->file), *next; at; at = next) {
+        next = cut_schedule(at);
         Schedule *s = schedule_read(options->file, at);
         const char *wrong = verify(s);
         if (wrong) {
@@ -43,7 +53,6 @@ int command_verify(const Options *options)
         printf("%s: proved for %d device%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
                "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once%s\n", file, s->devices, s->devices == 1 ? "" : "s",
                s->devices == 1 ? "" : ", all devices run one program");
-        at = next;
     }
     printf("%s: trusted: what each kernel reads and writes (a program compiled with --arch vgpu-check checks it as it runs), and that the digests are the model's\n", file);
     return 0;

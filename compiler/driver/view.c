@@ -6,24 +6,6 @@
 
 #include <string.h>
 
-static char *read_schedules(const char *file)
-{
-    size_t length;
-    char *text = read_file(file, &length);
-    if (!text)
-        fail(1, "%s cannot be read: %m", file);
-    return text;
-}
-
-/* one file may hold the schedules of several plans, one after the other: cuts off the first; NULL: it was the last */
-static char *cut_first(char *text)
-{
-    char *next = *text ? strstr(text + 1, "\nmgpu-schedule ") : NULL;
-    if (next)
-        *next++ = 0;
-    return next;
-}
-
 void view_print(const Options *o, Text *text)
 {
     ViewRequest r = {.phase = o->phase, .op = o->op, .layer = o->layer, .device = o->device ? mgpu_view_device(o->device) : -1,
@@ -34,7 +16,7 @@ void view_print(const Options *o, Text *text)
         return;
     }
     for (char *at = text->data, *next; at; at = next) {
-        next = cut_first(at);
+        next = cut_schedule(at);
         if (count++)
             putchar('\n');
         mgpu_view_print(at, &r, stdout);
@@ -57,9 +39,9 @@ int command_schedule(const Options *o)
             schedule_write(p->plans[i].schedule, &text);
     } else {
         char *all = read_schedules(o->file);
-        text_add(&text, "%s", all);
+        text_add(&text, "%s", plain_text(all, true)); /* with its comments */
         for (char *at = all, *next; at; at = next) {
-            next = cut_first(at);
+            next = cut_schedule(at);
             schedule_read(o->file, at);
         }
     }
@@ -83,7 +65,7 @@ static Plans plans_of(const char *file)
 {
     Plans p = {0};
     for (char *at = read_schedules(file), *next; at; at = next) {
-        next = cut_first(at);
+        next = cut_schedule(at);
         int devices = schedule_read(file, at)->devices, count = p.count;
         APPEND(p.text, p.count, at);
         APPEND(p.devices, count, devices);

@@ -11,8 +11,8 @@ typedef struct Dot { DotNode *nodes; int count; Text edges; } Dot;
 static void quote(const char *text, Text *t)
 {
     text_add(t, "\"");
-    for (const char *at = text; *at; at++)
-        text_add(t, *at == '"' ? "\\%c" : *at == '\\' && at[1] != 'n' ? "\\\\" : (unsigned char)*at < 32 ? " " : "%c", *at);
+    for (const char *at = plain_text(text, false); *at; at++)
+        text_add(t, *at == '"' ? "\\%c" : *at == '\\' && at[1] != 'n' ? "\\\\" : "%c", *at);
     text_add(t, "\"");
 }
 

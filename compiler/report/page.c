@@ -2,6 +2,7 @@
  * where HTML or a script could end in it. */
 #include "compiler/report/page.h"
 #include "compiler/kernel/kernel.h"
+#include "runtime/base/sha256.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +17,35 @@ static const char *file_named(const char *name)
     die("the report has no file %s", name);
 }
 
-/* JSON in a script: "</" would end it; within a text "<\/" is the same */
+/* JSON in a script: "</script" would end it, "<!--<script" would make it go on behind its end. It has "<" within texts alone, where
+ * "\u003c" is the same. */
 static void embed_json(const char *id, const char *json, Text *t)
 {
     text_add(t, "<script type=\"application/json\" id=\"%s\">", id);
-    for (const char *at = json, *end; *at; at = end) {
-        end = strstr(at, "</");
-        end = end ? end + 1 : at + strlen(at);
-        text_bytes(t, at, (size_t)(end - at));
-        text_add(t, "%s", *end ? "\\" : "");
+    for (const char *at = json; *at;) {
+        size_t length = strcspn(at, "<");
+        text_bytes(t, at, length);
+        at += length;
+        if (*at) {
+            text_add(t, "\\u003c");
+            at++;
+        }
     }
     text_add(t, "</script>\n");
+}
+
+/* Content Security Policy Level 3: of all that is in a page, the one script of this text runs, and nothing is fetched */
+static void policy_print(const char *script, Text *t)
+{
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    Digest d = mgpu_sha256_of(script, strlen(script));
+    text_add(t, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; script-src 'sha256-");
+    for (int i = 0; i < COUNT(d.bytes); i += 3) { /* base64 (RFC 4648): 32 bytes are 43 digits and a "=" */
+        unsigned bits = (unsigned)d.bytes[i] << 16 | (unsigned)(i + 1 < COUNT(d.bytes) ? d.bytes[i + 1] : 0) << 8 | (i + 2 < COUNT(d.bytes) ? d.bytes[i + 2] : 0);
+        for (int k = 0; k < 4; k++)
+            text_add(t, "%c", i + k > COUNT(d.bytes) ? '=' : DIGITS[bits >> (18 - 6 * k) & 63]);
+    }
+    text_add(t, "'\">\n");
 }
 
 static void heading(const char *id, const char *text, Text *t)
@@ -164,7 +183,10 @@ static void runs_print(const Page *p, Text *t)
 
 void page_print(const Page *p, Text *t)
 {
-    text_add(t, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+    const char *script = file_named("page.js");
+    text_add(t, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n");
+    policy_print(script, t);
+    text_add(t, "<title>");
     svg_text(p->title, t);
     text_add(t, "</title>\n<style>%s%s</style>\n</head>\n<body>\n<header><h1>", PLOT_STYLE, file_named("page.css"));
     svg_text(p->title, t);
@@ -183,5 +205,5 @@ void page_print(const Page *p, Text *t)
     }
     if (p->run_count)
         runs_print(p, t);
-    text_add(t, "</main>\n<script>%s</script>\n</body>\n</html>\n", file_named("page.js"));
+    text_add(t, "</main>\n<script>%s</script>\n</body>\n</html>\n", script);
 }

@@ -18,6 +18,8 @@ const char PLOT_STYLE[] =
     ".plot .mark{fill:var(--c);stroke:none}.plot{--ink:#222;--faint:#e2e2e2}svg.plot{background:#fff}"
     "@media(prefers-color-scheme:dark){.plot{--ink:#ddd;--faint:#3a3a3a}svg.plot{background:#181a1d}}";
 
+static const double LARGEST = 1e300, SMALLEST = 1e-300; /* of what an axis tells apart: what it computes with them stays finite, and is not 0 */
+
 /* ---- axes */
 typedef struct PlotAxis {
     double low, high;           /* of the axis; of a logarithmic one their logarithms */
@@ -27,7 +29,7 @@ typedef struct PlotAxis {
 
 static bool is_shown(const PlotLine *l, int i, bool log_x, bool log_y)
 {
-    return isfinite(l->x[i]) && isfinite(l->y[i]) && (!log_x || l->x[i] > 0) && (!log_y || l->y[i] > 0);
+    return fabs(l->x[i]) <= LARGEST && fabs(l->y[i]) <= LARGEST && (!log_x || l->x[i] > 0) && (!log_y || l->y[i] > 0);
 }
 
 static double place_of(const PlotAxis *a, double v)
@@ -75,7 +77,7 @@ static PlotAxis axis_of(const Plot *p, bool y, int wanted)
     if (y && p->from_zero && !a.log)
         a.low = fmin(a.low, 0);
     double size = a.high - a.low, room = y ? .04 : 0;
-    if (size <= 1e-12 * fmax(fabs(a.low), fabs(a.high)))
+    if (size <= fmax(SMALLEST, 1e-12 * fmax(fabs(a.low), fabs(a.high))))
         size = fmax(1, fabs(a.low)) * .1;
     bool zero = y && p->from_zero && a.low == 0 && !a.log;
     a.high = fmax(a.high, a.low + size) + room * size;
@@ -87,7 +89,7 @@ static PlotAxis axis_of(const Plot *p, bool y, int wanted)
 static const char *number_text(double v)
 {
     double size = fabs(v);
-    if (size < 1e-300)
+    if (size < SMALLEST)
         return "0";
     return size >= 1e9 ? format("%.3gG", v / 1e9) : size >= 1e6 ? format("%.3gM", v / 1e6) : size >= 1e4 ? format("%.3gk", v / 1e3) : format("%.4g", v);
 }
@@ -95,15 +97,13 @@ static const char *number_text(double v)
 /* ---- SVG */
 void svg_text(const char *text, Text *t)
 {
-    for (const char *at = text; *at; at++)
+    for (const char *at = plain_text(text, true); *at; at++)
         switch (*at) {
         case '<': text_add(t, "&lt;"); break;
         case '>': text_add(t, "&gt;"); break;
         case '&': text_add(t, "&amp;"); break;
         case '"': text_add(t, "&quot;"); break;
-        default:
-            if ((unsigned char)*at >= 0x20 || *at == '\n' || *at == '\t')
-                text_bytes(t, at, 1);
+        default: text_bytes(t, at, 1);
         }
 }
 

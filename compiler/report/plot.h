@@ -6,7 +6,7 @@
 
 typedef struct PlotLine {
     const char *name;           /* for the legend; NULL: it is not there */
-    const double *x, *y; int count; /* values that are not finite are left out */
+    const double *x, *y; int count; /* values that are not finite, or above 1e300, are left out */
     int colour;                 /* 0, 1 ...: as the legend has it */
     bool points, dashed;        /* points: a mark at each value */
 } PlotLine;

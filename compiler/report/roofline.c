@@ -109,5 +109,7 @@ void kernels_print(const Page *p, Text *t)
                   u->us > 0 ? format("%.1f", u->bytes / u->us / 1e3) : "");
     }
     table_html(&table, t);
-    text_add(t, "<p>Times are predicted for %s.%s</p></section>\n", p->machine, count > LISTED ? format(" %d kernels more take less.", count - LISTED) : "");
+    text_add(t, "<p>Times are predicted for ");
+    svg_text(p->machine, t);
+    text_add(t, ".%s</p></section>\n", count > LISTED ? format(" %d kernels more take less.", count - LISTED) : "");
 }

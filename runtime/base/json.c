@@ -295,7 +295,7 @@ static void write_text(FILE *f, const char *text, bool keep)
             bytes = 1;
         } else if (code == '"' || code == '\\') {
             fprintf(f, "\\%c", *text);
-        } else if (code < 32) {
+        } else if (code < 0x10000 && mgpu_control(text, &code)) { /* a terminal may show what is written */
             fprintf(f, "\\u%04x", code);
         } else {
             fwrite(text, 1, (size_t)bytes, f);

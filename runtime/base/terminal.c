@@ -37,7 +37,8 @@ int mgpu_control(const char *text, uint32_t *code)
     uint32_t c = *code;
     bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
     bool order = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-    return control || order ? bytes : 0;
+    bool none = (c & 0xfffe) == 0xfffe; /* no character, which XML has not */
+    return control || order || none ? bytes : 0;
 }
 
 char *mgpu_plain_text(const char *text, bool lines)

@@ -89,8 +89,10 @@ static void print_json(const mgpu_program *p, const Result *r)
     }
     if (p->policy_label)
         printf(", \"plan_label\": \"%s\"", p->policy_label);
-    if (r->plan->predicted.step_us > 0)
-        printf(", \"predicted_ms\": %.4f, \"predicted_for\": \"%s\"", r->plan->predicted.step_us / 1e3, r->plan->predicted.machine);
+    if (r->plan->predicted.step_us > 0) {
+        printf(", \"predicted_ms\": %.4f, \"predicted_for\": ", r->plan->predicted.step_us / 1e3);
+        mgpu_json_write_text(stdout, r->plan->predicted.machine);
+    }
     if (!mgpu_computes_here(r->plan)) {
         printf(", \"gpus\": ");
         mgpu_json_write_text(stdout, r->devices);
@@ -113,8 +115,11 @@ static void print_text(const mgpu_program *p, const Result *r)
            (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
     const mgpu_prediction *x = &r->plan->predicted;
     mgpu_print_policy(p);
-    if (x->step_us > 0)
-        printf("predicted for %s: %.3f ms a step, bound by %s\n", x->machine, x->step_us / 1e3, x->bound);
+    if (x->step_us > 0) {
+        fputs("predicted for ", stdout);
+        mgpu_print_plain(x->machine);
+        printf(": %.3f ms a step, bound by %s\n", x->step_us / 1e3, x->bound);
+    }
     printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas\n", r->first_s, r->peak_mib,
            here ? "" : " of GPUs", mgpu_grouped(r->arena, text));
     if (!here)

@@ -115,7 +115,7 @@ Events *mgpu_events_open(const char *folder)
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         mgpu_fail(MGPU_MACHINE_FAILED, "--tensorboard %s: the folder cannot be made: %s", folder, strerror(errno));
     e->path = mgpu_format("%s/events.out.tfevents.%010lld.%s.%d.0", folder, (long long)wall_time(), host, (int)getpid());
-    e->file = fopen(e->path, "we");
+    e->file = fopen(e->path, "wxe"); /* its own: nothing that others put in its place is written to */
     if (!e->file)
         mgpu_fail(MGPU_MACHINE_FAILED, "--tensorboard: %s cannot be written: %s", e->path, strerror(errno));
     Message first = {.length = 0};

@@ -37,6 +37,15 @@ static const char *text_in(const Json *j, const char *key)
     return m && m->kind == JSON_TEXT ? m->text : "";
 }
 
+static void print_text(const Json *j, const char *key) { mgpu_print_plain(text_in(j, key)); }
+
+/* a log may say anything: 0 for what is no number of something, MOST for what is more */
+static int64_t count_of(double n)
+{
+    const double MOST = 1e15;
+    return n > 0 ? (int64_t)fmin(n, MOST) : 0;
+}
+
 /* ---- the screen */
 static void clear_live(Follower *w)
 {
@@ -59,8 +68,10 @@ static void print_course(const Follower *w)
         low = fmin(low, mean[k]);
         high = fmax(high, mean[k]);
     }
-    for (int k = 0; k < pieces; k++)
-        fputs(BAR[high > low ? (int)((mean[k] - low) / (high - low) * 7.99) : 0], stdout);
+    for (int k = 0; k < pieces; k++) {
+        double share = (mean[k] - low) / (high - low); /* NaN: they are all the same, or too large for a difference */
+        fputs(BAR[share >= 0 ? (int)(share * 7.99) : 0], stdout);
+    }
 }
 
 static void print_place(Follower *w)
@@ -90,12 +101,17 @@ static void read_start(Follower *w, const Json *j)
     w->steps_per_epoch = batch > 0 ? ceil(samples / batch) : (double)NAN;
     w->predicted_ms = number_of(j, "predicted_ms");
     clear_live(w);
-    mgpu_print_plain(text_in(j, "model"));
-    printf(": %.0f samples, batch %.0f, %.0f %s device%s, %.0f steps", samples, batch, devices, text_in(j, "kind"), devices == 1 ? "" : "s", w->total_steps);
+    print_text(j, "model");
+    printf(": %.0f samples, batch %.0f, %.0f ", samples, batch, devices);
+    print_text(j, "kind");
+    printf(" device%s, %.0f steps", devices == 1 ? "" : "s", w->total_steps);
     if (number_of(j, "step") > 0)
         printf(", going on after step %.0f", number_of(j, "step"));
-    if (!isnan(w->predicted_ms))
-        printf("; predicted for %s: %.2f ms a step", text_in(j, "machine"), w->predicted_ms);
+    if (!isnan(w->predicted_ms)) {
+        fputs("; predicted for ", stdout);
+        print_text(j, "machine");
+        printf(": %.2f ms a step", w->predicted_ms);
+    }
     putchar('\n');
 }
 
@@ -105,12 +121,12 @@ static void read_step(Follower *w, const Json *j)
     double waited = (number_of(j, "input_wait_ms") + (isnan(number_of(j, "communication_wait_ms")) ? 0 : number_of(j, "communication_wait_ms"))) / 1e3;
     w->last_seconds = seconds;
     w->waiting = took > 0 && waited >= 0 ? .9 * w->waiting + .1 * waited / took : w->waiting;
-    double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate;
+    double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate, left = (w->total_steps - step) * number_of(j, "samples") / smooth;
     bool known = w->steps_per_epoch > 0;
-    w->at = (RunPlace){.epoch = (int64_t)number_of(j, "epoch"), .epochs = known ? (int64_t)ceil(w->total_steps / w->steps_per_epoch) : 0,
-                       .step = known ? (int64_t)fmod(step - 1, w->steps_per_epoch) + 1 : (int64_t)step, .steps_per_epoch = known ? (int64_t)w->steps_per_epoch : 0,
-                       .loss = number_of(j, "loss"), .lr = number_of(j, "lr"), .rate = smooth, .waiting = w->waiting,
-                       .seconds_left = smooth > 0 ? (w->total_steps - step) * number_of(j, "samples") / smooth : (double)NAN};
+    w->at = (RunPlace){.epoch = count_of(number_of(j, "epoch")), .epochs = known ? count_of(ceil(w->total_steps / w->steps_per_epoch)) : 0,
+                       .step = known ? count_of(fmod(step - 1, w->steps_per_epoch)) + 1 : count_of(step), .steps_per_epoch = known ? count_of(w->steps_per_epoch) : 0,
+                       .loss = number_of(j, "loss"), .lr = number_of(j, "lr"), .rate = (double)count_of(smooth), .waiting = w->waiting,
+                       .seconds_left = left >= 0 ? (double)count_of(left) : (double)NAN};
     if (!isfinite(w->at.loss))
         return;
     if (!(w->loss_count & (w->loss_count - 1)))
@@ -138,7 +154,8 @@ static void read_epoch(Follower *w, const Json *j, bool valid)
         printf("  step %.2f ms", number_of(j, "step_ms"));
         if (!isnan(w->predicted_ms))
             printf(", predicted %.2f", w->predicted_ms);
-        printf(", bound by %s", text_in(j, "bound"));
+        fputs(", bound by ", stdout);
+        print_text(j, "bound");
     }
     putchar('\n');
 }
@@ -155,11 +172,13 @@ static void read_record(Follower *w, const Json *j)
     else if (strcmp(event, "notice") == 0 || strcmp(event, "warning") == 0) {
         clear_live(w);
         printf("%s: ", event);
-        mgpu_print_plain(text_in(j, "message"));
+        print_text(j, "message");
         putchar('\n');
     } else if (strcmp(event, "end") == 0) {
         clear_live(w);
-        printf("the run has ended at step %.0f: %s\n", number_of(j, "step"), text_in(j, "reason"));
+        printf("the run has ended at step %.0f: ", number_of(j, "step"));
+        print_text(j, "reason");
+        putchar('\n');
         w->ended = true;
     }
     if (strcmp(event, "start") == 0) /* of a run that goes on in the same log */
@@ -201,6 +220,8 @@ int mgpu_follow(const mgpu_program *program, const Options *o)
     size_t length = 0;
     for (;;) {
         bool any = read_lines(&w, f, line, &length);
+        if (ferror(f))
+            mgpu_fail(MGPU_BAD_INPUT, "%s cannot be read: %s", o->operands[0], strerror(errno));
         if (w.ended)
             break;
         if (!w.started && any)

@@ -287,8 +287,11 @@ static void print_start(const StartReport *s)
     print_arenas(s);
     printf("%s%s%s\n", s->threads, *s->threads ? "; " : "", mgpu_engine_library(s->engine));
     const mgpu_prediction *x = &s->plan->predicted;
-    if (x->step_us > 0)
-        printf("predicted for %s: %.2f ms a step, bound by %s\n", x->machine, x->step_us / 1e3, x->bound);
+    if (x->step_us > 0) {
+        fputs("predicted for ", stdout);
+        mgpu_print_plain(x->machine);
+        printf(": %.2f ms a step, bound by %s\n", x->step_us / 1e3, x->bound);
+    }
 }
 
 void mgpu_report_start(Reporter *r, const StartReport *s)

@@ -46,7 +46,7 @@ static ViewUse use_of(const Page *p, ViewLane lane) /* predicted; else that of o
 
 static void print_bar(FILE *f, double share)
 {
-    int full = (int)(share * BAR + .5);
+    int full = share >= 1 ? BAR : share > 0 ? (int)(share * BAR + .5) : 0;
     for (int i = 0; i < BAR; i++)
         fputc(i < full ? '#' : '.', f);
 }

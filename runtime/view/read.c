@@ -103,12 +103,22 @@ static bool take(Words *w, const char *word)
 
 static double number(Words *w)
 {
-    skip_blanks(w);
     char *end;
+    if (at_end(w))
+        return 0;
     double n = strtod(w->at, &end);
     w->at = end;
     return n;
 }
+
+/* what a comment says may be any number */
+static int64_t whole(double n)
+{
+    const double MOST = 1e15;
+    return n >= -MOST ? (int64_t)(n < MOST ? n : MOST) : -1;
+}
+
+static int small(double n) { return n >= -INT32_MAX && n <= INT32_MAX ? (int)n : -1; }
 
 static void skip_word(Words *w)
 {
@@ -209,7 +219,7 @@ static void read_prediction(Words *w)
                 v->bound = name(w);
         }
     } else if (take(w, "lane") && take(w, "devices")) {
-        int first = (int)number(w), last = (int)number(w);
+        int first = small(number(w)), last = small(number(w));
         if (!v->use_count || v->uses[v->use_count - 1].first != first) {
             v->uses = more(v->uses, v->use_count, sizeof *v->uses);
             v->uses[v->use_count++] = (ViewUses){.first = first, .last = last};
@@ -240,16 +250,16 @@ static void read_prediction(Words *w)
 static void read_device(Words *w)
 {
     View *v = w->view;
-    int d = (int)number(w);
+    int d = small(number(w));
     if (d < 0 || d >= v->device_count)
         return;
     ViewDevice *x = &v->devices[d];
     take(w, "name");
     x->name = name(w);
-    x->arena = (int64_t)value_after(*w, "arena");
-    x->work = (int64_t)value_after(*w, "work");
-    x->staging = (int64_t)value_after(*w, "staging");
-    x->first = (int64_t)value_after(*w, "samples");
+    x->arena = whole(value_after(*w, "arena"));
+    x->work = whole(value_after(*w, "work"));
+    x->staging = whole(value_after(*w, "staging"));
+    x->first = whole(value_after(*w, "samples"));
     const char *range = strstr(w->at, "..");
     x->end = range ? strtoll(range + 2, NULL, 10) : x->first;
 }
@@ -266,8 +276,8 @@ static void read_buffer(Words *w)
     take(w, "kind");
     b->kind = name(w);
     double slots = value_after(*w, "slots");
-    b->offset = (int64_t)value_after(*w, "offset");
-    b->bytes = (int64_t)value_after(*w, "bytes") * (slots > 1 ? (int64_t)slots : 1);
+    b->offset = whole(value_after(*w, "offset"));
+    b->bytes = whole(value_after(*w, "bytes") * (slots > 1 ? slots : 1));
     b->first = b->last = -1;
     put(d, &d->slots, &d->slot_count, d->buffer_count, buffer_name);
 }
@@ -321,7 +331,7 @@ static void read_waits(Words *w, ViewOp *op)
         x->why = name(w);
         if (strncmp(w->at, "@-", 2) == 0) {
             w->at += 2;
-            x->back = (int)number(w);
+            x->back = small(number(w));
         }
     }
 }
@@ -356,7 +366,7 @@ static void read_op(Words *w)
         } else if (take(w, "time_us")) {
             op->time_us = number(w);
         } else if (take(w, "line")) {
-            op->line = (int)number(w);
+            op->line = small(number(w));
         } else if (take(w, "layer")) {
             op->layer = name(w);
         } else if (take(w, "role")) {
@@ -390,7 +400,7 @@ static void read_collective(Words *w)
         if (take(w, "kind")) {
             c->kind = name(w);
         } else if (take(w, "bytes")) {
-            c->bytes = (int64_t)number(w);
+            c->bytes = whole(number(w));
         } else if (take(w, "via")) {
             c->way = name(w);
         } else if (take(w, "why")) {
@@ -435,9 +445,9 @@ static void read_head(Words *w, const char *text)
             v->model = name(w);
             take(w, "precision");
             v->precision = name(w);
-            v->batch = (int64_t)value_after(*w, "batch");
-            v->accumulate = (int)value_after(*w, "accumulate");
-            v->device_count = (int)value_after(*w, "devices");
+            v->batch = whole(value_after(*w, "batch"));
+            v->accumulate = small(value_after(*w, "accumulate"));
+            v->device_count = small(value_after(*w, "devices"));
         } else if (take(w, "kernel")) {
             v->kernels = more(v->kernels, v->kernel_count, sizeof *v->kernels);
             v->kernels[v->kernel_count++] = name(w);

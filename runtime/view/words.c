@@ -23,7 +23,7 @@ const char *mgpu_view_bytes(double bytes, char text[32])
     return text;
 }
 
-const char *mgpu_view_number(double n, char text[32]) { return mgpu_grouped((int64_t)(n + .5), text); }
+const char *mgpu_view_number(double n, char text[32]) { return mgpu_grouped(n < 1e15 ? (int64_t)(n + .5) : (int64_t)1e15, text); }
 
 const char *mgpu_view_cut(const char *name, int width, char *text, size_t room)
 {

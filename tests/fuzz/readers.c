@@ -2,6 +2,8 @@
  * that it promises is touched. */
 
 #include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/run/commands.h"
 #include "runtime/run/sets.h"
 #include "runtime/save/checkpoint.h"
 #include "runtime/data/image/image.h"
@@ -38,6 +40,13 @@ void run_safetensors(const uint8_t *data, size_t length)
             fuzz_wrong("tensor '%s' is not found", t->tensor.name);
     }
     mgpu_close_safetensors(&file);
+}
+
+/* ---- the log of a run that is followed */
+void follow_log(const char *path)
+{
+    const Options o = {.program = "case", .operands = &path, .operand_count = 1};
+    mgpu_follow(NULL, &o);
 }
 
 /* ---- json */

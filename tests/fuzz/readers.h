@@ -15,7 +15,12 @@ void run_tokens(const uint8_t *data, size_t length);
 void run_picture(const uint8_t *data, size_t length);
 void run_characters(const uint8_t *data, size_t length);
 void run_categories(const uint8_t *data, size_t length);
+void follow_log(const char *path);  /* `./train watch` */
 extern const char *const SAFETENSORS_WORDS[], *const JSON_WORDS[], *const NPY_WORDS[], *const CSV_WORDS[];
+
+/* ---- views.c: what people look at */
+void run_view(const uint8_t *data, size_t length);
+void run_log(const uint8_t *data, size_t length);
 
 /* ---- reader_folders.c: readers of folders */
 void run_cifar(const uint8_t *data, size_t length);

@@ -220,11 +220,18 @@ static const char *const SCHEDULE[] = {
     "comp", "copy", "comm", "host", "call", "read", "upload", "reduce", "reduce_scatter", "all_gather", "broadcast_from", "send", "report", "fetch", "region", "chunk", "reads",
     "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "all-reduce", "reduce-scatter", "all-gather", "broadcast", "from 0", "to 1", "parts 0 1 2", "dtype", "f32",
     "f64", "bf16", "i32", "bool", "via host", "via auto", "why \"x\"", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
-    "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
+    "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", "# predicted step_us", "machine \"x\"", "bound \"y\"",
+    "\n# lane devices 0 1 comp busy_us 5 idle_us 0 0 0 0 0 0\n", "\n# link \"a\" bytes 4 share 0.5\n", "1e300", "-1e300", "5e-324", "nan", "inf", "\x1b[31m", "\xff", NULL};
 static const char *const MACHINE[] = {
     "machine", "devices 2", "devices 9", "devices 0", "name", "capability * 9.0", "multiprocessors", "memory", "bandwidth", "arithmetic", "matrix", "launch", "event", "switch s",
     "switch s adds", "link", "host", "cores", "decode", "disk", "barrier", "step", "meeting", "idle-meeting", "none", "nominal", "measured 2026-11-23", "*", "0-3", "0", "1", "f32", "bf16", "f64", "80GiB",
     "25GB/s", "1B/s", "2us", "0us", "1s", "989TFLOP/s", "1FLOP/s", "850/s", "1e300", "-1GB/s", "nan", "#", NULL};
+static const char *const LOG[] = {
+    "{\"event\":\"start\",\"batch\":8,\"train_samples\":64,\"total_steps\":9,\"devices\":2}\n", "{\"event\":\"step\",\"step\":1,\"loss\":1}\n", "{\"event\":\"epoch\",\"epoch\":1}\n",
+    "{\"event\":\"eval\"}\n", "{\"event\":\"notice\",\"message\":\"x\"}\n", "{\"event\":\"end\"}\n", "\"event\"", "\"start\"", "\"step\"", "\"epoch\"", "\"eval\"", "\"loss\"", "\"lr\"",
+    "\"metrics\"", "\"settings\"", "\"params\"", "\"model\"", "\"kind\"", "\"machine\"", "\"bound\"", "\"reason\"", "\"message\"", "\"samples_per_s\"", "\"seconds\"", "\"predicted_ms\"",
+    "\"input_wait_ms\"", "\"traceEvents\"", "\"otherData\"", "\"made\"", "</script>", "<!--<script>", "]]>", "<img src=x onerror=alert(1)>", "\\\" onload=\\\"", "&lt;", "\\u001b[31m",
+    "\\u202e", "\\ufffe", "\\u0000", "\x1b[31m", "\xff", "\xe2\x80\xae", "1e308", "-1e308", "1.7976931348623157e308", "5e-324", "1e300", "-1", "0", "null", "{}", "[]", "\n", NULL};
 static const char *const GRAPH[] = {
     "mgpu-graph", "model", "input", "variable", "setting", "output", "graph", "train", "eval", "init", "full", "partial", "distributed",
     "body", "loss", "metric", "update", "report", "result 0", "weight", "optimizer_state", "trained", "owner 0", "%0", "%1", "%2", "%3",
@@ -246,6 +253,8 @@ const FuzzTarget FUZZ_TARGETS[] = {
     {"schedule", run_schedule, "", SCHEDULE, true, true, 30000},
     {"machine", run_machine, "compiler/machine/files", MACHINE, true, false, 4000},
     {"measured", run_measured, "", JSON_WORDS, true, false, 4000},
+    {"view", run_view, "tests/fuzz/corpus/schedule", SCHEDULE, true, false, 30000},
+    {"log", run_log, "", LOG, true, false, 8000},
     {"graph", run_graph, "tests/passes", GRAPH, true, true, 24000},
     {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
     {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
