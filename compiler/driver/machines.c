@@ -2,6 +2,7 @@
  * `mgpuc probe`: a file of this machine, measured. */
 #include "compiler/driver/command.h"
 #include "compiler/probe/probe.h"
+#include "runtime/cuda/gpus.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,20 @@ static const char *links_text(const Machine *m)
     return format("%s between GPUs%s, %s to the host; %s", rate_text(between.rate), between.staged ? " (through the host)" : "", rate_text(up.rate), host);
 }
 
+/* "kernels for sm_80", or that there are none */
+static const char *kernels_text(const Machine *m)
+{
+    Text t = {0};
+    for (int d = 0; d < m->device_count; d++) {
+        int capability = m->devices[d].capability;
+        if (capability < 10 * MGPU_OLDEST_GPU)
+            return format("planned only: kernels are for compute capability %d.0 and newer, these have %d.%d", MGPU_OLDEST_GPU, capability / 10, capability % 10);
+        if (d == 0 || capability != m->devices[d - 1].capability)
+            text_add(&t, "%ssm_%d", d ? ", " : "kernels for ", capability);
+    }
+    return m->device_count ? text_take(&t) : "kernels for its processor";
+}
+
 static int print_file(const char *name)
 {
     size_t length;
@@ -62,7 +77,7 @@ int command_machines(int argc, char **argv)
     for (const MachineFile *f = MACHINE_FILES; f->name; f++) {
         const char *name = copy_text(f->name, strlen(f->name) - strlen(".machine"));
         const Machine *m = machine_named(name);
-        printf("%-10s  %s\n            %s\n", name, devices_text(m), links_text(m));
+        printf("%-10s  %s\n            %s\n            %s\n", name, devices_text(m), links_text(m), kernels_text(m));
     }
     return 0;
 }
