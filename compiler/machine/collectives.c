@@ -4,16 +4,21 @@
  * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
  * steps that cross it. */
 #include "compiler/machine/cost.h"
+#include "runtime/abi/mgpu_rounds.h"
 
 #include <math.h>
 #include <string.h>
 
-const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy"};
+const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy", "copy ring", "copy tree", "device", "server"};
 
 /* The share of the links' nominal rate that a method reaches with large messages. Ring: 8 H100, 370 GB/s of 450 (bus bandwidth of
  * nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the copy engines
  * move 87 % of what a link carries (assumed). */
-static const double SHARE[METHODS] = {[METHOD_RING] = .82, [METHOD_TREE] = .75, [METHOD_SWITCH] = .68, [METHOD_HOST] = .87, [METHOD_COPY] = .87};
+static const double SHARE[METHODS] = {[METHOD_RING] = .82, [METHOD_TREE] = .75, [METHOD_SWITCH] = .68, [METHOD_HOST] = .87, [METHOD_COPY] = .87,
+                                      [METHOD_COPY_RING] = .87, [METHOD_COPY_TREE] = .87, [METHOD_DEVICE] = .87};
+
+/* those that are made in rounds; AUTO: others */
+static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_WAY_RING, [METHOD_COPY_TREE] = MGPU_WAY_TREE, [METHOD_DEVICE] = MGPU_WAY_DEVICE};
 
 enum { MOST_RINGS = 8, MOST_SEARCHED = 16, MOST_TRIES = 20000 };
 
@@ -204,6 +209,36 @@ static double by_copies_us(const Machine *m, Collect what, double bytes, int n, 
     return what == COLLECT_ALL_REDUCE ? 2 * round + add : round + add;
 }
 
+/* what a round moves of B bytes; all rounds of a ring move the same */
+static int round_copies(int way, double bytes, int n, int round, Transfer *all, bool *adds)
+{
+    enum { PARTS = 1 << 20 }; /* of B: pieces of a ring are whole numbers of these */
+    int count = 0;
+    for (int d = 0; d < n; d++) {
+        mgpu_turn r = mgpu_round_of(way, n, d, round, PARTS, 1);
+        if (r.from < 0)
+            continue;
+        all[count++] = (Transfer){r.from, d, bytes * (way == MGPU_WAY_RING ? 1.0 / n : 1)};
+        *adds = r.adds;
+    }
+    return count;
+}
+
+static double rounds_us(const Machine *m, Method method, double bytes, int n, Transfer *all)
+{
+    const Device *d = &m->devices[0];
+    int way = ROUNDS[method], rounds = mgpu_round_count(way, n);
+    bool same = way == MGPU_WAY_RING, adds = false;
+    double us = 0;
+    for (int k = 0; k < (same ? 1 : rounds); k++) {
+        int count = round_copies(way, bytes, n, k, all, &adds);
+        us += (same ? rounds : 1) * (d->event_us.value + cost_transfers(m, all, count).us / SHARE[method]);
+        if (adds)
+            us += (same ? n - 1 : 1) * (d->launch_us.value + 3 * all[0].bytes / d->bandwidth.value * 1e6);
+    }
+    return us;
+}
+
 static bool reach_each_other(const Machine *m, int n)
 {
     for (int i = 0; i < n * n; i++) {
@@ -225,6 +260,15 @@ static void add_transfers(const Machine *m, const Transfer *all, int count, doub
     }
 }
 
+/* what all rounds move over each link, of one byte */
+static void add_rounds(const Machine *m, int way, int n, Transfer *all, double *of_link)
+{
+    int rounds = mgpu_round_count(way, n);
+    bool same = way == MGPU_WAY_RING, adds;
+    for (int k = 0; k < (same ? 1 : rounds); k++)
+        add_transfers(m, all, round_copies(way, 1, n, k, all, &adds), same ? rounds : 1, of_link);
+}
+
 Members members_of(const Machine *m, Processor p, int devices)
 {
     Members g = {.machine = m, .processor = p, .count = devices, .methods = ~0u};
@@ -236,6 +280,8 @@ Members members_of(const Machine *m, Processor p, int devices)
     g.ring_load = rates;
     for (int what = 0; what < COLLECTS; what++)
         g.copy_load[what] = loads[what == COLLECT_BROADCAST];
+    for (int k = 0; k < METHODS; k++)
+        g.round_load[k] = ROUNDS[k] != MGPU_WAY_AUTO ? NEW_ARRAY(double, 2 * m->link_count) : NULL;
     Memory *own = memory_new(), *outer = memory_use(own);
     g.ring = ring_rate(m, n, &g.ring_us, rates);
     for (int i = 0; i < 2 * m->link_count && g.ring > 0; i++)
@@ -251,6 +297,12 @@ Members members_of(const Machine *m, Processor p, int devices)
     }
     for (int some = 0; some < 2; some++) /* all of them but broadcasts copy the same */
         add_transfers(m, all, copies_of(some ? COLLECT_BROADCAST : COLLECT_ALL_REDUCE, 1, n, all), 1, loads[some]);
+    for (int k = 0; k < METHODS; k++)
+        if (ROUNDS[k] != MGPU_WAY_AUTO) {
+            Line line = line_of(rounds_us(m, (Method)k, 0, n, all), rounds_us(m, (Method)k, BYTES, n, all), BYTES);
+            g.round_us[k] = line.us, g.round_each[k] = line.each;
+            add_rounds(m, ROUNDS[k], n, all, g.round_load[k]);
+        }
     memory_use(outer);
     memory_free(own);
     return g;
@@ -265,6 +317,10 @@ bool method_works(const Members *g, Method method)
     case METHOD_SWITCH: return !host && !alone && g->in_switch > 0;
     case METHOD_HOST: return host || (!alone && isfinite(g->host_each[COLLECT_ALL_REDUCE]));
     case METHOD_COPY: return !host && (alone || isfinite(g->copy_each[COLLECT_ALL_REDUCE]));
+    case METHOD_SERVER: return host;
+    case METHOD_COPY_RING:
+    case METHOD_COPY_TREE:
+    case METHOD_DEVICE: return host || (!alone && isfinite(g->round_each[method]));
     case METHODS: break;
     }
     return false;
@@ -276,13 +332,25 @@ static Cost with_latency(double latency, double rest)
 }
 
 /* Host devices meet, each adds up its slice of all, in the memory that they have in common, and writes it to all (runtime/host/reduce.c):
- * n reads and n writes of B in all. Where links are made slower, each device sends what it would in a ring. */
-static Cost on_host(const Machine *m, Collect what, double bytes, int n)
+ * n reads and n writes of B in all. In rounds: B is added up n - 1 times, with two reads and a write, and copied n - 1 times; and they
+ * meet after each. Where links are made slower, each device sends what it would in a ring, or the busiest one in the rounds. */
+static double host_bytes_sent(Collect what, Method method, int n)
 {
-    double touched = what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
-    double sent = what == COLLECT_BROADCAST ? 1 : (what == COLLECT_ALL_REDUCE ? 2.0 : 1.0) * (n - 1) / n;
-    double meeting = m->host.meeting_us.value, moving = touched * bytes / m->host.bandwidth.value * 1e6;
-    double link = m->host.link.value > 0 ? sent * bytes / m->host.link.value * 1e6 : 0;
+    switch (method) {
+    case METHOD_COPY_TREE: return 2 * mgpu_tree_height(n);
+    case METHOD_DEVICE: return 2 * (n - 1);
+    case METHOD_SERVER: return 2;
+    default: return what == COLLECT_BROADCAST ? 1 : (what == COLLECT_ALL_REDUCE ? 2.0 : 1.0) * (n - 1) / n;
+    }
+}
+
+static Cost on_host(const Machine *m, Collect what, Method method, double bytes, int n)
+{
+    int way = ROUNDS[method];
+    bool rounds = way != MGPU_WAY_AUTO;
+    double touched = rounds ? 5.0 * (n - 1) : what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
+    double meeting = m->host.meeting_us.value * (rounds ? 1 + mgpu_round_count(way, n) / 2.0 : 1), moving = touched * bytes / m->host.bandwidth.value * 1e6;
+    double link = m->host.link.value > 0 ? host_bytes_sent(what, method, n) * bytes / m->host.link.value * 1e6 : 0;
     Cost c = {meeting + (link > moving ? link : moving), link > moving ? BOUND_LINK : BOUND_MEMORY};
     c.bound = c.us < 2 * meeting ? BOUND_LATENCY : c.bound;
     return c;
@@ -294,7 +362,7 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
     if (g->count < 2)
         return (Cost){0, BOUND_LATENCY};
     if (g->processor == PROCESSOR_HOST)
-        return on_host(m, what, bytes, g->count);
+        return on_host(m, what, method, bytes, g->count);
     double n = g->count, half = what == COLLECT_ALL_REDUCE ? 2 : 1, share = SHARE[method];
     const Device *d = &m->devices[0];
     double begin = d->launch_us.value + d->event_us.value;
@@ -308,6 +376,11 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
         if (m->device_count < 2)
             return with_latency(2 * begin, 2 * half * bytes / d->bandwidth.value * 1e6);
         return with_latency(2 * begin + g->copy_us[what], bytes * g->copy_each[what]);
+    case METHOD_COPY_RING:
+    case METHOD_COPY_TREE:
+    case METHOD_DEVICE:
+        return what == COLLECT_ALL_REDUCE ? with_latency(2 * begin + g->round_us[method], bytes * g->round_each[method]) : (Cost){INFINITY, BOUND_LINK};
+    case METHOD_SERVER:
     case METHODS: break;
     }
     die("a collective by no method");
@@ -355,6 +428,13 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
         for (int i = 0; i < 2 * m->link_count; i++)
             of_link[i] += half * bytes * g->copy_load[what][i];
         break;
+    case METHOD_COPY_RING:
+    case METHOD_COPY_TREE:
+    case METHOD_DEVICE:
+        for (int i = 0; i < 2 * m->link_count; i++)
+            of_link[i] += bytes * g->round_load[method][i];
+        break;
+    case METHOD_SERVER:
     case METHODS: break;
     }
     memory_use(outer);
@@ -363,13 +443,16 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
 }
 
 static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] = 1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH, [MGPU_WAY_PEER] = 1u << METHOD_COPY,
-                                           [MGPU_WAY_COPY] = 1u << METHOD_COPY, [MGPU_WAY_HOST] = 1u << METHOD_HOST};
+                                           [MGPU_WAY_COPY] = 1u << METHOD_COPY, [MGPU_WAY_HOST] = 1u << METHOD_HOST, [MGPU_WAY_SERVER] = 1u << METHOD_SERVER,
+                                           [MGPU_WAY_RING] = 1u << METHOD_COPY_RING, [MGPU_WAY_TREE] = 1u << METHOD_COPY_TREE, [MGPU_WAY_DEVICE] = 1u << METHOD_DEVICE};
 
 unsigned methods_of_way(const Members *g, int way)
 {
     unsigned work = 0;
     for (int k = 0; k < METHODS; k++)
         work |= (unsigned)method_works(g, (Method)k) << k;
+    if (way == MGPU_WAY_SERVER && g->processor != PROCESSOR_HOST)
+        way = MGPU_WAY_HOST;
     if (way != MGPU_WAY_AUTO)
         return OF_WAY[way] & work;
     for (int w = MGPU_WAY_NCCL; w > MGPU_WAY_AUTO; w--)
@@ -380,6 +463,10 @@ unsigned methods_of_way(const Members *g, int way)
 
 int way_of_method(const Members *g, Method method)
 {
+    if (ROUNDS[method] != MGPU_WAY_AUTO)
+        return ROUNDS[method];
+    if (method == METHOD_SERVER)
+        return MGPU_WAY_SERVER;
     return method == METHOD_HOST ? MGPU_WAY_HOST : method != METHOD_COPY ? MGPU_WAY_NCCL : g->reach ? MGPU_WAY_PEER : MGPU_WAY_COPY;
 }
 

@@ -15,6 +15,8 @@
  *   tree       2 log2(n) a + 2 B / r, both halves of two trees at a time
  *   in-switch  2 a + (n + 1) / n B / r
  *   host       everybody sends B to the host's memory, the host adds, everybody takes B
+ *   server     host, between host devices, if each one sends all of B over a link
+ *   copy ring, copy tree, device: in the rounds of mgpu_rounds.h, each of which is as long as its slowest copy, and an addition
  *   copy       everybody takes 1 / n of B of everybody else, adds it up, and takes all others' sums: 2 (n - 1) / n B over each
  *              device's links, all at the same time */
 #ifndef MGPU_MACHINE_COST_H
@@ -49,7 +51,7 @@ Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the
 
 /* ---- collectives of a number of GPUs, or of host devices */
 typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS } Collect;
-typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHODS } Method;
+typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHODS } Method;
 extern const char *const METHOD_NAME[METHODS];
 typedef struct Members { /* of a collective, with what their links give it */
     const Machine *machine;
@@ -63,6 +65,8 @@ typedef struct Members { /* of a collective, with what their links give it */
     unsigned methods;       /* that a plan chooses from */
     unsigned gradients;     /* likewise, for sums of gradients; 0: the same */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* of none, and of each byte */
+    double round_us[METHODS], round_each[METHODS]; /* likewise, of all-reduces in rounds */
+    double *round_load[METHODS]; /* and what those take of each link, of one byte */
 } Members;
 Members members_of(const Machine *, Processor, int devices);
 bool method_works(const Members *, Method);

@@ -126,6 +126,7 @@ Policy policy_read(const char *text, const char **split)
     }
     size_t length = strcspn(text, ",");
     Policy p = *preset_named(copy_text(text, length));
+    p.scheme = text[length] ? "policies of its own" : p.scheme;
     for (const char *at = text + length; *at; at += length) {
         length = strcspn(++at, ",");
         set_policy(&p, copy_text(at, length));
@@ -144,8 +145,8 @@ const char *policy_label(const Policy *p)
 int policy_way(const Policy *p)
 {
     static const int WAY[REDUCE_POLICIES] = {[REDUCE_BY_COST] = MGPU_WAY_AUTO, [REDUCE_HOST] = MGPU_WAY_HOST, [REDUCE_COPY] = MGPU_WAY_COPY,
-                                             [REDUCE_PEER] = MGPU_WAY_PEER, [REDUCE_NCCL] = MGPU_WAY_NCCL};
-    return p->variables == VARIABLES_HOST ? MGPU_WAY_HOST : WAY[p->reduce];
+                                             [REDUCE_PEER] = MGPU_WAY_PEER, [REDUCE_RING] = MGPU_WAY_RING, [REDUCE_TREE] = MGPU_WAY_TREE, [REDUCE_NCCL] = MGPU_WAY_NCCL};
+    return p->variables == VARIABLES_HOST ? MGPU_WAY_SERVER : p->variables == VARIABLES_DEVICE ? MGPU_WAY_DEVICE : WAY[p->reduce];
 }
 
 bool policy_is_auto(const Policy *p) { return strcmp(p->name, PRESETS[0].name) == 0; }

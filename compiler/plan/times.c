@@ -95,13 +95,18 @@ Members members_of_plan(const Program *p, int devices)
     if (p->target->transfers == MGPU_WAY_AUTO && !names_machine(p))
         g.methods = methods_of_way(&g, MGPU_WAY_AUTO);
     int way = policy_way(policy_of(p->options));
-    if (way != MGPU_WAY_AUTO && processor_of(p) != PROCESSOR_HOST)
+    if (p->target->transfers != MGPU_WAY_AUTO)
+        g.methods = methods_of_way(&g, p->target->transfers);
+    if (way != MGPU_WAY_AUTO)
         g.gradients = methods_of_way(&g, way);
     return g;
 }
 
 /* gradients are added up as the plan says; what computing waits for at once, such as batch statistics, by cost */
-static unsigned methods_of_group(const Members *g, const Group *group) { return group->final && g->gradients ? g->gradients : g->methods; }
+static unsigned methods_of_group(const Members *g, const Group *group)
+{
+    return group->final && group->parties.transfer == MGPU_TRANSFER_REDUCE && g->gradients ? g->gradients : g->methods;
+}
 
 double time_of_transfer(const Members *members, const Group *g, double bytes)
 {
@@ -132,9 +137,10 @@ const char *reason_of_transfer(const Members *members, const Group *g)
 int way_of_transfer(const Program *p, const Members *members, const Group *g)
 {
     Method method;
-    int way = policy_way(policy_of(p->options));
-    if (p->target->transfers == MGPU_WAY_AUTO && g->final && way != MGPU_WAY_AUTO)
-        return way;
+    int way = policy_way(policy_of(p->options)), usual = p->target->transfers;
+    bool takes = usual == MGPU_WAY_AUTO || way >= MGPU_WAY_RING; /* in one memory, there are copies, peers and libraries in name alone */
+    if (g->final && g->parties.transfer == MGPU_TRANSFER_REDUCE && way != MGPU_WAY_AUTO)
+        return takes ? way : usual;
     if (p->target->transfers != MGPU_WAY_AUTO || !names_machine(p))
         return p->target->transfers;
     cost_cheapest(members, members->methods, collect_of(g->parties.transfer), (double)g->bytes, &method);

@@ -4,7 +4,8 @@
  *   nccl   the library, if it is there and no two devices share a GPU
  *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
  *   copy   each GPU copies a slice of all others' memory to itself, adds, and copies the sum to all others
- *   host   through page-locked memory; reduce.c adds
+ *   host   through page-locked memory; reduce.c adds; server likewise
+ *   ring, tree, device   in rounds (mgpu_rounds.h): each GPU copies what it takes to itself, and adds it
  *
  * A reduce-scatter ends with the sum, which is the member's own. Values that are moved and not added each member copies to itself
  * from who sends them, or through page-locked memory.
@@ -18,6 +19,7 @@
  * Every link has been tried before. Where one changes what it carries, all sums are by copies, and what would go over that link
  * goes through page-locked memory instead: the sender copies it there, the receiver from there, so neither touches the
  * other's memory. NCCL chooses its links itself. What kernels cannot add goes through the host. */
+#include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
 
@@ -259,8 +261,56 @@ static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
     if (!adds)
         fetch_values(c, member);
     else if (s.bytes > 0)
-        (c->made[o->way] == MGPU_WAY_COPY ? add_copies : add_by_peers)(c, member, &s);
+        (c->made[o->way] == MGPU_WAY_PEER ? add_by_peers : add_copies)(c, member, &s);
     meet_on_gpus(c, member, c->over);
+    return true;
+}
+
+/* ---- in rounds */
+static void take_round(CudaCollective *c, int member, const mgpu_turn *round)
+{
+    const Operand *o = &c->operand[member], *from = &c->operand[round->from];
+    SumSlice s = elements(o, round->elements.begin, round->elements.end);
+    CUdeviceptr scratch = c->scratch[member], to = round->adds ? scratch : address_of(o, s.begin);
+    CudaRange range[6];
+    int ranges = mgpu_cuda_ranges(o, s.begin, s.end, range);
+    range[ranges++] = (CudaRange){address_of(from, s.begin), address_of(from, s.end), false, from->buffer};
+    if (s.bytes == 0)
+        return;
+    if (round->adds) {
+        range[ranges++] = (CudaRange){scratch, scratch + s.bytes, false, "scratch"};
+        range[ranges++] = (CudaRange){scratch, scratch + s.bytes, true, "scratch"};
+    }
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    copy_between(c, member, to, member, address_of(from, s.begin), round->from, s.bytes);
+    if (!round->adds)
+        return;
+    mgpu_members m = {.from_count = 2, .to_count = 1};
+    m.from[0] = m.to[0] = o->data;
+    m.from[1] = (const void *)(uintptr_t)(scratch - (CUdeviceptr)(s.begin * mgpu_dtype_bytes(o->dtype)));
+    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s.begin, s.end);
+}
+
+static bool exchange_in_rounds(Collective *base, int member, const Operand *o)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    uint8_t way = c->made[o->way];
+    if (o->parties.transfer != MGPU_TRANSFER_REDUCE)
+        return exchange_on_gpus(base, member, o);
+    if (!kernels_add(o->dtype))
+        return exchange_through_host(base, member, o);
+    c->operand[member] = *o;
+    mgpu_cuda_enter(c->devices[member], MGPU_COMM);
+    meet_on_gpus(c, member, c->ready);
+    for (int d = 0; d < c->members; d++)
+        if (!mgpu_operands_agree(&c->operand[d], o, c->members))
+            return false;
+    for (int k = 0; k < mgpu_round_count(way, c->members); k++) {
+        mgpu_turn round = mgpu_round_of(way, c->members, member, k, o->count, 64 / mgpu_dtype_bytes(o->dtype));
+        if (round.from >= 0)
+            take_round(c, member, &round);
+        meet_on_gpus(c, member, k % 2 ? c->ready : c->over);
+    }
     return true;
 }
 
@@ -276,7 +326,8 @@ static bool exchange(Collective *base, int member, const Operand *o)
 {
     static bool (*const EXCHANGE[MGPU_WAYS])(Collective *, int, const Operand *) = {
         [MGPU_WAY_HOST] = exchange_through_host, [MGPU_WAY_COPY] = exchange_on_gpus, [MGPU_WAY_PEER] = exchange_on_gpus,
-        [MGPU_WAY_NCCL] = exchange_by_nccl};
+        [MGPU_WAY_NCCL] = exchange_by_nccl, [MGPU_WAY_RING] = exchange_in_rounds, [MGPU_WAY_TREE] = exchange_in_rounds,
+        [MGPU_WAY_DEVICE] = exchange_in_rounds};
     return EXCHANGE[((CudaCollective *)base)->made[o->way]](base, member, o);
 }
 
@@ -299,7 +350,8 @@ static CUevent new_event(const CudaDevice *d)
 /* in bytes, of those that go through the host: all that are made so, and what the others cannot add */
 static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
 {
-    static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {[MGPU_WAY_COPY] = kernels_add, [MGPU_WAY_PEER] = kernels_add, [MGPU_WAY_NCCL] = mgpu_nccl_adds};
+    static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {[MGPU_WAY_COPY] = kernels_add, [MGPU_WAY_PEER] = kernels_add, [MGPU_WAY_NCCL] = mgpu_nccl_adds,
+                                                    [MGPU_WAY_RING] = kernels_add, [MGPU_WAY_TREE] = kernels_add, [MGPU_WAY_DEVICE] = kernels_add};
     int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
@@ -343,11 +395,38 @@ static int64_t slice_bytes(const mgpu_plan *plan)
     return largest + 192;
 }
 
-static int64_t scratch_bytes(const mgpu_plan *plan) { return (plan->devices - 1) * slice_bytes(plan); }
+/* memory that a way copies to what it adds: a slice of everybody else's, or all of one other's at once */
+static int64_t scratch_of_way(const mgpu_plan *plan, uint8_t way)
+{
+    bool whole = way == MGPU_WAY_TREE || way == MGPU_WAY_DEVICE, takes = way == MGPU_WAY_COPY || mgpu_way_has_rounds(way);
+    return takes ? (whole ? plan->devices : plan->devices - 1) * slice_bytes(plan) : 0;
+}
+
+static bool wants(const mgpu_plan *plan, uint8_t way)
+{
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++)
+            if (plan->phases[k].collectives[i].way == way)
+                return true;
+    return false;
+}
+
+/* made: how each way of the plan is made */
+static int64_t scratch_bytes(const mgpu_plan *plan, const uint8_t made[MGPU_WAYS])
+{
+    int64_t most = 0;
+    for (uint8_t way = 0; way < MGPU_WAYS; way++) {
+        int64_t bytes = wants(plan, way) ? scratch_of_way(plan, made[way]) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
 
 static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 {
-    int64_t bytes = scratch_bytes(plan);
+    int64_t bytes = scratch_bytes(plan, c->made);
+    if (!bytes)
+        return;
     c->scratch = mgpu_allocate((size_t)c->members, sizeof *c->scratch);
     for (int d = 0; d < c->members; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
@@ -409,7 +488,7 @@ static uint8_t read_way(void)
         if (strcmp(value, mgpu_way_name(i)) == 0)
             return (uint8_t)i;
     if (value && *value)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy or host, not '%s'", value);
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy, host, ring, tree, device or server, not '%s'", value);
     return MGPU_WAY_AUTO;
 }
 
@@ -439,16 +518,7 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
     }
     if (wanted == MGPU_WAY_PEER && forced && !reach)
         forced_fails("peer: the GPUs cannot reach each other's memory; copy works without that");
-    return wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;
-}
-
-static bool wants(const mgpu_plan *plan, uint8_t way)
-{
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (plan->phases[k].collectives[i].way == way)
-                return true;
-    return false;
+    return mgpu_way_has_rounds(wanted) ? wanted : wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;
 }
 
 static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
@@ -459,7 +529,7 @@ static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
         c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
     for (uint8_t way = 0; way < MGPU_WAYS; way++) {
         uint8_t wanted = forced ? forced : way;
-        if (links.bad || wanted == MGPU_WAY_HOST)
+        if (links.bad || wanted == MGPU_WAY_HOST || wanted == MGPU_WAY_SERVER)
             c->made[way] = MGPU_WAY_HOST;
         else if (wants(plan, way))
             c->made[way] = make_way(c, wanted, forced, shared, links.reach);
@@ -492,18 +562,12 @@ static char *name_ways(const CudaCollective *c, const mgpu_plan *plan)
     return mgpu_format("none");
 }
 
-static bool makes(const CudaCollective *c, const mgpu_plan *plan, uint8_t made)
-{
-    for (uint8_t way = 0; way < MGPU_WAYS; way++)
-        if (c->made[way] == made && wants(plan, way))
-            return true;
-    return false;
-}
-
 int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
 {
-    uint8_t forced = read_way();
-    return forced == MGPU_WAY_COPY || (!forced && wants(plan, MGPU_WAY_COPY)) ? scratch_bytes(plan) : 0;
+    uint8_t forced = read_way(), made[MGPU_WAYS];
+    for (uint8_t way = 0; way < MGPU_WAYS; way++)
+        made[way] = forced ? forced : way;
+    return scratch_bytes(plan, made);
 }
 
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
@@ -524,8 +588,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     if (forced != MGPU_WAY_HOST)
         open_kernels(c);
     make_ways(c, plan, forced);
-    if (makes(c, plan, MGPU_WAY_COPY))
-        open_scratch(c, plan);
+    open_scratch(c, plan);
     open_memory(c, largest_through_host(c, plan));
     c->names = name_ways(c, plan);
     c->collective.transfer = exchange;

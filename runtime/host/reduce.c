@@ -4,8 +4,9 @@
  * of the devices, and writes the sum to all of them; in a reduce-scatter the slice is the member's own part, and the sum its own.
  * A slice is touched by one member only between the two meetings, so it works in place, and since the order of additions is fixed
  * and every device gets the same sum, all hold the same bits. Slices of an all-reduce begin at multiples of a cache line. Sums of
- * f16 and bf16 are formed in double. In other transfers each member copies what it receives from who sends it: nobody receives
- * over what it sends. */
+ * f16 and bf16 are formed in double. A plan may want rounds instead (mgpu_rounds.h), after each of which all meet. In other transfers each
+ * member copies what it receives from who sends it: nobody receives over what it sends. */
+#include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 #include "runtime/engine/slow.h"
@@ -145,12 +146,36 @@ static void fetch(const Reduction *r, int member)
     }
 }
 
-/* by a member over its link, which also receives as much: all-reduces as a ring does it, others to who gets them */
+static void run_rounds(Reduction *r, int member)
+{
+    const Operand *o = &r->member[member];
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    for (int k = 0; k < mgpu_round_count(o->way, r->members); k++) {
+        mgpu_turn round = mgpu_round_of(o->way, r->members, member, k, o->count, 64 / each);
+        int64_t begin = round.elements.begin, end = round.elements.end;
+        if (round.from >= 0 && round.adds) {
+            Operand both[] = {*o, r->member[round.from]};
+            add_slice(&(Reduction){.members = 2, .member = both}, (Slice){begin, end, 0, 1});
+        } else if (round.from >= 0 && end > begin) {
+            memcpy((char *)o->data + begin * each, (const char *)r->member[round.from].data + begin * each, (size_t)((end - begin) * each));
+        }
+        mgpu_meet(r);
+    }
+}
+
+/* by the busiest member over its link, which also receives as much: all-reduces as a ring does it, or in the rounds of their way; others to
+ * who gets them */
 static double bytes_sent(const Reduction *r, const Operand *o)
 {
     double bytes = (double)(o->count * mgpu_dtype_bytes(o->dtype)), others = (double)(r->members - 1) / r->members;
     switch (o->parties.transfer) {
-    case MGPU_TRANSFER_REDUCE: return 2 * others * bytes;
+    case MGPU_TRANSFER_REDUCE:
+        switch (o->way) {
+        case MGPU_WAY_TREE: return 2 * mgpu_tree_height(r->members) * bytes;
+        case MGPU_WAY_DEVICE: return 2 * (r->members - 1) * bytes;
+        case MGPU_WAY_SERVER: return 2 * bytes;
+        default: return 2 * others * bytes;
+        }
     case MGPU_TRANSFER_REDUCE_SCATTER:
     case MGPU_TRANSFER_ALL_GATHER: return others * bytes;
     default: return bytes;
@@ -169,7 +194,9 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
     for (int d = 0; d < r->members; d++)
         if (!mgpu_operands_agree(&r->member[d], o, r->members))
             return false;
-    if (mgpu_transfer_row(o->parties.transfer)->adds)
+    if (mgpu_way_has_rounds(o->way) && o->parties.transfer == MGPU_TRANSFER_REDUCE)
+        run_rounds(r, member);
+    else if (mgpu_transfer_row(o->parties.transfer)->adds)
         add_slice(r, slice_of(r, member));
     else
         fetch(r, member);
@@ -187,6 +214,8 @@ static bool exchange_in_memory(Collective *c, int member, const Operand *o)
     return mgpu_exchange(((InMemory *)c)->reduction, member, o);
 }
 
+static const char *made_in_memory(const Collective *c, uint8_t way) { return mgpu_way_has_rounds(way) ? mgpu_way_name(way) : c->name; }
+
 static double met_in_memory(const Collective *c, int member)
 {
     return ((const InMemory *)c)->reduction->met[member];
@@ -201,7 +230,7 @@ static void close_in_memory(Collective *c)
 Collective *mgpu_collective_in_memory(int members)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
-    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .met = met_in_memory}, mgpu_reduction_open(members)};
+    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .made_by = made_in_memory, .met = met_in_memory}, mgpu_reduction_open(members)};
     c->reduction->link_rate = mgpu_link_rate();
     return &c->collective;
 }

@@ -97,7 +97,8 @@ static void test_losses(Test *t, int count)
     static const struct { int batch, accumulate; } CASES[LOSSES] = {{7, 3}, {7, 1}, {1, 1}, {64, 4}};
     static const struct { const char *graphs, *collective, *devices, *fake; } WAYS[] = {
         {"on", "auto", "", ""}, {"on", "peer", "cuda:0x", ""}, {"off", "copy", "cuda:", ""}, {"on", "copy", "cuda:0x", ""}, {"wait", "peer", "", ""},
-        {"on", "host", "", ""}, {"off", "nccl", "", ""}, {"on", "auto", "", " bad_link=3-2"}};
+        {"on", "host", "", ""}, {"off", "nccl", "", ""}, {"on", "auto", "", " bad_link=3-2"},
+        {"on", "ring", "", ""}, {"wait", "tree", "cuda:0x", ""}, {"off", "device", "", ""}};
     for (int c = 0; c < count; c++) {
         mgpu_program p = make_cuda_program(CASES[c].batch, CASES[c].accumulate);
         Reference r;
@@ -205,7 +206,7 @@ static void test_messages(Test *t)
         {"bad_kernel=gradient:3", "MGPU_GRAPHS=wait", "--no-save", 3, "device 0, step 3, phase train.full, operation c4 gradient (linear.net, line 104): it failed: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"},
         {"fail=cuLaunchKernel:5", "MGPU_GRAPHS=off", "--no-save", 3, "(linear.net, line 10"},
         {"", "MGPU_GRAPHS=no", "--no-save", 2, "MGPU_GRAPHS is on, off or wait, not 'no'"},
-        {"", "MGPU_COLLECTIVE=no", "--no-save", 2, "MGPU_COLLECTIVE is auto, nccl, peer, copy or host, not 'no'"},
+        {"", "MGPU_COLLECTIVE=no", "--no-save", 2, "MGPU_COLLECTIVE is auto, nccl, peer, copy, host, ring, tree, device or server, not 'no'"},
         {"", "MGPU_COLLECTIVE=nccl", "--no-save --devices cuda:0x2", 3, "MGPU_COLLECTIVE=nccl: NCCL 2.20.3 does not start with devices that share a GPU, which newer ones can do: "},
         {"gpus=2 nccl=0", "MGPU_COLLECTIVE=nccl", "--no-save --devices 2", 3, "MGPU_COLLECTIVE=nccl: NCCL 2.20.3 does not start: unhandled cuda error"},
         {"gpus=2 nccl=0", "", "--no-save --devices 2", 0, "all-reduces over 2 devices: peer, no NCCL (NCCL 2.20.3 does not start: unhandled cuda error; NCCL_DEBUG=WARN says more)\n"},

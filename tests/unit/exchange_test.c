@@ -1,6 +1,7 @@
 /* exchange_test.c: transfers between devices whose memory is the host's (runtime/host/reduce.c): of every row of the table, in every
  * type, over parts drawn at random, empty ones too. What a member receives is what the row says, to the bit, and nothing else of its
- * buffer changes; a reduce-scatter adds as an all-reduce does. */
+ * buffer changes; a reduce-scatter adds as an all-reduce does. All-reduces in rounds (mgpu_rounds.h) have orders of their own, so they add
+ * whole numbers. */
 #include "runtime/host/reduce.h"
 
 #include <pthread.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMBERS = 5, MOST = 700, ROUNDS = 6, MARGIN = 64 /* bytes around each buffer */ };
+enum { MEMBERS = 7, USUAL = 5, MOST = 700, ROUNDS = 6, MARGIN = 64 /* bytes around each buffer */ };
 static const uint8_t DTYPES[] = {MGPU_U8, MGPU_I8, MGPU_U16, MGPU_I16, MGPU_U32, MGPU_I32, MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64};
 
 static int failures;
@@ -22,7 +23,8 @@ static int draw(int n)
 
 typedef struct Case {
     int64_t count, parts[MEMBERS + 1], tag;
-    uint8_t dtype;
+    uint8_t dtype, way;
+    int members;
     mgpu_parties parties;
     size_t bytes;                                /* of a buffer, margins too */
     uint8_t *before[MEMBERS], *after[MEMBERS];
@@ -36,7 +38,7 @@ static void *exchange(void *argument)
     const Member *m = argument;
     Case *c = m->c;
     Operand o = {.name = "r0", .buffer = "bucket0", .data = c->after[m->number] + MARGIN, .count = c->count, .dtype = c->dtype,
-                 .parties = c->parties, .tag = c->tag};
+                 .parties = c->parties, .tag = c->tag, .way = c->way};
     c->agreed[m->number] = mgpu_exchange(c->reduction, m->number, &o);
     return NULL;
 }
@@ -45,13 +47,13 @@ static void run(Case *c)
 {
     pthread_t threads[MEMBERS];
     Member members[MEMBERS];
-    for (int d = 0; d < MEMBERS; d++) {
+    for (int d = 0; d < c->members; d++) {
         members[d] = (Member){c, d};
         memcpy(c->after[d], c->before[d], c->bytes);
         if (pthread_create(&threads[d], NULL, exchange, &members[d]) != 0)
             mgpu_fail(3, "a thread cannot be started");
     }
-    for (int d = 0; d < MEMBERS; d++)
+    for (int d = 0; d < c->members; d++)
         pthread_join(threads[d], NULL);
 }
 
@@ -59,12 +61,12 @@ static void run(Case *c)
 static void sum_of(const Case *c, int64_t i, void *to)
 {
     const void *x[MEMBERS];
-    for (int d = 0; d < MEMBERS; d++)
+    for (int d = 0; d < c->members; d++)
         x[d] = c->before[d] + MARGIN + i * mgpu_dtype_bytes(c->dtype);
     uint64_t whole = 0;
     float single = 0;
     double sum = mgpu_to_double(x[0], c->dtype, 0);
-    for (int d = 0; d < MEMBERS; d++) {
+    for (int d = 0; d < c->members; d++) {
         uint64_t bits = 0;
         float own;
         memcpy(&bits, x[d], (size_t)mgpu_dtype_bytes(c->dtype));
@@ -91,7 +93,7 @@ static bool is_right(const Case *c, int member, int64_t i)
     if (has(mgpu_received_by(&c->parties, c->count, member), i)) {
         if (mgpu_transfer_row(c->parties.transfer)->adds)
             sum_of(c, i, expected);
-        for (int d = 0; d < MEMBERS && !mgpu_transfer_row(c->parties.transfer)->adds; d++)
+        for (int d = 0; d < c->members && !mgpu_transfer_row(c->parties.transfer)->adds; d++)
             if (has(mgpu_sent_by(&c->parties, c->count, d), i))
                 memcpy(expected, c->before[d] + place, each);
     }
@@ -101,7 +103,7 @@ static bool is_right(const Case *c, int member, int64_t i)
 static bool check(const Case *c)
 {
     bool good = true;
-    for (int d = 0; d < MEMBERS; d++) {
+    for (int d = 0; d < c->members; d++) {
         size_t end = MARGIN + (size_t)(c->count * mgpu_dtype_bytes(c->dtype));
         good = good && c->agreed[d] && memcmp(c->before[d], c->after[d], MARGIN) == 0 && memcmp(c->before[d] + end, c->after[d] + end, c->bytes - end) == 0;
         for (int64_t i = 0; i < c->count && good; i++)
@@ -121,18 +123,18 @@ static void draw_case(Case *c, int transfer, uint8_t dtype)
     c->count = draw(MOST);
     c->dtype = dtype;
     c->tag++;
-    for (int d = 1; d < MEMBERS; d++)
+    for (int d = 1; d < c->members; d++)
         c->parts[d] = draw(4) ? draw((int)c->count + 1) : 0;
-    c->parts[MEMBERS] = c->count;
-    qsort(c->parts, MEMBERS + 1, sizeof *c->parts, compare);
-    int from = draw(MEMBERS);
-    c->parties = (mgpu_parties){(uint8_t)transfer, from, (from + 1 + draw(MEMBERS - 1)) % MEMBERS, mgpu_transfer_splits(transfer) ? c->parts : NULL};
+    c->parts[c->members] = c->count;
+    qsort(c->parts, (size_t)c->members + 1, sizeof *c->parts, compare);
+    int from = draw(c->members);
+    c->parties = (mgpu_parties){(uint8_t)transfer, from, (from + 1 + draw(c->members - 1)) % c->members, mgpu_transfer_splits(transfer) ? c->parts : NULL};
     bool numbers = dtype == MGPU_F16 || dtype == MGPU_BF16 || dtype == MGPU_F32 || dtype == MGPU_F64;
-    for (int d = 0; d < MEMBERS; d++) {
+    for (int d = 0; d < c->members; d++) {
         for (size_t i = 0; i < c->bytes; i++)
             c->before[d][i] = (uint8_t)draw(256);
         for (int64_t i = 0; i < c->count && numbers; i++)
-            mgpu_from_double(c->before[d] + MARGIN, dtype, i, draw(2000) / 7.0 - 100);
+            mgpu_from_double(c->before[d] + MARGIN, dtype, i, c->way == MGPU_WAY_AUTO ? draw(2000) / 7.0 - 100 : draw(16)); /* any order */
     }
 }
 
@@ -150,23 +152,29 @@ static void test(int transfer, Case *c)
                        (long long)c->parts[3], (long long)c->parts[4]);
         }
     if (good)
-        printf("ok %s in %d types\n", mgpu_transfer_row(transfer)->kind, (int)sizeof DTYPES);
+        printf("ok %s, %s, of %d in %d types\n", mgpu_transfer_row(transfer)->kind, mgpu_way_name(c->way), c->members, (int)sizeof DTYPES);
     failures += !good;
 }
 
 int main(void)
 {
-    Case c = {.bytes = MOST * 8 + 2 * MARGIN, .reduction = mgpu_reduction_open(MEMBERS)};
+    Case c = {.bytes = MOST * 8 + 2 * MARGIN, .members = USUAL, .reduction = mgpu_reduction_open(USUAL)};
     for (int d = 0; d < MEMBERS; d++) {
         c.before[d] = mgpu_allocate(1, c.bytes);
         c.after[d] = mgpu_allocate(1, c.bytes);
     }
     for (int transfer = 0; transfer < MGPU_TRANSFERS; transfer++)
         test(transfer, &c);
+    mgpu_reduction_close(c.reduction);
+    for (c.way = MGPU_WAY_RING; c.way < MGPU_WAYS; c.way++)
+        for (c.members = 2; c.members <= MEMBERS; c.members++) {
+            c.reduction = mgpu_reduction_open(c.members);
+            test(MGPU_TRANSFER_REDUCE, &c);
+            mgpu_reduction_close(c.reduction);
+        }
     for (int d = 0; d < MEMBERS; d++) {
         free(c.before[d]);
         free(c.after[d]);
     }
-    mgpu_reduction_close(c.reduction);
     return failures != 0;
 }

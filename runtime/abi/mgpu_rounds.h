@@ -1,0 +1,63 @@
+/* mgpu_rounds.h: all-reduces that are made in rounds, between which all members meet: what a member does in each.
+ *
+ *   ring     2 (n - 1) rounds: each member takes one of n pieces from the one before it, n - 1 times to add it, then to keep it (Patarasuk,
+ *            Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009)
+ *   tree     log2(n) rounds: those whose number is a multiple of 2, 4, 8 ... add all of the next one's; as many rounds back
+ *   device   device 0 adds everybody's, one a round; in the last round all others take the sum */
+#ifndef MGPU_ROUNDS_H
+#define MGPU_ROUNDS_H
+
+#include "mgpu_transfers.h"
+
+typedef struct mgpu_turn { int from; bool adds; mgpu_stretch elements; } mgpu_turn; /* of what `from` has; from -1: nothing */
+
+static inline bool mgpu_way_has_rounds(int way) { return way >= MGPU_WAY_RING && way <= MGPU_WAY_DEVICE; }
+
+static inline int mgpu_tree_height(int members)
+{
+    int height = 0;
+    while (1 << height < members)
+        height++;
+    return height;
+}
+
+static inline int mgpu_round_count(int way, int members)
+{
+    return way == MGPU_WAY_RING ? 2 * (members - 1) : way == MGPU_WAY_TREE ? 2 * mgpu_tree_height(members) : members;
+}
+
+/* piece `which` of `pieces`, which are multiples of `line` elements, but for the end */
+static inline mgpu_stretch mgpu_piece_of(int64_t count, int pieces, int which, int64_t line)
+{
+    int64_t each = ((count + pieces - 1) / pieces + line - 1) / line * line;
+    mgpu_stretch piece = {each * which < count ? each * which : count, each * (which + 1) < count ? each * (which + 1) : count};
+    return piece;
+}
+
+static inline mgpu_turn mgpu_round_of(int way, int members, int member, int round, int64_t count, int64_t line)
+{
+    mgpu_turn r = {-1, false, {0, count}};
+    if (way == MGPU_WAY_RING) {
+        int piece = round < members - 1 ? member - 1 - round : member - (round - (members - 1));
+        r.from = (member + members - 1) % members;
+        r.adds = round < members - 1;
+        r.elements = mgpu_piece_of(count, members, (piece + 2 * members) % members, line);
+    } else if (way == MGPU_WAY_TREE) {
+        int height = mgpu_tree_height(members);
+        bool up = round < height;
+        int reach = 1 << (up ? round : 2 * height - 1 - round);
+        r.adds = up;
+        if (up && member % (2 * reach) == 0 && member + reach < members)
+            r.from = member + reach;
+        if (!up && member % (2 * reach) == reach)
+            r.from = member - reach;
+    } else if (round < members - 1) {
+        r.adds = true;
+        r.from = member == 0 ? round + 1 : -1;
+    } else {
+        r.from = member == 0 ? -1 : 0;
+    }
+    return r;
+}
+
+#endif
