@@ -4,6 +4,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 
@@ -73,6 +74,8 @@ void pass_update(Compilation *c)
     make_reports(c->program->model, &train, &eval, &c->graphs[PHASE_REPORT_TRAIN], &c->graphs[PHASE_REPORT_EVAL]);
     replace(&c->graphs[PHASE_TRAIN], train);
     replace(&c->graphs[PHASE_EVAL], eval);
+    if (policy_of(c->options)->order == ORDER_STALE)
+        replace(&c->graphs[PHASE_TRAIN], train = delay_gradients(train));
     replace(&c->graphs[PHASE_TRAIN], update(train));
     for (int k = 0; k < PHASE_KINDS; k++)
         if (c->graphs[k] && k != PHASE_TRAIN && k != PHASE_INIT)

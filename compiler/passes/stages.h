@@ -17,6 +17,8 @@ Graph *differentiate(Graph *train);
 void split_outputs(Graph *eval, Graph **predict, Graph **rest);
 /*                  metrics and losses -> accumulators, and the graphs that turn them into numbers */
 void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
+/* delay.c          gradients -> those of the step before */
+Graph *delay_gradients(Graph *train);
 /* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages */
 Graph *update(Graph *train);
 Graph *count_applied(Graph *);                               /* `step` of other graphs, where steps may be skipped */

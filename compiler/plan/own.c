@@ -1,7 +1,8 @@
 /* own.c: what devices of a class do not share: their own parts, of transfers and of split values.
  *
  * In: the operations and buffers of a class, where a transfer, and a call that computes parts, touch all of a value. Out: those of a
- * device, with its own part of it: the class's, if there is none; else copies. Parts are those of the transfer's group, those that the
+ * device, with its own part of it, and its own samples of a batch that it has whole: the class's, if there is nothing of its own; else
+ * copies. Parts are those of the transfer's group, those that the
  * graph gives, or equal ones (mgpu_even_part). */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/schedule.h"
@@ -56,19 +57,36 @@ static void own_part(ScheduledOp *op, const int64_t *parts, const Buffer *buffer
     op->writes = own_accesses(op, op->writes, op->write_count, buffers);
 }
 
-ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *order, const Buffer *buffers, int devices, int device)
+/* what a call reads of a batch that the device has whole, from its first sample on; NULL: nothing */
+static Access *own_samples(const ScheduledOp *op, const Buffer *buffers, int64_t first)
+{
+    Access *own = NULL;
+    for (int i = 0; i < op->read_count; i++) {
+        const Buffer *b = &buffers[op->reads[i].buffer];
+        if (b->kind != BUFFER_INPUT || first == 0)
+            continue;
+        own = own ? own : copy_array(op->reads, sizeof *own * (size_t)op->read_count);
+        own[i].begin += first * b->each;
+        own[i].end += first * b->each;
+    }
+    return own;
+}
+
+ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *order, const Buffer *buffers, int devices, int device, int64_t first)
 {
     ScheduledOp *own = NULL;
     for (int i = 0, call = 0; i < count; i++) {
         const ScheduledOp *op = &of_class[i];
         const Task *task = op->verb == VERB_CALL ? order->calls[call++] : NULL;
-        Access both[2];
-        if (!op->elements && (op->verb != VERB_TRANSFER || !own_share(op, &order->groups[op->target], device, &both[0], &both[1])))
+        Access both[2], *samples = task ? own_samples(op, buffers, first) : NULL;
+        if (!samples && !op->elements && (op->verb != VERB_TRANSFER || !own_share(op, &order->groups[op->target], device, &both[0], &both[1])))
             continue;
         own = own ? own : copy_array(of_class, sizeof *own * (size_t)count);
-        if (task) {
+        if (samples)
+            own[i].reads = samples;
+        if (task && op->elements) {
             own_part(&own[i], task->parties.parts, buffers, devices, device);
-        } else {
+        } else if (!task) {
             own[i].reads = copy_array(&both[0], sizeof both[0]);
             own[i].writes = copy_array(&both[1], sizeof both[1]);
         }

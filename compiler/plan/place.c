@@ -9,6 +9,7 @@
  * of samples that never leave a region (local): room for one chunk, needed from call to call, as a thread takes them in order.
  */
 #include "compiler/kernel/phase.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
 
@@ -81,12 +82,14 @@ static int *no_buffers(int count)
     return numbers;
 }
 
-Persistent *place_persistent(const Program *p, int64_t capacity, int devices)
+Persistent *place_persistent(const Program *p, int64_t capacity, int64_t batch, int devices)
 {
+    const Policy *policy = policy_of(p->options);
+    int staged = policy->slots > SLOTS ? policy->slots : SLOTS;
     const Model *m = p->model;
     Persistent *a = NEW(Persistent);
     int inputs = 0, variables = m->variable_count, outputs = 0, reports = 0;
-    Found *input = find_tensors(p, TENSOR_INPUT, capacity, &inputs);
+    Found *input = find_tensors(p, TENSOR_INPUT, batch, &inputs);
     Found *variable = find_tensors(p, TENSOR_VARIABLE, capacity, &variables);
     Found *output = find_tensors(p, TENSOR_OUTPUT, capacity, &outputs);
     for (int i = 0; i < p->phase_count; i++)
@@ -99,7 +102,7 @@ Persistent *place_persistent(const Program *p, int64_t capacity, int devices)
     for (int i = 0; i < inputs; i++)
         if (input[i].used) {
             a->staging[i] = add_buffer(&a->buffers, &a->buffer_count, format("stage.%s", m->inputs[i].name), BUFFER_STAGING,
-                                       input[i].bytes, SLOTS, i, &a->staging_bytes);
+                                       input[i].bytes, staged, i, &a->staging_bytes);
             a->buffers[a->staging[i]].type = input[i].type;
         }
     int64_t *arena = &a->arena_bytes;
@@ -107,7 +110,7 @@ Persistent *place_persistent(const Program *p, int64_t capacity, int devices)
     for (int i = 0; i < inputs; i++)
         if (input[i].used) {
             a->input[i] =
-                add_buffer(&a->buffers, &a->buffer_count, input[i].name, BUFFER_INPUT, input[i].bytes, SLOTS, i, arena);
+                add_buffer(&a->buffers, &a->buffer_count, input[i].name, BUFFER_INPUT, input[i].bytes, policy->slots, i, arena);
             a->buffers[a->input[i]].each = input[i].each;
             a->buffers[a->input[i]].type = input[i].type;
         }

@@ -4,7 +4,7 @@
  *
  *   host   READ              inputs -> staging
  *   host   REPORT, FETCH     what the step before left in its slots (@-1)
- *   copy   UPLOAD            staging -> inputs; the step block
+ *   copy   UPLOAD            staging -> inputs; the step block; of plans that upload nothing ahead, after the step before
  *   comp   CALL ...          as ordered by bucket.c; every call also reads the step block
  *   comm   REDUCE ...        each after the call that completes its sum
  *
@@ -305,6 +305,17 @@ static void visit(Waiting *w, const Access *a, int step, bool write, int64_t ins
     }
 }
 
+/* all that devices computed and reduced in it */
+static void wait_for_step(const Waiting *w, int step, Clock *candidates)
+{
+    for (int i = 0; i < w->b->op_count; i++) {
+        Lane lane = w->b->ops[i].lane;
+        int64_t instance = (int64_t)step * w->b->op_count + i;
+        if ((lane == LANE_COMP || lane == LANE_COMM) && instance > candidates->over[lane])
+            candidates->over[lane] = instance;
+    }
+}
+
 static Clock find_candidates(Waiting *w, int step, int number)
 {
     const ScheduledOp *op = &w->b->ops[number];
@@ -316,6 +327,8 @@ static Clock find_candidates(Waiting *w, int step, int number)
         for (int i = 0; i < op->write_count; i++)
             visit(w, &op->writes[i], step, true, instance, op->lane, &candidates, record);
     }
+    if (op->verb == VERB_UPLOAD && step > 0 && policy_of(w->b->program->options)->input != INPUT_AHEAD)
+        wait_for_step(w, step - 1, &candidates);
     return candidates;
 }
 
@@ -352,7 +365,8 @@ static void choose_waits(Waiting *w, int number, const Clock *candidates, Clock 
 
 static void find_waits(Builder *b)
 {
-    Waiting w = {.b = b, .steps = SLOTS + 1, .staging_base = b->layout->arena_bytes + b->layout->work_bytes};
+    int slots = policy_of(b->program->options)->slots;
+    Waiting w = {.b = b, .steps = (slots > SLOTS ? slots : SLOTS) + 1, .staging_base = b->layout->arena_bytes + b->layout->work_bytes};
     int count = b->op_count;
     Clock *candidates = NEW_ARRAY(Clock, count);
     w.clocks = NEW_ARRAY(Clock, count);
@@ -417,6 +431,7 @@ static ScheduledOp *copy_ops(const Builder *b)
 
 static void fill_device(DeviceSchedule *d, const Builder *b, const Shard *shard, Buffer *of_class, ScheduledOp *ops, int device)
 {
+    bool whole = policy_of(b->program->options)->input == INPUT_WHOLE;
     Buffer *buffers = buffers_of_device(of_class, b->layout->buffer_count, b->plan->devices, device);
     *d = (DeviceSchedule){
         .name = b->plan->kind,
@@ -427,7 +442,7 @@ static void fill_device(DeviceSchedule *d, const Builder *b, const Shard *shard,
         .capacity = shard->capacity,
         .buffers = buffers,
         .buffer_count = b->layout->buffer_count,
-        .ops = ops_of_device(ops, b->op_count, b->order, buffers, b->plan->devices, device),
+        .ops = ops_of_device(ops, b->op_count, b->order, buffers, b->plan->devices, device, whole ? shard->first : 0),
         .op_count = b->op_count,
     };
 }
@@ -453,15 +468,25 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 }
 
 /* ---- the stage */
-static Class class_of_capacity(const Program *p, int devices, int device, int64_t capacity, int64_t micro)
+/* batch: of all devices */
+static Class class_of_capacity(const Program *p, int devices, int device, int64_t capacity, int64_t micro, int64_t batch)
 {
-    Persistent *persistent = place_persistent(p, capacity, devices);
+    Persistent *persistent = place_persistent(p, capacity, policy_of(p->options)->input == INPUT_WHOLE ? batch : capacity, devices);
     return (Class){device, capacity, micro, persistent, persistent->arena_bytes, 0, persistent->arena_bytes, 0, 0};
 }
 
 static bool alike(const Program *p, int a, int b)
 {
     return processor_of(p) == PROCESSOR_HOST || machine_alike(machine_of(p), a, b);
+}
+
+/* samples of all devices; those that have none have room for one */
+static int64_t whole_batch(const Plan *plan)
+{
+    int64_t end = 0;
+    for (int d = 0; d < plan->devices; d++)
+        end = plan->shards[d].first + plan->shards[d].capacity > end ? plan->shards[d].first + plan->shards[d].capacity : end;
+    return end;
 }
 
 static int find_classes(const Program *p, const Plan *plan, Class *classes, int *class_of)
@@ -472,7 +497,7 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
         while (c < count && (classes[c].capacity != plan->shards[d].capacity || !alike(p, classes[c].device, d)))
             c++;
         if (c == count)
-            classes[count++] = class_of_capacity(p, plan->devices, d, plan->shards[d].capacity, 0);
+            classes[count++] = class_of_capacity(p, plan->devices, d, plan->shards[d].capacity, 0, whole_batch(plan));
         class_of[d] = c;
     }
     return count;
@@ -495,10 +520,10 @@ static int find_trials(const Program *p, const Plan *plan, Class **trials)
     if (!p->target->own_memory)
         return 0;
     for (; samples <= most / 2; samples *= 2)
-        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices));
-    APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, most, plan->micro));
+        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices, samples * plan->devices));
+    APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, most, plan->micro, whole_batch(plan)));
     for (samples = 2 * most; count == 1 || samples <= ENOUGH; samples *= 2) /* few samples do not show how the arena grows */
-        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices));
+        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices, samples * plan->devices));
     return count;
 }
 
@@ -524,9 +549,17 @@ static void mark_updated(const Phase *p, Placement *l) /* the variables that the
                 l->buffers[l->tensor[p->tasks[t]->writes[i]->id].buffer].updated = true;
 }
 
+/* of a step that is trained, in which devices have nothing to do with each other */
+static bool is_independent(const Program *p, const Phase *phase)
+{
+    return policy_of(p->options)->order == ORDER_NONE && (phase->kind == PHASE_PROLOGUE || phase->kind == PHASE_ACCUMULATE || phase->kind == PHASE_TRAIN);
+}
+
 Order *order_calls(const Program *p, const Phase *phase, const Members *members, int64_t capacity)
 {
-    Order *order = order_phase(p, phase, members, (double)capacity);
+    Members alone = *members;
+    alone.count = 1;
+    Order *order = order_phase(p, phase, is_independent(p, phase) ? &alone : members, (double)capacity);
     if (p->target->regions)
         cut_regions(phase, order);
     else
@@ -539,7 +572,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
 {
     Memory *own = memory_new(), *kept = memory_use(own);
     Order *order = order_calls(p, phase, members, plan->shards[0].capacity);
-    TaskDigest *digests = digest_tasks(phase, plan->devices);
+    TaskDigest *digests = digest_tasks(phase, is_independent(p, phase) ? 1 : plan->devices);
     const Names *names = name_phase(phase, order);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);

@@ -66,7 +66,7 @@ void cut_calls(Order *);                            /* every call a region of it
 
 /* ---- own.c: of_class, or a copy with the device's own parts */
 void *copy_array(const void *, size_t bytes);
-ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *, const Buffer *buffers, int devices, int device);
+ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *, const Buffer *buffers, int devices, int device, int64_t first); /* first: of its samples in the batch that it has whole */
 Buffer *buffers_of_device(Buffer *of_class, int count, int devices, int device);
 
 /* ---- offsets.c */
@@ -94,7 +94,7 @@ typedef struct Persistent {  /* the buffers that all phases of a plan have in co
     int *staging, *input, *variable, *output;/* by index; -1: none */
     int64_t arena_bytes, staging_bytes;
 } Persistent;
-Persistent *place_persistent(const Program *, int64_t capacity, int devices);
+Persistent *place_persistent(const Program *, int64_t capacity, int64_t batch, int devices); /* batch: samples that inputs have room for */
 
 typedef struct Placement {      /* the buffers of one phase on a device of some capacity */
     Buffer *buffers; int buffer_count; /* the persistent ones first */

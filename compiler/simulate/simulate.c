@@ -118,11 +118,23 @@ static double bytes_of(const Access *accesses, int count)
     return bytes;
 }
 
+/* a device that has the batch whole reads it whole */
+static double samples_read(const DeviceSchedule *d, const ScheduledOp *op)
+{
+    for (int i = 0; i < op->write_count; i++)
+        for (int k = 0; k < d->buffer_count; k++) {
+            const Buffer *to = &d->buffers[k], *from = &d->buffers[op->writes[i].buffer];
+            if (to->kind == BUFFER_INPUT && to->index == from->index && to->each > 0 && to->bytes > d->capacity * to->each)
+                return (double)(to->bytes / to->each);
+        }
+    return (double)d->share;
+}
+
 static Activity read_of(const Run *r, const DeviceSchedule *d, const ScheduledOp *op)
 {
     Activity a = {0};
     const double *rate = &r->flows->rate[host_resource(r, 0)];
-    double samples = (double)d->share;
+    double samples = samples_read(d, op);
     add_load(&a, host_resource(r, HOST_CORES), samples * r->in->decode_us, rate[HOST_CORES]);
     add_load(&a, host_resource(r, HOST_DISK), samples * r->in->disk_bytes, rate[HOST_DISK]);
     if (r->in->processor != PROCESSOR_HOST) /* host devices have their part of the memory's rate in the schedule's time */

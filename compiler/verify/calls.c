@@ -59,7 +59,9 @@ static const char *wrong_parameter(const Calls *c, const ScheduledOp *op, const 
                       (long long)a->begin, (long long)a->end, b->name);
     if (b->elements || a->of)
         return format("the device's own part of %s", b->name);
-    bool whole = a->begin == 0 && a->end == b->bytes, fits = p->each ? b->each == p->each && whole : b->each == 0 && bytes == p->bytes;
+    int64_t first = takes_whole_batch(c->schedule) && b->kind == BUFFER_INPUT ? c->device->first * b->each : 0;
+    int64_t room = b->each && b->kind == BUFFER_INPUT ? c->device->capacity * b->each : b->bytes;
+    bool whole = a->begin == first && bytes == room, fits = p->each ? b->each == p->each && whole : b->each == 0 && bytes == p->bytes;
     if (fits && b->type == (int)p->dtype + 1)
         return NULL;
     if (b->each && !whole)

@@ -376,6 +376,24 @@ static const char *check_inputs(const At *at)
 
 /* ---- samples */
 
+/* samples that a device has of what consists of them: its own; of inputs, by plans that upload batches whole, those of all devices */
+static int64_t samples_held(const DeviceSchedule *d, const Buffer *b, int64_t whole)
+{
+    bool input = b->kind == BUFFER_INPUT || b->kind == BUFFER_STAGING;
+    return input && whole ? whole : d->capacity > 0 ? d->capacity : 1;
+}
+
+/* 0: each device has its own samples alone */
+static int64_t whole_batch(const Schedule *s, int p)
+{
+    int64_t end = 1;
+    for (int k = 0; k < s->devices; k++) {
+        const DeviceSchedule *x = &s->phases[p].devices[k];
+        end = x->first + x->capacity > end ? x->first + x->capacity : end;
+    }
+    return takes_whole_batch(s) ? end : 0;
+}
+
 static int64_t gcd(int64_t a, int64_t b)
 {
     return b == 0 ? a : gcd(b, a % b);
@@ -383,7 +401,7 @@ static int64_t gcd(int64_t a, int64_t b)
 
 static const char *check_shards(const Schedule *s, int p)
 {
-    int64_t next = 0, group = 0;
+    int64_t next = 0, group = 0, whole = whole_batch(s, p);
     for (int d = 0; d < s->devices; d++) {
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
         const DeviceSchedule *now = at.device, *first = &s->phases[0].devices[d], *zero = &at.phase->devices[0];
@@ -405,11 +423,10 @@ static const char *check_shards(const Schedule *s, int p)
                 continue;
             for (int j = 0; j < zero->buffer_count; j++) {
                 const Buffer *z = &zero->buffers[j];
-                if (z->kind == BUFFER_INPUT && z->index == b->index &&
-                    (b->bytes % now->capacity || b->bytes / now->capacity != z->bytes / zero->capacity))
+                int64_t room = samples_held(now, b, whole), zero_room = samples_held(zero, z, whole);
+                if (z->kind == BUFFER_INPUT && z->index == b->index && (b->bytes % room || b->bytes / room != z->bytes / zero_room))
                     return bad(&at, "d%d.%s has %lld bytes for %lld samples, d0.%s %lld bytes for %lld", d, b->name,
-                               (long long)b->bytes, (long long)now->capacity, z->name, (long long)z->bytes,
-                               (long long)zero->capacity);
+                               (long long)b->bytes, (long long)room, z->name, (long long)z->bytes, (long long)zero_room);
             }
         }
     }
@@ -426,6 +443,7 @@ static const char *check_shards(const Schedule *s, int p)
 static const char *check_samples(const Schedule *s, int p)
 {
     Map zero = {0};
+    int64_t whole = whole_batch(s, p);
     for (int d = 0; d < s->devices; d++) {
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
         for (int i = 0; i < at.device->buffer_count; i++) {
@@ -435,9 +453,10 @@ static const char *check_samples(const Schedule *s, int p)
                 continue;
             if (b->each < 0 || (b->each > 0 && !may))
                 return bad(&at, "d%d.%s, a %s, has %lld bytes a sample", d, b->name, BUFFER_KIND_NAME[b->kind], (long long)b->each);
-            if (b->each > 0 && (b->bytes % b->each || b->bytes / b->each != at.device->capacity))
+            int64_t room = samples_held(at.device, b, whole);
+            if (b->each > 0 && (b->bytes % b->each || b->bytes / b->each != room))
                 return bad(&at, "d%d.%s has %lld bytes, %lld a sample, for %lld samples", d, b->name, (long long)b->bytes,
-                           (long long)b->each, (long long)at.device->capacity);
+                           (long long)b->each, (long long)room);
             int64_t own = mgpu_even_part(b->elements, s->devices, d + 1) - mgpu_even_part(b->elements, s->devices, d);
             if (b->elements && (b->kind != BUFFER_VARIABLE || !b->type || b->elements < 0 || b->elements > BYTES_LIMIT / 8 ||
                                 b->bytes != own * dtype_bytes((Dtype)(b->type - 1))))

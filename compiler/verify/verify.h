@@ -11,6 +11,7 @@
 #ifndef MGPU_VERIFY_H
 #define MGPU_VERIFY_H
 
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 
 enum {
@@ -18,6 +19,8 @@ enum {
     BACK_LIMIT = 64, /* a wait further back is taken as none: it can only order less than we know */
 };
 
+/* each device gets the batch of all, and takes its own samples of it */
+static inline bool takes_whole_batch(const Schedule *s) { return s->policy && s->policy->input == INPUT_WHOLE; }
 int64_t slot_stride(const Buffer *);               /* bytes from one slot to the next */
 int slot_of(const Buffer *, int64_t step, int slot);
 /* which step's data a read of a slot can mean: 0 (this one), -1, ... -(slots - 1) */

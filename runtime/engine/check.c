@@ -35,6 +35,15 @@ static int64_t bytes_of_variable(const Check *c, const mgpu_variable *v)
     return v->split ? (mgpu_even_part(count, devices, c->device + 1) - mgpu_even_part(count, devices, c->device)) * each : bytes;
 }
 
+/* samples of all devices: what a device has that takes its own out of the whole batch */
+static int64_t whole_batch(const mgpu_plan *p)
+{
+    int64_t end = 0;
+    for (int d = 0; d < p->devices; d++)
+        end = p->device[d].shard.first + p->device[d].shard.capacity > end ? p->device[d].shard.first + p->device[d].shard.capacity : end;
+    return end;
+}
+
 static void check_buffer(const Check *c, const mgpu_buffer *b)
 {
     const mgpu_device *device = &c->plan->device[c->device];
@@ -52,7 +61,8 @@ static void check_buffer(const Check *c, const mgpu_buffer *b)
         require(c, b->bytes == bytes_of_variable(c, &p->variables[b->index]) &&
                        b->offset == device->variable_offset[b->index], "a variable has another size or place");
     if (b->kind == MGPU_INPUT || (b->kind == MGPU_STAGING && b->index >= 0))
-        require(c, b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * device->shard.capacity,
+        require(c, b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * device->shard.capacity ||
+                       b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * whole_batch(c->plan),
                 "an input's buffer has another size");
     if (b->kind == MGPU_STEP || (b->kind == MGPU_STAGING && b->index < 0))
         require(c, b->bytes >= (int64_t)sizeof(mgpu_step), "the step block does not fit its buffer");

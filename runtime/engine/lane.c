@@ -210,13 +210,14 @@ static bool is_training(const mgpu_phase *phase)
     return phase->kind == MGPU_PHASE_PROLOGUE || phase->kind == MGPU_PHASE_ACCUMULATE || phase->kind == MGPU_PHASE_TRAIN;
 }
 
-/* samples of this device -> staging; the missing ones of a short step are copies of a real one */
+/* samples of this device, or all of a step, if staging has room for them -> staging; the missing ones of a short step are copies of a real one */
 static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
 {
     Engine *e = l->engine;
     uint8_t *staging = e->kind->staging(e->devices[l->device]);
     const mgpu_shard *shard = &e->plan->device[l->device].shard;
     const mgpu_step *block = &work->block[l->device];
+    int64_t first = shard->first, valid = block->valid, room = shard->capacity;
     uint8_t *to[e->program->input_count + 1];
     memset(to, 0, sizeof to);
     bool any = false;
@@ -228,6 +229,13 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
             memcpy(place, block, sizeof *block);
         else
             to[index] = place;
+        int64_t samples = index < 0 ? room : (a->end - a->begin) / mgpu_tensor_bytes(&e->program->inputs[index].tensor);
+        if (samples != room) { /* the whole batch */
+            first = valid = 0;
+            room = samples;
+            for (int d = 0; d < e->plan->devices; d++)
+                valid += work->block[d].valid;
+        }
         any = any || index >= 0;
     }
     if (!work->set || !any)
@@ -235,13 +243,13 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
     bool training = is_training(l->phase);
     set_doing(l, DOING_READ, 0);
     double began = l->slow.factor > 1 ? mgpu_seconds() : 0;
-    mgpu_read_samples(work->set, to, block->valid ? work->index + shard->first : work->index, block->valid ? block->valid : 1,
+    mgpu_read_samples(work->set, to, valid ? work->index + first : work->index, valid ? valid : 1,
                       training ? block->seed : 0, training ? work->epoch : 0);
     mgpu_slow(&l->slow, began);
     set_doing(l, DOING_WORK, 0);
     for (int i = 0; i < e->program->input_count; i++) {
         int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);
-        for (int64_t s = block->valid ? block->valid : 1; to[i] && s < shard->capacity; s++)
+        for (int64_t s = valid ? valid : 1; to[i] && s < room; s++)
             memcpy(to[i] + s * bytes, to[i], (size_t)bytes);
     }
 }

@@ -71,14 +71,15 @@ static void add(TensorView *v, const char *name, int variable)
     v->variable[v->count++] = variable;
 }
 
-/* Of the accumulators only those of the report of training outlive a step: they are what its phase touches; the others
- * begin at 0 again. */
+/* Of the accumulators those of the report of training outlive a step, which are what its phase touches, and gradients that are applied one
+ * step late; those of micro-batches begin at 0 again. */
 static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
 {
     bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found);
     for (int k = 0; k < plan->phase_count; k++) {
         const mgpu_device_phase *p = &plan->phases[k].devices[0];
-        for (int i = 0; plan->phases[k].kind == MGPU_PHASE_REPORT_TRAIN && i < p->op_count; i++)
+        bool keeps = plan->phases[k].kind == MGPU_PHASE_REPORT_TRAIN || (plan->phases[k].kind == MGPU_PHASE_TRAIN && program->accumulate <= 1);
+        for (int i = 0; keeps && i < p->op_count; i++)
             for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
                 const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
                 if (b->kind == MGPU_VARIABLE && program->variables[b->index].kind == MGPU_ACCUMULATOR)
