@@ -53,6 +53,7 @@ static const struct OptionRow {
     {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan, bench: each device has this batch; --strong: all devices together (default)", PLANNING | BENCHING | REPORTING},
     {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan, bench: beside --weak, to have both", PLANNING | BENCHING | REPORTING},
     {"--fit", NULL, FLAG, offsetof(Options, fit), NULL, "plan: the largest batch that fits on so many devices, and how fast it is", PLANNING},
+    {"--compare", NULL, FLAG, offsetof(Options, compare), NULL, "plan: the plans of --plan side by side, on as many devices", PLANNING},
     {"--steps", NULL, VALUE, offsetof(Options, steps), "N", "bench: steps of a run that are timed (20)", BENCHING},
     {"--epochs", NULL, VALUE, offsetof(Options, epochs), "N", "bench: train so long, too, and print the --metric", BENCHING},
     {"--metric", NULL, VALUE, offsetof(Options, metric), "NAME", "bench: of the last validation, else of training (loss)", BENCHING},
@@ -268,8 +269,8 @@ static void check_options(const Options *o, uint64_t given)
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
-    if (o->fit && (o->batches || o->weak || o->strong))
-        fail(2, "--fit finds the batches: it goes without %s", o->batches ? "--batch" : o->weak ? "--weak" : "--strong");
+    if (o->fit && (o->batches || o->weak || o->strong || o->compare))
+        fail(2, "--fit finds the batches: it goes without %s", o->batches ? "--batch" : o->weak ? "--weak" : o->strong ? "--strong" : "--compare");
     if (o->from && (o->set_count || o->model))
         fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
 }

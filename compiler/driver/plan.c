@@ -284,6 +284,20 @@ static void add_fitting(Planning *p, const int *counts, int count, int64_t batch
     }
 }
 
+/* those of --devices; else all */
+static void compare_counts(Planning *p, const int *counts, int count, int64_t batch, bool weak)
+{
+    int64_t all;
+    if (counts[count - 1] < 2)
+        fail(2, "plan --compare: how one device trains is the same by every plan; name more, as in --devices 4");
+    for (int i = p->options->devices ? 0 : count - 1; i < count; i++) {
+        if (__builtin_mul_overflow(batch, weak ? counts[i] : 1, &all) || all > INT32_MAX)
+            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)batch, counts[i]);
+        if (counts[i] > 1)
+            plan_compare(p, counts[i], all, weak);
+    }
+}
+
 Planning plan_begin(const Options *options)
 {
     Plan *plans;
@@ -309,6 +323,7 @@ void plan_fill(Planning *p)
     memory_use(first.outer);
     p->model = copy_text(m->name, strlen(m->name));
     p->precision = dtype_name(m->precision);
+    p->may_be_stale = m->accumulate <= 1 && !m->fit_accumulate && m->precision != F16;
     if (!batch_count)
         batches[batch_count++] = m->batch;
     give_back(&first);
@@ -316,8 +331,12 @@ void plan_fill(Planning *p)
         add_fitting(p, counts, count, batches[0]);
     for (int weak = 0; weak < 2 && !options->fit; weak++)
         for (int i = 0; i < batch_count && (weak ? options->weak : options->strong || !options->weak); i++)
-            (weak ? add_weak : add_strong)(p, counts, count, batches[i]);
-    plan_advise(p);
+            if (options->compare)
+                compare_counts(p, counts, count, batches[i], weak);
+            else
+                (weak ? add_weak : add_strong)(p, counts, count, batches[i]);
+    if (!options->compare)
+        plan_advise(p);
 }
 
 int command_plan(const Options *options)
@@ -325,7 +344,7 @@ int command_plan(const Options *options)
     Planning p = plan_begin(options);
     Text text = {0};
     plan_fill(&p);
-    plan_print(&p, options->json, &text);
+    (options->compare ? compare_print : plan_print)(&p, options->json, &text);
     fputs(options->json ? text_of(&text) : plain_text(text_of(&text), true), stdout);
     return 0;
 }

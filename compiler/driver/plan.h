@@ -3,7 +3,8 @@
  *   plan.c         the command; a row for each number of devices and batch: compiled, simulated
  *   predict.c      what a schedule is simulated with; the predictions that programs contain
  *   plan_advice.c  what follows from the rows, in words, each with its figure
- *   plan_print.c   the table, JSON */
+ *   plan_print.c   the table, JSON
+ *   compare.c      --compare: the plans of --plan side by side */
 #ifndef MGPU_DRIVER_PLAN_H
 #define MGPU_DRIVER_PLAN_H
 
@@ -27,9 +28,12 @@ typedef struct PlanRow {
     const char *link;           /* "host to 0" */
     const char *input;          /* of input_needs */
     const char *bound;          /* what takes most of the step */
+    const Policy *policy;       /* --compare: by which plan; else NULL */
+    double least_us;            /* --compare: the step of auto */
 } PlanRow;
 
 typedef struct Planning {
+    bool may_be_stale;          /* the model's gradients may be applied a step late (passes/delay.c) */
     const Options *options;
     const Machine *machine;
     const char *machine_name, *model, *precision, *kind; /* kind: "cuda", "host" */
@@ -62,4 +66,6 @@ Planning plan_begin(const Options *);
 void plan_fill(Planning *);     /* the rows that the options ask for, and the advice */
 void plan_advise(Planning *);
 void plan_print(const Planning *, bool json, Text *);
+void plan_compare(Planning *, int devices, int64_t batch, bool weak); /* adds a row for each plan */
+void compare_print(const Planning *, bool json, Text *);
 #endif
