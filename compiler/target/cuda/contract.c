@@ -88,12 +88,13 @@ void cuda_print_contraction(const Contraction *plan, const char *kernel_name, co
         print_functions(plan, p, kernel_name, text);
 }
 
-/* functions are equal if their texts are: tables of what the numbers leave open, and types */
+/* what the functions are made of: types, which argument is A, and the form of the matmul. 'f': no other identity begins so */
 static const char *form_of(const Contraction *plan, const CudaMatmul *p)
 {
-    Text text = {0};
-    print_functions(plan, p, "k", &text);
-    Digest d = mgpu_sha256_of(text_of(&text), text.length);
+    Sha256 sha = mgpu_sha256_begin();
+    IDENTITY_ADD(&sha, 'f', plan->tensor[A]->dtype, plan->tensor[B]->dtype, plan->tensor[C]->dtype, plan->swapped);
+    cuda_matmul_form(&sha, p);
+    Digest d = mgpu_sha256_end(&sha);
     return identity_key(&d);
 }
 

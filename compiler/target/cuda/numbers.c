@@ -59,6 +59,40 @@ int cuda_number_count(const CudaMatmul *p)
     return count;
 }
 
+/* ---- forms */
+
+static void identify_part(Sha256 *sha, const CudaMatmul *p)
+{
+    const mgpu_contraction *t = &p->table;
+    const mgpu_tiles s = cuda_moved_tiles(p);
+    IDENTITY_ADD(sha, t->batch, t->m, t->n, t->k, t->windows, t->type);
+    for (int i = 0; i < t->batch + t->m + t->n + t->k; i++)
+        IDENTITY_ADD(sha, t->axis[i].window);
+    for (int w = 0; w < t->windows; w++)
+        IDENTITY_ADD(sha, t->window[w].input_dilation);
+    IDENTITY_ADD(sha, s.arithmetic, s.type_a, s.type_b, s.type_c, s.aligned_a, s.aligned_b, s.aligned_c, s.transposed, s.rows, s.columns,
+                 s.depth, s.stages, s.down, s.across, s.split_tiles, s.split_depth, s.along_k_a, s.along_k_b, s.piece_a, s.piece_b,
+                 s.piece_c);
+}
+
+void cuda_matmul_form(Sha256 *sha, const CudaMatmul *p)
+{
+    for (; p; p = p->next)
+        identify_part(sha, p);
+}
+
+bool cuda_same_form(const CudaMatmul *p, const CudaMatmul *q)
+{
+    const CudaMatmul *const parts[] = {p, q};
+    Digest d[2];
+    for (int i = 0; i < 2; i++) {
+        Sha256 sha = mgpu_sha256_begin();
+        identify_part(&sha, parts[i]);
+        d[i] = mgpu_sha256_end(&sha);
+    }
+    return memcmp(d[0].bytes, d[1].bytes, sizeof d[0].bytes) == 0;
+}
+
 /* 2^(bits + shift) / extent, rounded up; 2^shift / 2 < extent <= 2^shift */
 static uint64_t inverse_of(uint64_t extent, int shift, int bits)
 {

@@ -548,18 +548,12 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c);
 }
 
-/* parts from this one on whose tables are the same text */
+/* parts from this one on whose tables are the same */
 static int alike_count(const CudaMatmul *p, bool by_parameter)
 {
-    Text first = {0};
     int count = 1;
-    print_tables(p, by_parameter, "k", &first);
-    for (const CudaMatmul *next = p->next; next && by_parameter; next = next->next, count++) {
-        Text own = {0};
-        print_tables(next, by_parameter, "k", &own);
-        if (strcmp(text_of(&first), text_of(&own)) != 0)
-            break;
-    }
+    for (const CudaMatmul *next = p->next; next && by_parameter && cuda_same_form(p, next); next = next->next)
+        count++;
     return count;
 }
 

@@ -8,6 +8,7 @@
 
 #include "compiler/kernel/attention.h"
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/identity.h"
 #include "compiler/kernel/rows.h"
 #include "runtime/abi/mgpu.h"
 #include "runtime/abi/mgpu_tiles.h"
@@ -47,6 +48,9 @@ enum { CUDA_NUMBERS = 4 /* at most: parameters of a kernel are 4 KiB */ };
 int cuda_number_count(const CudaMatmul *);            /* its parts; 0: their numbers are constants of the code */
 int cuda_number_list(const CudaMatmul *, mgpu_numbers to[CUDA_NUMBERS]); /* likewise, and their numbers */
 mgpu_tiles cuda_moved_tiles(const CudaMatmul *);      /* of one part, with how its elements are moved */
+/* its form: what its code depends on when launches hand over the numbers; and do two parts, each without the next, have the same? */
+void cuda_matmul_form(Sha256 *, const CudaMatmul *);
+bool cuda_same_form(const CudaMatmul *, const CudaMatmul *);
 void cuda_print_numbers(const CudaMatmul *, Text *);  /* an initializer: the end of a row of mgpu_gpu_kernel */
 void cuda_comment_numbers(const CudaMatmul *, Text *);
 
@@ -55,7 +59,7 @@ void cuda_comment_numbers(const CudaMatmul *, Text *);
  * are there already, under this name; else NULL */
 void cuda_print_contraction(const Contraction *, const char *kernel_name, const char *known, Text *);
 void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgpu_launch launch[2]);
-/* the functions as text, if launches hand over the numbers: kernels with equal texts are one; else NULL */
+/* the identity of its functions, if launches hand over the numbers: kernels with equal forms are one; else NULL */
 const char *cuda_contraction_form(const Contraction *);
 /* likewise, of functions that do this matmul as one part of many that it does not have; NULL: there are none */
 const char *cuda_contraction_form_in_parts(const Contraction *);
