@@ -67,6 +67,7 @@ static const struct OptionRow {
     {"--timeline", NULL, FLAG, offsetof(Options, timeline), NULL, "schedule: the lanes of a step as bars", SHOWING},
     {"--op", NULL, VALUE, offsetof(Options, op), "NAME", "schedule: an operation, what it waits for, who waits for it, and why", SHOWING},
     {"--layer", NULL, VALUE, offsetof(Options, layer), "PATH", "schedule: all that a part of the model costs: layer3.2", SHOWING},
+    {"--at", NULL, VALUE, offsetof(Options, at), "TIME", "schedule: what each lane does then, and what an idle one waits for: 3ms", SHOWING},
     {"--phase", NULL, VALUE, offsetof(Options, phase), "NAME", "schedule: of this phase (train.full)", SHOWING},
     {"--device", NULL, VALUE, offsetof(Options, device), "N", "schedule: of this device (0; --timeline: all)", SHOWING},
     {NULL, "-Wno-NAME", LINT, 0, NULL, "no warnings of this kind (docs/warnings.md):", ALL},

@@ -3,6 +3,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/report/page.h"
+#include "runtime/view/view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,20 +16,20 @@ static bool is_model(const char *file)
 }
 
 /* ---- the plans */
-static const char *bytes_text(double bytes)
-{
-    return bytes < 1e6 ? format("%.1f kB", bytes / 1e3) : bytes < 1e9 ? format("%.1f MB", bytes / 1e6) : format("%.2f GB", bytes / 1e9);
-}
-
 static Table table_of(const Planning *p)
 {
     Table t = {.columns = 11};
-    table_add(&t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms", "memory", "bound by");
+    table_add(&t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms",
+              strcmp(p->kind, "host") == 0 ? "memory of all" : "memory of each", "bound by");
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
-        table_add(&t, r->weak ? "weak" : "strong", format("%d", r->devices), format("%lld", (long long)r->batch), format("%lld", (long long)r->most),
-                  format("%.3f", r->step_us / 1e3), format("%.1f", r->samples_per_s), format("%.2f", r->speed_up), format("%.1f %%", 100 * r->efficiency),
-                  format("%.3f", r->exposed_us / 1e3), bytes_text(r->bytes), r->bound);
+        char bytes[32], rate[32];
+        table_add(&t, r->weak ? "weak" : "strong", format("%d", r->devices), format("%lld", (long long)r->batch),
+                  format("%lld", (long long)r->most), format("%.3f", r->step_us / 1e3),
+                  r->samples_per_s < 100 ? format("%.1f", r->samples_per_s)
+                                         : format("%s", mgpu_view_number(r->samples_per_s, rate)),
+                  format("%.2f", r->speed_up), format("%.1f %%", 100 * r->efficiency), format("%.3f", r->exposed_us / 1e3),
+                  format("%s", mgpu_view_bytes(r->bytes, bytes)), r->bound);
     }
     return t;
 }
@@ -50,6 +51,32 @@ static void add_scaling(Plot *plot, const Planning *p, bool weak)
     APPEND(plot->lines, plot->line_count, found);
 }
 
+/* of the first batch, as add_scaling has it: the time of a step, and how much of it computing waits for all-reduces */
+static void add_steps(Plot *plot, const Planning *p, bool weak)
+{
+    double *x = NEW_ARRAY(double, p->row_count), *step = NEW_ARRAY(double, p->row_count),
+           *exposed = NEW_ARRAY(double, p->row_count);
+    int count = 0;
+    for (int i = 0; i < p->row_count; i++)
+        if (p->rows[i].weak == weak && (!count || p->rows[i].devices > x[count - 1])) {
+            x[count] = p->rows[i].devices;
+            step[count] = p->rows[i].step_us / 1e3;
+            exposed[count++] = p->rows[i].exposed_us / 1e3;
+        }
+    if (!count)
+        return;
+    PlotLine whole = {
+        .name = weak ? "weak: a step" : "strong: a step", .x = x, .y = step, .count = count, .colour = weak, .points = true};
+    PlotLine part = {.name = weak ? "weak: exposed communication" : "strong: exposed communication",
+                     .x = x,
+                     .y = exposed,
+                     .count = count,
+                     .colour = weak ? 5 : 4,
+                     .points = true};
+    APPEND(plot->lines, plot->line_count, whole);
+    APPEND(plot->lines, plot->line_count, part);
+}
+
 static void add_model(Page *page, const Options *o)
 {
     Planning *p = NEW(Planning);
@@ -60,9 +87,14 @@ static void add_model(Page *page, const Options *o)
     page->summary = table;
     page->advice = p->advice;
     page->advice_count = p->advice_count;
-    page->scaling = (Plot){.title = "speed-up over one device, predicted", .x_label = "devices", .from_zero = true};
-    add_scaling(&page->scaling, p, false);
-    add_scaling(&page->scaling, p, true);
+    page->scaling =
+        (Plot){.title = "speed-up over one device, predicted", .x_label = "devices", .from_zero = true, .whole_x = true};
+    page->steps =
+        (Plot){.title = "time of a step, predicted", .x_label = "devices", .y_label = "ms", .from_zero = true, .whole_x = true};
+    for (int weak = 0; weak < 2; weak++) {
+        add_scaling(&page->scaling, p, weak);
+        add_steps(&page->steps, p, weak);
+    }
     Program *program = make_schedules(o);
     const Plan *plan = &program->plans[program->plan_count - 1];
     SimulationInput *in = NEW(SimulationInput);
@@ -76,8 +108,9 @@ static void add_model(Page *page, const Options *o)
     trace_print(program, plan, in, page->machine, &trace);
     page->predicted = text_of(&trace);
     page->title = program->model->name;
-    page->about = format("%s, %s, global batch %lld, %d %s device%s; predicted for %s", program->model->file, p->precision, (long long)program->model->batch, plan->devices,
-                         plan->kind, plan->devices == 1 ? "" : "s", page->machine);
+    page->about = format("%s, %s, global batch %lld, %d %s%s; predicted for %s", program->model->file, p->precision,
+                         (long long)program->model->batch, plan->devices, strcmp(plan->kind, "host") == 0 ? "host device" : "GPU",
+                         plan->devices == 1 ? "" : "s", page->machine);
 }
 
 /* ---- files of runs */

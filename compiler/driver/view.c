@@ -8,8 +8,14 @@
 
 void view_print(const Options *o, Text *text)
 {
-    ViewRequest r = {.phase = o->phase, .op = o->op, .layer = o->layer, .device = o->device ? mgpu_view_device(o->device) : -1,
-                     .full = o->full, .page = o->page, .timeline = o->timeline};
+    ViewRequest r = {.phase = o->phase,
+                     .op = o->op,
+                     .layer = o->layer,
+                     .at = o->at,
+                     .device = o->device ? mgpu_view_device(o->device) : -1,
+                     .full = o->full,
+                     .page = o->page,
+                     .timeline = o->timeline};
     int count = 0;
     if (mgpu_view_is_file(&r, stdout)) {
         fputs(text_of(text), stdout);

@@ -20,7 +20,7 @@ typedef struct Options {
     const char **more; int more_count; /* report: files after the first */
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
-    const char *phase, *op, *layer, *device; /* schedule: what is shown */
+    const char *phase, *op, *layer, *at, *device; /* schedule: what is shown */
     bool full, page, timeline;               /* likewise */
     bool csv;          /* bench */
     bool fit;          /* plan: of the largest batch that fits */

@@ -297,6 +297,8 @@ static void emit_op(const ScheduledOp *op, Text *t)
     }
     text_add(t, "%d, ", op->line);
     quote(t, op->layer ? op->layer : "");
+    text_add(t, ", ");
+    quote(t, op->role ? op->role : "");
     text_add(t, ", %.9g, ", op->flops);
     text_add(t, op->suspect_count ? "(const mgpu_suspect[]){" : "NULL");
     for (int i = 0; i < op->suspect_count; i++) {

@@ -1,7 +1,9 @@
 /* arena.c: the arena of device 0 in a training step as a picture: time to the right, bytes upwards; a buffer is a rectangle from the
  * first to the last operation that touches it. What stays through the step is as wide as the picture. */
 #include "compiler/report/page.h"
+#include "runtime/view/view.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { WIDTH = 960, HEIGHT = 360, LEFT_OF_IT = 80, BELOW = 24, MOST_BUFFERS = 4000, LISTED = 16 };
@@ -37,28 +39,74 @@ static double bytes_of(const Buffer *b) { return (double)((b->slots - 1) * ((b->
 
 static const char *size_text(double bytes)
 {
-    return bytes >= 0x1p30 ? format("%.2f GiB", bytes / 0x1p30) : bytes >= 0x1p20 ? format("%.2f MiB", bytes / 0x1p20) : bytes >= 0x1p10 ? format("%.1f KiB", bytes / 0x1p10) : format("%.0f B", bytes);
+    char text[32];
+    return format("%s", mgpu_view_bytes(bytes, text));
+}
+
+static const char *time_text(double us)
+{
+    char text[32];
+    return format("%s", mgpu_view_time(us, text));
+}
+
+/* the name in its rectangle, where there is room for it */
+static void draw_name(const char *name, double x, double y, double width, double height, bool dark, Text *t)
+{
+    enum { LETTER = 5, LEAST = 8, SIZE = 9 }; /* of the picture's own units */
+    int letters = (int)((width - 8) / LETTER);
+    char cut[128];
+    if (height < SIZE + 1 || letters < LEAST)
+        return;
+    text_add(t, "<text class=\"in%s\" x=\"%.1f\" y=\"%.1f\">", dark ? " dark" : "", x + 4, y + height / 2 + 3);
+    svg_text(mgpu_view_cut(name, letters, cut, sizeof cut), t);
+    text_add(t, "</text>\n");
 }
 
 static void draw(const Buffer *b, const Life *l, double end_us, double arena, Text *t)
 {
+    enum { THIN = 2 };
     double x0 = stays(b->kind) ? 0 : l->begin_us / end_us, x1 = stays(b->kind) ? 1 : l->end_us / end_us;
     double height = bytes_of(b) / arena * HEIGHT, bottom = (double)b->offset / arena * HEIGHT;
-    text_add(t, "<rect class=\"b-%s\" x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\"><title>", BUFFER_KIND_NAME[b->kind],
-             LEFT_OF_IT + x0 * (WIDTH - LEFT_OF_IT), HEIGHT - bottom - height, (x1 - x0) * (WIDTH - LEFT_OF_IT) > .4 ? (x1 - x0) * (WIDTH - LEFT_OF_IT) : .4,
-             height > .15 ? height : .15);
+    double x = LEFT_OF_IT + x0 * (WIDTH - LEFT_OF_IT), width = (x1 - x0) * (WIDTH - LEFT_OF_IT);
+    text_add(t, "<rect class=\"b-%s%s\" x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\"><title>", BUFFER_KIND_NAME[b->kind],
+             height < THIN ? " thin" : "", x, HEIGHT - bottom - height, width > .4 ? width : .4, height > .15 ? height : .15);
     svg_text(format("%s, %s at %lld%s", b->name, size_text(bytes_of(b)), (long long)b->offset,
-                    stays(b->kind) ? ", through the step" : format(", %.3f to %.3f ms", l->begin_us / 1e3, l->end_us / 1e3)), t);
+                    stays(b->kind) ? ", through the step" : format(", %s to %s", time_text(l->begin_us), time_text(l->end_us))),
+             t);
     text_add(t, "</title></rect>\n");
+    draw_name(b->name, x, HEIGHT - bottom - height, width, height, b->kind == BUFFER_TEMPORARY, t);
+}
+
+/* 1, 2 or 5 times a power of ten, so that there are at most MOST_TICKS; of bytes a power of two */
+static double tick_of(double all, bool bytes)
+{
+    enum { MOST_TICKS = 6 };
+    double rough = all / MOST_TICKS, unit = bytes ? pow(2, ceil(log2(rough))) : pow(10, floor(log10(rough)));
+    return bytes ? unit : rough > 5 * unit ? 10 * unit : rough > 2 * unit ? 5 * unit : rough > unit ? 2 * unit : unit;
+}
+
+static const char *tick_text(double us, double end_us)
+{
+    double unit = end_us >= 1e6 ? 1e6 : end_us >= 1e3 ? 1e3 : 1;
+    return format("%g %s", us / unit, unit > 1e3 ? "s" : unit > 1 ? "ms" : "us");
 }
 
 static void draw_axes(double arena, double end_us, Text *t)
 {
-    for (int i = 0; i <= 4; i++) {
-        text_add(t, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT_OF_IT, HEIGHT - HEIGHT * i / 4.0, WIDTH,
-                 LEFT_OF_IT - 4, HEIGHT - HEIGHT * i / 4.0 + (i == 4 ? 10 : 4), size_text(arena * i / 4));
-        text_add(t, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%.3g ms</text>\n", LEFT_OF_IT + (WIDTH - LEFT_OF_IT) * i / 4.0, HEIGHT + 16,
-                 i == 0 ? "start" : i == 4 ? "end" : "middle", end_us * i / 4e3);
+    double bytes = tick_of(arena, true), us = tick_of(end_us, false);
+    for (double at = 0; at <= arena; at += bytes) {
+        double y = HEIGHT - HEIGHT * at / arena;
+        text_add(t, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                 LEFT_OF_IT, y, WIDTH, LEFT_OF_IT - 4, y + (y < 8 ? 9 : 4), size_text(at));
+    }
+    for (double at = 0; at <= end_us; at += us) {
+        double x = LEFT_OF_IT + (WIDTH - LEFT_OF_IT) * at / end_us;
+        text_add(t, "<path class=\"grid\" d=\"M%.1f 0V%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", x, HEIGHT,
+                 x, HEIGHT + 16,
+                 x < LEFT_OF_IT + 8 ? "start"
+                 : x > WIDTH - 20   ? "end"
+                                    : "middle",
+                 tick_text(at, end_us));
     }
 }
 
@@ -87,7 +135,7 @@ void arena_print(const Page *p, Text *t)
     text_add(t, "</p>\n<svg id=\"arena\" class=\"plot wide\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory over time\">\n", WIDTH, HEIGHT + BELOW);
     draw_axes(arena, end_us, t);
     Table table = {.columns = 5};
-    table_add(&table, "buffer", "kind", "bytes", "from ms", "to ms");
+    table_add(&table, "buffer", "kind", "bytes", "from", "to");
     for (int n = 0; n < MOST_BUFFERS; n++) {
         int i = largest_left(d, taken);
         if (i < 0)
@@ -99,9 +147,9 @@ void arena_print(const Page *p, Text *t)
         bool whole = stays(d->buffers[i].kind);
         if (table.rows <= LISTED)
             table_add(&table, d->buffers[i].name, BUFFER_KIND_NAME[d->buffers[i].kind], size_text(bytes_of(&d->buffers[i])),
-                      whole ? "" : format("%.3f", lives[i].begin_us / 1e3), whole ? "" : format("%.3f", lives[i].end_us / 1e3));
+                      whole ? "" : time_text(lives[i].begin_us), whole ? "" : time_text(lives[i].end_us));
     }
-    text_add(t, "</svg>\n<details class=\"table\"><summary>The largest</summary>\n");
+    text_add(t, "</svg>\n<details class=\"table\"><summary>The largest buffers</summary>\n");
     table_html(&table, t);
     text_add(t, "</details></section>\n");
 }

@@ -35,7 +35,7 @@ static bool is_known(const Curves *c, const char *title)
 static void add_plot(Curves *curves, RunLog *const *runs, int count, const char *name, Over over)
 {
     static const char *const LABEL[OVERS] = {"steps", "epochs", "seconds"};
-    Plot p = {.title = name, .x_label = LABEL[over], .from_zero = strcmp(name, "samples_per_s") == 0 || strcmp(name, "input_wait_ms") == 0};
+    Plot p = {.title = name, .x_label = LABEL[over], .from_zero = strcmp(name, "samples_per_s") == 0 || strstr(name, "_wait_ms")};
     bool both = false;
     for (int i = 0; i < count; i++)
         both |= run_curve(runs[i], name, false) && run_curve(runs[i], name, true);
@@ -52,7 +52,7 @@ static void add_plot(Curves *curves, RunLog *const *runs, int count, const char 
 Curves curves_of(RunLog *const *runs, int count, Over over)
 {
     static const char *const FIRST[] = {"loss"};
-    static const char *const LAST[] = {"lr", "samples_per_s", "input_wait_ms", "grad_norm"};
+    static const char *const LAST[] = {"lr", "samples_per_s", "input_wait_ms", "communication_wait_ms", "grad_norm"};
     Curves c = {0};
     for (int i = 0; i < COUNT(FIRST); i++)
         add_plot(&c, runs, count, FIRST[i], over);

@@ -4,6 +4,7 @@
  * A call belongs to the instance that most of it is of; a layer has what its parts have. Who reads whom follows from the tensors that the
  * calls of the forward pass write and read, and is said of the two instances where their paths part. */
 #include "compiler/report/page.h"
+#include "runtime/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static void add_calls(const Page *p, Layer *root)
             const ScheduledOp *op = &d->ops[i];
             if (op->verb != VERB_CALL)
                 continue;
-            Layer *l = layer_at(root, layer_path(p->program->model, op->layer ? op->layer : ""));
+            const char *path = layer_path(p->program->model, op->layer ? op->layer : "");
+            Layer *l = layer_at(root, *path || !op->line ? path : format("line %d", op->line));
             l->us += op->time_us;
             l->flops += op->flops;
             l->bytes += op_bytes(d, op);
@@ -143,15 +145,38 @@ static void add_sources(const Page *p, Layer *root)
 }
 
 /* ---- printing */
+static void print_costs(const Layer *l, Text *t)
+{
+    static const struct {
+        double least;
+        const char *unit;
+    } FLOPS[] = {{1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {0, "kFLOP"}};
+    char text[32];
+    int u = 0;
+    if (!l->calls) {
+        text_add(t, "in kernels of others");
+        return;
+    }
+    while (l->flops < FLOPS[u].least)
+        u++;
+    if (l->flops > 0)
+        text_add(t, "%.1f %s, ", l->flops / (FLOPS[u].least > 0 ? FLOPS[u].least : 1e3), FLOPS[u].unit);
+    text_add(t, "%s, %d call%s", mgpu_view_bytes(l->bytes, text), l->calls, l->calls == 1 ? "" : "s");
+}
+
 static void print_layer(const Layer *l, double all_us, Text *t)
 {
-    text_add(t, "<details%s%s><summary><span class=\"name\">", l->depth <= OPEN_DEPTH ? " open" : "", l->part_count ? "" : " class=\"leaf\"");
+    char time[32], parameters[32];
+    text_add(t, "<details%s%s><summary style=\"--depth:%d\"><span class=\"name\">", l->depth <= OPEN_DEPTH ? " open" : "",
+             l->part_count ? "" : " class=\"leaf\"", l->depth);
     svg_text(l->depth ? l->name : "the model", t);
-    text_add(t, "</span><span class=\"bar\"><i style=\"width:%.1f%%\"></i></span><span class=\"cost\">%.3f ms, %.1f %%</span><span class=\"more\">", all_us > 0 ? 100 * l->us / all_us : 0,
-             l->us / 1e3, all_us > 0 ? 100 * l->us / all_us : 0);
-    text_add(t, "%.3g GFLOP, %.3g MB, %d call%s", l->flops / 1e9, l->bytes / 1e6, l->calls, l->calls == 1 ? "" : "s");
+    text_add(t,
+             "</span><span class=\"bar\"><i style=\"width:%.1f%%\"></i></span><span class=\"cost\">%s, %.1f %%</span><span "
+             "class=\"more\">",
+             all_us > 0 ? 100 * l->us / all_us : 0, mgpu_view_time(l->us, time), all_us > 0 ? 100 * l->us / all_us : 0);
+    print_costs(l, t);
     if (l->parameters)
-        text_add(t, ", %lld parameters", (long long)l->parameters);
+        text_add(t, ", %s parameters", mgpu_view_number((double)l->parameters, parameters));
     if (l->shape)
         text_add(t, ", %s", shape_text(l->shape));
     if (l->line)
@@ -174,7 +199,8 @@ void layers_print(const Page *p, Text *t)
     add_calls(p, &root);
     sum_up(&root);
     add_sources(p, &root);
-    text_add(t, "<section id=\"layers\"><h2>Layers</h2>\n<p>What each instance costs in a training step of device 0, predicted. A call counts for the instance that most of it is of.</p>\n");
+    text_add(t, "<section id=\"layers\"><h2>Layers</h2>\n<p>What each instance costs in a training step of device 0, predicted. "
+                "A call counts for the instance that most of it is of; of no layer, for its line.</p>\n");
     print_layer(&root, root.us, t);
     text_add(t, "</section>\n");
 }

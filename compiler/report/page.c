@@ -3,7 +3,9 @@
 #include "compiler/report/page.h"
 #include "compiler/kernel/kernel.h"
 #include "runtime/base/sha256.h"
+#include "runtime/view/view.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,24 +80,59 @@ static const PhaseSchedule *train_phase(const Page *p)
     die("the schedule has no training step");
 }
 
+static bool same_use(const SimulatedDevice *a, const SimulatedDevice *b)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        if (fabs(a->lanes[lane].busy_us - b->lanes[lane].busy_us) > .05)
+            return false;
+        for (int c = 0; c < CAUSES; c++)
+            if (fabs(a->lanes[lane].idle_us[c] - b->lanes[lane].idle_us[c]) > .05)
+                return false;
+    }
+    return true;
+}
+
+static const char *time_text(double us)
+{
+    char text[32];
+    return format("%s", mgpu_view_time(us, text));
+}
+
+static const char *bytes_text(double bytes)
+{
+    char text[32];
+    return format("%s", mgpu_view_bytes(bytes, text));
+}
+
+/* devices that do the same are one row; a cause that no lane waits for has no column */
 static void lanes_table(const Page *p, Text *t)
 {
     static const Lane ORDER[LANES] = {LANE_HOST, LANE_COPY, LANE_COMP, LANE_COMM};
-    Table table = {.columns = 3 + CAUSES};
-    const char *cells[2 + CAUSES] = {"lane", "busy ms"};
+    const SimulatedDevice *devices = p->simulation->devices;
+    int causes[CAUSES], count = 0, same;
     for (int c = 0; c < CAUSES; c++)
-        cells[2 + c] = format("idle: %s", CAUSE_NAME[c]);
-    table_row(&table, "device", cells);
-    for (int d = 0; d < p->plan->devices; d++)
+        for (int d = 0; d < p->plan->devices * LANES; d++)
+            if (devices[d / LANES].lanes[d % LANES].idle_us[c] > 0 && (!count || causes[count - 1] != c))
+                causes[count++] = c;
+    Table table = {.columns = 4 + count};
+    const char *cells[3 + CAUSES] = {"lane", "busy", "of the step"};
+    for (int c = 0; c < count; c++)
+        cells[3 + c] = format("idle: %s", CAUSE_NAME[causes[c]]);
+    table_row(&table, p->plan->devices > 1 ? "devices" : "device", cells);
+    for (int d = 0; d < p->plan->devices; d += same) {
+        for (same = 1; d + same < p->plan->devices && same_use(&devices[d], &devices[d + same]);)
+            same++;
         for (int lane = 0; lane < LANES; lane++) {
-            const LaneUse *use = &p->simulation->devices[d].lanes[ORDER[lane]];
+            const LaneUse *use = &devices[d].lanes[ORDER[lane]];
             cells[0] = LANE_NAME[ORDER[lane]];
-            cells[1] = format("%.3f", use->busy_us / 1e3);
-            for (int c = 0; c < CAUSES; c++)
-                cells[2 + c] = use->idle_us[c] > 0 ? format("%.3f", use->idle_us[c] / 1e3) : "";
+            cells[1] = time_text(use->busy_us);
+            cells[2] = p->simulation->step_us > 0 ? format("%.1f %%", 100 * use->busy_us / p->simulation->step_us) : "";
+            for (int c = 0; c < count; c++)
+                cells[3 + c] = use->idle_us[causes[c]] > 0 ? time_text(use->idle_us[causes[c]]) : "";
             if (use->busy_us > 0)
-                table_row(&table, format("%d", d), cells);
+                table_row(&table, same > 1 ? format("%d to %d", d, d + same - 1) : format("%d", d), cells);
         }
+    }
     table_html(&table, t);
 }
 
@@ -105,6 +142,14 @@ static int compare_longest(const void *a, const void *b)
 {
     const Long *x = a, *y = b;
     return x->us != y->us ? (x->us < y->us ? 1 : -1) : x->device != y->device ? x->device - y->device : strcmp(x->op->id, y->op->id);
+}
+
+static bool was_listed(const Long *all, int i) /* of another device, as the list is sorted */
+{
+    for (int k = 0; k < i; k++)
+        if (strcmp(all[k].op->id, all[i].op->id) == 0)
+            return true;
+    return false;
 }
 
 static void longest_table(const Page *p, Text *t)
@@ -117,12 +162,15 @@ static void longest_table(const Page *p, Text *t)
             APPEND(all, count, ((Long){d, &phase->devices[d].ops[i], p->simulation->devices[d].ops[i].end_us - p->simulation->devices[d].ops[i].begin_us}));
     if (count)
         qsort(all, (size_t)count, sizeof *all, compare_longest);
-    Table table = {.columns = 6};
-    table_add(&table, "operation", "does", "ms", "line", "MB", "GFLOP");
-    for (int i = 0; i < count && i < LONGEST; i++) {
-        const DeviceSchedule *d = &phase->devices[all[i].device];
-        table_add(&table, format("d%d.%s", all[i].device, all[i].op->id), op_name(phase, all[i].device, all[i].op), format("%.3f", all[i].us / 1e3),
-                  all[i].op->line ? format("%d", all[i].op->line) : "", format("%.3f", op_bytes(d, all[i].op) / 1e6), format("%.3f", all[i].op->flops / 1e9));
+    Table table = {.columns = 7};
+    table_add(&table, "longest operations", "lane", "line", "takes", "of the step", "bytes", "GFLOP");
+    for (int i = 0; i < count && table.rows <= LONGEST; i++) {
+        const ScheduledOp *op = all[i].op;
+        if (!was_listed(all, i))
+            table_add(
+                &table, op_name(phase, op), LANE_NAME[op->lane], op->line ? format("%d", op->line) : "", time_text(all[i].us),
+                format("%.1f %%", p->simulation->step_us > 0 ? 100 * all[i].us / p->simulation->step_us : 0),
+                bytes_text(op_bytes(&phase->devices[all[i].device], op)), op->flops > 0 ? format("%.3g", op->flops / 1e9) : "");
     }
     table_html(&table, t);
 }
@@ -130,14 +178,22 @@ static void longest_table(const Page *p, Text *t)
 static void timeline_print(const Page *p, Text *t)
 {
     heading("timeline", "Timeline", t);
-    text_add(t, "<div class=\"tools moving\"><input id=\"search\" type=\"search\" placeholder=\"search: layer, operation, line:13\" aria-label=\"search\">"
-                "<span id=\"found\"></span><button id=\"in\">+</button><button id=\"out\">−</button><button id=\"fit\">all</button>"
-                "<span class=\"hint\">wheel or + −: zoom; drag or ← →: move; click: what it waits for; n: next found; 0: all</span></div>\n"
-                "<div id=\"lanes\" class=\"moving\" tabindex=\"0\" aria-label=\"timeline\"><canvas id=\"canvas\"></canvas><div id=\"tip\" hidden></div></div>\n"
-                "<div id=\"chosen\" class=\"moving\"></div>\n");
+    text_add(
+        t, "<div class=\"tools moving\"><input id=\"search\" type=\"search\" placeholder=\"search: layer, operation, line:13\" "
+           "aria-label=\"search\">"
+           "<span id=\"found\"></span><button id=\"in\">+</button><button id=\"out\">−</button><button id=\"fit\">all</button>"
+           "<span class=\"hint\">wheel or + −: zoom; drag or ← →: move; click: what it waits for; n: next found; 0: "
+           "all</span></div>\n"
+           "<div class=\"keys moving\"><span class=\"key k-forward\">forward</span><span class=\"key k-backward\">backward</span>"
+           "<span class=\"key k-update\">update</span><span class=\"key k-comm\">communication</span><span class=\"key "
+           "k-copy\">upload</span>"
+           "<span class=\"key k-host\">host</span><span class=\"key k-wait\">wait</span></div>\n"
+           "<div id=\"lanes\" class=\"moving\" tabindex=\"0\" aria-label=\"timeline\"><canvas id=\"canvas\"></canvas><div "
+           "id=\"tip\" hidden></div></div>\n"
+           "<div id=\"chosen\" class=\"moving\"></div>\n");
     if (p->summary) {
-        text_add(t, "<details class=\"table\"%s><summary>Lanes of a predicted step, busy and idle, and the longest operations</summary>\n",
-                 p->plan->devices <= 4 ? " open" : "");
+        text_add(t, "<details class=\"table\" open><summary>Lanes of a predicted step, busy and idle, and the longest "
+                    "operations</summary>\n");
         lanes_table(p, t);
         longest_table(p, t);
         text_add(t, "</details>\n");
@@ -162,7 +218,13 @@ static void figure(const Plot *plot, double width, double height, Text *t)
 static void scaling_print(const Page *p, Text *t)
 {
     heading("scaling", "Scaling", t);
-    figure(&p->scaling, 560, 300, t);
+    if (p->summary->rows > 2) {
+        text_add(t, "<div class=\"figures\">\n");
+        figure(&p->scaling, 580, 300, t);
+        figure(&p->steps, 580, 300, t);
+        text_add(t, "</div>\n");
+    } else
+        text_add(t, "<p>There is one row in the summary. <code>--devices 1,2,4</code> draws the curve.</p>\n");
     text_add(t, "</section>\n");
 }
 
@@ -175,7 +237,7 @@ static void runs_print(const Page *p, Text *t)
         Curves c = curves_of(p->runs, p->run_count, (Over)over);
         text_add(t, "<details class=\"curves\"%s><summary>over %s</summary><div class=\"figures\">\n", over ? "" : " open", OVER_NAME[over]);
         for (int i = 0; i < c.count; i++)
-            figure(&c.plots[i], 440, 250, t);
+            figure(&c.plots[i], 390, 250, t);
         text_add(t, "</div></details>\n");
     }
     text_add(t, "</section>\n");

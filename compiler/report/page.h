@@ -13,7 +13,7 @@ typedef struct Page {
     const char *title, *about;          /* about: a line below it */
     const Table *summary;               /* NULL: there is no model, and what follows is not looked at up to `runs` */
     const char **advice; int advice_count;
-    Plot scaling;
+    Plot scaling, steps; /* speed-up, and the time of a step, over devices */
     const Program *program;
     const Plan *plan;                   /* that is shown */
     const SimulationInput *in;

@@ -13,21 +13,21 @@
   function read(id) {
     const element = document.getElementById(id);
     if (!element) return;
-    const trace = JSON.parse(element.textContent), processes = {}, own = {}, ends = {};
+    const trace = JSON.parse(element.textContent), processes = {}, threads = {}, ends = {};
     for (const e of trace.traceEvents) {
       if (e.ph === "M" && e.name === "process_name") processes[e.pid] = e.args.name;
       else if (e.ph === "M" && e.name === "thread_name") {
-        own[e.tid] = { made: id, process: processes[e.pid], pid: e.pid, tid: e.tid, name: e.args.name, slices: [], longest: 0 };
-        tracks.push(own[e.tid]);
+        threads[e.tid] = { made: id, process: processes[e.pid], pid: e.pid, tid: e.tid, name: e.args.name, slices: [], longest: 0 };
+        tracks.push(threads[e.tid]);
       } else if (e.ph === "X") {
-        const t = own[e.tid], s = { begin: e.ts, end: e.ts + e.dur, name: e.name, cat: e.cat, args: e.args, track: t, depth: 0 };
+        const t = threads[e.tid], s = { begin: e.ts, end: e.ts + e.dur, name: e.name, cat: e.cat, args: e.args, track: t, depth: 0 };
         t.slices.push(s);
         if (e.dur > t.longest) t.longest = e.dur;
-      } else if (e.ph === "s") ends[e.id] = { from: own[e.tid], at: e.ts };
-      else if (e.ph === "f" && ends[e.id]) arrows.push({ from: ends[e.id].from, at: ends[e.id].at, to: own[e.tid], when: e.ts });
+      } else if (e.ph === "s") ends[e.id] = { from: threads[e.tid], at: e.ts };
+      else if (e.ph === "f" && ends[e.id]) arrows.push({ from: ends[e.id].from, at: ends[e.id].at, to: threads[e.tid], when: e.ts });
     }
-    for (const tid in own) {
-      const t = own[tid];
+    for (const tid in threads) {
+      const t = threads[tid];
       t.slices.sort((a, b) => a.begin - b.begin || b.end - a.end);
       const open = [];
       t.depth = 1;
@@ -64,29 +64,35 @@
   // ---- colours
   const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const hues = {};
+  const SHADES = [-5, 0, 5], FIXED = { copy: "#2a9d8f", comm: "#d9541e", host: "#a07850", loop: "#8a8f98" }, own = {};
+  let named = {}; // colours of the style, read once a theme
+  function variable(name) {
+    return name in named ? named[name] : (named[name] = style(name));
+  }
+  // what a call is for has a hue, its layer a shade, so that neighbours differ
   function colour(s) {
-    if (s.cat === "wait") return dark() ? "#33383f" : "#e4e7eb";
-    if (s.cat === "step") return dark() ? "#4a5562" : "#b9c4d0";
-    if (s.cat === "copy") return "#2a9d8f";
-    if (s.cat === "comm") return "#d9541e";
-    if (s.cat === "host") return "#a07850";
-    if (s.cat === "loop") return "#8a8f98";
-    const layer = (s.args.layer || "").split(".").slice(0, 2).join(".");
-    if (!(layer in hues)) {
+    if (s.cat === "wait" || s.cat === "step") return variable("--" + s.cat);
+    if (FIXED[s.cat]) return FIXED[s.cat];
+    const role = (s.args.role || "forward").split(" ")[0], key = role + " " + (s.args.layer || s.name);
+    if (!(key in own)) {
       let h = 7;
-      for (const c of layer) h = (h * 31 + c.charCodeAt(0)) % 997;
-      hues[layer] = "hsl(" + (190 + (h * 137) % 150) + "," + (layer ? 45 : 8) + "%," + (dark() ? 48 : 62) + "%)";
+      for (const c of key) h = (h * 31 + c.charCodeAt(0)) % 997;
+      const hue = variable(role === "backward" || role === "update" ? "--" + role : "--forward");
+      own[key] = hue.replace(/(\d+)%\)$/, (_, light) => +light + SHADES[h % 3] + "%)");
     }
-    return hues[layer];
+    return own[key];
   }
 
   // ---- drawing
   const x = (us) => NAMES + ((us - view.from) / (view.to - view.from)) * (width - NAMES);
   const us = (px) => view.from + ((px - NAMES) / (width - NAMES)) * (view.to - view.from);
-  function time(v, unit) {
-    const size = unit || Math.abs(v);
-    return size >= 1e6 ? (v / 1e6).toPrecision(4) + " s" : size >= 1e3 ? +(v / 1e3).toFixed(3) + " ms" : +v.toFixed(2) + " µs";
+  function time(v) {
+    const size = Math.abs(v);
+    return size >= 1e6 ? +(v / 1e6).toPrecision(4) + " s" : size >= 1e3 ? +(v / 1e3).toFixed(3) + " ms" : +v.toFixed(2) + " µs";
+  }
+  function tickTime(v, step) { // all in one unit, with the digits that tell them apart
+    const unit = view.to >= 1e6 ? 1e6 : view.to >= 1e3 ? 1e3 : 1, digits = Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9));
+    return (v / unit).toFixed(digits) + (unit === 1e6 ? " s" : unit === 1e3 ? " ms" : " µs");
   }
   function ticks() {
     const rough = (view.to - view.from) / 8, unit = Math.pow(10, Math.floor(Math.log10(rough)));
@@ -117,7 +123,7 @@
       draw2d.fillStyle = faint;
       draw2d.fillRect(Math.round(x(k * step)), HEAD - 6, 1, height);
       draw2d.fillStyle = soft;
-      draw2d.fillText(time(k * step, Math.max(step, 1)), x(k * step) + 3, HEAD / 2);
+      draw2d.fillText(tickTime(k * step, step), x(k * step) + 3, HEAD / 2);
     }
     for (const t of tracks) paintTrack(t, ink, soft, mark);
     paintArrows(ink);
@@ -282,7 +288,7 @@
     if (key) { e.preventDefault(); key(); }
   });
   window.addEventListener("resize", update);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const k in hues) delete hues[k]; update(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const k in own) delete own[k]; named = {}; update(); });
   const started = performance.now();
   paint();
   if (location.hash.startsWith("#find=")) { // report.html#find=conv2

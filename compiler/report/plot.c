@@ -45,7 +45,7 @@ static void add_tick(PlotAxis *a, double v)
         a->ticks[a->tick_count++] = v;
 }
 
-static void find_ticks(PlotAxis *a, int wanted)
+static void find_ticks(PlotAxis *a, int wanted, bool whole)
 {
     if (a->log) {
         bool few = a->high - a->low < 2;
@@ -56,6 +56,7 @@ static void find_ticks(PlotAxis *a, int wanted)
     }
     double rough = (a->high - a->low) / wanted, unit = pow(10, floor(log10(rough)));
     double step = rough > 5 * unit ? 10 * unit : rough > 2 * unit ? 5 * unit : rough > unit ? 2 * unit : unit;
+    step = whole ? fmax(step, 1) : step;
     for (double k = ceil(a->low / step - 1e-9); k <= a->high / step + 1e-9; k++)
         add_tick(a, fabs(k) < .5 ? 0 : k * step);
 }
@@ -77,12 +78,14 @@ static PlotAxis axis_of(const Plot *p, bool y, int wanted)
     if (y && p->from_zero && !a.log)
         a.low = fmin(a.low, 0);
     double size = a.high - a.low, room = y ? .04 : 0;
-    if (size <= fmax(SMALLEST, 1e-12 * fmax(fabs(a.low), fabs(a.high))))
-        size = fmax(1, fabs(a.low)) * .1;
+    if (size <= fmax(SMALLEST, 1e-12 * fmax(fabs(a.low), fabs(a.high)))) { /* one value: in the middle */
+        size = fabs(a.low) > SMALLEST ? fabs(a.low) : 1;
+        a.low -= y && !p->from_zero ? size / 2 : 0;
+    }
     bool zero = y && p->from_zero && a.low == 0 && !a.log;
     a.high = fmax(a.high, a.low + size) + room * size;
     a.low -= zero ? 0 : room * size;
-    find_ticks(&a, wanted);
+    find_ticks(&a, wanted, !y && p->whole_x);
     return a;
 }
 
@@ -144,8 +147,9 @@ static void svg_axes(const Plot *p, const PlotAxis *x, const PlotAxis *y, const 
 static void svg_line(const Plot *p, const PlotLine *l, const PlotAxis *x, const PlotAxis *y, const Box *b, Text *t)
 {
     bool down = false;
-    text_add(t, "<path class=\"line c%d%s\" d=\"", l->colour % 8, l->dashed ? " dashed" : "");
-    for (int i = 0; i < l->count; i++) {
+    if (l->count > 1)
+        text_add(t, "<path class=\"line c%d%s\" d=\"", l->colour % 8, l->dashed ? " dashed" : "");
+    for (int i = 0; l->count > 1 && i < l->count; i++) {
         if (!is_shown(l, i, p->log_x, p->log_y)) {
             down = false;
             continue;
@@ -153,11 +157,19 @@ static void svg_line(const Plot *p, const PlotLine *l, const PlotAxis *x, const 
         text_add(t, "%s%.1f %.1f", down ? "L" : "M", b->x + b->width * place_of(x, l->x[i]), b->y + b->height * (1 - place_of(y, l->y[i])));
         down = true;
     }
-    text_add(t, "\"/>\n");
-    for (int i = 0; l->points && i < l->count; i++)
-        if (is_shown(l, i, p->log_x, p->log_y))
-            text_add(t, "<circle class=\"mark c%d\" r=\"2.6\" cx=\"%.1f\" cy=\"%.1f\"/>", l->colour % 8, b->x + b->width * place_of(x, l->x[i]),
+    text_add(t, "%s", l->count > 1 ? "\"/>\n" : "");
+    for (int i = 0; (l->points || l->count == 1) && i < l->count; i++)
+        if (is_shown(l, i, p->log_x, p->log_y)) {
+            text_add(t, "<circle class=\"mark c%d\" r=\"%.1f\" cx=\"%.1f\" cy=\"%.1f\">", l->colour % 8,
+                     l->radius > 0 ? l->radius : 2.6, b->x + b->width * place_of(x, l->x[i]),
                      b->y + b->height * (1 - place_of(y, l->y[i])));
+            if (l->tip) {
+                text_add(t, "<title>");
+                svg_text(l->tip, t);
+                text_add(t, "</title>");
+            }
+            text_add(t, "</circle>\n");
+        }
 }
 
 static int legend_lines(const Plot *p)
@@ -181,7 +193,11 @@ void plot_svg(const Plot *p, Box all, Text *t)
         if (!legend || !l->name)
             continue;
         double at = all.y + all.height - (legend - row++) * LEGEND_LINE + 10;
-        text_add(t, "<path class=\"line c%d%s\" d=\"M%.1f %.1fh18\"/>", l->colour % 8, l->dashed ? " dashed" : "", b.x, at - 4);
+        if (l->count > 1)
+            text_add(t, "<path class=\"line c%d%s\" d=\"M%.1f %.1fh18\"/>", l->colour % 8, l->dashed ? " dashed" : "", b.x,
+                     at - 4);
+        else
+            text_add(t, "<circle class=\"mark c%d\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"/>", l->colour % 8, b.x + 9, at - 4);
         svg_label(b.x + 24, at, "start", "", l->name, t);
     }
     text_add(t, "</g>\n");
@@ -222,10 +238,27 @@ static void draw_lines(const Plot *p, const PlotAxis *x, const PlotAxis *y, Dots
     }
 }
 
+/* the lines that end in this row, by name, at most so many columns */
+static const char *ends_in_row(const Plot *p, const PlotAxis *y, int row, int rows, int columns)
+{
+    Text names = {0};
+    for (int k = 0; k < p->line_count; k++) {
+        const PlotLine *l = &p->lines[k];
+        int last = l->count - 1;
+        while (last >= 0 && !is_shown(l, last, p->log_x, p->log_y))
+            last--;
+        if (l->name && last >= 0 && (int)((1 - place_of(y, l->y[last])) * (4 * rows - 1) + .5) / 4 == row)
+            text_add(&names, "%s%s", names.length ? "; " : " ", l->name);
+    }
+    const char *all = text_take(&names);
+    return (int)strlen(all) <= columns ? all : format("%.*s..", columns - 2, all);
+}
+
 void plot_text(const Plot *p, int columns, int rows, Text *t)
 {
-    enum { LABEL = 9 };
-    Dots d = {.columns = columns - LABEL - 2, .rows = rows};
+    enum { LABEL = 9, NAMES = 26 };
+    int names = p->line_count > 1 ? NAMES : 0;
+    Dots d = {.columns = columns - LABEL - 2 - names, .rows = rows};
     d.cells = allocate((size_t)(d.columns * d.rows));
     PlotAxis x = axis_of(p, false, 4), y = axis_of(p, true, 3);
     draw_lines(p, &x, &y, &d);
@@ -242,7 +275,7 @@ void plot_text(const Plot *p, int columns, int rows, Text *t)
             text_bytes(t, braille, dots ? sizeof braille : 0);
             text_add(t, "%s", dots ? "" : " ");
         }
-        text_add(t, "\n");
+        text_add(t, "%s\n", names ? ends_in_row(p, &y, r, rows, names) : "");
     }
     const char *first = number_text(x.log ? pow(10, x.low) : x.low), *last = number_text(x.log ? pow(10, x.high) : x.high);
     text_add(t, "%*s  %s%*s\n", LABEL, "", first, d.columns - (int)strlen(first), format("%s %s", last, p->x_label));

@@ -9,11 +9,14 @@ typedef struct PlotLine {
     const double *x, *y; int count; /* values that are not finite, or above 1e300, are left out */
     int colour;                 /* 0, 1 ...: as the legend has it */
     bool points, dashed;        /* points: a mark at each value */
+    double radius;              /* of marks; 0: the usual */
+    const char *tip;            /* shown over marks; NULL: nothing */
 } PlotLine;
 typedef struct Plot {
     const char *title, *x_label, *y_label;
     bool log_x, log_y;          /* where all values are above 0 */
     bool from_zero;             /* the y axis begins at 0 */
+    bool whole_x;               /* the x axis counts */
     PlotLine *lines; int line_count;
 } Plot;
 typedef struct Box { double x, y, width, height; } Box; /* pixels */

@@ -3,14 +3,20 @@
 #include "compiler/report/page.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/machine/machine.h"
+#include "runtime/view/view.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LISTED = 40 };
+static const double LEAST_SHARE = .001; /* of the time: of the kernels that are drawn */
 
-typedef struct KernelUse { int kernel, calls; double us, bytes, flops; const char *layer, *title; int line; } KernelUse;
+typedef struct KernelUse {
+    int kernel, calls;
+    double us, bytes, flops;
+    const ScheduledOp *longest;
+} KernelUse;
 
 static int compare_use(const void *a, const void *b)
 {
@@ -30,8 +36,12 @@ static void add_phase(const Page *p, const char *name, double times, KernelUse *
             if (op->verb != VERB_CALL)
                 continue;
             KernelUse *u = &uses[op->target];
-            *u = (KernelUse){op->target, u->calls + (int)times, u->us + times * op->time_us, u->bytes + times * op_bytes(d, op), u->flops + times * op->flops,
-                             u->layer ? u->layer : op->layer, p->program->kernels[op->target]->title, u->line ? u->line : op->line};
+            *u = (KernelUse){op->target,
+                             u->calls + (int)times,
+                             u->us + times * op->time_us,
+                             u->bytes + times * op_bytes(d, op),
+                             u->flops + times * op->flops,
+                             u->longest && u->longest->time_us >= op->time_us ? u->longest : op};
         }
     }
 }
@@ -62,54 +72,88 @@ static PlotLine roof(double bandwidth, double peak, const char *name, int colour
     return (PlotLine){.name = name, .x = x, .y = y, .count = POINTS, .colour = colour};
 }
 
-static Plot roofline_of(const Page *p, const KernelUse *uses, int count)
+/* "[n, 14, 14, 256] f32" of "conv2: y [n, 14, 14, 256] f32": what the kernel's threads run over */
+static const char *extent_of(const Kernel *k)
+{
+    const char *at = k->title ? strrchr(k->title, '[') : NULL;
+    return at ? at : "";
+}
+
+static const char *point_text(const KernelUse *u, double all)
+{
+    char time[32];
+    return format("%s: %s, %.1f %%, %.4g GFLOP/s, %.3g FLOP a byte", u->longest->id, mgpu_view_time(u->us, time),
+                  100 * u->us / all, u->flops / u->us / 1e3, u->flops / u->bytes);
+}
+
+static Plot roofline_of(const Page *p, const KernelUse *uses, int count, double all)
 {
     Device d = machine_device(p->in->machine, p->in->processor, 0, p->plan->devices);
-    Plot plot = {.title = "roofline of kernels, device 0", .x_label = "FLOP / byte", .y_label = "GFLOP/s", .log_x = true, .log_y = true};
+    Plot plot = {
+        .title = "roofline of kernels, device 0", .x_label = "FLOP a byte", .y_label = "GFLOP/s", .log_x = true, .log_y = true};
     double *x = NEW_ARRAY(double, count), *y = NEW_ARRAY(double, count), low = .1, high = 100;
+    PlotLine *points = NULL;
     int shown = 0;
     for (int i = 0; i < count; i++)
-        if (uses[i].flops > 0 && uses[i].bytes > 0 && uses[i].us > 0) {
+        if (uses[i].flops > 0 && uses[i].bytes > 0 && uses[i].us >= LEAST_SHARE * all) {
             x[shown] = uses[i].flops / uses[i].bytes;
             y[shown] = uses[i].flops / uses[i].us / 1e3;
             low = fmin(low, x[shown]);
             high = fmax(high, x[shown]);
-            shown++;
+            PlotLine point = {.name = shown ? NULL : "a kernel, by its share of the time",
+                              .x = x + shown,
+                              .y = y + shown,
+                              .count = 1,
+                              .colour = 1,
+                              .points = true,
+                              .radius = 2.2 + 14 * sqrt(uses[i].us / all),
+                              .tip = point_text(&uses[i], all)};
+            APPEND(points, shown, point);
         }
     Dtype type = p->program->model->precision;
-    if (d.bandwidth.value > 0 && d.plain[F32].value > 0)
-        APPEND(plot.lines, plot.line_count, roof(d.bandwidth.value, d.plain[type == F64 ? F64 : F32].value > 0 ? d.plain[type == F64 ? F64 : F32].value : d.plain[F32].value,
-                                                 "memory, arithmetic", 0, low, high));
+    double plain = d.plain[type == F64 ? F64 : F32].value > 0 ? d.plain[type == F64 ? F64 : F32].value : d.plain[F32].value;
+    if (d.bandwidth.value > 0 && plain > 0)
+        APPEND(plot.lines, plot.line_count,
+               roof(d.bandwidth.value, plain, "as fast as memory, then as arithmetic is", 0, low, high));
     if (d.bandwidth.value > 0 && d.matrix[type].value > 0)
-        APPEND(plot.lines, plot.line_count, roof(d.bandwidth.value, d.matrix[type].value, "memory, matrix units", 2, low, high));
-    for (int i = 0; i < shown; i++) {
-        PlotLine point = {.name = i ? NULL : "a kernel", .x = x + i, .y = y + i, .count = 1, .colour = 1, .points = true};
-        APPEND(plot.lines, plot.line_count, point);
-    }
+        APPEND(plot.lines, plot.line_count,
+               roof(d.bandwidth.value, d.matrix[type].value, "as fast as memory, then as matrix units are", 2, low, high));
+    for (int i = 0; i < shown; i++)
+        APPEND(plot.lines, plot.line_count, points[i]);
     return plot;
 }
 
 void kernels_print(const Page *p, Text *t)
 {
+    enum { WIDTH = 1180, HEIGHT = 360 };
     int count;
     KernelUse *uses = uses_of(p, &count);
     double all = 0;
     for (int i = 0; i < count; i++)
         all += uses[i].us;
-    Plot plot = roofline_of(p, uses, count);
-    text_add(t, "<section id=\"kernels\"><h2>Kernels</h2>\n<svg class=\"figure\" viewBox=\"0 0 560 340\" width=\"560\" height=\"340\" role=\"img\" aria-label=\"roofline\">\n");
-    plot_svg(&plot, (Box){0, 0, 560, 340}, t);
+    Plot plot = roofline_of(p, uses, count, all);
+    text_add(t,
+             "<section id=\"kernels\"><h2>Kernels</h2>\n<svg class=\"figure\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+             "role=\"img\" aria-label=\"roofline\">\n",
+             WIDTH, HEIGHT, WIDTH, HEIGHT);
+    plot_svg(&plot, (Box){0, 0, WIDTH, HEIGHT}, t);
     text_add(t, "</svg>\n");
-    Table table = {.columns = 9};
-    table_add(&table, "kernel", "what", "layer", "line", "calls", "ms a step", "%", "GFLOP/s", "GB/s");
+    Table table = {.columns = 10};
+    table_add(&table, "kernel", "function", "of, with the longest call", "over", "line", "calls", "a step", "%", "GFLOP/s",
+              "GB/s");
     for (int i = 0; i < count && i < LISTED; i++) {
         const KernelUse *u = &uses[i];
-        table_add(&table, p->program->kernels[u->kernel]->name, u->title ? u->title : "", u->layer ? u->layer : "", u->line ? format("%d", u->line) : "",
-                  format("%d", u->calls), format("%.3f", u->us / 1e3), format("%.1f", 100 * u->us / all), u->us > 0 ? format("%.1f", u->flops / u->us / 1e3) : "",
-                  u->us > 0 ? format("%.1f", u->bytes / u->us / 1e3) : "");
+        const Kernel *k = p->program->kernels[u->kernel];
+        char time[32], name[64];
+        table_add(&table, kernel_label(k), k->name, format("%s", mgpu_view_cut(u->longest->id, 48, name, sizeof name)),
+                  extent_of(k), u->longest->line ? format("%d", u->longest->line) : "", format("%d", u->calls),
+                  format("%s", mgpu_view_time(u->us, time)), format("%.1f", 100 * u->us / all),
+                  u->us > 0 ? format("%.1f", u->flops / u->us / 1e3) : "0",
+                  u->us > 0 ? format("%.1f", u->bytes / u->us / 1e3) : "0");
     }
     table_html(&table, t);
     text_add(t, "<p>Times are predicted for ");
     svg_text(p->machine, t);
-    text_add(t, ".%s</p></section>\n", count > LISTED ? format(" %d kernels more take less.", count - LISTED) : "");
+    text_add(t, ". A kernel is called as schedules call it; its function is in the emitted code (<code>-S</code>).%s</p></section>\n",
+             count > LISTED ? format(" %d kernels more take less.", count - LISTED) : "");
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char *const OVER_NAME[OVERS] = {"steps", "epochs", "time"};
-static const char *const EACH_STEP[] = {"loss", "lr", "samples_per_s", "grad_norm", "input_wait_ms"};
+static const char *const EACH_STEP[] = {"loss", "lr", "samples_per_s", "grad_norm", "input_wait_ms", "communication_wait_ms"};
 
 typedef struct Reader {
     RunLog *run;

@@ -26,16 +26,11 @@ typedef struct Timeline {
     int64_t arrows;
 } Timeline;
 
-const char *op_name(const PhaseSchedule *phase, int device, const ScheduledOp *op)
+const char *op_name(const PhaseSchedule *phase, const ScheduledOp *op)
 {
     static const char *const VERB[VERBS] = {[VERB_READ] = "read", [VERB_UPLOAD] = "upload", [VERB_REPORT] = "report", [VERB_FETCH] = "fetch"};
-    if (op->verb == VERB_CALL) {
-        const char *result = op->write_count ? phase->devices[device].buffers[op->writes[0].buffer].name : "nothing";
-        size_t room = strlen(op->layer ? op->layer : "") + strlen(result) + 2;
-        char *name = allocate(room);
-        mgpu_trace_name_call(name, room, op->layer, result);
-        return name;
-    }
+    if (op->verb == VERB_CALL)
+        return op->id;
     if (op->verb == VERB_TRANSFER)
         return format("%s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
     return VERB[op->verb];
@@ -138,13 +133,24 @@ static void write_shown(const Timeline *t, const Shown *s, double lane_free)
     const DeviceSchedule *device = &s->phase->devices[d];
     const ScheduledOp *op = &device->ops[s->span.op];
     if (s->span.waited_op >= 0)
-        write_wait(t, s, lane_free, s->span.arrived_us, op_name(s->phase, d, &device->ops[s->span.waited_op]), &device->ops[s->span.waited_op]);
-    write_wait(t, s, s->span.arrived_us, s->span.begin_us, format("other devices: %s", op_name(s->phase, d, op)), op);
-    mgpu_trace_slice(t->f, &(TraceSlice){.device = d, .track = mgpu_trace_lane_track((int)op->lane), .name = op_name(s->phase, d, op),
-                                         .category = LANE_NAME[op->lane], .begin_us = s->span.begin_us, .end_us = s->span.end_us,
-                                         .op = format("d%d.%s", d, op->id), .phase = s->phase->name, .layer = op->layer, .line = op->line, .step = t->micro ? 1 : s->step,
+        write_wait(t, s, lane_free, s->span.arrived_us, op_name(s->phase, &device->ops[s->span.waited_op]),
+                   &device->ops[s->span.waited_op]);
+    write_wait(t, s, s->span.arrived_us, s->span.begin_us, format("other devices: %s", op_name(s->phase, op)), op);
+    mgpu_trace_slice(t->f, &(TraceSlice){.device = d,
+                                         .track = mgpu_trace_lane_track((int)op->lane),
+                                         .name = op_name(s->phase, op),
+                                         .category = LANE_NAME[op->lane],
+                                         .begin_us = s->span.begin_us,
+                                         .end_us = s->span.end_us,
+                                         .op = format("d%d.%s", d, op->id),
+                                         .phase = s->phase->name,
+                                         .layer = op->layer,
+                                         .role = op->role,
+                                         .line = op->line,
+                                         .step = t->micro ? 1 : s->step,
                                          .kernel = op->verb == VERB_CALL ? t->program->kernels[op->target]->name : NULL,
-                                         .bytes = op_bytes(device, op), .flops = op->flops});
+                                         .bytes = op_bytes(device, op),
+                                         .flops = op->flops});
 }
 
 static const char *key_of(const Shown *s, int op, int step) { return format("%s %d %d %d", s->phase->name, s->span.device, op, step); }

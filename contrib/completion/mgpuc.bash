@@ -32,7 +32,7 @@ _mgpuc() {
     if [[ $cur == -W* ]]; then
         _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-unused-weights -Wno-shard-statistics -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate"
     elif [[ $cur == -* ]]; then
-        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --fit --compare --steps --epochs --metric --data --csv --svg --measured --page --full --timeline --op --layer --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --bucket -h --help --version"
+        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --fit --compare --steps --epochs --metric --data --csv --svg --measured --page --full --timeline --op --layer --at --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
         _mgpu_files '*.graph'
     else
@@ -54,10 +54,10 @@ _mgpu_program() {
         compopt -o nospace 2>/dev/null
         _mgpu_words "$("${COMP_WORDS[0]}" info 2>/dev/null | sed -n '/^settings at run time/,/^$/{s/^  \([a-z_.]*\) .*/\1=/p;}') epochs= steps= seed="
         return ;;
-    --epochs | --steps | --stop-after | --trace-steps | --op | --layer | --phase | --device | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --warmup) return ;;
+    --epochs | --steps | --stop-after | --trace-steps | --op | --layer | --at | --phase | --device | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --warmup) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --trace --trace-steps -o --output --samples --length --temperature --warmup --json --profile --measure --tune --page --full --timeline --op --layer --phase --device --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --trace --trace-steps -o --output --samples --length --temperature --warmup --json --profile --measure --tune --page --full --timeline --op --layer --at --phase --device --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict generate bench watch info schedule"
     else

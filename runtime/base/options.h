@@ -24,7 +24,7 @@ typedef struct Options {
     int64_t keep;                            /* -1: not given */
     const char **parts; int part_count;      /* of --init PATTERN=FILE, as given */
     const char **operands; int operand_count;/* after the command */
-    const char *phase, *op, *layer, *device; /* of schedule: what is shown; NULL: not given */
+    const char *phase, *op, *layer, *at, *device; /* of schedule: what is shown; NULL: not given */
     bool full, page, timeline;               /* likewise */
     int argc; char **argv;                   /* all of it */
     double began;                            /* when main began */

@@ -18,13 +18,6 @@ int mgpu_trace_lane_track(int lane)
     return TRACK[lane];
 }
 
-void mgpu_trace_name_call(char *name, size_t room, const char *layer, const char *result)
-{
-    size_t length = layer ? strlen(layer) : 0;
-    bool of_layer = length && strncmp(result, layer, length) == 0 && result[length] == '.'; /* "fc.y" of fc */
-    snprintf(name, room, "%s%s%s", layer ? layer : "", length ? " " : "", of_layer ? result + length + 1 : result);
-}
-
 static void name_of_track(int device, int track, char name[32])
 {
     static const char *const LANE[TRACK_LANES] = {"host", "copy", "comp", "comm"}, *const OWN[] = {"steps", "loop", "saves"};
@@ -85,7 +78,9 @@ void mgpu_trace_slice(FILE *f, const TraceSlice *s)
     mgpu_json_write_text(f, s->name);
     fprintf(f, ",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->category, process_of(s->device), thread_of(s->device, s->track),
             s->begin_us, s->end_us - s->begin_us);
-    const struct { const char *key, *text; } TEXTS[] = {{"op", s->op}, {"kernel", s->kernel}, {"phase", s->phase}, {"layer", s->layer}};
+    const struct {
+        const char *key, *text;
+    } TEXTS[] = {{"op", s->op}, {"kernel", s->kernel}, {"phase", s->phase}, {"layer", s->layer}, {"role", s->role}};
     const struct { const char *key; double number; } NUMBERS[] = {{"line", s->line}, {"step", (double)s->step}, {"bytes", s->bytes}, {"flops", s->flops}};
     for (int i = 0; i < MGPU_COUNT(TEXTS); i++)
         if (TEXTS[i].text && *TEXTS[i].text) {

@@ -23,7 +23,7 @@ typedef struct TraceSlice {
     int device, track;
     const char *name, *category;              /* category: the lane; "wait", "step", "loop" */
     double begin_us, end_us;
-    const char *op, *kernel, *phase, *layer;  /* NULL: none */
+    const char *op, *kernel, *phase, *layer, *role; /* NULL: none */
     int line;                                 /* 0: none */
     int64_t step;                             /* 0: none */
     double bytes, flops;                      /* 0: none */
@@ -35,7 +35,6 @@ void mgpu_trace_track(FILE *, int device, int track);
 void mgpu_trace_slice(FILE *, const TraceSlice *);
 void mgpu_trace_arrow(FILE *, int64_t number, const TracePoint *from, const TracePoint *to); /* both inside slices; number: of the arrow */
 void mgpu_trace_end(FILE *);
-void mgpu_trace_name_call(char *name, size_t room, const char *layer, const char *result); /* "fc1 t31_y"; result: the first that it writes */
 int mgpu_trace_lane_track(int lane);          /* MGPU_COMP ... -> TRACK_COMP ... */
 
 /* ---- spans.c: what a thread did. Only one thread adds to a log; who reads it has heard of that by other means */

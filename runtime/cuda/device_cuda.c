@@ -5,6 +5,7 @@
  * so each makes the device's context current first, which costs nothing where it is already. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
+#include "runtime/cuda/nvtx.h"
 #include "runtime/engine/engine.h"
 
 #include <errno.h>
@@ -518,6 +519,15 @@ static void cuda_achieved(Machine *m, const char *what)
     m->achieved = what;
 }
 
+static void cuda_range(Device *d, const char *name)
+{
+    (void)d;
+    if (name)
+        mgpu_nvtx_push(name);
+    else
+        mgpu_nvtx_pop();
+}
+
 static const AheadKind AHEAD = {
     .make_marks = cuda_make_marks,
     .mark = cuda_mark,
@@ -541,6 +551,7 @@ static const AheadKind AHEAD = {
     .launch = cuda_launch,
     .free_segment = cuda_free_segment,
     .clock = cuda_clock,
+    .range = cuda_range,
     .seconds = cuda_seconds,
     .launches = cuda_launches,
     .locked = cuda_locked,

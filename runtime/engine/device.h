@@ -81,6 +81,7 @@ typedef struct AheadKind {
     void (*hear)(Machine *, const void *counter, int64_t at_least);
     void (*clock)(Device *, int lane, int number);       /* a mark that notes the time; numbers from 0 on, of each lane */
     double (*seconds)(Device *, int lane, int from, int to); /* between two clocks; waits for them */
+    void (*range)(Device *, const char *name); /* for tools: what the thread issues from now on has this name; NULL: no more */
     int64_t (*launches)(const Device *, double *seconds); /* of the lane comp so far, and the host's time in them */
     void *(*locked)(Machine *, int64_t bytes);           /* zeroed host memory that uploads may read; ends the program */
     void (*unlock)(Machine *, void *);

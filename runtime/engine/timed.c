@@ -87,6 +87,8 @@ void mgpu_timed_operation(Lane *l, int op, int number)
         l->anchor = (began + mgpu_seconds()) / 2;
     }
     ahead->clock(device, l->lane, clock_of(a, l->lane, l->number, lanes_of(e, l->phase, l->device)->place[op]) + number);
+    if (ahead->range)
+        ahead->range(device, number ? NULL : l->phase->devices[l->device].ops[op].id);
 }
 
 /* what a lane did in the step; a gap before an operation that waits for one of another lane is a wait for that */

@@ -111,11 +111,11 @@ static double us_of(const Writer *w, const TraceTrack *track, double when)
     return 1e6 * (when - (has_own_clock(w->trace, track) ? w->virtual_begin : w->trace->begin));
 }
 
-static void name_of_op(const mgpu_phase *phase, const mgpu_device_phase *p, const mgpu_op *op, char *name, size_t room)
+static void name_of_op(const mgpu_phase *phase, const mgpu_op *op, char *name, size_t room)
 {
     static const char *const VERB[] = {"", "read", "upload", "", "report", "fetch"};
     if (op->verb == MGPU_CALL)
-        mgpu_trace_name_call(name, room, op->layer, op->write_count ? p->buffers[op->access[op->read_count].buffer].name : "nothing");
+        snprintf(name, room, "%s", op->id);
     else if (op->verb == MGPU_TRANSFER)
         snprintf(name, room, "%s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
     else
@@ -143,13 +143,24 @@ static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
     const mgpu_op *op = &p->ops[s->op];
     char name[400], *id = mgpu_format("d%d.%s", track->device, op->id);
     int length = s->kind == SPAN_OP ? 0 : snprintf(name, sizeof name, "wait for %s", s->kind == SPAN_MEET ? "other devices: " : "");
-    name_of_op(phase, p, op, name + length, sizeof name - (size_t)length);
+    name_of_op(phase, op, name + length, sizeof name - (size_t)length);
     bool does = s->kind == SPAN_OP;
-    mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device, .track = track->track, .name = name, .category = does ? LANE[op->lane] : "wait",
-                                         .begin_us = us_of(w, track, s->begin), .end_us = us_of(w, track, s->end), .op = id, .phase = phase->name,
-                                         .kernel = does && op->verb == MGPU_CALL ? mgpu_kernel_name(w->trace->program, op->target) : NULL,
-                                         .layer = op->layer, .line = op->line, .step = s->step, .bytes = does ? bytes_of(p, op) : 0,
-                                         .flops = does ? op->flops : 0});
+    mgpu_trace_slice(
+        w->f, &(TraceSlice){.device = track->device,
+                            .track = track->track,
+                            .name = name,
+                            .category = does ? LANE[op->lane] : "wait",
+                            .begin_us = us_of(w, track, s->begin),
+                            .end_us = us_of(w, track, s->end),
+                            .op = id,
+                            .phase = phase->name,
+                            .kernel = does && op->verb == MGPU_CALL ? mgpu_kernel_name(w->trace->program, op->target) : NULL,
+                            .layer = op->layer,
+                            .role = does ? op->role : NULL,
+                            .line = op->line,
+                            .step = s->step,
+                            .bytes = does ? bytes_of(p, op) : 0,
+                            .flops = does ? op->flops : 0});
     free(id);
 }
 

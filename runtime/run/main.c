@@ -9,8 +9,14 @@
 
 static int print_schedule(const mgpu_program *p, const Options *o)
 {
-    ViewRequest r = {.phase = o->phase, .op = o->op, .layer = o->layer, .device = o->device ? mgpu_view_device(o->device) : -1,
-                     .full = o->full, .page = o->page, .timeline = o->timeline};
+    ViewRequest r = {.phase = o->phase,
+                     .op = o->op,
+                     .layer = o->layer,
+                     .at = o->at,
+                     .device = o->device ? mgpu_view_device(o->device) : -1,
+                     .full = o->full,
+                     .page = o->page,
+                     .timeline = o->timeline};
     mgpu_view_print(mgpu_choose_plan(p, o)->schedule, &r, stdout);
     return 0;
 }

@@ -291,8 +291,10 @@ void mgpu_view_page(const View *v, const ViewRequest *r, FILE *f)
     print_lanes(&p);
     print_links(&p);
     print_memory(&p);
+    mgpu_view_layers(p.device, NULL, p.width, f);
     print_longest(&p);
     print_buckets(&p);
     print_input(&p);
-    fprintf(f, "\n--timeline: lanes as bars; --op NAME, --layer PATH: one of them; --phase NAME,\n--device N: of others; --full: the file, which a pipe gets\n");
+    fprintf(f, "\n--timeline: lanes as bars; --op NAME, --layer PATH: one of them; --at TIME: what\nis done then; --phase NAME, "
+               "--device N: of others; --full: the file, for pipes\n");
 }

@@ -183,6 +183,7 @@ void mgpu_view_layer(const View *v, const ViewRequest *r, FILE *f)
         if (sums(c, r->layer))
             fprintf(f, "  %s %s, %s, of %d value%s\n", c->kind, c->name, mgpu_view_bytes((double)c->bytes, a), c->of_count, c->of_count == 1 ? "" : "s");
     }
+    mgpu_view_layers(d, r->layer, r->width, f);
     fprintf(f, "\n      begins       takes  lane  line\n");
     for (int i = 0; i < d->op_count; i++) {
         const ViewOp *op = &d->ops[i];

@@ -1,12 +1,13 @@
-/* timeline.c: the lanes of devices as bars of letters, one column a stretch of time. A column has the letter of what takes most of it;
- * a dot where nothing runs for more than half. */
+/* timeline.c: the lanes of devices as bars of letters, one column a stretch of time. A column has the letter of what takes most
+ * of it; a colon where something runs, but for less than half of it; a dot where nothing does. Devices whose lanes look the same
+ * are drawn once. */
 #include "runtime/view/view.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL = 10, MOST_DEVICES = 16 };
+enum { MOST_DEVICES = 16 };
 static const struct Kind { char letter; const char *word, *colour; } KINDS[] = {
     {'f', "forward", "\033[32m"}, {'b', "backward", "\033[34m"}, {'u', "update", "\033[33m"}, {'r', "transfer", "\033[35m"},
     {'i', "input", "\033[36m"},   {'o', "output", "\033[36m"},   {'c', "other calls", "\033[37m"},
@@ -35,9 +36,11 @@ static void add(Row *row, const ViewOp *op, double column_us, int columns)
     }
 }
 
-static void print_row(const Row *row, int columns, bool colour, FILE *f)
+/* by column: the number of a kind, SOME or NONE */
+enum { SOME = -1, NONE = -2 };
+static void find_kinds(const Row *row, int columns, int *kinds)
 {
-    int last = -1;
+    const double LEAST = 1e-3, HALF = .5;
     for (int c = 0; c < columns; c++) {
         int most = 0;
         double busy = 0;
@@ -45,19 +48,31 @@ static void print_row(const Row *row, int columns, bool colour, FILE *f)
             busy += row->share[c][k];
             most = row->share[c][k] > row->share[c][most] ? k : most;
         }
-        int kind = busy >= .5 ? most : -1;
-        if (colour && kind != last)
-            fputs(kind < 0 ? "\033[0m" : KINDS[kind].colour, f);
-        fputc(kind < 0 ? '.' : KINDS[kind].letter, f);
-        last = kind;
+        kinds[c] = busy >= HALF ? most : busy > LEAST ? SOME : NONE;
+    }
+}
+
+static void print_row(const int *kinds, int columns, bool colour, FILE *f)
+{
+    int last = NONE;
+    for (int c = 0; c < columns; c++) {
+        if (colour && kinds[c] != last)
+            fputs(kinds[c] < 0 ? "\033[0m" : KINDS[kinds[c]].colour, f);
+        fputc(kinds[c] == NONE ? '.' : kinds[c] == SOME ? ':' : KINDS[kinds[c]].letter, f);
+        last = kinds[c];
     }
     fputs(colour ? "\033[0m\n" : "\n", f);
 }
 
-static void print_axis(double end_us, int columns, FILE *f)
+static int label_width(const View *v)
+{
+    return v->device_count > 10 ? 14 : 10;
+} /* "d0-7 comp", "d10-127 comp" */
+
+static void print_axis(double end_us, int label, int columns, FILE *f)
 {
     int step = columns / 5;
-    fprintf(f, "%*s", LABEL, "");
+    fprintf(f, "%*s", label, "");
     for (int at = 0, tick = 0; tick < 5; tick++) {
         char a[32];
         for (; at < tick * step; at++)
@@ -67,34 +82,69 @@ static void print_axis(double end_us, int columns, FILE *f)
     fputc('\n', f);
 }
 
+typedef struct Bars {
+    int *kinds;
+    bool used[VIEW_LANES];
+} Bars; /* kinds: [lane][column] */
+
+static Bars bars_of(const View *v, int device, int columns, double column_us, bool *kinds)
+{
+    const ViewDevice *d = &v->devices[device];
+    Bars bars = {.kinds = mgpu_allocate((size_t)(columns * VIEW_LANES), sizeof *bars.kinds)};
+    for (int l = 0; l < VIEW_LANES; l++) {
+        Row row = {.share = mgpu_allocate((size_t)columns, sizeof *row.share)};
+        for (int i = 0; i < d->op_count; i++)
+            if ((int)d->ops[i].lane == l && d->ops[i].time_us > 0) {
+                add(&row, &d->ops[i], column_us, columns);
+                kinds[kind_of(&d->ops[i])] = true;
+            }
+        find_kinds(&row, columns, bars.kinds + l * columns);
+        bars.used[l] = row.used;
+        free(row.share);
+    }
+    return bars;
+}
+
+static bool look_the_same(const Bars *a, const Bars *b, int columns)
+{
+    return memcmp(a->kinds, b->kinds, (size_t)(columns * VIEW_LANES) * sizeof *a->kinds) == 0;
+}
+
 void mgpu_view_timeline(const View *v, const ViewRequest *r, FILE *f)
 {
-    int columns = r->width - LABEL - 1, first = r->device < 0 ? 0 : r->device, last = r->device < 0 ? v->device_count - 1 : r->device;
+    int label_columns = label_width(v), columns = r->width - label_columns - 1, first = r->device < 0 ? 0 : r->device,
+        last = r->device < 0 ? v->device_count - 1 : r->device, drawn = 0, d = first;
     double column_us = v->end_us / columns;
     char a[32], b[32];
     bool kinds[MGPU_COUNT(KINDS)] = {false};
     fprintf(f, "%s: %s, one step by itself, %s; a column is %s\n", v->model, v->phase, mgpu_view_time(v->end_us, a), mgpu_view_time(column_us, b));
-    print_axis(v->end_us, columns, f);
-    for (int d = first; d <= last && d < first + MOST_DEVICES && column_us > 0; d++)
-        for (int l = 0; l < VIEW_LANES; l++) {
-            Row row = {.share = mgpu_allocate((size_t)columns, sizeof *row.share)};
-            for (int i = 0; i < v->devices[d].op_count; i++)
-                if ((int)v->devices[d].ops[i].lane == l && v->devices[d].ops[i].time_us > 0) {
-                    add(&row, &v->devices[d].ops[i], column_us, columns);
-                    kinds[kind_of(&v->devices[d].ops[i])] = true;
-                }
-            if (row.used) {
-                char label[32];
-                snprintf(label, sizeof label, "d%d %s", d, mgpu_view_lane[l]);
-                fprintf(f, "%-*s", LABEL, label);
-                print_row(&row, columns, r->colour, f);
-            }
-            free(row.share);
+    print_axis(v->end_us, label_columns, columns, f);
+    for (int same; d <= last && drawn < MOST_DEVICES && column_us > 0; d += same, drawn++) {
+        Bars bars = bars_of(v, d, columns, column_us, kinds);
+        for (same = 1; d + same <= last; same++) {
+            Bars next = bars_of(v, d + same, columns, column_us, kinds);
+            bool equal = look_the_same(&bars, &next, columns);
+            free(next.kinds);
+            if (!equal)
+                break;
         }
-    if (last - first >= MOST_DEVICES)
-        fprintf(f, "%d more devices: --device N\n", last - first + 1 - MOST_DEVICES);
+        for (int l = 0; l < VIEW_LANES; l++) {
+            char label[48];
+            if (same > 1)
+                snprintf(label, sizeof label, "d%d-%d %s", d, d + same - 1, mgpu_view_lane[l]);
+            else
+                snprintf(label, sizeof label, "d%d %s", d, mgpu_view_lane[l]);
+            if (!bars.used[l])
+                continue;
+            fprintf(f, "%-*s", label_columns, label);
+            print_row(bars.kinds + l * columns, columns, r->colour, f);
+        }
+        free(bars.kinds);
+    }
+    if (d <= last)
+        fprintf(f, "%d more devices: --device N\n", last + 1 - d);
     for (int k = 0, said = 0; k < MGPU_COUNT(KINDS); k++)
         if (kinds[k])
             fprintf(f, "%s%c %s", said++ ? ", " : "", KINDS[k].letter, KINDS[k].word);
-    fputs(", . idle\n", f);
+    fputs("\n: less than half of the column, . idle\n", f);
 }

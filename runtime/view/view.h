@@ -8,7 +8,7 @@
 #include "runtime/base/base.h"
 
 typedef struct ViewRequest {
-    const char *phase, *op, *layer; /* NULL: not given; phase: train.full, else the first */
+    const char *phase, *op, *layer, *at; /* NULL: not given; phase: train.full, else the first */
     int device;                     /* -1: not given */
     bool full, page, timeline;
     int width;                      /* of lines; 0: of the terminal, else 80 */
@@ -83,11 +83,15 @@ bool mgpu_view_has_layer(const char *name, const char *layer); /* "layer3.2.conv
 const char *mgpu_view_time(double us, char text[32]);   /* 12.3 us, 1.234 ms, 1.234 s */
 const char *mgpu_view_bytes(double bytes, char text[32]);
 const char *mgpu_view_number(double n, char text[32]);  /* 12,345 */
+double mgpu_view_time_of(const char *text);             /* of "3ms", microseconds; fails with status 2 */
 const char *mgpu_view_cut(const char *name, int width, char *text, size_t room); /* longer names lose their middle */
 
 /* ---- pages */
 void mgpu_view_page(const View *, const ViewRequest *, FILE *);
 void mgpu_view_op(const View *, const ViewRequest *, FILE *);
 void mgpu_view_layer(const View *, const ViewRequest *, FILE *);
+void mgpu_view_layers(const ViewDevice *, const char *within, int width,
+                      FILE *); /* parts of the model, the most expensive first; within NULL: all */
+void mgpu_view_at(const View *, const ViewRequest *, FILE *);
 void mgpu_view_timeline(const View *, const ViewRequest *, FILE *);
 #endif

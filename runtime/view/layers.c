@@ -1,0 +1,92 @@
+/* layers.c: which parts of the model cost most: what a device computes, by the first name of the path of each operation's layer, or by
+ * the one after `within`; of no layer, by its line. Operations are sorted by that name, then added up. */
+#include "runtime/view/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROLES = 3, MOST = 10 };
+static const char *const ROLE[ROLES] = {"forward", "backward", "update"};
+
+typedef struct Part {
+    const char *name;      /* where it begins; NULL: no layer */
+    int length, line;      /* line: where name is NULL */
+    double us, of[ROLES];
+} Part;
+
+static int by_name(const void *a, const void *b)
+{
+    const Part *x = a, *y = b;
+    if (!x->name || !y->name)
+        return x->name ? 1 : y->name ? -1 : x->line - y->line;
+    int least = x->length < y->length ? x->length : y->length, order = strncmp(x->name, y->name, (size_t)least);
+    return order ? order : x->length - y->length;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const Part *x = a, *y = b;
+    return x->us != y->us ? (x->us < y->us) - (x->us > y->us) : by_name(a, b);
+}
+
+/* false: the operation is not of it */
+static bool part_of(const ViewOp *op, const char *within, Part *p)
+{
+    size_t length = within ? strlen(within) : 0;
+    const char *path = *op->layer || within ? op->layer : NULL;
+    if (within && !mgpu_view_has_layer(op->layer, within))
+        return false;
+    if (within && op->layer[length] == '.') /* of "layer3" itself: "layer3" */
+        path += length + 1;
+    *p = (Part){.name = path, .length = path ? (int)strcspn(path, ".") : 0, .line = op->line, .us = op->time_us};
+    for (int k = 0; k < ROLES; k++)
+        p->of[k] = strncmp(op->role, ROLE[k], strlen(ROLE[k])) == 0 ? op->time_us : 0;
+    return true;
+}
+
+static int add_up(Part *parts, int count)
+{
+    int out = 0;
+    for (int i = 0; i < count; i++) {
+        if (!out || by_name(&parts[out - 1], &parts[i]) != 0) {
+            parts[out++] = parts[i];
+            continue;
+        }
+        parts[out - 1].us += parts[i].us;
+        for (int k = 0; k < ROLES; k++)
+            parts[out - 1].of[k] += parts[i].of[k];
+    }
+    return out;
+}
+
+static void print_part(const Part *p, double all, int width, FILE *f)
+{
+    char a[32], b[32], c[32], e[32], name[512], line[32];
+    snprintf(line, sizeof line, "line %d, of no layer", p->line);
+    char *own = p->name ? mgpu_format("%.*s", p->length, p->name) : NULL;
+    fprintf(f, "  %10s  %5.1f %%  %10s %10s %10s  %s\n", mgpu_view_time(p->us, a), all > 0 ? 100 * p->us / all : 0, p->of[0] > 0 ? mgpu_view_time(p->of[0], b) : "",
+            p->of[1] > 0 ? mgpu_view_time(p->of[1], c) : "", p->of[2] > 0 ? mgpu_view_time(p->of[2], e) : "",
+            mgpu_view_cut(own ? own : line, width - 57, name, sizeof name));
+    free(own);
+}
+
+void mgpu_view_layers(const ViewDevice *d, const char *within, int width, FILE *f)
+{
+    Part *parts = mgpu_allocate((size_t)d->op_count + 1, sizeof *parts);
+    int count = 0;
+    double all = 0;
+    for (int i = 0; i < d->op_count; i++) {
+        all += d->ops[i].lane == VIEW_COMP ? d->ops[i].time_us : 0;
+        count += d->ops[i].lane == VIEW_COMP && part_of(&d->ops[i], within, &parts[count]);
+    }
+    qsort(parts, (size_t)count, sizeof *parts, by_name);
+    count = add_up(parts, count);
+    qsort(parts, (size_t)count, sizeof *parts, by_time);
+    if (count > (within ? 1 : 0))
+        fprintf(f, "\n%-15s of all     forward   backward     update\n", within ? "its parts" : "layers");
+    for (int i = 0; i < count && i < MOST && count > (within ? 1 : 0); i++)
+        print_part(&parts[i], all, width, f);
+    if (count > MOST)
+        fprintf(f, "  %d more; --layer NAME: the parts of one\n", count - MOST);
+    free(parts);
+}
