@@ -62,7 +62,7 @@ static int add_up(Part *parts, int count)
 static void print_part(const Part *p, double all, int width, FILE *f)
 {
     char a[32], b[32], c[32], e[32], name[512], line[32];
-    snprintf(line, sizeof line, "line %d, of no layer", p->line);
+    snprintf(line, sizeof line, "(line %d)", p->line);
     char *own = p->name ? mgpu_format("%.*s", p->length, p->name) : NULL;
     fprintf(f, "  %10s  %5.1f %%  %10s %10s %10s  %s\n", mgpu_view_time(p->us, a), all > 0 ? 100 * p->us / all : 0, p->of[0] > 0 ? mgpu_view_time(p->of[0], b) : "",
             p->of[1] > 0 ? mgpu_view_time(p->of[1], c) : "", p->of[2] > 0 ? mgpu_view_time(p->of[2], e) : "",
