@@ -24,7 +24,8 @@ SimulationInput simulation_input(const Program *p, const Plan *plan)
     const Machine *machine = machine_of(p);
     double decode = machine->host.decode.value;
     return (SimulationInput){.schedule = plan->schedule, .machine = machine, .processor = processor_of(p),
-                             .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0};
+                             .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0,
+                             .measured = measured_factors(p, plan->devices)};
 }
 
 const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t batch)

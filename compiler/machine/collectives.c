@@ -470,6 +470,21 @@ int way_of_method(const Members *g, Method method)
     return method == METHOD_HOST ? MGPU_WAY_HOST : method != METHOD_COPY ? MGPU_WAY_NCCL : g->reach ? MGPU_WAY_PEER : MGPU_WAY_COPY;
 }
 
+/* that of the measured one whose bytes are nearest; 1 where none is near */
+static double measured_factor(const Members *g, Collect what, double bytes)
+{
+    double nearest = log(8), factor = 1;
+    for (int i = 0; g->measured && i < g->measured->count; i++) {
+        const TransferFactor *m = &g->measured->each[i];
+        double ratio = fabs(log((m->bytes + 1) / (bytes + 1)));
+        if (m->what != what || ratio >= nearest)
+            continue;
+        nearest = ratio;
+        factor = m->factor;
+    }
+    return factor;
+}
+
 Cost cost_cheapest(const Members *g, unsigned methods, Collect what, double bytes, Method *chosen)
 {
     Cost best = {INFINITY, BOUND_LINK};
@@ -484,5 +499,6 @@ Cost cost_cheapest(const Members *g, unsigned methods, Collect what, double byte
     if (isinf(best.us))
         fail(1, "machine %s: its devices reach neither each other nor the host; say how, with lines such as 'link 0 1 25GB/s' and "
                 "'link * host 12GB/s'", g->machine->name);
+    best.us *= measured_factor(g, what, bytes);
     return best;
 }

@@ -53,6 +53,8 @@ Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the
 typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS } Collect;
 typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHODS } Method;
 extern const char *const METHOD_NAME[METHODS];
+typedef struct TransferFactor { Collect what; double bytes, factor; } TransferFactor; /* how many times the modelled time it was measured to take */
+typedef struct TransferFactors { TransferFactor *each; int count; } TransferFactors;
 typedef struct Members { /* of a collective, with what their links give it */
     const Machine *machine;
     Processor processor;
@@ -64,6 +66,7 @@ typedef struct Members { /* of a collective, with what their links give it */
     bool reach;             /* each GPU uses the memory of all others without the host */
     unsigned methods;       /* that a plan chooses from */
     unsigned gradients;     /* likewise, for sums of gradients; 0: the same */
+    const TransferFactors *measured; /* of so many members; NULL: none was */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* of none, and of each byte */
     double round_us[METHODS], round_each[METHODS]; /* likewise, of all-reduces in rounds */
     double *round_load[METHODS]; /* and what those take of each link, of one byte */

@@ -1,6 +1,7 @@
-/* measured.c: the file of `./train bench --measure` -> times of kernels, each with the number of samples that it had.
+/* measured.c: the file of `./train bench --measure` -> times of kernels, each with the number of samples that it had, and of transfers,
+ * each with its bytes.
  *
- * A kernel that several operations call with as many samples has the median of their times. */
+ * A kernel that several operations call with as many samples has the median of their times; so have transfers of a kind and size. */
 #include "compiler/plan/measured.h"
 #include "runtime/base/base.h"
 
@@ -11,7 +12,7 @@
 
 static const double LONGEST_US = 1e12; /* eleven days: more is no kernel's time */
 
-struct Measured { const char *kind; int devices; MeasuredKernel *kernels; int count; };
+struct Measured { const char *kind; int devices; MeasuredKernel *kernels; int count; MeasuredTransfer *transfers; int transfer_count; };
 
 static const char *read_text(const char *file, size_t *length)
 {
@@ -82,6 +83,40 @@ static void keep_medians(Measured *m)
     m->count = count;
 }
 
+/* files of before have no bytes of transfers */
+static void add_transfer(Measured *m, const char *file, const Json *op)
+{
+    if (!mgpu_json_member(op, "bytes"))
+        return;
+    const char *kind = member(file, op, "kind", JSON_TEXT)->text;
+    MeasuredTransfer t = {copy_text(kind, strlen(kind)), whole(file, op, "bytes"), member(file, op, "us", JSON_NUMBER)->number};
+    if (!(t.us >= 0 && t.us <= LONGEST_US))
+        fail_form(file, "the us of a transfer is no time");
+    APPEND(m->transfers, m->transfer_count, t);
+}
+
+static int compare_transfers(const void *x, const void *y)
+{
+    const MeasuredTransfer *a = x, *b = y;
+    int order = strcmp(a->kind, b->kind);
+    if (order || a->bytes != b->bytes)
+        return order ? order : a->bytes < b->bytes ? -1 : 1;
+    return (a->us > b->us) - (a->us < b->us);
+}
+
+static void keep_medians_of_transfers(Measured *m)
+{
+    int count = 0;
+    if (m->transfer_count)
+        qsort(m->transfers, (size_t)m->transfer_count, sizeof *m->transfers, compare_transfers);
+    for (int i = 0, n; i < m->transfer_count; i += n) {
+        for (n = 1; i + n < m->transfer_count && m->transfers[i + n].bytes == m->transfers[i].bytes && strcmp(m->transfers[i + n].kind, m->transfers[i].kind) == 0;)
+            n++;
+        m->transfers[count++] = m->transfers[i + n / 2];
+    }
+    m->transfer_count = count;
+}
+
 const Measured *measured_read(const char *file)
 {
     size_t length;
@@ -97,10 +132,13 @@ const Measured *measured_read(const char *file)
     for (const Json *op = member(file, root, "operations", JSON_LIST)->first; op; op = op->next)
         if (strcmp(member(file, op, "verb", JSON_TEXT)->text, "call") == 0)
             APPEND(m->kernels, m->count, kernel_of(file, op));
+        else if (strcmp(member(file, op, "verb", JSON_TEXT)->text, "transfer") == 0)
+            add_transfer(m, file, op);
     free(root);
     if (m->count)
         qsort(m->kernels, (size_t)m->count, sizeof *m->kernels, compare);
     keep_medians(m);
+    keep_medians_of_transfers(m);
     return m;
 }
 
@@ -119,6 +157,12 @@ const MeasuredKernel *measured_kernel(const Measured *m, uint64_t kernel, double
         if (!nearest || fabs((double)m->kernels[low].samples - samples) < fabs((double)nearest->samples - samples))
             nearest = &m->kernels[low];
     return nearest;
+}
+
+const MeasuredTransfer *measured_transfers(const Measured *m, int *count)
+{
+    *count = m->transfer_count;
+    return m->transfers;
 }
 
 int measured_devices(const Measured *m) { return m->devices; }

@@ -8,6 +8,7 @@
 #include "compiler/plan/schedule_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 Processor processor_of(const Program *p) { return p->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST; }
 
@@ -86,6 +87,35 @@ Collect collect_of(int transfer)
     return COLLECT[transfer];
 }
 
+static bool collect_named(const char *kind, Collect *what)
+{
+    for (int t = 0; t < MGPU_TRANSFERS; t++)
+        if (strcmp(mgpu_transfer_row(t)->kind, kind) == 0) {
+            *what = collect_of(t);
+            return true;
+        }
+    return false;
+}
+
+const TransferFactors *measured_factors(const Program *p, int devices)
+{
+    if (!p->measured || devices != measured_devices(p->measured))
+        return NULL;
+    int count;
+    const MeasuredTransfer *all = measured_transfers(p->measured, &count);
+    Members g = members_of(machine_of(p), processor_of(p), devices);
+    TransferFactors *f = NEW(TransferFactors);
+    for (int i = 0; i < count; i++) {
+        TransferFactor x = {.bytes = (double)all[i].bytes};
+        Method method;
+        if (!collect_named(all[i].kind, &x.what))
+            continue;
+        x.factor = all[i].us / cost_cheapest(&g, ~0u, x.what, x.bytes, &method).us;
+        APPEND(f->each, f->count, x);
+    }
+    return f->count ? f : NULL;
+}
+
 /* without --machine a program may run on any: how its transfers are made is found there */
 static bool names_machine(const Program *p) { return p->options && p->options->machine; }
 
@@ -99,6 +129,7 @@ Members members_of_plan(const Program *p, int devices)
         g.methods = methods_of_way(&g, p->target->transfers);
     if (way != MGPU_WAY_AUTO)
         g.gradients = methods_of_way(&g, way);
+    g.measured = measured_factors(p, devices);
     return g;
 }
 

@@ -231,6 +231,8 @@ static double known_us(const Run *r, int device, int op, int step)
 static double sooner_us(const Run *r)
 {
     const Host *h = &r->in->machine->host;
+    if (r->in->measured)
+        return 0;
     for (int d = 0; d < r->device_count; d++)
         if (r->devices[d].lanes[LANE_COMP].busy)
             return 0;
@@ -446,6 +448,7 @@ static Run *prepare(const SimulationInput *in, int phase)
     int devices = in->schedule->devices;
     *r = (Run){.in = in, .phase = &in->schedule->phases[phase], .device_count = devices, .flows = resources_of(in->machine)};
     r->members = members_of(in->machine, in->processor, devices);
+    r->members.measured = in->measured;
     r->first = NEW_ARRAY(int, devices + 1);
     r->devices = NEW_ARRAY(DeviceState, devices);
     r->records.phase = r->phase;

@@ -45,6 +45,7 @@ typedef struct SimulationInput {
     double compute;             /* calls take so many times as long as the schedule says; 0: 1 */
     double decode_us;           /* of one sample, on one core of the host */
     double disk_bytes;          /* that are read for one sample */
+    const TransferFactors *measured; /* of transfers between the schedule's devices; NULL: none was measured */
     bool traced;                /* the last steps are kept: Simulation.spans */
 } SimulationInput;
 

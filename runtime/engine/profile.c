@@ -330,6 +330,10 @@ static void write_operation(const Profile *p, FILE *f, int phase, int device, in
     free(id);
     if (o->verb == MGPU_CALL && p->program->kernel_digests)
         fprintf(f, "\"kernel\":\"%016" PRIx64 "\",\"name\":\"%s\",", p->program->kernel_digests[o->target], mgpu_kernel_name(p->program, o->target));
+    if (o->verb == MGPU_TRANSFER) {
+        const mgpu_collective *c = &p->plan->phases[phase].collectives[o->target];
+        fprintf(f, "\"kind\":\"%s\",\"bytes\":%lld,", mgpu_transfer_row(c->parties.transfer)->kind, (long long)(c->count * mgpu_dtype_bytes(c->dtype)));
+    }
     fprintf(f, "\"samples\":%lld,\"us\":%.4f}", (long long)p->plan->device[device].shard.capacity, 1e6 * median(&p->spent[phase][device][op]));
 }
 
