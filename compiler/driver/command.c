@@ -227,6 +227,12 @@ static bool is_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+void check_apart(const char *output, const char *input)
+{
+    if (is_same_file(output, input))
+        fail(2, "-o %s: %s is read; name another file", output, input);
+}
+
 void check_sources(const Model *m, const Options *o)
 {
     static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* those after the first: of -S */

@@ -75,6 +75,8 @@ int command_plot(int argc, char **argv)
     RunLog **runs = NULL;
     int count = 0;
     for (int i = 0; i < a.file_count; i++) {
+        if (a.output)
+            check_apart(a.output, a.files[i]);
         RunLog *run = run_read(a.files[i]);
         APPEND(runs, count, run);
     }

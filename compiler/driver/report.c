@@ -96,6 +96,7 @@ static void add_model(Page *page, const Options *o)
         add_steps(&page->steps, p, weak);
     }
     Program *program = make_schedules(o);
+    check_sources(program->model, o);
     const Plan *plan = &program->plans[program->plan_count - 1];
     SimulationInput *in = NEW(SimulationInput);
     *in = simulation_input(program, plan);
@@ -114,8 +115,9 @@ static void add_model(Page *page, const Options *o)
 }
 
 /* ---- files of runs */
-static void add_file(Page *page, const char *file)
+static void add_file(Page *page, const char *file, const char *output)
 {
+    check_apart(output, file);
     size_t length;
     const char *text = read_file(file, &length), *wrong = NULL;
     if (!text)
@@ -141,9 +143,9 @@ int command_report(const Options *o)
     if (is_model(o->file))
         add_model(&page, o);
     else
-        add_file(&page, o->file);
+        add_file(&page, o->file, o->output);
     for (int i = 0; i < o->more_count; i++)
-        add_file(&page, o->more[i]);
+        add_file(&page, o->more[i], o->output);
     if (page.run_count && !page.summary)
         page.about = format("what ./train --log wrote: %d run%s", page.run_count, page.run_count == 1 ? "" : "s");
     const char *output = o->output;
