@@ -10,7 +10,7 @@ typedef struct Options {
     CommandKind command;
     const char *program;                     /* as it was called, without folders */
     const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps, *tensorboard;
-    int64_t epochs, steps, warmup, stop_after; /* -1: not given */
+    int64_t epochs, steps, warmup, stop_after, histograms; /* -1: not given */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
     bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune;

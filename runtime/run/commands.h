@@ -51,6 +51,7 @@ void mgpu_report_flush(Reporter *);    /* what others have printed */
 int mgpu_screen_lost(const Reporter *); /* SIGPIPE, SIGXFSZ: why nothing can be written to stdout any more; else 0 */
 void mgpu_print_policy(const mgpu_program *); /* a line that names --plan, if mgpuc was told one */
 void mgpu_report_start(Reporter *, const StartReport *);
+struct Events *mgpu_report_events(const Reporter *); /* of --tensorboard; NULL: there are none */
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */
 void mgpu_report_step(Reporter *, const StepReport *);
 /* evaluate.c: "nan", "inf" or "-inf" if the loss is one of these; NULL: it is a number, or none is reported */

@@ -1,10 +1,12 @@
 /* events.c: scalars of a run -> an event file of TensorBoard (`--tensorboard DIR`).
  *
- * A file is a list of records as TensorFlow writes them (tensorflow/core/lib/io/record_writer.h): length (64 bits), its checksum, the
- * bytes, their checksum; numbers are little-endian. The checksum is CRC-32C (Castagnoli; RFC 3720, appendix B.4), rotated right by 15
- * bits, plus a constant. A record is a message Event of protocol buffers (tensorflow/core/util/event.proto; the wire format in "Protocol
- * Buffers: Encoding"): wall_time = 1 (double), step = 2 (varint), file_version = 3 (text), summary = 5, a message with values = 1, each
- * with tag = 1 (text) and simple_value = 2 (float). Histograms are not written. */
+ * A file is a list of records as TensorFlow writes them (tensorflow/core/lib/io/record_writer.h): length (64 bits), its checksum,
+ * the bytes, their checksum; numbers are little-endian. The checksum is CRC-32C (Castagnoli; RFC 3720, appendix B.4), rotated
+ * right by 15 bits, plus a constant. A record is a message Event of protocol buffers (tensorflow/core/util/event.proto; the wire
+ * format in "Protocol Buffers: Encoding"): wall_time = 1 (double), step = 2 (varint), file_version = 3 (text), summary = 5, a
+ * message with values = 1, each with tag = 1 (text) and simple_value = 2 (float). A histogram is histo = 5 (summary.proto): min,
+ * max, num, sum, sum_squares = 1 to 5 (double), bucket_limit = 6, bucket = 7 (packed doubles: where each interval ends, and how
+ * many values are in it). */
 #include "runtime/run/events.h"
 
 #include <errno.h>
@@ -15,9 +17,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 600 };                     /* of a record: a tag is cut */
+enum { MOST_BYTES = 1200 }; /* of a record: a tag is cut */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-enum { EVENT_WALL = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_NUMBER = 2 };
+enum {
+    EVENT_WALL = 1,
+    EVENT_STEP = 2,
+    EVENT_VERSION = 3,
+    EVENT_SUMMARY = 5,
+    SUMMARY_VALUE = 1,
+    VALUE_TAG = 1,
+    VALUE_NUMBER = 2,
+    VALUE_HISTOGRAM = 5
+};
+enum { HISTOGRAM_LIMIT = 6, HISTOGRAM_COUNT = 7, INTERVALS = 30 };
 
 struct Events {
     FILE *file;
@@ -125,21 +137,89 @@ Events *mgpu_events_open(const char *folder)
     return e;
 }
 
-void mgpu_events_scalar(Events *e, const char *group, const char *name, int64_t step, double wall, double value)
+static Message tagged(const char *group, const char *name)
 {
     char tag[200];
-    if (!e || isnan(value))
-        return;
+    Message value = {.length = 0};
     snprintf(tag, sizeof tag, "%s/%s", group, name);
-    Message number = {.length = 0}, summary = {.length = 0}, event = {.length = 0};
-    add_bytes(&number, VALUE_TAG, tag, strlen(tag));
-    add_float(&number, VALUE_NUMBER, value);
-    add_bytes(&summary, SUMMARY_VALUE, number.bytes, number.length);
+    add_bytes(&value, VALUE_TAG, tag, strlen(tag));
+    return value;
+}
+
+static void write_value(Events *e, const Message *value, int64_t step, double wall)
+{
+    Message summary = {.length = 0}, event = {.length = 0};
+    add_bytes(&summary, SUMMARY_VALUE, value->bytes, value->length);
     add_double(&event, EVENT_WALL, wall);
     add_key(&event, EVENT_STEP, VARINT);
     add_varint(&event, (uint64_t)step);
     add_bytes(&event, EVENT_SUMMARY, summary.bytes, summary.length);
     write_record(e, &event);
+}
+
+void mgpu_events_scalar(Events *e, const char *group, const char *name, int64_t step, double wall, double value)
+{
+    if (!e || isnan(value))
+        return;
+    Message number = tagged(group, name);
+    add_float(&number, VALUE_NUMBER, value);
+    write_value(e, &number, step, wall);
+}
+
+/* ---- histograms */
+typedef struct Histogram {
+    double sums[5];
+    double limits[INTERVALS], counts[INTERVALS];
+} Histogram; /* sums: least, largest, how many, sum, of squares */
+
+static Histogram histogram_of(const void *values, uint8_t dtype, int64_t count)
+{
+    Histogram h = {.sums = {INFINITY, -INFINITY}};
+    for (int64_t i = 0; i < count; i++) {
+        double v = mgpu_to_double(values, dtype, i);
+        if (!isfinite(v))
+            continue;
+        h.sums[0] = fmin(h.sums[0], v);
+        h.sums[1] = fmax(h.sums[1], v);
+        h.sums[2]++;
+        h.sums[3] += v;
+        h.sums[4] += v * v;
+    }
+    double low = h.sums[0], size = h.sums[1] - low;
+    for (int k = 0; k < INTERVALS; k++)
+        h.limits[k] = k + 1 < INTERVALS ? low + size * (k + 1) / INTERVALS : h.sums[1];
+    for (int64_t i = 0; i < count; i++) {
+        double v = mgpu_to_double(values, dtype, i);
+        int k = isfinite(v) && size > 0 ? (int)((v - low) / size * INTERVALS) : 0;
+        h.counts[k < INTERVALS ? k : INTERVALS - 1] += isfinite(v);
+    }
+    return h;
+}
+
+static void add_doubles(Message *m, int field, const double *values)
+{
+    Message packed = {.length = 0};
+    for (int k = 0; k < INTERVALS; k++) {
+        uint64_t bits;
+        memcpy(&bits, &values[k], sizeof bits);
+        add_fixed(&packed, bits, sizeof bits);
+    }
+    add_bytes(m, field, packed.bytes, packed.length);
+}
+
+void mgpu_events_histogram(Events *e, const char *group, const char *name, int64_t step, const void *values, uint8_t dtype,
+                           int64_t count)
+{
+    Histogram h = histogram_of(values, dtype, count);
+    Message value = tagged(group, name), histogram = {.length = 0};
+    if (h.sums[2] <= 0)
+        return;
+    for (int i = 0; i < 5; i++)
+        add_double(&histogram, i + 1, h.sums[i]);
+    add_doubles(&histogram, HISTOGRAM_LIMIT, h.limits);
+    add_doubles(&histogram, HISTOGRAM_COUNT, h.counts);
+    add_bytes(&value, VALUE_HISTOGRAM, histogram.bytes, histogram.length);
+    write_value(e, &value, step, wall_time());
 }
 
 /* ---- what a run reports. Events NULL: nowhere */

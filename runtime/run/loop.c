@@ -336,7 +336,7 @@ static void pause_between_steps(Run *run)
                 (last || is_due(run->validate, &run->pace, at->validated, at->step, run->validated_at));
     bool store = is_due(run->save, &run->pace, at->step - 1, at->step, run->saved_at);
     bool keep = run->kept.known && mgpu_seconds() - run->kept.when > KEEP_EVERY_S;
-    if (!full && !last && !look && !store && !keep && !mgpu_run_audit_due(run))
+    if (!full && !last && !look && !store && !keep && !mgpu_run_audit_due(run) && !mgpu_run_histograms_due(run))
         return;
     if (!last)
         read_ahead(run);
@@ -344,6 +344,7 @@ static void pause_between_steps(Run *run)
     mgpu_run_audit(run);
     if (run->failure)
         return;
+    mgpu_run_histograms(run);
     double began = mgpu_seconds();
     Evaluation valid = look ? validate(run) : (Evaluation){0};
     if (look)

@@ -31,6 +31,7 @@ typedef enum OptionId {
     OPTION_TRACE,
     OPTION_TRACE_STEPS,
     OPTION_TENSORBOARD,
+    OPTION_HISTOGRAMS,
     OPTION_NO_SHUFFLE,
     OPTION_NO_EVAL,
     OPTION_OUTPUT,
@@ -77,6 +78,7 @@ static const OptionInfo OPTIONS[] = {
     {"--weights", OPTION_WEIGHTS, true, TRAINED},
     {"--log", OPTION_LOG, true, TRAIN | EVAL},
     {"--tensorboard", OPTION_TENSORBOARD, true, TRAIN},
+    {"--histograms", OPTION_HISTOGRAMS, true, TRAIN},
     {"--trace", OPTION_TRACE, true, TRAIN},
     {"--trace-steps", OPTION_TRACE_STEPS, true, TRAIN},
     {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
@@ -296,6 +298,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_RESUME: o->resume = value; break;
     case OPTION_LOG: o->log = value; break;
     case OPTION_TENSORBOARD: o->tensorboard = value; break;
+    case OPTION_HISTOGRAMS: o->histograms = whole_number(option->name, value, 1); break;
     case OPTION_TRACE: o->trace = value; break;
     case OPTION_TRACE_STEPS: o->trace_steps = value; break;
     case OPTION_NO_SHUFFLE: o->shuffle = false; break;
@@ -357,6 +360,8 @@ static void check_together(const Options *o, const mgpu_program *p)
             usage("--init ", o->parts[i], ": a part without weights is for training");
     if (o->init && o->weights != WEIGHTS_USUAL)
         usage("--weights and --init FILE exclude each other", "", ": it chooses among the files of a saved run");
+    if (o->histograms > 0 && !o->tensorboard)
+        usage("--histograms", "", ": --tensorboard DIR names the folder of the event files that have them");
     if (o->trace_steps && !o->trace)
         usage("--trace-steps ", o->trace_steps, ": --trace FILE names the file that the trace goes to");
     if (o->save && !o->write)
@@ -375,7 +380,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
-                   .warmup = 3, .stop_after = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
+                   .warmup = 3, .stop_after = -1, .histograms = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
                    .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

@@ -143,6 +143,8 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const Options *o)
     return r;
 }
 
+Events *mgpu_report_events(const Reporter *r) { return r->events; }
+
 bool mgpu_reporter_close(Reporter *r)
 {
     if (r->log && fclose(r->log))

@@ -118,6 +118,8 @@ void mgpu_run_end_trace(Run *);            /* writes what there is */
 /* ---- agree.c */
 void mgpu_run_choose_audit(Run *);         /* what MGPU_AUDIT says */
 bool mgpu_run_audit_due(const Run *);
+bool mgpu_run_histograms_due(const Run *);
+void mgpu_run_histograms(Run *);           /* of a drained engine, if they are due: histograms.c */
 void mgpu_run_audit(Run *);                /* of a drained engine, if there is an audit: devices that differ are a failure */
 
 /* ---- replay.c */

@@ -1,0 +1,33 @@
+/* histograms.c: `--histograms N`: how the values of each weight are spread, every N steps, into the event file of
+ * `--tensorboard`. The weights are read of a drained engine, one after the other; device 0 has them, or each its own part. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/engine/engine.h"
+#include "runtime/run/commands.h"
+#include "runtime/run/events.h"
+#include "runtime/run/run.h"
+
+#include <stdlib.h>
+
+bool mgpu_run_histograms_due(const Run *run)
+{
+    int64_t every = run->options->histograms;
+    return every > 0 && (run->at.step % every == 0 || run->at.step >= run->total_steps);
+}
+
+void mgpu_run_histograms(Run *run)
+{
+    Events *events = mgpu_report_events(run->reporter);
+    if (!events || !mgpu_run_histograms_due(run))
+        return;
+    for (int i = 0; i < run->program->variable_count; i++) {
+        const mgpu_variable *v = &run->program->variables[i];
+        if (v->kind != MGPU_WEIGHT || !mgpu_dtype_is_float(v->tensor.dtype))
+            continue;
+        void *values = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor) + 1, 1);
+        mgpu_engine_read_variable(run->engine, 0, i, values);
+        mgpu_events_histogram(events, "weights", v->tensor.name, run->at.step, values, v->tensor.dtype,
+                              mgpu_elements(&v->tensor));
+        free(values);
+    }
+}
