@@ -6,6 +6,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/link/units.h"
+#include "compiler/plan/policy.h"
 #include "compiler/report/plot.h"
 #include "runtime/base/base.h"
 
@@ -230,7 +231,7 @@ static const char *each_text(const BenchRow *r)
 
 static void print_table(const Bench *b, Text *t)
 {
-    text_add(t, "%s, %s; medians of %d runs of %s steps, which took turns; predicted for %s\n\n", b->model, b->precision, ROUNDS,
+    text_add(t, "%s, %s%s; medians of %d runs of %s steps, which took turns; predicted for %s\n\n", b->model, b->precision, policy_said(b->options), ROUNDS,
              b->options->steps ? b->options->steps : "20", b->machine);
     text_add(t, "%-7s %7s %7s %9s %10s %10s %10s %11s %8s %10s %12s %7s", "scaling", "devices", "batch", "each", "step ms", "least", "most", "samples/s",
              "speed-up", "efficiency", "predicted ms", "off by");
@@ -280,7 +281,8 @@ static void print_json(const Bench *b, Text *t)
 {
     text_add(t, "{\"model\":");
     json_text(t, b->model);
-    text_add(t, ",\"kind\":\"%s\",\"precision\":\"%s\",\"machine\":", b->kind, b->precision);
+    text_add(t, ",\"kind\":\"%s\",\"precision\":\"%s\",\"plan\":\"%s\",\"plan_label\":%s,\"machine\":", b->kind, b->precision, policy_of(b->options)->name,
+             policy_label(policy_of(b->options)) ? format("\"%s\"", policy_label(policy_of(b->options))) : "null");
     json_text(t, b->machine);
     text_add(t, ",\"runs\":%d,\"metric\":", ROUNDS);
     if (b->metric)
@@ -324,7 +326,7 @@ static void add_curve(const Bench *b, int first, int last, int colour, Curve wha
 
 static void write_curves(const Bench *b, const char *file)
 {
-    Plot plots[2] = {{.title = format("%s, %s: samples a second, measured; dashed: predicted for %s", b->model, b->precision, b->machine), .x_label = "devices", .from_zero = true},
+    Plot plots[2] = {{.title = format("%s, %s%s: samples a second, measured; dashed: predicted for %s", b->model, b->precision, policy_said(b->options), b->machine), .x_label = "devices", .from_zero = true},
                      {.title = b->metric ? format("%s after %s epochs", b->metric, b->options->epochs) : "", .x_label = "devices"}};
     for (int first = 0, last, colour = 0; first < b->row_count; first = last, colour++) {
         for (last = first + 1; last < b->row_count && b->rows[last].one == first;)

@@ -1,6 +1,7 @@
 /* plan_print.c: the rows of `mgpuc plan` as a table and as JSON. */
 #include "compiler/driver/plan.h"
 #include "compiler/machine/machine.h"
+#include "compiler/plan/policy.h"
 #include "compiler/probe/probe.h"
 
 static const char *bytes_text(double bytes)
@@ -23,7 +24,7 @@ static void print_row(const PlanRow *r, Text *t)
 
 static void print_table(const Planning *p, Text *t)
 {
-    text_add(t, "%s, %s, on %s (%s)%s. Everything here is predicted.\n\n", p->model, p->precision, p->machine_name,
+    text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted.\n\n", p->model, p->precision, policy_said(p->options), p->machine_name,
              p->machine == p->options->here ? here_text(p->machine) : p->machine->name, p->options->machine ? "" : "; --machine names another one");
     text_add(t, "%-7s %7s %7s %9s %10s %11s %8s %10s %10s %10s %10s %8s  %-22s %s\n", "scaling", "devices", "batch", "each", "step ms", "samples/s",
              "speed-up", "efficiency", "exposed ms", "input", "memory", "fits", "busiest link", "bound by");
@@ -58,7 +59,8 @@ static void print_json(const Planning *p, Text *t)
     json_text(t, p->model);
     text_add(t, ",\"machine\":");
     json_text(t, p->machine_name);
-    text_add(t, ",\"kind\":\"%s\",\"precision\":\"%s\",\"rows\":[", p->kind, p->precision);
+    text_add(t, ",\"kind\":\"%s\",\"precision\":\"%s\",\"plan\":\"%s\",\"plan_label\":%s,\"rows\":[", p->kind, p->precision, policy_of(p->options)->name,
+             policy_label(policy_of(p->options)) ? format("\"%s\"", policy_label(policy_of(p->options))) : "null");
     for (int i = 0; i < p->row_count; i++) {
         text_add(t, i ? "," : "");
         json_row(&p->rows[i], t);

@@ -5,6 +5,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "runtime/base/base.h"
 
@@ -133,8 +134,8 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
         const Plan *plan = &p->plans[i];
         if (!plan->schedule)
             continue;
-        text_add(t, "%s:%d, global batch %lld%s\n", plan->kind, plan->devices, (long long)m->batch,
-                 m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "");
+        text_add(t, "%s:%d, global batch %lld%s%s\n", plan->kind, plan->devices, (long long)m->batch,
+                 m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "", policy_said(p->options));
         for (int d = 0; d < plan->devices; d++)
             text_add(t, "  device %d: %lld samples, %s bytes\n", d, (long long)plan->shards[d].share,
                      grouped(device_bytes(p, plan, d)));

@@ -2,6 +2,7 @@
  * `mgpuc plan`, the timeline that is predicted for the plan with the most devices, one that was measured, and logs of runs. */
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
+#include "compiler/plan/policy.h"
 #include "compiler/report/page.h"
 #include "runtime/view/view.h"
 
@@ -109,9 +110,9 @@ static void add_model(Page *page, const Options *o)
     trace_print(program, plan, in, page->machine, &trace);
     page->predicted = text_of(&trace);
     page->title = program->model->name;
-    page->about = format("%s, %s, global batch %lld, %d %s%s; predicted for %s", program->model->file, p->precision,
+    page->about = format("%s, %s, global batch %lld, %d %s%s%s; predicted for %s", program->model->file, p->precision,
                          (long long)program->model->batch, plan->devices, strcmp(plan->kind, "host") == 0 ? "host device" : "GPU",
-                         plan->devices == 1 ? "" : "s", page->machine);
+                         plan->devices == 1 ? "" : "s", policy_said(o), page->machine);
 }
 
 /* ---- files of runs */

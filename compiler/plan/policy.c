@@ -167,3 +167,10 @@ void policy_write(const Policy *p, Text *t)
 }
 
 const Policy *policy_of(const Options *o) { return o && o->policy ? o->policy : &PRESETS[0]; }
+
+const char *policy_said(const Options *o)
+{
+    const Policy *p = policy_of(o);
+    const char *label = policy_label(p);
+    return policy_is_auto(p) ? "" : label ? format(", plan %s [%s]", p->name, label) : format(", plan %s", p->name);
+}

@@ -54,6 +54,7 @@ extern const Policy PRESETS[]; /* the first one is auto; the last one's name is 
 /* "ps-cpu", "replicated-copy,input=slice,slots=1"; *split: "10,10,3" of "weights=[10,10,3]", else as it was; exit 2 for what is none */
 Policy policy_read(const char *text, const char **split);
 const char *policy_label(const Policy *); /* what has to be said wherever it is named: "one step stale"; NULL: nothing */
+const char *policy_said(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
 bool policy_is_auto(const Policy *);
 int policy_way(const Policy *);         /* MGPU_WAY_... of gradients; AUTO: by cost */
 void policy_write(const Policy *, Text *); /* "replicated-copy input ahead slots 2 variables replicated reduce copy order synchronous" */

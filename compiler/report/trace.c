@@ -5,6 +5,7 @@
  * operation is a wait, for what the operation waited for last. */
 #include "compiler/report/report.h"
 #include "compiler/kernel/kernel.h"
+#include "compiler/plan/policy.h"
 #include "runtime/base/base.h"
 #include "runtime/base/trace.h"
 
@@ -235,6 +236,7 @@ void trace_print(const Program *p, const Plan *plan, const SimulationInput *in, 
     size_t length;
     t.f = mgpu_begin_text(&text, &length);
     mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted", .model = m->name, .file = m->file, .kind = plan->kind, .machine = machine,
+                                       .plan = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options)->name, .plan_label = policy_label(policy_of(p->options)),
                                        .devices = plan->devices, .batch = m->batch, .step_us = t.step_ends[t.step_count - 1] / t.step_count});
     write_steps(&t);
     write_lanes(&t, plan->devices);

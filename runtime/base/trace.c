@@ -51,6 +51,10 @@ void mgpu_trace_begin(FILE *f, const TraceHead *h)
     write_member(f, "kind", h->kind);
     if (h->machine)
         write_member(f, "machine", h->machine);
+    if (h->plan)
+        write_member(f, "plan", h->plan);
+    if (h->plan_label)
+        write_member(f, "plan_label", h->plan_label);
     fprintf(f, ",\"devices\":%d,\"batch\":%lld", h->devices, (long long)h->batch);
     if (h->step_us > 0)
         fprintf(f, ",\"step_us\":%.3f", h->step_us);

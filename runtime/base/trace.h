@@ -15,6 +15,7 @@ enum { TRACK_STEPS, TRACK_LOOP, TRACK_SAVES, TRACK_DECODERS = 10 };          /* 
 typedef struct TraceHead {
     const char *made;                         /* "predicted", "measured" */
     const char *model, *file, *kind, *machine; /* kind: of the devices; machine: NULL: not known */
+    const char *plan, *plan_label;            /* of --plan, and what has to be said of it; NULL: none */
     int devices;
     int64_t batch;
     double step_us;                           /* of a training step; 0: not known */

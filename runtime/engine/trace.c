@@ -274,6 +274,7 @@ char *mgpu_trace_write(const Trace *t, const char *path)
     find_numbers(&w);
     mgpu_trace_begin(w.f, &(TraceHead){.made = "measured", .model = t->program->name, .file = t->program->model_file, .kind = t->plan->kind,
                                        .machine = x->step_us > 0 ? x->machine : NULL, .devices = t->plan->devices, .batch = t->program->batch,
+                                       .plan = t->program->policy, .plan_label = t->program->policy_label,
                                        .step_us = 1e6 * (t->end - t->begin) / (double)t->steps});
     for (int i = 0; i < t->track_count; i++)
         write_track(&w, &t->tracks[i]);

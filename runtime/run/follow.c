@@ -105,6 +105,15 @@ static void read_start(Follower *w, const Json *j)
     printf(": %.0f samples, batch %.0f, %.0f ", samples, batch, devices);
     print_text(j, "kind");
     printf(" device%s, %.0f steps", devices == 1 ? "" : "s", w->total_steps);
+    if (*text_in(j, "plan_name")) {
+        fputs(", plan ", stdout);
+        print_text(j, "plan_name");
+        if (*text_in(j, "plan_label")) {
+            fputs(" [", stdout);
+            print_text(j, "plan_label");
+            putchar(']');
+        }
+    }
     if (number_of(j, "step") > 0)
         printf(", going on after step %.0f", number_of(j, "step"));
     if (!isnan(w->predicted_ms)) {

@@ -314,7 +314,7 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     log_whole(r, "threads", s->thread_count);
     log_text(r, "library", mgpu_engine_library(s->engine));
     if (s->program->policy)
-        log_text(r, "plan", s->program->policy);
+        log_text(r, "plan_name", s->program->policy);
     if (s->program->policy_label)
         log_text(r, "plan_label", s->program->policy_label);
     const mgpu_prediction *x = &s->plan->predicted;

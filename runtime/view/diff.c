@@ -59,6 +59,9 @@ static void compare_head(Diff *d)
         d->said += fprintf(d->f, "%11s  precision: %s, was %s\n", "", b->precision, a->precision) > 0;
     if (a->accumulate != b->accumulate)
         d->said += fprintf(d->f, "%11s  micro-batches: %d, was %d\n", "", b->accumulate, a->accumulate) > 0;
+    const char *was = a->plan ? a->plan : "auto", *is = b->plan ? b->plan : "auto";
+    if (strcmp(was, is) != 0)
+        d->said += fprintf(d->f, "%11s  plan: %s, was %s\n", "", is, was) > 0;
     if (a->machine && b->machine && strcmp(a->machine, b->machine) != 0)
         d->said += fprintf(d->f, "%11s  predicted on %s, was on %s\n", "", b->machine, a->machine) > 0;
 }

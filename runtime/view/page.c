@@ -23,6 +23,8 @@ static void print_head(const Page *p)
             (long long)v->batch, v->precision);
     if (v->accumulate > 1)
         fprintf(p->f, ", %d micro-batches", v->accumulate);
+    if (v->plan)
+        fprintf(p->f, ", plan %s%s%s%s", v->plan, v->label ? " [" : "", v->label ? v->label : "", v->label ? "]" : "");
     fputc('\n', p->f);
     bool step = strncmp(v->phase, "train.", 6) == 0;
     if (v->machine && step)

@@ -448,6 +448,10 @@ static void read_head(Words *w, const char *text)
             v->batch = whole(value_after(*w, "batch"));
             v->accumulate = small(value_after(*w, "accumulate"));
             v->device_count = small(value_after(*w, "devices"));
+        } else if (take(w, "plan")) {
+            for (v->plan = name(w); !at_end(w); skip_word(w))
+                if (take(w, "label"))
+                    v->label = name(w);
         } else if (take(w, "kernel")) {
             v->kernels = more(v->kernels, v->kernel_count, sizeof *v->kernels);
             v->kernels[v->kernel_count++] = name(w);

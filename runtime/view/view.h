@@ -60,6 +60,7 @@ typedef struct ViewDevice {
 typedef struct View {               /* one phase of a schedule */
     char *pool, *free, *end;        /* of all names */
     const char *model, *precision, *phase;
+    const char *plan, *label;       /* of --plan, and what has to be said of it; NULL: none */
     int64_t batch;
     int accumulate, device_count;
     const char **phases; int phase_count;
