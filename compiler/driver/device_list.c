@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 1024 };
 
 static int device_number(const char **at, const char *list)
 {

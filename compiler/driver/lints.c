@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-static const double WORTH = .02; /* of a step: less is not spoken of */
 enum { MOST_SIMULATED = 16 };    /* devices: check is to be quick */
 
 static const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
@@ -86,7 +85,7 @@ static bool has_idle(const Program *p, const Plan *plan)
 static bool is_uneven(const Program *p, const Plan *plan)
 {
     Shares s = shares_of(plan);
-    return !s.idle && s.lost > WORTH && work_at_once(p, plan);
+    return !s.idle && s.lost > PLAN_WORTH && work_at_once(p, plan);
 }
 
 /* of which that holds, the one that loses most */
@@ -150,7 +149,7 @@ static void batch_statistics(const Program *p, const Predicted *found)
 {
     enum { FEW = 8 }; /* samples that have statistics of their own */
     const MidStep *stops = &found->stops;
-    if (stops->us <= WORTH * found->use.step_us)
+    if (stops->us <= PLAN_WORTH * found->use.step_us)
         return;
     int devices = found->plan->devices;
     int64_t least = found->plan->shards[devices - 1].share, each = least < FEW ? FEW : least;
@@ -174,7 +173,7 @@ static const Place *place_of_data(const Program *p)
 static void slow_input(const Program *p, const Predicted *found)
 {
     const StepUse *use = &found->use;
-    if (use->input_us <= WORTH * use->step_us)
+    if (use->input_us <= PLAN_WORTH * use->step_us)
         return;
     lint_at(p->options->silenced, LINT_SLOW_INPUT, place_of_data(p), "%s wait%s for input: %.3g ms of a step of %.3g (%.0f%%, predicted for %s); %s",
             devices_text(found->plan->devices), found->plan->devices == 1 ? "s" : "", use->input_us / 1e3, use->step_us / 1e3, 100 * use->input_us / use->step_us,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COUNTS = 1024, MOST_HOST_DEVICES = 8 };
+enum { MOST_HOST_DEVICES = 8 };
 
 /* ---- plans of one batch. What compiling takes is given back: a table has many */
 typedef struct Made {
@@ -159,7 +159,7 @@ PlanRow plan_row(Planning *p, int devices, int64_t batch, bool weak, const PlanR
 /* all of them in one program */
 static void add_strong(Planning *p, const int *counts, int count, int64_t batch)
 {
-    int with_one[MOST_COUNTS + 1] = {1}, first = counts[0] > 1;
+    int with_one[MOST_DEVICES + 1] = {1}, first = counts[0] > 1;
     for (int i = 0; i < count; i++)
         with_one[first + i] = counts[i];
     double factor = compute_factor(p, batch);
@@ -313,7 +313,7 @@ void plan_fill(Planning *p)
 {
     const Options *options = p->options;
     Plan *plans;
-    int plan_count, counts[MOST_COUNTS];
+    int plan_count, counts[MOST_DEVICES];
     int64_t batches[MOST_BATCHES];
     parse_devices(options->devices, options->planned, &plans, &plan_count);
     int count = list_counts(p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);

@@ -11,6 +11,8 @@
 #include "compiler/driver/command.h"
 #include "compiler/simulate/simulate.h"
 
+static const double PLAN_WORTH = .02; /* of a step: less is not spoken of */
+
 typedef struct PlanRow {
     bool weak;                  /* compared with one device that has the batch of each; else with one that has all of it */
     int devices, idle;          /* idle: without samples */

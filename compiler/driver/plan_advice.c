@@ -2,7 +2,6 @@
 #include "compiler/driver/plan.h"
 #include "compiler/machine/machine.h"
 
-static const double WORTH = .02; /* of a step: less is not spoken of */
 enum { MOST_TRIES = 9, TIMES = 4 };
 
 static const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
@@ -65,7 +64,7 @@ static void say_sums(Planning *p)
 {
     const PlanRow *row = NULL;
     for (int i = 0; i < p->row_count; i++)
-        if (p->rows[i].sums_us > WORTH * p->rows[i].step_us && (!row || p->rows[i].sums_us / p->rows[i].step_us > row->sums_us / row->step_us))
+        if (p->rows[i].sums_us > PLAN_WORTH * p->rows[i].step_us && (!row || p->rows[i].sums_us / p->rows[i].step_us > row->sums_us / row->step_us))
             row = &p->rows[i];
     if (row)
         APPEND(p->advice, p->advice_count,
@@ -78,7 +77,7 @@ static void say_gradients(Planning *p)
     const PlanRow *row = NULL;
     for (int i = 0; i < p->row_count; i++) {
         double rest = p->rows[i].exposed_us - p->rows[i].sums_us;
-        if (rest > WORTH * p->rows[i].step_us && (!row || rest / p->rows[i].step_us > (row->exposed_us - row->sums_us) / row->step_us))
+        if (rest > PLAN_WORTH * p->rows[i].step_us && (!row || rest / p->rows[i].step_us > (row->exposed_us - row->sums_us) / row->step_us))
             row = &p->rows[i];
     }
     if (row)
@@ -95,7 +94,7 @@ static void say_input(Planning *p)
     double cores = p->machine->host.cores.value;
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
-        if (r->input_us <= WORTH * r->step_us)
+        if (r->input_us <= PLAN_WORTH * r->step_us)
             continue;
         APPEND(p->advice, p->advice_count,
                format("%s wait%s for input: %.2f ms of %.2f; %s", devices_text(r->devices), r->devices == 1 ? "s" : "", ms(r->input_us), ms(r->step_us), r->input));

@@ -8,12 +8,13 @@
 #include "compiler/kernel/attention.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 
 #include <string.h>
 
 #include "runtime/abi/mgpu_attention.h"
 
-enum { SCORES_BYTES = 128 * 1024, LEAST_ROWS = 16, MOST_VIEWS = 16 };
+enum { LEAST_ROWS = 16, MOST_VIEWS = 16 };
 
 struct Attention {
     const Node *node;
@@ -136,7 +137,7 @@ Attention *attention_plan(const Node *const *nodes, int count, const Node *const
     *t = (mgpu_attention){.type = wide ? MGPU_F64 : MGPU_F32, .backward = backward, .causal = n->ints[0] != 0,
                           .queries = q->extent[0], .keys = k->extent[0], .heads = q->extent[1], .groups = k->extent[1],
                           .d = q->extent[2], .e = v->extent[2], .window = n->ints[1], .scale = node_attention_scale(n)};
-    t->rows = SCORES_BYTES / (wide ? 8 : 4) / t->keys;
+    t->rows = CHIP[PROCESSOR_HOST].cache_bytes / 8 / (wide ? 8 : 4) / t->keys;
     t->rows = t->rows < LEAST_ROWS ? LEAST_ROWS : t->rows > MGPU_ATTENTION_ROWS ? MGPU_ATTENTION_ROWS : t->rows;
     t->rows = t->rows > t->queries ? t->queries : t->rows;
     mgpu_attention_operand *const in[] = {&t->q, &t->k, &t->v, &t->g};

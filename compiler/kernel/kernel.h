@@ -23,7 +23,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/rows.h"
 
-enum { MAX_AXES = 24, LONGEST_RANDOM = 2048 /* random numbers in one array */ };
+enum { MAX_AXES = 24, NARROWEST_LANE = 16 /* elements of a row that are worth a vector loop */, LONGEST_RANDOM = 2048 /* random numbers in one array */ };
 
 typedef enum AxisKind {
     AXIS_PLAIN,

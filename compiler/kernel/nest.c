@@ -303,7 +303,7 @@ static void join_axes(Nest *nest)
 
 /* ---- order */
 
-enum { SHORTEST_DRAW = 64 };
+enum { SHORTEST_RANDOM = 64 };
 
 /* a good innermost axis has stride 1 in most of the elements that are touched */
 static void score(const Expr *offset, double weight, const Exprs *x, double *scores)
@@ -360,7 +360,7 @@ static void order_axes(Nest *nest)
 
 /* ---- tile */
 
-enum { NARROWEST_LANE = 16, LARGE_ELEMENTS = 4096 };
+enum { LARGE_ELEMENTS = 4096 };
 
 /* the offset moves in steps of cache lines along the innermost axis, but stays within lines along another one */
 static bool is_transposed(const Exprs *x, const Expr *offset, const Shape *shape)
@@ -692,7 +692,7 @@ static void shorten_random(Nest *nest)
         has_random = has_random || (x->all[i]->kind == X_RANDOM && expr_factor(x->all[i]->in[0], inner) == 1);
     if (!has_random || x->axis[inner].samples || x->axis[inner].extent <= LONGEST_RANDOM || x->axis_count == MAX_AXES)
         return;
-    for (int64_t by = LONGEST_RANDOM; by >= SHORTEST_DRAW; by--)
+    for (int64_t by = LONGEST_RANDOM; by >= SHORTEST_RANDOM; by--)
         if (x->axis[inner].extent % by == 0) {
             nest_split_axis(nest, inner, by);
             return;

@@ -64,6 +64,18 @@ typedef struct Machine {
     const struct Classes *classes;  /* of its GPUs; NULL: not known */
 } Machine;
 
+/* ---- known.c: the chip that kernels are cut for, whatever machine runs them: their text is the same for all of a kind */
+enum { CHIP_VECTOR_BYTES = 16 /* that a thread of a GPU loads at once, at most */ };
+typedef struct Chip {
+    int units;              /* SMs, which large matmuls are split for */
+    int64_t shared_bytes;   /* shared memory that a block can have */
+    struct { int f64, f32, tf32, half; } multiply_adds; /* of a unit in a cycle; tf32 and half: by its matrix units */
+    int64_t first_cache_bytes, cache_bytes; /* of a core: its first and its second cache */
+} Chip;
+extern const Chip CHIP[PROCESSORS];
+
+enum { MOST_DEVICES = 1024 /* of a machine, and of --devices */ };
+
 /* ---- read.c: error_at for what it does not understand */
 Machine *machine_read(const char *file, const char *text, size_t length);
 

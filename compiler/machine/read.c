@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 1024, MOST_WORDS = 64 };
+enum { MOST_WORDS = 64 };
 
 typedef struct Word { const char *text; int column; } Word;
 typedef struct Reader {

@@ -14,13 +14,13 @@
  *     chunk anew.
  * The chunk is as large as the cache allows. */
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include "compiler/kernel/kernel.h"
 #include "runtime/abi/mgpu.h"
 
-static const double CACHE_BYTES = 1 << 20; /* of one core, for the values of a chunk; half of what servers of today have */
 static const double FLOPS_PER_WEIGHT_BYTE = 16; /* and chunk: below, reading the weights is what takes the time */
 
 typedef struct Region {
@@ -97,7 +97,7 @@ static bool fits(const Cutting *c, const Task *t)
 {
     Region s = c->region;
     with(&s, t);
-    return !s.by_sample || s.least <= 1 || s.least * s.footprint <= CACHE_BYTES;
+    return !s.by_sample || s.least <= 1 || s.least * s.footprint <= (double)CHIP[PROCESSOR_HOST].cache_bytes;
 }
 
 /* the last collective whose sum the call reads + 1 */
@@ -125,7 +125,7 @@ static void note(Cutting *c, const Tensor *x, const Task *t, bool write)
 static void close_region(Cutting *c, int end)
 {
     const Region *s = &c->region;
-    int64_t chunk = s->by_sample && s->footprint > 0 ? (int64_t)(CACHE_BYTES / s->footprint) : 0;
+    int64_t chunk = s->by_sample && s->footprint > 0 ? (int64_t)((double)CHIP[PROCESSOR_HOST].cache_bytes / s->footprint) : 0;
     if (s->by_sample && chunk < 1)
         chunk = 1;
     int calls = 0; /* that work by sample: a single one gains nothing from chunks */

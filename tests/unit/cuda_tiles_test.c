@@ -5,6 +5,7 @@
 #include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
 
+#include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 #include "tests/unit/contraction_cases.h"
 
@@ -71,7 +72,7 @@ static const char *run_case(void *module, CheckedGpu *gpu, const Case *item, con
     for (int64_t i = 0; i < elements(item, 2); i++)
         most = fabs(expected[i]) > most ? fabs(expected[i]) : most;
     run.limit = (item->node->dtype == F64 ? 2e-16 : 1.2e-7) * (8 + 2 * sqrt(depth)) * most;
-    mgpu_launch launch[2] = {{.function = name, .iterations = 1, .per_block = 1, .most = 1, .threads = CUDA_BLOCK_THREADS}, {0}};
+    mgpu_launch launch[2] = {{.function = name, .iterations = 1, .per_block = 1, .most = 1, .threads = CUDA_THREADS}, {0}};
     if (block)
         launch[0].shared_bytes = cuda_block_shared_bytes(item->plan);
     else

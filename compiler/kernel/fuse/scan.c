@@ -14,13 +14,13 @@
  * is its own. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 #include "compiler/ir/rebuild.h"
 #include "runtime/abi/mgpu.h"
 
 #include <string.h>
 
 enum {
-    NEAR_BYTES = 512 * 1024, /* of a chunk's buffers */
     LEAST_SAMPLES = 32       /* of a chunk: a contraction reads its weights for each chunk anew */
 };
 
@@ -492,7 +492,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
     Scan *s = b->scan;
     s->chunk = 1;
     int64_t each = place_all(s, spot), most = model_samples(b->node->graph->model);
-    s->chunk = NEAR_BYTES / (each ? each : 1);
+    s->chunk = CHIP[PROCESSOR_HOST].cache_bytes / 2 / (each ? each : 1);
     s->chunk = s->chunk < LEAST_SAMPLES ? LEAST_SAMPLES : s->chunk;
     if (b->f->program->target->chunk)
         s->chunk = b->f->program->target->chunk(most);

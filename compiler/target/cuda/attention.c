@@ -3,10 +3,10 @@
  * In: an Attention (attention.c). Out: its table, and functions that hand it to mgpu_device_attention.h: k12, and for the
  * gradients of keys and values k12_finish, which needs what k12 has left of each query. */
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 #include "compiler/target/cuda/tiles.h"
 
 enum {
-    SHARED_BYTES = 96 * 1024, /* all GPUs since 8.0 have more */
     RESULT_ELEMENTS = 128     /* of a row, in the registers of a block */
 };
 
@@ -48,7 +48,7 @@ static mgpu_attention_tiles tiles_of(const Attention *plan, bool alone)
         for (int i = t->backward && (t->d > 64 || t->e > 64); i < 2; i++) { /* two results, and two tiles of scores */
             s.rows = shapes[i][0];
             s.columns = shapes[i][1];
-            if (mgpu_attention_shared_bytes(t, &s) <= SHARED_BYTES)
+            if (mgpu_attention_shared_bytes(t, &s) <= CHIP[PROCESSOR_CUDA].shared_bytes)
                 return s;
         }
     s.stages = 1;

@@ -10,13 +10,13 @@
  *   columns   it is parallel: so they do, of neighbouring columns
  *   partial   few results of many iterations: blocks take parts of the reduction iterations, and a second function adds them up */
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 
 #include <stdlib.h>
 
 enum {
-    VECTOR_BYTES = 16,
     VECTOR_ITERATIONS = 4096,     /* of a nest that is worth vectors */
     ALONE = 8,                /* reduction iterations that one thread takes: of a row, */
     ALONE_COLUMN = 16,        /* of a column */
@@ -191,7 +191,7 @@ static bool vector_fits(const Nest *nest, int64_t count)
             count_access(&a, x, x->all[i]->tensor, x->all[i]->in[0], count);
     for (int i = 0; i < nest->store_count; i++)
         count_access(&a, x, nest->stores[i].tensor, nest->stores[i].offset, count);
-    return a.aligned && 2 * a.aligned >= a.contiguous && a.widest * count <= VECTOR_BYTES;
+    return a.aligned && 2 * a.aligned >= a.contiguous && a.widest * count <= CHIP_VECTOR_BYTES;
 }
 
 /* the innermost axis becomes two: vectors, and their lanes */

@@ -6,6 +6,7 @@
  * zeros). And mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the
  * device where the program will run. */
 #include "compiler/base/c_text.h"
+#include "compiler/machine/machine.h"
 #include "compiler/target/cuda/tiles.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "
 
 /* ---- windows whose positions are dilated */
 
-enum { MOST_CLASSES = 16 };
+enum { MOST_PLACE_CLASSES = 16 };
 
 typedef struct Part { /* of a matmul: some of its places */
     mgpu_contraction table;
@@ -41,7 +42,7 @@ static int64_t classes_of(const mgpu_contraction *t, int window)
 {
     int place = axis_in_window(t, MGPU_LIST_M, window), in_k = axis_in_window(t, MGPU_LIST_K, window);
     int64_t input_dilation = t->window[window].input_dilation;
-    return place == -2 || in_k == -2 ? MOST_CLASSES + 1
+    return place == -2 || in_k == -2 ? MOST_PLACE_CLASSES + 1
            : place < 0               ? 1
                                      : input_dilation / common_divisor(input_dilation, t->axis[place].step);
 }
@@ -109,13 +110,13 @@ static Part *split_matmul(const mgpu_contraction *from, int *count)
         whole.axis[i] = from->axis[i];
     for (int w = 0; w < from->windows; w++) {
         whole.window[w] = from->window[w];
-        if (from->window[w].input_dilation > 1 && classes <= MOST_CLASSES)
+        if (from->window[w].input_dilation > 1 && classes <= MOST_PLACE_CLASSES)
             classes *= classes_of(from, w);
     }
     whole.table.axis = whole.axis;
     whole.table.window = whole.window;
     *count = 0;
-    if (classes <= MOST_CLASSES && from->k > 0)
+    if (classes <= MOST_PLACE_CLASSES && from->k > 0)
         split_classes(&whole, 0, &parts, count);
     if (*count == 0)
         APPEND(parts, *count, whole);
@@ -215,7 +216,7 @@ static const TileShape FMA_F64[] = {
 static const TileShape MMA[] = {
     {128, 128, 2, 4, 1}, {128, 64, 4, 2, 0.8}, {64, 128, 2, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
     {64, 32, 2, 1, 0.4}, {32, 64, 1, 2, 0.4}, {32, 32, 2, 2, 0.3}, {128, 16, 4, 1, 0.3}, {16, 128, 1, 4, 0.3}, {64, 16, 2, 1, 0.2}, {16, 64, 1, 2, 0.2}};
-/* all of CUDA_BLOCK_THREADS threads */
+/* all of CUDA_THREADS threads */
 static const TileShape BLOCK_F32[] = {
     {128, 128, 16, 16, 1}, {64, 64, 16, 16, 0.8}, {128, 32, 32, 8, 0.7}, {32, 128, 8, 32, 0.7}, {256, 16, 64, 4, 0.5}, {16, 256, 4, 64, 0.5}};
 static const TileShape BLOCK_F64[] = {
@@ -225,9 +226,7 @@ static const TileShape BLOCK_MMA[] = {
     {128, 16, 8, 1, 0.3}, {16, 128, 1, 8, 0.3}};
 
 enum {
-    PROCESSORS = 132,
-    SPLIT_TILES = 2 * PROCESSORS,     /* parts that keep all of them busy */
-    SPLIT_THREADS = PROCESSORS * 1024,
+    TILES_OF_UNIT = 2, THREADS_OF_UNIT = 1024, /* parts that keep an SM busy: tiles; threads that have no tiles */
     LEAST_DEPTH = 256, LEAST_DIRECT_DEPTH = 64 /* of a part */
 };
 
@@ -248,11 +247,13 @@ static int64_t parts_of(const CudaMatmul *p, int64_t samples)
 static double estimate(const CudaMatmul *p, const TileShape *shape, int64_t samples)
 {
     const mgpu_tiles *s = &p->tiles;
-    double rate = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? 512 : 1024) : p->table.type == MGPU_F64 ? 64 : 128;
+    const Chip *chip = &CHIP[PROCESSOR_CUDA];
+    double rate = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? chip->multiply_adds.tf32 : chip->multiply_adds.half)
+                                                : p->table.type == MGPU_F64 ? chip->multiply_adds.f64 : chip->multiply_adds.f32;
     double tiles = (double)mgpu_tiles_of(&p->table, s, samples), parts = (double)parts_of(p, samples);
     double depth = ceil((double)mgpu_list_extent(&p->table, MGPU_LIST_K, samples) / parts / s->depth) * s->depth;
     double own = shape->rows * shape->columns * (depth + 2 * s->depth) / (rate * shape->good) + 1500;
-    return ceil(tiles * parts / PROCESSORS) * own + (parts > 1 ? 4000 + tiles * parts * shape->rows * shape->columns * 8 / 1500 : 0);
+    return ceil(tiles * parts / chip->units) * own + (parts > 1 ? 4000 + tiles * parts * shape->rows * shape->columns * 8 / 1500 : 0);
 }
 
 static void set_shape(CudaMatmul *p, const TileShape *shape)
@@ -331,12 +332,12 @@ static void choose_tiles(CudaMatmul *p, const CudaOptions *options, bool splits)
     if (is_direct(p, options->samples)) {
         s->arithmetic = MGPU_DIRECT;
         s->split_depth = LEAST_DIRECT_DEPTH;
-        s->split_tiles = splits && depth >= 4 * LEAST_DIRECT_DEPTH ? SPLIT_THREADS : 0;
+        s->split_tiles = splits && depth >= 4 * LEAST_DIRECT_DEPTH ? CHIP[PROCESSOR_CUDA].units * THREADS_OF_UNIT : 0;
         return;
     }
     s->arithmetic = matrices ? MGPU_MMA : MGPU_FMA;
     s->split_depth = LEAST_DEPTH;
-    s->split_tiles = splits && depth >= 2 * LEAST_DEPTH ? SPLIT_TILES : 0;
+    s->split_tiles = splits && depth >= 2 * LEAST_DEPTH ? CHIP[PROCESSOR_CUDA].units * TILES_OF_UNIT : 0;
     choose_shape(p, options);
 }
 
@@ -346,7 +347,7 @@ bool cuda_put_in_parts(CudaMatmul *p, int64_t samples)
     if (p->next || s->arithmetic == MGPU_DIRECT || s->stages == 0 || s->split_tiles > 0 ||
         mgpu_list_extent(&p->table, MGPU_LIST_K, samples) >= 2 * s->split_depth)
         return false;
-    s->split_tiles = SPLIT_TILES;
+    s->split_tiles = CHIP[PROCESSOR_CUDA].units * TILES_OF_UNIT;
     return true;
 }
 

@@ -71,10 +71,9 @@ int cuda_contraction_parameters(const Contraction *, mgpu_numbers to[CUDA_NUMBER
 int64_t cuda_contraction_workspace(const Contraction *, int64_t samples);
 int64_t cuda_contraction_or_library_workspace(const Contraction *, int64_t samples, const char *archs);
 /* the same for a block of threads (scans): static __device__ void NAME(a, b, c, char *shared, int64_t begin, int64_t end); it
- * is called by all threads of a block, of cuda_block_threads, for some samples */
+ * is called by all threads of a block, of CUDA_THREADS, for some samples */
 void cuda_print_block_contraction(const Contraction *, const char *name, Text *);
 int cuda_block_shared_bytes(const Contraction *);
-enum { CUDA_BLOCK_THREADS = 256 };
 
 /* ---- attention: cuda/attention.c. Parameters: operands, results, (work,) step, n */
 void cuda_print_attention(const Attention *, const char *kernel_name, Text *);

@@ -6,13 +6,14 @@
  *
  * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores are in the kernel's
  * end, after the sums over all threads. */
+#include "compiler/machine/machine.h"
 #include "compiler/target/c/marks.h"
 #include "compiler/target/host/host.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { TILE_BYTES = 16384, WIDEST_TILE = 2048, NARROWEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8, UPDATE_TILE = 256, LEAST_UPDATE = 32768 };
+enum { WIDEST_TILE = 2048, NARROWEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8, UPDATE_TILE = 256, LEAST_UPDATE = 32768 };
 
 /* ---- stores and accumulations */
 
@@ -446,7 +447,7 @@ static int64_t widest_tile(const Nest *nest)
     int64_t bytes = 0, lanes = WIDEST_TILE;
     for (int i = 0; i < nest->reduction_count; i++)
         bytes += dtype_bytes(reduction_type(&nest->reductions[i]));
-    while (lanes > NARROWEST_TILE && lanes * bytes > TILE_BYTES)
+    while (lanes > NARROWEST_TILE && lanes * bytes > CHIP[PROCESSOR_HOST].first_cache_bytes / 2)
         lanes /= 2;
     return lanes;
 }

@@ -2,7 +2,7 @@
 #include "compiler/base/c_text.h"
 #include "compiler/target/host/host.h"
 
-enum { WIDEST_LANE = 32, NARROWEST_LANE = 16 };
+enum { WIDEST_LANE = 32 };
 
 static int64_t lane(int64_t extent)
 {
