@@ -12,7 +12,7 @@
 enum { DEEPEST = 1000 };
 
 static const char *const ELEMENTS[] = {"html", "head", "title", "style", "body", "header", "main", "section", "h1", "h2", "p", "ul", "li", "div", "span", "button", "canvas",
-                                       "details", "summary", "table", "tr", "th", "td", "i", "svg", "g", "path", "rect", "text", "circle", "script", "meta", "input", NULL};
+                                       "details", "summary", "table", "tr", "th", "td", "i", "svg", "g", "path", "rect", "text", "circle", "code", "script", "meta", "input", NULL};
 static const char *const EMPTY[] = {"meta", "input", NULL}; /* they have no end */
 static const char *const ATTRIBUTES[] = {"lang", "charset", "name", "content", "http-equiv", "id", "class", "type", "placeholder", "aria-label", "tabindex", "hidden", "style", "open",
                                          "viewBox", "width", "height", "role", "xmlns", "x", "y", "d", "r", "cx", "cy", "fill", "text-anchor", NULL};

@@ -32,6 +32,10 @@ static void show(const char *text, const char *phase)
     View *v = mgpu_view_read(text, phase);
     mgpu_view_page(v, &r, f);
     mgpu_view_timeline(v, &r, f);
+    r.at = format("%gus", v->end_us / 2);
+    for (r.device = 0; v->end_us > 0 && v->end_us < 1e9 && r.device < v->device_count && r.device < 2; r.device++)
+        mgpu_view_at(v, &r, f);
+    r.device = -1;
     for (int d = 0; d < v->device_count && d < 2; d++)
         for (int i = 0; i < v->devices[d].op_count && i < 4; i++) {
             r.op = format("d%d.%s", d, v->devices[d].ops[i].name);
