@@ -16,7 +16,8 @@ const char *call_key(const Elaborator *e, const Tree *t)
     return format("%d%s", t->id, e->frame ? e->frame->loops : "");
 }
 
-Memory *use_brief(const Elaborator *e) { return memory_use(e->brief); }
+/* allocate() is for what the model does not need; -> as before */
+static Memory *use_brief(const Elaborator *e) { return memory_use(e->brief); }
 
 void set_local(Elaborator *e, const char *name, Value *v)
 {

@@ -60,5 +60,4 @@ const DataRow *find_row(const char *name);
 DataCall check_call(Elaborator *, const DataRow *, const Place *, Arguments, const Value *piped, DataSet *columns,
                     const char ***decoded, int *decoded_count);
 _Noreturn void unknown_argument(const Elaborator *, const DataRow *, const Place *, const char *name);
-int find_input(const Elaborator *, const char *name); /* -1: none */
 #endif

@@ -60,7 +60,6 @@ Value *value_list(Value **items, int count);
 Value *value_tensor(Node *);
 Value *value_of_shape(const Shape *);
 double number_of(const Value *);     /* of a VALUE_NUMBER */
-bool value_equal(const Value *, const Value *); /* compile time; tensors never come here */
 bool has_tensor(const Value *);      /* in the value or, if it is a list, anywhere below */
 const char *value_describe(const Value *); /* "the number 3", "a list", "a tensor [3, 4]": for messages */
 const char *value_print(const Value *);    /* as joined to a string and shown in messages: 3, 0.5, abc, [1, 2] */
@@ -226,7 +225,6 @@ Value *eval_results(Elaborator *, const Tree *); /* may be VALUE_RESULTS */
 Value *eval_applied(Elaborator *, const Tree *, Value *to); /* an initialiser, or the optimizer: applied to `to` */
 bool eval_condition(Elaborator *, const Tree *, const char *what);
 Value *eval_binary(Elaborator *, const Place *, const char *op, Value *a, Value *b);
-bool is_section(const Tree *);
 
 /* ---- value.c: numbers for sizes */
 int64_t whole_of(const Place *, const Value *, const char *what);           /* error unless it is a whole number */
@@ -313,7 +311,6 @@ void finish_layers(Elaborator *);
 void load_readers(Elaborator *);
 void load_files(Elaborator *, const Tree *file); /* load.c: library, builtins, the file and its imports */
 
-Memory *use_brief(const Elaborator *);           /* allocate() is for what the model does not need; -> as before */
 void set_local(Elaborator *, const char *name, Value *);
 Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
 void pop_frame(Elaborator *, Frame *before);

@@ -188,7 +188,7 @@ bool eval_condition(Elaborator *e, const Tree *t, const char *what)
 
 /* ---- pipelines */
 
-bool is_section(const Tree *t)
+static bool is_section(const Tree *t)
 {
     while (t->kind == TREE_PIPE)
         t = t->first;

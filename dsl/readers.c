@@ -53,7 +53,7 @@ const DataRow *find_row(const char *name)
     die("there is no reader '%s'", name);
 }
 
-int find_input(const Elaborator *e, const char *name)
+static int find_input(const Elaborator *e, const char *name)
 {
     for (int k = 0; k < e->model->input_count; k++)
         if (strcmp(e->model->inputs[k].name, name) == 0)

@@ -166,7 +166,7 @@ const char *value_describe(const Value *v)
 
 /* ---- comparison */
 
-bool value_equal(const Value *a, const Value *b)
+static bool value_equal(const Value *a, const Value *b)
 {
     if (a->kind != b->kind)
         return false;

@@ -280,8 +280,6 @@ const char *transfer_word(int transfer);                   /* "reduce": the name
 static inline bool op_is_transfer(Op op) { return transfer_of(op) >= 0; }
 mgpu_parties transfer_parties(const Node *);               /* of a transfer; parts NULL: as the plan splits it */
 const char *transfer_wrong_parts(const Node *);            /* NULL: what is given of a split is one, and the inputs are split alike */
-bool transfer_takes(int transfer, Distribution);
-Distribution transfer_gives(int transfer);
 /* Of a node some of whose inputs are Split or Local, or that is a transfer, given the distribution of its inputs: its own; or what
  * is wrong, and UNTYPED. */
 bool transfer_types(const Node *, const Distribution *in);

@@ -66,9 +66,7 @@ const char *transfer_wrong_parts(const Node *n)
     return NULL;
 }
 
-Distribution transfer_gives(int transfer) { return NODES[transfer].to; }
-
-bool transfer_takes(int transfer, Distribution d)
+static bool transfer_takes(int transfer, Distribution d)
 {
     return d == NODES[transfer].from || (NODES[transfer].from == LOCAL && (d == PARTIAL || d == REPLICATED));
 }

@@ -536,8 +536,6 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
     return plan;
 }
 
-const mgpu_contraction *contraction_table(const Contraction *plan) { return &plan->table; }
-
 /* ---- identity */
 
 static void identify_convolution(Sha256 *sha, const mgpu_convolution *v)

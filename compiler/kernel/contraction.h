@@ -20,9 +20,6 @@ typedef struct Contraction Contraction;
  * it for some of the samples, again and again */
 Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone);
 
-/* what the runtime gets; its argument 0 is A, unless it is swapped */
-const struct mgpu_contraction *contraction_table(const Contraction *);
-
 /* samples of a call, as far as the model says it: of a micro-batch */
 int64_t contraction_samples(const Contraction *);
 

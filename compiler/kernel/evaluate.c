@@ -88,7 +88,7 @@ static bool window_is_gradient(const Node *n) { return n->op == OP_WINDOW_MAX_GR
 /* how many values meet in one element of the result, along an axis */
 static int64_t window_extent(const Node *n, int axis) { return window_is_gradient(n) ? cover(n, axis) : n->ints[axis]; }
 
-bool window_is_unrolled(const Node *n)
+static bool window_is_unrolled(const Node *n)
 {
     int64_t count = 1;
     for (int i = 0; i < n->shape.rank && count <= MOST_UNROLLED; i++)

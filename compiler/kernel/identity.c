@@ -35,31 +35,6 @@ static void add_arguments(Sha256 *sha, const Kernel *k)
 
 /* ---- nests */
 
-static void need(bool *needed, const Expr *e)
-{
-    if (e)
-        needed[e->id] = true;
-}
-
-static bool *needed_of(const Nest *nest)
-{
-    const Exprs *x = nest->exprs;
-    bool *needed = NEW_ARRAY(bool, x->count);
-    for (int i = 0; i < nest->reduction_count; i++) {
-        need(needed, nest->reductions[i].value);
-        need(needed, nest->reductions[i].place);
-    }
-    for (int i = 0; i < nest->store_count; i++) {
-        need(needed, nest->stores[i].offset);
-        need(needed, nest->stores[i].value);
-        need(needed, nest->stores[i].guard);
-    }
-    for (int i = x->count - 1; i >= 0; i--)
-        for (int k = 0; needed[i] && k < x->all[i]->count; k++)
-            needed[x->all[i]->in[k]->id] = true;
-    return needed;
-}
-
 static void add_axes(Sha256 *sha, const Exprs *x)
 {
     IDENTITY_ADD(sha, x->axis_count);
@@ -117,7 +92,7 @@ static void add_expression(Sha256 *sha, const Kernel *k, const Expr *e, const in
 static void add_expressions(Sha256 *sha, const Kernel *k, const Nest *nest, int *place)
 {
     const Exprs *x = nest->exprs;
-    const bool *needed = needed_of(nest);
+    const bool *needed = nest_needed(nest);
     int count = 0;
     for (int i = 0; i < x->count; i++)
         if (needed[i]) {

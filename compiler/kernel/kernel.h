@@ -138,7 +138,6 @@ struct Evaluation {
 Expr *evaluate(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
 Expr *evaluate_own(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard); /* `stored` is not asked */
 enum { MOST_UNROLLED = 4 }; /* longer chains of maxima are more than gcc makes vectors of */
-bool window_is_unrolled(const Node *);          /* small windows are element-wise expressions */
 bool node_is_loop_reduction(const Node *);      /* sums over axes of a nest: all others are element-wise */
 /* the axes of the nest that makes the node: samples first, then for a reduction what it runs over, else its shape. The
  * axes that are no reduction axes are in the order of the node's own. */
@@ -280,6 +279,7 @@ struct Kernel {
 
 static inline const char *kernel_label(const Kernel *k) { return k->label ? k->label : format("k%d", k->number); }
 const char *node_word(const Node *); /* fuse/roots.c: "relu": what readers call it */
+bool *nest_needed(const Nest *); /* nest.c: by expression: its stores and reductions need it; rewriting leaves others over */
 /* nest.c: splits, joins and orders the axes; sets passes, columns, in_double */
 void nest_finish(Nest *, const Target *);
 void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */

@@ -22,8 +22,7 @@ static void want(bool *wanted, const Expr *e)
         wanted[e->id] = true;
 }
 
-/* which expressions the nest still needs; rewriting leaves others over */
-static bool *wanted_expressions(const Nest *nest)
+bool *nest_needed(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
     bool *wanted = NEW_ARRAY(bool, x->count);
@@ -120,7 +119,7 @@ static bool split_one(Nest *nest)
 {
     const Exprs *x = nest->exprs;
     Split s = {.x = x, .axis = -1};
-    const bool *wanted = wanted_expressions(nest);
+    const bool *wanted = nest_needed(nest);
     for (int i = 0; i < x->count; i++)
         if (wanted[i])
             find_split(&s, x->all[i]);
@@ -159,7 +158,7 @@ static bool runs_backwards(const Exprs *x, const bool *wanted, int axis)
 static void forward_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    const bool *wanted = wanted_expressions(nest);
+    const bool *wanted = nest_needed(nest);
     bool any = false;
     Expr *axes[MAX_AXES];
     Exprs *to = NEW(Exprs);
@@ -199,7 +198,7 @@ static void sort_axes(Nest *nest)
     for (int i = 0; i < nest->store_count; i++)
         if (!nest->stores[i].outer)
             add_strides(nest->stores[i].offset, stride, x->axis_count);
-    const bool *wanted = wanted_expressions(nest);
+    const bool *wanted = nest_needed(nest);
     for (int i = 0; i < x->count; i++)
         if (wanted[i] && x->all[i]->kind == X_LOAD)
             add_strides(x->all[i]->in[0], stride, x->axis_count);
@@ -271,7 +270,7 @@ static bool join_pair(Nest *nest, int outer, int inner)
 {
     const Exprs *x = nest->exprs;
     Pair p = {outer, inner, x->axis[inner].extent};
-    if (!all_may_join(nest, &p, wanted_expressions(nest)))
+    if (!all_may_join(nest, &p, nest_needed(nest)))
         return false;
     Exprs *to = NEW(Exprs);
     Expr *axes[MAX_AXES];
@@ -324,7 +323,7 @@ static void order_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
     double scores[MAX_AXES] = {0};
-    const bool *wanted = wanted_expressions(nest);
+    const bool *wanted = nest_needed(nest);
     for (int i = 0; i < x->count; i++)
         if (wanted[i] && (x->all[i]->kind == X_LOAD || x->all[i]->kind == X_TABLE))
             score(x->all[i]->in[0], 1, x, scores);
@@ -383,7 +382,7 @@ static const Expr *find_transposed(const Nest *nest)
     for (int i = 0; i < nest->store_count; i++)
         if (is_transposed(x, nest->stores[i].offset, &nest->stores[i].tensor->shape))
             return nest->stores[i].offset;
-    const bool *wanted = wanted_expressions(nest);
+    const bool *wanted = nest_needed(nest);
     for (int i = 0; i < x->count; i++)
         if (wanted[i] && x->all[i]->kind == X_LOAD && is_transposed(x, x->all[i]->in[0], &x->all[i]->tensor->shape))
             return x->all[i]->in[0];
@@ -438,7 +437,7 @@ enum { FEW_LANES = 16, MOST_LANES = 512 };
 static const Expr *find_loaded(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    const bool *wanted = wanted_expressions(nest);
+    const bool *wanted = nest_needed(nest);
     for (int i = 0; i < x->count; i++)
         if (wanted[i] && x->all[i]->kind == X_LOAD && expr_factor(x->all[i]->in[0], x->axis_count - 1) == 1)
             return x->all[i]->in[0];
@@ -590,7 +589,7 @@ static bool spreads(const Nest *nest, const Lanes *lanes, int64_t *apart)
     uint32_t axes = 1u << inner;
     for (int i = 0; i < inner; i++)
         axes |= lanes->stride[i] ? 1u << i : 0;
-    const bool *wanted = wanted_expressions(nest);
+    const bool *wanted = nest_needed(nest);
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         if (!wanted[i] || !(e->axes & axes))

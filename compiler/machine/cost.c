@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-const char *const BOUND_NAME[BOUNDS] = {"launch", "memory", "instructions", "matrix units", "link", "latency"};
-
 /* The share of the nominal rate that kernels of a kind reach: of the arithmetic of contractions, of the instructions of all else
  * (as a share of the plain rate), of the memory's rate; and the least time of one, on top of a launch. `apart`: loads and
  * arithmetic do not overlap, so their times add up.

@@ -27,7 +27,6 @@
 
 /* what bounds a time */
 typedef enum Bound { BOUND_LAUNCH, BOUND_MEMORY, BOUND_INSTRUCTIONS, BOUND_MATRIX, BOUND_LINK, BOUND_LATENCY, BOUNDS } Bound;
-extern const char *const BOUND_NAME[BOUNDS];
 typedef struct Cost { double us; Bound bound; } Cost;
 
 /* ---- kernels and library calls */

@@ -113,7 +113,8 @@ static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
 
 static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE; }
 
-int64_t *split_elements(int64_t count, int devices)
+/* [devices + 1]: where each device's part begins, if no graph says it */
+static int64_t *split_elements(int64_t count, int devices)
 {
     int64_t *parts = NEW_ARRAY(int64_t, devices + 1);
     for (int d = 0; d <= devices; d++)

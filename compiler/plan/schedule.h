@@ -130,7 +130,6 @@ void split(const Program *, Plan *);
 Schedule *schedule(const Program *, const Plan *);
 /* schedule_text.c, schedule_read.c */
 void schedule_write(const Schedule *, Text *);
-void signature_write(const Signature *, Text *); /* "k3f07aa in f32 each 64 f32 256 out f32 each 16" */
 const char *wait_reason(const DeviceSchedule *, const ScheduledOp *, const Wait *); /* reasons.c: "makes in.image"; NULL: none is seen */
 Schedule *schedule_read(const char *file, const char *text); /* error_at for what it cannot read; used by verify and tests */
 #endif

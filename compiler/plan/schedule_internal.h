@@ -27,7 +27,6 @@ typedef struct Order {
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
 /* samples: of a device. Buckets hold options->bucket_bytes; 0: those that end a step first, as the machine of the members is predicted */
-int64_t *split_elements(int64_t count, int devices); /* [devices + 1]: where each device's part begins, if no graph says it */
 Order *order_phase(const Program *, const Phase *, const Members *, double samples);
 
 /* schedule.c: the same, with regions */

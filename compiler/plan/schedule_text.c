@@ -107,7 +107,7 @@ static void write_parameters(const char *word, const Parameter *list, int count,
     }
 }
 
-void signature_write(const Signature *s, Text *t)
+static void signature_write(const Signature *s, Text *t)
 {
     write_name(s->label, t);
     write_parameters("in", s->in, s->in_count, t);

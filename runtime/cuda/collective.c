@@ -245,18 +245,26 @@ static void meet_on_gpus(CudaCollective *c, int member, CUevent *events)
             mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
 }
 
-static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
+/* all members are there; false: they do not agree about what is exchanged */
+static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
 {
-    CudaCollective *c = (CudaCollective *)base;
-    bool adds = mgpu_transfer_row(o->parties.transfer)->adds;
-    if (adds && !kernels_add(o->dtype))
-        return exchange_through_host(base, member, o);
     c->operand[member] = *o;
     mgpu_cuda_enter(c->devices[member], MGPU_COMM);
     meet_on_gpus(c, member, c->ready);
     for (int d = 0; d < c->members; d++)
         if (!mgpu_operands_agree(&c->operand[d], o, c->members))
             return false;
+    return true;
+}
+
+static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    bool adds = mgpu_transfer_row(o->parties.transfer)->adds;
+    if (adds && !kernels_add(o->dtype))
+        return exchange_through_host(base, member, o);
+    if (!meet_agreed(c, member, o))
+        return false;
     SumSlice s = slice_of(c, member, o);
     if (!adds)
         fetch_values(c, member);
@@ -299,12 +307,8 @@ static bool exchange_in_rounds(Collective *base, int member, const Operand *o)
         return exchange_on_gpus(base, member, o);
     if (!kernels_add(o->dtype))
         return exchange_through_host(base, member, o);
-    c->operand[member] = *o;
-    mgpu_cuda_enter(c->devices[member], MGPU_COMM);
-    meet_on_gpus(c, member, c->ready);
-    for (int d = 0; d < c->members; d++)
-        if (!mgpu_operands_agree(&c->operand[d], o, c->members))
-            return false;
+    if (!meet_agreed(c, member, o))
+        return false;
     for (int k = 0; k < mgpu_round_count(way, c->members); k++) {
         mgpu_turn round = mgpu_round_of(way, c->members, member, k, o->count, 64 / mgpu_dtype_bytes(o->dtype));
         if (round.from >= 0)

@@ -182,8 +182,6 @@ bool onednn_load(const char *name, char *said, size_t room)
     return false;
 }
 
-const OnednnVersion *onednn_version(void) { return library.version; }
-
 bool onednn_has_amx(void)
 {
     enum { AMX = 0x200 }; /* of dnnl_cpu_isa_avx512_core_amx and all above it */

@@ -50,7 +50,6 @@ typedef struct OnednnVersion { int major, minor, patch; const char *hash; unsign
 
 /* once; true: the library is there and can be used. name: of a file, or NULL for the system's */
 bool onednn_load(const char *name, char *said, size_t room);
-const OnednnVersion *onednn_version(void);
 bool onednn_has_amx(void);  /* then its bf16 code is faster than its f32 code */
 bool onednn_converts(void); /* between bf16 and f32 by vectors; without AVX-512 one number after the other */
 

@@ -118,7 +118,6 @@ enum { MAX_CHAIN = 8 };                            /* views between a contractio
 bool fuse_contracts(const Node *);                 /* it becomes a Contraction, an Attention or Rows */
 KernelKind fuse_kind(Op);                          /* of the kernel that makes it, if it is not a part of a nest */
 bool is_attention(Op);
-bool is_rows(Op);
 /* the stored node after reshapes (and transposes, of an EINSUM's operand; after transposes, of a CONVOLVE's weight) that
  * a contraction can read */
 const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);

@@ -42,7 +42,7 @@ KernelKind fuse_kind(Op op)
 }
 
 bool is_attention(Op op) { return fuse_kind(op) == KERNEL_ATTENTION; }
-bool is_rows(Op op) { return fuse_kind(op) == KERNEL_ROWS; }
+static bool is_rows(Op op) { return fuse_kind(op) == KERNEL_ROWS; }
 
 bool fuse_contracts(const Node *n)
 {

@@ -101,7 +101,6 @@ void emit_store(Printer *, const Store *);
 const char *emit_start(const Reduction *);                /* what an accumulator begins with */
 void emit_accumulate(Printer *, const Reduction *, const char *name, const char *where); /* where: "" or "[c]": the lane */
 const char *emit_result_name(Printer *, const Reduction *);
-Expr **emit_root_room(const Nest *);                      /* for the next three, which return how many there are */
 int emit_pass_roots(const Nest *, int pass, Expr **);     /* what FULL stores and reductions of a pass consist of */
 int emit_outer_roots(const Printer *, Expr **);           /* OUTER stores */
 int emit_all_roots(const Printer *, Expr **);

@@ -233,7 +233,7 @@ int emit_all_roots(const Printer *p, Expr **roots)
     return count + emit_outer_roots(p, roots + count);
 }
 
-Expr **emit_root_room(const Nest *nest)
+static Expr **emit_root_room(const Nest *nest)
 {
     return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count);
 }
