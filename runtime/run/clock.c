@@ -190,10 +190,23 @@ static bool is_slowest_often(const StepClock *c, int device)
     return 4 * often >= 3 * seen;
 }
 
+typedef struct Reader { double step, input, reading; bool slow; } Reader;
+
+static Reader reader_of(const StepClock *c)
+{
+    Reader r = {.step = median_step(c, WINDOW)};
+    for (int d = 0; d < c->plan->devices; d++) {
+        r.input = fmax(r.input, median_of(c, INPUT, d, WINDOW));
+        r.reading = fmax(r.reading, median_of(c, READING, d, WINDOW));
+    }
+    r.slow = r.input >= WAITS * r.step && r.reading >= .5 * r.step;
+    return r;
+}
+
 static char *notice_device(const StepClock *c)
 {
     int device = slow_device(c, WINDOW);
-    if (device < 0 || !is_slowest_often(c, device))
+    if (device < 0 || !is_slowest_often(c, device) || reader_of(c).slow) /* where all wait for input, none waits for it */
         return NULL;
     double own = median_of(c, COMPUTING, device, WINDOW), others = others_computing(c, device, WINDOW);
     return mgpu_format("device %d takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; "
@@ -202,15 +215,11 @@ static char *notice_device(const StepClock *c)
 
 static char *notice_reader(const StepClock *c)
 {
-    double step = median_step(c, WINDOW), input = 0, reading = 0;
-    for (int d = 0; d < c->plan->devices; d++) {
-        input = fmax(input, median_of(c, INPUT, d, WINDOW));
-        reading = fmax(reading, median_of(c, READING, d, WINDOW));
-    }
-    if (input < WAITS * step || reading < .5 * step)
+    Reader r = reader_of(c);
+    if (!r.slow)
         return NULL;
     return mgpu_format("the reader is slower than the devices: it takes %.2f ms for a step's samples, and of the step's %.2f ms the devices wait %.2f for input; "
-                       "more cores, a faster disk or smaller files make it faster", 1e3 * reading, 1e3 * step, 1e3 * input);
+                       "more cores, a faster disk or smaller files make it faster", 1e3 * r.reading, 1e3 * r.step, 1e3 * r.input);
 }
 
 static char *notice_link(const StepClock *c)
