@@ -65,7 +65,8 @@ static const char *check_example(const Example *e, Random *random)
 
 typedef struct Kind { Mutation mutation; bool everywhere; } Kind;
 
-static void judge(const Example *e, Kind kind, Random *random, Tally *t)
+/* false: no change of the kind was found in this example */
+static bool judge(const Example *e, Kind kind, Random *random, Tally *t)
 {
     const char *what;
     int phase, steps[RUN_STEPS];
@@ -74,7 +75,7 @@ static void judge(const Example *e, Kind kind, Random *random, Tally *t)
     for (int i = 0; i < TRIES && !mutant; i++)
         mutant = mutate(e->schedule, kind.mutation, kind.everywhere, random, &what, &phase);
     if (!mutant)
-        return;
+        return false;
     choose_run(e->schedule, phase, random, steps);
     const char *why = run_once(e->schedule, steps, &left), *rejected = verify(mutant);
     if (why)
@@ -86,6 +87,7 @@ static void judge(const Example *e, Kind kind, Random *random, Tally *t)
     t->conservative += rejected && !why;
     if (!rejected && why && !t->wrong++)
         snprintf(t->message, sizeof t->message, "%s: accepted although it is wrong: %s; %s", e->name, what, why);
+    return true;
 }
 
 static bool supports(const Example *e, Kind kind)
@@ -113,7 +115,8 @@ static bool judge_chunk(Example *const *examples, int count, Kind kind, int firs
         Tally t = {0};
         for (int i = first; i < last; i++) {
             Random random = {mix(mix(mix(seed, 1), 2 * (uint64_t)kind.mutation + kind.everywhere), (uint64_t)i)};
-            judge(examples[i % count], kind, &random, &t);
+            for (int k = 0; k < count && !judge(examples[(i + k) % count], kind, &random, &t); k++)
+                ;
         }
         _exit(write(ends[1], &t, sizeof t) == (ssize_t)sizeof t ? 0 : 3);
     }
