@@ -11,33 +11,6 @@
 
 enum { MAX_CALLS = 200 };
 
-const char *call_key(const Elaborator *e, const Tree *t)
-{
-    return format("%d%s", t->id, e->frame ? e->frame->loops : "");
-}
-
-/* allocate() is for what the model does not need; -> as before */
-static Memory *use_brief(const Elaborator *e) { return memory_use(e->brief); }
-
-void set_local(Elaborator *e, const char *name, Value *v)
-{
-    Memory *outer = use_brief(e);
-    map_set(&e->frame->locals, name, v);
-    memory_use(outer);
-}
-
-Frame *push_frame(Elaborator *e, FrameKind kind, const Tree *block)
-{
-    Memory *outer = use_brief(e);
-    Frame *before = e->frame, *f = NEW(Frame);
-    memory_use(outer);
-    *f = (Frame){.kind = kind, .block = block, .loops = "", .library = block && block->source->library};
-    e->frame = f;
-    return before;
-}
-
-void pop_frame(Elaborator *e, Frame *before) { e->frame = before; }
-
 /* ---- arguments */
 
 Arguments eval_arguments(Elaborator *e, const Tree *args)
@@ -49,7 +22,7 @@ Arguments eval_arguments(Elaborator *e, const Tree *args)
         e->argument = named ? t->first : t;
         Argument one = {.name = named ? t->text : NULL, .value = eval(e, named ? t->first : t), .at = place_of(e, t)};
         e->argument = outer;
-        Memory *memory = use_brief(e);
+        Memory *memory = memory_use(e->brief);
         APPEND(a.list, a.count, one);
         memory_use(memory);
     }
@@ -64,10 +37,9 @@ static const char *list_names(const char *const *names, int count)
     return copy_text(text_of(&t), t.length);
 }
 
-void bind_arguments(Elaborator *e, const char *layer, const char *const *names, int count, Arguments a, Value *piped,
-                    const Place *at, Value **result, const Place **places)
+void bind_arguments(const char *layer, const char *const *names, int count, Arguments a, Value *piped, const Place *at, Value **result,
+                    const Place **places)
 {
-    (void)e;
     int next = 0;
     bool by_name = false;
     if (piped) {
@@ -117,7 +89,7 @@ static const Argument *take_name(const Elaborator *e, Arguments *a, const char *
             found = &a->list[k];
     if (!found)
         return NULL;
-    Memory *outer = use_brief(e);
+    Memory *outer = memory_use(e->brief);
     Arguments rest = {0};
     for (int k = 0; k < a->count; k++)
         if (&a->list[k] != found)
@@ -384,10 +356,8 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     const Tree *params = layer->tree->first, *block = params->next;
     if (e->calls >= MAX_CALLS)
         error_at(at, "more than %d calls within each other; does '%s' call itself without an end?", MAX_CALLS, layer->name);
-    Binding b = {.layer = layer};
-    for (const Tree *p = params->first; p; p = p->next)
-        b.count++;
-    Memory *outer = use_brief(e);
+    Binding b = {.layer = layer, .count = tree_count(params)};
+    Memory *outer = memory_use(e->brief);
     b.names = NEW_ARRAY(const char *, b.count);
     b.values = NEW_ARRAY(Value *, b.count);
     b.places = NEW_ARRAY(const Place *, b.count);
@@ -396,7 +366,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     for (const Tree *p = params->first; p; p = p->next)
         b.names[k++] = p->text;
     const Argument *name = take_name(e, &a, b.names, b.count);
-    bind_arguments(e, layer->name, b.names, b.count, a, piped, at, b.values, b.places);
+    bind_arguments(layer->name, b.names, b.count, a, piped, at, b.values, b.places);
     if (!instance)
         instance = child_instance(e, key, layer->name, name, name ? name->at : at);
     else if (name)
@@ -437,7 +407,7 @@ static Value *call_pipeline(Elaborator *e, Layer *layer, const Place *at, Argume
     Value *x[1] = {0};
     const Place *places[1];
     const Argument *name = take_name(e, &a, NAMES, 1);
-    bind_arguments(e, layer->name, NAMES, 1, a, piped, at, x, places);
+    bind_arguments(layer->name, NAMES, 1, a, piped, at, x, places);
     if (!x[0])
         error_at(at, "this pipeline needs a value to begin with: x |> ...");
     Instance *outer = e->frame->instance;
@@ -496,7 +466,7 @@ static Value *call_builtin(Elaborator *e, Layer *layer, const Place *at, Argumen
         p += length;
         p += strspn(p, ", ");
     }
-    bind_arguments(e, layer->name, names, count, a, piped, at, values, places);
+    bind_arguments(layer->name, names, count, a, piped, at, values, places);
     for (int k = 0; k < count; k++) {
         if (values[k])
             values[k] = first_of(values[k]);
@@ -520,12 +490,12 @@ Value *call_layer(Elaborator *e, Layer *layer, const Place *at, Arguments a, Val
     case LAYER_PIPELINE: return call_pipeline(e, layer, at, a, piped, key);
     case LAYER_SHARED: return call_shared(e, layer, at, a, piped);
     case LAYER_BUILTIN: return call_builtin(e, layer, at, a, piped, key);
-    case LAYER_READER: return call_reader(e, layer, at, a, piped);
+    case LAYER_READER: return layer->read(e, layer, at, a, piped);
     case LAYER_TYPE: {
         static const char *const NAMES[] = {"x"};
         Value *x[1] = {0};
         const Place *places[1];
-        bind_arguments(e, layer->name, NAMES, 1, a, piped, at, x, places);
+        bind_arguments(layer->name, NAMES, 1, a, piped, at, x, places);
         if (!x[0])
             error_at(at, "the cast '%s' needs an argument", layer->name);
         return cast_value(e, at, layer->dtype, first_of(x[0]));

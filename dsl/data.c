@@ -72,7 +72,7 @@ static void add_decoding(Samples *s, const Place *at, const char **names, int co
     APPEND(s->set.calls, s->set.call_count, call);
 }
 
-Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Arguments a, Value *piped)
+static Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Arguments a, Value *piped)
 {
     const DataRow *row = find_row(layer->name);
     if (row->stage)
@@ -387,7 +387,7 @@ void load_readers(Elaborator *e)
 {
     for (const DataRow *r = DATA_ROWS; r->name; r++) {
         Layer *layer = NEW(Layer);
-        *layer = (Layer){.kind = LAYER_READER, .name = r->name};
+        *layer = (Layer){.kind = LAYER_READER, .name = r->name, .read = call_reader};
         map_set(&e->readers, layer->name, layer);
     }
 }

@@ -6,36 +6,6 @@
 
 /* ---- types */
 
-static const char *const TYPE_NAMES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16",
-                                         "i8",  "i16",  "u32", "bool", "class"};
-
-static const struct { const char *word, *type; } ELSEWHERE[] = { /* what other systems call them */
-    {"float", "f32"}, {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}, {"float64", "f64"}, {"double", "f64"},
-    {"int", "i32"},   {"int32", "i32"},   {"int64", "i64"},   {"long", "i64"},      {"uint8", "u8"},    {"byte", "u8"},
-};
-
-const char *type_elsewhere(const char *name)
-{
-    if (strcmp(name, "u64") == 0 || strcmp(name, "uint64") == 0)
-        return "; write i64, which holds what is below 2^63";
-    for (int k = 0; k < COUNT(ELSEWHERE); k++)
-        if (strcmp(ELSEWHERE[k].word, name) == 0)
-            return format("; it is called '%s'", ELSEWHERE[k].type);
-    return NULL;
-}
-
-static _Noreturn void unknown_type(Elaborator *e, const Tree *type)
-{
-    const char *known = type_elsewhere(type->text);
-    if (known)
-        error_tree(e, type, "unknown type '%s'%s", type->text, known);
-    const char *hint = did_you_mean(type->text, TYPE_NAMES, COUNT(TYPE_NAMES));
-    Text all = {0};
-    for (int k = 0; k < COUNT(TYPE_NAMES); k++)
-        text_add(&all, "%s%s", k ? ", " : "; there are: ", TYPE_NAMES[k]);
-    error_tree(e, type, "unknown type '%s'%s", type->text, hint[0] ? hint : text_of(&all));
-}
-
 static Shape type_shape(Elaborator *e, const Tree *type)
 {
     const Tree *dims = NULL;
@@ -87,7 +57,7 @@ static void class_type(Elaborator *e, const Tree *type, Input *input)
     Arguments a = {0};
     if (type->first && type->first->kind == TREE_ARGS)
         a = eval_arguments(e, type->first);
-    bind_arguments(e, "class", NAMES, 3, a, NULL, at, values, places);
+    bind_arguments("class", NAMES, 3, a, NULL, at, values, places);
     if (!values[0])
         error_at(at, "class needs the number of classes: class(10)");
     input->classes = whole_of(at, values[0], "the number of classes");
@@ -138,15 +108,6 @@ void declare_input(Elaborator *e, const Tree *t)
 
 /* ---- weights and states */
 
-/* can `from` be broadcast to exactly `to`? */
-static bool stretches(const Shape *from, const Shape *to)
-{
-    for (int k = 1; k <= from->rank && k <= to->rank; k++)
-        if (from->extent[from->rank - k] != 1 && from->extent[from->rank - k] != to->extent[to->rank - k])
-            return false;
-    return from->rank <= to->rank;
-}
-
 static void initial_value(Elaborator *e, const Tree *t, int variable)
 {
     Graph *before = e->graph;
@@ -167,13 +128,11 @@ static void initial_value(Elaborator *e, const Tree *t, int variable)
         error_at(at, "the initial value must be a tensor, not %s%s", value_describe(value), call_hint(e, value, NULL));
     Node *n = node_of(e, at, value, "the initial value");
     Graph *g = graph_at(e, at);
-    n = n->weak ? graph_strong(g, n, v.dtype) : graph_cast(g, n, v.dtype);
-    if (!stretches(&n->shape, &v.shape))
+    Node *fit = fit_variable(g, n, &v);
+    if (!fit)
         error_at(at, "the initial value has the shape %s, the %s has %s", shape_text(&n->shape), tree_kind_name(t->kind),
                  shape_text(&v.shape));
-    if (!shape_equal(&n->shape, &v.shape))
-        n = graph_broadcast(g, n, v.shape);
-    Result *r = graph_result(g, ROLE_INIT, v.name, variable, n, NULL);
+    Result *r = graph_result(g, ROLE_INIT, v.name, variable, fit, NULL);
     r->at = v.at;
     e->graph = before;
     e->in_init = in_init;
@@ -199,18 +158,6 @@ void declare_weight(Elaborator *e, const Tree *t)
     set_local(e, t->text, value_tensor(graph_variable(e->top, index)));
 }
 
-/* a shared layer updates a state once for each call: the last one holds */
-void set_update(Elaborator *e, int variable, Node *value, const Place *at)
-{
-    const char *name = e->model->variables[variable].name;
-    intptr_t known = (intptr_t)map_get(&e->updates, name);
-    Result *r = known ? &e->top->results[known - 1] : graph_result(e->top, ROLE_UPDATE, name, variable, value, NULL);
-    if (!known)
-        map_set(&e->updates, name, (void *)(intptr_t)e->top->result_count);
-    r->value = value;
-    r->at = at;
-}
-
 void run_update(Elaborator *e, const Tree *t)
 {
     if (!e->frame->training)
@@ -221,30 +168,6 @@ void run_update(Elaborator *e, const Tree *t)
         error_tree(e, t, "'%s' is a weight: the optimizer sets it; 'update' is for states", t->text);
     const Place *at = place_of(e, t->first);
     add_update(e, index, node_of(e, at, eval(e, t->first), "what a state becomes"), at);
-}
-
-void add_update(Elaborator *e, int index, Node *n, const Place *at)
-{
-    const Variable *v = &e->model->variables[index];
-    if (e->scan) {
-        stage_result(e, ROLE_UPDATE, NULL, index, value_tensor(n), at);
-        return;
-    }
-    const char *name = strrchr(v->name, '.') ? strrchr(v->name, '.') + 1 : v->name;
-    if (n->sharded)
-        error_at(at, "the update of '%s' depends on one sample; batch_sum(...) makes one value of all samples", name);
-    Graph *g = graph_at(e, at);
-    n = n->weak ? graph_strong(g, n, v->dtype) : graph_cast(g, n, v->dtype);
-    if (!stretches(&n->shape, &v->shape))
-        error_at(at, "the state '%s' has the shape %s, its update has %s", name, shape_text(&v->shape), shape_text(&n->shape));
-    if (!shape_equal(&n->shape, &v->shape))
-        n = graph_broadcast(g, n, v->shape);
-    if (e->graph != e->top) { /* in a body: it becomes a result of the composite */
-        Deferred d = {.variable = index, .value = n, .at = at};
-        APPEND(e->deferred, e->deferred_count, d);
-        return;
-    }
-    set_update(e, index, n, at);
 }
 
 /* ---- losses, metrics, outputs */
@@ -287,77 +210,6 @@ static const char *result_name(Elaborator *e, const Tree *t)
                    t->kind == TREE_LOSS ? "losses" : t->kind == TREE_METRIC ? "metrics" : "outputs", name, users_line(other), kind);
     map_set(&e->result_names, key, (void *)(uintptr_t)place_of(e, t));
     return name;
-}
-
-bool reaches_total(const Elaborator *e, const Node *n)
-{
-    if (!e->has_total || !n)
-        return false;
-    bool *seen = NEW_ARRAY(bool, e->top->node_count);
-    const Node **stack = NEW_ARRAY(const Node *, e->top->node_count);
-    int count = 0;
-    stack[count++] = n;
-    seen[n->id] = true;
-    while (count > 0) {
-        const Node *at = stack[--count];
-        if (at->op == OP_TOTAL)
-            return true;
-        for (int k = 0; k < at->inputs; k++)
-            if (!seen[at->in[k]->id]) {
-                seen[at->in[k]->id] = true;
-                stack[count++] = at->in[k];
-            }
-    }
-    return false;
-}
-
-static void add_output(Elaborator *e, const Place *at, const Value *v, const char *name)
-{
-    if (v->kind == VALUE_WEIGHTED)
-        error_at(at, "a weighted value cannot be an output; .value is its plain value");
-    Node *n = node_of(e, at, v, "an output");
-    if (n->weak)
-        n = graph_strong(graph_at(e, at), n, F32);
-    if (reaches_total(e, n))
-        error_at(at, "total belongs in metrics, not in an output");
-    if (!n->sharded)
-        error_at(at, "this value is the same for all samples: it is no column of predict");
-    if (e->training_pass)
-        return;
-    int index = 0;
-    for (int k = 0; k < e->top->result_count; k++)
-        index += e->top->results[k].role == ROLE_OUTPUT;
-    Result *r = graph_result(e->top, ROLE_OUTPUT, name, index, n, NULL);
-    r->at = at;
-}
-
-void add_result(Elaborator *e, Role role, const char *name, const Value *v, const Place *at)
-{
-    const char *what = role == ROLE_LOSS ? "loss" : role == ROLE_METRIC ? "metric" : "output";
-    if (e->scan) {
-        bool plain = v->kind == VALUE_WEIGHTED || v->kind == VALUE_TENSOR;
-        Value *own = plain ? value_new() : value_tensor(node_of(e, at, v, format("a %s", what)));
-        if (plain)
-            *own = *v;
-        stage_result(e, role, name, -1, own, at);
-        return;
-    }
-    if (e->graph != e->top)
-        die("a %s in a layer that the compiler keeps whole", what);
-    if (role == ROLE_OUTPUT) {
-        add_output(e, at, v, name);
-        return;
-    }
-    Node *value = v->kind == VALUE_WEIGHTED ? v->node : node_of(e, at, v, format("a %s", what));
-    value = float_node(e, value);
-    Node *weight = v->kind == VALUE_WEIGHTED ? v->weight : NULL;
-    bool total = reaches_total(e, value) || reaches_total(e, weight);
-    if (role == ROLE_LOSS && total)
-        error_at(at, "total belongs in metrics: a loss is a mean already, and has a gradient");
-    if (total && (value->sharded || weight))
-        error_at(at, "a metric with total is computed from totals alone; this one also depends on one sample");
-    Result *r = graph_result(e->top, role, name, 0, value, weight);
-    r->at = at;
 }
 
 void run_result(Elaborator *e, const Tree *t)

@@ -12,42 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- params */
-
-Value *param_value(Elaborator *e, Param *p)
-{
-    enum { NEW_PARAM, RUNNING, DONE };
-    if (p->state == DONE)
-        return p->value;
-    if (p->state == RUNNING)
-        error_tree(e, p->tree, "the param '%s' depends on itself", p->name);
-    p->state = RUNNING;
-    Frame *before = push_frame(e, FRAME_PARAM, NULL);
-    e->frame->training = true;
-    e->frame->instance = NEW(Instance);
-    *e->frame->instance = (Instance){.path = "", .names = e->frame->instance, .row = -1};
-    Graph *graph = e->graph, *top = e->top;
-    bool in_model = e->in_model;
-    e->graph = e->top = graph_new(e->model, "param", NULL);
-    e->in_model = false;
-    const char *given = NULL;
-    for (int k = 0; k < e->settings->count; k++)
-        if (strcmp(e->settings->keys[k], p->name) == 0) {
-            given = e->settings->values[k];
-            e->set_used[k] = true;
-        }
-    p->value = given ? set_value(e, p->name, given) : eval(e, p->tree->first);
-    if (has_tensor(p->value))
-        error_tree(e, p->tree, "a param is known at compile time, not %s; a list becomes a tensor where it meets one",
-                   value_describe(p->value));
-    e->graph = graph;
-    e->top = top;
-    e->in_model = in_model;
-    pop_frame(e, before);
-    p->state = DONE;
-    return p->value;
-}
-
 /* ---- the model, with `training` true or false */
 
 static void run_model(Elaborator *e, bool training)
@@ -267,11 +231,27 @@ static const Place *batch_place(const Elaborator *e)
     return at;
 }
 
+/* what declares, loops and gives rules; the rest is in statement.c */
+enum { IN_MODEL = 1 << FRAME_MODEL, IN_LAYERS = 1 << FRAME_MODEL | 1 << FRAME_LAYER, IN_TRAIN = 1 << FRAME_TRAIN };
+static const Statement STATEMENTS[] = {
+    {TREE_INPUT, IN_MODEL, "a model", declare_input},
+    {TREE_OUTPUT, IN_MODEL, "a model", run_result},
+    {TREE_LOSS, IN_LAYERS, "a model or a layer", run_result},
+    {TREE_METRIC, IN_LAYERS, "a model or a layer", run_result},
+    {TREE_WEIGHT, IN_LAYERS, "a model or a layer", declare_weight},
+    {TREE_STATE, IN_LAYERS, "a model or a layer", declare_weight},
+    {TREE_UPDATE, IN_LAYERS, "a model or a layer", run_update},
+    {TREE_SCAN, IN_LAYERS, "a model or a layer", run_scan},
+    {TREE_RULE, IN_TRAIN, "the train block", train_rule},
+    {.run = NULL},
+};
+
 Model *elaborate(const Tree *file, const Settings *settings)
 {
     Elaborator *e = NEW(Elaborator);
     Model *m = NEW(Model);
     e->settings = settings;
+    e->statements = STATEMENTS;
     e->set_used = NEW_ARRAY(bool, settings->count);
     e->model = m;
     e->brief = memory_new();
@@ -304,7 +284,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     run_data(e);
     check_validation(e);
     for (int k = 0; k < e->params.count; k++) /* errors also in those that nobody asked for */
-        param_value(e, e->params.values[k]);
+        find_name(e, e->params.keys[k]);
     tell(e);
     check_set_keys(e);
     finish_layers(e);

@@ -91,6 +91,7 @@ struct Layer {
     int step_count;
     Layer *inner;           /* SHARED */
     Instance *instance;
+    Value *(*read)(Elaborator *, const Layer *, const Place *, Arguments, Value *piped); /* READER */
 };
 
 /* a builtin's parameters: text such as "x, axes = none, keep = false"; `result` gets one Value per parameter */
@@ -127,6 +128,7 @@ struct Frame {
     Map declared;            /* names declared by weight, state, input -> Tree */
     Instance *instance;
     const char *loops;       /* "" or the iteration of each enclosing for: ".0.3" */
+    void (*assign)(Elaborator *, const Tree *); /* what NAME = value does; NULL: it sets a local name */
     int scans;               /* how many scans' bodies it is in */
     bool returned;
     Value *result;           /* once returned */
@@ -135,6 +137,8 @@ struct Frame {
 
 typedef struct Param { const char *name; const Tree *tree; const char *set; Value *value; int state; } Param;
 typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an update inside a body */
+typedef struct Staged { Role role; const char *name; int variable; Value *value; const Place *at; } Staged;
+typedef struct Staging { Staged *list; int count; } Staging; /* results and updates in a scan's body */
 typedef struct BatchSum { Node *node; const Place *at; } BatchSum;
 typedef struct Rule {
     const Tree *tree;
@@ -149,6 +153,8 @@ typedef struct Rule {
 } Rule;
 typedef struct Act { const Node *node; const char *name; } Act; /* a result of softmax or sigmoid */
 typedef struct TrainSetting { const char *name; Value *value; const Place *at; const Tree *tree; } TrainSetting; /* tree: its text, or NULL */
+/* a statement that the core does not run itself: the frames that it may be in (1 << FrameKind), and their words */
+typedef struct Statement { TreeKind kind; unsigned frames; const char *where; void (*run)(Elaborator *, const Tree *); } Statement;
 typedef struct LibraryFile { const char *name, *text; } LibraryFile;
 extern const LibraryFile LIBRARY_FILES[]; /* written by embed.sh; ends with a row of NULL */
 
@@ -156,6 +162,7 @@ struct Elaborator {
     Model *model;
     Memory *brief;           /* of frames and arguments: given back when the model is there */
     const Settings *settings;
+    const Statement *statements; /* ends with a row without `run` */
     bool *set_used;          /* per --set: it was found */
     Map params;              /* name -> Param */
     Map layers, library;     /* name -> Layer */
@@ -166,6 +173,7 @@ struct Elaborator {
     Graph *graph;            /* where nodes go: the pass's, a body of it, or init */
     Graph *top;              /* the pass's graph */
     ScanBody *scan;          /* the innermost scan whose body runs; NULL: none */
+    Staging *staging;        /* its results; NULL likewise */
     bool training_pass;      /* first pass: names are given */
     bool in_model;           /* the model block runs */
     bool in_init;            /* an initialiser runs */
@@ -206,25 +214,9 @@ struct Elaborator {
     double text_batch;       /* that of the file, where --set has given another; 0: it has not */
 };
 
-/* ---- places and messages (expression.c) */
-const Place *place_of(const Elaborator *, const Tree *);
-_Noreturn void error_tree(const Elaborator *, const Tree *, const char *pattern, ...) PRINTF(3, 4);
-void not_yet(Elaborator *, const Place *, const char *what);
-void no_data_yet(Elaborator *, const Place *, const char *what); /* likewise, of a data block: the program lacks that set */
-
-/* ---- warnings.c */
-bool is_news(Elaborator *, const Place *, const char *what); /* the first time that this is said of this place */
-void warn_of_call(Elaborator *, const Layer *, Value *const *values, const Place *);
-void warn_of_log(Elaborator *, const Layer *, Value *const *values, const Place *);
-void note_act(Elaborator *, const Layer *, const Value *result);
-void warn_of_lost_weights(Elaborator *);
-
-/* ---- expression.c */
-Value *eval(Elaborator *, const Tree *);         /* one value */
-Value *eval_results(Elaborator *, const Tree *); /* may be VALUE_RESULTS */
-Value *eval_applied(Elaborator *, const Tree *, Value *to); /* an initialiser, or the optimizer: applied to `to` */
-bool eval_condition(Elaborator *, const Tree *, const char *what);
-Value *eval_binary(Elaborator *, const Place *, const char *op, Value *a, Value *b);
+/* ---- What follows goes from the bottom up: each file calls those above it, and itself. Only the four of the core, which run the
+ * text, call each other. They know no statement, primitive, reader or setting that needs them: they find these in Elaborator.statements,
+ * Layer.builtin, Layer.read and Frame.assign. */
 
 /* ---- value.c: numbers for sizes */
 int64_t whole_of(const Place *, const Value *, const char *what);           /* error unless it is a whole number */
@@ -246,29 +238,18 @@ Value *matmul(Elaborator *, const Place *, Value *a, Value *b);
 Value *cast_value(Elaborator *, const Place *, Dtype, Value *);
 Node *select_valid_samples(Elaborator *, Node *);         /* where(valid, x, 0) */
 
-/* ---- subscript.c */
-Value *subscript(Elaborator *, const Tree *index, Value *of);
-Value *field(Elaborator *, const Tree *, Value *of);
-Value *slice_axis(Elaborator *, const Place *, Node *, int axis, const Value *start, const Value *end, const Value *step);
-Value *take(Elaborator *, const Place *, Node *, int axis, int64_t at); /* x[at] along an axis, which goes */
-void unpack(Elaborator *, const Tree *names, Value *value);
-
-/* ---- lookup.c, call.c, elaborate.c */
-Value *param_value(Elaborator *, Param *);
-Layer *find_layer(Elaborator *, const char *name);     /* user's layers, library, builtins, types; or NULL */
-Value *find_name(Elaborator *, const char *name);      /* any name, or NULL */
-Value *eval_callee(Elaborator *, const Tree *);        /* what is before '(' or after |> */
-Arguments eval_arguments(Elaborator *, const Tree *args);
-/* a call; `key` is the place of the call in the instance: tree id and loops; may return VALUE_RESULTS */
-Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *piped, const char *key);
+/* ---- frame.c */
+Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
+void pop_frame(Elaborator *, Frame *before);
+void set_local(Elaborator *, const char *name, Value *);
+Value *find_local(const Elaborator *, const char *name);
+Layer *find_layer(const Elaborator *, const char *name); /* user's layers, library, builtins; or NULL */
 const char *call_key(const Elaborator *, const Tree *);
-/* what is wrong with a call of v: a string that is the name of a layer, the result of a call; "" if nothing is known */
-const char *call_hint(const Elaborator *, const Value *v, const char *name);
-const Tree *maker(const Tree *block, const char *name); /* where the block's text makes the name; NULL: nowhere */
-_Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool callable);
-/* arguments to parameters; names are parameter names; result[i] is NULL where none was given */
-void bind_arguments(Elaborator *, const char *layer, const char *const *names, int count, Arguments, Value *piped,
-                    const Place *at, Value **result, const Place **places);
+const Place *place_of(const Elaborator *, const Tree *);
+_Noreturn void error_tree(const Elaborator *, const Tree *, const char *pattern, ...) PRINTF(3, 4);
+bool is_news(Elaborator *, const Place *, const char *what); /* the first time that this is said of this place */
+void not_yet(Elaborator *, const Place *, const char *what);
+void no_data_yet(Elaborator *, const Place *, const char *what); /* likewise, of a data block: the program lacks that set */
 
 /* ---- instance.c */
 Instance *child_instance(Elaborator *, const char *key, const char *layer, const Argument *name, const Place *at);
@@ -276,42 +257,92 @@ const char *random_path(Elaborator *, const char *key);
 int declare_variable(Elaborator *, const Tree *, VariableKind, Dtype, Shape);
 int find_variable(Elaborator *, const Tree *);
 
-/* ---- statement.c, declare.c */
-void run_block(Elaborator *, const Tree *block);
-const char *type_elsewhere(const char *name); /* "; it is called 'f32'", of a type's name in other systems; or NULL */
-void declare_input(Elaborator *, const Tree *);
-void declare_weight(Elaborator *, const Tree *);
-void run_update(Elaborator *, const Tree *);
+/* ---- unknown.c */
+const Tree *maker(const Tree *block, const char *name); /* where the block's text makes the name; NULL: nowhere */
+/* what is wrong with a call of v: a string that is the name of a layer, the result of a call; "" if nothing is known */
+const char *call_hint(const Elaborator *, const Value *v, const char *name);
+_Noreturn void unknown_type(const Elaborator *, const Tree *type);
+_Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool callable);
+
+/* ---- warnings.c */
+void warn_of_call(Elaborator *, const Layer *, Value *const *values, const Place *);
+void warn_of_log(Elaborator *, const Layer *, Value *const *values, const Place *);
+void note_act(Elaborator *, const Layer *, const Value *result);
+void warn_of_lost_weights(Elaborator *);
+
+/* ---- patterns.c */
+typedef struct Reached {     /* what all rules together say of a weight */
+    Node *lr, *decay;        /* NULL where no rule sets them */
+    const Place *decay_at;   /* of the rule that sets it; NULL: none does */
+    const Value *optimizer;  /* NULL: no rule sets it */
+    int clip;                /* as Variable.clip */
+    bool frozen;
+    const Rule *init;        /* whose `init` holds; NULL: no rule's */
+    int below;               /* characters of the name up to the end of what the rule's pattern matches */
+    const char *pattern;     /* that one */
+} Reached;
+/* the characters of the name itself, or of the outermost instance above it, that the pattern matches; -1: none */
+int pattern_reaches(const char *pattern, const char *name);
+Reached rules_of(Elaborator *, const char *name);
+bool is_frozen(const Elaborator *, const char *path); /* the instance */
+
+/* ---- results.c */
+Node *fit_variable(Graph *, Node *, const Variable *); /* in its type and shape; NULL: its shape does not fit */
 void set_update(Elaborator *, int variable, Node *value, const Place *);
-void run_result(Elaborator *, const Tree *);   /* loss, metric, output */
+void add_update(Elaborator *, int variable, Node *, const Place *);
 bool reaches_total(const Elaborator *, const Node *); /* does it depend on a TOTAL of the pass's graph? */
 void add_result(Elaborator *, Role, const char *name, const Value *, const Place *);
-void add_update(Elaborator *, int variable, Node *, const Place *);
+
+/* ---- subscript.c */
+typedef enum SubKind { SUB_INDEX, SUB_SLICE, SUB_DOTS, SUB_NEW } SubKind;                        /* i, a:b:c, ..., none */
+typedef struct Sub { SubKind kind; Value *value, *end, *step; const Place *at; } Sub;            /* value: the index, or the start */
+typedef struct Subs { Sub *list; int count; const Place *at; } Subs;
+Value *subscript(Elaborator *, const Place *, Value *of, const Subs *);
+Value *field(Elaborator *, const Place *, Value *of, const char *name);
+Value *slice_axis(Elaborator *, const Place *, Node *, int axis, const Value *start, const Value *end, const Value *step);
+Value *take(Elaborator *, const Place *, Node *, int axis, int64_t at); /* x[at] along an axis, which goes */
+void unpack(Elaborator *, const Tree *names, Value *value);
+
+/* ---- the core: statement.c, expression.c, lookup.c, call.c */
+void run_block(Elaborator *, const Tree *block);
+Value *eval(Elaborator *, const Tree *);         /* one value */
+Value *eval_results(Elaborator *, const Tree *); /* may be VALUE_RESULTS */
+Value *eval_applied(Elaborator *, const Tree *, Value *to); /* an initialiser, or the optimizer: applied to `to` */
+bool eval_condition(Elaborator *, const Tree *, const char *what);
+Value *eval_binary(Elaborator *, const Place *, const char *op, Value *a, Value *b);
+Value *eval_word(Elaborator *, const Tree *);                  /* of --set: a lone unknown word is a string */
+const char *take_set(Elaborator *, const char *key);           /* VALUE of the --set KEY that holds, which is used; NULL: none */
+Value *find_name(Elaborator *, const char *name);              /* any name, or NULL */
+Value *eval_callee(Elaborator *, const Tree *);                /* what is before '(' or after |> */
+Arguments eval_arguments(Elaborator *, const Tree *args);
+/* arguments to parameters; names are parameter names; result[i] is NULL where none was given */
+void bind_arguments(const char *layer, const char *const *names, int count, Arguments, Value *piped, const Place *at, Value **result,
+                    const Place **places);
+/* a call; `key` is the place of the call in the instance: tree id and loops; may return VALUE_RESULTS */
+Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *piped, const char *key);
 
 /* ---- loop.c */
 void run_scan(Elaborator *, const Tree *);
-void stage_result(Elaborator *, Role, const char *name, int variable, Value *, const Place *); /* done after the scan */
 Node *random_in_scan(ScanBody *, Shape, const char *path); /* the step's part of the random numbers of all steps */
 
-/* ---- settings.c, train.c and its parts, data.c */
-Value *set_value(Elaborator *, const char *key, const char *text); /* of --set KEY=TEXT */
-void run_train(Elaborator *, bool trial);
-void tell(Elaborator *); /* what settings and params are, for the log of a run */
-void train_assign(Elaborator *, const Tree *);
-void train_rule(Elaborator *, const Tree *);                     /* rules.c */
-void rule_assign(Elaborator *, const Tree *, const char *name);
-bool is_frozen(const Elaborator *, const char *path);            /* the instance */
-void build_updates(Elaborator *);                                /* optimizer.c */
-void read_averages(Elaborator *);                                /* in the evaluation graph */
-void build_initials(Elaborator *);                               /* initials.c */
+/* ---- initials.c */
+void build_initials(Elaborator *);
 void initial_from_array(Elaborator *, int variable, const char *path, const Place *);
-void run_data(Elaborator *);
-Value *call_reader(Elaborator *, const Layer *, const Place *at, Arguments, Value *piped);
-void finish_layers(Elaborator *);
-void load_readers(Elaborator *);
-void load_files(Elaborator *, const Tree *file); /* load.c: library, builtins, the file and its imports */
 
-void set_local(Elaborator *, const char *name, Value *);
-Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
-void pop_frame(Elaborator *, Frame *before);
+/* ---- declare.c */
+void declare_input(Elaborator *, const Tree *);
+void declare_weight(Elaborator *, const Tree *);
+void run_update(Elaborator *, const Tree *);
+void run_result(Elaborator *, const Tree *);   /* loss, metric, output */
+
+/* ---- rules.c, optimizer.c, train.c, data.c, layers.c, load.c */
+void train_rule(Elaborator *, const Tree *);
+void build_updates(Elaborator *);
+void read_averages(Elaborator *);                /* in the evaluation graph */
+void run_train(Elaborator *, bool trial);
+void tell(Elaborator *);                         /* what settings and params are, for the log of a run */
+void run_data(Elaborator *);
+void load_readers(Elaborator *);
+void finish_layers(Elaborator *);
+void load_files(Elaborator *, const Tree *file); /* library, builtins, the file and its imports */
 #endif

@@ -10,39 +10,6 @@
 
 enum { MAX_DEPTH = 12000 }; /* of eval: 200 calls of layers with deep texts must not overflow the stack */
 
-const Place *place_of(const Elaborator *e, const Tree *t)
-{
-    Place *p = NEW(Place);
-    *p = (Place){.source = t->source, .line = t->line, .column = t->column};
-    if (e->frame) {
-        p->caller = e->frame->call;
-        p->layer = e->frame->layer ? e->frame->layer->name : NULL;
-    }
-    return p;
-}
-
-_Noreturn void error_tree(const Elaborator *e, const Tree *t, const char *pattern, ...)
-{
-    va_list arguments;
-    va_start(arguments, pattern);
-    verror_at(place_of(e, t), pattern, arguments);
-}
-
-void not_yet(Elaborator *e, const Place *at, const char *what)
-{
-    if (!is_news(e, at, what))
-        return;
-    warning_at(at, "%s: not yet; mgpuc checks the model but does not compile it", what);
-    e->model->not_yet++;
-}
-
-void no_data_yet(Elaborator *e, const Place *at, const char *what)
-{
-    e->data_later = what;
-    if (is_news(e, at, what))
-        warning_at(at, "%s: not yet; the program is made without this data, its 'bench' needs none", what);
-}
-
 /* ---- literals */
 
 static Value *number_literal(const Elaborator *e, const Tree *t)
@@ -246,10 +213,8 @@ static bool takes_shape(const Layer *layer, const Tree *call)
         return strncmp(layer->builtin->parameters, "shape", 5) == 0;
     if (layer->kind != LAYER_TEXT)
         return true;
-    int room = 0;
+    int room = tree_count(layer->tree->first);
     const Tree *first = layer->tree->first->first;
-    for (const Tree *p = first; p; p = p->next)
-        room++;
     for (const Tree *a = call->first->next->first; a; a = a->next) {
         if (a->kind != TREE_NAMED)
             room--;
@@ -279,13 +244,35 @@ Value *eval_applied(Elaborator *e, const Tree *t, Value *to)
 
 static Value *eval_list(Elaborator *e, const Tree *t)
 {
-    int count = 0, k = 0;
-    for (const Tree *c = t->first; c; c = c->next)
-        count++;
+    int count = tree_count(t), k = 0;
     Value **items = NEW_ARRAY(Value *, count);
     for (const Tree *c = t->first; c; c = c->next)
         items[k++] = eval(e, c);
     return value_list(items, count);
+}
+
+static Sub eval_sub(Elaborator *e, const Tree *t)
+{
+    Sub s = {.kind = t->kind == TREE_DOTS ? SUB_DOTS : t->kind == TREE_NONE ? SUB_NEW : t->kind == TREE_SLICE ? SUB_SLICE : SUB_INDEX,
+             .at = place_of(e, t)};
+    if (s.kind == SUB_SLICE) {
+        s.value = eval(e, t->first);
+        s.end = eval(e, t->first->next);
+        s.step = t->first->next->next ? eval(e, t->first->next->next) : value_none();
+    } else if (s.kind != SUB_DOTS) {
+        s.value = eval(e, t);
+    }
+    return s;
+}
+
+static Value *eval_index(Elaborator *e, const Tree *t)
+{
+    Value *of = eval(e, t->first);
+    const Tree *list = t->first->next;
+    Subs subs = {.list = NEW_ARRAY(Sub, tree_count(list)), .at = place_of(e, list)};
+    for (const Tree *s = list->first; s; s = s->next)
+        subs.list[subs.count++] = eval_sub(e, s);
+    return subscript(e, place_of(e, t), of, &subs);
 }
 
 static Value *eval_name(Elaborator *e, const Tree *t)
@@ -315,8 +302,8 @@ static Value *eval_kind(Elaborator *e, const Tree *t)
     case TREE_NAME: return eval_name(e, t);
     case TREE_LIST: return eval_list(e, t);
     case TREE_CALL: return eval_call(e, t);
-    case TREE_FIELD: return field(e, t, eval(e, t->first));
-    case TREE_INDEX: return subscript(e, t, eval(e, t->first));
+    case TREE_FIELD: return field(e, place_of(e, t), eval(e, t->first), t->text);
+    case TREE_INDEX: return eval_index(e, t);
     case TREE_UNARY: return eval_unary(e, t);
     case TREE_BINARY: {
         if (strcmp(t->text, "and") == 0 || strcmp(t->text, "or") == 0)

@@ -32,14 +32,6 @@ typedef struct Pending { /* a value that becomes a result of the node */
     bool last;           /* of the stack, the last element alone */
 } Pending;
 
-typedef struct Staged {  /* a statement in the body whose value is stacked */
-    Role role;
-    const char *name;
-    int variable;
-    Value *value;
-    const Place *at;
-} Staged;
-
 struct ScanBody {
     Elaborator *e;
     ScanBody *outer;
@@ -54,8 +46,7 @@ struct ScanBody {
     int stack_count;
     Pending *pending;
     int pending_count;
-    Staged *staged;
-    int staged_count;
+    Staging staging;
 };
 
 /* ---- names that a body assigns to; what nested scans assign is in the same scope */
@@ -139,8 +130,8 @@ static bool is_used(const ScanBody *s, const Node *arg)
     for (int i = 0; i < locals->count; i++)
         if (holds(locals->values[i], arg))
             return true;
-    for (int i = 0; i < s->staged_count; i++)
-        if (holds(s->staged[i].value, arg))
+    for (int i = 0; i < s->staging.count; i++)
+        if (holds(s->staging.list[i].value, arg))
             return true;
     return false;
 }
@@ -370,19 +361,13 @@ static void close_body(ScanBody *s)
 
 static void settle(ScanBody *s)
 {
-    for (int k = 0; k < s->staged_count; k++) {
-        const Staged *t = &s->staged[k];
+    for (int k = 0; k < s->staging.count; k++) {
+        const Staged *t = &s->staging.list[k];
         if (t->role == ROLE_UPDATE)
             add_update(s->e, t->variable, t->value->node, t->at);
         else
             add_result(s->e, t->role, t->name, t->value, t->at);
     }
-}
-
-void stage_result(Elaborator *e, Role role, const char *name, int variable, Value *value, const Place *at)
-{
-    Staged t = {role, name, variable, value, at};
-    APPEND(e->scan->staged, e->scan->staged_count, t);
 }
 
 Node *random_in_scan(ScanBody *s, Shape shape, const char *path)
@@ -453,6 +438,7 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
     s->inner = graph_open_body(outer, "scan");
     e->graph = s->inner;
     e->scan = s;
+    e->staging = &s->staging;
     Value **element = NEW_ARRAY(Value *, sources->count);
     for (int k = 0; k < sources->count; k++)
         element[k] = value_tensor(graph_scan_sequence(s->inner, sources->nodes[k]));
@@ -483,8 +469,8 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
             continue;
         map_set(&after, name, arg ? leave(s, name, map_get(&before, name), arg, now) : leave_new(s, now, false));
     }
-    for (int k = 0; k < s->staged_count; k++)
-        s->staged[k].value = leave_new(s, s->staged[k].value, s->staged[k].role == ROLE_UPDATE);
+    for (int k = 0; k < s->staging.count; k++)
+        s->staging.list[k].value = leave_new(s, s->staging.list[k].value, s->staging.list[k].role == ROLE_UPDATE);
     for (int k = 0; k < sources->count; k++) {
         const char *name = sources->names[k]->text;
         Value *now = map_get(&f->locals, name);
@@ -493,6 +479,7 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
     bool right = look_again(s, guesses, guess_count);
     e->graph = outer;
     e->scan = s->outer;
+    e->staging = s->outer ? &s->outer->staging : NULL;
     if (!right) {
         f->locals = before;
         f->declared = declared;

@@ -8,40 +8,6 @@
 
 #include <string.h>
 
-/* ---- patterns */
-
-static bool matches(const char *pattern, const char *text, const char *end)
-{
-    const char *star = NULL, *retry = NULL;
-    while (text < end) {
-        if (*pattern == '*') {
-            star = ++pattern;
-            retry = text;
-        } else if (*pattern && (*pattern == '?' || *pattern == *text)) {
-            pattern++;
-            text++;
-        } else if (star) {
-            pattern = star;
-            text = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == 0;
-}
-
-/* the characters of the name itself, or of the outermost instance above it, that the pattern matches; -1: none */
-static int reaches(const char *pattern, const char *name)
-{
-    for (const char *end = name;; end++)
-        if ((*end == '.' || *end == 0) && matches(pattern, name, end))
-            return (int)(end - name);
-        else if (*end == 0)
-            return -1;
-}
-
 /* ---- the statements of a rule */
 
 typedef enum RuleKey { RULE_LR, RULE_DECAY, RULE_FROZEN, RULE_INIT, RULE_OPTIMIZER, RULE_CLIP, RULE_KEYS } RuleKey;
@@ -57,8 +23,9 @@ static Value *rule_rate(Elaborator *e, const Place *at, const char *name, const 
     return value_tensor(n);
 }
 
-void rule_assign(Elaborator *e, const Tree *t, const char *name)
+static void rule_assign(Elaborator *e, const Tree *t)
 {
+    const char *name = assigned_name(e, t);
     const Tree *value = t->first->next;
     const Place *at = place_of(e, value);
     int which = find_text(name, KEY_NAMES, RULE_KEYS);
@@ -100,62 +67,16 @@ void rule_assign(Elaborator *e, const Tree *t, const char *name)
 void train_rule(Elaborator *e, const Tree *t)
 {
     Rule r = {.tree = t, .frozen = -1};
-    int patterns = 0;
-    for (const Tree *p = t->first->first; p; p = p->next)
-        patterns++;
-    r.matched = NEW_ARRAY(bool, patterns);
+    r.matched = NEW_ARRAY(bool, tree_count(t->first));
     APPEND(e->rules, e->rule_count, r);
     Frame *before = push_frame(e, FRAME_RULE, t->first->next);
+    e->frame->assign = rule_assign;
     e->frame->outer = before;
     e->frame->instance = before->instance;
     e->frame->training = true;
     e->frame->loops = before->loops;
     run_block(e, t->first->next);
     pop_frame(e, before);
-}
-
-/* ---- what they say */
-
-Reached rules_of(Elaborator *e, const char *name)
-{
-    Reached all = {0};
-    for (int k = 0; k < e->rule_count; k++) {
-        const Rule *r = &e->rules[k];
-        const char *pattern = NULL;
-        int n = 0, below = -1;
-        for (const Tree *p = r->tree->first->first; p; p = p->next, n++) {
-            int end = reaches(p->text, name);
-            if (end < 0)
-                continue;
-            r->matched[n] = true;
-            if (!pattern)
-                pattern = p->text, below = end;
-        }
-        if (!pattern)
-            continue;
-        all.lr = r->lr ? r->lr : all.lr;
-        if (r->decay)
-            all.decay = r->decay, all.decay_at = r->decay_at;
-        all.optimizer = r->optimizer ? r->optimizer : all.optimizer;
-        all.clip = r->clip ? r->clip : all.clip;
-        all.frozen = r->frozen >= 0 ? r->frozen : all.frozen;
-        if (r->init_at)
-            all.init = r, all.below = below, all.pattern = pattern;
-    }
-    return all;
-}
-
-bool is_frozen(const Elaborator *e, const char *path)
-{
-    bool frozen = false;
-    for (int k = 0; k < e->rule_count; k++) {
-        const Rule *r = &e->rules[k];
-        bool hit = false;
-        for (const Tree *p = r->frozen >= 0 ? r->tree->first->first : NULL; p && !hit; p = p->next)
-            hit = reaches(p->text, path) >= 0;
-        frozen = hit ? r->frozen : frozen;
-    }
-    return frozen;
 }
 
 /* ---- a pattern that reaches nothing */
@@ -180,7 +101,7 @@ static const char *part_of(const char *name, const char **rest)
 static bool reaches_any(const char *pattern, const char *const *names, int count)
 {
     for (int k = 0; k < count; k++)
-        if (reaches(pattern, names[k]) >= 0)
+        if (pattern_reaches(pattern, names[k]) >= 0)
             return true;
     return false;
 }

@@ -87,41 +87,11 @@ static void check_watch_text(Elaborator *e, const char *setting, const Tree *t)
 
 /* ---- --set */
 
-const Tree *set_expression(const char *key, const char *value)
+Value *set_value(Elaborator *e, const char *key, const Tree *t)
 {
-    Source *s = NEW(Source);
-    s->setting = true;
-    s->file = format("--set %s", key);
-    s->text = value;
-    s->length = strlen(value);
-    return parse_expression(s);
-}
-
-/* a lone unknown word is a string */
-Value *set_value(Elaborator *e, const char *key, const char *text)
-{
-    const Tree *t = set_expression(key, text);
-    if (t->kind == TREE_NAME && !find_name(e, t->text))
-        return value_text(t->text);
     if (!map_get(&e->params, key))
         check_watch_text(e, key, t);
-    return eval(e, t);
-}
-
-int find_set(const Elaborator *e, const char *key)
-{
-    int found = -1;
-    for (int k = 0; k < e->settings->count; k++)
-        if (strcmp(e->settings->keys[k], key) == 0)
-            found = k; /* the last one holds */
-    return found;
-}
-
-void mark_set(Elaborator *e, const char *key)
-{
-    for (int k = 0; k < e->settings->count; k++)
-        if (strcmp(e->settings->keys[k], key) == 0)
-            e->set_used[k] = true;
+    return eval_word(e, t);
 }
 
 /* arguments given by --set SETTING.ARGUMENT; they replace those of the text */
@@ -136,8 +106,8 @@ Arguments with_set_arguments(Elaborator *e, const char *setting, Arguments a)
         if (strncmp(key, setting, length) != 0 || key[length] != '.')
             continue;
         e->set_used[k] = true;
-        const Tree *t = set_expression(key, e->settings->values[k]);
-        Argument one = {.name = key + length + 1, .value = set_value(e, key, e->settings->values[k]), .at = place_of(e, t)};
+        const Tree *t = parse_setting(key, e->settings->values[k]);
+        Argument one = {.name = key + length + 1, .value = set_value(e, key, t), .at = place_of(e, t)};
         int at = -1;
         for (int n = 0; n < out.count; n++)
             if (out.list[n].name && strcmp(out.list[n].name, one.name) == 0)
@@ -160,6 +130,14 @@ static bool has_set_arguments(const Elaborator *e, const char *setting)
 }
 
 /* ---- one setting */
+
+const char *assigned_name(const Elaborator *e, const Tree *t)
+{
+    const Tree *name = t->first->first;
+    if (name->next)
+        error_tree(e, name->next, "a setting is set alone: name = value");
+    return name->text;
+}
 
 static Arguments given_arguments(Elaborator *e, bool rule, Arguments a)
 {

@@ -15,9 +15,8 @@ extern const char *const SETTING_NAMES[SETTING_COUNT];
 
 /* ---- settings.c */
 int find_text(const char *name, const char *const *list, int count); /* -1: it is not there */
-const Tree *set_expression(const char *key, const char *value);      /* of --set KEY=VALUE */
-int find_set(const Elaborator *, const char *key);                   /* number of the --set that holds; -1: none */
-void mark_set(Elaborator *, const char *key);
+Value *set_value(Elaborator *, const char *key, const Tree *);        /* of --set KEY=VALUE */
+const char *assigned_name(const Elaborator *, const Tree *);          /* NAME of NAME = value in the train block */
 Arguments with_set_arguments(Elaborator *, const char *setting, Arguments); /* those of --set SETTING.ARGUMENT */
 Value *eval_optimizer(Elaborator *, const Tree *, bool rule);
 Value *eval_setting(Elaborator *, const char *name, const Tree *);
@@ -27,17 +26,6 @@ Quantity patience_value(const Place *, const Value *, const char *name);
 Watch watch_value(const Place *, const Value *, const char *name);
 const char *init_value(const Place *, const Value *); /* NULL: none */
 
-/* ---- rules.c: what all rules together say of a weight */
-typedef struct Reached {
-    Node *lr, *decay;
-    const Place *decay_at;   /* of the rule that sets it; NULL: none does */
-    const Value *optimizer;  /* NULL: no rule sets it */
-    int clip;                /* as Variable.clip */
-    bool frozen;
-    const Rule *init;        /* whose `init` holds; NULL: no rule's */
-    int below;               /* characters of the name up to the end of what the rule's pattern matches */
-    const char *pattern;     /* that one */
-} Reached;
-Reached rules_of(Elaborator *, const char *name); /* lr and decay: NULL where no rule sets them */
+/* ---- rules.c */
 void check_rules(Elaborator *);                   /* every pattern has to have reached a weight */
 #endif

@@ -84,17 +84,22 @@ static void must_be(const Elaborator *e, const Tree *t, bool here, const char *w
         error_tree(e, t, "'%s' belongs in %s", tree_kind_name(t->kind), where);
 }
 
+/* those of the table that the top has handed over */
+static void run_other(Elaborator *e, const Tree *t)
+{
+    for (const Statement *s = e->statements; s->run; s++)
+        if (s->kind == t->kind) {
+            must_be(e, t, s->frames & 1u << e->frame->kind, s->where);
+            s->run(e, t);
+            return;
+        }
+    die("a tree of kind %s is no statement", tree_kind_name(t->kind));
+}
+
 static void run_statement(Elaborator *e, const Tree *t)
 {
-    FrameKind kind = e->frame->kind;
-    bool model = kind == FRAME_MODEL, layer = kind == FRAME_LAYER;
     switch (t->kind) {
-    case TREE_ASSIGN:
-        if (kind == FRAME_TRAIN || kind == FRAME_RULE)
-            train_assign(e, t);
-        else
-            assign(e, t);
-        return;
+    case TREE_ASSIGN: (e->frame->assign ? e->frame->assign : assign)(e, t); return;
     case TREE_ASSERT: run_assert(e, t); return;
     case TREE_IF: {
         const Tree *block = t->first->next;
@@ -107,17 +112,8 @@ static void run_statement(Elaborator *e, const Tree *t)
         return;
     }
     case TREE_FOR: run_for(e, t); return;
-    case TREE_INPUT: must_be(e, t, model, "a model"); declare_input(e, t); return;
-    case TREE_OUTPUT: must_be(e, t, model, "a model"); run_result(e, t); return;
-    case TREE_LOSS:
-    case TREE_METRIC: must_be(e, t, model || layer, "a model or a layer"); run_result(e, t); return;
-    case TREE_WEIGHT:
-    case TREE_STATE: must_be(e, t, model || layer, "a model or a layer"); declare_weight(e, t); return;
-    case TREE_UPDATE: must_be(e, t, model || layer, "a model or a layer"); run_update(e, t); return;
-    case TREE_SCAN: must_be(e, t, model || layer, "a model or a layer"); run_scan(e, t); return;
-    case TREE_RETURN: must_be(e, t, layer, "a layer"); run_return(e, t); return;
-    case TREE_RULE: must_be(e, t, kind == FRAME_TRAIN, "the train block"); train_rule(e, t); return;
-    default: die("a tree of kind %s is no statement", tree_kind_name(t->kind));
+    case TREE_RETURN: must_be(e, t, e->frame->kind == FRAME_LAYER, "a layer"); run_return(e, t); return;
+    default: run_other(e, t);
     }
 }
 

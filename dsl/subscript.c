@@ -28,29 +28,26 @@ static Range range_of(const Place *at, const Value *start, const Value *end, con
     return (Range){count ? a : 0, count, count > 1 ? c : 1};
 }
 
-static Value *list_subscript(Elaborator *e, const Tree *index, Value *of)
+static Range range_of_sub(const Sub *s, int64_t n) { return range_of(s->at, s->value, s->end, s->step, n); }
+
+static Value *list_subscript(const Value *of, const Sub *sub, int count)
 {
-    const Tree *subs = index->first->next, *sub = subs->first;
-    const Place *at = place_of(e, sub);
-    if (sub->next)
-        error_at(at, "a list has one axis; write xs[i][j]");
-    if (sub->kind == TREE_DOTS)
-        error_at(at, "'...' is for tensors; %s is a list", value_print(of));
-    if (sub->kind == TREE_SLICE) {
-        Value *a = eval(e, sub->first), *b = eval(e, sub->first->next);
-        Value *c = sub->first->next->next ? eval(e, sub->first->next->next) : value_none();
-        Range r = range_of(at, a, b, c, of->count);
+    if (count > 1)
+        error_at(sub->at, "a list has one axis; write xs[i][j]");
+    if (sub->kind == SUB_DOTS)
+        error_at(sub->at, "'...' is for tensors; %s is a list", value_print(of));
+    if (sub->kind == SUB_SLICE) {
+        Range r = range_of_sub(sub, of->count);
         Value **items = NEW_ARRAY(Value *, r.count);
         for (int64_t k = 0; k < r.count; k++)
             items[k] = of->items[r.start + k * r.step];
         return value_list(items, (int)r.count);
     }
-    Value *v = eval(e, sub);
-    if (has_tensor(v))
+    if (has_tensor(sub->value))
         return NULL; /* the list becomes a tensor */
-    int64_t i = whole_of(at, v, "an index");
+    int64_t i = whole_of(sub->at, sub->value, "an index");
     if (i < -of->count || i >= of->count)
-        error_at(at, "index %" PRId64 " is outside of a list of %d: 0 is its first element, -1 its last", i, of->count);
+        error_at(sub->at, "index %" PRId64 " is outside of a list of %d: 0 is its first element, -1 its last", i, of->count);
     return of->items[i < 0 ? i + of->count : i];
 }
 
@@ -93,11 +90,11 @@ typedef struct Plan {
     int index_axis;          /* ... for this axis of x */
 } Plan;
 
-static void plan_index(Elaborator *e, const Tree *sub, Node *x, int axis, Plan *plan)
+static void plan_index(Elaborator *e, const Sub *sub, Node *x, int axis, Plan *plan)
 {
-    const Place *at = place_of(e, sub);
+    const Place *at = sub->at;
+    const Value *v = sub->value;
     int64_t n = x->shape.extent[axis];
-    Value *v = eval(e, sub);
     if (v->kind == VALUE_TENSOR || v->kind == VALUE_LIST || v->kind == VALUE_WEIGHTED) {
         Node *i = node_of(e, at, v, "an index");
         if (i->dtype == BOOL)
@@ -120,14 +117,14 @@ static void plan_index(Elaborator *e, const Tree *sub, Node *x, int axis, Plan *
     plan->drop[axis] = true;
 }
 
-static void plan_subscripts(Elaborator *e, const Tree *subs, Node *x, Plan *plan)
+static void plan_subscripts(Elaborator *e, const Subs *subs, Node *x, Plan *plan)
 {
     int rank = x->shape.rank, used = 0, dots = 0, axis = 0;
-    for (const Tree *s = subs->first; s; s = s->next) {
-        used += s->kind != TREE_DOTS && s->kind != TREE_NONE;
-        dots += s->kind == TREE_DOTS;
+    for (int k = 0; k < subs->count; k++) {
+        used += subs->list[k].kind != SUB_DOTS && subs->list[k].kind != SUB_NEW;
+        dots += subs->list[k].kind == SUB_DOTS;
     }
-    const Place *at = place_of(e, subs);
+    const Place *at = subs->at;
     if (dots > 1)
         error_at(at, "'...' can be used only once in a subscript");
     if (used > rank)
@@ -135,15 +132,13 @@ static void plan_subscripts(Elaborator *e, const Tree *subs, Node *x, Plan *plan
                  rank == 1 ? "is" : "es");
     for (int k = 0; k < rank; k++)
         plan->count[k] = x->shape.extent[k], plan->step[k] = 1;
-    for (const Tree *s = subs->first; s; s = s->next) {
-        if (s->kind == TREE_DOTS) {
+    for (const Sub *s = subs->list; s < subs->list + subs->count; s++) {
+        if (s->kind == SUB_DOTS) {
             axis += rank - used;
-        } else if (s->kind == TREE_NONE) {
+        } else if (s->kind == SUB_NEW) {
             plan->added[axis]++;
-        } else if (s->kind == TREE_SLICE) {
-            Value *a = eval(e, s->first), *b = eval(e, s->first->next);
-            Value *c = s->first->next->next ? eval(e, s->first->next->next) : value_none();
-            Range r = range_of(place_of(e, s), a, b, c, x->shape.extent[axis]);
+        } else if (s->kind == SUB_SLICE) {
+            Range r = range_of_sub(s, x->shape.extent[axis]);
             plan->start[axis] = r.start;
             plan->count[axis] = r.count;
             plan->step[axis] = r.step;
@@ -154,12 +149,10 @@ static void plan_subscripts(Elaborator *e, const Tree *subs, Node *x, Plan *plan
     }
 }
 
-static Value *tensor_subscript(Elaborator *e, const Tree *index, Node *x)
+static Value *tensor_subscript(Elaborator *e, const Place *at, Node *x, const Subs *subs)
 {
     Plan plan = {0};
-    const Tree *subs = index->first->next;
     plan_subscripts(e, subs, x, &plan);
-    const Place *at = place_of(e, index);
     Graph *g = graph_at(e, at);
     int rank = x->shape.rank;
     bool sliced = false;
@@ -185,18 +178,16 @@ static Value *tensor_subscript(Elaborator *e, const Tree *index, Node *x)
     return value_tensor(shape_equal(&shape, &y->shape) ? y : graph_reshape(graph_at(e, at), y, shape));
 }
 
-Value *subscript(Elaborator *e, const Tree *index, Value *of)
+Value *subscript(Elaborator *e, const Place *at, Value *of, const Subs *subs)
 {
-    of = first_of(of);
     if (of->kind == VALUE_LIST) {
-        Value *v = list_subscript(e, index, of);
+        Value *v = list_subscript(of, subs->list, subs->count);
         if (v)
             return v;
     }
-    const Place *at = place_of(e, index);
     if (of->kind != VALUE_TENSOR && of->kind != VALUE_LIST)
         error_at(at, "%s has no elements to choose; lists and tensors have", value_describe(of));
-    return tensor_subscript(e, index, node_of(e, at, of, "the list"));
+    return tensor_subscript(e, at, node_of(e, at, of, "the list"), subs);
 }
 
 /* ---- fields */
@@ -210,11 +201,8 @@ static Value *value_type(Dtype t)
 
 static const char *const FIELDS[] = {"shape", "rank", "channels", "type", "classes", "ignore", "value", "weight"};
 
-Value *field(Elaborator *e, const Tree *t, Value *of)
+Value *field(Elaborator *e, const Place *at, Value *of, const char *name)
 {
-    of = first_of(of);
-    const Place *at = place_of(e, t);
-    const char *name = t->text;
     bool number = of->kind == VALUE_NUMBER || of->kind == VALUE_BOOL;
     bool known = false;
     for (int k = 0; k < COUNT(FIELDS); k++)
@@ -274,9 +262,7 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
 
 void unpack(Elaborator *e, const Tree *names, Value *v)
 {
-    int count = 0, k = 0;
-    for (const Tree *n = names->first; n; n = n->next)
-        count++;
+    int count = tree_count(names), k = 0;
     const Place *at = place_of(e, names);
     if (v->kind == VALUE_RESULTS || v->kind == VALUE_LIST) {
         if (v->kind == VALUE_RESULTS ? count > v->count : count != v->count)

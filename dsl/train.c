@@ -24,24 +24,20 @@ static _Noreturn void unknown_setting(const Elaborator *e, const Tree *t, const 
     error_tree(e, t, "train has no setting '%s'; it has: %s", name, text_of(&known));
 }
 
-void train_assign(Elaborator *e, const Tree *t)
+static Value *given_value(Elaborator *e, const char *name, const Tree *t)
 {
-    const Tree *names = t->first;
-    if (names->first->next)
-        error_tree(e, names->first->next, "a setting is set alone: name = value");
-    const char *name = names->first->text;
-    if (e->frame->kind == FRAME_RULE) {
-        rule_assign(e, t, name);
-        return;
-    }
+    return strcmp(name, "optimizer") == 0 ? eval_optimizer(e, t, false) : set_value(e, name, t);
+}
+
+static void train_assign(Elaborator *e, const Tree *t)
+{
+    const char *name = assigned_name(e, t);
     if (find_text(name, SETTING_NAMES, SETTING_COUNT) < 0)
         unknown_setting(e, t, name);
-    int set = find_set(e, name);
-    if (set >= 0) {
-        mark_set(e, name);
-        const Tree *given = set_expression(name, e->settings->values[set]);
-        bool optimizer = strcmp(name, "optimizer") == 0;
-        Value *v = optimizer ? eval_optimizer(e, given, false) : set_value(e, name, e->settings->values[set]);
+    const char *text = take_set(e, name);
+    if (text) {
+        const Tree *given = parse_setting(name, text);
+        Value *v = given_value(e, name, given);
         if (strcmp(name, "batch") == 0) {
             const Value *own = eval_setting(e, name, t->first->next);
             e->text_batch = own->kind == VALUE_NUMBER ? number_of(own) : 0;
@@ -78,11 +74,8 @@ static void apply_sets(Elaborator *e, bool all)
         int which = find_text(key, SETTING_NAMES, SETTING_COUNT);
         if (which < 0 || map_get(&e->train_settings, key) || map_get(&e->params, key) || (!all && sets(block, key)))
             continue;
-        int last = find_set(e, key);
-        const Tree *t = set_expression(key, e->settings->values[last]);
-        mark_set(e, key);
-        put_setting(e, key, place_of(e, t), t,
-                    strcmp(key, "optimizer") == 0 ? eval_optimizer(e, t, false) : set_value(e, key, e->settings->values[last]));
+        const Tree *t = parse_setting(key, take_set(e, key));
+        put_setting(e, key, place_of(e, t), t, given_value(e, key, t));
     }
 }
 
@@ -197,6 +190,7 @@ void run_train(Elaborator *e, bool trial)
     e->quiet = trial;
     const Tree *block = e->train_tree ? e->train_tree->first : tree_leaf(m->source, TREE_BLOCK, NULL, 1, 1);
     Frame *before = push_frame(e, FRAME_TRAIN, block);
+    e->frame->assign = train_assign;
     e->frame->training = true;
     e->frame->instance = NEW(Instance);
     *e->frame->instance = (Instance){.path = "", .names = e->frame->instance, .row = -1};

@@ -40,6 +40,14 @@ Tree *tree_add(Tree *parent, Tree *child)
     return parent;
 }
 
+int tree_count(const Tree *t)
+{
+    int count = 0;
+    for (const Tree *c = t->first; c; c = c->next)
+        count++;
+    return count;
+}
+
 static Tree *parse_as(const Source *source, bool expression)
 {
     Parse p = {.source = source, .expression = expression};
@@ -49,7 +57,13 @@ static Tree *parse_as(const Source *source, bool expression)
 }
 
 Tree *parse(const Source *source) { return parse_as(source, false); }
-Tree *parse_expression(const Source *source) { return parse_as(source, true); }
+
+Tree *parse_setting(const char *key, const char *text)
+{
+    Source *s = NEW(Source);
+    *s = (Source){.setting = true, .file = format("--set %s", key), .text = text, .length = strlen(text)};
+    return parse_as(s, true);
+}
 
 bool is_too_long(const char *path)
 {

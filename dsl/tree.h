@@ -81,6 +81,7 @@ struct Tree {
 const char *tree_kind_name(TreeKind);
 Tree *tree_leaf(const Source *, TreeKind, const char *text, int line, int column);
 Tree *tree_add(Tree *parent, Tree *child); /* child may be NULL */
+int tree_count(const Tree *);              /* its children */
 
 /* the text as its layout sees it: tokens as they are written, comments among them (format.c, document.c) */
 enum { TOKEN_COMMENT = 1 }; /* every other kind is parse.y's */
@@ -109,7 +110,7 @@ bool is_reserved_word(const char *text);
 Source *read_source(const char *path); /* exit 1 if it cannot be read */
 bool is_too_long(const char *path);    /* more than 1 GiB */
 Tree *parse(const Source *);
-Tree *parse_expression(const Source *); /* a text that is one expression: the value of --set */
+Tree *parse_setting(const char *key, const char *text); /* --set KEY=TEXT: the text is one expression */
 void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */
 const char *string_literal(const char *); /* as a model would write it */
 const char *tree_text(const Tree *);    /* an expression as it is written */

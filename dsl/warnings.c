@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-bool is_news(Elaborator *e, const Place *at, const char *what)
-{
-    const char *key = format("%s %s:%d:%d", what, at->source->file, at->line, at->column);
-    if (e->quiet || map_get(&e->warned, key))
-        return false;
-    map_set(&e->warned, key, (void *)(uintptr_t)at);
-    return true;
-}
-
 /* ---- calls of losses */
 
 static const char *const PAIRED[] = {"mse", "mae", "huber", "binary_cross_entropy"}; /* of two values of one shape */

@@ -1,0 +1,157 @@
+/* unknown.c: names that are not there: what was meant. */
+#include "dsl/elaborate.h"
+
+#include <string.h>
+
+const Tree *maker(const Tree *block, const char *name)
+{
+    for (const Tree *s = block ? block->first : NULL; s; s = s->next) {
+        const Tree *found = NULL;
+        switch (s->kind) {
+        case TREE_ASSIGN:
+        case TREE_FOR:
+        case TREE_SCAN:
+            for (const Tree *n = s->first->first; n; n = n->next)
+                if (strcmp(n->text, name) == 0)
+                    return n;
+            if (s->kind != TREE_ASSIGN)
+                found = maker(s->last, name);
+            break;
+        case TREE_INPUT:
+        case TREE_WEIGHT:
+        case TREE_STATE:
+            if (strcmp(s->text, name) == 0)
+                return s;
+            break;
+        case TREE_IF:
+            for (const Tree *c = s->first->next; c && !found; c = c->next)
+                found = c->kind == TREE_BLOCK ? maker(c, name) : maker(&(Tree){.first = (Tree *)(uintptr_t)c, .kind = TREE_BLOCK}, name);
+            break;
+        default: break;
+        }
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static void add_names(const Map *m, const char ***names, int *count)
+{
+    for (int k = 0; k < m->count; k++)
+        APPEND(*names, *count, m->keys[k]);
+}
+
+static bool is_layer_name(const Elaborator *e, const char *name)
+{
+    return map_get(&e->layers, name) || map_get(&e->library, name) || map_get(&e->builtins, name);
+}
+
+static bool is_parameter(const Layer *layer, const char *name)
+{
+    for (const Tree *p = layer && layer->tree ? layer->tree->first->first : NULL; p; p = p->next)
+        if (strcmp(p->text, name) == 0)
+            return true;
+    return false;
+}
+
+const char *call_hint(const Elaborator *e, const Value *v, const char *name)
+{
+    if (v->kind == VALUE_STRING && is_layer_name(e, v->text)) {
+        if (name && e->frame && is_parameter(e->frame->layer, name))
+            return format("; write %s = %s, without quotes, to pass the layer", name, v->text);
+        return format("; write %s, without quotes, to use the layer", v->text);
+    }
+    bool result = v->kind == VALUE_NUMBER || v->kind == VALUE_TENSOR;
+    if (result && name && e->frame && is_parameter(e->frame->layer, name))
+        return format("; to pass a call as a layer, write %s = |> f(...)", name);
+    return "";
+}
+
+/* ---- types */
+
+static const char *const TYPES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16", "i8", "i16", "u32", "bool", "class"};
+
+static const struct { const char *word, *type; } TYPES_ELSEWHERE[] = { /* what other systems call them */
+    {"float", "f32"}, {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}, {"float64", "f64"}, {"double", "f64"},
+    {"int", "i32"},   {"int32", "i32"},   {"int64", "i64"},   {"long", "i64"},      {"uint8", "u8"},    {"byte", "u8"},
+};
+
+/* "; it is called 'f32'", of a type's name in other systems; or NULL */
+static const char *type_elsewhere(const char *name)
+{
+    if (strcmp(name, "u64") == 0 || strcmp(name, "uint64") == 0)
+        return "; write i64, which holds what is below 2^63";
+    for (int k = 0; k < COUNT(TYPES_ELSEWHERE); k++)
+        if (strcmp(TYPES_ELSEWHERE[k].word, name) == 0)
+            return format("; it is called '%s'", TYPES_ELSEWHERE[k].type);
+    return NULL;
+}
+
+_Noreturn void unknown_type(const Elaborator *e, const Tree *type)
+{
+    const char *known = type_elsewhere(type->text);
+    if (known)
+        error_tree(e, type, "unknown type '%s'%s", type->text, known);
+    const char *hint = did_you_mean(type->text, TYPES, COUNT(TYPES));
+    Text all = {0};
+    for (int k = 0; k < COUNT(TYPES); k++)
+        text_add(&all, "%s%s", k ? ", " : "; there are: ", TYPES[k]);
+    error_tree(e, type, "unknown type '%s'%s", type->text, hint[0] ? hint : text_of(&all));
+}
+
+/* ---- all names */
+
+static const struct { const char *word, *name; } ELSEWHERE[] = { /* what other systems call them */
+    {"Linear", "dense"},     {"fully_connected", "dense"}, {"fc", "dense"},         {"conv1d", "conv"},     {"conv2d", "conv"},
+    {"conv3d", "conv"},      {"Conv2d", "conv"},           {"Conv2D", "conv"},      {"max_pool2d", "maxpool"}, {"MaxPool2d", "maxpool"},
+    {"avg_pool2d", "avgpool"}, {"view", "reshape"},        {"cat", "concat"},       {"permute", "transpose"}, {"matmul", "@"},
+    {"CrossEntropyLoss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"MSELoss", "mse"}, {"L1Loss", "mae"}, {"bce", "binary_cross_entropy"},
+    {"batch_norm", "batchnorm"}, {"layer_norm", "layernorm"}, {"swish", "silu"}, {"conv_transpose2d", "conv_transpose"},
+    {"ConvTranspose2d", "conv_transpose"}, {"interpolate", "resized"}, {"index_select", "take"}, {"scatter", "scatter_set"},
+    {"sort", "top_k"},       {"argsort", "top_k"},         {"fft", "rfft"},         {"rint", "round"},      {"bitwise_and", "bit_and"},
+    {"bitwise_or", "bit_or"}, {"bitwise_xor", "bit_xor"},  {"bitwise_not", "bit_not"}, {"left_shift", "shift_left"},
+    {"right_shift", "shift_right"}, {"arctan2", "atan2"},  {"arctan", "atan"},      {"arcsin", "asin"},     {"arccos", "acos"},
+};
+
+static const char *elsewhere(const char *name)
+{
+    for (int k = 0; k < COUNT(ELSEWHERE); k++)
+        if (strcmp(ELSEWHERE[k].word, name) == 0)
+            return format("; it is called '%s'", ELSEWHERE[k].name);
+    return NULL;
+}
+
+_Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)
+{
+    const char **names = NULL;
+    int count = 0;
+    Value *local = e->frame ? find_local(e, name) : NULL;
+    if (call && local)
+        error_tree(e, t, "'%s' is %s here and cannot be called%s", name, value_describe(local), call_hint(e, local, name));
+    const Tree *made = e->frame ? maker(e->frame->block, name) : NULL;
+    if (made && made->line > t->line)
+        error_tree(e, t, "unknown name '%s': it is assigned only later, in line %d", name, made->line);
+    if (made)
+        error_tree(e, t, "unknown name '%s': line %d would have assigned it, but that was not executed", name, made->line);
+    if (call && e->model_tree && strcmp(e->model_tree->text, name) == 0)
+        error_tree(e, t, "the model '%s' cannot be called; what is to be reused is written as a layer", name);
+    if (e->frame)
+        for (const Frame *f = e->frame; f; f = f->outer)
+            add_names(&f->locals, &names, &count);
+    if (!e->frame || !e->frame->library) {
+        add_names(&e->params, &names, &count);
+        add_names(&e->layers, &names, &count);
+    }
+    if (e->frame && e->frame->kind == FRAME_DATA)
+        add_names(&e->readers, &names, &count);
+    add_names(&e->library, &names, &count);
+    add_names(&e->builtins, &names, &count);
+    static const char *const KNOWN[] = {"training", "step", "epoch", "progress", "pi", "inf"};
+    for (int k = 0; k < COUNT(KNOWN); k++)
+        APPEND(names, count, KNOWN[k]);
+    for (int k = 0; k < COUNT(TYPES) - 1; k++) /* class is no name by itself */
+        APPEND(names, count, TYPES[k]);
+    const char *hint = call ? elsewhere(name) : type_elsewhere(name);
+    hint = hint ? hint : did_you_mean(name, names, count);
+    error_tree(e, t, call ? "unknown layer or function '%s'%s" : "unknown name '%s'%s", name, hint);
+}
