@@ -31,6 +31,17 @@ static int read_owner(Reader *r)
     return device;
 }
 
+/* of a record: only a device that is as no other one has some */
+static int read_record_owner(Reader *r)
+{
+    schedule_skip_blanks(r);
+    Reader start = *r;
+    int device = read_owner(r);
+    if (r->names[device].as != device)
+        schedule_error(&start, "device %d is as device %d, and has no records of its own", device, r->names[device].as);
+    return device;
+}
+
 static void need_own(Reader *r, int device)
 {
     Reader start = *r;
@@ -122,6 +133,19 @@ static void read_plan(Reader *r)
     r->schedule->policy = p;
 }
 
+static void read_as(Reader *r)
+{
+    int *as = &r->names[r->device_count].as;
+    *as = r->device_count;
+    if (!schedule_take_word(r, "as"))
+        return;
+    schedule_skip_blanks(r);
+    Reader start = *r;
+    *as = schedule_read_int(r, "the number of a device");
+    if (*as >= r->device_count || r->names[*as].as != *as)
+        schedule_error(&start, "an earlier device that has records of its own is expected");
+}
+
 static void read_device(Reader *r)
 {
     Reader start = *r;
@@ -148,6 +172,7 @@ static void read_device(Reader *r)
         schedule_error(&start, "the samples end before they begin");
     schedule_need_word(r, "capacity");
     d->capacity = schedule_read_bytes(r, "the capacity");
+    read_as(r);
     schedule_end_record(r);
     r->device_count++;
 }
@@ -162,7 +187,7 @@ static int64_t read_own_of(Reader *r)
 
 static void read_buffer(Reader *r)
 {
-    int device = read_owner(r);
+    int device = read_record_owner(r);
     DeviceSchedule *d = &r->phase->devices[device];
     Reader start = *r;
     Buffer b = {.name = schedule_read_name(r, "the name of a buffer"), .index = -1};
@@ -285,7 +310,7 @@ static void read_own(Reader *r, ScheduledOp *op)
 
 static void read_op(Reader *r)
 {
-    int device = read_owner(r);
+    int device = read_record_owner(r);
     DeviceSchedule *d = &r->phase->devices[device];
     Reader start = *r;
     ScheduledOp op = {.id = schedule_read_name(r, "the name of an operation")};
@@ -386,7 +411,7 @@ static void read_collective(Reader *r)
         start = *r;
         int device = read_owner(r);
         const char *name = schedule_read_name(r, "the name of an operation");
-        int op = (int)(intptr_t)map_get(&r->names[device].ops, name) - 1;
+        int op = (int)(intptr_t)map_get(&r->names[r->names[device].as].ops, name) - 1;
         if (op < 0)
             schedule_error(&start, "device %d has no operation '%s'", device, name);
         if (c.ops[device] >= 0)
@@ -421,6 +446,26 @@ static void read_collective(Reader *r)
 }
 
 /* ---- reading: phases */
+static void *copy_of(const void *list, int count, size_t bytes)
+{
+    return count ? memcpy(allocate((size_t)count * bytes), list, (size_t)count * bytes) : NULL;
+}
+
+/* so that it has its own, whatever becomes of the other device's */
+static void copy_records(DeviceSchedule *to, const DeviceSchedule *from)
+{
+    to->buffer_count = from->buffer_count;
+    to->buffers = copy_of(from->buffers, from->buffer_count, sizeof *from->buffers);
+    to->op_count = from->op_count;
+    to->ops = copy_of(from->ops, from->op_count, sizeof *from->ops);
+    for (int i = 0; i < to->op_count; i++) {
+        ScheduledOp *op = &to->ops[i];
+        op->reads = copy_of(op->reads, op->read_count, sizeof *op->reads);
+        op->writes = copy_of(op->writes, op->write_count, sizeof *op->writes);
+        op->waits = copy_of(op->waits, op->wait_count, sizeof *op->waits);
+    }
+}
+
 static void end_phase(Reader *r)
 {
     if (!r->phase)
@@ -445,6 +490,9 @@ static void end_phase(Reader *r)
         if (is != r->reduces[i].transfer)
             error_at(&r->reduces[i].at, "'%s' of '%s', whose kind is %s", transfer_word(r->reduces[i].transfer), op->label, mgpu_transfer_row(is)->kind);
     }
+    for (int d = 0; d < r->device_count; d++)
+        if (r->names[d].as != d)
+            copy_records(&r->phase->devices[d], &r->phase->devices[r->names[d].as]);
 }
 
 static void read_phase(Reader *r)
@@ -482,14 +530,14 @@ Schedule *schedule_read(const char *file, const char *text)
     Schedule *s = r.schedule = NEW(Schedule);
     schedule_next_record(&r);
     if (!schedule_take_word(&r, "mgpu-schedule"))
-        schedule_error(&r, "this is no schedule: a schedule begins with 'mgpu-schedule 2'");
+        schedule_error(&r, "this is no schedule: a schedule begins with 'mgpu-schedule 3'");
     schedule_skip_blanks(&r);
     Reader start = r;
     int version = schedule_read_int(&r, "the version of the format");
-    if (version != 2)
-        schedule_error(&start, version == 1 ? "version 1 of the format has no table of kernels, and this mgpuc reads version 2: write the schedule anew with "
+    if (version < 2 || version > 3) /* in version 2, no device is as another one */
+        schedule_error(&start, version == 1 ? "version 1 of the format has no table of kernels, and this mgpuc reads versions 2 and 3: write the schedule anew with "
                                      "mgpuc --emit schedule, or compile the program anew"
-                                   : "this version of the format is unknown; this mgpuc reads version 2");
+                                   : "this version of the format is unknown; this mgpuc reads versions 2 and 3");
     schedule_end_record(&r);
     schedule_next_record(&r);
     read_model(&r);

@@ -2,7 +2,7 @@
  *
  * One record per line, words apart by spaces. Blank lines and lines that begin with # are skipped by the reader.
  *
- *   file        "mgpu-schedule 2" model [plan] kernel* phase*
+ *   file        "mgpu-schedule 3" model [plan] kernel* phase*
  *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N
  *               "#" "predicted" "step_us" DECIMAL "machine" NAME "bound" NAME      comments, for people and views: a step of the run,
  *               "#" "lane" "devices" FIRST LAST LANE "busy_us" DECIMAL "idle_us" DECIMAL*6     what lanes do in it, idle for computation,
@@ -18,6 +18,8 @@
  *                 over: written in the place of parameter N that is read, counted from 0 (inout)
  *   phase       "phase" NAME device* (buffer | op)* collective*
  *   device      "device" N "name" "TEXT" "arena" BYTES "work" BYTES "staging" BYTES "samples" FIRST..END "capacity" N
+ *                 ["as" N]
+ *                 as: its buffers and operations are those of device N, an earlier one, which alone has records of them;
  *                 devices count from 0; samples are those of a micro-batch: from FIRST up to, not including, END; work:
  *                 the last bytes of the arena, of which each thread of the device has its own
  *   buffer      "buffer" dN.NAME "kind" KIND "offset" BYTES "bytes" BYTES ["slots" N] ["each" BYTES] ["own" "of" N]
@@ -60,6 +62,8 @@
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 
+#include <stdlib.h>
+
 const char *const LANE_NAME[LANES] = {"comp", "copy", "comm", "host"};
 const char *const VERB_NAME[VERBS] = {"call", "read", "upload", "reduce", "report", "fetch"};
 const char *const BUFFER_KIND_NAME[BUFFER_KINDS] = {"staging",   "step",   "input",    "variable", "report",
@@ -80,14 +84,14 @@ static void write_owned(int device, const char *name, Text *t) /* d0.NAME */
     write_name(name, t);
 }
 
-static void write_accesses(const DeviceSchedule *d, int device, const char *word, const Access *accesses, int count, Text *t)
+static void write_accesses(const DeviceSchedule *d, int number, const char *word, const Access *accesses, int count, Text *t)
 {
     if (count)
         text_add(t, " %s", word);
     for (int i = 0; i < count; i++) {
         const Access *a = &accesses[i];
         const Buffer *b = &d->buffers[a->buffer];
-        write_owned(device, b->name, t);
+        write_owned(number, b->name, t);
         if (a->begin != 0 || a->end != b->bytes || a->of)
             text_add(t, "[%lld:%lld%s]", (long long)a->begin, (long long)a->end, a->of ? format(" of %lld", (long long)a->of) : "");
         if (a->slot)
@@ -147,11 +151,10 @@ static void write_reasons(const DeviceSchedule *d, const ScheduledOp *op, Text *
     }
 }
 
-static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, Text *t)
+static void write_op(const PhaseSchedule *p, const DeviceSchedule *d, int number, const ScheduledOp *op, Text *t)
 {
-    const DeviceSchedule *d = &p->devices[device];
     text_add(t, "op");
-    write_owned(device, op->id, t);
+    write_owned(number, op->id, t);
     text_add(t, " lane %s %s ", LANE_NAME[op->lane], verb_word(p, op));
     write_name(op->label, t);
     if (op->region >= 0)
@@ -160,12 +163,12 @@ static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, 
         text_add(t, " chunk %lld", (long long)op->chunk);
     if (op->elements > 0)
         text_add(t, " own %lld..%lld of %lld", (long long)op->own.begin, (long long)op->own.end, (long long)op->elements);
-    write_accesses(d, device, "reads", op->reads, op->read_count, t);
-    write_accesses(d, device, "writes", op->writes, op->write_count, t);
+    write_accesses(d, number, "reads", op->reads, op->read_count, t);
+    write_accesses(d, number, "writes", op->writes, op->write_count, t);
     if (op->wait_count)
         text_add(t, " waits");
     for (int i = 0; i < op->wait_count; i++) {
-        write_owned(device, d->ops[op->waits[i].op].id, t);
+        write_owned(number, d->ops[op->waits[i].op].id, t);
         if (op->waits[i].back)
             text_add(t, "@-%d", op->waits[i].back);
     }
@@ -178,13 +181,13 @@ static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, 
     text_add(t, "\n");
 }
 
-static void write_device(const PhaseSchedule *p, int device, Text *t)
+/* buffers and operations, as those of the device of this number */
+static void write_device(const PhaseSchedule *p, const DeviceSchedule *d, int number, Text *t)
 {
-    const DeviceSchedule *d = &p->devices[device];
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
         text_add(t, "buffer");
-        write_owned(device, b->name, t);
+        write_owned(number, b->name, t);
         text_add(t, " kind %s offset %lld bytes %lld", BUFFER_KIND_NAME[b->kind], (long long)b->offset, (long long)b->bytes);
         if (b->slots != 1)
             text_add(t, " slots %d", b->slots);
@@ -199,7 +202,23 @@ static void write_device(const PhaseSchedule *p, int device, Text *t)
         text_add(t, b->updated ? " updated\n" : "\n");
     }
     for (int i = 0; i < d->op_count; i++)
-        write_op(p, device, &d->ops[i], t);
+        write_op(p, d, number, &d->ops[i], t);
+}
+
+/* by device: the first whose buffers and operations read the same */
+static int *find_classes(const PhaseSchedule *p, int devices)
+{
+    int *same = NEW_ARRAY(int, devices);
+    Text *texts = NEW_ARRAY(Text, devices);
+    for (int d = 0; d < devices; d++) {
+        write_device(p, &p->devices[d], 0, &texts[d]);
+        int *first = &same[d];
+        while (*first < d && (same[*first] < *first || strcmp(text_of(&texts[*first]), text_of(&texts[d])) != 0))
+            ++*first;
+    }
+    for (int d = 0; d < devices; d++)
+        free(texts[d].data);
+    return same;
 }
 
 static void write_collective(const Schedule *s, const PhaseSchedule *p, const Collective *c, Text *t)
@@ -236,7 +255,7 @@ static void write_collective(const Schedule *s, const PhaseSchedule *p, const Co
 
 void schedule_write(const Schedule *s, Text *t)
 {
-    text_add(t, "mgpu-schedule 2\nmodel ");
+    text_add(t, "mgpu-schedule 3\nmodel ");
     write_name(s->model, t);
     text_add(t, " precision ");
     write_name(s->precision, t);
@@ -254,6 +273,7 @@ void schedule_write(const Schedule *s, Text *t)
     }
     for (int i = 0; i < s->phase_count; i++) {
         const PhaseSchedule *p = &s->phases[i];
+        const int *same = find_classes(p, s->devices);
         text_add(t, "phase ");
         write_name(p->name, t);
         text_add(t, "\n");
@@ -261,11 +281,13 @@ void schedule_write(const Schedule *s, Text *t)
             const DeviceSchedule *x = &p->devices[d];
             text_add(t, "device %d name ", d);
             write_quoted(x->name, t);
-            text_add(t, " arena %lld work %lld staging %lld samples %lld..%lld capacity %lld\n", (long long)x->arena_bytes,
+            text_add(t, " arena %lld work %lld staging %lld samples %lld..%lld capacity %lld", (long long)x->arena_bytes,
                      (long long)x->work_bytes, (long long)x->staging_bytes, (long long)x->first, (long long)(x->first + x->share), (long long)x->capacity);
+            text_add(t, "%s\n", same[d] < d ? format(" as %d", same[d]) : "");
         }
         for (int d = 0; d < s->devices; d++)
-            write_device(p, d, t);
+            if (same[d] == d)
+                write_device(p, &p->devices[d], d, t);
         for (int k = 0; k < p->collective_count; k++)
             write_collective(s, p, &p->collectives[k], t);
     }

@@ -8,6 +8,7 @@
 typedef struct OpName { const char *name; Place at; } OpName;
 typedef struct DeviceNames {     /* of the device that is being read; numbers are stored + 1 */
     Map buffers, ops;
+    int as;                                   /* the device whose buffers and operations it has, too; itself: it has its own */
     OpName *waits; int wait_count;            /* names that are looked up at the end of the phase, */
     struct Pending { int op, wait; } *pending; /* parallel: and what they mean */
 } DeviceNames;

@@ -260,6 +260,8 @@ static void read_device(Words *w)
     x->work = whole(value_after(*w, "work"));
     x->staging = whole(value_after(*w, "staging"));
     x->first = whole(value_after(*w, "samples"));
+    int as = small(value_after(*w, "as"));
+    x->as = as >= 0 && as < d ? v->devices[as].as : d;
     const char *range = strstr(w->at, "..");
     x->end = range ? strtoll(range + 2, NULL, 10) : x->first;
 }
@@ -416,6 +418,23 @@ static void read_collective(Words *w)
     }
 }
 
+/* devices that are as another one show its lists */
+static void share_records(View *v)
+{
+    for (int d = 0; d < v->device_count; d++) {
+        ViewDevice *x = &v->devices[d];
+        const ViewDevice *of = &v->devices[x->as];
+        x->buffers = of->buffers;
+        x->buffer_count = of->buffer_count;
+        x->ops = of->ops;
+        x->op_count = of->op_count;
+        x->slots = of->slots;
+        x->slot_count = of->slot_count;
+        x->op_slots = of->op_slots;
+        x->op_slot_count = of->op_slot_count;
+    }
+}
+
 static void end_phase(View *v)
 {
     for (int d = 0; d < v->device_count; d++)
@@ -494,7 +513,7 @@ View *mgpu_view_read(const char *original, const char *phase)
     choose_phase(v, phase);
     v->devices = mgpu_allocate((size_t)v->device_count + 1, sizeof *v->devices);
     for (int d = 0; d < v->device_count; d++)
-        v->devices[d].name = "";
+        v->devices[d] = (ViewDevice){.name = "", .as = d};
     bool here = false;
     for (const char *at = text; *at; at = next_line(at)) {
         w.at = at;
@@ -507,6 +526,7 @@ View *mgpu_view_read(const char *original, const char *phase)
             }
     }
     end_phase(v);
+    share_records(v);
     free(text);
     return v;
 }
@@ -515,11 +535,13 @@ void mgpu_view_free(View *v)
 {
     for (int d = 0; d < v->device_count; d++) {
         ViewDevice *x = &v->devices[d];
-        for (int i = 0; i < x->op_count; i++) {
+        for (int i = 0; i < x->op_count && x->as == d; i++) {
             free(x->ops[i].accesses);
             free(x->ops[i].buffers);
             free(x->ops[i].waits);
         }
+        if (x->as != d)
+            continue;
         free(x->buffers);
         free(x->ops);
         free(x->slots);

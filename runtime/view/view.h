@@ -52,6 +52,7 @@ typedef struct ViewCollective {
 typedef struct ViewDevice {
     const char *name;
     int64_t arena, work, staging, first, end;
+    int as;                         /* whose buffers and operations these are; its own number: its own */
     ViewBuffer *buffers; int buffer_count;
     ViewOp *ops; int op_count;
     int *slots, slot_count;         /* of names: buffers + 1 */

@@ -48,6 +48,39 @@ static void test_text(int programs)
     result("the same bytes for the same input", again);
 }
 
+#define HEAD "mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
+#define DEVICE HEAD "device 0 name \"host\" arena 64 work 0 staging 0 samples 0..2 capacity 2\n"
+#define TWO "mgpu-schedule 3\nmodel m precision f32 batch 2 accumulate 1 devices 2\nphase p\ndevice 0 name \"h\" arena 0 work 0 staging 0 samples 0..2 capacity 2\n"
+#define ALIKE "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2 as 0\n"
+#define BUFFER DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1\n"
+#define CALL " digest 0123abcd" END
+#define END " begin_us 0.0 time_us 0.0 line 0\n"
+
+
+#define ONE "buffer d0.a kind temporary offset 0 bytes 64\nop d0.c lane comp call k1 reads d0.a writes d0.a waits d0.c@-1 digest 0123abcd begin_us 0.0 time_us 0.0 line 0 # c makes a\n"
+#define OTHER "buffer d1.a kind temporary offset 0 bytes 64\nop d1.c lane comp call k1 reads d1.a writes d1.a waits d1.c@-1" CALL
+#define WRITTEN_OUT "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2\n"
+
+static const char *rewritten(const Schedule *s)
+{
+    Text t = {0};
+    schedule_write(s, &t);
+    return text_take(&t);
+}
+
+/* devices that do the same are written once; read, each has what it does for itself */
+static void test_classes(void)
+{
+    Schedule *s = schedule_read("folded", TWO ALIKE ONE);
+    result("devices of one class are written once", strcmp(rewritten(schedule_read("out", TWO WRITTEN_OUT ONE OTHER)), TWO ALIKE ONE) != 0 ? "they are not" : NULL);
+    result("and read", strcmp(rewritten(s), TWO ALIKE ONE) != 0 ? "not as they were" : NULL);
+    DeviceSchedule *d = &s->phases[0].devices[1];
+    bool own = d->ops != d[-1].ops && d->ops[0].reads != d[-1].ops[0].reads && d->ops[0].writes != d[-1].ops[0].writes && d->ops[0].waits != d[-1].ops[0].waits && d->buffers != d[-1].buffers;
+    result("each has its own", own ? NULL : "they share lists");
+    d->ops[0].reads[0].begin = 8;
+    result("devices that differ are written out", strstr(rewritten(s), "reads d1.a[8:64]") && !strstr(rewritten(s), "as 0") ? NULL : "they are not");
+}
+
 /* the error that schedule_read gives, "" if it reads the text; NULL if it crashes */
 static const char *error_of(const char *text)
 {
@@ -74,18 +107,12 @@ static const char *error_of(const char *text)
     return copy_text(message, length);
 }
 
-#define HEAD "mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
-#define DEVICE HEAD "device 0 name \"host\" arena 64 work 0 staging 0 samples 0..2 capacity 2\n"
-#define BUFFER DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1\n"
-#define CALL " digest 0123abcd" END
-#define END " begin_us 0.0 time_us 0.0 line 0\n"
-
 static void test_errors(void)
 {
     static const struct { const char *text, *message; } CASES[] = {
         {"", "junk.sched:1:1: error: this is no schedule"},
         {"\x7f\x45\x4c\x46\x02", "junk.sched:1:1: error: this is no schedule"},
-        {"mgpu-schedule 3\n", "junk.sched:1:15: error: this version"},
+        {"mgpu-schedule 4\n", "junk.sched:1:15: error: this version"},
         {"mgpu-schedule 1\n", "junk.sched:1:15: error: version 1 of the format has no table of kernels"},
         {"mgpu-schedule 2", "junk.sched:1:16: error: expected 'model'"},
         {"mgpu-schedule 2\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is too large"},
@@ -107,6 +134,9 @@ static void test_errors(void)
         {BUFFER "op d0.c0 lane comp call k1 region 0 chunk" END, "junk.sched:6:43: error: expected the samples of a chunk"},
         {BUFFER "op d0.c0 lane comp call k1 samples" END, "junk.sched:6:28: error: expected 'digest'"},
         {BUFFER "op d0.c0 lane comp call k1 digest 0123abc begin_us", "junk.sched:6:35: error: expected a digest"},
+        {TWO "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2 as 1", "junk.sched:5:71: error: an earlier device that has records"},
+        {TWO ALIKE "buffer d1.a kind", "junk.sched:6:8: error: device 1 is as device 0, and has no records of its own"},
+        {TWO ALIKE "collective r0 group all members d1.m0", "junk.sched:6:33: error: device 1 has no operation 'm0'"},
         {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nkernel k1 in f32", "junk.sched:3:17: error: expected the size of a parameter"},
         {HEAD "kernel k1 in f32 4", "junk.sched:4:1: error: a record is"},
         {BUFFER "op d0.c0 lane comp call 12" END, "junk.sched:6:25: error: '12' is no kernel"},
@@ -154,6 +184,7 @@ static void test_junk(int cases)
 int main(int argc, char **argv)
 {
     int scale = argc > 1 ? atoi(argv[1]) : 1; /* more of everything random */
+    test_classes();
     test_errors();
     test_junk(150 * scale);
     test_text(20 * scale);
