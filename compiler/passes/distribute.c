@@ -19,11 +19,6 @@
 
 static const double COLLECTIVE_BYTES = 4096; /* what a collective costs besides its bytes, in bytes */
 
-static bool may_sum_samples(Op op)
-{
-    return op == OP_SUM || op == OP_EINSUM || op == OP_CONVOLVE_WEIGHT || op == OP_SCATTER_ADD;
-}
-
 /* The type of n, given those of its inputs; forced[k]: input k is Partial and must be reduced for n. */
 static Distribution type_of(const Node *n, Node *const *in, const Distribution *type, bool *forced)
 {
@@ -53,7 +48,7 @@ static Distribution type_of(const Node *n, Node *const *in, const Distribution *
     if (OP_INFO[n->op].op_class == REGION && !n->sharded)
         sharded = 0; /* a loop's result that is the same for all samples */
     if (sharded && !n->sharded) {
-        if (!may_sum_samples(n->op))
+        if (OP_INFO[n->op].op_class == MARK) /* what only stands for a sum is gone by now */
             die("%s (node %d) drops the samples", OP_INFO[n->op].name, n->id);
         bool keeps = n->op == OP_SCATTER_ADD && type[0] == PARTIAL;
         for (int k = 0; k < n->inputs; k++)

@@ -67,8 +67,6 @@ static bool is_pending(Sweep *s, const Node *n)
     return s->pending[n->id];
 }
 
-static bool is_zero(const Node *n) { return is_constant(n, 0); }
-
 Node *sweep_take(Sweep *s, Node *n)
 {
     if (!sweep_needs(s, n))
@@ -82,9 +80,9 @@ Node *sweep_take(Sweep *s, Node *n)
     for (int pending = 1; pending >= 0; pending--)
         for (int i = 0; i < count; i++)
             if (parts[i] && (!pending || is_pending(s, parts[i]))) {
-                if (!total || is_zero(total))
+                if (!total || node_is_zero(total))
                     total = parts[i];
-                else if (!is_zero(parts[i]))
+                else if (!node_is_zero(parts[i]))
                     total = graph_binary(s->g, OP_ADD, total, parts[i]);
                 parts[i] = NULL;
             }
@@ -128,9 +126,9 @@ static Node *number_like(Graph *g, const Node *a, double v) { return graph_fill(
 
 static Node *times(Graph *g, Node *a, Node *b)
 {
-    if (is_constant(a, 1) || is_zero(b))
+    if (is_constant(a, 1) || node_is_zero(b))
         return b;
-    if (is_constant(b, 1) || is_zero(a))
+    if (is_constant(b, 1) || node_is_zero(a))
         return a;
     return graph_binary(g, OP_MUL, a, b);
 }
@@ -142,7 +140,7 @@ static Node *equals(Graph *g, Node *a, double number) { return graph_binary(g, O
 static Node *unless_zero(Graph *g, Node *gradient, Node *product)
 {
     if (gradient->op == OP_CONSTANT)
-        return is_zero(gradient) ? gradient : product;
+        return node_is_zero(gradient) ? gradient : product;
     return graph_where(g, equals(g, gradient, 0), number_like(g, gradient, 0), product);
 }
 

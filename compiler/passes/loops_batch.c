@@ -267,13 +267,6 @@ static Node *scatter(const Batch *b, const Node *n, const Outside *in)
     return move_axis(b, graph_reshape(g, y, s), 1, axis + 1);
 }
 
-static bool is_zero(const Node *n)
-{
-    while (n->op == OP_BROADCAST || n->op == OP_RESHAPE)
-        n = n->in[0];
-    return is_constant(n, 0);
-}
-
 /* all steps into one table, which is 0 before: v [steps, a..., i..., b...] as [a..., steps, i..., b...] */
 static Node *scatter_total(const Batch *b, const Node *n, const Outside *in)
 {
@@ -473,7 +466,7 @@ bool batch_is_contraction(const Node *n, const bool *along)
     switch (n->op) {
     case OP_EINSUM: return count >= 1 && fresh_letter(n->text) != 0;
     case OP_CONVOLVE_WEIGHT: return count >= 1 && n->in[0]->shape.rank < MAX_RANK && n->shape.rank < MAX_RANK;
-    case OP_SCATTER_ADD: return is_zero(n->in[0]) && n->in[1]->shape.rank < MAX_RANK && n->in[2]->shape.rank < MAX_RANK;
+    case OP_SCATTER_ADD: return node_is_zero(n->in[0]) && n->in[1]->shape.rank < MAX_RANK && n->in[2]->shape.rank < MAX_RANK;
     default: return false;
     }
 }
