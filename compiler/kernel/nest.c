@@ -14,6 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    SHORTEST_RANDOM = 64,  /* numbers in one of the arrays that a long row of random numbers is cut into */
+    LARGE_ELEMENTS = 4096, /* of a tensor that is worth a tile when it is read across: 16 KiB, half of a first cache */
+    MOST_LANES = 512,      /* of small axes that are joined to one that is long enough for vectors */
+    LONG_SUM = 1024        /* terms: a longer sum of f32 is taken in double, for its digits */
+};
+
 static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
 
 static void want(bool *wanted, const Expr *e)
@@ -302,8 +309,6 @@ static void join_axes(Nest *nest)
 
 /* ---- order */
 
-enum { SHORTEST_RANDOM = 64 };
-
 /* a good innermost axis has stride 1 in most of the elements that are touched */
 static void score(const Expr *offset, double weight, const Exprs *x, double *scores)
 {
@@ -358,8 +363,6 @@ static void order_axes(Nest *nest)
 }
 
 /* ---- tile */
-
-enum { LARGE_ELEMENTS = 4096 };
 
 /* the offset moves in steps of cache lines along the innermost axis, but stays within lines along another one */
 static bool is_transposed(const Exprs *x, const Expr *offset, const Shape *shape)
@@ -430,8 +433,6 @@ static void tile_transposed(Nest *nest, const Target *target)
 }
 
 /* ---- widen */
-
-enum { FEW_LANES = 16, MOST_LANES = 512 };
 
 /* the first load that is contiguous along the innermost axis */
 static const Expr *find_loaded(const Nest *nest)
@@ -633,7 +634,7 @@ void nest_widen(Nest *nest)
     for (int i = 0; i < nest->reduction_count; i++)
         if (nest->reductions[i].kind != REDUCE_SUM)
             return;
-    if (!nest->columns || !nest->partial || x->axis[inner].extent >= FEW_LANES || nest->serial)
+    if (!nest->columns || !nest->partial || x->axis[inner].extent >= NARROWEST_LANE || nest->serial)
         return;
     for (int i = 0; i < inner; i++)
         if (!x->axis[i].reduction)
@@ -643,11 +644,11 @@ void nest_widen(Nest *nest)
     Lanes lanes = {0};
     if (loaded)
         lanes = join_lanes(nest, loaded);
-    if (lanes.count < FEW_LANES || !spreads(nest, &lanes, &apart)) {
+    if (lanes.count < NARROWEST_LANE || !spreads(nest, &lanes, &apart)) {
         apart = 0;
         lanes = along ? join_lanes(nest, along) : (Lanes){0};
     }
-    if (lanes.count < FEW_LANES)
+    if (lanes.count < NARROWEST_LANE)
         return;
     Exprs *to = NEW(Exprs);
     Expr *axes[MAX_AXES], *first[MAX_AXES]; /* of a lane, and of lane 0 */
@@ -713,8 +714,6 @@ static void renew(Nest *nest, bool innermost)
         axes[i] = expr_axis(to, i);
     move_to(nest, to, axes);
 }
-
-enum { LONG_SUM = 1024 };
 
 void nest_finish(Nest *nest, const Target *target)
 {

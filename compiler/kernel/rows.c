@@ -8,10 +8,9 @@
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/rows.h"
+#include "compiler/machine/machine.h"
 
 #include "runtime/abi/mgpu_rows.h"
-
-enum { LEAST_ELEMENTS = 4096 /* of one part */ };
 
 struct Rows {
     const Node *node;
@@ -93,10 +92,11 @@ uint8_t rows_split(const Rows *plan, int64_t *extent, int64_t *grain)
     *extent = *grain = 0;
     if (plan->samples)
         return MGPU_SPLIT_SAMPLES;
-    int64_t least = t->along.extent > 0 ? (LEAST_ELEMENTS + t->along.extent - 1) / t->along.extent : t->rows;
+    int64_t part = CHIP[PROCESSOR_HOST].part_iterations;
+    int64_t least = t->along.extent > 0 ? (part + t->along.extent - 1) / t->along.extent : t->rows;
     *extent = t->rows;
     *grain = whole_lines(least);
-    if (t->along.extent >= LEAST_ELEMENTS && t->along.operand == 1) /* long rows, which share no lines */
+    if (t->along.extent >= part && t->along.operand == 1) /* long rows, which share no lines */
         *grain = 1;
     return *grain < t->rows ? MGPU_SPLIT_RANGE : MGPU_SPLIT_NONE;
 }

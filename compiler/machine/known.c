@@ -44,7 +44,7 @@ Machine *machine_named(const char *name)
  * rates; the rates of matrix units are those of sm_80's instructions, which the kernels use. All GPUs since sm_80 have more shared
  * memory. */
 const Chip CHIP[PROCESSORS] = {
-    [PROCESSOR_HOST] = {.first_cache_bytes = 32 << 10, .cache_bytes = 1 << 20},
+    [PROCESSOR_HOST] = {.first_cache_bytes = 32 << 10, .cache_bytes = 1 << 20, .alone_iterations = 8192, .part_iterations = 4096},
     [PROCESSOR_CUDA] = {.units = 132, .shared_bytes = 96 << 10, .multiply_adds = {.f64 = 64, .f32 = 128, .tf32 = 512, .half = 1024}},
 };
 

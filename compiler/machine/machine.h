@@ -71,6 +71,8 @@ typedef struct Chip {
     int64_t shared_bytes;   /* shared memory that a block can have */
     struct { int f64, f32, tf32, half; } multiply_adds; /* of a unit in a cycle; tf32 and half: by its matrix units */
     int64_t first_cache_bytes, cache_bytes; /* of a core: its first and its second cache */
+    int alone_iterations;   /* of element-wise loops, which one thread has done before others have begun: less is not shared */
+    int part_iterations;    /* the least that a thread takes of what is shared */
 } Chip;
 extern const Chip CHIP[PROCESSORS];
 

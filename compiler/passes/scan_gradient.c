@@ -7,15 +7,13 @@
  * It goes over
  *   - the gradients of the stacks,
  *   - values of the forward step, which are stacked by the loop (its node is replaced by one with more results) or computed
- *     again. Stored is what is expensive, that is STORE_FLOPS or more operations for each byte, contractions as a rule; of the
+ *     again. Stored is what takes longer than to write and read it (FLOPS_OF_BYTE), contractions as a rule; of the
  * rest, carries before the step included, a least cut decides: the fewest bytes from which the rest can be computed again.
  * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one contraction of
  * all steps and samples of them where it can. Through carries that no gradient reaches nothing is computed. */
 #include "compiler/passes/loops.h"
 #include "compiler/passes/same.h"
 #include "compiler/passes/simplify/simplify.h"
-
-static const double STORE_FLOPS = 8;
 
 /* what an ARG of the step's gradient is */
 typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT } Meaning;
@@ -147,7 +145,7 @@ static bool is_expensive(const Node *n)
 {
     if (n->op == OP_SCAN || n->op == OP_RESULT)
         return true;
-    return node_flops(n) >= STORE_FLOPS * (double)shape_count(&n->shape) * dtype_bytes(n->dtype) && node_flops(n) > 0;
+    return node_flops(n) >= 2 * FLOPS_OF_BYTE * (double)shape_count(&n->shape) * dtype_bytes(n->dtype) && node_flops(n) > 0;
 }
 
 static void decide(Reverse *r)

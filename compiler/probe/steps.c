@@ -18,7 +18,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-enum { TRIES = 6, STEPS = 24, AHEAD = 4, SLOTS = 2, EMPTY_ROUNDS = 400, NUMBERS = 64 };
+enum { TRIES = 6, STEPS = 24, SLOTS = 2, EMPTY_ROUNDS = 400, NUMBERS = 64 };
 static const double WORK_S = 1e-4; /* of a device in a step */
 
 typedef enum Reduces { REDUCES_NOT, REDUCES_WAITED, REDUCES_BESIDE } Reduces;
@@ -138,15 +138,15 @@ static double run_steps(Steps *s)
     for (int i = 0; i < 4 * s->devices; i++)
         mgpu_start_thread(&s->lanes[i / 4].thread[i % 4], LANES[i % 4], &s->lanes[i / 4]);
     for (int64_t k = 1, done = 0; k <= STEPS; k++) {
-        if (k - AHEAD > done) { /* as mgpu_engine_next */
-            done = k - AHEAD / 2 - 1;
+        if (k - MGPU_AHEAD > done) { /* as mgpu_engine_next */
+            done = k - MGPU_AHEAD / 2 - 1;
             wait_for_all(s, done);
-            began = done == AHEAD / 2 ? mgpu_seconds() : began; /* the first ones begin threads */
+            began = done == MGPU_AHEAD / 2 ? mgpu_seconds() : began; /* the first ones begin threads */
         }
         mgpu_counter_set(&s->posted, k);
     }
     wait_for_all(s, STEPS);
-    double us = (mgpu_seconds() - began) * 1e6 / (STEPS - AHEAD / 2);
+    double us = (mgpu_seconds() - began) * 1e6 / (STEPS - MGPU_AHEAD / 2);
     for (int i = 0; i < 4 * s->devices; i++)
         pthread_join(s->lanes[i / 4].thread[i % 4], NULL);
     mgpu_reduction_close(s->reduction);
@@ -193,7 +193,7 @@ static double lowest_round_us(Steps *s, int64_t loops, int rounds)
 static double mean_meeting_us(const Steps *s)
 {
     double sum = 0;
-    for (int k = AHEAD; k <= STEPS; k++) {
+    for (int k = MGPU_AHEAD; k <= STEPS; k++) {
         double ready = 0, over = 0;
         for (int d = 0; d < s->devices; d++) {
             const Lanes *l = &s->lanes[d];
@@ -202,7 +202,7 @@ static double mean_meeting_us(const Steps *s)
         }
         sum += over - ready;
     }
-    return sum * 1e6 / (STEPS - AHEAD + 1);
+    return sum * 1e6 / (STEPS - MGPU_AHEAD + 1);
 }
 
 /* as the engine, which keeps threads on cores only where there is one for each and none is left over */

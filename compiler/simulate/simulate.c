@@ -5,12 +5,12 @@
  * the same everywhere. Time grows as operations x devices x steps x log(lanes). */
 #include "compiler/simulate/simulate.h"
 #include "compiler/plan/times.h"
+#include "runtime/abi/mgpu.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MOST_STEPS = 24, LEAST_STEPS = 7, MEAN_STEPS = 8 };
-enum { AHEAD = 4 };             /* steps that a lane may be ahead of the last one that is over everywhere */
 static const double SAME = 1e-9; /* steps that differ by no more are equally long */
 
 typedef struct Activity {       /* of an operation, or a collective: a fixed time, then a flow */
@@ -303,7 +303,7 @@ static void begin_what_may(Run *r, int device)
 {
     for (int lane = 0; lane < LANES; lane++) {
         LaneState *l = &r->devices[device].lanes[lane];
-        if (l->busy || !l->count || l->step > r->steps + AHEAD)
+        if (l->busy || !l->count || l->step > r->steps + MGPU_AHEAD)
             continue;
         int op = l->ops[l->at];
         bool first = lane == LANE_COMP && begins_region(r, device, op);
@@ -466,8 +466,8 @@ static Run *prepare(const SimulationInput *in, int phase)
         for (int d = 0; d < devices; d++)
             r->member_count[c] += r->phase->collectives[c].ops[d] >= 0;
     }
-    r->over = NEW_ARRAY(int, MOST_STEPS + AHEAD + 1);
-    r->step_end_us = NEW_ARRAY(double, MOST_STEPS + AHEAD + 1);
+    r->over = NEW_ARRAY(int, MOST_STEPS + MGPU_AHEAD + 1);
+    r->step_end_us = NEW_ARRAY(double, MOST_STEPS + MGPU_AHEAD + 1);
     return r;
 }
 

@@ -122,6 +122,7 @@ typedef struct mgpu_buffer {
 /* byte `begin` of slot (step + slot) mod slots of a buffer; `end` is for checks and messages */
 typedef struct mgpu_access { int buffer, slot; int64_t begin, end; } mgpu_access;
 typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in this phase; `back` steps ago */
+enum { MGPU_AHEAD = 4 }; /* steps that a lane may be ahead of the last one that is over everywhere */
 
 /* an operation of a kernel that may make NaN or infinity of finite numbers: "log", of the layer "head.fc", in that line. word "":
  * there is none but those whose results may be too large */

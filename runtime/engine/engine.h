@@ -7,7 +7,7 @@
 #include "runtime/data/sets.h"
 
 /* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
-enum { MGPU_AHEAD = 4, MGPU_RING = 8, MGPU_TIMED = 4 }; /* steps posted beyond the last one done everywhere; records kept */
+enum { MGPU_RING = 8, MGPU_TIMED = 4 }; /* steps whose records are kept */
 typedef struct StepTimes {              /* of a device in a step, nanoseconds: the lane comp at work, waiting for the lane copy, for comm; */
     _Atomic int64_t computing, input, communication; /* of a device that runs ahead in steps that are `timed`, but for `input` */
     _Atomic int64_t launching;          /* of `computing`: worker threads begin and meet, in steps that are `timed`; or, of a device that

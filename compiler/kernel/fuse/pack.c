@@ -6,22 +6,25 @@
  * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 
 #include "runtime/abi/mgpu.h"
 
-enum { MOST_NESTS = 16, MOST_ITERATIONS = 8192 /* of all nests: what one thread does faster than others begin */ };
+enum { MOST_NESTS = 16 };
+
+static int64_t most_iterations(void) { return CHIP[PROCESSOR_HOST].alone_iterations; } /* of all nests of a kernel */
 
 static int64_t iterations(const Kernel *k)
 {
-    int64_t count = 0;
+    int64_t count = 0, most = most_iterations();
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
         int64_t all = 1;
-        for (int j = 0; j < x->axis_count && all <= MOST_ITERATIONS; j++)
-            all = x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN ? MOST_ITERATIONS + 1 : all * x->axis[j].extent;
+        for (int j = 0; j < x->axis_count && all <= most; j++)
+            all = x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN ? most + 1 : all * x->axis[j].extent;
         count += all;
-        if (count > MOST_ITERATIONS)
-            return MOST_ITERATIONS + 1;
+        if (count > most)
+            return most + 1;
     }
     return count;
 }
@@ -30,7 +33,7 @@ bool fuse_little(const FusionGroup *g)
 {
     const Kernel *k = g->kernel;
     return k && k->nest_count && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
-           iterations(k) <= MOST_ITERATIONS;
+           iterations(k) <= most_iterations();
 }
 
 static bool listed(const Tensor *const *list, int count, const Tensor *t)
@@ -125,7 +128,7 @@ void fuse_pack(Fusion *f)
             fuse_build(f, g);
         bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !has_random(g->kernel) : fuse_little(g));
         int64_t count = little && !may_pack ? iterations(g->kernel) : 0;
-        bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_iterations + count <= MOST_ITERATIONS);
+        bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_iterations + count <= most_iterations());
         if (fits) {
             join(open, g);
             open_iterations += count;

@@ -15,7 +15,7 @@
 
 enum { MOST_LEAVES = 8, MOST_DEPTH = 4, MOST_EVALUATED = 64 /* expressions in a reader, of v alone */ };
 
-static const double BYTES_PER_FLOP = 0.25, TINY_BYTES = 8192;
+static const double TINY_BYTES = 8192;
 
 typedef struct Leaf { const Node *node; bool stored; } Leaf;
 
@@ -169,7 +169,7 @@ static double gain(Again *a, const Root *r)
             longer += bytes_of(a, l->node);
     }
     if (alone)
-        saved += elements * a->flops * BYTES_PER_FLOP;
+        saved += elements * a->flops / FLOPS_OF_BYTE;
     for (int i = 0; i < info->reader_count; i++) {
         const FusionGroup *g = fuse_group(info->readers[i]);
         bool again = g == own;
@@ -183,7 +183,7 @@ static double gain(Again *a, const Root *r)
         for (int k = 0; k < a->leaf_count; k++)
             if (a->seen[a->leaf[k].node->id] != a->stamp)
                 saved -= read_bytes(a, a->leaf[k].node, v);
-        saved -= elements * a->flops * BYTES_PER_FLOP * evaluations(g, v, elements, &most);
+        saved -= elements * a->flops / FLOPS_OF_BYTE * evaluations(g, v, elements, &most);
         if (g->weight + a->weight > 300)
             return 0;
     }

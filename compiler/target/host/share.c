@@ -12,11 +12,10 @@
  * What can be divided in no way, or is too little work, one thread does alone. */
 #include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 #include "runtime/abi/mgpu.h"
 
 enum {
-    LEAST_ITERATIONS = 8192,      /* less is not worth waking workers for */
-    LEAST_PART = 4096,        /* iterations of one part */
     MANY_PARTS = 16,          /* an axis that is long enough */
     MOST_PARTIAL = 512 * 1024,/* bytes of partial sums in each thread's workspace */
     SMALL_TABLE = 1 << 18,    /* elements of a table that caches hold */
@@ -185,7 +184,7 @@ static void split_range(Kernel *k, const Nest *nest, int axis)
 {
     int64_t grain = line_grain(nest, axis), extent = nest->exprs->axis[axis].extent;
     double each = iterations(nest) / (double)extent;
-    int64_t least = each >= LEAST_PART ? 1 : (int64_t)(LEAST_PART / each);
+    int64_t part = CHIP[PROCESSOR_HOST].part_iterations, least = each >= (double)part ? 1 : (int64_t)((double)part / each);
     k->split = MGPU_SPLIT_RANGE;
     k->extent = extent;
     k->grain = (least + grain - 1) / grain * grain;
@@ -193,7 +192,7 @@ static void split_range(Kernel *k, const Nest *nest, int axis)
 
 static bool without_samples(Kernel *k)
 {
-    if (k->nest_count != 1 || iterations(k->nests) < LEAST_ITERATIONS)
+    if (k->nest_count != 1 || iterations(k->nests) < CHIP[PROCESSOR_HOST].alone_iterations)
         return false;
     Nest *nest = k->nests;
     int parallel = parallel_axis(nest), reduction = longest_reduction(nest);
@@ -354,7 +353,7 @@ static bool split_workers(Kernel *k)
         samples = samples || samples_axis(&k->nests[i]) >= 0 || groups_axis(&k->nests[i]) >= 0;
         total += iterations(&k->nests[i]);
     }
-    if (!samples && total < LEAST_ITERATIONS)
+    if (!samples && total < CHIP[PROCESSOR_HOST].alone_iterations)
         return false;
     if (split_scatter(k))
         return true;
