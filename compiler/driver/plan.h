@@ -61,7 +61,6 @@ void predict_plans(Program *); /* -> Plan.predicted */
 typedef struct MidStep { int count; double us; const Place *at; /* of the first */ } MidStep;
 MidStep transfers_in_midstep(const Program *, const Plan *, bool partial_batch, const SimulatedDevice *, int device);
 bool schedule_trains(const Schedule *);
-const PhaseSchedule *train_phase(const Schedule *, bool partial);
 /* a row; one: the row of one device that it is compared with, or NULL */
 PlanRow plan_row(Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
 Planning plan_begin(const Options *);

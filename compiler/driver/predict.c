@@ -42,7 +42,7 @@ const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t b
 
 const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : host && o->here ? "here" : host ? "host2" : "h100x8"; }
 
-const PhaseSchedule *train_phase(const Schedule *s, bool partial)
+static const PhaseSchedule *train_phase(const Schedule *s, bool partial)
 {
     for (int i = 0; i < s->phase_count; i++)
         if (strcmp(s->phases[i].name, phase_name(PHASE_TRAIN, partial)) == 0)

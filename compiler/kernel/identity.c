@@ -207,13 +207,8 @@ const char *identity_key(const Digest *d)
 
 const char *kernel_form(const Kernel *k)
 {
-    Digest d = kernel_identity(k);
-    return identity_key(&d);
-}
-
-Digest kernel_identity(const Kernel *k)
-{
     Sha256 sha = mgpu_sha256_begin();
     add_kernel(&sha, k);
-    return mgpu_sha256_end(&sha);
+    Digest d = mgpu_sha256_end(&sha);
+    return identity_key(&d);
 }

@@ -9,8 +9,7 @@
 
 /* Of all that a kernel's text is made of besides names: structure, types, numbers. Paths of random numbers are parameters: their
  * they are places in kernel->paths. Kernels with equal identities are one function, which is called with other paths. */
-Digest kernel_identity(const Kernel *);
-const char *kernel_form(const Kernel *);     /* the same as a key of maps */
+const char *kernel_form(const Kernel *); /* as a key of maps */
 const char *identity_key(const Digest *);
 
 void nests_identity(Sha256 *, const Kernel *);

@@ -50,7 +50,7 @@ static void stop_tools(void)
     }
 }
 
-void temporaries_remove(void)
+static void remove_all(void)
 {
     for (Temporary *t = temporaries; t; t = t->next)
         if (!t->kept && unlink(t->path))
@@ -61,7 +61,7 @@ void temporaries_remove(void)
 static void end(void)
 {
     stop_tools();
-    temporaries_remove();
+    remove_all();
 }
 
 static void end_by_signal(int number)

@@ -77,7 +77,6 @@ void temporary_keep(const char *path);
 const char *fresh_path(const char *path); /* to write to, beside it; what killed ones have left there is removed by */
 void remove_old_outputs(const char *output);
 const char *temporary_folder(void);   /* a new one, under TMPDIR; what killed ones have left there is removed */
-void temporaries_remove(void);        /* now */
 sigset_t temporary_signals(void);     /* held back while a tool is started, until tool_begins has it */
 void tool_begins(pid_t);              /* the leader of a process group */
 void tool_ends(pid_t);

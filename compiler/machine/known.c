@@ -12,7 +12,8 @@ const MachineFile *machine_file(const char *name)
     return NULL;
 }
 
-const char *machine_names(void)
+/* of those that mgpuc has with it */
+static const char *machine_names(void)
 {
     Text t = {0};
     for (const MachineFile *f = MACHINE_FILES; f->name; f++)

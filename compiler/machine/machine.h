@@ -86,7 +86,6 @@ typedef struct MachineFile { const char *name, *text; } MachineFile;
 extern const MachineFile MACHINE_FILES[]; /* the last one's name is NULL */
 const MachineFile *machine_file(const char *name); /* NULL: none of these has the name */
 Machine *machine_named(const char *name); /* "dgx-1", or a file; fails for what is neither */
-const char *machine_names(void);          /* of those that mgpuc has with it */
 Machine *machine_default(Processor);      /* for plans that name no machine: the same everywhere, so schedules are, too */
 
 /* ---- route.c */

@@ -169,7 +169,7 @@ void measured(Measurements *m, double value)
         m->values[m->count++] = value;
 }
 
-void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name)
+static void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name)
 {
     char day[16];
     time_t now = time(NULL);

@@ -19,7 +19,6 @@ typedef struct Measurements { double values[MOST_MEASUREMENTS]; int count; } Mea
 typedef enum Choice { CHOOSE_MEDIAN, CHOOSE_LOWEST } Choice;
 void measured(Measurements *, double value);
 /* a line: "host bandwidth 61.2GB/s measured 2026-11-25    # 60.1 to 61.9"; nothing, where nothing was measured */
-void write_measured(Text *, const char *what, Measurements *, Choice, double unit, const char *unit_name);
 
 /* ---- host.c; memory: bytes of it */
 void probe_host(Text *, ProbeLength, double memory);

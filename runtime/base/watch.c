@@ -52,7 +52,8 @@ const char *mgpu_quantity_text(mgpu_quantity q, char text[48])
     return text;
 }
 
-double mgpu_in_steps(mgpu_quantity q, const Pace *pace)
+/* infinite for never and for times */
+static double in_steps(mgpu_quantity q, const Pace *pace)
 {
     switch (q.unit) {
     case MGPU_UNIT_STEPS: return q.amount;
@@ -64,7 +65,7 @@ double mgpu_in_steps(mgpu_quantity q, const Pace *pace)
 
 bool mgpu_interval_over(mgpu_quantity q, const Pace *pace, int64_t before, int64_t now)
 {
-    double steps = mgpu_in_steps(q, pace);
+    double steps = in_steps(q, pace);
     if (isinf(steps))
         return false;
     return now > before && floor((double)now / steps + ROUNDING) > floor((double)before / steps + ROUNDING);
@@ -91,7 +92,7 @@ bool mgpu_out_of_patience(const Watched *w, mgpu_quantity patience, const Pace *
         return false;
     if (patience.unit == MGPU_UNIT_VALIDATIONS)
         return (double)w->bad >= patience.amount;
-    return (double)(step - w->since) >= mgpu_in_steps(patience, pace) - ROUNDING;
+    return (double)(step - w->since) >= in_steps(patience, pace) - ROUNDING;
 }
 
 void mgpu_lower(Watched *w, double factor, int64_t step)

@@ -14,7 +14,6 @@ typedef struct Watched {               /* a number of validation */
 } Watched;
 mgpu_quantity mgpu_read_quantity(const char *name, const char *text, bool validations); /* of --set NAME=TEXT */
 const char *mgpu_quantity_text(mgpu_quantity, char text[48]);
-double mgpu_in_steps(mgpu_quantity, const Pace *);       /* infinite for never and for times */
 bool mgpu_interval_over(mgpu_quantity, const Pace *, int64_t before, int64_t now); /* between these steps; not for times */
 bool mgpu_watch_value(Watched *, const mgpu_watch *, double value, int64_t step); /* true: it is the best so far */
 bool mgpu_out_of_patience(const Watched *, mgpu_quantity, const Pace *, int64_t step);

@@ -52,7 +52,8 @@ static CUdeviceptr address_of(const Operand *o, int64_t element)
     return (CUdeviceptr)(uintptr_t)o->data + (CUdeviceptr)(element * mgpu_dtype_bytes(o->dtype));
 }
 
-int mgpu_cuda_ranges(const Operand *o, int64_t begin, int64_t end, CudaRange *range)
+/* two: these elements are read and written */
+static int ranges_of(const Operand *o, int64_t begin, int64_t end, CudaRange *range)
 {
     range[0] = range[1] = (CudaRange){address_of(o, begin), address_of(o, end), false, o->buffer};
     range[1].writes = true;
@@ -63,8 +64,8 @@ void mgpu_cuda_declare_share(const CudaCollective *c, int member, const Operand 
 {
     CudaRange range[4];
     mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
-    mgpu_cuda_ranges(o, sent.begin, sent.end, range);
-    mgpu_cuda_ranges(o, received.begin, received.end, range + 2);
+    ranges_of(o, sent.begin, sent.end, range);
+    ranges_of(o, received.begin, received.end, range + 2);
     range[1] = range[3];
     mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, 2);
 }
@@ -165,7 +166,7 @@ static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
     for (int d = 0; d < c->members; d++) {
         m.from[d] = c->operand[d].data;
         m.to[d] = shares_sums(o) ? c->operand[d].data : d ? NULL : o->data;
-        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
+        ranges += ranges_of(&c->operand[d], s->begin, s->end, range + ranges);
     }
     mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
     mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
@@ -192,7 +193,7 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
     int ranges = 0;
     m.to[0] = o->data;
     for (int d = 0; d < c->members; d++) {
-        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
+        ranges += ranges_of(&c->operand[d], s->begin, s->end, range + ranges);
         m.from[d] = c->operand[d].data;
     }
     range[ranges++] = (CudaRange){at, scratch_end, false, "scratch"};
@@ -281,7 +282,7 @@ static void take_round(CudaCollective *c, int member, const mgpu_turn *round)
     SumSlice s = elements(o, round->elements.begin, round->elements.end);
     CUdeviceptr scratch = c->scratch[member], to = round->adds ? scratch : address_of(o, s.begin);
     CudaRange range[6];
-    int ranges = mgpu_cuda_ranges(o, s.begin, s.end, range);
+    int ranges = ranges_of(o, s.begin, s.end, range);
     range[ranges++] = (CudaRange){address_of(from, s.begin), address_of(from, s.end), false, from->buffer};
     if (s.bytes == 0)
         return;

@@ -30,7 +30,6 @@ struct CudaCollective {
  * GPUs: bad ones are said. */
 typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
 CudaLinks mgpu_cuda_links(const CudaCollective *, bool peers);
-int mgpu_cuda_ranges(const Operand *, int64_t begin, int64_t end, CudaRange *); /* two: these elements are read and written */
 void mgpu_cuda_declare_share(const CudaCollective *, int member, const Operand *); /* what the member sends is read, what it receives written */
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);
 

@@ -102,7 +102,6 @@ const mgpu_input *mgpu_column_input(const Opening *, const mgpu_column *); /* NU
 /* `path` in the folder, with or without .gz; fails if there is none. The caller frees */
 char *mgpu_find_file(const char *path, const char *folder, const char *where);
 char *mgpu_path_in(const char *folder, const char *path); /* without looking for it; the caller frees */
-int mgpu_open_plain(const char *path, const char *where, int64_t *bytes); /* fails if it is no file, but a folder, pipe or device */
 struct gzFile_s *mgpu_open_packed(const char *path, const char *where, int64_t *packed); /* likewise: zlib's gzFile, gzipped or not */
 /* fails where `bytes` are too many for so few packed ones */
 void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const char *where);

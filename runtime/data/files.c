@@ -49,7 +49,8 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
                                           : ".");
 }
 
-int mgpu_open_plain(const char *path, const char *where, int64_t *bytes)
+/* fails if it is no file, but a folder, pipe or device */
+static int open_plain(const char *path, const char *where, int64_t *bytes)
 {
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
     struct stat status;
@@ -65,7 +66,7 @@ int mgpu_open_plain(const char *path, const char *where, int64_t *bytes)
 
 gzFile mgpu_open_packed(const char *path, const char *where, int64_t *packed)
 {
-    int f = mgpu_open_plain(path, where, packed);
+    int f = open_plain(path, where, packed);
     gzFile g = gzdopen(f, "rb");
     if (!g)
         mgpu_no_memory(1 << 18);
@@ -84,7 +85,7 @@ void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const 
 void mgpu_map_file(FileBytes *b, const char *path, const char *where)
 {
     int64_t bytes;
-    int f = mgpu_open_plain(path, where, &bytes);
+    int f = open_plain(path, where, &bytes);
     *b = (FileBytes){.data = (const uint8_t *)"", .bytes = bytes};
     if (bytes) {
         b->map = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, f, 0);
@@ -127,7 +128,7 @@ static void unpack(FileBytes *b, const char *path, const char *where)
 void mgpu_load_file(FileBytes *b, const char *path, const char *where, bool load)
 {
     int64_t bytes;
-    int f = mgpu_open_plain(path, where, &bytes);
+    int f = open_plain(path, where, &bytes);
     uint8_t magic[2] = {0};
     bool packed = bytes > 2 && pread(f, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
     close(f);

@@ -102,5 +102,4 @@ bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they
 /* the classes that a fresh run begins with: those of the file of the whole model. Where parts begin otherwise, labels (inputs that
  * no output needs) may be others */
 void mgpu_begin_categories(Categories *, const mgpu_program *, const mgpu_plan *, const Options *);
-char *mgpu_whole_initial(const mgpu_program *, const Options *); /* the file of the whole model, or NULL; the caller frees */
 #endif

@@ -158,7 +158,7 @@ static void close_part(Part *p)
 }
 
 /* ---- */
-char *mgpu_whole_initial(const mgpu_program *program, const Options *o)
+static char *whole_initial(const mgpu_program *program, const Options *o)
 {
     if (o->init)
         return mgpu_format("%s", o->init);
@@ -183,7 +183,7 @@ static bool has_parts(const mgpu_program *program, const Options *o)
 
 void mgpu_begin_categories(Categories *categories, const mgpu_program *program, const mgpu_plan *plan, const Options *o)
 {
-    char *weights = mgpu_whole_initial(program, o);
+    char *weights = whole_initial(program, o);
     if (!weights)
         return;
     mgpu_load_categories(categories, weights);

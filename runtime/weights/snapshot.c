@@ -38,7 +38,7 @@ static int64_t room_for(const Snapshot *s, bool all)
     return bytes;
 }
 
-void mgpu_view_engine(Snapshot *s, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine)
+static void view_engine(Snapshot *s, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine)
 {
     *s = (Snapshot){.program = program, .plan = plan, .engine = engine};
 }
@@ -58,7 +58,7 @@ static void reserve(Snapshot *s, int64_t room)
 
 void mgpu_prepare_snapshot(Snapshot *s, const mgpu_program *program, const mgpu_plan *plan)
 {
-    mgpu_view_engine(s, program, plan, NULL);
+    view_engine(s, program, plan, NULL);
     reserve(s, room_for(s, true));
     if (s->data)
         memset(s->data, 0, (size_t)s->room); /* so that the system gives it now */
@@ -143,6 +143,6 @@ const char *mgpu_snapshot_not_finite(const Snapshot *s)
 const char *mgpu_not_finite(const mgpu_program *program, const Engine *engine)
 {
     Snapshot s;
-    mgpu_view_engine(&s, program, NULL, engine);
+    view_engine(&s, program, NULL, engine);
     return mgpu_snapshot_not_finite(&s);
 }

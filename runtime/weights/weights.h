@@ -48,7 +48,6 @@ typedef struct Snapshot {              /* variables, as they are in memory; begi
     uint8_t *data;
     int64_t room, *place;              /* place: of each variable in data */
 } Snapshot;
-void mgpu_view_engine(Snapshot *, const mgpu_program *, const mgpu_plan *, const Engine *);
 /* takes the memory for all of them; nothing else may use the snapshot meanwhile */
 void mgpu_prepare_snapshot(Snapshot *, const mgpu_program *, const mgpu_plan *);
 /* of a drained engine. all: what the optimizer and reports have, too; else the model alone. false: there is no memory for a copy */
