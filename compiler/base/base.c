@@ -2,6 +2,7 @@
 #include "compiler/base/base.h"
 #include "runtime/base/near.h"
 #include "runtime/base/terminal.h"
+#include "runtime/base/whole.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -449,22 +450,12 @@ void die_at(const char *file, int line, const char *pattern, ...)
 
 char *read_file(const char *path, size_t *length)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
-    Text t = {0};
-    char block[1 << 14];
-    size_t got;
-    while ((got = fread(block, 1, sizeof block, f)) > 0)
-        text_bytes(&t, block, got);
-    int error = ferror(f) ? errno ? errno : EIO : 0;
-    fclose(f);
-    if (error) {
-        errno = error;
-        return NULL;
-    }
-    text_bytes(&t, "", 0);
+    const char *refused;
+    size_t bytes;
+    char *text = mgpu_read_whole(path, &bytes, &refused);
+    if (refused)
+        fail(1, "%s cannot be read: %s", path, refused);
     if (length)
-        *length = t.length;
-    return t.data;
+        *length = bytes;
+    return text;
 }

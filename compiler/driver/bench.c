@@ -7,7 +7,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/link/units.h"
 #include "compiler/plan/policy.h"
-#include "compiler/report/plot.h"
+#include "runtime/report/plot.h"
 #include "runtime/base/base.h"
 
 #include <errno.h>
@@ -337,11 +337,18 @@ static void write_curves(const Bench *b, const char *file)
             add_curve(b, first, last, colour, CURVE_SCORE, &plots[1]);
     }
     int count = b->metric ? 2 : 1;
-    Text t = {0};
-    svg_begin(PLOT_WIDTH, count * PLOT_HEIGHT, format("bench of %s", b->model), &t);
+    char *svg;
+    size_t length;
+    Sheet sheet = {.f = mgpu_begin_text(&svg, &length)};
+    mgpu_svg_begin(PLOT_WIDTH, count * PLOT_HEIGHT, format("bench of %s", b->model), &sheet);
     for (int i = 0; i < count; i++)
-        plot_svg(&plots[i], (Box){0, i * PLOT_HEIGHT, PLOT_WIDTH, PLOT_HEIGHT}, &t);
-    text_add(&t, "</svg>\n");
+        mgpu_plot_svg(&plots[i], (Box){0, i * PLOT_HEIGHT, PLOT_WIDTH, PLOT_HEIGHT}, &sheet);
+    fputs("</svg>\n", sheet.f);
+    mgpu_end_text(sheet.f);
+    Text t = {0};
+    text_bytes(&t, svg, length);
+    mgpu_sheet_end(&sheet);
+    free(svg);
     write_text(file, &t);
 }
 

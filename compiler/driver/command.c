@@ -11,6 +11,7 @@
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
+#include "runtime/base/whole.h"
 #include "runtime/abi/mgpu.h"
 
 #include <errno.h>
@@ -221,15 +222,9 @@ static void check_output(const char *option, const char *path)
         fail(3, "%s cannot be written: %s", path, strerror(errno));
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 void check_apart(const char *output, const char *input)
 {
-    if (is_same_file(output, input))
+    if (mgpu_same_file(output, input))
         fail(2, "-o %s: %s is read; name another file", output, input);
 }
 
@@ -239,7 +234,7 @@ void check_sources(const Model *m, const Options *o)
     for (int i = 0; i < (o->keep ? COUNT(SUFFIXES) : 1); i++) {
         const char *path = format("%s%s", o->output, SUFFIXES[i]);
         for (int k = 0; k < m->file_count; k++)
-            if (is_same_file(path, m->files[k]))
+            if (mgpu_same_file(path, m->files[k]))
                 fail(2, "-o %s: %s is a source of the program%s; name another file", o->output, m->files[k], i ? ", and -S would write there" : "");
     }
 }

@@ -1,8 +1,9 @@
 /* plot.c: `mgpuc plot RUN.jsonl ... [-o CURVES.svg]`: the curves of runs, as SVG or in the terminal, and a table. */
 #include "compiler/driver/command.h"
-#include "compiler/report/runs.h"
+#include "runtime/report/runs.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ typedef struct Arguments { const char **files; int file_count; const char *outpu
 static Over over_of(const char *text)
 {
     for (int i = 0; i < OVERS; i++)
-        if (strcmp(text, OVER_NAME[i]) == 0)
+        if (strcmp(text, mgpu_over_name[i]) == 0)
             return (Over)i;
     fail(2, "--over %s: steps, epochs or time is expected", text);
 }
@@ -55,13 +56,16 @@ static int terminal_width(void)
     return size.ws_col < LEAST ? LEAST : size.ws_col;
 }
 
-static void write_svg(const Curves *c, const char *path)
+static void write_svg(const Curves *c, const char *path, Sheet *s)
 {
-    Text t = {0};
-    curves_svg(c, &t);
-    FILE *f = fopen(path, "we");
-    if (!f || fwrite(text_of(&t), 1, t.length, f) != t.length || fclose(f))
-        fail(3, "%s cannot be written: %s", path, strerror(errno));
+    s->f = fopen(path, "we");
+    int error = s->f ? 0 : errno;
+    if (s->f) {
+        mgpu_curves_svg(c, s);
+        error = mgpu_finish_file(s->f, false);
+    }
+    if (error)
+        fail(3, "%s cannot be written: %s", path, strerror(error));
 }
 
 int command_plot(int argc, char **argv)
@@ -73,23 +77,29 @@ int command_plot(int argc, char **argv)
     }
     Arguments a = arguments_of(argc, argv);
     RunLog **runs = NULL;
+    Sheet sheet = {0};
     int count = 0;
     for (int i = 0; i < a.file_count; i++) {
         if (a.output)
             check_apart(a.output, a.files[i]);
-        RunLog *run = run_read(a.files[i]);
+        RunLog *run = mgpu_run_read(a.files[i], &sheet);
         APPEND(runs, count, run);
     }
-    Curves c = curves_of(runs, count, a.over);
-    Text t = {0};
+    Curves c = mgpu_curves_of(runs, count, a.over, &sheet);
     if (a.output)
-        write_svg(&c, a.output);
+        write_svg(&c, a.output, &sheet);
+    char *text;
+    size_t length;
+    sheet.f = mgpu_begin_text(&text, &length);
     for (int i = 0; !a.output && i < c.count; i++) {
-        plot_text(&c.plots[i], terminal_width(), ROWS, &t);
-        text_add(&t, "\n");
+        mgpu_plot_text(&c.plots[i], terminal_width(), ROWS, &sheet);
+        fputc('\n', sheet.f);
     }
-    Table table = runs_table(runs, count);
-    table_print(&table, &t);
-    fputs(plain_text(text_of(&t), true), stdout);
+    Table table = mgpu_runs_table(runs, count, &sheet);
+    mgpu_table_print(&table, &sheet);
+    mgpu_end_text(sheet.f);
+    fputs(plain_text(text, true), stdout);
+    free(text);
+    mgpu_sheet_end(&sheet);
     return 0;
 }

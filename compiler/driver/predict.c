@@ -116,6 +116,17 @@ static bool alike(const SimulatedDevice *a, const SimulatedDevice *b)
     return true;
 }
 
+/* what device 0 can do a second: bytes of its memory, operations, those of its matrix units */
+static void note_roofs(const SimulationInput *in, int devices, Text *t)
+{
+    Device d = machine_device(in->machine, in->processor, 0, devices);
+    Dtype type = F32;
+    for (int i = F32; i < DTYPES; i++)
+        type = strcmp(dtype_name((Dtype)i), in->schedule->precision) == 0 ? (Dtype)i : type;
+    double plain = d.plain[type == F64 ? F64 : F32].value;
+    text_add(t, "# roofs bandwidth %.6g plain %.6g matrix %.6g\n", d.bandwidth.value, plain > 0 ? plain : d.plain[F32].value, d.matrix[type].value);
+}
+
 static void note_lanes(const Simulation *s, int first, int last, Text *t)
 {
     for (int l = 0; l < LANES; l++) {
@@ -141,6 +152,7 @@ static const char *notes_of(const SimulationInput *in, const Simulation *s, cons
     text_add(&t, " bound ");
     write_quoted(use->bound, &t);
     text_add(&t, "\n");
+    note_roofs(in, s->device_count, &t);
     for (int first = 0, d = 1; d <= s->device_count; d++)
         if (d == s->device_count || !alike(&s->devices[first], &s->devices[d])) {
             note_lanes(s, first, d - 1, &t);

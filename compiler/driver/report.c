@@ -3,7 +3,8 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/policy.h"
-#include "compiler/report/page.h"
+#include "compiler/report/report.h"
+#include "runtime/report/page.h"
 #include "runtime/view/view.h"
 
 #include <errno.h>
@@ -17,15 +18,15 @@ static bool is_model(const char *file)
 }
 
 /* ---- the plans */
-static Table table_of(const Planning *p)
+static Table table_of(const Planning *p, Sheet *s)
 {
     Table t = {.columns = 11};
-    table_add(&t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms",
+    mgpu_table_add(s, &t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms",
               strcmp(p->kind, "host") == 0 ? "memory of all" : "memory of each", "bound by");
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
         char bytes[32], rate[32];
-        table_add(&t, r->weak ? "weak" : "strong", format("%d", r->devices), format("%lld", (long long)r->batch),
+        mgpu_table_add(s, &t, r->weak ? "weak" : "strong", format("%d", r->devices), format("%lld", (long long)r->batch),
                   format("%lld", (long long)r->most), format("%.3f", r->step_us / 1e3),
                   r->samples_per_s < 100 ? format("%.1f", r->samples_per_s)
                                          : format("%s", mgpu_view_number(r->samples_per_s, rate)),
@@ -78,13 +79,35 @@ static void add_steps(Plot *plot, const Planning *p, bool weak)
     APPEND(plot->lines, plot->line_count, part);
 }
 
-static void add_model(Page *page, const Options *o)
+/* NULL: the plan has no such phase */
+static const View *view_of(const Plan *plan, PhaseKind kind)
+{
+    const char *name = phase_name(kind, plan->always_partial);
+    Text text = {0};
+    for (int i = 0; i < plan->schedule->phase_count; i++)
+        if (strcmp(plan->schedule->phases[i].name, name) == 0) {
+            schedule_write(plan->schedule, &text);
+            return mgpu_view_read(text_of(&text), name);
+        }
+    return NULL;
+}
+
+static void add_layers(Page *page, const Model *m)
+{
+    PageLayer *layers = NEW_ARRAY(PageLayer, m->layer_count);
+    for (int i = 0; i < m->layer_count; i++)
+        layers[i] = (PageLayer){m->layers[i].name, shape_text(&m->layers[i].shape), m->layers[i].parameters, model_line(m->layers[i].at)};
+    page->layers = layers;
+    page->layer_count = m->layer_count;
+}
+
+static void add_model(Page *page, const Options *o, Sheet *s)
 {
     Planning *p = NEW(Planning);
     *p = plan_begin(o);
     plan_fill(p);
     Table *table = NEW(Table);
-    *table = table_of(p);
+    *table = table_of(p, s);
     page->summary = table;
     page->advice = p->advice;
     page->advice_count = p->advice_count;
@@ -92,68 +115,39 @@ static void add_model(Page *page, const Options *o)
         (Plot){.title = "speed-up over one device, predicted", .x_label = "devices", .from_zero = true, .whole_x = true};
     page->steps =
         (Plot){.title = "time of a step, predicted", .x_label = "devices", .y_label = "ms", .from_zero = true, .whole_x = true};
-    for (int weak = 0; weak < 2; weak++) {
+    for (int weak = 0; p->row_count > 1 && weak < 2; weak++) {
         add_scaling(&page->scaling, p, weak);
         add_steps(&page->steps, p, weak);
     }
     Program *program = make_schedules(o);
     check_sources(program->model, o);
+    predict_plans(program);
     const Plan *plan = &program->plans[program->plan_count - 1];
-    SimulationInput *in = NEW(SimulationInput);
-    *in = simulation_input(program, plan);
-    page->program = program;
-    page->plan = plan;
-    page->in = in;
-    page->simulation = simulate_step(in);
-    page->machine = planned_name(o, !program->target->own_memory);
+    page->view = view_of(plan, PHASE_TRAIN);
+    page->accumulating = view_of(plan, PHASE_ACCUMULATE);
+    page->prologue = view_of(plan, PHASE_PROLOGUE);
+    add_layers(page, program->model);
+    SimulationInput in = simulation_input(program, plan);
+    const char *machine = planned_name(o, !program->target->own_memory);
     Text trace = {0};
-    trace_print(program, plan, in, page->machine, &trace);
+    trace_print(program, plan, &in, machine, &trace);
     page->predicted = text_of(&trace);
     page->title = program->model->name;
     page->about = format("%s, %s, global batch %lld, %d %s%s%s; predicted for %s", program->model->file, p->precision,
                          (long long)program->model->batch, plan->devices, strcmp(plan->kind, "host") == 0 ? "host device" : "GPU",
-                         plan->devices == 1 ? "" : "s", policy_said(o), page->machine);
-}
-
-/* ---- files of runs */
-static void add_file(Page *page, const char *file, const char *output)
-{
-    check_apart(output, file);
-    size_t length;
-    const char *text = read_file(file, &length), *wrong = NULL;
-    if (!text)
-        fail(1, "%s cannot be read: %s", file, strerror(errno));
-    if (!strstr(text, "\"traceEvents\"")) {
-        RunLog *run = run_read(file);
-        APPEND(page->runs, page->run_count, run);
-        return;
-    }
-    Json *json = mgpu_json_read(text, length, &wrong);
-    const Json *about = json ? mgpu_json_member(json, "otherData") : NULL, *made = about ? mgpu_json_member(about, "made") : NULL;
-    if (!made || made->kind != JSON_TEXT)
-        fail(1, "%s: this is no timeline of ./train --trace%s%s", file, wrong ? ": " : "", wrong ? wrong : "");
-    if (page->measured)
-        fail(2, "%s: a report shows one measured timeline, and two are given", file);
-    page->measured = text;
-    free(json);
+                         plan->devices == 1 ? "" : "s", policy_said(o), machine);
 }
 
 int command_report(const Options *o)
 {
+    Sheet sheet = {0};
     Page page = {.title = "Runs", .about = "what ./train --log wrote"};
     if (is_model(o->file))
-        add_model(&page, o);
+        add_model(&page, o, &sheet);
     else
-        add_file(&page, o->file, o->output);
+        mgpu_page_add(&page, o->file, o->output, &sheet);
     for (int i = 0; i < o->more_count; i++)
-        add_file(&page, o->more[i], o->output);
-    if (page.run_count && !page.summary)
-        page.about = format("what ./train --log wrote: %d run%s", page.run_count, page.run_count == 1 ? "" : "s");
-    const char *output = o->output;
-    Text t = {0};
-    page_print(&page, &t);
-    FILE *f = fopen(output, "we");
-    if (!f || fwrite(text_of(&t), 1, t.length, f) != t.length || fclose(f))
-        fail(3, "%s cannot be written: %s", output, strerror(errno));
+        mgpu_page_add(&page, o->more[i], o->output, &sheet);
+    mgpu_page_write(&page, o->output, &sheet);
     return 0;
 }

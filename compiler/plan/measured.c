@@ -16,18 +16,10 @@ struct Measured { const char *kind; int devices; MeasuredKernel *kernels; int co
 
 static const char *read_text(const char *file, size_t *length)
 {
-    FILE *f = fopen(file, "re");
-    if (!f)
+    const char *text = read_file(file, length);
+    if (!text)
         fail(errno == ENOENT ? 2 : 3, "--measured %s: it cannot be read: %s; a rate is written 219/s", file, strerror(errno));
-    Text t = {0};
-    char part[4096];
-    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
-        text_bytes(&t, part, n);
-    if (ferror(f))
-        fail(3, "--measured %s: it cannot be read: %s", file, strerror(errno));
-    fclose(f);
-    *length = t.length;
-    return text_of(&t);
+    return text;
 }
 
 static _Noreturn void fail_form(const char *file, const char *what)

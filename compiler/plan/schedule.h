@@ -58,7 +58,7 @@ typedef struct ScheduledOp {
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */
     const char *layer, *role; /* "layer3.2.conv2", "backward weight": names.c; NULL: nothing is said */
-    double flops;           /* CALL: operations of one call; not in the text */
+    double flops;           /* CALL: operations of one call */
     int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
                                is between them; regions are numbered from 0. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
@@ -97,6 +97,7 @@ typedef struct Signature {  /* of a kernel: its parameters. A kernel may have se
     const char *label;      /* of the kernel */
     Parameter *in, *out; int in_count, out_count;
     int64_t elements;       /* of split values, as those of its calls; 0: none */
+    const char *extent;     /* what its threads run over: "[n, 10] f32"; NULL: nothing is said */
     int64_t work, work_each; /* bytes of its workspace, and those for each sample of the device besides */
 } Signature;
 typedef struct Room { int64_t samples, bytes, work; } Room; /* the arena of a device with so many samples; work: the workspaces, besides */

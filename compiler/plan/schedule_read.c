@@ -247,7 +247,7 @@ static void read_parameters(Reader *r, const char *word, Parameter **list, int *
             p.over = 1 + (int)schedule_read_number(r, "the number of a parameter", INT32_MAX - 1);
         APPEND(*list, *count, p);
         schedule_skip_blanks(r);
-    } while (*r->at && *r->at != '\n' && !schedule_at_word(r, "out") && !schedule_at_word(r, "own") && !schedule_at_word(r, "work"));
+    } while (*r->at && *r->at != '\n' && !schedule_at_word(r, "out") && !schedule_at_word(r, "own") && !schedule_at_word(r, "work") && !schedule_at_word(r, "extent"));
 }
 
 static void read_signature(Reader *r)
@@ -266,6 +266,10 @@ static void read_signature(Reader *r)
         k.work = schedule_read_bytes(r, "the size of the workspace");
         if (schedule_take_word(r, "each"))
             k.work_each = schedule_read_bytes(r, "the size of the workspace of a sample");
+    }
+    if (schedule_take_word(r, "extent")) {
+        schedule_skip_blanks(r);
+        k.extent = schedule_read_quoted(r);
     }
     schedule_end_record(r);
     APPEND(s->signatures, s->signature_count, k);
@@ -358,6 +362,8 @@ static void read_op(Reader *r)
         op.layer = schedule_read_name(r, "the path of a layer");
     if (schedule_take_word(r, "role"))
         op.role = schedule_read_name(r, "the role of an operation");
+    if (schedule_take_word(r, "flops"))
+        op.flops = (double)schedule_read_bytes(r, "the number of floating-point operations");
     schedule_end_record(r);
     if (op.verb == VERB_FETCH && op.read_count)
         op.target = d->buffers[op.reads[0].buffer].index;

@@ -7,11 +7,15 @@
  *               "#" "predicted" "step_us" DECIMAL "machine" NAME "bound" NAME      comments, for people and views: a step of the run,
  *               "#" "lane" "devices" FIRST LAST LANE "busy_us" DECIMAL "idle_us" DECIMAL*6     what lanes do in it, idle for computation,
  *               "#" "link" NAME "bytes" N "share" DECIMAL          upload, communication, input, other devices, nothing; what links carry
+ *               "#" "roofs" "bandwidth" NUMBER "plain" NUMBER "matrix" NUMBER      of device 0: bytes of memory, operations, and
+ *                                                                              those of matrix units, a second; 0: none
  *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "slots" N ["label" "TEXT"]
  *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
  *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["own" "of" N] ["work" BYTES ["each" BYTES]]
+ *                 ["extent" "TEXT"]
  *                 what the kernel reads and what it writes, in the order of a call's arguments, and its workspace: bytes, and bytes
  *                 for each sample of the device. A kernel that is called with operands of several sizes has several records
+ *                 extent: what its threads run over, and the type
  *                 own: its calls compute a device's own part of split values of so many elements, and touch only that part of the
  *                 parameters of this size
  *   parameter   DTYPE (BYTES | "each" BYTES) ["over" N]     each: bytes of a sample, of all samples of the device or chunk;
@@ -32,7 +36,7 @@
  *                 write, all of it, once a step
  *   op          "op" dN.NAME "lane" LANE VERB LABEL ["region" N ["samples"] ["chunk" N]] ["own" BEGIN..END "of" N] ["reads" access+]
  *                 ["writes" access+] ["waits" wait+] ["digest" HHHHHHHH] "begin_us" DECIMAL "time_us" DECIMAL "line" N
- *                 ["layer" NAME] ["role" NAME] ["#" REASONS]
+ *                 ["layer" NAME] ["role" NAME] ["flops" N] ["#" REASONS]
  *                 the order of a lane is the order of its lines. LABEL: the kernel (call); the
  *                 collective (reduce); the output (fetch); else -. region: calls of the same one follow each other; the
  *                 threads run them without a barrier between them, so the region waits for what its calls wait for, and they
@@ -42,7 +46,7 @@
  *                 digest (of every call): eight hexadecimal digits, of what the program computes here, from what: a hash of the
  *                 kernel, of the values that it reads and of the variables and outputs that it writes (schedule.h)
  *                 layer: the instance that it computes, which may be a part of the name; role: forward, backward with the weights
- *                 whose gradients it makes, update. Behind # is for each wait what it waits for; a reader skips that
+ *                 whose gradients it makes, update; flops: operations of one call. Behind # is for each wait what it waits for; a reader skips that
  *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [slot]     no range: the whole buffer; of: the device's own part, at its
  *                 place in a split value of N bytes. A call's accesses are its kernel's
  *                 arguments in their order, but for the step block, which every kernel gets anyway
@@ -111,6 +115,14 @@ static void write_parameters(const char *word, const Parameter *list, int count,
     }
 }
 
+static void write_said(const char *word, const char *text, Text *t)
+{
+    if (!text)
+        return;
+    text_add(t, " %s ", word);
+    write_name(text, t);
+}
+
 static void signature_write(const Signature *s, Text *t)
 {
     write_name(s->label, t);
@@ -122,19 +134,15 @@ static void signature_write(const Signature *s, Text *t)
         text_add(t, " work %lld", (long long)s->work);
     if (s->work_each)
         text_add(t, " each %lld", (long long)s->work_each);
+    if (s->extent) {
+        text_add(t, " extent ");
+        write_quoted(s->extent, t);
+    }
 }
 
 static const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
 {
     return op->verb == VERB_TRANSFER ? transfer_word(p->collectives[op->target].parties.transfer) : VERB_NAME[op->verb];
-}
-
-static void write_said(const char *word, const char *text, Text *t)
-{
-    if (!text)
-        return;
-    text_add(t, " %s ", word);
-    write_name(text, t);
 }
 
 /* "# upload makes in.image; ..." */
@@ -177,6 +185,8 @@ static void write_op(const PhaseSchedule *p, const DeviceSchedule *d, int number
     text_add(t, " begin_us %.1f time_us %.1f line %d", op->begin_us, op->time_us, op->line);
     write_said("layer", op->layer, t);
     write_said("role", op->role, t);
+    if (op->flops >= 1)
+        text_add(t, " flops %.0f", op->flops);
     write_reasons(d, op, t);
     text_add(t, "\n");
 }

@@ -2,8 +2,8 @@
  *
  *   trace.c                         a plan, simulated -> a timeline (runtime/base/trace.h): `mgpuc --emit trace`
  *   dot.c                           graphs for Graphviz: `mgpuc --emit graphdot`, `dot`
- *   page.c, arena.c, roofline.c, layers.c   a report as HTML: page.h
- *   runs.c, curves.c, plot.c, table.c   logs of runs -> curves, as SVG and as text: runs.h, plot.h, table.h */
+ *
+ * Reports and curves are in runtime/report: programs make them, too. */
 #ifndef MGPU_REPORT_H
 #define MGPU_REPORT_H
 

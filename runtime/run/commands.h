@@ -88,6 +88,7 @@ int mgpu_generate(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
 int mgpu_follow(const mgpu_program *, const Options *); /* follow.c: watch */
+int mgpu_show(const mgpu_program *, const Options *);   /* show.c: report */
 /* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */
 Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Categories *, Collect *, void *context);
 char *mgpu_save_folder(const Options *); /* the caller frees */

@@ -4,6 +4,7 @@
  * a line that says how far it is: on a terminal one that lives, below it the course of the loss; else a line now and then. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
+#include "runtime/base/whole.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/progress.h"
 
@@ -224,6 +225,9 @@ int mgpu_follow(const mgpu_program *program, const Options *o)
     FILE *f = fopen(o->operands[0], "re");
     if (!f)
         mgpu_fail(MGPU_BAD_INPUT, "%s cannot be read: %s", o->operands[0], strerror(errno));
+    const char *refused = mgpu_refused_kind(f);
+    if (refused)
+        mgpu_fail(MGPU_BAD_INPUT, "%s cannot be read: %s", o->operands[0], refused);
     Follower w = {.terminal = isatty(STDOUT_FILENO), .printed_at = mgpu_seconds()};
     char *line = mgpu_allocate(LONG_LINE, 1);
     size_t length = 0;

@@ -17,6 +17,7 @@ static const char USAGE[] =
     "       %1$s generate TEXT               a text that a model of characters or tokens goes on with\n"
     "       %1$s bench                       time of a step, on random data\n"
     "       %1$s watch RUN.jsonl             follows the log of a run from another terminal\n"
+    "       %1$s report RUN ... -o OUT.html  a page of its runs (folders of saves, logs), their timeline and what was predicted\n"
     "       %1$s info                        what this program holds: weights, inputs, plans, settings\n"
     "       %1$s schedule                    what the plan does: a page on a terminal, else every instruction\n";
 

@@ -27,6 +27,7 @@ static int run(const mgpu_program *p, const Options *o)
     case COMMAND_EVAL: return mgpu_evaluate(p, o);
     case COMMAND_PREDICT: return mgpu_predict(p, o);
     case COMMAND_WATCH: return mgpu_follow(p, o);
+    case COMMAND_REPORT: return mgpu_show(p, o);
     case COMMAND_GENERATE: return mgpu_generate(p, o);
     case COMMAND_INFO: return mgpu_info(p, o);
     case COMMAND_SCHEDULE: return print_schedule(p, o);

@@ -56,7 +56,7 @@ typedef enum OptionId {
 } OptionId;
 
 enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMMAND_PREDICT, INFO = 1 << COMMAND_INFO,
-       SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE,
+       SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE, REPORT = 1 << COMMAND_REPORT,
        TRAINED = EVAL | PREDICT | GENERATE, ANY = -1 };
 
 typedef struct OptionInfo { const char *name; OptionId id; bool takes_value; int commands; } OptionInfo;
@@ -83,8 +83,8 @@ static const OptionInfo OPTIONS[] = {
     {"--trace-steps", OPTION_TRACE_STEPS, true, TRAIN},
     {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
     {"--no-eval", OPTION_NO_EVAL, false, TRAIN},
-    {"--output", OPTION_OUTPUT, true, PREDICT},
-    {"-o", OPTION_OUTPUT, true, PREDICT},
+    {"--output", OPTION_OUTPUT, true, PREDICT | REPORT},
+    {"-o", OPTION_OUTPUT, true, PREDICT | REPORT},
     {"--samples", OPTION_SAMPLES, true, PREDICT},
     {"--length", OPTION_LENGTH, true, GENERATE},
     {"--temperature", OPTION_TEMPERATURE, true, GENERATE},
@@ -106,7 +106,7 @@ static const OptionInfo OPTIONS[] = {
     {"-h", OPTION_HELP, false, ANY},
 };
 
-static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch"};
+static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report"};
 
 static _Noreturn void usage(const char *message, const char *about, const char *more)
 {

@@ -44,7 +44,12 @@ static void write_progress(FILE *f, const mgpu_program *program, const Progress 
     fputs("],\"kept\":[", f);
     for (int i = 0; i < p->kept_count; i++)
         fprintf(f, "%s%lld", i ? "," : "", (long long)p->kept[i]);
-    fputs("]}\n", f);
+    fputs("]", f);
+    if (p->log) {
+        fputs(",\"log\":", f);
+        mgpu_json_write_bytes(f, p->log);
+    }
+    fputs("}\n", f);
 }
 
 /* tables: the classes of words, in all that may be evaluated */

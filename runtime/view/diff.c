@@ -115,14 +115,6 @@ static void compare_memory(Diff *d)
 }
 
 /* ---- all-reduces and other collectives */
-static const ViewCollective *collective(const View *v, const char *name)
-{
-    for (int i = 0; i < v->collective_count; i++)
-        if (strcmp(v->collectives[i].name, name) == 0)
-            return &v->collectives[i];
-    return NULL;
-}
-
 static const char *after(const View *v, const char *name) /* the last call that it waits for; "": none */
 {
     const ViewDevice *d = &v->devices[0];
@@ -147,7 +139,7 @@ static void compare_collectives(Diff *d)
     char z[40], y[32];
     int count = 0;
     for (int i = 0; i < d->b->collective_count; i++) {
-        const ViewCollective *c = &d->b->collectives[i], *old = collective(d->a, c->name);
+        const ViewCollective *c = &d->b->collectives[i], *old = mgpu_view_find_collective(d->a, c->name);
         if (!old) {
             if (said_of(d, &count))
                 fprintf(d->f, "%11s  %s %s is new: of %d value%s, after %s\n", signed_bytes((double)c->bytes, z), c->kind, c->name, c->of_count,
@@ -163,7 +155,7 @@ static void compare_collectives(Diff *d)
             fprintf(d->f, "%11s  %s %s: via %s, was via %s\n", "", c->kind, c->name, c->way, old->way);
     }
     for (int i = 0; i < d->a->collective_count; i++)
-        if (!collective(d->b, d->a->collectives[i].name) && said_of(d, &count))
+        if (!mgpu_view_find_collective(d->b, d->a->collectives[i].name) && said_of(d, &count))
             fprintf(d->f, "%11s  %s %s is gone\n", signed_bytes(-(double)d->a->collectives[i].bytes, z), d->a->collectives[i].kind, d->a->collectives[i].name);
 }
 

@@ -36,14 +36,24 @@ static void print_other(const ViewOp *other, int back, const char *why, FILE *f)
             why ? ": it " : "", why ? why : "");
 }
 
+/* --device; else that of d1.NAME, unless device 0 has an operation that is called so */
+static int device_of(const View *v, const ViewRequest *r)
+{
+    char *end;
+    long asked = r->op[0] == 'd' ? strtol(r->op + 1, &end, 10) : -1;
+    bool named = asked >= 0 && asked < v->device_count && *end == '.' && mgpu_view_find_op(&v->devices[0], r->op) < 0;
+    return r->device >= 0 ? r->device : named ? (int)asked : 0;
+}
+
 void mgpu_view_op(const View *v, const ViewRequest *r, FILE *f)
 {
-    const ViewDevice *d = &v->devices[r->device < 0 ? 0 : r->device];
+    int device = device_of(v, r);
+    const ViewDevice *d = &v->devices[device];
     int number = find_op(d, r->op), before = -1, after = -1, waiting = 0;
     const ViewOp *op = &d->ops[number];
     char a[32], b[32];
     fprintf(f, "%s: %s%s%s of device %d, lane %s, line %d, phase %s\n", op->name, op->verb, strcmp(op->label, "-") ? " " : "", strcmp(op->label, "-") ? op->label : "",
-            r->device < 0 ? 0 : r->device, mgpu_view_lane[op->lane], op->line, v->phase);
+            device, mgpu_view_lane[op->lane], op->line, v->phase);
     if (*op->role)
         fprintf(f, "  %s%s%s\n", op->layer, *op->layer ? ", " : "", op->role);
     fprintf(f, "  begins at %s, takes %s (%.1f %% of one step by itself)\n", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), v->end_us > 0 ? 100 * op->time_us / v->end_us : 0);

@@ -218,6 +218,10 @@ static void read_prediction(Words *w)
             if (take(w, "bound"))
                 v->bound = name(w);
         }
+    } else if (take(w, "roofs")) {
+        v->bandwidth = value_after(*w, "bandwidth");
+        v->plain = value_after(*w, "plain");
+        v->matrix = value_after(*w, "matrix");
     } else if (take(w, "lane") && take(w, "devices")) {
         int first = small(number(w)), last = small(number(w));
         if (!v->use_count || v->uses[v->use_count - 1].first != first) {
@@ -279,9 +283,20 @@ static void read_buffer(Words *w)
     b->kind = name(w);
     double slots = value_after(*w, "slots");
     b->offset = whole(value_after(*w, "offset"));
+    b->slots = slots > 1 ? small(slots) : 1;
     b->bytes = whole(value_after(*w, "bytes") * (slots > 1 ? slots : 1));
     b->first = b->last = -1;
     put(d, &d->slots, &d->slot_count, d->buffer_count, buffer_name);
+}
+
+/* "[BEGIN:END", else the whole of a slot */
+static int64_t bytes_of_access(const char *range, const ViewBuffer *b)
+{
+    char *end;
+    if (*range != '[')
+        return b && b->slots > 0 ? b->bytes / b->slots : 0;
+    double begin = strtod(range + 1, &end);
+    return whole(*end == ':' ? strtod(end + 1, NULL) - begin : 0);
 }
 
 static void read_accesses(Words *w, ViewDevice *d, ViewOp *op)
@@ -290,14 +305,16 @@ static void read_accesses(Words *w, ViewDevice *d, ViewOp *op)
         skip_blanks(w);
         const char *begin = strchr(w->at, '.') + 1;
         owner(w);
-        const char *buffer = name(w), *end = w->at;
+        const char *buffer = name(w), *end = w->at, *after_name = end;
         while (*end && !strchr(" \t\r\n", *end))
             end++;
         w->at = end;
         int number_of = find(d, d->slots, d->slot_count, buffer_name, buffer), count = op->access_count;
         op->buffers = more(op->buffers, count, sizeof *op->buffers);
         op->accesses = more(op->accesses, op->access_count, sizeof *op->accesses);
+        op->ranges = more(op->ranges, count, sizeof *op->ranges);
         op->buffers[count] = number_of;
+        op->ranges[count] = bytes_of_access(after_name, number_of < 0 ? NULL : &d->buffers[number_of]);
         op->accesses[op->access_count++] = add(w, begin, (size_t)(end - begin));
         if (number_of < 0)
             continue;
@@ -373,6 +390,8 @@ static void read_op(Words *w)
             op->layer = name(w);
         } else if (take(w, "role")) {
             op->role = name(w);
+        } else if (take(w, "flops")) {
+            op->flops = number(w);
         } else {
             skip_word(w);
         }
@@ -452,6 +471,14 @@ static const char *next_line(const char *at)
     return *at ? at + 1 : at;
 }
 
+static const char *read_extent(Words *w)
+{
+    for (; !at_end(w); skip_word(w))
+        if (take(w, "extent"))
+            return name(w);
+    return "";
+}
+
 static void read_head(Words *w, const char *text)
 {
     View *v = w->view;
@@ -473,7 +500,9 @@ static void read_head(Words *w, const char *text)
                     v->label = name(w);
         } else if (take(w, "kernel")) {
             v->kernels = more(v->kernels, v->kernel_count, sizeof *v->kernels);
-            v->kernels[v->kernel_count++] = name(w);
+            v->extents = more(v->extents, v->kernel_count, sizeof *v->extents);
+            v->kernels[v->kernel_count] = name(w);
+            v->extents[v->kernel_count++] = read_extent(w);
         } else if (take(w, "phase")) {
             v->phases = more(v->phases, v->phase_count, sizeof *v->phases);
             v->phases[v->phase_count++] = name(w);
@@ -538,6 +567,7 @@ void mgpu_view_free(View *v)
         for (int i = 0; i < x->op_count && x->as == d; i++) {
             free(x->ops[i].accesses);
             free(x->ops[i].buffers);
+            free(x->ops[i].ranges);
             free(x->ops[i].waits);
         }
         if (x->as != d)
@@ -551,6 +581,7 @@ void mgpu_view_free(View *v)
         free(v->collectives[i].of);
     free(v->phases);
     free(v->kernels);
+    free(v->extents);
     free(v->uses);
     free(v->links);
     free(v->devices);
@@ -571,4 +602,40 @@ bool mgpu_view_has_layer(const char *text, const char *layer)
 {
     size_t length = strlen(layer);
     return strncmp(text, layer, length) == 0 && (!text[length] || text[length] == '.');
+}
+
+const ViewCollective *mgpu_view_find_collective(const View *v, const char *text)
+{
+    for (int i = 0; i < v->collective_count; i++)
+        if (strcmp(v->collectives[i].name, text) == 0)
+            return &v->collectives[i];
+    return NULL;
+}
+
+static bool counts(const ViewDevice *d, const ViewOp *op, int access)
+{
+    static const char *const NOT[] = {"step", "workspace", "local"};
+    for (int i = 0; op->buffers[access] >= 0 && i < MGPU_COUNT(NOT); i++)
+        if (strcmp(d->buffers[op->buffers[access]].kind, NOT[i]) == 0)
+            return false;
+    return true;
+}
+
+double mgpu_view_op_bytes(const ViewDevice *d, const ViewOp *op)
+{
+    bool call = strcmp(op->verb, "call") == 0, writes = op->read_count < op->access_count;
+    double bytes = 0;
+    for (int i = 0; i < op->access_count; i++)
+        if (call ? counts(d, op, i) : i >= op->read_count || !writes)
+            bytes += (double)op->ranges[i];
+    return bytes;
+}
+
+bool mgpu_view_stays(const ViewBuffer *b)
+{
+    static const char *const KINDS[] = {"variable", "input", "step", "report", "output"};
+    for (int i = 0; i < MGPU_COUNT(KINDS); i++)
+        if (strcmp(b->kind, KINDS[i]) == 0)
+            return true;
+    return false;
 }

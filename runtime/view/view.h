@@ -32,14 +32,16 @@ typedef struct ViewLink { const char *name; double bytes, share; } ViewLink;
 typedef struct ViewBuffer {
     const char *name, *kind;
     int64_t offset, bytes;          /* of all slots */
+    int slots;
     int first, last;                /* operations that touch it; -1: none does */
 } ViewBuffer;
 typedef struct ViewWait { int op, back; const char *why; } ViewWait; /* why NULL: nothing is said */
 typedef struct ViewOp {
     const char *name, *verb, *label, *layer, *role; /* layer, role: "" where none */
     ViewLane lane;
-    double begin_us, time_us;
+    double begin_us, time_us, flops;
     int line;
+    int64_t *ranges;                /* bytes of the accesses */
     const char **accesses; int read_count, access_count; /* reads, then writes, as written */
     int *buffers;                   /* of the accesses */
     ViewWait *waits; int wait_count;
@@ -66,6 +68,8 @@ typedef struct View {               /* one phase of a schedule */
     int accumulate, device_count;
     const char **phases; int phase_count;
     const char **kernels; int kernel_count;
+    const char **extents;           /* of the kernels, what their threads run over; "": nothing is said */
+    double bandwidth, plain, matrix; /* of device 0, a second; 0: not known */
     const char *machine, *bound;    /* NULL: nothing is predicted */
     double step_us;
     ViewUses *uses; int use_count;
@@ -80,6 +84,10 @@ int mgpu_view_find_buffer(const ViewDevice *, const char *name); /* -1: there is
 int mgpu_view_find_op(const ViewDevice *, const char *name); /* -1: there is none */
 const ViewUses *mgpu_view_uses(const View *, int device);    /* NULL: not predicted */
 bool mgpu_view_has_layer(const char *name, const char *layer); /* "layer3.2.conv1" is in "layer3.2" */
+
+const ViewCollective *mgpu_view_find_collective(const View *, const char *name); /* NULL: there is none */
+double mgpu_view_op_bytes(const ViewDevice *, const ViewOp *); /* that it reads and writes; of a copy, that it copies */
+bool mgpu_view_stays(const ViewBuffer *);                    /* it is used from step to step */
 
 /* ---- words.c */
 const char *mgpu_view_time(double us, char text[32]);   /* 12.3 us, 1.234 ms, 1.234 s */

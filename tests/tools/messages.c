@@ -20,8 +20,8 @@ static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/
 /* these print code, dumps, documentation: what they put together is no message */
 static const char *const PRINTERS[] = {"compiler/target/", "compiler/link/program.c", "compiler/driver/print.c", "compiler/driver/doc.c", "compiler/kernel/attention.c",
                                        "compiler/kernel/contraction.c", "compiler/kernel/rows.c", "dsl/document.c", "runtime/run/help.c", "runtime/base/cores.c",
-                                       "runtime/run/report.c",    "runtime/run/progress.c",  "runtime/view/page.c", "runtime/view/diff.c", "compiler/report/arena.c",
-                                       "compiler/report/layers.c", "compiler/report/roofline.c", "compiler/report/page.c"};
+                                       "runtime/run/report.c",    "runtime/run/progress.c",  "runtime/view/page.c", "runtime/view/diff.c", "runtime/report/arena.c",
+                                       "runtime/report/layers.c", "runtime/report/roofline.c", "runtime/report/page.c", "runtime/report/plot.c"};
 
 static const char *const REPORTS[] = {
     "error_at", "error_tree", "warning_at", "lint_at", "fail", "mgpu_fail", "mgpu_say", "mgpu_report_warning", "mgpu_report_note", "usage", "say", "complain", "not_yet",

@@ -2,14 +2,17 @@
  *
  * In: lines. Ticks are at 1, 2 or 5 times a power of ten (of a logarithmic axis at powers of ten, and at 2 and 5 times where there are
  * few). As text, each character has 2 x 4 dots of Braille; where lines of two runs cross, both dots are there. */
-#include "compiler/report/plot.h"
+#include "runtime/report/plot.h"
+
+#include "runtime/base/terminal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_TICKS = 24, LEFT = 58, RIGHT = 12, TOP = 26, BOTTOM = 34, LEGEND_LINE = 15 };
 
-const char PLOT_STYLE[] =
+const char mgpu_plot_style[] =
     ".plot text{font:11px system-ui,sans-serif;fill:var(--ink,#222)}.plot .title{font-weight:600;font-size:12px}"
     ".plot .grid{stroke:var(--faint,#ddd);stroke-width:1}.plot .axis{stroke:var(--ink,#222);stroke-width:1}"
     ".plot .line{fill:none;stroke-width:1.6;stroke-linejoin:round}.plot .dashed{stroke-dasharray:5 4}"
@@ -89,86 +92,90 @@ static PlotAxis axis_of(const Plot *p, bool y, int wanted)
     return a;
 }
 
-static const char *number_text(double v)
+static const char *number_text(Sheet *s, double v)
 {
     double size = fabs(v);
     if (size < SMALLEST)
         return "0";
-    return size >= 1e9 ? format("%.3gG", v / 1e9) : size >= 1e6 ? format("%.3gM", v / 1e6) : size >= 1e4 ? format("%.3gk", v / 1e3) : format("%.4g", v);
+    return size >= 1e9 ? mgpu_keep_text(s, "%.3gG", v / 1e9) : size >= 1e6 ? mgpu_keep_text(s, "%.3gM", v / 1e6) : size >= 1e4 ? mgpu_keep_text(s, "%.3gk", v / 1e3) : mgpu_keep_text(s, "%.4g", v);
 }
 
 /* ---- SVG */
-void svg_text(const char *text, Text *t)
+void mgpu_svg_text(const char *text, Sheet *s)
 {
-    for (const char *at = plain_text(text, true); *at; at++)
+    char *plain = mgpu_plain_text(text, true);
+    if (!plain)
+        mgpu_no_memory(strlen(text));
+    for (const char *at = plain; *at; at++)
         switch (*at) {
-        case '<': text_add(t, "&lt;"); break;
-        case '>': text_add(t, "&gt;"); break;
-        case '&': text_add(t, "&amp;"); break;
-        case '"': text_add(t, "&quot;"); break;
-        default: text_bytes(t, at, 1);
+        case '<': fprintf(s->f, "&lt;"); break;
+        case '>': fprintf(s->f, "&gt;"); break;
+        case '&': fprintf(s->f, "&amp;"); break;
+        case '"': fprintf(s->f, "&quot;"); break;
+        default: fputc(*at, s->f);
         }
+    free(plain);
 }
 
-void svg_begin(double width, double height, const char *title, Text *t)
+void mgpu_svg_begin(double width, double height, const char *title, Sheet *s)
 {
-    text_add(t, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\"><title>", width,
+    fprintf(s->f, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\"><title>", width,
              height, width, height);
-    svg_text(title, t);
-    text_add(t, "</title><style>%s</style>\n", PLOT_STYLE);
+    mgpu_svg_text(title, s);
+    fprintf(s->f, "</title><style>%s</style>\n", mgpu_plot_style);
 }
 
-static void svg_label(double x, double y, const char *anchor, const char *class, const char *text, Text *t)
+static void svg_label(double x, double y, const char *anchor, const char *class, const char *text, Sheet *s)
 {
-    text_add(t, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, class);
-    svg_text(text, t);
-    text_add(t, "</text>\n");
+    fprintf(s->f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, class);
+    mgpu_svg_text(text, s);
+    fprintf(s->f, "</text>\n");
 }
 
-static void svg_axes(const Plot *p, const PlotAxis *x, const PlotAxis *y, const Box *b, Text *t)
+static void svg_axes(const Plot *p, const PlotAxis *x, const PlotAxis *y, const Box *b, Sheet *s)
 {
     for (int i = 0; i < y->tick_count; i++) {
         double at = b->y + b->height * (1 - place_of(y, y->ticks[i]));
-        text_add(t, "<path class=\"grid\" d=\"M%.1f %.1fh%.1f\"/>", b->x, at, b->width);
-        svg_label(b->x - 5, at + 4, "end", "", number_text(y->ticks[i]), t);
+        fprintf(s->f, "<path class=\"grid\" d=\"M%.1f %.1fh%.1f\"/>", b->x, at, b->width);
+        svg_label(b->x - 5, at + 4, "end", "", number_text(s, y->ticks[i]), s);
     }
     for (int i = 0; i < x->tick_count; i++) {
         double at = b->x + b->width * place_of(x, x->ticks[i]);
-        text_add(t, "<path class=\"grid\" d=\"M%.1f %.1fv%.1f\"/>", at, b->y, b->height);
-        svg_label(at, b->y + b->height + 14, "middle", "", number_text(x->ticks[i]), t);
+        fprintf(s->f, "<path class=\"grid\" d=\"M%.1f %.1fv%.1f\"/>", at, b->y, b->height);
+        svg_label(at, b->y + b->height + 14, "middle", "", number_text(s, x->ticks[i]), s);
     }
-    text_add(t, "<path class=\"axis\" fill=\"none\" d=\"M%.1f %.1fv%.1fh%.1f\"/>", b->x, b->y, b->height, b->width);
-    svg_label(b->x, b->y - 10, "start", " class=\"title\"", p->title, t);
-    svg_label(b->x + b->width, b->y + b->height + 28, "end", "", p->x_label, t);
+    fprintf(s->f, "<path class=\"axis\" fill=\"none\" d=\"M%.1f %.1fv%.1fh%.1f\"/>", b->x, b->y, b->height, b->width);
+    svg_label(b->x, b->y - 10, "start", " class=\"title\"", p->title, s);
+    svg_label(b->x + b->width, b->y + b->height + 28, "end", "", p->x_label, s);
     if (p->y_label)
-        svg_label(b->x + b->width, b->y - 10, "end", "", p->y_label, t);
+        svg_label(b->x + b->width, b->y - 10, "end", "", p->y_label, s);
 }
 
-static void svg_line(const Plot *p, const PlotLine *l, const PlotAxis *x, const PlotAxis *y, const Box *b, Text *t)
+static void svg_line(const Plot *p, const PlotLine *l, const PlotAxis *x, const PlotAxis *y, const Box *b, Sheet *s)
 {
     bool down = false;
     if (l->count > 1)
-        text_add(t, "<path class=\"line c%d%s\" d=\"", l->colour % 8, l->dashed ? " dashed" : "");
+        fprintf(s->f, "<path class=\"line c%d%s\" d=\"", l->colour % 8, l->dashed ? " dashed" : "");
     for (int i = 0; l->count > 1 && i < l->count; i++) {
         if (!is_shown(l, i, p->log_x, p->log_y)) {
             down = false;
             continue;
         }
-        text_add(t, "%s%.1f %.1f", down ? "L" : "M", b->x + b->width * place_of(x, l->x[i]), b->y + b->height * (1 - place_of(y, l->y[i])));
+        fprintf(s->f, "%s%.1f %.1f", down ? "L" : "M", b->x + b->width * place_of(x, l->x[i]), b->y + b->height * (1 - place_of(y, l->y[i])));
         down = true;
     }
-    text_add(t, "%s", l->count > 1 ? "\"/>\n" : "");
+    fprintf(s->f, "%s", l->count > 1 ? "\"/>\n" : "");
     for (int i = 0; (l->points || l->count == 1) && i < l->count; i++)
         if (is_shown(l, i, p->log_x, p->log_y)) {
-            text_add(t, "<circle class=\"mark c%d\" r=\"%.1f\" cx=\"%.1f\" cy=\"%.1f\">", l->colour % 8,
+            fprintf(s->f, "<circle class=\"mark c%d\" r=\"%.1f\" cx=\"%.1f\" cy=\"%.1f\">", l->colour % 8,
                      l->radius > 0 ? l->radius : 2.6, b->x + b->width * place_of(x, l->x[i]),
                      b->y + b->height * (1 - place_of(y, l->y[i])));
             if (l->tip) {
-                text_add(t, "<title>");
-                svg_text(l->tip, t);
-                text_add(t, "</title>");
+                fprintf(s->f, "<title>");
+                mgpu_svg_text(l->tip, s);
+                fprintf(s->f, "</title>");
             }
-            text_add(t, "</circle>\n");
+            fprintf(s->f, "</circle>\n");
         }
 }
 
@@ -180,27 +187,27 @@ static int legend_lines(const Plot *p)
     return named > 1 ? named : 0;
 }
 
-void plot_svg(const Plot *p, Box all, Text *t)
+void mgpu_plot_svg(const Plot *p, Box all, Sheet *s)
 {
     int legend = legend_lines(p);
     Box b = {all.x + LEFT, all.y + TOP, all.width - LEFT - RIGHT, all.height - TOP - BOTTOM - legend * LEGEND_LINE};
     PlotAxis x = axis_of(p, false, 6), y = axis_of(p, true, 5);
-    text_add(t, "<g class=\"plot\">\n");
-    svg_axes(p, &x, &y, &b, t);
+    fprintf(s->f, "<g class=\"plot\">\n");
+    svg_axes(p, &x, &y, &b, s);
     for (int i = 0, row = 0; i < p->line_count; i++) {
         const PlotLine *l = &p->lines[i];
-        svg_line(p, l, &x, &y, &b, t);
+        svg_line(p, l, &x, &y, &b, s);
         if (!legend || !l->name)
             continue;
         double at = all.y + all.height - (legend - row++) * LEGEND_LINE + 10;
         if (l->count > 1)
-            text_add(t, "<path class=\"line c%d%s\" d=\"M%.1f %.1fh18\"/>", l->colour % 8, l->dashed ? " dashed" : "", b.x,
+            fprintf(s->f, "<path class=\"line c%d%s\" d=\"M%.1f %.1fh18\"/>", l->colour % 8, l->dashed ? " dashed" : "", b.x,
                      at - 4);
         else
-            text_add(t, "<circle class=\"mark c%d\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"/>", l->colour % 8, b.x + 9, at - 4);
-        svg_label(b.x + 24, at, "start", "", l->name, t);
+            fprintf(s->f, "<circle class=\"mark c%d\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"/>", l->colour % 8, b.x + 9, at - 4);
+        svg_label(b.x + 24, at, "start", "", l->name, s);
     }
-    text_add(t, "</g>\n");
+    fprintf(s->f, "</g>\n");
 }
 
 /* ---- text */
@@ -239,44 +246,43 @@ static void draw_lines(const Plot *p, const PlotAxis *x, const PlotAxis *y, Dots
 }
 
 /* the lines that end in this row, by name, at most so many columns */
-static const char *ends_in_row(const Plot *p, const PlotAxis *y, int row, int rows, int columns)
+static const char *ends_in_row(const Plot *p, const PlotAxis *y, int row, int rows, int columns, Sheet *s)
 {
-    Text names = {0};
+    const char *all = "";
     for (int k = 0; k < p->line_count; k++) {
         const PlotLine *l = &p->lines[k];
         int last = l->count - 1;
         while (last >= 0 && !is_shown(l, last, p->log_x, p->log_y))
             last--;
         if (l->name && last >= 0 && (int)((1 - place_of(y, l->y[last])) * (4 * rows - 1) + .5) / 4 == row)
-            text_add(&names, "%s%s", names.length ? "; " : " ", l->name);
+            all = mgpu_keep_text(s, "%s%s%s", all, *all ? "; " : " ", l->name);
     }
-    const char *all = text_take(&names);
-    return (int)strlen(all) <= columns ? all : format("%.*s..", columns - 2, all);
+    return (int)strlen(all) <= columns ? all : mgpu_keep_text(s, "%.*s..", columns - 2, all);
 }
 
-void plot_text(const Plot *p, int columns, int rows, Text *t)
+void mgpu_plot_text(const Plot *p, int columns, int rows, Sheet *s)
 {
     enum { LABEL = 9, NAMES = 26 };
     int names = p->line_count > 1 ? NAMES : 0;
     Dots d = {.columns = columns - LABEL - 2 - names, .rows = rows};
-    d.cells = allocate((size_t)(d.columns * d.rows));
+    d.cells = MGPU_KEEP(s, unsigned char, d.columns * d.rows);
     PlotAxis x = axis_of(p, false, 4), y = axis_of(p, true, 3);
     draw_lines(p, &x, &y, &d);
-    text_add(t, "%*s  %s\n", LABEL, "", p->title);
+    fprintf(s->f, "%*s  %s\n", LABEL, "", p->title);
     for (int r = 0; r < rows; r++) {
         const char *label = "";
         for (int i = 0; i < y.tick_count; i++)
             if ((int)((1 - place_of(&y, y.ticks[i])) * (4 * rows - 1) + .5) / 4 == r)
-                label = number_text(y.ticks[i]);
-        text_add(t, "%*s |", LABEL, label);
+                label = number_text(s, y.ticks[i]);
+        fprintf(s->f, "%*s |", LABEL, label);
         for (int c = 0; c < d.columns; c++) {
             unsigned dots = d.cells[r * d.columns + c];
             const char braille[] = {(char)0xe2, (char)(0xa0 | dots >> 6), (char)(0x80 | (dots & 63))};
-            text_bytes(t, braille, dots ? sizeof braille : 0);
-            text_add(t, "%s", dots ? "" : " ");
+            fwrite(braille, 1, dots ? sizeof braille : 0, s->f);
+            fputs(dots ? "" : " ", s->f);
         }
-        text_add(t, "%s\n", names ? ends_in_row(p, &y, r, rows, names) : "");
+        fprintf(s->f, "%s\n", names ? ends_in_row(p, &y, r, rows, names, s) : "");
     }
-    const char *first = number_text(x.log ? pow(10, x.low) : x.low), *last = number_text(x.log ? pow(10, x.high) : x.high);
-    text_add(t, "%*s  %s%*s\n", LABEL, "", first, d.columns - (int)strlen(first), format("%s %s", last, p->x_label));
+    const char *first = number_text(s, x.log ? pow(10, x.low) : x.low), *last = number_text(s, x.log ? pow(10, x.high) : x.high);
+    fprintf(s->f, "%*s  %s%*s\n", LABEL, "", first, d.columns - (int)strlen(first), mgpu_keep_text(s, "%s %s", last, p->x_label));
 }

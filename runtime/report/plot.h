@@ -2,7 +2,7 @@
 #ifndef MGPU_REPORT_PLOT_H
 #define MGPU_REPORT_PLOT_H
 
-#include "compiler/base/base.h"
+#include "runtime/report/sheet.h"
 
 typedef struct PlotLine {
     const char *name;           /* for the legend; NULL: it is not there */
@@ -21,9 +21,9 @@ typedef struct Plot {
 } Plot;
 typedef struct Box { double x, y, width, height; } Box; /* pixels */
 
-extern const char PLOT_STYLE[]; /* CSS of what plot_svg draws, light and dark */
-void plot_svg(const Plot *, Box, Text *);              /* a <g>: all of a plot with its axes and its legend */
-void svg_begin(double width, double height, const char *title, Text *); /* a document of its own, with PLOT_STYLE */
-void svg_text(const char *text, Text *);               /* as XML has it */
-void plot_text(const Plot *, int columns, int rows, Text *); /* of dots in Braille characters (U+2800 ...), without colours */
+extern const char mgpu_plot_style[]; /* CSS of what mgpu_plot_svg draws, light and dark */
+void mgpu_plot_svg(const Plot *, Box, Sheet *);              /* a <g>: all of a plot with its axes and its legend */
+void mgpu_svg_begin(double width, double height, const char *title, Sheet *); /* a document of its own, with mgpu_plot_style */
+void mgpu_svg_text(const char *text, Sheet *);               /* as XML has it */
+void mgpu_plot_text(const Plot *, int columns, int rows, Sheet *); /* of dots in Braille characters (U+2800 ...), without colours */
 #endif

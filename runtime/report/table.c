@@ -1,39 +1,40 @@
 /* table.c: tables as text and as HTML. */
-#include "compiler/report/table.h"
-#include "compiler/report/plot.h"
+#include "runtime/report/table.h"
+#include "runtime/report/plot.h"
 
+#include <stdarg.h>
 #include <string.h>
 
-void table_row(Table *t, const char *first, const char *const *rest)
+void mgpu_table_row(Sheet *s, Table *t, const char *first, const char *const *rest)
 {
-    const char **row = NEW_ARRAY(const char *, t->columns);
+    const char **row = MGPU_KEEP(s, const char *, t->columns);
     row[0] = first;
     for (int i = 1; i < t->columns; i++)
         row[i] = rest[i - 1];
-    APPEND(t->cells, t->rows, row);
+    MGPU_APPEND(s, t->cells, t->rows, row);
 }
 
-void table_add(Table *t, ...)
+void mgpu_table_add(Sheet *s, Table *t, ...)
 {
     va_list texts;
-    const char **row = NEW_ARRAY(const char *, t->columns);
+    const char **row = MGPU_KEEP(s, const char *, t->columns);
     va_start(texts, t);
     for (int i = 0; i < t->columns; i++)
         row[i] = va_arg(texts, const char *);
     va_end(texts);
-    APPEND(t->cells, t->rows, row);
+    MGPU_APPEND(s, t->cells, t->rows, row);
 }
 
-void table_print(const Table *r, Text *t)
+void mgpu_table_print(const Table *r, Sheet *s)
 {
     for (int i = 0; i < r->rows; i++) {
         for (int k = 0; k < r->columns; k++) {
             size_t width = 0;
             for (int row = 0; row < r->rows; row++)
                 width = strlen(r->cells[row][k]) > width ? strlen(r->cells[row][k]) : width;
-            text_add(t, k ? "  %*s" : "%-*s", (int)width, r->cells[i][k]);
+            fprintf(s->f, k ? "  %*s" : "%-*s", (int)width, r->cells[i][k]);
         }
-        text_add(t, "\n");
+        fprintf(s->f, "\n");
     }
 }
 
@@ -48,17 +49,17 @@ static bool is_of_numbers(const Table *r, int column)
     return column > 0;
 }
 
-void table_html(const Table *r, Text *t)
+void mgpu_table_html(const Table *r, Sheet *s)
 {
-    text_add(t, "<div class=\"scroll\"><table>\n");
+    fprintf(s->f, "<div class=\"scroll\"><table>\n");
     for (int i = 0; i < r->rows; i++) {
-        text_add(t, "<tr>");
+        fprintf(s->f, "<tr>");
         for (int k = 0; k < r->columns; k++) {
-            text_add(t, is_of_numbers(r, k) ? "<%s>" : "<%s class=\"text\">", i ? "td" : "th");
-            svg_text(r->cells[i][k], t);
-            text_add(t, i ? "</td>" : "</th>");
+            fprintf(s->f, is_of_numbers(r, k) ? "<%s>" : "<%s class=\"text\">", i ? "td" : "th");
+            mgpu_svg_text(r->cells[i][k], s);
+            fprintf(s->f, i ? "</td>" : "</th>");
         }
-        text_add(t, "</tr>\n");
+        fprintf(s->f, "</tr>\n");
     }
-    text_add(t, "</table></div>\n");
+    fprintf(s->f, "</table></div>\n");
 }

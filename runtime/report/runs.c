@@ -1,31 +1,33 @@
 /* runs.c: the log of a run -> curves. Lines that are no JSON are left out: the last one of a run that was killed may be cut. Times of
  * a run that goes on (--resume) continue those of before. */
-#include "compiler/report/runs.h"
+#include "runtime/report/runs.h"
+#include "runtime/base/whole.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const OVER_NAME[OVERS] = {"steps", "epochs", "time"};
+const char *const mgpu_over_name[OVERS] = {"steps", "epochs", "time"};
 static const char *const EACH_STEP[] = {"loss", "lr", "samples_per_s", "grad_norm", "input_wait_ms", "communication_wait_ms"};
 
 typedef struct Reader {
+    Sheet *sheet;
     RunLog *run;
     double before, last;        /* seconds: of the runs before this one; of the last record */
     double steps_per_epoch;
 } Reader;
 
-static Curve *curve_of(RunLog *r, const char *name, bool valid, bool each_step)
+static Curve *curve_of(RunLog *r, const char *name, bool valid, bool each_step, Sheet *s)
 {
     for (int i = 0; i < r->curve_count; i++)
         if (strcmp(r->curves[i].name, name) == 0 && r->curves[i].valid == valid)
             return &r->curves[i];
-    APPEND(r->curves, r->curve_count, ((Curve){.name = copy_text(name, strlen(name)), .valid = valid, .each_step = each_step}));
+    MGPU_APPEND(s, r->curves, r->curve_count, ((Curve){.name = mgpu_keep_copy(s, name, strlen(name)), .valid = valid, .each_step = each_step}));
     return &r->curves[r->curve_count - 1];
 }
 
-const Curve *run_curve(const RunLog *r, const char *name, bool valid)
+const Curve *mgpu_run_curve(const RunLog *r, const char *name, bool valid)
 {
     for (int i = 0; i < r->curve_count; i++)
         if (strcmp(r->curves[i].name, name) == 0 && r->curves[i].valid == valid)
@@ -49,18 +51,20 @@ static void add_value(Reader *r, const char *name, bool valid, bool each_step, d
 {
     if (!isfinite(value))
         return;
-    Curve *c = curve_of(r->run, name, valid, each_step);
+    Sheet *s = r->sheet;
+    Curve *c = curve_of(r->run, name, valid, each_step, s);
     const double at[OVERS] = {r->run->steps, r->steps_per_epoch > 0 ? r->run->steps / r->steps_per_epoch : r->run->steps, r->run->seconds};
     for (int k = 0; k < OVERS; k++) {
         int count = c->count;
-        APPEND(c->over[k], count, at[k]);
+        MGPU_APPEND(s, c->over[k], count, at[k]);
     }
-    APPEND(c->value, c->count, value);
+    MGPU_APPEND(s, c->value, c->count, value);
 }
 
-static void read_start(Reader *r, const Json *j)
+static void read_start(Reader *r, Json *j)
 {
     double samples = number_of(j, "train_samples"), batch = number_of(j, "batch");
+    free(r->run->start);
     r->run->start = j;
     r->run->total_steps = number_of(j, "total_steps");
     r->run->end = NULL;
@@ -69,7 +73,7 @@ static void read_start(Reader *r, const Json *j)
 }
 
 /* false: the record is needed no more */
-static bool read_record(Reader *r, const Json *j)
+static bool read_record(Reader *r, Json *j)
 {
     const char *event = text_in(j, "event");
     double step = number_of(j, "step"), seconds = number_of(j, "seconds");
@@ -81,8 +85,8 @@ static bool read_record(Reader *r, const Json *j)
     r->last = seconds > 0 ? r->before + seconds : r->last;
     r->run->seconds = r->last;
     if (strcmp(event, "end") == 0)
-        r->run->end = copy_text(text_in(j, "reason"), strlen(text_in(j, "reason")));
-    for (int i = 0; strcmp(event, "step") == 0 && i < COUNT(EACH_STEP); i++)
+        r->run->end = mgpu_keep_copy(r->sheet, text_in(j, "reason"), strlen(text_in(j, "reason")));
+    for (int i = 0; strcmp(event, "step") == 0 && i < MGPU_COUNT(EACH_STEP); i++)
         add_value(r, EACH_STEP[i], false, true, number_of(j, EACH_STEP[i]));
     bool valid = strcmp(event, "eval") == 0;
     if (!valid && strcmp(event, "epoch") != 0)
@@ -95,21 +99,29 @@ static bool read_record(Reader *r, const Json *j)
     return false;
 }
 
-static const char *name_of(const char *file)
+static const char *name_of(const char *file, Sheet *s)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file, *dot = strrchr(base, '.');
-    return copy_text(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+    return mgpu_keep_copy(s, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
 }
 
-RunLog *run_read(const char *file)
+RunLog *mgpu_run_read(const char *file, Sheet *s)
 {
     size_t length;
-    char *text = read_file(file, &length);
+    const char *refused;
+    char *text = mgpu_read_whole(file, &length, &refused);
     if (!text)
-        fail(1, "%s cannot be read: %s", file, strerror(errno));
-    Reader r = {.run = NEW(RunLog)};
+        mgpu_fail(MGPU_BAD_INPUT, "%s cannot be read: %s", file, refused ? refused : strerror(errno));
+    RunLog *run = mgpu_run_parse(file, text, length, s);
+    free(text);
+    return run;
+}
+
+RunLog *mgpu_run_parse(const char *file, const char *text, size_t length, Sheet *s)
+{
+    Reader r = {.sheet = s, .run = MGPU_KEEP(s, RunLog, 1)};
     r.run->file = file;
-    r.run->name = name_of(file);
+    r.run->name = name_of(file, s);
     for (const char *at = text; at < text + length;) {
         const char *end = memchr(at, '\n', (size_t)(text + length - at)), *wrong = NULL;
         size_t bytes = (size_t)((end ? end : text + length) - at);
@@ -119,15 +131,15 @@ RunLog *run_read(const char *file)
         at += bytes + 1;
     }
     if (!r.run->start)
-        fail(1, "%s: this is no log of a run: it has no record \"start\"; ./train --log FILE writes one", file);
+        mgpu_fail(MGPU_BAD_INPUT, "%s: this is no log of a run: it has no record \"start\"; ./train --log FILE writes one", file);
     return r.run;
 }
 
-double curve_best(const Curve *c, bool *lowest)
+double mgpu_curve_best(const Curve *c, bool *lowest)
 {
     static const char *const LOWER[] = {"loss", "err", "mae", "mse", "rmse", "perplexity", "norm", "wait"};
     *lowest = false;
-    for (int i = 0; i < COUNT(LOWER); i++)
+    for (int i = 0; i < MGPU_COUNT(LOWER); i++)
         *lowest |= strstr(c->name, LOWER[i]) != NULL;
     double best = c->count ? c->value[0] : (double)NAN;
     for (int i = 1; i < c->count; i++)

@@ -1,7 +1,7 @@
 /* curves.c: runs over each other: a plot for each number that some of them have, and a table of what their settings differ in.
  *
  * Numbers of each step are means over stretches of a run, at most POINTS of them, so that a curve shows its course, not its noise. */
-#include "compiler/report/runs.h"
+#include "runtime/report/runs.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 enum { POINTS = 300, PANEL_WIDTH = 460, PANEL_HEIGHT = 260, PER_ROW = 2 };
 
 /* ---- plots */
-static void add_line(Plot *p, const Curve *c, Over over, const char *name, int colour)
+static void add_line(Plot *p, const Curve *c, Over over, const char *name, int colour, Sheet *s)
 {
     int stretch = c->each_step ? (c->count + POINTS - 1) / POINTS : 1, count = 0;
-    double *x = NEW_ARRAY(double, c->count), *y = NEW_ARRAY(double, c->count);
+    double *x = MGPU_KEEP(s, double, c->count), *y = MGPU_KEEP(s, double, c->count);
     for (int i = 0; i < c->count; i += stretch, count++) {
         int n = c->count - i < stretch ? c->count - i : stretch;
         for (int k = i; k < i + n; k++) {
@@ -21,7 +21,7 @@ static void add_line(Plot *p, const Curve *c, Over over, const char *name, int c
         }
     }
     PlotLine l = {.name = name, .x = x, .y = y, .count = count, .colour = colour, .points = !c->each_step && count < 60, .dashed = c->valid};
-    APPEND(p->lines, p->line_count, l);
+    MGPU_APPEND(s, p->lines, p->line_count, l);
 }
 
 static bool is_known(const Curves *c, const char *title)
@@ -32,48 +32,48 @@ static bool is_known(const Curves *c, const char *title)
     return false;
 }
 
-static void add_plot(Curves *curves, RunLog *const *runs, int count, const char *name, Over over)
+static void add_plot(Curves *curves, RunLog *const *runs, int count, const char *name, Over over, Sheet *s)
 {
     static const char *const LABEL[OVERS] = {"steps", "epochs", "seconds"};
     Plot p = {.title = name, .x_label = LABEL[over], .from_zero = strcmp(name, "samples_per_s") == 0 || strstr(name, "_wait_ms")};
     bool both = false;
     for (int i = 0; i < count; i++)
-        both |= run_curve(runs[i], name, false) && run_curve(runs[i], name, true);
+        both |= mgpu_run_curve(runs[i], name, false) && mgpu_run_curve(runs[i], name, true);
     for (int i = 0; i < count; i++)
         for (int valid = 0; valid < 2; valid++) {
-            const Curve *c = run_curve(runs[i], name, valid);
+            const Curve *c = mgpu_run_curve(runs[i], name, valid);
             if (c && c->count)
-                add_line(&p, c, over, valid && both ? format("%s, validation", runs[i]->name) : runs[i]->name, i);
+                add_line(&p, c, over, valid && both ? mgpu_keep_text(s, "%s, validation", runs[i]->name) : runs[i]->name, i, s);
         }
     if (p.line_count)
-        APPEND(curves->plots, curves->count, p);
+        MGPU_APPEND(s, curves->plots, curves->count, p);
 }
 
-Curves curves_of(RunLog *const *runs, int count, Over over)
+Curves mgpu_curves_of(RunLog *const *runs, int count, Over over, Sheet *s)
 {
     static const char *const FIRST[] = {"loss"};
     static const char *const LAST[] = {"lr", "samples_per_s", "input_wait_ms", "communication_wait_ms", "grad_norm"};
     Curves c = {0};
-    for (int i = 0; i < COUNT(FIRST); i++)
-        add_plot(&c, runs, count, FIRST[i], over);
+    for (int i = 0; i < MGPU_COUNT(FIRST); i++)
+        add_plot(&c, runs, count, FIRST[i], over, s);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < runs[i]->curve_count; k++) {
             const char *name = runs[i]->curves[k].name;
             if (!runs[i]->curves[k].each_step && !is_known(&c, name))
-                add_plot(&c, runs, count, name, over);
+                add_plot(&c, runs, count, name, over, s);
         }
-    for (int i = 0; i < COUNT(LAST); i++)
-        add_plot(&c, runs, count, LAST[i], over);
+    for (int i = 0; i < MGPU_COUNT(LAST); i++)
+        add_plot(&c, runs, count, LAST[i], over, s);
     return c;
 }
 
-void curves_svg(const Curves *c, Text *t)
+void mgpu_curves_svg(const Curves *c, Sheet *s)
 {
     int rows = (c->count + PER_ROW - 1) / PER_ROW, columns = c->count < PER_ROW ? c->count : PER_ROW;
-    svg_begin(columns * PANEL_WIDTH, rows * PANEL_HEIGHT, "curves of runs", t);
+    mgpu_svg_begin(columns * PANEL_WIDTH, rows * PANEL_HEIGHT, "curves of runs", s);
     for (int i = 0; i < c->count; i++)
-        plot_svg(&c->plots[i], (Box){i % PER_ROW * PANEL_WIDTH, i / PER_ROW * PANEL_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT}, t);
-    text_add(t, "</svg>\n");
+        mgpu_plot_svg(&c->plots[i], (Box){i % PER_ROW * PANEL_WIDTH, i / PER_ROW * PANEL_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT}, s);
+    fprintf(s->f, "</svg>\n");
 }
 
 /* ---- the table */
@@ -90,9 +90,9 @@ static const Json *setting_of(const RunLog *r, const char *group, const char *ke
     return from ? mgpu_json_member(from, key) : NULL;
 }
 
-static void add_if_different(Table *t, RunLog *const *runs, const char *group, const char *key)
+static void add_if_different(Table *t, RunLog *const *runs, const char *group, const char *key, Sheet *s)
 {
-    const char **values = NEW_ARRAY(const char *, t->columns);
+    const char **values = MGPU_KEEP(s, const char *, t->columns);
     bool differ = false;
     for (int i = 0; i < t->rows; i++)
         if (strcmp(t->cells[i][0], key) == 0)
@@ -102,75 +102,75 @@ static void add_if_different(Table *t, RunLog *const *runs, const char *group, c
         differ |= strcmp(values[i], values[0]) != 0;
     }
     if (differ)
-        table_row(t, key, values);
+        mgpu_table_row(s, t, key, values);
 }
 
-static void add_settings(Table *t, RunLog *const *runs)
+static void add_settings(Table *t, RunLog *const *runs, Sheet *s)
 {
     static const char *const KEYS[] = {"model", "precision", "parameters", "batch", "accumulate", "kind", "devices", "threads", "optimizer", "seed", "train_samples", "version"};
     static const char *const GROUPS[] = {"settings", "params"};
-    for (int i = 0; i < COUNT(KEYS); i++)
-        add_if_different(t, runs, "", KEYS[i]);
+    for (int i = 0; i < MGPU_COUNT(KEYS); i++)
+        add_if_different(t, runs, "", KEYS[i], s);
     for (int i = 0; i + 1 < t->columns; i++)
-        for (int g = 0; g < COUNT(GROUPS); g++) {
+        for (int g = 0; g < MGPU_COUNT(GROUPS); g++) {
             const Json *group = mgpu_json_member(runs[i]->start, GROUPS[g]);
             for (const Json *j = group ? group->first : NULL; j; j = j->next)
-                add_if_different(t, runs, GROUPS[g], j->key);
+                add_if_different(t, runs, GROUPS[g], j->key, s);
         }
 }
 
-static void add_best(Table *t, RunLog *const *runs, const char *name, bool valid)
+static void add_best(Table *t, RunLog *const *runs, const char *name, bool valid, Sheet *s)
 {
-    const char **values = NEW_ARRAY(const char *, t->columns);
+    const char **values = MGPU_KEEP(s, const char *, t->columns);
     bool lowest = false, any = false;
     for (int i = 0; i + 1 < t->columns; i++) {
-        const Curve *c = run_curve(runs[i], name, valid);
+        const Curve *c = mgpu_run_curve(runs[i], name, valid);
         any |= c && c->count;
-        values[i] = c && c->count ? format("%.5g", curve_best(c, &lowest)) : "-";
+        values[i] = c && c->count ? mgpu_keep_text(s, "%.5g", mgpu_curve_best(c, &lowest)) : "-";
     }
     if (any)
-        table_row(t, format("%s %s%s", lowest ? "least" : "most", name, valid ? ", validation" : ""), values);
+        mgpu_table_row(s, t, mgpu_keep_text(s, "%s %s%s", lowest ? "least" : "most", name, valid ? ", validation" : ""), values);
 }
 
-static void add_speed(Table *t, RunLog *const *runs)
+static void add_speed(Table *t, RunLog *const *runs, Sheet *s)
 {
-    const char **speeds = NEW_ARRAY(const char *, t->columns), **steps = NEW_ARRAY(const char *, t->columns), **seconds = NEW_ARRAY(const char *, t->columns);
+    const char **speeds = MGPU_KEEP(s, const char *, t->columns), **steps = MGPU_KEEP(s, const char *, t->columns), **seconds = MGPU_KEEP(s, const char *, t->columns);
     for (int i = 0; i + 1 < t->columns; i++) {
-        const Curve *c = run_curve(runs[i], "samples_per_s", false);
+        const Curve *c = mgpu_run_curve(runs[i], "samples_per_s", false);
         double sum = 0;
         for (int k = 0; c && k < c->count; k++)
             sum += c->value[k];
-        speeds[i] = c && c->count ? format("%.0f", sum / c->count) : "-";
-        steps[i] = format("%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "", runs[i]->end ? runs[i]->end : "");
-        seconds[i] = format("%.2f", runs[i]->seconds);
+        speeds[i] = c && c->count ? mgpu_keep_text(s, "%.0f", sum / c->count) : "-";
+        steps[i] = mgpu_keep_text(s, "%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "", runs[i]->end ? runs[i]->end : "");
+        seconds[i] = mgpu_keep_text(s, "%.2f", runs[i]->seconds);
     }
-    table_row(t, "samples/s, mean", speeds);
-    table_row(t, "steps", steps);
-    table_row(t, "seconds", seconds);
+    mgpu_table_row(s, t, "samples/s, mean", speeds);
+    mgpu_table_row(s, t, "steps", steps);
+    mgpu_table_row(s, t, "seconds", seconds);
 }
 
-Table runs_table(RunLog *const *runs, int count)
+Table mgpu_runs_table(RunLog *const *runs, int count, Sheet *s)
 {
     Table t = {.columns = count + 1};
-    const char **names = NEW_ARRAY(const char *, t.columns);
+    const char **names = MGPU_KEEP(s, const char *, t.columns);
     for (int i = 0; i < count; i++)
         names[i] = runs[i]->name;
-    table_row(&t, "", names);
-    add_settings(&t, runs);
-    add_best(&t, runs, "loss", false);
-    add_best(&t, runs, "loss", true);
+    mgpu_table_row(s, &t, "", names);
+    add_settings(&t, runs, s);
+    add_best(&t, runs, "loss", false, s);
+    add_best(&t, runs, "loss", true, s);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < runs[i]->curve_count; k++) {
             const Curve *c = &runs[i]->curves[k];
             bool known = strcmp(c->name, "loss") == 0 || c->each_step;
             bool lowest;
-            curve_best(c, &lowest);
-            const char *row = format("%s %s%s", lowest ? "least" : "most", c->name, c->valid ? ", validation" : "");
+            mgpu_curve_best(c, &lowest);
+            const char *row = mgpu_keep_text(s, "%s %s%s", lowest ? "least" : "most", c->name, c->valid ? ", validation" : "");
             for (int r = 0; r < t.rows; r++)
                 known |= strcmp(t.cells[r][0], row) == 0;
             if (!known)
-                add_best(&t, runs, c->name, c->valid);
+                add_best(&t, runs, c->name, c->valid, s);
         }
-    add_speed(&t, runs);
+    add_speed(&t, runs, s);
     return t;
 }

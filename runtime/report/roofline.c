@@ -1,0 +1,166 @@
+/* roofline.c: kernels of a training step on device 0, by their time, with the roofline that they are under: what they do a second over
+ * how much they do for each byte (Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009). */
+#include "runtime/report/page.h"
+#include "runtime/view/view.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTED = 40 };
+static const double LEAST_SHARE = .001; /* of the time: of the kernels that are drawn */
+
+typedef struct KernelUse {
+    const char *label;
+    int calls;
+    double us, bytes, flops;
+    const ViewOp *longest;
+} KernelUse;
+
+static int compare_use(const void *a, const void *b)
+{
+    const KernelUse *x = a, *y = b;
+    return x->us != y->us ? (x->us < y->us ? 1 : -1) : strcmp(x->label, y->label);
+}
+
+typedef struct Call { const ViewDevice *device; const ViewOp *op; int times; } Call;
+typedef struct Calls { Call *list; int count; } Calls;
+
+static int compare_labels(const void *a, const void *b)
+{
+    const Call *x = a, *y = b;
+    return strcmp(x->op->label, y->op->label);
+}
+
+static void add_calls(const View *v, int times, Calls *calls, Sheet *s)
+{
+    const ViewDevice *d = v ? &v->devices[0] : NULL;
+    for (int i = 0; v && times && i < d->op_count; i++)
+        if (strcmp(d->ops[i].verb, "call") == 0)
+            MGPU_APPEND(s, calls->list, calls->count, ((Call){d, &d->ops[i], times}));
+}
+
+static KernelUse *uses_of(const Page *p, int *count, Sheet *s)
+{
+    Calls calls = {0};
+    int micro = p->view->accumulate > 1 ? p->view->accumulate : 0;
+    add_calls(p->view, 1, &calls, s);
+    add_calls(p->accumulating, micro - (micro > 0), &calls, s);
+    add_calls(p->prologue, micro, &calls, s);
+    KernelUse *uses = MGPU_KEEP(s, KernelUse, calls.count);
+    if (calls.count)
+        qsort(calls.list, (size_t)calls.count, sizeof *calls.list, compare_labels);
+    *count = 0;
+    for (int i = 0; i < calls.count; i++) {
+        const Call *c = &calls.list[i];
+        if (!i || compare_labels(c, c - 1) != 0)
+            uses[(*count)++] = (KernelUse){.label = c->op->label, .longest = c->op};
+        KernelUse *u = &uses[*count - 1];
+        u->calls += c->times;
+        u->us += c->times * c->op->time_us;
+        u->bytes += c->times * mgpu_view_op_bytes(c->device, c->op);
+        u->flops += c->times * c->op->flops;
+        u->longest = c->op->time_us > u->longest->time_us ? c->op : u->longest;
+    }
+    qsort(uses, (size_t)*count, sizeof *uses, compare_use);
+    return uses;
+}
+
+static PlotLine roof(double bandwidth, double peak, const char *name, int colour, double low, double high, Sheet *s)
+{
+    enum { POINTS = 3 };
+    double *x = MGPU_KEEP(s, double, POINTS), *y = MGPU_KEEP(s, double, POINTS), ridge = peak / bandwidth;
+    const double at[POINTS] = {low, ridge > low && ridge < high ? ridge : low, high};
+    for (int i = 0; i < POINTS; i++) {
+        x[i] = at[i];
+        y[i] = fmin(peak, at[i] * bandwidth) / 1e9;
+    }
+    return (PlotLine){.name = name, .x = x, .y = y, .count = POINTS, .colour = colour};
+}
+
+static const char *point_text(const KernelUse *u, double all, Sheet *s)
+{
+    char time[32];
+    return mgpu_keep_text(s, "%s: %s, %.1f %%, %.4g GFLOP/s, %.3g FLOP a byte", u->longest->name, mgpu_view_time(u->us, time),
+                  100 * u->us / all, u->flops / u->us / 1e3, u->flops / u->bytes);
+}
+
+static Plot roofline_of(const View *v, const KernelUse *uses, int count, double all, Sheet *s)
+{
+    Plot plot = {
+        .title = "roofline of kernels, device 0", .x_label = "FLOP a byte", .y_label = "GFLOP/s", .log_x = true, .log_y = true};
+    double *x = MGPU_KEEP(s, double, count), *y = MGPU_KEEP(s, double, count), low = .1, high = 100;
+    PlotLine *points = NULL;
+    int shown = 0;
+    for (int i = 0; i < count; i++)
+        if (uses[i].flops > 0 && uses[i].bytes > 0 && uses[i].us >= LEAST_SHARE * all) {
+            x[shown] = uses[i].flops / uses[i].bytes;
+            y[shown] = uses[i].flops / uses[i].us / 1e3;
+            low = fmin(low, x[shown]);
+            high = fmax(high, x[shown]);
+            PlotLine point = {.name = shown ? NULL : "a kernel, by its share of the time",
+                              .x = x + shown,
+                              .y = y + shown,
+                              .count = 1,
+                              .colour = 1,
+                              .points = true,
+                              .radius = 2.2 + 14 * sqrt(uses[i].us / all),
+                              .tip = point_text(&uses[i], all, s)};
+            MGPU_APPEND(s, points, shown, point);
+        }
+    if (v->bandwidth > 0 && v->plain > 0)
+        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->bandwidth, v->plain, "as fast as memory, then as arithmetic is", 0, low, high, s));
+    if (v->bandwidth > 0 && v->matrix > 0)
+        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->bandwidth, v->matrix, "as fast as memory, then as matrix units are", 2, low, high, s));
+    for (int i = 0; i < shown; i++)
+        MGPU_APPEND(s, plot.lines, plot.line_count, points[i]);
+    return plot;
+}
+
+/* of the records of kernels: its number there; -1: it has none */
+static int kernel_of(const View *v, const char *label)
+{
+    for (int i = 0; i < v->kernel_count; i++)
+        if (strcmp(v->kernels[i], label) == 0)
+            return i;
+    return -1;
+}
+
+static void list_kernels(const View *v, const KernelUse *uses, int count, double all, Sheet *s)
+{
+    Table table = {.columns = 9};
+    mgpu_table_add(s, &table, "kernel", "of, with the longest call", "over", "line", "calls", "a step", "%", "GFLOP/s", "GB/s");
+    for (int i = 0; i < count && i < LISTED; i++) {
+        const KernelUse *u = &uses[i];
+        int kernel = kernel_of(v, u->label);
+        char name[64];
+        mgpu_table_add(s, &table, u->label, mgpu_keep_text(s, "%s", mgpu_view_cut(u->longest->name, 48, name, sizeof name)),
+                       kernel < 0 ? "" : v->extents[kernel], u->longest->line ? mgpu_keep_text(s, "%d", u->longest->line) : "", mgpu_keep_text(s, "%d", u->calls),
+                       mgpu_keep_time(s, u->us), mgpu_keep_text(s, "%.1f", 100 * u->us / all),
+                       u->us > 0 ? mgpu_keep_text(s, "%.1f", u->flops / u->us / 1e3) : "0", u->us > 0 ? mgpu_keep_text(s, "%.1f", u->bytes / u->us / 1e3) : "0");
+    }
+    mgpu_table_html(&table, s);
+}
+
+void mgpu_kernels_print(const Page *p, Sheet *s)
+{
+    enum { WIDTH = 1180, HEIGHT = 360 };
+    int count;
+    KernelUse *uses = uses_of(p, &count, s);
+    double all = 0;
+    for (int i = 0; i < count; i++)
+        all += uses[i].us;
+    all = all > 0 ? all : 1;
+    Plot plot = roofline_of(p->view, uses, count, all, s);
+    fprintf(s->f, "<section id=\"kernels\"><h2>Kernels</h2>\n<svg class=\"figure\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+                  "role=\"img\" aria-label=\"roofline\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
+    mgpu_plot_svg(&plot, (Box){0, 0, WIDTH, HEIGHT}, s);
+    fputs("</svg>\n", s->f);
+    list_kernels(p->view, uses, count, all, s);
+    fputs("<p>Times are predicted for ", s->f);
+    mgpu_svg_text(p->view->machine ? p->view->machine : "no machine", s);
+    fputs(". A kernel is called as schedules call it.", s->f);
+    if (count > LISTED)
+        fprintf(s->f, " %d kernels more take less.", count - LISTED);
+    fputs("</p></section>\n", s->f);
+}

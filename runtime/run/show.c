@@ -1,0 +1,185 @@
+/* show.c: `report RUN.save | RUN.jsonl ... [TRACE.json] -o REPORT.html`: what the program is predicted to do, and what its runs did, on the page
+ * that `mgpuc report` makes. A folder of saves says which log its run wrote. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/whole.h"
+#include "runtime/report/page.h"
+#include "runtime/run/commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what is given */
+static const char *log_of(const char *folder, Sheet *s)
+{
+    const char *path = mgpu_keep_text(s, "%s/run.json", folder), *refused, *wrong = NULL;
+    size_t length;
+    char *text = mgpu_read_whole(path, &length, &refused);
+    if (!text)
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds no run: %s cannot be read: %s", folder, path, refused ? refused : strerror(errno));
+    Json *run = mgpu_json_read(text, length, &wrong);
+    const Json *log = run ? mgpu_json_member(run, "log") : NULL;
+    if (!log || log->kind != JSON_TEXT)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: its run wrote no log; train with --log run.jsonl, or name a log: report run.jsonl", folder);
+    const char *file = mgpu_keep_copy(s, log->text, strlen(log->text));
+    free(run);
+    free(text);
+    if (access(file, R_OK) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: the log of its run, %s, cannot be read: %s; name where it is now: report run.jsonl", folder, file, strerror(errno));
+    return file;
+}
+
+static void add_operands(Page *page, const Options *o, Sheet *s)
+{
+    for (int i = 0; i < o->operand_count; i++) {
+        struct stat status;
+        bool folder = stat(o->operands[i], &status) == 0 && S_ISDIR(status.st_mode);
+        mgpu_page_add(page, folder ? log_of(o->operands[i], s) : o->operands[i], o->output, s);
+    }
+}
+
+/* --devices; else that of the first run, if it is one of the program's; else that of a run without --devices */
+static const mgpu_plan *plan_of(const mgpu_program *p, const Options *o, const Page *page)
+{
+    const Json *of = page->run_count && !o->devices ? mgpu_json_member(page->runs[0]->start, "plan") : NULL;
+    for (int i = 0; of && of->kind == JSON_TEXT && i < p->plan_count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s:%d", p->plans[i].kind, p->plans[i].devices);
+        if (strcmp(name, of->text) == 0)
+            return &p->plans[i];
+    }
+    return mgpu_choose_plan(p, o);
+}
+
+/* ---- what is predicted */
+static const mgpu_plan *on_one_device(const mgpu_program *p)
+{
+    for (int i = 0; i < p->plan_count; i++)
+        if (p->plans[i].devices == 1)
+            return &p->plans[i];
+    return NULL;
+}
+
+/* of the device that waits longest for transfers */
+static double exposed_us(const View *v)
+{
+    double most = 0;
+    for (int i = 0; i < v->use_count; i++)
+        most = v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_COMM] > most ? v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_COMM] : most;
+    return most;
+}
+
+static void add_row(Table *t, const mgpu_program *p, const mgpu_plan *plan, double exposed, Sheet *s)
+{
+    const mgpu_plan *one = on_one_device(p);
+    const mgpu_prediction *x = &plan->predicted;
+    int64_t most = 0, bytes = 0;
+    char rate[32];
+    for (int d = 0; d < plan->devices; d++) {
+        most = plan->device[d].shard.capacity > most ? plan->device[d].shard.capacity : most;
+        bytes = plan->device[d].arena_bytes > bytes ? plan->device[d].arena_bytes : bytes;
+    }
+    double speed_up = one && one->predicted.step_us > 0 ? one->predicted.step_us / x->step_us : 0, per_s = (double)p->batch / x->step_us * 1e6;
+    mgpu_table_add(s, t, "strong", mgpu_keep_text(s, "%d", plan->devices), mgpu_keep_text(s, "%lld", (long long)p->batch), mgpu_keep_text(s, "%lld", (long long)most),
+                   mgpu_keep_text(s, "%.3f", x->step_us / 1e3), per_s < 100 ? mgpu_keep_text(s, "%.1f", per_s) : mgpu_keep_text(s, "%s", mgpu_view_number(per_s, rate)),
+                   speed_up > 0 ? mgpu_keep_text(s, "%.2f", speed_up) : "", speed_up > 0 ? mgpu_keep_text(s, "%.1f %%", 100 * speed_up / plan->devices) : "",
+                   mgpu_keep_text(s, "%.3f", exposed / 1e3), mgpu_keep_bytes(s, (double)bytes), x->bound);
+}
+
+typedef struct PlanCurves { double *devices, *speed_up, *step, *exposed; int count; } PlanCurves; /* over the plans that have more devices than those before */
+
+static void draw_plans(Page *page, const PlanCurves *c, Sheet *s)
+{
+    page->scaling = (Plot){.title = "speed-up over one device, predicted", .x_label = "devices", .from_zero = true, .whole_x = true};
+    page->steps = (Plot){.title = "time of a step, predicted", .x_label = "devices", .y_label = "ms", .from_zero = true, .whole_x = true};
+    if (c->count < 2)
+        return;
+    PlotLine line = {.x = c->devices, .count = c->count, .points = true};
+    if (c->devices[0] == 1) {
+        PlotLine ideal = line, found = line;
+        ideal.name = "as many times as devices", ideal.y = c->devices, ideal.colour = 7, ideal.dashed = true, ideal.points = false;
+        found.name = "the batch of all devices stays", found.y = c->speed_up;
+        MGPU_APPEND(s, page->scaling.lines, page->scaling.line_count, ideal);
+        MGPU_APPEND(s, page->scaling.lines, page->scaling.line_count, found);
+    }
+    PlotLine step = line, exposed = line;
+    step.name = "a step", step.y = c->step;
+    exposed.name = "exposed communication", exposed.y = c->exposed, exposed.colour = 4;
+    MGPU_APPEND(s, page->steps.lines, page->steps.line_count, step);
+    MGPU_APPEND(s, page->steps.lines, page->steps.line_count, exposed);
+}
+
+static void add_plans(Page *page, const mgpu_program *p, Sheet *s)
+{
+    Table *t = MGPU_KEEP(s, Table, 1);
+    const mgpu_plan *one = on_one_device(p);
+    PlanCurves c = {MGPU_KEEP(s, double, p->plan_count), MGPU_KEEP(s, double, p->plan_count), MGPU_KEEP(s, double, p->plan_count), MGPU_KEEP(s, double, p->plan_count), 0};
+    t->columns = 11;
+    mgpu_table_add(s, t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms", "arena of each", "bound by");
+    for (int i = 0; i < p->plan_count; i++) {
+        const mgpu_plan *plan = &p->plans[i];
+        if (plan->predicted.step_us <= 0)
+            continue;
+        View *v = mgpu_view_read(plan->schedule, NULL);
+        double exposed = exposed_us(v);
+        add_row(t, p, plan, exposed, s);
+        mgpu_view_free(v);
+        if (c.count && plan->devices <= c.devices[c.count - 1])
+            continue;
+        c.devices[c.count] = plan->devices;
+        c.speed_up[c.count] = one && one->predicted.step_us > 0 ? one->predicted.step_us / plan->predicted.step_us : 0;
+        c.step[c.count] = plan->predicted.step_us / 1e3;
+        c.exposed[c.count++] = exposed / 1e3;
+    }
+    page->summary = t;
+    draw_plans(page, &c, s);
+}
+
+static void add_layers(Page *page, const mgpu_program *p, Sheet *s)
+{
+    PageLayer *layers = MGPU_KEEP(s, PageLayer, p->layer_count);
+    for (int i = 0; i < p->layer_count; i++) {
+        char shape[200];
+        const mgpu_layer *l = &p->layers[i];
+        layers[i] = (PageLayer){l->name, mgpu_keep_text(s, "%s", mgpu_shape_text(l->shape.rank, l->shape.extent, shape)), l->parameters, l->line};
+    }
+    page->layers = layers;
+    page->layer_count = p->layer_count;
+}
+
+/* a phase of the plan, full or, if the plan has no other, partial; NULL: there is none */
+static View *view_of(const mgpu_plan *plan, const char *phase)
+{
+    for (int i = 0; i < plan->phase_count; i++)
+        if (strncmp(plan->phases[i].name, phase, strlen(phase)) == 0 && plan->phases[i].partial_batch == plan->always_partial)
+            return mgpu_view_read(plan->schedule, plan->phases[i].name);
+    return NULL;
+}
+
+int mgpu_show(const mgpu_program *p, const Options *o)
+{
+    if (!o->operand_count || !o->output)
+        mgpu_fail(MGPU_BAD_USAGE, "report takes a folder of saves or logs, and the page to write, as in %s report %s.save -o report.html", o->program, p->name);
+    Sheet sheet = {0};
+    Page page = {.title = p->name};
+    add_operands(&page, o, &sheet);
+    const mgpu_plan *plan = plan_of(p, o, &page);
+    View *view = view_of(plan, "train."), *accumulating = view_of(plan, "accumulate."), *prologue = view_of(plan, "prologue.");
+    page.view = view;
+    page.accumulating = accumulating;
+    page.prologue = prologue;
+    page.about = mgpu_keep_text(&sheet, "%s, %s, global batch %lld, %d %s%s; predicted for %s", p->model_file, p->precision, (long long)p->batch, plan->devices,
+                                strcmp(plan->kind, "host") == 0 ? "host device" : "GPU", plan->devices == 1 ? "" : "s",
+                                plan->predicted.step_us > 0 ? plan->predicted.machine : "no machine");
+    add_plans(&page, p, &sheet);
+    add_layers(&page, p, &sheet);
+    mgpu_page_write(&page, o->output, &sheet);
+    View *views[] = {view, accumulating, prologue};
+    for (int i = 0; i < MGPU_COUNT(views); i++)
+        if (views[i])
+            mgpu_view_free(views[i]);
+    return 0;
+}
