@@ -281,8 +281,6 @@ typedef struct Reached {     /* what all rules together say of a weight */
     int below;               /* characters of the name up to the end of what the rule's pattern matches */
     const char *pattern;     /* that one */
 } Reached;
-/* the characters of the name itself, or of the outermost instance above it, that the pattern matches; -1: none */
-int pattern_reaches(const char *pattern, const char *name);
 Reached rules_of(Elaborator *, const char *name);
 bool is_frozen(const Elaborator *, const char *path); /* the instance */
 

@@ -1,38 +1,10 @@
 /* patterns.c: which rules of the train block reach a weight or an instance, and what they say of it together. */
 #include "dsl/elaborate.h"
+#include "runtime/base/near.h"
 
 #include <string.h>
 
-static bool matches(const char *pattern, const char *text, const char *end)
-{
-    const char *star = NULL, *retry = NULL;
-    while (text < end) {
-        if (*pattern == '*') {
-            star = ++pattern;
-            retry = text;
-        } else if (*pattern && (*pattern == '?' || *pattern == *text)) {
-            pattern++;
-            text++;
-        } else if (star) {
-            pattern = star;
-            text = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == 0;
-}
-
-int pattern_reaches(const char *pattern, const char *name)
-{
-    for (const char *end = name;; end++)
-        if ((*end == '.' || *end == 0) && matches(pattern, name, end))
-            return (int)(end - name);
-        else if (*end == 0)
-            return -1;
-}
+static int reaches(const char *pattern, const char *name) { return mgpu_pattern_reaches(pattern, (ptrdiff_t)strlen(pattern), name); }
 
 Reached rules_of(Elaborator *e, const char *name)
 {
@@ -42,7 +14,7 @@ Reached rules_of(Elaborator *e, const char *name)
         const char *pattern = NULL;
         int n = 0, below = -1;
         for (const Tree *p = r->tree->first->first; p; p = p->next, n++) {
-            int end = pattern_reaches(p->text, name);
+            int end = reaches(p->text, name);
             if (end < 0)
                 continue;
             r->matched[n] = true;
@@ -70,7 +42,7 @@ bool is_frozen(const Elaborator *e, const char *path)
         const Rule *r = &e->rules[k];
         bool hit = false;
         for (const Tree *p = r->frozen >= 0 ? r->tree->first->first : NULL; p && !hit; p = p->next)
-            hit = pattern_reaches(p->text, path) >= 0;
+            hit = reaches(p->text, path) >= 0;
         frozen = hit ? r->frozen : frozen;
     }
     return frozen;

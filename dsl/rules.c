@@ -101,7 +101,7 @@ static const char *part_of(const char *name, const char **rest)
 static bool reaches_any(const char *pattern, const char *const *names, int count)
 {
     for (int k = 0; k < count; k++)
-        if (pattern_reaches(pattern, names[k]) >= 0)
+        if (mgpu_pattern_reaches(pattern, (ptrdiff_t)strlen(pattern), names[k]) >= 0)
             return true;
     return false;
 }

@@ -1,6 +1,7 @@
 /* near.c: see near.h. */
 #include "runtime/base/near.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 int mgpu_edit_distance(const char *a, const char *b)
@@ -27,4 +28,36 @@ int mgpu_edit_distance(const char *a, const char *b)
         row = oldest;
     }
     return last[n];
+}
+
+static bool matches(const char *pattern, const char *pattern_end, const char *text, const char *end)
+{
+    const char *star = NULL, *retry = NULL;
+    while (text < end) {
+        if (pattern < pattern_end && *pattern == '*') {
+            star = ++pattern;
+            retry = text;
+        } else if (pattern < pattern_end && (*pattern == '?' || *pattern == *text)) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (pattern < pattern_end && *pattern == '*')
+        pattern++;
+    return pattern == pattern_end;
+}
+
+int mgpu_pattern_reaches(const char *pattern, ptrdiff_t length, const char *name)
+{
+    for (const char *end = name;; end++) {
+        if ((*end == '.' || !*end) && matches(pattern, pattern + length, name, end))
+            return (int)(end - name);
+        if (!*end)
+            return -1;
+    }
 }

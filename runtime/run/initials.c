@@ -6,6 +6,7 @@
  * that of the rule with the same pattern; --init FILE replaces all of the program's files, but not `init = none` of a rule:
  * what that reaches begins as the model says, and so does what --init PATTERN=none reaches. */
 #include "runtime/base/base.h"
+#include "runtime/base/near.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
@@ -56,37 +57,11 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
 }
 
 /* ---- parts of the command line */
-static bool matches(const char *pattern, const char *pattern_end, const char *text, const char *end)
-{
-    const char *star = NULL, *retry = NULL;
-    while (text < end) {
-        if (pattern < pattern_end && *pattern == '*') {
-            star = ++pattern;
-            retry = text;
-        } else if (pattern < pattern_end && (*pattern == '?' || *pattern == *text)) {
-            pattern++;
-            text++;
-        } else if (star) {
-            pattern = star;
-            text = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (pattern < pattern_end && *pattern == '*')
-        pattern++;
-    return pattern == pattern_end;
-}
-
 /* the name below the outermost instance that matches, the whole name if nothing shorter does; NULL: no match */
 static const char *name_below(const char *pattern, const char *pattern_end, const char *name)
 {
-    for (const char *end = name;; end++) {
-        if ((*end == '.' || !*end) && matches(pattern, pattern_end, name, end))
-            return *end ? end + 1 : name;
-        if (!*end)
-            return NULL;
-    }
+    int end = mgpu_pattern_reaches(pattern, pattern_end - pattern, name);
+    return end < 0 ? NULL : name[end] ? name + end + 1 : name;
 }
 
 typedef struct Part {
