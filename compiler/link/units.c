@@ -7,7 +7,7 @@
  * it is and however the others are numbered (content-defined chunking: Muthitacharoen et al., A Low-bandwidth Network
  * File System, 2001).
  *
- * The tables of every plan are a unit, all others one more. */
+ * The tables of plans, and then all others, fill units of their own. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/target.h"
@@ -20,7 +20,8 @@ enum {
     LEAST_UNIT = 16 << 10, MOST_UNIT = 32 << 10, /* bytes of text; a run of the C compiler costs as much as 2 KiB of it */
     UNITS = 16,                                  /* of a program that is neither small nor large */
     LARGE_UNIT = 64 << 10,                       /* for a compiler that needs longer to start and for the headers than for 16 KiB of kernels */
-    FAMILY_BYTES = 300                           /* what a kernel costs in any case, as text */
+    FAMILY_BYTES = 300,                          /* what a kernel costs in any case, as text */
+    TABLE_UNIT = 512 << 10                       /* of tables, which compile at 15 MB/s: as long as the C compiler needs to start */
 };
 
 typedef struct Family {
@@ -174,9 +175,11 @@ static void kernel_units(const Family *families, int family_count, size_t size, 
         APPEND(*units, *count, kernel_unit(families[0].target, text, bytes));
 }
 
-static TranslationUnit table_unit(Text text)
+static void end_table_unit(Text *text, TranslationUnit **units, int *count)
 {
-    return (TranslationUnit){.text = text, .cost = 0.01 + (double)text.length * 1e-7};
+    TranslationUnit unit = {.text = *text, .cost = 0.01 + (double)text->length * 1e-7};
+    APPEND(*units, *count, unit);
+    *text = (Text){0};
 }
 
 /* CC="clang -O0", measured: 46 ms to start and for the headers, 15 for a unit of 16 KiB */
@@ -194,13 +197,16 @@ void make_units(const Program *p, TranslationUnit **units, int *count)
     *count = 0;
     int *family_of = NEW_ARRAY(int, p->kernel_count), family_count;
     const Family *families = find_families(p, &family_count, family_of);
-    for (int i = 0; i < p->plan_count; i++) {
-        Text text = {0};
-        text_add(&text, "#include \"mgpu.h\"\n");
-        emit_plan(p, &p->plans[i], &text);
-        APPEND(*units, *count, table_unit(text));
-    }
     Text text = {0}, rows = {0};
+    for (int i = 0; i < p->plan_count; i++) {
+        if (text.length > TABLE_UNIT)
+            end_table_unit(&text, units, count);
+        if (!text.length)
+            text_add(&text, "#include \"mgpu.h\"\n");
+        emit_plan(p, &p->plans[i], &text);
+    }
+    if (text.length > TABLE_UNIT)
+        end_table_unit(&text, units, count);
     emit_tables_head(p, &text);
     int *place = NEW_ARRAY(int, family_count);
     for (int i = 0; i < p->kernel_count; i++) {
@@ -214,7 +220,7 @@ void make_units(const Program *p, TranslationUnit **units, int *count)
     }
     p->target->print_table(&rows, &text);
     emit_main(p, &text);
-    APPEND(*units, *count, table_unit(text));
+    end_table_unit(&text, units, count);
     if (!p->target->images)
         kernel_units(families, family_count, is_quick(p->options->cc) ? LARGE_UNIT : size_of_units(families, family_count), units, count);
 }
