@@ -291,11 +291,12 @@ static double read_size(const char *option, const char *text)
 
 static Sharding read_sharding(const char *word)
 {
-    static const char *const WORDS[SHARDINGS] = {[SHARD_NOTHING] = "none", [SHARD_OPTIMIZER] = "optimizer"};
+    static const char *const WORDS[SHARDINGS] = {[SHARD_NOTHING] = "none", [SHARD_OPTIMIZER] = "optimizer", [SHARD_GRADIENTS] = "gradients",
+                                                [SHARD_WEIGHTS] = "weights"};
     for (int i = 0; i < SHARDINGS; i++)
         if (strcmp(word, WORDS[i]) == 0)
             return (Sharding)i;
-    fail(2, "--shard %s: none or optimizer is expected%s", word, did_you_mean(word, WORDS, SHARDINGS));
+    fail(2, "--shard %s: none, optimizer, gradients or weights is expected%s", word, did_you_mean(word, WORDS, SHARDINGS));
 }
 
 static void read_weights(Options *o)

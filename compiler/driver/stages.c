@@ -111,9 +111,13 @@ void pass_precision(Compilation *c)
 
 void pass_shard(Compilation *c)
 {
-    Graph *all[PHASE_KINDS];
-    if (c->options->shard == SHARD_OPTIMIZER && c->graphs[PHASE_TRAIN])
-        replace(&c->graphs[PHASE_TRAIN], shard(c->program->model, c->graphs[PHASE_TRAIN], all, all_graphs(c, all)));
+    Graph *all[PHASE_KINDS], *sharded[PHASE_KINDS];
+    if (c->options->shard == SHARD_NOTHING || !c->graphs[PHASE_TRAIN])
+        return;
+    shard(c->program->model, c->options->shard, c->graphs[PHASE_TRAIN], all, all_graphs(c, all), sharded);
+    for (int k = 0, i = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k])
+            replace(&c->graphs[k], sharded[i++]);
 }
 
 void pass_layout(Compilation *c)

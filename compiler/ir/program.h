@@ -11,8 +11,9 @@ typedef struct Plan Plan;
 typedef struct Target Target;
 
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH, COMMAND_SCHEDULE, COMMAND_REPORT } Command;
-/* --shard: of what each device holds its own part alone, besides gradients */
-typedef enum Sharding { SHARD_NOTHING, SHARD_OPTIMIZER /* the state of the optimizer, masters of rounded weights */, SHARDINGS } Sharding;
+/* --shard: of what each device holds its own part alone; each has what the one before it has */
+typedef enum Sharding { SHARD_NOTHING, SHARD_OPTIMIZER /* the state of the optimizer, masters of rounded weights */,
+                        SHARD_GRADIENTS, SHARD_WEIGHTS, SHARDINGS } Sharding;
 
 typedef struct Options {
     Command command;

@@ -1,24 +1,35 @@
-/* shard.c: a sharded optimizer: each device updates its own part of every weight, and holds that part of the optimizer's state alone.
+/* shard.c: parts of what all devices would hold: each device updates its own part of every weight.
  *
- * In: the graphs of all phases in the precision of the model; every sum over devices is a REDUCE. Out: another train graph, and
- * Variable.split of what each device holds a part of. Parts are cut at multiples of 64 elements (mgpu_even_part).
+ * In: the graphs of all phases in the precision of the model; every sum over devices is a REDUCE. Out: the same graphs with transfers
+ * in place of those of gradients, and Variable.split of what each device holds a part of. Parts are cut at multiples of 64 elements
+ * (mgpu_even_part).
  *
  *     gradient   REDUCE              REDUCE_SCATTER           each device gets the sum of its own part
  *     update     of all elements     of the own part          states of the optimizer, masters of ROUNDED copies: split
  *     weight                         ALL_GATHER               whole again on every device, before the next step reads it
  *
- * Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020: stage 1.
+ * Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020: stage 1 (`optimizer`).
+ *
+ *     gradients (stage 2)   OWN after REDUCE_SCATTER: a copy of the own part, so that the rest need not be kept. Sums over micro-batches
+ *                           are split: each micro-batch is scattered, and its own part is added
+ *     weights (stage 3)     a weight is split, too. Who reads it whole, in any phase, reads an ALL_GATHER of it: a temporary, which
+ *                           plan/gather.c makes again where it is needed again. Nothing is gathered after the update
  *
  * What follows from a gradient is split as far as it is computed element by element. The sum of all elements, as of a norm, becomes a
  * sum of the parts, over the devices (distribute.c); numbers made of such sums are the same everywhere, so a step is skipped by all
  * devices or by none. A gradient of which something else is made (a row's norm, a product) stays a REDUCE, with all that is computed
  * with it; so do gradients of one element.
  *
- * A variable is split if only its own update reads it, element by element, and no other phase does. So a weight that forward passes
- * read is whole, and so is the average of one, which evaluation reads. A master whose ROUNDED copy is read in its place is split, and
- * the copy is gathered: half of the bytes. */
+ * Before stage 3 a variable is split if only its own update reads it, element by element, and no other phase does. So a weight that
+ * forward passes read is whole, and so is the average of one, which evaluation reads. A master whose ROUNDED copy is read in its place
+ * is split, and the copy is gathered: half of the bytes. In stage 3 the smallest weights stay whole (SMALL): their gathers would cost
+ * more than their bytes are worth. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
+
+#include <stdlib.h>
+
+static const double SMALL = 0.01; /* the smallest weights, so much of all of them, are not worth a gather */
 
 typedef struct Value {  /* of a node of the train graph */
     bool own;           /* follows from gradients that are split, element by element */
@@ -30,9 +41,13 @@ typedef struct Value {  /* of a node of the train graph */
 
 typedef struct Sharder {
     Model *model;
+    Sharding what;
     const Graph *train;
+    Graph *const *graphs; int graph_count; /* train is one of them */
     Graph *target;
-    Value *values;      /* by id */
+    Value *values;      /* by id, of train */
+    bool *gathers;      /* by variable: it is split, and gathered for its readers */
+    bool *sums;         /* by variable: it accumulates a gradient, and is split */
 } Sharder;
 
 static Value *value_of(const Sharder *s, const Node *n) { return &s->values[n->id]; }
@@ -46,6 +61,10 @@ static int cluster_of(const Sharder *s, int id)
 }
 
 static bool is_gradient(const Node *n) { return n->op == OP_REDUCE && n->backward && shape_count(&n->shape) > 1; }
+
+static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->ints[0] : -1; }
+
+static bool is_gathered(const Sharder *s, const Node *n) { return n->op == OP_VARIABLE && s->gathers[n->ints[0]]; }
 
 static bool sums_all(const Node *n) { return n->op == OP_SUM && n->int_count > 0 && n->int_count == n->in[0]->shape.rank; }
 
@@ -95,7 +114,10 @@ static void find_own(const Sharder *s)
             s->values[i].whole = s->values[i].whole || s->values[cluster_of(s, i)].whole;
 }
 
-/* parts, from the users back */
+/* of train: its inputs may be parts */
+static bool takes_parts(const Sharder *s, const Node *n) { return value_of(s, n)->own || value_of(s, n)->parts || sums_all(n); }
+
+/* parts, from the users back; what is gathered can be had both ways */
 static void find_parts(const Sharder *s)
 {
     const Graph *g = s->train;
@@ -105,11 +127,11 @@ static void find_parts(const Sharder *s)
         s->values[i].parts = may && !s->values[i].own && shape_count(&n->shape) > 1;
     }
     for (int i = 0; i < g->result_count; i++)
-        value_of(s, g->results[i].value)->parts = false;
+        value_of(s, g->results[i].value)->parts = is_gathered(s, g->results[i].value);
     for (int i = g->node_count - 1; i >= 0; i--) {
         const Node *n = g->nodes[i];
         for (int k = 0; k < n->inputs; k++)
-            if (!s->values[i].own && !s->values[i].parts && !sums_all(n))
+            if (!takes_parts(s, n) && !is_gathered(s, n->in[k]))
                 value_of(s, n->in[k])->parts = false;
     }
 }
@@ -121,13 +143,13 @@ static void mark_read(const Graph *g, bool *elsewhere)
             elsewhere[g->nodes[i]->ints[0]] = true;
 }
 
-static void split_variables(const Sharder *s, Graph *const *graphs, int graph_count)
+static void split_variables(const Sharder *s)
 {
     const Graph *g = s->train;
     bool *elsewhere = NEW_ARRAY(bool, s->model->variable_count);
-    for (int k = 0; k < graph_count; k++)
-        if (graphs[k] != g)
-            mark_read(graphs[k], elsewhere);
+    for (int k = 0; k < s->graph_count; k++)
+        if (s->graphs[k] != g)
+            mark_read(s->graphs[k], elsewhere);
     for (int i = 0; i < g->node_count; i++)
         if (g->nodes[i]->op == OP_VARIABLE && !s->values[i].parts)
             elsewhere[g->nodes[i]->ints[0]] = true;
@@ -139,16 +161,108 @@ static void split_variables(const Sharder *s, Graph *const *graphs, int graph_co
         bool kind = v->kind == OPTIMIZER_STATE || v->kind == WEIGHT || v->kind == AVERAGE;
         v->split = kind && !elsewhere[r->index] && value_of(s, r->value)->own;
     }
+    for (int v = 0; v < s->model->variable_count; v++) {
+        Variable *x = &s->model->variables[v];
+        x->split = x->split || s->gathers[v] || s->sums[v];
+        x->partial = x->partial && !s->sums[v];
+    }
+}
+
+/* ---- weights: what is gathered for its readers */
+static int compare_counts(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* elements of the largest weight that stays whole */
+static int64_t largest_small(const Sharder *s)
+{
+    const Model *m = s->model;
+    int64_t *counts = NEW_ARRAY(int64_t, m->variable_count), all = 0, small = 0, largest = 1;
+    int weights = 0;
+    for (int v = 0; v < m->variable_count; v++)
+        if (s->gathers[v] && m->variables[v].kind == WEIGHT)
+            all += counts[weights++] = shape_count(&m->variables[v].shape);
+    if (weights)
+        qsort(counts, (size_t)weights, sizeof *counts, compare_counts);
+    for (int i = 0; i < weights && (double)(small += counts[i]) <= SMALL * (double)all; i++)
+        largest = counts[i] > largest ? counts[i] : largest;
+    return largest;
+}
+
+/* weights, averages and rounded copies that are updated in parts, or never */
+static void find_gathered(const Sharder *s)
+{
+    const Graph *g = s->train;
+    bool *kept = NEW_ARRAY(bool, s->model->variable_count);
+    for (int i = 0; i < g->result_count; i++)
+        if (g->results[i].role == ROLE_UPDATE && !value_of(s, g->results[i].value)->own)
+            kept[g->results[i].index] = true;
+    for (int v = 0; v < s->model->variable_count; v++) {
+        const Variable *x = &s->model->variables[v];
+        s->gathers[v] = !kept[v] && (x->kind == WEIGHT || x->kind == AVERAGE || x->kind == ROUNDED);
+    }
+    int64_t small = largest_small(s);
+    for (int v = 0; v < s->model->variable_count; v++)
+        s->gathers[v] = s->gathers[v] && shape_count(&s->model->variables[v].shape) > small;
+}
+
+/* ---- gradients: sums over micro-batches */
+
+/* where(micro == 0, 0, accumulator) + p, of accumulate.c: the accumulator; -1: it is no such sum */
+static int accumulator_of(const Sharder *s, const Node *n)
+{
+    const Node *before = n->op == OP_ADD ? n->in[0] : NULL;
+    int v = before && before->op == OP_WHERE ? variable_of(before->in[2]) : -1;
+    return v >= 0 && s->model->variables[v].kind == ACCUMULATOR ? v : -1;
+}
+
+static void find_sums(const Sharder *s)
+{
+    for (int i = 0; i < s->train->node_count; i++) {
+        const Node *n = s->train->nodes[i];
+        int v = is_gradient(n) && value_of(s, n)->own ? accumulator_of(s, n->in[0]) : -1;
+        if (v >= 0)
+            s->sums[v] = s->model->variables[v].partial;
+    }
+}
+
+static bool is_sum(const Sharder *s, const Node *n)
+{
+    int v = accumulator_of(s, n);
+    return v >= 0 && s->sums[v];
 }
 
 /* ---- the new graph */
-static Node *split_node(Sharder *s, Node *n)
+static Node *scattered(const Sharder *s, Node *partial)
+{
+    return NODE(s->target, OP_REDUCE_SCATTER, NULL, 0, NULL, partial);
+}
+
+/* whole: a variable of which each device holds a part */
+static Node **whole_inputs(const Sharder *s, const Node *n, bool parts)
+{
+    Node **in = mapped_inputs(n);
+    for (int k = 0; k < n->inputs && !parts; k++)
+        if (is_gathered(s, n->in[k])) {
+            stand_at(s->target, n->in[k]);
+            in[k] = NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, in[k]);
+            in[k]->name = n->in[k]->name;
+        }
+    return in;
+}
+
+static Node *split_node(Sharder *s, Node *n, bool train)
 {
     Graph *g = s->target;
+    Node **in = whole_inputs(s, n, train && takes_parts(s, n));
     stand_at(g, n);
-    if (is_gradient(n) && value_of(s, n)->own)
-        return NODE(g, OP_REDUCE_SCATTER, NULL, 0, NULL, n->in[0]->mapped);
-    return graph_rebuild(g, n, mapped_inputs(n));
+    if (is_sum(s, n))
+        return graph_binary(g, OP_ADD, in[0], scattered(s, in[1]));
+    if (!train || !is_gradient(n) || !value_of(s, n)->own)
+        return graph_rebuild(g, n, in);
+    return is_sum(s, n->in[0]) ? in[0] : scattered(s, in[0]);
 }
 
 static Node *gathered(Sharder *s, Node *n)
@@ -182,47 +296,68 @@ static Node *from_gathered(Sharder *s, Node *n)
     return v->gathered = graph_rebuild(s->target, n, in);
 }
 
-static void add_result(Sharder *s, Result r)
+static void add_result(Sharder *s, Result r, bool train)
 {
-    bool average = r.role == ROLE_UPDATE && s->model->variables[r.index].kind == AVERAGE;
+    bool update = r.role == ROLE_UPDATE, average = update && s->model->variables[r.index].kind == AVERAGE;
     Node *n = r.value, *value = n->mapped;
     stand_at(s->target, n);
-    if (r.role == ROLE_UPDATE && !s->model->variables[r.index].split) {
+    if (train && update && !s->model->variables[r.index].split) {
         value = average ? from_gathered(s, n) : NULL;
         value = value ? value : gathered(s, n);
+    } else if (!update && is_gathered(s, n)) {
+        value = NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, value);
     }
     r.value = value;
     r.weight = r.weight ? r.weight->mapped : NULL;
     graph_add_result(s->target, r);
 }
 
-static Graph *rebuild(Sharder *s)
+static Graph *rebuild(Sharder *s, const Graph *g)
 {
-    const Graph *train = s->train;
-    s->target = graph_new(s->model, train->name, train->parent);
-    for (int i = 0; i < train->node_count; i++) {
-        Node *n = train->nodes[i];
-        become(n, split_node(s, n));
+    bool train = g == s->train;
+    s->target = graph_new(s->model, g->name, g->parent);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        become(n, split_node(s, n, train));
     }
     for (int pass = 0; pass < 2; pass++) /* averages after the weights that are gathered */
-        for (int i = 0; i < train->result_count; i++) {
-            bool average = train->results[i].role == ROLE_UPDATE && s->model->variables[train->results[i].index].kind == AVERAGE;
+        for (int i = 0; i < g->result_count; i++) {
+            bool average = g->results[i].role == ROLE_UPDATE && s->model->variables[g->results[i].index].kind == AVERAGE;
             if (average == (pass > 0))
-                add_result(s, train->results[i]);
+                add_result(s, g->results[i], train);
         }
     return s->target;
 }
 
-Graph *shard(Model *m, Graph *train, Graph *const *graphs, int graph_count)
+static bool has_split(const Graph *g)
+{
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_VARIABLE && g->model->variables[g->nodes[i]->ints[0]].split)
+            return true;
+    return false;
+}
+
+void shard(Model *m, Sharding what, const Graph *train, Graph *const *graphs, int graph_count, Graph **sharded)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
-    Sharder s = {.model = m, .train = train, .values = NEW_ARRAY(Value, train->node_count)};
+    Sharder s = {.model = m, .what = what, .train = train, .graphs = graphs, .graph_count = graph_count,
+                 .values = NEW_ARRAY(Value, train->node_count), .gathers = NEW_ARRAY(bool, m->variable_count),
+                 .sums = NEW_ARRAY(bool, m->variable_count)};
     find_own(&s);
+    if (what >= SHARD_GRADIENTS)
+        find_sums(&s);
+    if (what >= SHARD_WEIGHTS)
+        find_gathered(&s);
     find_parts(&s);
-    split_variables(&s, graphs, graph_count);
+    split_variables(&s);
     memory_use(outer);
-    Graph *split = rebuild(&s), *whole = distribute(split);
+    for (int k = 0; k < graph_count; k++) {
+        sharded[k] = graphs[k];
+        if (graphs[k] != train && !has_split(graphs[k]))
+            continue;
+        Graph *split = rebuild(&s, graphs[k]);
+        sharded[k] = distribute(split);
+        graph_free(split);
+    }
     memory_free(own);
-    graph_free(split);
-    return whole;
 }

@@ -3,6 +3,7 @@
 #define MGPU_PASSES_STAGES_H
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/program.h"
 #include "compiler/passes/simplify/simplify.h" /* the first; again after others */
 
 /* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old as it was. */
@@ -29,8 +30,8 @@ void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accu
 /* precision.c      F32 -> the model's precision; for bf16, variables that contractions read get rounded copies first */
 void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
-/* shard.c          the optimizer sharded: gradients to REDUCE_SCATTER, updates of the own part, ALL_GATHER; Variable.split. graphs: of all phases */
-Graph *shard(Model *, Graph *train, Graph *const *graphs, int graph_count);
+/* shard.c          gradients to REDUCE_SCATTER, updates of the own part, ALL_GATHER; Variable.split. graphs: of all phases */
+void shard(Model *, Sharding, const Graph *train, Graph *const *graphs, int graph_count, Graph **sharded);
 /* layout.c         order of variables in memory */
 void choose_layout(Model *, Graph **graphs, int graph_count);
 /* phases.c         full: VALID is true and the number of samples known; partial: as it is */
