@@ -43,7 +43,7 @@ double node_flops(const Node *n)
     case INDEXING:
         return n->op == OP_GATHER ? 0 : (double)shape_count(&n->in[n->inputs - 1]->shape);
     case MARK:
-        return n->op == OP_STOP_GRADIENT || op_is_transfer(n->op) ? 0 : out;
+        return n->op == OP_STOP_GRADIENT || n->op == OP_OWN || op_is_transfer(n->op) ? 0 : out;
     case REGION:
         if (n->op == OP_RESULT)
             return 0;

@@ -493,7 +493,7 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
     case OP_WINDOW_MAX_GRADIENT: case OP_WINDOW_SUM_GRADIENT:
         window(n, &n->shape, &n->in[0]->shape, in[0], n->inputs > 1 ? in[1] : NULL, out);
         break;
-    case OP_RESHAPE: case OP_STOP_GRADIENT: case OP_TOTAL: case OP_GROUP_SUM:
+    case OP_RESHAPE: case OP_STOP_GRADIENT: case OP_OWN: case OP_TOTAL: case OP_GROUP_SUM:
         memcpy(out, in[0], (size_t)count * sizeof *out);
         break;
     case OP_TRANSPOSE: case OP_SLICE: case OP_UNSLICE: case OP_PAD: case OP_BROADCAST:

@@ -81,7 +81,7 @@ bool transfer_types(const Node *n, const Distribution *in)
 
 bool node_keeps_elements(const Node *n)
 {
-    return OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_RESHAPE || n->op == OP_STOP_GRADIENT;
+    return OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_RESHAPE || n->op == OP_STOP_GRADIENT || n->op == OP_OWN;
 }
 
 bool node_is_split(const Node *n) { return n->distribution == SPLIT && shape_count(&n->shape) > 1; }

@@ -298,6 +298,7 @@ Expr *evaluate_own(Evaluation *e, const Node *n, Expr *sample, Expr *const *inde
     case OP_GATHER:
         return gathered(e, n, sample, index, guard);
     case OP_STOP_GRADIENT:
+    case OP_OWN:
     case OP_MAX: /* over no axes; likewise SUM */
     case OP_SUM: {
         Expr *value = evaluate(e, n->in[0], sample, index, guard);

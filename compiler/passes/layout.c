@@ -89,8 +89,8 @@ void choose_layout(Model *m, Graph **graphs, int graph_count)
     for (int k = 0; k < graph_count; k++)
         for (int i = 0; i < graphs[k]->result_count; i++) {
             const Result *r = &graphs[k]->results[i];
-            if (r->role == ROLE_UPDATE && m->variables[r->index].kind == ACCUMULATOR && r->value->shape.rank >= 2 &&
-                is_weight_gradient(r->value))
+            if (r->role == ROLE_UPDATE && m->variables[r->index].kind == ACCUMULATOR && !parts[r->index] &&
+                r->value->shape.rank >= 2 && is_weight_gradient(r->value))
                 channels_innermost(&m->variables[r->index]);
         }
 }

@@ -18,18 +18,17 @@
  * What follows from a gradient is split as far as it is computed element by element. The sum of all elements, as of a norm, becomes a
  * sum of the parts, over the devices (distribute.c); numbers made of such sums are the same everywhere, so a step is skipped by all
  * devices or by none. A gradient of which something else is made (a row's norm, a product) stays a REDUCE, with all that is computed
- * with it; so do gradients of one element.
+ * with it; so do gradients of the smallest weights (SMALL): they share all-reduces, and their states are whole.
  *
  * Before stage 3 a variable is split if only its own update reads it, element by element, and no other phase does. So a weight that
  * forward passes read is whole, and so is the average of one, which evaluation reads. A master whose ROUNDED copy is read in its place
- * is split, and the copy is gathered: half of the bytes. In stage 3 the smallest weights stay whole (SMALL): their gathers would cost
- * more than their bytes are worth. */
+ * is split, and the copy is gathered: half of the bytes. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 #include <stdlib.h>
 
-static const double SMALL = 0.01; /* the smallest weights, so much of all of them, are not worth a gather */
+static const double SMALL = 0.01; /* the smallest weights, so much of all of them, are not worth transfers of their own */
 
 typedef struct Value {  /* of a node of the train graph */
     bool own;           /* follows from gradients that are split, element by element */
@@ -48,9 +47,31 @@ typedef struct Sharder {
     Value *values;      /* by id, of train */
     bool *gathers;      /* by variable: it is split, and gathered for its readers */
     bool *sums;         /* by variable: it accumulates a gradient, and is split */
+    int64_t small;      /* elements of the largest weight that stays whole, with its gradient */
 } Sharder;
 
 static Value *value_of(const Sharder *s, const Node *n) { return &s->values[n->id]; }
+
+/* ---- what is small */
+static int compare_counts(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t largest_small(const Model *m)
+{
+    int64_t *counts = NEW_ARRAY(int64_t, m->variable_count), all = 0, small = 0, largest = 1;
+    int weights = 0;
+    for (int v = 0; v < m->variable_count; v++)
+        if (m->variables[v].kind == WEIGHT)
+            all += counts[weights++] = shape_count(&m->variables[v].shape);
+    if (weights)
+        qsort(counts, (size_t)weights, sizeof *counts, compare_counts);
+    for (int i = 0; i < weights && (double)(small += counts[i]) <= SMALL * (double)all; i++)
+        largest = counts[i] > largest ? counts[i] : largest;
+    return largest;
+}
 
 /* ---- what is split */
 static int cluster_of(const Sharder *s, int id)
@@ -60,7 +81,7 @@ static int cluster_of(const Sharder *s, int id)
     return id;
 }
 
-static bool is_gradient(const Node *n) { return n->op == OP_REDUCE && n->backward && shape_count(&n->shape) > 1; }
+static bool is_gradient(const Sharder *s, const Node *n) { return n->op == OP_REDUCE && n->backward && shape_count(&n->shape) > s->small; }
 
 static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->ints[0] : -1; }
 
@@ -76,7 +97,7 @@ static bool follow_gradients(const Sharder *s)
         const Node *n = s->train->nodes[i];
         Value *v = &s->values[i];
         bool any = false;
-        if (is_gradient(n)) {
+        if (is_gradient(s, n)) {
             v->own = !s->values[cluster_of(s, i)].whole;
             continue;
         }
@@ -169,27 +190,6 @@ static void split_variables(const Sharder *s)
 }
 
 /* ---- weights: what is gathered for its readers */
-static int compare_counts(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* elements of the largest weight that stays whole */
-static int64_t largest_small(const Sharder *s)
-{
-    const Model *m = s->model;
-    int64_t *counts = NEW_ARRAY(int64_t, m->variable_count), all = 0, small = 0, largest = 1;
-    int weights = 0;
-    for (int v = 0; v < m->variable_count; v++)
-        if (s->gathers[v] && m->variables[v].kind == WEIGHT)
-            all += counts[weights++] = shape_count(&m->variables[v].shape);
-    if (weights)
-        qsort(counts, (size_t)weights, sizeof *counts, compare_counts);
-    for (int i = 0; i < weights && (double)(small += counts[i]) <= SMALL * (double)all; i++)
-        largest = counts[i] > largest ? counts[i] : largest;
-    return largest;
-}
 
 /* weights, averages and rounded copies that are updated in parts, or never */
 static void find_gathered(const Sharder *s)
@@ -201,11 +201,8 @@ static void find_gathered(const Sharder *s)
             kept[g->results[i].index] = true;
     for (int v = 0; v < s->model->variable_count; v++) {
         const Variable *x = &s->model->variables[v];
-        s->gathers[v] = !kept[v] && (x->kind == WEIGHT || x->kind == AVERAGE || x->kind == ROUNDED);
+        s->gathers[v] = !kept[v] && shape_count(&x->shape) > s->small && (x->kind == WEIGHT || x->kind == AVERAGE || x->kind == ROUNDED);
     }
-    int64_t small = largest_small(s);
-    for (int v = 0; v < s->model->variable_count; v++)
-        s->gathers[v] = s->gathers[v] && shape_count(&s->model->variables[v].shape) > small;
 }
 
 /* ---- gradients: sums over micro-batches */
@@ -222,7 +219,7 @@ static void find_sums(const Sharder *s)
 {
     for (int i = 0; i < s->train->node_count; i++) {
         const Node *n = s->train->nodes[i];
-        int v = is_gradient(n) && value_of(s, n)->own ? accumulator_of(s, n->in[0]) : -1;
+        int v = is_gradient(s, n) && value_of(s, n)->own ? accumulator_of(s, n->in[0]) : -1;
         if (v >= 0)
             s->sums[v] = s->model->variables[v].partial;
     }
@@ -237,7 +234,8 @@ static bool is_sum(const Sharder *s, const Node *n)
 /* ---- the new graph */
 static Node *scattered(const Sharder *s, Node *partial)
 {
-    return NODE(s->target, OP_REDUCE_SCATTER, NULL, 0, NULL, partial);
+    Node *part = NODE(s->target, OP_REDUCE_SCATTER, NULL, 0, NULL, partial);
+    return s->what >= SHARD_GRADIENTS ? NODE(s->target, OP_OWN, NULL, 0, NULL, part) : part;
 }
 
 /* whole: a variable of which each device holds a part */
@@ -247,8 +245,10 @@ static Node **whole_inputs(const Sharder *s, const Node *n, bool parts)
     for (int k = 0; k < n->inputs && !parts; k++)
         if (is_gathered(s, n->in[k])) {
             stand_at(s->target, n->in[k]);
+            s->target->path = NULL;
             in[k] = NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, in[k]);
-            in[k]->name = n->in[k]->name;
+            if (!in[k]->name)
+                in[k]->name = format("%s.whole", s->model->variables[variable_of(n->in[k])].name);
         }
     return in;
 }
@@ -260,7 +260,7 @@ static Node *split_node(Sharder *s, Node *n, bool train)
     stand_at(g, n);
     if (is_sum(s, n))
         return graph_binary(g, OP_ADD, in[0], scattered(s, in[1]));
-    if (!train || !is_gradient(n) || !value_of(s, n)->own)
+    if (!train || !is_gradient(s, n) || !value_of(s, n)->own)
         return graph_rebuild(g, n, in);
     return is_sum(s, n->in[0]) ? in[0] : scattered(s, in[0]);
 }
@@ -287,7 +287,7 @@ static Node *from_gathered(Sharder *s, Node *n)
     if (!v->own || v->gathered)
         return gathered(s, n);
     Node *in[3]; /* of element-wise operations */
-    if (is_gradient(n))
+    if (is_gradient(s, n))
         return NULL;
     for (int k = 0; k < n->inputs; k++)
         if (!(in[k] = from_gathered(s, n->in[k])))
@@ -343,6 +343,7 @@ void shard(Model *m, Sharding what, const Graph *train, Graph *const *graphs, in
     Sharder s = {.model = m, .what = what, .train = train, .graphs = graphs, .graph_count = graph_count,
                  .values = NEW_ARRAY(Value, train->node_count), .gathers = NEW_ARRAY(bool, m->variable_count),
                  .sums = NEW_ARRAY(bool, m->variable_count)};
+    s.small = largest_small(m);
     find_own(&s);
     if (what >= SHARD_GRADIENTS)
         find_sums(&s);

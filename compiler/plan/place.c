@@ -88,6 +88,7 @@ Persistent *place_persistent(const Program *p, int64_t capacity, int64_t batch, 
     int staged = policy->slots > SLOTS ? policy->slots : SLOTS;
     const Model *m = p->model;
     Persistent *a = NEW(Persistent);
+    a->devices = devices;
     int inputs = 0, variables = m->variable_count, outputs = 0, reports = 0;
     Found *input = find_tensors(p, TENSOR_INPUT, batch, &inputs);
     Found *variable = find_tensors(p, TENSOR_VARIABLE, capacity, &variables);
@@ -154,6 +155,7 @@ typedef struct Placing {
     int *region_first, *region_last; /* by call: the first and the last of its region */
     int64_t *chunk;     /* by tensor: of that region */
     bool *local;        /* by tensor: nothing but calls of one region touches it, and by sample */
+    bool *own;          /* by tensor: the device has room for its own part alone */
 } Placing;
 
 static int add_block(Placing *s, const char *name, BufferKind kind, int64_t bytes) /* -> number of the buffer */
@@ -208,7 +210,10 @@ static Access access_of(Placing *s, const Tensor *x)
             s->buffers[s->count - 1].type = (int)x->dtype + 1;
             return whole_buffer(buffer, tensor_bytes(x, chunk));
         }
+        int64_t elements = s->own[x->id] ? shape_count(&x->shape) : 0;
+        bytes = elements ? mgpu_even_part(elements, a->devices, 1) * dtype_bytes(x->dtype) : bytes;
         int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
+        s->buffers[s->count - 1].elements = elements;
         s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
         s->buffers[s->count - 1].type = (int)x->dtype + 1;
         return whole_buffer(buffer, bytes);
@@ -291,6 +296,25 @@ void find_locals(const Phase *p, const Order *o, bool *local, int64_t *chunk)
     }
 }
 
+static void see_own(const Task *t, Tensor *const *tensors, int count, bool *own)
+{
+    for (int i = 0; i < count; i++)
+        own[tensors[i]->id] = own[tensors[i]->id] && tensor_is_own(tensors[i], t->elements) && !t->parties.parts;
+}
+
+/* temporaries that are computed in parts and never whole */
+static void find_own(Placing *s)
+{
+    const Phase *p = s->phase;
+    s->own = NEW_ARRAY(bool, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        s->own[i] = p->tensors[i]->kind == TENSOR_TEMPORARY && s->order->group_of[i] < 0;
+    for (int t = 0; t < p->task_count; t++) {
+        see_own(p->tasks[t], p->tasks[t]->reads, p->tasks[t]->read_count, s->own);
+        see_own(p->tasks[t], p->tasks[t]->writes, p->tasks[t]->write_count, s->own);
+    }
+}
+
 /* a sum that nobody reads after its collective: nothing else says when the collective is done */
 static void keep_unread_sums(Placing *s)
 {
@@ -330,6 +354,7 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     s.local = NEW_ARRAY(bool, p->tensor_count);
     s.chunk = NEW_ARRAY(int64_t, p->tensor_count);
     find_locals(p, order, s.local, s.chunk);
+    find_own(&s);
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);

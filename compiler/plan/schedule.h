@@ -39,7 +39,7 @@ typedef struct Buffer {
     int index;              /* of the input, variable or output; -1 */
     int64_t each;           /* bytes of one sample; 0: the same for all samples */
     int type;               /* + 1: Dtype of its elements; 0: no numbers (the step block, a workspace) */
-    int64_t elements;       /* VARIABLE: it is split, and has room for the device's own part of so many elements alone; 0: it is not */
+    int64_t elements;       /* VARIABLE, TEMPORARY: it is split, and has room for the device's own part of so many elements alone; 0: it is not */
     bool updated;           /* VARIABLE: calls of this phase write all of it, once a step */
 } Buffer;
 /* bytes [begin, end) of slot (step + slot) mod slots; of > 0: they are the own part of a split value of so many bytes, at its place there */

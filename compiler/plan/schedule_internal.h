@@ -92,6 +92,7 @@ typedef struct Persistent {  /* the buffers that all phases of a plan have in co
     int step, report;                        /* numbers of buffers; -1: none */
     int *staging, *input, *variable, *output;/* by index; -1: none */
     int64_t arena_bytes, staging_bytes;
+    int devices;
 } Persistent;
 Persistent *place_persistent(const Program *, int64_t capacity, int64_t batch, int devices); /* batch: samples that inputs have room for */
 

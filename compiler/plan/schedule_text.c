@@ -31,7 +31,7 @@
  *                 ["type" DTYPE] ["updated"]
  *                 bytes of one slot (local: of a chunk); slots (absent: one) follow each other, each on a multiple of 64; offset in the arena, of staging
  *                 buffers in the staging arena; each: bytes of one sample, where it consists of the device's samples;
- *                 own: a variable that is split: of so many elements the device has its part alone (mgpu_even_part);
+ *                 own: a variable or temporary that is split: of so many elements the device has its part alone (mgpu_even_part);
  *                 index: of the input, variable or output; type: of its elements; updated: a variable that calls of this phase
  *                 write, all of it, once a step
  *   op          "op" dN.NAME "lane" LANE VERB LABEL ["region" N ["samples"] ["chunk" N]] ["own" BEGIN..END "of" N] ["reads" access+]

@@ -458,7 +458,7 @@ static const char *check_samples(const Schedule *s, int p)
                 return bad(&at, "d%d.%s has %lld bytes, %lld a sample, for %lld samples", d, b->name, (long long)b->bytes,
                            (long long)b->each, (long long)room);
             int64_t own = mgpu_even_part(b->elements, s->devices, d + 1) - mgpu_even_part(b->elements, s->devices, d);
-            if (b->elements && (b->kind != BUFFER_VARIABLE || !b->type || b->elements < 0 || b->elements > BYTES_LIMIT / 8 ||
+            if (b->elements && ((b->kind != BUFFER_VARIABLE && b->kind != BUFFER_TEMPORARY) || !b->type || b->elements < 0 || b->elements > BYTES_LIMIT / 8 ||
                                 b->bytes != own * dtype_bytes((Dtype)(b->type - 1))))
                 return bad(&at, "d%d.%s, a %s, has %lld bytes, which are not the device's own part of %lld elements", d, b->name,
                            BUFFER_KIND_NAME[b->kind], (long long)b->bytes, (long long)b->elements);

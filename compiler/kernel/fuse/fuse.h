@@ -41,6 +41,7 @@ struct Root {
     Axis axes[MAX_AXES];    /* of its loops */
     int axis_count;
     bool reduces, reduces_samples, samples /* the loops run over samples */, grouped /* GROUP_SUM: never merged */;
+    bool alone;             /* never merged: what the scheduler moves by itself (plan/ahead.c) */
     bool parallel_samples;
     int64_t elements;       /* of a split value: the loops run over the device's own part of so many; 0: it is none */
     int64_t full, parallel;     /* iterations of one sample: of all axes, of those that are no reduction axes */

@@ -234,7 +234,7 @@ static int read_total(const FusionGroup *g)
 static bool mergeable(const FusionGroup *g)
 {
     const Root *first = g->members[0];
-    return first->kind == ROOT_LOOPS && !first->grouped && !first->behind_report;
+    return first->kind == ROOT_LOOPS && !first->grouped && !first->alone && !first->behind_report;
 }
 
 static bool may_merge(const Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)

@@ -74,7 +74,7 @@ static bool drawn_in_order(const Fusion *f, const Root *r)
 
 static bool may_compute(const Fusion *f, const Root *r)
 {
-    return !drawn_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !f->computed[r->node->id] &&
+    return !drawn_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !r->alone && !f->computed[r->node->id] &&
            OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result && !f->info[r->node->id].same;
 }
 

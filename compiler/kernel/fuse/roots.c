@@ -87,7 +87,7 @@ static bool never_root(const Node *n)
 static bool always_root(const Node *n)
 {
     return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || op_is_transfer(n->op) ||
-           n->op == OP_RESULT;
+           n->op == OP_RESULT || n->op == OP_OWN;
 }
 
 static bool is_view(const Node *n)
@@ -563,6 +563,7 @@ void fuse_find_roots(Fusion *f)
             copy = fuse_add_root(f, summed, info->tensor);
             copy->weight = 2;
             copy->early = t.early[i];
+            copy->alone = n->op == OP_ALL_GATHER && summed->op == OP_VARIABLE;
         }
         Root *r = info->maker = fuse_add_root(f, n, NULL);
         r->copy = copy;
@@ -577,7 +578,8 @@ void fuse_find_roots(Fusion *f)
                 : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
-        r->update = t.reduced[i] && !t.used_before[i] && !summed;
+        r->alone = n->op == OP_OWN;
+        r->update = t.reduced[i] && !t.used_before[i] && !summed && !r->alone;
         r->backward = n->backward && !r->update;
     }
     int report = 0, outputs = 0;
