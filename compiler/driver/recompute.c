@@ -6,6 +6,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
+#include "compiler/plan/gather.h"
 #include "compiler/plan/recompute.h"
 
 enum { TRIALS = 10 };
@@ -32,8 +33,7 @@ static void recompute_phases(const Program *p, const Plan *plan, Phase *const *b
         if (!keeps_much(before[i]))
             continue;
         after[i] = recompute(p, plan, before[i], largest_capacity(plan), limit, &made);
-        if (made.tensors == 0)
-            after[i] = before[i];
+        after[i] = made.tensors == 0 ? before[i] : gather_weights(after[i]);
         if (before[i]->kind == PHASE_TRAIN && !before[i]->partial_batch)
             *full = made;
         *peak = made.peak_before > *peak ? made.peak_before : *peak;

@@ -3,6 +3,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/passes/stages.h"
+#include "compiler/plan/gather.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
@@ -147,7 +148,7 @@ void pass_fuse(Compilation *c)
     for (int k = 0; k < PHASE_KINDS; k++)
         for (int r = 0; r < 2; r++)
             if (c->variants[k][r]) {
-                Phase *phase = fuse(p, c->variants[k][r], (PhaseKind)k, r == 1);
+                Phase *phase = gather_weights(fuse(p, c->variants[k][r], (PhaseKind)k, r == 1));
                 APPEND(p->phases, p->phase_count, phase);
             }
     if (p->target->end_kernels)

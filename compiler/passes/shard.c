@@ -69,7 +69,8 @@ static int64_t largest_small(const Model *m)
     if (weights)
         qsort(counts, (size_t)weights, sizeof *counts, compare_counts);
     for (int i = 0; i < weights && (double)(small += counts[i]) <= SMALL * (double)all; i++)
-        largest = counts[i] > largest ? counts[i] : largest;
+        if (i + 1 < weights && counts[i] < counts[i + 1])
+            largest = counts[i];
     return largest;
 }
 

@@ -11,6 +11,9 @@
  * another REDUCE, so gathering cannot make a cycle. The others (batch statistics, sums of loss weights) are waited for at once; they
  * share a collective only if the kernels that complete them are next to each other and do not need one another's sums.
  *
+ * Two kinds of copies move: the own part of a weight, to where it is gathered (gather.c), is made ahead of the first reader (ahead.c);
+ * the own part of a gradient, which lets go of its bucket, when the reduce-scatter is predicted to be over.
+ *
  * Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
  * of them may be smaller, or empty.
  *
@@ -71,17 +74,50 @@ typedef struct Ordering {
     Need *needs;
     bool *reduces;      /* by task: a REDUCE of more than no bytes */
     bool *final, *tail; /* by task */
+    bool *leads, *keeps; /* by task: kernels that move: a copy before its gather, after its reduce-scatter */
     int *place;         /* by task: kernels outside the tail: number of the call; REDUCE: that of its last producer */
     int *group;         /* by task: number of its group, -1: none */
     Order *order;
 } Ordering;
+
+/* the kernel that copies the own part to where the transfer gathers it; -1: there is none */
+static int lead_of(const Ordering *o, int transfer)
+{
+    const Need *need = &o->needs[transfer];
+    for (int i = 0; i < need->count && o->phase->tasks[transfer]->kind == TASK_TRANSFER; i++)
+        if (gathers_variable(o->phase->tasks[need->before[i]], o->phase->tasks[transfer]))
+            return need->before[i];
+    return -1;
+}
+
+/* a copy of what has been scattered */
+static bool keeps_part(const Ordering *o, int t)
+{
+    const Task *task = o->phase->tasks[t];
+    const Need *need = &o->needs[t];
+    bool copies = task->kind == TASK_KERNEL && task->elements && task->read_count == 1 && task->write_count == 1 &&
+                  tensor_is_own(task->writes[0], task->elements) && task->writes[0]->kind == TENSOR_TEMPORARY && need->count == 1;
+    return copies && o->reduces[need->before[0]] && o->phase->tasks[need->before[0]]->parties.transfer == MGPU_TRANSFER_REDUCE_SCATTER;
+}
+
+static void find_moving(Ordering *o)
+{
+    for (int t = 0; t < o->phase->task_count; t++) {
+        int lead = lead_of(o, t);
+        if (lead >= 0)
+            o->leads[lead] = true;
+        o->keeps[t] = keeps_part(o, t);
+        for (int i = 0; i < o->needs[t].count && o->reduces[t]; i++) /* what a transfer needs stays where it is */
+            o->keeps[o->needs[t].before[i]] = false;
+    }
+}
 
 static void find_tail(Ordering *o)
 {
     const Phase *p = o->phase;
     bool *leads = NEW_ARRAY(bool, p->task_count); /* to a REDUCE */
     for (int t = p->task_count - 1; t >= 0; t--) {
-        o->final[t] = o->reduces[t] && !leads[t];
+        o->final[t] = o->reduces[t] && !leads[t] && lead_of(o, t) < 0;
         for (int i = 0; i < o->needs[t].count; i++)
             leads[o->needs[t].before[i]] |= leads[t] || o->reduces[t];
     }
@@ -90,22 +126,82 @@ static void find_tail(Ordering *o)
             o->tail[t] = o->final[o->needs[t].before[i]] || o->tail[o->needs[t].before[i]];
 }
 
+static void add_call(Ordering *o, int t)
+{
+    o->place[t] = o->order->call_count;
+    o->order->calls[o->order->call_count++] = o->phase->tasks[t];
+}
+
+/* of each call, and the end of the last, if nothing is waited for */
+static double *begins_of(const Ordering *o, Task *const *calls, int count)
+{
+    Device d = machine_device(o->members->machine, o->members->processor, 0, o->members->count);
+    double launch = o->program->target->regions ? 0 : d.launch_us.value, *begin = NEW_ARRAY(double, count + 1);
+    for (int i = 0; i < count; i++)
+        begin[i + 1] = begin[i] + time_of_task(o->program, &d, calls[i], units_of_task(calls[i], o->members->count, o->samples)) + launch;
+    return begin;
+}
+
+static int compare_leads(const void *a, const void *b)
+{
+    const Lead *x = a, *y = b;
+    if (x->reader != y->reader)
+        return x->reader < y->reader ? -1 : 1;
+    return (x->task > y->task) - (x->task < y->task);
+}
+
+/* place: of the kernels of the head that do not move */
+static Lead *list_leads(const Ordering *o, int calls, int *count)
+{
+    const Phase *p = o->phase;
+    Lead *leads = NULL;
+    int *number = NEW_ARRAY(int, p->task_count); /* by transfer: its lead + 1 */
+    for (int t = 0; t < p->task_count; t++) {
+        int lead = lead_of(o, t);
+        if (lead >= 0) {
+            const Task *task = p->tasks[t];
+            Group g = {.parties = task->parties};
+            int64_t bytes = tensor_bytes(task->writes[0], 1);
+            Lead l = {lead, calls, bytes, time_of_transfer(o->members, &g, (double)bytes), 0};
+            APPEND(leads, *count, l);
+            number[t] = *count;
+        }
+        for (int i = 0; i < o->needs[t].count && o->place[t] >= 0; i++) {
+            int l = number[o->needs[t].before[i]];
+            if (l && o->place[t] < leads[l - 1].reader)
+                leads[l - 1].reader = o->place[t];
+        }
+    }
+    if (*count)
+        qsort(leads, (size_t)*count, sizeof *leads, compare_leads);
+    return leads;
+}
+
 static void place_head(Ordering *o)
 {
     const Phase *p = o->phase;
+    int *fixed = NEW_ARRAY(int, p->task_count), count = 0, lead_count = 0;
+    Task **calls = NEW_ARRAY(Task *, p->task_count);
     for (int t = 0; t < p->task_count; t++) {
-        if (o->tail[t])
-            continue;
         o->place[t] = -1;
-        if (p->tasks[t]->kind == TASK_KERNEL) {
-            o->place[t] = o->order->call_count;
-            o->order->calls[o->order->call_count++] = p->tasks[t];
-        } else {
-            for (int i = 0; i < o->needs[t].count; i++)
-                if (o->place[o->needs[t].before[i]] > o->place[t])
-                    o->place[t] = o->place[o->needs[t].before[i]];
-        }
+        if (o->tail[t] || p->tasks[t]->kind != TASK_KERNEL || o->leads[t] || o->keeps[t])
+            continue;
+        o->place[t] = count;
+        fixed[count] = t;
+        calls[count++] = p->tasks[t];
     }
+    Lead *leads = list_leads(o, count, &lead_count);
+    place_leads(leads, lead_count, begins_of(o, calls, count));
+    for (int i = 0, k = 0; i <= count; i++) {
+        for (; k < lead_count && leads[k].place == i; k++)
+            add_call(o, leads[k].task);
+        if (i < count)
+            add_call(o, fixed[i]);
+    }
+    for (int t = 0; t < p->task_count; t++)
+        for (int i = 0; i < o->needs[t].count && p->tasks[t]->kind == TASK_TRANSFER && !o->tail[t]; i++)
+            if (o->place[o->needs[t].before[i]] > o->place[t])
+                o->place[t] = o->place[o->needs[t].before[i]];
 }
 
 /* ---- groups */
@@ -163,7 +259,7 @@ static void gather_others(Ordering *o, const int *ready)
     int *task_of = NEW_ARRAY(int, o->order->call_count);
     bool *completes = NEW_ARRAY(bool, p->task_count);
     for (int t = 0; t < p->task_count; t++) {
-        if (p->tasks[t]->kind == TASK_KERNEL && !o->tail[t])
+        if (p->tasks[t]->kind == TASK_KERNEL && o->place[t] >= 0)
             task_of[o->place[t]] = t;
         if (o->reduces[t] && !o->final[t])
             for (int i = 0; i < o->needs[t].count; i++)
@@ -253,6 +349,92 @@ static void sort_groups(Ordering *o)
             o->group[t] = new_number[o->group[t]];
 }
 
+/* ---- copies of what was scattered: in the head, when that is predicted to be over, or else in the tail */
+typedef struct Keeping {
+    Ordering *o;
+    Order before;           /* without them */
+    int *waiting, count, next; /* the copies, in the order of their groups */
+    double comp_us, comm_us, *over_us; /* by group */
+} Keeping;
+
+static void list_kept(Keeping *k)
+{
+    const Ordering *o = k->o;
+    int task_count = o->phase->task_count;
+    Rank *ranks = NEW_ARRAY(Rank, task_count);
+    for (int t = 0; t < task_count; t++)
+        if (o->keeps[t])
+            ranks[k->count++] = (Rank){o->group[o->needs[t].before[0]], 0, t};
+    qsort(ranks, (size_t)k->count, sizeof *ranks, compare_rank);
+    k->waiting = NEW_ARRAY(int, k->count);
+    for (int i = 0; i < k->count; i++)
+        k->waiting[i] = ranks[i].number;
+}
+
+static void place_kept_until(Keeping *k, int group, double us)
+{
+    for (; k->next < k->count; k->next++) {
+        int t = k->waiting[k->next], own = k->o->group[k->o->needs[t].before[0]];
+        if (own > group && !(k->over_us[own] > 0 && k->over_us[own] <= us))
+            return;
+        add_call(k->o, t);
+    }
+}
+
+/* what the call needs of them, and of sums */
+static void wait_for_needs(Keeping *k, int t)
+{
+    const Ordering *o = k->o;
+    int group = -1;
+    for (int i = 0; i < o->needs[t].count; i++) {
+        int before = o->needs[t].before[i], g = o->group[o->keeps[before] ? o->needs[before].before[0] : before];
+        if (g >= 0 && k->over_us[g] > k->comp_us)
+            k->comp_us = k->over_us[g];
+        group = o->keeps[before] && g > group ? g : group;
+    }
+    place_kept_until(k, group, 0);
+}
+
+static void begin_transfers(Keeping *k, int call, int *group)
+{
+    const Order *order = k->o->order;
+    for (; *group < order->group_count && order->groups[*group].after == call; ++*group) {
+        k->comm_us = (k->comm_us > k->comp_us ? k->comm_us : k->comp_us) + time_of_transfer(k->o->members, &order->groups[*group], (double)order->groups[*group].bytes);
+        k->over_us[*group] = k->comm_us;
+    }
+}
+
+static void place_kept(Ordering *o)
+{
+    Order *order = o->order;
+    Keeping k = {.o = o, .before = *order, .over_us = NEW_ARRAY(double, order->group_count)};
+    list_kept(&k);
+    if (!k.count)
+        return;
+    int *task_of = NEW_ARRAY(int, order->call_count), *moved = NEW_ARRAY(int, order->call_count + 1), group = 0;
+    const double *begin = begins_of(o, order->calls, order->call_count);
+    for (int t = 0; t < o->phase->task_count; t++)
+        if (o->phase->tasks[t]->kind == TASK_KERNEL && o->place[t] >= 0)
+            task_of[o->place[t]] = t;
+    order->calls = NEW_ARRAY(Task *, o->phase->task_count);
+    order->call_count = 0;
+    moved[0] = -1;
+    begin_transfers(&k, -1, &group);
+    for (int call = 0; call < k.before.call_count; call++) {
+        wait_for_needs(&k, task_of[call]);
+        add_call(o, task_of[call]);
+        moved[call + 1] = order->call_count - 1;
+        k.comp_us += begin[call + 1] - begin[call];
+        begin_transfers(&k, call, &group);
+        place_kept_until(&k, -1, k.comp_us);
+    }
+    for (; k.next < k.count; k.next++)
+        if (!o->tail[k.waiting[k.next]])
+            add_call(o, k.waiting[k.next]);
+    for (int g = 0; g < order->group_count; g++)
+        order->groups[g].after = moved[order->groups[g].after + 1];
+}
+
 /* ---- the tail: by the last final collective that a kernel depends on, then as in the phase */
 static void place_tail(Ordering *o)
 {
@@ -264,7 +446,7 @@ static void place_tail(Ordering *o)
         for (int i = 0; i < o->needs[t].count; i++)
             if (last[o->needs[t].before[i]] > last[t])
                 last[t] = last[o->needs[t].before[i]];
-        if (o->tail[t] && p->tasks[t]->kind == TASK_KERNEL)
+        if (o->tail[t] && p->tasks[t]->kind == TASK_KERNEL && o->place[t] < 0)
             ranks[count++] = (Rank){last[t], 0, t};
     }
     qsort(ranks, (size_t)count, sizeof *ranks, compare_rank);
@@ -298,7 +480,7 @@ static Stop *list_stops(const Ordering *o)
     for (int g = 0; g < order->group_count; g++)
         stops[g] = (Stop){order->groups[g].after, order->call_count, time_of_transfer(o->members, &order->groups[g], (double)order->groups[g].bytes)};
     for (int t = 0; t < o->phase->task_count; t++)
-        for (int i = 0; i < o->needs[t].count && !o->tail[t] && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {
+        for (int i = 0; i < o->needs[t].count && o->place[t] >= 0 && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {
             int g = o->group[o->needs[t].before[i]];
             if (g >= 0 && o->place[t] < stops[g].before)
                 stops[g].before = o->place[t];
@@ -379,7 +561,10 @@ static void order_devices(Ordering *o)
     o->tail = NEW_ARRAY(bool, p->task_count);
     o->place = NEW_ARRAY(int, p->task_count);
     o->group = NEW_ARRAY(int, p->task_count);
+    o->leads = NEW_ARRAY(bool, p->task_count);
+    o->keeps = NEW_ARRAY(bool, p->task_count);
     find_reduces(o);
+    find_moving(o);
     find_tail(o);
     place_head(o);
     gather_others(o, sort_ready(o, false));
@@ -387,6 +572,7 @@ static void order_devices(Ordering *o)
     Buckets buckets = choose_buckets(o, final);
     gather_final(o, final, &buckets);
     sort_groups(o);
+    place_kept(o);
     place_tail(o);
 }
 

@@ -332,7 +332,7 @@ static Tensor *add_copy(Recomputing *r, const Tensor *x)
     return copy;
 }
 
-static Task *copy_task(const Task *t)
+Task *copy_task(const Task *t)
 {
     Task *copy = NEW(Task);
     *copy = *t;
@@ -439,7 +439,7 @@ static void check_values(const Phase *before, const Phase *after, int devices)
 
 static double flops_of(const Task *t, int64_t samples) { return t->flops + t->flops_per_sample * (double)samples; }
 
-static Phase *copy_phase(const Phase *p)
+Phase *copy_phase(const Phase *p)
 {
     Phase *copy = NEW(Phase);
     *copy = *p;

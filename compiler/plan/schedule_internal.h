@@ -32,6 +32,17 @@ Order *order_phase(const Program *, const Phase *, const Members *, double sampl
 /* schedule.c: the same, with regions */
 Order *order_calls(const Program *, const Phase *, const Members *, int64_t samples);
 
+/* ---- recompute.c: tasks of their own; the tensors stay those of the old phase */
+Task *copy_task(const Task *);
+Phase *copy_phase(const Phase *);
+
+/* ---- gather.c: the task copies a device's own part of a variable to where the transfer gathers all of it */
+bool gathers_variable(const Task *copy, const Task *transfer);
+
+/* ---- ahead.c: which call comes after the begin of a gather */
+typedef struct Lead { int task, reader; int64_t bytes; double us; int place; } Lead; /* task: that copies the own part; reader: the first call that reads all */
+void place_leads(Lead *, int count, const double *begin_us); /* begin_us: of each call, and the end of the last; leads ascend by reader */
+
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
 Signature *list_signatures(const Program *, int *count);
 typedef struct TaskDigest TaskDigest;

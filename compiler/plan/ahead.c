@@ -1,0 +1,45 @@
+/* ahead.c: when the gathers of weights begin that devices hold in parts.
+ *
+ * In: the gathers of a phase in the order of their first readers; how long each takes; when each call begins if nothing is waited for.
+ * Out: before which call each begins: as late as possible, for what is gathered takes memory, but so early that its reader need not
+ * wait. AHEAD times the predicted time is left for it: predictions are not exact, and in the backward pass reduce-scatters use the lane,
+ * too. Where devices compute faster than they gather, all would begin at once. So a gather begins when what is gathered before it and
+ * not used yet has at most BUDGET of all bytes. */
+#include "compiler/plan/schedule_internal.h"
+
+#include <math.h>
+
+static const double AHEAD = 2, BUDGET = 1.0 / 32; /* of the bytes of all gathers: those of the forward and of the backward pass */
+
+/* the last of the calls 0 ... last that begins by then */
+static int call_at(const double *begin_us, int last, double us)
+{
+    int low = 0, high = last;
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (begin_us[middle] <= us)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+void place_leads(Lead *leads, int count, const double *begin_us)
+{
+    double free_us = INFINITY;
+    int64_t all = 0, ahead = 0;
+    for (int k = count - 1; k >= 0; k--) {
+        Lead *l = &leads[k];
+        free_us = (begin_us[l->reader] < free_us ? begin_us[l->reader] : free_us) - AHEAD * l->us;
+        l->place = call_at(begin_us, l->reader, free_us);
+        all = add_bytes(all, l->bytes);
+    }
+    for (int k = 0, first = 0; k < count; k++) { /* first ... k - 1 are not used yet */
+        for (; first < k && (double)ahead > BUDGET * (double)all; first++)
+            ahead -= leads[first].bytes;
+        ahead += leads[k].bytes;
+        int earliest = first > 0 ? leads[first - 1].reader : 0;
+        leads[k].place = leads[k].place > earliest ? leads[k].place : earliest;
+    }
+}
