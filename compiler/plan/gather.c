@@ -81,9 +81,10 @@ static Tensor *add_tensor(Phase *p, const Tensor *like)
 }
 
 /* for the use that begins */
-static void gather(Gathering *g, Gather *x, bool again)
+static void gather(Gathering *g, Gather *x, bool again, bool backward)
 {
     Task *copy = again ? copy_task(x->copy) : x->copy, *transfer = again ? copy_task(x->transfer) : x->transfer;
+    copy->backward = transfer->backward = backward;
     if (again)
         copy->writes[0] = transfer->reads[0] = transfer->writes[0] = x->whole = add_tensor(g->phase, x->whole);
     APPEND(g->tasks, g->task_count, copy);
@@ -101,7 +102,7 @@ static void read_gathered(Gathering *g, Task *t, int tensors, bool *any)
             g->use++;
         *any = true;
         if (x->open < g->use - 1 || x->open == 0)
-            gather(g, x, x->open > 0);
+            gather(g, x, x->open > 0, t->backward);
         x->open = g->use;
         t->reads[i] = x->whole;
     }

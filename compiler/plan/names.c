@@ -78,6 +78,9 @@ static const char **find_gradients(const Phase *p)
         if (n)
             of[n->id] = of[n->in[0]->id] = v->name;
     }
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_OWN)
+            of[i] = of[g->nodes[i]->in[0]->id];
     return of;
 }
 
@@ -88,7 +91,9 @@ static const char *stem_of(const Tensor *x, const char *weight)
 {
     const Node *n = x->node;
     if (weight)
-        return format("%s.gradient", weight);
+        return format(n && n->op == OP_OWN ? "%s.gradient.part" : "%s.gradient", weight);
+    if (n && n->op == OP_VARIABLE) /* a temporary: all of it, gathered */
+        return format("%s.whole", n->graph->model->variables[n->ints[0]].name);
     if (!n) { /* "t12_new_weight" */
         const char *word = strchr(x->name, '_');
         return word ? word + 1 : x->name;
@@ -170,6 +175,13 @@ static const char *dotted(const char *a, const char *b)
     return text;
 }
 
+/* a copy of a device's own part, on its way to a transfer or from one */
+static bool copies_part(const Task *t)
+{
+    const Node *n = t->elements && t->write_count == 1 && t->writes[0]->kind == TENSOR_TEMPORARY ? t->writes[0]->node : NULL;
+    return n && (n->op == OP_VARIABLE || n->op == OP_OWN);
+}
+
 static void name_task(Names *names, const Phase *p, const Task *t, Map *taken)
 {
     const char *layer = t->layer ? t->layer : "", *role, *name = NULL;
@@ -181,7 +193,7 @@ static void name_task(Names *names, const Phase *p, const Task *t, Map *taken)
         layer = !one ? weights : leaf > weights ? copy_text(weights, (size_t)(leaf - weights) - 1) : "";
         name = dotted(weights, role);
     }
-    if (!name && !*layer && !reports && t->write_count)
+    if (!name && ((!*layer && !reports && t->write_count) || copies_part(t)))
         name = names->tensor[t->writes[0]->id] + (t->writes[0]->kind == TENSOR_VARIABLE ? strlen("w.") : 0);
     names->tasks[names->task_count++] = (TaskName){t, unique(taken, name ? name : dotted(layer, role)), *layer ? layer : NULL, role};
 }

@@ -260,6 +260,19 @@ static void find_gathered(Fusion *f)
     }
 }
 
+static bool is_gathered_weight(const Node *n) { return n->op == OP_ALL_GATHER && n->in[0]->op == OP_VARIABLE; }
+
+/* Samples that are computed of a weight which devices hold in parts are stored: whoever computes them again, gathers it again. */
+static void store_of_gathered(Fusion *f, const Node *n)
+{
+    for (int k = 0; k < n->inputs && n->sharded && OP_INFO[n->op].op_class == ELEMENTWISE && !is_view(n); k++) {
+        const Node *x = n->in[k];
+        while (is_view(x))
+            x = x->in[0];
+        f->info[n->id].store = f->info[n->id].store || is_gathered_weight(x);
+    }
+}
+
 /* all elements are equal */
 static bool is_uniform(const Node *n)
 {
@@ -354,6 +367,7 @@ static void choose(Fusion *f)
         Info *info = &f->info[i];
         if (!info->needed)
             continue;
+        store_of_gathered(f, n);
         bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a contraction reads */
         if (!never_root(n) || moved)
             info->root = always_root(n) || info->store || info->same || f->separate || (!f->computed[i] && worth_storing(f, n));
@@ -563,7 +577,7 @@ void fuse_find_roots(Fusion *f)
             copy = fuse_add_root(f, summed, info->tensor);
             copy->weight = 2;
             copy->early = t.early[i];
-            copy->alone = n->op == OP_ALL_GATHER && summed->op == OP_VARIABLE;
+            copy->alone = is_gathered_weight(n);
         }
         Root *r = info->maker = fuse_add_root(f, n, NULL);
         r->copy = copy;
