@@ -263,11 +263,11 @@ static void keep(States *all, const State *x)
         all->kept[worst] = *x;
 }
 
-static void end_run(const Search *s, States *to, const State *before, int from, int parent, int atom, double us)
+/* reached: the state after the bucket before, where the run's last sum is complete */
+static void end_run(const Search *s, States *to, const State *reached, int from, int parent, double us)
 {
-    State x = *before;
+    State x = *reached;
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
-    advance(s, &x, place_of(s, from), place_of(s, atom));
     x.comp += s->t->bucket_us + PRICE * us;
     x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
     x.tail = x.comm + updates > x.tail ? x.comm + updates : x.tail;
@@ -304,13 +304,21 @@ static int64_t run_bytes(const Search *s, int from, int to)
 /* runs of more bytes than `most` are of one sum */
 static const States *search(const Search *s, int64_t most)
 {
-    States *states = NEW_ARRAY(States, s->count + 1);
+    States *states = NEW_ARRAY(States, s->count + 1), *reached = NEW_ARRAY(States, s->count); /* reached: computing went on, to the end that is looked at */
+    int *at = NEW_ARRAY(int, s->count);
     states[0] = (States){.count = 1};
     for (int j = 1; j <= s->count; j++)
         for (int i = j - 1; i >= 0; i--) {
             double us = run_us(s, s->end[i], s->end[j]);
-            for (int k = 0; k < states[i].count; k++)
-                end_run(s, &states[j], &states[i].kept[k], i, k, j, us);
+            if (i == j - 1) {
+                reached[i] = states[i];
+                at[i] = i;
+            }
+            for (int k = 0; k < states[i].count; k++) {
+                advance(s, &reached[i].kept[k], place_of(s, at[i]), place_of(s, j));
+                end_run(s, &states[j], &reached[i].kept[k], i, k, us);
+            }
+            at[i] = j;
             if (i > 0 && run_bytes(s, s->end[i - 1], s->end[j]) > most)
                 break;
             if (j - i >= LEAST_RUN && us > SMALL_LATENCY * s->latency_us)

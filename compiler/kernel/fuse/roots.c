@@ -624,6 +624,7 @@ void fuse_find_roots(Fusion *f)
         r->at = result->at ? result->at : n->at;
         r->weight = f->info[n->id].root ? 2 : f->info[n->id].weight + 1;
         r->update = is_end(result) && t.reduced[n->id];
+        r->early = result->role == ROLE_INIT && target_is_split(n, target); /* all of it need not be kept */
         r->backward = false;
     }
 }
