@@ -70,7 +70,8 @@ static Map lines_with_statistics(const Program *p)
 
 MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_batch, const SimulatedDevice *s, int device)
 {
-    const DeviceSchedule *d = &train_phase(plan->schedule, partial_batch)->devices[device];
+    const PhaseSchedule *phase = train_phase(plan->schedule, partial_batch);
+    const DeviceSchedule *d = &phase->devices[device];
     Map lines = lines_with_statistics(p);
     MidStep found = {0};
     int last = -1; /* call that some transfer waits for: what waits later is an update */
@@ -82,7 +83,8 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
     for (int i = 0; i < last; i++)
         for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
             int before = d->ops[i].waits[w].op;
-            if (d->ops[i].waits[w].back || d->ops[before].lane != LANE_COMM || counted[before])
+            if (d->ops[i].waits[w].back || d->ops[before].lane != LANE_COMM || counted[before] ||
+                !mgpu_transfer_row(phase->collectives[d->ops[before].target].parties.transfer)->adds)
                 continue;
             const Node *statistic = map_get(&lines, format("%d", d->ops[before].line));
             if (!statistic)

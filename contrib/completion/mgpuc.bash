@@ -17,7 +17,7 @@ _mgpuc() {
     --measured) _mgpu_files '*.json'; return ;;
     --data) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --plan) _mgpu_words "auto infer-replicated bcast-slice keras cpu-slice tower-avg staged-input ps-cpu ps-gpu replicated-copy replicated-nccl independent staged-vars ring-fused weights="; return ;;
-    --shard) _mgpu_words "none optimizer"; return ;;
+    --shard) _mgpu_words "none optimizer gradients weights"; return ;;
     --steps | --epochs | --metric | --batch | --devices | --arch | --set | --model | --memory | --split | --bucket) return ;;
     esac
     case $command in
