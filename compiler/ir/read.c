@@ -206,8 +206,11 @@ static void check_transfer(const Scope *s, const Node *n, const Dump *start)
     for (int k = 0; k < n->inputs; k++)
         in[k] = n->in[k]->distribution;
     bool claims = n->distribution == SPLIT || n->distribution == LOCAL;
+    bool variable = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split;
+    if (variable && s->distributed && n->distribution != SPLIT)
+        wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[SPLIT], DISTRIBUTION_NAME[SPLIT]);
     if (!transfer_types(n, in)) {
-        if (claims)
+        if (claims && !variable)
             wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, DISTRIBUTION_NAME[n->distribution]);
         return;
     }
@@ -280,7 +283,8 @@ static void check_result(const Dump *d, const Scope *s, const Result *r, const D
         wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
     for (int k = 0; k < 2; k++) {
         const Node *value = k ? r->weight : r->value;
-        if (value && (value->distribution == SPLIT || value->distribution == LOCAL))
+        bool kept = variable && value && value->distribution == SPLIT && d->model->variables[r->index].split;
+        if (value && !kept && (value->distribution == SPLIT || value->distribution == LOCAL))
             wrong(start, "'%s' of a %s value: no device has all of it; bring it together first, by %s", ROLE_NAME[r->role],
                   DISTRIBUTION_NAME[value->distribution], value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");
     }

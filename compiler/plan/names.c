@@ -87,12 +87,14 @@ static const char **find_gradients(const Phase *p)
 /* ---- tensors */
 const char *name_of_fetch(const Tensor *x) { return format("fetch.%s", strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name); }
 
+static bool is_part(const Node *n) { return n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split; }
+
 static const char *stem_of(const Tensor *x, const char *weight)
 {
     const Node *n = x->node;
     if (weight)
         return format(n && n->op == OP_OWN ? "%s.gradient.part" : "%s.gradient", weight);
-    if (n && n->op == OP_VARIABLE) /* a temporary: all of it, gathered */
+    if (n && is_part(n)) /* a temporary: all of it, gathered */
         return format("%s.whole", n->graph->model->variables[n->ints[0]].name);
     if (!n) { /* "t12_new_weight" */
         const char *word = strchr(x->name, '_');
@@ -179,7 +181,7 @@ static const char *dotted(const char *a, const char *b)
 static bool copies_part(const Task *t)
 {
     const Node *n = t->elements && t->write_count == 1 && t->writes[0]->kind == TENSOR_TEMPORARY ? t->writes[0]->node : NULL;
-    return n && (n->op == OP_VARIABLE || n->op == OP_OWN);
+    return n && (is_part(n) || n->op == OP_OWN);
 }
 
 static void name_task(Names *names, const Phase *p, const Task *t, Map *taken)

@@ -155,8 +155,9 @@ const char *reason_of_transfer(const Members *members, const Group *g)
     for (int k = 0; k < METHODS; k++)
         rest |= (unsigned)(method_works(members, (Method)k) && way_of_method(members, (Method)k) != way_of_method(members, method)) << k;
     rest &= methods_of_group(members, g);
+    bool ahead = g->final || g->parties.transfer == MGPU_TRANSFER_ALL_GATHER; /* of a weight */
     Text t = {0};
-    text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s", g->final ? "" : ", waited for at once",
+    text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s", ahead ? "" : ", waited for at once",
              METHOD_NAME[method], us);
     if (rest) {
         us = cost_cheapest(members, rest, what, bytes, &other).us;

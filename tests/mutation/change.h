@@ -31,4 +31,6 @@ bool change_dtype(Change *);
 bool exchange_index(Change *);
 bool change_part(Change *);
 bool drop_gather(Change *);
+bool late_gather(Change *);
+bool free_early(Change *);
 #endif

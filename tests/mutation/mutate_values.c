@@ -199,3 +199,53 @@ bool drop_gather(Change *c)
     remove_op(c, o);
     return true;
 }
+
+/* the first or last operation from `from` on that touches the buffer; -1: none does */
+static int find_use(const DeviceSchedule *d, int buffer, int from, bool last)
+{
+    int found = -1;
+    for (int o = from; o < d->op_count && (last || found < 0); o++)
+        for (int i = 0; i < d->ops[o].read_count + d->ops[o].write_count; i++) {
+            const Access *a = i < d->ops[o].read_count ? &d->ops[o].reads[i] : &d->ops[o].writes[i - d->ops[o].read_count];
+            found = a->buffer == buffer ? o : found;
+        }
+    return found;
+}
+
+bool late_gather(Change *c)
+{
+    int o;
+    if (!pick_op(c, gathers, &o))
+        return false;
+    ScheduledOp *gather = &c->d->ops[o];
+    int r = find_use(c->d, gather->writes[0].buffer, o + 1, false);
+    if (r < 0 || c->d->ops[r].verb != VERB_CALL)
+        return false;
+    ScheduledOp *reader = &c->d->ops[r];
+    for (int w = reader->wait_count - 1; w >= 0; w--)
+        if (reader->waits[w].op == o && reader->waits[w].back == 0)
+            reader->waits[w] = reader->waits[--reader->wait_count];
+    Wait *waits = allocate(sizeof *waits * (size_t)(gather->wait_count + 1));
+    memcpy(waits, gather->waits, sizeof *waits * (size_t)gather->wait_count);
+    waits[gather->wait_count++] = (Wait){r, 0};
+    gather->waits = waits;
+    c->what = format("%s comes after %s, which reads it", op_name(c, o), op_name(c, r));
+    return true;
+}
+
+static bool is_transient(const Buffer *b) { return b->kind == BUFFER_TEMPORARY || b->kind == BUFFER_BUCKET; }
+
+/* one that is first used while it is in use */
+bool free_early(Change *c)
+{
+    int freed = random_below(c->random, c->d->buffer_count), taken = random_below(c->random, c->d->buffer_count);
+    Buffer *from = &c->d->buffers[freed], *to = &c->d->buffers[taken];
+    if (freed == taken || !is_transient(from) || !is_transient(to) || !from->bytes || !to->bytes)
+        return false;
+    int last = find_use(c->d, freed, 0, true), first = find_use(c->d, taken, 0, false);
+    if (first <= find_use(c->d, freed, 0, false) || first > last)
+        return false;
+    c->what = format("%s gets the bytes of %s, which %s needs", to->name, from->name, op_name(c, last));
+    to->offset = from->offset;
+    return true;
+}

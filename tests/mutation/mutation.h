@@ -43,6 +43,8 @@ typedef enum Mutation {
     CHANGE_TRANSFER,  /* a collective's kind, its parts, from which device or to which; its parts with what its members touch */
     CHANGE_PART,      /* the elements that a call computes of split values, with what it touches, or without */
     DROP_GATHER,      /* an all-gather, and the waits for it; the same for all devices */
+    LATE_GATHER,      /* an all-gather waits for who reads what it gathers */
+    FREE_EARLY,       /* a buffer's bytes are another one's before its last use */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

@@ -43,7 +43,7 @@ static const Case CASES[] = {
     {OP_SLICE, "backwards", 1, .shape = {S(5)}, INTS(4, 3, -2)}, {OP_UNSLICE, "steps", 1, .shape = {S(3)}, INTS(1, 2, 7)},
     {OP_CONCAT, "a number", 2, TWO, INTS(1)}, {OP_CONCAT, "zero", 2, TWO, INTS(1), .zero = 1},
     {OP_PAD, "by 0", 1, .shape = {S(4)}, INTS(1, 2)}, {OP_PAD, "by 1", 1, .shape = {S(4)}, INTS(1, 2), .number = 1},
-    {OP_BROADCAST, "an axis", 1, .shape = {S(1, 3)}, INTS(2, 3)}, {OP_STOP_GRADIENT, "one", 1, TWO},
+    {OP_BROADCAST, "an axis", 1, .shape = {S(1, 3)}, INTS(2, 3)}, {OP_STOP_GRADIENT, "one", 1, TWO}, {OP_OWN, "one", 1, TWO},
     {OP_SCATTER_ADD, "into numbers", 3, .shape = {S(4, 2), S(3), S(3, 2)}, INTS(0), .index = 2},
     {OP_SCATTER_ADD, "into zeros", 3, .shape = {S(4, 2), S(3), S(3, 2)}, INTS(0), .index = 2, .zero = 1},
 };
