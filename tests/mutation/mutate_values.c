@@ -235,17 +235,27 @@ bool late_gather(Change *c)
 
 static bool is_transient(const Buffer *b) { return b->kind == BUFFER_TEMPORARY || b->kind == BUFFER_BUCKET; }
 
-/* one that is first used while it is in use */
-bool free_early(Change *c)
+/* another one is first used while it is in use */
+static bool outlives(const Change *c, int freed, int taken)
 {
-    int freed = random_below(c->random, c->d->buffer_count), taken = random_below(c->random, c->d->buffer_count);
-    Buffer *from = &c->d->buffers[freed], *to = &c->d->buffers[taken];
+    const Buffer *from = &c->d->buffers[freed], *to = &c->d->buffers[taken];
     if (freed == taken || !is_transient(from) || !is_transient(to) || !from->bytes || !to->bytes)
         return false;
-    int last = find_use(c->d, freed, 0, true), first = find_use(c->d, taken, 0, false);
-    if (first <= find_use(c->d, freed, 0, false) || first > last)
+    int first = find_use(c->d, taken, 0, false);
+    return first > find_use(c->d, freed, 0, false) && first <= find_use(c->d, freed, 0, true);
+}
+
+bool free_early(Change *c)
+{
+    int count = c->d->buffer_count, freed = random_below(c->random, count), taken = random_below(c->random, count), tries = count * count;
+    while (tries-- > 0 && !outlives(c, freed, taken)) {
+        taken = (taken + 1) % count;
+        freed = taken ? freed : (freed + 1) % count;
+    }
+    if (tries < 0)
         return false;
-    c->what = format("%s gets the bytes of %s, which %s needs", to->name, from->name, op_name(c, last));
+    Buffer *from = &c->d->buffers[freed], *to = &c->d->buffers[taken];
+    c->what = format("%s gets the bytes of %s, which %s needs", to->name, from->name, op_name(c, find_use(c->d, freed, 0, true)));
     to->offset = from->offset;
     return true;
 }
