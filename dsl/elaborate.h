@@ -59,6 +59,8 @@ Value *value_text(const char *);
 Value *value_list(Value **items, int count);
 Value *value_tensor(Node *);
 Value *value_of_shape(const Shape *);
+Value *value_type(Dtype);
+Value *value_layer(Layer *);
 double number_of(const Value *);     /* of a VALUE_NUMBER */
 bool has_tensor(const Value *);      /* in the value or, if it is a list, anywhere below */
 const char *value_describe(const Value *); /* "the number 3", "a list", "a tensor [3, 4]": for messages */
@@ -93,6 +95,8 @@ struct Layer {
     Instance *instance;
     Value *(*read)(Elaborator *, const Layer *, const Place *, Arguments, Value *piped); /* READER */
 };
+
+Value *value_step(Step);             /* a pipeline of this step alone */
 
 /* a builtin's parameters: text such as "x, axes = none, keep = false"; `result` gets one Value per parameter */
 struct Builtin {

@@ -198,9 +198,7 @@ static Value *eval_section(Elaborator *e, const Tree *t)
         pipeline->name = s.layer->name;
     else
         pipeline->name = "pipeline";
-    Value *v = value_new();
-    *v = (Value){.kind = VALUE_LAYER, .layer = pipeline};
-    return v;
+    return value_layer(pipeline);
 }
 
 /* Is the call's first argument the shape? The library's and the builtin ones begin with a parameter called so; a user's takes it

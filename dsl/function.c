@@ -123,9 +123,7 @@ static Value *run_shared(Elaborator *e, const Place *at, Value **a)
     Layer *l = NEW(Layer);
     *l = (Layer){.kind = LAYER_SHARED, .name = a[0]->layer->name, .inner = a[0]->layer,
                  .instance = child_instance(e, e->key, "shared", named ? &name : NULL, at)};
-    Value *v = value_new();
-    *v = (Value){.kind = VALUE_LAYER, .layer = l};
-    return v;
+    return value_layer(l);
 }
 
 static Value *run_weighted(Elaborator *e, const Place *at, Value **a)

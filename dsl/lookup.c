@@ -5,13 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static Value *layer_value(Layer *layer)
-{
-    Value *v = value_new();
-    *v = (Value){.kind = VALUE_LAYER, .layer = layer};
-    return v;
-}
-
 /* ---- params */
 
 const char *take_set(Elaborator *e, const char *key)
@@ -73,11 +66,8 @@ static Value *user_param(Elaborator *e, const char *name)
 static Value *known_everywhere(Elaborator *e, const char *name)
 {
     Dtype dtype;
-    if (dtype_by_name(name, &dtype)) {
-        Value *v = value_new();
-        *v = (Value){.kind = VALUE_TYPE, .i = dtype, .text = name};
-        return v;
-    }
+    if (dtype_by_name(name, &dtype))
+        return value_type(dtype);
     if (strcmp(name, "pi") == 0)
         return value_double(3.14159265358979323846);
     if (strcmp(name, "inf") == 0)
@@ -105,7 +95,7 @@ Value *find_name(Elaborator *e, const char *name)
     Layer *l = find_layer(e, name);
     if (!l && e->frame && e->frame->kind == FRAME_DATA)
         l = map_get(&e->readers, name);
-    return l ? layer_value(l) : known_everywhere(e, name);
+    return l ? value_layer(l) : known_everywhere(e, name);
 }
 
 static Value *callable(Value *v)
@@ -116,7 +106,7 @@ static Value *callable(Value *v)
         return NULL;
     Layer *l = NEW(Layer);
     *l = (Layer){.kind = LAYER_TYPE, .name = v->text, .dtype = (Dtype)v->i};
-    return layer_value(l);
+    return value_layer(l);
 }
 
 Value *eval_callee(Elaborator *e, const Tree *t)
@@ -135,7 +125,7 @@ Value *eval_callee(Elaborator *e, const Tree *t)
     Layer *l = e->frame && e->frame->kind == FRAME_DATA ? map_get(&e->readers, t->text) : NULL;
     if (!l)
         l = find_layer(e, t->text);
-    v = l ? layer_value(l) : callable(known_everywhere(e, t->text));
+    v = l ? value_layer(l) : callable(known_everywhere(e, t->text));
     if (!v)
         unknown_name(e, t, t->text, true);
     return v;

@@ -13,16 +13,6 @@
 typedef enum RuleKey { RULE_LR, RULE_DECAY, RULE_FROZEN, RULE_INIT, RULE_OPTIMIZER, RULE_CLIP, RULE_KEYS } RuleKey;
 static const char *const KEY_NAMES[RULE_KEYS] = {"lr", "decay", "frozen", "init", "optimizer", "clip"};
 
-static Value *rule_rate(Elaborator *e, const Place *at, const char *name, const Value *v)
-{
-    if (v->kind != VALUE_NUMBER && v->kind != VALUE_TENSOR)
-        error_at(at, "%s must be a number or a rate, not %s", name, value_describe(v));
-    Node *n = node_of(e, at, v, name);
-    if (n->shape.rank > 0 || n->sharded)
-        error_at(at, "%s must be one number, not %s", name, value_describe(v));
-    return value_tensor(n);
-}
-
 static void rule_assign(Elaborator *e, const Tree *t)
 {
     const char *name = assigned_name(e, t);
@@ -35,12 +25,10 @@ static void rule_assign(Elaborator *e, const Tree *t)
     Rule *r = &e->rules[e->rule_count - 1];
     switch ((RuleKey)which) {
     case RULE_LR:
-        v = rule_rate(e, at, name, v);
-        r->lr = v->node;
+        v = value_tensor(r->lr = rate_node(e, at, name, v));
         break;
     case RULE_DECAY:
-        v = rule_rate(e, at, name, v);
-        r->decay = v->node;
+        v = value_tensor(r->decay = rate_node(e, at, name, v));
         r->decay_at = at;
         break;
     case RULE_FROZEN:

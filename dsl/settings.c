@@ -144,16 +144,9 @@ static Arguments given_arguments(Elaborator *e, bool rule, Arguments a)
     return rule ? a : with_set_arguments(e, "optimizer", a);
 }
 
-static Value *layer_step(Elaborator *e, const Tree *t, Arguments a)
+static Value *called_step(Elaborator *e, const Tree *t, Arguments a)
 {
-    Layer *l = NEW(Layer);
-    bool call = t->kind == TREE_CALL;
-    Step s = {.layer = eval_callee(e, call ? t->first : t)->layer, .arguments = a, .at = place_of(e, t)};
-    *l = (Layer){.kind = LAYER_PIPELINE, .name = s.layer->name};
-    APPEND(l->steps, l->step_count, s);
-    Value *v = value_new();
-    *v = (Value){.kind = VALUE_LAYER, .layer = l};
-    return v;
+    return value_step((Step){.layer = eval_callee(e, t->first)->layer, .arguments = a, .at = place_of(e, t)});
 }
 
 /* what is after `optimizer =`: a layer, applied later; in a rule --set does not reach it */
@@ -162,26 +155,16 @@ Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
     if (t->kind == TREE_CHOICE)
         return eval_optimizer(e, eval_condition(e, t->first, "if") ? t->first->next : t->first->next->next, rule);
     bool call = t->kind == TREE_CALL;
-    Value *v = call ? layer_step(e, t, given_arguments(e, rule, eval_arguments(e, t->first->next))) : eval(e, t);
+    Value *v = call ? called_step(e, t, given_arguments(e, rule, eval_arguments(e, t->first->next))) : eval(e, t);
     if (v->kind != VALUE_LAYER)
         error_tree(e, t, "an optimizer is a layer such as sgd(momentum = 0.9), not %s%s", value_describe(v),
                    call_hint(e, v, NULL));
     if (v->layer->kind == LAYER_TEXT) {
-        Step s = {.layer = v->layer, .arguments = given_arguments(e, rule, (Arguments){0}), .at = place_of(e, t)};
-        Layer *l = NEW(Layer);
-        *l = (Layer){.kind = LAYER_PIPELINE, .name = v->layer->name};
-        APPEND(l->steps, l->step_count, s);
-        v = value_new();
-        *v = (Value){.kind = VALUE_LAYER, .layer = l};
+        v = value_step((Step){.layer = v->layer, .arguments = given_arguments(e, rule, (Arguments){0}), .at = place_of(e, t)});
     } else if (!call && v->layer->kind == LAYER_PIPELINE && v->layer->step_count == 1) {
-        Layer *l = NEW(Layer);
         Step s = v->layer->steps[0];
         s.arguments = given_arguments(e, rule, s.arguments);
-        *l = *v->layer;
-        l->steps = NEW(Step);
-        l->steps[0] = s;
-        v = value_new();
-        *v = (Value){.kind = VALUE_LAYER, .layer = l};
+        v = value_step(s);
     }
     const Layer *only = v->layer->kind == LAYER_PIPELINE && v->layer->step_count == 1 ? v->layer->steps[0].layer : NULL;
     if (!only || only->kind != LAYER_TEXT)
@@ -219,15 +202,21 @@ static int64_t whole_between(const Place *at, const Value *v, const char *what, 
     return n;
 }
 
-/* lr and decay: numbers of the run, replaced at run time by --set */
-static Value *wrapped_rate(Elaborator *e, const Place *at, const char *name, Value *v)
+Node *rate_node(Elaborator *e, const Place *at, const char *name, const Value *v)
 {
-    Model *m = e->model;
     if (v->kind != VALUE_NUMBER && v->kind != VALUE_TENSOR)
         error_at(at, "%s must be a number or a rate, not %s", name, value_describe(v));
     Node *n = node_of(e, at, v, name);
     if (n->shape.rank > 0 || n->sharded)
         error_at(at, "%s must be one number, not %s", name, value_describe(v));
+    return n;
+}
+
+/* lr and decay: numbers of the run, replaced at run time by --set */
+static Value *wrapped_rate(Elaborator *e, const Place *at, const char *name, Value *v)
+{
+    Model *m = e->model;
+    Node *n = rate_node(e, at, name, v);
     if (v->kind == VALUE_NUMBER && !(number_of(v) >= 0 && number_of(v) < INFINITY))
         error_at(at, "%s must not be negative: %s", name, value_print(v));
     int index = -1;

@@ -21,6 +21,7 @@ Arguments with_set_arguments(Elaborator *, const char *setting, Arguments); /* t
 Value *eval_optimizer(Elaborator *, const Tree *, bool rule);
 Value *eval_setting(Elaborator *, const char *name, const Tree *);
 void put_setting(Elaborator *, const char *name, const Place *, const Tree *text, Value *); /* text NULL: nobody wrote it */
+Node *rate_node(Elaborator *, const Place *, const char *name, const Value *); /* one number for all samples */
 Clip clip_value(const Place *, const Value *);
 Quantity patience_value(const Place *, const Value *, const char *name);
 Watch watch_value(const Place *, const Value *, const char *name);

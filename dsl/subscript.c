@@ -192,13 +192,6 @@ Value *subscript(Elaborator *e, const Place *at, Value *of, const Subs *subs)
 
 /* ---- fields */
 
-static Value *value_type(Dtype t)
-{
-    Value *v = value_new();
-    *v = (Value){.kind = VALUE_TYPE, .i = t, .text = dtype_name(t)};
-    return v;
-}
-
 static const char *const FIELDS[] = {"shape", "rank", "channels", "type", "classes", "ignore", "value", "weight"};
 
 Value *field(Elaborator *e, const Place *at, Value *of, const char *name)

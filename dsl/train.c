@@ -81,16 +81,11 @@ static void apply_sets(Elaborator *e, bool all)
 
 static void default_optimizer(Elaborator *e)
 {
-    Layer *sgd = map_get(&e->library, "sgd"), *l = NEW(Layer);
-    Value *v = value_new();
     Place *at = NEW(Place);
     *at = (Place){.source = e->model->source, .line = e->train_tree ? e->train_tree->line : 1,
                   .column = e->train_tree ? e->train_tree->column : 1};
-    *l = (Layer){.kind = LAYER_PIPELINE, .name = "sgd"};
-    Step s = {.layer = sgd, .at = at, .arguments = with_set_arguments(e, "optimizer", (Arguments){0})};
-    APPEND(l->steps, l->step_count, s);
-    *v = (Value){.kind = VALUE_LAYER, .layer = l};
-    put_setting(e, "optimizer", at, NULL, v);
+    Step s = {.layer = map_get(&e->library, "sgd"), .at = at, .arguments = with_set_arguments(e, "optimizer", (Arguments){0})};
+    put_setting(e, "optimizer", at, NULL, value_step(s));
 }
 
 /* A file's rate is one for its batch. Goyal et al., "Accurate, large minibatch SGD" (2017): in proportion to the batch for SGD;

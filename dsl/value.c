@@ -86,6 +86,28 @@ Value *value_of_shape(const Shape *s)
     return value_list(items, s->rank);
 }
 
+Value *value_type(Dtype t)
+{
+    Value *v = value_new();
+    *v = (Value){.kind = VALUE_TYPE, .i = t, .text = dtype_name(t)};
+    return v;
+}
+
+Value *value_layer(Layer *layer)
+{
+    Value *v = value_new();
+    *v = (Value){.kind = VALUE_LAYER, .layer = layer};
+    return v;
+}
+
+Value *value_step(Step step)
+{
+    Layer *l = NEW(Layer);
+    *l = (Layer){.kind = LAYER_PIPELINE, .name = step.layer->name};
+    APPEND(l->steps, l->step_count, step);
+    return value_layer(l);
+}
+
 double number_of(const Value *v) { return v->whole ? (double)v->i : v->d; }
 
 Value *first_of(Value *v) { return v->kind == VALUE_RESULTS ? v->items[0] : v; }
