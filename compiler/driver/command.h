@@ -11,6 +11,7 @@ Options parse_command(int argc, char **argv);         /* exit 2 for what it does
 /* the options of a compile but --devices, as words for another mgpuc: APPEND(*words, *count, ...) */
 void compile_words(const Options *, const char ***words, int *count);
 void check_sources(const Model *, const Options *);   /* exit 2 if what would be written is what was read */
+const char *bytes_text(double bytes);  /* words.c: 12.3 MiB */
 void check_apart(const char *output, const char *input); /* likewise, of two files */
 /* device_list.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
  * these; NULL: all GPUs, or one host device */

@@ -28,11 +28,6 @@ void plan_compare(Planning *p, int devices, int64_t batch, bool weak)
         add_row(p, p->options->policy, devices, batch, weak);
 }
 
-static const char *bytes_text(double bytes)
-{
-    return bytes < 1e6 ? format("%.1f kB", bytes / 1e3) : bytes < 1e9 ? format("%.1f MB", bytes / 1e6) : format("%.2f GB", bytes / 1e9);
-}
-
 static void print_row(const PlanRow *r, Text *t)
 {
     const char *label = policy_label(r->policy);

@@ -36,11 +36,6 @@ int64_t device_bytes(const Program *p, const Plan *plan, int device)
     return bytes + (threads - 1) * work;
 }
 
-static const char *size_text(double bytes)
-{
-    return bytes < 1e12 ? format("%.3g GB", bytes / 1e9) : format("%.3g TB", bytes / 1e12);
-}
-
 static double number_in(const char *path)
 {
     double n = 0;
@@ -193,10 +188,10 @@ void warn_of_memory(const Model *m, Program *p, const Plan *plan)
                        : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",
                                         (long long)batch, (long long)batch)
                                : "not even one sample a device fits: a smaller model or shorter samples, or precision = bf16";
-    lint_at(p->options->silenced, LINT_MEMORY, m->batch_at, "%s:%d with a batch of %lld takes %s%s, %s %s; %s", plan->kind, plan->devices, (long long)m->batch, size_text(needed), host ? "" : " on a device",
+    lint_at(p->options->silenced, LINT_MEMORY, m->batch_at, "%s:%d with a batch of %lld takes %s%s, %s %s; %s", plan->kind, plan->devices, (long long)m->batch, bytes_text(needed), host ? "" : " on a device",
             named     ? format("the machine '%s' has", named->name)
             : host    ? "this machine has"
             : memory_here(host) > 0 ? "the GPU here has"
                     : "a usual card (A100, H100) has",
-            size_text(limit), cure);
+            bytes_text(limit), cure);
 }

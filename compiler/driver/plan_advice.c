@@ -111,8 +111,8 @@ static void say_memory(Planning *p)
         if (r->memory <= 0 || r->bytes <= r->memory)
             continue;
         APPEND(p->advice, p->advice_count,
-               format("a global batch of %lld does not fit on %s: %.2f GB %s, there are %.2f%s", (long long)r->batch, devices_text(r->devices), r->bytes / 1e9,
-                      p->machine->device_count ? "on a device" : "in all", r->memory / 1e9, r->fits > 0 ? format("; a batch of %lld fits", (long long)r->fits) : ""));
+               format("a global batch of %lld does not fit on %s: %s %s, there are %s%s", (long long)r->batch, devices_text(r->devices), bytes_text(r->bytes),
+                      p->machine->device_count ? "on a device" : "in all", bytes_text(r->memory), r->fits > 0 ? format("; a batch of %lld fits", (long long)r->fits) : ""));
     }
 }
 

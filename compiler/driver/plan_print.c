@@ -4,9 +4,9 @@
 #include "compiler/plan/policy.h"
 #include "compiler/probe/probe.h"
 
-static const char *bytes_text(double bytes)
+static const char *rate_text(double bytes_a_second) /* as data sheets have it */
 {
-    return bytes < 1e6 ? format("%.1f kB", bytes / 1e3) : bytes < 1e9 ? format("%.1f MB", bytes / 1e6) : format("%.2f GB", bytes / 1e9);
+    return bytes_a_second < 1e9 ? format("%.1f MB/s", bytes_a_second / 1e6) : format("%.2f GB/s", bytes_a_second / 1e9);
 }
 
 static const char *shares_text(const PlanRow *r)
@@ -18,7 +18,7 @@ static void print_row(const PlanRow *r, Text *t)
 {
     text_add(t, "%-7s %7d %7lld %9s %10.2f %11.1f %8.2f %9.1f%% %10.2f %10s %10s %8s  %-22s %s\n", r->weak ? "weak" : "strong", r->devices,
              (long long)r->batch, shares_text(r), r->step_us / 1e3, r->samples_per_s, r->speed_up, 100 * r->efficiency, r->exposed_us / 1e3,
-             format("%s/s", bytes_text(r->input_per_s)), bytes_text(r->bytes), r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
+             rate_text(r->input_per_s), bytes_text(r->bytes), r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
 

@@ -12,6 +12,13 @@ typedef struct Timeline { const View *view; FILE *f; int64_t arrows; } Timeline;
 
 static double end_of(const ViewOp *op) { return op->begin_us + op->time_us; }
 
+/* times of a schedule have one decimal: what follows on a lane may seem to begin before that */
+static double begin_after(const ViewOp *op, double free_us)
+{
+    const double ROUNDED_US = .15;
+    return op->begin_us < free_us && free_us - op->begin_us < ROUNDED_US ? free_us : op->begin_us;
+}
+
 static int track_of(const ViewOp *op) { return mgpu_trace_lane_track((int)op->lane); }
 
 /* as traces say it: "upload", "all-reduce fc.weight", "fc.forward" */
@@ -24,13 +31,14 @@ static void name_of(const View *v, const ViewOp *op, char *name, size_t room)
         snprintf(name, room, "%s", op->lane == VIEW_COMP ? op->name : op->verb);
 }
 
-static void write_op(Timeline *t, int device, const ViewOp *op)
+static void write_op(Timeline *t, int device, const ViewOp *op, double free_us)
 {
     char name[512], id[512];
+    double begin = begin_after(op, free_us);
     name_of(t->view, op, name, sizeof name);
     snprintf(id, sizeof id, "d%d.%s", device, op->name);
-    mgpu_trace_slice(t->f, &(TraceSlice){.device = device, .track = track_of(op), .name = name, .category = mgpu_view_lane[op->lane], .begin_us = op->begin_us,
-                                         .end_us = end_of(op), .op = id, .kernel = op->lane == VIEW_COMP ? op->label : NULL, .phase = t->view->phase,
+    mgpu_trace_slice(t->f, &(TraceSlice){.device = device, .track = track_of(op), .name = name, .category = mgpu_view_lane[op->lane], .begin_us = begin,
+                                         .end_us = end_of(op) > begin ? end_of(op) : begin, .op = id, .kernel = op->lane == VIEW_COMP ? op->label : NULL, .phase = t->view->phase,
                                          .layer = op->layer, .role = op->role, .line = op->line, .step = 1,
                                          .bytes = mgpu_view_op_bytes(&t->view->devices[device], op), .flops = op->flops});
 }
@@ -83,9 +91,9 @@ static void write_lane(Timeline *t, int device, ViewLane lane)
             mgpu_trace_track(t->f, device, track_of(op));
         any = true;
         write_wait(t, device, op, free_us);
-        write_op(t, device, op);
+        write_op(t, device, op, free_us);
         write_arrows(t, device, op);
-        free_us = end_of(op);
+        free_us = end_of(op) > free_us ? end_of(op) : free_us;
     }
 }
 

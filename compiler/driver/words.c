@@ -1,0 +1,9 @@
+/* words.c: numbers with units, as the tables and messages of commands have them. */
+#include "compiler/driver/command.h"
+#include "runtime/view/view.h"
+
+const char *bytes_text(double bytes)
+{
+    char text[32];
+    return format("%s", mgpu_view_bytes(bytes, text));
+}
