@@ -272,7 +272,7 @@ static void emit_model(const Model *m, Text *t)
 
 static void emit_op(const ScheduledOp *op, Text *t)
 {
-    static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_HOST"};
+    static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_SYNC", "MGPU_HOST"};
     static const char *const VERB[VERBS] = {"MGPU_CALL",     "MGPU_READ",   "MGPU_UPLOAD",
                                             "MGPU_TRANSFER", "MGPU_REPORT", "MGPU_FETCH"};
     text_add(t, "    {%s, %s, %s, %d, %lld, %d, %d, %d, %d, ", c_string(op->id), LANE[op->lane], VERB[op->verb], op->region,
@@ -357,15 +357,16 @@ static void emit_collective(const Collective *c, int devices, int way, Text *t)
 {
     const mgpu_parties *p = &c->parties;
     text_add(t, "    {%s, %lld, %s", c_string(c->name), (long long)c->count, dtype_macro(c->dtype));
-    if (p->transfer != MGPU_TRANSFER_REDUCE || way != MGPU_WAY_AUTO)
+    bool sync = c->lane == LANE_SYNC, usual = p->transfer == MGPU_TRANSFER_REDUCE && way == MGPU_WAY_AUTO && !sync;
+    if (!usual)
         text_add(t, ", {%d, %d, %d, ", p->transfer, p->from, p->to);
     if (p->parts)
         text_add(t, "(const int64_t[]){");
     for (int d = 0; p->parts && d <= devices; d++)
         text_add(t, "%s%lld", d ? ", " : "", (long long)p->parts[d]);
-    if (p->transfer != MGPU_TRANSFER_REDUCE || way != MGPU_WAY_AUTO)
-        text_add(t, "%s} %s, %d %s", p->parts ? "}" : "NULL", c_comment("%s", mgpu_transfer_row(p->transfer)->kind), way,
-                 c_comment("%s", mgpu_way_name(way)));
+    if (!usual)
+        text_add(t, "%s} %s, %d %s%s", p->parts ? "}" : "NULL", c_comment("%s", mgpu_transfer_row(p->transfer)->kind), way,
+                 c_comment("%s", mgpu_way_name(way)), sync ? ", true" : "");
     text_add(t, "},\n");
 }
 

@@ -461,6 +461,11 @@ unsigned methods_of_way(const Members *g, int way)
     return work;
 }
 
+unsigned methods_beside(const Members *g)
+{
+    return methods_of_way(g, MGPU_WAY_PEER) | methods_of_way(g, MGPU_WAY_COPY) | methods_of_way(g, MGPU_WAY_HOST);
+}
+
 int way_of_method(const Members *g, Method method)
 {
     if (ROUNDS[method] != MGPU_WAY_AUTO)

@@ -75,6 +75,7 @@ bool method_works(const Members *, Method);
 /* a way (MGPU_WAY_...: how a program makes a transfer) is by some methods; those of the way, 1 << METHOD_...: 0: not on this machine.
  * AUTO: of the first way that can be */
 unsigned methods_of_way(const Members *, int way);
+unsigned methods_beside(const Members *); /* of transfers that may run while another one does: NCCL makes one at a time */
 int way_of_method(const Members *, Method);
 Cost cost_collective(const Members *, Collect, Method, double bytes);
 /* bytes that cross each link and direction: adds to [2 * link + back]; returns those that the host's memory reads and writes */

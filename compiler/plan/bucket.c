@@ -9,7 +9,12 @@
  *
  * Final REDUCEs are gathered into buckets as their sums become complete, each of one dtype (bucketing.c). None of them leads to
  * another REDUCE, so gathering cannot make a cycle. The others (batch statistics, sums of loss weights) are waited for at once; they
- * share a collective only if the kernels that complete them are next to each other and do not need one another's sums.
+ * share a collective only if the kernels that complete them are next to each other and do not need one another's sums. They wait behind
+ * buckets, unless they have the lane sync, where a step ends sooner by that:
+ *
+ *   comp   forward ....... backward ..................
+ *   comm                        r3 .......  r4 .......
+ *   sync       r0  r1         r2   r5  r6
  *
  * Two kinds of copies move: the own part of a weight, to where it is gathered (gather.c), is made ahead of the first reader (ahead.c);
  * the own part of a gradient, which lets go of its bucket, when the reduce-scatter is predicted to be over.
@@ -21,6 +26,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/bucketing.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdlib.h>
@@ -477,8 +483,11 @@ static Stop *list_stops(const Ordering *o)
 {
     const Order *order = o->order;
     Stop *stops = NEW_ARRAY(Stop, order->group_count);
-    for (int g = 0; g < order->group_count; g++)
-        stops[g] = (Stop){order->groups[g].after, order->call_count, time_of_transfer(o->members, &order->groups[g], (double)order->groups[g].bytes)};
+    for (int g = 0; g < order->group_count; g++) {
+        const Group *group = &order->groups[g];
+        double us = time_of_transfer(o->members, group, (double)group->bytes);
+        stops[g] = (Stop){group->after, order->call_count, us, us - time_of_transfer(o->members, group, 0), group->beside};
+    }
     for (int t = 0; t < o->phase->task_count; t++)
         for (int i = 0; i < o->needs[t].count && o->place[t] >= 0 && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {
             int g = o->group[o->needs[t].before[i]];
@@ -497,8 +506,38 @@ static Sum sum_of(const Ordering *o, int t)
 }
 
 /* final: ends with -1 */
+/* with the lane of the stops that it is given; end: of the step */
+static Buckets buckets_with(const Ordering *o, Timeline *t, double *end)
+{
+    int64_t bytes = o->program->options->bucket_bytes;
+    t->stops = list_stops(o);
+    Buckets b = bytes > 0 ? buckets_of_size(t, bytes) : buckets_by_cost(t);
+    *end = buckets_end(t, &b);
+    return b;
+}
+
+/* groups of sums that samples are computed from: computing waits for them in the midst of the step. They get the lane sync, or lose it */
+static bool set_beside(const Ordering *o, bool beside, double saved_us)
+{
+    const Phase *p = o->phase;
+    bool any = false, *feeds = NEW_ARRAY(bool, p->task_count);
+    for (int t = p->task_count - 1; t >= 0; t--)
+        for (int i = 0; i < o->needs[t].count; i++)
+            feeds[o->needs[t].before[i]] |= feeds[t] || (p->tasks[t]->kind == TASK_KERNEL && p->tasks[t]->writes[0]->sharded);
+    for (int t = 0; t < p->task_count; t++) {
+        Group *g = o->group[t] >= 0 ? &o->order->groups[o->group[t]] : NULL;
+        if (!g || !feeds[t] || !sums(p->tasks[t]))
+            continue;
+        g->beside = beside;
+        g->saved_us = saved_us;
+        any = true;
+    }
+    return any && methods_beside(o->members);
+}
+
 static Buckets choose_buckets(const Ordering *o, const int *final)
 {
+    static const double GAIN = .01; /* of a step; less is not worth a second lane */
     const Order *order = o->order;
     Device d = machine_device(o->members->machine, o->members->processor, 0, o->members->count);
     bool regions = o->program->target->regions;
@@ -513,13 +552,18 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     for (int i = 0; i < t.sum_count; i++)
         all[i] = sum_of(o, final[i]);
     t.sums = all;
-    if (o->program->options->bucket_bytes > 0)
-        return buckets_of_size(&t, o->program->options->bucket_bytes);
     for (int i = 0; i < order->call_count; i++)
         call_us[i] = time_of_task(o->program, &d, order->calls[i], units_of_task(order->calls[i], o->members->count, o->samples)) + (regions ? 0 : d.launch_us.value);
-    t.stops = list_stops(o);
     add_updates(o, &d, final, all);
-    return buckets_by_cost(&t);
+    WaitedPolicy waited = policy_of(o->program->options)->waited;
+    double end, beside_end;
+    Buckets buckets = buckets_with(o, &t, &end);
+    if (waited == WAITED_COMM || !set_beside(o, true, 0))
+        return buckets;
+    Buckets beside = buckets_with(o, &t, &beside_end);
+    bool chosen = waited == WAITED_SYNC || beside_end <= (1 - GAIN) * end;
+    set_beside(o, chosen, waited == WAITED_BY_COST && chosen ? end - beside_end : 0);
+    return chosen ? beside : buckets;
 }
 
 static void find_reduces(Ordering *o)

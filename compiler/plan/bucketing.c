@@ -1,9 +1,10 @@
 /* bucketing.c: the timeline of a step -> which of its gradients share an all-reduce.
  *
  * Few large buckets pay the latency of an all-reduce seldom, and disturb computing less; many small ones begin early, beside the backward
- * pass. Transfers that computing waits for (batch statistics) take the same lane, and one that comes after a large bucket waits for it.
+ * pass. Transfers that computing waits for (batch statistics) take the same lane, and one that comes after a large bucket waits for it;
+ * or a lane of their own, where they share the links.
  *
- * With the sums in the order in which they are complete, a bucket is a run of them. So the step is run on its two lanes, from sum to sum:
+ * With the sums in the order in which they are complete, a bucket is a run of them. So the step is run on its lanes, from sum to sum:
  * a state says until when the lanes are busy once the bucket that ends with sum j has begun. It follows from a state of some sum i < j, the
  * calls between them, and the bucket of i + 1 ... j. Of each sum the few states that no other is better than are kept; runs that take
  * SMALL_LATENCY latencies gain nothing from more bytes. The best of the last sum's states is the partition.
@@ -55,20 +56,30 @@ static int *order_of(const Timeline *t, const Bucket *list, int count)
     return order;
 }
 
+/* when it is over. comm, sync: until when these lanes are busy */
+static double begin_stop(const Stop *s, double comp, double *comm, double *sync)
+{
+    double *lane = s->beside ? sync : comm, begin = *lane > comp ? *lane : comp;
+    bool shares = s->beside && *comm > begin;
+    *lane = begin + s->us + (shares ? s->shared_us : 0);
+    *comm += shares ? s->shared_us : 0;
+    return *lane;
+}
+
 static double run_lanes(const Timeline *t, const Buckets *b)
 {
     const Bucket *list = list_buckets(t, b);
     const int *order = order_of(t, list, b->count);
-    double comp = 0, comm = 0, *wait_until = NEW_ARRAY(double, t->call_count + 1), *over = NEW_ARRAY(double, b->count);
+    double comp = 0, comm = 0, sync = 0, *wait_until = NEW_ARRAY(double, t->call_count + 1), *over = NEW_ARRAY(double, b->count);
     for (int call = -1, stop = 0, k = 0; call < t->call_count; call++) {
         if (call >= 0) {
             comp = wait_until[call] > comp ? wait_until[call] : comp;
             comp += t->call_us[call];
         }
         for (; stop < t->stop_count && t->stops[stop].place == call; stop++) {
-            comm = (comm > comp ? comm : comp) + t->stops[stop].us;
-            if (comm > wait_until[t->stops[stop].before])
-                wait_until[t->stops[stop].before] = comm;
+            double its_end = begin_stop(&t->stops[stop], comp, &comm, &sync);
+            if (its_end > wait_until[t->stops[stop].before])
+                wait_until[t->stops[stop].before] = its_end;
         }
         for (; k < b->count && list[order[k]].after == call; k++) {
             comp += t->bucket_us + PRICE * list[order[k]].us;
@@ -127,7 +138,7 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 /* ---- the partition */
 enum { KEPT = 8, WAITS = 3, LEAST_RUN = 32, MOST_RUNS = 256 };
 typedef struct State {          /* after the bucket that ends with a sum has begun */
-    double comp, comm;          /* until when the lanes are busy */
+    double comp, comm, sync;    /* until when the lanes are busy */
     double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
     struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
     int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
@@ -186,14 +197,16 @@ static void find_events(Search *s)
     }
 }
 
-/* a call waits until comm is done with what it has; whoever waits for less, and no earlier, waits no longer then */
-static void wait_before(State *x, int call)
+/* a call waits until then; whoever waits for less, and no earlier, waits no longer */
+static void wait_before(State *x, int call, double us)
 {
     while (x->wait_count && x->waits[x->wait_count - 1].before >= call)
-        x->wait_count--;
+        us = fmax(us, x->waits[--x->wait_count].us);
+    if (x->wait_count && x->waits[x->wait_count - 1].us >= us)
+        return;
     if (x->wait_count == WAITS) /* too long for who comes first of the two */
         call = x->waits[--x->wait_count].before;
-    x->waits[x->wait_count].us = x->comm;
+    x->waits[x->wait_count].us = us;
     x->waits[x->wait_count++].before = call;
 }
 
@@ -219,10 +232,8 @@ static void advance(const Search *s, State *x, int from, int to)
             wait(x, e->place);
             x->comp += t->call_us[e->place];
         }
-        for (int i = e->stop; i < e->stop + e->stop_count; i++) {
-            x->comm = (x->comm > x->comp ? x->comm : x->comp) + t->stops[i].us;
-            wait_before(x, t->stops[i].before);
-        }
+        for (int i = e->stop; i < e->stop + e->stop_count; i++)
+            wait_before(x, t->stops[i].before, begin_stop(&t->stops[i], x->comp, &x->comm, &x->sync));
         at = e->place;
     }
     x->comp += to >= 0 ? s->us_before[to + 1] - s->us_before[at + 1 < 0 ? 0 : at + 1] : 0;
@@ -239,16 +250,16 @@ static double run_us(const Search *s, int from, int to)
 
 static int place_of(const Search *s, int atom) { return atom > 0 ? s->t->sums[s->end[atom] - 1].place : -2; }
 
-/* the states that no other one is better than in both lanes; with more than are kept, the ones that end first */
+/* the states that no other one is better than in all lanes; with more than are kept, the ones that end first */
 static void keep(States *all, const State *x)
 {
     const double NEAR = 1e-9 * x->comp;
     int to = 0;
     for (int i = 0; i < all->count; i++) {
         const State *y = &all->kept[i];
-        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->tail <= x->tail + NEAR)
+        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->sync <= x->sync + NEAR && y->tail <= x->tail + NEAR)
             return;
-        if (!(x->comp <= y->comp && x->comm <= y->comm && x->tail <= y->tail))
+        if (!(x->comp <= y->comp && x->comm <= y->comm && x->sync <= y->sync && x->tail <= y->tail))
             all->kept[to++] = *y;
     }
     all->count = to;

@@ -12,7 +12,11 @@ typedef struct Sum {            /* a value that is reduced and that no other tra
     bool alone;                 /* shares no bucket */
     double update_us;           /* of the calls of the tail that wait for this sum, and for none after it */
 } Sum;
-typedef struct Stop { int place, before; double us; } Stop; /* a transfer after call `place`, which call `before` waits for */
+typedef struct Stop {           /* a transfer after call `place`, which call `before` waits for */
+    int place, before;
+    double us, shared_us;       /* shared_us: the part of it that takes links; what runs at the same time takes so much longer */
+    bool beside;                /* in a lane of its own, with others of its kind; else in that of the buckets */
+} Stop;
 typedef struct Timeline {       /* what is known of a step before its gradients have buckets */
     const Members *members;
     const double *call_us; int call_count; /* without the tail */

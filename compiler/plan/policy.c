@@ -14,23 +14,24 @@ static const char *const INPUT_NAME[INPUT_POLICIES] = {"ahead", "slice", "whole"
 static const char *const VARIABLES_NAME[VARIABLE_POLICIES] = {"replicated", "host", "device"};
 static const char *const REDUCE_NAME[REDUCE_POLICIES] = {"auto", "host", "copy", "peer", "ring", "tree", "nccl"};
 static const char *const ORDER_NAME[ORDER_POLICIES] = {"synchronous", "stale", "none"};
+static const char *const WAITED_NAME[WAITED_POLICIES] = {"comm", "auto", "sync"};
 
 const Policy PRESETS[] = {
-    {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, false, false},
-    {"infer-replicated", "two replicas that predict (F. Chollet, 2016)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_BY_COST, ORDER_SYNCHRONOUS, true, false},
-    {"bcast-slice", "make_parallel (kuza55)", INPUT_WHOLE, 1, VARIABLES_DEVICE, REDUCE_HOST, ORDER_SYNCHRONOUS, false, false},
-    {"keras", "multi_gpu_model (Keras)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, false, false},
-    {"cpu-slice", "keras_experiments (avolkov1)", INPUT_SLICE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, false, false},
-    {"tower-avg", "DataParallelModel (Rossum), tensorpack's towers", INPUT_SLICE, 1, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, false, false},
-    {"staged-input", "Keras with a StagingArea (Rossum)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, false, false},
-    {"ps-cpu", "parameter server on the CPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_SYNCHRONOUS, false, false},
-    {"ps-gpu", "parameter server on a GPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_DEVICE, REDUCE_COPY, ORDER_SYNCHRONOUS, false, false},
-    {"replicated-copy", "replicated (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, false, false},
-    {"replicated-nccl", "replicated, NCCL (tf_cnn_benchmarks, PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_NCCL, ORDER_SYNCHRONOUS, false, false},
-    {"independent", "independent (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_NONE, false, false},
-    {"staged-vars", "staged variables (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_STALE, false, false},
-    {"ring-fused", "ring all-reduce of fused buffers (Horovod)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_RING, ORDER_SYNCHRONOUS, false, false},
-    {"weights", "work_load_list (MXNet)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, false, true},
+    {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_BY_COST, false, false},
+    {"infer-replicated", "two replicas that predict (F. Chollet, 2016)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, true, false},
+    {"bcast-slice", "make_parallel (kuza55)", INPUT_WHOLE, 1, VARIABLES_DEVICE, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"keras", "multi_gpu_model (Keras)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"cpu-slice", "keras_experiments (avolkov1)", INPUT_SLICE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"tower-avg", "DataParallelModel (Rossum), tensorpack's towers", INPUT_SLICE, 1, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"staged-input", "Keras with a StagingArea (Rossum)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"ps-cpu", "parameter server on the CPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"ps-gpu", "parameter server on a GPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_DEVICE, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"replicated-copy", "replicated (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"replicated-nccl", "replicated, NCCL (tf_cnn_benchmarks, PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_NCCL, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"independent", "independent (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_NONE, WAITED_COMM, false, false},
+    {"staged-vars", "staged variables (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_STALE, WAITED_COMM, false, false},
+    {"ring-fused", "ring all-reduce of fused buffers (Horovod)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_RING, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
+    {"weights", "work_load_list (MXNet)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, true},
     {0},
 };
 
@@ -39,6 +40,7 @@ const PolicyWord POLICY_WORD[POLICY_WORDS] = {
     {"variables", VARIABLES_NAME, VARIABLE_POLICIES},
     {"reduce", REDUCE_NAME, REDUCE_POLICIES},
     {"order", ORDER_NAME, ORDER_POLICIES},
+    {"waited", WAITED_NAME, WAITED_POLICIES},
 };
 
 void policy_set(Policy *p, int word, int value)
@@ -47,13 +49,14 @@ void policy_set(Policy *p, int word, int value)
     case 0: p->input = (InputPolicy)value; break;
     case 1: p->variables = (VariablePolicy)value; break;
     case 2: p->reduce = (ReducePolicy)value; break;
-    default: p->order = (OrderPolicy)value; break;
+    case 3: p->order = (OrderPolicy)value; break;
+    default: p->waited = (WaitedPolicy)value; break;
     }
 }
 
 static int value_of(const Policy *p, int word)
 {
-    const int VALUES[POLICY_WORDS] = {(int)p->input, (int)p->variables, (int)p->reduce, (int)p->order};
+    const int VALUES[POLICY_WORDS] = {(int)p->input, (int)p->variables, (int)p->reduce, (int)p->order, (int)p->waited};
     return VALUES[word];
 }
 

@@ -5,6 +5,7 @@
  *   variables   where they are between two steps
  *   reduce      how gradients are added up over the devices
  *   order       which gradients an update takes
+ *   waited      the lane of sums that computing waits for, such as batch statistics
  *
  * Presets are the schemes of other frameworks, so that their users see what theirs costs; `auto`, the default, is what the cost model
  * finds fastest. */
@@ -33,6 +34,13 @@ typedef enum OrderPolicy {
     ORDER_POLICIES
 } OrderPolicy;
 
+typedef enum WaitedPolicy {
+    WAITED_COMM,        /* that of gradients */
+    WAITED_BY_COST,
+    WAITED_SYNC,        /* their own: they run beside those of gradients */
+    WAITED_POLICIES
+} WaitedPolicy;
+
 typedef struct Policy {
     const char *name;   /* of --plan: a preset, and what was changed of it */
     const char *scheme; /* what it reproduces */
@@ -41,11 +49,12 @@ typedef struct Policy {
     VariablePolicy variables;
     ReducePolicy reduce;
     OrderPolicy order;
+    WaitedPolicy waited;
     bool forward;       /* predictions only: there is nothing to train */
     bool split;         /* shares by --split, or by the numbers behind its name */
 } Policy;
 
-enum { MOST_SLOTS = 4, POLICY_WORDS = 4 };
+enum { MOST_SLOTS = 4, POLICY_WORDS = 5 };
 typedef struct PolicyWord { const char *name; const char *const *words; int count; } PolicyWord; /* of a policy, and of what it may be */
 extern const PolicyWord POLICY_WORD[POLICY_WORDS];
 void policy_set(Policy *, int word, int value); /* numbers of POLICY_WORD and of its words */
@@ -57,6 +66,6 @@ const char *policy_label(const Policy *); /* what has to be said wherever it is 
 const char *policy_said(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
 bool policy_is_auto(const Policy *);
 int policy_way(const Policy *);         /* MGPU_WAY_... of gradients; AUTO: by cost */
-void policy_write(const Policy *, Text *); /* "replicated-copy input ahead slots 2 variables replicated reduce copy order synchronous" */
+void policy_write(const Policy *, Text *); /* "replicated-copy input ahead slots 2 variables replicated reduce copy order synchronous waited comm" */
 const Policy *policy_of(const Options *); /* that of --plan; auto */
 #endif

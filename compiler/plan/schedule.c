@@ -7,6 +7,7 @@
  *   copy   UPLOAD            staging -> inputs; the step block; of plans that upload nothing ahead, after the step before
  *   comp   CALL ...          as ordered by bucket.c; every call also reads the step block
  *   comm   REDUCE ...        each after the call that completes its sum
+ *   sync   REDUCE ...        likewise, where computing waits for them (bucket.c)
  *
  * A wait always leads backwards in this order or to an earlier step, on every device alike, so nothing can deadlock.
  *
@@ -15,7 +16,7 @@
  * with it, so per lane after the latest of them. Of these candidates an operation waits only for those that are not
  * implied by its lane's order and its other waits; a vector clock per operation (for each lane the last operation known
  * to be over) tells. A step that is not this one may have been of any phase, so what an operation of an earlier step
- * waited for implies nothing, but for comp and comm: at a change of phase they wait for each other.
+ * waited for implies nothing, but for comp, comm and sync: at a change of phase they wait for each other.
  *
  * Devices of equal capacity and rates have equal schedules; the work is done once for each kind of them. Times: of times.c, every operation as early as its lane, waits and collective allow.
  *
@@ -199,7 +200,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
  * the value (own_share); the waits are those of all of it, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
-    ScheduledOp *op = add_op(b, b->names->transfer[group], LANE_COMM, VERB_TRANSFER, group, b->names->group[group]);
+    ScheduledOp *op = add_op(b, b->names->transfer[group], b->order->groups[group].beside ? LANE_SYNC : LANE_COMM, VERB_TRANSFER, group, b->names->group[group]);
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
@@ -224,7 +225,8 @@ static void add_ops(Builder *b, const KernelNumber *kernels)
 /* ---- waits */
 typedef struct History { int64_t read[LANES], write[LANES]; } History; /* the last instances; -1: none */
 typedef struct Clock { int64_t over[LANES]; } Clock; /* instance = step of the unrolled ones x op_count + op */
-static const Clock NOTHING_OVER = {{-1, -1, -1, -1}};
+static const Clock NOTHING_OVER = {{-1, -1, -1, -1, -1}};
+_Static_assert(LANES == 5, "NOTHING_OVER has a number for each lane");
 
 typedef struct Waiting {
     Builder *b;
@@ -311,7 +313,7 @@ static void wait_for_step(const Waiting *w, int step, Clock *candidates)
     for (int i = 0; i < w->b->op_count; i++) {
         Lane lane = w->b->ops[i].lane;
         int64_t instance = (int64_t)step * w->b->op_count + i;
-        if ((lane == LANE_COMP || lane == LANE_COMM) && instance > candidates->over[lane])
+        if (mgpu_lane_meets(lane) && instance > candidates->over[lane])
             candidates->over[lane] = instance;
     }
 }
@@ -374,20 +376,22 @@ static void find_waits(Builder *b)
     for (int step = 0; step < w.steps; step++)
         for (int i = 0; i < count; i++)
             candidates[i] = find_candidates(&w, step, i);
-    /* Twice: what comp and comm know of each other at the end of a step they know at the begin of the next. */
-    int64_t comp_knows = -1, comm_knows = -1;
+    /* Twice: what comp, comm and sync know of each other at the end of a step they know at the begin of the next. */
+    Clock before[LANES];
+    for (int lane = 0; lane < LANES; lane++)
+        before[lane] = NOTHING_OVER;
     for (int round = 0; round < 2; round++) {
         Clock known[LANES];
         for (int lane = 0; lane < LANES; lane++) {
-            known[lane] = NOTHING_OVER;
+            known[lane] = before[lane];
             known[lane].over[lane] = (int64_t)(w.steps - 1) * count - 1;
         }
-        known[LANE_COMP].over[LANE_COMM] = comp_knows;
-        known[LANE_COMM].over[LANE_COMP] = comm_knows;
         for (int i = 0; i < count; i++)
             choose_waits(&w, i, &candidates[i], &known[b->ops[i].lane]);
-        comp_knows = known[LANE_COMP].over[LANE_COMM] - count;
-        comm_knows = known[LANE_COMM].over[LANE_COMP] - count;
+        for (int lane = 0; lane < LANES; lane++)
+            for (int other = 0; other < LANES; other++)
+                if (mgpu_lane_meets(lane) && mgpu_lane_meets(other) && known[lane].over[other] >= count)
+                    before[lane].over[other] = known[lane].over[other] - count;
     }
 }
 
@@ -457,7 +461,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
             continue;
         const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];
-        *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
+        *c = (Collective){.name = op->label, .lane = op->lane, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
                           .way = (uint8_t)way_of_transfer(b->program, &b->members, g), .why = reason_of_transfer(&b->members, g), .of = names_of_group(b->names, g), .of_count = g->member_count};
         if (g->parties.parts)
             c->parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));

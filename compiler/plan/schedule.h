@@ -4,6 +4,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/kernel/phase.h"
+#include "runtime/abi/mgpu.h"
 
 #include <string.h>
 
@@ -13,11 +14,11 @@ typedef struct Schedule Schedule;
 typedef struct Policy Policy;
 
 /* ---- the schedule: what is printed, parsed, verified and emitted (schedule_text.c documents the format) */
-typedef enum Lane { LANE_COMP, LANE_COPY, LANE_COMM, LANE_HOST, LANES } Lane;
+typedef enum Lane { LANE_COMP = MGPU_COMP, LANE_COPY = MGPU_COPY, LANE_COMM = MGPU_COMM, LANE_SYNC = MGPU_SYNC, LANE_HOST = MGPU_HOST, LANES = MGPU_LANES } Lane;
 typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_TRANSFER, VERB_REPORT, VERB_FETCH, VERBS } Verb;
 extern const char *const LANE_NAME[LANES], *const VERB_NAME[VERBS];
 /* READ: host lane, fills staging with the samples of this step; UPLOAD: copy lane, staging -> device slots (and the
- * step block); CALL: comp lane; REDUCE: comm lane, this device's part of a collective, whose transfer is its word in the text;
+ * step block); CALL: comp lane; REDUCE: comm or sync lane, this device's part of a collective, whose transfer is its word in the text;
  * REPORT, FETCH: host lane, reads the report / predict's outputs. */
 
 typedef enum BufferKind {
@@ -74,6 +75,7 @@ typedef struct Collective {
     int64_t count; Dtype dtype; /* of the whole value */
     mgpu_parties parties;   /* which transfer, and what each member has of it */
     uint8_t way;            /* MGPU_WAY_...: how it is made */
+    Lane lane;              /* of its members; not in the text, which has theirs */
     const char *why;        /* for people; NULL: nothing is said */
     const char **of; int of_count; /* likewise: the weights whose gradients it sums, or values */
 } Collective;

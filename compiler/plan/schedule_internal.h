@@ -17,13 +17,15 @@ typedef struct Group {      /* the tensors of one collective */
     mgpu_parties parties;   /* MGPU_TRANSFER_REDUCE may have several members, others one */
     bool bucket;            /* members are in a bucket; false: one tensor that is summed where it is */
     bool final;             /* no other collective depends on it: gradients, reports */
+    bool beside;            /* in the lane sync */
+    double saved_us;        /* of a step, by that; 0: the plan asks for it */
     int after;              /* it is after this call, its last producer; -1: ahead of all */
     const Place *at;
 } Group;
 typedef struct Order {
     Task **calls; int call_count;     /* the kernels, as the comp lane runs them */
     int *region; int64_t *chunk;       /* by call; cut_regions fills them in */
-    Group *groups; int group_count;   /* the collectives, as the comm lane runs them; ascending in `after` */
+    Group *groups; int group_count;   /* the collectives, as their lanes run them; ascending in `after` */
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
 /* samples: of a device. Buckets hold options->bucket_bytes; 0: those that end a step first, as the machine of the members is predicted */

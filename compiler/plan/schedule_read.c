@@ -492,6 +492,7 @@ static void end_phase(Reader *r)
         op->target = (int)(intptr_t)map_get(&r->collectives, op->label) - 1;
         if (op->target < 0)
             error_at(&r->reduces[i].at, "the phase has no collective '%s'", op->label);
+        r->phase->collectives[op->target].lane = op->lane;
         int is = r->phase->collectives[op->target].parties.transfer;
         if (is != r->reduces[i].transfer)
             error_at(&r->reduces[i].at, "'%s' of '%s', whose kind is %s", transfer_word(r->reduces[i].transfer), op->label, mgpu_transfer_row(is)->kind);

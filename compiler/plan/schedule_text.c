@@ -68,7 +68,7 @@
 
 #include <stdlib.h>
 
-const char *const LANE_NAME[LANES] = {"comp", "copy", "comm", "host"};
+const char *const LANE_NAME[LANES] = MGPU_LANE_NAMES;
 const char *const VERB_NAME[VERBS] = {"call", "read", "upload", "reduce", "report", "fetch"};
 const char *const BUFFER_KIND_NAME[BUFFER_KINDS] = {"staging",   "step",   "input",    "variable", "report",
                                                     "output", "temporary", "bucket", "workspace", "local"};

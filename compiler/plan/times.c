@@ -136,6 +136,8 @@ Members members_of_plan(const Program *p, int devices)
 /* gradients are added up as the plan says; what computing waits for at once, such as batch statistics, by cost */
 static unsigned methods_of_group(const Members *g, const Group *group)
 {
+    if (group->beside)
+        return methods_beside(g);
     return group->final && group->parties.transfer == MGPU_TRANSFER_REDUCE && g->gradients ? g->gradients : g->methods;
 }
 
@@ -163,6 +165,8 @@ const char *reason_of_transfer(const Members *members, const Group *g)
         us = cost_cheapest(members, rest, what, bytes, &other).us;
         text_add(&t, ", %s %.1f us", METHOD_NAME[other], us);
     }
+    if (g->saved_us > 0)
+        text_add(&t, "; beside the buckets, which saves %.1f us of a step", g->saved_us);
     return text_of(&t);
 }
 
@@ -175,6 +179,6 @@ int way_of_transfer(const Program *p, const Members *members, const Group *g)
         return takes ? way : usual;
     if (p->target->transfers != MGPU_WAY_AUTO || !names_machine(p))
         return p->target->transfers;
-    cost_cheapest(members, members->methods, collect_of(g->parties.transfer), (double)g->bytes, &method);
+    cost_cheapest(members, methods_of_group(members, g), collect_of(g->parties.transfer), (double)g->bytes, &method);
     return way_of_method(members, method);
 }

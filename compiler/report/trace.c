@@ -188,7 +188,7 @@ static void write_lane(Timeline *t, const LaneList *l, const Map *places)
 
 static void write_lanes(Timeline *t, int devices)
 {
-    static const Lane ORDER[LANES] = {LANE_HOST, LANE_COPY, LANE_COMP, LANE_COMM};
+    static const Lane ORDER[LANES] = {LANE_HOST, LANE_COPY, LANE_COMP, LANE_COMM, LANE_SYNC};
     Map places = {0};
     LaneList *lists = NEW_ARRAY(LaneList, devices * LANES);
     for (int i = 0; i < t->count; i++) {

@@ -6,6 +6,9 @@
 
 const char *const CAUSE_NAME[CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
 
+static const Cause CAUSE_OF[LANES] = {[LANE_COMP] = CAUSE_COMPUTATION, [LANE_COPY] = CAUSE_UPLOAD, [LANE_COMM] = CAUSE_COMMUNICATION,
+                                      [LANE_SYNC] = CAUSE_COMMUNICATION, [LANE_HOST] = CAUSE_INPUT};
+
 static const Record *record_of(const Records *r, int step, int device, int op)
 {
     const Record *x = step > 0 ? &r->of[step % KEPT_STEPS][device][op] : NULL;
@@ -13,7 +16,7 @@ static const Record *record_of(const Records *r, int step, int device, int op)
 }
 
 /* takes what is after `at` from the gap [from, *to]; returns how much that is */
-static double give(LaneUse *use, int cause, double from, double *to, double at)
+static double give(LaneUse *use, Cause cause, double from, double *to, double at)
 {
     double begin = at > from ? at : from, us = *to - begin;
     if (us <= 0)
@@ -26,7 +29,7 @@ static double give(LaneUse *use, int cause, double from, double *to, double at)
 static void explain(const Records *r, int device, const Record *x, double from, double to, LaneUse *use, double *waited_us)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
-    int cause = CAUSE_NOTHING;
+    Cause cause = CAUSE_NOTHING;
     while (to > from) {
         if (x->arrived_us < x->begin_us)
             give(use, CAUSE_DEVICE, from, &to, x->arrived_us);
@@ -35,7 +38,7 @@ static void explain(const Records *r, int device, const Record *x, double from, 
             give(use, cause, from, &to, from);
             return;
         }
-        cause = (int)d->ops[x->op].lane;
+        cause = CAUSE_OF[d->ops[x->op].lane];
         double us = give(use, cause, from, &to, before->begin_us);
         if (waited_us)
             waited_us[x->op] += us;

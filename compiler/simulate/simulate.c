@@ -167,7 +167,7 @@ static Activity collective_of(const Run *r, const Collective *c)
     Collect what = collect_of(c->parties.transfer);
     double bytes = (double)(c->count * dtype_bytes(c->dtype)), *of_link = NEW_ARRAY(double, r->flows->rate_count);
     Method method;
-    unsigned methods = methods_of_way(&r->members, c->way);
+    unsigned methods = c->way == MGPU_WAY_AUTO && c->lane == LANE_SYNC ? methods_beside(&r->members) : methods_of_way(&r->members, c->way);
     Activity a = {.fixed_us = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method).us};
     double latency = cost_collective(&r->members, what, method, 0).us, alone = a.fixed_us - latency;
     of_link[host_resource(r, HOST_MEMORY)] = collective_bytes(&r->members, what, method, bytes, of_link);

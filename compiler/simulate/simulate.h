@@ -49,8 +49,8 @@ typedef struct SimulationInput {
     bool traced;                /* the last steps are kept: Simulation.spans */
 } SimulationInput;
 
-/* why a lane does nothing: the lane of its own device that it waits for, or another device, or nothing was to do */
-enum { CAUSE_DEVICE = LANES, CAUSE_NOTHING, CAUSES };
+/* why a lane does nothing: what it waits for on its own device, or another device, or nothing was to do */
+typedef enum Cause { CAUSE_COMPUTATION, CAUSE_UPLOAD, CAUSE_COMMUNICATION, CAUSE_INPUT, CAUSE_DEVICE, CAUSE_NOTHING, CAUSES } Cause;
 extern const char *const CAUSE_NAME[CAUSES];
 typedef struct LaneUse { double busy_us, idle_us[CAUSES]; } LaneUse;
 typedef struct OpTime { double begin_us, end_us; } OpTime;

@@ -1,7 +1,8 @@
 /* memory.c: proves that the memory of one device is used in order.
  *
- * Devices meet in collectives alone, every device has a member in each, and all have them in one order (verify.c): so
- * whatever is ordered through another device is ordered on this one too, and each device is proved by itself.
+ * Devices meet in collectives alone, every device has a member in each, and all have them in one order (verify.c), in which they may
+ * begin on each device (verify/order.c): so whatever is ordered through another device may be so on this one too, and each device is
+ * proved by itself.
  *
  * A walk executes steps in one possible order. Every event has a clock: how many events of each lane are over when it
  * begins. For each range of bytes we know the last write and, per lane, the last read since; a new access must find
@@ -16,8 +17,8 @@
  *   variable            the value before this step's update
  * What orders two events is in the steps from the one to the other. So it is enough to walk all short runs of phases:
  *   - each phase, back + slots + 1 times;
- *   - each pair of phases, as often each, and all sequences of slots + 1 (or back + 1) phases. At a change of phase comp
- *     and comm wait for each other, so here only what copy and host lanes touch can conflict: other operations are left
+ *   - each pair of phases, as often each, and all sequences of slots + 1 (or back + 1) phases. At a change of phase comp,
+ *     comm and sync wait for each other, so here only what copy and host lanes touch can conflict: other operations are left
  *     out of these walks, the order that they make is not. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
@@ -368,8 +369,12 @@ static const char *walk_step(Walk *w, int phase)
     w->phase_of[at] = phase;
     Clock *ends = w->ends[at];
     if (change) {
-        join(&w->lane_now[LANE_COMP], &w->lane_now[LANE_COMM]);
-        w->lane_now[LANE_COMM] = w->lane_now[LANE_COMP];
+        for (int lane = 0; lane < LANES; lane++)
+            if (mgpu_lane_meets(lane))
+                join(&w->lane_now[LANE_COMP], &w->lane_now[lane]);
+        for (int lane = 0; lane < LANES; lane++)
+            if (mgpu_lane_meets(lane))
+                w->lane_now[lane] = w->lane_now[LANE_COMP];
     }
     bool owes = change && last >= 0;
     for (int i = 0; i < g->event_count; i++) {

@@ -45,22 +45,29 @@ bool buffer_is_slotted_kind(const Buffer *b)
 
 /* ---- an order */
 
+/* Collectives of two lanes. One order of all of them is the same on all devices (verify.c), and each device can begin them in this order:
+ * nothing that one of them waits for waits for a later one. So no two devices wait for each other, whatever the lanes do. */
 typedef struct Lanes {          /* the operations of each lane, in order */
     int *ops[LANES], count[LANES];
     int *place;                 /* of an operation in its lane */
     int *end;                   /* of an operation: place after its region; after itself if it is in none */
+    int *transfers;             /* of all lanes */
 } Lanes;
 
 typedef struct Head {           /* of a lane */
     int place;                  /* its next operation, or the first of its next region */
-    int waiting, wait;          /* of that region: the operation (its place) and the wait of it that does not hold yet */
+    int waiting, wait;          /* of that region: the operation (its place) and the wait of it that does not hold yet; wait_count: it waits
+                                 * for its turn among the transfers */
 } Head;
 
 static Lanes lanes_of(const DeviceSchedule *d)
 {
-    Lanes l = {.place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count)};
-    for (int o = 0; o < d->op_count; o++)
+    Lanes l = {.place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count), .transfers = NEW_ARRAY(int, d->op_count)};
+    for (int o = 0, transfers = 0; o < d->op_count; o++) {
         l.count[d->ops[o].lane]++;
+        if (d->ops[o].verb == VERB_TRANSFER)
+            l.transfers[transfers++] = o;
+    }
     for (int lane = 0; lane < LANES; lane++) {
         l.ops[lane] = NEW_ARRAY(int, l.count[lane]);
         l.count[lane] = 0;
@@ -78,8 +85,15 @@ static Lanes lanes_of(const DeviceSchedule *d)
     return l;
 }
 
+/* what the head of a lane waits for: an operation that it names, or the transfer whose turn is before its own */
+static int blocker_of(const DeviceSchedule *d, const Lanes *lanes, const Head *h, int lane, int turn)
+{
+    const ScheduledOp *op = &d->ops[lanes->ops[lane][h->waiting]];
+    return h->wait < op->wait_count ? op->waits[h->wait].op : lanes->transfers[turn];
+}
+
 /* All lanes are stuck: from a waiting operation to the one that holds up what it waits for, until one repeats. */
-static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const Head *heads)
+static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const Head *heads, int turn)
 {
     const DeviceSchedule *d = &p->devices[device];
     bool seen[LANES] = {false};
@@ -88,18 +102,17 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
         lane++;
     while (!seen[lane]) {
         seen[lane] = true;
-        const ScheduledOp *op = &d->ops[lanes->ops[lane][heads[lane].waiting]];
-        lane = (int)d->ops[op->waits[heads[lane].wait].op].lane;
+        lane = (int)d->ops[blocker_of(d, lanes, &heads[lane], lane, turn)].lane;
     }
     Text t = {0};
     int first = lane;
     text_add(&t, "phase %s: a cycle:", p->name);
     do {
         const ScheduledOp *op = &d->ops[lanes->ops[lane][heads[lane].waiting]];
-        const ScheduledOp *other = &d->ops[op->waits[heads[lane].wait].op];
+        const ScheduledOp *other = &d->ops[blocker_of(d, lanes, &heads[lane], lane, turn)];
         int next = (int)other->lane;
         const ScheduledOp *stuck = &d->ops[lanes->ops[next][heads[next].waiting]];
-        text_add(&t, " d%d.%s waits for d%d.%s", device, op->id, device, other->id);
+        text_add(&t, heads[lane].wait < op->wait_count ? " d%d.%s waits for d%d.%s" : " d%d.%s comes after d%d.%s on all devices", device, op->id, device, other->id);
         if (other != stuck && same_region(other, stuck))
             text_add(&t, ", which is in one region with d%d.%s", device, stuck->id);
         else if (other != stuck)
@@ -111,7 +124,7 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
 }
 
 /* whether all waits of the region, or of the one operation, at the head of a lane hold */
-static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, int lane)
+static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, int lane, int turn)
 {
     Head *h = &heads[lane];
     for (int end = lanes->end[lanes->ops[lane][h->place]]; h->waiting < end; h->waiting++, h->wait = 0) {
@@ -121,6 +134,8 @@ static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, 
             if (w.back == 0 && lanes->place[w.op] >= heads[d->ops[w.op].lane].place)
                 return false;
         }
+        if (op->verb == VERB_TRANSFER && op != &d->ops[lanes->transfers[turn]])
+            return false;
     }
     return true;
 }
@@ -131,20 +146,21 @@ int *order_operations(const PhaseSchedule *p, int device, const char **why)
     Lanes lanes = lanes_of(d);
     Head heads[LANES] = {{0, 0, 0}};
     int *order = NEW_ARRAY(int, d->op_count);
-    for (int n = 0; n < d->op_count;) {
+    for (int n = 0, turn = 0; n < d->op_count;) {
         int next = -1;
         for (int lane = 0; lane < LANES; lane++) {
             if (heads[lane].place == lanes.count[lane])
                 continue;
             int o = lanes.ops[lane][heads[lane].place];
-            if ((next < 0 || o < next) && may_begin(d, &lanes, heads, lane))
+            if ((next < 0 || o < next) && may_begin(d, &lanes, heads, lane, turn))
                 next = o;
         }
         if (next < 0) {
-            *why = cycle_message(p, device, &lanes, heads);
+            *why = cycle_message(p, device, &lanes, heads, turn);
             return NULL;
         }
         Lane lane = d->ops[next].lane;
+        turn += d->ops[next].verb == VERB_TRANSFER;
         for (int i = lanes.place[next]; i < lanes.end[next]; i++)
             order[n++] = lanes.ops[lane][i];
         heads[lane] = (Head){.place = lanes.end[next], .waiting = lanes.end[next]};
@@ -210,7 +226,9 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
     Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what is over when an operation is */
     int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count); /* events: of an operation's region */
     for (int lane = 0; lane < LANES; lane++) {
-        Clock none = {{-1, -1, -1, -1}};
+        Clock none;
+        for (int other = 0; other < LANES; other++)
+            none.last[other] = -1;
         add_event(g, -1, (Lane)lane, &none);
         lane_now[lane] = none;
         lane_now[lane].last[lane] = 0;

@@ -311,7 +311,7 @@ static const char *check_ops(const At *at)
         map_set(&names, op->id, d->ops + o);
         if ((unsigned)op->verb >= VERBS || (unsigned)op->lane >= LANES)
             return bad(at, "d%d.%s has no verb or no lane", at->d, op->id);
-        if (op->lane != VERB_RULES[op->verb].lane)
+        if (op->verb == VERB_TRANSFER ? !mgpu_lane_transfers(op->lane) : op->lane != VERB_RULES[op->verb].lane)
             return bad(at, "d%d.%s: %s runs in lane %s, not %s", at->d, op->id, VERB_NAME[op->verb],
                        LANE_NAME[VERB_RULES[op->verb].lane], LANE_NAME[op->lane]);
         for (int i = 0; i < op->read_count && !why; i++)
@@ -544,6 +544,9 @@ static const char *check_collectives(const Schedule *s, int p)
             const char *why = check_share(&at, op, c, &begin);
             if (why)
                 return why;
+            if (op->lane != LANE_COMM && c->way == MGPU_WAY_NCCL)
+                return bad(&at, "d%d.%s is by NCCL in lane %s: two of its kernels at the same time may wait for each other, so all of them are in lane comm",
+                           d, op->id, LANE_NAME[op->lane]);
             if (d == 0)
                 begins[op->target] = begin;
             const DeviceSchedule *zero = &phase->devices[0];
@@ -560,6 +563,9 @@ static const char *check_collectives(const Schedule *s, int p)
                 return bad(&at, "d%d.%s reduces %s, its partner d0.%s %s", d, op->id,
                            at.device->buffers[op->reads[0].buffer].name, zero->ops[c->ops[0]].id,
                            zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name);
+            else if (op->lane != zero->ops[c->ops[0]].lane)
+                return bad(&at, "d%d.%s is in lane %s, its partner d0.%s in lane %s", d, op->id, LANE_NAME[op->lane], zero->ops[c->ops[0]].id,
+                           LANE_NAME[zero->ops[c->ops[0]].lane]);
             else if (begins[op->target] != begin)
                 return bad(&at, "%s begins at byte %lld of %s on device %d, at %lld on device 0", c->name, (long long)begin,
                            at.device->buffers[op->reads[0].buffer].name, d, (long long)begins[op->target]);

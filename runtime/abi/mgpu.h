@@ -106,7 +106,12 @@ typedef struct mgpu_gpu_kernel {
  * with arch NULL. */
 typedef struct mgpu_image { const char *arch; const uint8_t *bytes; int64_t size; int cuda; /* NVRTC's version: 13000 is 13.0; 0: not its */ } mgpu_image;
 
-enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_HOST, MGPU_LANES };
+enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_SYNC, MGPU_HOST, MGPU_LANES };
+#define MGPU_LANE_NAMES {"comp", "copy", "comm", "sync", "host"}
+/* values go from device to device in it */
+static inline bool mgpu_lane_transfers(int lane) { return lane == MGPU_COMM || lane == MGPU_SYNC; }
+/* at a change of phase these wait for each other */
+static inline bool mgpu_lane_meets(int lane) { return lane == MGPU_COMP || mgpu_lane_transfers(lane); }
 enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_TRANSFER, MGPU_REPORT, MGPU_FETCH };
 enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, MGPU_OUTPUT, MGPU_TEMPORARY, MGPU_BUCKET, MGPU_WORKSPACE,
        MGPU_LOCAL /* room for the samples of one chunk of a thread */ };
@@ -148,7 +153,8 @@ typedef struct mgpu_op {
 } mgpu_op;
 
 /* count: of the whole value, of which each member sends and receives its own */
-typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; mgpu_parties parties; uint8_t way; } mgpu_collective;
+typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; mgpu_parties parties; uint8_t way; bool sync; /* of the lane sync; else comm */ } mgpu_collective;
+static inline int mgpu_collective_lane(const mgpu_collective *c) { return c->sync ? MGPU_SYNC : MGPU_COMM; }
 
 typedef struct mgpu_device_phase {
     const mgpu_buffer *buffers; int buffer_count;

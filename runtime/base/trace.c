@@ -14,13 +14,13 @@ static int thread_of(int device, int track) { return process_of(device) * TRACKS
 
 int mgpu_trace_lane_track(int lane)
 {
-    static const int TRACK[MGPU_LANES] = {[MGPU_COMP] = TRACK_COMP, [MGPU_COPY] = TRACK_COPY, [MGPU_COMM] = TRACK_COMM, [MGPU_HOST] = TRACK_HOST};
+    static const int TRACK[MGPU_LANES] = {[MGPU_COMP] = TRACK_COMP, [MGPU_COPY] = TRACK_COPY, [MGPU_COMM] = TRACK_COMM, [MGPU_SYNC] = TRACK_SYNC, [MGPU_HOST] = TRACK_HOST};
     return TRACK[lane];
 }
 
 static void name_of_track(int device, int track, char name[32])
 {
-    static const char *const LANE[TRACK_LANES] = {"host", "copy", "comp", "comm"}, *const OWN[] = {"steps", "loop", "saves"};
+    static const char *const LANE[TRACK_LANES] = {"host", "copy", "comp", "comm", "sync"}, *const OWN[] = {"steps", "loop", "saves"};
     if (device >= 0 ? track < TRACK_LANES : track < MGPU_COUNT(OWN))
         snprintf(name, 32, "%s", device >= 0 ? LANE[track] : OWN[track]);
     else

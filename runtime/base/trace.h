@@ -10,7 +10,7 @@
 
 /* ---- trace.c */
 enum { TRACE_PROGRAM = -1 };                  /* in place of a device: what belongs to none */
-enum { TRACK_HOST, TRACK_COPY, TRACK_COMP, TRACK_COMM, TRACK_LANES, TRACK_WORKERS = 10 }; /* of a device; 10 + t: worker t of comp */
+enum { TRACK_HOST, TRACK_COPY, TRACK_COMP, TRACK_COMM, TRACK_SYNC, TRACK_LANES, TRACK_WORKERS = 10 }; /* of a device; 10 + t: worker t of comp */
 enum { TRACK_STEPS, TRACK_LOOP, TRACK_SAVES, TRACK_DECODERS = 10 };          /* of the program; 10 + n: decoder n */
 typedef struct TraceHead {
     const char *made;                         /* "predicted", "measured" */

@@ -1,7 +1,7 @@
 /* collective.c: transfers between GPUs, each in one of these ways: that which MGPU_COLLECTIVE names, else which the plan has chosen by cost,
  * else, or if that cannot be here, the first that can; of sums:
  *
- *   nccl   the library, if it is there and no two devices share a GPU
+ *   nccl   the library, if it is there and no two devices share a GPU; on the lane comm alone (docs/cuda.md, Collectives)
  *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
  *   copy   each GPU copies a slice of all others' memory to itself, adds, and copies the sum to all others
  *   host   through page-locked memory; reduce.c adds; server likewise
@@ -67,19 +67,19 @@ void mgpu_cuda_declare_share(const CudaCollective *c, int member, const Operand 
     ranges_of(o, sent.begin, sent.end, range);
     ranges_of(o, received.begin, received.end, range + 2);
     range[1] = range[3];
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, 2);
+    mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, 2);
 }
 
 static void to_host(const CudaCollective *c, int member, void *to, CUdeviceptr from, size_t bytes)
 {
     const CudaDevice *d = c->devices[member];
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_dtoh_async(to, from, bytes, d->stream[MGPU_COMM]), "cuMemcpyDtoHAsync");
+    mgpu_cuda_check(d, c->lane, d->cuda->memcpy_dtoh_async(to, from, bytes, d->stream[c->lane]), "cuMemcpyDtoHAsync");
 }
 
 static void from_host(const CudaCollective *c, int member, CUdeviceptr to, const void *from, size_t bytes)
 {
     const CudaDevice *d = c->devices[member];
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_htod_async(to, from, bytes, d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
+    mgpu_cuda_check(d, c->lane, d->cuda->memcpy_htod_async(to, from, bytes, d->stream[c->lane]), "cuMemcpyHtoDAsync");
 }
 
 static void *staged(const CudaCollective *c, int member, const Operand *o, int64_t element)
@@ -96,11 +96,11 @@ static bool exchange_through_host(Collective *base, int member, const Operand *o
     here.data = c->memory[member];
     mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
     int64_t each = mgpu_dtype_bytes(o->dtype);
-    mgpu_cuda_enter(d, MGPU_COMM);
+    mgpu_cuda_enter(d, c->lane);
     mgpu_cuda_declare_share(c, member, o);
     if (sent.end > sent.begin)
         to_host(c, member, staged(c, member, o, sent.begin), address_of(o, sent.begin), (size_t)((sent.end - sent.begin) * each));
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_synchronize(d->stream[MGPU_COMM]), "cuMemcpyDtoHAsync");
+    mgpu_cuda_check(d, c->lane, d->cuda->stream_synchronize(d->stream[c->lane]), "cuMemcpyDtoHAsync");
     if (!mgpu_exchange(c->reduction, member, &here))
         return false;
     if (received.end > received.begin)
@@ -124,8 +124,8 @@ void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, co
     begin -= before % 16 ? begin : 0;
     void *parameters[] = {&copy, &begin, &end};
     blocks = blocks < 1 ? 1 : blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->launch_kernel(c->sum[member][sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
-                                                         d->stream[MGPU_COMM], parameters, NULL),
+    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->sum[member][sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
+                                                         d->stream[c->lane], parameters, NULL),
                     "cuLaunchKernel of a sum over devices");
 }
 
@@ -168,7 +168,7 @@ static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
         m.to[d] = shares_sums(o) ? c->operand[d].data : d ? NULL : o->data;
         ranges += ranges_of(&c->operand[d], s->begin, s->end, range + ranges);
     }
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, ranges);
     mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
 }
 
@@ -176,12 +176,12 @@ static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
 static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_member, CUdeviceptr from, int from_member, size_t bytes)
 {
     CudaDevice *d = c->devices[member];
-    CUstream stream = d->stream[MGPU_COMM];
+    CUstream stream = d->stream[c->lane];
     CUcontext there = c->devices[to_member]->context, here = c->devices[from_member]->context;
     if (there == here)
-        mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_dtod_async(to, from, bytes, stream), "cuMemcpyDtoDAsync");
+        mgpu_cuda_check(d, c->lane, d->cuda->memcpy_dtod_async(to, from, bytes, stream), "cuMemcpyDtoDAsync");
     else
-        mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_peer_async(to, there, from, here, bytes, stream), "cuMemcpyPeerAsync");
+        mgpu_cuda_check(d, c->lane, d->cuda->memcpy_peer_async(to, there, from, here, bytes, stream), "cuMemcpyPeerAsync");
 }
 
 static void add_copies(CudaCollective *c, int member, const SumSlice *s)
@@ -198,7 +198,7 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
     }
     range[ranges++] = (CudaRange){at, scratch_end, false, "scratch"};
     range[ranges++] = (CudaRange){at, scratch_end, true, "scratch"};
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, ranges);
     for (int d = 0; d < c->members; d++) {
         if (d == member)
             continue;
@@ -225,7 +225,7 @@ static void fetch_values(CudaCollective *c, int member)
         range[ranges++] = (CudaRange){address_of(&c->operand[d], s.begin), address_of(&c->operand[d], s.end), false, c->operand[d].buffer};
         range[ranges++] = (CudaRange){address_of(o, s.begin), address_of(o, s.end), true, o->buffer};
     }
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, ranges);
     for (int d = 0; d < c->members; d++) {
         SumSlice s = needed_by(c, d, member, o);
         if (d == member || s.bytes == 0)
@@ -238,19 +238,19 @@ static void fetch_values(CudaCollective *c, int member)
 static void meet_on_gpus(CudaCollective *c, int member, CUevent *events)
 {
     CudaDevice *d = c->devices[member];
-    CUstream stream = d->stream[MGPU_COMM];
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->event_record(events[member], stream), "cuEventRecord");
+    CUstream stream = d->stream[c->lane];
+    mgpu_cuda_check(d, c->lane, d->cuda->event_record(events[member], stream), "cuEventRecord");
     mgpu_meet(c->reduction);
     for (int other = 0; other < c->members; other++)
         if (other != member)
-            mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+            mgpu_cuda_check(d, c->lane, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
 }
 
 /* all members are there; false: they do not agree about what is exchanged */
 static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
 {
     c->operand[member] = *o;
-    mgpu_cuda_enter(c->devices[member], MGPU_COMM);
+    mgpu_cuda_enter(c->devices[member], c->lane);
     meet_on_gpus(c, member, c->ready);
     for (int d = 0; d < c->members; d++)
         if (!mgpu_operands_agree(&c->operand[d], o, c->members))
@@ -290,7 +290,7 @@ static void take_round(CudaCollective *c, int member, const mgpu_turn *round)
         range[ranges++] = (CudaRange){scratch, scratch + s.bytes, false, "scratch"};
         range[ranges++] = (CudaRange){scratch, scratch + s.bytes, true, "scratch"};
     }
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, ranges);
     copy_between(c, member, to, member, address_of(from, s.begin), round->from, s.bytes);
     if (!round->adds)
         return;
@@ -362,7 +362,7 @@ static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *pl
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             bool (*adds)(uint8_t) = ADDS[c->made[x->way]];
-            int64_t bytes = x->count * mgpu_dtype_bytes(x->dtype);
+            int64_t bytes = mgpu_collective_lane(x) == c->lane ? x->count * mgpu_dtype_bytes(x->dtype) : 0;
             if (!adds || (mgpu_transfer_row(x->parties.transfer)->adds && !adds(x->dtype)))
                 largest = bytes > largest ? bytes : largest;
         }
@@ -383,14 +383,14 @@ static void open_kernels(CudaCollective *c)
     }
 }
 
-/* the largest that a member adds up */
-static int64_t slice_bytes(const mgpu_plan *plan)
+/* the largest that a member adds up in a lane */
+static int64_t slice_bytes(const mgpu_plan *plan, int lane)
 {
     int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
-            for (int d = 0; d < plan->devices && mgpu_transfer_row(c->parties.transfer)->adds; d++) {
+            for (int d = 0; d < plan->devices && mgpu_transfer_row(c->parties.transfer)->adds && mgpu_collective_lane(c) == lane; d++) {
                 mgpu_stretch own = mgpu_received_by(&c->parties, c->count, d);
                 int64_t bytes = (own.end - own.begin) * mgpu_dtype_bytes(c->dtype);
                 bytes /= c->parties.transfer == MGPU_TRANSFER_REDUCE ? plan->devices : 1;
@@ -401,27 +401,27 @@ static int64_t slice_bytes(const mgpu_plan *plan)
 }
 
 /* memory that a way copies to what it adds: a slice of everybody else's, or all of one other's at once */
-static int64_t scratch_of_way(const mgpu_plan *plan, uint8_t way)
+static int64_t scratch_of_way(const mgpu_plan *plan, int lane, uint8_t way)
 {
     bool whole = way == MGPU_WAY_TREE || way == MGPU_WAY_DEVICE, takes = way == MGPU_WAY_COPY || mgpu_way_has_rounds(way);
-    return takes ? (whole ? plan->devices : plan->devices - 1) * slice_bytes(plan) : 0;
+    return takes ? (whole ? plan->devices : plan->devices - 1) * slice_bytes(plan, lane) : 0;
 }
 
-static bool wants(const mgpu_plan *plan, uint8_t way)
+static bool wants(const mgpu_plan *plan, int lane, uint8_t way)
 {
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (plan->phases[k].collectives[i].way == way)
+            if (plan->phases[k].collectives[i].way == way && mgpu_collective_lane(&plan->phases[k].collectives[i]) == lane)
                 return true;
     return false;
 }
 
 /* made: how each way of the plan is made */
-static int64_t scratch_bytes(const mgpu_plan *plan, const uint8_t made[MGPU_WAYS])
+static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_WAYS])
 {
     int64_t most = 0;
     for (uint8_t way = 0; way < MGPU_WAYS; way++) {
-        int64_t bytes = wants(plan, way) ? scratch_of_way(plan, made[way]) : 0;
+        int64_t bytes = wants(plan, lane, way) ? scratch_of_way(plan, lane, made[way]) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -429,7 +429,7 @@ static int64_t scratch_bytes(const mgpu_plan *plan, const uint8_t made[MGPU_WAYS
 
 static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 {
-    int64_t bytes = scratch_bytes(plan, c->made);
+    int64_t bytes = scratch_bytes(plan, c->lane, c->made);
     if (!bytes)
         return;
     c->scratch = mgpu_allocate((size_t)c->members, sizeof *c->scratch);
@@ -511,7 +511,8 @@ static void forced_fails(const char *why)
 /* how it is made, if all links are good */
 static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
 {
-    if (wanted == MGPU_WAY_NCCL || (wanted == MGPU_WAY_AUTO && !shared)) {
+    bool may = c->lane == MGPU_COMM; /* two of its kernels at the same time may wait for each other for ever */
+    if (may && (wanted == MGPU_WAY_NCCL || (wanted == MGPU_WAY_AUTO && !shared))) {
         char *why = open_nccl(c, shared);
         if (!why)
             return MGPU_WAY_NCCL;
@@ -529,14 +530,14 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
 static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     bool shared = share_a_gpu(c);
-    CudaLinks links = mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
-    if (links.bad && forced != MGPU_WAY_HOST)
+    CudaLinks links = c->links;
+    if (links.bad && forced != MGPU_WAY_HOST && c->lane == MGPU_COMM)
         c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
     for (uint8_t way = 0; way < MGPU_WAYS; way++) {
         uint8_t wanted = forced ? forced : way;
         if (links.bad || wanted == MGPU_WAY_HOST || wanted == MGPU_WAY_SERVER)
             c->made[way] = MGPU_WAY_HOST;
-        else if (wants(plan, way))
+        else if (wants(plan, c->lane, way))
             c->made[way] = make_way(c, wanted, forced, shared, links.reach);
     }
 }
@@ -553,7 +554,7 @@ static char *name_ways(const CudaCollective *c, const mgpu_plan *plan)
     bool used[MGPU_WAYS] = {false};
     char *names = mgpu_format("%s", "");
     for (uint8_t way = 0; way < MGPU_WAYS; way++)
-        used[c->made[way]] |= wants(plan, way);
+        used[c->made[way]] |= wants(plan, c->lane, way);
     for (uint8_t way = MGPU_WAYS - 1; way > MGPU_WAY_AUTO; way--) {
         if (!used[way])
             continue;
@@ -572,14 +573,14 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
     uint8_t forced = read_way(), made[MGPU_WAYS];
     for (uint8_t way = 0; way < MGPU_WAYS; way++)
         made[way] = forced ? forced : way;
-    return scratch_bytes(plan, made);
+    return scratch_bytes(plan, MGPU_COMM, made) + scratch_bytes(plan, MGPU_SYNC, made);
 }
 
-Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
+Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Collective *beside)
 {
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
     uint8_t forced = read_way();
-    *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices,
+    *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices, .lane = beside ? MGPU_SYNC : MGPU_COMM,
                           .reduction = mgpu_reduction_open(plan->devices),
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
@@ -592,6 +593,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
         mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs are not supported", MGPU_MOST_MEMBERS);
     if (forced != MGPU_WAY_HOST)
         open_kernels(c);
+    c->links = beside ? ((CudaCollective *)beside)->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
     make_ways(c, plan, forced);
     open_scratch(c, plan);
     open_memory(c, largest_through_host(c, plan));

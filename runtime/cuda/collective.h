@@ -8,12 +8,13 @@
 
 enum { SUM_FUNCTIONS = 6 };
 typedef struct CudaCollective CudaCollective;
+typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
 typedef struct SumSlice { int64_t begin, end; size_t bytes; } SumSlice; /* elements of an operand that one member adds up */
 struct CudaCollective {
     Collective collective;
     Machine *machine;
     CudaDevice **devices;
-    int members;
+    int members, lane;           /* lane: whose transfers it makes */
     Reduction *reduction;
     void **memory;               /* [member]: page-locked, for the largest operand that goes through the host; NULL: none */
     /* by kernels of the GPUs */
@@ -22,13 +23,13 @@ struct CudaCollective {
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
     uint8_t made[MGPU_WAYS];     /* how what the plan wants in a way is made, MGPU_WAY_...; AUTO: no transfer is */
+    CudaLinks links;
     char *note, *names;
     void *nccl;                  /* cuda/nccl.c */
 };
 
 /* cuda/links.c: tries each GPU's link to the host, whose failure ends the program, and, if `peers`, every link between two
  * GPUs: bad ones are said. */
-typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
 CudaLinks mgpu_cuda_links(const CudaCollective *, bool peers);
 void mgpu_cuda_declare_share(const CudaCollective *, int member, const Operand *); /* what the member sends is read, what it receives written */
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);

@@ -81,7 +81,7 @@ static void open_memory(CudaDevice *d, const DevicePlan *p)
 static void open_streams(CudaDevice *d)
 {
     /* sums of gradients begin as soon as they can: the sooner they end, the more of them backward hides */
-    static const int PRIORITY[MGPU_LANES] = {[MGPU_COMM] = -1, [MGPU_HOST] = -1};
+    static const int PRIORITY[MGPU_LANES] = {[MGPU_COMM] = -1, [MGPU_SYNC] = -2, [MGPU_HOST] = -1};
     for (int lane = 0; lane < MGPU_LANES; lane++)
         mgpu_cuda_check(d, -1, d->cuda->stream_create_with_priority(&d->stream[lane], CU_STREAM_NON_BLOCKING, PRIORITY[lane]),
                         "cuStreamCreateWithPriority");

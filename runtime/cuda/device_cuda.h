@@ -88,6 +88,6 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bo
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 
 /* cuda/collective.c */
-Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *);
+Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *, Collective *beside);
 int64_t mgpu_cuda_scratch(const mgpu_plan *); /* bytes that each device takes besides its arena, if that is known beforehand */
 #endif

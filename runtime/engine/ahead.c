@@ -1,10 +1,10 @@
 /* ahead.c: what the engine does differently for devices that run ahead. In: the operations of a phase on a device; out:
  * segments and marks; then, step by step, what lanes wait for and issue.
  *
- * The thread of a lane comp, copy or comm issues its operations to the lane's stream and goes on: `progress` counts what is
+ * The thread of a lane other than host issues its operations to the lane's stream and goes on: `progress` counts what is
  * issued. What is done, marks tell. After an operation x that another lane waits for comes a mark; the wait is then
  *
- *   of comp, copy or comm   until x is issued; then its stream follows the mark
+ *   of a lane but the host  until x is issued; then its stream follows the mark
  *   of the lane host        until x is issued; then its thread waits for the mark
  *   for the lane host       until x is done, as on the host
  *
@@ -353,8 +353,8 @@ static void clock_at(Lane *l, int first, int number)
 static void clock_transfer(Lane *l, int op, int number)
 {
     const Ahead *a = l->engine->ahead_of[l->device];
-    if (l->lane == MGPU_COMM)
-        clock_at(l, mgpu_timed_first(a, MGPU_COMM, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
+    if (mgpu_lane_transfers(l->lane))
+        clock_at(l, mgpu_timed_first(a, l->lane, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
 }
 
 void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
@@ -469,7 +469,7 @@ static void *watch(void *argument)
             const char *error = e->kind->ahead->reach(e->devices[a->device], a->step_mark[lane] + (int)(number % MGPU_RING), text);
             if (error)
                 say_failure(a, number, error);
-            busy += lane == MGPU_COMP || lane == MGPU_COMM;
+            busy += mgpu_lane_meets(lane);
         }
         atomic_store(&work_of(e, number)->finished_at, mgpu_seconds());
         mgpu_timed_note(a, number);

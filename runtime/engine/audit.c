@@ -170,7 +170,7 @@ static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, S
         const mgpu_device_phase *p = &((const mgpu_phase *)l->phase)->devices[d];
         for (int i = 0; i < p->op_count && audit->devices[d].phase == l->phase; i++)
             if (p->ops[i].verb == MGPU_TRANSFER && p->ops[i].target == op->target) {
-                const State *s = state_of(audit, lane_of(e, d, MGPU_COMM), p, p->ops[i].access[0].buffer);
+                const State *s = state_of(audit, lane_of(e, d, p->ops[i].lane), p, p->ops[i].access[0].buffer);
                 if (is_worse(audit, s, worst))
                     *worst = *s;
             }

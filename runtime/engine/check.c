@@ -154,9 +154,10 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         }
         break;
     case MGPU_TRANSFER: {
-        require(c, op->lane == MGPU_COMM && op->read_count == 1 && op->write_count == 1, "a member of a collective has one buffer, on the lane comm");
+        require(c, op->read_count == 1 && op->write_count == 1, "a member of a collective has one buffer");
         require(c, op->target >= 0 && op->target < c->phase->collective_count, "there is no such collective");
         const mgpu_collective *collective = &c->phase->collectives[op->target];
+        require(c, op->lane == mgpu_collective_lane(collective), "a member of a collective is on another lane");
         require(c, collective->parties.transfer < MGPU_TRANSFERS, "there is no such transfer");
         require(c, collective->way < MGPU_WAYS, "there is no such way to transfer");
         int64_t each = mgpu_dtype_bytes(collective->dtype);

@@ -19,8 +19,8 @@ typedef struct Collective Collective;
 struct Collective {
     const char *name;    /* "host"; "NCCL 2.27.3, peer": of several ways */
     const char *note;    /* what else to say of it at the start; NULL: nothing */
-    /* Every member calls it, on the thread of its lane comm, with the same count, dtype, parties and tag. What it receives is there
-     * when it returns, or, of a device that runs ahead, for what its lane comm is issued after it. false: the members disagree. */
+    /* Every member calls it, on the thread of the lane, with the same count, dtype, parties and tag. What it receives is there
+     * when it returns, or, of a device that runs ahead, for what the lane is issued after it. false: the members disagree. */
     bool (*transfer)(Collective *, int member, const Operand *);
     /* the name of how it is made if the plan wants it in this way; NULL: all are made in one way, `name` */
     const char *(*made_by)(const Collective *, uint8_t way);
@@ -33,5 +33,6 @@ struct Collective {
 
 static inline const char *mgpu_made_by(const Collective *c, uint8_t way) { return c->made_by ? c->made_by(c, way) : c->name; }
 
-Collective *mgpu_collective_in_memory(int members); /* of devices whose arenas are host memory (reduce.c) */
+/* of devices whose arenas are host memory (reduce.c); beside: whose links it shares; NULL: it has its own */
+Collective *mgpu_collective_in_memory(int members, Collective *beside);
 #endif

@@ -101,7 +101,7 @@ typedef struct DeviceKind {
     uint8_t *(*staging)(Device *);                     /* host memory */
     void (*copy_in)(Device *, int64_t offset, const void *from, int64_t bytes);  /* host -> arena */
     void (*copy_out)(Device *, int lane, void *to, int64_t offset, int64_t bytes); /* arena -> host; lane: whose, -1: none's */
-    Collective *(*connect)(Machine *, Device **, const mgpu_plan *);
+    Collective *(*connect)(Machine *, Device **, const mgpu_plan *, Collective *beside); /* NULL: of the lane comm; else of sync, beside that */
     /* Before a region runs for the first time: fills in library[i] for op i. Many regions, then `ready`. */
     void (*prepare)(Device *, const mgpu_kernel *kernels, const mgpu_op *const *ops, int count, void **library);
     void (*ready)(Device *);

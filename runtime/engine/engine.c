@@ -8,7 +8,7 @@
  *
  *   - a wait for x@-k in step q holds when q - k < 1; or step q - k was of the same phase and x has happened in it; or it
  *     was of another phase and the lane of x has finished it whole
- *   - at a change of phase the lanes comp and comm of a device wait for each other to finish the step before
+ *   - at a change of phase the lanes comp, comm and sync of a device wait for each other to finish the step before
  *   - a REPORT or FETCH of slot -1 belongs to the step before. It runs if that was of the same phase; what a step of
   *     another phase is pending is done by the host lane before its own first REPORT or FETCH, after its reads
  *
@@ -214,7 +214,7 @@ static void find_idle_lanes(Engine *e)
         l->idle = is_idle(e, l);
         if (l->idle)
             atomic_store(&l->progress.value, INT64_MAX);
-        else if (l->lane == MGPU_COMP || l->lane == MGPU_COMM)
+        else if (mgpu_lane_meets(l->lane))
             e->busy_lanes++;
     }
 }
@@ -241,8 +241,9 @@ static char *describe_devices(const Engine *e)
     }
     if (!e->kind->ahead || e->plan->devices == 1)
         return text;
-    const Collective *c = e->collective;
-    char *longer = mgpu_format("%s; all-reduces over %d devices: %s%s%s", text, e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "");
+    const Collective *c = e->collective[MGPU_COMM], *sync = e->collective[MGPU_SYNC];
+    char *longer = mgpu_format("%s; all-reduces over %d devices: %s%s%s%s%s", text, e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "",
+                               sync ? ", on the lane sync: " : "", sync ? sync->name : "");
     free(text);
     return longer;
 }
@@ -265,9 +266,11 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     open_devices(e, o->devices, o->tune);
     make_records(e);
     mgpu_hang_stage(e, "all-reduces are being prepared", -1);
-    e->collective = e->kind->connect(e->machine, e->devices, plan);
-    e->said = describe_devices(e);
     find_idle_lanes(e);
+    e->collective[MGPU_COMM] = e->kind->connect(e->machine, e->devices, plan, NULL);
+    if (!lane_of(e, 0, MGPU_SYNC)->idle)
+        e->collective[MGPU_SYNC] = e->kind->connect(e->machine, e->devices, plan, e->collective[MGPU_COMM]);
+    e->said = describe_devices(e);
     if (e->kind->ahead)
         mgpu_ahead_open(e);
     start_lanes(e);
@@ -297,7 +300,9 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     mgpu_hang_lanes(e, false);
     if (e->kind->ahead)
         mgpu_ahead_close(e);
-    e->collective->close(e->collective);
+    for (int lane = MGPU_LANES - 1; lane >= 0; lane--)
+        if (e->collective[lane])
+            e->collective[lane]->close(e->collective[lane]);
     for (int d = 0; d < e->plan->devices; d++) {
         e->kind->close(e->devices[d]);
         free(lane_of(e, d, MGPU_COMP)->workers);

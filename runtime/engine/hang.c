@@ -51,7 +51,7 @@ typedef struct Look {            /* at a device: its first step that is not done
     _Atomic bool answered;
     int after[MGPU_LANES];       /* place of the last operation that is known to be done; -1: none */
     int until[MGPU_LANES];       /* of the first after it that is known not to be; -1: none */
-    bool held;                   /* that of the lane comm has not begun, but those before it are done */
+    bool held[MGPU_LANES];       /* that of a lane that transfers has not begun, but those before it are done */
 } Look;
 
 typedef struct Report {
@@ -62,7 +62,7 @@ typedef struct Report {
     bool sum;                    /* or a sum that all devices have begun */
 } Report;
 
-static const char *const LANE[MGPU_LANES] = {"comp", "copy", "comm", "host"};
+static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES;
 
 /* ---- what the GPUs have done */
 static const mgpu_op *op_at(const Look *k, int lane, int place)
@@ -164,7 +164,7 @@ static void read_answers(Look *k)
         if (q->lane == MGPU_HOST || atomic_load(&q->reached))
             continue;
         k->until[q->lane] = place;
-        k->held = q->lane == MGPU_COMM ? q->before : k->held;
+        k->held[q->lane] = mgpu_lane_transfers(q->lane) && q->before;
     }
     for (int i = 0; i < k->count; i++) {
         const Question *q = &k->questions[i];
@@ -175,8 +175,9 @@ static void read_answers(Look *k)
         int done = q->place - q->before;
         k->after[q->lane] = done > k->after[q->lane] ? done : k->after[q->lane];
     }
-    if (k->held)
-        learn_of_waits(k, op_at(k, MGPU_COMM, k->until[MGPU_COMM]), false);
+    for (int lane = 0; lane < MGPU_HOST; lane++)
+        if (k->held[lane])
+            learn_of_waits(k, op_at(k, lane, k->until[lane]), false);
     for (int lane = 0; lane < MGPU_HOST; lane++)
         if (k->until[lane] >= 0 && k->after[lane] >= k->until[lane])
             k->after[lane] = k->until[lane] - 1; /* the step's end has not come, although its last operation has */
@@ -228,33 +229,34 @@ static const mgpu_op *waited_for(const Look *k, int lane, int from, int to, cons
     return NULL;
 }
 
-/* the sum that a lane comm is in, as far as is known; number: of its step */
-static const mgpu_op *sum_of(const Look *k, const Lane *comm, int64_t *number)
+/* the sum that a lane is in, as far as is known; number: of its step */
+static const mgpu_op *sum_of(const Look *k, const Lane *l, int64_t *number)
 {
-    const mgpu_op *op = k->phase && k->until[MGPU_COMM] >= 0 ? op_at(k, MGPU_COMM, k->until[MGPU_COMM]) : NULL;
-    *number = op ? k->number : comm->number;
-    op = op ? op : is_in_sum(comm) ? comm->op : NULL;
+    const mgpu_op *op = k->phase && k->until[l->lane] >= 0 ? op_at(k, l->lane, k->until[l->lane]) : NULL;
+    *number = op ? k->number : l->number;
+    op = op ? op : is_in_sum(l) ? l->op : NULL;
     return op && op->verb == MGPU_TRANSFER ? op : NULL;
 }
 
 /* whether the device has come to the sum: its thread has, and on the GPU nothing before it is left */
 static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, int target)
 {
-    const Lane *comm = lane_of(k->engine, k->device, MGPU_COMM);
+    int lane = mgpu_collective_lane(&phase->collectives[target]);
+    const Lane *l = lane_of(k->engine, k->device, lane);
     const LaneTable *t = lanes_of(k->engine, phase, k->device);
     const mgpu_op *op = NULL;
     int place = 0;
-    for (int i = t->begin[MGPU_COMM]; i < t->begin[MGPU_COMM + 1] && !op; i++) {
+    for (int i = t->begin[lane]; i < t->begin[lane + 1] && !op; i++) {
         const mgpu_op *other = &phase->devices[k->device].ops[t->order[i]];
-        place = i - t->begin[MGPU_COMM];
+        place = i - t->begin[lane];
         op = other->verb == MGPU_TRANSFER && other->target == target ? other : NULL;
     }
-    bool inside = comm->number == number && comm->op == op && is_in_sum(comm);
-    if (!op || (!inside && atomic_load(&comm->progress.value) <= (number << PLACE_BITS) + place))
+    bool inside = l->number == number && l->op == op && is_in_sum(l);
+    if (!op || (!inside && atomic_load(&l->progress.value) <= (number << PLACE_BITS) + place))
         return false;
     if (k->number != number || k->phase != phase)
         return true;
-    return k->until[MGPU_COMM] < 0 || place < k->until[MGPU_COMM] + !k->held;
+    return k->until[lane] < 0 || place < k->until[lane] + !k->held[lane];
 }
 
 static void list_devices(FILE *to, const bool *begun, int count, bool which)
@@ -283,15 +285,15 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
     bool first = true;
     for (int d = 0; d < k->device; d++) {
         int64_t its;
-        const mgpu_op *other = sum_of(&r->looks[d], lane_of(e, d, MGPU_COMM), &its);
+        const mgpu_op *other = sum_of(&r->looks[d], lane_of(e, d, op->lane), &its);
         first = first && !(other && begun[d] && its == number && other->target == op->target);
     }
     FILE *to = count == devices ? r->endless : r->sums;
-    mgpu_place_of(lane_of(e, k->device, MGPU_COMM), number, phase, op, place, sizeof place);
+    mgpu_place_of(lane_of(e, k->device, op->lane), number, phase, op, place, sizeof place);
     if (first) {
         const mgpu_collective *c = &phase->collectives[op->target];
         fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2, mgpu_transfer_row(c->parties.transfer)->kind, c->name,
-                mgpu_made_by(e->collective, c->way));
+                mgpu_made_by(e->collective[op->lane], c->way));
         list_devices(to, begun, devices, true);
         if (count == devices) {
             fprintf(to, " have begun it, and it does not end");
@@ -346,7 +348,7 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
     char place[400];
     int64_t number;
     int doing = atomic_load(&l->doing);
-    const mgpu_op *op = l->op, *sum = l->lane == MGPU_COMM ? sum_of(k, l, &number) : NULL;
+    const mgpu_op *op = l->op, *sum = mgpu_lane_transfers(l->lane) ? sum_of(k, l, &number) : NULL;
     if (sum && has_begun(k, number, phase_of(r->engine, number), sum->target)) {
         say_sum(r, k, sum, number);
         return;
@@ -401,7 +403,7 @@ static const char *other_ways(const char *way)
 
 static void say_cures(const Report *r, const Hang *h, FILE *to)
 {
-    const char *ways = r->sum ? other_ways(r->engine->collective->name) : NULL;
+    const char *ways = r->sum ? other_ways(r->engine->collective[MGPU_COMM]->name) : NULL;
     if (ways)
         fprintf(to, "MGPU_COLLECTIVE=%s sums in another way; ", ways);
     if (r->among)

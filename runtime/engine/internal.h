@@ -83,7 +83,7 @@ struct Engine {
     Listener *listener;          /* NULL: sums have no errors that calls do not return */
     Lane *lanes;                 /* [device][lane] */
     PhaseTable *phases;
-    Collective *collective;
+    Collective *collective[MGPU_LANES]; /* of lanes that transfer; NULL: the plan has none in that lane */
     char *said;                  /* of the devices, for the user */
     Work ring[MGPU_RING];
     Counter posted;
@@ -222,7 +222,7 @@ const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *
  * call itself failed, or it is none of the engine's steps */
 void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
 
-_Noreturn void mgpu_fail_sum(Engine *, int device, const char *error); /* of the sum that the device's lane comm is in */
+_Noreturn void mgpu_fail_sum(Engine *, int device, const char *error); /* of the sum that the device's lane comm is in, whose library alone has such errors */
 
 /* listen.c: asks the collective for errors while lanes run */
 void mgpu_listen_open(Engine *);

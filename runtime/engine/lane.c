@@ -285,7 +285,7 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
 /* a transfer's time is from when its last member has come: before that others are late */
 static void note_transfer(Lane *l, const mgpu_op *op, double began)
 {
-    const Collective *c = l->engine->collective;
+    const Collective *c = l->engine->collective[l->lane];
     if (!c->met)
         return;
     double met = c->met(c, l->device), ended = mgpu_seconds(), seconds = ended - met;
@@ -311,7 +311,8 @@ static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
                        c->count, c->dtype, c->parties, l->number << PLACE_BITS | op->target, c->way};
     set_doing(l, DOING_SUM, 0);
     double began = mgpu_seconds();
-    bool agreed = e->collective->transfer(e->collective, l->device, &operand);
+    Collective *collective = e->collective[l->lane];
+    bool agreed = collective->transfer(collective, l->device, &operand);
     note_transfer(l, op, began);
     set_doing(l, DOING_WORK, 0);
     if (!agreed)
@@ -492,8 +493,9 @@ static void run_step(Lane *l)
     Work *work = work_of(e, number);
     const mgpu_phase *phase = work->phase, *before = phase_of(e, number - 1);
     bool changed = phase != before, pending = changed && before && l->lane == MGPU_HOST;
-    if (changed && (l->lane == MGPU_COMP || l->lane == MGPU_COMM))
-        meet_lane(l, l->lane == MGPU_COMP ? MGPU_COMM : MGPU_COMP);
+    for (int other = 0; changed && mgpu_lane_meets(l->lane) && other < MGPU_LANES; other++)
+        if (other != l->lane && mgpu_lane_meets(other))
+            meet_lane(l, other);
     if (phase && l->lane == MGPU_COMP && e->kind->ahead) {
         mgpu_ahead_calls(l, phase);
         return;
@@ -522,7 +524,7 @@ static void finish_step(Lane *l)
     Work *work = work_of(l->engine, l->number);
     if (l->engine->kind->ahead) {
         mgpu_ahead_finish_step(l);
-    } else if (l->lane == MGPU_COMP || l->lane == MGPU_COMM) {
+    } else if (mgpu_lane_meets(l->lane)) {
         if (l->lane == MGPU_COMP)
             add_seconds(&times_of(l)->computing, mgpu_seconds() - l->began - l->waited);
         atomic_store(&work->finished_at, mgpu_seconds());
@@ -536,7 +538,7 @@ static void finish_step(Lane *l)
 void *mgpu_drive_lane(void *argument)
 {
     Lane *l = argument;
-    static const char *const NAME[MGPU_LANES] = {"comp", "copy", "comm", "host"};
+    static const char *const NAME[MGPU_LANES] = MGPU_LANE_NAMES;
     char name[16];
     snprintf(name, sizeof name, "d%d.%s", l->device % 100000, NAME[l->lane]);
     pthread_setname_np(pthread_self(), name);

@@ -124,7 +124,7 @@ static void add_lane(Places *places, const Seen *s, int lane)
     } else if (sum) {
         const mgpu_collective *c = &phase->collectives[ops[order[from]].target];
         fprintf(places->to, ", the %s %s over the devices by %s", mgpu_transfer_row(c->parties.transfer)->kind, c->name,
-                mgpu_made_by(e->collective, c->way));
+                mgpu_made_by(e->collective[lane], c->way));
     }
 }
 
@@ -162,6 +162,7 @@ static bool add_device(Places *places, Engine *e, int device, bool operations)
     if (operations && notes) {
         add_lane(places, &s, MGPU_COMP);
         add_lane(places, &s, MGPU_COMM);
+        add_lane(places, &s, MGPU_SYNC);
     } else {
         add_steps(places, &s, notes);
     }
@@ -204,7 +205,7 @@ _Noreturn void mgpu_fail_sum(Engine *e, int device, const char *error)
     if (places.count == 0)
         fprintf(places.to, "device %d", device);
     if (!sum)
-        fprintf(places.to, ", an all-reduce by %s", e->collective->name);
+        fprintf(places.to, ", an all-reduce by %s", e->collective[MGPU_COMM]->name);
     mgpu_end_text(places.to);
     mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s; NCCL_DEBUG=WARN says more, MGPU_COLLECTIVE=peer, copy or host sums in another way",
               text, error);

@@ -21,7 +21,7 @@ static void ask(Engine *e)
 {
     char text[400];
     for (int d = 0; d < e->plan->devices; d++)
-        if (e->collective->trouble(e->collective, d, text))
+        if (e->collective[MGPU_COMM]->trouble(e->collective[MGPU_COMM], d, text))
             mgpu_fail_sum(e, d, text);
 }
 
@@ -52,7 +52,7 @@ static void *listen(void *argument)
 void mgpu_listen_open(Engine *e)
 {
     pthread_condattr_t clock;
-    if (!e->collective->trouble)
+    if (!e->collective[MGPU_COMM]->trouble)
         return;
     Listener *l = mgpu_allocate(1, sizeof *l);
     l->engine = e;

@@ -252,7 +252,7 @@ static void print_matmul(const Profile *p, const Row *rows, int count, FILE *f)
 
 void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds)
 {
-    static const char *const NAME[MGPU_LANES] = {"comp", "copy", "comm", "host"};
+    static const char *const NAME[MGPU_LANES] = MGPU_LANE_NAMES;
     int count;
     Row *rows = rows_of(p, steps, &count);
     Source source = read_source(p->program->model_file);
@@ -321,7 +321,7 @@ static double median(const Spent *s)
 
 static void write_operation(const Profile *p, FILE *f, int phase, int device, int op, bool first)
 {
-    static const char *const LANE[MGPU_LANES] = {"comp", "copy", "comm", "host"}, *const VERB[] = {"call", "read", "upload", "transfer", "report", "fetch"};
+    static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES, *const VERB[] = {"call", "read", "upload", "transfer", "report", "fetch"};
     const mgpu_op *o = &p->plan->phases[phase].devices[device].ops[op];
     char *id = name_of(device, o);
     fprintf(f, "%s\n{\"operation\":", first ? "" : ",");

@@ -56,6 +56,45 @@ void mgpu_slow(Slow *s, double began)
     s->owed -= mgpu_seconds() - now;
 }
 
+/* what is carried until now: those that have something left get equal parts of it */
+static void advance(SlowLink *k, double rate)
+{
+    double now = mgpu_seconds(), bytes = rate * (now - k->at);
+    for (int active = 1; active && bytes > 0;) {
+        double least = 0;
+        active = 0;
+        for (int i = 0; i < SLOW_FLOWS; i++)
+            if (k->left[i] > 0) {
+                least = active && least < k->left[i] ? least : k->left[i];
+                active++;
+            }
+        double each = active && least * active > bytes ? bytes / active : least;
+        for (int i = 0; i < SLOW_FLOWS; i++)
+            k->left[i] = k->left[i] > each ? k->left[i] - each : 0;
+        bytes -= each * active;
+    }
+    k->at = now;
+}
+
+void mgpu_slow_link_begin(SlowLink *k, int flow, double bytes, double rate)
+{
+    pthread_mutex_lock(&k->lock);
+    advance(k, rate);
+    k->left[flow] = bytes;
+    pthread_mutex_unlock(&k->lock);
+}
+
+void mgpu_slow_link_end(SlowLink *k, int flow, double rate)
+{
+    for (double left = 1; left > 0;) {
+        pthread_mutex_lock(&k->lock);
+        advance(k, rate);
+        left = k->left[flow];
+        pthread_mutex_unlock(&k->lock);
+        mgpu_sleep_until(mgpu_seconds() + left / rate);
+    }
+}
+
 double mgpu_link_rate(void)
 {
     const char *value = getenv("MGPU_LINK_GBPS");

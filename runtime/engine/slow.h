@@ -2,6 +2,8 @@
 #ifndef MGPU_ENGINE_SLOW_H
 #define MGPU_ENGINE_SLOW_H
 
+#include <pthread.h>
+
 typedef struct Slow {
     double factor;             /* what is done takes so many times as long; 0: as long as it takes */
     double owed;               /* seconds */
@@ -12,4 +14,10 @@ void mgpu_slow_read(double *factor, int devices, double *reading);
 void mgpu_slow(Slow *, double began); /* what began then is over: sleeps off what is owed for it */
 double mgpu_link_rate(void);   /* bytes a second, of MGPU_LINK_GBPS; 0: not set */
 void mgpu_sleep_until(double when); /* mgpu_seconds */
+
+/* a device's link, whose rate the transfers of several lanes share */
+enum { SLOW_FLOWS = 2 };
+typedef struct SlowLink { pthread_mutex_t lock; double at, left[SLOW_FLOWS]; } SlowLink; /* at: until then what is left is known */
+void mgpu_slow_link_begin(SlowLink *, int flow, double bytes, double rate);
+void mgpu_slow_link_end(SlowLink *, int flow, double rate); /* sleeps until it is over */
 #endif

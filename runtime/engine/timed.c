@@ -1,5 +1,5 @@
 /* timed.c: clocks of devices that run ahead. One training step in MGPU_TIMED has marks that note the time: on comp two before each segment
- * (when all before it is done; when what it waits for is, too) and one at the end; on comm one before and one after each transfer. Who
+ * (when all before it is done; when what it waits for is, too) and one at the end; on comm and sync one before and one after each transfer. Who
  * watches the device reads them when the step is done, so nobody waits for them.
  *
  * Clocks of a step are at its place in the ring, which no other step has before this one is collected. All are made at the beginning:
@@ -22,9 +22,10 @@ void mgpu_timed_open(Ahead *a)
 {
     Engine *e = a->engine;
     for (int k = 0; k < e->plan->phase_count; k++) {
-        int comp = 2 * a->phases[k].count + 1, comm = 2 * lane_length(e, a->device, k, MGPU_COMM);
-        a->clocks[MGPU_COMP] = comp > a->clocks[MGPU_COMP] ? comp : a->clocks[MGPU_COMP];
-        a->clocks[MGPU_COMM] = comm > a->clocks[MGPU_COMM] ? comm : a->clocks[MGPU_COMM];
+        for (int lane = 0; lane < MGPU_LANES; lane++) {
+            int clocks = lane == MGPU_COMP ? 2 * a->phases[k].count + 1 : mgpu_lane_transfers(lane) ? 2 * lane_length(e, a->device, k, lane) : 0;
+            a->clocks[lane] = clocks > a->clocks[lane] ? clocks : a->clocks[lane];
+        }
     }
     for (int lane = 0; lane < MGPU_LANES; lane++)
         if (a->clocks[lane])
@@ -46,7 +47,7 @@ int mgpu_timed_first(const Ahead *a, int lane, int64_t number)
 static bool waits_for_transfer(const mgpu_device_phase *p, const Segment *s)
 {
     for (int w = 0; w < s->wait_count; w++)
-        if (p->ops[s->waits[w].op].lane == MGPU_COMM)
+        if (mgpu_lane_transfers(p->ops[s->waits[w].op].lane))
             return true;
     return false;
 }
@@ -144,7 +145,9 @@ void mgpu_timed_note(Ahead *a, int64_t number)
             add_seconds(&t->communication, ahead->seconds(device, MGPU_COMP, at, at + 1));
         add_seconds(&t->computing, ahead->seconds(device, MGPU_COMP, at + 1, at + 2));
     }
-    at = mgpu_timed_first(a, MGPU_COMM, number);
-    for (int i = 0; i < lane_length(e, a->device, (int)(phase - e->plan->phases), MGPU_COMM); i++, at += 2)
-        add_seconds(&t->transferring, ahead->seconds(device, MGPU_COMM, at, at + 1));
+    for (int lane = MGPU_COMM; lane <= MGPU_SYNC; lane++) {
+        at = mgpu_timed_first(a, lane, number);
+        for (int i = 0; i < lane_length(e, a->device, (int)(phase - e->plan->phases), lane); i++, at += 2)
+            add_seconds(&t->transferring, ahead->seconds(device, lane, at, at + 1));
+    }
 }

@@ -137,7 +137,7 @@ static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
 
 static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
 {
-    static const char *const LANE[MGPU_LANES] = {"comp", "copy", "comm", "host"};
+    static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES;
     const mgpu_phase *phase = s->phase;
     const mgpu_device_phase *p = &phase->devices[track->device];
     const mgpu_op *op = &p->ops[s->op];

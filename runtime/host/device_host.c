@@ -130,10 +130,10 @@ static void host_copy_out(Device *d, int lane, void *to, int64_t offset, int64_t
     memcpy(to, d->arena + offset, (size_t)bytes);
 }
 
-static Collective *host_connect(Machine *machine, Device **devices, const mgpu_plan *plan)
+static Collective *host_connect(Machine *machine, Device **devices, const mgpu_plan *plan, Collective *beside)
 {
     (void)machine, (void)devices;
-    return mgpu_collective_in_memory(plan->devices);
+    return mgpu_collective_in_memory(plan->devices, beside);
 }
 
 /* ---- running: what one thread does of a region */

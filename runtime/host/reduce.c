@@ -21,6 +21,8 @@ struct Reduction {
     Counter meetings; /* how many are over */
     Operand *member;
     double link_rate; /* bytes a second that a member sends or receives, for tests; 0: as fast as it is */
+    SlowLink *links;  /* by member; shared with a reduction beside */
+    int flow;
     double *met;      /* by member: when the meeting before its last transfer was over */
 };
 
@@ -191,6 +193,8 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
     r->met[member] = mgpu_seconds();
     if (r->members == 1)
         return true;
+    if (r->link_rate > 0)
+        mgpu_slow_link_begin(&r->links[member], r->flow, bytes_sent(r, o), r->link_rate);
     for (int d = 0; d < r->members; d++)
         if (!mgpu_operands_agree(&r->member[d], o, r->members))
             return false;
@@ -201,7 +205,7 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
     else
         fetch(r, member);
     if (r->link_rate > 0)
-        mgpu_sleep_until(r->met[member] + bytes_sent(r, o) / r->link_rate);
+        mgpu_slow_link_end(&r->links[member], r->flow, r->link_rate);
     mgpu_meet(r);
     return true;
 }
@@ -223,14 +227,22 @@ static double met_in_memory(const Collective *c, int member)
 
 static void close_in_memory(Collective *c)
 {
-    mgpu_reduction_close(((InMemory *)c)->reduction);
+    Reduction *r = ((InMemory *)c)->reduction;
+    if (r->flow == 0)
+        free(r->links);
+    mgpu_reduction_close(r);
     free(c);
 }
 
-Collective *mgpu_collective_in_memory(int members)
+Collective *mgpu_collective_in_memory(int members, Collective *beside)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
     *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .made_by = made_in_memory, .met = met_in_memory}, mgpu_reduction_open(members)};
-    c->reduction->link_rate = mgpu_link_rate();
+    Reduction *r = c->reduction;
+    r->link_rate = mgpu_link_rate();
+    r->flow = beside ? 1 : 0;
+    r->links = beside ? ((InMemory *)beside)->reduction->links : mgpu_allocate((size_t)members, sizeof *r->links);
+    for (int d = 0; d < members && !beside; d++)
+        pthread_mutex_init(&r->links[d].lock, NULL);
     return &c->collective;
 }

@@ -76,7 +76,7 @@ static const char *share_text(double us, const View *v, Sheet *s) { return v->st
 /* devices that do the same are one row; a cause that no lane waits for has no column */
 static void lanes_table(const View *v, Sheet *s)
 {
-    static const ViewLane ORDER[VIEW_LANES] = {VIEW_HOST, VIEW_COPY, VIEW_COMP, VIEW_COMM};
+    static const ViewLane ORDER[VIEW_LANES] = {VIEW_HOST, VIEW_COPY, VIEW_COMP, VIEW_COMM, VIEW_SYNC};
     int causes[VIEW_CAUSES], count = 0;
     for (int c = 0; c < VIEW_CAUSES; c++)
         for (int d = 0; d < v->use_count * VIEW_LANES; d++)

@@ -24,7 +24,7 @@ static int track_of(const ViewOp *op) { return mgpu_trace_lane_track((int)op->la
 /* as traces say it: "upload", "all-reduce fc.weight", "fc.forward" */
 static void name_of(const View *v, const ViewOp *op, char *name, size_t room)
 {
-    const ViewCollective *c = op->lane == VIEW_COMM ? mgpu_view_find_collective(v, op->label) : NULL;
+    const ViewCollective *c = mgpu_lane_transfers(op->lane) ? mgpu_view_find_collective(v, op->label) : NULL;
     if (c)
         snprintf(name, room, "%s %s", c->kind, c->name);
     else
@@ -99,7 +99,7 @@ static void write_lane(Timeline *t, int device, ViewLane lane)
 
 char *mgpu_predicted_timeline(const View *v)
 {
-    static const ViewLane ORDER[VIEW_LANES] = {VIEW_HOST, VIEW_COPY, VIEW_COMP, VIEW_COMM};
+    static const ViewLane ORDER[VIEW_LANES] = {VIEW_HOST, VIEW_COPY, VIEW_COMP, VIEW_COMM, VIEW_SYNC};
     char *text;
     size_t length;
     Timeline t = {.view = v, .f = mgpu_begin_text(&text, &length)};

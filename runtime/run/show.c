@@ -68,7 +68,7 @@ static double exposed_us(const View *v)
 {
     double most = 0;
     for (int i = 0; i < v->use_count; i++)
-        most = v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_COMM] > most ? v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_COMM] : most;
+        most = v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION] > most ? v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION] : most;
     return most;
 }
 

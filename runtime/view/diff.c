@@ -81,10 +81,10 @@ static void compare_lanes(Diff *d)
         fprintf(d->f, "%+9.1f %%  samples/s\n", 100 * (after / before - 1));
     }
     compare_time(d, "computation", x->lanes[VIEW_COMP].busy_us, y->lanes[VIEW_COMP].busy_us, step);
-    compare_time(d, "communication", x->lanes[VIEW_COMM].busy_us, y->lanes[VIEW_COMM].busy_us, step);
-    compare_time(d, "exposed communication", x->lanes[VIEW_COMP].idle_us[VIEW_COMM], y->lanes[VIEW_COMP].idle_us[VIEW_COMM], step);
+    compare_time(d, "communication", x->lanes[VIEW_COMM].busy_us + x->lanes[VIEW_SYNC].busy_us, y->lanes[VIEW_COMM].busy_us + y->lanes[VIEW_SYNC].busy_us, step);
+    compare_time(d, "exposed communication", x->lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION], y->lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION], step);
     for (int c = 0; c < VIEW_CAUSES; c++)
-        if (c != VIEW_COMM && c != VIEW_COMP) {
+        if (c != VIEW_FOR_COMMUNICATION && c != VIEW_FOR_COMPUTATION) {
             snprintf(text, sizeof text, "computing waits for: %s", mgpu_view_cause[c]);
             compare_time(d, text, x->lanes[VIEW_COMP].idle_us[c], y->lanes[VIEW_COMP].idle_us[c], step);
         }
@@ -119,7 +119,7 @@ static const char *after(const View *v, const char *name) /* the last call that 
 {
     const ViewDevice *d = &v->devices[0];
     for (int i = 0; i < d->op_count; i++)
-        if (d->ops[i].lane == VIEW_COMM && strcmp(d->ops[i].label, name) == 0)
+        if (mgpu_lane_transfers(d->ops[i].lane) && strcmp(d->ops[i].label, name) == 0)
             for (int k = 0; k < d->ops[i].wait_count; k++)
                 if (d->ops[i].waits[k].op >= 0 && !d->ops[i].waits[k].back)
                     return d->ops[d->ops[i].waits[k].op].name;

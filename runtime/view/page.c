@@ -84,10 +84,10 @@ static void print_lanes(const Page *p)
         fputc('\n', p->f);
     }
     ViewUse comp = use_of(p, VIEW_COMP);
-    ViewUse comm = use_of(p, VIEW_COMM);
-    if (comm.busy_us > 0 && comp.known)
-        fprintf(p->f, "  exposed communication: %s of %s (%.0f %% of the step)\n", mgpu_view_time(comp.idle_us[VIEW_COMM], a),
-                mgpu_view_time(comm.busy_us, (char[32]){0}), step > 0 ? 100 * comp.idle_us[VIEW_COMM] / step : 0);
+    double transfers_us = use_of(p, VIEW_COMM).busy_us + use_of(p, VIEW_SYNC).busy_us;
+    if (transfers_us > 0 && comp.known)
+        fprintf(p->f, "  exposed communication: %s of %s (%.0f %% of the step)\n", mgpu_view_time(comp.idle_us[VIEW_FOR_COMMUNICATION], a),
+                mgpu_view_time(transfers_us, (char[32]){0}), step > 0 ? 100 * comp.idle_us[VIEW_FOR_COMMUNICATION] / step : 0);
 }
 
 static int by_share(const void *a, const void *b)
@@ -210,7 +210,7 @@ static void print_longest(const Page *p)
 static const ViewOp *op_of(const ViewDevice *d, const ViewCollective *c)
 {
     for (int i = 0; i < d->op_count; i++)
-        if (d->ops[i].lane == VIEW_COMM && strcmp(d->ops[i].label, c->name) == 0)
+        if (mgpu_lane_transfers(d->ops[i].lane) && strcmp(d->ops[i].label, c->name) == 0)
             return &d->ops[i];
     return NULL;
 }
@@ -281,7 +281,7 @@ static void print_input(const Page *p)
     }
     ViewUse comp = use_of(p, VIEW_COMP);
     if (comp.known)
-        fprintf(p->f, "\n  computing waits %s for input, %s for uploads", mgpu_view_time(comp.idle_us[VIEW_HOST], a), mgpu_view_time(comp.idle_us[VIEW_COPY], (char[32]){0}));
+        fprintf(p->f, "\n  computing waits %s for input, %s for uploads", mgpu_view_time(comp.idle_us[VIEW_FOR_INPUT], a), mgpu_view_time(comp.idle_us[VIEW_FOR_UPLOAD], (char[32]){0}));
     fputc('\n', p->f);
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mgpu_view_lane[VIEW_LANES] = {"comp", "copy", "comm", "host"};
+const char *const mgpu_view_lane[VIEW_LANES] = MGPU_LANE_NAMES;
 const char *const mgpu_view_cause[VIEW_CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
 
 typedef struct Words { View *view; const char *at; } Words;

@@ -22,9 +22,9 @@ void mgpu_view_print(const char *text, const ViewRequest *, FILE *);
 void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *); /* phase: as mgpu_view_read takes it */
 
 /* ---- read.c */
-typedef enum ViewLane { VIEW_COMP, VIEW_COPY, VIEW_COMM, VIEW_HOST, VIEW_LANES } ViewLane;
+typedef enum ViewLane { VIEW_COMP = MGPU_COMP, VIEW_COPY = MGPU_COPY, VIEW_COMM = MGPU_COMM, VIEW_SYNC = MGPU_SYNC, VIEW_HOST = MGPU_HOST, VIEW_LANES = MGPU_LANES } ViewLane;
 extern const char *const mgpu_view_lane[VIEW_LANES];
-enum { VIEW_CAUSES = 6 };           /* computation, upload, communication, input, other devices, nothing to do */
+typedef enum ViewCause { VIEW_FOR_COMPUTATION, VIEW_FOR_UPLOAD, VIEW_FOR_COMMUNICATION, VIEW_FOR_INPUT, VIEW_FOR_DEVICES, VIEW_FOR_NOTHING, VIEW_CAUSES } ViewCause;
 extern const char *const mgpu_view_cause[VIEW_CAUSES];
 typedef struct ViewUse { bool known; double busy_us, idle_us[VIEW_CAUSES]; } ViewUse;
 typedef struct ViewUses { int first, last; ViewUse lanes[VIEW_LANES]; } ViewUses; /* of these devices */

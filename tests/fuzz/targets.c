@@ -217,7 +217,7 @@ static const char *const LANGUAGE[] = {
 static const char *const SCHEDULE[] = {
     "mgpu-schedule", "kernel", "in", "out", "over", "type", "updated", "digest", "model", "precision", "batch", "accumulate", "devices", "phase", "device", "name", "arena", "work",
     "staging", "samples", "capacity", "as", "buffer", "kind", "offset", "bytes", "slots", "each", "index", "op", "lane",
-    "comp", "copy", "comm", "host", "call", "read", "upload", "reduce", "reduce_scatter", "all_gather", "broadcast_from", "send", "report", "fetch", "region", "chunk", "reads",
+    "comp", "copy", "comm", "sync", "host", "call", "read", "upload", "reduce", "reduce_scatter", "all_gather", "broadcast_from", "send", "report", "fetch", "region", "chunk", "reads",
     "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "all-reduce", "reduce-scatter", "all-gather", "broadcast", "from 0", "to 1", "parts 0 1 2", "dtype", "f32",
     "f64", "bf16", "i32", "bool", "via host", "via auto", "why \"x\"", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
     "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", "# predicted step_us", "machine \"x\"", "bound \"y\"",

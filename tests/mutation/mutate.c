@@ -9,7 +9,7 @@
 
 const char *const MUTATION_NAME[MUTATIONS] = {
     "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
-    "wrong_step", "merge_regions",    "move_call",    "drop_samples",  "overlap_in_region", "add_wait",
+    "wrong_step", "merge_regions",    "move_call",    "drop_samples",  "overlap_in_region", "add_wait", "change_lane",
     "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
     "change_dtype", "exchange_index", "change_transfer", "change_part", "drop_gather", "late_gather",
     "free_early"};
@@ -401,6 +401,17 @@ static bool add_wait(Change *c)
     return true;
 }
 
+static bool change_lane(Change *c)
+{
+    int o;
+    if (!pick_op(c, reduces, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    op->lane = op->lane == LANE_COMM ? LANE_SYNC : LANE_COMM;
+    c->what = format("%s moves to lane %s", op_name(c, o), LANE_NAME[op->lane]);
+    return true;
+}
+
 /* ---- regions */
 
 static bool merge_regions(Change *c)
@@ -563,7 +574,7 @@ Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *rand
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
-        wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait,
+        wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait, change_lane,
         swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
         change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};

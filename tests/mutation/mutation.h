@@ -30,6 +30,7 @@ typedef enum Mutation {
     DROP_SAMPLES,     /* a call does not work sample by sample, a buffer does not consist of samples */
     OVERLAP_IN_STRIP, /* two buffers of one region */
     ADD_WAIT,         /* for any operation: a deadlock, or nothing */
+    CHANGE_LANE,      /* of a transfer */
     /* what is computed */
     SWAP_ARGUMENTS,   /* of a call */
     CHANGE_KERNEL,

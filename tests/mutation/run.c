@@ -179,8 +179,10 @@ static const char *add_waits(Run *r)
     }
     for (int q = 1; q <= RUN_STEPS; q++)
         for (int d = 0; d < r->schedule->devices && r->steps[q] != r->steps[q - 1]; d++) {
-            add_edge(r, r->end_of[step_place(r, q - 1, d, LANE_COMM)], r->begin_of[step_place(r, q, d, LANE_COMP)]);
-            add_edge(r, r->end_of[step_place(r, q - 1, d, LANE_COMP)], r->begin_of[step_place(r, q, d, LANE_COMM)]);
+            static const Lane MEET[] = {LANE_COMP, LANE_COMM, LANE_SYNC};
+            for (int a = 0; a < COUNT(MEET); a++)
+                for (int b = 0; b < COUNT(MEET); b++)
+                    add_edge(r, r->end_of[step_place(r, q - 1, d, MEET[a])], r->begin_of[step_place(r, q, d, MEET[b])]);
         }
     return NULL;
 }
@@ -239,6 +241,8 @@ static const char *join_collectives(Run *r)
             const Collective *c = &s->phases[y->phase].collectives[y->op->target];
             if (y->device != m)
                 return "a device takes part in a collective twice";
+            if (y->op->lane != x->op->lane)
+                return "the members of a collective are in different lanes: they never meet";
             if (!has_share(c, y))
                 return "a member of a collective has another size";
         }

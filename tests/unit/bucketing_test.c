@@ -32,6 +32,8 @@ static int *places(int count, int calls)
     return p;
 }
 
+static bool beside; /* stops are in a lane of their own */
+
 /* each stop is waited for within three calls */
 static Timeline *step(const Members *members, int calls, int sums, int stops, int most_bytes, int types)
 {
@@ -43,7 +45,7 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     for (int i = 0; i < calls; i++)
         call_us[i] = below(100);
     for (int i = 0; i < stops; i++)
-        s[i] = (Stop){at[i], at[i] + 1 + below(3), 10 + below(50)};
+        s[i] = (Stop){at[i], at[i] + 1 + below(3), 10 + below(50), 5, beside};
     for (int i = 0; i < stops; i++)
         s[i].before = s[i].before > calls ? calls : s[i].before;
     for (int i = 0; i < sums; i++)
@@ -137,6 +139,9 @@ int main(void)
     against_all(&host, 6, 1, 1.06, 95, "with stops hardly one is: host devices");
     against_all(&slow, 6, 1, 1.06, 95, "with stops hardly one is: slow links");
     against_all(&slow, 6, 2, 1.2, 75, "of several types most are the best");
+    beside = true;
+    against_all(&slow, 6, 1, 1.0051, 100, "... nor with stops in a lane of their own");
+    beside = false;
     whole(&slow);
     double small = seconds_of(&slow, 1000), large = seconds_of(&slow, 8000);
     if (large > 24 * small + .02)

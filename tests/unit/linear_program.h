@@ -460,7 +460,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
         make_rooms(&device[d]);
     }
     mgpu_phase *phases = mgpu_allocate((size_t)count, sizeof *phases);
-    static const mgpu_collective REDUCE_TRAIN = {"r0", IN * OUT + 2, MGPU_F64, {0}, 0};
+    static const mgpu_collective REDUCE_TRAIN = {"r0", IN * OUT + 2, MGPU_F64, {0}, 0, false};
     for (int k = 0; k < count; k++) {
         mgpu_device_phase *per_device = mgpu_allocate((size_t)devices, sizeof *per_device);
         for (int d = 0; d < devices; d++) {

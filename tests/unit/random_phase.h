@@ -15,6 +15,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/target/target.h"
 #include "runtime/abi/mgpu.h"
@@ -402,6 +403,10 @@ static inline Program *random_program(uint64_t seed, int tasks)
     Program *p = NEW(Program);
     Options *options = NEW(Options);
     options->bucket_bytes = random_below(&r, 4000);
+    Policy *policy = NEW(Policy);
+    *policy = PRESETS[0];
+    policy->waited = random_chance(&r, 50) ? WAITED_SYNC : WAITED_COMM;
+    options->policy = policy;
     p->model = random_model(&r);
     p->options = options;
     p->target = &host_target;

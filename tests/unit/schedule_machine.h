@@ -118,21 +118,21 @@ static bool try_meet(Machine *m, int step, int target)
     const PhaseSchedule *p = &m->s->phases[m->sequence[step - 1]];
     int *clock = NEW_ARRAY(int, m->width);
     for (int d = 0; d < m->s->devices; d++) {
-        int lane = lane_index(d, LANE_COMM), op = p->collectives[target].ops[d];
-        if (m->step[lane] != step || next_op(m, d, LANE_COMM, step, m->place[lane]) != op)
+        int op = p->collectives[target].ops[d], lane = lane_index(d, p->devices[d].ops[op].lane);
+        if (m->step[lane] != step || next_op(m, d, p->devices[d].ops[op].lane, step, m->place[lane]) != op)
             return false;
         join_clock(m, clock, &m->now[lane * m->width]);
         if (!gather_waits(m, d, step, &p->devices[d].ops[op], step, clock))
             return false;
     }
     for (int d = 0; d < m->s->devices; d++) {
-        int lane = lane_index(d, LANE_COMM), op = p->collectives[target].ops[d];
+        int op = p->collectives[target].ops[d], lane = lane_index(d, p->devices[d].ops[op].lane);
         finish_op(m, d, step, op, &m->now[lane * m->width]);
         m->place[lane] = op + 1;
         m->instances[step][d][op].start = clock;
     }
     for (int d = 0; d < m->s->devices; d++) { /* members see each other's begin */
-        int lane = lane_index(d, LANE_COMM), op = p->collectives[target].ops[d];
+        int op = p->collectives[target].ops[d], lane = lane_index(d, p->devices[d].ops[op].lane);
         join_clock(m, &m->now[lane * m->width], clock);
         join_clock(m, m->ends[step][d][op], &m->now[lane * m->width]);
     }
@@ -161,8 +161,10 @@ static bool advance(Machine *m, int device, Lane lane)
     int at = lane_index(device, lane), step = m->step[at], op = next_op(m, device, lane, step, m->place[at]);
     const DeviceSchedule *d = device_of(m, step, device);
     bool changed = step > 1 && m->sequence[step - 1] != m->sequence[step - 2];
-    if (m->place[at] == 0 && changed && (lane == LANE_COMP || lane == LANE_COMM)) {
-        int other = lane_index(device, lane == LANE_COMP ? LANE_COMM : LANE_COMP);
+    for (int l = 0; m->place[at] == 0 && changed && mgpu_lane_meets(lane) && l < LANES; l++) {
+        int other = lane_index(device, (Lane)l);
+        if (l == (int)lane || !mgpu_lane_meets(l))
+            continue;
         if (m->step[other] < step)
             return false;
         join_clock(m, &m->now[at * m->width], &m->lane_end[step - 1][other * m->width]);

@@ -111,11 +111,11 @@ static void by_hand(void)
     Simulation *s = simulate_hand(1, INPUT, "", PROCESSOR_HOST, 0);
     check(s->steady && near(s->step_us, 80) && near(s->devices[0].lanes[LANE_COMP].busy_us, 80), "reading ahead is hidden by computing");
     const LaneUse *host = &s->devices[0].lanes[LANE_HOST];
-    check(near(host->busy_us, 50) && near(host->idle_us[LANE_COMP], 25) && near(host->idle_us[LANE_COPY], 5), "the reader waits for slots, which computation frees");
+    check(near(host->busy_us, 50) && near(host->idle_us[CAUSE_COMPUTATION], 25) && near(host->idle_us[CAUSE_UPLOAD], 5), "the reader waits for slots, which computation frees");
     s = simulate_hand(1, INPUT, "", PROCESSOR_HOST, -50);
-    check(near(s->step_us, 50) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_HOST], 15) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COPY], 5), "computation waits for the reader");
+    check(near(s->step_us, 50) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_INPUT], 15) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_UPLOAD], 5), "computation waits for the reader");
     s = simulate_hand(1, INPUT, "", PROCESSOR_CUDA, -75);
-    check(near(s->step_us, 100) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COPY], 95), "computation waits for an upload");
+    check(near(s->step_us, 100) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_UPLOAD], 95), "computation waits for an upload");
     s = simulate_hand(2, INPUT, "", PROCESSOR_CUDA, -75);
     check(near(s->step_us, 200) && near(s->peak[4], 0) && near(s->peak[5], 1), "two uploads share the link to the switch");
     check(near(s->link_bytes[5], 200000) && near(s->link_bytes[1], 100000) && near(s->link_bytes[0], 0), "bytes of each link and direction");
@@ -128,7 +128,7 @@ static void by_hand(void)
     Method method;
     double sum = cost_cheapest(&members, ~0u, COLLECT_ALL_REDUCE, 40000, &method).us;
     s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 0);
-    check(near(s->step_us, 110 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COMM], sum), "an all-reduce that is waited for is exposed");
+    check(near(s->step_us, 110 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION], sum), "an all-reduce that is waited for is exposed");
     check(near(s->link_bytes[0], 40000) && near(s->link_bytes[1], 40000) && near(s->link_bytes[4] + s->link_bytes[5], 0), "2 (n - 1) / n of its bytes cross each link");
     s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 50);
     check(near(s->step_us, 210 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_DEVICE], 100) &&
@@ -139,7 +139,7 @@ static void by_hand(void)
                                   "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
                                   "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     s = simulate_hand(2, OVERLAP, SUM, PROCESSOR_CUDA, 0);
-    check(near(s->step_us, 1110) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COMM], 0), "one behind which there is enough to do is not");
+    check(near(s->step_us, 1110) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION], 0), "one behind which there is enough to do is not");
     static const char TOGETHER[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
                                 "op d%.c1 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 60.0 line 0\n"
                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
