@@ -89,9 +89,11 @@ static Node *group_norm(Updater *u, const Model *m, int group)
     for (int v = 0; v < m->variable_count; v++)
         if (u->gradients[v] && m->variables[v].clip == group) {
             g->at = m->variables[v].at;
+            g->path = format("%s.norm", m->variables[v].name); /* what schedules call it */
             Node *square = square_sum(g, u->gradients[v]);
             APPEND(squares, count, square);
         }
+    g->path = "";
     Node *norm = graph_unary(g, OP_SQRT, add_all(g, squares, count));
     if (!group)
         graph_result(g, ROLE_REPORT, "grad_norm", 0, norm, NULL);

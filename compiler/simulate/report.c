@@ -1,7 +1,7 @@
 /* report.c: what a lane did in a stretch of time, and what it waited for.
  *
  * A gap before an operation is that of what it waited for last: while that ran, its lane is the cause. If that began late, too, the
- * rest of the gap is that of what it waited for, and so on; a transfer that waited for its other members waited for other devices. */
+ * rest of the gap is that of what it waited for, or of what its lane did before, and so on; a transfer that waited for its other members waited for other devices. */
 #include "compiler/simulate/simulate.h"
 
 const char *const CAUSE_NAME[CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
@@ -26,6 +26,22 @@ static double give(LaneUse *use, Cause cause, double from, double *to, double at
     return us;
 }
 
+/* A read that waited for its lane waited for what the host did before: for a report, say, which waited for computation. */
+static const Record *before_on_host(const Records *r, int device, const Record *x)
+{
+    const DeviceSchedule *d = &r->phase->devices[device];
+    int op = (int)(x - r->of[x->number % KEPT_STEPS][device]), step = x->number;
+    if (d->ops[op].lane != LANE_HOST)
+        return NULL;
+    for (int k = 0; k < d->op_count; k++) {
+        step -= op == 0;
+        op = op ? op - 1 : d->op_count - 1;
+        if (d->ops[op].lane == LANE_HOST)
+            return record_of(r, step, device, op);
+    }
+    return NULL;
+}
+
 static void explain(const Records *r, int device, const Record *x, double from, double to, LaneUse *use, double *waited_us)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
@@ -34,15 +50,16 @@ static void explain(const Records *r, int device, const Record *x, double from, 
         if (x->arrived_us < x->begin_us)
             give(use, CAUSE_DEVICE, from, &to, x->arrived_us);
         const Record *before = x->op < 0 ? NULL : record_of(r, x->step, device, x->op);
-        if (!before) {
+        const Record *earlier = before ? NULL : before_on_host(r, device, x);
+        if (!before && !earlier) {
             give(use, cause, from, &to, from);
             return;
         }
-        cause = CAUSE_OF[d->ops[x->op].lane];
-        double us = give(use, cause, from, &to, before->begin_us);
-        if (waited_us)
+        cause = CAUSE_OF[before ? d->ops[x->op].lane : LANE_HOST];
+        double us = give(use, cause, from, &to, before ? before->begin_us : earlier->begin_us);
+        if (waited_us && before)
             waited_us[x->op] += us;
-        x = before;
+        x = before ? before : earlier;
     }
 }
 
