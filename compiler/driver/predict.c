@@ -77,13 +77,13 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
     int last = -1; /* call that some transfer waits for: what waits later is an update */
     bool *counted = NEW_ARRAY(bool, d->op_count);
     for (int i = 0; i < d->op_count; i++)
-        for (int w = 0; w < d->ops[i].wait_count && mgpu_lane_transfers(d->ops[i].lane); w++)
+        for (int w = 0; w < d->ops[i].wait_count && mgpu_lane_transfers((int)d->ops[i].lane); w++)
             if (d->ops[i].waits[w].back == 0 && d->ops[d->ops[i].waits[w].op].lane == LANE_COMP && d->ops[i].waits[w].op > last)
                 last = d->ops[i].waits[w].op;
     for (int i = 0; i < last; i++)
         for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
             int before = d->ops[i].waits[w].op;
-            if (d->ops[i].waits[w].back || !mgpu_lane_transfers(d->ops[before].lane) || counted[before] ||
+            if (d->ops[i].waits[w].back || !mgpu_lane_transfers((int)d->ops[before].lane) || counted[before] ||
                 !mgpu_transfer_row(phase->collectives[d->ops[before].target].parties.transfer)->adds)
                 continue;
             const Node *statistic = map_get(&lines, format("%d", d->ops[before].line));

@@ -313,7 +313,7 @@ static void wait_for_step(const Waiting *w, int step, Clock *candidates)
     for (int i = 0; i < w->b->op_count; i++) {
         Lane lane = w->b->ops[i].lane;
         int64_t instance = (int64_t)step * w->b->op_count + i;
-        if (mgpu_lane_meets(lane) && instance > candidates->over[lane])
+        if (mgpu_lane_meets((int)lane) && instance > candidates->over[lane])
             candidates->over[lane] = instance;
     }
 }

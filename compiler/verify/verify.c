@@ -311,7 +311,7 @@ static const char *check_ops(const At *at)
         map_set(&names, op->id, d->ops + o);
         if ((unsigned)op->verb >= VERBS || (unsigned)op->lane >= LANES)
             return bad(at, "d%d.%s has no verb or no lane", at->d, op->id);
-        if (op->verb == VERB_TRANSFER ? !mgpu_lane_transfers(op->lane) : op->lane != VERB_RULES[op->verb].lane)
+        if (op->verb == VERB_TRANSFER ? !mgpu_lane_transfers((int)op->lane) : op->lane != VERB_RULES[op->verb].lane)
             return bad(at, "d%d.%s: %s runs in lane %s, not %s", at->d, op->id, VERB_NAME[op->verb],
                        LANE_NAME[VERB_RULES[op->verb].lane], LANE_NAME[op->lane]);
         for (int i = 0; i < op->read_count && !why; i++)

@@ -24,7 +24,7 @@ static int track_of(const ViewOp *op) { return mgpu_trace_lane_track((int)op->la
 /* as traces say it: "upload", "all-reduce fc.weight", "fc.forward" */
 static void name_of(const View *v, const ViewOp *op, char *name, size_t room)
 {
-    const ViewCollective *c = mgpu_lane_transfers(op->lane) ? mgpu_view_find_collective(v, op->label) : NULL;
+    const ViewCollective *c = mgpu_lane_transfers((int)op->lane) ? mgpu_view_find_collective(v, op->label) : NULL;
     if (c)
         snprintf(name, room, "%s %s", c->kind, c->name);
     else

@@ -24,7 +24,7 @@ static void print_idle(const ViewDevice *d, ViewLane lane, const ViewOp *before,
     if (other && end_of(other) > next->begin_us - NEAR_US)
         fprintf(f, "          which waits for %s of lane %s until %s%s%s\n", other->name, mgpu_view_lane[other->lane], mgpu_view_time(end_of(other), a),
                 next->waits[wait].why ? ": it " : "", next->waits[wait].why ? next->waits[wait].why : "");
-    else if (mgpu_lane_transfers(lane))
+    else if (mgpu_lane_transfers((int)lane))
         fprintf(f, "          which waits for the other devices: all begin it together\n");
     else
         fprintf(f, "          which waits for nothing of this step\n");

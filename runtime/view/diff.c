@@ -119,7 +119,7 @@ static const char *after(const View *v, const char *name) /* the last call that 
 {
     const ViewDevice *d = &v->devices[0];
     for (int i = 0; i < d->op_count; i++)
-        if (mgpu_lane_transfers(d->ops[i].lane) && strcmp(d->ops[i].label, name) == 0)
+        if (mgpu_lane_transfers((int)d->ops[i].lane) && strcmp(d->ops[i].label, name) == 0)
             for (int k = 0; k < d->ops[i].wait_count; k++)
                 if (d->ops[i].waits[k].op >= 0 && !d->ops[i].waits[k].back)
                     return d->ops[d->ops[i].waits[k].op].name;

@@ -210,7 +210,7 @@ static void print_longest(const Page *p)
 static const ViewOp *op_of(const ViewDevice *d, const ViewCollective *c)
 {
     for (int i = 0; i < d->op_count; i++)
-        if (mgpu_lane_transfers(d->ops[i].lane) && strcmp(d->ops[i].label, c->name) == 0)
+        if (mgpu_lane_transfers((int)d->ops[i].lane) && strcmp(d->ops[i].label, c->name) == 0)
             return &d->ops[i];
     return NULL;
 }

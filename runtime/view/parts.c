@@ -197,7 +197,7 @@ void mgpu_view_layer(const View *v, const ViewRequest *r, FILE *f)
     fprintf(f, "\n      begins       takes  lane  line\n");
     for (int i = 0; i < d->op_count; i++) {
         const ViewOp *op = &d->ops[i];
-        if (is_of(op, r->layer) || (mgpu_lane_transfers(op->lane) && mgpu_view_has_layer(op->label, r->layer)))
+        if (is_of(op, r->layer) || (mgpu_lane_transfers((int)op->lane) && mgpu_view_has_layer(op->label, r->layer)))
             fprintf(f, "  %10s  %10s  %-4s  %4d  %s\n", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), mgpu_view_lane[op->lane], op->line,
                     mgpu_view_cut(op->name, r->width - 38, name, sizeof name));
     }

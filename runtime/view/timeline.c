@@ -18,7 +18,7 @@ static int kind_of(const ViewOp *op)
     for (int k = 0; k < 3; k++)
         if (strncmp(op->role, KINDS[k].word, strlen(KINDS[k].word)) == 0)
             return k;
-    return mgpu_lane_transfers(op->lane)                                    ? 3
+    return mgpu_lane_transfers((int)op->lane)                               ? 3
            : strcmp(op->verb, "read") == 0 || strcmp(op->verb, "upload") == 0 ? 4
            : op->lane == VIEW_HOST                                          ? 5
                                                                             : 6;

@@ -179,7 +179,7 @@ static const char *add_waits(Run *r)
     }
     for (int q = 1; q <= RUN_STEPS; q++)
         for (int d = 0; d < r->schedule->devices && r->steps[q] != r->steps[q - 1]; d++) {
-            static const Lane MEET[] = {LANE_COMP, LANE_COMM, LANE_SYNC};
+            static const int MEET[] = {LANE_COMP, LANE_COMM, LANE_SYNC};
             for (int a = 0; a < COUNT(MEET); a++)
                 for (int b = 0; b < COUNT(MEET); b++)
                     add_edge(r, r->end_of[step_place(r, q - 1, d, MEET[a])], r->begin_of[step_place(r, q, d, MEET[b])]);

@@ -161,7 +161,7 @@ static bool advance(Machine *m, int device, Lane lane)
     int at = lane_index(device, lane), step = m->step[at], op = next_op(m, device, lane, step, m->place[at]);
     const DeviceSchedule *d = device_of(m, step, device);
     bool changed = step > 1 && m->sequence[step - 1] != m->sequence[step - 2];
-    for (int l = 0; m->place[at] == 0 && changed && mgpu_lane_meets(lane) && l < LANES; l++) {
+    for (int l = 0; m->place[at] == 0 && changed && mgpu_lane_meets((int)lane) && l < LANES; l++) {
         int other = lane_index(device, (Lane)l);
         if (l == (int)lane || !mgpu_lane_meets(l))
             continue;

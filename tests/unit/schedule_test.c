@@ -196,7 +196,7 @@ static void test_minimal(int programs)
                         continue;
                     idle++;
                     /* between host and copy a wait may be implied by what all phases of this program happen to do */
-                    if (wait->back == 0 || mgpu_lane_transfers(d->ops[k].lane))
+                    if (wait->back == 0 || mgpu_lane_transfers((int)d->ops[k].lane))
                         why = format("program %d, %s: %s does not need %s@-%d", seed, plan->schedule->phases[i].name,
                                      d->ops[k].id, d->ops[wait->op].id, wait->back);
                 }
