@@ -248,12 +248,6 @@ void file_entries(const char *path, Entries *out)
 
 /* ---- tables */
 
-static void add(Entries *out, const char *group, const char *name, const char *signature, const char *about)
-{
-    Entry e = {.group = group, .name = name, .signature = signature, .about = about};
-    APPEND(out->list, out->count, e);
-}
-
 /* a signature such as "einsum(spec, a, ...), a @ b" names both einsum and @ */
 static void add_primitive(Entries *out, const OpInfo *op)
 {
@@ -265,7 +259,7 @@ static void add_primitive(Entries *out, const OpInfo *op)
         bool call = word[n] == '(' && n && strspn(name, "abcdefghijklmnopqrstuvwxyz_0123456789") == n;
         bool sign = n && strstr(OPERATORS, format(" %s ", name)) && word > s && word[n] == ' ' && n != strlen(word);
         if (call || sign || (word == s && strcmp(name, "not") == 0))
-            add(out, GROUP, strcmp(op->name, "cast") == 0 ? "cast" : name, s, op->equation);
+            add_entry(out, GROUP, strcmp(op->name, "cast") == 0 ? "cast" : name, s, op->equation);
         if (call) /* past its arguments */
             for (int depth = 0; word[n]; n++) {
                 depth += word[n] == '(' ? 1 : word[n] == ')' ? -1 : 0;
@@ -275,7 +269,7 @@ static void add_primitive(Entries *out, const OpInfo *op)
         word += n + (word[n] != 0);
     }
     if (strcmp(op->name, "gather") == 0)
-        add(out, GROUP, "gather", s, op->equation);
+        add_entry(out, GROUP, "gather", s, op->equation);
 }
 
 void builtin_entries(Entries *out)
@@ -288,9 +282,9 @@ void builtin_entries(Entries *out)
         for (int k = 0; k < COUNT(FUNCTIONS); k++)
             if (strcmp(FUNCTIONS[k].name, b->name) == 0)
                 about = FUNCTIONS[k].about;
-        add(out, "Functions of compile time", b->name, format("%s(%s)", b->name, b->parameters), about ? about : "");
+        add_entry(out, "Functions of compile time", b->name, format("%s(%s)", b->name, b->parameters), about ? about : "");
     }
     data_entries(out);
     for (int k = 0; k < COUNT(TEXTS); k++)
-        add(out, TEXTS[k].group, TEXTS[k].name, TEXTS[k].signature, TEXTS[k].about);
+        add_entry(out, TEXTS[k].group, TEXTS[k].name, TEXTS[k].signature, TEXTS[k].about);
 }

@@ -15,6 +15,12 @@ typedef struct Entry {
 } Entry;
 typedef struct Entries { Entry *list; int count; } Entries;
 
+static inline void add_entry(Entries *out, const char *group, const char *name, const char *signature, const char *about)
+{
+    Entry e = {.group = group, .name = name, .signature = signature, .about = about};
+    APPEND(out->list, out->count, e);
+}
+
 void library_entries(Entries *);                /* layers, by file and section */
 void builtin_entries(Entries *);                /* all else */
 void data_entries(Entries *);                   /* of these: readers, stages and their options. document_data.c */

@@ -90,12 +90,6 @@ static const char *about_row(const DataRow *row)
     return text_take(&t);
 }
 
-static void add(Entries *out, const char *group, const char *name, const char *signature, const char *about)
-{
-    Entry e = {.group = group, .name = name, .signature = signature, .about = about};
-    APPEND(out->list, out->count, e);
-}
-
 /* "csv, tar: what it means there", a paragraph for each meaning */
 static const char *about_everywhere(const char *option)
 {
@@ -120,13 +114,13 @@ void data_entries(Entries *out)
 {
     Map seen = {0};
     for (const DataRow *row = DATA_ROWS; row->name; row++)
-        add(out, row->stage ? "Stages of data" : "Readers of data", row->name, row->usage, about_row(row));
+        add_entry(out, row->stage ? "Stages of data" : "Readers of data", row->name, row->usage, about_row(row));
     for (const DataRow *row = DATA_ROWS; row->name; row++)
         for (int k = 0; k < MOST_PARAMETERS && row->parameters[k].name; k++) {
             const char *name = row->parameters[k].name;
             if (map_get(&seen, name))
                 continue;
             map_set(&seen, name, &seen);
-            add(out, "Options of readers and stages", name, format("%s = ...", name), about_everywhere(name));
+            add_entry(out, "Options of readers and stages", name, format("%s = ...", name), about_everywhere(name));
         }
 }

@@ -7,6 +7,8 @@
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
 
+#include <string.h>
+
 Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
 /* the options of a compile but --devices, as words for another mgpuc: APPEND(*words, *count, ...) */
 void compile_words(const Options *, const char ***words, int *count);
@@ -63,4 +65,10 @@ int command_diff(int argc, char **argv);
 void view_print(const Options *, Text *);                     /* schedules, one after the other, as --emit schedule prints them */
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);
+
+static inline bool is_model_file(const char *file)
+{
+    size_t length = strlen(file);
+    return length > 4 && strcmp(file + length - 4, ".net") == 0;
+}
 #endif

@@ -9,8 +9,6 @@
 
 enum { MOST_SIMULATED = 16 };    /* devices: check is to be quick */
 
-static const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
-
 /* ---- batches that the devices do not divide */
 typedef struct Shares { int64_t most; int idle; double lost; } Shares; /* lost: part of the devices' time in which they wait for others */
 

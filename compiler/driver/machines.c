@@ -17,7 +17,7 @@ static const char *memory_text(double bytes)
 static const char *rate_text(double bytes_a_second) { return format("%.3g GB/s", bytes_a_second / 1e9); }
 
 /* "6 x GTX 1070, 1 x GTX 1080" */
-static const char *devices_text(const Machine *m)
+static const char *gpus_text(const Machine *m)
 {
     Text t = {0};
     for (int d = 0, count; d < m->device_count; d += count) {
@@ -77,7 +77,7 @@ int command_machines(int argc, char **argv)
     for (const MachineFile *f = MACHINE_FILES; f->name; f++) {
         const char *name = copy_text(f->name, strlen(f->name) - strlen(".machine"));
         const Machine *m = machine_named(name);
-        printf("%-10s  %s\n            %s\n            %s\n", name, devices_text(m), links_text(m), kernels_text(m));
+        printf("%-10s  %s\n            %s\n            %s\n", name, gpus_text(m), links_text(m), kernels_text(m));
     }
     return 0;
 }

@@ -69,4 +69,6 @@ void plan_advise(Planning *);
 void plan_print(const Planning *, bool json, Text *);
 void plan_compare(Planning *, int devices, int64_t batch, bool weak); /* adds a row for each plan */
 void compare_print(const Planning *, bool json, Text *);
+
+static inline const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
 #endif

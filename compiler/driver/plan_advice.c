@@ -4,7 +4,6 @@
 
 enum { MOST_TRIES = 9, TIMES = 4 };
 
-static const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
 static double ms(double us) { return us / 1e3; }
 
 static void say_best(Planning *p)

@@ -14,14 +14,6 @@ static const double CLOSE = 0.01; /* of the memory: no more is given back */
 
 static bool keeps_much(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
 
-static int64_t largest_capacity(const Plan *plan)
-{
-    int64_t most = 0;
-    for (int d = 0; d < plan->devices; d++)
-        most = plan->shards[d].capacity > most ? plan->shards[d].capacity : most;
-    return most;
-}
-
 /* the program's phases with so many bytes of temporaries; all: what is said of its full steps */
 static void recompute_phases(const Program *p, const Plan *plan, Phase *const *before, int64_t limit, Phase **after, Recomputed *full, int64_t *peak)
 {
@@ -32,7 +24,7 @@ static void recompute_phases(const Program *p, const Plan *plan, Phase *const *b
         after[i] = before[i];
         if (!keeps_much(before[i]))
             continue;
-        after[i] = recompute(p, plan, before[i], largest_capacity(plan), limit, &made);
+        after[i] = recompute(p, plan, before[i], plan_capacity(plan), limit, &made);
         after[i] = made.tensors == 0 ? before[i] : gather_weights(after[i]);
         if (before[i]->kind == PHASE_TRAIN && !before[i]->partial_batch)
             *full = made;

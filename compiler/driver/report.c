@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_model(const char *file)
-{
-    size_t length = strlen(file);
-    return length > 4 && strcmp(file + length - 4, ".net") == 0;
-}
-
 /* ---- the plans */
 static Table table_of(const Planning *p, Sheet *s)
 {
@@ -142,7 +136,7 @@ int command_report(const Options *o)
 {
     Sheet sheet = {0};
     Page page = {.title = "Runs", .about = "what ./train --log wrote"};
-    if (is_model(o->file))
+    if (is_model_file(o->file))
         add_model(&page, o, &sheet);
     else
         mgpu_page_add(&page, o->file, o->output, &sheet);

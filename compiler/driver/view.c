@@ -29,16 +29,10 @@ void view_print(const Options *o, Text *text)
     }
 }
 
-static bool is_model(const char *file)
-{
-    size_t length = strlen(file);
-    return length > 4 && strcmp(file + length - 4, ".net") == 0;
-}
-
 int command_schedule(const Options *o)
 {
     Text text = {0};
-    if (is_model(o->file)) {
+    if (is_model_file(o->file)) {
         Program *p = make_schedules(o);
         predict_plans(p);
         for (int i = 0; i < p->plan_count; i++)

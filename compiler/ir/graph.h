@@ -284,6 +284,7 @@ const char *transfer_wrong_parts(const Node *);            /* NULL: what is give
  * is wrong, and UNTYPED. */
 bool transfer_types(const Node *, const Distribution *in);
 bool node_is_split(const Node *);                          /* Split, and of more than one element: kernels compute a device's own part */
+bool node_sums_all(const Node *);                          /* SUM over all axes */
 bool node_sums_split(const Node *);                        /* over all elements of a Split value: a device adds up its own part */
 bool node_keeps_elements(const Node *);                    /* element-wise, or a reshape */
 void graph_mark_split(Graph *);                            /* what follows from transfers and split variables, in a graph made anew */

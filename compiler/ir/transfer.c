@@ -86,9 +86,9 @@ bool node_keeps_elements(const Node *n)
 
 bool node_is_split(const Node *n) { return n->distribution == SPLIT && shape_count(&n->shape) > 1; }
 
-static bool sums_all(const Node *n) { return n->op == OP_SUM && n->int_count > 0 && n->int_count == n->in[0]->shape.rank; }
+bool node_sums_all(const Node *n) { return n->op == OP_SUM && n->int_count > 0 && n->int_count == n->in[0]->shape.rank; }
 
-bool node_sums_split(const Node *n) { return sums_all(n) && node_is_split(n->in[0]); }
+bool node_sums_split(const Node *n) { return node_sums_all(n) && node_is_split(n->in[0]); }
 
 const int64_t *node_parts(const Node *n, int *count)
 {
@@ -129,7 +129,7 @@ Distribution transfer_type(const Node *n, const Distribution *in, const char **w
         count[in[k]]++;
     Distribution kept = count[SPLIT] ? SPLIT : LOCAL;
     int others = count[REPLICATED] + (kept == LOCAL ? count[PARTIAL] : 0);
-    if (kept == SPLIT && n->inputs == 1 && sums_all(n))
+    if (kept == SPLIT && n->inputs == 1 && node_sums_all(n))
         return PARTIAL;
     if (!node_keeps_elements(n))
         *wrong = format("'%s' of a %s value: only element-wise operations and reshapes keep it; bring it together first, by %s", name,

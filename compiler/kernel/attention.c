@@ -222,11 +222,6 @@ static void print_body(const Attention *plan, const char *name, Text *text)
                    "    (void)step;\n    mgpu_attend(&%s_attention, argument, part);\n}\n", t->workspace, name, name);
 }
 
-static const char *tensor_text(const Tensor *tensor)
-{
-    return format("%s %s %s%s", tensor->name, dtype_name(tensor->dtype), tensor->sharded ? "n x " : "", shape_text(&tensor->shape));
-}
-
 void attention_print_comment(const Attention *plan, const char *more, Text *text)
 {
     const mgpu_attention *t = &plan->table;

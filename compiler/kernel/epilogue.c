@@ -9,14 +9,6 @@
 
 #include <string.h>
 
-static int place_in(const Tensor *const *list, int count, const Tensor *t)
-{
-    for (int i = 0; i < count; i++)
-        if (list[i] == t)
-            return i;
-    return -1;
-}
-
 static const Store *store_of(const Kernel *k, int write)
 {
     const Nest *nest = k->nests;
@@ -78,7 +70,7 @@ static bool covers(const Exprs *x, const Expr *offset, int64_t each)
 static bool loads_at(const Kernel *k, const Expr *e, const Expr *offset, int bias)
 {
     if (e->kind == X_LOAD)
-        return e->count == 1 && place_in(k->reads, k->read_count, e->tensor) >= 0 &&
+        return e->count == 1 && tensor_place(k->reads, k->read_count, e->tensor) >= 0 &&
                (bias >= 0 && e->tensor == k->reads[bias] ? is_modulo(k->nests->exprs, e->in[0], offset, shape_count(&e->tensor->shape))
                                                          : e->in[0] == offset);
     for (int i = 0; i < e->count && e->kind == X_OP; i++)
@@ -154,7 +146,7 @@ static Polynomial value_of(const Reading *r, const Expr *e)
     if (e->kind == X_NUMBER)
         return polynomial_number(e->number);
     if (e->kind == X_LOAD)
-        return r->read[place_in(r->kernel->reads, r->kernel->read_count, e->tensor)];
+        return r->read[tensor_place(r->kernel->reads, r->kernel->read_count, e->tensor)];
     if (e->kind != X_OP)
         return polynomial_unknown();
     if (e->op == OP_CAST)

@@ -1,4 +1,5 @@
 /* phase.c: names of phases, of types of 16 bits and of kernels' arguments, and how many bytes tensors have. */
+#include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
 
@@ -44,3 +45,18 @@ const char *kernel_argument_name(const Tensor *tensor)
     }
     return dot && dot[1] ? dot + 1 : name;
 }
+
+int tensor_place(const Tensor *const *list, int count, const Tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == t)
+            return i;
+    return -1;
+}
+
+const char *tensor_text(const Tensor *t)
+{
+    return format("%s %s %s%s", t->name, dtype_name(t->dtype), t->sharded ? "n x " : "", shape_text(&t->shape));
+}
+
+bool task_is_joined(const Task *t) { return t->kind == TASK_KERNEL && t->read_count > t->kernel->read_count; }

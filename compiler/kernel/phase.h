@@ -78,6 +78,10 @@ typedef struct Phase {
     const char **reports; int report_count; /* names of the doubles in the tensor "report" */
 } Phase;
 
+int tensor_place(const Tensor *const *list, int count, const Tensor *); /* -1: it is not there */
+const char *tensor_text(const Tensor *); /* for comments: "x f32 n x [28, 28]" */
+bool task_is_joined(const Task *);       /* a kernel that is the epilogue of the task before it */
+
 /* fuse.c           Graph -> Phase: tensors, kernels, tasks; equal kernels are shared through the program */
 Phase *fuse(Program *, Graph *, PhaseKind, bool partial_batch);
 #endif

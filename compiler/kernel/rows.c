@@ -117,7 +117,7 @@ void rows_cost(const Rows *plan, double *flops, double *bytes, bool *samples)
 
 /* ---- printing */
 
-static void print_axis(const mgpu_row_axis *a, Text *text)
+void rows_print_axis(const mgpu_row_axis *a, Text *text)
 {
     text_add(text, "{%lld, %lld, %lld}", (long long)a->extent, (long long)a->operand, (long long)a->result);
 }
@@ -133,11 +133,11 @@ static void print_body(const Rows *plan, const char *name, Text *text)
     else
         text_add(text, ".k = %lld,\n", (long long)t->k);
     text_add(text, "    /* extent, strides of the operand and of the results */\n    .along = ");
-    print_axis(&t->along, text);
+    rows_print_axis(&t->along, text);
     text_add(text, ", .axes = %d", t->axes);
     for (int i = 0; i < t->axes; i++) {
         text_add(text, "%s", i ? ", " : ", .axis = {");
-        print_axis(&t->axis[i], text);
+        rows_print_axis(&t->axis[i], text);
     }
     text_add(text, "%s,\n    .rows = %lld, .operand_sample = %lld, .result_sample = %lld, .by_row = %s,\n", t->axes ? "}" : "",
              (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->by_row ? "true" : "false");
@@ -145,12 +145,6 @@ static void print_body(const Rows *plan, const char *name, Text *text)
              t->workspace);
     text_add(text, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
                    "    (void)step;\n    mgpu_%s(&%s_rows, argument, part);\n}\n", name, sums ? "cumsum" : "top_k", name);
-}
-
-static const char *tensor_text(const Tensor *tensor)
-{
-    return format("%s %s %s%s", tensor->name, dtype_name(tensor->dtype), tensor->sharded ? "n x " : "",
-                  shape_text(&tensor->shape));
 }
 
 void rows_print_comment(const Rows *plan, Text *text)

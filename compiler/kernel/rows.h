@@ -11,6 +11,7 @@
 #include "runtime/base/sha256.h"
 
 typedef struct Rows Rows;
+struct mgpu_row_axis;
 
 /* nodes: CUMSUM, or both results of one TOP_K, or one of them; operand: what is stored of their input, in its order, BF16
  * where the input is F32; result[i]: of nodes[i]. alone: one thread takes all rows of a call */
@@ -24,6 +25,7 @@ int64_t rows_samples(const Rows *);
 /* a head comment, the table kernel_name_rows, and static void kernel_name(argument, step, part) */
 void rows_print(const Rows *, const char *kernel_name, Text *);
 void rows_print_comment(const Rows *, Text *);
+void rows_print_axis(const struct mgpu_row_axis *, Text *);
 
 /* how the workers of a thread pool share it: by samples; else by rows, if there are many */
 uint8_t rows_split(const Rows *, int64_t *extent, int64_t *grain);

@@ -88,8 +88,6 @@ static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->in
 
 static bool is_gathered(const Sharder *s, const Node *n) { return n->op == OP_VARIABLE && s->gathers[n->ints[0]]; }
 
-static bool sums_all(const Node *n) { return n->op == OP_SUM && n->int_count > 0 && n->int_count == n->in[0]->shape.rank; }
-
 /* own, from the gradients on; what cannot be split with a gradient makes its cluster whole. true: some cluster became whole */
 static bool follow_gradients(const Sharder *s)
 {
@@ -110,7 +108,7 @@ static bool follow_gradients(const Sharder *s)
                 continue;
             if (v->own) {
                 s->values[cluster_of(s, n->in[k]->id)].cluster = cluster_of(s, i);
-            } else if (!sums_all(n)) {
+            } else if (!node_sums_all(n)) {
                 s->values[cluster_of(s, n->in[k]->id)].whole = true;
                 changed = true;
             }
@@ -137,7 +135,7 @@ static void find_own(const Sharder *s)
 }
 
 /* of train: its inputs may be parts */
-static bool takes_parts(const Sharder *s, const Node *n) { return value_of(s, n)->own || value_of(s, n)->parts || sums_all(n); }
+static bool takes_parts(const Sharder *s, const Node *n) { return value_of(s, n)->own || value_of(s, n)->parts || node_sums_all(n); }
 
 /* parts, from the users back; what is gathered can be had both ways */
 static void find_parts(const Sharder *s)

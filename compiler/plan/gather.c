@@ -108,15 +108,13 @@ static void read_gathered(Gathering *g, Task *t, int tensors, bool *any)
     }
 }
 
-static bool is_joined(const Task *t) { return t->kind == TASK_KERNEL && t->read_count > t->kernel->read_count; }
-
 /* a task, and its epilogues: nothing comes between them. -> the task after them */
 static int use_weights(Gathering *g, int t, int tensors)
 {
     const Phase *p = g->phase;
     int end = t + 1;
     bool any = false;
-    while (end < p->task_count && is_joined(p->tasks[end]))
+    while (end < p->task_count && task_is_joined(p->tasks[end]))
         end++;
     for (int k = t; k < end; k++)
         read_gathered(g, p->tasks[k], tensors, &any);

@@ -53,14 +53,12 @@ typedef struct Recomputing {
 } Recomputing;
 
 /* ---- tasks as units */
-static bool is_joined(const Task *t) { return t->kind == TASK_KERNEL && t->read_count > t->kernel->read_count; }
-
 static Unit unit_of(const Recomputing *r, int at)
 {
     const Phase *p = r->phase;
-    if (is_joined(p->tasks[at]) && at > 0)
+    if (task_is_joined(p->tasks[at]) && at > 0)
         return (Unit){at - 1, 2};
-    return (Unit){at, at + 1 < p->task_count && is_joined(p->tasks[at + 1]) ? 2 : 1};
+    return (Unit){at, at + 1 < p->task_count && task_is_joined(p->tasks[at + 1]) ? 2 : 1};
 }
 
 static bool makes(const Recomputing *r, Unit u, const Tensor *x)

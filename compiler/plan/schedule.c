@@ -100,14 +100,6 @@ static ScheduledOp *add_op(Builder *b, const char *name, Lane lane, Verb verb, i
 static void add_read(ScheduledOp *op, Access a) { APPEND(op->reads, op->read_count, a); }
 static void add_write(ScheduledOp *op, Access a) { APPEND(op->writes, op->write_count, a); }
 
-static double bytes_of(const Access *accesses, int count)
-{
-    double bytes = 0;
-    for (int i = 0; i < count; i++)
-        bytes += (double)(accesses[i].end - accesses[i].begin);
-    return bytes;
-}
-
 static Access step_access(const Builder *b)
 {
     int step = b->class->persistent->step;
@@ -137,7 +129,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
         const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
         ScheduledOp *op = add_op(b, report ? "report" : name_of_fetch(x), LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
         add_read(op, slot);
-        op->time_us = cost_download(b->members.machine, b->members.processor, b->class->device, bytes_of(op->reads, 1)).us;
+        op->time_us = cost_download(b->members.machine, b->members.processor, b->class->device, accessed_bytes(op->reads, 1)).us;
     }
     upload = add_op(b, "upload", LANE_COPY, VERB_UPLOAD, -1, "-");
     for (int i = 0; read && i < read->write_count; i++) {
@@ -147,9 +139,9 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
         add_write(upload, from);
     }
     if (read)
-        read->time_us = cost_upload(b->members.machine, PROCESSOR_HOST, 0, bytes_of(read->writes, read->write_count)).us;
+        read->time_us = cost_upload(b->members.machine, PROCESSOR_HOST, 0, accessed_bytes(read->writes, read->write_count)).us;
     add_write(upload, step_access(b));
-    upload->time_us = cost_upload(b->members.machine, b->members.processor, b->class->device, bytes_of(upload->writes, upload->write_count)).us;
+    upload->time_us = cost_upload(b->members.machine, b->members.processor, b->class->device, accessed_bytes(upload->writes, upload->write_count)).us;
 }
 
 static const char *said(Builder *b, const char *text) /* as long as the schedule is there */
@@ -204,7 +196,7 @@ static void add_transfer(Builder *b, int group)
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
-    op->time_us = time_of_transfer(&b->members, &b->order->groups[group], bytes_of(&a, 1));
+    op->time_us = time_of_transfer(&b->members, &b->order->groups[group], accessed_bytes(&a, 1));
     op->line = model_line(b->order->groups[group].at);
 }
 
@@ -507,19 +499,11 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
     return count;
 }
 
-static int64_t largest_share(const Plan *plan)
-{
-    int64_t most = 0;
-    for (int d = 0; d < plan->devices; d++)
-        most = plan->shards[d].capacity > most ? plan->shards[d].capacity : most;
-    return most;
-}
-
 enum { ENOUGH = 64 };
 
 static int find_trials(const Program *p, const Plan *plan, Class **trials)
 {
-    int64_t most = largest_share(plan), samples = p->model->group > 0 ? p->model->group : 1;
+    int64_t most = plan_capacity(plan), samples = p->model->group > 0 ? p->model->group : 1;
     int count = 0;
     if (!p->target->own_memory)
         return 0;

@@ -46,6 +46,7 @@ typedef struct Buffer {
 /* bytes [begin, end) of slot (step + slot) mod slots; of > 0: they are the own part of a split value of so many bytes, at its place there */
 typedef struct Access { int buffer; int64_t begin, end; int slot; int64_t of; } Access;
 static inline Access whole_buffer(int buffer, int64_t bytes) { return (Access){.buffer = buffer, .end = bytes}; }
+double accessed_bytes(const Access *, int count);
 typedef struct Wait { int op, back; } Wait; /* op of the same device in the same phase, `back` steps ago */
 typedef struct ScheduledOp {
     const char *id;         /* without the device: "conv_1.backward.weight" */
@@ -129,6 +130,7 @@ static inline uint64_t digest_transfer(uint64_t value, const mgpu_parties *p) /*
 
 /* split.c */
 void split(const Program *, Plan *);
+int64_t plan_capacity(const Plan *); /* samples of a device, at most */
 /* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */
 Schedule *schedule(const Program *, const Plan *);
 /* schedule_text.c, schedule_read.c */

@@ -175,3 +175,19 @@ void split(const Program *p, Plan *plan)
         first += share;
     }
 }
+
+int64_t plan_capacity(const Plan *plan)
+{
+    int64_t most = 0;
+    for (int d = 0; d < plan->devices; d++)
+        most = plan->shards[d].capacity > most ? plan->shards[d].capacity : most;
+    return most;
+}
+
+double accessed_bytes(const Access *accesses, int count)
+{
+    double bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += (double)(accesses[i].end - accesses[i].begin);
+    return bytes;
+}

@@ -110,14 +110,6 @@ static Flows *resources_of(const Machine *m)
     return flows_new(rate, links + HOST_RESOURCES);
 }
 
-static double bytes_of(const Access *accesses, int count)
-{
-    double bytes = 0;
-    for (int i = 0; i < count; i++)
-        bytes += (double)(accesses[i].end - accesses[i].begin);
-    return bytes;
-}
-
 /* a device that has the batch whole reads it whole */
 static double samples_read(const DeviceSchedule *d, const ScheduledOp *op)
 {
@@ -138,7 +130,7 @@ static Activity read_of(const Run *r, const DeviceSchedule *d, const ScheduledOp
     add_load(&a, host_resource(r, HOST_CORES), samples * r->in->decode_us, rate[HOST_CORES]);
     add_load(&a, host_resource(r, HOST_DISK), samples * r->in->disk_bytes, rate[HOST_DISK]);
     if (r->in->processor != PROCESSOR_HOST) /* host devices have their part of the memory's rate in the schedule's time */
-        add_load(&a, host_resource(r, HOST_MEMORY), 2 * bytes_of(op->writes, op->write_count), rate[HOST_MEMORY]);
+        add_load(&a, host_resource(r, HOST_MEMORY), 2 * accessed_bytes(op->writes, op->write_count), rate[HOST_MEMORY]);
     if (a.load_count)
         a.alone_us = op->time_us > a.alone_us ? op->time_us : a.alone_us;
     else
@@ -155,7 +147,7 @@ static Activity copy_of(const Run *r, const ScheduledOp *op, int device)
     if (r->in->processor == PROCESSOR_HOST || !machine_route(m, up ? machine_host(m) : gpu, up ? gpu : machine_host(m), &way))
         return (Activity){.fixed_us = op->time_us};
     Activity a = {.fixed_us = way.latency_us};
-    double bytes = up ? bytes_of(op->writes, op->write_count) : bytes_of(op->reads, op->read_count);
+    double bytes = up ? accessed_bytes(op->writes, op->write_count) : accessed_bytes(op->reads, op->read_count);
     for (int k = 0; k < way.count; k++)
         add_load(&a, 2 * way.link[k] + way.back[k], bytes, r->flows->rate[2 * way.link[k] + way.back[k]]);
     add_load(&a, host_resource(r, HOST_MEMORY), bytes, r->flows->rate[host_resource(r, HOST_MEMORY)]);

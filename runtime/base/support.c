@@ -219,3 +219,9 @@ double mgpu_seconds_since_start(double main_began)
     double since_start = read_clock(CLOCK_BOOTTIME) - strtod(at, NULL) / (double)sysconf(_SC_CLK_TCK);
     return since_start >= since_main && since_start < since_main + 10 ? since_start : since_main;
 }
+
+int mgpu_compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}

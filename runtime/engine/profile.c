@@ -303,17 +303,11 @@ void mgpu_profile_print_json(const Profile *p, FILE *f, int64_t steps, double se
 }
 
 /* ---- for mgpuc --measured */
-static int compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const Spent *s)
 {
     double *sorted = mgpu_allocate((size_t)s->count, sizeof *sorted);
     memcpy(sorted, s->each, (size_t)s->count * sizeof *sorted);
-    qsort(sorted, (size_t)s->count, sizeof *sorted, compare_seconds);
+    qsort(sorted, (size_t)s->count, sizeof *sorted, mgpu_compare_doubles);
     double middle = (sorted[(s->count - 1) / 2] + sorted[s->count / 2]) / 2;
     free(sorted);
     return middle;

@@ -27,12 +27,6 @@ static void collect(void *context, const Work *work)
         b->finished_at[b->steps++] = atomic_load(&work->finished_at);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void post_steps(const Feed *feed, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++) {
@@ -134,7 +128,7 @@ static void summarise(Result *r, const double *finished_at) /* [-1]: of the step
     int64_t n = r->steps;
     for (int64_t i = 0; i < n; i++)
         ms[i] = 1e3 * (finished_at[i] - finished_at[i - 1]);
-    qsort(ms, (size_t)n, sizeof *ms, compare);
+    qsort(ms, (size_t)n, sizeof *ms, mgpu_compare_doubles);
     r->ms[0] = ms[0];
     r->ms[1] = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
     r->ms[2] = ms[n - 1];

@@ -64,17 +64,11 @@ void mgpu_clock_add(StepClock *c, const Work *work)
 }
 
 /* ---- medians */
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *values, int count)
 {
     if (!count)
         return NAN;
-    qsort(values, (size_t)count, sizeof *values, compare);
+    qsort(values, (size_t)count, sizeof *values, mgpu_compare_doubles);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 

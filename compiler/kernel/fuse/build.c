@@ -186,15 +186,6 @@ static void add_store(Nest *nest, const Tensor *tensor, Expr *offset, Expr *valu
     APPEND(nest->stores, nest->store_count, s);
 }
 
-static bool read_outside(const Fusion *f, const Root *r)
-{
-    const Info *info = &f->info[r->node->id];
-    for (int i = 0; i < info->reader_count; i++)
-        if (fuse_group(info->readers[i]) != fuse_group(r))
-            return true;
-    return info->result != NULL;
-}
-
 /* where a member is in the group's nest: at all iterations, or at the parallel ones */
 static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
 {
@@ -305,7 +296,7 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
             add_store(nest, r->target, offset, value, r->outer, n);
             continue;
         }
-        bool kept = r->grouped || read_outside(f, r);
+        bool kept = r->grouped || fuse_read_elsewhere(f, r);
         r->value = r->reduces ? add_reduction(nest, r, evaluate_point(&e, n, axes), axes) : member_value(&e, r, kept);
         if (r->grouped) { /* the group's sum, for each of its samples */
             int in_group = r->axes[0].kind == AXIS_GROUPS ? 1 : 0;

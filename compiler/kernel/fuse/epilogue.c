@@ -17,20 +17,12 @@
 
 typedef struct Joiner { Phase *phase; const Target *target; int64_t workspace; /* of a call that does both */ } Joiner;
 
-static int place_in(const Tensor *const *list, int count, const Tensor *t)
-{
-    for (int i = 0; i < count; i++)
-        if (list[i] == t)
-            return i;
-    return -1;
-}
-
 static bool names(Tensor *const *list, int count, const Tensor *t)
 {
-    return place_in((const Tensor *const *)list, count, t) >= 0;
+    return tensor_place((const Tensor *const *)list, count, t) >= 0;
 }
 
-static int place_of(const Task *task, const Tensor *t) { return place_in((const Tensor *const *)task->reads, task->read_count, t); }
+static int place_of(const Task *task, const Tensor *t) { return tensor_place((const Tensor *const *)task->reads, task->read_count, t); }
 
 /* ---- the forms of kernels, as tasks use them */
 
@@ -61,7 +53,7 @@ static bool find_gradient(const Task *task, const Tensor *d, const Task *forward
         k->write_count != 1 + (sums >= 0))
         return false;
     for (int i = 0; i < k->read_count; i++) {
-        from[i] = place_in((const Tensor *const *)forward->writes, forward->write_count, task->reads[i]);
+        from[i] = tensor_place((const Tensor *const *)forward->writes, forward->write_count, task->reads[i]);
         if (from[i] < 0 && i != e->x && i != e->before && i != e->bias)
             return false;
     }
@@ -108,8 +100,6 @@ static int place_of_task(const Phase *p, const Task *task)
 
 static bool is_contraction(const Task *task) { return task->kind == TASK_KERNEL && task->kernel->contraction && task->write_count == 1; }
 
-static bool is_joined(const Task *task) { return task->kind == TASK_KERNEL && task->read_count > task->kernel->read_count; }
-
 static bool same_epilogue(const Epilogue *a, const Epilogue *b)
 {
     return a->kind == b->kind && a->x == b->x && a->bias == b->bias && a->before == b->before && a->y == b->y && a->sums == b->sums;
@@ -120,7 +110,7 @@ static bool same_epilogue(const Epilogue *a, const Epilogue *b)
 static bool may_join(const Phase *p, const Task *contraction, const Task *task, const Epilogue *e)
 {
     int to = place_of_task(p, contraction), at = place_of_task(p, task);
-    if (is_joined(task))
+    if (task_is_joined(task))
         return false;
     for (int i = 0; i < task->write_count; i++)
         if (names(contraction->reads, contraction->read_count, task->writes[i]))
@@ -132,7 +122,7 @@ static bool may_join(const Phase *p, const Task *contraction, const Task *task, 
                 return false;
     }
     const Epilogue *had = task->kernel->epilogue;
-    return !(to + 1 < p->task_count && is_joined(p->tasks[to + 1])) && (!had || same_epilogue(had, e));
+    return !(to + 1 < p->task_count && task_is_joined(p->tasks[to + 1])) && (!had || same_epilogue(had, e));
 }
 
 /* result: something is stored where the contraction's result is */

@@ -126,6 +126,7 @@ void fuse_find_roots(Fusion *);
 void fuse_merge(Fusion *);
 bool fuse_rematerialize(Fusion *);                         /* false: nothing more to be had; else f->computed has changed */
 FusionGroup *fuse_group(const Root *);                   /* that it is in */
+bool fuse_read_elsewhere(const Fusion *, const Root *);    /* by a group that it is not in, or it is a result */
 Root *fuse_maker(const Fusion *, const Read *);    /* NULL: an input or a variable */
 FusionGroup *fuse_new_group(Fusion *, Root *);
 void fuse_order(Fusion *);                         /* fusion->groups in order */

@@ -28,6 +28,15 @@ FusionGroup *fuse_group(const Root *r)
     return g;
 }
 
+bool fuse_read_elsewhere(const Fusion *f, const Root *r)
+{
+    const Info *info = &f->info[r->node->id];
+    for (int i = 0; i < info->reader_count; i++)
+        if (fuse_group(info->readers[i]) != fuse_group(r))
+            return true;
+    return info->result != NULL;
+}
+
 Root *fuse_maker(const Fusion *f, const Read *read) { return read->copy ? read->copy : f->info[read->node->id].maker; }
 
 /* ---- loops that fit */

@@ -45,15 +45,6 @@ static double read_bytes(const Again *a, const Node *leaf, const Node *v)
 
 static double iterations_of(const Root *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }
 
-static bool read_elsewhere(const Fusion *f, const Root *r)
-{
-    const Info *info = &f->info[r->node->id];
-    for (int i = 0; i < info->reader_count; i++)
-        if (fuse_group(info->readers[i]) != fuse_group(r))
-            return true;
-    return info->result != NULL;
-}
-
 /* by loops of nests only, and not too many of them */
 static bool readers_compute(const Fusion *f, const Root *r)
 {
@@ -93,7 +84,7 @@ static bool find_leaves(Again *a, const Root *r, int depth)
             known = known || a->leaf[i].node == n;
         if (known)
             continue;
-        bool stored = !maker || read_elsewhere(a->f, maker);
+        bool stored = !maker || fuse_read_elsewhere(a->f, maker);
         if (!stored && may_compute(a->f, maker) && depth < MOST_DEPTH) {
             if (!find_leaves(a, maker, depth + 1))
                 return false;
@@ -194,7 +185,7 @@ static bool try_again(Again *a, Root *r)
 {
     const Fusion *f = a->f;
     const Node *v = r->node;
-    if (!may_compute(f, r) || a->locked[v->id] || !read_elsewhere(f, r) || !readers_compute(f, r) || bytes_of(a, v) < TINY_BYTES)
+    if (!may_compute(f, r) || a->locked[v->id] || !fuse_read_elsewhere(f, r) || !readers_compute(f, r) || bytes_of(a, v) < TINY_BYTES)
         return false;
     a->leaf_count = 0;
     a->flops = 0;

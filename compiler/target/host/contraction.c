@@ -7,7 +7,7 @@
 
 static const char *const LIST_NAME[LISTS] = {"batch", "M", "N", "K"};
 
-static const char *tensor_text(const Tensor *tensor)
+static const char *operand_text(const Tensor *tensor)
 {
     return format("%s %s %s%s%s", tensor->name, dtype_name(tensor->dtype), tensor->sharded ? "n x " : "",
                   shape_text(&tensor->shape), tensor->partial ? " (a part of the sum)" : "");
@@ -61,7 +61,7 @@ void contraction_print_comment(const Contraction *plan, const char *more, Text *
     line[0] = text_take(&what);
     if (second)
         line[lines++] = second;
-    line[lines++] = format("%s, %s -> %s", tensor_text(plan->tensor[A]), tensor_text(plan->tensor[B]), tensor_text(plan->tensor[C]));
+    line[lines++] = format("%s, %s -> %s", operand_text(plan->tensor[A]), operand_text(plan->tensor[B]), operand_text(plan->tensor[C]));
     line[lines++] = format("M x N x K = %s x %s x %s%s; A is %s%s", count_text(plan, M), count_text(plan, N), count_text(plan, K),
                            strcmp(batch, "1") != 0 ? format(", %s times", batch) : "", plan->tensor[plan->swapped ? B : A]->name, more);
     text_add(text, "%s\n", c_comment_lines(line, lines));
