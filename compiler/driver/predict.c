@@ -84,7 +84,7 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
         for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
             int before = d->ops[i].waits[w].op;
             if (d->ops[i].waits[w].back || !mgpu_lane_transfers((int)d->ops[before].lane) || counted[before] ||
-                !mgpu_transfer_row(phase->collectives[d->ops[before].target].parties.transfer)->adds)
+                phase->collectives[d->ops[before].target].parties.transfer != MGPU_TRANSFER_REDUCE)
                 continue;
             const Node *statistic = map_get(&lines, format("%d", d->ops[before].line));
             if (!statistic)
