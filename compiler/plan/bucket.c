@@ -360,7 +360,8 @@ typedef struct Keeping {
     Ordering *o;
     Order before;           /* without them */
     int *waiting, count, next; /* the copies, in the order of their groups */
-    double comp_us, comm_us, *over_us; /* by group */
+    double comp_us, comm_us, sync_us;  /* when the lanes are done */
+    double *over_us;                   /* by group */
 } Keeping;
 
 static void list_kept(Keeping *k)
@@ -405,8 +406,10 @@ static void begin_transfers(Keeping *k, int call, int *group)
 {
     const Order *order = k->o->order;
     for (; *group < order->group_count && order->groups[*group].after == call; ++*group) {
-        k->comm_us = (k->comm_us > k->comp_us ? k->comm_us : k->comp_us) + time_of_transfer(k->o->members, &order->groups[*group], (double)order->groups[*group].bytes);
-        k->over_us[*group] = k->comm_us;
+        const Group *g = &order->groups[*group];
+        double *lane = g->beside ? &k->sync_us : &k->comm_us;
+        *lane = (*lane > k->comp_us ? *lane : k->comp_us) + time_of_transfer(k->o->members, g, (double)g->bytes);
+        k->over_us[*group] = *lane;
     }
 }
 
