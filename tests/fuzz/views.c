@@ -42,8 +42,10 @@ static void show(const char *text, const char *phase)
             r.layer = v->devices[d].ops[i].layer;
             if (mgpu_view_find_op(&v->devices[d], v->devices[d].ops[i].name) == i)
                 mgpu_view_op(v, &r, f);
+            r.device = d;
             if (*r.layer)
                 mgpu_view_layer(v, &r, f);
+            r.device = -1;
         }
     mgpu_view_free(v);
     mgpu_end_text(f);
