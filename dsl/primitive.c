@@ -471,6 +471,8 @@ static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
 static Value *run_random(Elaborator *e, const Place *at, Value **a)
 {
     Shape s = shape_from_value(at, a[0], "what random makes");
+    if (!e->in_init && !e->frame->instance)
+        error_at(at, "'random' draws numbers in each step: only models, layers and the train block can call it");
     const char *path = random_path(e, e->key);
     if (e->scan && !e->in_init) {
         graph_at(e, at);

@@ -76,7 +76,7 @@ static void compare_lanes(Diff *d)
     double step = d->a->step_us, before = (double)d->a->batch / d->a->step_us * 1e6, after = (double)d->b->batch / d->b->step_us * 1e6;
     char text[64];
     compare_time(d, "step", step, d->b->step_us, step);
-    if (fabs(after - before) > SAME * before) {
+    if (fabs(after - before) > SAME * fabs(before)) {
         d->said++;
         fprintf(d->f, "%+9.1f %%  samples/s\n", 100 * (after / before - 1));
     }
