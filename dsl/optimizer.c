@@ -13,8 +13,30 @@ static const Tree *parameter(const Layer *l, const char *name)
     return NULL;
 }
 
+static const char *const GIVEN[] = {"w", "g", "lr", "decay"}; /* by the compiler, and by settings of train */
+
+/* an argument that the optimizer does not take: those that it does are what is left of its parameters */
+static _Noreturn void unknown_argument(const Step *s, const Argument *a)
+{
+    const char **own = NULL, *list = "";
+    int count = 0;
+    for (const Tree *p = s->layer->tree->first->first; p; p = p->next) {
+        if (find_text(p->text, GIVEN, COUNT(GIVEN)) >= 0)
+            continue;
+        APPEND(own, count, p->text);
+        list = format("%s%s%s", list, list[0] ? ", " : "", p->text);
+    }
+    const char *hint = did_you_mean(a->name, own, count);
+    if (!hint[0] && strstr(a->name, "decay") && parameter(s->layer, "decay"))
+        hint = "; decay is a setting of train: write decay = ... in the train block";
+    error_at(a->at, "'%s' has no parameter '%s'%s", s->layer->name, a->name, hint[0] ? hint : count ? format("; it has: %s", list) : "");
+}
+
 static void check_optimizer(const Step *s)
 {
+    for (int k = 0; k < 2; k++)
+        if (!parameter(s->layer, k ? "g" : "w"))
+            error_at(s->at, "'%s' is no optimizer: it has no parameter '%s'", s->layer->name, k ? "g" : "w");
     for (int k = 0; k < s->arguments.count; k++) {
         const Argument *a = &s->arguments.list[k];
         if (!a->name)
@@ -24,10 +46,9 @@ static void check_optimizer(const Step *s)
                      a->name, a->name, a->value->kind == VALUE_TENSOR ? "..." : value_print(a->value));
         if (strcmp(a->name, "w") == 0 || strcmp(a->name, "g") == 0)
             error_at(a->at, "'%s' is given by the compiler", a->name);
+        if (!parameter(s->layer, a->name))
+            unknown_argument(s, a);
     }
-    for (int k = 0; k < 2; k++)
-        if (!parameter(s->layer, k ? "g" : "w"))
-            error_at(s->at, "'%s' is no optimizer: it has no parameter '%s'", s->layer->name, k ? "g" : "w");
 }
 
 static Node *rate(const Elaborator *e, const char *name)

@@ -508,7 +508,6 @@ static Sum sum_of(const Ordering *o, int t)
                  .alone = !may_move(x) || !sums(task)};
 }
 
-/* final: ends with -1 */
 /* with the lane of the stops that it is given; end: of the step */
 static Buckets buckets_with(const Ordering *o, Timeline *t, double *end)
 {
@@ -538,6 +537,7 @@ static bool set_beside(const Ordering *o, bool beside, double saved_us)
     return any && methods_beside(o->members);
 }
 
+/* final: ends with -1 */
 static Buckets choose_buckets(const Ordering *o, const int *final)
 {
     static const double GAIN = .01; /* of a step; less is not worth a second lane */

@@ -19,7 +19,7 @@ typedef struct Gathering {
     Phase *phase;
     Gather *gathers; int count;
     int *of_tensor;         /* by tensor: its gather; -1: none */
-    int *of_variable;       /* likewise */
+    int *of_variable;       /* by variable: its gather + 1; 0: none */
     Task **tasks; int task_count;
     int use;                /* of gathered weights, in the order of tasks; from 1 */
 } Gathering;

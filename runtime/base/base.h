@@ -88,6 +88,8 @@ struct Json {
 /* NULL and *error for what is not JSON. The result is one block: free(it). */
 Json *mgpu_json_read(const char *text, size_t length, const char **error);
 const Json *mgpu_json_member(const Json *object, const char *key); /* NULL if there is none */
+double mgpu_json_number(const Json *object, const char *key);      /* NAN if it has no such number */
+const char *mgpu_json_text(const Json *object, const char *key);   /* "" if it has no such text */
 bool mgpu_json_whole(const Json *, int64_t *value);                /* an exact whole number */
 void mgpu_json_write_text(FILE *, const char *text);               /* quoted; bytes that are no UTF-8 become U+FFFD */
 void mgpu_json_write_bytes(FILE *, const char *text);              /* ... become \\udc80 .. \\udcff, which are read as these bytes */

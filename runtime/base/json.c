@@ -272,6 +272,18 @@ const Json *mgpu_json_member(const Json *object, const char *key)
     return NULL;
 }
 
+double mgpu_json_number(const Json *object, const char *key)
+{
+    const Json *m = mgpu_json_member(object, key);
+    return m && m->kind == JSON_NUMBER ? m->number : (double)NAN;
+}
+
+const char *mgpu_json_text(const Json *object, const char *key)
+{
+    const Json *m = mgpu_json_member(object, key);
+    return m && m->kind == JSON_TEXT ? m->text : "";
+}
+
 bool mgpu_json_whole(const Json *value, int64_t *number)
 {
     if (!value || value->kind != JSON_NUMBER || strpbrk(value->text, ".eE"))

@@ -35,18 +35,6 @@ const Curve *mgpu_run_curve(const RunLog *r, const char *name, bool valid)
     return NULL;
 }
 
-static double number_of(const Json *record, const char *key)
-{
-    const Json *j = mgpu_json_member(record, key);
-    return j && j->kind == JSON_NUMBER ? j->number : (double)NAN;
-}
-
-static const char *text_in(const Json *record, const char *key)
-{
-    const Json *j = mgpu_json_member(record, key);
-    return j && j->kind == JSON_TEXT ? j->text : "";
-}
-
 static void add_value(Reader *r, const char *name, bool valid, bool each_step, double value)
 {
     if (!isfinite(value))
@@ -63,10 +51,10 @@ static void add_value(Reader *r, const char *name, bool valid, bool each_step, d
 
 static void read_start(Reader *r, Json *j)
 {
-    double samples = number_of(j, "train_samples"), batch = number_of(j, "batch");
+    double samples = mgpu_json_number(j, "train_samples"), batch = mgpu_json_number(j, "batch");
     free(r->run->start);
     r->run->start = j;
-    r->run->total_steps = number_of(j, "total_steps");
+    r->run->total_steps = mgpu_json_number(j, "total_steps");
     r->run->end = NULL;
     r->before = r->last;
     r->steps_per_epoch = batch > 0 ? ceil(samples / batch) : 0;
@@ -75,8 +63,8 @@ static void read_start(Reader *r, Json *j)
 /* false: the record is needed no more */
 static bool read_record(Reader *r, Json *j)
 {
-    const char *event = text_in(j, "event");
-    double step = number_of(j, "step"), seconds = number_of(j, "seconds");
+    const char *event = mgpu_json_text(j, "event");
+    double step = mgpu_json_number(j, "step"), seconds = mgpu_json_number(j, "seconds");
     if (strcmp(event, "start") == 0) {
         read_start(r, j);
         return true;
@@ -85,14 +73,14 @@ static bool read_record(Reader *r, Json *j)
     r->last = seconds > 0 ? r->before + seconds : r->last;
     r->run->seconds = r->last;
     if (strcmp(event, "end") == 0)
-        r->run->end = mgpu_keep_copy(r->sheet, text_in(j, "reason"), strlen(text_in(j, "reason")));
+        r->run->end = mgpu_keep_copy(r->sheet, mgpu_json_text(j, "reason"), strlen(mgpu_json_text(j, "reason")));
     for (int i = 0; strcmp(event, "step") == 0 && i < MGPU_COUNT(EACH_STEP); i++)
-        add_value(r, EACH_STEP[i], false, true, number_of(j, EACH_STEP[i]));
+        add_value(r, EACH_STEP[i], false, true, mgpu_json_number(j, EACH_STEP[i]));
     bool valid = strcmp(event, "eval") == 0;
     if (!valid && strcmp(event, "epoch") != 0)
         return false;
     if (valid)
-        add_value(r, "loss", true, false, number_of(j, "loss"));
+        add_value(r, "loss", true, false, mgpu_json_number(j, "loss"));
     const Json *metrics = mgpu_json_member(j, "metrics");
     for (const Json *m = metrics ? metrics->first : NULL; m; m = m->next)
         add_value(r, m->key, valid, false, m->kind == JSON_NUMBER ? m->number : (double)NAN);

@@ -26,19 +26,7 @@ typedef struct Follower {
     double *losses; int64_t loss_count;
 } Follower;
 
-static double number_of(const Json *j, const char *key)
-{
-    const Json *m = mgpu_json_member(j, key);
-    return m && m->kind == JSON_NUMBER ? m->number : (double)NAN;
-}
-
-static const char *text_in(const Json *j, const char *key)
-{
-    const Json *m = mgpu_json_member(j, key);
-    return m && m->kind == JSON_TEXT ? m->text : "";
-}
-
-static void print_text(const Json *j, const char *key) { mgpu_print_plain(text_in(j, key)); }
+static void print_text(const Json *j, const char *key) { mgpu_print_plain(mgpu_json_text(j, key)); }
 
 /* a log may say anything: 0 for what is no number of something, MOST for what is more */
 static int64_t count_of(double n)
@@ -96,27 +84,27 @@ static void print_place(Follower *w)
 /* ---- records */
 static void read_start(Follower *w, const Json *j)
 {
-    double batch = number_of(j, "batch"), samples = number_of(j, "train_samples"), devices = number_of(j, "devices");
+    double batch = mgpu_json_number(j, "batch"), samples = mgpu_json_number(j, "train_samples"), devices = mgpu_json_number(j, "devices");
     w->started = true;
-    w->total_steps = number_of(j, "total_steps");
+    w->total_steps = mgpu_json_number(j, "total_steps");
     w->steps_per_epoch = batch > 0 ? ceil(samples / batch) : (double)NAN;
-    w->predicted_ms = number_of(j, "predicted_ms");
+    w->predicted_ms = mgpu_json_number(j, "predicted_ms");
     clear_live(w);
     print_text(j, "model");
     printf(": %.0f samples, batch %.0f, %.0f ", samples, batch, devices);
     print_text(j, "kind");
     printf(" device%s, %.0f steps", devices == 1 ? "" : "s", w->total_steps);
-    if (*text_in(j, "plan_name")) {
+    if (*mgpu_json_text(j, "plan_name")) {
         fputs(", plan ", stdout);
         print_text(j, "plan_name");
-        if (*text_in(j, "plan_label")) {
+        if (*mgpu_json_text(j, "plan_label")) {
             fputs(" [", stdout);
             print_text(j, "plan_label");
             putchar(']');
         }
     }
-    if (number_of(j, "step") > 0)
-        printf(", going on after step %.0f", number_of(j, "step"));
+    if (mgpu_json_number(j, "step") > 0)
+        printf(", going on after step %.0f", mgpu_json_number(j, "step"));
     if (!isnan(w->predicted_ms)) {
         fputs("; predicted for ", stdout);
         print_text(j, "machine");
@@ -127,15 +115,15 @@ static void read_start(Follower *w, const Json *j)
 
 static void read_step(Follower *w, const Json *j)
 {
-    double step = number_of(j, "step"), seconds = number_of(j, "seconds"), rate = number_of(j, "samples_per_s"), took = seconds - w->last_seconds;
-    double waited = (number_of(j, "input_wait_ms") + (isnan(number_of(j, "communication_wait_ms")) ? 0 : number_of(j, "communication_wait_ms"))) / 1e3;
+    double step = mgpu_json_number(j, "step"), seconds = mgpu_json_number(j, "seconds"), rate = mgpu_json_number(j, "samples_per_s"), took = seconds - w->last_seconds;
+    double waited = (mgpu_json_number(j, "input_wait_ms") + (isnan(mgpu_json_number(j, "communication_wait_ms")) ? 0 : mgpu_json_number(j, "communication_wait_ms"))) / 1e3;
     w->last_seconds = seconds;
     w->waiting = took > 0 && waited >= 0 ? .9 * w->waiting + .1 * waited / took : w->waiting;
-    double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate, left = (w->total_steps - step) * number_of(j, "samples") / smooth;
+    double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate, left = (w->total_steps - step) * mgpu_json_number(j, "samples") / smooth;
     bool known = w->steps_per_epoch > 0;
-    w->at = (RunPlace){.epoch = count_of(number_of(j, "epoch")), .epochs = known ? count_of(ceil(w->total_steps / w->steps_per_epoch)) : 0,
+    w->at = (RunPlace){.epoch = count_of(mgpu_json_number(j, "epoch")), .epochs = known ? count_of(ceil(w->total_steps / w->steps_per_epoch)) : 0,
                        .step = known ? count_of(fmod(step - 1, w->steps_per_epoch)) + 1 : count_of(step), .steps_per_epoch = known ? count_of(w->steps_per_epoch) : 0,
-                       .loss = number_of(j, "loss"), .lr = number_of(j, "lr"), .rate = (double)count_of(smooth), .waiting = w->waiting,
+                       .loss = mgpu_json_number(j, "loss"), .lr = mgpu_json_number(j, "lr"), .rate = (double)count_of(smooth), .waiting = w->waiting,
                        .seconds_left = left >= 0 ? (double)count_of(left) : (double)NAN};
     if (!isfinite(w->at.loss))
         return;
@@ -158,10 +146,10 @@ static void print_metrics(const Json *j)
 static void read_epoch(Follower *w, const Json *j, bool valid)
 {
     clear_live(w);
-    printf("epoch %.0f%s  loss %.5g", number_of(j, "epoch"), valid ? " validation" : "", number_of(j, "loss"));
+    printf("epoch %.0f%s  loss %.5g", mgpu_json_number(j, "epoch"), valid ? " validation" : "", mgpu_json_number(j, "loss"));
     print_metrics(j);
-    if (!valid && !isnan(number_of(j, "step_ms"))) {
-        printf("  step %.2f ms", number_of(j, "step_ms"));
+    if (!valid && !isnan(mgpu_json_number(j, "step_ms"))) {
+        printf("  step %.2f ms", mgpu_json_number(j, "step_ms"));
         if (!isnan(w->predicted_ms))
             printf(", predicted %.2f", w->predicted_ms);
         fputs(", bound by ", stdout);
@@ -172,7 +160,7 @@ static void read_epoch(Follower *w, const Json *j, bool valid)
 
 static void read_record(Follower *w, const Json *j)
 {
-    const char *event = text_in(j, "event");
+    const char *event = mgpu_json_text(j, "event");
     if (strcmp(event, "start") == 0)
         read_start(w, j);
     else if (strcmp(event, "step") == 0)
@@ -186,7 +174,7 @@ static void read_record(Follower *w, const Json *j)
         putchar('\n');
     } else if (strcmp(event, "end") == 0) {
         clear_live(w);
-        printf("the run has ended at step %.0f: ", number_of(j, "step"));
+        printf("the run has ended at step %.0f: ", mgpu_json_number(j, "step"));
         print_text(j, "reason");
         putchar('\n');
         w->ended = true;
