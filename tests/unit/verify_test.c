@@ -463,8 +463,10 @@ static const Case CASES[] = {
     {"lane_race",
      {{"d0.m0 lane comm", "d0.m0 lane sync"}, {"d1.m0 lane comm", "d1.m0 lane sync"}},
      "phase train.full: d0.c4 reads bucket1 [0, 16) while d0.m0 may still write bucket1: no wait orders them (d0.c4 should wait for d0.m0)"},
-    {"cycle_of_lanes", /* no cycle on device 0 alone, but on device 1 r0 may be first */
-     {{"d0.m0 lane comm", "d0.m0 lane sync"}, {"d1.m0 lane comm", "d1.m0 lane sync"}, {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c1 d0.m1"}},
+    {"cycle_of_lanes", /* on no device alone: r0 comes after r1 on device 0, before it on device 1. All else is right */
+     {{"d0.m0 lane comm", "d0.m0 lane sync"}, {"d1.m0 lane comm", "d1.m0 lane sync"}, {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c1 d0.m1"},
+      {"writes d1.bucket0 waits d1.c3", "writes d1.bucket0 waits d1.c3 d1.m0"}, {"writes d0.w.fc waits d0.m1", "writes d0.w.fc waits d0.m1 d0.m0"},
+      {"writes d1.w.fc waits d1.m1", "writes d1.w.fc waits d1.m1 d1.m0"}},
      "phase train.full: a cycle: d0.m1 comes after d0.m0 on all devices; d0.m0 waits for d0.m1"},
     {"cycle",
      {{"writes d0.bucket1 d0.work", "writes d0.bucket1 d0.work waits d0.m0"}},
