@@ -80,9 +80,9 @@ static const struct OptionRow {
                                                              "                       by predicted times, where the devices of --machine differ)", ALL},
     {"--plan", NULL, PLAN, offsetof(Options, plan), "NAME", "how devices share the work; NAME,input=slice changes a policy\n"
                                                            "                       of it (docs/planning.md). The plans:", ALL},
-    {"--shard", NULL, VALUE, offsetof(Options, sharding), "WHAT", "each device updates its part of the weights, and holds that part alone of\n"
-                                                             "                       optimizer: its state; gradients: and of gradients; weights: and\n"
-                                                             "                       of weights, which are gathered where they are used (default: none)", ALL},
+    {"--shard", NULL, VALUE, offsetof(Options, sharding), "WHAT", "what devices hold in parts: optimizer (its states), gradients (these,\n"
+                                                             "                       too), weights (all three, gathered where they are read);\n"
+                                                             "                       default: none", ALL},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default: by cost)", ALL},
 };
 
