@@ -18,7 +18,7 @@
 static const double PRICE = .001;         /* computing loses so much of an all-reduce's time: of equal partitions, that with fewer buckets */
 static const double SMALL_LATENCY = 100;  /* a bucket that takes so many latencies gains 1 % from more bytes */
 static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* that a bucket has at most */
-static const double GAIN = .005;          /* larger ones have to gain so much of a step: they take memory from their first gradient on */
+static const double GAIN = .0005;         /* larger ones have to gain so much of a step: they take memory from their first gradient on */
 
 static double time_of(const Timeline *t, Collect what, int64_t bytes)
 {

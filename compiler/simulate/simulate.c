@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_STEPS = 24, LEAST_STEPS = 7, MEAN_STEPS = 8 };
-static const double SAME = 1e-9; /* steps that differ by no more are equally long */
+enum { MOST_STEPS = 120, LEAST_STEPS = 7, LONGEST_CYCLE = 16 };
+static const double SAME = 1e-9; /* times that differ by no more of them are equal */
 
 typedef struct Activity {       /* of an operation, or a collective: a fixed time, then a flow */
     double fixed_us, alone_us;  /* alone_us 0: no flow */
@@ -47,8 +47,9 @@ typedef struct Run {
     double now_us;
     Records records;
     int works, *over;           /* operations of a step, of all devices; those that are over, by step */
-    double *step_end_us;
+    double *step_end_us, *lag_us; /* lag: how long before the end of its step each operation was over, all together */
     int steps;                  /* that are over */
+    int cycle;                  /* after so many all is as it was; 0: not yet */
 } Run;
 
 /* ---- the queue: a heap */
@@ -305,12 +306,36 @@ static void begin_what_may(Run *r, int device)
 }
 
 /* ---- the end of an operation */
+static bool are_alike(const Run *r, int a, int b)
+{
+    double last = r->step_end_us[a] - r->step_end_us[a - 1], before = r->step_end_us[b] - r->step_end_us[b - 1];
+    return fabs(last - before) <= SAME * last && fabs(r->lag_us[a] - r->lag_us[b]) <= SAME * (r->lag_us[a] + last);
+}
+
+/* Steps as long as the ones before are not enough: a reader that gets ahead from step to step will have to wait for a slot. Where devices
+ * differ, several steps may make one cycle. */
+static int find_cycle(const Run *r)
+{
+    for (int n = 1; n <= LONGEST_CYCLE && r->steps >= LEAST_STEPS && 3 * n < r->steps; n++) {
+        int alike = 0;
+        while (alike < 2 * n && are_alike(r, r->steps - alike, r->steps - alike - n))
+            alike++;
+        if (alike == 2 * n)
+            return n;
+    }
+    return 0;
+}
+
 static void count_over(Run *r, int step)
 {
     if (++r->over[step] < r->works)
         return;
     r->step_end_us[step] = r->now_us;
+    for (int d = 0; d < r->device_count; d++)
+        for (int i = 0; i < r->phase->devices[d].op_count; i++)
+            r->lag_us[step] += r->now_us - record_in(r, step, d, i)->end_us;
     r->steps = step;
+    r->cycle = find_cycle(r);
     for (int d = 0; d < r->device_count; d++)
         begin_what_may(r, d);
 }
@@ -383,20 +408,11 @@ static void after_fixed(Run *r, int owner)
         end_owner(r, owner);
 }
 
-static bool is_steady(const Run *r)
-{
-    const double *end = &r->step_end_us[r->steps];
-    if (r->steps < LEAST_STEPS)
-        return false;
-    double last = end[0] - end[-1], before = end[-1] - end[-2], first = end[-2] - end[-3];
-    return fabs(last - before) <= SAME * last && fabs(before - first) <= SAME * last;
-}
-
 static void run(Run *r)
 {
     for (int d = 0; d < r->device_count; d++)
         begin_what_may(r, d);
-    while (r->steps < MOST_STEPS && !is_steady(r)) {
+    while (r->steps < MOST_STEPS && !r->cycle) {
         if (r->queue_count && r->queue[0].us <= r->now_us) {
             after_fixed(r, pop(r));
             continue;
@@ -460,14 +476,37 @@ static Run *prepare(const SimulationInput *in, int phase)
     }
     r->over = NEW_ARRAY(int, MOST_STEPS + MGPU_AHEAD + 1);
     r->step_end_us = NEW_ARRAY(double, MOST_STEPS + MGPU_AHEAD + 1);
+    r->lag_us = NEW_ARRAY(double, MOST_STEPS + MGPU_AHEAD + 1);
     return r;
 }
 
-static void add_link_bytes(const Run *r, const Activity *a, double *link_bytes)
+static void add_loads(const Activity *a, double *amounts)
 {
     for (int k = 0; k < a->load_count; k++)
-        if (a->loads[k].resource < 2 * r->in->machine->link_count)
-            link_bytes[a->loads[k].resource] += a->loads[k].amount;
+        amounts[a->loads[k].resource] += a->loads[k].amount;
+}
+
+/* of a step: what it takes of each resource */
+static double *amounts_of(const Run *r)
+{
+    double *amounts = NEW_ARRAY(double, r->flows->rate_count);
+    for (int d = 0; d < r->device_count; d++)
+        for (int i = 0; i < r->phase->devices[d].op_count; i++)
+            add_loads(&r->devices[d].activities[i], amounts);
+    for (int c = 0; c < r->phase->collective_count; c++)
+        add_loads(&r->collectives[c], amounts);
+    return amounts;
+}
+
+/* of the last cycle; where there is none, of steps behind the first ones, but no shorter than what the resources take */
+static double mean_step_us(const Run *r, const double *amounts)
+{
+    int from = r->cycle ? r->steps - r->cycle : r->steps / 3;
+    double us = (r->step_end_us[r->steps] - r->step_end_us[from]) / (r->steps - from);
+    for (int i = 0; i < r->flows->rate_count && !r->cycle; i++)
+        if (r->flows->rate[i] > 0 && amounts[i] / r->flows->rate[i] > us)
+            us = amounts[i] / r->flows->rate[i];
+    return us;
 }
 
 static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Memory *kept)
@@ -528,27 +567,24 @@ Simulation *simulate_phase(const SimulationInput *in, int phase)
     Simulation *s = new_simulation(in);
     Memory *own = memory_new(), *kept = memory_use(own);
     Run *r = prepare(in, phase);
+    double *amounts = amounts_of(r);
     if (r->works > 0) {
         run(r);
-        int step = r->steps, from = is_steady(r) || step <= MEAN_STEPS ? step - 1 : step - MEAN_STEPS;
-        s->steps = step;
-        s->steady = is_steady(r);
-        s->step_us = (r->step_end_us[step] - r->step_end_us[from]) / (step - from);
+        s->steps = r->steps;
+        s->steady = r->cycle > 0;
+        s->step_us = mean_step_us(r, amounts);
         for (int d = 0; d < r->device_count; d++) {
-            take_ops(r, d, step - 1, &s->devices[d], kept);
+            take_ops(r, d, r->steps - 1, &s->devices[d], kept);
             for (int lane = 0; lane < LANES; lane++)
-                s->devices[d].lanes[lane] = use_of(r, d, (Lane)lane, step - 1, s->step_us, s->devices[d].waited_us);
+                s->devices[d].lanes[lane] = use_of(r, d, (Lane)lane, r->steps - 1, s->step_us, s->devices[d].waited_us);
         }
     }
     if (in->traced && r->works > 0 && r->steps > TRACED_STEPS)
         take_spans(r, s, kept);
-    for (int d = 0; d < r->device_count; d++)
-        for (int i = 0; i < r->phase->devices[d].op_count; i++)
-            add_link_bytes(r, &r->devices[d].activities[i], s->link_bytes);
-    for (int c = 0; c < r->phase->collective_count; c++)
-        add_link_bytes(r, &r->collectives[c], s->link_bytes);
-    for (int i = 0; i < 2 * in->machine->link_count; i++)
+    for (int i = 0; i < 2 * in->machine->link_count; i++) {
+        s->link_bytes[i] = amounts[i];
         s->peak[i] = r->flows->peak[i];
+    }
     memory_use(kept);
     memory_free(own);
     return s;

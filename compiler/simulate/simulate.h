@@ -1,4 +1,4 @@
-/* simulate.h: a schedule on a machine, event by event, until one step takes as long as the one before.
+/* simulate.h: a schedule on a machine, event by event, until steps repeat.
  *
  *   flows.c      transfers that share links: how fast each is
  *   simulate.c   Schedule x Machine -> begin and end of every operation
@@ -69,7 +69,7 @@ typedef struct Simulation {
     SimulatedSpan *spans; int span_count; /* by device, step and op, of these steps and of all that runs beside them; else none */
     double ends_us[TRACED_STEPS]; /* of these steps */
     int steps;                  /* that were simulated */
-    bool steady;                /* the last ones took equally long; else times are means */
+    bool steady;                /* they go on as they are: each as the one before, or several as those before; else times are means of many */
     double step_us;
     int device_count;
     SimulatedDevice *devices;
