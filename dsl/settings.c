@@ -13,7 +13,7 @@ const char *const SETTING_NAMES[SETTING_COUNT] = {
     [SET_OPTIMIZER] = "optimizer", [SET_PRECISION] = "precision", [SET_ACCUMULATE] = "accumulate", [SET_CLIP] = "clip",
     [SET_SEED] = "seed", [SET_EMA] = "ema", [SET_SWA] = "swa", [SET_INIT] = "init", [SET_VALIDATE] = "validate",
     [SET_SAVE] = "save", [SET_KEEP] = "keep", [SET_PATIENCE] = "patience", [SET_BEST] = "best", [SET_ON_NAN] = "on_nan",
-    [SET_MEMORY] = "memory", [SET_RECOMPUTE] = "recompute", [SET_WORKERS] = "workers", [SET_EXACT] = "exact",
+    [SET_OBSERVE] = "observe", [SET_MEMORY] = "memory", [SET_RECOMPUTE] = "recompute", [SET_WORKERS] = "workers", [SET_EXACT] = "exact",
 };
 
 int find_text(const char *name, const char *const *list, int count)
@@ -389,6 +389,16 @@ static void set_on_nan(Elaborator *e, const Place *at, const Value *v)
     e->model->on_nan = choice == 0 ? NAN_STOP : choice == 1 ? NAN_SKIP : NAN_IGNORE;
 }
 
+static void set_observe(Elaborator *e, const Place *at, const Value *v)
+{
+    static const char *const CHOICES[] = {"metrics", "gradients", "all"};
+    int choice = v->kind == VALUE_STRING ? find_text(v->text, CHOICES, COUNT(CHOICES)) : -1;
+    if (choice < 0 && v->kind != VALUE_NONE)
+        error_at(at, "observe is \"metrics\", \"gradients\", \"all\" or none, not %s%s", value_describe(v),
+                 near_choice(v, CHOICES, COUNT(CHOICES)));
+    e->model->observe = choice < 0 ? OBSERVE_NOTHING : OBSERVE_METRICS + (unsigned)choice;
+}
+
 static void set_recompute(Elaborator *e, const Place *at, const Value *v)
 {
     static const char *const CHOICES[] = {"auto"};
@@ -433,6 +443,7 @@ static Value *apply_setting(Elaborator *e, int which, const char *name, const Pl
     case SET_PATIENCE: m->patience = patience_value(at, v, name); break;
     case SET_BEST: m->best = v->kind == VALUE_NONE ? (Watch){0} : watch_value(at, v, name); break;
     case SET_ON_NAN: set_on_nan(e, at, v); break;
+    case SET_OBSERVE: set_observe(e, at, v); break;
     case SET_RECOMPUTE: set_recompute(e, at, v); break;
     default: break;
     }

@@ -174,6 +174,7 @@ void run_train(Elaborator *e, bool trial)
     m->plateau_count = 0;
     m->average = AVERAGE_NONE;
     m->on_nan = NAN_STOP;
+    m->observe = OBSERVE_NOTHING;
     m->skipped = m->loss_scale = m->scaled_steps = -1;
     m->tf32 = false;
     m->validate = m->save = m->patience = (Quantity){0, UNIT_NONE};
@@ -203,7 +204,7 @@ void run_train(Elaborator *e, bool trial)
     if (!trial)
         warn_of_rate(e);
     static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",
-                                       "ema",   "swa",       "init",      "best",       "on_nan", "recompute"};
+                                       "ema",   "swa",       "init",      "best",       "on_nan", "recompute", "observe"};
     m->fixed = NULL;
     m->fixed_count = 0;
     for (int k = 0; k < COUNT(FIXED); k++)

@@ -6,10 +6,11 @@
 #define FIELDS(list) .fields = list, .field_count = COUNT(list)
 #define LIST(type, of, items, length) .size = sizeof(type), .list = offsetof(of, items), .count = offsetof(of, length)
 
-static const char *const VARIABLE_KIND[] = {"weight", "state", "optimizer_state", "accumulator", "rounded", "average"};
+static const char *const VARIABLE_KIND[] = {"weight", "state", "optimizer_state", "accumulator", "rounded", "average", "observed"};
 static const char *const CLIP_KIND[] = {"none", "global_norm", "norm", "value"};
 static const char *const AVERAGE_KIND[] = {"none", "ema", "swa"};
 static const char *const ON_NAN[] = {"stop", "skip", "ignore"};
+static const char *const OBSERVE[] = {"none", "metrics", "gradients", "all"};
 const char *const UNIT_NAME[UNIT_SHARE + 1] = {"none", "never", "steps", "epochs", "samples", "seconds", "times", "share"};
 
 static const Field MODEL_FIELDS[] = {
@@ -32,6 +33,7 @@ static const Field STEP_FIELDS[] = {
     {"clip", CHOICE, AT(Model, clip_kind), NAMES(CLIP_KIND)},
     {"limit", NUMBER, AT(Model, clip)},
     {"on_nan", CHOICE, AT(Model, on_nan), NAMES(ON_NAN)},
+    {"observe", CHOICE, AT(Model, observe), NAMES(OBSERVE)},
     {"average", CHOICE, AT(Model, average), NAMES(AVERAGE_KIND)},
     {"decay", NUMBER, AT(Model, average_decay)},
     {"start", QUANTITY, AT(Model, average_start)},

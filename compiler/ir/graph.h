@@ -148,8 +148,8 @@ typedef struct Input {
 } Input;
 
 /* ROUNDED: the copy of another variable that products read: precision.c. AVERAGE: of another variable over the steps,
- * which evaluation reads in its place: update.c */
-typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR, ROUNDED, AVERAGE } VariableKind;
+ * which evaluation reads in its place: update.c. OBSERVED: a copy of a gradient, for the host alone: update.c */
+typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR, ROUNDED, AVERAGE, OBSERVED } VariableKind;
 typedef struct Variable {
     const char *name;            /* "layer1.0.conv1.weight"; unique; the name in safetensors */
     VariableKind kind;
@@ -159,7 +159,7 @@ typedef struct Variable {
     bool trained;                /* gets a gradient */
     bool partial;                /* ACCUMULATOR: each device holds a part of the sum */
     bool split;                  /* each device holds its own part of the elements: passes/shard.c */
-    int owner;                   /* OPTIMIZER_STATE: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
+    int owner;                   /* OPTIMIZER_STATE, OBSERVED: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
     int clip;                    /* trained: 0: the model's bound of gradients; else number in model->clips, from 1 */
     const Place *at;
 } Variable;
@@ -241,6 +241,7 @@ struct Model {
     double average_decay;                      /* EMA */
     Quantity average_start, average_every;     /* SWA */
     enum { NAN_STOP, NAN_SKIP, NAN_IGNORE } on_nan;
+    enum { OBSERVE_NOTHING, OBSERVE_METRICS, OBSERVE_GRADIENTS, OBSERVE_ALL } observe; /* what each step reports, or keeps */
     int skipped;          /* the variable that counts the steps without an update; -1: every step has one */
     int loss_scale, scaled_steps; /* F16: the variables that gradients are multiplied by, and of the good steps since it changed; -1 */
     bool fit_accumulate;  /* accumulate = "auto": the fewest micro-batches that fit */

@@ -5,6 +5,8 @@
  * accumulators that hold a device's part are joined into one vector and reduced by one collective, ROLE_REPORT gets the
  * numbers, and the accumulators become zero. A model without metrics gets a report graph without results.
  *
+ * observe = "metrics": the train graph has ROLE_REPORT metric.NAME, too: the same numbers, computed of what the step alone adds.
+ *
  *   plain      mean over all elements of all samples: num += sum(where(w != 0, w e, 0)), den += sum(w) over the valid samples;
  *              num / den, 0 where den is 0
  *   TOTAL(x)   total += sum(x) over the valid samples, element by element; what the metric computes of its totals is moved to
@@ -19,6 +21,7 @@ enum { REPORTED_ELEMENTS = 4096 };
 
 typedef struct Sum { /* over the samples of a report */
     int variable;       /* its accumulator */
+    Node *added;        /* in the step graph: what a step adds to it */
     Node *total;        /* in the report graph, F64, of the variable's shape */
 } Sum;
 
@@ -26,7 +29,8 @@ typedef struct Reporter {
     Model *model;
     const char *prefix;     /* of accumulators */
     const Graph *source;
-    Graph *step, *report;   /* the new graphs */
+    Graph *step;            /* the new train or eval graph */
+    Graph *report;          /* in which sums become numbers: the report graph, or the step's for what is observed */
     Sum *sums;
     int sum_count;
     /* by id in source */
@@ -38,12 +42,12 @@ typedef struct Reporter {
 
 /* ---- accumulators */
 
-static const char *unique_name(const Model *m, const char *name)
+const char *new_variable_name(const Model *m, const char *like)
 {
     for (int v = 0; v < m->variable_count; v++)
-        if (strcmp(m->variables[v].name, name) == 0)
-            return unique_name(m, format("%s_", name));
-    return name;
+        if (strcmp(m->variables[v].name, like) == 0)
+            return new_variable_name(m, format("%s_", like));
+    return like;
 }
 
 /* Samples that scatter into zeros of their own, to be added up, scatter into one table: a histogram costs a sample what it
@@ -68,14 +72,14 @@ static int add_sum(Reporter *r, const char *name, int number, Node *x)
     Model *m = r->model;
     bool known = !x->sharded && m->accumulate <= 1; /* to every device */
     Variable v = {.kind = ACCUMULATOR, .dtype = F64, .shape = x->shape, .partial = !known, .owner = -1, .at = g->at};
-    v.name = unique_name(m, format("%s%s.%d", r->prefix, name, number));
+    v.name = new_variable_name(m, format("%s%s.%d", r->prefix, name, number));
     for (int i = 0; i < MAX_RANK; i++)
         v.order[i] = i;
     Sum sum = {.variable = m->variable_count};
     APPEND(m->variables, m->variable_count, v);
-    Node *more = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
-    more = more ? more : graph_sum_samples(g, select_valid(g, x), NULL, 0);
-    Node *value = graph_binary(g, OP_ADD, graph_variable(g, sum.variable), more);
+    sum.added = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
+    sum.added = sum.added ? sum.added : graph_sum_samples(g, select_valid(g, x), NULL, 0);
+    Node *value = graph_binary(g, OP_ADD, graph_variable(g, sum.variable), sum.added);
     graph_result(g, ROLE_UPDATE, v.name, sum.variable, value, NULL);
     APPEND(r->sums, r->sum_count, sum);
     return r->sum_count - 1;
@@ -181,20 +185,22 @@ static void add_totals(Reporter *r, const bool *needed)
 
 /* ---- the report graph */
 
-/* reads the accumulators: all parts of devices in one vector, reduced at once */
-static void read_sums(Reporter *r)
+/* The totals of what a step adds, or of what the accumulators have, which begin anew: all parts of devices in one vector, reduced
+ * at once */
+static void read_sums(Reporter *r, bool of_step)
 {
     Graph *g = r->report;
     Node **parts = NULL;
     int count = 0;
     for (int i = 0; i < r->sum_count; i++) {
         const Variable *v = &r->model->variables[r->sums[i].variable];
-        Node *x = r->sums[i].total = graph_variable(g, r->sums[i].variable);
+        Node *x = r->sums[i].total = of_step ? r->sums[i].added : graph_variable(g, r->sums[i].variable);
         if (v->partial) {
             x = graph_reshape(g, x, SHAPE(shape_count(&v->shape)));
             APPEND(parts, count, x);
         }
-        graph_result(g, ROLE_UPDATE, v->name, r->sums[i].variable, graph_fill(g, 0, v->shape, F64), NULL);
+        if (!of_step)
+            graph_result(g, ROLE_UPDATE, v->name, r->sums[i].variable, graph_fill(g, 0, v->shape, F64), NULL);
     }
     if (!count)
         return;
@@ -309,10 +315,28 @@ static void report_losses(Reporter *r, const int *first)
     }
 }
 
-static Graph *make_report(Model *m, Graph **step, const char *prefix, const char *name)
+/* in the graph g, as PREFIX NAME; first: of each result the sums of its mean */
+static void report_metrics(Reporter *r, Graph *g, const bool *needed, const int *first, const char *prefix)
+{
+    r->report = g;
+    read_sums(r, g == r->step);
+    compute_late(r, needed);
+    r->report->at = NULL;
+    report_losses(r, first);
+    for (int i = 0; i < r->source->result_count; i++) {
+        const Result *x = &r->source->results[i];
+        if (x->role != ROLE_METRIC)
+            continue;
+        r->report->at = x->at;
+        report_value(r, x, format("%s%s", prefix, x->name ? x->name : "?"),
+                     r->after_total[x->value->id] ? r->late[x->value->id] : mean_of(r, first[i]));
+    }
+}
+
+static Graph *make_report(Model *m, Graph **step, const char *prefix, const char *name, bool observed)
 {
     const Graph *source = *step;
-    Reporter r = {.model = m, .prefix = prefix, .source = source, .report = graph_new(m, name, NULL)};
+    Reporter r = {.model = m, .prefix = prefix, .source = source};
     r.after_total = NEW_ARRAY(bool, source->node_count);
     r.of_step = NEW_ARRAY(bool, source->node_count);
     r.sum_of_total = NEW_ARRAY(int, source->node_count);
@@ -335,26 +359,17 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
         else if (x->weight)
             die("the metric %s is computed of totals and has weights", metric);
     }
-    read_sums(&r);
-    compute_late(&r, needed);
-    r.report->at = NULL;
-    report_losses(&r, first);
-    for (int i = 0; i < source->result_count; i++) {
-        const Result *x = &source->results[i];
-        if (x->role != ROLE_METRIC)
-            continue;
-        r.report->at = x->at;
-        report_value(&r, x, x->name ? x->name : "?",
-                     r.after_total[x->value->id] ? r.late[x->value->id] : mean_of(&r, first[i]));
-    }
+    if (observed)
+        report_metrics(&r, r.step, needed, first, "metric.");
+    report_metrics(&r, graph_new(m, name, NULL), needed, first, "");
     *step = r.step;
     return r.report;
 }
 
 void make_reports(Model *m, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval)
 {
-    *report_train = make_report(m, train, "metric.", "report_train");
-    *report_eval = make_report(m, eval, "eval.", "report_eval");
+    *report_train = make_report(m, train, "metric.", "report_train", m->observe & OBSERVE_METRICS);
+    *report_eval = make_report(m, eval, "eval.", "report_eval", false);
 }
 
 /* what a graph does not need for its results, simplify drops */

@@ -178,7 +178,7 @@ static void split_variables(const Sharder *s)
         if (r->role != ROLE_UPDATE)
             continue;
         Variable *v = &s->model->variables[r->index];
-        bool kind = v->kind == OPTIMIZER_STATE || v->kind == WEIGHT || v->kind == AVERAGE;
+        bool kind = v->kind == OPTIMIZER_STATE || v->kind == OBSERVED || v->kind == WEIGHT || v->kind == AVERAGE;
         v->split = kind && !elsewhere[r->index] && value_of(s, r->value)->own;
     }
     for (int v = 0; v < s->model->variable_count; v++) {

@@ -18,9 +18,10 @@ Graph *differentiate(Graph *train);
 void split_outputs(Graph *eval, Graph **predict, Graph **rest);
 /*                  metrics and losses -> accumulators, and the graphs that turn them into numbers */
 void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
+const char *new_variable_name(const Model *, const char *like);
 /* delay.c          gradients -> those of the step before */
 Graph *delay_gradients(Graph *train);
-/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages */
+/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages; OBSERVED */
 Graph *update(Graph *train);
 Graph *count_applied(Graph *);                               /* `step` of other graphs, where steps may be skipped */
 /* distribute.c     every node's distribution; REDUCE where Partial must become Replicated */

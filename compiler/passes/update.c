@@ -19,6 +19,8 @@
  * (differentiate.c), and divided by it here (Micikevicius et al., Mixed Precision Training, 2018). A step whose gradients
  * overflowed is skipped and halves the scale; after GROWTH_STEPS good ones it is doubled. The scale is a power of two.
  *
+ * observe = "gradients": a variable for each gradient, before it is clipped, that its weight's update writes beside it.
+ *
  * Averages: a = d a + (1 - d) w after every update (ema; the first one takes w), or the mean of the weights after certain
  * steps (swa; before the first of them w). w is the value after the step. */
 #include "compiler/ir/rebuild.h"
@@ -35,6 +37,7 @@ static bool skips(const Model *m) { return m->on_nan == NAN_SKIP || m->precision
 typedef struct Updater {
     Graph *target;
     Node **gradients;   /* by variable; NULL: none */
+    Node **observed;    /* the same before clipping */
     Node *good;         /* whether the step counts; NULL: every step does */
 } Updater;
 
@@ -297,6 +300,22 @@ static void add_averages(Updater *u, const Model *m)
     }
 }
 
+static void observe(const Updater *u, Model *m)
+{
+    int count = m->observe & OBSERVE_GRADIENTS ? m->variable_count : 0;
+    for (int v = 0; v < count; v++) {
+        Node *x = u->observed[v];
+        if (!x)
+            continue;
+        Variable copy = {.kind = OBSERVED, .dtype = x->dtype, .shape = x->shape, .owner = v, .at = m->variables[v].at};
+        copy.name = new_variable_name(m, format("%s.gradient", m->variables[v].name));
+        for (int i = 0; i < MAX_RANK; i++)
+            copy.order[i] = i;
+        graph_result(u->target, ROLE_UPDATE, copy.name, m->variable_count, x, NULL);
+        APPEND(m->variables, m->variable_count, copy);
+    }
+}
+
 static Node *unscaled(Graph *g, Node *gradient)
 {
     if (g->model->precision != F16)
@@ -309,7 +328,7 @@ Graph *update(Graph *train)
 {
     const Model *m = train->model;
     Graph *g = graph_new(train->model, train->name, NULL);
-    Updater u = {.target = g, .gradients = NEW_ARRAY(Node *, m->variable_count)};
+    Updater u = {.target = g, .gradients = NEW_ARRAY(Node *, m->variable_count), .observed = NEW_ARRAY(Node *, m->variable_count)};
     bool *late = NEW_ARRAY(bool, train->node_count); /* depends on a GRADIENT leaf */
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];
@@ -325,7 +344,7 @@ Graph *update(Graph *train)
             continue;
         if (late[r->value->id])
             die("the gradient of %s depends on gradients", m->variables[r->index].name);
-        u.gradients[r->index] = unscaled(g, r->value->mapped);
+        u.gradients[r->index] = u.observed[r->index] = unscaled(g, r->value->mapped);
     }
     judge(&u, train);
     clip(&u, m);
@@ -341,6 +360,7 @@ Graph *update(Graph *train)
         stand_at(g, n);
         n->mapped = u.gradients[v] ? u.gradients[v] : graph_fill(g, 0, n->shape, n->dtype);
     }
+    observe(&u, train->model);
     /* results in their old order, what was made here after them */
     Result *made = g->results;
     int made_count = g->result_count;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 16  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 17  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -198,7 +198,8 @@ typedef struct mgpu_plan {
 } mgpu_plan;
 
 enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR, MGPU_ROUNDED /* a copy: never saved */,
-       MGPU_AVERAGE /* of another variable over the steps: evaluation reads it in place of that one */ };
+       MGPU_AVERAGE /* of another variable over the steps: evaluation reads it in place of that one */,
+       MGPU_OBSERVED /* the gradient of the last step, for --histograms: WEIGHT.gradient. Never saved */ };
 typedef struct mgpu_tensor { const char *name; uint8_t dtype; int rank; int64_t extent[MGPU_MAX_RANK]; } mgpu_tensor;
 typedef struct mgpu_variable {
     mgpu_tensor tensor;                /* shape as saved */

@@ -49,6 +49,16 @@ static void add_plot(Curves *curves, RunLog *const *runs, int count, const char 
         MGPU_APPEND(s, curves->plots, curves->count, p);
 }
 
+static void add_others(Curves *c, RunLog *const *runs, int count, Over over, bool each_step, Sheet *s)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < runs[i]->curve_count; k++) {
+            const Curve *curve = &runs[i]->curves[k];
+            if (curve->each_step == each_step && !is_known(c, curve->name))
+                add_plot(c, runs, count, curve->name, over, s);
+        }
+}
+
 Curves mgpu_curves_of(RunLog *const *runs, int count, Over over, Sheet *s)
 {
     static const char *const FIRST[] = {"loss"};
@@ -56,14 +66,10 @@ Curves mgpu_curves_of(RunLog *const *runs, int count, Over over, Sheet *s)
     Curves c = {0};
     for (int i = 0; i < MGPU_COUNT(FIRST); i++)
         add_plot(&c, runs, count, FIRST[i], over, s);
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < runs[i]->curve_count; k++) {
-            const char *name = runs[i]->curves[k].name;
-            if (!runs[i]->curves[k].each_step && !is_known(&c, name))
-                add_plot(&c, runs, count, name, over, s);
-        }
+    add_others(&c, runs, count, over, false, s);
     for (int i = 0; i < MGPU_COUNT(LAST); i++)
         add_plot(&c, runs, count, LAST[i], over, s);
+    add_others(&c, runs, count, over, true, s);
     return c;
 }
 

@@ -60,6 +60,24 @@ static void read_start(Reader *r, Json *j)
     r->steps_per_epoch = batch > 0 ? ceil(samples / batch) : 0;
 }
 
+static void add_members(Reader *r, const Json *of, bool valid, bool each_step, const char *before, const char *after)
+{
+    for (const Json *m = of ? of->first : NULL; m; m = m->next) {
+        char *name = mgpu_format("%s%s%s", before, m->key, after);
+        if (m->kind == JSON_NUMBER)
+            add_value(r, name, valid, each_step, m->number);
+        free(name);
+    }
+}
+
+static void read_step(Reader *r, const Json *j)
+{
+    for (int i = 0; i < MGPU_COUNT(EACH_STEP); i++)
+        add_value(r, EACH_STEP[i], false, true, mgpu_json_number(j, EACH_STEP[i]));
+    add_members(r, mgpu_json_member(j, "losses"), false, true, "loss.", "");
+    add_members(r, mgpu_json_member(j, "metrics"), false, true, "", ", each step");
+}
+
 /* false: the record is needed no more */
 static bool read_record(Reader *r, Json *j)
 {
@@ -74,16 +92,14 @@ static bool read_record(Reader *r, Json *j)
     r->run->seconds = r->last;
     if (strcmp(event, "end") == 0)
         r->run->end = mgpu_keep_copy(r->sheet, mgpu_json_text(j, "reason"), strlen(mgpu_json_text(j, "reason")));
-    for (int i = 0; strcmp(event, "step") == 0 && i < MGPU_COUNT(EACH_STEP); i++)
-        add_value(r, EACH_STEP[i], false, true, mgpu_json_number(j, EACH_STEP[i]));
+    if (strcmp(event, "step") == 0)
+        read_step(r, j);
     bool valid = strcmp(event, "eval") == 0;
     if (!valid && strcmp(event, "epoch") != 0)
         return false;
     if (valid)
         add_value(r, "loss", true, false, mgpu_json_number(j, "loss"));
-    const Json *metrics = mgpu_json_member(j, "metrics");
-    for (const Json *m = metrics ? metrics->first : NULL; m; m = m->next)
-        add_value(r, m->key, valid, false, m->kind == JSON_NUMBER ? m->number : (double)NAN);
+    add_members(r, mgpu_json_member(j, "metrics"), valid, false, "", "");
     return false;
 }
 

@@ -59,6 +59,7 @@ static const char OPTIONS[] =
     "                     goes on (--resume) adds its lines to those that are there\n"
     "  --tensorboard DIR  event files of TensorBoard: losses, rates, samples/s and waits of each step, metrics\n"
     "  --histograms N     every N steps, and after the last one, how the values of each weight are spread, for TensorBoard\n"
+    "                     (`mgpuc --set observe=gradients`: of each gradient, too; docs/logs.md)\n"
     "  --trace FILE       a timeline of some steps, for Perfetto and `mgpuc report`: what each lane of each device, the decoders "
     "and\n"
     "                     the loop did, and waited for (docs/traces.md)\n"

@@ -1,5 +1,6 @@
-/* histograms.c: `--histograms N`: how the values of each weight are spread, every N steps, into the event file of
- * `--tensorboard`. The weights are read of a drained engine, one after the other; device 0 has them, or each its own part. */
+/* histograms.c: `--histograms N`: how the values of each weight are spread, and of each gradient that a program of observe =
+ * "gradients" keeps, every N steps, into the event file of `--tensorboard`. They are read of a drained engine, one after the
+ * other; device 0 has them, or each its own part. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/engine/engine.h"
@@ -22,12 +23,12 @@ void mgpu_run_histograms(Run *run)
         return;
     for (int i = 0; i < run->program->variable_count; i++) {
         const mgpu_variable *v = &run->program->variables[i];
-        if (v->kind != MGPU_WEIGHT || !mgpu_dtype_is_float(v->tensor.dtype))
+        if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_OBSERVED) || !mgpu_dtype_is_float(v->tensor.dtype))
             continue;
         void *values = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor) + 1, 1);
         mgpu_engine_read_variable(run->engine, 0, i, values);
-        mgpu_events_histogram(events, "weights", v->tensor.name, run->at.step, values, v->tensor.dtype,
-                              mgpu_elements(&v->tensor));
+        mgpu_events_histogram(events, v->kind == MGPU_WEIGHT ? "weights" : "gradients", v->tensor.name, run->at.step, values,
+                              v->tensor.dtype, mgpu_elements(&v->tensor));
         free(values);
     }
 }

@@ -195,29 +195,32 @@ static void log_text(Reporter *r, const char *key, const char *value)
     mgpu_json_write_text(r->log, value);
 }
 
-/* the numbers that are losses of one term ("losses"), or those that are none ("metrics") */
-static void log_values(Reporter *r, const char *key, const Evaluation *e, bool losses)
+static bool begins(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
+
+/* the numbers whose names begin so, without that; prefix "": those that are no losses */
+static void log_values(Reporter *r, const char *key, const Evaluation *e, const char *prefix)
 {
     int written = 0;
     fprintf(r->log, ",\"%s\":{", key);
     for (int i = 0; i < e->count; i++) {
-        if (is_loss(e->names[i]) != losses || strcmp(e->names[i], "loss") == 0)
+        if (!begins(e->names[i], prefix) || (!*prefix && is_loss(e->names[i])))
             continue;
         if (written++)
             fputc(',', r->log);
-        mgpu_json_write_text(r->log, losses ? e->names[i] + 5 : e->names[i]);
+        mgpu_json_write_text(r->log, e->names[i] + strlen(prefix));
         fputc(':', r->log);
         mgpu_json_write_number(r->log, e->values[i], r->digits);
     }
     fputc('}', r->log);
 }
 
-static bool has_terms(const Evaluation *e)
+static void log_values_if_any(Reporter *r, const char *key, const Evaluation *e, const char *prefix)
 {
+    bool any = false;
     for (int i = 0; i < e->count; i++)
-        if (is_loss(e->names[i]) && e->names[i][4])
-            return true;
-    return false;
+        any = any || begins(e->names[i], prefix);
+    if (any)
+        log_values(r, key, e, prefix);
 }
 
 static void end_event(Reporter *r)
@@ -416,8 +419,8 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
     log_number(r, "input_wait_ms", s->input_wait_ms);
     log_number(r, "communication_wait_ms", s->communication_wait_ms);
     log_number(r, "seconds", s->finished_at - r->began);
-    if (has_terms(&e))
-        log_values(r, "losses", &e, true);
+    log_values_if_any(r, "losses", &e, "loss.");
+    log_values_if_any(r, "metrics", &e, "metric.");
     end_event(r);
 }
 
@@ -431,9 +434,8 @@ void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t s
     log_whole(r, "step", step);
     log_whole(r, "samples", e->samples);
     log_number(r, "loss", mgpu_report_value(e->names, e->values, e->count, "loss"));
-    if (has_terms(e))
-        log_values(r, "losses", e, true);
-    log_values(r, "metrics", e, false);
+    log_values_if_any(r, "losses", e, "loss.");
+    log_values(r, "metrics", e, "");
     if (e->best)
         fprintf(r->log, ",\"best\":%s", e->best > 0 ? "true" : "false");
     end_event(r);
@@ -542,7 +544,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
         log_whole(r, "step", e->step);
         log_whole(r, "samples", e->train.samples);
         log_number(r, "loss", e->loss);
-        log_values(r, "metrics", &e->train, false);
+        log_values(r, "metrics", &e->train, "");
         log_number(r, "lr", e->lr);
         log_number(r, "samples_per_s", rate);
         log_times(r, e);

@@ -24,7 +24,7 @@ static bool is_of_model(const mgpu_variable *v)
 
 static bool is_copied(const mgpu_variable *v, bool all)
 {
-    return all ? v->kind != MGPU_ROUNDED : is_of_model(v);
+    return all ? v->kind != MGPU_ROUNDED && v->kind != MGPU_OBSERVED : is_of_model(v);
 }
 
 static int64_t room_for(const Snapshot *s, bool all)
