@@ -204,7 +204,9 @@ static void read_sums(Reporter *r, bool of_step)
     }
     if (!count)
         return;
-    Node *all = graph_reduce(g, graph_concat(g, parts, count, 0));
+    Node *all = graph_concat(g, parts, count, 0);
+    all->name = of_step ? "metrics" : NULL;
+    all = graph_reduce(g, all);
     int64_t start = 0;
     for (int i = 0; i < r->sum_count; i++) {
         const Variable *v = &r->model->variables[r->sums[i].variable];

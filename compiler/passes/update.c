@@ -176,10 +176,12 @@ static void judge(Updater *u, const Graph *train)
     for (int v = 0; v < m->variable_count; v++)
         if (u->gradients[v]) {
             g->at = m->variables[v].at;
+            g->path = format("%s.finite", m->variables[v].name);
             Node *n = count_bad(g, u->gradients[v]);
             APPEND(bad, count, n);
         }
     g->at = m->variables[m->skipped].at;
+    g->path = "";
     Node *zero = graph_number(g, 0, F64), *one = graph_number(g, 1, F64);
     u->good = graph_binary(g, OP_EQ, add_all(g, bad, count), zero);
     Node *skipped = graph_where(g, u->good, zero, one);

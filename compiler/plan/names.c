@@ -2,6 +2,7 @@
  *
  *   operation    layer and role: "layer3.2.conv2.backward.weight"; of an update the weight: "fc.weight.update"
  *   temporary    layer and value: "layer3.2.conv2.y"; of a gradient the weight: "fc.weight.gradient"
+ *   of no layer  the model and the value: "mlp.div", computed by "mlp.div.forward"; what adds up metrics: "metric.accuracy"
  *   bucket       its first gradient: "bucket.fc.weight"
  *
  * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end in
@@ -100,7 +101,7 @@ static const char *stem_of(const Tensor *x, const char *weight)
         const char *word = strchr(x->name, '_');
         return word ? word + 1 : x->name;
     }
-    return n->path && *n->path ? format("%s.%s", n->path, node_word(n)) : node_word(n);
+    return format("%s.%s", n->path && *n->path ? n->path : n->graph->model->name, node_word(n));
 }
 
 static void name_tensors(Names *names, const Phase *p)
@@ -134,23 +135,52 @@ static size_t common(const char *a, const char *b, size_t length) /* whole words
     }
 }
 
-/* the weights that a task writes, or whose states it does: what they have in common. *one: it is a single one */
-static const char *weights_of(const Phase *p, const Task *t, bool *one)
+/* the weight of a variable, of its state, or of a gradient; NULL: none */
+static const char *weight_of(const Names *names, const Phase *p, const Tensor *x)
 {
     const Model *m = p->graph ? p->graph->model : NULL;
+    if (x->kind != TENSOR_VARIABLE || !m)
+        return names->weight[x->id];
+    const Variable *v = &m->variables[x->index];
+    while (v->owner >= 0) /* as of a rounded average */
+        v = &m->variables[v->owner];
+    return v->name;
+}
+
+/* the weights of what a task writes: what they have in common; NULL: there are none. *one: it is a single one */
+static const char *weights_of(const Names *names, const Phase *p, const Task *t, bool *one)
+{
     const char *first = NULL;
     size_t length = 0;
     *one = true;
     for (int i = 0; i < t->write_count; i++) {
-        if (t->writes[i]->kind != TENSOR_VARIABLE || !m)
+        const char *name = weight_of(names, p, t->writes[i]);
+        if (!name)
             continue;
-        const Variable *v = &m->variables[t->writes[i]->index];
-        const char *name = v->owner >= 0 ? m->variables[v->owner].name : v->name;
         *one = *one && (!first || strcmp(first, name) == 0);
         length = first ? common(first, name, length) : strlen(name);
         first = first ? first : name;
     }
     return first ? copy_text(first, length) : NULL;
+}
+
+/* "layer3.2" of "layer3.2.weight" */
+static const char *layer_of(const char *weight)
+{
+    const char *leaf = leaf_of(weight);
+    return leaf > weight ? copy_text(weight, (size_t)(leaf - weight) - 1) : "";
+}
+
+/* "metric.accuracy": the first sum over the samples of a report that a task adds to; NULL: it adds to none */
+static const char *metric_of(const Phase *p, const Task *t)
+{
+    for (int i = 0; i < t->write_count && p->graph; i++) {
+        const Tensor *x = t->writes[i];
+        const Variable *v = x->kind == TENSOR_VARIABLE ? &p->graph->model->variables[x->index] : NULL;
+        if (v && v->kind == ACCUMULATOR && (strncmp(v->name, "metric.", 7) == 0 || strncmp(v->name, "eval.", 5) == 0))
+            return layer_of(v->name); /* without its number */
+    }
+    return NULL;
 }
 
 /* "backward weight bias" */
@@ -184,19 +214,62 @@ static bool copies_part(const Task *t)
     return n && (is_part(n) || n->op == OP_OWN);
 }
 
-static void name_task(Names *names, const Phase *p, const Task *t, Map *taken)
+static void find_weights(Map *weights, const Phase *p)
 {
-    const char *layer = t->layer ? t->layer : "", *role, *name = NULL;
-    bool one, stores = t->update || p->kind == PHASE_INIT, reports = p->kind == PHASE_REPORT_TRAIN || p->kind == PHASE_REPORT_EVAL;
-    const char *weights = stores ? weights_of(p, t, &one) : NULL;
-    role = p->kind == PHASE_INIT ? "init" : t->update ? "update" : reports ? "metrics" : t->backward ? backward_role(names, t) : "forward";
+    for (int i = 0; p->graph && i < p->graph->model->variable_count; i++)
+        if (p->graph->model->variables[i].kind == WEIGHT)
+            map_set(weights, p->graph->model->variables[i].name, &p->graph->model->variables[i]);
+}
+
+/* whose optimizer a task is of, by its path, which is the weight's, or what update.c adds to that: "fc.weight.norm"; NULL: no one's */
+static const char *optimized(const Map *weights, const char *path)
+{
+    const Variable *v = map_get(weights, path);
+    v = v ? v : map_get(weights, layer_of(path));
+    return v ? v->name : NULL;
+}
+
+static const char *role_of(const Names *names, const Phase *p, const Task *t, bool updates, bool metric)
+{
+    bool reports = p->kind == PHASE_REPORT_TRAIN || p->kind == PHASE_REPORT_EVAL;
+    return p->kind == PHASE_INIT ? "init" : updates ? "update" : reports || metric ? "metrics" : t->backward ? backward_role(names, t) : "forward";
+}
+
+/* what a task of no layer makes: a value of the model itself, or the gradient of a weight, whose layer's it is then */
+static const char *name_value(const Names *names, const Phase *p, const Task *t, const char *role, const char **layer)
+{
+    bool one;
+    const Tensor *x = t->writes[0];
+    const char *model = p->graph ? p->graph->model->name : "", *weights = t->backward ? weights_of(names, p, t, &one) : NULL;
+    *layer = weights ? one ? layer_of(weights) : weights : "";
+    *layer = **layer ? *layer : model;
+    if (weights && names->weight[x->id])
+        return dotted(*layer, role);
+    return dotted(x->kind == TENSOR_VARIABLE ? dotted(*layer, names->tensor[x->id] + strlen("w.")) : names->tensor[x->id], role);
+}
+
+static void name_task(Names *names, const Phase *p, const Task *t, const Map *of_model, Map *taken)
+{
+    const char *layer = t->layer ? t->layer : "", *name = NULL, *metric = *layer ? NULL : metric_of(p, t), *weight = optimized(of_model, layer);
+    bool one, stores = t->update || p->kind == PHASE_INIT;
+    const char *weights = stores ? weights_of(names, p, t, &one) : NULL, *role = role_of(names, p, t, t->update || weight, metric);
     if (weights) {
-        const char *leaf = leaf_of(weights);
-        layer = !one ? weights : leaf > weights ? copy_text(weights, (size_t)(leaf - weights) - 1) : "";
         name = dotted(weights, role);
+        layer = one ? layer_of(weights) : weights;
+        weight = one ? weights : NULL;
+    } else if (weight) {
+        name = dotted(strcmp(weight, layer) == 0 && t->write_count ? names->tensor[t->writes[0]->id] : layer, role);
+        layer = layer_of(weight);
+    } else if (metric) {
+        name = metric;
+    } else if (!*layer && t->update) { /* the norm of all, or whether all are finite */
+        name = "gradients.update";
+    } else if (!*layer && t->write_count && (strcmp(role, "forward") == 0 || t->backward)) {
+        name = name_value(names, p, t, role, &layer);
     }
-    if (!name && ((!*layer && !reports && t->write_count) || copies_part(t)))
-        name = names->tensor[t->writes[0]->id] + (t->writes[0]->kind == TENSOR_VARIABLE ? strlen("w.") : 0);
+    layer = weight && !*layer ? p->graph->model->name : layer;
+    if (copies_part(t))
+        name = names->tensor[t->writes[0]->id];
     names->tasks[names->task_count++] = (TaskName){t, unique(taken, name ? name : dotted(layer, role)), *layer ? layer : NULL, role};
 }
 
@@ -240,16 +313,17 @@ static void name_groups(Names *names, const Order *order, Map *taken)
 Names *name_phase(const Phase *p, const Order *order)
 {
     Names *names = NEW(Names);
-    Map taken = {0};
+    Map taken = {0}, weights = {0};
     names->tensor = NEW_ARRAY(const char *, p->tensor_count);
     names->weight = NEW_ARRAY(const char *, p->tensor_count);
     names->tasks = NEW_ARRAY(TaskName, p->task_count);
     name_tensors(names, p);
     take_others(p, &taken);
     name_groups(names, order, &taken);
+    find_weights(&weights, p);
     for (int i = 0; i < p->task_count; i++)
         if (p->tasks[i]->kind == TASK_KERNEL)
-            name_task(names, p, p->tasks[i], &taken);
+            name_task(names, p, p->tasks[i], &weights, &taken);
     if (names->task_count)
         qsort(names->tasks, (size_t)names->task_count, sizeof *names->tasks, compare_tasks);
     return names;

@@ -63,7 +63,7 @@ static void add_calls(const Page *p, Layer *root, Sheet *s)
         if (strcmp(op->verb, "call") != 0)
             continue;
         const char *path = layer_path(d, op->layer, s);
-        Layer *l = layer_at(root, *path || !op->line ? path : mgpu_keep_text(s, "line %d", op->line), s);
+        Layer *l = layer_at(root, *path || !*op->role ? path : mgpu_keep_text(s, "(%s)", op->role), s);
         l->us += op->time_us;
         l->flops += op->flops;
         l->bytes += mgpu_view_op_bytes(d, op);
@@ -192,7 +192,7 @@ void mgpu_layers_print(const Page *p, Sheet *s)
     sum_up(&root);
     add_sources(p, &root, s);
     fprintf(s->f, "<section id=\"layers\"><h2>Layers</h2>\n<p>What each instance costs in a training step of device 0, predicted. "
-                "A call counts for the instance that most of it is of; of no layer, for its line.</p>\n");
+                "A call counts for the instance that most of it is of; of no layer, for its role.</p>\n");
     print_layer(&root, root.us, s);
     fprintf(s->f, "</section>\n");
 }

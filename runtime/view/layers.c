@@ -1,5 +1,5 @@
 /* layers.c: which parts of the model cost most: what a device computes, by the first name of the path of each operation's layer, or by
- * the one after `within`; of no layer, by its line. Operations are sorted by that name, then added up. */
+ * the one after `within`; of no layer, by its role. Operations are sorted by that name, then added up. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -9,16 +9,17 @@ enum { ROLES = 3, MOST = 10 };
 static const char *const ROLE[ROLES] = {"forward", "backward", "update"};
 
 typedef struct Part {
-    const char *name;      /* where it begins; NULL: no layer */
-    int length, line;      /* line: where name is NULL */
+    const char *name;      /* where it begins; of no layer: its role */
+    int length;
+    bool layer;
     double us, of[ROLES];
 } Part;
 
 static int by_name(const void *a, const void *b)
 {
     const Part *x = a, *y = b;
-    if (!x->name || !y->name)
-        return x->name ? 1 : y->name ? -1 : x->line - y->line;
+    if (x->layer != y->layer)
+        return x->layer - y->layer;
     int least = x->length < y->length ? x->length : y->length, order = strncmp(x->name, y->name, (size_t)least);
     return order ? order : x->length - y->length;
 }
@@ -33,12 +34,13 @@ static int by_time(const void *a, const void *b)
 static bool part_of(const ViewOp *op, const char *within, Part *p)
 {
     size_t length = within ? strlen(within) : 0;
-    const char *path = *op->layer || within ? op->layer : NULL;
+    bool layer = *op->layer || within;
+    const char *path = layer ? op->layer : op->role;
     if (within && !mgpu_view_has_layer(op->layer, within))
         return false;
     if (within && op->layer[length] == '.') /* of "layer3" itself: "layer3" */
         path += length + 1;
-    *p = (Part){.name = path, .length = path ? (int)strcspn(path, ".") : 0, .line = op->line, .us = op->time_us};
+    *p = (Part){.name = path, .length = (int)strcspn(path, "."), .layer = layer, .us = op->time_us};
     for (int k = 0; k < ROLES; k++)
         p->of[k] = strncmp(op->role, ROLE[k], strlen(ROLE[k])) == 0 ? op->time_us : 0;
     return true;
@@ -61,12 +63,11 @@ static int add_up(Part *parts, int count)
 
 static void print_part(const Part *p, double all, int width, FILE *f)
 {
-    char a[32], b[32], c[32], e[32], name[512], line[32];
-    snprintf(line, sizeof line, "(line %d)", p->line);
-    char *own = p->name ? mgpu_format("%.*s", p->length, p->name) : NULL;
+    char a[32], b[32], c[32], e[32], name[512];
+    char *own = mgpu_format(p->layer ? "%.*s" : "(%.*s)", p->length, p->name);
     fprintf(f, "  %10s  %5.1f %%  %10s %10s %10s  %s\n", mgpu_view_time(p->us, a), all > 0 ? 100 * p->us / all : 0, p->of[0] > 0 ? mgpu_view_time(p->of[0], b) : "",
             p->of[1] > 0 ? mgpu_view_time(p->of[1], c) : "", p->of[2] > 0 ? mgpu_view_time(p->of[2], e) : "",
-            mgpu_view_cut(own ? own : line, width - 57, name, sizeof name));
+            mgpu_view_cut(own, width - 57, name, sizeof name));
     free(own);
 }
 
