@@ -523,7 +523,10 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     mgpu_run_choose_audit(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
     run.reporter = mgpu_reporter_open(program, options);
-    run.at.log = options->log ? realpath(options->log, NULL) : NULL;
+    if (options->log) {
+        free(run.at.log);
+        run.at.log = realpath(options->log, NULL);
+    }
     run.clock = mgpu_clock_open(run.plan, !mgpu_computes_here(run.plan), run.plan->devices > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
     open_engine(&run);

@@ -84,6 +84,8 @@ static void find_begin(Run *run)
     if (k->from)
         mgpu_read_progress(&k->at, run->program, k->from);
     free(k->at.kept);
+    free(k->at.log);
+    k->at.log = run->at.log;
     k->at.kept = NULL;
     k->at.kept_count = 0;
     memcpy(k->setting, run->options->setting, sizeof k->setting);

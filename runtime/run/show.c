@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 /* ---- what is given */
-static const char *log_of(const char *folder, Sheet *s)
+/* *step: that the folder's save is of */
+static const char *log_of(const char *folder, int64_t *step, Sheet *s)
 {
     const char *path = mgpu_keep_text(s, "%s/run.json", folder), *refused, *wrong = NULL;
     size_t length;
@@ -25,6 +26,8 @@ static const char *log_of(const char *folder, Sheet *s)
     if (!log || log->kind != JSON_TEXT)
         mgpu_fail(MGPU_BAD_INPUT, "%s: its run wrote no log; train with --log run.jsonl, or name a log: report run.jsonl", folder);
     const char *file = mgpu_keep_copy(s, log->text, strlen(log->text));
+    if (!mgpu_json_whole(mgpu_json_member(run, "step"), step))
+        *step = 0;
     free(run);
     free(text);
     if (access(file, R_OK) != 0)
@@ -32,12 +35,24 @@ static const char *log_of(const char *folder, Sheet *s)
     return file;
 }
 
+static void add_saved(Page *page, const char *folder, const char *output, Sheet *s)
+{
+    int64_t step;
+    const char *file = log_of(folder, &step, s);
+    mgpu_page_add(page, file, output, s);
+    double logged = page->run_count ? page->runs[page->run_count - 1]->steps : 0;
+    if (logged < (double)step)
+        mgpu_say("%s: warning: the run went on without --log: %s has its steps up to %.0f, the save is of step %lld", folder, file, logged, (long long)step);
+}
+
 static void add_operands(Page *page, const Options *o, Sheet *s)
 {
     for (int i = 0; i < o->operand_count; i++) {
         struct stat status;
-        bool folder = stat(o->operands[i], &status) == 0 && S_ISDIR(status.st_mode);
-        mgpu_page_add(page, folder ? log_of(o->operands[i], s) : o->operands[i], o->output, s);
+        if (stat(o->operands[i], &status) == 0 && S_ISDIR(status.st_mode))
+            add_saved(page, o->operands[i], o->output, s);
+        else
+            mgpu_page_add(page, o->operands[i], o->output, s);
     }
 }
 

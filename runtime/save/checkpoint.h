@@ -42,7 +42,7 @@ typedef struct Progress {              /* how far a run is; run.json */
     int64_t skipped;                   /* steps without an update */
     int64_t validated;                 /* the step of the last validation */
     Watched best, plateau[MGPU_MAX_SETTINGS];
-    char *log;                         /* that the run writes, absolute; NULL: none */
+    char *log;                         /* that the run writes, or wrote before it went on without one; absolute; NULL: none */
     int64_t *kept; int kept_count;     /* steps of the checkpoints that are in folders of their own, ascending */
 } Progress;
 /* All that a save is made of: nothing of it changes while it is written. What fails is returned, and the save before counts; NULL:
