@@ -6,8 +6,8 @@
  *
  * With the sums in the order in which they are complete, a bucket is a run of them. So the step is run on its lanes, from sum to sum:
  * a state says until when the lanes are busy once the bucket that ends with sum j has begun. It follows from a state of some sum i < j, the
- * calls between them, and the bucket of i + 1 ... j. Of each sum the few states that no other is better than are kept; runs that take
- * SMALL_LATENCY latencies gain nothing from more bytes. The best of the last sum's states is the partition.
+ * calls between them, and the bucket of i + 1 ... j. Of each sum the few states that no other is better than are kept. The best of the
+ * last sum's states is the partition.
  *
  * A bucket takes memory from its first gradient on, while the activations of the layers before are still there. So that is done for a few
  * sizes that a bucket may have at most, and of those that end within GAIN of the first the smallest is taken. */
@@ -16,7 +16,6 @@
 #include <math.h>
 
 static const double PRICE = .001;         /* computing loses so much of an all-reduce's time: of equal partitions, that with fewer buckets */
-static const double SMALL_LATENCY = 100;  /* a bucket that takes so many latencies gains 1 % from more bytes */
 static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* that a bucket has at most */
 static const double GAIN = .0005;         /* larger ones have to gain so much of a step: they take memory from their first gradient on */
 
@@ -136,10 +135,11 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 }
 
 /* ---- the partition */
-enum { KEPT = 8, WAITS = 3, LEAST_RUN = 32, MOST_RUNS = 256 };
+enum { KEPT = 8, WAITS = 3, MOST_RUNS = 256 };
 typedef struct State {          /* after the bucket that ends with a sum has begun */
     double comp, comm, sync;    /* until when the lanes are busy */
     double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
+    double guess;               /* when it is over, if all that is left is one bucket, which begins at once */
     struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
     int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
 } State;
@@ -154,7 +154,6 @@ typedef struct Search {
     double *update_before;      /* of the updates of the sums before one */
     int64_t *bytes[DTYPES];     /* of the sums before one; NULL: none has the type */
     double *alone_us;
-    double latency_us;
 } Search;
 
 static void sum_up(Search *s)
@@ -250,7 +249,7 @@ static double run_us(const Search *s, int from, int to)
 
 static int place_of(const Search *s, int atom) { return atom > 0 ? s->t->sums[s->end[atom] - 1].place : -2; }
 
-/* the states that no other one is better than in all lanes; with more than are kept, the ones that end first */
+/* the states that no other one is better than in all lanes; with more than are kept, the ones that may end first */
 static void keep(States *all, const State *x)
 {
     const double NEAR = 1e-9 * x->comp;
@@ -269,19 +268,20 @@ static void keep(States *all, const State *x)
     }
     int worst = 0;
     for (int i = 1; i < KEPT; i++)
-        worst = all->kept[i].tail > all->kept[worst].tail ? i : worst;
-    if (x->tail < all->kept[worst].tail)
+        worst = all->kept[i].guess > all->kept[worst].guess ? i : worst;
+    if (x->guess < all->kept[worst].guess)
         all->kept[worst] = *x;
 }
 
-/* reached: the state after the bucket before, where the run's last sum is complete */
-static void end_run(const Search *s, States *to, const State *reached, int from, int parent, double us)
+/* reached: the state after the bucket before, where the run's last sum is complete; left_us: of all sums after it, in one bucket, with their updates */
+static void end_run(const Search *s, States *to, const State *reached, int from, int parent, double us, double left_us)
 {
     State x = *reached;
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
     x.comp += s->t->bucket_us + PRICE * us;
     x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
     x.tail = x.comm + updates > x.tail ? x.comm + updates : x.tail;
+    x.guess = x.comm + left_us > x.tail ? x.comm + left_us : x.tail;
     x.from = from;
     x.parent = parent;
     keep(to, &x);
@@ -318,7 +318,8 @@ static const States *search(const Search *s, int64_t most)
     States *states = NEW_ARRAY(States, s->count + 1), *reached = NEW_ARRAY(States, s->count); /* reached: computing went on, to the end that is looked at */
     int *at = NEW_ARRAY(int, s->count);
     states[0] = (States){.count = 1};
-    for (int j = 1; j <= s->count; j++)
+    for (int j = 1; j <= s->count; j++) {
+        double left_us = run_us(s, s->end[j], s->t->sum_count) + s->update_before[s->t->sum_count] - s->update_before[s->end[j]];
         for (int i = j - 1; i >= 0; i--) {
             double us = run_us(s, s->end[i], s->end[j]);
             if (i == j - 1) {
@@ -327,14 +328,13 @@ static const States *search(const Search *s, int64_t most)
             }
             for (int k = 0; k < states[i].count; k++) {
                 advance(s, &reached[i].kept[k], place_of(s, at[i]), place_of(s, j));
-                end_run(s, &states[j], &reached[i].kept[k], i, k, us);
+                end_run(s, &states[j], &reached[i].kept[k], i, k, us, left_us);
             }
             at[i] = j;
             if (i > 0 && run_bytes(s, s->end[i - 1], s->end[j]) > most)
                 break;
-            if (j - i >= LEAST_RUN && us > SMALL_LATENCY * s->latency_us)
-                break;
         }
+    }
     return states;
 }
 
@@ -357,7 +357,7 @@ static int first_to_end(const Search *s, const States *last)
 
 static Buckets best_partition(const Timeline *t, int64_t most, Memory *kept)
 {
-    Search s = {.t = t, .latency_us = cost_cheapest(t->members, t->members->methods, COLLECT_ALL_REDUCE, 0, &(Method){0}).us};
+    Search s = {.t = t};
     sum_up(&s);
     find_events(&s);
     find_atoms(&s);
