@@ -14,12 +14,15 @@
     const element = document.getElementById(id);
     if (!element) return;
     const trace = JSON.parse(element.textContent), processes = {}, threads = {}, ends = {};
-    for (const e of trace.traceEvents) {
+    for (const e of trace.traceEvents) { // a thread's record may be after arrows from it
       if (e.ph === "M" && e.name === "process_name") processes[e.pid] = e.args.name;
       else if (e.ph === "M" && e.name === "thread_name") {
         threads[e.tid] = { made: id, process: processes[e.pid], pid: e.pid, tid: e.tid, name: e.args.name, slices: [], longest: 0 };
         tracks.push(threads[e.tid]);
-      } else if (e.ph === "X") {
+      }
+    }
+    for (const e of trace.traceEvents) {
+      if (e.ph === "X") {
         const t = threads[e.tid], s = { begin: e.ts, end: e.ts + e.dur, name: e.name, cat: e.cat, args: e.args, track: t, depth: 0 };
         t.slices.push(s);
         if (e.dur > t.longest) t.longest = e.dur;
