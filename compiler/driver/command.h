@@ -30,7 +30,7 @@ int command_machines(int argc, char **argv);          /* machines.c: mgpuc machi
 int command_probe(int argc, char **argv);
 int command_plot(int argc, char **argv);              /* plot.c: mgpuc plot ... */
 /* memory.c: bytes of a device's arena, at most over all phases; what a run on this machine allocates for it, workspaces of all its
- * threads with it; a warning if there is not as much */
+ * threads, and what copies of transfers are added from, with it; a warning if there is not as much */
 double host_memory(void);                             /* of this machine, or of the control group that this process is in */
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);

@@ -6,6 +6,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
+#include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/cores.h"
 #include "runtime/cuda/gpus.h"
 
@@ -23,6 +24,25 @@ int64_t arena_bytes(const Schedule *s, int device)
     return most;
 }
 
+/* what a lane's transfers take of each GPU beside its arena, by the ways that the schedule says; what libraries take is theirs to say */
+static int64_t lane_bytes(const Schedule *s, Lane lane)
+{
+    int64_t slice = 0, most = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < s->phase_count; i++)
+            for (int k = 0; k < s->phases[i].collective_count; k++) {
+                const Collective *c = &s->phases[i].collectives[k];
+                if (c->lane != lane)
+                    continue;
+                int64_t bytes = pass ? mgpu_way_bytes(c->way, s->devices, slice) : mgpu_slice_bytes(&c->parties, c->count, dtype_bytes(c->dtype), s->devices);
+                int64_t *to = pass ? &most : &slice;
+                *to = bytes > *to ? bytes : *to;
+            }
+    return most;
+}
+
+static int64_t transfer_bytes(const Schedule *s) { return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0; }
+
 int64_t device_bytes(const Program *p, const Plan *plan, int device)
 {
     const Schedule *s = plan->schedule;
@@ -33,7 +53,7 @@ int64_t device_bytes(const Program *p, const Plan *plan, int device)
     const Machine *named = p->options->planned;
     int cores = named ? (int)named->host.cores.value : mgpu_default_threads("mgpuc");
     int64_t threads = !p->target->own_memory ? mgpu_device_threads(cores, plan->devices, device) : 1;
-    return bytes + (threads - 1) * work;
+    return bytes + (threads - 1) * work + (p->target->own_memory ? transfer_bytes(s) : 0);
 }
 
 static double number_in(const char *path)
@@ -75,6 +95,7 @@ static double gpu_memory(void)
 static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
 {
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, samples = 0;
+    bytes -= (double)transfer_bytes(s);
     for (int i = 0; i < s->room_count; i++) {
         const Room *r = &s->rooms[i], *less = i ? r - 1 : NULL;
         double all = (double)r->bytes + (double)r->work;
@@ -94,7 +115,7 @@ static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
 int64_t batch_that_fits(const Model *m, const Schedule *s, double bytes)
 {
     const Room *last = s->room_count > 1 ? &s->rooms[s->room_count - 1] : NULL;
-    double left = last ? bytes - (double)(last->bytes + last->work) : -1;
+    double left = last ? bytes - (double)(last->bytes + last->work + transfer_bytes(s)) : -1;
     if (left < 0 || last->bytes <= last[-1].bytes)
         return batch_in(m, s, bytes);
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1;

@@ -13,6 +13,26 @@ typedef struct mgpu_turn { int from; bool adds; mgpu_stretch elements; } mgpu_tu
 
 static inline bool mgpu_way_has_rounds(int way) { return way >= MGPU_WAY_RING && way <= MGPU_WAY_DEVICE; }
 
+/* bytes that a member adds at once, of a transfer of elements of `each` bytes: the most of all members */
+static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
+{
+    int64_t most = 0;
+    for (int d = 0; d < members && mgpu_transfer_row(p->transfer)->adds; d++) {
+        mgpu_stretch own = mgpu_received_by(p, count, d);
+        int64_t bytes = (own.end - own.begin) * each / (p->transfer == MGPU_TRANSFER_REDUCE ? members : 1);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* bytes beside the arenas that a way copies to what it adds: a slice of everybody else's, or all of one other's at once. slice: bytes of
+ * the largest one, of all transfers that share the memory */
+static inline int64_t mgpu_way_bytes(int way, int members, int64_t slice)
+{
+    bool whole = way == MGPU_WAY_TREE || way == MGPU_WAY_DEVICE, takes = way == MGPU_WAY_COPY || mgpu_way_has_rounds(way);
+    return takes ? (whole ? members : members - 1) * (slice + 192) : 0;
+}
+
 static inline int mgpu_tree_height(int members)
 {
     int height = 0;

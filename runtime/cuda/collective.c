@@ -390,21 +390,10 @@ static int64_t slice_bytes(const mgpu_plan *plan, int lane)
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
-            for (int d = 0; d < plan->devices && mgpu_transfer_row(c->parties.transfer)->adds && mgpu_collective_lane(c) == lane; d++) {
-                mgpu_stretch own = mgpu_received_by(&c->parties, c->count, d);
-                int64_t bytes = (own.end - own.begin) * mgpu_dtype_bytes(c->dtype);
-                bytes /= c->parties.transfer == MGPU_TRANSFER_REDUCE ? plan->devices : 1;
-                largest = bytes > largest ? bytes : largest;
-            }
+            int64_t bytes = mgpu_collective_lane(c) == lane ? mgpu_slice_bytes(&c->parties, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
+            largest = bytes > largest ? bytes : largest;
         }
-    return largest + 192;
-}
-
-/* memory that a way copies to what it adds: a slice of everybody else's, or all of one other's at once */
-static int64_t scratch_of_way(const mgpu_plan *plan, int lane, uint8_t way)
-{
-    bool whole = way == MGPU_WAY_TREE || way == MGPU_WAY_DEVICE, takes = way == MGPU_WAY_COPY || mgpu_way_has_rounds(way);
-    return takes ? (whole ? plan->devices : plan->devices - 1) * slice_bytes(plan, lane) : 0;
+    return largest;
 }
 
 static bool wants(const mgpu_plan *plan, int lane, uint8_t way)
@@ -421,7 +410,7 @@ static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made
 {
     int64_t most = 0;
     for (uint8_t way = 0; way < MGPU_WAYS; way++) {
-        int64_t bytes = wants(plan, lane, way) ? scratch_of_way(plan, lane, made[way]) : 0;
+        int64_t bytes = wants(plan, lane, way) ? mgpu_way_bytes(made[way], plan->devices, slice_bytes(plan, lane)) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;

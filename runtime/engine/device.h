@@ -107,7 +107,7 @@ typedef struct DeviceKind {
     void (*ready)(Device *);
     void (*settled)(Device *);                         /* many steps have run: what pays in the long run only */
     const char *(*library_name)(const Device *);       /* "oneDNN 2.6.3"; or why there is none */
-    int64_t (*library_bytes)(const Device *);          /* allocated besides, for libraries */
+    int64_t (*library_bytes)(const Device *);          /* allocated besides, for transfers and libraries */
     void (*run)(Device *, DeviceStrip *, const mgpu_op **now); /* now[thread]: the operation that it is at */
 } DeviceKind;
 #endif

@@ -443,12 +443,9 @@ const char *mgpu_engine_library(const Engine *e)
     return e->said;
 }
 
-int64_t mgpu_engine_library_bytes(const Engine *e)
+int64_t mgpu_engine_library_bytes(const Engine *e, int device)
 {
-    int64_t bytes = 0;
-    for (int d = 0; d < e->plan->devices; d++)
-        bytes += e->kind->library_bytes(e->devices[d]);
-    return bytes;
+    return e->kind->library_bytes(e->devices[device]);
 }
 
 int64_t mgpu_engine_launches(const Engine *e, double *seconds)

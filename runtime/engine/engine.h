@@ -51,7 +51,7 @@ void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
 bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
 const char *mgpu_engine_library(const Engine *); /* what computes: the library of matmuls, or why there is none; the GPUs */
-int64_t mgpu_engine_library_bytes(const Engine *); /* of all devices, beside the arenas */
+int64_t mgpu_engine_library_bytes(const Engine *, int device); /* of transfers and libraries, beside the arena */
 int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
 int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
 bool mgpu_engine_checks(const Engine *);          /* that operations touch what they say: on virtual GPUs */

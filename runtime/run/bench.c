@@ -57,7 +57,7 @@ typedef struct Result {
     double ms[3];              /* of a step: least, median, most */
     int64_t steps;
     double first_s, peak_mib;
-    int64_t arena;             /* bytes, of all devices */
+    int64_t arena, besides;    /* bytes, of all devices; besides: of transfers and libraries */
     const char *devices;       /* what computes */
     bool virtual;              /* GPUs that a stand-in of the driver has */
     double launches, launch_us; /* GPUs: of a step after the first, by the lanes comp; the host's time in one */
@@ -75,8 +75,8 @@ static void print_json(const mgpu_program *p, const Result *r)
            "\"layout\": null, \"threads\": %d, \"samples_per_s\": %.2f, ", r->plan->kind, r->plan->devices, (long long)p->batch,
            p->precision, r->threads, 1e3 * (double)p->batch / r->ms[1]);
     printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
-           "\"arena_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
-           (long long)r->arena);
+           "\"arena_bytes\": %lld, \"library_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
+           (long long)r->arena, (long long)r->besides);
     if (p->policy) {
         printf(", \"plan\": ");
         mgpu_json_write_text(stdout, p->policy);
@@ -101,7 +101,7 @@ static void print_json(const mgpu_program *p, const Result *r)
 
 static void print_text(const mgpu_program *p, const Result *r)
 {
-    char text[32];
+    char text[32], besides[32];
     bool here = mgpu_computes_here(r->plan);
     printf("%s%s, batch %lld, %s, %d %s device%s, %s\n", r->virtual ? "virtual: " : "", p->name, (long long)p->batch, p->precision, r->plan->devices,
            r->plan->kind, r->plan->devices == 1 ? "" : "s", here ? r->threads_text : r->devices);
@@ -114,8 +114,8 @@ static void print_text(const mgpu_program *p, const Result *r)
         mgpu_print_plain(x->machine);
         printf(": %.3f ms a step, bound by %s\n", x->step_us / 1e3, x->bound);
     }
-    printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas\n", r->first_s, r->peak_mib,
-           here ? "" : " of GPUs", mgpu_grouped(r->arena, text));
+    printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas and %s besides, of transfers and libraries\n", r->first_s,
+           r->peak_mib, here ? "" : " of GPUs", mgpu_grouped(r->arena, text), mgpu_grouped(r->besides, besides));
     if (!here)
         printf("launches of a step: %.1f, each takes the host %.2f us\n", r->launches, r->launch_us);
     if (r->profile)
@@ -169,9 +169,11 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
     r.launches = (double)launches / (double)(all - 1);
     r.launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
     summarise(&r, bench.finished_at + untimed);
-    for (int d = 0; d < plan->devices; d++)
+    for (int d = 0; d < plan->devices; d++) {
         r.arena += mgpu_engine_arena_bytes(feed.engine, d);
-    r.peak_mib = mgpu_computes_here(plan) ? peak_memory() : (double)(r.arena + mgpu_engine_library_bytes(feed.engine)) / (1 << 20);
+        r.besides += mgpu_engine_library_bytes(feed.engine, d);
+    }
+    r.peak_mib = mgpu_computes_here(plan) ? peak_memory() : (double)(r.arena + r.besides) / (1 << 20);
     r.devices = mgpu_engine_library(feed.engine);
     r.virtual = mgpu_engine_checks(feed.engine);
     Profile *profile = NULL;

@@ -245,6 +245,15 @@ static void check_events(Reporter *r)
 }
 
 /* ---- the start */
+/* what devices of host plans take for libraries is not known before the first step */
+static void print_besides(const StartReport *s)
+{
+    char text[32];
+    int64_t bytes = mgpu_engine_library_bytes(s->engine, 0);
+    if (bytes)
+        printf("%s bytes more on each device, for transfers\n", mgpu_grouped(bytes, text));
+}
+
 static void print_arenas(const StartReport *s)
 {
     char text[32];
@@ -290,6 +299,7 @@ static void print_start(const StartReport *s)
     puts(p->accumulate > 1 ? " samples of each" : " samples");
     mgpu_print_policy(p);
     print_arenas(s);
+    print_besides(s);
     printf("%s%s%s\n", s->threads, *s->threads ? "; " : "", mgpu_engine_library(s->engine));
     const mgpu_prediction *x = &s->plan->predicted;
     if (x->step_us > 0) {
@@ -332,6 +342,9 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     fputs("],\"arena_bytes\":[", r->log);
     for (int d = 0; d < s->plan->devices; d++)
         fprintf(r->log, "%s%lld", d ? "," : "", (long long)mgpu_engine_arena_bytes(s->engine, d));
+    fputs("],\"library_bytes\":[", r->log);
+    for (int d = 0; d < s->plan->devices; d++)
+        fprintf(r->log, "%s%lld", d ? "," : "", (long long)mgpu_engine_library_bytes(s->engine, d));
     fprintf(r->log, "],\"seed\":%llu", (unsigned long long)s->seed);
     char *command = mgpu_command_line(s->options);
     const char *optimizer = mgpu_told_text(s->program, "optimizer");
