@@ -149,7 +149,7 @@ static void write_shown(const Timeline *t, const Shown *s, double lane_free)
                                          .role = op->role,
                                          .line = op->line,
                                          .step = t->micro ? 1 : s->step,
-                                         .kernel = op->verb == VERB_CALL ? t->program->kernels[op->target]->name : NULL,
+                                         .kernel = op->verb == VERB_CALL ? kernel_label(t->program->kernels[op->target]) : NULL,
                                          .bytes = op_bytes(device, op),
                                          .flops = op->flops});
 }

@@ -106,7 +106,7 @@ def drive(b, page):
     name = chosen.split(': ', 1)[1].split(', ')[0]
     rows = [(y, b.hover(middle, y)) for y in range(26, int(b.box['height']), 9)]
     y, tip = next(((y, t) for y, t in rows if t.split('\n')[0] == name), (0, ''))
-    say('what is found is in the middle, and hovering says what it is', 'block_2' in tip and 'line ' in tip and 'operation ' in tip, (name, rows[:6]))
+    say('what is found is in the middle, and hovering says what it is', 'block_2' in tip and 'line ' in tip and 'operation ' in tip and ', kernel k' in tip, (name, rows[:6]))
     say('and how much it is', 'FLOP/s' in tip and 'B/s' in tip, tip)
     b.eval('document.activeElement.blur()')
     b.key('n')
