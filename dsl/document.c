@@ -79,7 +79,7 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "best", "best = lowest(\"loss\")",
      "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\"); of equal values the first"},
     {SETTINGS_GROUP, "on_nan", "on_nan = \"stop\"", "what happens when the loss is no number"},
-    {SETTINGS_GROUP, "observe", "observe = \"metrics\"", "what is known of every step: \"metrics\" in its record of --log, \"gradients\" for --histograms, \"all\": both"},
+    {SETTINGS_GROUP, "observe", "observe = \"metrics\"", "what is known of every step: \"metrics\" in its record of --log, \"gradients\": their norm there, and each in --histograms; \"all\": both"},
     {SETTINGS_GROUP, "memory", "memory = 10GiB", "limit for a device"},
     {SETTINGS_GROUP, "recompute", "recompute = \"auto\"", "what does not fit into memory is computed again in the backward pass; none: all is kept"},
     {SETTINGS_GROUP, "workers", "workers = 4", "threads that read data"},

@@ -19,7 +19,8 @@
  * (differentiate.c), and divided by it here (Micikevicius et al., Mixed Precision Training, 2018). A step whose gradients
  * overflowed is skipped and halves the scale; after GROWTH_STEPS good ones it is doubled. The scale is a power of two.
  *
- * observe = "gradients": a variable for each gradient, before it is clipped, that its weight's update writes beside it.
+ * observe = "gradients": a variable for each gradient, before it is clipped, that its weight's update writes beside it; the norm of all
+ * is reported, too.
  *
  * Averages: a = d a + (1 - d) w after every update (ema; the first one takes w), or the mean of the weights after certain
  * steps (swa; before the first of them w). w is the value after the step. */
@@ -110,7 +111,8 @@ static void clip(Updater *u, const Model *m)
     g->path = "";
     for (int group = 0; group <= m->clip_count; group++) {
         Clip c = clip_of(m, group);
-        Node *norm = c.kind == CLIP_GLOBAL_NORM ? group_norm(u, m, group) : NULL;
+        bool reported = !group && m->observe & OBSERVE_GRADIENTS;
+        Node *norm = c.kind == CLIP_GLOBAL_NORM || reported ? group_norm(u, m, group) : NULL;
         for (int v = 0; v < m->variable_count; v++) {
             Node *x = u->gradients[v];
             if (!x || m->variables[v].clip != group)
