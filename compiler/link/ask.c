@@ -1,10 +1,10 @@
 /* ask.c: what a compiler takes and finds is asked of the compiler: none is known by its name.
  *
- * The texts that it is asked with hold next to nothing. Which flags it takes is asked once: the cache holds the answer, by the
- * compiler's identity. Nothing is asked of a compiler whose words are all programs and which takes all flags, but that. */
+ * The texts that it is asked with hold next to nothing. Which of its words are programs, and which flags it takes, is asked once. */
 #include "compiler/link/units.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,18 +39,63 @@ static bool compiles(const Compiler *c, const Arguments *flags, const Question *
     return yes(&command, q->object);
 }
 
-void ask_programs(Compiler *c, const char *folder)
+/* ---- answers, which the cache keeps by the compiler's identity */
+static Digest key_of(const Compiler *c, const char *question, const Arguments *flags)
+{
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, question);
+    mgpu_sha256_add_text(&h, format("%d", c->programs));
+    mgpu_sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
+    for (int i = 0; i < flags->count; i++)
+        mgpu_sha256_add_text(&h, flags->list[i]);
+    return mgpu_sha256_end(&h);
+}
+
+static const char *answer_file(const char *folder)
+{
+    const char *file = format("%s/answer", folder);
+    temporary_add(file);
+    return file;
+}
+
+static const char *kept_answer(Cache *cache, const Digest *key, const char *folder) /* NULL: none */
+{
+    const char *file = answer_file(folder);
+    size_t length;
+    return cache_fetch(cache, key, file) ? read_file(file, &length) : NULL;
+}
+
+static void keep_answer(Cache *cache, const Digest *key, const char *folder, const Text *answer)
+{
+    const char *file = answer_file(folder);
+    write_text(file, answer);
+    cache_store(cache, key, file);
+}
+
+void ask_programs(Compiler *c, Cache *cache, const char *folder)
 {
     if (c->programs == c->words.count)
         return;
+    Digest key = key_of(c, "mgpuc programs 1", &(Arguments){0});
+    const char *kept = kept_answer(cache, &key, folder);
+    int programs = kept ? atoi(kept) : 0;
+    if (programs >= c->programs && programs <= c->words.count) {
+        c->programs = programs;
+        return;
+    }
     Question q = ask_about(folder, NOTHING);
     int guess = c->programs;
     Arguments flag = {0}; /* is after the programs */
     add_argument(&flag, "-w");
     while (c->programs < c->words.count && !compiles(c, &flag, &q))
         c->programs++;
-    if (c->programs == c->words.count && !compiles(c, &flag, &q))
+    if (c->programs == c->words.count && !compiles(c, &flag, &q)) {
         c->programs = guess; /* it cannot compile: the compiler says why when it is asked in earnest */
+        return;
+    }
+    Text answer = {0};
+    text_add(&answer, "%d\n", c->programs);
+    keep_answer(cache, &key, folder, &answer);
 }
 
 /* to kernel_flags; the others are told */
@@ -72,19 +117,11 @@ static void take_flags(Compiler *c, const char *const *taken, int count)
 
 void ask_flags(Compiler *c, Cache *cache, const char *folder)
 {
-    const char *answer = format("%s/flags", folder);
-    temporary_add(answer);
-    Sha256 h = mgpu_sha256_begin();
-    mgpu_sha256_add_text(&h, "mgpuc flags 1");
-    mgpu_sha256_add_text(&h, format("%d", c->programs));
-    mgpu_sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
-    for (int i = 0; i < c->tuning_flags.count; i++)
-        mgpu_sha256_add_text(&h, c->tuning_flags.list[i]);
-    Digest key = mgpu_sha256_end(&h);
+    Digest key = key_of(c, "mgpuc flags 1", &c->tuning_flags);
     Arguments taken = {0};
-    if (cache_fetch(cache, &key, answer)) {
-        size_t length;
-        for (char *at = read_file(answer, &length); at && *at; at += strcspn(at, "\n"), at += *at == '\n')
+    const char *kept = kept_answer(cache, &key, folder);
+    if (kept) {
+        for (const char *at = kept; *at; at += strcspn(at, "\n"), at += *at == '\n')
             add_argument(&taken, copy_text(at, strcspn(at, "\n")));
         take_flags(c, taken.list, taken.count);
         return;
@@ -101,10 +138,8 @@ void ask_flags(Compiler *c, Cache *cache, const char *folder)
         text_add(&list, "%s\n", one.list[0]);
     }
     take_flags(c, taken.list, taken.count);
-    if (any) {
-        write_text(answer, &list);
-        cache_store(cache, &key, answer);
-    }
+    if (any)
+        keep_answer(cache, &key, folder, &list);
 }
 
 typedef struct Need {

@@ -162,7 +162,7 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
         if (!known[virtual]) {
             if (virtual) {
                 compiler = find_compiler(p->options->cxx, true, home);
-                ask_programs(&compiler, folder);
+                ask_programs(&compiler, cache, folder);
             }
             who[virtual] = identity(virtual ? &compiler : NULL, home);
             known[virtual] = true;

@@ -166,7 +166,7 @@ static void find_tools(Build *b)
     b->cache = cache_open();
     b->folder = temporary_folder();
     if (b->whole) {
-        ask_programs(&b->compiler, b->folder);
+        ask_programs(&b->compiler, &b->cache, b->folder);
         ask_flags(&b->compiler, &b->cache, b->folder);
     }
 }

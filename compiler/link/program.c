@@ -573,7 +573,7 @@ void emit_tables_head(const Program *p, Text *t)
     text_add(t, "%s\n",
              c_comment("%s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means.", p->model->name,
                        p->model->file));
-    text_add(t, "#include \"mgpu.h\"\n\n#define MGPU_NAN __builtin_nan(\"\")\n\n");
+    text_add(t, "#include \"mgpu.h\"\n\n#define MGPU_NAN (0.0 / 0.0)\n\n");
 }
 
 void emit_program(const Program *p, Text *t)

@@ -86,7 +86,7 @@ typedef struct Cache Cache;
 void write_text(const char *path, const Text *); /* exit 3 if it cannot be */
 
 /* ---- ask.c; `folder`: of temporaries */
-void ask_programs(Compiler *, const char *folder);
+void ask_programs(Compiler *, Cache *, const char *folder);
 void ask_flags(Compiler *, Cache *, const char *folder);
 /* when the compiler failed: the end of a sentence that names what is not installed, or "" */
 const char *what_is_missing(const Compiler *, const char *home, const char *folder);

@@ -64,12 +64,11 @@ static double begin_unit(const char *kernels, size_t bytes, Text *t)
 /* what the table of kernels refers to: the functions themselves are static in the text that a reader sees */
 static void export_kernel(const Kernel *k, const char *name, const char *function, Text *t)
 {
-    text_add(t, "mgpu_kernel_function %s __attribute__((alias(%s)));\n", name, c_string(function));
+    text_add(t, "MGPU_EXPORT(%s, %s);\n", name, function);
     if (k->partial_bytes)
-        text_add(t, "mgpu_kernel_function %s_finish __attribute__((alias(%s)));\n", name, c_string(format("%s_finish", function)));
+        text_add(t, "MGPU_EXPORT(%s_finish, %s_finish);\n", name, function);
     if (k->contraction)
-        text_add(t, "extern const mgpu_contraction %s_contraction __attribute__((alias(%s)));\n", name,
-                 c_string(format("%s_contraction", function)));
+        text_add(t, "MGPU_EXPORT_DATA(const mgpu_contraction, %s_contraction, %s_contraction);\n", name, function);
 }
 
 static void declare_kernel(const Kernel *k, const char *name, Text *t)
