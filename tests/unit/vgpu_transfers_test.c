@@ -95,6 +95,25 @@ static void group(int wrong)
         expect(d, gpu[d].b, 99, 99);
 }
 
+/* parts that are not equal, as those of what --shard splits: each is reduced to its own member, in place */
+static void unequal_parts(int wrong)
+{
+    static const int PARTS[DEVICES + 1] = {0, 64, 100, 100};
+    open_nccl();
+    for (int d = 0; d < DEVICES; d++) {
+        use(d);
+        nccl.group_start();
+        for (int k = 0; k < 2; k++) {
+            CUdeviceptr part = gpu[d].a;
+            nccl.reduce(at(part, PARTS[k]), at(part, PARTS[k]), (size_t)(PARTS[k + 1] - PARTS[k] - (wrong && d == 1 && k)), ncclFloat32, ncclSum, k, comms[d], stream_of(d));
+        }
+        nccl.group_end();
+    }
+    for (int d = 0; d < DEVICES && !wrong; d++)
+        for (int i = 0; i < 100; i += 33)
+            expect(d, gpu[d].a, i, i >= PARTS[d] && i < PARTS[d + 1] ? 3 * i : i);
+}
+
 static void no_group(int wrong)
 {
     open_nccl();
@@ -166,10 +185,11 @@ int main(void)
     both("another call than the others'", NULL, "vgpu", other_call, "collective", "calls ncclAllReduce, root 0, ncclReduce before it ncclReduce, root 1");
     both("another root", NULL, "vgpu", other_root, "collective", "calls ncclBroadcast, root 1, ncclBroadcast before it ncclBroadcast, root 2");
     both("a group in another order", NULL, "vgpu", group, "collective", "root");
+    both("a part of another size than the others'", NULL, "vgpu", unequal_parts, "collective", "35 elements of type 7");
     both("another count than the sender's", NULL, "vgpu", unequal_send, "collective", "99 elements of type 7");
     both("a receiver to whom nobody sends", NULL, "vgpu", nobody_sends, "deadlock", "member 0 of ncclSend, which has not begun it");
     both("two that send to each other and then receive", NULL, "vgpu", both_send, "deadlock", "again");
     test_refused();
-    count_planted(8, "of NCCL's calls");
+    count_planted(9, "of NCCL's calls");
     return failures != 0;
 }
