@@ -198,6 +198,9 @@ static void place_head(Ordering *o)
     }
     Lead *leads = list_leads(o, count, &lead_count);
     place_leads(leads, lead_count, begins_of(o, calls, count));
+    for (int k = 0; k < lead_count; k++)
+        while (leads[k].place < count && task_is_joined(calls[leads[k].place])) /* nothing comes between a contraction and its epilogue */
+            leads[k].place--;
     for (int i = 0, k = 0; i <= count; i++) {
         for (; k < lead_count && leads[k].place == i; k++)
             add_call(o, leads[k].task);
@@ -429,12 +432,15 @@ static void place_kept(Ordering *o)
     order->call_count = 0;
     moved[0] = -1;
     begin_transfers(&k, -1, &group);
-    for (int call = 0; call < k.before.call_count; call++) {
-        wait_for_needs(&k, task_of[call]);
-        add_call(o, task_of[call]);
-        moved[call + 1] = order->call_count - 1;
-        k.comp_us += begin[call + 1] - begin[call];
-        begin_transfers(&k, call, &group);
+    for (int call = 0, next; call < k.before.call_count; call = next) {
+        for (next = call; next == call || (next < k.before.call_count && task_is_joined(k.before.calls[next])); next++)
+            wait_for_needs(&k, task_of[next]);
+        for (int i = call; i < next; i++) { /* a contraction and its epilogue: nothing comes between them */
+            add_call(o, task_of[i]);
+            moved[i + 1] = order->call_count - 1;
+            k.comp_us += begin[i + 1] - begin[i];
+            begin_transfers(&k, i, &group);
+        }
         place_kept_until(&k, -1, k.comp_us);
     }
     for (; k.next < k.count; k.next++)
@@ -639,6 +645,19 @@ static void check_ends(const Phase *p, int devices)
     }
 }
 
+/* an epilogue, whose last operands are its contraction's, follows that at once: the target may do both in one */
+static void check_epilogues(const Order *order)
+{
+    for (int i = 0; i < order->call_count; i++) {
+        const Task *t = order->calls[i], *before = i ? order->calls[i - 1] : NULL;
+        if (!task_is_joined(t))
+            continue;
+        Tensor *const *operands = &t->reads[t->kernel->read_count];
+        if (!before || before->read_count < 2 || before->reads[0] != operands[0] || before->reads[1] != operands[1])
+            die("line %d: an epilogue does not follow its contraction", model_line(t->at));
+    }
+}
+
 Order *order_phase(const Program *program, const Phase *p, const Members *members, double samples)
 {
     check_ends(p, members->count);
@@ -650,6 +669,7 @@ Order *order_phase(const Program *program, const Phase *p, const Members *member
         order->group_of[i] = order->member_of[i] = -1;
     if (members->count > 1) {
         order_devices(&(Ordering){.program = program, .phase = p, .members = members, .samples = samples, .order = order});
+        check_epilogues(order);
         return order;
     }
     for (int t = 0; t < p->task_count; t++)

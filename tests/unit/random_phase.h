@@ -73,7 +73,7 @@ static inline Task *random_add(RandomPhase *b, TaskKind kind)
     APPEND(b->phase->tasks, b->phase->task_count, t);
     if (kind == TASK_TRANSFER)
         return t;
-    t->kernel = NEW(Kernel); /* only its `split` and its number are looked at */
+    t->kernel = NEW(Kernel); /* its `split`, its number and how much it reads are looked at */
     t->kernel->number = b->program->kernel_count;
     APPEND(b->program->kernels, b->program->kernel_count, t->kernel);
     t->flops_per_sample = random_below(b->r, 1000000);
@@ -89,6 +89,8 @@ static inline void random_read(Task *t, Tensor *x)
         if (t->reads[i] == x)
             return;
     APPEND(t->reads, t->read_count, x);
+    if (t->kernel)
+        t->kernel->read_count = t->read_count; /* no epilogues */
 }
 
 static inline void random_write(Task *t, Tensor *x) { APPEND(t->writes, t->write_count, x); }
