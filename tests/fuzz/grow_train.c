@@ -27,6 +27,7 @@ static const char *const CLIPS[] = {"1.0", "0.05", "by_norm(0.1)", "by_value(0.0
 static const char *const AVERAGES[] = {"ema = 0.7",           "ema = 0.99",           "swa = 0.3",
                                        "swa = 1epochs",       "swa = [1steps, 2steps]", "swa = [0steps, 1steps]",
                                        "swa = [0.5, 1steps]"};
+static const char *const OBSERVED[] = {"metrics", "gradients", "all"};
 
 /* patterns that may reach a weight: of layers that the text calls */
 static const char *pattern(Grower *g)
@@ -97,5 +98,7 @@ void grow_train(Grower *g, Text *t)
         text_add(t, "    \"*.bias\" { decay = 0 }\n    \"dense_?\" { lr = 0.5 * lr }\n");
     for (int i = chance(g, 30) ? 1 + below(g, 3) : 0; i > 0; i--)
         grow_rule(g, t);
+    if (chance(g, 25))
+        text_add(t, "    observe = \"%s\"\n", OBSERVED[below(g, COUNT(OBSERVED))]);
     text_add(t, "}\n");
 }

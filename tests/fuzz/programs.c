@@ -125,6 +125,14 @@ static void add_member(Trace *t, const char *what, long long number, const Json 
         add_member(t, what, number, k);
 }
 
+/* what the graph of a step calls metric.NAME */
+static void add_observed(Trace *t, long long step, const Json *metrics)
+{
+    for (const Json *k = metrics->first; metrics->kind == JSON_OBJECT && k; k = k->next)
+        if (k->kind == JSON_NUMBER)
+            trace_add(t, k->number, "step %lld metric.%s", step, k->key);
+}
+
 static void read_event(Trace *t, const Json *event)
 {
     const Json *kind = mgpu_json_member(event, "event");
@@ -136,7 +144,9 @@ static void read_event(Trace *t, const Json *event)
         const Json *m = mgpu_json_member(event, NUMBERS[i]);
         if (!m)
             continue;
-        if (strcmp(kind->text, "step") == 0)
+        if (strcmp(kind->text, "step") == 0 && m->kind == JSON_OBJECT)
+            add_observed(t, step, m);
+        else if (strcmp(kind->text, "step") == 0)
             add_member(t, "step", step, m);
         else if (strcmp(kind->text, "epoch") == 0 && m->kind == JSON_OBJECT)
             add_member(t, "train", epoch, m);
