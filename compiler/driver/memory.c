@@ -27,7 +27,7 @@ int64_t arena_bytes(const Schedule *s, int device)
 /* what a lane's transfers take of each GPU beside its arena, by the ways that the schedule says; what libraries take is theirs to say */
 static int64_t lane_bytes(const Schedule *s, Lane lane)
 {
-    int64_t slice = 0, most = 0;
+    int64_t slice = 0, most = 0, codes = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < s->phase_count; i++)
             for (int k = 0; k < s->phases[i].collective_count; k++) {
@@ -35,10 +35,11 @@ static int64_t lane_bytes(const Schedule *s, Lane lane)
                 if (c->lane != lane)
                     continue;
                 int64_t bytes = pass ? mgpu_way_bytes(c->way, s->devices, slice) : mgpu_slice_bytes(&c->parties, c->count, dtype_bytes(c->dtype), s->devices);
-                int64_t *to = pass ? &most : &slice;
+                int64_t *to = pass ? &most : &slice, coded = mgpu_codes_bytes(&c->parties, c->count, dtype_bytes(c->dtype), s->devices);
                 *to = bytes > *to ? bytes : *to;
+                codes = coded > codes ? coded : codes;
             }
-    return most;
+    return most + codes;
 }
 
 static int64_t transfer_bytes(const Schedule *s) { return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0; }

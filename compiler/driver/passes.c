@@ -2,6 +2,7 @@
  * options, checks what passes need, takes times and prints. --emit, --from, --help, `mgpuc -v` and docs/generate read the table. */
 #include "compiler/driver/passes.h"
 #include "compiler/driver/command.h"
+#include "compiler/plan/policy.h"
 
 #include <string.h>
 
@@ -176,6 +177,8 @@ static void run_from(Compilation *c)
     const Pass *from = from_pass(c->options);
     if (c->options->shard != SHARD_NOTHING && from >= find_pass("shard"))
         fail(2, "--shard means nothing with --from %s: what is split was settled when the graphs were printed; give it there", from->name);
+    if (policy_of(c->options)->gradients != GRADIENTS_EXACT && from >= find_pass("shard"))
+        fail(2, "--plan %s means nothing with --from %s: which gradients are sent as bits was settled when the graphs were printed; give it there", policy_of(c->options)->name, from->name);
     Facts there = read_graphs(c);
     for (const Pass *p = PASSES; p <= from; p++)
         advance(c, p);

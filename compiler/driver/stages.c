@@ -113,6 +113,8 @@ void pass_precision(Compilation *c)
 void pass_shard(Compilation *c)
 {
     Graph *all[PHASE_KINDS], *sharded[PHASE_KINDS];
+    if (policy_of(c->options)->gradients == GRADIENTS_ONE_BIT && c->graphs[PHASE_TRAIN])
+        replace(&c->graphs[PHASE_TRAIN], send_one_bit(c->graphs[PHASE_TRAIN]));
     if (c->options->shard == SHARD_NOTHING || !c->graphs[PHASE_TRAIN])
         return;
     shard(c->program->model, c->options->shard, c->graphs[PHASE_TRAIN], all, all_graphs(c, all), sharded);

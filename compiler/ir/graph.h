@@ -292,6 +292,9 @@ void graph_mark_split(Graph *);                            /* what follows from 
 const int64_t *node_parts(const Node *, int *count);       /* of a Split value: where its parts begin; NULL: as the plan splits it */
 Distribution transfer_type(const Node *, const Distribution *in, const char **wrong);
 
+/* summed.c: by node: name of the weight whose gradient it is, before or after a transfer sums it; NULL: of none */
+const char **graph_summed_weights(const Graph *);
+
 /* graph.c, for body.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a
  * sum over samples. The body's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */
 Node *graph_make(Graph *, const Node *prototype, bool over);

@@ -222,6 +222,8 @@ static void check_transfer(const Scope *s, const Node *n, const Dump *start)
         wrong(start, "%s", why);
     if (is != n->distribution)
         wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
+    if (n->op == OP_REDUCE_BITS && n->dtype != F32 && n->dtype != F64)
+        wrong(start, "'%s' is of f32 or f64, not %s", OP_INFO[n->op].name, dtype_name(n->dtype));
     if ((why = transfer_wrong_parts(n)))
         wrong(start, "%s", why);
     int ends = op_is_transfer(n->op) ? mgpu_transfer_row(transfer_of(n->op))->ends : 0;
@@ -283,7 +285,8 @@ static void check_result(const Dump *d, const Scope *s, const Result *r, const D
         wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
     for (int k = 0; k < 2; k++) {
         const Node *value = k ? r->weight : r->value;
-        bool kept = variable && value && value->distribution == SPLIT && d->model->variables[r->index].split;
+        const Variable *v = variable ? &d->model->variables[r->index] : NULL;
+        bool kept = v && value && ((value->distribution == SPLIT && v->split) || (value->distribution == LOCAL && v->partial));
         if (value && !kept && (value->distribution == SPLIT || value->distribution == LOCAL))
             wrong(start, "'%s' of a %s value: no device has all of it; bring it together first, by %s", ROLE_NAME[r->role],
                   DISTRIBUTION_NAME[value->distribution], value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");

@@ -1,8 +1,9 @@
 /* transfer.c: nodes that carry values from device to device, and the distributions that they lead from and to: mgpu_transfers.h.
  *
- * What is Split or Local comes from transfers alone. Element-wise operations keep it, and so does a reshape:
- *     Split  with Split and Replicated inputs of its shape; the sum of all its elements is Partial
- *     Local  with inputs of any kind but Split, and no samples */
+ * What is Split comes from transfers alone, what is Local also from OWN of a Partial value: what the device has of it.
+ *     Split  element-wise operations keep it, and so does a reshape, with Split and Replicated inputs of its shape; the sum of all its
+ *            elements is Partial
+ *     Local  any operation keeps it, with inputs of any kind but Split, and no samples */
 #include "compiler/ir/graph.h"
 #include "compiler/ir/dump.h"
 
@@ -73,7 +74,7 @@ static bool transfer_takes(int transfer, Distribution d)
 
 bool transfer_types(const Node *n, const Distribution *in)
 {
-    bool own = op_is_transfer(n->op) && n->op != OP_REDUCE;
+    bool own = (op_is_transfer(n->op) && n->op != OP_REDUCE) || (n->op == OP_OWN && in[0] == PARTIAL);
     for (int k = 0; k < n->inputs; k++)
         own = own || in[k] == SPLIT || in[k] == LOCAL;
     return own;
@@ -131,9 +132,9 @@ Distribution transfer_type(const Node *n, const Distribution *in, const char **w
     int others = count[REPLICATED] + (kept == LOCAL ? count[PARTIAL] : 0);
     if (kept == SPLIT && n->inputs == 1 && node_sums_all(n))
         return PARTIAL;
-    if (!node_keeps_elements(n))
-        *wrong = format("'%s' of a %s value: only element-wise operations and reshapes keep it; bring it together first, by %s", name,
-                        DISTRIBUTION_NAME[kept], kept == SPLIT ? "'all_gather'" : "'broadcast_from'");
+    if (kept == SPLIT && !node_keeps_elements(n))
+        *wrong = format("'%s' of a %s value: only element-wise operations and reshapes keep it; bring it together first, by 'all_gather'", name,
+                        DISTRIBUTION_NAME[kept]);
     else if (count[kept] + others != n->inputs)
         *wrong = format("'%s' of a %s value and one that is %s", name, DISTRIBUTION_NAME[kept],
                         count[SHARDED] ? "sharded" : count[kept == SPLIT ? LOCAL : SPLIT] ? DISTRIBUTION_NAME[kept == SPLIT ? LOCAL : SPLIT] : "partial");

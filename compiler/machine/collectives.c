@@ -4,6 +4,7 @@
  * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
  * steps that cross it. */
 #include "compiler/machine/cost.h"
+#include "runtime/abi/mgpu_bits.h"
 #include "runtime/abi/mgpu_rounds.h"
 
 #include <math.h>
@@ -356,11 +357,27 @@ static Cost on_host(const Machine *m, Collect what, Method method, double bytes,
     return c;
 }
 
+/* what all members of a sum of bits send, of B bytes of f32 */
+static double coded_bytes(const Members *g, double bytes) { return g->count * bytes * (double)mgpu_coded_bytes(MGPU_SEGMENT, 4) / (4 * MGPU_SEGMENT); }
+
+/* everybody codes B, gathers, and adds up B of all codes; memory of host devices is one */
+static Cost bits_cost(const Members *g, Method method, double bytes)
+{
+    bool host = g->processor == PROCESSOR_HOST;
+    const Device *d = &g->machine->devices[0];
+    double coded = coded_bytes(g, bytes), touched = 2 * bytes + coded + coded / g->count;
+    Cost c = cost_collective(g, COLLECT_ALL_GATHER, method, coded);
+    c.us += (host ? g->count * touched / g->machine->host.bandwidth.value : touched / d->bandwidth.value) * 1e6 + (host ? 0 : 2 * d->launch_us.value);
+    return c;
+}
+
 Cost cost_collective(const Members *g, Collect what, Method method, double bytes)
 {
     const Machine *m = g->machine;
     if (g->count < 2)
         return (Cost){0, BOUND_LATENCY};
+    if (what == COLLECT_BITS)
+        return bits_cost(g, method, bytes);
     if (g->processor == PROCESSOR_HOST)
         return on_host(m, what, method, bytes, g->count);
     double n = g->count, half = what == COLLECT_ALL_REDUCE ? 2 : 1, share = SHARE[method];
@@ -405,6 +422,8 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
     int n = g->count < m->device_count ? g->count : m->device_count;
     if (g->processor == PROCESSOR_HOST || g->count < 2 || n < 2)
         return 0;
+    if (what == COLLECT_BITS)
+        return collective_bytes(g, COLLECT_ALL_GATHER, method, coded_bytes(g, bytes), of_link);
     Memory *own = memory_new(), *outer = memory_use(own);
     Transfer *all = NEW_ARRAY(Transfer, n);
     double half = what == COLLECT_ALL_REDUCE ? 2 : 1, ring = half * bytes * (method == METHOD_RING ? (g->count - 1.0) / g->count : 1), memory = 0;

@@ -18,7 +18,8 @@
  *   server     host, between host devices, if each one sends all of B over a link
  *   copy ring, copy tree, device: in the rounds of mgpu_rounds.h, each of which is as long as its slowest copy, and an addition
  *   copy       everybody takes 1 / n of B of everybody else, adds it up, and takes all others' sums: 2 (n - 1) / n B over each
- *              device's links, all at the same time */
+ *              device's links, all at the same time
+ * A sum of bits is an all-gather of what all send, and passes over memory that code B and add up n codes. */
 #ifndef MGPU_MACHINE_COST_H
 #define MGPU_MACHINE_COST_H
 
@@ -49,7 +50,7 @@ Cost cost_transfer(const Machine *, int from, int to, double bytes);
 Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the same time: until the last one is over */
 
 /* ---- collectives of a number of GPUs, or of host devices */
-typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS } Collect;
+typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS, COLLECT_BITS = COLLECTS /* of an all-gather */ } Collect;
 typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHODS } Method;
 extern const char *const METHOD_NAME[METHODS];
 typedef struct TransferFactor { Collect what; double bytes, factor; } TransferFactor; /* how many times the modelled time it was measured to take */

@@ -31,6 +31,8 @@ void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accu
 /* precision.c      F32 -> the model's precision; for bf16, variables that contractions read get rounded copies first */
 void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
+/* one_bit.c        REDUCE of gradients -> REDUCE_BITS; adds residuals to the model */
+Graph *send_one_bit(Graph *train);
 /* shard.c          gradients to REDUCE_SCATTER, updates of the own part, ALL_GATHER; Variable.split. graphs: of all phases */
 void shard(Model *, Sharding, const Graph *train, Graph *const *graphs, int graph_count, Graph **sharded);
 /* layout.c         order of variables in memory */

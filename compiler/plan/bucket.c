@@ -19,7 +19,7 @@
  * Two kinds of copies move: the own part of a weight, to where it is gathered (gather.c), is made ahead of the first reader (ahead.c);
  * the own part of a gradient, which lets go of its bucket, when the reduce-scatter is predicted to be over.
  *
- * Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
+ * Sums of bits share buckets with each other, whole segments of each (mgpu_bits.h). Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
  * of them may be smaller, or empty.
  *
  * One device owes nobody a sum: the order is that of the phase, without collectives. */
@@ -28,6 +28,7 @@
 #include "compiler/plan/bucketing.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
+#include "runtime/abi/mgpu_bits.h"
 
 #include <stdlib.h>
 
@@ -216,7 +217,8 @@ static void place_head(Ordering *o)
 /* ---- groups */
 static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
 
-static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE; }
+static bool is_of_bits(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t); }
 
 /* [devices + 1]: where each device's part begins, if no graph says it */
 static int64_t *split_elements(int64_t count, int devices)
@@ -511,7 +513,7 @@ static Sum sum_of(const Ordering *o, int t)
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
     return (Sum){.place = o->place[t], .bytes = tensor_bytes(x, 1), .dtype = x->dtype, .what = collect_of(task->parties.transfer),
-                 .alone = !may_move(x) || !sums(task)};
+                 .alone = !may_move(x) || !sums(task) || (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
 }
 
 /* with the lane of the stops that it is given; end: of the step */

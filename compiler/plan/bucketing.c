@@ -19,6 +19,10 @@ static const double PRICE = .001;         /* computing loses so much of an all-r
 static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* that a bucket has at most */
 static const double GAIN = .0005;         /* larger ones have to gain so much of a step: they take memory from their first gradient on */
 
+/* what shares a bucket: numbers of a type, sent as they are, or as bits */
+enum { KINDS = 2 * DTYPES };
+static int kind_of(const Sum *s) { return (int)s->dtype + (s->what == COLLECT_BITS ? DTYPES : 0); }
+
 static double time_of(const Timeline *t, Collect what, int64_t bytes)
 {
     Method method;
@@ -99,17 +103,17 @@ double buckets_end(const Timeline *t, const Buckets *b)
     return end;
 }
 
-/* ---- of a size: one open bucket for each type */
+/* ---- of a size: one open bucket for each kind */
 static void none_open(int *open)
 {
-    for (int i = 0; i < DTYPES; i++)
+    for (int i = 0; i < KINDS; i++)
         open[i] = -1;
 }
 
 static int join(const Timeline *t, Buckets *b, int *open, int sum)
 {
     const Sum *s = &t->sums[sum];
-    int *of = &open[s->dtype];
+    int *of = &open[kind_of(s)];
     if (s->alone)
         return b->of[sum] = b->count++;
     if (*of < 0)
@@ -120,15 +124,15 @@ static int join(const Timeline *t, Buckets *b, int *open, int sum)
 Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 {
     Buckets b = {.of = NEW_ARRAY(int, t->sum_count)};
-    int64_t held[DTYPES] = {0};
-    int open[DTYPES];
+    int64_t held[KINDS] = {0};
+    int open[KINDS];
     none_open(open);
     for (int i = 0; i < t->sum_count; i++) {
         const Sum *s = &t->sums[i];
         join(t, &b, open, i);
-        if (!s->alone && (held[s->dtype] += s->bytes) >= bytes) {
-            open[s->dtype] = -1;
-            held[s->dtype] = 0;
+        if (!s->alone && (held[kind_of(s)] += s->bytes) >= bytes) {
+            open[kind_of(s)] = -1;
+            held[kind_of(s)] = 0;
         }
     }
     return b;
@@ -152,7 +156,7 @@ typedef struct Search {
     double *us_before;          /* of the calls before one */
     Event *events; int event_count, *event_at; /* by call + 1: the first event there or later */
     double *update_before;      /* of the updates of the sums before one */
-    int64_t *bytes[DTYPES];     /* of the sums before one; NULL: none has the type */
+    int64_t *bytes[KINDS];      /* of the sums before one; NULL: none is of the kind */
     double *alone_us;
 } Search;
 
@@ -163,13 +167,13 @@ static void sum_up(Search *s)
     s->alone_us = NEW_ARRAY(double, n + 1);
     s->update_before = NEW_ARRAY(double, n + 1);
     for (int i = 0; i < n; i++)
-        if (!t->sums[i].alone && !s->bytes[t->sums[i].dtype])
-            s->bytes[t->sums[i].dtype] = NEW_ARRAY(int64_t, n + 1);
+        if (!t->sums[i].alone && !s->bytes[kind_of(&t->sums[i])])
+            s->bytes[kind_of(&t->sums[i])] = NEW_ARRAY(int64_t, n + 1);
     for (int i = 0; i < n; i++) {
         const Sum *x = &t->sums[i];
-        for (int d = 0; d < DTYPES; d++)
-            if (s->bytes[d])
-                s->bytes[d][i + 1] = s->bytes[d][i] + (x->alone || x->dtype != (Dtype)d ? 0 : x->bytes);
+        for (int k = 0; k < KINDS; k++)
+            if (s->bytes[k])
+                s->bytes[k][i + 1] = s->bytes[k][i] + (x->alone || kind_of(x) != k ? 0 : x->bytes);
         s->alone_us[i + 1] = s->alone_us[i] + (x->alone ? time_of(t, x->what, x->bytes) : 0);
         s->update_before[i + 1] = s->update_before[i] + x->update_us;
     }
@@ -241,9 +245,9 @@ static void advance(const Search *s, State *x, int from, int to)
 static double run_us(const Search *s, int from, int to)
 {
     double us = s->alone_us[to] - s->alone_us[from];
-    for (int d = 0; d < DTYPES; d++)
-        if (s->bytes[d])
-            us += time_of(s->t, COLLECT_ALL_REDUCE, s->bytes[d][to] - s->bytes[d][from]);
+    for (int k = 0; k < KINDS; k++)
+        if (s->bytes[k])
+            us += time_of(s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS, s->bytes[k][to] - s->bytes[k][from]);
     return us;
 }
 
@@ -307,8 +311,8 @@ static void find_atoms(Search *s)
 static int64_t run_bytes(const Search *s, int from, int to)
 {
     int64_t bytes = 0;
-    for (int d = 0; d < DTYPES; d++)
-        bytes += s->bytes[d] ? s->bytes[d][to] - s->bytes[d][from] : 0;
+    for (int k = 0; k < KINDS; k++)
+        bytes += s->bytes[k] ? s->bytes[k][to] - s->bytes[k][from] : 0;
     return bytes;
 }
 
@@ -371,7 +375,7 @@ static Buckets best_partition(const Timeline *t, int64_t most, Memory *kept)
     Memory *own = memory_use(kept);
     Buckets b = {.of = NEW_ARRAY(int, t->sum_count)};
     memory_use(own);
-    int open[DTYPES];
+    int open[KINDS];
     none_open(open);
     for (int i = 0; i < t->sum_count; i++) {
         if (cut[i])

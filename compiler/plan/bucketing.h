@@ -24,7 +24,7 @@ typedef struct Timeline {       /* what is known of a step before its gradients 
     const Sum *sums; int sum_count; /* ascending by place */
     double bucket_us;           /* that computing loses for each bucket: a region ends where one is complete */
 } Timeline;
-typedef struct Buckets { int *of, count; } Buckets; /* the bucket of each sum; a bucket has sums of one type */
+typedef struct Buckets { int *of, count; } Buckets; /* the bucket of each sum; a bucket has sums of one type, and one way to send them */
 
 /* those that end the step first, of an optimal partition and a few sizes; the same input gives the same buckets */
 Buckets buckets_by_cost(const Timeline *);

@@ -6,18 +6,13 @@
  *   bucket       its first gradient: "bucket.fc.weight"
  *
  * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end in
- * .2, .3 ... in its order. They are printed everywhere: what a terminal acts on is replaced.
- *
- * Whose gradient a transfer sums: the first that sums as many elements on the way from the new value of a weight to its operands,
- * nearest first. That of another weight, by way of the norm that all are clipped to, is farther away. */
+ * .2, .3 ... in its order. They are printed everywhere: what a terminal acts on is replaced. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/base/words.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { NEAR = 256 }; /* nodes of an update that are looked at */
 
 /* ---- unique names */
 static const char *unique(Map *taken, const char *words)
@@ -41,50 +36,6 @@ static const char *leaf_of(const char *name)
     return dot ? dot + 1 : name;
 }
 
-/* ---- gradients */
-static bool adds(const Node *n) { return op_is_transfer(n->op) && mgpu_transfer_row(transfer_of(n->op))->adds; }
-
-static bool is_gradient_of(const Node *n, const Variable *v) { return adds(n) && shape_count(&n->shape) == shape_count(&v->shape); }
-
-static const Node *gradient_of(const Node *update, const Variable *v, int *seen, int mark)
-{
-    const Node *queue[NEAR];
-    int count = 0;
-    queue[count++] = update;
-    for (int i = 0; i < count; i++) {
-        const Node *n = queue[i];
-        if (is_gradient_of(n, v))
-            return n;
-        for (int k = 0; k < n->inputs && !adds(n) && count < NEAR; k++)
-            if (seen[n->in[k]->id] != mark) {
-                seen[n->in[k]->id] = mark;
-                queue[count++] = n->in[k];
-            }
-    }
-    return NULL;
-}
-
-/* by node: name of the weight whose gradient it is; NULL: the phase has no graph, as those of tests */
-static const char **find_gradients(const Phase *p)
-{
-    const Graph *g = p->graph;
-    if (!g)
-        return NULL;
-    const char **of = NEW_ARRAY(const char *, g->node_count);
-    int *seen = NEW_ARRAY(int, g->node_count);
-    for (int i = 0; i < g->result_count; i++) {
-        const Result *r = &g->results[i];
-        const Variable *v = r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL;
-        const Node *n = v && v->kind == WEIGHT && v->trained ? gradient_of(r->value, v, seen, i + 1) : NULL;
-        if (n)
-            of[n->id] = of[n->in[0]->id] = v->name;
-    }
-    for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->op == OP_OWN)
-            of[i] = of[g->nodes[i]->in[0]->id];
-    return of;
-}
-
 /* ---- tensors */
 const char *name_of_fetch(const Tensor *x) { return format("fetch.%s", strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name); }
 
@@ -106,7 +57,7 @@ static const char *stem_of(const Tensor *x, const char *weight)
 
 static void name_tensors(Names *names, const Phase *p)
 {
-    const char **gradient = find_gradients(p);
+    const char **gradient = p->graph ? graph_summed_weights(p->graph) : NULL; /* phases of tests have no graph */
     Map taken = {0};
     unique(&taken, "step");
     for (int i = 0; i < p->tensor_count; i++)

@@ -2,7 +2,8 @@
  *
  * What the schemes were: F. Chollet's sketch of data parallelism (2016); kuza55, make_parallel; Keras, multi_gpu_model; avolkov1,
  * keras_experiments; J. Rossum, DataParallelModel and staging areas for Keras; tf_cnn_benchmarks, --variable_update; Sergeev, Del
- * Balso, "Horovod: fast and easy distributed deep learning in TensorFlow", 2018; MXNet, work_load_list. */
+ * Balso, "Horovod: fast and easy distributed deep learning in TensorFlow", 2018; MXNet, work_load_list; Seide et al., "1-bit stochastic
+ * gradient descent", 2014, and CNTK, DataParallelSGD with gradientBits = 1. */
 #include "compiler/plan/policy.h"
 #include "compiler/base/words.h"
 #include "runtime/abi/mgpu.h"
@@ -15,23 +16,25 @@ static const char *const VARIABLES_NAME[VARIABLE_POLICIES] = {"replicated", "hos
 static const char *const REDUCE_NAME[REDUCE_POLICIES] = {"auto", "host", "copy", "peer", "ring", "tree", "nccl"};
 static const char *const ORDER_NAME[ORDER_POLICIES] = {"synchronous", "stale", "none"};
 static const char *const WAITED_NAME[WAITED_POLICIES] = {"comm", "auto", "sync"};
+static const char *const GRADIENT_NAME[GRADIENT_POLICIES] = {"exact", "one-bit"};
 
 const Policy PRESETS[] = {
-    {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_BY_COST, false, false},
-    {"infer-replicated", "two replicas that predict (F. Chollet, 2016)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, true, false},
-    {"bcast-slice", "make_parallel (kuza55)", INPUT_WHOLE, 1, VARIABLES_DEVICE, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"keras", "multi_gpu_model (Keras)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"cpu-slice", "keras_experiments (avolkov1)", INPUT_SLICE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"tower-avg", "DataParallelModel (Rossum), tensorpack's towers", INPUT_SLICE, 1, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"staged-input", "Keras with a StagingArea (Rossum)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"ps-cpu", "parameter server on the CPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"ps-gpu", "parameter server on a GPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_DEVICE, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"replicated-copy", "replicated (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"replicated-nccl", "replicated, NCCL (tf_cnn_benchmarks, PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_NCCL, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"independent", "independent (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_NONE, WAITED_COMM, false, false},
-    {"staged-vars", "staged variables (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_STALE, WAITED_COMM, false, false},
-    {"ring-fused", "ring all-reduce of fused buffers (Horovod)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_RING, ORDER_SYNCHRONOUS, WAITED_COMM, false, false},
-    {"weights", "work_load_list (MXNet)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, false, true},
+    {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_BY_COST, GRADIENTS_EXACT, false, false},
+    {"infer-replicated", "two replicas that predict (F. Chollet, 2016)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, true, false},
+    {"bcast-slice", "make_parallel (kuza55)", INPUT_WHOLE, 1, VARIABLES_DEVICE, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"keras", "multi_gpu_model (Keras)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"cpu-slice", "keras_experiments (avolkov1)", INPUT_SLICE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"tower-avg", "DataParallelModel (Rossum), tensorpack's towers", INPUT_SLICE, 1, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"staged-input", "Keras with a StagingArea (Rossum)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"ps-cpu", "parameter server on the CPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"ps-gpu", "parameter server on a GPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_DEVICE, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"replicated-copy", "replicated (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"replicated-nccl", "replicated, NCCL (tf_cnn_benchmarks, PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_NCCL, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"independent", "independent (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_NONE, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"staged-vars", "staged variables (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_STALE, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"ring-fused", "ring all-reduce of fused buffers (Horovod)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_RING, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"one-bit", "1-bit SGD (Seide et al., CNTK)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_ONE_BIT, false, false},
+    {"weights", "work_load_list (MXNet)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, true},
     {0},
 };
 
@@ -41,6 +44,7 @@ const PolicyWord POLICY_WORD[POLICY_WORDS] = {
     {"reduce", REDUCE_NAME, REDUCE_POLICIES},
     {"order", ORDER_NAME, ORDER_POLICIES},
     {"waited", WAITED_NAME, WAITED_POLICIES},
+    {"gradients", GRADIENT_NAME, GRADIENT_POLICIES},
 };
 
 void policy_set(Policy *p, int word, int value)
@@ -50,13 +54,14 @@ void policy_set(Policy *p, int word, int value)
     case 1: p->variables = (VariablePolicy)value; break;
     case 2: p->reduce = (ReducePolicy)value; break;
     case 3: p->order = (OrderPolicy)value; break;
-    default: p->waited = (WaitedPolicy)value; break;
+    case 4: p->waited = (WaitedPolicy)value; break;
+    default: p->gradients = (GradientPolicy)value; break;
     }
 }
 
 static int value_of(const Policy *p, int word)
 {
-    const int VALUES[POLICY_WORDS] = {(int)p->input, (int)p->variables, (int)p->reduce, (int)p->order, (int)p->waited};
+    const int VALUES[POLICY_WORDS] = {(int)p->input, (int)p->variables, (int)p->reduce, (int)p->order, (int)p->waited, (int)p->gradients};
     return VALUES[word];
 }
 
@@ -135,6 +140,9 @@ Policy policy_read(const char *text, const char **split)
         set_policy(&p, copy_text(at, length));
     }
     p.name = text;
+    bool rounds = p.reduce == REDUCE_RING || p.reduce == REDUCE_TREE;
+    if (p.gradients == GRADIENTS_ONE_BIT && (p.variables != VARIABLES_REPLICATED || p.order == ORDER_NONE || rounds))
+        fail(2, "--plan %s: one-bit gradients go with variables=replicated, order=synchronous or stale, and reduce=auto, host, copy, peer or nccl: bits are gathered, and added by who gets them", text);
     if (p.split && !*split)
         fail(2, "--plan %s: it has no proportions; write them as in --plan weights=10,10,3", text);
     return p;
@@ -142,7 +150,9 @@ Policy policy_read(const char *text, const char **split)
 
 const char *policy_label(const Policy *p)
 {
-    return p->order == ORDER_NONE ? "NOT TRAINING, UPPER BOUND" : p->order == ORDER_STALE ? "one step stale" : p->forward ? PREDICTS_ONLY : NULL;
+    bool bits = p->gradients == GRADIENTS_ONE_BIT, stale = p->order == ORDER_STALE;
+    return p->order == ORDER_NONE ? "NOT TRAINING, UPPER BOUND" : stale && bits ? "one step stale, one-bit gradients" : stale ? "one step stale"
+         : bits ? "one-bit gradients" : p->forward ? PREDICTS_ONLY : NULL;
 }
 
 int policy_way(const Policy *p)

@@ -6,6 +6,7 @@
  *   reduce      how gradients are added up over the devices
  *   order       which gradients an update takes
  *   waited      the lane of sums that computing waits for, such as batch statistics
+ *   gradients   what of them is sent
  *
  * Presets are the schemes of other frameworks, so that their users see what theirs costs; `auto`, the default, is what the cost model
  * finds fastest. */
@@ -41,6 +42,12 @@ typedef enum WaitedPolicy {
     WAITED_POLICIES
 } WaitedPolicy;
 
+typedef enum GradientPolicy {
+    GRADIENTS_EXACT,
+    GRADIENTS_ONE_BIT,  /* of each element, and what that leaves out with the next one: passes/one_bit.c */
+    GRADIENT_POLICIES
+} GradientPolicy;
+
 typedef struct Policy {
     const char *name;   /* of --plan: a preset, and what was changed of it */
     const char *scheme; /* what it reproduces */
@@ -50,11 +57,12 @@ typedef struct Policy {
     ReducePolicy reduce;
     OrderPolicy order;
     WaitedPolicy waited;
+    GradientPolicy gradients;
     bool forward;       /* predictions only: there is nothing to train */
     bool split;         /* shares by --split, or by the numbers behind its name */
 } Policy;
 
-enum { MOST_SLOTS = 4, POLICY_WORDS = 5 };
+enum { MOST_SLOTS = 4, POLICY_WORDS = 6 };
 typedef struct PolicyWord { const char *name; const char *const *words; int count; } PolicyWord; /* of a policy, and of what it may be */
 extern const PolicyWord POLICY_WORD[POLICY_WORDS];
 void policy_set(Policy *, int word, int value); /* numbers of POLICY_WORD and of its words */
@@ -66,6 +74,6 @@ const char *policy_label(const Policy *); /* what has to be said wherever it is 
 const char *policy_said(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
 bool policy_is_auto(const Policy *);
 int policy_way(const Policy *);         /* MGPU_WAY_... of gradients; AUTO: by cost */
-void policy_write(const Policy *, Text *); /* "replicated-copy input ahead slots 2 variables replicated reduce copy order synchronous waited comm" */
+void policy_write(const Policy *, Text *); /* "replicated-copy input ahead slots 2 variables replicated reduce copy order synchronous waited comm gradients exact" */
 const Policy *policy_of(const Options *); /* that of --plan; auto */
 #endif

@@ -9,7 +9,7 @@
  *               "#" "link" NAME "bytes" N "share" DECIMAL          upload, communication, input, other devices, nothing; what links carry
  *               "#" "roofs" "bandwidth" NUMBER "plain" NUMBER "matrix" NUMBER      of device 0: bytes of memory, operations, and
  *                                                                              those of matrix units, a second; 0: none
- *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "slots" N ["label" "TEXT"]
+ *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "waited" WORD "gradients" WORD "slots" N ["label" "TEXT"]
  *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
  *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["own" "of" N] ["work" BYTES ["each" BYTES]]
  *                 ["extent" "TEXT"]

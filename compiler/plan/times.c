@@ -6,6 +6,7 @@
 #include "compiler/plan/measured.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
+#include "runtime/abi/mgpu_bits.h"
 
 #include <math.h>
 #include <string.h>
@@ -79,6 +80,7 @@ Collect collect_of(int transfer)
 {
     static const Collect COLLECT[MGPU_TRANSFERS] = {
         [MGPU_TRANSFER_REDUCE] = COLLECT_ALL_REDUCE,
+        [MGPU_TRANSFER_REDUCE_BITS] = COLLECT_BITS,
         [MGPU_TRANSFER_REDUCE_SCATTER] = COLLECT_REDUCE_SCATTER,
         [MGPU_TRANSFER_ALL_GATHER] = COLLECT_ALL_GATHER,
         [MGPU_TRANSFER_BROADCAST_FROM] = COLLECT_BROADCAST,
@@ -133,12 +135,17 @@ Members members_of_plan(const Program *p, int devices)
     return g;
 }
 
+static bool sums_gradients(const Group *g)
+{
+    return g->final && (g->parties.transfer == MGPU_TRANSFER_REDUCE || g->parties.transfer == MGPU_TRANSFER_REDUCE_BITS);
+}
+
 /* gradients are added up as the plan says; what computing waits for at once, such as batch statistics, by cost */
 static unsigned methods_of_group(const Members *g, const Group *group)
 {
     if (group->beside)
         return methods_beside(g);
-    return group->final && group->parties.transfer == MGPU_TRANSFER_REDUCE && g->gradients ? g->gradients : g->methods;
+    return sums_gradients(group) && g->gradients ? g->gradients : g->methods;
 }
 
 double time_of_transfer(const Members *members, const Group *g, double bytes)
@@ -161,6 +168,8 @@ const char *reason_of_transfer(const Members *members, const Group *g)
     Text t = {0};
     text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s", ahead ? "" : ", waited for at once",
              METHOD_NAME[method], us);
+    if (g->parties.transfer == MGPU_TRANSFER_REDUCE_BITS)
+        text_add(&t, ", %lld of %lld bytes sent", (long long)mgpu_coded_bytes(g->bytes / dtype_bytes(g->dtype), dtype_bytes(g->dtype)), (long long)g->bytes);
     if (rest) {
         us = cost_cheapest(members, rest, what, bytes, &other).us;
         text_add(&t, ", %s %.1f us", METHOD_NAME[other], us);
@@ -175,7 +184,7 @@ int way_of_transfer(const Program *p, const Members *members, const Group *g)
     Method method;
     int way = policy_way(policy_of(p->options)), usual = p->target->transfers;
     bool takes = usual == MGPU_WAY_AUTO || way >= MGPU_WAY_RING; /* in one memory, there are copies, peers and libraries in name alone */
-    if (g->final && g->parties.transfer == MGPU_TRANSFER_REDUCE && way != MGPU_WAY_AUTO)
+    if (sums_gradients(g) && way != MGPU_WAY_AUTO)
         return takes ? way : usual;
     if (p->target->transfers != MGPU_WAY_AUTO || !names_machine(p))
         return p->target->transfers;

@@ -613,7 +613,8 @@ const char *verify(const Schedule *s)
 {
     static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device,   check_kept,   check_phase,
                                                                                      verify_regions, check_arena,  verify_program,
-                                                                                     verify_split,   verify_calls, verify_values};
+                                                                                     verify_split,   verify_bits,  verify_calls,
+                                                                                     verify_values};
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
     if (!has_operations(s))

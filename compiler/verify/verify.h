@@ -4,6 +4,7 @@
  *   verify/region.c   no two calls of a region need a barrier between them
  *   verify/order.c   one phase on one device -> Events in a possible order, with what each is ordered after (or a cycle)
  *   verify/split.c   what is gathered is cut as it was scattered
+ *   verify/bits.c    what is sent as bits is written in whole segments
  *   verify/program.c all devices have the same operations with the same arguments
  *   verify/calls.c   every call is one of a kernel in the table, with what that takes
  *   verify/values.c  every call reads the values that the program has it read
@@ -69,6 +70,8 @@ const char *verify_program(const Schedule *, int phase, int device);
 
 /* ---- verify/split.c: NULL, or what is wrong; of device 0, as all run one program */
 const char *verify_split(const Schedule *, int phase, int device);
+/* ---- verify/bits.c: NULL, or what is wrong */
+const char *verify_bits(const Schedule *, int phase, int device);
 /* ---- verify/calls.c, verify/values.c: NULL, or what is wrong */
 const char *verify_calls(const Schedule *, int phase, int device);
 const char *verify_values(const Schedule *, int phase, int device);

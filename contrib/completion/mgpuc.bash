@@ -16,7 +16,7 @@ _mgpuc() {
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
     --measured) _mgpu_files '*.json'; return ;;
     --data) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
-    --plan) _mgpu_words "auto infer-replicated bcast-slice keras cpu-slice tower-avg staged-input ps-cpu ps-gpu replicated-copy replicated-nccl independent staged-vars ring-fused weights="; return ;;
+    --plan) _mgpu_words "auto infer-replicated bcast-slice keras cpu-slice tower-avg staged-input ps-cpu ps-gpu replicated-copy replicated-nccl independent staged-vars ring-fused one-bit weights="; return ;;
     --shard) _mgpu_words "none optimizer gradients weights"; return ;;
     --steps | --epochs | --metric | --batch | --devices | --arch | --set | --model | --memory | --split | --bucket) return ;;
     esac

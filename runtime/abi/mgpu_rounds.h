@@ -17,12 +17,18 @@ static inline bool mgpu_way_has_rounds(int way) { return way >= MGPU_WAY_RING &&
 static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
 {
     int64_t most = 0;
-    for (int d = 0; d < members && mgpu_transfer_row(p->transfer)->adds; d++) {
+    for (int d = 0; d < members && mgpu_transfer_row(p->transfer)->adds && p->transfer != MGPU_TRANSFER_REDUCE_BITS; d++) {
         mgpu_stretch own = mgpu_received_by(p, count, d);
         int64_t bytes = (own.end - own.begin) * each / (p->transfer == MGPU_TRANSFER_REDUCE ? members : 1);
         most = bytes > most ? bytes : most;
     }
     return most;
+}
+
+/* bytes beside the arenas for the codes of all members, of a sum of bits */
+static inline int64_t mgpu_codes_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
+{
+    return p->transfer == MGPU_TRANSFER_REDUCE_BITS ? members * mgpu_coded_bytes(count, each) : 0;
 }
 
 /* bytes beside the arenas that a way copies to what it adds: a slice of everybody else's, or all of one other's at once. slice: bytes of

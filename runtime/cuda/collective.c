@@ -7,6 +7,8 @@
  *   host   through page-locked memory; reduce.c adds; server likewise
  *   ring, tree, device   in rounds (mgpu_rounds.h): each GPU copies what it takes to itself, and adds it
  *
+ * A sum of bits is an all-gather in one of these ways, of codes (mgpu_bits.h): kernels of each GPU make them, and add them up.
+ *
  * A reduce-scatter ends with the sum, which is the member's own. Values that are moved and not added each member copies to itself
  * from who sends them, or through page-locked memory.
  *
@@ -19,6 +21,7 @@
  * Every link has been tried before. Where one changes what it carries, all sums are by copies, and what would go over that link
  * goes through page-locked memory instead: the sender copies it there, the receiver from there, so neither touches the
  * other's memory. NCCL chooses its links itself. What kernels cannot add goes through the host. */
+#include "runtime/abi/mgpu_bits.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
@@ -28,6 +31,8 @@
 
 enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run beside the backward pass */ };
 static const char *const SUM_NAME[SUM_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64"};
+
+static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32", "mgpu_encode_f64", "mgpu_add_f64"};
 
 static int sum_function(uint8_t dtype) /* -1: none */
 {
@@ -327,13 +332,56 @@ static bool exchange_by_nccl(Collective *base, int member, const Operand *o)
     return mgpu_nccl_exchange((CudaCollective *)base, member, o);
 }
 
-static bool exchange(Collective *base, int member, const Operand *o)
+static bool exchange_values(Collective *base, int member, const Operand *o)
 {
     static bool (*const EXCHANGE[MGPU_WAYS])(Collective *, int, const Operand *) = {
         [MGPU_WAY_HOST] = exchange_through_host, [MGPU_WAY_COPY] = exchange_on_gpus, [MGPU_WAY_PEER] = exchange_on_gpus,
         [MGPU_WAY_NCCL] = exchange_by_nccl, [MGPU_WAY_RING] = exchange_in_rounds, [MGPU_WAY_TREE] = exchange_in_rounds,
         [MGPU_WAY_DEVICE] = exchange_in_rounds};
     return EXCHANGE[((CudaCollective *)base)->made[o->way]](base, member, o);
+}
+
+/* ---- sums of bits */
+static bool is_of_bits(const mgpu_collective *x) { return x->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+
+static int64_t coded_bytes(int64_t count, uint8_t dtype) { return mgpu_coded_bytes(count, mgpu_dtype_bytes(dtype)); }
+
+/* adds: adds up the codes of all, else makes the member's own */
+static void launch_code(const CudaCollective *c, int member, const Operand *o, bool adds)
+{
+    CudaDevice *d = c->devices[member];
+    int64_t bytes = coded_bytes(o->count, o->dtype), count = o->count, blocks = (count + 4 * SUM_THREADS - 1) / (4 * SUM_THREADS);
+    int members = c->members;
+    CUdeviceptr values = address_of(o, 0), codes = c->codes[member] + (CUdeviceptr)(adds ? 0 : bytes * member);
+    CudaRange range[] = {{values, address_of(o, count), adds, o->buffer}, {codes, codes + (CUdeviceptr)(adds ? bytes * members : bytes), !adds, "codes"}};
+    void *encode[] = {&codes, &values, &count}, *add[] = {&values, &codes, &members, &count};
+    mgpu_cuda_declare(d, c->lane, o->name, range, 2);
+    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->code[member][2 * (o->dtype == MGPU_F64) + adds], (unsigned)(blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS), 1, 1,
+                                                        SUM_THREADS, 1, 1, 0, d->stream[c->lane], adds ? add : encode, NULL),
+                    "cuLaunchKernel of a sum of bits");
+}
+
+static bool exchange_bits(Collective *base, int member, const Operand *o)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    int64_t parts[MGPU_MOST_MEMBERS + 1], bytes = coded_bytes(o->count, o->dtype);
+    for (int d = 0; d <= c->members; d++)
+        parts[d] = bytes * d;
+    Operand codes = {.name = o->name, .buffer = "codes", .data = (void *)(uintptr_t)c->codes[member], .count = bytes * c->members, .dtype = MGPU_U8,
+                     .parties = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts}, .tag = o->tag, .way = o->way};
+    mgpu_cuda_enter(c->devices[member], c->lane);
+    if (o->count > 0)
+        launch_code(c, member, o, false);
+    if (!exchange_values(base, member, &codes))
+        return false;
+    if (o->count > 0)
+        launch_code(c, member, o, true);
+    return true;
+}
+
+static bool exchange(Collective *base, int member, const Operand *o)
+{
+    return (mgpu_sends_bits(o) ? exchange_bits : exchange_values)(base, member, o);
 }
 
 /* ---- one device has all of it */
@@ -362,7 +410,8 @@ static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *pl
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             bool (*adds)(uint8_t) = ADDS[c->made[x->way]];
-            int64_t bytes = mgpu_collective_lane(x) == c->lane ? x->count * mgpu_dtype_bytes(x->dtype) : 0;
+            int64_t whole = is_of_bits(x) ? plan->devices * coded_bytes(x->count, x->dtype) : x->count * mgpu_dtype_bytes(x->dtype);
+            int64_t bytes = mgpu_collective_lane(x) == c->lane ? whole : 0;
             if (!adds || (mgpu_transfer_row(x->parties.transfer)->adds && !adds(x->dtype)))
                 largest = bytes > largest ? bytes : largest;
         }
@@ -416,6 +465,35 @@ static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made
     return most;
 }
 
+/* for the codes of all members */
+static int64_t code_bytes(const mgpu_plan *plan, int lane)
+{
+    int64_t most = 0;
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++) {
+            const mgpu_collective *x = &plan->phases[k].collectives[i];
+            int64_t bytes = mgpu_collective_lane(x) == lane ? mgpu_codes_bytes(&x->parties, x->count, mgpu_dtype_bytes(x->dtype), plan->devices) : 0;
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
+static void open_codes(CudaCollective *c, const mgpu_plan *plan)
+{
+    int64_t bytes = code_bytes(plan, c->lane);
+    if (!bytes)
+        return;
+    c->codes = mgpu_allocate((size_t)c->members, sizeof *c->codes);
+    c->code = mgpu_allocate((size_t)c->members, sizeof *c->code);
+    for (int d = 0; d < c->members; d++) {
+        mgpu_cuda_enter(c->devices[d], -1);
+        c->codes[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, one-bit gradients of all devices take");
+        c->devices[d]->besides += bytes;
+        for (int i = 0; i < CODE_FUNCTIONS; i++)
+            c->code[d][i] = mgpu_cuda_function(c->devices[d], CODE_NAME[i]);
+    }
+}
+
 static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 {
     int64_t bytes = scratch_bytes(plan, c->lane, c->made);
@@ -452,10 +530,14 @@ static void close_collective(Collective *base)
             mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->over[i]), "cuEventDestroy");
         if (c->scratch)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->scratch[i]), "cuMemFree");
+        if (c->codes)
+            mgpu_cuda_check(d, -1, d->cuda->mem_free(c->codes[i]), "cuMemFree");
     }
     mgpu_reduction_close(c->reduction);
     free(c->memory);
     free(c->sum);
+    free(c->code);
+    free(c->codes);
     free(c->ready);
     free(c->over);
     free(c->operand);
@@ -562,7 +644,7 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
     uint8_t forced = read_way(), made[MGPU_WAYS];
     for (uint8_t way = 0; way < MGPU_WAYS; way++)
         made[way] = forced ? forced : way;
-    return scratch_bytes(plan, MGPU_COMM, made) + scratch_bytes(plan, MGPU_SYNC, made);
+    return scratch_bytes(plan, MGPU_COMM, made) + scratch_bytes(plan, MGPU_SYNC, made) + code_bytes(plan, MGPU_COMM) + code_bytes(plan, MGPU_SYNC);
 }
 
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Collective *beside)
@@ -585,6 +667,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     c->links = beside ? ((CudaCollective *)beside)->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
     make_ways(c, plan, forced);
     open_scratch(c, plan);
+    open_codes(c, plan);
     open_memory(c, largest_through_host(c, plan));
     c->names = name_ways(c, plan);
     c->collective.transfer = exchange;

@@ -6,7 +6,7 @@
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/host/reduce.h"
 
-enum { SUM_FUNCTIONS = 6 };
+enum { SUM_FUNCTIONS = 6, CODE_FUNCTIONS = 4 };
 typedef struct CudaCollective CudaCollective;
 typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
 typedef struct SumSlice { int64_t begin, end; size_t bytes; } SumSlice; /* elements of an operand that one member adds up */
@@ -19,9 +19,11 @@ struct CudaCollective {
     void **memory;               /* [member]: page-locked, for the largest operand that goes through the host; NULL: none */
     /* by kernels of the GPUs */
     CUfunction (*sum)[SUM_FUNCTIONS];  /* [member] */
+    CUfunction (*code)[CODE_FUNCTIONS]; /* [member] */
     CUevent *ready, *over;       /* [member]: its operand is complete; its part of the sum is */
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
+    CUdeviceptr *codes;          /* [member]: for what all have coded of sums of bits; NULL: there are none */
     uint8_t made[MGPU_WAYS];     /* how what the plan wants in a way is made, MGPU_WAY_...; AUTO: no transfer is */
     CudaLinks links;
     char *note, *names;

@@ -5,7 +5,9 @@
  * A slice is touched by one member only between the two meetings, so it works in place, and since the order of additions is fixed
  * and every device gets the same sum, all hold the same bits. Slices of an all-reduce begin at multiples of a cache line. Sums of
  * f16 and bf16 are formed in double. A plan may want rounds instead (mgpu_rounds.h), after each of which all meet. In other transfers each
- * member copies what it receives from who sends it: nobody receives over what it sends. */
+ * member copies what it receives from who sends it: nobody receives over what it sends. A sum of bits is by codes (mgpu_bits.h): each
+ * member codes its numbers, and adds up everybody's. */
+#include "runtime/abi/mgpu_bits.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
@@ -24,6 +26,8 @@ struct Reduction {
     SlowLink *links;  /* by member; shared with a reduction beside */
     int flow;
     double *met;      /* by member: when the meeting before its last transfer was over */
+    void **codes;     /* by member: of its last sum of bits */
+    int64_t *room;    /* bytes of each */
 };
 
 Reduction *mgpu_reduction_open(int members)
@@ -32,11 +36,17 @@ Reduction *mgpu_reduction_open(int members)
     r->members = members;
     r->member = mgpu_allocate((size_t)members, sizeof *r->member);
     r->met = mgpu_allocate((size_t)members, sizeof *r->met);
+    r->codes = mgpu_allocate((size_t)members, sizeof *r->codes);
+    r->room = mgpu_allocate((size_t)members, sizeof *r->room);
     return r;
 }
 
 void mgpu_reduction_close(Reduction *r)
 {
+    for (int d = 0; d < r->members; d++)
+        free(r->codes[d]);
+    free(r->codes);
+    free(r->room);
     free(r->member);
     free(r->met);
     free(r);
@@ -165,6 +175,24 @@ static void run_rounds(Reduction *r, int member)
     }
 }
 
+/* ---- sums of bits */
+bool mgpu_sends_bits(const Operand *o) { return o->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+
+static int64_t coded_bytes(const Operand *o) { return mgpu_coded_bytes(o->count, mgpu_dtype_bytes(o->dtype)); }
+
+/* before all meet: nobody reads the codes of the sum before any more */
+static void encode(Reduction *r, int member)
+{
+    const Operand *o = &r->member[member];
+    if (coded_bytes(o) > r->room[member]) {
+        free(r->codes[member]);
+        r->room[member] = coded_bytes(o);
+        r->codes[member] = mgpu_allocate_aligned(64, (size_t)r->room[member]);
+    }
+    if (!mgpu_encode(r->codes[member], o->data, o->count, o->dtype))
+        mgpu_die("%s: a segment of device %d has more than two numbers, and cannot be sent as bits", o->name, member);
+}
+
 /* by the busiest member over its link, which also receives as much: all-reduces as a ring does it, or in the rounds of their way; others to
  * who gets them */
 static double bytes_sent(const Reduction *r, const Operand *o)
@@ -178,6 +206,7 @@ static double bytes_sent(const Reduction *r, const Operand *o)
         case MGPU_WAY_SERVER: return 2 * bytes;
         default: return 2 * others * bytes;
         }
+    case MGPU_TRANSFER_REDUCE_BITS: return (r->members - 1) * (double)coded_bytes(o);
     case MGPU_TRANSFER_REDUCE_SCATTER:
     case MGPU_TRANSFER_ALL_GATHER: return others * bytes;
     default: return bytes;
@@ -188,6 +217,8 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
 {
     if (r->members > 1) {
         r->member[member] = *o;
+        if (mgpu_sends_bits(o))
+            encode(r, member);
         mgpu_meet(r);
     }
     r->met[member] = mgpu_seconds();
@@ -198,7 +229,9 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
     for (int d = 0; d < r->members; d++)
         if (!mgpu_operands_agree(&r->member[d], o, r->members))
             return false;
-    if (mgpu_way_has_rounds(o->way) && o->parties.transfer == MGPU_TRANSFER_REDUCE)
+    if (mgpu_sends_bits(o))
+        mgpu_add_codes((const void *const *)r->codes, r->members, o->data, o->count, o->dtype);
+    else if (mgpu_way_has_rounds(o->way) && o->parties.transfer == MGPU_TRANSFER_REDUCE)
         run_rounds(r, member);
     else if (mgpu_transfer_row(o->parties.transfer)->adds)
         add_slice(r, slice_of(r, member));

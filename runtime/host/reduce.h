@@ -14,6 +14,11 @@ void mgpu_reduction_close(Reduction *);
 bool mgpu_exchange(Reduction *, int member, const Operand *);
 void mgpu_meet(Reduction *);           /* every member calls it; returns when all have */
 bool mgpu_operands_agree(const Operand *, const Operand *, int members);
+bool mgpu_sends_bits(const Operand *);
 /* of what member `from` sends, that which `to` receives */
 mgpu_stretch mgpu_moved(const Operand *, int from, int to);
+
+/* ---- bits.c: codes of mgpu_bits.h, of f32 and f64 */
+bool mgpu_encode(void *codes, const void *values, int64_t count, uint8_t dtype); /* false: a segment has more than two numbers */
+void mgpu_add_codes(const void *const *codes, int members, void *sum, int64_t count, uint8_t dtype); /* in the members' order */
 #endif

@@ -71,21 +71,28 @@ static void add(TensorView *v, const char *name, int variable)
     v->variable[v->count++] = variable;
 }
 
-/* Of the accumulators those of the report of training outlive a step, which are what its phase touches, and gradients that are applied one
- * step late; those of micro-batches begin at 0 again. */
+static void mark_accumulators(const mgpu_program *program, const mgpu_phase *phase, bool *found, bool as)
+{
+    const mgpu_device_phase *p = &phase->devices[0];
+    for (int i = 0; i < p->op_count; i++)
+        for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
+            const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
+            if (b->kind == MGPU_VARIABLE && program->variables[b->index].kind == MGPU_ACCUMULATOR)
+                found[b->index] = as;
+        }
+}
+
+/* Of the accumulators those of the report of training outlive a step, which are what its phase touches, gradients that are applied one
+ * step late, and what bits leave of gradients; those of micro-batches begin at 0 again. */
 static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
 {
+    static const struct { uint8_t kind; bool outlives; } IN_TURN[] = {
+        {MGPU_PHASE_TRAIN, true}, {MGPU_PHASE_ACCUMULATE, false}, {MGPU_PHASE_PROLOGUE, false}, {MGPU_PHASE_REPORT_TRAIN, true}};
     bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found);
-    for (int k = 0; k < plan->phase_count; k++) {
-        const mgpu_device_phase *p = &plan->phases[k].devices[0];
-        bool keeps = plan->phases[k].kind == MGPU_PHASE_REPORT_TRAIN || (plan->phases[k].kind == MGPU_PHASE_TRAIN && program->accumulate <= 1);
-        for (int i = 0; keeps && i < p->op_count; i++)
-            for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
-                const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
-                if (b->kind == MGPU_VARIABLE && program->variables[b->index].kind == MGPU_ACCUMULATOR)
-                    found[b->index] = true;
-            }
-    }
+    for (size_t i = 0; i < sizeof IN_TURN / sizeof *IN_TURN; i++)
+        for (int k = 0; k < plan->phase_count; k++)
+            if (plan->phases[k].kind == IN_TURN[i].kind)
+                mark_accumulators(program, &plan->phases[k], found, IN_TURN[i].outlives);
     return found;
 }
 
@@ -211,13 +218,17 @@ static void check_tensor(const TensorFile *file, const SavedTensor *saved, const
                   mgpu_dtype_name(t->dtype));
 }
 
-/* torch counts batches beside batchnorm's statistics; nothing here needs them */
-static bool is_ignored(const char *name)
+static bool ends_in(const char *name, const char *end)
 {
-    static const char END[] = ".num_batches_tracked";
-    size_t length = strlen(name);
-    return length >= sizeof END - 1 && strcmp(name + length - (sizeof END - 1), END) == 0;
+    size_t length = strlen(name), last = strlen(end);
+    return length >= last && strcmp(name + length - last, end) == 0;
 }
+
+/* torch counts batches beside batchnorm's statistics; nothing here needs them */
+static bool is_ignored(const char *name) { return ends_in(name, ".num_batches_tracked"); }
+
+/* What one-bit gradients have left: a run that goes on by another plan drops it, one that begins with them then has none */
+static bool is_residual(const char *name) { return ends_in(name, ".residual"); }
 
 enum { NAMES_SHOWN = 6 };
 typedef struct NameList { FILE *f; char *text; size_t length; int count; } NameList;
@@ -263,7 +274,8 @@ static void place_view(const mgpu_program *program, const mgpu_plan *plan, Engin
 {
     for (int i = 0; i < view->count; i++) {
         if (!match->tensor[i]) {
-            list(missing, match->name[i]);
+            if (!is_partial(&program->variables[view->variable[i]]) || !is_residual(match->name[i]))
+                list(missing, match->name[i]);
             continue;
         }
         mgpu_tensor wanted = program->variables[view->variable[i]].tensor;
@@ -288,7 +300,8 @@ static void list_unused(const mgpu_program *program, const TensorFile *file, boo
 {
     for (int i = 0; i < file->count; i++) {
         const char *name = file->tensors[i].tensor.name;
-        if (!file->used[i] && !is_ignored(name) && (part || !is_model(program, name)))
+        bool left = part && is_residual(name);
+        if (!file->used[i] && !is_ignored(name) && !left && (part || !is_model(program, name)))
             list(unused, name);
     }
 }

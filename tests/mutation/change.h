@@ -33,4 +33,5 @@ bool change_part(Change *);
 bool drop_gather(Change *);
 bool late_gather(Change *);
 bool free_early(Change *);
+bool cut_segment(Change *);
 #endif

@@ -12,7 +12,7 @@ const char *const MUTATION_NAME[MUTATIONS] = {
     "wrong_step", "merge_regions",    "move_call",    "drop_samples",  "overlap_in_region", "add_wait", "change_lane",
     "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
     "change_dtype", "exchange_index", "change_transfer", "change_part", "drop_gather", "late_gather",
-    "free_early"};
+    "free_early", "cut_segment"};
 
 /* ---- copies */
 
@@ -576,7 +576,7 @@ Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *rand
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
         wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait, change_lane,
         swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
-        change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early};
+        change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early, cut_segment};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};
     int first = everywhere ? 0 : random_below(random, s->devices), last = everywhere && kind != CHANGE_DTYPE ? s->devices - 1 : first;
     Random same = *random; /* devices have equal lists of operations and buffers, so equal draws make the same change */

@@ -259,3 +259,49 @@ bool free_early(Change *c)
     to->offset = from->offset;
     return true;
 }
+
+static bool sends_bits(const Change *c, const ScheduledOp *op)
+{
+    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].parties.transfer == MGPU_TRANSFER_REDUCE_BITS;
+}
+
+static void move_accesses(const Change *c, int buffer, int64_t from, int64_t by)
+{
+    for (int o = 0; o < c->d->op_count; o++)
+        for (int i = 0; i < c->d->ops[o].read_count + c->d->ops[o].write_count && !sends_bits(c, &c->d->ops[o]); i++) {
+            Access *a = i < c->d->ops[o].read_count ? &c->d->ops[o].reads[i] : &c->d->ops[o].writes[i - c->d->ops[o].read_count];
+            bool moves = a->buffer == buffer && a->begin >= from;
+            a->begin += moves ? by : 0;
+            a->end += moves ? by : 0;
+        }
+}
+
+/* where a value in the buffer begins */
+static int64_t pick_begin(const Change *c, int buffer)
+{
+    int64_t begin = 0;
+    for (int o = 0, seen = 0; o < c->d->op_count; o++)
+        for (int w = 0; w < c->d->ops[o].write_count && c->d->ops[o].verb == VERB_CALL; w++)
+            if (c->d->ops[o].writes[w].buffer == buffer && random_below(c->random, ++seen) == 0)
+                begin = c->d->ops[o].writes[w].begin;
+    return begin;
+}
+
+bool cut_segment(Change *c)
+{
+    enum { LINE = 64 };
+    int o;
+    if (!pick_op(c, sends_bits, &o))
+        return false;
+    ScheduledOp *send = &c->d->ops[o];
+    Collective *x = &c->s->phases[c->phase].collectives[send->target];
+    Buffer *bucket = &c->d->buffers[send->reads[0].buffer];
+    int64_t from = pick_begin(c, send->reads[0].buffer);
+    move_accesses(c, send->reads[0].buffer, from, LINE);
+    send->reads[0].end += LINE;
+    send->writes[0].end += LINE;
+    bucket->bytes += LINE;
+    x->count = (send->reads[0].end - send->reads[0].begin) / (int64_t)dtype_bytes(x->dtype);
+    c->what = format("%s is %d bytes longer, before what it had at %lld", bucket->name, LINE, (long long)from);
+    return true;
+}

@@ -46,6 +46,7 @@ typedef enum Mutation {
     DROP_GATHER,      /* an all-gather, and the waits for it; the same for all devices */
     LATE_GATHER,      /* an all-gather waits for who reads what it gathers */
     FREE_EARLY,       /* a buffer's bytes are another one's before its last use */
+    CUT_SEGMENT,      /* what is sent as bits begins a line later in its bucket, as does what comes after it */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

@@ -10,6 +10,7 @@
  *
  * run.c says which operations there are and in which order they may run. */
 #include "compiler/plan/schedule.h"
+#include "runtime/abi/mgpu_bits.h"
 #include "tests/mutation/run.h"
 
 #include <stdlib.h>
@@ -77,6 +78,28 @@ static bool has_byte(const Collective *c, int share, int member, int64_t offset)
 
 typedef struct Byte { uint64_t token; int64_t origin; } Byte; /* origin: of the write, counted from the begin of the whole value */
 
+/* A segment that is sent as bits has two values if one call has written all of it, from a segment's begin on. What a device sends of
+ * others is garbage */
+static bool is_mixed(const Collective *c, const Memory *m, const Whole *whole, int i)
+{
+    int64_t bytes = MGPU_SEGMENT * (int64_t)dtype_bytes(c->dtype), offset = m->address[i] - whole->begin, begin = offset / bytes * bytes;
+    bool mixed = (m->origin[i] - whole->begin) % bytes != 0;
+    for (int k = whole->first; k < whole->last; k++) {
+        int64_t at = m->address[k] - whole->begin;
+        mixed = mixed || (at >= begin && at < begin + bytes && m->token[k] != m->token[i]);
+    }
+    return mixed;
+}
+
+static void mix_segments(const Collective *c, const Memory *m, const Whole *whole)
+{
+    bool *mixed = NEW_ARRAY(bool, whole->last - whole->first);
+    for (int i = whole->first; i < whole->last; i++)
+        mixed[i - whole->first] = is_mixed(c, m, whole, i);
+    for (int i = whole->first; i < whole->last; i++)
+        m->token[i] = mixed[i - whole->first] ? mix(m->token[i], hash_bytes(0, "mixed", 5)) : m->token[i];
+}
+
 /* a segment of the whole value, `i` segments from its begin: what its receivers get */
 static Byte arriving(const Run *r, const Collective *c, const Whole *whole, int i, uint64_t name)
 {
@@ -104,6 +127,8 @@ static void exchange_tokens(Run *r, const int *members)
     Whole whole[MOST_DEVICES];
     for (int d = 0; d < devices; d++)
         whole[d] = whole_of(r, &r->instances[members[d]]);
+    for (int d = 0; d < devices && c->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; d++)
+        mix_segments(c, &r->memory[d], &whole[d]);
     for (int i = 0; i < whole[0].last - whole[0].first; i++) {
         Byte byte = arriving(r, c, whole, i, name);
         int64_t offset = r->memory[0].address[whole[0].first + i] - whole[0].begin;

@@ -1,0 +1,50 @@
+/* summed.c: whose gradient a transfer sums: the first that sums as many elements on the way from the new value of a weight to its
+ * operands, nearest first. That of another weight, by way of the norm that all are clipped to, is farther away. */
+#include "compiler/ir/graph.h"
+#include "runtime/abi/mgpu_bits.h"
+
+enum { NEAR = 256 }; /* nodes of an update that are looked at */
+
+static bool adds(const Node *n) { return op_is_transfer(n->op) && mgpu_transfer_row(transfer_of(n->op))->adds; }
+
+static bool is_gradient_of(const Node *n, const Variable *v)
+{
+    int64_t count = shape_count(&v->shape);
+    count = n->op == OP_REDUCE_BITS ? mgpu_segments(count) * MGPU_SEGMENT : count;
+    return adds(n) && shape_count(&n->shape) == count;
+}
+
+static const Node *gradient_of(const Node *update, const Variable *v, int *seen, int mark)
+{
+    const Node *queue[NEAR];
+    int count = 0;
+    queue[count++] = update;
+    for (int i = 0; i < count; i++) {
+        const Node *n = queue[i];
+        if (is_gradient_of(n, v))
+            return n;
+        for (int k = 0; k < n->inputs && !adds(n) && count < NEAR; k++)
+            if (seen[n->in[k]->id] != mark) {
+                seen[n->in[k]->id] = mark;
+                queue[count++] = n->in[k];
+            }
+    }
+    return NULL;
+}
+
+const char **graph_summed_weights(const Graph *g)
+{
+    const char **of = NEW_ARRAY(const char *, g->node_count);
+    int *seen = NEW_ARRAY(int, g->node_count);
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *r = &g->results[i];
+        const Variable *v = r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL;
+        const Node *n = v && v->kind == WEIGHT && v->trained ? gradient_of(r->value, v, seen, i + 1) : NULL;
+        if (n)
+            of[n->id] = of[n->in[0]->id] = v->name;
+    }
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_OWN)
+            of[i] = of[g->nodes[i]->in[0]->id];
+    return of;
+}

@@ -1,0 +1,117 @@
+/* one_bit.c: a device sends one bit of each element of a gradient, and two numbers for each segment.
+ *
+ * In: the distributed train graph, in the precision of the model. Out: the same, in which a gradient's REDUCE is
+ *
+ *     c        = gradient + residual                       what this device has to send, of its own samples (OWN: Local)
+ *     q        = where(c > 0, mean of those of the segment, mean of its others)
+ *     residual = c - q                                     kept, on this device, for the next step
+ *     total    = REDUCE_BITS(q)                            the sum over the devices, of which bits are sent
+ *
+ * Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent and its application to data-parallel distributed training of speech
+ * DNNs", Interspeech 2014; there a segment is a column, and aggregated gradients are quantised again. Here it is MGPU_SEGMENT elements
+ * of the gradient in declared order, and the sum is not. A gradient of fewer elements is reduced as it is. So the sum over devices of
+ * what was sent so far, and of the residuals, is that of the gradients: nothing is lost, it comes later.
+ *
+ * Where c is not finite, so is what is sent (a step may be skipped for it: update.c), and nothing of it is kept. */
+#include "compiler/ir/rebuild.h"
+#include "compiler/passes/stages.h"
+#include "runtime/abi/mgpu_bits.h"
+
+#include <math.h>
+
+static Node *filled(Node *like, double value, Dtype dtype) { return graph_fill(like->graph, value, like->shape, dtype); }
+
+/* x in rows of a segment each; elements that fill up the last one are 0 */
+static Node *in_segments(Node *x)
+{
+    Graph *g = x->graph;
+    int64_t count = shape_count(&x->shape), rows = mgpu_segments(count), low = 0, high = rows * MGPU_SEGMENT - count;
+    x = graph_reshape(g, x, (Shape){1, {count}});
+    x = high ? graph_pad(g, x, &low, &high, 0) : x;
+    return graph_reshape(g, x, (Shape){2, {rows, MGPU_SEGMENT}});
+}
+
+static Node *out_of_segments(Node *rows, Shape shape)
+{
+    Graph *g = rows->graph;
+    int64_t none = 0, one = 1, count = shape_count(&shape);
+    Node *x = graph_reshape(g, rows, (Shape){1, {shape_count(&rows->shape)}});
+    return graph_reshape(g, graph_slice(g, x, &none, &count, &one), shape);
+}
+
+/* of the elements that are marked, in each row; 0 where none are. counted: 1 for each element, 0 for what fills up */
+static Node *mean_of(Node *marked, Node *rows, Node *counted)
+{
+    Graph *g = rows->graph;
+    int axis = 1;
+    Node *sum = graph_sum(g, graph_where(g, marked, rows, filled(rows, 0, rows->dtype)), &axis, 1);
+    Node *count = graph_sum(g, graph_where(g, marked, counted, filled(rows, 0, rows->dtype)), &axis, 1);
+    Node *mean = graph_binary(g, OP_DIV, sum, graph_binary(g, OP_MAXIMUM, count, filled(count, 1, rows->dtype)));
+    return graph_broadcast(g, graph_reshape(g, mean, (Shape){2, {rows->shape.extent[0], 1}}), rows->shape);
+}
+
+static Node *quantised(Node *c)
+{
+    Graph *g = c->graph;
+    Node *rows = in_segments(c), *above = graph_binary(g, OP_LT, filled(rows, 0, rows->dtype), rows);
+    Node *counted = in_segments(filled(c, 1, c->dtype));
+    return graph_where(g, above, mean_of(above, rows, counted), mean_of(graph_unary(g, OP_NOT, above), rows, counted));
+}
+
+static int add_residual(Model *m, const Node *sum, const char *weight)
+{
+    Variable v = {.kind = ACCUMULATOR, .dtype = sum->dtype, .shape = sum->shape, .partial = true, .owner = -1, .at = sum->at};
+    v.name = format("%s.residual", weight ? weight : format("sum.%d", sum->id));
+    for (int axis = 0; axis < MAX_RANK; axis++)
+        v.order[axis] = axis;
+    APPEND(m->variables, m->variable_count, v);
+    return m->variable_count - 1;
+}
+
+static Node *sum_of_bits(Graph *g, const Node *reduce, int residual)
+{
+    stand_at(g, reduce);
+    Node *before = graph_variable(g, residual);
+    Node *c = NODE(g, OP_OWN, NULL, 0, NULL, graph_binary(g, OP_ADD, reduce->in[0]->mapped, before));
+    c->name = "with_residual";
+    Node *q = quantised(c), *rest = graph_binary(g, OP_SUB, c, out_of_segments(q, c->shape));
+    Node *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, rest), filled(rest, INFINITY, rest->dtype));
+    rest = graph_where(g, finite, rest, filled(rest, 0, rest->dtype));
+    graph_result(g, ROLE_UPDATE, g->model->variables[residual].name, residual, rest, NULL);
+    return out_of_segments(NODE(g, OP_REDUCE_BITS, NULL, 0, NULL, q), c->shape);
+}
+
+/* sums of gradients, of which neither samples nor other sums are computed; by id */
+static bool *find_gradients(const Graph *g)
+{
+    bool *found = NEW_ARRAY(bool, g->node_count), *within = NEW_ARRAY(bool, g->node_count);
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        bool large = shape_count(&n->shape) >= MGPU_SEGMENT;
+        for (int k = 0; k < n->inputs; k++)
+            within[n->in[k]->id] |= within[i] || n->distribution == SHARDED || n->distribution == PARTIAL;
+        found[i] = n->op == OP_REDUCE && n->backward && large && dtype_is_float(n->dtype) && !within[i];
+    }
+    return found;
+}
+
+Graph *send_one_bit(Graph *train)
+{
+    Model *m = train->model;
+    Graph *g = graph_new(m, train->name, train->parent);
+    const bool *gradient = find_gradients(train);
+    if (m->precision == F16)
+        fail(1, "one-bit gradients do not go with precision = f16, whose loss scale changes from step to step, but not what is left of the steps before; bf16 has none");
+    const char **weight = graph_summed_weights(train);
+    for (int i = 0; i < train->node_count; i++) {
+        Node *n = train->nodes[i];
+        if (gradient[i])
+            become(n, sum_of_bits(g, n, add_residual(m, n, weight[i])));
+        else
+            graph_copy_node(g, n);
+    }
+    graph_copy_results(g, train);
+    Graph *typed = distribute(g);
+    graph_free(g);
+    return typed;
+}
