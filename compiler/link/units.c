@@ -225,6 +225,15 @@ void make_units(const Program *p, TranslationUnit **units, int *count)
         kernel_units(families, family_count, is_quick(p->options->cc) ? QUICK_UNIT : size_of_units(families, family_count), units, count);
 }
 
+static bool sends_bits(const Program *p)
+{
+    for (int i = 0; i < p->phase_count; i++)
+        for (int t = 0; t < p->phases[i]->task_count; t++)
+            if (p->phases[i]->tasks[t]->kind == TASK_TRANSFER && p->phases[i]->tasks[t]->parties.transfer == MGPU_TRANSFER_REDUCE_BITS)
+                return true;
+    return false;
+}
+
 void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *count)
 {
     *units = NULL;
@@ -236,7 +245,7 @@ void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *
     for (int i = 0; i < p->plan_count; i++)
         if (p->plans[i].devices > 1) { /* all-reduces are kernels of the runtime */
             TranslationUnit sums = {.cost = 1};
-            text_add(&sums.text, "#include \"mgpu_device_collective.h\"\n");
+            text_add(&sums.text, "#include \"mgpu_device_collective.h\"\n%s", sends_bits(p) ? "#include \"mgpu_device_bits.h\"\n" : "");
             APPEND(*units, *count, sums);
             break;
         }
