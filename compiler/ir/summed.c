@@ -1,7 +1,6 @@
 /* summed.c: whose gradient a transfer sums: the first that sums as many elements on the way from the new value of a weight to its
  * operands, nearest first. That of another weight, by way of the norm that all are clipped to, is farther away. */
 #include "compiler/ir/graph.h"
-#include "runtime/abi/mgpu_bits.h"
 
 enum { NEAR = 256 }; /* nodes of an update that are looked at */
 

@@ -4,7 +4,6 @@
  * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
  * steps that cross it. */
 #include "compiler/machine/cost.h"
-#include "runtime/abi/mgpu_bits.h"
 #include "runtime/abi/mgpu_rounds.h"
 
 #include <math.h>

@@ -15,7 +15,6 @@
  * Where c is not finite, so is what is sent (a step may be skipped for it: update.c), and nothing of it is kept. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
-#include "runtime/abi/mgpu_bits.h"
 
 #include <math.h>
 

@@ -28,7 +28,6 @@
 #include "compiler/plan/bucketing.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
-#include "runtime/abi/mgpu_bits.h"
 
 #include <stdlib.h>
 

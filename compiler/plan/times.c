@@ -6,7 +6,6 @@
 #include "compiler/plan/measured.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
-#include "runtime/abi/mgpu_bits.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
-#include "runtime/abi/mgpu_bits.h"
 
 static bool sends_bits(const Collective *c) { return c->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
 

@@ -20,6 +20,8 @@
 #ifndef MGPU_TRANSFERS_H
 #define MGPU_TRANSFERS_H
 
+#include "mgpu_bits.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -21,7 +21,6 @@
  * Every link has been tried before. Where one changes what it carries, all sums are by copies, and what would go over that link
  * goes through page-locked memory instead: the sender copies it there, the receiver from there, so neither touches the
  * other's memory. NCCL chooses its links itself. What kernels cannot add goes through the host. */
-#include "runtime/abi/mgpu_bits.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"

@@ -1,5 +1,4 @@
 /* bits.c: numbers as bits, and sums of them: mgpu_bits.h. */
-#include "runtime/abi/mgpu_bits.h"
 #include "runtime/host/reduce.h"
 
 #include <string.h>

@@ -7,7 +7,6 @@
  * f16 and bf16 are formed in double. A plan may want rounds instead (mgpu_rounds.h), after each of which all meet. In other transfers each
  * member copies what it receives from who sends it: nobody receives over what it sends. A sum of bits is by codes (mgpu_bits.h): each
  * member codes its numbers, and adds up everybody's. */
-#include "runtime/abi/mgpu_bits.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"

@@ -10,7 +10,6 @@
  *
  * run.c says which operations there are and in which order they may run. */
 #include "compiler/plan/schedule.h"
-#include "runtime/abi/mgpu_bits.h"
 #include "tests/mutation/run.h"
 
 #include <stdlib.h>
