@@ -65,8 +65,8 @@
   let view = { from: whole.from, to: whole.to }, width = 0, matches = new Set(), list = [], at = -1, selected = null, pending = false;
 
   // ---- colours
-  const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const root = document.documentElement, dark = () => !root.classList.contains("paper") && matchMedia("(prefers-color-scheme: dark)").matches;
+  const style = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const SHADES = [-5, 0, 5], FIXED = { copy: "#2a9d8f", comm: "#d9541e", host: "#a07850", loop: "#8a8f98" }, own = {};
   let named = {}; // colours of the style, read once a theme
   function variable(name) {
@@ -291,7 +291,14 @@
     if (key) { e.preventDefault(); key(); }
   });
   window.addEventListener("resize", update);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const k in own) delete own[k]; named = {}; update(); });
+  function recolour() {
+    for (const k in own) delete own[k];
+    named = {};
+    paint();
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  for (const [event, paper] of [["beforeprint", true], ["afterprint", false]]) // paper is light
+    window.addEventListener(event, () => { root.classList.toggle("paper", paper); recolour(); });
   function frame() { // milliseconds of the fastest of three frames with all that there is
     let least = Infinity;
     for (let i = 0; i < 3; i++) {

@@ -160,7 +160,15 @@ def drive(b, page):
     b.ask('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': 'dark'}])
     say('dark', b.drawn() != whole and b.eval('getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every(c => c < 60)'), b.eval('getComputedStyle(document.body).backgroundColor'))
     say('it fits into 1280 x 800', b.eval('document.documentElement.scrollWidth <= innerWidth && innerWidth === 1280'), b.eval('[document.documentElement.scrollWidth, innerWidth]'))
-    say('it prints', len(b.ask('Page.printToPDF')['data']) > 20000)
+    night = b.drawn()
+    b.eval('addEventListener("beforeprint", () => window.printed = document.getElementById("canvas").getContext("2d").getImageData(2, 2, 1, 1).data[0])')
+    say('it prints, light on paper', len(b.ask('Page.printToPDF')['data']) > 20000 and b.eval('window.printed') > 200 and b.drawn() == night, b.eval('window.printed'))
+    b.ask('Emulation.setDeviceMetricsOverride', width=718, height=1000, deviceScaleFactor=1, mobile=False)  # A4
+    b.ask('Emulation.setEmulatedMedia', media='print')
+    wide = b.eval('[...document.querySelectorAll("table, svg, canvas")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.textContent.slice(0, 40))')
+    say('whole on A4', wide == [], wide)
+    b.ask('Emulation.clearDeviceMetricsOverride')
+    b.ask('Emulation.setEmulatedMedia', media='', features=[])
 
 
 def large(b, page):
