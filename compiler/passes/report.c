@@ -29,8 +29,8 @@ typedef struct Reporter {
     Model *model;
     const char *prefix;     /* of accumulators */
     const Graph *source;
-    Graph *step;            /* the new train or eval graph */
-    Graph *report;          /* in which sums become numbers: the report graph, or the step's for what is observed */
+    Graph *step;   /* the new train or eval graph */
+    Graph *report; /* in which sums become numbers: the report graph, or the step's for what is observed */
     Sum *sums;
     int sum_count;
     /* by id in source */

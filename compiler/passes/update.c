@@ -19,8 +19,8 @@
  * (differentiate.c), and divided by it here (Micikevicius et al., Mixed Precision Training, 2018). A step whose gradients
  * overflowed is skipped and halves the scale; after GROWTH_STEPS good ones it is doubled. The scale is a power of two.
  *
- * observe = "gradients": a variable for each gradient, before it is clipped, that its weight's update writes beside it; the norm of all
- * is reported, too.
+ * observe = "gradients": a variable for each gradient, before it is clipped, that its weight's update writes beside it; the norm
+ * of all is reported, too.
  *
  * Averages: a = d a + (1 - d) w after every update (ema; the first one takes w), or the mean of the weights after certain
  * steps (swa; before the first of them w). w is the value after the step. */
@@ -332,7 +332,8 @@ Graph *update(Graph *train)
 {
     const Model *m = train->model;
     Graph *g = graph_new(train->model, train->name, NULL);
-    Updater u = {.target = g, .gradients = NEW_ARRAY(Node *, m->variable_count), .observed = NEW_ARRAY(Node *, m->variable_count)};
+    Updater u = {
+        .target = g, .gradients = NEW_ARRAY(Node *, m->variable_count), .observed = NEW_ARRAY(Node *, m->variable_count)};
     bool *late = NEW_ARRAY(bool, train->node_count); /* depends on a GRADIENT leaf */
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];

@@ -5,8 +5,8 @@
  *   of no layer  the model and the value: "mlp.div", computed by "mlp.div.forward"; what adds up metrics: "metric.accuracy"
  *   bucket       its first gradient: "bucket.fc.weight"
  *
- * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end in
- * .2, .3 ... in its order. They are printed everywhere: what a terminal acts on is replaced. */
+ * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end
+ * in .2, .3 ... in its order. They are printed everywhere: what a terminal acts on is replaced. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/base/words.h"
 #include "compiler/plan/schedule_internal.h"
@@ -172,7 +172,8 @@ static void find_weights(Map *weights, const Phase *p)
             map_set(weights, p->graph->model->variables[i].name, &p->graph->model->variables[i]);
 }
 
-/* whose optimizer a task is of, by its path, which is the weight's, or what update.c adds to that: "fc.weight.norm"; NULL: no one's */
+/* whose optimizer a task is of, by its path, which is the weight's, or what update.c adds to that: "fc.weight.norm"; NULL: no
+ * one's */
 static const char *optimized(const Map *weights, const char *path)
 {
     const Variable *v = map_get(weights, path);
@@ -183,7 +184,11 @@ static const char *optimized(const Map *weights, const char *path)
 static const char *role_of(const Names *names, const Phase *p, const Task *t, bool updates, bool metric)
 {
     bool reports = p->kind == PHASE_REPORT_TRAIN || p->kind == PHASE_REPORT_EVAL;
-    return p->kind == PHASE_INIT ? "init" : updates ? "update" : reports || metric ? "metrics" : t->backward ? backward_role(names, t) : "forward";
+    return p->kind == PHASE_INIT ? "init"
+           : updates             ? "update"
+           : reports || metric   ? "metrics"
+           : t->backward         ? backward_role(names, t)
+                                 : "forward";
 }
 
 /* what a task of no layer makes: a value of the model itself, or the gradient of a weight, whose layer's it is then */
@@ -201,9 +206,11 @@ static const char *name_value(const Names *names, const Phase *p, const Task *t,
 
 static void name_task(Names *names, const Phase *p, const Task *t, const Map *of_model, Map *taken)
 {
-    const char *layer = t->layer ? t->layer : "", *name = NULL, *metric = *layer ? NULL : metric_of(p, t), *weight = optimized(of_model, layer);
+    const char *layer = t->layer ? t->layer : "", *name = NULL, *metric = *layer ? NULL : metric_of(p, t),
+               *weight = optimized(of_model, layer);
     bool one, stores = t->update || p->kind == PHASE_INIT;
-    const char *weights = stores ? weights_of(names, p, t, &one) : NULL, *role = role_of(names, p, t, t->update || weight, metric);
+    const char *weights = stores ? weights_of(names, p, t, &one) : NULL,
+               *role = role_of(names, p, t, t->update || weight, metric);
     if (weights) {
         name = dotted(weights, role);
         layer = one ? layer_of(weights) : weights;

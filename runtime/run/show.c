@@ -42,7 +42,8 @@ static void add_saved(Page *page, const char *folder, const char *output, Sheet 
     mgpu_page_add(page, file, output, s);
     double logged = page->run_count ? page->runs[page->run_count - 1]->steps : 0;
     if (logged < (double)step)
-        mgpu_say("%s: warning: the run went on without --log: %s has its steps up to %.0f, the save is of step %lld", folder, file, logged, (long long)step);
+        mgpu_say("%s: warning: the run went on without --log: %s has its steps up to %.0f, the save is of step %lld", folder,
+                 file, logged, (long long)step);
 }
 
 static void add_operands(Page *page, const Options *o, Sheet *s)

@@ -177,7 +177,8 @@ static void read_course(Progress *p, const mgpu_program *program, const Json *js
     read_count(json, "skipped", &p->skipped, good);
     read_count(json, "validated", &p->validated, good);
     read_watched(&p->best, mgpu_json_member(json, "best"), good);
-    const Json *plateaus = mgpu_json_member(json, "plateaus"), *kept = mgpu_json_member(json, "kept"), *log = mgpu_json_member(json, "log");
+    const Json *plateaus = mgpu_json_member(json, "plateaus"), *kept = mgpu_json_member(json, "kept"),
+               *log = mgpu_json_member(json, "log");
     p->log = log && log->kind == JSON_TEXT ? mgpu_format("%s", log->text) : NULL;
     const Json *one = plateaus && plateaus->kind == JSON_LIST ? plateaus->first : NULL;
     for (int i = 0; i < program->plateau_count && one; i++, one = one->next)

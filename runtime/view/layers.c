@@ -1,5 +1,5 @@
-/* layers.c: which parts of the model cost most: what a device computes, by the first name of the path of each operation's layer, or by
- * the one after `within`; of no layer, by its role. Operations are sorted by that name, then added up. */
+/* layers.c: which parts of the model cost most: what a device computes, by the first name of the path of each operation's layer,
+ * or by the one after `within`; of no layer, by its role. Operations are sorted by that name, then added up. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ enum { ROLES = 3, MOST = 10 };
 static const char *const ROLE[ROLES] = {"forward", "backward", "update"};
 
 typedef struct Part {
-    const char *name;      /* where it begins; of no layer: its role */
+    const char *name; /* where it begins; of no layer: its role */
     int length;
     bool layer;
     double us, of[ROLES];
@@ -65,9 +65,9 @@ static void print_part(const Part *p, double all, int width, FILE *f)
 {
     char a[32], b[32], c[32], e[32], name[512];
     char *own = mgpu_format(p->layer ? "%.*s" : "(%.*s)", p->length, p->name);
-    fprintf(f, "  %10s  %5.1f %%  %10s %10s %10s  %s\n", mgpu_view_time(p->us, a), all > 0 ? 100 * p->us / all : 0, p->of[0] > 0 ? mgpu_view_time(p->of[0], b) : "",
-            p->of[1] > 0 ? mgpu_view_time(p->of[1], c) : "", p->of[2] > 0 ? mgpu_view_time(p->of[2], e) : "",
-            mgpu_view_cut(own, width - 57, name, sizeof name));
+    fprintf(f, "  %10s  %5.1f %%  %10s %10s %10s  %s\n", mgpu_view_time(p->us, a), all > 0 ? 100 * p->us / all : 0,
+            p->of[0] > 0 ? mgpu_view_time(p->of[0], b) : "", p->of[1] > 0 ? mgpu_view_time(p->of[1], c) : "",
+            p->of[2] > 0 ? mgpu_view_time(p->of[2], e) : "", mgpu_view_cut(own, width - 57, name, sizeof name));
     free(own);
 }
 
