@@ -96,7 +96,32 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
             text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,\"split_bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
                      (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d), (long long)split_bytes(m, plan->devices, d));
     }
+    text_add(t, "],\"recomputed\":[");
+    for (int i = 0; i < p->dropped.layer_count; i++) {
+        const DroppedLayer *l = &p->dropped.layers[i];
+        text_add(t, "%s{\"layer\":", i ? "," : "");
+        json_text(t, l->layer);
+        text_add(t, ",\"tensors\":%d,\"bytes\":%.0f,\"us\":%.1f}", l->tensors, l->bytes, l->us);
+    }
     text_add(t, "]}\n");
+}
+
+/* layers of which something is recomputed; those after MOST are one line */
+static void print_dropped(const Dropped *d, Text *t)
+{
+    enum { MOST = 12 };
+    DroppedLayer rest = {0};
+    text_add(t, "%s\n", dropped_text(d));
+    for (int i = 0; i < d->layer_count; i++) {
+        const DroppedLayer *l = &d->layers[i];
+        rest.tensors += i < MOST ? 0 : l->tensors;
+        rest.bytes += i < MOST ? 0 : l->bytes;
+        rest.us += i < MOST ? 0 : l->us;
+        if (i < MOST)
+            text_add(t, "  %4d  %10s in %9.1f us  %s\n", l->tensors, bytes_text(l->bytes), l->us, *l->layer ? shown(l->layer) : "(no layer)");
+    }
+    if (rest.tensors)
+        text_add(t, "  %4d  %10s in %9.1f us  %d more\n", rest.tensors, bytes_text(rest.bytes), rest.us, d->layer_count - MOST);
 }
 
 void check_print(const Model *m, const Program *p, bool json, Text *t)
@@ -129,7 +154,7 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
         text_add(t, ", %s%sFLOPs a sample and training step", magnitude(flops), flops < 1000 ? " " : "");
     text_add(t, "\n");
     if (p->dropped.tensors)
-        text_add(t, "%s\n", dropped_text(&p->dropped));
+        print_dropped(&p->dropped, t);
     for (int i = 0; i < p->plan_count; i++) {
         const Plan *plan = &p->plans[i];
         if (!plan->schedule)

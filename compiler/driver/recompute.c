@@ -104,7 +104,7 @@ const char *recompute_cure(Program *p, const Plan *plan, double needed)
 {
     double there = memory_there(p, plan);
     Trial found = find_limit(p, plan, try_limit(p, plan, INT64_MAX), there);
-    Dropped d = {found.full.tensors, needed - found.needed, found.full.flops / found.full.flops_before - 1, found.full.us / found.full.us_before - 1};
+    Dropped d = {.tensors = found.full.tensors, .bytes = needed - found.needed, .flops = found.full.flops / found.full.flops_before - 1, .time = found.full.us / found.full.us_before - 1};
     if (p->model->recompute || !d.tensors)
         return NULL;
     return format("recompute = \"auto\" takes %s bytes%s: it drops %d tensor%s, for +%.1f %% computing time", grouped((int64_t)found.needed),
@@ -128,7 +128,7 @@ void pass_recompute(Compilation *c)
     Recomputed full;
     recompute_phases(p, plan, p->phases, found.limit, phases, &full, &peak);
     p->phases = phases;
-    p->dropped = (Dropped){full.tensors, needed - found.needed, full.flops / full.flops_before - 1, full.us / full.us_before - 1};
+    p->dropped = (Dropped){full.tensors, needed - found.needed, full.flops / full.flops_before - 1, full.us / full.us_before - 1, full.layers, full.layer_count};
     c->said = dropped_text(&p->dropped);
 }
 

@@ -41,7 +41,12 @@ typedef struct Options {
 
 /* what recompute = "auto" does to a step: tensors that are not kept; bytes less (of a device; host devices: of all), and which part of
  * operations and of computing time comes on top */
-typedef struct Dropped { int tensors; double bytes, flops, time; } Dropped;
+typedef struct DroppedLayer { const char *layer; int tensors; double bytes, us; } DroppedLayer; /* us: what computing them again takes */
+typedef struct Dropped {
+    int tensors;
+    double bytes, flops, time;
+    DroppedLayer *layers; int layer_count; /* of each instance, of a full step on a device; most bytes for their time first */
+} Dropped;
 
 typedef struct Program {
     Model *model;

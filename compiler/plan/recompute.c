@@ -466,6 +466,43 @@ static void measure(Recomputing *r, const Phase *before, Recomputed *made)
         }
 }
 
+/* ---- what of which layer: the reason why it is dropped is how many bytes that gives for its time */
+static int compare_layers(const void *a, const void *b)
+{
+    const DroppedLayer *x = a, *y = b;
+    double first = x->bytes / x->us, second = y->bytes / y->us;
+    return first != second ? (first < second) - (first > second) : strcmp(x->layer, y->layer);
+}
+
+static DroppedLayer *layer_named(Recomputed *made, const char *name)
+{
+    for (int i = 0; i < made->layer_count; i++)
+        if (strcmp(made->layers[i].layer, name) == 0)
+            return &made->layers[i];
+    APPEND(made->layers, made->layer_count, ((DroppedLayer){.layer = name}));
+    return &made->layers[made->layer_count - 1];
+}
+
+static void list_layers(const Recomputing *r, Recomputed *made)
+{
+    for (int t = 0; t < r->phase->task_count; t++) {
+        const Task *task = r->phase->tasks[t];
+        DroppedLayer *l = NULL;
+        for (int k = 0; k < task->write_count; k++) {
+            const Tensor *x = task->writes[k];
+            if (r->root[x->id] == x->id) /* no copy */
+                continue;
+            l = layer_named(made, task->layer ? task->layer : "");
+            l->tensors++;
+            l->bytes += (double)bytes_of(r, x);
+        }
+        if (l)
+            l->us += unit_us(r, (Unit){t, 1});
+    }
+    if (made->layer_count)
+        qsort(made->layers, (size_t)made->layer_count, sizeof *made->layers, compare_layers);
+}
+
 Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64_t samples, int64_t limit, Recomputed *made)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
@@ -508,6 +545,7 @@ Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64
     measure(&r, p, made);
     check_values(p, r.phase, plan->devices);
     memory_use(outer);
+    list_layers(&r, made);
     memory_free(own);
     return r.phase;
 }

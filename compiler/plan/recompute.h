@@ -10,6 +10,7 @@ typedef struct Recomputed {
     int tensors;                        /* that are dropped; one that is dropped twice counts twice */
     int64_t peak_before, peak;          /* bytes of temporaries that are alive at once, of a device */
     double flops_before, flops, us_before, us; /* of the phase, by the cost model */
+    DroppedLayer *layers; int layer_count;     /* as Dropped has them */
 } Recomputed;
 
 /* the phase with at most `limit` bytes of temporaries alive on a device with so many samples, or as near to that as it gets */
