@@ -36,6 +36,7 @@ int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
 double needed_bytes(const Program *, const Plan *, int *fullest); /* of the fullest device; of host devices: of all together */
 double memory_there(const Program *, const Plan *);    /* what needed_bytes may be: --memory, the named machine's, that of what is here */
+void schedule_in_memory(Program *, Plan *);            /* memory.c */
 const char *dropped_text(const Dropped *);             /* recompute.c */
 const char *recompute_cure(Program *, const Plan *, double needed); /* what it would do to a plan that does not fit; NULL: nothing */
 /* an error with --memory; silent if there is enough */

@@ -6,6 +6,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/plan/times.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/cores.h"
 #include "runtime/cuda/gpus.h"
@@ -134,6 +135,29 @@ double planned_memory(const Machine *m, bool host, int devices)
         least = bytes < least ? bytes : least;
     }
     return least;
+}
+
+static bool has_parts(const Model *m)
+{
+    bool any = false;
+    for (int v = 0; v < m->variable_count; v++)
+        any = any || m->variables[v].split;
+    return any;
+}
+
+/* Weights in parts are gathered ahead of their use as far as the memory allows: of the machine that is planned for, so that plans are the
+ * same wherever they are made */
+void schedule_in_memory(Program *p, Plan *plan)
+{
+    static const double AHEAD[] = {1, 1.0 / 8, 0};
+    double there = p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan->devices);
+    bool gathers = plan->devices > 1 && has_parts(p->model);
+    for (int k = gathers ? 0 : COUNT(AHEAD) - 1; k < COUNT(AHEAD); k++) {
+        p->gathered_ahead = AHEAD[k];
+        plan->schedule = schedule(p, plan);
+        if (AHEAD[k] > 0 && needed_bytes(p, plan, NULL) <= there)
+            return;
+    }
 }
 
 bool memory_is_said(const Options *o) { return o->memory || (o->machine && o->command == COMMAND_COMPILE && !o->emit); }

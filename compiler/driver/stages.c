@@ -167,7 +167,7 @@ void pass_split(Compilation *c)
 void pass_schedule(Compilation *c)
 {
     for (int i = 0; i < c->program->plan_count; i++)
-        c->program->plans[i].schedule = schedule(c->program, &c->program->plans[i]);
+        schedule_in_memory(c->program, &c->program->plans[i]);
     bool asks = c->options->command == COMMAND_PLAN || c->options->command == COMMAND_BENCH || c->options->command == COMMAND_REPORT || c->program->tries;
     for (int i = 0; i < c->program->plan_count && !asks && memory_is_said(c->options); i++)
         warn_of_memory(c->program->model, c->program, &c->program->plans[i]);

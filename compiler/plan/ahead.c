@@ -4,7 +4,7 @@
  * Out: before which call each begins: as late as possible, for what is gathered takes memory, but so early that its reader need not
  * wait. AHEAD times the predicted time is left for it: predictions are not exact, and in the backward pass reduce-scatters use the lane,
  * too. Where devices compute faster than they gather, all would begin at once. So a gather begins when what is gathered before it and
- * not used yet has at most BUDGET of all bytes. */
+ * not used yet has at most `share` of all bytes, which follows from the memory that there is (driver/memory.c), and BUDGET in any case. */
 #include "compiler/plan/schedule_internal.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static int call_at(const double *begin_us, int last, double us)
     return low;
 }
 
-void place_leads(Lead *leads, int count, const double *begin_us)
+void place_leads(Lead *leads, int count, const double *begin_us, double share)
 {
     double free_us = INFINITY;
     int64_t all = 0, ahead = 0;
@@ -36,7 +36,7 @@ void place_leads(Lead *leads, int count, const double *begin_us)
         all = add_bytes(all, l->bytes);
     }
     for (int k = 0, first = 0; k < count; k++) { /* first ... k - 1 are not used yet */
-        for (; first < k && (double)ahead > BUDGET * (double)all; first++)
+        for (; first < k && (double)ahead > fmax(share, BUDGET) * (double)all; first++)
             ahead -= leads[first].bytes;
         ahead += leads[k].bytes;
         int earliest = first > 0 ? leads[first - 1].reader : 0;

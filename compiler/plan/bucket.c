@@ -197,7 +197,7 @@ static void place_head(Ordering *o)
         calls[count++] = p->tasks[t];
     }
     Lead *leads = list_leads(o, count, &lead_count);
-    place_leads(leads, lead_count, begins_of(o, calls, count));
+    place_leads(leads, lead_count, begins_of(o, calls, count), o->program->gathered_ahead);
     for (int k = 0; k < lead_count; k++)
         while (leads[k].place < count && task_is_joined(calls[leads[k].place])) /* nothing comes between a contraction and its epilogue */
             leads[k].place--;

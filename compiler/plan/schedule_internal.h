@@ -43,7 +43,7 @@ bool gathers_variable(const Task *copy, const Task *transfer);
 
 /* ---- ahead.c: which call comes after the begin of a gather */
 typedef struct Lead { int task, reader; int64_t bytes; double us; int place; } Lead; /* task: that copies the own part; reader: the first call that reads all */
-void place_leads(Lead *, int count, const double *begin_us); /* begin_us: of each call, and the end of the last; leads ascend by reader */
+void place_leads(Lead *, int count, const double *begin_us, double share); /* begin_us: of each call, and the end of the last; leads ascend by reader */
 
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
 Signature *list_signatures(const Program *, int *count);
