@@ -165,7 +165,7 @@ const char *planned_architectures(const Machine *m, bool any)
     }
     if (!text.length && !any)
         fail(1, "the GPUs of the machine '%s' (%s) have compute capability %d.%d, and kernels are made for %d.0 (A100, 2020) and newer. Such a machine can be "
-                "planned: mgpuc check, or --emit schedule. --arch sm_%d0 compiles for other GPUs", m->name, m->devices->name, m->devices->capability / 10,
+                "planned: mgpuc plan, mgpuc check, or --emit schedule. --arch sm_%d0 compiles for other GPUs", m->name, m->devices->name, m->devices->capability / 10,
              m->devices->capability % 10, MGPU_OLDEST_GPU, MGPU_OLDEST_GPU);
     return text.length ? text_take(&text) : NULL;
 }
