@@ -201,7 +201,7 @@ static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
     APPEND(m->plateaus, m->plateau_count, p);
     Graph *g = graph_at(e, at);
     Node *given = graph_run(g, RUN_SETTING, p.setting), *lr = node_of(e, at, a[0], "plateau's rate");
-    Node *scale = graph_where(g, graph_binary(g, OP_EQ, given, given), given, graph_weak(g, 1));
+    Node *one = graph_weak(g, 1), *scale = graph_where(g, graph_binary(g, OP_EQ, given, given), given, one);
     Node *product = graph_binary(g, OP_MUL, lr, scale);
     if (number_of(a[4]) > 0)
         product = graph_binary(g, OP_MAXIMUM, product, graph_weak(g, number_of(a[4])));

@@ -538,7 +538,8 @@ static Value *group_sum(Elaborator *e, Node *x, int64_t samples)
 {
     Graph *g = e->graph;
     Node *sum = graph_group_sum(g, select_valid_samples(e, x), samples), *own = x->weak ? graph_strong(g, x, F32) : x;
-    return value_tensor(graph_where(g, graph_valid(g), sum, graph_cast(g, own, sum->dtype)));
+    own = graph_cast(g, own, sum->dtype);
+    return value_tensor(graph_where(g, graph_valid(g), sum, own));
 }
 
 static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)

@@ -175,7 +175,8 @@ Node *select_valid_samples(Elaborator *e, Node *x)
     Graph *g = e->graph;
     if (x->weak)
         x = graph_strong(g, x, F32);
-    return graph_where(g, graph_valid(g), x, graph_weak(g, 0));
+    Node *none = graph_weak(g, 0);
+    return graph_where(g, graph_valid(g), x, none);
 }
 
 /* ---- element-wise */

@@ -139,7 +139,8 @@ Node *graph_make(Graph *graph, const Node *prototype, bool over)
     n.at = graph->at;
     if (over && !any_sharded) { /* one value for all samples, as often as there are samples */
         int k = n.op == OP_SUM || n.op == OP_EINSUM ? 0 : n.inputs - 1;
-        in[k] = graph_where(graph, graph_valid(graph), in[k], graph_fill(graph, 0, in[k]->shape, in[k]->dtype));
+        Node *none = graph_fill(graph, 0, in[k]->shape, in[k]->dtype);
+        in[k] = graph_where(graph, graph_valid(graph), in[k], none);
     }
     if (OP_INFO[n.op].op_class != LEAF)
         n.weak = false;

@@ -41,7 +41,8 @@ static inline bool is_constant(const Node *n, double value)
 /* where(valid, x, 0): what a sum over samples sees of x */
 static inline Node *select_valid(Graph *g, Node *x)
 {
-    return graph_where(g, graph_valid(g), x, graph_fill(g, 0, x->shape, x->dtype));
+    Node *none = graph_fill(g, 0, x->shape, x->dtype);
+    return graph_where(g, graph_valid(g), x, none);
 }
 
 /* the sum of all elements of all samples; x is sharded */

@@ -112,8 +112,9 @@ static Expr *window_value(Evaluation *e, const Node *n, Expr *sample, Expr *cons
     for (int i = 0; i < r; i++) {
         if (window_is_gradient(n)) { /* the window that began place[i] windows before the last that covers the element */
             Expr *reach = expr_plus(x, index[i], low[i]);
-            at[i] = expr_add(x, expr_div(x, reach, stride[i]), expr_scale(x, place[i], -1));
-            Expr *k = expr_add(x, expr_mod(x, reach, stride[i]), expr_scale(x, place[i], stride[i]));
+            Expr *back = expr_scale(x, place[i], -1);
+            at[i] = expr_add(x, expr_div(x, reach, stride[i]), back);
+            Expr *strides = expr_scale(x, place[i], stride[i]), *k = expr_add(x, expr_mod(x, reach, stride[i]), strides);
             inside = expr_both(x, inside, expr_range(x, k, 0, size[i]));
             tap = expr_add(x, expr_scale(x, tap, size[i]), k);
         } else {
@@ -452,7 +453,7 @@ static Expr *convolve_point(Evaluation *e, const Node *n, Expr *sample, Expr *co
     Expr *at[MAX_RANK], *other[MAX_RANK], *inside = NULL;
     for (int i = 0; i < r; i++) {
         int64_t stride = v[1 + i], low = v[1 + r + i], dilation = v[1 + 3 * r + i], input_dilation = v[1 + 4 * r + i];
-        Expr *q = expr_plus(x, expr_add(x, expr_scale(x, place[i], stride), expr_scale(x, tap[i], dilation)), -low);
+        Expr *taps = expr_scale(x, tap[i], dilation), *q = expr_plus(x, expr_add(x, expr_scale(x, place[i], stride), taps), -low);
         inside = expr_both(x, inside, expr_range(x, q, 0, (from->extent[i] - 1) * input_dilation + 1));
         if (input_dilation > 1)
             inside = expr_both(x, inside, expr_range(x, expr_mod(x, q, input_dilation), 0, 1));

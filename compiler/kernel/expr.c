@@ -634,8 +634,10 @@ static Expr *rewrite_index(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
         return expr_div(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
     case X_MOD:
         return expr_mod(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
-    case X_SAFE:
-        return safe_index(to, expr_rewrite(to, e->in[0], axes, memo), expr_rewrite(to, e->in[1], axes, memo), e->constant);
+    case X_SAFE: {
+        Expr *other = expr_rewrite(to, e->in[1], axes, memo);
+        return safe_index(to, expr_rewrite(to, e->in[0], axes, memo), other, e->constant);
+    }
     default:
         return expr_index_of(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
     }

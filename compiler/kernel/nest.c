@@ -117,7 +117,8 @@ void nest_split_axis(Nest *nest, int axis, int64_t by)
     }
     for (int i = 0; i < x->axis_count; i++) {
         int k = i + (i > axis);
-        axes[i] = i == axis ? expr_add(to, expr_scale(to, expr_axis(to, i), by), expr_axis(to, i + 1)) : expr_axis(to, k);
+        Expr *first = expr_axis(to, i == axis ? i + 1 : k);
+        axes[i] = i == axis ? expr_add(to, expr_scale(to, expr_axis(to, i), by), first) : first;
     }
     move_to(nest, to, axes);
 }

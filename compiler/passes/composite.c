@@ -129,7 +129,8 @@ static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs,
     Node *centred = select_valid(g, graph_binary(g, OP_SUB, x, stored)), *sums[2];
     sums_of_two(g, b, (Node *[]){centred, graph_binary(g, OP_MUL, centred, centred)}, sums);
     if (b->group == 0) {
-        b->count = graph_binary(g, OP_MUL, graph_weak(g, (double)spatial), graph_run(g, RUN_SAMPLES, 0));
+        Node *samples = graph_run(g, RUN_SAMPLES, 0);
+        b->count = graph_binary(g, OP_MUL, graph_weak(g, (double)spatial), samples);
         b->count = graph_strong(g, b->count, F64);
     } else {
         Node *valid = select_valid(g, graph_number(g, (double)spatial, F64));
@@ -166,7 +167,7 @@ static bool batchnorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
     Node *scaled = graph_binary(g, OP_MUL, distance, b.scale);
     results[RESULT_Y] = graph_binary(g, OP_ADD, scaled, graph_cast(g, b.part[NORM_BIAS], x->dtype));
     /* the unbiased variance, as in torch */
-    Node *less = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, b.count, graph_weak(g, 1)), graph_weak(g, 1));
+    Node *one = graph_weak(g, 1), *less = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, b.count, graph_weak(g, 1)), one);
     Node *shift = b.shift, *unbiased = graph_binary(g, OP_MUL, b.var, graph_binary(g, OP_DIV, b.count, less));
     if (b.group != 0) { /* their mean over the samples */
         Node *both = graph_concat(g, (Node *[]){shift, unbiased}, 2, 0);
@@ -176,7 +177,8 @@ static bool batchnorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
         unbiased = part_of(g, both, b.channels, b.channels);
     }
     Node *stored = b.part[NORM_MEAN];
-    Node *step = graph_binary(g, OP_MUL, graph_weak(g, b.momentum), graph_cast(g, shift, stored->dtype));
+    Node *step = graph_cast(g, shift, stored->dtype);
+    step = graph_binary(g, OP_MUL, graph_weak(g, b.momentum), step);
     results[RESULT_MEAN] = graph_binary(g, OP_ADD, stored, step);
     results[RESULT_VAR] = follow(g, b.part[NORM_VAR], unbiased, b.momentum);
     return true;

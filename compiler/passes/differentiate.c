@@ -96,13 +96,14 @@ static Term unweighted_term(Graph *g, Node *e)
         t.seed = fill_like(g, e, 0);
     } else if (e->sharded) {
         Node *sum = select_valid(g, graph_cast(g, sum_elements(g, e), F64));
-        Node *elements = graph_binary(g, OP_MUL, graph_weak(g, count), graph_run(g, RUN_SAMPLES, 0));
+        Node *samples = graph_run(g, RUN_SAMPLES, 0), *elements = graph_binary(g, OP_MUL, graph_weak(g, count), samples);
         Node *scale = graph_binary(g, OP_DIV, graph_weak(g, 1), elements);
         t.value = graph_binary(g, OP_MUL, graph_sum_samples(g, sum, NULL, 0), scale);
         g->backward = true;
         t.seed = select_valid(g, graph_broadcast(g, graph_strong(g, scale, e->dtype), e->shape));
     } else {
-        t.value = graph_binary(g, OP_MUL, sum_in_double(g, e, false), graph_weak(g, 1 / count));
+        Node *share = graph_weak(g, 1 / count);
+        t.value = graph_binary(g, OP_MUL, sum_in_double(g, e, false), share);
         t.seed = fill_like(g, e, 1 / count);
     }
     g->backward = false;

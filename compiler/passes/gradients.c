@@ -136,12 +136,19 @@ static Node *times(Graph *g, Node *a, Node *b)
 static Node *scaled(Graph *g, Node *a, double factor) { return times(g, a, number_like(g, a, factor)); }
 static Node *equals(Graph *g, Node *a, double number) { return graph_binary(g, OP_EQ, a, number_like(g, a, number)); }
 
+/* where(a == 0, 0 like `like`, other). Nodes are made in an order of their own, not in that of a call's arguments: C leaves that open */
+static Node *zero_where_zero(Graph *g, Node *a, Node *like, Node *other)
+{
+    Node *zero = number_like(g, like, 0);
+    return graph_where(g, equals(g, a, 0), zero, other);
+}
+
 /* where(gradient == 0, 0, product), product = gradient x a derivative that may be infinite */
 static Node *unless_zero(Graph *g, Node *gradient, Node *product)
 {
     if (gradient->op == OP_CONSTANT)
         return node_is_zero(gradient) ? gradient : product;
-    return graph_where(g, equals(g, gradient, 0), number_like(g, gradient, 0), product);
+    return zero_where_zero(g, gradient, gradient, product);
 }
 
 static Node *times_safe(Graph *g, Node *gradient, Node *derivative)
@@ -211,11 +218,12 @@ static void gradient_pow(Sweep *s, Node *n, Node *g)
             give(s, n, 0, times_safe(to, g, scaled(to, graph_binary(to, OP_POW, a, number_like(to, a, c - 1)), c)));
     } else if (wants(s, n, 0)) {
         Node *power = times(to, b, graph_binary(to, OP_POW, a, graph_binary(to, OP_SUB, b, number_like(to, b, 1))));
-        give(s, n, 0, times_safe(to, g, graph_where(to, equals(to, b, 0), number_like(to, b, 0), power)));
+        give(s, n, 0, times_safe(to, g, zero_where_zero(to, b, b, power)));
     }
     if (wants(s, n, 1)) { /* log(a) is real for a > 0 alone */
         Node *zero = number_like(to, a, 0), *log = graph_unary(to, OP_LOG, a);
-        Node *slope = graph_where(to, graph_binary(to, OP_LE, a, zero), zero, times(to, n, log));
+        Node *slope = times(to, n, log);
+        slope = graph_where(to, graph_binary(to, OP_LE, a, zero), zero, slope);
         give(s, n, 1, times_safe(to, g, slope));
     }
 }
@@ -238,7 +246,7 @@ static void to_the_chosen(Sweep *s, Node *n, Node *g, bool smaller)
         if (wants(s, n, k)) {
             Node *mine = n->in[k], *other = n->in[1 - k];
             Node *chosen = graph_binary(to, OP_LT, smaller ? mine : other, smaller ? other : mine);
-            Node *tie = graph_where(to, graph_binary(to, OP_EQ, mine, other), scaled(to, g, 0.5), number_like(to, g, 0));
+            Node *none = number_like(to, g, 0), *half = scaled(to, g, 0.5), *tie = graph_where(to, graph_binary(to, OP_EQ, mine, other), half, none);
             give(s, n, k, graph_where(to, chosen, g, tie));
         }
 }
@@ -261,7 +269,8 @@ static void gradient_abs(Sweep *s, Node *n, Node *g)
 {
     Node *x = n->in[0], *zero = number_like(s->g, g, 0);
     Node *rising = graph_where(s->g, equals(s->g, x, 0), zero, g);
-    give(s, n, 0, graph_where(s->g, graph_binary(s->g, OP_LT, x, zero), graph_negate(s->g, g), rising));
+    Node *falling = graph_negate(s->g, g);
+    give(s, n, 0, graph_where(s->g, graph_binary(s->g, OP_LT, x, zero), falling, rising));
 }
 
 static void gradient_sqrt(Sweep *s, Node *n, Node *g)
@@ -307,11 +316,11 @@ static void gradient_tanh(Sweep *s, Node *n, Node *g)
 static void gradient_atan2(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;
-    Node *y = n->in[0], *x = n->in[1], *square = graph_binary(to, OP_ADD, times(to, x, x), times(to, y, y));
+    Node *y = n->in[0], *x = n->in[1], *of_y = times(to, y, y), *square = graph_binary(to, OP_ADD, times(to, x, x), of_y);
     for (int k = 0; k < 2; k++)
         if (wants(s, n, k)) {
             Node *slope = graph_binary(to, OP_DIV, k ? graph_negate(to, y) : x, square);
-            give(s, n, k, times_safe(to, g, graph_where(to, equals(to, square, 0), number_like(to, g, 0), slope)));
+            give(s, n, k, times_safe(to, g, zero_where_zero(to, square, g, slope)));
         }
 }
 
@@ -628,14 +637,15 @@ static void gradient_top_k(Sweep *s, Node *n, Node *g)
     }
     Node *place = NODE(to, OP_TOP_K, ints, 3, NULL, n->in[0]);
     Dtype t = outer * extent * inner > INT32_MAX ? I64 : I32;
-    Node *row = graph_binary(to, OP_MUL, graph_cast(to, graph_arange(to, outer), t), graph_number(to, (double)extent, t));
+    Node *rows = graph_number(to, (double)extent, t), *row = graph_binary(to, OP_MUL, graph_cast(to, graph_arange(to, outer), t), rows);
     Node *lane = graph_reshape(to, graph_cast(to, graph_arange(to, inner), t), SHAPE(1, 1, inner));
-    place = graph_binary(to, OP_ADD, graph_cast(to, graph_reshape(to, place, SHAPE(outer, k, inner)), t),
-                         graph_reshape(to, row, SHAPE(outer, 1, 1)));
+    row = graph_reshape(to, row, SHAPE(outer, 1, 1));
+    place = graph_binary(to, OP_ADD, graph_cast(to, graph_reshape(to, place, SHAPE(outer, k, inner)), t), row);
     place = graph_binary(to, OP_ADD, graph_binary(to, OP_MUL, place, graph_number(to, (double)inner, t)), lane);
     Shape all = SHAPE(outer * extent * inner), chosen = SHAPE(outer * k * inner);
-    Node *y = graph_scatter_add(to, graph_fill(to, 0, all, g->dtype), graph_reshape(to, place, chosen),
-                                graph_reshape(to, g, chosen), 0, false);
+    Node *values = graph_reshape(to, g, chosen), *y;
+    place = graph_reshape(to, place, chosen);
+    y = graph_scatter_add(to, graph_fill(to, 0, all, g->dtype), place, values, 0, false);
     give(s, n, 0, graph_reshape(to, y, *x));
 }
 

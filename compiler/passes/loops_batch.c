@@ -206,9 +206,9 @@ static Node *flat_index(const Batch *b, Node *i, int64_t extent)
     for (int k = 1; k < s.rank; k++)
         s.extent[k] = 1;
     Node *first = graph_reshape(g, graph_binary(g, OP_MUL, step, graph_number(g, (double)extent, t)), s);
-    Node *inside = graph_binary(g, OP_AND, graph_binary(g, OP_LE, graph_number(g, 0, t), wide),
-                                graph_binary(g, OP_LT, wide, graph_number(g, (double)extent, t)));
-    return graph_where(g, inside, graph_binary(g, OP_ADD, wide, first), graph_number(g, -1, t));
+    Node *below = graph_binary(g, OP_LT, wide, graph_number(g, (double)extent, t));
+    Node *inside = graph_binary(g, OP_AND, graph_binary(g, OP_LE, graph_number(g, 0, t), wide), below), *none = graph_number(g, -1, t);
+    return graph_where(g, inside, graph_binary(g, OP_ADD, wide, first), none);
 }
 
 /* x [steps, a..., extent, b...] as [steps extent, a..., b...] */

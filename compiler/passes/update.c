@@ -64,7 +64,8 @@ static Node *square_sum(Graph *g, Node *x)
 /* min(1, limit / (norm + 1e-6)), as in torch */
 static Node *shrink_factor(Graph *g, Node *norm, double limit)
 {
-    Node *ratio = graph_binary(g, OP_DIV, graph_number(g, limit, F64), graph_binary(g, OP_ADD, norm, graph_number(g, 1e-6, F64)));
+    Node *some = graph_binary(g, OP_ADD, norm, graph_number(g, 1e-6, F64));
+    Node *ratio = graph_binary(g, OP_DIV, graph_number(g, limit, F64), some);
     Node *one = graph_number(g, 1, F64);
     return graph_where(g, graph_binary(g, OP_LT, one, ratio), one, ratio);
 }
@@ -135,8 +136,8 @@ static void clip(Updater *u, const Model *m)
 static Node *count_bad(Graph *g, Node *x)
 {
     int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    Node *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, x), graph_fill(g, INFINITY, x->shape, x->dtype));
-    Node *bad = graph_where(g, finite, graph_fill(g, 0, x->shape, F64), graph_fill(g, 1, x->shape, F64));
+    Node *infinite = graph_fill(g, INFINITY, x->shape, x->dtype), *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, x), infinite);
+    Node *one = graph_fill(g, 1, x->shape, F64), *bad = graph_where(g, finite, graph_fill(g, 0, x->shape, F64), one);
     return graph_sum(g, bad, axes, x->shape.rank);
 }
 
@@ -148,8 +149,8 @@ static void adjust_scale(Updater *u, const Model *m)
     Node *next = graph_binary(g, OP_ADD, steps, one), *zero = graph_number(g, 0, F64), *two = graph_number(g, 2, F64);
     Node *most = graph_number(g, LARGEST_SCALE, F64);
     Node *grows = graph_binary(g, OP_LE, graph_number(g, GROWTH_STEPS, F64), next);
-    Node *grown = graph_where(g, graph_binary(g, OP_LT, scale, most), graph_binary(g, OP_MUL, scale, two), scale);
-    Node *shrunk = graph_where(g, graph_binary(g, OP_LT, one, scale), graph_binary(g, OP_DIV, scale, two), scale);
+    Node *twice = graph_binary(g, OP_MUL, scale, two), *grown = graph_where(g, graph_binary(g, OP_LT, scale, most), twice, scale);
+    Node *half = graph_binary(g, OP_DIV, scale, two), *shrunk = graph_where(g, graph_binary(g, OP_LT, one, scale), half, scale);
     graph_result(g, ROLE_REPORT, "loss_scale", 0, scale, NULL);
     graph_result(g, ROLE_UPDATE, m->variables[m->loss_scale].name, m->loss_scale,
                  graph_where(g, u->good, graph_where(g, grows, grown, scale), shrunk), NULL);
@@ -289,8 +290,10 @@ static void add_averages(Updater *u, const Model *m)
             after[g->results[i].index] = g->results[i].value;
     if (m->average == AVERAGE_SWA)
         share = share_of_member(g);
-    else
-        share = graph_where(g, graph_binary(g, OP_LE, applied_step(g), one), one, graph_weak(g, 1 - m->average_decay));
+    else {
+        Node *usual = graph_weak(g, 1 - m->average_decay);
+        share = graph_where(g, graph_binary(g, OP_LE, applied_step(g), one), one, usual);
+    }
     for (int v = 0; v < m->variable_count; v++) {
         const Variable *x = &m->variables[v];
         if (x->kind != AVERAGE)
@@ -325,7 +328,8 @@ static Node *unscaled(Graph *g, Node *gradient)
     if (g->model->precision != F16)
         return gradient;
     stand_at(g, gradient);
-    return scale(g, gradient, graph_binary(g, OP_DIV, graph_number(g, 1, F64), graph_variable(g, g->model->loss_scale)));
+    Node *by = graph_variable(g, g->model->loss_scale);
+    return scale(g, gradient, graph_binary(g, OP_DIV, graph_number(g, 1, F64), by));
 }
 
 Graph *update(Graph *train)

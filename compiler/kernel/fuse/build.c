@@ -323,7 +323,8 @@ static void build_table(Fusion *f, FusionGroup *g, Nest *nest)
     Expr *axes[MAX_AXES];
     own_axes(x, g->members[0], axes);
     Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
-    add_store(nest, tensor, offset_of(x, tensor, n, sample, index), evaluate(&e, n->in[0], sample, index, NULL), false, n);
+    Expr *value = evaluate(&e, n->in[0], sample, index, NULL);
+    add_store(nest, tensor, offset_of(x, tensor, n, sample, index), value, false, n);
     nest_finish(nest, f->program->target);
 }
 
@@ -349,8 +350,8 @@ static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
     Expr *number = evaluate(&add, n->in[1], sample, index + axis, NULL), *at[MAX_RANK];
     for (int i = 0; i < n->shape.rank; i++)
         at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
-    add_store(nest, tensor, offset_of(x, tensor, n, n->sharded ? sample : NULL, at),
-              evaluate(&add, n->in[2], sample, index, NULL), false, n);
+    Expr *value = evaluate(&add, n->in[2], sample, index, NULL);
+    add_store(nest, tensor, offset_of(x, tensor, n, n->sharded ? sample : NULL, at), value, false, n);
     nest->stores[0].add = true;
     nest->stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
     nest_finish(nest, f->program->target);
@@ -385,7 +386,8 @@ static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
         Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
         memcpy(at, index, sizeof *at * (size_t)part->rank);
         at[axis] = expr_plus(x, index[axis], start);
-        add_store(nest, tensor, offset_of(x, tensor, n, sample, at), evaluate(&e, n->in[i], sample, index, NULL), false, n);
+        Expr *value = evaluate(&e, n->in[i], sample, index, NULL);
+        add_store(nest, tensor, offset_of(x, tensor, n, sample, at), value, false, n);
         nest_finish(nest, f->program->target);
         start += part->extent[axis];
     }
