@@ -54,7 +54,8 @@ static Node *quantised(Node *c)
     Graph *g = c->graph;
     Node *rows = in_segments(c), *above = graph_binary(g, OP_LT, filled(rows, 0, rows->dtype), rows);
     Node *counted = in_segments(filled(c, 1, c->dtype));
-    return graph_where(g, above, mean_of(above, rows, counted), mean_of(graph_unary(g, OP_NOT, above), rows, counted));
+    Node *low = mean_of(graph_unary(g, OP_NOT, above), rows, counted);
+    return graph_where(g, above, mean_of(above, rows, counted), low);
 }
 
 static int add_residual(Model *m, const Node *sum, const char *weight)
@@ -74,7 +75,7 @@ static Node *sum_of_bits(Graph *g, const Node *reduce, int residual)
     Node *c = NODE(g, OP_OWN, NULL, 0, NULL, graph_binary(g, OP_ADD, reduce->in[0]->mapped, before));
     c->name = "with_residual";
     Node *q = quantised(c), *rest = graph_binary(g, OP_SUB, c, out_of_segments(q, c->shape));
-    Node *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, rest), filled(rest, INFINITY, rest->dtype));
+    Node *infinite = filled(rest, INFINITY, rest->dtype), *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, rest), infinite);
     rest = graph_where(g, finite, rest, filled(rest, 0, rest->dtype));
     graph_result(g, ROLE_UPDATE, g->model->variables[residual].name, residual, rest, NULL);
     return out_of_segments(NODE(g, OP_REDUCE_BITS, NULL, 0, NULL, q), c->shape);
