@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     add_large_cases();
     int chosen = case_count;
     const char *all = getenv("MGPU_FULL");
-    const int random_graphs = all && *all ? 100 : 25;
+    const int random_graphs = all && *all ? 100 : 12;
     chosen += add_cases(random_graphs);
     return check_on_gpu(argc, argv, chosen, format("%d random graphs, fused and separate", random_graphs));
 }
