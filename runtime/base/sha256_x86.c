@@ -6,12 +6,20 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-bool mgpu_sha256_has_x86(void)
+static bool asks(void)
 {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3))
         return false;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
+}
+
+bool mgpu_sha256_has_x86(void) /* asked once: CPUID is slow in virtual machines, where it traps */
+{
+    static _Atomic int known; /* 1: no, 2: yes */
+    if (!known)
+        known = asks() ? 2 : 1;
+    return known == 2;
 }
 
 __attribute__((target("sha,sse4.1,ssse3"))) void mgpu_sha256_mix_x86(uint32_t *state, const uint8_t *blocks, size_t count)
