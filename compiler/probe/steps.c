@@ -54,9 +54,21 @@ static void work(void *context, int thread)
 }
 
 /* ---- the lanes */
+/* on the cores of its device, as the engine's */
+static void stay(const Lanes *l)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; l->steps->cores && i < l->steps->threads; i++)
+        CPU_SET((size_t)l->steps->cores[l->number * l->steps->threads + i], &set);
+    if (CPU_COUNT(&set))
+        pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
 static void *read_lane(void *argument)
 {
     Lanes *l = argument;
+    stay(l);
     for (int64_t k = 1; k <= STEPS; k++) {
         mgpu_counter_wait(&l->steps->posted, k);
         mgpu_counter_wait(&l->copy, k - SLOTS);
@@ -69,6 +81,7 @@ static void *read_lane(void *argument)
 static void *copy_lane(void *argument)
 {
     Lanes *l = argument;
+    stay(l);
     for (int64_t k = 1; k <= STEPS; k++) {
         mgpu_counter_wait(&l->steps->posted, k);
         mgpu_counter_wait(&l->comp, 2 * (k - SLOTS));
@@ -102,6 +115,7 @@ static void *comp_lane(void *argument)
 static void *comm_lane(void *argument)
 {
     Lanes *l = argument;
+    stay(l);
     const Steps *s = l->steps;
     for (int64_t k = 1; k <= STEPS && s->reduces != REDUCES_NOT; k++) {
         Operand o = {.name = "probe", .buffer = "probe", .data = l->values, .count = NUMBERS, .dtype = MGPU_F32, .parties = {.transfer = MGPU_TRANSFER_REDUCE}, .tag = k};

@@ -72,6 +72,15 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
                       .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
 }
 
+/* Where the device's threads stay on cores, its lanes do: a scheduler that puts a lane that transfers on the core of another device, behind
+ * what that one computes, lets devices that wait for each other compute one after the other (digits on two: 9.2 ms a step, with this 6.2). */
+static void keep_lanes(const Engine *e, int d, const PoolPlan *pool)
+{
+    for (int lane = 0; lane < MGPU_LANES; lane++)
+        for (int i = 0; pool->cores && !e->kind->ahead && i < (lane == MGPU_COMP ? 1 : pool->threads); i++)
+            CPU_SET((size_t)pool->cores[i], &lane_of(e, d, lane)->cores);
+}
+
 /* context: the first of a device's lanes */
 static __attribute__((noreturn)) void fail(void *context, int lane, const char *what)
 {
@@ -102,6 +111,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
     for (int d = 0; d < e->plan->devices; d++) {
         const mgpu_device *device = &e->plan->device[d];
         PoolPlan pool = pool_of(e, d, cores);
+        keep_lanes(e, d, &pool);
         Lane *comp = lane_of(e, d, MGPU_COMP);
         comp->worker_count = pool.threads;
         comp->workers = mgpu_allocate((size_t)pool.threads, sizeof *comp->workers);

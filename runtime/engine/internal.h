@@ -11,6 +11,7 @@
 #include "runtime/engine/trace.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 enum { PLACE_BITS = 24 }; /* operations of a lane in a phase: check.c holds plans to it */
 
@@ -45,6 +46,7 @@ struct Lane {
     int device, lane;
     bool idle;                   /* it has no operation in any phase: no thread, and all its steps are over */
     pthread_t thread;
+    cpu_set_t cores;             /* it stays on these; none: anywhere */
     DeviceCall *calls;           /* of the region that runs, */
     void **argument;             /* and their arguments */
     int64_t *each;               /* parallel */

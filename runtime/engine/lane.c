@@ -542,6 +542,8 @@ void *mgpu_drive_lane(void *argument)
     char name[16];
     snprintf(name, sizeof name, "d%d.%s", l->device % 100000, NAME[l->lane]);
     pthread_setname_np(pthread_self(), name);
+    if (CPU_COUNT(&l->cores))
+        pthread_setaffinity_np(pthread_self(), sizeof l->cores, &l->cores); /* a wish */
     CrashGuard *guard = mgpu_guard_begin(say_crash, l);
     for (l->number = 1;; l->number++) {
         set_doing(l, DOING_REST, 0);
