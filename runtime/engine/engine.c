@@ -53,7 +53,8 @@ static void make_tables(Engine *e)
     }
 }
 
-/* Device d's share of the threads. They stay on cores of their own if there is one for each and none is left over. */
+/* Device d's share of the threads. They stay on cores of their own if there is one for each and none is left over; where there are several for
+ * each core, too, on one of them. */
 static PoolPlan pool_of(const Engine *e, int d, int *cores)
 {
     int devices = e->plan->devices, count = 0;
@@ -62,13 +63,15 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
     cpu_set_t set;
     CPU_ZERO(&set);
     bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+    int all = known ? CPU_COUNT(&set) : 0;
     for (int core = 0; known && core < CPU_SETSIZE; core++)
         if (CPU_ISSET((size_t)core, &set)) {
-            if (count >= first && count < end)
-                cores[count - first] = core;
+            for (int64_t i = first; i < end; i++)
+                if (i * all / threads == count)
+                    cores[i - first] = core;
             count++;
         }
-    return (PoolPlan){.threads = (int)(end - first), .cores = threads == count ? cores : NULL, .spin = threads <= count,
+    return (PoolPlan){.threads = (int)(end - first), .cores = all && threads % all == 0 ? cores : NULL, .spin = threads <= all,
                       .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
 }
 
