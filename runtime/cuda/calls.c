@@ -5,11 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* what an operation did that was issued some time before */
+/* What an operation did that was issued some time before, or what befell the GPU meanwhile: those of which cuda.h says that the process
+ * cannot go on, that the context cannot be used any more, that an error was uncorrectable, or nothing (tests/declarations.test) */
+static const CUresult LATE[] = {
+    CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_CONTAINED, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT,
+    CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_TENSOR_MEMORY_LEAK,
+    CUDA_ERROR_MPS_CLIENT_TERMINATED, CUDA_ERROR_EXTERNAL_DEVICE, CUDA_ERROR_UNKNOWN};
+
 static bool is_late(CUresult r)
 {
-    return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT || r == CUDA_ERROR_ASSERT ||
-           (r >= CUDA_ERROR_HARDWARE_STACK_ERROR && r <= CUDA_ERROR_LAUNCH_FAILED);
+    for (int i = 0; i < MGPU_COUNT(LATE); i++)
+        if (LATE[i] == r)
+            return true;
+    return false;
 }
 
 static bool waits_for_each(void)
