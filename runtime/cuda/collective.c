@@ -360,14 +360,21 @@ static void launch_code(const CudaCollective *c, int member, const Operand *o, b
                     "cuLaunchKernel of a sum of bits");
 }
 
+/* what of a sum of bits is gathered */
+static Operand codes_of(const CudaCollective *c, int member, const Operand *o, int64_t parts[MGPU_MOST_MEMBERS + 1])
+{
+    int64_t bytes = coded_bytes(o->count, o->dtype);
+    for (int d = 0; d <= c->members; d++)
+        parts[d] = bytes * d;
+    return (Operand){.name = o->name, .buffer = "codes", .data = (void *)(uintptr_t)c->codes[member], .count = bytes * c->members, .dtype = MGPU_U8,
+                     .parties = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts}, .tag = o->tag, .way = o->way};
+}
+
 static bool exchange_bits(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    int64_t parts[MGPU_MOST_MEMBERS + 1], bytes = coded_bytes(o->count, o->dtype);
-    for (int d = 0; d <= c->members; d++)
-        parts[d] = bytes * d;
-    Operand codes = {.name = o->name, .buffer = "codes", .data = (void *)(uintptr_t)c->codes[member], .count = bytes * c->members, .dtype = MGPU_U8,
-                     .parties = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts}, .tag = o->tag, .way = o->way};
+    int64_t parts[MGPU_MOST_MEMBERS + 1];
+    Operand codes = codes_of(c, member, o, parts);
     mgpu_cuda_enter(c->devices[member], c->lane);
     if (o->count > 0)
         launch_code(c, member, o, false);
@@ -505,6 +512,73 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
                                            "besides its arena, the all-reduces by copies (MGPU_COLLECTIVE=host needs none) take");
         c->devices[d]->besides += bytes;
     }
+}
+
+/* ---- NCCL connects members, takes memory and loads kernels when a transfer first needs them (NCCL_RUNTIME_CONNECT), and a driver that
+ * does so waits for what runs. So each kind and size of transfer is made once before the first step, in the arenas, which are
+ * empty as yet, and are so again. What the library cannot do here is heard here. */
+static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
+{
+    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !is_of_bits(x);
+    return mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_NCCL && x->count > 0 && (!adds || mgpu_nccl_adds(x->dtype));
+}
+
+static int by_kind(const void *a, const void *b)
+{
+    const mgpu_collective *x = *(const mgpu_collective *const *)a, *y = *(const mgpu_collective *const *)b;
+    const int64_t differences[] = {x->parties.transfer - y->parties.transfer, x->dtype - y->dtype, (x->count > y->count) - (x->count < y->count),
+                                   x->parties.from - y->parties.from, x->parties.to - y->parties.to};
+    for (int i = 0; i < MGPU_COUNT(differences); i++)
+        if (differences[i])
+            return differences[i] < 0 ? -1 : 1;
+    return 0;
+}
+
+static void try_transfer(CudaCollective *c, const mgpu_collective *x)
+{
+    Operand operands[MGPU_MOST_MEMBERS];
+    int64_t parts[MGPU_MOST_MEMBERS + 1];
+    for (int d = 0; d < c->members; d++) {
+        Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
+        operands[d] = is_of_bits(x) ? codes_of(c, d, &o, parts) : o;
+    }
+    mgpu_nccl_try(c, operands);
+}
+
+static void clear_arenas(const CudaCollective *c, size_t bytes)
+{
+    for (int i = 0; i < c->members; i++) {
+        const CudaDevice *d = c->devices[i];
+        mgpu_cuda_enter(d, -1);
+        if (bytes > 0)
+            mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[c->lane]), "cuMemsetD8Async");
+        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize of transfers that are tried");
+    }
+}
+
+static void try_transfers(CudaCollective *c, const mgpu_plan *plan)
+{
+    int room = 0, count = 0;
+    int64_t most = 0;
+    for (int k = 0; k < plan->phase_count; k++)
+        room += plan->phases[k].collective_count;
+    const mgpu_collective **all = mgpu_allocate((size_t)room, sizeof *all);
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++)
+            if (is_by_nccl(c, &plan->phases[k].collectives[i]))
+                all[count++] = &plan->phases[k].collectives[i];
+    if (count)
+        qsort(all, (size_t)count, sizeof *all, by_kind);
+    for (int i = 0; i < count; i++) {
+        int64_t bytes = is_of_bits(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
+        if (i && by_kind(&all[i], &all[i - 1]) == 0)
+            continue;
+        try_transfer(c, all[i]);
+        most = bytes > most ? bytes : most;
+    }
+    if (count)
+        clear_arenas(c, (size_t)most);
+    free(all);
 }
 
 /* for sums that go through the host */
@@ -667,6 +741,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     make_ways(c, plan, forced);
     open_scratch(c, plan);
     open_codes(c, plan);
+    try_transfers(c, plan);
     open_memory(c, largest_through_host(c, plan));
     c->names = name_ways(c, plan);
     c->collective.transfer = exchange;

@@ -41,6 +41,7 @@ char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
 const char *mgpu_nccl_name(const CudaCollective *); /* "NCCL 2.27.3", of one that is open */
 bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);
+void mgpu_nccl_try(CudaCollective *, const Operand *); /* [member]; before the lanes run */
 bool mgpu_nccl_trouble(Collective *, int member, char text[400]);
 bool mgpu_nccl_adds(uint8_t dtype);
 #endif

@@ -129,12 +129,12 @@ void mgpu_nccl_close(CudaCollective *c)
 }
 
 /* ---- transfers */
-typedef struct Call { Nccl *n; CudaDevice *device; ncclComm_t comm; CUstream stream; const Operand *o; int members, member, type; int64_t each; } Call;
+typedef struct Call { Nccl *n; CudaDevice *device; int lane; ncclComm_t comm; CUstream stream; const Operand *o; int members, member, type; int64_t each; } Call;
 
 static void *at(const Call *c, int64_t element) { return (char *)c->o->data + element * mgpu_dtype_bytes(c->o->dtype); }
 static size_t numbers(const Call *c, int64_t count) { return (size_t)(count * c->each); } /* of the library's type */
 
-static void said(const Call *c, ncclResult_t r, const char *call) { check(c->n, c->device, MGPU_COMM, r, call); }
+static void said(const Call *c, ncclResult_t r, const char *call) { check(c->n, c->device, c->lane, r, call); }
 
 /* the library's own calls take parts of one size; else one call for each part that is not empty, all at once */
 static bool parts_are_equal(const Call *c)
@@ -198,8 +198,8 @@ static void send(const Call *c)
         said(c, c->n->receive(o->data, numbers(c, o->count), c->type, o->parties.from, c->comm, c->stream), "ncclRecv");
 }
 
-/* What is moved and not added may be of any type: as bytes, where the library has none. */
-bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
+/* What is moved and not added may be of any type: as bytes, where the library has none. lane: whose operation it is, -1: none's */
+static void make(CudaCollective *c, int member, int lane, const Operand *o)
 {
     static void (*const MAKE[MGPU_TRANSFERS])(const Call *) = {
         [MGPU_TRANSFER_REDUCE] = all_reduce,        [MGPU_TRANSFER_REDUCE_SCATTER] = reduce_scatter, [MGPU_TRANSFER_ALL_GATHER] = all_gather,
@@ -208,12 +208,30 @@ bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
     CudaDevice *d = c->devices[member];
     int type = type_of(o->dtype);
     Nccl *n = c->nccl;
-    Call call = {n, d, n->comms[member], d->stream[MGPU_COMM], o, c->members, member, type < 0 ? ncclUint8 : type, type < 0 ? mgpu_dtype_bytes(o->dtype) : 1};
-    mgpu_cuda_enter(d, MGPU_COMM);
-    mgpu_cuda_declare_share(c, member, o);
+    Call call = {n, d, lane, n->comms[member], d->stream[MGPU_COMM], o, c->members, member, type < 0 ? ncclUint8 : type, type < 0 ? mgpu_dtype_bytes(o->dtype) : 1};
     if (o->count > 0)
         MAKE[o->parties.transfer](&call);
+}
+
+bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
+{
+    mgpu_cuda_enter(c->devices[member], MGPU_COMM);
+    mgpu_cuda_declare_share(c, member, o);
+    make(c, member, MGPU_COMM, o);
     return true;
+}
+
+/* One thread issues them, so they are a group ("Management Of Multiple GPUs From One Thread"). */
+void mgpu_nccl_try(CudaCollective *c, const Operand *operands)
+{
+    const Nccl *n = c->nccl;
+    check(n, c->devices[0], -1, n->group_start(), "ncclGroupStart");
+    for (int d = 0; d < c->members; d++) {
+        mgpu_cuda_enter(c->devices[d], -1);
+        mgpu_cuda_declare(c->devices[d], MGPU_COMM, "a transfer that is tried", NULL, -1);
+        make(c, d, -1, &operands[d]);
+    }
+    check(n, c->devices[0], -1, n->group_end(), "ncclGroupEnd");
 }
 
 /* If a GPU has failed, the driver tells those who wait for it, and in its own words. */

@@ -407,6 +407,27 @@ static cublasStatus_t misused(VirtualDevice *device, CUstream stream, const char
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
+/* algorithms that have run on a device: their kernels are loaded */
+typedef struct Loaded { const VirtualDevice *device; uint64_t product, slowness; } Loaded;
+static Loaded *loaded;
+static int loaded_count;
+
+static bool is_loaded(const VirtualDevice *device, const cublasLtMatmulAlgo_t *algo)
+{
+    for (int i = 0; i < loaded_count; i++)
+        if (loaded[i].device == device && loaded[i].product == algo->data[PRODUCT] && loaded[i].slowness == algo->data[SLOWNESS])
+            return true;
+    return false;
+}
+
+static void note_loaded(const VirtualDevice *device, const cublasLtMatmulAlgo_t *algo)
+{
+    if (is_loaded(device, algo))
+        return;
+    loaded = realloc(loaded, (size_t)(loaded_count + 1) * sizeof *loaded);
+    loaded[loaded_count++] = (Loaded){device, algo->data[PRODUCT], algo->data[SLOWNESS]};
+}
+
 static cublasStatus_t issue(cublasLtHandle_t handle, Matmul p, const cublasLtMatmulAlgo_t *algo, size_t workspace,
                             CUstream stream)
 {
@@ -436,6 +457,9 @@ static cublasStatus_t issue(cublasLtHandle_t handle, Matmul p, const cublasLtMat
         return misused(device, stream, "has too small a workspace");
     if (p.work % WORKSPACE_ALIGNMENT) /* "Must be 256B aligned (i.e. lowest 8 bits of address must be 0)" */
         return misused(device, stream, "has a workspace that is not aligned to 256 bytes");
+    if (stream->capture && !is_loaded(device, algo)) /* "Loading a kernel might require context synchronization" */
+        return misused(device, stream, "is captured before its algorithm has run once, so its kernel is loaded inside the capture");
+    note_loaded(device, algo);
     Work w = {.kind = OP_LIBRARY, .what = "cublasLtMatmul", .library = {.run = run, .bytes = sizeof p}};
     w.library.data = memcpy(malloc(sizeof p), &p, sizeof p);
     return vgpu_issue_or_capture(stream, w) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;

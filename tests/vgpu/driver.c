@@ -1,6 +1,7 @@
 /* driver.c: the functions of libcuda.so.1 that runtime/cuda/driver.h lists, for devices, contexts, memory and modules. Each
  * takes the lock, answers what the machine file or an earlier failure says it must, and does its part. */
 #include "tests/vgpu/driver.h"
+#include "tests/vgpu/graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,8 @@ CUresult vgpu_failure(const VirtualDevice *d)
 CUresult vgpu_enter(const char *call)
 {
     CUresult r = vgpu_enter_any(call);
-    return r ? r : !current ? CUDA_ERROR_INVALID_CONTEXT : vgpu_failure(current->device);
+    r = r ? r : !current ? CUDA_ERROR_INVALID_CONTEXT : current->device->retained <= 0 ? VGPU_ERROR_CONTEXT_IS_DESTROYED : vgpu_failure(current->device);
+    return r ? r : vgpu_check_capture(call);
 }
 
 CUresult vgpu_leave(CUresult r)
@@ -289,8 +291,7 @@ CUresult cuMemFree_v2(CUdeviceptr memory)
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     CUresult r = vgpu_enter("cuMemHostAlloc");
-    (void)flags;
-    return vgpu_leave(r ? r : vgpu_allocate_host(bytes, memory));
+    return vgpu_leave(r ? r : flags > 7 /* portable, mapped, write-combined */ ? CUDA_ERROR_INVALID_VALUE : vgpu_allocate_host(bytes, memory));
 }
 
 CUresult cuMemFreeHost(void *memory)

@@ -9,6 +9,8 @@ CUDA_FUNCTIONS(VGPU_PROTOTYPE)
 CUDA_LATER(VGPU_PROTOTYPE)
 #undef VGPU_PROTOTYPE
 
+enum { VGPU_ERROR_CONTEXT_IS_DESTROYED = 709 };
+
 CUresult vgpu_enter_any(const char *call);  /* takes the lock; what the call must answer, or 0 */
 CUresult vgpu_enter(const char *call);      /* of calls that need a context */
 CUresult vgpu_leave(CUresult);

@@ -189,7 +189,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 {
     CUresult r = vgpu_enter("cuStreamCreateWithPriority");
     (void)priority;
-    return vgpu_leave(r ? r : flags != CU_STREAM_NON_BLOCKING ? CUDA_ERROR_NOT_SUPPORTED : create_stream(stream));
+    return vgpu_leave(r ? r : flags > CU_STREAM_NON_BLOCKING ? CUDA_ERROR_INVALID_VALUE : !flags ? CUDA_ERROR_NOT_SUPPORTED : create_stream(stream));
 }
 
 /* the driver goes on with what was issued; here it is done first */
@@ -254,9 +254,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
     CUresult r = vgpu_enter("cuStreamBeginCapture");
-    (void)mode;
     r = r ? r : check_stream(stream);
-    return vgpu_leave(r ? r : vgpu_begin_capture(stream));
+    return vgpu_leave(r ? r : vgpu_begin_capture(stream, mode));
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
@@ -307,6 +306,7 @@ CUresult cuGraphDestroy(CUgraph graph)
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     CUresult r = vgpu_enter("cuEventCreate");
+    r = r ? r : flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS) {
         *event = calloc(1, sizeof **event);
         (*event)->device = vgpu_current()->device;
@@ -357,7 +357,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 static CUresult query(CUevent e)
 {
     if (!e || e->capture)
-        return e ? VGPU_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_HANDLE;
+        return e ? vgpu_captured_event(e) : CUDA_ERROR_INVALID_HANDLE;
     if (e->op && !e->op->done)
         vgpu_advance((int)(vgpu_random() % 4));
     if (e->op && e->op->done)
@@ -374,7 +374,7 @@ CUresult cuEventQuery(CUevent event)
 CUresult cuEventSynchronize(CUevent event)
 {
     CUresult r = vgpu_enter("cuEventSynchronize");
-    r = r ? r : !event ? CUDA_ERROR_INVALID_HANDLE : event->capture ? VGPU_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+    r = r ? r : !event ? CUDA_ERROR_INVALID_HANDLE : event->capture ? vgpu_captured_event(event) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
         vgpu_finish(event->op);
     return vgpu_leave(r ? r : vgpu_failure(event->device));
@@ -382,7 +382,7 @@ CUresult cuEventSynchronize(CUevent event)
 
 static CUresult elapsed(float *milliseconds, CUevent begin, CUevent end)
 {
-    if (!begin || !end || !begin->op || !end->op || (begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+    if (!begin || !end || !begin->op || !end->op || (begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING || begin->device != end->device)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!begin->op->done || !end->op->done)
         return CUDA_ERROR_NOT_READY;

@@ -64,13 +64,49 @@ static struct CUgraph_st *active(int capture) /* the graph of a capture that goe
     return NULL;
 }
 
-CUresult vgpu_begin_capture(CUstream s)
+/* "potentially unsafe API calls": they are not enqueued in a stream, so no capture sees them (cuda.h,
+ * cuThreadExchangeStreamCaptureMode); which they are no manual lists: here, all that allocate, free, load or wait */
+static bool is_unsafe(const char *call)
 {
-    if (s->capture)
+    static const char *const UNSAFE[] = {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx", "cuModuleUnload",
+                                         "cuModuleGetFunction", "cuCtxEnablePeerAccess", "cuStreamSynchronize", "cuEventSynchronize", "cuEventQuery"};
+    for (size_t i = 0; i < sizeof UNSAFE / sizeof *UNSAFE; i++)
+        if (strcmp(UNSAFE[i], call) == 0)
+            return true;
+    return false;
+}
+
+CUresult vgpu_check_capture(const char *call)
+{
+    CUresult r = CUDA_SUCCESS;
+    for (CUstream s = is_unsafe(call) ? streams : NULL; s; s = s->next) {
+        struct CUgraph_st *g = s->capture;
+        bool own = g && pthread_equal(g->thread, pthread_self());
+        if (!g || g->mode == CU_STREAM_CAPTURE_MODE_RELAXED || (!own && g->mode != CU_STREAM_CAPTURE_MODE_GLOBAL))
+            continue;
+        g->spoiled = true;
+        r = VGPU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return r;
+}
+
+CUresult vgpu_captured_event(CUevent e)
+{
+    struct CUgraph_st *g = active(e->capture);
+    if (g)
+        g->spoiled = true;
+    return VGPU_ERROR_CAPTURED_EVENT;
+}
+
+CUresult vgpu_begin_capture(CUstream s, int mode)
+{
+    if (s->capture || mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
     s->capture = calloc(1, sizeof *s->capture);
     s->capture->capture = next_capture++;
     s->capture->uses = 1;
+    s->capture->mode = mode;
+    s->capture->thread = pthread_self();
     s->capture->device = s->device;
     s->origin = true;
     return CUDA_SUCCESS;
@@ -79,12 +115,18 @@ CUresult vgpu_begin_capture(CUstream s)
 int vgpu_capture_work(CUstream s, Work work)
 {
     work.device = s->device;
+    if (s->capture->spoiled) {
+        vgpu_free_work(&work);
+        return VGPU_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
     add_node(s, (Node){.kind = NODE_WORK, .work = work});
     return CUDA_SUCCESS;
 }
 
 int vgpu_capture_record(CUstream s, CUevent e, unsigned flags)
 {
+    if (s->capture->spoiled)
+        return VGPU_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (flags & CU_EVENT_RECORD_EXTERNAL) {
         add_node(s, (Node){.kind = NODE_RECORD, .event = e});
         return CUDA_SUCCESS;
@@ -94,8 +136,18 @@ int vgpu_capture_record(CUstream s, CUevent e, unsigned flags)
     return CUDA_SUCCESS;
 }
 
+/* a call that breaks a rule invalidates the capture */
+static int spoil(struct CUgraph_st *g, int error)
+{
+    if (g)
+        g->spoiled = true;
+    return error;
+}
+
 int vgpu_capture_wait(CUstream s, CUevent e, unsigned flags)
 {
+    if (s->capture && s->capture->spoiled)
+        return VGPU_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (flags & CU_EVENT_WAIT_EXTERNAL) {
         if (!s->capture)
             return CUDA_ERROR_INVALID_VALUE;
@@ -104,9 +156,13 @@ int vgpu_capture_wait(CUstream s, CUevent e, unsigned flags)
     }
     struct CUgraph_st *g = e->capture ? active(e->capture) : NULL;
     if (!g)
-        return e->capture ? VGPU_ERROR_CAPTURED_EVENT : VGPU_ERROR_STREAM_CAPTURE_ISOLATION;
-    if (s->capture && s->capture != g)
-        return VGPU_ERROR_STREAM_CAPTURE_ISOLATION;
+        return spoil(s->capture, e->capture ? VGPU_ERROR_CAPTURED_EVENT : VGPU_ERROR_STREAM_CAPTURE_ISOLATION);
+    if (g->spoiled)
+        return VGPU_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (s->capture && s->capture != g) {
+        spoil(g, 0);
+        return spoil(s->capture, VGPU_ERROR_STREAM_CAPTURE_MERGE);
+    }
     s->capture = g;
     join_tips(s, e->tips, e->tip_count);
     return CUDA_SUCCESS;
@@ -138,6 +194,8 @@ CUresult vgpu_end_capture(CUstream s, struct CUgraph_st **graph)
     struct CUgraph_st *g = s->capture;
     if (!g || !s->origin)
         return g ? VGPU_ERROR_STREAM_CAPTURE_UNMATCHED : CUDA_ERROR_INVALID_VALUE;
+    if (g->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(g->thread, pthread_self()))
+        return VGPU_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     CUresult r = g->spoiled ? VGPU_ERROR_STREAM_CAPTURE_INVALIDATED : joined(g, s) ? CUDA_SUCCESS : VGPU_ERROR_STREAM_CAPTURE_UNJOINED;
     for (CUstream other = streams; other; other = other->next)
         if (other->capture == g) {

@@ -5,8 +5,9 @@
 #include "tests/vgpu/vgpu.h"
 
 enum {
-    VGPU_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900, VGPU_ERROR_STREAM_CAPTURE_INVALIDATED = 901, VGPU_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
-    VGPU_ERROR_STREAM_CAPTURE_UNJOINED = 904, VGPU_ERROR_STREAM_CAPTURE_ISOLATION = 905, VGPU_ERROR_CAPTURED_EVENT = 907
+    VGPU_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900, VGPU_ERROR_STREAM_CAPTURE_INVALIDATED = 901, VGPU_ERROR_STREAM_CAPTURE_MERGE = 902,
+    VGPU_ERROR_STREAM_CAPTURE_UNMATCHED = 903, VGPU_ERROR_STREAM_CAPTURE_UNJOINED = 904, VGPU_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+    VGPU_ERROR_CAPTURED_EVENT = 907, VGPU_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
 };
 
 typedef enum { NODE_WORK, NODE_RECORD, NODE_WAIT /* of events outside the graph */ } NodeKind;
@@ -20,7 +21,8 @@ typedef struct Node {
 struct CUgraph_st {
     int capture;                     /* its number */
     int uses;                        /* by what was instantiated of it, and 1 until it is destroyed */
-    bool spoiled;                    /* something was called that must not be while a stream is captured */
+    bool spoiled;                    /* invalidated: something was called that must not be while a stream is captured */
+    int mode; pthread_t thread;      /* of the call that began it */
     VirtualDevice *device;
     Node *nodes; int count;
 };
@@ -31,7 +33,9 @@ struct CUgraphExec_st {
 };
 
 void vgpu_add_stream(CUstream), vgpu_remove_stream(CUstream);
-CUresult vgpu_begin_capture(CUstream);
+CUresult vgpu_begin_capture(CUstream, int mode);
+CUresult vgpu_check_capture(const char *call);      /* of a call that is unsafe while a stream is captured: may this thread make it? */
+CUresult vgpu_captured_event(CUevent);              /* nobody may ask for it: what that is answered with */
 int vgpu_capture_work(CUstream, Work);              /* CUresult; takes the work */
 int vgpu_capture_record(CUstream, CUevent, unsigned flags);
 int vgpu_capture_wait(CUstream, CUevent, unsigned flags);

@@ -299,23 +299,25 @@ static ncclResult_t issue(const Request *r, bool hangs)
 }
 
 /* ---- groups, of the calling thread */
-enum { MOST_IN_A_GROUP = 256 };
+enum { MOST_IN_A_GROUP = 1024 };
 static _Thread_local struct { int depth, count; Request request[MOST_IN_A_GROUP]; } group;
 
+/* In a group nothing is done before its end, which has its own faults. */
 static ncclResult_t ask(const char *call, const Request *request)
 {
+    if (group.depth) {
+        bool full = group.count == MOST_IN_A_GROUP;
+        if (!full)
+            group.request[group.count++] = *request;
+        return full ? INVALID_USAGE : ncclSuccess;
+    }
     ncclResult_t r = enter(call);
     bool hangs = request->function == ALL_REDUCE && (r == VGPU_HANGS || r <= VGPU_LATER);
     if (request->function == ALL_REDUCE && r <= VGPU_LATER && request->comm)
         request->comm->trouble = VGPU_LATER - r;
     if (r && !hangs)
         return leave(r);
-    if (!group.depth)
-        return leave(issue(request, hangs));
-    if (group.count == MOST_IN_A_GROUP)
-        return leave(INVALID_USAGE);
-    group.request[group.count++] = *request;
-    return leave(ncclSuccess);
+    return leave(issue(request, hangs));
 }
 
 static ncclResult_t end_group(void)

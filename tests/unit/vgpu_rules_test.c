@@ -1,0 +1,585 @@
+/* vgpu_rules_test: what NVIDIA's manuals forbid (docs/rules.md), breached on the virtual GPU, each in a process of its own: the breach
+ * has the status that the manual names, its right twin has none. */
+#include <pthread.h>
+
+#include "vgpu_machine.h"
+
+#define IS(status) #status, status
+enum { /* CUresult, that the runtime never compares with */
+    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+    CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
+    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+    CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+    CUDA_ERROR_CAPTURED_EVENT = 907,
+    CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
+};
+
+typedef CUresult Rule(bool wrong); /* what the call answers that the rule is of */
+
+static CUstream stream(int s) { return gpu[0].stream[s]; }
+
+/* ---- devices and contexts */
+static CUresult init_flags(bool wrong) { return cu->init(wrong ? 1 : 0); }
+
+static CUresult device_ordinal(bool wrong)
+{
+    CUdevice device;
+    return cu->device_get(&device, wrong ? DEVICES : DEVICES - 1);
+}
+
+static CUresult device_handle(bool wrong)
+{
+    size_t bytes;
+    return cu->device_total_mem(&bytes, wrong ? DEVICES : 0);
+}
+
+static CUresult device_attribute(bool wrong)
+{
+    int value;
+    return cu->device_get_attribute(&value, wrong ? 100000 : CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
+}
+
+static CUresult no_context(bool wrong)
+{
+    CUdeviceptr memory;
+    MUST(cu->ctx_set_current(wrong ? NULL : gpu[0].context));
+    return cu->mem_alloc(&memory, 256);
+}
+
+static CUresult released_context(bool wrong)
+{
+    CUdeviceptr memory;
+    if (wrong)
+        MUST(cu->device_primary_ctx_release(0));
+    return cu->mem_alloc(&memory, 256);
+}
+
+static CUresult released_too_often(bool wrong)
+{
+    MUST(cu->device_primary_ctx_release(0));
+    CUresult r = wrong ? cu->device_primary_ctx_release(0) : CUDA_SUCCESS;
+    CUcontext again;
+    MUST(cu->device_primary_ctx_retain(&again, 0));
+    return r;
+}
+
+static CUresult peer_flags(bool wrong) { return cu->ctx_enable_peer_access(gpu[1].context, wrong ? 1 : 0); }
+static CUresult peer_of_itself(bool wrong) { return cu->ctx_enable_peer_access(gpu[wrong ? 0 : 1].context, 0); }
+static CUresult peer_without_link(bool wrong) { return cu->ctx_enable_peer_access(gpu[wrong ? 2 : 1].context, 0); }
+
+static CUresult peer_twice(bool wrong)
+{
+    MUST(cu->ctx_enable_peer_access(gpu[1].context, 0));
+    return wrong ? cu->ctx_enable_peer_access(gpu[1].context, 0) : CUDA_SUCCESS;
+}
+
+/* ---- memory */
+static CUresult no_bytes(bool wrong)
+{
+    CUdeviceptr memory;
+    return cu->mem_alloc(&memory, wrong ? 0 : 1);
+}
+
+static CUresult too_many_bytes(bool wrong)
+{
+    CUdeviceptr memory;
+    return cu->mem_alloc(&memory, (size_t)1 << (wrong ? 40 : 10));
+}
+
+static CUresult freed_twice(bool wrong)
+{
+    CUdeviceptr memory = new_memory(256);
+    MUST(cu->mem_free(memory));
+    return wrong ? cu->mem_free(memory) : CUDA_SUCCESS;
+}
+
+static CUresult freed_inside(bool wrong) { return cu->mem_free(new_memory(512) + (wrong ? 256 : 0)); }
+
+static CUresult host_no_bytes(bool wrong)
+{
+    void *memory;
+    return cu->mem_host_alloc(&memory, wrong ? 0 : 1, CU_MEMHOSTALLOC_PORTABLE);
+}
+
+static CUresult host_flags(bool wrong)
+{
+    void *memory;
+    return cu->mem_host_alloc(&memory, 64, wrong ? 64 : CU_MEMHOSTALLOC_PORTABLE);
+}
+
+static CUresult host_freed_as_device(bool wrong)
+{
+    void *memory = new_locked(16);
+    return wrong ? cu->mem_free((CUdeviceptr)(uintptr_t)memory) : cu->mem_free_host(memory);
+}
+
+static CUresult upload_past_end(bool wrong) { return cu->memcpy_htod_async(gpu[0].b + (wrong ? 4 * FLOATS - 8 : 0), new_locked(4), 16, stream(0)); }
+static CUresult download_past_end(bool wrong) { return cu->memcpy_dtoh_async(new_locked(4), gpu[0].b + (wrong ? 4 * FLOATS - 8 : 0), 16, stream(0)); }
+static CUresult copy_past_end(bool wrong) { return cu->memcpy_dtod_async(gpu[0].b, gpu[0].a + (wrong ? 8 : 0), 4 * FLOATS, stream(0)); }
+static CUresult fill_past_end(bool wrong) { return cu->memset_d8_async(gpu[0].b, 0, 4 * FLOATS + (wrong ? 1 : 0), stream(0)); }
+
+static CUresult peer_context(bool wrong)
+{
+    return cu->memcpy_peer_async(gpu[0].b, gpu[0].context, gpu[1].a, gpu[wrong ? 2 : 1].context, 64, stream(0));
+}
+
+static CUresult write_value_alignment(bool wrong)
+{
+    return cu->stream_write_value(stream(0), gpu[0].b + (wrong ? 2 : 4), 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+
+static CUresult write_value_pageable(bool wrong)
+{
+    static uint32_t pageable;
+    return cu->stream_write_value(stream(0), wrong ? (CUdeviceptr)(uintptr_t)&pageable : gpu[0].b, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+
+/* ---- modules and launches */
+static CUresult no_image(bool wrong)
+{
+    CUmodule module;
+    char path[300];
+    snprintf(path, sizeof path, "%s/vgpu.so", scratch);
+    return cu->module_load_data(&module, wrong ? "neither a cubin nor PTX" : read_file(path), 0, NULL, NULL);
+}
+
+static CUresult no_function(bool wrong)
+{
+    CUfunction function;
+    return cu->module_get_function(&function, gpu[0].module, wrong ? "none" : "twice");
+}
+
+static CUfunction function_of(int d, const char *name)
+{
+    CUfunction function = NULL;
+    MUST(cu->module_get_function(&function, gpu[d].module, name));
+    return function;
+}
+
+static CUresult function_attribute(bool wrong)
+{
+    int value;
+    return cu->func_get_attribute(&value, wrong ? 1000 : CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function_of(0, "twice"));
+}
+
+static int most_shared(void)
+{
+    int bytes = 0;
+    MUST(cu->device_get_attribute(&bytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
+    return bytes;
+}
+
+static CUresult shared_asked(bool wrong)
+{
+    return cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most_shared() + (wrong ? 1 : 0));
+}
+
+typedef struct Shape { unsigned grid[3], block[3], shared; } Shape;
+static CUresult launch(const char *name, Shape s)
+{
+    static int64_t n = 1;
+    return cu->launch_kernel(function_of(0, name), s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared, stream(0),
+                             PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
+}
+
+static CUresult empty_grid(bool wrong) { return launch("twice", (Shape){{wrong ? 0 : 1, 1, 1}, {32, 1, 1}, 0}); }
+static CUresult empty_block(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {wrong ? 0 : 32, 1, 1}, 0}); }
+static CUresult grid_x(bool wrong) { return wrong ? launch("twice", (Shape){{0x80000000u, 1, 1}, {32, 1, 1}, 0}) : CUDA_SUCCESS; }
+static CUresult grid_y(bool wrong) { return launch("twice", (Shape){{1, wrong ? 65536 : 2, 1}, {1, 1, 1}, 0}); }
+static CUresult grid_z(bool wrong) { return launch("twice", (Shape){{1, 1, wrong ? 65536 : 2}, {1, 1, 1}, 0}); }
+static CUresult block_threads(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {wrong ? 1025 : 1024, 1, 1}, 0}); }
+static CUresult block_product(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {32, wrong ? 33 : 32, 1}, 0}); }
+static CUresult block_z(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {1, 1, wrong ? 65 : 64}, 0}); }
+static CUresult shared_unasked(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {32, 1, 1}, wrong ? (48 << 10) + 1 : 48 << 10}); }
+
+static CUresult shared_as_asked(bool wrong)
+{
+    MUST(cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
+    return launch("twice", (Shape){{1, 1, 1}, {32, 1, 1}, wrong ? (64 << 10) + 1 : 64 << 10});
+}
+
+static CUresult function_of_another_context(bool wrong)
+{
+    int64_t n = 1;
+    return cu->launch_kernel(function_of(wrong ? 1 : 0, "twice"), 1, 1, 1, 32, 1, 1, 0, stream(0), PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
+}
+
+static CUresult no_parameters(bool wrong)
+{
+    int64_t n = 1;
+    return cu->launch_kernel(function_of(0, "twice"), 1, 1, 1, 32, 1, 1, 0, stream(0), wrong ? NULL : PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
+}
+
+/* ---- streams and events */
+static CUresult stream_flags(bool wrong)
+{
+    CUstream s;
+    return cu->stream_create_with_priority(&s, wrong ? 2 : CU_STREAM_NON_BLOCKING, 0);
+}
+
+static CUresult event_flags(bool wrong)
+{
+    CUevent e;
+    return cu->event_create(&e, wrong ? 64 : CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+}
+
+static CUresult event_of_another_context(bool wrong)
+{
+    CUevent e = NULL;
+    use(wrong ? 1 : 0);
+    MUST(cu->event_create(&e, CU_EVENT_DEFAULT));
+    use(0);
+    return cu->event_record(e, stream(0));
+}
+
+static CUresult record_external(bool wrong)
+{
+    return cu->event_record_with_flags(new_event(), stream(0), wrong ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT);
+}
+
+static CUresult wait_external(bool wrong)
+{
+    CUevent e = new_event();
+    MUST(cu->event_record(e, stream(0)));
+    return cu->stream_wait_event(stream(1), e, wrong ? CU_EVENT_WAIT_EXTERNAL : CU_EVENT_WAIT_DEFAULT);
+}
+
+static CUresult not_complete(bool wrong)
+{
+    CUevent e = new_event();
+    LAUNCH(0, 0, "slow", 1, 1, 0, &gpu[0].a, &(int64_t){0}, &(int64_t){0});
+    MUST(cu->event_record(e, stream(0)));
+    MUST(wrong ? CUDA_SUCCESS : cu->event_synchronize(e));
+    float ms;
+    return cu->event_elapsed_time(&ms, e, e);
+}
+
+static CUresult time_of(bool recorded, unsigned flags, int device)
+{
+    CUevent begin = new_event(), end = NULL;
+    float ms;
+    MUST(cu->event_record(begin, stream(0)));
+    MUST(cu->event_synchronize(begin));
+    use(device);
+    MUST(cu->event_create(&end, flags));
+    if (recorded)
+        MUST(cu->event_record(end, gpu[device].stream[0]));
+    if (recorded)
+        MUST(cu->event_synchronize(end));
+    return cu->event_elapsed_time(&ms, begin, end);
+}
+
+static CUresult time_unrecorded(bool wrong) { return time_of(!wrong, CU_EVENT_DEFAULT, 0); }
+static CUresult time_disabled(bool wrong) { return time_of(true, wrong ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT, 0); }
+static CUresult time_between_devices(bool wrong) { return time_of(true, CU_EVENT_DEFAULT, wrong ? 1 : 0); }
+
+/* ---- captures */
+static void begin(int s, int mode) { MUST(cu->stream_begin_capture(stream(s), mode)); }
+
+static CUresult end(int s)
+{
+    CUgraph graph = NULL;
+    return cu->stream_end_capture(stream(s), &graph);
+}
+
+static CUresult capture_mode(bool wrong) { return cu->stream_begin_capture(stream(0), wrong ? 3 : CU_STREAM_CAPTURE_MODE_RELAXED); }
+
+static CUresult capture_twice(bool wrong)
+{
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    return cu->stream_begin_capture(stream(wrong ? 0 : 1), CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+static CUresult end_uncaptured(bool wrong)
+{
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    return end(wrong ? 1 : 0);
+}
+
+static void fork_to(int s)
+{
+    CUevent e = new_event();
+    MUST(cu->event_record(e, stream(0)));
+    MUST(cu->stream_wait_event(stream(s), e, 0));
+}
+
+static CUresult end_of_branch(bool wrong)
+{
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (wrong)
+        fork_to(1);
+    return end(wrong ? 1 : 0);
+}
+
+static CUresult unjoined(bool wrong)
+{
+    CUevent join = new_event();
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    fork_to(1);
+    MUST(cu->memset_d8_async(gpu[0].b, 0, 64, stream(1)));
+    MUST(cu->event_record(join, stream(1)));
+    if (!wrong)
+        MUST(cu->stream_wait_event(stream(0), join, 0));
+    return end(0);
+}
+
+static CUresult ended;
+static void *end_in_thread(void *unused)
+{
+    use(0);
+    ended = end(0);
+    return unused;
+}
+
+static CUresult end_elsewhere(bool wrong)
+{
+    pthread_t thread;
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+    pthread_create(&thread, NULL, end_in_thread, NULL);
+    pthread_join(thread, NULL);
+    return ended;
+}
+
+static CUresult wait_while_captured(bool wrong)
+{
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    return cu->stream_synchronize(stream(wrong ? 0 : 1));
+}
+
+static CUresult invalidated(bool wrong)
+{
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (wrong)
+        cu->stream_synchronize(stream(0));
+    return end(0);
+}
+
+static CUresult work_when_invalidated(bool wrong)
+{
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (wrong)
+        cu->stream_synchronize(stream(0));
+    return cu->memset_d8_async(gpu[0].b, 0, 64, stream(0));
+}
+
+static CUresult wait_from_outside(bool wrong)
+{
+    CUevent e = new_event();
+    MUST(cu->event_record(e, stream(1)));
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    return cu->stream_wait_event(stream(0), e, wrong ? CU_EVENT_WAIT_DEFAULT : CU_EVENT_WAIT_EXTERNAL);
+}
+
+static CUresult invalidated_by_wait(bool wrong)
+{
+    wait_from_outside(wrong);
+    return end(0);
+}
+
+static CUresult two_captures(bool wrong)
+{
+    CUevent e = new_event();
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    begin(1, CU_STREAM_CAPTURE_MODE_RELAXED);
+    MUST(cu->event_record(e, stream(wrong ? 0 : 1)));
+    return cu->stream_wait_event(stream(1), e, 0);
+}
+
+/* what the runtime would do that recorded the end of an operation in a graph like outside of one */
+static CUresult query_captured(bool wrong)
+{
+    CUevent e = new_event();
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    MUST(cu->event_record_with_flags(e, stream(0), wrong ? CU_EVENT_RECORD_DEFAULT : CU_EVENT_RECORD_EXTERNAL));
+    return cu->event_query(e);
+}
+
+static CUresult synchronize_captured(bool wrong)
+{
+    CUevent e = new_event();
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    MUST(cu->event_record_with_flags(e, stream(0), wrong ? CU_EVENT_RECORD_DEFAULT : CU_EVENT_RECORD_EXTERNAL));
+    return cu->event_synchronize(e);
+}
+
+static CUresult follow_captured(bool wrong)
+{
+    CUevent e = new_event();
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    MUST(cu->event_record_with_flags(e, stream(0), wrong ? CU_EVENT_RECORD_DEFAULT : CU_EVENT_RECORD_EXTERNAL));
+    MUST(end(0));
+    return cu->stream_wait_event(stream(1), e, 0);
+}
+
+static CUresult note_while_captured(bool wrong)
+{
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    return cu->stream_write_value(stream(wrong ? 0 : 1), gpu[0].b, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+
+static CUresult allocate_here(bool wrong)
+{
+    CUdeviceptr memory;
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+    return cu->mem_alloc(&memory, 256);
+}
+
+static void *allocate_in_thread(void *unused)
+{
+    CUdeviceptr memory;
+    use(0);
+    ended = cu->mem_alloc(&memory, 256);
+    return unused;
+}
+
+static CUresult allocate_elsewhere(bool wrong)
+{
+    pthread_t thread;
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_GLOBAL : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    pthread_create(&thread, NULL, allocate_in_thread, NULL);
+    pthread_join(thread, NULL);
+    return ended;
+}
+
+static CUresult captured_stream_destroyed(bool wrong)
+{
+    begin(wrong ? 0 : 1, CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUresult r = cu->stream_destroy(stream(0));
+    if (r == CUDA_SUCCESS)
+        gpu[0].stream[0] = stream(2);
+    return r;
+}
+
+/* ---- graphs */
+static CUresult graph_flags(bool wrong)
+{
+    CUgraph graph = NULL;
+    CUgraphExec exec;
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    MUST(cu->stream_end_capture(stream(0), &graph));
+    return cu->graph_instantiate(&exec, graph, wrong ? 1u << 20 : 0);
+}
+
+static CUresult no_graph(bool wrong) { return wrong ? cu->graph_launch(NULL, stream(0)) : CUDA_SUCCESS; }
+static CUresult no_graph_to_upload(bool wrong) { return wrong ? cu->graph_upload(NULL, stream(0)) : CUDA_SUCCESS; }
+static CUresult no_graph_to_destroy(bool wrong) { return wrong ? cu->graph_destroy(NULL) : CUDA_SUCCESS; }
+static CUresult no_exec_to_destroy(bool wrong) { return wrong ? cu->graph_exec_destroy(NULL) : CUDA_SUCCESS; }
+static CUresult no_event(bool wrong) { return cu->event_record(wrong ? NULL : new_event(), stream(0)); }
+static CUresult no_stream(bool wrong) { return cu->stream_synchronize(wrong ? NULL : stream(0)); }
+
+/* ---- all of them */
+static const struct { const char *name, *machine; Rule *rule; const char *word; CUresult status; } RULES[] = {
+    {"flags of cuInit", NULL, init_flags, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a device that there is not", NULL, device_ordinal, IS(CUDA_ERROR_INVALID_DEVICE)},
+    {"a handle of no device", NULL, device_handle, IS(CUDA_ERROR_INVALID_DEVICE)},
+    {"an attribute that there is not", NULL, device_attribute, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a call without a context", NULL, no_context, IS(CUDA_ERROR_INVALID_CONTEXT)},
+    {"a context that was released", NULL, released_context, IS(CUDA_ERROR_CONTEXT_IS_DESTROYED)},
+    {"a context released too often", NULL, released_too_often, IS(CUDA_ERROR_INVALID_CONTEXT)},
+    {"flags of peer access", NULL, peer_flags, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"peer access to itself", NULL, peer_of_itself, IS(CUDA_ERROR_INVALID_CONTEXT)},
+    {"peer access without a link", "link 0 2 none", peer_without_link, IS(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)},
+    {"peer access twice", NULL, peer_twice, IS(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)},
+    {"memory of no bytes", NULL, no_bytes, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"more memory than there is", NULL, too_many_bytes, IS(CUDA_ERROR_OUT_OF_MEMORY)},
+    {"memory freed twice", NULL, freed_twice, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"memory freed from its middle on", NULL, freed_inside, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"page-locked memory of no bytes", NULL, host_no_bytes, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"flags of page-locked memory", NULL, host_flags, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"page-locked memory freed as a device's", NULL, host_freed_as_device, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an upload past the end", NULL, upload_past_end, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a download past the end", NULL, download_past_end, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a copy past the end", NULL, copy_past_end, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a fill past the end", NULL, fill_past_end, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a copy from another context's memory", NULL, peer_context, IS(CUDA_ERROR_INVALID_CONTEXT)},
+    {"a note at an odd address", NULL, write_value_alignment, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a note in pageable memory", NULL, write_value_pageable, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an image of nothing", NULL, no_image, IS(CUDA_ERROR_NO_BINARY_FOR_GPU)},
+    {"a function that there is not", NULL, no_function, IS(CUDA_ERROR_NOT_FOUND)},
+    {"an attribute of no function", NULL, function_attribute, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"more shared memory asked for than a block can have", NULL, shared_asked, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an empty grid", NULL, empty_grid, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an empty block", NULL, empty_block, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a grid wider than 2^31 - 1", NULL, grid_x, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a grid higher than 65535", NULL, grid_y, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a grid deeper than 65535", NULL, grid_z, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a block of more than 1024 threads", NULL, block_threads, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a block of more than 1024 threads in two dimensions", NULL, block_product, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a block deeper than 64", NULL, block_z, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"more than 48 KiB of shared memory unasked", NULL, shared_unasked, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"more shared memory than was asked for", NULL, shared_as_asked, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a function of another context", NULL, function_of_another_context, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"a launch without parameters", NULL, no_parameters, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"flags of a stream", NULL, stream_flags, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"flags of an event", NULL, event_flags, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an event of another context", NULL, event_of_another_context, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"no event", NULL, no_event, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"no stream", NULL, no_stream, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"an external record outside of a capture", NULL, record_external, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an external wait outside of a capture", NULL, wait_external, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"the time of what is not done", NULL, not_complete, IS(CUDA_ERROR_NOT_READY)},
+    {"the time of what was not recorded", NULL, time_unrecorded, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"the time of an event without one", NULL, time_disabled, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"the time between two devices", NULL, time_between_devices, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"a mode of capture that there is not", NULL, capture_mode, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a stream captured twice", NULL, capture_twice, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"the end of no capture", NULL, end_uncaptured, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"the end of a capture in its branch", NULL, end_of_branch, IS(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)},
+    {"a branch that is not joined", NULL, unjoined, IS(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)},
+    {"the end of a capture by another thread", NULL, end_elsewhere, IS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)},
+    {"a wait of the host for a captured stream", NULL, wait_while_captured, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
+    {"the end of an invalidated capture", NULL, invalidated, IS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)},
+    {"work for an invalidated capture", NULL, work_when_invalidated, IS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)},
+    {"a captured wait for an event from outside", NULL, wait_from_outside, IS(CUDA_ERROR_STREAM_CAPTURE_ISOLATION)},
+    {"a capture invalidated by a wait", NULL, invalidated_by_wait, IS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)},
+    {"two captures that become one", NULL, two_captures, IS(CUDA_ERROR_STREAM_CAPTURE_MERGE)},
+    {"a query of a captured event", NULL, query_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
+    {"a wait of the host for a captured event", NULL, synchronize_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
+    {"a wait outside for an event captured without the external flag", NULL, follow_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
+    {"a note while the stream is captured", NULL, note_while_captured, IS(CUDA_ERROR_NOT_SUPPORTED)},
+    {"memory allocated by a thread that captures", NULL, allocate_here, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
+    {"memory allocated while another thread captures globally", NULL, allocate_elsewhere, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
+    {"a stream destroyed while it is captured", NULL, captured_stream_destroyed, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"flags of a graph", NULL, graph_flags, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"no graph to launch", NULL, no_graph, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"no graph to upload", NULL, no_graph_to_upload, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"no graph to destroy", NULL, no_graph_to_destroy, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"no executable graph to destroy", NULL, no_exec_to_destroy, IS(CUDA_ERROR_INVALID_VALUE)},
+};
+
+static Rule *rule_of_now;
+
+/* nothing is waited for behind it: a stream may be captured, a context gone */
+static void ask(int wrong)
+{
+    use(0);
+    printf("%d", rule_of_now(wrong));
+    fflush(stdout);
+    _exit(0);
+}
+
+static void test_rule(int k)
+{
+    char report[2][REPORT], expected[2][20] = {"0"}, why[200];
+    rule_of_now = RULES[k].rule;
+    snprintf(expected[1], sizeof expected[1], "%d", RULES[k].status);
+    bool good = true;
+    for (int wrong = 0; wrong < 2; wrong++)
+        good = !in_process(RULES[k].machine, 1, "vgpu", ask, wrong, report[wrong]) && strcmp(report[wrong], expected[wrong]) == 0 && good;
+    snprintf(why, sizeof why, "the right call answers '%.40s', the breach '%.40s', not %s (%s)", report[0], report[1], RULES[k].word, expected[1]);
+    result(good, RULES[k].name, why);
+}
+
+int main(void)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(scratch, sizeof scratch, "%s/vgpu_test.XXXXXX", folder ? folder : "/tmp");
+    if (!mkdtemp(scratch) || !build("vgpu", ""))
+        return 3;
+    for (int k = 0; k < COUNT(RULES); k++)
+        test_rule(k);
+    return failures != 0;
+}
