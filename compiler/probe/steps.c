@@ -68,7 +68,6 @@ static void stay(const Lanes *l)
 static void *read_lane(void *argument)
 {
     Lanes *l = argument;
-    stay(l);
     for (int64_t k = 1; k <= STEPS; k++) {
         mgpu_counter_wait(&l->steps->posted, k);
         mgpu_counter_wait(&l->copy, k - SLOTS);

@@ -195,9 +195,9 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
         argument += l->calls[i].arguments;
         each += l->calls[i].arguments;
     }
-    double began = l->slow.factor > 1 ? mgpu_seconds() : 0;
+    double began = mgpu_slow_begin(&l->slow);
     e->kind->run(e->devices[l->device], &region, l->now);
-    mgpu_slow(&l->slow, began);
+    mgpu_slow_end(&l->slow, began);
     if (region.launch_timed)
         add_seconds(&times_of(l)->launching, region.launch_s);
     for (int i = 0; i < count && e->profile; i++)
@@ -242,10 +242,10 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
         return;
     bool training = is_training(l->phase);
     set_doing(l, DOING_READ, 0);
-    double began = l->slow.factor > 1 ? mgpu_seconds() : 0;
+    double began = mgpu_slow_begin(&l->slow);
     mgpu_read_samples(work->set, to, valid ? work->index + first : work->index, valid ? valid : 1,
                       training ? block->seed : 0, training ? work->epoch : 0);
-    mgpu_slow(&l->slow, began);
+    mgpu_slow_end(&l->slow, began);
     set_doing(l, DOING_WORK, 0);
     for (int i = 0; i < e->program->input_count; i++) {
         int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);

@@ -4,6 +4,7 @@
 #include "runtime/engine/slow.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -44,12 +45,29 @@ void mgpu_sleep_until(double when)
         nanosleep(&t, NULL);
 }
 
-void mgpu_slow(Slow *s, double began)
+/* proc(5), /proc/PID/schedstat: nanoseconds on a core, then those of waiting for one; 0 where the system does not count them */
+static double waited_for_a_core(void)
+{
+    double waited = 0;
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    if (file && fscanf(file, "%*s %lf", &waited) != 1)
+        waited = 0;
+    if (file)
+        fclose(file);
+    return 1e-9 * waited;
+}
+
+double mgpu_slow_begin(const Slow *s)
+{
+    return s->factor > 1 ? mgpu_seconds() - waited_for_a_core() : 0;
+}
+
+void mgpu_slow_end(Slow *s, double began)
 {
     if (s->factor <= 1)
         return;
     double now = mgpu_seconds();
-    s->owed += (s->factor - 1) * (now - began);
+    s->owed += (s->factor - 1) * (now - waited_for_a_core() - began);
     if (s->owed < LEAST_SLEEP_S)
         return;
     mgpu_sleep_until(now + s->owed);

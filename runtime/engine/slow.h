@@ -11,7 +11,9 @@ typedef struct Slow {
 
 /* the factors of a program's devices [devices], and of its readers: MGPU_SLOW=2:1.5,read:4; 0: none. Ends the program if it is not that */
 void mgpu_slow_read(double *factor, int devices, double *reading);
-void mgpu_slow(Slow *, double began); /* what began then is over: sleeps off what is owed for it */
+/* around what is slowed, on one thread: the second sleeps off what is owed for it, which waiting for a core that others have is no part of */
+double mgpu_slow_begin(const Slow *);
+void mgpu_slow_end(Slow *, double began);
 double mgpu_link_rate(void);   /* bytes a second, of MGPU_LINK_GBPS; 0: not set */
 void mgpu_sleep_until(double when); /* mgpu_seconds */
 
