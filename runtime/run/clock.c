@@ -3,7 +3,7 @@
  * In: the times of each device's lanes in each step (StepTimes), and the step's. Medians over the last steps are what is said: one
  * step that something else disturbed does not count. Where only some steps are timed, the medians are of these.
  *
- * A notice is given at most once of each kind, when WINDOW steps in a row show what it says. So it comes within 20 steps. */
+ * A notice is given at most once of each kind, when WINDOW steps in a row show what it says. So all come within 20 steps. */
 #include "runtime/base/base.h"
 #include "runtime/run/clock.h"
 
@@ -86,13 +86,37 @@ static bool is_everywhere(const StepClock *c, Part part)
     return c->ahead ? part == INPUT || part == LAUNCHING || part == READING : part != LAUNCHING;
 }
 
+static bool is_known(const StepClock *c, Part part, int device, int64_t step)
+{
+    return is_everywhere(c, part) || (c->timed[step % KEPT] && (!c->ahead || *cell(c, COMPUTING, device, step) > 0));
+}
+
 static double median_of(const StepClock *c, Part part, int device, int count)
 {
     double values[KEPT];
     int n = 0;
     for (int i = 0; i < count; i++)
-        if (is_everywhere(c, part) || (c->timed[(c->steps - 1 - i) % KEPT] && (!c->ahead || *cell(c, COMPUTING, device, c->steps - 1 - i) > 0)))
+        if (is_known(c, part, device, c->steps - 1 - i))
             values[n++] = *cell(c, part, device, c->steps - 1 - i);
+    return median(values, n);
+}
+
+/* What the devices wait in a step. For input: the one that waits longest, since the others wait for it in transfers. In transfers: the
+ * one that waits least, which is the last to come. */
+static double median_wait(const StepClock *c, Part part, int count)
+{
+    double values[KEPT];
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        double waits = NAN;
+        for (int d = 0; d < c->plan->devices; d++) {
+            double own = *cell(c, part, d, c->steps - 1 - i);
+            if (c->plan->device[d].shard.share > 0 && is_known(c, part, d, c->steps - 1 - i))
+                waits = part == INPUT ? fmax(waits, own) : fmin(waits, own);
+        }
+        if (!isnan(waits))
+            values[n++] = waits;
+    }
     return median(values, n);
 }
 
@@ -141,7 +165,7 @@ static void find_bound(const StepClock *c, int device, int count, EpochTimes *t)
         bound = "launches";
     else if (t->input > t->computing && t->input >= t->communication)
         bound = "input";
-    else if (t->communication > t->computing) /* the device that computes longest waits for others in transfers alone */
+    else if (t->communication > t->computing)
         bound = "communication";
     else if (isnan(t->computing))
         bound = "";
@@ -162,8 +186,8 @@ EpochTimes mgpu_clock_epoch(StepClock *c)
     int device = slowest_device(c, count);
     t.step = 1e3 * median_step(c, count);
     t.computing = 1e3 * median_of(c, COMPUTING, device, count);
-    t.input = 1e3 * median_of(c, INPUT, device, count);
-    t.communication = 1e3 * median_of(c, COMMUNICATION, device, count);
+    t.input = 1e3 * median_wait(c, INPUT, count);
+    t.communication = 1e3 * median_wait(c, COMMUNICATION, count);
     find_bound(c, device, count, &t);
     return t;
 }
@@ -188,11 +212,9 @@ typedef struct Reader { double step, input, reading; bool slow; } Reader;
 
 static Reader reader_of(const StepClock *c)
 {
-    Reader r = {.step = median_step(c, WINDOW)};
-    for (int d = 0; d < c->plan->devices; d++) {
-        r.input = fmax(r.input, median_of(c, INPUT, d, WINDOW));
+    Reader r = {.step = median_step(c, WINDOW), .input = median_wait(c, INPUT, WINDOW)};
+    for (int d = 0; d < c->plan->devices; d++)
         r.reading = fmax(r.reading, median_of(c, READING, d, WINDOW));
-    }
     r.slow = r.input >= WAITS * r.step && r.reading >= .5 * r.step;
     return r;
 }
@@ -219,7 +241,7 @@ static char *notice_reader(const StepClock *c)
 static char *notice_link(const StepClock *c)
 {
     int device = slowest_device(c, WINDOW);
-    double step = median_step(c, WINDOW), waits = median_of(c, COMMUNICATION, device, WINDOW), predicted = 1e-6 * c->plan->predicted.transfer_us;
+    double step = median_step(c, WINDOW), waits = median_wait(c, COMMUNICATION, WINDOW), predicted = 1e-6 * c->plan->predicted.transfer_us;
     double transferring = median_of(c, TRANSFERRING, device, WINDOW);
     if (c->turns || predicted <= 0 || !(waits > WAITS * step) || !(transferring > LONGER * predicted))
         return NULL;
@@ -253,5 +275,5 @@ bool mgpu_clock_step(StepClock *c, double seconds, Notice *n)
     for (int p = 0; p < PARTS; p++)
         for (int d = 0; d < c->plan->devices; d++)
             *cell(c, (Part)p, d, c->steps) = 0;
-    return c->steps > FIRST && (c->steps - FIRST) % WINDOW == 0 && find_notice(c, n);
+    return c->steps >= FIRST + WINDOW && (c->steps - FIRST) % WINDOW < NOTICES && find_notice(c, n); /* one a step */
 }

@@ -5,8 +5,10 @@
 #include "runtime/engine/engine.h"
 
 typedef struct StepClock StepClock;
-typedef struct EpochTimes {    /* medians over the last steps of an epoch, in milliseconds, of the device that computes longest */
-    double step, computing, input, communication; /* NaN: not known */
+typedef struct EpochTimes {    /* medians over the last steps of an epoch, in milliseconds; NaN: not known */
+    double step, computing;    /* of the device that computes longest */
+    double input;              /* the device that waits longest for its samples */
+    double communication;      /* waits in transfers, of the device that waits least: the others wait for it, too */
     char bound[24];            /* what most of the step goes to, in the words of `mgpuc plan`; "" : not known */
 } EpochTimes;
 typedef struct Notice { const char *kind; char *text; } Notice; /* "device", "reader", "link"; the caller frees the text */
