@@ -41,6 +41,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_SCAN] = {.05, .1, .4, 2, false},
     },
 };
+static const double LARGE_MATMUL = .62;             /* the share that a large matmul reaches where the shares of hosts are those of the table */
 static const double LIBRARY_CONTRACTIONS = .7;      /* cuBLASLt; oneDNN is in the table already */
 static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
 
@@ -53,6 +54,8 @@ static double plain_rate(const Device *d, Dtype t)
 static double contraction_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound)
 {
     double share = w->library && d->processor == PROCESSOR_CUDA ? LIBRARY_CONTRACTIONS : e->contractions;
+    if (d->matmul > 0)
+        share *= d->matmul / LARGE_MATMUL;
     bool matrix = d->matrix[w->type].value > 0 && (w->type != F32 || w->tf32);
     *bound = matrix ? BOUND_MATRIX : BOUND_INSTRUCTIONS;
     return share * (matrix ? d->matrix[w->type].value : plain_rate(d, w->type));

@@ -29,6 +29,7 @@ typedef struct Device {
     Fact memory;        /* bytes */
     Fact bandwidth;     /* of that memory, bytes a second */
     Fact plain[DTYPES]; /* operations a second without matrix units, a multiply-add is two */
+    double matmul;      /* the share of the plain rate that a large matmul reaches; 0: not known */
     Fact matrix[DTYPES];/* with them, of operands of that type; f32: tf32 */
     Fact launch_us;     /* from a kernel to the next one; of a host: a barrier of the thread pool */
     Fact event_us;      /* of a wait of one lane for another */
@@ -38,6 +39,7 @@ typedef struct Device {
 typedef struct Host {
     Fact cores, memory, bandwidth;
     Fact plain[DTYPES]; /* of a core */
+    Fact matmul;        /* operations a second that a core does in a large f32 matmul; 0: not known */
     Fact barrier_us;    /* of the thread pool of a device */
     Fact step_us;       /* of a step on cores that compute, besides its operations: threads hand it on to each other */
     Fact meeting_us;    /* of the host devices in an all-reduce, while they compute */

@@ -9,7 +9,7 @@
  *   memory DEVICES AMOUNT                 bandwidth DEVICES AMOUNT        launch DEVICES AMOUNT        event DEVICES AMOUNT
  *   arithmetic DEVICES DTYPE AMOUNT       matrix DEVICES DTYPE AMOUNT
  *   switch NAME [adds]                    link END END (AMOUNT | none) [AMOUNT]
- *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | barrier AMOUNT | step AMOUNT | meeting AMOUNT |
+ *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | matmul AMOUNT | barrier AMOUNT | step AMOUNT | meeting AMOUNT |
  *         idle-meeting AMOUNT | link AMOUNT | decode AMOUNT | disk AMOUNT)
  *
  * Words that only virtual GPUs know (docs/vgpu.md) are passed over: a file may describe both. */
@@ -272,6 +272,7 @@ static void read_host(Reader *r)
         {"barrier", UNIT_TIME, offsetof(Host, barrier_us), "host barrier 2us"},
         {"step", UNIT_TIME, offsetof(Host, step_us), "host step 60us"},
         {"meeting", UNIT_TIME, offsetof(Host, meeting_us), "host meeting 10us"},
+        {"matmul", UNIT_FLOPS, offsetof(Host, matmul), "host matmul 60GFLOP/s"},
         {"idle-meeting", UNIT_TIME, offsetof(Host, idle_meeting_us), "host idle-meeting 10us"},
         {"link", UNIT_RATE, offsetof(Host, link), "host link 1GB/s"},
         {"decode", UNIT_EACH, offsetof(Host, decode), "host decode 500/s"},
@@ -300,7 +301,7 @@ static void read_host(Reader *r)
     const char *names[COUNT(PARTS) + 2] = {"cores", "arithmetic"};
     for (int i = 0; i < COUNT(PARTS); i++)
         names[2 + i] = PARTS[i].name;
-    WRONG(r, 1, "a host has no '%s'%s; it has cores, arithmetic, memory, bandwidth, barrier, step, meeting, idle-meeting, link, decode and disk", what,
+    WRONG(r, 1, "a host has no '%s'%s; it has cores, arithmetic, matmul, memory, bandwidth, barrier, step, meeting, idle-meeting, link, decode and disk", what,
           did_you_mean(what, names, COUNT(names)));
 }
 

@@ -101,6 +101,7 @@ Device machine_device(const Machine *m, Processor processor, int number, int cou
     d.step_us = divided(h->step_us, d.units.value < 1 ? d.units.value : 1);
     if (d.units.value > 1) /* a single thread waits for nobody */
         d.launch_us = h->barrier_us;
+    d.matmul = h->plain[F32].value > 0 ? h->matmul.value / h->plain[F32].value : 0;
     for (int t = 0; t < DTYPES; t++)
         d.plain[t] = (Fact){h->plain[t].value * d.units.value, h->plain[t].measured};
     return d;

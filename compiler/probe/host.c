@@ -5,12 +5,15 @@
  * and the highest are given after it.
  *
  *   arithmetic  multiply-adds in registers, as wide as the processor has them
+ *   matmul      512 x 512 x 512 in f32 by the runtime's own kernels, each thread one of its own
  *   bandwidth   y = a x + b over 4 MiB for each thread, near caches included: what element-wise kernels reach
  *   barrier, step, meeting, idle meeting: steps.c; the lowest counts, since others only add to it
  *   decode      pictures, by the runtime's own decoder (pictures.c)
  *   disk        a file is written, thrown out of memory, and read */
 #include "compiler/link/units.h"
 #include "compiler/probe/probe.h"
+#include "runtime/abi/mgpu_gemm.h"
+#include "runtime/base/base.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19 };
+enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19, SIDE = 512 /* SIDE x SIDE: half of the elements */, MATMULS = 8 };
 static const struct Amount { int rounds, passes, pictures, disk_rounds, disk_bytes; } AMOUNT[PROBE_LENGTHS] = {
     [PROBE_SHORT] = {3, 10, 8, 1, 16 << 20},
     [PROBE_LONG] = {9, 40, 16, 3, 64 << 20},
@@ -79,7 +82,8 @@ typedef struct Worker {
     pthread_t thread;
     Pool *pool;
     float *x, *y;
-    double f32, f64, bytes, pictures; /* a second, of the last round */
+    void *work; /* of a matmul */
+    double f32, f64, matmul, bytes, pictures; /* a second, of the last round */
     double sink;
 } Worker;
 struct Pool {
@@ -126,6 +130,22 @@ static double chain_rate(Worker *w, Chain *chain, int bytes, int element)
     return 2.0 * CHAINS * STEPS * bytes / element / (seconds(CLOCK_THREAD_CPUTIME_ID) - begin);
 }
 
+static double matmul_rate(Worker *w)
+{
+    static const mgpu_axis axis[] = {{SIDE, SIDE, 0, SIDE, 0, 0}, {SIDE, 0, 1, 1, 0, 0}, {SIDE, 1, SIDE, 0, 0, 0}};
+    static const mgpu_contraction table = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32, .copy = MGPU_COPY_BYTES, .packed = MGPU_PACKED_BYTES};
+    void *argument[] = {w->x, w->x + SIDE * SIDE, w->y, w->work};
+    const mgpu_part part = {.samples = 1, .end = 1, .threads = 1, .first = true};
+    double least = 1e300;
+    for (int i = 0; i < MATMULS; i++) { /* the first ones meet empty caches and a slow clock */
+        double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
+        mgpu_contract(&table, argument, &part);
+        double took = seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
+        least = took < least ? took : least;
+    }
+    return 2.0 * SIDE * SIDE * SIDE / least;
+}
+
 static double stream_rate(Worker *w, int passes)
 {
     double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
@@ -144,6 +164,8 @@ static void *measure(void *argument)
     meet(t);
     w->f32 = t->chains.f32 ? chain_rate(w, t->chains.f32, t->chains.bytes, 4) : 0;
     w->f64 = t->chains.f64 ? chain_rate(w, t->chains.f64, t->chains.bytes, 8) : 0;
+    meet(t);
+    w->matmul = matmul_rate(w);
     meet(t);
     w->bytes = stream_rate(w, t->amount->passes);
     meet(t);
@@ -210,7 +232,8 @@ static Pool *new_pool(ProbeLength length)
     p->workers = NEW_ARRAY(Worker, p->count);
     for (int i = 0; i < p->count; i++) {
         Worker *w = &p->workers[i];
-        *w = (Worker){.pool = p, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS)};
+        *w = (Worker){.pool = p, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS),
+                      .work = mgpu_allocate_aligned(64, MGPU_COPY_BYTES + MGPU_PACKED_BYTES)};
         for (int k = 0; k < ELEMENTS; k++)
             w->x[k] = (float)k, w->y[k] = 0;
     }
@@ -222,18 +245,20 @@ void probe_host(Text *t, ProbeLength length, double memory)
     Pool *pool = new_pool(length);
     const struct Amount *a = pool->amount;
     int cores = pool->count;
-    Measurements f32 = {0}, f64 = {0}, bytes = {0}, pictures = {0}, disk = {0}, barrier = {0}, step = {0}, meeting = {0}, idle = {0};
+    Measurements f32 = {0}, f64 = {0}, matmul = {0}, bytes = {0}, pictures = {0}, disk = {0}, barrier = {0}, step = {0}, meeting = {0}, idle = {0};
     for (int round = 0; round < a->rounds; round++) {
-        double all[4] = {0};
+        double all[5] = {0};
         run_round(pool);
         for (int i = 0; i < cores; i++) {
             all[0] += pool->workers[i].f32;
             all[1] += pool->workers[i].f64;
             all[2] += pool->workers[i].bytes;
             all[3] += pool->workers[i].pictures;
+            all[4] += pool->workers[i].matmul;
         }
         measured(&f32, all[0] / cores);
         measured(&f64, all[1] / cores);
+        measured(&matmul, all[4] / cores);
         measured(&bytes, all[2]);
         measured(&pictures, all[3] / cores);
         StepCosts costs = probe_steps(cores);
@@ -249,6 +274,7 @@ void probe_host(Text *t, ProbeLength length, double memory)
     write_measured(t, "host bandwidth", &bytes, CHOOSE_MEDIAN, 1e9, "GB/s");
     write_measured(t, "host arithmetic f32", &f32, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
     write_measured(t, "host arithmetic f64", &f64, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
+    write_measured(t, "host matmul", &matmul, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
     write_measured(t, "host barrier", &barrier, CHOOSE_LOWEST, 1, "us");
     write_measured(t, "host step", &step, CHOOSE_LOWEST, 1, "us");
     write_measured(t, "host meeting", &meeting, CHOOSE_LOWEST, 1, "us");

@@ -224,7 +224,7 @@ static const char *const SCHEDULE[] = {
     "\n# lane devices 0 1 comp busy_us 5 idle_us 0 0 0 0 0 0\n", "\n# link \"a\" bytes 4 share 0.5\n", "1e300", "-1e300", "5e-324", "nan", "inf", "\x1b[31m", "\xff", NULL};
 static const char *const MACHINE[] = {
     "machine", "devices 2", "devices 9", "devices 0", "name", "capability * 9.0", "multiprocessors", "memory", "bandwidth", "arithmetic", "matrix", "launch", "event", "switch s",
-    "switch s adds", "link", "host", "cores", "decode", "disk", "barrier", "step", "meeting", "idle-meeting", "none", "nominal", "measured 2026-11-23", "*", "0-3", "0", "1", "f32", "bf16", "f64", "80GiB",
+    "switch s adds", "link", "host", "cores", "decode", "disk", "barrier", "step", "meeting", "idle-meeting", "matmul", "none", "nominal", "measured 2026-11-23", "*", "0-3", "0", "1", "f32", "bf16", "f64", "80GiB",
     "25GB/s", "1B/s", "2us", "0us", "1s", "989TFLOP/s", "1FLOP/s", "850/s", "1e300", "-1GB/s", "nan", "#", NULL};
 static const char *const LOG[] = {
     "{\"event\":\"start\",\"batch\":8,\"train_samples\":64,\"total_steps\":9,\"devices\":2}\n", "{\"event\":\"step\",\"step\":1,\"loss\":1}\n", "{\"event\":\"epoch\",\"epoch\":1}\n",

@@ -192,6 +192,14 @@ static void kernels(void)
     contraction = (Work){.kind = WORK_MATMUL, .type = F32, .contractions = 362.6e6};
     check(near(cost_kernel(&cores, &contraction).us, 1000, .01) && near(cost_kernel(&core, &contraction).us, 2000, .01),
           "a core of two takes twice as long");
+    double before = cost_kernel(&cores, &contraction).us;
+    host->host.matmul = (Fact){host->host.plain[F32].value * .31, 1};
+    cores = machine_device(host, PROCESSOR_HOST, 0, 1);
+    check(near(cost_kernel(&cores, &contraction).us, 2 * before, 1e-9), "a large matmul at a third of the plain rate is half as fast as the table has it");
+    Work sums = {.kind = WORK_SUMS, .type = F32, .operations = 1e6};
+    check(near(cost_kernel(&cores, &sums).us, cost_kernel(&(Device){.processor = PROCESSOR_HOST, .plain[F32] = cores.plain[F32]}, &sums).us, 1e-9),
+          "which says nothing of other kernels");
+    host->host.matmul = (Fact){0};
     Device third = machine_device(host, PROCESSOR_HOST, 0, 3), fourth = machine_device(host, PROCESSOR_HOST, 0, 4);
     check(third.plain[F32].value == fourth.plain[F32].value && near(2 * third.plain[F32].value, core.plain[F32].value, 1e-9),
           "three devices on two cores are as slow as four: one of them has its turn alone");
