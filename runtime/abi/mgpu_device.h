@@ -41,8 +41,9 @@ static_assert(sizeof(int64_t) == 8, "long has 64 bits");
 
 #define MGPU_FUNCTION static __device__ __forceinline__
 
-#ifndef MGPU_VGPU /* as in mgpu_half.h */
-#define MGPU_HAS_F16
+#ifndef MGPU_VGPU /* by instructions what mgpu_half.h and mgpu_math.h do by arithmetic; the bits of NaNs may differ */
+#define MGPU_HAS_HALF
+#define MGPU_HAS_EXP
 typedef uint16_t mgpu_f16;
 
 MGPU_FUNCTION float mgpu_from_f16(mgpu_f16 v)
@@ -58,33 +59,82 @@ MGPU_FUNCTION mgpu_f16 mgpu_to_f16(float v)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(v));
     return half;
 }
+
+MGPU_FUNCTION uint16_t mgpu_to_bf16(float v)
+{
+    uint16_t half;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(v));
+    return half;
+}
+
+MGPU_FUNCTION float mgpu_expf(float v) { return expf(v); } /* within 2 ulp, too */
 #endif
 
 #include "mgpu_math.h"
 #include "mgpu_rand.h"
 #include "mgpu_step.h"
 
+/* ---- two numbers of 16 bits in a word, the first in the low half */
+
+#ifdef MGPU_VGPU
+#define MGPU_PAIR(name, instruction)                                                                                      \
+    MGPU_FUNCTION uint32_t mgpu_pair_##name(float low, float high)                                                        \
+    {                                                                                                                     \
+        return (uint32_t)mgpu_to_##name(low) | (uint32_t)mgpu_to_##name(high) << 16;                                      \
+    }
+#else
+#define MGPU_PAIR(name, instruction)                                                                                      \
+    MGPU_FUNCTION uint32_t mgpu_pair_##name(float low, float high)                                                        \
+    {                                                                                                                     \
+        uint32_t pair;                                                                                                    \
+        asm(instruction " %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));                                               \
+        return pair;                                                                                                      \
+    }
+#endif
+MGPU_PAIR(bf16, "cvt.rn.bf16x2.f32")
+MGPU_PAIR(f16, "cvt.rn.f16x2.f32")
+#undef MGPU_PAIR
+MGPU_FUNCTION float mgpu_first_bf16(uint32_t pair) { return mgpu_float_of(pair << 16); }
+MGPU_FUNCTION float mgpu_second_bf16(uint32_t pair) { return mgpu_float_of(pair & 0xFFFF0000u); }
+MGPU_FUNCTION float mgpu_first_f16(uint32_t pair) { return mgpu_from_f16((mgpu_f16)pair); }
+MGPU_FUNCTION float mgpu_second_f16(uint32_t pair) { return mgpu_from_f16((mgpu_f16)(pair >> 16)); }
+
 /* ---- vectors: elements that one thread loads or stores at once; their address is a multiple of their size */
 
 template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) mgpu_vector { T at[COUNT]; };
 
-/* mgpu_load_f32x4(from), mgpu_store_f32x4(to, values), mgpu_add_f32x4(to, values): `type` of what is in memory, `value` of what is computed with */
-#define MGPU_VECTOR(name, type, value, count, from, to)                                                                   \
-    MGPU_FUNCTION mgpu_vector<value, count> mgpu_load_##name##x##count(const type *stored)                                \
+/* mgpu_load_f32x4(from), mgpu_store_f32x4(to, values), mgpu_add_f32x4(to, values) of what is in memory as it is computed with, or in
+ * pairs */
+#define MGPU_VECTOR(name, type, count)                                                                                    \
+    MGPU_FUNCTION mgpu_vector<type, count> mgpu_load_##name##x##count(const type *stored)                                 \
     {                                                                                                                     \
-        const mgpu_vector<type, count> all = *(const mgpu_vector<type, count> *)stored;                                   \
-        mgpu_vector<value, count> values;                                                                                 \
-        for (int k = 0; k < count; k++)                                                                                   \
-            values.at[k] = from(all.at[k]);                                                                               \
+        return *(const mgpu_vector<type, count> *)stored;                                                                 \
+    }                                                                                                                     \
+    MGPU_FUNCTION void mgpu_store_##name##x##count(type *stored, const mgpu_vector<type, count> &values)                  \
+    {                                                                                                                     \
+        *(mgpu_vector<type, count> *)stored = values;                                                                     \
+    }                                                                                                                     \
+    MGPU_VECTOR_ADD(name, type, type, count)
+#define MGPU_HALF_VECTOR(name, count)                                                                                     \
+    MGPU_FUNCTION mgpu_vector<float, count> mgpu_load_##name##x##count(const uint16_t *stored)                            \
+    {                                                                                                                     \
+        const mgpu_vector<uint32_t, count / 2> all = *(const mgpu_vector<uint32_t, count / 2> *)stored;                   \
+        mgpu_vector<float, count> values;                                                                                 \
+        for (int k = 0; k < count; k += 2) {                                                                              \
+            values.at[k] = mgpu_first_##name(all.at[k / 2]);                                                              \
+            values.at[k + 1] = mgpu_second_##name(all.at[k / 2]);                                                         \
+        }                                                                                                                 \
         return values;                                                                                                    \
     }                                                                                                                     \
-    MGPU_FUNCTION void mgpu_store_##name##x##count(type *stored, const mgpu_vector<value, count> &values)                 \
+    MGPU_FUNCTION void mgpu_store_##name##x##count(uint16_t *stored, const mgpu_vector<float, count> &values)             \
     {                                                                                                                     \
-        mgpu_vector<type, count> all;                                                                                     \
-        for (int k = 0; k < count; k++)                                                                                   \
-            all.at[k] = to(values.at[k]);                                                                                 \
-        *(mgpu_vector<type, count> *)stored = all;                                                                        \
+        mgpu_vector<uint32_t, count / 2> all;                                                                             \
+        for (int k = 0; k < count; k += 2)                                                                                \
+            all.at[k / 2] = mgpu_pair_##name(values.at[k], values.at[k + 1]);                                             \
+        *(mgpu_vector<uint32_t, count / 2> *)stored = all;                                                                \
     }                                                                                                                     \
+    MGPU_VECTOR_ADD(name, uint16_t, float, count)
+#define MGPU_VECTOR_ADD(name, type, value, count)                                                                         \
     MGPU_FUNCTION void mgpu_add_##name##x##count(type *stored, const mgpu_vector<value, count> &values)                   \
     {                                                                                                                     \
         mgpu_vector<value, count> sums = mgpu_load_##name##x##count(stored);                                              \
@@ -96,9 +146,9 @@ template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) mgpu_vector { T 
     typedef mgpu_vector<type, 2> mgpu_##name##x2;                                                                         \
     typedef mgpu_vector<type, 4> mgpu_##name##x4;                                                                         \
     typedef mgpu_vector<type, 8> mgpu_##name##x8;                                                                         \
-    MGPU_VECTOR(name, type, type, 2, , )                                                                                  \
-    MGPU_VECTOR(name, type, type, 4, , )                                                                                  \
-    MGPU_VECTOR(name, type, type, 8, , )
+    MGPU_VECTOR(name, type, 2)                                                                                            \
+    MGPU_VECTOR(name, type, 4)                                                                                            \
+    MGPU_VECTOR(name, type, 8)
 MGPU_VECTORS(u8, uint8_t)
 MGPU_VECTORS(i8, int8_t)
 MGPU_VECTORS(u16, uint16_t)
@@ -108,14 +158,16 @@ MGPU_VECTORS(i32, int32_t)
 MGPU_VECTORS(i64, int64_t)
 MGPU_VECTORS(f32, float)
 MGPU_VECTORS(f64, double)
-MGPU_VECTOR(bf16, mgpu_bf16, float, 2, mgpu_from_bf16, mgpu_to_bf16)
-MGPU_VECTOR(bf16, mgpu_bf16, float, 4, mgpu_from_bf16, mgpu_to_bf16)
-MGPU_VECTOR(bf16, mgpu_bf16, float, 8, mgpu_from_bf16, mgpu_to_bf16)
-MGPU_VECTOR(f16, mgpu_f16, float, 2, mgpu_from_f16, mgpu_to_f16)
-MGPU_VECTOR(f16, mgpu_f16, float, 4, mgpu_from_f16, mgpu_to_f16)
-MGPU_VECTOR(f16, mgpu_f16, float, 8, mgpu_from_f16, mgpu_to_f16)
+MGPU_HALF_VECTOR(bf16, 2)
+MGPU_HALF_VECTOR(bf16, 4)
+MGPU_HALF_VECTOR(bf16, 8)
+MGPU_HALF_VECTOR(f16, 2)
+MGPU_HALF_VECTOR(f16, 4)
+MGPU_HALF_VECTOR(f16, 8)
 #undef MGPU_VECTORS
+#undef MGPU_HALF_VECTOR
 #undef MGPU_VECTOR
+#undef MGPU_VECTOR_ADD
 
 /* hashes of the paths of random numbers, which a kernel's launch hands over */
 template <int COUNT> struct mgpu_path {

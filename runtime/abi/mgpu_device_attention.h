@@ -95,7 +95,16 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
 /* ---- a block. BY_KEYS: its rows are keys, its columns queries; else the other way round. Scores are rows x columns of q or k, and
  * slopes (of g and v) likewise. */
 
-MGPU_FUNCTION float mgpu_power_of_2(float v) { return exp2f(v); }
+MGPU_FUNCTION float mgpu_power_of_2(float v)
+{
+#ifdef MGPU_VGPU
+    return exp2f(v);
+#else
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+    return power;
+#endif
+}
 MGPU_FUNCTION double mgpu_power_of_2(double v) { return exp2(v); }
 MGPU_FUNCTION float mgpu_log_2(float v) { return log2f(v); }
 MGPU_FUNCTION double mgpu_log_2(double v) { return log2(v); }

@@ -90,7 +90,7 @@ MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_contractio
     for (int j = 0; j < TILE::ACROSS; j++) {
         const int from_first = TILE::column(j) - TILE::column(0);
         if constexpr (EVEN) {
-            columns[j] = from_first * numbers.stride(mgpu_place<T, result::COLUMN_LIST>::FIRST, 2);
+            columns[j] = S.piece_c > 1 ? from_first : from_first * numbers.stride(mgpu_place<T, result::COLUMN_LIST>::FIRST, 2);
         } else {
             mgpu_place<T, result::COLUMN_LIST> own = column;
             own.advance(numbers, from_first);
@@ -123,8 +123,8 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
     typedef typename tile_type::sum sum;
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.transposed ? b : a, *const from_across = S.transposed ? a : b;
-    const unsigned tiles = (unsigned)all.tiles; /* of parts all is asked for again after the loop over K, which needs the registers */
-    for (unsigned item = first; item < (SPLIT ? (unsigned)all.tiles * (unsigned)all.parts : tiles); item += step) {
+    /* sizes of parts and counts of tiles are asked for again after the loop over K, which needs the registers */
+    for (unsigned item = first; item < (unsigned)all.tiles * (SPLIT ? (unsigned)all.parts : 1); item += step) {
         const unsigned part = SPLIT ? item / (unsigned)all.tiles : 0;
         const mgpu_tile_place<T, S> at(SPLIT ? item - part * (unsigned)all.tiles : item, all);
         mgpu_place<T, MGPU_LIST_BATCH> batch;
@@ -139,7 +139,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                      at.column, all.columns, begin, end);
         tile_type tile;
         tile.clear();
-        int filled = 0, used = 0;
+        unsigned stage = 0; /* the next to be filled */
 #pragma unroll 1
         for (int s = -AHEAD; s < steps; s++) { /* first the stages that are to be there ahead */
             if (s >= 0) {
@@ -147,16 +147,13 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                 __syncthreads(); /* this stage is there, and the one before is no longer read */
             }
             if (s + AHEAD < steps) {
-                char *stage = shared + filled * STAGE;
-                down.load(numbers, stage);
-                across.load(numbers, stage + down_operand::lines::BYTES);
+                down.load(numbers, shared + stage * STAGE);
+                across.load(numbers, shared + stage * STAGE + down_operand::lines::BYTES);
             }
             mgpu_copies_end();
-            filled = filled + 1 == S.stages ? 0 : filled + 1;
-            if (s >= 0) {
-                tile.multiply(shared + used * STAGE, shared + used * STAGE + down_operand::lines::BYTES);
-                used = used + 1 == S.stages ? 0 : used + 1;
-            }
+            stage = stage + 1 == S.stages ? 0 : stage + 1; /* that of step s, too, AHEAD of which are filled */
+            if (s >= 0)
+                tile.multiply(shared + stage * STAGE, shared + stage * STAGE + down_operand::lines::BYTES);
         }
         mgpu_copies_wait<0>();
         __syncthreads(); /* before the next tile fills the stages */

@@ -26,7 +26,7 @@ MGPU_ELEMENT(MGPU_F16, mgpu_f16, float, mgpu_from_f16, mgpu_to_f16)
 /* two of them in one register, the first in the low half */
 template <int TYPE> MGPU_FUNCTION uint32_t mgpu_narrow_pair(float low, float high)
 {
-    return (uint32_t)mgpu_element<TYPE>::narrow(low) | (uint32_t)mgpu_element<TYPE>::narrow(high) << 16;
+    return TYPE == MGPU_F16 ? mgpu_pair_f16(low, high) : mgpu_pair_bf16(low, high);
 }
 
 /* ---- copies from global to shared memory that run ahead: mgpu_copy_ahead begins one of 4, 8 or 16 bytes, zeros if it is not

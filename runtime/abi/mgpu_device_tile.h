@@ -68,11 +68,19 @@ MGPU_FUNCTION void mgpu_copy_elements(char *to, const typename mgpu_element<TYPE
 /* some neighbours at once; the address is a multiple of their size */
 template <int TYPE, int TOGETHER, typename SUM> MGPU_FUNCTION void mgpu_store_together(typename mgpu_element<TYPE>::stored *to, const SUM *value)
 {
-    mgpu_vector<typename mgpu_element<TYPE>::stored, TOGETHER> own;
+    if constexpr ((TYPE == MGPU_BF16 || TYPE == MGPU_F16) && TOGETHER > 1) {
+        mgpu_vector<uint32_t, TOGETHER / 2> own;
 #pragma unroll
-    for (int e = 0; e < TOGETHER; e++)
-        own.at[e] = mgpu_element<TYPE>::narrow(value[e]);
-    *(mgpu_vector<typename mgpu_element<TYPE>::stored, TOGETHER> *)to = own;
+        for (int e = 0; e < TOGETHER; e += 2)
+            own.at[e / 2] = mgpu_narrow_pair<TYPE>((float)value[e], (float)value[e + 1]);
+        *(mgpu_vector<uint32_t, TOGETHER / 2> *)to = own;
+    } else {
+        mgpu_vector<typename mgpu_element<TYPE>::stored, TOGETHER> own;
+#pragma unroll
+        for (int e = 0; e < TOGETHER; e++)
+            own.at[e] = mgpu_element<TYPE>::narrow(value[e]);
+        *(mgpu_vector<typename mgpu_element<TYPE>::stored, TOGETHER> *)to = own;
+    }
 }
 
 /* ---- by multiplications of numbers: a thread has DOWN rows and ACROSS columns. The lanes of a warp are 4 x 8 or

@@ -29,17 +29,19 @@ typedef uint16_t mgpu_bf16;
 
 MGPU_FUNCTION float mgpu_from_bf16(mgpu_bf16 v) { return mgpu_float_of((uint32_t)v << 16); }
 
+#ifndef MGPU_HAS_HALF /* by an instruction */
 MGPU_FUNCTION mgpu_bf16 mgpu_to_bf16(float v)
 {
     uint32_t bits = mgpu_bits_of(v), nearest = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
     return (mgpu_bf16)(v != v ? bits >> 16 | 0x40u : nearest);
 }
+#endif
 
 /* the float that others load when v is stored; and what is stored of it */
 MGPU_FUNCTION float mgpu_round_bf16(float v) { return mgpu_from_bf16(mgpu_to_bf16(v)); }
 MGPU_FUNCTION mgpu_bf16 mgpu_exact_bf16(float rounded) { return (mgpu_bf16)(mgpu_bits_of(rounded) >> 16); }
 
-#ifndef MGPU_HAS_F16 /* by an instruction */
+#ifndef MGPU_HAS_HALF
 /* IEEE binary16: 5 bits of exponent, 10 of fraction; to the nearest, ties to even; infinite from 65520 on */
 typedef uint16_t mgpu_f16;
 

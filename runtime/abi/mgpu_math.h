@@ -28,6 +28,7 @@ MGPU_FUNCTION float mgpu_power_of_two(int32_t k) { return mgpu_float_of((uint32_
 
 /* ---- float: exponential and logarithm */
 
+#ifndef MGPU_HAS_EXP /* by an instruction */
 /* 0 below -104 (masked elements: not by way of denormals, which are slow), inf above 89.
  * e^v = e^r 4^m, |r| <= log 2: 2^m twice makes denormal results and 2^128. A sum with 1.5 2^23 has m in its lowest bits. */
 MGPU_FUNCTION float mgpu_expf(float v)
@@ -49,6 +50,7 @@ MGPU_FUNCTION float mgpu_expf(float v)
     float y = p * power * power;
     return none ? 0.0f : y;
 }
+#endif
 
 /* log(x) = k log 2 + log(m), sqrt(1/2) <= m < sqrt(2) */
 MGPU_FUNCTION float mgpu_logf(float x)
