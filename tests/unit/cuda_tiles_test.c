@@ -322,6 +322,9 @@ static const char *check_tile_case(const TileCase *own, void *const *memory)
     double most = 0, worst = 0;
     for (int list = 0; list < 4; list++)
         extent[list] = mgpu_list_extent(t, list, n);
+    int64_t *along = malloc((size_t)extent[3] * 2 * sizeof *along); /* offsets of the reduction axes in a and b */
+    for (int64_t k = 0; k < 2 * extent[3]; k++)
+        along[k] = offset_at(t, 3, k / 2, n, (int)(k % 2));
     for (int64_t i = 0; i < extent[0] * extent[1] * extent[2]; i++) {
         const int64_t at[] = {i / extent[2] / extent[1], i / extent[2] % extent[1], i % extent[2]};
         int64_t first[3] = {0};
@@ -330,12 +333,12 @@ static const char *check_tile_case(const TileCase *own, void *const *memory)
             for (int tensor = 0; tensor < 3; tensor++)
                 first[tensor] += offset_at(t, list, at[list], n, tensor);
         for (int64_t k = 0; k < extent[3]; k++)
-            sum += element_of(memory[0], own->type[0], first[0] + offset_at(t, 3, k, n, 0)) *
-                   element_of(memory[1], own->type[1], first[1] + offset_at(t, 3, k, n, 1));
+            sum += element_of(memory[0], own->type[0], first[0] + along[2 * k]) * element_of(memory[1], own->type[1], first[1] + along[2 * k + 1]);
         double off = fabs(element_of(memory[2], own->type[2], first[2]) - sum);
         most = fabs(sum) > most ? fabs(sum) : most;
         worst = off <= worst ? worst : off; /* or no number */
     }
+    free(along);
     return worst <= own->limit * most ? NULL : format("the worst is %g off, the largest %g", worst, most);
 }
 
@@ -365,7 +368,7 @@ static const char *run_tile_case(const TileCase *own, const char *name, void *mo
             first = memcpy(malloc((size_t)bytes), memory[2].begin, (size_t)bytes);
         else if (!wrong && memcmp(first, memory[2].begin, (size_t)bytes) != 0)
             wrong = "other results with another grid";
-        wrong = wrong ? wrong : check_tile_case(own, arguments);
+        wrong = wrong || turn ? wrong : check_tile_case(own, arguments);
     }
     const int64_t sizes[] = {size_of(&p->table, own->samples, 0) * mgpu_type_bytes(own->type[0]),
                              size_of(&p->table, own->samples, 1) * mgpu_type_bytes(own->type[1]), bytes,

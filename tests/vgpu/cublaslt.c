@@ -136,20 +136,35 @@ static double element(const Matmul *p, int which, int member, int64_t row, int64
                 member * l->member + (p->desc.transposed[which] ? row * l->pitch + column : column * l->pitch + row));
 }
 
+/* an operand as numbers that are multiplied: [depth, count], of its rows or columns; the caller frees it */
+static double *widened(const Matmul *p, int which, int member, int64_t depth, int64_t count)
+{
+    double *all = malloc((size_t)(depth * count) * sizeof *all);
+    bool tf32 = p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p->layout[A].type == CUDA_R_32F;
+    for (int64_t k = 0; k < depth; k++)
+        for (int64_t i = 0; i < count; i++) {
+            double x = which == A ? element(p, A, member, i, k) : element(p, B, member, k, i);
+            all[k * count + i] = tf32 ? round_tf32(x) : x;
+        }
+    return all;
+}
+
 static void multiply(const Matmul *p, int member)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
-    int64_t depth = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns);
-    bool tf32 = p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a->type == CUDA_R_32F;
-    for (int64_t c = 0; c < (int64_t)d->columns; c++)
-        for (int64_t r = 0; r < (int64_t)d->rows; r++) {
-            double sum = 0;
-            for (int64_t k = 0; k < depth; k++) {
-                double x = element(p, A, member, r, k), y = element(p, B, member, k, c);
-                sum += tf32 ? round_tf32(x) * round_tf32(y) : x * y;
-            }
-            store(d->type, p->at[D], member * d->member + c * d->pitch + r, finish(p, r, c, sum));
-        }
+    int64_t depth = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns), rows = (int64_t)d->rows, columns = (int64_t)d->columns;
+    double *x = widened(p, A, member, depth, rows), *y = widened(p, B, member, depth, columns), *sums = malloc((size_t)rows * sizeof *sums);
+    for (int64_t c = 0; c < columns; c++) {
+        memset(sums, 0, (size_t)rows * sizeof *sums);
+        for (int64_t k = 0; k < depth; k++)
+            for (int64_t r = 0; r < rows; r++)
+                sums[r] += x[k * rows + r] * y[k * columns + c];
+        for (int64_t r = 0; r < rows; r++)
+            store(d->type, p->at[D], member * d->member + c * d->pitch + r, finish(p, r, c, sums[r]));
+    }
+    free(x);
+    free(y);
+    free(sums);
 }
 
 /* how many sums there are, or numbers of a bias */
