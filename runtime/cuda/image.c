@@ -135,8 +135,8 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
     CUfunction function = mgpu_cuda_function(d, l->function);
     mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), "cuFuncGetAttribute");
     if (l->threads > most) {
-        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d", d->gpu->name,
-                 d->gpu->bus, k->name, k->line, l->threads, most);
+        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d; compile for it: mgpuc --arch sm_%d%d",
+                 d->gpu->name, d->gpu->bus, k->name, k->line, l->threads, most, d->gpu->major, d->gpu->minor);
         d->fail(d->owner, -1, text);
     }
     ask_for_shared_memory(d, k, l, function);
@@ -146,7 +146,7 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
 void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p)
 {
     const char *arch = best_arch(p->images, d->gpu, d->cuda->declare != NULL);
-    if (!arch)
+    if (!arch || d->gpu->major < MGPU_OLDEST_GPU)
         fail_images(d, p);
     for (const mgpu_image *i = p->images; i->arch; i++)
         if (strcmp(i->arch, arch) == 0) {

@@ -241,8 +241,8 @@ static void start_lanes(Engine *e)
             mgpu_start_thread(&e->lanes[i].thread, mgpu_drive_lane, &e->lanes[i]);
 }
 
-/* "NVIDIA H200, driver 12.4; all-reduces over 4 devices: peer"; unlike GPUs are all named */
-static char *describe_devices(const Engine *e)
+/* "NVIDIA H200, driver 12.4"; unlike GPUs are all named */
+static char *name_devices(const Engine *e)
 {
     char *text = mgpu_format("%s", e->kind->library_name(e->devices[0]));
     for (int d = 1; d < e->plan->devices && e->kind->ahead; d++) {
@@ -253,13 +253,26 @@ static char *describe_devices(const Engine *e)
         free(text);
         text = longer;
     }
+    return text;
+}
+
+/* "; all-reduces over 4 devices: peer"; "": there are none */
+static char *name_collectives(const Engine *e)
+{
     if (!e->kind->ahead || e->plan->devices == 1)
-        return text;
+        return mgpu_format("%s", "");
     const Collective *c = e->collective[MGPU_COMM], *sync = e->collective[MGPU_SYNC];
-    char *longer = mgpu_format("%s; all-reduces over %d devices: %s%s%s%s%s", text, e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "",
-                               sync ? ", on the lane sync: " : "", sync ? sync->name : "");
-    free(text);
-    return longer;
+    return mgpu_format("; all-reduces over %d devices: %s%s%s%s%s", e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "",
+                       sync ? ", on the lane sync: " : "", sync ? sync->name : "");
+}
+
+static char *describe_devices(const Engine *e)
+{
+    char *devices = name_devices(e), *collectives = name_collectives(e);
+    char *text = mgpu_format("%s%s%s", devices, collectives, mgpu_engine_checks(e) ? "; virtual GPUs: times are emulation" : "");
+    free(devices);
+    free(collectives);
+    return text;
 }
 
 Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const Options *o, Collect *collect,

@@ -2,6 +2,9 @@
  * has the status that the manual names, its right twin has none. */
 #include <pthread.h>
 
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/nccl.h"
+#include "runtime/cuda/nvml.h"
 #include "vgpu_machine.h"
 
 #define IS(status) #status, status
@@ -16,6 +19,8 @@ enum { /* CUresult, that the runtime never compares with */
     CUDA_ERROR_CAPTURED_EVENT = 907,
     CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
 };
+enum { ncclInvalidArgument = 4, ncclInvalidUsage = 5 };
+enum { NVML_ERROR_UNINITIALIZED = 1, NVML_ERROR_INVALID_ARGUMENT = 2 };
 
 typedef CUresult Rule(bool wrong); /* what the call answers that the rule is of */
 
@@ -23,6 +28,18 @@ static CUstream stream(int s) { return gpu[0].stream[s]; }
 
 /* ---- devices and contexts */
 static CUresult init_flags(bool wrong) { return cu->init(wrong ? 1 : 0); }
+
+static CUresult error_name(bool wrong)
+{
+    const char *text;
+    return cu->get_error_name(wrong ? 12345 : CUDA_ERROR_NOT_READY, &text);
+}
+
+static CUresult error_text(bool wrong)
+{
+    const char *text;
+    return cu->get_error_string(wrong ? 12345 : CUDA_ERROR_NOT_READY, &text);
+}
 
 static CUresult device_ordinal(bool wrong)
 {
@@ -200,6 +217,9 @@ static CUresult shared_as_asked(bool wrong)
     MUST(cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
     return launch("twice", (Shape){{1, 1, 1}, {32, 1, 1}, wrong ? (64 << 10) + 1 : 64 << 10});
 }
+
+/* 168 registers: 5,376 of a warp, so 12 warps */
+static CUresult registers(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {wrong ? 385 : 384, 1, 1}, 0}); }
 
 static CUresult function_of_another_context(bool wrong)
 {
@@ -470,9 +490,301 @@ static CUresult no_exec_to_destroy(bool wrong) { return wrong ? cu->graph_exec_d
 static CUresult no_event(bool wrong) { return cu->event_record(wrong ? NULL : new_event(), stream(0)); }
 static CUresult no_stream(bool wrong) { return cu->stream_synchronize(wrong ? NULL : stream(0)); }
 
+/* ---- NCCL */
+#define FIELD(result, symbol, field, parameters) result (*field) parameters;
+static struct { NCCL_FUNCTIONS(FIELD) NCCL_LATER(FIELD) } nccl;
+static ncclComm_t comms[DEVICES];
+
+static void look_up(const char *file, const char *symbol, void *field)
+{
+    void *library = dlopen(file, RTLD_NOW), *at = library ? dlsym(library, symbol) : NULL;
+    if (!at)
+        _exit(9);
+    memcpy(field, &at, sizeof at);
+}
+
+static void open_nccl(void)
+{
+#define LOOK_UP(result, symbol, field, parameters) look_up(MGPU_BINARY "/vgpu/libnccl.so.2", #symbol, &nccl.field);
+    NCCL_FUNCTIONS(LOOK_UP)
+    NCCL_LATER(LOOK_UP)
+#undef LOOK_UP
+    if (nccl.comm_init_all(comms, DEVICES, NULL))
+        _exit(9);
+}
+
+static void *at(CUdeviceptr memory) { return (void *)(uintptr_t)memory; }
+static ncclResult_t reduce_of(CUdeviceptr memory, size_t count, int type, int root, CUstream s)
+{
+    return nccl.reduce(at(memory), at(memory), count, type, ncclSum, root, comms[0], s);
+}
+
+static CUresult nccl_same_gpu(bool wrong)
+{
+    open_nccl();
+    return nccl.comm_init_all(comms, 2, wrong ? (int[]){0, 0} : (int[]){0, 1});
+}
+
+static CUresult nccl_no_gpu(bool wrong)
+{
+    open_nccl();
+    return nccl.comm_init_all(comms, 1, (int[]){wrong ? DEVICES : 0});
+}
+
+static CUresult nccl_root(bool wrong)
+{
+    open_nccl();
+    return reduce_of(gpu[0].a, 16, ncclFloat32, wrong ? DEVICES : 0, stream(0));
+}
+
+static CUresult nccl_type(bool wrong)
+{
+    open_nccl();
+    return reduce_of(gpu[0].a, 16, wrong ? 100 : ncclFloat32, 0, stream(0));
+}
+
+static CUresult nccl_stream(bool wrong)
+{
+    open_nccl();
+    return reduce_of(gpu[0].a, 16, ncclFloat32, 0, gpu[wrong ? 1 : 0].stream[0]);
+}
+
+static CUresult nccl_memory(bool wrong)
+{
+    open_nccl();
+    return reduce_of(gpu[wrong ? 1 : 0].a, 16, ncclFloat32, 0, stream(0));
+}
+
+static CUresult nccl_past_end(bool wrong)
+{
+    open_nccl();
+    return reduce_of(gpu[0].a, FLOATS + (wrong ? 1 : 0), ncclFloat32, 0, stream(0));
+}
+
+static CUresult nccl_to_itself(bool wrong)
+{
+    open_nccl();
+    return nccl.send(at(gpu[0].a), 16, ncclFloat32, wrong ? 0 : 1, comms[0], stream(0));
+}
+
+static CUresult nccl_group(bool wrong)
+{
+    open_nccl();
+    if (!wrong)
+        nccl.group_start();
+    return nccl.group_end();
+}
+
+static CUresult nccl_register(bool wrong)
+{
+    void *handle;
+    open_nccl();
+    return nccl.comm_register(comms[0], at(gpu[wrong ? 1 : 0].a), 4 * FLOATS, &handle);
+}
+
+static CUresult nccl_deregister(bool wrong)
+{
+    void *handle = NULL;
+    open_nccl();
+    if (nccl.comm_register(comms[0], at(gpu[0].a), 4 * FLOATS, &handle))
+        _exit(9);
+    return nccl.comm_deregister(comms[0], wrong ? at(gpu[0].b) : handle);
+}
+
+static CUresult nccl_no_communicator(bool wrong)
+{
+    ncclResult_t error;
+    open_nccl();
+    return nccl.comm_get_async_error(wrong ? NULL : comms[0], &error);
+}
+
+static CUresult nccl_destroy(bool wrong)
+{
+    open_nccl();
+    return nccl.comm_destroy(wrong ? NULL : comms[0]);
+}
+
+/* ---- cuBLASLt: A [8, 8] of f32 by B, to D */
+static struct { CUBLASLT_FUNCTIONS(FIELD) } lt;
+static cublasLtHandle_t handle;
+static cublasLtMatmulDesc_t desc;
+static cublasLtMatrixLayout_t matrix[3];
+static cublasLtMatmulPreference_t preference;
+static cublasLtMatmulHeuristicResult_t chosen;
+
+static void well(cublasStatus_t status)
+{
+    if (status)
+        _exit(9);
+}
+
+static void open_cublaslt(void)
+{
+#define LOOK_UP(result, symbol, field, parameters) look_up(MGPU_BINARY "/vgpu/libcublasLt.so.13", #symbol, &lt.field);
+    CUBLASLT_FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+    well(lt.create(&handle));
+    well(lt.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    for (int i = 0; i < 3; i++)
+        well(lt.layout_create(&matrix[i], CUDA_R_32F, 8, 8, 8));
+    well(lt.preference_create(&preference));
+}
+
+static cublasStatus_t look(cublasLtMatrixLayout_t d, int wanted)
+{
+    int count;
+    return lt.get_heuristic(handle, desc, matrix[0], matrix[1], d, d, preference, wanted, &chosen, &count);
+}
+
+static cublasStatus_t multiply(int device)
+{
+    static const float ONE = 1, ZERO = 0;
+    return lt.matmul(handle, desc, &ONE, at(gpu[0].a), matrix[0], at(gpu[0].b), matrix[1], &ZERO, at(gpu[0].w), matrix[2], at(gpu[0].w), matrix[2], &chosen.algo,
+                     NULL, 0, gpu[device].stream[0]);
+}
+
+static CUresult lt_no_context(bool wrong)
+{
+    open_cublaslt();
+    MUST(cu->ctx_set_current(wrong ? NULL : gpu[0].context));
+    return lt.create(&handle);
+}
+
+static CUresult lt_wanted(bool wrong)
+{
+    open_cublaslt();
+    return look(matrix[2], wrong ? 0 : 1);
+}
+
+static CUresult lt_pitch(bool wrong)
+{
+    cublasLtMatrixLayout_t d;
+    open_cublaslt();
+    well(lt.layout_create(&d, CUDA_R_32F, 8, 8, wrong ? 7 : 9));
+    return look(d, 1);
+}
+
+static CUresult lt_extent(bool wrong)
+{
+    cublasLtMatrixLayout_t d;
+    open_cublaslt();
+    well(lt.layout_create(&d, CUDA_R_32F, 8, wrong ? 9 : 8, 8));
+    return look(d, 1);
+}
+
+static CUresult lt_types(bool wrong)
+{
+    cublasLtMatrixLayout_t d;
+    open_cublaslt();
+    well(lt.layout_create(&d, wrong ? CUDA_R_64F : CUDA_R_32F, 8, 8, 8));
+    return look(d, 1);
+}
+
+static CUresult lt_epilogue(bool wrong)
+{
+    uint32_t epilogue = wrong ? 3 : CUBLASLT_EPILOGUE_RELU;
+    open_cublaslt();
+    well(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return look(matrix[2], 1);
+}
+
+static CUresult lt_bias_type(bool wrong)
+{
+    int32_t type = wrong ? CUDA_R_64F : CUDA_R_32F;
+    uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    open_cublaslt();
+    well(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    well(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &gpu[0].b, sizeof(void *)));
+    well(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type));
+    return look(matrix[2], 1);
+}
+
+static CUresult lt_attribute(bool wrong)
+{
+    int32_t type = CUBLAS_OP_T;
+    open_cublaslt();
+    return lt.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &type, wrong ? 2 : 4);
+}
+
+static CUresult lt_layout_attribute(bool wrong)
+{
+    int32_t count = 1;
+    open_cublaslt();
+    return lt.layout_set(matrix[0], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, wrong ? 8 : 4);
+}
+
+static CUresult lt_preference(bool wrong)
+{
+    uint64_t bytes = 0;
+    open_cublaslt();
+    return lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, wrong ? 4 : 8);
+}
+
+static CUresult lt_check(bool wrong)
+{
+    int32_t transposed = CUBLAS_OP_T;
+    open_cublaslt();
+    well(look(matrix[2], 1));
+    if (wrong)
+        well(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed));
+    return lt.algo_check(handle, desc, matrix[0], matrix[1], matrix[2], matrix[2], &chosen.algo, &chosen);
+}
+
+static CUresult lt_stream(bool wrong)
+{
+    open_cublaslt();
+    well(look(matrix[2], 1));
+    return multiply(wrong ? 1 : 0);
+}
+
+static CUresult lt_captured(bool wrong)
+{
+    open_cublaslt();
+    well(look(matrix[2], 1));
+    if (!wrong)
+        well(multiply(0));
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    return multiply(0);
+}
+
+/* ---- NVML */
+static struct { NVML_FUNCTIONS(FIELD) } nvml;
+
+static void open_nvml(bool start)
+{
+#define LOOK_UP(result, symbol, field, parameters) look_up(MGPU_BINARY "/vgpu/libnvidia-ml.so.1", #symbol, &nvml.field);
+    NVML_FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+    if (start && nvml.init())
+        _exit(9);
+}
+
+static CUresult nvml_before_init(bool wrong)
+{
+    unsigned count;
+    open_nvml(!wrong);
+    return nvml.device_get_count(&count);
+}
+
+static CUresult nvml_shut_twice(bool wrong)
+{
+    open_nvml(true);
+    nvmlReturn_t r = nvml.shutdown();
+    return wrong ? nvml.shutdown() : r;
+}
+
+static CUresult nvml_index(bool wrong)
+{
+    nvmlDevice_t device;
+    open_nvml(true);
+    return nvml.device_get_handle(wrong ? DEVICES : 0, &device);
+}
+
 /* ---- all of them */
 static const struct { const char *name, *machine; Rule *rule; const char *word; CUresult status; } RULES[] = {
     {"flags of cuInit", NULL, init_flags, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"the name of no error", NULL, error_name, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"the words of no error", NULL, error_text, IS(CUDA_ERROR_INVALID_VALUE)},
     {"a device that there is not", NULL, device_ordinal, IS(CUDA_ERROR_INVALID_DEVICE)},
     {"a handle of no device", NULL, device_handle, IS(CUDA_ERROR_INVALID_DEVICE)},
     {"an attribute that there is not", NULL, device_attribute, IS(CUDA_ERROR_INVALID_VALUE)},
@@ -511,6 +823,7 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a block deeper than 64", NULL, block_z, IS(CUDA_ERROR_INVALID_VALUE)},
     {"more than 48 KiB of shared memory unasked", NULL, shared_unasked, IS(CUDA_ERROR_INVALID_VALUE)},
     {"more shared memory than was asked for", NULL, shared_as_asked, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"blocks of more threads than registers allow", "registers twice 168", registers, IS(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)},
     {"a function of another context", NULL, function_of_another_context, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"a launch without parameters", NULL, no_parameters, IS(CUDA_ERROR_INVALID_VALUE)},
     {"flags of a stream", NULL, stream_flags, IS(CUDA_ERROR_INVALID_VALUE)},
@@ -548,6 +861,35 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"no graph to upload", NULL, no_graph_to_upload, IS(CUDA_ERROR_INVALID_VALUE)},
     {"no graph to destroy", NULL, no_graph_to_destroy, IS(CUDA_ERROR_INVALID_VALUE)},
     {"no executable graph to destroy", NULL, no_exec_to_destroy, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"members of NCCL that share a GPU", NULL, nccl_same_gpu, IS(ncclInvalidUsage)},
+    {"a member of NCCL without a GPU", NULL, nccl_no_gpu, IS(ncclInvalidArgument)},
+    {"a root that is no member", NULL, nccl_root, IS(ncclInvalidArgument)},
+    {"a type that NCCL does not have", NULL, nccl_type, IS(ncclInvalidArgument)},
+    {"a transfer on another device's stream", NULL, nccl_stream, IS(ncclInvalidArgument)},
+    {"a transfer of another device's memory", NULL, nccl_memory, IS(ncclInvalidArgument)},
+    {"a transfer past the end", NULL, nccl_past_end, IS(ncclInvalidArgument)},
+    {"a member that sends to itself", NULL, nccl_to_itself, IS(ncclInvalidArgument)},
+    {"the end of no group", NULL, nccl_group, IS(ncclInvalidUsage)},
+    {"another device's memory registered", NULL, nccl_register, IS(ncclInvalidArgument)},
+    {"memory deregistered that was not registered", NULL, nccl_deregister, IS(ncclInvalidArgument)},
+    {"no communicator to ask", NULL, nccl_no_communicator, IS(ncclInvalidArgument)},
+    {"no communicator to destroy", NULL, nccl_destroy, IS(ncclInvalidArgument)},
+    {"a handle of cuBLASLt without a context", NULL, lt_no_context, IS(CUBLAS_STATUS_NOT_INITIALIZED)},
+    {"no algorithm asked for", NULL, lt_wanted, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"a pitch less than the rows", NULL, lt_pitch, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"matrices that do not fit", NULL, lt_extent, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"types that cuBLASLt does not list", NULL, lt_types, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
+    {"an epilogue that there is not", NULL, lt_epilogue, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
+    {"a bias of another type", NULL, lt_bias_type, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
+    {"a size that is not the attribute's", NULL, lt_attribute, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"a size that is not the layout's attribute's", NULL, lt_layout_attribute, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"a size that is not the preference's", NULL, lt_preference, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"an algorithm of another matmul checked", NULL, lt_check, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
+    {"a matmul on another device's stream", NULL, lt_stream, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"a matmul captured before it ran once", NULL, lt_captured, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"NVML asked before it is started", NULL, nvml_before_init, IS(NVML_ERROR_UNINITIALIZED)},
+    {"NVML ended twice", NULL, nvml_shut_twice, IS(NVML_ERROR_UNINITIALIZED)},
+    {"an index of no GPU", NULL, nvml_index, IS(NVML_ERROR_INVALID_ARGUMENT)},
 };
 
 static Rule *rule_of_now;
@@ -573,12 +915,71 @@ static void test_rule(int k)
     result(good, RULES[k].name, why);
 }
 
+/* ---- cards: what they can, and a byte more */
+static const struct { const char *word, *name; int capability, shared; } CARDS[] = {
+    {"A100", "Virtual NVIDIA A100-SXM4-80GB", 80, 166912},
+    {"H100", "Virtual NVIDIA H100 80GB HBM3", 90, 232448},
+    {"H200", "Virtual NVIDIA H200", 90, 232448},
+    {"B200", "Virtual NVIDIA B200", 100, 232448},
+    {"RTX4090", "Virtual NVIDIA GeForce RTX 4090", 89, 101376},
+    {"L4", "Virtual NVIDIA L4", 89, 101376},
+    {"T4", "Virtual Tesla T4", 75, 65536},
+};
+
+static void look_at_card(int k)
+{
+    int major = 0, minor = 0, most = 0;
+    char name[96];
+    MUST(cu->device_get_name(name, sizeof name, 0));
+    MUST(cu->device_get_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+    MUST(cu->device_get_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
+    if (strcmp(name, CARDS[k].name) != 0 || 10 * major + minor != CARDS[k].capability || most_shared() != CARDS[k].shared)
+        printf("%s, capability %d.%d, %d bytes of shared memory; ", name, major, minor, most_shared());
+    for (int more = 0; more < 2; more++)
+        if ((most = cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CARDS[k].shared + more)) != more * CUDA_ERROR_INVALID_VALUE)
+            printf("%d more than it has: %d; ", more, most);
+    if (launch("twice", (Shape){{1, 1, 1}, {32, 1, 1}, (unsigned)CARDS[k].shared}))
+        printf("what it has cannot be launched");
+    fflush(stdout);
+    _exit(0);
+}
+
+static void test_cards(void)
+{
+    for (int k = 0; k < COUNT(CARDS); k++) {
+        char report[REPORT], machine[40], title[40];
+        snprintf(machine, sizeof machine, "card * %s", CARDS[k].word);
+        snprintf(title, sizeof title, "the limits of %s", CARDS[k].word);
+        int status = in_process(machine, 1, "vgpu", look_at_card, k, report);
+        result(!status && !*report, title, report);
+    }
+}
+
+/* before cuInit; mgpu_cuda_driver would call it */
+static void test_before_init(void)
+{
+    int status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        CUresult (*count_of)(int *);
+        int count;
+        unsetenv("MGPU_VGPU");
+        look_up(MGPU_BINARY "/vgpu/libcuda.so.1", "cuDeviceGetCount", &count_of);
+        _exit(count_of(&count));
+    }
+    waitpid(child, &status, 0);
+    result(WIFEXITED(status) && WEXITSTATUS(status) == CUDA_ERROR_NOT_INITIALIZED, "a call before cuInit", "it is not CUDA_ERROR_NOT_INITIALIZED");
+}
+
 int main(void)
 {
     const char *folder = getenv("TMPDIR");
     snprintf(scratch, sizeof scratch, "%s/vgpu_test.XXXXXX", folder ? folder : "/tmp");
     if (!mkdtemp(scratch) || !build("vgpu", ""))
         return 3;
+    test_before_init();
+    test_cards();
     for (int k = 0; k < COUNT(RULES); k++)
         test_rule(k);
     return failures != 0;

@@ -664,10 +664,10 @@ static void test_devices(void)
 {
     static const char MACHINE[] = "name 0 a\nname 1 b\nname 2 c\nbus 0 0000:65:00.0\nbus 1 0000:07:00.0\nbus 2 0001:01:00.0\n";
     static const struct { const char *visible, *says; } CASES[] = {
-        {NULL, "a 0000:65:00.0, b 0000:07:00.0, c 0001:01:00.0, NVML 0 0, b, a, c"},
-        {"2,0", "c 0001:01:00.0, a 0000:65:00.0, NVML 0 0, b, a, c"},
-        {"1,7,0", "b 0000:07:00.0, NVML 0 0, b, a, c"},
-        {"GPU-00112233-4455-6677-8899-aabbccddee01", "b 0000:07:00.0, NVML 0 0, b, a, c"},
+        {NULL, "Virtual a 0000:65:00.0, Virtual b 0000:07:00.0, Virtual c 0001:01:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
+        {"2,0", "Virtual c 0001:01:00.0, Virtual a 0000:65:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
+        {"1,7,0", "Virtual b 0000:07:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
+        {"GPU-00112233-4455-6677-8899-aabbccddee01", "Virtual b 0000:07:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
     };
     for (int k = 0; k < COUNT(CASES); k++) {
         char report[REPORT], title[100];

@@ -156,12 +156,6 @@ CUresult cuDeviceGetPCIBusId(char *text, int room, CUdevice device)
     return vgpu_leave(r);
 }
 
-static int shared_of(const VirtualDevice *d) /* KiB of a block, for those who ask; as of real ones */
-{
-    int version = 10 * d->major + d->minor;
-    return d->shared ? (int)(d->shared >> 10) : version >= 90 && version < 120 ? 227 : version == 80 || version == 87 ? 163 : version >= 86 ? 99 : 48;
-}
-
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     VirtualDevice *d;
@@ -172,7 +166,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = d->multiprocessors; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = d->major; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = d->minor; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = shared_of(d) << 10; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = (int)vgpu_most_shared(d); break;
     default: r = CUDA_ERROR_INVALID_VALUE;
     }
     return vgpu_leave(r);
@@ -337,7 +331,7 @@ CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function)
     bool threads = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, shared = attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
     r = r ? r : !function ? CUDA_ERROR_INVALID_HANDLE : !threads && !shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
-        *value = threads ? MGPU_VGPU_THREADS : (int)function->static_shared;
+        *value = threads ? vgpu_most_threads(vgpu_registers(function->name)) : (int)function->static_shared;
     return vgpu_leave(r);
 }
 
@@ -347,7 +341,7 @@ CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
 {
     CUresult r = vgpu_enter("cuFuncSetAttribute");
     bool right = function && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
-                 function->static_shared + (size_t)value <= (size_t)shared_of(function->module->context->device) << 10;
+                 function->static_shared + (size_t)value <= vgpu_most_shared(function->module->context->device);
     r = r ? r : right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         function->most_shared = (size_t)value;

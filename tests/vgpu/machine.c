@@ -260,12 +260,19 @@ static void read_epilogue(const Line *l)
 
 static void set_name(const Line *l, VirtualDevice *v)
 {
-    size_t length = 0;
+    size_t length = (size_t)snprintf(v->name, sizeof v->name, "Virtual ");
     for (int k = 2; k < l->count || k == 2; k++) {
         length += (size_t)snprintf(v->name + length, sizeof v->name - length, "%s%s", k > 2 ? " " : "", word(l, k));
         if (length >= sizeof v->name)
-            wrong(l, "a name has at most %zu characters", sizeof v->name - 1);
+            wrong(l, "a name has at most %zu characters", sizeof v->name - 1 - strlen("Virtual "));
     }
+}
+
+static void set_card(const Line *l, VirtualDevice *v)
+{
+    if (!vgpu_become(v, word(l, 2)))
+        wrong(l, "there is no card '%s': A100, H100, H200, B200, RTX4090, L4 or T4", l->word[2]);
+    end(l, 3);
 }
 
 static void set_bus(const Line *l, VirtualDevice *v)
@@ -405,6 +412,16 @@ static void read_order(const Line *l)
     end(l, 2);
 }
 
+static void read_registers(const Line *l)
+{
+    Machine *m = &vgpu_machine;
+    int count = small(l, 2, 1);
+    end(l, 3);
+    m->registers = realloc(m->registers, (size_t)(m->registers_count + 1) * sizeof *m->registers);
+    snprintf(m->registers[m->registers_count].function, sizeof m->registers->function, "%s", word(l, 1));
+    m->registers[m->registers_count++].count = count;
+}
+
 static void read_biases(const Line *l)
 {
     if (!is(l, 1, "f32"))
@@ -417,8 +434,8 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
     {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
-    {"biases", read_biases, NULL}, {"corrupt", read_corruption, NULL},
-    {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
+    {"biases", read_biases, NULL}, {"registers", read_registers, NULL}, {"corrupt", read_corruption, NULL},
+    {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},
 };
@@ -591,6 +608,14 @@ static _Noreturn void never_return(bool all)
         pthread_mutex_unlock(&vgpu_lock);
     for (;;)
         pause();
+}
+
+int vgpu_registers(const char *function)
+{
+    for (int i = 0; i < vgpu_machine.registers_count; i++)
+        if (strcmp(vgpu_machine.registers[i].function, function) == 0)
+            return vgpu_machine.registers[i].count;
+    return 0;
 }
 
 int vgpu_fault(const char *call)

@@ -73,6 +73,7 @@ typedef struct Machine {
     Corruption *corruptions; int corruption_count;
     uint32_t *refused; int refused_count; /* epilogues that cuBLASLt has no algorithm for */
     bool wide_biases;                /* it takes f32 biases with results of 16 bits */
+    struct { char function[256]; int count; } *registers; int registers_count;
 } Machine;
 extern VGPU_API Machine vgpu_machine;
 
@@ -83,6 +84,13 @@ VGPU_API int vgpu_kernel_fault(const char *function, const Op *); /* the operati
 VGPU_API const Corruption *vgpu_corruption(int from, int to, const char *buffer);
 VGPU_API uint64_t vgpu_random(void);
 const char *vgpu_error_name(int error);
+
+int vgpu_registers(const char *function);                  /* of a thread, as the machine file has it; 0: it does not say */
+
+/* ---- limits.c */
+size_t vgpu_most_shared(const VirtualDevice *);             /* bytes of a block, static and dynamic, for who asks */
+int vgpu_most_threads(int registers);                      /* of a block whose threads have so many */
+bool vgpu_become(VirtualDevice *, const char *card);        /* false: there is no such card */
 
 /* ---- report.c: violations */
 
