@@ -110,17 +110,23 @@ void pass_precision(Compilation *c)
     each_graph(c, choose_precision);
 }
 
-void pass_shard(Compilation *c)
+static void shard_graphs(Compilation *c)
 {
     Graph *all[PHASE_KINDS], *sharded[PHASE_KINDS];
-    if (policy_of(c->options)->gradients == GRADIENTS_ONE_BIT && c->graphs[PHASE_TRAIN])
-        replace(&c->graphs[PHASE_TRAIN], send_one_bit(c->graphs[PHASE_TRAIN]));
-    if (c->options->shard == SHARD_NOTHING || !c->graphs[PHASE_TRAIN])
-        return;
     shard(c->program->model, c->options->shard, c->graphs[PHASE_TRAIN], all, all_graphs(c, all), sharded);
     for (int k = 0, i = 0; k < PHASE_KINDS; k++)
         if (c->graphs[k])
             replace(&c->graphs[k], sharded[i++]);
+}
+
+void pass_shard(Compilation *c)
+{
+    if (policy_of(c->options)->gradients == GRADIENTS_ONE_BIT && c->graphs[PHASE_TRAIN])
+        replace(&c->graphs[PHASE_TRAIN], send_one_bit(c->graphs[PHASE_TRAIN]));
+    if (c->options->shard != SHARD_NOTHING && c->graphs[PHASE_TRAIN])
+        shard_graphs(c);
+    if (policy_of(c->options)->gradients == GRADIENTS_BF16)
+        each_graph(c, round_gradients);
 }
 
 void pass_layout(Compilation *c)

@@ -294,6 +294,7 @@ Distribution transfer_type(const Node *, const Distribution *in, const char **wr
 
 /* summed.c: by node: name of the weight whose gradient it is, before or after a transfer sums it; NULL: of none */
 const char **graph_summed_weights(const Graph *);
+const bool *graph_summed_gradients(const Graph *);        /* by id: whether a node is a REDUCE or REDUCE_SCATTER of a gradient */
 
 /* graph.c, for body.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a
  * sum over samples. The body's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */

@@ -47,3 +47,30 @@ const char **graph_summed_weights(const Graph *g)
             of[i] = of[g->nodes[i]->in[0]->id];
     return of;
 }
+
+/* by id: what is made of samples since the last transfer */
+static bool *of_samples(const Graph *g)
+{
+    bool *of = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        of[i] = n->distribution == SHARDED || (n->op == OP_VARIABLE && n->distribution == PARTIAL);
+        for (int k = 0; k < n->inputs && !op_is_transfer(n->op); k++)
+            of[i] = of[i] || of[n->in[k]->id];
+    }
+    return of;
+}
+
+/* of which no value of a sample is computed, nor another sum over samples: such are the sums of batchnorm's backward pass */
+const bool *graph_summed_gradients(const Graph *g)
+{
+    bool *found = NEW_ARRAY(bool, g->node_count), *within = NEW_ARRAY(bool, g->node_count);
+    const bool *samples = of_samples(g);
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        for (int k = 0; k < n->inputs; k++)
+            within[n->in[k]->id] |= within[i] || samples[i];
+        found[i] = (n->op == OP_REDUCE || n->op == OP_REDUCE_SCATTER) && n->backward && dtype_is_float(n->dtype) && !within[i];
+    }
+    return found;
+}

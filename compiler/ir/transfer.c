@@ -69,7 +69,8 @@ const char *transfer_wrong_parts(const Node *n)
 
 static bool transfer_takes(int transfer, Distribution d)
 {
-    return d == NODES[transfer].from || (NODES[transfer].from == LOCAL && (d == PARTIAL || d == REPLICATED));
+    Distribution from = NODES[transfer].from;
+    return d == from || (from == LOCAL && (d == PARTIAL || d == REPLICATED)) || (from == PARTIAL && d == LOCAL);
 }
 
 bool transfer_types(const Node *n, const Distribution *in)

@@ -81,31 +81,17 @@ static Node *sum_of_bits(Graph *g, const Node *reduce, int residual)
     return out_of_segments(NODE(g, OP_REDUCE_BITS, NULL, 0, NULL, q), c->shape);
 }
 
-/* sums of gradients, of which neither samples nor other sums are computed; by id */
-static bool *find_gradients(const Graph *g)
-{
-    bool *found = NEW_ARRAY(bool, g->node_count), *within = NEW_ARRAY(bool, g->node_count);
-    for (int i = g->node_count - 1; i >= 0; i--) {
-        const Node *n = g->nodes[i];
-        bool large = shape_count(&n->shape) >= MGPU_SEGMENT;
-        for (int k = 0; k < n->inputs; k++)
-            within[n->in[k]->id] |= within[i] || n->distribution == SHARDED || n->distribution == PARTIAL;
-        found[i] = n->op == OP_REDUCE && n->backward && large && dtype_is_float(n->dtype) && !within[i];
-    }
-    return found;
-}
-
 Graph *send_one_bit(Graph *train)
 {
     Model *m = train->model;
     Graph *g = graph_new(m, train->name, train->parent);
-    const bool *gradient = find_gradients(train);
+    const bool *gradient = graph_summed_gradients(train);
     if (m->precision == F16)
         fail(1, "one-bit gradients do not go with precision = f16, whose loss scale changes from step to step, but not what is left of the steps before; bf16 has none");
     const char **weight = graph_summed_weights(train);
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];
-        if (gradient[i])
+        if (gradient[i] && shape_count(&n->shape) >= MGPU_SEGMENT)
             become(n, sum_of_bits(g, n, add_residual(m, n, weight[i])));
         else
             graph_copy_node(g, n);

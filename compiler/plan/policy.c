@@ -16,7 +16,7 @@ static const char *const VARIABLES_NAME[VARIABLE_POLICIES] = {"replicated", "hos
 static const char *const REDUCE_NAME[REDUCE_POLICIES] = {"auto", "host", "copy", "peer", "ring", "tree", "nccl"};
 static const char *const ORDER_NAME[ORDER_POLICIES] = {"synchronous", "stale", "none"};
 static const char *const WAITED_NAME[WAITED_POLICIES] = {"comm", "auto", "sync"};
-static const char *const GRADIENT_NAME[GRADIENT_POLICIES] = {"exact", "one-bit"};
+static const char *const GRADIENT_NAME[GRADIENT_POLICIES] = {"exact", "bf16", "one-bit"};
 
 const Policy PRESETS[] = {
     {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_BY_COST, GRADIENTS_EXACT, false, false},
@@ -33,6 +33,7 @@ const Policy PRESETS[] = {
     {"independent", "independent (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_NONE, WAITED_COMM, GRADIENTS_EXACT, false, false},
     {"staged-vars", "staged variables (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_STALE, WAITED_COMM, GRADIENTS_EXACT, false, false},
     {"ring-fused", "ring all-reduce of fused buffers (Horovod)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_RING, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"compress-bf16", "bf16_compress_hook (PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_BF16, false, false},
     {"one-bit", "1-bit SGD (Seide et al., CNTK)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_ONE_BIT, false, false},
     {"weights", "work_load_list (MXNet)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, true},
     {0},
@@ -143,6 +144,8 @@ Policy policy_read(const char *text, const char **split)
     bool rounds = p.reduce == REDUCE_RING || p.reduce == REDUCE_TREE;
     if (p.gradients == GRADIENTS_ONE_BIT && (p.variables != VARIABLES_REPLICATED || p.order == ORDER_NONE || rounds))
         fail(2, "--plan %s: one-bit gradients go with variables=replicated, order=synchronous or stale, and reduce=auto, host, copy, peer or nccl: bits are gathered, and added by who gets them", text);
+    if (p.gradients == GRADIENTS_BF16 && p.order == ORDER_NONE)
+        fail(2, "--plan %s: with order=none no gradients are sent, so they are not rounded to bf16 either; leave out gradients=bf16", text);
     if (p.split && !*split)
         fail(2, "--plan %s: it has no proportions; write them as in --plan weights=10,10,3", text);
     return p;
@@ -150,9 +153,13 @@ Policy policy_read(const char *text, const char **split)
 
 const char *policy_label(const Policy *p)
 {
-    bool bits = p->gradients == GRADIENTS_ONE_BIT, stale = p->order == ORDER_STALE;
-    return p->order == ORDER_NONE ? "NOT TRAINING, UPPER BOUND" : stale && bits ? "one step stale, one-bit gradients" : stale ? "one step stale"
-         : bits ? "one-bit gradients" : p->forward ? PREDICTS_ONLY : NULL;
+    static const char *const OF_GRADIENTS[GRADIENT_POLICIES] = {[GRADIENTS_BF16] = "bf16 gradients", [GRADIENTS_ONE_BIT] = "one-bit gradients"};
+    const char *gradients = OF_GRADIENTS[p->gradients];
+    if (p->order == ORDER_NONE)
+        return "NOT TRAINING, UPPER BOUND";
+    if (p->order == ORDER_STALE)
+        return gradients ? format("one step stale, %s", gradients) : "one step stale";
+    return gradients ? gradients : p->forward ? PREDICTS_ONLY : NULL;
 }
 
 int policy_way(const Policy *p)

@@ -44,6 +44,7 @@ typedef enum WaitedPolicy {
 
 typedef enum GradientPolicy {
     GRADIENTS_EXACT,
+    GRADIENTS_BF16,     /* rounded to bf16, and so is their sum: passes/rounded.c */
     GRADIENTS_ONE_BIT,  /* of each element, and what that leaves out with the next one: passes/one_bit.c */
     GRADIENT_POLICIES
 } GradientPolicy;

@@ -6,7 +6,7 @@
  *   NAME      OP_NAME is the node, whose name in ops.def is the verb of the schedule's operation; MGPU_TRANSFER_NAME
  *   kind      of the schedule's collective, and what messages call it: "the all-reduce r1"
  *   from, to  the distribution of the node's input and of its result (compiler/ir/graph.h). LOCAL also takes what is partial or
- *             replicated: each device has a value of its own
+ *             replicated: each device has a value of its own. PARTIAL also takes what is local: the sum of what all have
  *   adds      ADDS: the members' values are added, in the order of the devices; MOVES: they are copied
  *   (REDUCE_BITS sends a bit of each element, and two values for MGPU_SEGMENT of them: mgpu_bits.h)
  *   sends     of `count` elements, those that a member reads: WHOLE: all; OWN: its part of the split; ROOT: device `from` all of

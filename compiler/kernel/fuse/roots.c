@@ -84,10 +84,12 @@ static bool never_root(const Node *n)
     return number || n->op == OP_SCAN || leaf_in_memory(n);
 }
 
+static bool copies_part(const Node *n) { return n->op == OP_OWN && n->in[0]->distribution == SPLIT; }
+
 static bool always_root(const Node *n)
 {
     return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || op_is_transfer(n->op) ||
-           n->op == OP_RESULT || n->op == OP_OWN;
+           n->op == OP_RESULT || copies_part(n);
 }
 
 static bool is_view(const Node *n)
@@ -592,7 +594,7 @@ void fuse_find_roots(Fusion *f)
                 : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
-        r->alone = n->op == OP_OWN;
+        r->alone = copies_part(n);
         r->update = t.reduced[i] && !t.used_before[i] && !summed && !r->alone;
         r->backward = n->backward && !r->update;
     }
