@@ -438,17 +438,17 @@ static void open_kernels(CudaCollective *c)
     }
 }
 
-/* the largest that a member adds up in a lane */
-static int64_t slice_bytes(const mgpu_plan *plan, int lane)
+/* the most that `bytes` says of a collective of a lane */
+static int64_t most_bytes(const mgpu_plan *plan, int lane, int64_t (*bytes)(const mgpu_parties *, int64_t, int64_t, int))
 {
-    int64_t largest = 0;
+    int64_t most = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
-            int64_t bytes = mgpu_collective_lane(c) == lane ? mgpu_slice_bytes(&c->parties, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
-            largest = bytes > largest ? bytes : largest;
+            int64_t own = mgpu_collective_lane(c) == lane ? bytes(&c->parties, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
+            most = own > most ? own : most;
         }
-    return largest;
+    return most;
 }
 
 static bool wants(const mgpu_plan *plan, int lane, uint8_t way)
@@ -465,28 +465,15 @@ static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made
 {
     int64_t most = 0;
     for (uint8_t way = 0; way < MGPU_WAYS; way++) {
-        int64_t bytes = wants(plan, lane, way) ? mgpu_way_bytes(made[way], plan->devices, slice_bytes(plan, lane)) : 0;
+        int64_t bytes = wants(plan, lane, way) ? mgpu_way_bytes(made[way], plan->devices, most_bytes(plan, lane, mgpu_slice_bytes)) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
 }
 
-/* for the codes of all members */
-static int64_t code_bytes(const mgpu_plan *plan, int lane)
-{
-    int64_t most = 0;
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++) {
-            const mgpu_collective *x = &plan->phases[k].collectives[i];
-            int64_t bytes = mgpu_collective_lane(x) == lane ? mgpu_codes_bytes(&x->parties, x->count, mgpu_dtype_bytes(x->dtype), plan->devices) : 0;
-            most = bytes > most ? bytes : most;
-        }
-    return most;
-}
-
 static void open_codes(CudaCollective *c, const mgpu_plan *plan)
 {
-    int64_t bytes = code_bytes(plan, c->lane);
+    int64_t bytes = most_bytes(plan, c->lane, mgpu_codes_bytes);
     if (!bytes)
         return;
     c->codes = mgpu_allocate((size_t)c->members, sizeof *c->codes);
@@ -717,7 +704,10 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
     uint8_t forced = read_way(), made[MGPU_WAYS];
     for (uint8_t way = 0; way < MGPU_WAYS; way++)
         made[way] = forced ? forced : way;
-    return scratch_bytes(plan, MGPU_COMM, made) + scratch_bytes(plan, MGPU_SYNC, made) + code_bytes(plan, MGPU_COMM) + code_bytes(plan, MGPU_SYNC);
+    int64_t bytes = 0;
+    for (int lane = 0; lane < MGPU_LANES; lane++)
+        bytes += mgpu_lane_transfers(lane) ? scratch_bytes(plan, lane, made) + most_bytes(plan, lane, mgpu_codes_bytes) : 0;
+    return bytes;
 }
 
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Collective *beside)
