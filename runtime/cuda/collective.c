@@ -607,11 +607,11 @@ static void close_collective(Collective *base)
     free(c);
 }
 
-static bool share_a_gpu(const CudaCollective *c)
+static bool share_a_gpu(const Machine *m)
 {
-    for (int d = 0; d < c->members; d++)
+    for (int d = 0; d < m->count; d++)
         for (int e = 0; e < d; e++)
-            if (c->devices[d]->gpu == c->devices[e]->gpu)
+            if (m->gpu[d] == m->gpu[e])
                 return true;
     return false;
 }
@@ -639,11 +639,22 @@ static void forced_fails(const char *why)
     mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=%s", why);
 }
 
+static bool wishes_nccl(uint8_t wanted, bool shared) { return wanted == MGPU_WAY_NCCL || (wanted == MGPU_WAY_AUTO && !shared); }
+
+bool mgpu_cuda_may_use_nccl(const Machine *m, const mgpu_plan *plan)
+{
+    uint8_t forced = read_way();
+    bool shared = share_a_gpu(m), any = false;
+    for (uint8_t way = 0; way < MGPU_WAYS && plan->devices > 1; way++)
+        any = any || (wants(plan, MGPU_COMM, way) && wishes_nccl(forced ? forced : way, shared));
+    return any;
+}
+
 /* how it is made, if all links are good */
 static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
 {
     bool may = c->lane == MGPU_COMM; /* two of its kernels at the same time may wait for each other for ever */
-    if (may && (wanted == MGPU_WAY_NCCL || (wanted == MGPU_WAY_AUTO && !shared))) {
+    if (may && wishes_nccl(wanted, shared)) {
         char *why = open_nccl(c, shared);
         if (!why)
             return MGPU_WAY_NCCL;
@@ -660,7 +671,7 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
 
 static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
-    bool shared = share_a_gpu(c);
+    bool shared = share_a_gpu(c->machine);
     CudaLinks links = c->links;
     if (links.bad && forced != MGPU_WAY_HOST && c->lane == MGPU_COMM)
         c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);

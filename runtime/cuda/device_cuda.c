@@ -67,7 +67,10 @@ static void open_memory(CudaDevice *d, const DevicePlan *p)
     size_t bytes = (size_t)(p->device->arena_bytes > 0 ? p->device->arena_bytes : 1);
     size_t staging = (size_t)(p->device->staging_bytes > 0 ? p->device->staging_bytes : 1);
     void *memory;
-    d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, mgpu_cuda_scratch(p->plan), "its arena takes");
+    d->arena = mgpu_nccl_allocate(d, (int64_t)bytes);
+    d->nccl_arena = d->arena;
+    if (!d->nccl_arena)
+        d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, mgpu_cuda_scratch(p->plan), "its arena takes");
     d->arena_bytes = p->device->arena_bytes;
     mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[MGPU_COMP]), "cuMemsetD8Async");
     mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, staging, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc of staging memory");
@@ -135,6 +138,8 @@ static Device *cuda_open(const DevicePlan *p)
     d->alone = mgpu_allocate(1, sizeof *d->alone);
     pthread_mutex_init(d->alone, NULL);
     mgpu_cuda_enter(d, -1);
+    if (d->number == 0 && mgpu_cuda_may_use_nccl(m, p->plan))
+        mgpu_nccl_find_memory(m, p->program);
     mgpu_cuda_load(d, p->program);
     open_streams(d);
     open_memory(d, p);
@@ -158,7 +163,10 @@ static void cuda_close(Device *device)
         mgpu_cuda_check(d, -1, cuda->stream_destroy(d->stream[lane]), "cuStreamDestroy");
     }
     mgpu_cublaslt_close(d, d->library);
-    mgpu_cuda_check(d, -1, cuda->mem_free(d->arena), "cuMemFree");
+    if (!d->nccl_arena)
+        mgpu_cuda_check(d, -1, cuda->mem_free(d->arena), "cuMemFree");
+    else if (d->machine->nccl_free((void *)(uintptr_t)d->arena))
+        d->fail(d->owner, -1, "ncclMemFree of its arena failed");
     mgpu_cuda_check(d, -1, cuda->mem_free_host(d->staging), "cuMemFreeHost");
     mgpu_cuda_check(d, -1, cuda->mem_free_host(d->bounce), "cuMemFreeHost");
     if (d->noted)

@@ -19,6 +19,7 @@ struct Machine {
     CUcontext *context;      /* [device]: the primary one of its GPU */
     int version;             /* of the driver: 12040 is 12.4 */
     const char *achieved;    /* NULL: not yet */
+    int (*nccl_allocate)(void **memory, size_t bytes), (*nccl_free)(void *memory); /* ncclMemAlloc, ncclMemFree; NULL: NCCL is not wanted, or has none */
 };
 
 typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
@@ -36,6 +37,7 @@ typedef struct CudaDevice {
     const mgpu_gpu_kernel *kernels;
     int kernel_count;
     CUdeviceptr arena;
+    bool nccl_arena;                   /* it is memory of NCCL's */
     int64_t arena_bytes, samples;
     int64_t besides;                   /* bytes for all-reduces */
     uint8_t *staging;
@@ -87,7 +89,12 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bo
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 
+/* cuda/nccl.c: memory that NCCL can register for all of its ways, NVLink's switches among them; 0: there is none. Freed by nccl_free. */
+void mgpu_nccl_find_memory(Machine *, const mgpu_program *);
+CUdeviceptr mgpu_nccl_allocate(const CudaDevice *, int64_t bytes);
+
 /* cuda/collective.c */
+bool mgpu_cuda_may_use_nccl(const Machine *, const mgpu_plan *); /* if it is there */
 Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *, Collective *beside);
 int64_t mgpu_cuda_scratch(const mgpu_plan *); /* bytes that each device takes besides its arena, if that is known beforehand */
 #endif

@@ -54,6 +54,27 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
         d->fail(d->owner, lane, text);
 }
 
+/* ---- memory
+ * Through NVLink's switches NCCL registers only what its own allocator, or one like it, has made; so arenas are. */
+static CudaLibrary library_of(const mgpu_program *p, const CudaSymbol *symbols, int count)
+{
+    return (CudaLibrary){"libnccl.so.2", "the package libnccl2, or pip's nvidia-nccl-cu13", symbols, count, true, p->library_folders};
+}
+
+void mgpu_nccl_find_memory(Machine *m, const mgpu_program *p)
+{
+    static const CudaSymbol MEMORY[] = {{"ncclMemAlloc", offsetof(Machine, nccl_allocate), true}, {"ncclMemFree", offsetof(Machine, nccl_free), true}};
+    CudaLibrary library = library_of(p, MEMORY, MGPU_COUNT(MEMORY));
+    free(mgpu_cuda_open(&library, m)); /* who connects the devices says why it is not there */
+}
+
+CUdeviceptr mgpu_nccl_allocate(const CudaDevice *d, int64_t bytes)
+{
+    void *memory = NULL;
+    bool has = d->machine->nccl_allocate && d->machine->nccl_free;
+    return has && d->machine->nccl_allocate(&memory, (size_t)bytes) == ncclSuccess ? (CUdeviceptr)(uintptr_t)memory : 0;
+}
+
 /* Of all members or of none: to mix them is undefined. A library that takes none does without; one that is told to take none
  * (NCCL_LOCAL_REGISTER=0) says that all is well, gives no handle, and some versions want none back. */
 static void register_arenas(const CudaCollective *c, Nccl *n)
@@ -80,8 +101,7 @@ static void register_arenas(const CudaCollective *c, Nccl *n)
 char *mgpu_nccl_open(CudaCollective *c, bool shared)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
-    CudaLibrary library = {"libnccl.so.2", "the package libnccl2, or pip's nvidia-nccl-cu13", SYMBOLS, MGPU_COUNT(SYMBOLS), true,
-                           c->devices[0]->program->library_folders};
+    CudaLibrary library = library_of(c->devices[0]->program, SYMBOLS, MGPU_COUNT(SYMBOLS));
     char *why = mgpu_cuda_open(&library, n);
     if (why) {
         free(n);

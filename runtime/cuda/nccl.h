@@ -35,5 +35,7 @@ enum { ncclSum = 0 };
     X(ncclResult_t, ncclGroupEnd, group_end, (void))
 #define NCCL_LATER(X)                                                                                                  \
     X(ncclResult_t, ncclCommRegister, comm_register, (const ncclComm_t comm, void *memory, size_t bytes, void **handle)) \
-    X(ncclResult_t, ncclCommDeregister, comm_deregister, (const ncclComm_t comm, void *handle))
+    X(ncclResult_t, ncclCommDeregister, comm_deregister, (const ncclComm_t comm, void *handle))                        \
+    X(ncclResult_t, ncclMemAlloc, mem_alloc, (void **memory, size_t bytes))                                            \
+    X(ncclResult_t, ncclMemFree, mem_free, (void *memory))
 #endif

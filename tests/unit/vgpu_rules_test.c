@@ -582,6 +582,33 @@ static CUresult nccl_register(bool wrong)
     return nccl.comm_register(comms[0], at(gpu[wrong ? 1 : 0].a), 4 * FLOATS, &handle);
 }
 
+static CUresult nccl_memory_without_context(bool wrong)
+{
+    void *memory;
+    open_nccl();
+    MUST(cu->ctx_set_current(wrong ? NULL : gpu[0].context));
+    return nccl.mem_alloc(&memory, 256);
+}
+
+static void *nccl_memory_of(void)
+{
+    void *memory = NULL;
+    open_nccl();
+    return nccl.mem_alloc(&memory, 256) ? NULL : memory;
+}
+
+static CUresult nccl_frees_others(bool wrong)
+{
+    void *memory = nccl_memory_of();
+    return nccl.mem_free(wrong ? at(gpu[0].a) : memory);
+}
+
+static CUresult nccl_freed_by_driver(bool wrong)
+{
+    CUdeviceptr memory = (CUdeviceptr)(uintptr_t)nccl_memory_of();
+    return cu->mem_free(wrong ? memory : gpu[0].w);
+}
+
 static CUresult nccl_deregister(bool wrong)
 {
     void *handle = NULL;
@@ -871,6 +898,9 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a member that sends to itself", NULL, nccl_to_itself, IS(ncclInvalidArgument)},
     {"the end of no group", NULL, nccl_group, IS(ncclInvalidUsage)},
     {"another device's memory registered", NULL, nccl_register, IS(ncclInvalidArgument)},
+    {"memory of NCCL without a context", NULL, nccl_memory_without_context, IS(ncclUnhandledCudaError)},
+    {"memory freed by NCCL that is not its own", NULL, nccl_frees_others, IS(ncclInvalidArgument)},
+    {"NCCL's memory freed by the driver", NULL, nccl_freed_by_driver, IS(CUDA_ERROR_INVALID_VALUE)},
     {"memory deregistered that was not registered", NULL, nccl_deregister, IS(ncclInvalidArgument)},
     {"no communicator to ask", NULL, nccl_no_communicator, IS(ncclInvalidArgument)},
     {"no communicator to destroy", NULL, nccl_destroy, IS(ncclInvalidArgument)},

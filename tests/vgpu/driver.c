@@ -279,7 +279,8 @@ static CUresult free_memory(uintptr_t address, bool host)
 CUresult cuMemFree_v2(CUdeviceptr memory)
 {
     CUresult r = vgpu_enter("cuMemFree");
-    return vgpu_leave(r ? r : free_memory((uintptr_t)memory, false));
+    const Allocation *a = r ? NULL : vgpu_find((uintptr_t)memory);
+    return vgpu_leave(r ? r : a && a->mapped_apart ? CUDA_ERROR_INVALID_VALUE : free_memory((uintptr_t)memory, false));
 }
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)

@@ -3,8 +3,8 @@
  * leaves to chance. Calls in a group are issued at its end, one after the other, so what a member
  * sends and receives in one group does not go both ways at once, as it would. */
 #include "runtime/cuda/nccl.h"
+#include "tests/vgpu/driver.h"
 #include "tests/vgpu/half.h"
-#include "tests/vgpu/vgpu.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -441,6 +441,36 @@ static ncclResult_t take(ncclComm_t c, uintptr_t at, size_t bytes, void **handle
     c->memory[c->memories++] = (Registered){at, at + bytes};
     *handle = (void *)at;
     return ncclSuccess;
+}
+
+static ncclResult_t allocate(void **memory, size_t bytes)
+{
+    uintptr_t address = 0;
+    if (!vgpu_current() || vgpu_allocate(vgpu_current()->device, bytes, &address))
+        return ncclUnhandledCudaError;
+    vgpu_find(address)->mapped_apart = true;
+    *memory = (void *)address;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
+{
+    ncclResult_t r = enter("ncclMemAlloc");
+    return leave(r ? r : allocate(memory, bytes));
+}
+
+static ncclResult_t free_memory(uintptr_t address)
+{
+    const Allocation *a = vgpu_find(address);
+    if (!a || !a->mapped_apart || !vgpu_finish_device(a->device))
+        return INVALID_ARGUMENT;
+    return vgpu_free(address, false) ? INVALID_ARGUMENT : ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void *memory)
+{
+    ncclResult_t r = enter("ncclMemFree");
+    return leave(r ? r : free_memory((uintptr_t)memory));
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle)

@@ -142,14 +142,15 @@ typedef struct Cells {
 struct Allocation {
     VirtualDevice *device;           /* NULL: page-locked memory of the host */
     uintptr_t base; size_t bytes, mapped;
-    bool freed;
+    bool freed, mapped_apart;        /* mapped_apart: of virtual memory management, as NCCL's is; cuMemFree does not take it */
     Cells cells;
     History history;
     Allocation *next;
 };
 VGPU_API Allocation *vgpu_find(uintptr_t address);          /* of a device or page-locked, freed ones too; NULL: neither */
-CUresult vgpu_allocate(VirtualDevice *, size_t bytes, uintptr_t *address), vgpu_allocate_host(size_t bytes, void **memory);
-CUresult vgpu_free(uintptr_t address, bool host);
+VGPU_API CUresult vgpu_allocate(VirtualDevice *, size_t bytes, uintptr_t *address);
+CUresult vgpu_allocate_host(size_t bytes, void **memory);
+VGPU_API CUresult vgpu_free(uintptr_t address, bool host);
 VirtualDevice *vgpu_device_of(uintptr_t address);  /* in whose part of the address space it lies */
 bool vgpu_describe(uintptr_t address, char *text, size_t room); /* "byte 4 after the end of ..." */
 void vgpu_make_cells(Cells *, uintptr_t base, size_t bytes);
@@ -272,7 +273,7 @@ void vgpu_follow(CUstream, Op *);                  /* it is the stream's last no
 Op *vgpu_hold(Op *);
 void vgpu_let_go(Op *);
 bool vgpu_finish(Op *);                            /* runs until it is done, and the host knows; false: it never will be */
-bool vgpu_finish_device(VirtualDevice *);          /* all of its Ops */
+VGPU_API bool vgpu_finish_device(VirtualDevice *);          /* all of its Ops */
 void vgpu_advance(int ops);                        /* runs some */
 bool vgpu_execute(Op *);                           /* execute.c: does its work; false: that has no end */
 void vgpu_issue_copy(Copy *);                      /* execute.c: what a copy does when it is issued */
