@@ -5,6 +5,7 @@
  * so each makes the device's context current first, which costs nothing where it is already. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
+#include "runtime/cuda/near.h"
 #include "runtime/cuda/nvtx.h"
 #include "runtime/engine/engine.h"
 
@@ -62,22 +63,30 @@ static void cuda_leave(Machine *m)
 }
 
 /* ---- opening */
+static void *allocate_near(const CudaDevice *d, size_t bytes, const char *call)
+{
+    cpu_set_t before;
+    void *memory;
+    bool near = mgpu_go_near(MGPU_PCI_DEVICES, d->gpu->bus, &before);
+    mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), call);
+    memset(memory, 0, bytes);
+    if (near)
+        mgpu_go_back(&before);
+    return memory;
+}
+
 static void open_memory(CudaDevice *d, const DevicePlan *p)
 {
     size_t bytes = (size_t)(p->device->arena_bytes > 0 ? p->device->arena_bytes : 1);
     size_t staging = (size_t)(p->device->staging_bytes > 0 ? p->device->staging_bytes : 1);
-    void *memory;
     d->arena = mgpu_nccl_allocate(d, (int64_t)bytes);
     d->nccl_arena = d->arena;
     if (!d->nccl_arena)
         d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, mgpu_cuda_scratch(p->plan), "its arena takes");
     d->arena_bytes = p->device->arena_bytes;
     mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[MGPU_COMP]), "cuMemsetD8Async");
-    mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, staging, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc of staging memory");
-    d->staging = memory;
-    memset(d->staging, 0, staging);
-    mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, BOUNCE_BYTES, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
-    d->bounce = memory;
+    d->staging = allocate_near(d, staging, "cuMemHostAlloc of staging memory");
+    d->bounce = allocate_near(d, BOUNCE_BYTES, "cuMemHostAlloc");
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuMemsetD8Async");
 }
 

@@ -169,6 +169,18 @@ static CUresult no_function(bool wrong)
     return cu->module_get_function(&function, gpu[0].module, wrong ? "none" : "twice");
 }
 
+static CUresult parameter_bytes(bool wrong)
+{
+    CUfunction function;
+    return cu->module_get_function(&function, gpu[0].module, wrong ? "too_many" : "many");
+}
+
+static CUresult static_shared(bool wrong)
+{
+    CUfunction function;
+    return cu->module_get_function(&function, gpu[0].module, wrong ? "too_much" : "beside");
+}
+
 static CUfunction function_of(int d, const char *name)
 {
     CUfunction function = NULL;
@@ -707,6 +719,21 @@ static CUresult lt_types(bool wrong)
     return look(d, 1);
 }
 
+static CUresult lt_bf16(bool wrong)
+{
+    open_cublaslt();
+    for (int i = 0; i < 3; i++)
+        well(lt.layout_create(&matrix[i], wrong ? CUDA_R_16BF : CUDA_R_16F, 8, 8, 8));
+    return look(matrix[2], 1);
+}
+
+static CUresult lt_tf32(bool wrong)
+{
+    open_cublaslt();
+    well(lt.desc_create(&desc, wrong ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    return look(matrix[2], 1);
+}
+
 static CUresult lt_epilogue(bool wrong)
 {
     uint32_t epilogue = wrong ? 3 : CUBLASLT_EPILOGUE_RELU;
@@ -838,6 +865,8 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a note in pageable memory", NULL, write_value_pageable, IS(CUDA_ERROR_INVALID_VALUE)},
     {"an image of nothing", NULL, no_image, IS(CUDA_ERROR_NO_BINARY_FOR_GPU)},
     {"a function that there is not", NULL, no_function, IS(CUDA_ERROR_NOT_FOUND)},
+    {"more than 4096 bytes of parameters", NULL, parameter_bytes, IS(CUDA_ERROR_INVALID_IMAGE)},
+    {"more than 48 KiB of static shared memory", NULL, static_shared, IS(CUDA_ERROR_INVALID_IMAGE)},
     {"an attribute of no function", NULL, function_attribute, IS(CUDA_ERROR_INVALID_VALUE)},
     {"more shared memory asked for than a block can have", NULL, shared_asked, IS(CUDA_ERROR_INVALID_VALUE)},
     {"an empty grid", NULL, empty_grid, IS(CUDA_ERROR_INVALID_VALUE)},
@@ -909,6 +938,8 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a pitch less than the rows", NULL, lt_pitch, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"matrices that do not fit", NULL, lt_extent, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"types that cuBLASLt does not list", NULL, lt_types, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
+    {"bf16 on a GPU older than 8.0", "card * T4", lt_bf16, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
+    {"tf32 on a GPU older than 8.0", "card * T4", lt_tf32, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
     {"an epilogue that there is not", NULL, lt_epilogue, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
     {"a bias of another type", NULL, lt_bias_type, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
     {"a size that is not the attribute's", NULL, lt_attribute, IS(CUBLAS_STATUS_INVALID_VALUE)},

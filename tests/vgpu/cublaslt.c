@@ -284,6 +284,12 @@ static void run(Op *op)
 
 /* ---- what it takes */
 
+/* bf16 and tf32 came with 8.0 (cuBLAS, supported data types; Guide, Compute Capabilities) */
+static bool is_newer(const struct cublasLtMatmulDesc *desc, int type)
+{
+    return type == CUDA_R_16BF || desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+}
+
 static bool takes_types(const struct cublasLtMatmulDesc *desc, int a, int b, int d)
 {
     bool half = a == CUDA_R_16F || a == CUDA_R_16BF;
@@ -313,8 +319,8 @@ static bool takes_epilogue(const struct cublasLtMatmulDesc *desc)
     return known;
 }
 
-static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *a, const struct cublasLtMatrixLayout *b,
-                           const struct cublasLtMatrixLayout *d)
+static cublasStatus_t look(const VirtualDevice *device, const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *a,
+                           const struct cublasLtMatrixLayout *b, const struct cublasLtMatrixLayout *d)
 {
     if (!desc || !a || !b || !d || !fits(a) || !fits(b) || !fits(d))
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -324,7 +330,7 @@ static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct c
         return CUBLAS_STATUS_INVALID_VALUE;
     if (d->members > 1 && d->member < d->pitch * (int64_t)(d->columns - 1) + (int64_t)d->rows)
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (!takes_epilogue(desc))
+    if (!takes_epilogue(desc) || (is_newer(desc, a->type) && device->major < 8))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     bool vector = reads_bias(desc) || writes_sums(desc), half = d->type == CUDA_R_16F || d->type == CUDA_R_16BF;
     bool fits_type = vector_type(desc, d) == d->type || (half && vgpu_machine.wide_biases && desc->bias_type == CUDA_R_32F);
@@ -380,7 +386,7 @@ static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc
     *count = 0;
     if (!takes_pointers(device, desc, layout[D]))
         return CUBLAS_STATUS_INVALID_VALUE;
-    cublasStatus_t status = look(desc, layout[A], layout[B], layout[D]);
+    cublasStatus_t status = look(device, desc, layout[A], layout[B], layout[D]);
     if (status)
         return status;
     uint64_t work = layout[D]->rows * layout[D]->columns * 4, alignments = 0;
@@ -397,10 +403,10 @@ static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t look_at_algorithm(cublasLtMatmulDesc_t desc, const struct cublasLtMatrixLayout *const layout[3],
+static cublasStatus_t look_at_algorithm(const VirtualDevice *device, cublasLtMatmulDesc_t desc, const struct cublasLtMatrixLayout *const layout[3],
                                         const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result)
 {
-    cublasStatus_t status = look(desc, layout[A], layout[B], layout[D]);
+    cublasStatus_t status = look(device, desc, layout[A], layout[B], layout[D]);
     if (!status && (algo->data[KIND] != MAGIC || algo->data[PRODUCT] != hash_of(desc, layout)))
         status = CUBLAS_STATUS_NOT_SUPPORTED;
     if (!status)
@@ -620,7 +626,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 {
     cublasStatus_t status = enter("cublasLtMatmulAlgoCheck");
     const struct cublasLtMatrixLayout *const layout[] = {a, b, d};
-    return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : look_at_algorithm(desc, layout, algo, result));
+    return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : look_at_algorithm(handle->device, desc, layout, algo, result));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
