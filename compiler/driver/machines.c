@@ -95,11 +95,13 @@ int command_probe(int argc, char **argv)
         output = argv[1];
     else if (argc > 0)
         fail(2, "mgpuc probe takes -o FILE and nothing else; what is '%s'?", argv[0]);
-    const char *text = measure_here(PROBE_LONG, host_memory()), *why;
-    int gpus = gpus_found(&why);
-    FILE *f = output ? fopen(output, "we") : stdout;
+    FILE *f = output ? fopen(output, "ae") : stdout; /* a file that cannot be written is found before it takes seconds to measure */
+    const char *text = f ? measure_here(PROBE_LONG, host_memory()) : NULL, *why;
+    if (f && output)
+        f = freopen(output, "we", f);
     if (!f || fputs(text, f) < 0 || (output && fclose(f)))
         fail(3, "%s cannot be written: %m", output ? output : "standard output");
+    int gpus = gpus_found(&why);
     if (gpus)
         fprintf(stderr, "mgpuc probe: note: the %d GPUs here are not measured; 'mgpuc machines' lists files with lines of GPUs to copy\n", gpus);
     return 0;
