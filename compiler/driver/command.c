@@ -40,9 +40,9 @@ static const struct OptionRow {
                                                                  "                       here (this one, measured), or default (host2, for GPUs\n"
                                                                  "                       h100x8); without it --emit and check take default, all\n"
                                                                  "                       else takes here for host devices", ALL},
-    {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
-                                                            "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
-                                                            "                       found here, else sm_80,sm_90)", ALL},
+    {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90;\n"
+                                                            "                       compute_80: PTX alone; vgpu, vgpu-check: the virtual GPU\n"
+                                                            "                       (default: those of the GPUs found here, else sm_80,sm_90)", ALL},
     {"--set", NULL, REPEATED, 0, "KEY=VALUE", "change a param, or a setting of train: --set width=128 --set optimizer.momentum=0.8", ALL},
     {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep the emitted files: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
     {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "print the time of each stage", ALL},

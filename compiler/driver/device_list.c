@@ -183,12 +183,14 @@ const char *check_architectures(const char *list)
     for (const char *at = list; *at;) {
         size_t length = strcspn(at, ",");
         const char *arch = copy_text(at, length);
-        size_t digits = strncmp(arch, "sm_", 3) == 0 ? strspn(arch + 3, "0123456789") : 0;
-        bool letter = digits && (arch[3 + digits] == 'a' || arch[3 + digits] == 'f') && !arch[4 + digits];
+        bool ptx = strncmp(arch, "compute_", 8) == 0, code = strncmp(arch, "sm_", 3) == 0;
+        const char *number = arch + (ptx ? 8 : code ? 3 : 0);
+        size_t digits = ptx || code ? strspn(number, "0123456789") : 0;
+        bool letter = code && digits && (number[digits] == 'a' || number[digits] == 'f') && !number[digits + 1];
         bool virtual = strcmp(arch, "vgpu") == 0 || strcmp(arch, "vgpu-check") == 0;
-        if (!virtual && (digits < 2 || digits > 3 || (arch[3 + digits] && !letter)))
+        if (!virtual && (digits < 2 || digits > 3 || (number[digits] && !letter)))
             fail(2, "--arch %s: '%s' is not understood; write sm_90   sm_80,sm_100   vgpu", list, arch);
-        if (!virtual && atoi(arch + 3) < 10 * MGPU_OLDEST_GPU)
+        if (!virtual && atoi(number) < 10 * MGPU_OLDEST_GPU)
             fail(2, "--arch %s: kernels are for sm_%d0 (A100, 2020) and newer, not for %s; --devices host compiles for the CPU", list, MGPU_OLDEST_GPU, arch);
         if (!map_get(&known, arch))
             text_add(&text, "%s%s", text.length ? "," : "", arch);

@@ -20,25 +20,31 @@ static bool is_virtual(const char *arch) { return strcmp(arch, "vgpu") == 0 || i
 /* an architecture, and that of the PTX that goes with it; cubin false: that alone */
 typedef struct Arch { const char *name, *ptx; bool cubin; } Arch;
 
-/* "sm_80,sm_90" -> sm_80, sm_90 with compute_90; PTX for sm_90a is for no other card, so compute_90 is one more then */
+/* "sm_80,sm_90" -> sm_80, sm_90 with compute_90; PTX for sm_90a is for no other card, so compute_90 is one more then. Who lists
+ * compute_80 gets that PTX and no other */
 static Arch *architectures(const char *list, int *count)
 {
     Arch *archs = NULL;
     int newest = 0, plain = -1;
+    bool listed = false;
     *count = 0;
     for (const char *at = list; *at;) {
         size_t length = strcspn(at, ","), digits = strcspn(at, "0123456789,");
         char *end;
         int number = (int)strtol(at + digits, &end, 10);
-        bool is_plain = end == at + length;
+        bool is_plain = end == at + length, is_ptx = strncmp(at, "compute_", 8) == 0;
+        const char *name = copy_text(at, length);
+        listed = listed || is_ptx;
         if (number > newest || (number == newest && is_plain))
             plain = is_plain && number ? *count : -1;
         newest = number > newest ? number : newest;
-        APPEND(archs, *count, ((Arch){copy_text(at, length), NULL, true}));
+        APPEND(archs, *count, ((Arch){name, is_ptx ? name : NULL, !is_ptx}));
         at += length;
         at += *at == ',';
     }
     const char *ptx = format("compute_%d", newest);
+    if (listed)
+        return archs;
     if (plain >= 0)
         archs[plain].ptx = ptx;
     else if (newest)

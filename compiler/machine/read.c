@@ -348,7 +348,7 @@ static const struct { const char *name; void (*read)(Reader *); void (*set)(Read
     {"memory", NULL, set_memory}, {"bandwidth", NULL, set_bandwidth}, {"launch", NULL, set_launch}, {"event", NULL, set_event},
     {"arithmetic", NULL, set_arithmetic}, {"matrix", NULL, set_matrix},
 };
-static const char *const VIRTUAL[] = {"bus", "shared", "seed", "order", "delay", "driver", "epilogue", "biases", "nccl", "patience", "truth",
+static const char *const VIRTUAL[] = {"bus", "shared", "seed", "order", "delay", "driver", "epilogue", "biases", "ptx", "nccl", "patience", "truth",
                                       "fail", "lost", "forget", "hang", "deadline", "corrupt"};
 
 static void read_fact(Reader *r)

@@ -63,8 +63,13 @@ struct mgpu_vgpu_engine {
 };
 __attribute__((section(".data.mgpu_vgpu"))) static mgpu_vgpu_engine mgpu_vgpu_e = {1};
 __attribute__((section(".data.mgpu_vgpu"))) static mgpu_vgpu_now mgpu_vgpu_n = {};
+#ifdef MGPU_VGPU_STATICS_ELSEWHERE /* static shared memory is a part of what the launch asks for */
+static char *const mgpu_vgpu_statics = NULL, *const mgpu_vgpu_statics_end = NULL;
+#else
 extern "C" char __bss_start[] __attribute__((visibility("hidden")));
 extern "C" char _end[] __attribute__((visibility("hidden")));
+static char *const mgpu_vgpu_statics = __bss_start, *const mgpu_vgpu_statics_end = _end;
+#endif
 
 #define MGPU_VGPU_ENGINE static __attribute__((noinline)) MGPU_VGPU_OWN
 
@@ -468,13 +473,13 @@ MGPU_VGPU_ENGINE int mgpu_vgpu_run(mgpu_vgpu_launch *launch, void (*call)(void *
         e.shared = (char *)shared;
     }
     mgpu_vgpu_n.shared = e.shared;
-    mgpu_vgpu_n.statics = __bss_start;
-    mgpu_vgpu_n.statics_end = _end;
+    mgpu_vgpu_n.statics = mgpu_vgpu_statics;
+    mgpu_vgpu_n.statics_end = mgpu_vgpu_statics_end;
     mgpu_vgpu_n.blocks_begun = 0;
     launch->now = &mgpu_vgpu_n;
     launch->leave = mgpu_vgpu_leave;
     memset(e.shared, 255, launch->shared_bytes);
-    memset(__bss_start, 255, (size_t)(_end - __bss_start));
+    memset(mgpu_vgpu_statics, 255, (size_t)(mgpu_vgpu_statics_end - mgpu_vgpu_statics));
     if (e.threads == 0 || e.threads > MGPU_VGPU_THREADS || e.blocks >> 32 || launch->shared_bytes > MGPU_VGPU_SHARED || !mgpu_vgpu_next_block())
         return 1;
     mgpu_vgpu_fiber *first = e.fiber = mgpu_vgpu_idle_fiber();

@@ -135,7 +135,8 @@ static inline MGPU_VGPU_OWN void mgpu_vgpu_access(const void *address, unsigned 
     if (l->access && l->access(l, address, bytes, how, place))
         mgpu_vgpu_leave();
 }
-#ifdef MGPU_VGPU_CHECKED
+#ifdef MGPU_VGPU_ACCESS /* the one who includes it knows the place */
+#elif defined MGPU_VGPU_CHECKED
 #define MGPU_VGPU_ACCESS(address, bytes, how) mgpu_vgpu_access(address, bytes, how, __builtin_return_address(0))
 #else
 #define MGPU_VGPU_ACCESS(address, bytes, how) ((void)0)

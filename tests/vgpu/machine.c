@@ -392,6 +392,14 @@ static void read_driver(const Line *l)
     end(l, 2);
 }
 
+static void read_ptx(const Line *l)
+{
+    if (!is(l, 1, "quick"))
+        wrong(l, "PTX can be quick");
+    vgpu_machine.quick_ptx = true;
+    end(l, 2);
+}
+
 static void read_truth(const Line *l)
 {
     vgpu_machine.truth = strdup(word(l, 1));
@@ -434,7 +442,7 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
     {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
-    {"biases", read_biases, NULL}, {"registers", read_registers, NULL}, {"corrupt", read_corruption, NULL},
+    {"biases", read_biases, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"corrupt", read_corruption, NULL},
     {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},

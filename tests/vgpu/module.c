@@ -1,5 +1,7 @@
 /* module.c: images, which are shared objects for this machine (docs/vgpu.md), and running their kernels. */
 #include "tests/vgpu/vgpu.h"
+#include "tests/vgpu/ptx/engine.h"
+#include "tests/vgpu/ptx/ptx.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -61,16 +63,9 @@ static void see(struct CUmod_st *m)
     vgpu_all_checked &= m->checked;
 }
 
-CUresult vgpu_load_module(struct CUctx_st *context, const void *image, struct CUmod_st **module, char *log, size_t room)
+/* statics: NULL for what was PTX, which says itself how much shared memory is static */
+static CUresult load_object(struct CUctx_st *context, const void *image, size_t bytes, Statics *statics, struct CUmod_st **module, char *log, size_t room)
 {
-    size_t bytes = image_bytes(image);
-    if (!bytes)
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    Statics *statics = vgpu_read_statics(image);
-    if (!statics) {
-        snprintf(log, room, "the image has no relocations: -ffunction-sections -Wl,--emit-relocs");
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
     struct CUmod_st *m = calloc(1, sizeof *m);
     int file = memfd_create("kernels", 0);
     if (!m || file < 0 || write(file, image, bytes) != (ssize_t)bytes)
@@ -96,6 +91,36 @@ CUresult vgpu_load_module(struct CUctx_st *context, const void *image, struct CU
     return CUDA_SUCCESS;
 }
 
+static CUresult load_ptx(struct CUctx_st *context, const char *text, struct CUmod_st **module, char *log, size_t room)
+{
+    size_t bytes;
+    int error;
+    const VirtualDevice *d = context->device;
+    void *object = ptx_load(text, 10 * d->major + d->minor, vgpu_machine.version, !vgpu_machine.quick_ptx, &bytes, &error, log, room);
+    if (!object)
+        return error;
+    CUresult r = load_object(context, object, bytes, NULL, module, log, room);
+    if (r == CUDA_SUCCESS)
+        *(const PtxEngine **)dlsym((*module)->handle, "mgpu_ptx_engine") = &vgpu_ptx_engine;
+    free(object);
+    return r;
+}
+
+CUresult vgpu_load_module(struct CUctx_st *context, const void *image, struct CUmod_st **module, char *log, size_t room)
+{
+    if (ptx_is_text(image))
+        return load_ptx(context, image, module, log, room);
+    size_t bytes = image_bytes(image);
+    if (!bytes)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    Statics *statics = vgpu_read_statics(image);
+    if (!statics) {
+        snprintf(log, room, "the image has no relocations: -ffunction-sections -Wl,--emit-relocs");
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    return load_object(context, image, bytes, statics, module, log, room);
+}
+
 void vgpu_unload_module(struct CUmod_st *m)
 {
     struct CUmod_st **at = &modules;
@@ -111,6 +136,14 @@ void vgpu_unload_module(struct CUmod_st *m)
     dlclose(m->handle);
     close(m->file);
     free(m);
+}
+
+static size_t static_shared(struct CUmod_st *m, const char *name)
+{
+    char symbol[1024];
+    snprintf(symbol, sizeof symbol, "mgpu_shared_%s", name);
+    const unsigned *bytes = m->statics ? NULL : dlsym(m->handle, symbol);
+    return bytes ? *bytes : m->statics ? vgpu_static_shared(m->statics, name) : 0;
 }
 
 CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *function)
@@ -130,7 +163,7 @@ CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *fu
         free(f);
         return CUDA_ERROR_NOT_FOUND;
     }
-    size_t shared = vgpu_static_shared(m->statics, name);
+    size_t shared = static_shared(m, name);
     if (shared > SHARED_WITHOUT_ASKING) { /* as ptxas does */
         fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of static shared memory, there can be %d\n", name, shared, SHARED_WITHOUT_ASKING);
         free(f);
@@ -246,7 +279,10 @@ bool vgpu_run_kernel(Op *op)
 /* by addr2line, if there is one */
 void vgpu_place(const void *place, char *text, size_t room)
 {
+    enum { LINES = 1 << 24 };
     snprintf(text, room, "somewhere");
+    if ((uintptr_t)place < LINES) /* of translated PTX */
+        snprintf(text, room, "line %zu of the PTX", (size_t)(uintptr_t)place);
     for (const struct CUmod_st *m = modules; m; m = m->next) {
         if ((uintptr_t)place < m->begin || (uintptr_t)place >= m->end)
             continue;

@@ -74,6 +74,7 @@ typedef struct Machine {
     uint32_t *refused; int refused_count; /* epilogues that cuBLASLt has no algorithm for */
     bool wide_biases;                /* it takes f32 biases with results of 16 bits */
     struct { char function[256]; int count; } *registers; int registers_count;
+    bool quick_ptx;                  /* accesses of kernels in PTX are not checked */
 } Machine;
 extern VGPU_API Machine vgpu_machine;
 
