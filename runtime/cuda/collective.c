@@ -29,7 +29,7 @@
 #include <string.h>
 
 enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run beside the backward pass */ };
-static const char *const SUM_NAME[SUM_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64"};
+static const char *const SUM_NAME[SUM_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64", "mgpu_sum_bf16", "mgpu_sum_f16"};
 
 static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32", "mgpu_encode_f64", "mgpu_add_f64"};
 
@@ -45,6 +45,8 @@ static int sum_function(uint8_t dtype) /* -1: none */
     case MGPU_U32:
     case MGPU_I32: return 4;
     case MGPU_I64: return 5;
+    case MGPU_BF16: return 6;
+    case MGPU_F16: return 7;
     default: return -1;
     }
 }

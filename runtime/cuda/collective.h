@@ -6,7 +6,7 @@
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/host/reduce.h"
 
-enum { SUM_FUNCTIONS = 6, CODE_FUNCTIONS = 4 };
+enum { SUM_FUNCTIONS = 8, CODE_FUNCTIONS = 4 };
 typedef struct CudaCollective CudaCollective;
 typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
 typedef struct SumSlice { int64_t begin, end; size_t bytes; } SumSlice; /* elements of an operand that one member adds up */

@@ -4,9 +4,10 @@
  * of the devices, and writes the sum to all of them; in a reduce-scatter the slice is the member's own part, and the sum its own.
  * A slice is touched by one member only between the two meetings, so it works in place, and since the order of additions is fixed
  * and every device gets the same sum, all hold the same bits. Slices of an all-reduce begin at multiples of a cache line. Sums of
- * f16 and bf16 are formed in double. A plan may want rounds instead (mgpu_rounds.h), after each of which all meet. In other transfers each
+ * f16 and bf16 are formed in double and rounded by way of float. A plan may want rounds instead (mgpu_rounds.h), after each of which all meet. In other transfers each
  * member copies what it receives from who sends it: nobody receives over what it sends. A sum of bits is by codes (mgpu_bits.h): each
  * member codes its numbers, and adds up everybody's. */
+#include "runtime/abi/mgpu_half.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
@@ -90,6 +91,29 @@ SUM_SLICE(sum_u16, uint16_t)
 SUM_SLICE(sum_u32, uint32_t)
 SUM_SLICE(sum_u64, uint64_t)
 
+/* in double, rounded by way of float, as on GPUs */
+#define SUM_HALF_SLICE(name)                                                                                           \
+    static void sum_##name(Reduction *r, const Slice *s)                                                               \
+    {                                                                                                                  \
+        double sum[BLOCK];                                                                                             \
+        mgpu_##name rounded[BLOCK];                                                                                    \
+        for (int64_t at = s->begin; at < s->end; at += BLOCK) {                                                        \
+            int64_t n = s->end - at < BLOCK ? s->end - at : BLOCK;                                                     \
+            for (int d = 0; d < r->members; d++) {                                                                     \
+                const mgpu_##name *restrict x = (const mgpu_##name *)r->member[d].data + at;                           \
+                for (int64_t i = 0; i < n; i++)                                                                        \
+                    sum[i] = d ? sum[i] + (double)mgpu_from_##name(x[i]) : (double)mgpu_from_##name(x[i]);             \
+            }                                                                                                          \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                rounded[i] = mgpu_to_##name((float)sum[i]);                                                            \
+            for (int d = s->first; d < s->last; d++)                                                                   \
+                memcpy((mgpu_##name *)r->member[d].data + at, rounded, (size_t)n * sizeof *rounded);                   \
+        }                                                                                                              \
+    }
+
+SUM_HALF_SLICE(bf16)
+SUM_HALF_SLICE(f16)
+
 static void sum_other(Reduction *r, const Slice *s)
 {
     uint8_t dtype = r->member[0].dtype;
@@ -115,6 +139,8 @@ static void add_slice(Reduction *r, Slice slice)
     case MGPU_U32:
     case MGPU_I32: sum_u32(r, s); break;
     case MGPU_I64: sum_u64(r, s); break;
+    case MGPU_BF16: sum_bf16(r, s); break;
+    case MGPU_F16: sum_f16(r, s); break;
     default: sum_other(r, s);
     }
 }

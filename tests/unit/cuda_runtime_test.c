@@ -5,6 +5,7 @@
 #include "tests/unit/linear_run.h"
 
 #include "runtime/cuda/driver.h"
+#include "runtime/abi/mgpu_half.h"
 #include "runtime/abi/mgpu_members.h"
 
 /* ---- the program's kernels, as the fake driver calls them: arguments, the step block, the number of samples */
@@ -55,9 +56,23 @@ static void add_kernel(FakeImage *image, FakeKernel *kernels, const char *name, 
                 ((type *)m->to[d])[i] = sum;                                                                           \
         }                                                                                                              \
     }
-SUM(f32, float) SUM(f64, double) SUM(u8, uint8_t) SUM(u16, uint16_t) SUM(u32, uint32_t) SUM(u64, uint64_t)
+#define HALF_SUM(name)                                                                                                 \
+    static void sum_##name(void **parameters, unsigned blocks)                                                         \
+    {                                                                                                                  \
+        const mgpu_members *m = parameters[0];                                                                         \
+        (void)blocks;                                                                                                  \
+        for (int64_t i = *(int64_t *)parameters[1]; i < *(int64_t *)parameters[2]; i++) {                              \
+            double sum = 0;                                                                                            \
+            for (int d = 0; d < m->from_count; d++)                                                                    \
+                sum += (double)mgpu_from_##name(((const mgpu_##name *)m->from[d])[i]);                                 \
+            for (int d = 0; d < m->to_count; d++)                                                                      \
+                ((mgpu_##name *)m->to[d])[i] = mgpu_to_##name((float)sum);                                             \
+        }                                                                                                              \
+    }
+SUM(f32, float) SUM(f64, double) SUM(u8, uint8_t) SUM(u16, uint16_t) SUM(u32, uint32_t) SUM(u64, uint64_t) HALF_SUM(bf16) HALF_SUM(f16)
 static const struct { const char *name; Thunk *call; } SUMS_OF[] = {{"mgpu_sum_f32", sum_f32}, {"mgpu_sum_f64", sum_f64}, {"mgpu_sum_u8", sum_u8},
-                                                                    {"mgpu_sum_u16", sum_u16}, {"mgpu_sum_u32", sum_u32}, {"mgpu_sum_u64", sum_u64}};
+                                                                    {"mgpu_sum_u16", sum_u16}, {"mgpu_sum_u32", sum_u32}, {"mgpu_sum_u64", sum_u64},
+                                                                    {"mgpu_sum_bf16", sum_bf16}, {"mgpu_sum_f16", sum_f16}};
 
 static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
 {
