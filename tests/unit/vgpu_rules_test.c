@@ -587,6 +587,19 @@ static CUresult nccl_group(bool wrong)
     return nccl.group_end();
 }
 
+static CUresult nccl_one_thread(bool wrong)
+{
+    ncclResult_t r = ncclSuccess;
+    open_nccl();
+    if (!wrong)
+        nccl.group_start();
+    for (int d = 0; d < DEVICES && !r; d++) {
+        use(d);
+        r = nccl.all_reduce(at(gpu[d].a), at(gpu[d].a), 16, ncclFloat32, ncclSum, comms[d], gpu[d].stream[0]);
+    }
+    return wrong ? r : nccl.group_end();
+}
+
 static CUresult nccl_register(bool wrong)
 {
     void *handle;
@@ -926,6 +939,7 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a transfer past the end", NULL, nccl_past_end, IS(ncclInvalidArgument)},
     {"a member that sends to itself", NULL, nccl_to_itself, IS(ncclInvalidArgument)},
     {"the end of no group", NULL, nccl_group, IS(ncclInvalidUsage)},
+    {"a thread that issues for several members, not in a group", NULL, nccl_one_thread, IS(ncclInvalidUsage)},
     {"another device's memory registered", NULL, nccl_register, IS(ncclInvalidArgument)},
     {"memory of NCCL without a context", NULL, nccl_memory_without_context, IS(ncclUnhandledCudaError)},
     {"memory freed by NCCL that is not its own", NULL, nccl_frees_others, IS(ncclInvalidArgument)},

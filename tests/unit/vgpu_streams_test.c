@@ -395,54 +395,66 @@ static ncclResult_t sum(int comm, int d, int stream, CUdeviceptr at, int64_t cou
 static void swapped_sums(int wrong)
 {
     open_nccl(1);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         for (int k = 0; k < 2; k++) {
             bool second = (k != 0) != (wrong && d == 1);
             sum(0, d, 0, second ? gpu[d].b : gpu[d].a, 100, second ? "bucket2" : "bucket1");
         }
+    nccl.group_end();
 }
 
 static void unequal_sums(int wrong)
 {
     open_nccl(1);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         sum(0, d, 0, gpu[d].a, wrong && d == 1 ? 99 : 100, "bucket1");
+    nccl.group_end();
 }
 
 /* a member issues all of its sums before the next one begins */
 static void many_sums(int wrong)
 {
     open_nccl(1);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         for (int k = 0; k < 300; k++)
             if (sum(0, d, 0, gpu[d].a, wrong && d == 1 && k == 299 ? 99 : 100, "bucket1") && !wrong)
                 printf("device %d, sum %d was refused\n", d, k);
+    nccl.group_end();
 }
 
 static void sums_of_two_types(int wrong)
 {
     open_nccl(1);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         sum_type = wrong && d == 2 ? ncclInt32 : ncclFloat32;
         sum(0, d, 0, gpu[d].a, 100, "bucket1");
     }
+    nccl.group_end();
 }
 
 /* one member leaves a sum out, and comes with the next */
 static void skipped_sum(int wrong)
 {
     open_nccl(1);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         for (int k = wrong && d == 1; k < 2; k++)
             sum(0, d, 0, k ? gpu[d].b : gpu[d].a, 100, k ? "bucket2" : "bucket1");
+    nccl.group_end();
 }
 
 /* what a sum writes is read by another stream */
 static void result_of_sum_too_early(int wrong)
 {
     open_nccl(1);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         sum(0, d, 1, gpu[d].b, 100, "x");
+    nccl.group_end();
     use(0);
     wait_of(0, 1, !wrong);
     twice(0, "d0.c1", gpu[0].b, gpu[0].w);
@@ -451,19 +463,23 @@ static void result_of_sum_too_early(int wrong)
 static void missing_member(int wrong)
 {
     open_nccl(1);
+    nccl.group_start();
     for (int d = 0; d < DEVICES - wrong; d++)
         sum(0, d, 0, gpu[d].a, 100, "bucket1");
+    nccl.group_end();
 }
 
 /* two communicators on one stream of each device, in two orders */
 static void crossed_sums(int wrong)
 {
     open_nccl(2);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         for (int k = 0; k < 2; k++) {
             int comm = k != (wrong && d == 1);
             sum(comm, d, 0, comm ? gpu[d].b : gpu[d].a, 100, comm ? "bucket2" : "bucket1");
         }
+    nccl.group_end();
 }
 
 static void sum_without_wait(int wrong)
@@ -471,8 +487,10 @@ static void sum_without_wait(int wrong)
     open_nccl(1);
     twice(0, "d0.c1", gpu[0].a, gpu[0].b);
     wait_of(1, 0, !wrong);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         sum(0, d, 1, gpu[d].b, 100, "x");
+    nccl.group_end();
 }
 
 /* what one device did before a sum comes before what another does after it */
@@ -481,14 +499,18 @@ static void ordered_by_sum(int wrong)
     float b[100];
     open_nccl(1);
     twice(0, "d0.c1", gpu[0].a, gpu[0].b);
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         sum(0, d, d == 0 ? wrong : 0, gpu[d].w, 100, "w");
+    nccl.group_end();
     use(1);
     MUST(cu->memcpy_peer_async(gpu[1].b, gpu[1].context, gpu[0].b, gpu[0].context, 400, gpu[1].stream[0]));
     if (wrong)
         return;
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         sum(0, d, 0, gpu[d].a, 100, "a");
+    nccl.group_end();
     for (int d = 0; d < DEVICES; d++) {
         download(d, b, gpu[d].a, 100);
         for (int i = 0; i < 100; i++)

@@ -32,10 +32,12 @@ static void expect(int d, CUdeviceptr p, int64_t i, double value)
 static void reduce_scatter(int wrong)
 {
     open_nccl();
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         use(d);
         nccl.reduce_scatter(at(gpu[d].a, 0), at(gpu[d].a, 30 * (wrong ? 0 : d)), 30, ncclFloat32, ncclSum, comms[d], stream_of(d));
     }
+    nccl.group_end();
     for (int d = 0; d < DEVICES && !wrong; d++)
         for (int i = 0; i < 90; i += 29)
             expect(d, gpu[d].a, i, i / 30 == d ? 3 * i : i);
@@ -44,10 +46,12 @@ static void reduce_scatter(int wrong)
 static void all_gather(int wrong)
 {
     open_nccl();
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         use(d);
         nccl.all_gather(at(gpu[d].a, 30 * d), at(wrong ? gpu[d].a : gpu[d].b, wrong), 30, ncclFloat32, comms[d], stream_of(d));
     }
+    nccl.group_end();
     for (int d = 0; d < DEVICES && !wrong; d++)
         for (int i = 0; i < 90; i += 29)
             expect(d, gpu[d].b, i, i);
@@ -56,6 +60,7 @@ static void all_gather(int wrong)
 static void other_call(int wrong)
 {
     open_nccl();
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         use(d);
         if (wrong && d == 2)
@@ -63,6 +68,7 @@ static void other_call(int wrong)
         else
             nccl.reduce(at(gpu[d].a, 0), at(gpu[d].b, 0), 100, ncclFloat32, ncclSum, 1, comms[d], stream_of(d));
     }
+    nccl.group_end();
     for (int d = 0; d < DEVICES && !wrong; d++)
         expect(d, gpu[d].b, 99, d == 1 ? 297 : 0);
 }
@@ -70,10 +76,12 @@ static void other_call(int wrong)
 static void other_root(int wrong)
 {
     open_nccl();
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         use(d);
         nccl.broadcast(at(gpu[d].a, 0), at(gpu[d].b, 0), 100, ncclFloat32, wrong && d == 1 ? 1 : 2, comms[d], stream_of(d));
     }
+    nccl.group_end();
     for (int d = 0; d < DEVICES && !wrong; d++)
         expect(d, gpu[d].b, 99, 99);
 }
@@ -82,6 +90,7 @@ static void other_root(int wrong)
 static void group(int wrong)
 {
     open_nccl();
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         use(d);
         nccl.group_start();
@@ -91,6 +100,7 @@ static void group(int wrong)
         }
         nccl.group_end();
     }
+    nccl.group_end();
     for (int d = 0; d < DEVICES && !wrong; d++)
         expect(d, gpu[d].b, 99, 99);
 }
@@ -100,6 +110,7 @@ static void unequal_parts(int wrong)
 {
     static const int PARTS[DEVICES + 1] = {0, 64, 100, 100};
     open_nccl();
+    nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         use(d);
         nccl.group_start();
@@ -109,6 +120,7 @@ static void unequal_parts(int wrong)
         }
         nccl.group_end();
     }
+    nccl.group_end();
     for (int d = 0; d < DEVICES && !wrong; d++)
         for (int i = 0; i < 100; i += 33)
             expect(d, gpu[d].a, i, i >= PARTS[d] && i < PARTS[d + 1] ? 3 * i : i);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROTOTYPE(result, symbol, field, parameters) VGPU_API result symbol parameters;
 NCCL_FUNCTIONS(PROTOTYPE)
@@ -31,6 +32,7 @@ typedef struct Request {
     int dtype, root;
     ncclComm_t comm;
     CUstream stream;
+    Label *label;                    /* of the stream when it was called; in a group that is earlier than when it is issued */
 } Request;
 /* one collective, as the member that came first asked for it */
 typedef struct Sum {
@@ -39,6 +41,7 @@ typedef struct Sum {
     size_t count;
     int dtype, root;
     bool registered;
+    pid_t thread; uint64_t group;    /* that the last member's call was made by, and in; 0: in none */
     const char *buffer, *operation;
     int from, to; struct Sum *next;  /* of what one sends to another: in the group's list until both have come */
 } Sum;
@@ -249,7 +252,20 @@ static bool is_in_place(const Request *r, size_t bytes, size_t reads, size_t wri
     return r->function == REDUCE_SCATTER ? receive == send + own : r->function == ALL_GATHER ? send == receive + own : send == receive;
 }
 
-static ncclResult_t issue(const Request *r, bool hangs)
+/* "Management Of Multiple GPUs From One Thread": a call may wait for those of the other members, so a thread that makes them for several
+ * makes one group of them */
+static bool may_issue(Sum *s, const Request *r, uint64_t group)
+{
+    bool alone = s->gathering.came == 0 || s->function == SEND || s->thread != gettid() || (group && s->group == group);
+    if (!alone)
+        vgpu_violation(r->comm->group->device[r->comm->member], CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "%s of member %d is called by the thread that called it for another member, and not in one group", FUNCTION[r->function], r->comm->member);
+    s->thread = gettid();
+    s->group = group;
+    return alone;
+}
+
+static ncclResult_t issue(const Request *r, bool hangs, uint64_t group)
 {
     ncclComm_t c = r->comm;
     int each = bytes_of(r->dtype);
@@ -269,7 +285,7 @@ static ncclResult_t issue(const Request *r, bool hangs)
         return INVALID_USAGE;
     if (d->failed)
         return ncclUnhandledCudaError;
-    Work w = {.kind = OP_COLLECTIVE, .device = d, .what = sends && !sender ? "ncclRecv" : FUNCTION[r->function], .label = vgpu_share_label(r->stream->label)};
+    Work w = {.kind = OP_COLLECTIVE, .device = d, .what = sends && !sender ? "ncclRecv" : FUNCTION[r->function], .label = vgpu_share_label(r->label ? r->label : r->stream->label)};
     if (!is_in_place(r, bytes, reads, writes)) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d: the operands of %s overlap, but are not in place",
                        w.label && w.label->name ? w.label->name : w.what, c->member, w.what);
@@ -287,7 +303,7 @@ static ncclResult_t issue(const Request *r, bool hangs)
                    .dtype = r->dtype, .root = root, .registered = registered, .buffer = buffer,
                    .operation = w.label ? w.label->name : NULL, .from = from, .to = to};
     }
-    if (!agrees(s, r, registered, buffer, w.label))
+    if (!agrees(s, r, registered, buffer, w.label) || !may_issue(s, r, group))
         return INVALID_USAGE;
     c->next += !sends;
     s->gathering.members += hangs; /* one that nobody is */
@@ -307,9 +323,12 @@ static ncclResult_t ask(const char *call, const Request *request)
 {
     if (group.depth) {
         bool full = group.count == MOST_IN_A_GROUP;
-        if (!full)
-            group.request[group.count++] = *request;
-        return full ? INVALID_USAGE : ncclSuccess;
+        pthread_mutex_lock(&vgpu_lock);
+        if (!full) {
+            group.request[group.count] = *request;
+            group.request[group.count++].label = request->stream ? vgpu_share_label(request->stream->label) : NULL;
+        }
+        return leave(full ? INVALID_USAGE : ncclSuccess);
     }
     ncclResult_t r = enter(call);
     bool hangs = request->function == ALL_REDUCE && (r == VGPU_HANGS || r <= VGPU_LATER);
@@ -317,7 +336,7 @@ static ncclResult_t ask(const char *call, const Request *request)
         request->comm->trouble = VGPU_LATER - r;
     if (r && !hangs)
         return leave(r);
-    return leave(issue(request, hangs));
+    return leave(issue(request, hangs, 0));
 }
 
 static ncclResult_t end_group(void)
@@ -327,8 +346,12 @@ static ncclResult_t end_group(void)
         return INVALID_USAGE;
     if (--group.depth > 0)
         return ncclSuccess;
+    static uint64_t number; /* of groups */
+    number++;
     for (int i = 0; i < group.count && !r; i++)
-        r = issue(&group.request[i], false);
+        r = issue(&group.request[i], false, number);
+    for (int i = 0; i < group.count; i++)
+        vgpu_drop_label(group.request[i].label);
     group.count = 0;
     return r;
 }
@@ -337,37 +360,37 @@ static ncclResult_t end_group(void)
 
 ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
 {
-    return op == ncclSum ? ask("ncclAllReduce", &(Request){ALL_REDUCE, send, receive, count, dtype, 0, comm, stream}) : INVALID_ARGUMENT;
+    return op == ncclSum ? ask("ncclAllReduce", &(Request){ALL_REDUCE, send, receive, count, dtype, 0, comm, stream, NULL}) : INVALID_ARGUMENT;
 }
 
 ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
 {
-    return op == ncclSum ? ask("ncclReduceScatter", &(Request){REDUCE_SCATTER, send, receive, count, dtype, 0, comm, stream}) : INVALID_ARGUMENT;
+    return op == ncclSum ? ask("ncclReduceScatter", &(Request){REDUCE_SCATTER, send, receive, count, dtype, 0, comm, stream, NULL}) : INVALID_ARGUMENT;
 }
 
 ncclResult_t ncclReduce(const void *send, void *receive, size_t count, int dtype, int op, int root, ncclComm_t comm, CUstream stream)
 {
-    return op == ncclSum ? ask("ncclReduce", &(Request){REDUCE, send, receive, count, dtype, root, comm, stream}) : INVALID_ARGUMENT;
+    return op == ncclSum ? ask("ncclReduce", &(Request){REDUCE, send, receive, count, dtype, root, comm, stream, NULL}) : INVALID_ARGUMENT;
 }
 
 ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, int dtype, ncclComm_t comm, CUstream stream)
 {
-    return ask("ncclAllGather", &(Request){ALL_GATHER, send, receive, count, dtype, 0, comm, stream});
+    return ask("ncclAllGather", &(Request){ALL_GATHER, send, receive, count, dtype, 0, comm, stream, NULL});
 }
 
 ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count, int dtype, int root, ncclComm_t comm, CUstream stream)
 {
-    return ask("ncclBroadcast", &(Request){BROADCAST, send, receive, count, dtype, root, comm, stream});
+    return ask("ncclBroadcast", &(Request){BROADCAST, send, receive, count, dtype, root, comm, stream, NULL});
 }
 
 ncclResult_t ncclSend(const void *send, size_t count, int dtype, int peer, ncclComm_t comm, CUstream stream)
 {
-    return send ? ask("ncclSend", &(Request){SEND, send, NULL, count, dtype, peer, comm, stream}) : INVALID_ARGUMENT;
+    return send ? ask("ncclSend", &(Request){SEND, send, NULL, count, dtype, peer, comm, stream, NULL}) : INVALID_ARGUMENT;
 }
 
 ncclResult_t ncclRecv(void *receive, size_t count, int dtype, int peer, ncclComm_t comm, CUstream stream)
 {
-    return receive ? ask("ncclRecv", &(Request){SEND, NULL, receive, count, dtype, peer, comm, stream}) : INVALID_ARGUMENT;
+    return receive ? ask("ncclRecv", &(Request){SEND, NULL, receive, count, dtype, peer, comm, stream, NULL}) : INVALID_ARGUMENT;
 }
 
 ncclResult_t ncclGroupStart(void)

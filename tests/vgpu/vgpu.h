@@ -282,7 +282,7 @@ VGPU_API void vgpu_touch(Op *, uintptr_t begin, size_t bytes, bool writes); /* e
 VGPU_API void vgpu_carry(const Op *, int from, int to, uintptr_t at, size_t bytes); /* execute.c: over a link */
 VGPU_API const char *vgpu_buffer_name(const Op *, uintptr_t at); /* of what the operation writes there; NULL: not told */
 VGPU_API Label *vgpu_share_label(Label *);
-void vgpu_drop_label(Label *);
+VGPU_API void vgpu_drop_label(Label *);
 VGPU_API Actor vgpu_actor(const Op *);
 VGPU_API const char *vgpu_name(const Actor *, char *text, size_t room); /* "d0.c17 (k12)" */
 bool vgpu_pending_write(uintptr_t begin, size_t bytes), vgpu_pending_read(uintptr_t begin, size_t bytes);
