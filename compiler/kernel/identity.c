@@ -124,6 +124,8 @@ static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
     IDENTITY_ADD(sha, nest->passes, nest->columns, nest->serial, nest->divided, nest->grain, nest->partial, nest->owned, nest->owned_iterations,
                  place_of(place, nest->row), nest->fold);
     IDENTITY_ADD(sha, s->sharing, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before, s->narrow);
+    if (s->ragged)
+        IDENTITY_ADD(sha, s->ragged);
 }
 
 void nests_identity(Sha256 *sha, const Kernel *k)

@@ -183,6 +183,7 @@ typedef struct Share {
     int unrolled; /* GROUPS: steps of a thread through its row, which it keeps from pass to pass; 0: not known, or too many */
     int owners, parts;      /* ROWS: how many warps divide the rows, a power of two, and how many the parallel iterations */
     int vector;             /* > 1: extent of the innermost axis, all of which one thread takes at once; else 1 */
+    int ragged;             /* GROUPS: lanes of a row's last vector; 0: all */
     int64_t slice;          /* partial results: of a part of the reduction iterations, so many (or vectors of them) or more, */
     int slices;             /* at most so many parts; 0: no partial results */
     int blocks_before;      /* of other nests of the kernel */

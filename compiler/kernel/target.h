@@ -15,6 +15,7 @@ struct Target {
     bool own_memory;            /* a device has memory of its own, with one workspace; false: the machine's, one for each worker */
     bool regions;                /* calls that follow each other may take the samples region by region */
     int workspace_alignment;    /* bytes */
+    int64_t row_elements;       /* long rows of matrices that matmuls read and make are padded to so many; 0: they are not */
 
     /* ---- nests and fusion */
     int64_t (*lane)(int64_t extent); /* of the innermost axis, where a nest transposes a matrix */

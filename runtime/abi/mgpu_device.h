@@ -44,6 +44,7 @@ static_assert(sizeof(int64_t) == 8, "long has 64 bits");
 #ifndef MGPU_VGPU /* by instructions what mgpu_half.h and mgpu_math.h do by arithmetic; the bits of NaNs may differ */
 #define MGPU_HAS_HALF
 #define MGPU_HAS_EXP
+#define MGPU_HAS_LARGER
 typedef uint16_t mgpu_f16;
 
 MGPU_FUNCTION float mgpu_from_f16(mgpu_f16 v)
@@ -68,11 +69,33 @@ MGPU_FUNCTION uint16_t mgpu_to_bf16(float v)
 }
 
 MGPU_FUNCTION float mgpu_expf(float v) { return expf(v); } /* within 2 ulp, too */
+
+MGPU_FUNCTION float mgpu_larger_f32(float best, float b)
+{
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(best), "f"(b));
+    return larger;
+}
 #endif
 
 #include "mgpu_math.h"
 #include "mgpu_rand.h"
 #include "mgpu_step.h"
+
+/* 2^v; e^v, v <= 0: as exact as the sum of a row needs, within |v| 2^-23 of itself; 0 from 2^-126 on. By the exponential that the GPU has */
+MGPU_FUNCTION float mgpu_power_of_2(float v)
+{
+#ifdef MGPU_VGPU
+    return exp2f(v);
+#else
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+    return power;
+#endif
+}
+MGPU_FUNCTION double mgpu_power_of_2(double v) { return exp2(v); }
+MGPU_FUNCTION float mgpu_exp_below(float v) { return mgpu_power_of_2(v * 1.44269504f); }
+MGPU_FUNCTION double mgpu_exp_below(double v) { return exp(v); }
 
 /* ---- two numbers of 16 bits in a word, the first in the low half */
 
@@ -114,7 +137,7 @@ template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) mgpu_vector { T 
     {                                                                                                                     \
         *(mgpu_vector<type, count> *)stored = values;                                                                     \
     }                                                                                                                     \
-    MGPU_VECTOR_ADD(name, type, type, count)
+    MGPU_VECTOR_MORE(name, type, type, count, , )
 #define MGPU_HALF_VECTOR(name, count)                                                                                     \
     MGPU_FUNCTION mgpu_vector<float, count> mgpu_load_##name##x##count(const uint16_t *stored)                            \
     {                                                                                                                     \
@@ -133,8 +156,27 @@ template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) mgpu_vector { T 
             all.at[k / 2] = mgpu_pair_##name(values.at[k], values.at[k + 1]);                                             \
         *(mgpu_vector<uint32_t, count / 2> *)stored = all;                                                                \
     }                                                                                                                     \
-    MGPU_VECTOR_ADD(name, uint16_t, float, count)
-#define MGPU_VECTOR_ADD(name, type, value, count)                                                                         \
+    MGPU_VECTOR_MORE(name, uint16_t, float, count, mgpu_from_##name, mgpu_to_##name)
+/* with `left`: only so many of them are there; of the others zeros are loaded, and nothing is stored */
+#define MGPU_VECTOR_MORE(name, type, value, count, from, to)                                                               \
+    MGPU_FUNCTION mgpu_vector<value, count> mgpu_load_##name##x##count(const type *stored, int64_t left)                  \
+    {                                                                                                                     \
+        if (left >= count)                                                                                                \
+            return mgpu_load_##name##x##count(stored);                                                                    \
+        mgpu_vector<value, count> values;                                                                                 \
+        for (int k = 0; k < count; k++)                                                                                   \
+            values.at[k] = k < left ? from(stored[k]) : (value)0;                                                         \
+        return values;                                                                                                    \
+    }                                                                                                                     \
+    MGPU_FUNCTION void mgpu_store_##name##x##count(type *stored, const mgpu_vector<value, count> &values, int64_t left)   \
+    {                                                                                                                     \
+        if (left >= count) {                                                                                              \
+            mgpu_store_##name##x##count(stored, values);                                                                  \
+            return;                                                                                                       \
+        }                                                                                                                 \
+        for (int k = 0; k < count && k < left; k++)                                                                       \
+            stored[k] = to(values.at[k]);                                                                                 \
+    }                                                                                                                     \
     MGPU_FUNCTION void mgpu_add_##name##x##count(type *stored, const mgpu_vector<value, count> &values)                   \
     {                                                                                                                     \
         mgpu_vector<value, count> sums = mgpu_load_##name##x##count(stored);                                              \
@@ -167,7 +209,7 @@ MGPU_HALF_VECTOR(f16, 8)
 #undef MGPU_VECTORS
 #undef MGPU_HALF_VECTOR
 #undef MGPU_VECTOR
-#undef MGPU_VECTOR_ADD
+#undef MGPU_VECTOR_MORE
 
 /* hashes of the paths of random numbers, which a kernel's launch hands over */
 template <int COUNT> struct mgpu_path {
@@ -366,6 +408,26 @@ template <class T> MGPU_FUNCTION T mgpu_slices_add(const T *partial, int slices,
 template <class T> MGPU_FUNCTION T mgpu_slices_larger(const T *partial, int slices, int64_t points, int64_t point, int across)
 {
     return mgpu_join_slices<mgpu_comparing>(partial, slices, points, point, partial[point < points ? point : 0], across);
+}
+
+/* maximum and sum of e^(v - maximum) of a row in one pass, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
+ * (2018): some more values; then those of all threads of the group */
+template <class T, class S, int COUNT> MGPU_FUNCTION void mgpu_online(T &most, S &sum, const T (&value)[COUNT])
+{
+    T top = most, part = 0;
+    for (int k = 0; k < COUNT; k++)
+        top = mgpu_larger(top, value[k]);
+    const T base = top == -(T)INFINITY ? (T)0 : top; /* nothing so far */
+    for (int k = 0; k < COUNT; k++)
+        part += mgpu_exp_below(value[k] - base);
+    sum = sum * mgpu_exp_below(most - base) + part;
+    most = top;
+}
+template <class T, class S> MGPU_FUNCTION void mgpu_group_online(T &most, S &sum, int lanes)
+{
+    const T own = most;
+    most = mgpu_group_larger(most, lanes);
+    sum = mgpu_group_add(own == -(T)INFINITY ? (S)0 : (S)(sum * mgpu_exp_below(own - most)), lanes);
 }
 
 /* the first of the largest: b at `b_place` in place of best at `place` */

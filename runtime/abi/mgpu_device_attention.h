@@ -52,16 +52,22 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
         set_own(tensor, sample, QUERIES ? head : head / (T.heads / T.groups));
     }
 
-    /* part `part` of rows from `row` on to lines in shared memory */
+    /* part `part` of rows from `row` on to lines in shared memory; what is not there is zeros */
     template <typename LINES, bool SAME> __device__ __forceinline__ void load(char *to, int64_t row, int part) const
     {
         constexpr int CHUNK = LINES::CHUNK, PIECE = together(CHUNK), THREADS = mgpu_attention_threads(&S);
-#pragma unroll 2
-        for (uint32_t i = threadIdx.x; i < (uint32_t)(LINES::LINES * LINES::LINE_CHUNKS); i += THREADS) {
-            const uint32_t line = i / LINES::LINE_CHUNKS, chunk = i % LINES::LINE_CHUNKS;
-            const int element = part * S.part + (int)chunk * CHUNK;
-            const stored *from = first + (row + line) * O.row + element;
-            const bool there = row + line < COUNT;
+        constexpr int ALL = LINES::LINES * LINES::LINE_CHUNKS, UNROLL = PIECE == CHUNK && ALL <= 8 * THREADS ? 8 : 2;
+        const int last = (int)min(COUNT - 1 - row, (int64_t)LINES::LINES);
+        const stored *const start = first + row * O.row;
+#pragma unroll UNROLL
+        for (int before = 0; before < ALL; before += THREADS) {
+            const int i = before + (int)threadIdx.x;
+            if (ALL % THREADS && i >= ALL)
+                break;
+            const int line = (int)((uint32_t)i / LINES::LINE_CHUNKS), chunk = (int)((uint32_t)i % LINES::LINE_CHUNKS);
+            const int element = part * S.part + chunk * CHUNK;
+            const stored *from = start + (int64_t)min(line, last) * O.row + element;
+            const bool there = line <= last;
 #pragma unroll
             for (int p = 0; p < CHUNK; p += PIECE) {
                 const bool valid = there && element + p < ELEMENTS;
@@ -95,17 +101,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
 /* ---- a block. BY_KEYS: its rows are keys, its columns queries; else the other way round. Scores are rows x columns of q or k, and
  * slopes (of g and v) likewise. */
 
-MGPU_FUNCTION float mgpu_power_of_2(float v)
-{
-#ifdef MGPU_VGPU
-    return exp2f(v);
-#else
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
-    return power;
-#endif
-}
-MGPU_FUNCTION double mgpu_power_of_2(double v) { return exp2(v); }
+template <bool VALUE> struct mgpu_known { static constexpr bool value = VALUE; };
 MGPU_FUNCTION float mgpu_log_2(float v) { return log2f(v); }
 MGPU_FUNCTION double mgpu_log_2(double v) { return log2(v); }
 
@@ -171,7 +167,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
                 columns_2.template load<other_lines, SAME<other_2>>(other + stage * STAGE + (D + c) * other_lines::BYTES, column, c);
         }
     }
-    /* columns [begin, end), some at a time: `work(column, stage)` when they are there */
+    /* columns [begin, end), some at a time: `work(whole, column, stage)` when they are there. whole: an mgpu_known; all rows and
+     * columns see each other, so nothing has to be masked */
     template <typename WORK> __device__ __forceinline__ void for_columns(int64_t begin, int64_t end, bool rows_too, WORK work)
     {
         int stage = 0;
@@ -182,22 +179,34 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         if (S.stages == 2)
             load_other(0, begin);
         mgpu_copies_end();
-        for (int64_t column = begin; column < end; column += S.columns) {
-            if (S.stages == 1) {
-                load_other(0, column);
-                mgpu_copies_end();
-                mgpu_copies_wait<0>();
+        for (int64_t column = begin; column < end;) {
+            if (is_whole(column)) {
+#pragma unroll 1
+                do
+                    take_columns<true>(column, end, stage, work);
+                while (column < end && is_whole(column));
             } else {
-                if (column + S.columns < end)
-                    load_other(1 - stage, column + S.columns);
-                mgpu_copies_end();
-                mgpu_copies_wait<1>();
+                take_columns<false>(column, end, stage, work);
             }
-            meet();
-            work(column, stage);
-            meet(); /* the stage is no longer read */
-            stage = S.stages == 2 ? 1 - stage : 0;
         }
+    }
+    template <bool WHOLE, typename WORK> __device__ __forceinline__ void take_columns(int64_t &column, int64_t end, int &stage, WORK work)
+    {
+        if (S.stages == 1) {
+            load_other(0, column);
+            mgpu_copies_end();
+            mgpu_copies_wait<0>();
+        } else {
+            if (column + S.columns < end)
+                load_other(1 - stage, column + S.columns);
+            mgpu_copies_end();
+            mgpu_copies_wait<1>();
+        }
+        meet();
+        work(mgpu_known<WHOLE>(), column, stage);
+        meet(); /* the stage is no longer read */
+        stage = S.stages == 2 ? 1 - stage : 0;
+        column += S.columns;
     }
 
     /* ---- contractions */
@@ -279,24 +288,44 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         }
     }
 
-    /* ---- what is seen: scores times scale and log2 e, -infinity where a query does not see the key */
+    /* ---- what is seen */
 
-    __device__ __forceinline__ void mask(scores &tile, int64_t column) const
+    static constexpr int64_t SHIFT = T.keys - T.queries; /* the last query sees the last key */
+
+    /* all rows see all columns from this one on; rows that are not there do, too */
+    __device__ __forceinline__ bool is_whole(int64_t column) const
+    {
+        const int64_t first_query = BY_KEYS ? column : row, last_query = first_query + (BY_KEYS ? S.columns : S.rows) - 1;
+        const int64_t first_key = BY_KEYS ? row : column, last_key = first_key + (BY_KEYS ? S.rows : S.columns) - 1;
+        bool all = BY_KEYS ? last_query < T.queries : last_key < T.keys;
+        if (T.causal)
+            all = all && last_key <= first_query + SHIFT;
+        if (T.window > 0)
+            all = all && first_key > last_query + SHIFT - T.window;
+        return all;
+    }
+
+    /* as an int that is compared with places in a tile */
+    MGPU_FUNCTION int near(int64_t v) { return (int)max(min(v, (int64_t)(S.rows + S.columns)), (int64_t)-(S.rows + S.columns)); }
+
+    /* Scores: -infinity where a query does not see the key. They are multiplied by scale and log2 e when their shares are computed
+     * (FACTOR), but here where that changes which is the largest, and in f64, for the last bit. */
+    static constexpr bool LATE = T.scale > 0 && T.type != MGPU_F64;
+    static constexpr sum FACTOR = LATE ? (sum)(T.scale * 1.4426950408889634074) : (sum)1;
+    template <bool WHOLE> __device__ __forceinline__ void mask(scores &tile, int64_t column) const
     {
         constexpr sum factor = (sum)(T.scale * 1.4426950408889634074);
-        constexpr int64_t shift = T.keys - T.queries;
+        const int64_t last = SHIFT + (BY_KEYS ? column - row : row - column); /* key - query that is seen in a causal one */
+        const int there = near((BY_KEYS ? T.queries : T.keys) - column), most = near(last), least = near(last - T.window);
 #pragma unroll
         for (int i = 0; i < DOWN; i++)
 #pragma unroll
             for (int j = 0; j < ACROSS; j++) {
-                const int64_t at_row = row + scores::row(i), at_column = column + scores::column(j);
-                const int64_t query = BY_KEYS ? at_column : at_row, key = BY_KEYS ? at_row : at_column;
-                bool seen = BY_KEYS ? query < T.queries : key < T.keys;
-                if (T.causal)
-                    seen = seen && key <= query + shift;
-                if (T.window > 0)
-                    seen = seen && key > query + shift - T.window;
-                tile.value[i][j] = seen ? (T.scale == 0 ? (sum)0 : tile.value[i][j] * factor) : -(sum)INFINITY;
+                const int ahead = BY_KEYS ? scores::row(i) - scores::column(j) : scores::column(j) - scores::row(i); /* key - query */
+                if (!LATE)
+                    tile.value[i][j] = T.scale == 0 ? (sum)0 : tile.value[i][j] * factor;
+                if (!WHOLE && !(scores::column(j) < there && (!T.causal || ahead <= most) && (T.window <= 0 || ahead > least)))
+                    tile.value[i][j] = -(sum)INFINITY;
             }
     }
 
@@ -319,26 +348,31 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     /* what a row's sum makes of 1: a row that sees nothing is 0 */
     MGPU_FUNCTION sum share_of_one(sum total) { return total == 0 ? (sum)0 : 1 / total; }
 
+    /* the logarithm of a row's sum; such a large one that shares are 0 where a row sees nothing */
+    MGPU_FUNCTION sum log_of_sum(sum most, sum total) { return total == 0 ? (sum)INFINITY : most * FACTOR + mgpu_log_2(total); }
+
     /* a score's share of its row, and what the row's result changes with the score (but for its scale); what is not seen adds
      * nothing, whatever it holds */
-    MGPU_FUNCTION sum share_of(sum score, sum log_sum) { return score == -(sum)INFINITY ? (sum)0 : mgpu_power_of_2(score - log_sum); }
-    MGPU_FUNCTION sum slope_of(sum share, sum slope, sum mean) { return share == 0 ? (sum)0 : share * (slope - mean); }
+    MGPU_FUNCTION sum share_of(sum score, sum log_sum) { return mgpu_power_of_2(fma(score, FACTOR, -log_sum)); }
+    template <bool WHOLE> MGPU_FUNCTION sum slope_of(sum share, sum slope, sum mean)
+    {
+        return !WHOLE && share == 0 ? (sum)0 : share * (slope - mean);
+    }
 
     /* columns that the block's rows see, or are seen from */
     __device__ __forceinline__ void seen(int64_t &begin, int64_t &end) const
     {
-        constexpr int64_t shift = T.keys - T.queries;
         const int64_t last = min(row + S.rows, BY_KEYS ? T.keys : T.queries) - 1;
         begin = 0;
         end = BY_KEYS ? T.queries : T.keys;
         if (BY_KEYS && T.causal)
-            begin = max(begin, row - shift);
+            begin = max(begin, row - SHIFT);
         if (BY_KEYS && T.window > 0)
-            end = min(end, last + T.window - shift);
+            end = min(end, last + T.window - SHIFT);
         if (!BY_KEYS && T.causal)
-            end = min(end, last + shift + 1);
+            end = min(end, last + SHIFT + 1);
         if (!BY_KEYS && T.window > 0)
-            begin = max(begin, row + shift - T.window + 1);
+            begin = max(begin, row + SHIFT - T.window + 1);
     }
 };
 
@@ -367,13 +401,13 @@ template <typename ATTEND> struct mgpu_softmax {
             for (int j = 1; j < ATTEND::ACROSS; j++)
                 top = fmax(top, tile.value[i][j]);
             top = fmax(most[i], ATTEND::largest_of_row(top));
-            const sum base = top == -(sum)INFINITY ? (sum)0 : top; /* nothing is seen yet */
-            older[i] = mgpu_power_of_2(most[i] - base);
+            const sum base = top == -(sum)INFINITY ? (sum)0 : top * ATTEND::FACTOR; /* nothing is seen yet */
+            older[i] = mgpu_power_of_2(fma(most[i], ATTEND::FACTOR, -base));
             most[i] = top;
             total[i] *= older[i];
 #pragma unroll
             for (int j = 0; j < ATTEND::ACROSS; j++) {
-                tile.value[i][j] = mgpu_power_of_2(tile.value[i][j] - base);
+                tile.value[i][j] = mgpu_power_of_2(fma(tile.value[i][j], ATTEND::FACTOR, -base));
                 total[i] += tile.value[i][j];
             }
         }
@@ -419,11 +453,11 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
             results[p].clear();
         int64_t begin, end;
         a.seen(begin, end);
-        a.for_columns(begin, end, true, [&](int64_t column, int stage) {
+        a.for_columns(begin, end, true, [&](auto whole, int64_t column, int stage) {
             typename attend::scores tile;
             sum older[DOWN];
             a.template score<false>(tile, stage, column);
-            a.mask(tile, column);
+            a.template mask<whole.value>(tile, column);
             softmax.take(tile, older);
 #pragma unroll
             for (int p = 0; p < RESULTS; p++)
@@ -471,11 +505,11 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
             mean[i] = 0;
         int64_t begin, end;
         a.seen(begin, end);
-        a.for_columns(begin, end, true, [&](int64_t column, int stage) {
+        a.for_columns(begin, end, true, [&](auto whole, int64_t column, int stage) {
             typename attend::scores tile, slope;
             sum older[DOWN];
             a.template score<false>(tile, stage, column);
-            a.mask(tile, column);
+            a.template mask<whole.value>(tile, column);
             softmax.take(tile, older);
             if constexpr (slopes) {
                 a.template score<true>(slope, stage, column);
@@ -484,7 +518,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
                     mean[i] *= older[i];
 #pragma unroll
                     for (int j = 0; j < ACROSS; j++)
-                        mean[i] = tile.value[i][j] == 0 ? mean[i] : fma(tile.value[i][j], slope.value[i][j], mean[i]);
+                        mean[i] = !whole.value && tile.value[i][j] == 0 ? mean[i] : fma(tile.value[i][j], slope.value[i][j], mean[i]);
                 }
             }
         });
@@ -492,7 +526,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
         for (int i = 0; i < DOWN; i++) {
             const sum total = attend::sum_of_row(softmax.total[i]);
             mean[i] = attend::sum_of_row(mean[i]) * attend::share_of_one(total);
-            log_sum[i] = softmax.most[i] + mgpu_log_2(total);
+            log_sum[i] = attend::log_of_sum(softmax.most[i], total);
             const int64_t query = at.row + attend::scores::row(i);
             if (at.first == 0 && threadIdx.x % attend::scores::LANES == 0 && query < T.queries) {
                 sum *to = (sum *)work + 2 * ((at.sample * T.heads + at.head) * T.queries + query);
@@ -505,16 +539,16 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
 #pragma unroll
             for (int p = 0; p < RESULTS; p++)
                 results[p].clear();
-            a.for_columns(begin, end, false, [&](int64_t column, int stage) {
+            a.for_columns(begin, end, false, [&](auto whole, int64_t column, int stage) {
                 typename attend::scores tile, slope;
                 a.template score<false>(tile, stage, column);
-                a.mask(tile, column);
+                a.template mask<whole.value>(tile, column);
                 a.template score<true>(slope, stage, column);
 #pragma unroll
                 for (int i = 0; i < DOWN; i++)
 #pragma unroll
                     for (int j = 0; j < ACROSS; j++)
-                        tile.value[i][j] = attend::slope_of(attend::share_of(tile.value[i][j], log_sum[i]), slope.value[i][j], mean[i]);
+                        tile.value[i][j] = attend::template slope_of<whole.value>(attend::share_of(tile.value[i][j], log_sum[i]), slope.value[i][j], mean[i]);
                 a.template add<false, attend::D, RESULTS>(results, tile, at.first, stage, column);
             });
             sum scale[DOWN];
@@ -560,15 +594,16 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
             a.columns_1.set(q, at.sample, head);
             a.columns_2.set(g, at.sample, head);
             const sum *of_query = (const sum *)work + 2 * (at.sample * T.heads + head) * T.queries;
-            a.for_columns(begin, end, true, [&](int64_t column, int stage) {
+            a.for_columns(begin, end, true, [&](auto whole, int64_t column, int stage) {
                 typename attend::scores tile, slope;
                 const sum *of_column = of_query + 2 * column;
-                const int last = (int)min((int64_t)T.queries - 1 - column, (int64_t)S.columns); /* query, of those from `column` on */
+                /* the last of the queries from `column` on */
+                const int last = whole.value ? S.columns : (int)min((int64_t)T.queries - 1 - column, (int64_t)S.columns);
                 a.template score<false>(tile, stage, column);
-                a.mask(tile, column);
+                a.template mask<whole.value>(tile, column);
 #pragma unroll
                 for (int j = 0; j < ACROSS; j++) {
-                    const sum log_sum = of_column[2 * min((int)attend::scores::column(j), last)];
+                    const sum log_sum = of_column[2 * (whole.value ? attend::scores::column(j) : min(attend::scores::column(j), last))];
 #pragma unroll
                     for (int i = 0; i < DOWN; i++)
                         tile.value[i][j] = attend::share_of(tile.value[i][j], log_sum);
@@ -579,10 +614,10 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
                     a.template score<true>(slope, stage, column);
 #pragma unroll
                     for (int j = 0; j < ACROSS; j++) {
-                        const sum mean = of_column[2 * min((int)attend::scores::column(j), last) + 1];
+                        const sum mean = of_column[2 * (whole.value ? attend::scores::column(j) : min(attend::scores::column(j), last)) + 1];
 #pragma unroll
                         for (int i = 0; i < DOWN; i++)
-                            tile.value[i][j] = attend::slope_of(tile.value[i][j], slope.value[i][j], mean);
+                            tile.value[i][j] = attend::template slope_of<whole.value>(tile.value[i][j], slope.value[i][j], mean);
                     }
                     a.template add<false, attend::D, RESULTS_K>(results_k, tile, at.first, stage, column);
                 }

@@ -383,7 +383,6 @@ MGPU_FUNCTION float mgpu_sqrtf(float a) { return sqrtf(a); }
 #define MGPU_ORDER(name, type)                                                                                            \
     MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return (a < b) | (a != a) ? a : b; }                         \
     MGPU_FUNCTION type mgpu_maximum_##name(type a, type b) { return (a > b) | (a != a) ? a : b; }                         \
-    MGPU_FUNCTION type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }                    \
     MGPU_FUNCTION bool mgpu_beats_##name(type b, type best)                                                               \
     {                                                                                                                     \
         bool more = !(b <= best), number = best == best;                                                                  \
@@ -396,6 +395,16 @@ MGPU_ORDER(i32, int32_t)
 MGPU_ORDER(u32, uint32_t)
 MGPU_ORDER(i64, int64_t)
 #undef MGPU_ORDER
+#define MGPU_LARGER(name, type) \
+    MGPU_FUNCTION type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }
+#ifndef MGPU_HAS_LARGER /* by an instruction */
+MGPU_LARGER(f32, float)
+#endif
+MGPU_LARGER(f64, double)
+MGPU_LARGER(i32, int32_t)
+MGPU_LARGER(u32, uint32_t)
+MGPU_LARGER(i64, int64_t)
+#undef MGPU_LARGER
 
 /* shifts in the type's own bits; all of them out where there are not so many */
 #define MGPU_SHIFTS(name, type)                                                                                           \

@@ -97,7 +97,7 @@ extern "C" __global__ void k4(
         for (int j = 0; j < 3; j++) {
             const float v_y_at_2 = v_y[3 * i + j];
             const float v_bias_at_2 = v_bias[j];
-            sum_2 += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            sum_2 += mgpu_exp_below(v_y_at_2 + v_bias_at_2 - most);
         }
         const float v_log = mgpu_log(sum_2);
         const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
@@ -108,7 +108,7 @@ extern "C" __global__ void k4(
             const float v_z = v_y_at_3 + v_bias_at_3 - most;
             const bool v_eq = value == (int32_t)j;
             sum_3 += v_eq ? v_z - v_log : 0.0f;
-            v_d_log_softmax[3 * i + j] = (v_eq ? -0.125f : 0.0f) + v_where * mgpu_exp(v_z);
+            v_d_log_softmax[3 * i + j] = (v_eq ? -0.125f : 0.0f) + v_where * mgpu_exp_below(v_z);
         }
         v_cross_entropy[i] = sum_3;
     }
@@ -250,7 +250,7 @@ extern "C" __global__ void k11(
         for (int j = 0; j < 3; j++) {
             const float v_y_at_2 = v_y[3 * i + j];
             const float v_bias_at_2 = v_bias[j];
-            sum_2 += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            sum_2 += mgpu_exp_below(v_y_at_2 + v_bias_at_2 - most);
         }
         const float v_log = mgpu_log(sum_2);
         const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
@@ -261,7 +261,7 @@ extern "C" __global__ void k11(
             const float v_z = v_y_at_3 + v_bias_at_3 - most;
             const bool v_eq = value == (int32_t)j;
             sum_3 += v_eq ? v_z - v_log : 0.0f;
-            v_d_log_softmax[3 * i + j] = (v_eq ? v_d_cross_entropy_at : 0.0f) + v_where * mgpu_exp(v_z);
+            v_d_log_softmax[3 * i + j] = (v_eq ? v_d_cross_entropy_at : 0.0f) + v_where * mgpu_exp_below(v_z);
         }
         v_cross_entropy[i] = sum_3;
     }
@@ -318,7 +318,7 @@ extern "C" __global__ void k14(
         for (int j = 0; j < 3; j++) {
             const float v_y_at_2 = v_y[3 * i + j];
             const float v_bias_at_2 = v_bias[j];
-            sum += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            sum += mgpu_exp_below(v_y_at_2 + v_bias_at_2 - most);
         }
         const float v_log = mgpu_log(sum);
         float sum_2 = 0;
@@ -397,11 +397,11 @@ extern "C" __global__ void k17(
         }
         float sum = 0;
         for (int j = 0; j < 3; j++) {
-            sum += mgpu_exp(v_y[3 * i + j] + v_bias[j] - most);
+            sum += mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
         }
         const float v_div = mgpu_inverse(sum);
         for (int j = 0; j < 3; j++) {
-            v_probability[3 * i + j] = mgpu_exp(v_y[3 * i + j] + v_bias[j] - most) * v_div;
+            v_probability[3 * i + j] = mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most) * v_div;
         }
     }
 }

@@ -87,10 +87,17 @@ static double round_tf32(double value)
     return (double)narrow;
 }
 
+/* a result has what is after each of its rows, too: a buffer whose rows are padded holds nothing else there */
 static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bool writes)
 {
     size_t each = bytes_of(l->type);
     bool whole = l->pitch == (int64_t)l->rows || l->columns == 1;
+    if (writes && !whole) {
+        struct cublasLtMatrixLayout padded = *l;
+        padded.rows = (uint64_t)l->pitch;
+        touch(op, &padded, at, true);
+        return;
+    }
     for (int m = 0; m < (l->member ? l->members : 1); m++)
         for (uint64_t c = 0; c < (whole ? 1 : l->columns); c++)
             vgpu_touch(op, at + (uintptr_t)(m * l->member + (int64_t)c * l->pitch) * each, (whole ? l->rows * l->columns : l->rows) * each, writes);

@@ -68,10 +68,12 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     }
     const Tensor *tensor = tensor_of(c->f, n);
     Expr *offset = offset_of(x, tensor, n, sample, index);
-    Tensor dense = *tensor;
-    dense.pitch = 0;
     if (c->alone) {
-        const Expr *place = tensor->pitch ? offset_of(x, &dense, n, sample, index) : offset;
+        Tensor dense = *tensor;
+        bool gaps = tensor->node == n && !tensor->order && !shape_equal(&tensor->shape, &n->shape);
+        dense.pitch = 0;
+        dense.shape = gaps ? n->shape : tensor->shape;
+        const Expr *place = tensor->pitch || gaps ? offset_of(x, &dense, n, sample, index) : offset;
         Memory *outer = memory_use(c->kept);
         APPEND(c->alone->reads, c->alone->read_count, ((Read){n, steps_of(place, x->axis_count), NULL}));
         memory_use(outer);

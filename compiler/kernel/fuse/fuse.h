@@ -81,6 +81,7 @@ typedef struct Info {       /* of a node */
     bool same;              /* stored once and loaded by all readers, for a comparison counts on its bits (same.c) */
     bool in_parts;          /* used where a device computes its own part of a split value */
     bool operand;           /* of a contraction that reads it through a reshape, so in its own order */
+    bool matrix, dense;     /* a matmul reads or makes it; something else does that knows no gaps between rows */
     int uses;
     bool expanded;          /* an element is used for more than one element of its users */
     int weight;

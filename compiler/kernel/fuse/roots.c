@@ -22,6 +22,8 @@ enum {
     MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
     DOUBLE_FLOPS = 4,      /* operations in double take as long as so many, if the model's float is narrower */
     THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a number that all need */
+    ROW_BYTES = 16,        /* at multiples of which matrix instructions and libraries want rows, */
+    LONG_ROW = 4,          /* and what rows are padded to is in them so often, at least */
 };
 
 static const double ABOUT_ONE = 1.3; /* values read for one element: reading the few instead of storing the one */
@@ -302,7 +304,9 @@ static void store_operands(Fusion *f, const Node *n)
             Info *operand = &f->info[fuse_operand(f, n, k)->id];
             operand->store = true;
             operand->operand = operand->operand || is_attention(n->op) || fuse_operand(f, n, k) != n->in[k];
+            *(n->op == OP_EINSUM ? &operand->matrix : &operand->dense) = true;
         }
+        *(n->op == OP_EINSUM ? &f->info[n->id].matrix : &f->info[n->id].dense) = true;
     } else if (n->op == OP_SCAN) {
         for (int k = 0; k < n->inputs; k++) {
             const Node *operand = fuse_scan_operand(f, n, k);
@@ -532,12 +536,28 @@ static const int *order_of(const Fusion *f, const Node *n)
     return order;
 }
 
+/* Rows of a matmul's matrix of samples begin at multiples of 16 bytes where the target gains by it. What is after a row is never
+ * read as a number. */
+static void pad_rows(const Fusion *f, const Node *n, Shape *shape)
+{
+    const Info *info = &f->info[n->id];
+    int64_t to = f->program->target->row_elements;
+    bool alone = f->separate || f->around || !n->sharded || n->op == OP_RESULT || n->op == OP_OWN || op_is_transfer(n->op);
+    if (!to || alone || !info->matrix || info->dense || info->operand || shape->rank < 1)
+        return;
+    int64_t *row = &shape->extent[shape->rank - 1];
+    if (*row >= LONG_ROW * to && *row * dtype_bytes(n->dtype) % ROW_BYTES)
+        *row = (*row + to - 1) / to * to;
+}
+
 static Tensor *add_temporary(Fusion *f, Node *n, const char *label)
 {
     const int *order = order_of(f, n);
     Shape shape = n->shape;
     for (int i = 0; order && i < shape.rank; i++)
         shape.extent[i] = n->shape.extent[order[i]];
+    if (!order)
+        pad_rows(f, n, &shape);
     Tensor *t = fuse_add_tensor(f, TENSOR_TEMPORARY, label, 0, stored_type(n), &shape, n->sharded, n);
     if (order) {
         Memory *outer = fuse_keep(f);

@@ -277,6 +277,12 @@ static const char *meaning_text(Printer *p, const Expr *e, Level *level)
 /* of a function */
 static const char *argument(Printer *p, const Expr *e, Level least) { return emit_constants(p, emit_operand(p, e, least)); }
 
+/* what remains of a value after its row's maximum is subtracted: 0 or less */
+static bool is_below_maximum(const Printer *p, const Expr *e)
+{
+    return e->kind == X_OP && e->op == OP_SUB && e->in[1]->kind == X_RESULT && p->nest->reductions[e->in[1]->constant].kind == REDUCE_MAX;
+}
+
 static const char *op_text(Printer *p, const Expr *e, Level *level)
 {
     Dtype from = e->in[0]->dtype, to = e->dtype;
@@ -286,6 +292,8 @@ static const char *op_text(Printer *p, const Expr *e, Level *level)
         return format("%s(%s, %s)", e->op == OP_MAX ? "mgpu_better" : "mgpu_beats", argument(p, e->in[0], LEVEL_CHOICE),
                       argument(p, e->in[1], LEVEL_CHOICE));
     }
+    if (p->cuda && e->op == OP_EXP && is_below_maximum(p, e->in[0]))
+        return *level = LEVEL_ATOM, format("mgpu_exp_below(%s)", argument(p, e->in[0], LEVEL_CHOICE));
     if (e->op == OP_DIV && e->count == 1)
         return *level = LEVEL_ATOM, format("mgpu_inverse(%s)", argument(p, e->in[0], LEVEL_CHOICE));
     if (e->op == OP_CAST) {

@@ -133,6 +133,7 @@ static const Expr *vector_of(const Loops *l, const Expr *e) { return l->lane < 0
 static const Expr *stored_vector(const Loops *l, const Store *s) { return l->lane < 0 ? NULL : cuda_stored_vector(l->nest, s); }
 
 static const char *lane_text(const Loops *l, const char *vector) { return format("%s.at[%s]", vector, l->p->axis_name[l->lane]); }
+static const char *lane_of(const Loops *l, const char *array) { return format("%s[%s]", array, l->p->axis_name[l->lane]); }
 
 void cuda_name_vectors(Loops *l)
 {
@@ -213,6 +214,9 @@ void cuda_find_wanted(const Loops *l, Expr **roots, int count, bool *used)
 static const char *vector_type(Dtype t) { return dtype_is_half(t) ? "f32" : t == BOOL ? "u8" : dtype_name(t); }
 static const char *stored_type(Dtype t) { return t == BOOL ? "u8" : dtype_name(t); }
 
+/* ", ELEMENTS" that there are of a vector that is not whole */
+static const char *left_of(const Loops *l) { return l->rest ? format(", %d", l->nest->share.ragged) : ""; }
+
 static void load_vectors(const Loops *l, const bool *used)
 {
     Printer *p = l->p;
@@ -227,8 +231,8 @@ static void load_vectors(const Loops *l, const bool *used)
             emit_line(p, "const mgpu_%sx%d %s = mgpu_rand_%sx%d(%s, %s, %s);", dtype_name(e->dtype), count, l->vector[i],
                       dtype_name(e->dtype), count, emit_key(p, e), emit_operand(p, base, LEVEL_CHOICE), emit_random_place(p, e));
         else
-            emit_line(p, "const mgpu_%sx%d %s = mgpu_load_%sx%d(&%s);", vector_type(e->tensor->dtype), count, l->vector[i],
-                      stored_type(e->tensor->dtype), count, emit_element(p, emit_argument(p, e->tensor), p->shown[base->id].text));
+            emit_line(p, "const mgpu_%sx%d %s = mgpu_load_%sx%d(&%s%s);", vector_type(e->tensor->dtype), count, l->vector[i],
+                      stored_type(e->tensor->dtype), count, emit_element(p, emit_argument(p, e->tensor), p->shown[base->id].text), left_of(l));
     }
 }
 
@@ -254,8 +258,9 @@ static void close_stores(const Loops *l, int pass, const char *const *name)
             continue;
         if (s->guard)
             emit_line(l->p, "if (%s)", l->p->shown[s->guard->id].text);
-        emit_line(l->p, "%smgpu_%s_%sx%d(&%s, %s);", s->guard ? "    " : "", s->add ? "add" : "store", stored_type(s->tensor->dtype),
-                  l->nest->share.vector, emit_element(l->p, emit_argument(l->p, s->tensor), l->p->shown[stored_vector(l, s)->id].text), name[i]);
+        emit_line(l->p, "%smgpu_%s_%sx%d(&%s, %s%s);", s->guard ? "    " : "", s->add ? "add" : "store", stored_type(s->tensor->dtype),
+                  l->nest->share.vector, emit_element(l->p, emit_argument(l->p, s->tensor), l->p->shown[stored_vector(l, s)->id].text), name[i],
+                  left_of(l));
     }
 }
 
@@ -277,12 +282,38 @@ static void print_stores(const Loops *l, int pass, const char *const *name)
     }
 }
 
+/* the sum that is computed with this maximum; -1: none */
+int cuda_online_sum(const Loops *l, int maximum)
+{
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        if (l->online[i] == maximum + 1)
+            return i;
+    return -1;
+}
+
+/* Sums of floats in f64 along a vector: f32 adds up its lanes. Doubles are slow on most GPUs, and so is making some. A maximum and
+ * its sum take the lanes together. */
+static void open_sums(const Loops *l, int pass, const char **sum)
+{
+    for (int i = 0; i < l->nest->reduction_count && pass >= 0 && !l->lane_parallel; i++) {
+        const Reduction *r = &l->nest->reductions[i];
+        if (r->value->pass == pass && cuda_online_sum(l, i) >= 0) {
+            sum[i] = emit_own_name(l->p, "row");
+            emit_line(l->p, "%s %s[%d];", C_TYPE[r->value->dtype], sum[i], l->rest ? l->nest->share.ragged : l->nest->share.vector);
+        }
+        if (r->value->pass != pass || !r->in_double)
+            continue;
+        sum[i] = emit_own_name(l->p, "lanes");
+        emit_line(l->p, "float %s = 0;", sum[i]);
+    }
+}
+
 /* ---- statements of an iteration */
 
 void cuda_open_lanes(const Loops *l)
 {
     const char *v = l->p->axis_name[l->lane];
-    emit_line(l->p, "for (int %s = 0; %s < %d; %s++) {", v, v, l->nest->share.vector, v);
+    emit_line(l->p, "for (int %s = 0; %s < %d; %s++) {", v, v, l->rest ? l->nest->share.ragged : l->nest->share.vector, v);
     l->p->indent++;
 }
 
@@ -292,18 +323,29 @@ void cuda_print_iteration(const Loops *l, int pass, const bool *used)
     Printer *p = l->p;
     const Nest *nest = l->nest;
     const char **name = NEW_ARRAY(const char *, nest->store_count);
+    const char **sum = NEW_ARRAY(const char *, nest->reduction_count);
     if (l->lane >= 0) {
         load_vectors(l, used);
         open_stores(l, pass, name);
+        open_sums(l, pass, sum);
         cuda_open_lanes(l);
         emit_define(p, p->loops, pass < 0 ? nest->passes : pass);
     }
     for (int i = 0; i < nest->reduction_count && pass >= 0; i++)
-        if (nest->reductions[i].value->pass == pass)
-            emit_accumulate(p, &nest->reductions[i], p->result[i], l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
+        if (nest->reductions[i].value->pass == pass && sum[i] && cuda_online_sum(l, i) >= 0)
+            emit_line(p, "%s = %s;", lane_of(l, sum[i]), emit_constants(p, p->shown[nest->reductions[i].value->id].text));
+        else if (nest->reductions[i].value->pass == pass)
+            emit_accumulate(p, &nest->reductions[i], sum[i] ? sum[i] : p->result[i], l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
     print_stores(l, pass, name);
     if (l->lane >= 0) {
         emit_close(p);
+        for (int i = 0; i < nest->reduction_count; i++) {
+            int with = sum[i] ? cuda_online_sum(l, i) : -1;
+            if (with >= 0)
+                emit_line(p, "mgpu_online(%s, %s, %s);", p->result[i], p->result[with], sum[i]);
+            else if (sum[i])
+                emit_line(p, "%s += %s;", p->result[i], sum[i]);
+        }
         close_stores(l, pass, name);
     }
 }

@@ -17,6 +17,8 @@ typedef struct Loops {
     const char *inside;    /* columns: false where the thread has none; NULL: all have */
     const char *row, *rows;/* columns: the thread's row of the block, and how many there are */
     const char *slice, *slices;
+    bool rest;             /* of a row that is not whole vectors the last one, apart from the others */
+    const int *online;     /* by reduction: a sum's maximum + 1, in whose pass it is computed, too; 0: in its own */
     const char **vector;   /* by expression: the vector that it is a lane of */
 } Loops;
 
@@ -43,5 +45,6 @@ Expr **cuda_root_room(const Nest *);                 /* for the roots of anythin
 void cuda_find_wanted(const Loops *, Expr **roots, int count, bool *used); /* what the roots need; `used`: the vectors */
 void cuda_open_lanes(const Loops *);
 /* what is to be done at every iteration of a pass, or of OUTER stores (-1), with the loop over lanes around it */
+int cuda_online_sum(const Loops *, int maximum); /* the sum of exponentials that is computed in its pass; -1: none */
 void cuda_print_iteration(const Loops *, int pass, const bool *used);
 #endif

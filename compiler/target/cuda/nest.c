@@ -19,10 +19,56 @@
 
 /* ---- accumulators */
 
-static bool makes_results(const Nest *nest, int pass)
+/* the maximum of what the sum has the exponentials of, less that maximum; -1: it is no such sum */
+static int maximum_of(const Nest *nest, const Reduction *sum)
 {
-    for (int i = 0; i < nest->reduction_count; i++)
-        if (nest->reductions[i].value->pass == pass)
+    const Expr *e = sum->value;
+    if (sum->kind != REDUCE_SUM || e->kind != X_OP || e->op != OP_EXP || e->in[0]->kind != X_OP || e->in[0]->op != OP_SUB ||
+        e->in[0]->in[1]->kind != X_RESULT)
+        return -1;
+    int maximum = (int)e->in[0]->in[1]->constant;
+    const Reduction *r = &nest->reductions[maximum];
+    return r->kind == REDUCE_MAX && r->value == e->in[0]->in[0] && r->value->pass + 1 == e->pass ? maximum : -1;
+}
+
+/* Passes that are such sums alone are left out: the maximum's own pass computes them, in vectors of a row that is read again for each
+ * pass. */
+static void find_online(Loops *l)
+{
+    const Nest *nest = l->nest;
+    const Share *s = &nest->share;
+    int *online = NEW_ARRAY(int, nest->reduction_count);
+    bool may = s->sharing == SHARE_GROUPS && !s->slices && !s->unrolled && l->lane >= 0 && !l->lane_parallel;
+    l->online = online;
+    for (int pass = 1; may && pass < nest->passes; pass++) {
+        int own = -1, all = 0;
+        for (int i = 0; i < nest->reduction_count; i++)
+            if (nest->reductions[i].value->pass == pass) {
+                own = i;
+                all++;
+            }
+        for (int i = 0; i < nest->store_count; i++)
+            all += !nest->stores[i].outer && nest->stores[i].value->pass == pass;
+        if (own >= 0 && all == 1)
+            online[own] = maximum_of(nest, &nest->reductions[own]) + 1;
+    }
+}
+
+/* the pass in which a reduction is computed */
+static int pass_of(const Loops *l, int reduction) { return l->nest->reductions[reduction].value->pass - (l->online[reduction] > 0); }
+
+static bool makes_results(const Loops *l, int pass)
+{
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        if (pass_of(l, i) == pass)
+            return true;
+    return false;
+}
+
+static bool is_left_out(const Loops *l, int pass)
+{
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        if (l->online[i] && l->nest->reductions[i].value->pass == pass)
             return true;
     return false;
 }
@@ -45,7 +91,7 @@ static void declare_accumulators(const Loops *l, int pass)
     const char *lanes = l->lane_parallel ? format("[%d]", l->nest->share.vector) : "";
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
-        if (r->value->pass != pass)
+        if (pass_of(l, i) != pass)
             continue;
         p->result[i] = emit_result_name(p, r);
         bool place = r->kind == REDUCE_ARGMAX;
@@ -63,9 +109,11 @@ static void join_accumulators(const Loops *l, int pass)
     for (int i = 0; i < l->nest->reduction_count && s->sharing != SHARE_ITERATIONS; i++) {
         const Reduction *r = &l->nest->reductions[i];
         const char *own = p->result[i], *how = r->kind == REDUCE_SUM ? "add" : "larger";
-        if (r->value->pass != pass)
+        if (pass_of(l, i) != pass || cuda_online_sum(l, i) >= 0)
             continue;
-        if (r->kind == REDUCE_ARGMAX)
+        if (l->online[i])
+            emit_line(p, "mgpu_group_online(%s, %s, %d);", p->result[l->online[i] - 1], own, s->lanes);
+        else if (r->kind == REDUCE_ARGMAX)
             emit_line(p, "mgpu_%s_first(%s_best, %s, %d);", s->sharing == SHARE_GROUPS ? "group" : "columns", own, own, s->lanes);
         else if (s->sharing == SHARE_GROUPS)
             emit_line(p, "%s = mgpu_group_%s(%s, %d);", own, how, own, s->lanes);
@@ -79,7 +127,7 @@ static void name_results(const Loops *l, int pass)
 {
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
-        if (r->value->pass == pass)
+        if (pass_of(l, i) == pass)
             l->p->result[i] = format("%s%s%s", r->in_double ? "(float)" : "", l->p->result[i],
                                      l->lane_parallel ? format("[%s]", l->p->axis_name[l->lane]) : "");
     }
@@ -169,6 +217,17 @@ static int open_reduction(const Loops *l, const char *reduction_iterations)
             cuda_define_axes(l, l->reduction, l->reduction_axes_count, number, true);
         return p->indent - before;
     }
+    if (s->ragged) {
+        const char *v = p->axis_name[l->reduction[0]], *last = emit_count(p, l->nest->exprs->axis[l->reduction[0]].extent - 1);
+        if (l->rest) {
+            emit_line(p, "if (%s == %s) {", v, last);
+        } else {
+            emit_line(p, "%s %s = %s;", l->type, v, own);
+            emit_line(p, "for (; %s < %s; %s += %s) {", v, last, v, step);
+        }
+        p->indent++;
+        return p->indent - before;
+    }
     cuda_open_iterations(l, l->reduction, l->reduction_axes_count, "reduced", own, reduction_iterations, step);
     return p->indent - before;
 }
@@ -219,6 +278,41 @@ static void outer_stores(Loops *l, Expr **roots)
         emit_close(p);
 }
 
+/* a pass through the reduction iterations, for its `count` roots */
+static void print_reduction(Loops *l, int pass, const char *reduction_iterations, Expr **roots, int count)
+{
+    Printer *p = l->p;
+    bool *used = NEW_ARRAY(bool, l->nest->exprs->count);
+    const char **saved = emit_saved_texts(p);
+    cuda_find_wanted(l, roots, count, used);
+    define_parallel(l, pass);
+    int open = open_reduction(l, reduction_iterations);
+    for (int depth = l->parallel_count + 1; depth <= l->parallel_count + l->reduction_axes_count; depth++)
+        emit_define(p, depth, pass);
+    cuda_print_iteration(l, pass, used);
+    close(l, open);
+    emit_restore_texts(p, saved);
+}
+
+static void print_pass(Loops *l, int pass, const char *reduction_iterations, Expr **roots, int count)
+{
+    Printer *p = l->p;
+    declare_accumulators(l, pass);
+    if (l->nest->share.ragged) {
+        emit_line(p, "{");
+        p->indent++;
+    }
+    print_reduction(l, pass, reduction_iterations, roots, count);
+    if (l->nest->share.ragged) {
+        l->rest = true;
+        print_reduction(l, pass, reduction_iterations, roots, emit_pass_roots(l->nest, pass, roots));
+        l->rest = false;
+        emit_close(p);
+    }
+    if (makes_results(l, pass))
+        join_accumulators(l, pass);
+}
+
 /* everything at the parallel iterations, whose loop is open */
 static void print_passes(Loops *l, const char *reduction_iterations)
 {
@@ -233,19 +327,8 @@ static void print_passes(Loops *l, const char *reduction_iterations)
         int count = emit_pass_roots(nest, pass, roots);
         if (!count)
             continue;
-        bool results = makes_results(nest, pass), *used = NEW_ARRAY(bool, nest->exprs->count);
-        declare_accumulators(l, pass);
-        const char **saved = emit_saved_texts(p);
-        cuda_find_wanted(l, roots, count, used);
-        define_parallel(l, pass);
-        int open = open_reduction(l, reduction_iterations);
-        for (int depth = l->parallel_count + 1; depth <= l->parallel_count + l->reduction_axes_count; depth++)
-            emit_define(p, depth, pass);
-        cuda_print_iteration(l, pass, used);
-        close(l, open);
-        emit_restore_texts(p, saved);
-        if (results)
-            join_accumulators(l, pass);
+        if (!is_left_out(l, pass))
+            print_pass(l, pass, reduction_iterations, roots, count);
         if (nest->partial)
             break;
         name_results(l, pass);
@@ -520,6 +603,7 @@ void cuda_nest(Printer *p, const Nest *nest)
         if (a->kind == AXIS_IN_GROUP)
             l.in_group = emit_own_name(p, "in_group");
     }
+    find_online(&l);
     if (nest->partial)
         print_partial(&l);
     if (!p->finish)

@@ -18,6 +18,7 @@
 
 enum {
     VECTOR_ITERATIONS = 4096,     /* of a nest that is worth vectors */
+    LONG_RAGGED = 256,        /* a row that need not be whole vectors */
     ALONE = 8,                /* reduction iterations that one thread takes: of a row, */
     ALONE_COLUMN = 16,        /* of a column */
     MANY_THREADS = 16384,     /* keep a GPU busy without help */
@@ -194,6 +195,32 @@ static bool vector_fits(const Nest *nest, int64_t count)
     return a.aligned && 2 * a.aligned >= a.contiguous && a.widest * count <= CHIP_VECTOR_BYTES;
 }
 
+/* A long row of reduction iterations need not be whole vectors: what is left of it is done apart. */
+static bool may_be_ragged(const Nest *nest, int64_t count)
+{
+    Exprs *x = nest->exprs;
+    int lane = x->axis_count - 1;
+    const bool *wanted = nest_needed(nest);
+    bool may = x->axis[lane].reduction && !x->axis[lane].samples && x->axis[lane].extent >= LONG_RAGGED && !nest->columns;
+    for (int i = 0; i < lane; i++)
+        may = may && !x->axis[i].reduction;
+    for (int i = 0, all = x->count; may && i < all; i++) {
+        const Expr *e = x->all[i];
+        if (!wanted[i] || !(e->axes >> lane & 1))
+            continue;
+        may = e->kind != X_RANDOM;
+        if (e->kind == X_LOAD)
+            may = e->count == 1 && lies_aligned(e->tensor) && vector_base(x, e->in[0], count);
+    }
+    for (int i = 0; may && i < nest->store_count; i++) {
+        const Store *s = &nest->stores[i];
+        bool guarded = s->guard && s->guard->axes >> lane & 1;
+        if (s->offset->axes >> lane & 1)
+            may = !s->add && !guarded && lies_aligned(s->tensor) && vector_base(x, s->offset, count);
+    }
+    return may;
+}
+
 /* the innermost axis becomes two: vectors, and their lanes */
 static void make_vectors(Nest *nest)
 {
@@ -201,14 +228,17 @@ static void make_vectors(Nest *nest)
     int inner = x->axis_count - 1, vector = 8;
     if (inner < 0 || x->axis_count == MAX_AXES || x->axis[inner].kind != AXIS_PLAIN)
         return;
-    while (vector > 1 && (x->axis[inner].extent % vector || !vector_fits(nest, vector)))
+    int64_t extent = x->axis[inner].extent;
+    while (vector > 1 && ((extent % vector && !may_be_ragged(nest, vector)) || !vector_fits(nest, vector)))
         vector /= 2;
     if (vector == 1)
         return;
+    x->axis[inner].extent = (extent + vector - 1) / vector * vector;
     nest_split_axis(nest, inner, vector);
     Share *s = &nest->share;
-    x = nest->exprs;
     s->vector = vector;
+    s->ragged = (int)(extent % vector);
+    x = nest->exprs;
     s->bases = x->count;
     s->base = NEW_ARRAY(Expr *, s->bases);
     for (int i = 0; i < s->bases; i++)
@@ -270,7 +300,7 @@ static void share_rows(Nest *nest, double parallel, double reduction, bool whole
     if (s->lanes == CUDA_THREADS)
         share_parts(nest, parallel, steps, CUDA_THREADS, whole);
     steps = (double)(((int64_t)steps + s->lanes - 1) / s->lanes);
-    s->unrolled = may_unroll(nest, steps) ? (int)steps : 0;
+    s->unrolled = !s->ragged && may_unroll(nest, steps) ? (int)steps : 0;
 }
 
 /* columns of one block: a power of two that leaves few threads without one */
