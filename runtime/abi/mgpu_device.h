@@ -428,6 +428,7 @@ template <class T, class S> MGPU_FUNCTION void mgpu_group_online(T &most, S &sum
     const T own = most;
     most = mgpu_group_larger(most, lanes);
     sum = mgpu_group_add(own == -(T)INFINITY ? (S)0 : (S)(sum * mgpu_exp_below(own - most)), lanes);
+    sum = most == -(T)INFINITY ? (S)NAN : sum; /* e^(most - most) */
 }
 
 /* the first of the largest: b at `b_place` in place of best at `place` */

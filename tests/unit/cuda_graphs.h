@@ -34,11 +34,14 @@ static Graph *long_rows(Dtype t)
         if (LENGTHS[i] % 2 == 0)
             add_softmax(g, new_variable(g, t, SHAPE(LENGTHS[i] > 1000 ? 2 : 70, LENGTHS[i])), 1);
     }
-    /* elements that are -infinity: some, and all that most threads have */
+    /* elements that are -infinity: some, all that most threads have, all of a row */
     enum { MASKED = 8208, SEEN = 300 };
     Node *x = new_input(g, t, SHAPE(1, MASKED), 0), *none = graph_number(g, -INFINITY, t);
     Node *late = graph_reshape(g, graph_binary(g, OP_LT, graph_number(g, MASKED - SEEN, I32), graph_arange(g, MASKED)), SHAPE(1, MASKED));
-    add_softmax(g, graph_where(g, late, graph_where(g, graph_binary(g, OP_LT, graph_number(g, 1.2, t), x), x, none), none), 1);
+    for (int i = 0; i < 2; i++) {
+        Node *seen = graph_binary(g, OP_LT, graph_number(g, i ? 0.2 : 1.2, t), x);
+        add_softmax(g, graph_where(g, late, graph_where(g, seen, x, none), none), 1);
+    }
     return g;
 }
 

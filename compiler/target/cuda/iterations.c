@@ -335,7 +335,7 @@ void cuda_print_iteration(const Loops *l, int pass, const bool *used)
         if (nest->reductions[i].value->pass == pass && sum[i] && cuda_online_sum(l, i) >= 0)
             emit_line(p, "%s = %s;", lane_of(l, sum[i]), emit_constants(p, p->shown[nest->reductions[i].value->id].text));
         else if (nest->reductions[i].value->pass == pass)
-            emit_accumulate(p, &nest->reductions[i], sum[i] ? sum[i] : p->result[i], l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
+            emit_accumulate(p, &nest->reductions[i], sum[i] ? sum[i] : l->part[i] ? l->part[i] : p->result[i], l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
     print_stores(l, pass, name);
     if (l->lane >= 0) {
         emit_close(p);

@@ -18,6 +18,9 @@ typedef struct Loops {
     const char *row, *rows;/* columns: the thread's row of the block, and how many there are */
     const char *slice, *slices;
     bool rest;             /* of a row that is not whole vectors the last one, apart from the others */
+    int rows_at_once;      /* whose sums are f32 until they are added to those in f64; 0: this pass has no such sums */
+    const char *number;    /* of the reduction iteration then */
+    const char **part;     /* by reduction: that sum in f32; NULL: none */
     const int *online;     /* by reduction: a sum's maximum + 1, in whose pass it is computed, too; 0: in its own */
     const char **vector;   /* by expression: the vector that it is a lane of */
 } Loops;

@@ -167,10 +167,76 @@ static void store_partial(const Loops *l)
         emit_close(p);
 }
 
+/* ---- sums of rows. Doubles are slow on most GPUs, and so is making some: f32 adds up a few rows, f64 these sums */
+
+enum { ROWS_AT_ONCE = 8 };
+
+static bool is_wide_sum(const Loops *l, int pass, int reduction)
+{
+    const Reduction *r = &l->nest->reductions[reduction];
+    return r->kind == REDUCE_SUM && r->in_double && pass_of(l, reduction) == pass;
+}
+
+static bool sums_rows(const Loops *l, int pass)
+{
+    const Share *s = &l->nest->share;
+    bool any = false, lanes = l->lane >= 0 && !l->lane_parallel; /* which are added up first */
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        any = any || is_wide_sum(l, pass, i);
+    return any && !lanes && l->reduction_axes_count && !s->unrolled && (s->sharing == SHARE_GROUPS || s->sharing == SHARE_COLUMNS);
+}
+
+static void open_row_sums(const Loops *l, int pass)
+{
+    const char *lanes = l->lane_parallel ? format("[%d]", l->nest->share.vector) : "";
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        if (is_wide_sum(l, pass, i)) {
+            l->part[i] = emit_own_name(l->p, "rows");
+            emit_line(l->p, "float %s%s = %s;", l->part[i], lanes, all_lanes(l, "0"));
+        }
+}
+
+static void close_row_sums(const Loops *l)
+{
+    const char *lane = l->lane_parallel ? format("[%s]", l->p->axis_name[l->lane]) : "";
+    if (l->lane_parallel)
+        cuda_open_lanes(l);
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        if (l->part[i]) {
+            emit_line(l->p, "%s%s += %s%s;", l->p->result[i], lane, l->part[i], lane);
+            l->part[i] = NULL;
+        }
+    if (l->lane_parallel)
+        emit_close(l->p);
+}
+
+/* so many rows at once as long as there are; then the others */
+static void open_rows(Loops *l, int pass, const char *own, const char *reduction_iterations, const char *step)
+{
+    Printer *p = l->p;
+    bool alone = l->reduction_axes_count == 1 && l->nest->exprs->axis[l->reduction[0]].kind == AXIS_PLAIN &&
+                 !(l->nest->exprs->axis[l->reduction[0]].samples && p->block);
+    if (l->rows_at_once > 1) {
+        const char *turn = emit_own_name(p, "turn");
+        l->number = alone ? p->axis_name[l->reduction[0]] : emit_own_name(p, "reduced");
+        emit_line(p, "%s %s = %s;", alone ? l->type : l->count_type, l->number, own);
+        emit_line(p, "for (; %s + %d * (%s) < %s;) {", l->number, l->rows_at_once - 1, step, reduction_iterations);
+        p->indent++;
+        open_row_sums(l, pass);
+        emit_line(p, "for (int %s = 0; %s < %d; %s++, %s += %s) {", turn, turn, l->rows_at_once, turn, l->number, step);
+    } else {
+        open_row_sums(l, pass);
+        emit_line(p, "for (; %s < %s; %s += %s) {", l->number, reduction_iterations, l->number, step);
+    }
+    p->indent++;
+    if (!alone)
+        cuda_define_axes(l, l->reduction, l->reduction_axes_count, l->number, true);
+}
+
 /* ---- loops */
 
 /* the reduction axes; nothing is opened if there are none */
-static int open_reduction(const Loops *l, const char *reduction_iterations)
+static int open_reduction(Loops *l, int pass, const char *reduction_iterations)
 {
     Printer *p = l->p;
     const Share *s = &l->nest->share;
@@ -228,7 +294,10 @@ static int open_reduction(const Loops *l, const char *reduction_iterations)
         p->indent++;
         return p->indent - before;
     }
-    cuda_open_iterations(l, l->reduction, l->reduction_axes_count, "reduced", own, reduction_iterations, step);
+    if (l->rows_at_once)
+        open_rows(l, pass, own, reduction_iterations, step);
+    else
+        cuda_open_iterations(l, l->reduction, l->reduction_axes_count, "reduced", own, reduction_iterations, step);
     return p->indent - before;
 }
 
@@ -286,10 +355,15 @@ static void print_reduction(Loops *l, int pass, const char *reduction_iterations
     const char **saved = emit_saved_texts(p);
     cuda_find_wanted(l, roots, count, used);
     define_parallel(l, pass);
-    int open = open_reduction(l, reduction_iterations);
+    int open = open_reduction(l, pass, reduction_iterations);
     for (int depth = l->parallel_count + 1; depth <= l->parallel_count + l->reduction_axes_count; depth++)
         emit_define(p, depth, pass);
     cuda_print_iteration(l, pass, used);
+    if (l->rows_at_once) {
+        emit_close(p);
+        close_row_sums(l);
+        open--;
+    }
     close(l, open);
     emit_restore_texts(p, saved);
 }
@@ -297,14 +371,17 @@ static void print_reduction(Loops *l, int pass, const char *reduction_iterations
 static void print_pass(Loops *l, int pass, const char *reduction_iterations, Expr **roots, int count)
 {
     Printer *p = l->p;
+    bool ragged = l->nest->share.ragged, rows = sums_rows(l, pass), twice = ragged || rows;
     declare_accumulators(l, pass);
-    if (l->nest->share.ragged) {
+    if (twice) {
         emit_line(p, "{");
         p->indent++;
     }
+    l->rows_at_once = rows ? ROWS_AT_ONCE : 0;
     print_reduction(l, pass, reduction_iterations, roots, count);
-    if (l->nest->share.ragged) {
-        l->rest = true;
+    if (twice) {
+        l->rest = ragged;
+        l->rows_at_once = rows;
         print_reduction(l, pass, reduction_iterations, roots, emit_pass_roots(l->nest, pass, roots));
         l->rest = false;
         emit_close(p);
@@ -604,6 +681,7 @@ void cuda_nest(Printer *p, const Nest *nest)
             l.in_group = emit_own_name(p, "in_group");
     }
     find_online(&l);
+    l.part = NEW_ARRAY(const char *, nest->reduction_count);
     if (nest->partial)
         print_partial(&l);
     if (!p->finish)
