@@ -485,6 +485,68 @@ static CUresult captured_stream_destroyed(bool wrong)
     return r;
 }
 
+/* ---- handles */
+static CUresult stream_gone(bool wrong)
+{
+    CUstream s;
+    MUST(cu->stream_create_with_priority(&s, CU_STREAM_NON_BLOCKING, 0));
+    if (wrong)
+        MUST(cu->stream_destroy(s));
+    return cu->stream_synchronize(s);
+}
+
+static CUresult stream_destroyed_twice(bool wrong)
+{
+    CUstream s;
+    MUST(cu->stream_create_with_priority(&s, CU_STREAM_NON_BLOCKING, 0));
+    MUST(cu->stream_destroy(s));
+    return wrong ? cu->stream_destroy(s) : CUDA_SUCCESS;
+}
+
+static CUresult event_gone(bool wrong)
+{
+    CUevent e = new_event();
+    MUST(cu->event_record(e, stream(0)));
+    if (wrong)
+        MUST(cu->event_destroy(e));
+    return cu->stream_wait_event(stream(1), e, 0);
+}
+
+static CUresult event_destroyed_twice(bool wrong)
+{
+    CUevent e = new_event();
+    MUST(cu->event_destroy(e));
+    return wrong ? cu->event_destroy(e) : CUDA_SUCCESS;
+}
+
+static CUgraph captured(void)
+{
+    CUgraph graph = NULL;
+    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
+    MUST(cu->stream_end_capture(stream(0), &graph));
+    return graph;
+}
+
+static CUresult graph_gone(bool wrong)
+{
+    CUgraph graph = captured();
+    CUgraphExec exec;
+    if (wrong)
+        MUST(cu->graph_destroy(graph));
+    return cu->graph_instantiate(&exec, graph, 0);
+}
+
+static CUresult exec_gone(bool wrong)
+{
+    CUgraph graph = captured();
+    CUgraphExec exec = NULL;
+    MUST(cu->graph_instantiate(&exec, graph, 0));
+    MUST(cu->graph_destroy(graph)); /* which the executable one outlives */
+    if (wrong)
+        MUST(cu->graph_exec_destroy(exec));
+    return cu->graph_launch(exec, stream(0));
+}
+
 /* ---- graphs */
 static CUresult graph_flags(bool wrong)
 {
@@ -925,6 +987,12 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"memory allocated by a thread that captures", NULL, allocate_here, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
     {"memory allocated while another thread captures globally", NULL, allocate_elsewhere, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
     {"a stream destroyed while it is captured", NULL, captured_stream_destroyed, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"a wait for a stream that was destroyed", NULL, stream_gone, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"a stream destroyed twice", NULL, stream_destroyed_twice, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"a wait for an event that was destroyed", NULL, event_gone, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"an event destroyed twice", NULL, event_destroyed_twice, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"a graph that was destroyed", NULL, graph_gone, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a launch of an executable graph that was destroyed", NULL, exec_gone, IS(CUDA_ERROR_INVALID_VALUE)},
     {"flags of a graph", NULL, graph_flags, IS(CUDA_ERROR_INVALID_VALUE)},
     {"no graph to launch", NULL, no_graph, IS(CUDA_ERROR_INVALID_VALUE)},
     {"no graph to upload", NULL, no_graph_to_upload, IS(CUDA_ERROR_INVALID_VALUE)},

@@ -9,7 +9,7 @@
 
 static CUresult check_stream(CUstream s)
 {
-    return !s ? CUDA_ERROR_INVALID_HANDLE : s->device != vgpu_current()->device ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+    return !vgpu_is_handle(s) ? CUDA_ERROR_INVALID_HANDLE : s->device != vgpu_current()->device ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
 CUresult vgpu_issue_or_capture(CUstream s, Work w)
@@ -184,6 +184,7 @@ static CUresult create_stream(CUstream *stream)
     s->number = number++;
     s->chain = vgpu_new_chain();
     vgpu_add_stream(s);
+    vgpu_add_handle(s);
     return CUDA_SUCCESS;
 }
 
@@ -197,8 +198,9 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 /* the driver goes on with what was issued; here it is done first */
 static CUresult destroy_stream(CUstream s)
 {
-    if (!s || s->capture)
+    if (!vgpu_is_handle(s) || s->capture)
         return CUDA_ERROR_INVALID_HANDLE;
+    vgpu_drop_handle(s);
     vgpu_finish(s->last);
     vgpu_follow(s, NULL);
     vgpu_drop_label(s->label);
@@ -236,7 +238,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 
 static CUresult wait_event(CUstream s, CUevent e, unsigned flags)
 {
-    if (!s || !e || flags > CU_EVENT_WAIT_EXTERNAL)
+    if (!vgpu_is_handle(s) || !vgpu_is_handle(e) || flags > CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_HANDLE;
     if (s->capture || e->capture || flags)
         return vgpu_capture_wait(s, e, flags);
@@ -270,19 +272,19 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
     CUresult r = vgpu_enter("cuGraphInstantiateWithFlags");
-    return vgpu_leave(r ? r : !graph || flags ? CUDA_ERROR_INVALID_VALUE : vgpu_instantiate(graph, exec));
+    return vgpu_leave(r ? r : !vgpu_is_handle(graph) || flags ? CUDA_ERROR_INVALID_VALUE : vgpu_instantiate(graph, exec));
 }
 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 {
     CUresult r = vgpu_enter("cuGraphUpload");
-    return vgpu_leave(r ? r : !exec ? CUDA_ERROR_INVALID_VALUE : check_stream(stream));
+    return vgpu_leave(r ? r : !vgpu_is_handle(exec) ? CUDA_ERROR_INVALID_VALUE : check_stream(stream));
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     CUresult r = vgpu_enter("cuGraphLaunch");
-    r = r ? r : !exec ? CUDA_ERROR_INVALID_VALUE : check_stream(stream);
+    r = r ? r : !vgpu_is_handle(exec) ? CUDA_ERROR_INVALID_VALUE : check_stream(stream);
     r = r ? r : stream->capture ? CUDA_ERROR_NOT_SUPPORTED : vgpu_launch_graph(exec, stream);
     return vgpu_leave(r ? r : vgpu_failure(stream->device));
 }
@@ -290,17 +292,23 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
     CUresult r = vgpu_enter("cuGraphExecDestroy");
-    if (r == CUDA_SUCCESS && exec)
+    r = r ? r : vgpu_is_handle(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS) {
+        vgpu_drop_handle(exec);
         vgpu_free_exec(exec);
-    return vgpu_leave(r ? r : exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    }
+    return vgpu_leave(r);
 }
 
 CUresult cuGraphDestroy(CUgraph graph)
 {
     CUresult r = vgpu_enter("cuGraphDestroy");
-    if (r == CUDA_SUCCESS && graph)
+    r = r ? r : vgpu_is_handle(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS) {
+        vgpu_drop_handle(graph);
         vgpu_free_graph(graph);
-    return vgpu_leave(r ? r : graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    }
+    return vgpu_leave(r);
 }
 
 /* ---- events */
@@ -313,6 +321,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
         *event = calloc(1, sizeof **event);
         (*event)->device = vgpu_current()->device;
         (*event)->flags = flags;
+        vgpu_add_handle(*event);
     }
     return vgpu_leave(r);
 }
@@ -320,17 +329,19 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
 CUresult cuEventDestroy_v2(CUevent event)
 {
     CUresult r = vgpu_enter("cuEventDestroy");
-    if (r == CUDA_SUCCESS && event) {
+    r = r ? r : vgpu_is_handle(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS) {
+        vgpu_drop_handle(event);
         vgpu_let_go(event->op);
         free(event->tips);
         free(event);
     }
-    return vgpu_leave(r ? r : event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return vgpu_leave(r);
 }
 
 static CUresult record(CUevent e, CUstream s, unsigned flags)
 {
-    if (!e || !s || e->device != s->device)
+    if (!vgpu_is_handle(e) || !vgpu_is_handle(s) || e->device != s->device)
         return CUDA_ERROR_INVALID_HANDLE;
     if (s->capture)
         return vgpu_capture_record(s, e, flags);
@@ -358,8 +369,8 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 /* a host that asks again and again sees some of the work done in between */
 static CUresult query(CUevent e)
 {
-    if (!e || e->capture)
-        return e ? vgpu_captured_event(e) : CUDA_ERROR_INVALID_HANDLE;
+    if (!vgpu_is_handle(e) || e->capture)
+        return vgpu_is_handle(e) ? vgpu_captured_event(e) : CUDA_ERROR_INVALID_HANDLE;
     if (e->op && !e->op->done)
         vgpu_advance((int)(vgpu_random() % 4));
     if (e->op && e->op->done)
@@ -376,7 +387,7 @@ CUresult cuEventQuery(CUevent event)
 CUresult cuEventSynchronize(CUevent event)
 {
     CUresult r = vgpu_enter("cuEventSynchronize");
-    r = r ? r : !event ? CUDA_ERROR_INVALID_HANDLE : event->capture ? vgpu_captured_event(event) : CUDA_SUCCESS;
+    r = r ? r : !vgpu_is_handle(event) ? CUDA_ERROR_INVALID_HANDLE : event->capture ? vgpu_captured_event(event) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
         vgpu_finish(event->op);
     return vgpu_leave(r ? r : vgpu_failure(event->device));
@@ -384,7 +395,7 @@ CUresult cuEventSynchronize(CUevent event)
 
 static CUresult elapsed(float *milliseconds, CUevent begin, CUevent end)
 {
-    if (!begin || !end || !begin->op || !end->op || (begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING || begin->device != end->device)
+    if (!vgpu_is_handle(begin) || !vgpu_is_handle(end) || !begin->op || !end->op || (begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING || begin->device != end->device)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!begin->op->done || !end->op->done)
         return CUDA_ERROR_NOT_READY;

@@ -204,6 +204,8 @@ CUresult vgpu_end_capture(CUstream s, struct CUgraph_st **graph)
         }
     s->origin = false;
     *graph = r == CUDA_SUCCESS ? g : NULL;
+    if (*graph)
+        vgpu_add_handle(g);
     if (r != CUDA_SUCCESS)
         vgpu_free_graph(g);
     return r;
@@ -247,6 +249,7 @@ CUresult vgpu_instantiate(struct CUgraph_st *g, struct CUgraphExec_st **exec)
     }
     free(taken);
     *exec = e;
+    vgpu_add_handle(e);
     return CUDA_SUCCESS;
 }
 

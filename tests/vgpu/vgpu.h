@@ -102,6 +102,10 @@ void vgpu_begin_deadline(const char *what);        /* something went wrong */
 VGPU_API const char *vgpuViolation(int index);     /* "kind: text", or NULL after the last */
 VGPU_API const char *vgpu_keep(const char *text);           /* an equal text that stays, the same for all that are equal */
 
+/* ---- handles.c */
+bool vgpu_is_handle(const void *);                 /* of a stream, an event, a graph that there is */
+void vgpu_add_handle(const void *), vgpu_drop_handle(const void *);
+
 /* ---- clock.c: what comes before what */
 
 /* Ops of one chain are in order: those of a stream, of a path of a graph. at[chain]: how many of them came before */
