@@ -30,10 +30,22 @@ static bool write_text(const char *path, const Text *text)
 
 /* ---- the virtual GPU */
 
+/* "compute_90": the kernels are PTX of that architecture, which NVRTC makes and the virtual GPU translates (docs/vgpu.md) */
+static const char *ptx_arch(void)
+{
+    const char *arch = getenv("MGPU_TEST_PTX");
+    return arch && *arch ? arch : NULL;
+}
+
 /* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so for N < count, two at a time; the last one asks about every access. NULL: done,
  * else what failed */
 static const char *build_modules(const char *folder, int count)
 {
+    if (ptx_arch()) {
+        const char *nvrtc = format("cd %s && seq 0 %d | env -u MGPU_CUDA_LIBRARIES xargs -P 2 -I N %s/bin/mgpuc --nvrtc moduleN.cu %s %s/runtime/abi - moduleN.ptx", folder,
+                                   count - 1, MGPU_BINARY, ptx_arch(), MGPU_SOURCE);
+        return system(nvrtc) == 0 ? NULL : nvrtc;
+    }
     const char *flags = "-x c++ -std=c++17 -Og -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti -fno-gnu-unique "
                         "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
     const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib";
@@ -44,7 +56,17 @@ static const char *build_modules(const char *folder, int count)
 
 static void *open_module(const char *folder, int number)
 {
-    return dlopen(format("%s/module%d.so", folder, number), RTLD_NOW | RTLD_LOCAL);
+    if (!ptx_arch())
+        return dlopen(format("%s/module%d.so", folder, number), RTLD_NOW | RTLD_LOCAL);
+    char log[1000] = "";
+    size_t length;
+    void *(*translate)(const char *text, int checked, char *log, size_t room);
+    void *library = dlopen(MGPU_BINARY "/vgpu/libcuda.so.1", RTLD_NOW), *found = library ? dlsym(library, "vgpuOpenPtx") : NULL;
+    memcpy(&translate, &found, sizeof found);
+    void *module = found ? translate(read_file(format("%s/module%d.ptx", folder, number), &length), 0, log, sizeof log) : NULL;
+    if (*log)
+        printf("not ok module %d: %s\n", number, log);
+    return module;
 }
 
 static void report_launch(mgpu_vgpu_launch *launch, const char *kind, const char *text)
@@ -128,7 +150,7 @@ static bool open_checked(CheckedGpu *g, const char *folder, int number)
     size_t length;
     CUdevice device;
     CUcontext context;
-    text_add(&machine, "devices 1\nseed 5\n");
+    text_add(&machine, "devices 1\nseed 5\n%s", ptx_arch() ? "driver 99.0\ncapability * 12.0\n" : "");
     if (access(MGPU_BINARY "/vgpu/libcuda.so.1", R_OK) != 0 || !write_text(path, &machine))
         return false;
     setenv("MGPU_VGPU", path, 1);
@@ -136,7 +158,7 @@ static bool open_checked(CheckedGpu *g, const char *folder, int number)
     g->cu = mgpu_cuda_driver(&why);
     void *library = dlopen(MGPU_BINARY "/vgpu/libcuda.so.1", RTLD_NOW), *found = library ? dlsym(library, "vgpuViolation") : NULL;
     memcpy(&g->violation, &found, sizeof found);
-    const char *image = read_file(format("%s/module%d.so", folder, number), &length);
+    const char *image = read_file(format("%s/module%d.%s", folder, number, ptx_arch() ? "ptx" : "so"), &length);
     return g->cu && found && image && !g->cu->device_get(&device, 0) && !g->cu->device_primary_ctx_retain(&context, device) &&
            !g->cu->ctx_set_current(context) && !g->cu->module_load_data(&g->module, image, 0, NULL, NULL) &&
            !g->cu->stream_create_with_priority(&g->stream, CU_STREAM_NON_BLOCKING, 0);

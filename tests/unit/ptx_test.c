@@ -394,6 +394,19 @@ static void refuse(int number)
         printf("status %d: %s\n", r, log);
 }
 
+/* .maxntid 64, 2: "exceeding the maximum number of threads results in a runtime error or kernel launch failure" */
+static void bound_threads(int unused)
+{
+    CUfunction f;
+    int most = 0;
+    (void)unused;
+    MUST(cu->module_get_function(&f, gpu[0].module, "bounded"));
+    MUST(cu->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f));
+    CUresult within = try_launch(0, gpu[0].stream[0], "bounded", 1, 128, 0, NULL), beyond = try_launch(0, gpu[0].stream[0], "bounded", 1, 129, 0, NULL);
+    if (most != 128 || within || beyond != CUDA_ERROR_INVALID_VALUE)
+        printf("%d threads at most, status %d and %d\n", most, within, beyond);
+}
+
 /* ---- all of it */
 
 static void scenario(const char *name, Scenario *run, int number)
@@ -425,9 +438,11 @@ int main(void)
         add(".visible .entry %s(.param .u64 a, .param .u64 b)\n{\n%smov.u32 %%r0, %%ctaid.x;\nmov.u32 %%r1, %%tid.x;\nmad.lo.u32 %%r0, %%r0, 64, %%r1;\nmul.wide.u32 %%d0, %%r0, 4;\nld.param.u64 %%d1, [b];\n"
             "add.s64 %%d1, %%d1, %%d0;\ncvt.rn.f32.u32 %%f0, %%r0;\nmul.f32 %%f0, %%f0, 0f3C800000;\n%s.approx.ftz.f32 %%f1, %%f0;\nst.global.f32 [%%d1], %%f1;\nret;\n}\n",
             (const char *[]){"ex2", "rcp", "rsqrt"}[c], REGISTERS, (const char *[]){"ex2", "rcp", "rsqrt"}[c]);
+    add(".visible .entry bounded()\n.maxntid 64, 2, 1\n.minnctapersm 2\n{\nret;\n}\n");
     write_module("ptx");
     scenario("instructions", compute_values, 0);
     scenario("approximations", approximate, 0);
+    scenario("threads of a block", bound_threads, 0);
     for (int k = 0; k < COUNT(SHAPES); k++)
         scenario(SHAPES[k].name, multiply, k);
     for (int k = 0; k < COUNT(WARPS); k++)

@@ -129,7 +129,7 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
     if (!f || f->module->context->device != s->device)
         return CUDA_ERROR_INVALID_HANDLE;
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
-    if (threads == 0 || threads > MGPU_VGPU_THREADS || block[2] > 64 || shared_bytes > f->most_shared || !grid[0] || !grid[1] ||
+    if (threads == 0 || threads > f->most_threads || block[2] > 64 || shared_bytes > f->most_shared || !grid[0] || !grid[1] ||
         !grid[2] || grid[0] > 0x7FFFFFFF || grid[1] > 65535 || grid[2] > 65535 || (f->parameters && !parameters))
         return CUDA_ERROR_INVALID_VALUE;
     if (threads > (uint64_t)vgpu_most_threads(vgpu_registers(f->name)))

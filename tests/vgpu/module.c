@@ -106,6 +106,22 @@ static CUresult load_ptx(struct CUctx_st *context, const char *text, struct CUmo
     return r;
 }
 
+/* for tests of kernels without a driver: PTX as a library with its entries; NULL: the log says why not */
+VGPU_API void *vgpuOpenPtx(const char *text, int checked, char *log, size_t room);
+void *vgpuOpenPtx(const char *text, int checked, char *log, size_t room)
+{
+    enum { ANY = 1 << 20 };
+    size_t bytes;
+    int error, file = memfd_create("kernels", MFD_CLOEXEC);
+    char path[64];
+    void *object = ptx_load(text, ANY, ANY, checked, &bytes, &error, log, room), *handle = NULL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (object && file >= 0 && write(file, object, bytes) == (ssize_t)bytes && (handle = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+        *(const PtxEngine **)dlsym(handle, "mgpu_ptx_engine") = &vgpu_ptx_engine;
+    free(object);
+    return handle; /* the file stays open: the next one has another name */
+}
+
 CUresult vgpu_load_module(struct CUctx_st *context, const void *image, struct CUmod_st **module, char *log, size_t room)
 {
     if (ptx_is_text(image))
@@ -138,12 +154,13 @@ void vgpu_unload_module(struct CUmod_st *m)
     free(m);
 }
 
-static size_t static_shared(struct CUmod_st *m, const char *name)
+/* what translated PTX says of a function: "shared", bytes of static shared memory; "threads", of a block at most, 0: any */
+static unsigned told(const struct CUmod_st *m, const char *what, const char *name)
 {
     char symbol[1024];
-    snprintf(symbol, sizeof symbol, "mgpu_shared_%s", name);
-    const unsigned *bytes = m->statics ? NULL : dlsym(m->handle, symbol);
-    return bytes ? *bytes : m->statics ? vgpu_static_shared(m->statics, name) : 0;
+    snprintf(symbol, sizeof symbol, "mgpu_%s_%s", what, name);
+    const unsigned *value = dlsym(m->handle, symbol);
+    return value ? *value : 0;
 }
 
 CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *function)
@@ -163,13 +180,15 @@ CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *fu
         free(f);
         return CUDA_ERROR_NOT_FOUND;
     }
-    size_t shared = static_shared(m, name);
+    size_t shared = m->statics ? vgpu_static_shared(m->statics, name) : told(m, "shared", name);
+    unsigned threads = m->statics ? 0 : told(m, "threads", name);
     if (shared > SHARED_WITHOUT_ASKING) { /* as ptxas does */
         fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of static shared memory, there can be %d\n", name, shared, SHARED_WITHOUT_ASKING);
         free(f);
         return CUDA_ERROR_INVALID_IMAGE;
     }
-    *f = (struct CUfunc_st){.module = m, .bytes = *bytes, .static_shared = shared, .most_shared = SHARED_WITHOUT_ASKING - shared, .name = vgpu_keep(name)};
+    *f = (struct CUfunc_st){.module = m, .bytes = *bytes, .static_shared = shared, .most_shared = SHARED_WITHOUT_ASKING - shared,
+                            .most_threads = threads ? threads : MGPU_VGPU_THREADS, .name = vgpu_keep(name)};
     memcpy(&f->run, &entry, sizeof entry);
     while (f->bytes[f->parameters])
         f->parameters++;

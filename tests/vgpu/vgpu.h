@@ -185,6 +185,7 @@ struct CUfunc_st {
     mgpu_vgpu_entry *run;
     const unsigned *bytes; int parameters;
     size_t static_shared, most_shared; /* bytes; most: of dynamic shared memory */
+    unsigned most_threads;           /* of a block: .maxntid of PTX */
 };
 struct CUmod_st {
     struct CUctx_st *context;

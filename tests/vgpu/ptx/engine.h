@@ -11,7 +11,10 @@ enum { PTX_SYNC, PTX_COUNT, PTX_AND, PTX_OR /* barriers, as __syncthreads_count,
 enum { PTX_BF16, PTX_F16, PTX_TF32, PTX_DOUBLE, PTX_HALF_SUM /* matrices of f16, summed in f16 */ };
 
 /* One operation of a warp on matrices: c[m, n] += a[m, k] b[k, n]; registers of a lane: 32 bits, of f64 64 */
-typedef struct PtxMatrices { int type, k; int a, b, c; /* registers */ } PtxMatrices;
+typedef struct PtxMatrices {
+    int type, k;
+    int a, b, c; /* registers */
+} PtxMatrices;
 
 typedef struct PtxEngine {
     const unsigned *built_in;

@@ -1,5 +1,5 @@
-/* load.c: PTX -> a shared object, which module.c loads as an image: translated, compiled by the C compiler ($CC, else cc) and kept in
- * mgpuc's cache, under the digest of text, headers and compiler. */
+/* load.c: PTX -> a shared object, which module.c loads as an image: translated, compiled by the C compiler ($CC, else cc) and
+ * kept in mgpuc's cache, under the digest of text, headers and compiler. */
 #include "tests/vgpu/ptx/ptx.h"
 #include "runtime/base/sha256.h"
 #include "runtime/cuda/driver.h"
@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 /* -ffp-contract=off: PTX says itself what is fused. Wrapping, aliases: as in PTX */
-static const char FLAGS[] = "-std=gnu11 -O1 -w -fPIC -fvisibility=hidden -fno-strict-aliasing -fwrapv -fno-math-errno -ffp-contract=off";
-static const char *const HEADERS[] = {"tests/vgpu/ptx/device.h", "tests/vgpu/ptx/engine.h", "tests/vgpu/ptx/numbers.h", "runtime/abi/mgpu_vgpu_launch.h"};
+static const char FLAGS[] =
+    "-std=gnu11 -O1 -w -fPIC -fvisibility=hidden -fno-strict-aliasing -fwrapv -fno-math-errno -ffp-contract=off";
+static const char *const HEADERS[] = {"tests/vgpu/ptx/device.h", "tests/vgpu/ptx/engine.h", "tests/vgpu/ptx/numbers.h",
+                                      "runtime/abi/mgpu_vgpu_launch.h"};
 
 bool ptx_is_text(const void *image)
 {
@@ -34,7 +36,8 @@ static char *read_whole(const char *path, size_t *bytes)
     struct stat s;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     char *text = NULL;
-    if (file >= 0 && fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && (text = malloc((size_t)s.st_size + 1))) {
+    if (file >= 0 && fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() &&
+        (text = malloc((size_t)s.st_size + 1))) {
         ssize_t length = read(file, text, (size_t)s.st_size);
         *bytes = length < 0 ? 0 : (size_t)length;
         text[*bytes] = 0;
@@ -53,7 +56,10 @@ static bool write_whole(const char *path, const void *bytes, size_t length, cons
 
 /* ---- the cache: its files as compiler/link/cache.c has them, an object and then the digest of key and object */
 
-typedef struct Place { char folder[4096 - 100], path[4096]; Digest key; } Place; /* folder "": there is no cache */
+typedef struct Place {
+    char folder[4096 - 100], path[4096];
+    Digest key;
+} Place; /* folder "": there is no cache */
 
 static Digest seal_of(const Place *p, const void *object, size_t length)
 {
@@ -134,8 +140,8 @@ static void *compile(const PtxText *c, bool checked, size_t *bytes, char *log, s
     snprintf(object, sizeof object, "%s/kernels.so", folder);
     snprintf(part, sizeof part, "%s/kernels.o", folder);
     snprintf(errors, sizeof errors, "%s/errors", folder);
-    snprintf(command, sizeof command, "{ %s %s %s -I %s -c %s -o %s && %s -shared %s -o %s -lm; } 2>%s", compiler(), FLAGS, checked ? "-DPTX_CHECKED" : "", MGPU_SOURCE,
-             source, part, compiler(), part, object, errors);
+    snprintf(command, sizeof command, "{ %s %s %s -I %s -c %s -o %s && %s -shared %s -o %s -lm; } 2>%s", compiler(), FLAGS,
+             checked ? "-DPTX_CHECKED" : "", MGPU_SOURCE, source, part, compiler(), part, object, errors);
     void *image = NULL;
     if (!write_whole(source, c->data, c->length, NULL, 0))
         snprintf(log, room, "%s cannot be written", source);
@@ -160,8 +166,11 @@ static void *compile(const PtxText *c, bool checked, size_t *bytes, char *log, s
 /* the first CUDA with that version of PTX: table of the PTX ISA manual, "Release Notes" */
 static int cuda_of(int version)
 {
-    static const struct { int ptx, cuda; } releases[] = {{70, 11000}, {71, 11010}, {72, 11020}, {73, 11030}, {74, 11040}, {75, 11050}, {76, 11060}, {77, 11070},
-        {78, 11080}, {80, 12000}, {81, 12010}, {82, 12020}, {83, 12030}, {84, 12040}, {85, 12050}, {86, 12070}, {87, 12080}, {88, 12090}, {90, 13000}};
+    static const struct {
+        int ptx, cuda;
+    } releases[] = {{70, 11000}, {71, 11010}, {72, 11020}, {73, 11030}, {74, 11040}, {75, 11050}, {76, 11060},
+                    {77, 11070}, {78, 11080}, {80, 12000}, {81, 12010}, {82, 12020}, {83, 12030}, {84, 12040},
+                    {85, 12050}, {86, 12070}, {87, 12080}, {88, 12090}, {90, 13000}};
     for (size_t k = 0; k < sizeof releases / sizeof *releases; k++)
         if (version <= releases[k].ptx)
             return releases[k].cuda;
@@ -171,11 +180,13 @@ static int cuda_of(int version)
 static CUresult refuses(const Module *m, int capability, int version, char *log, size_t room)
 {
     if (cuda_of(m->version) > version) {
-        snprintf(log, room, "PTX of version %d.%d is for CUDA %d.%d and newer", m->version / 10, m->version % 10, cuda_of(m->version) / 1000, cuda_of(m->version) / 10 % 100);
+        snprintf(log, room, "PTX of version %d.%d is for CUDA %d.%d and newer", m->version / 10, m->version % 10,
+                 cuda_of(m->version) / 1000, cuda_of(m->version) / 10 % 100);
         return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     }
     if (m->target > capability || (m->own && m->target != capability)) {
-        snprintf(log, room, "PTX for sm_%d%s does not run on a GPU of compute capability %d.%d", m->target, m->own ? "a" : "", capability / 10, capability % 10);
+        snprintf(log, room, "PTX for sm_%d%s does not run on a GPU of compute capability %d.%d", m->target, m->own ? "a" : "",
+                 capability / 10, capability % 10);
         return CUDA_ERROR_INVALID_PTX;
     }
     return CUDA_SUCCESS;

@@ -1,5 +1,5 @@
-/* memory.c: loads, stores, updates and copies as C. Each touches memory at one place, ptx_at of device.h, which asks about it. PTX ISA
- * 9.7.9 (ld, st, cvta, cp.async), 9.7.13 (atom, red), 9.7.14 (ldmatrix). */
+/* memory.c: loads, stores, updates and copies as C. Each touches memory at one place, ptx_at of device.h, which asks about it.
+ * PTX ISA 9.7.9 (ld, st, cvta, cp.async), 9.7.13 (atom, red), 9.7.14 (ldmatrix). */
 #include "tests/vgpu/ptx/ptx.h"
 
 #include <string.h>
@@ -36,7 +36,10 @@ static void ask_for_some(Printer *p, const char *at, unsigned bytes, const char 
 
 static const Operand *elements(Printer *p, const Operand *o, int *count)
 {
-    int vector = ptx_has(p->at, "v2") ? 2 : ptx_has(p->at, "v4") ? 4 : ptx_has(p->at, "v8") ? 8 : 1; /* up to 32 bytes from sm_100 on */
+    int vector = ptx_has(p->at, "v2")   ? 2
+                 : ptx_has(p->at, "v4") ? 4
+                 : ptx_has(p->at, "v8") ? 8
+                                        : 1; /* up to 32 bytes from sm_100 on */
     *count = o->kind == OPERAND_VECTOR ? o->count : 1;
     if (*count != vector)
         ptx_refuse(p, "a vector of another size");
@@ -78,20 +81,23 @@ void ptx_print_store(Printer *p)
         ptx_refuse(p, "two operands are expected");
     const Operand *from = elements(p, &s->operand[1], &count);
     const char *c = ptx_types[p->type].c;
-    ptx_add(p->out, "{ %s *q = %s; ", c, place(p, &s->operand[0], space_of(s), (unsigned)count * ptx_types[p->type].bytes, "STORE"));
+    ptx_add(p->out, "{ %s *q = %s; ", c,
+            place(p, &s->operand[0], space_of(s), (unsigned)count * ptx_types[p->type].bytes, "STORE"));
     for (int k = 0; k < count; k++)
         ptx_add(p->out, "q[%d] = %s; ", k, ptx_source(p, &from[k], p->type));
     ptx_add(p->out, "} ");
 }
 
-/* cvta.global.u64 d, a: a is an address of its space, d one of all; cvta.to.: the other way. They differ for shared memory alone */
+/* cvta.global.u64 d, a: a is an address of its space, d one of all; cvta.to.: the other way. They differ for shared memory alone
+ */
 void ptx_print_convert_address(Printer *p)
 {
     const Statement *s = p->at;
     if (s->operands != 2)
         ptx_refuse(p, "two operands are expected");
     const char *sign = space_of(s) != SPACE_SHARED ? "" : ptx_has(s, "to") ? " - (uint64_t)S" : " + (uint64_t)S";
-    ptx_assign(p, &s->operand[0], p->type, ptx_format(p->ptx, "(%s)(%s%s)", ptx_types[p->type].c, ptx_source(p, &s->operand[1], p->type), sign));
+    ptx_assign(p, &s->operand[0], p->type,
+               ptx_format(p->ptx, "(%s)(%s%s)", ptx_types[p->type].c, ptx_source(p, &s->operand[1], p->type), sign));
 }
 
 void ptx_print_atomic(Printer *p)
@@ -108,9 +114,10 @@ void ptx_print_atomic(Printer *p)
     if (bits != (strchr("aoxec", name[0]) && strcmp(name, "add") != 0))
         ptx_refuse(p, "an operation that its type does not have");
     const Operand *address = &s->operand[returns];
-    char *value = ptx_format(p->ptx, "ptx_atom_%s_%s((%s *)%s, %s%s%s)", name, ptx_types[p->type].name, c,
-                             place(p, address, space_of(s), ptx_types[p->type].bytes, "ATOMIC"), ptx_source(p, &address[1], p->type), swaps ? ", " : "",
-                             swaps ? ptx_source(p, &address[2], p->type) : "");
+    char *value =
+        ptx_format(p->ptx, "ptx_atom_%s_%s((%s *)%s, %s%s%s)", name, ptx_types[p->type].name, c,
+                   place(p, address, space_of(s), ptx_types[p->type].bytes, "ATOMIC"), ptx_source(p, &address[1], p->type),
+                   swaps ? ", " : "", swaps ? ptx_source(p, &address[2], p->type) : "");
     if (returns)
         ptx_assign(p, &s->operand[0], p->type, value);
     else
@@ -126,7 +133,8 @@ void ptx_print_copy(Printer *p)
         ptx_refuse(p, "the number of its operands is wrong");
     if (o[2].bits != 16 && (ptx_has(s, "cg") || (o[2].bits != 4 && o[2].bits != 8)))
         ptx_refuse(p, "it copies 16 bytes; .ca 4 and 8, too");
-    ptx_add(p->out, "E->copy(%s, %s, %u, %s, %d); ", ptx_address(p, &o[0], SPACE_SHARED), ptx_address(p, &o[1], SPACE_GLOBAL), (unsigned)o[2].bits,
+    ptx_add(p->out, "E->copy(%s, %s, %u, %s, %d); ", ptx_address(p, &o[0], SPACE_SHARED), ptx_address(p, &o[1], SPACE_GLOBAL),
+            (unsigned)o[2].bits,
             s->operands == 4 ? ptx_source(p, &o[3], TYPE_U32) : ptx_format(p->ptx, "%u", (unsigned)o[2].bits), s->line);
 }
 
@@ -137,7 +145,8 @@ void ptx_print_load_matrices(Printer *p)
     const Operand *to = s->operand[0].kind == OPERAND_VECTOR ? s->operand[0].parts : &s->operand[0];
     if (s->operands != 2 || (s->operand[0].kind == OPERAND_VECTOR ? s->operand[0].count : 1) != count)
         ptx_refuse(p, "a vector of another size");
-    ptx_add(p->out, "{ uint32_t v[4]; E->load_matrices(v, %s, %d, %d, %d); ", ptx_address(p, &s->operand[1], space_of(s)), count, ptx_has(s, "trans"), s->line);
+    ptx_add(p->out, "{ uint32_t v[4]; E->load_matrices(v, %s, %d, %d, %d); ", ptx_address(p, &s->operand[1], space_of(s)), count,
+            ptx_has(s, "trans"), s->line);
     for (int k = 0; k < count; k++)
         ptx_assign(p, &to[k], TYPE_B32, ptx_format(p->ptx, "v[%d]", k));
     ptx_add(p->out, "} ");

@@ -1,6 +1,6 @@
-/* print.c: a module of PTX -> C (device.h). Each entry function becomes a C function with its registers as variables; instructions are
- * instructions.c's. Addresses are those of this machine, but for shared memory, which has a window of its own from 0 on: first a
- * function's static variables, then the dynamic one. */
+/* print.c: a module of PTX -> C (device.h). Each entry function becomes a C function with its registers as variables;
+ * instructions are instructions.c's. Addresses are those of this machine, but for shared memory, which has a window of its own
+ * from 0 on: first a function's static variables, then the dynamic one. */
 #include "tests/vgpu/ptx/ptx.h"
 
 #include <ctype.h>
@@ -11,7 +11,12 @@
 enum { LOCAL_ALIGNMENT = 16, STATIC_SHARED = 48 << 10 /* bytes of a block at most, as ptxas has it */ };
 
 /* the registers and variables of a function; those of an inner block come later and go at its end */
-struct Scope { Variable **list; int count, room; int block[64], depth; uint64_t local_bytes; };
+struct Scope {
+    Variable **list;
+    int count, room;
+    int block[64], depth;
+    uint64_t local_bytes;
+};
 
 /* ---- names in C */
 
@@ -30,8 +35,14 @@ static char *c_name(Ptx *p, const char *prefix, const char *name)
     return text;
 }
 
-char *ptx_label(Printer *p, const char *name) { return c_name(p->ptx, "L_", name); }
-char *ptx_parameter(Printer *p, const char *name) { return c_name(p->ptx, "P_", name); }
+char *ptx_label(Printer *p, const char *name)
+{
+    return c_name(p->ptx, "L_", name);
+}
+char *ptx_parameter(Printer *p, const char *name)
+{
+    return c_name(p->ptx, "P_", name);
+}
 
 /* ---- looking up */
 
@@ -40,8 +51,8 @@ static bool names_register(const Variable *v, const char *name)
     size_t length = strlen(v->name);
     if (!v->registers)
         return strcmp(v->name, name) == 0;
-    return strncmp(v->name, name, length) == 0 && isdigit((unsigned char)name[length]) && strspn(name + length, "0123456789") == strlen(name + length) &&
-           atoi(name + length) < v->registers;
+    return strncmp(v->name, name, length) == 0 && isdigit((unsigned char)name[length]) &&
+           strspn(name + length, "0123456789") == strlen(name + length) && atoi(name + length) < v->registers;
 }
 
 static Variable *find(const Printer *p, const char *name)
@@ -85,14 +96,19 @@ bool ptx_has(const Statement *s, const char *modifier)
     return false;
 }
 
-void ptx_refuse(Printer *p, const char *why) { ptx_fail(p->ptx, p->at->line, "%s: %s", p->at->name, why); }
+void ptx_refuse(Printer *p, const char *why)
+{
+    ptx_fail(p->ptx, p->at->line, "%s: %s", p->at->name, why);
+}
 
 /* ---- what C calls it: registers that hold float and double are those, whether or not they are declared so */
 
 static Type held(const Variable *v)
 {
     bool named = v->name[0] == '%' && v->name[1] == 'f';
-    return v->type == TYPE_B32 && named && !v->name[2] ? TYPE_F32 : v->type == TYPE_B64 && named && v->name[2] == 'd' ? TYPE_F64 : v->type;
+    return v->type == TYPE_B32 && named && !v->name[2]         ? TYPE_F32
+           : v->type == TYPE_B64 && named && v->name[2] == 'd' ? TYPE_F64
+                                                               : v->type;
 }
 
 /* a value of one type as one of another type with the same bits, or fewer */
@@ -109,14 +125,29 @@ static char *as(Printer *p, const char *text, Type from, Type to)
 
 /* ---- sources */
 
-static const struct { const char *name, *c; } SPECIAL[] = {
-    {"%tid.x", "B[PTX_TID]"}, {"%tid.y", "B[PTX_TID + 1]"}, {"%tid.z", "B[PTX_TID + 2]"},
-    {"%ctaid.x", "B[PTX_CTAID]"}, {"%ctaid.y", "B[PTX_CTAID + 1]"}, {"%ctaid.z", "B[PTX_CTAID + 2]"},
-    {"%ntid.x", "B[PTX_NTID]"}, {"%ntid.y", "B[PTX_NTID + 1]"}, {"%ntid.z", "B[PTX_NTID + 2]"},
-    {"%nctaid.x", "B[PTX_NCTAID]"}, {"%nctaid.y", "B[PTX_NCTAID + 1]"}, {"%nctaid.z", "B[PTX_NCTAID + 2]"},
-    {"%laneid", "LANE"}, {"%warpid", "(E->now->thread / 32u)"}, {"WARP_SZ", "32u"},
-    {"%lanemask_eq", "(1u << LANE)"}, {"%lanemask_lt", "((1u << LANE) - 1u)"}, {"%lanemask_le", "((2u << LANE) - 1u)"},
-    {"%lanemask_gt", "~((2u << LANE) - 1u)"}, {"%lanemask_ge", "~((1u << LANE) - 1u)"},
+static const struct {
+    const char *name, *c;
+} SPECIAL[] = {
+    {"%tid.x", "B[PTX_TID]"},
+    {"%tid.y", "B[PTX_TID + 1]"},
+    {"%tid.z", "B[PTX_TID + 2]"},
+    {"%ctaid.x", "B[PTX_CTAID]"},
+    {"%ctaid.y", "B[PTX_CTAID + 1]"},
+    {"%ctaid.z", "B[PTX_CTAID + 2]"},
+    {"%ntid.x", "B[PTX_NTID]"},
+    {"%ntid.y", "B[PTX_NTID + 1]"},
+    {"%ntid.z", "B[PTX_NTID + 2]"},
+    {"%nctaid.x", "B[PTX_NCTAID]"},
+    {"%nctaid.y", "B[PTX_NCTAID + 1]"},
+    {"%nctaid.z", "B[PTX_NCTAID + 2]"},
+    {"%laneid", "LANE"},
+    {"%warpid", "(E->now->thread / 32u)"},
+    {"WARP_SZ", "32u"},
+    {"%lanemask_eq", "(1u << LANE)"},
+    {"%lanemask_lt", "((1u << LANE) - 1u)"},
+    {"%lanemask_le", "((2u << LANE) - 1u)"},
+    {"%lanemask_gt", "~((2u << LANE) - 1u)"},
+    {"%lanemask_ge", "~((1u << LANE) - 1u)"},
 };
 
 static char *number(Printer *p, const Operand *o, Type type)
@@ -127,19 +158,25 @@ static char *number(Printer *p, const Operand *o, Type type)
     if (type == TYPE_PRED)
         return ptx_format(p->ptx, "%d", (o->bits != 0) != o->negated);
     if (!t->floating)
-        return ptx_format(p->ptx, "(%s)0x%llx%s", t->c, (unsigned long long)(o->digits == 16 && t->bytes == 4 ? 0 : o->bits), t->bytes == 8 ? "ull" : "u");
+        return ptx_format(p->ptx, "(%s)0x%llx%s", t->c, (unsigned long long)(o->digits == 16 && t->bytes == 4 ? 0 : o->bits),
+                          t->bytes == 8 ? "ull" : "u");
     if (t->bytes == 8)
-        return isfinite(value) && o->digits ? ptx_format(p->ptx, "%a", value) : ptx_format(p->ptx, "F64(0x%llxull)", (unsigned long long)o->bits);
+        return isfinite(value) && o->digits ? ptx_format(p->ptx, "%a", value)
+                                            : ptx_format(p->ptx, "F64(0x%llxull)", (unsigned long long)o->bits);
     return ptx_format(p->ptx, "F32(0x%xu)", (unsigned)o->bits);
 }
 
 static char *variable_address(Printer *p, const Variable *v, uint64_t offset)
 {
     switch (v->space) {
-    case SPACE_SHARED: return ptx_format(p->ptx, "%lluu", (unsigned long long)(v->offset + offset));
-    case SPACE_LOCAL: return ptx_format(p->ptx, "((uint64_t)M + %llu)", (unsigned long long)(v->offset + offset));
-    case SPACE_PARAM: return ptx_format(p->ptx, "((uint64_t)%s + %llu)", ptx_parameter(p, v->name), (unsigned long long)offset);
-    default: return ptx_format(p->ptx, "((uint64_t)%s + %llu)", c_name(p->ptx, "V_", v->name), (unsigned long long)offset);
+    case SPACE_SHARED:
+        return ptx_format(p->ptx, "%lluu", (unsigned long long)(v->offset + offset));
+    case SPACE_LOCAL:
+        return ptx_format(p->ptx, "((uint64_t)M + %llu)", (unsigned long long)(v->offset + offset));
+    case SPACE_PARAM:
+        return ptx_format(p->ptx, "((uint64_t)%s + %llu)", ptx_parameter(p, v->name), (unsigned long long)offset);
+    default:
+        return ptx_format(p->ptx, "((uint64_t)%s + %llu)", c_name(p->ptx, "V_", v->name), (unsigned long long)offset);
     }
 }
 
@@ -174,13 +211,16 @@ char *ptx_source(Printer *p, const Operand *o, Type type)
 char *ptx_address(Printer *p, const Operand *o, Space space)
 {
     const Variable *v = o->name ? need(p, o->name) : NULL;
-    char *at = !v ? ptx_format(p->ptx, "0x%llxull", (unsigned long long)o->bits) : v->space != SPACE_REG ? variable_address(p, v, o->bits) : NULL;
+    char *at = !v                      ? ptx_format(p->ptx, "0x%llxull", (unsigned long long)o->bits)
+               : v->space != SPACE_REG ? variable_address(p, v, o->bits)
+                                       : NULL;
     if (o->kind != OPERAND_ADDRESS)
         ptx_refuse(p, "an address is expected");
     if (v && v->space != SPACE_REG && space != SPACE_NONE && v->space != space)
         ptx_refuse(p, ptx_format(p->ptx, "'%s' is in another space", o->name));
     if (!at)
-        at = ptx_format(p->ptx, ptx_types[v->type].bytes == 8 ? "(%s + (uint64_t)%lldll)" : "(uint32_t)(%s + (uint32_t)%lld)", c_name(p->ptx, "_", o->name), (long long)o->bits);
+        at = ptx_format(p->ptx, ptx_types[v->type].bytes == 8 ? "(%s + (uint64_t)%lldll)" : "(uint32_t)(%s + (uint32_t)%lld)",
+                        c_name(p->ptx, "_", o->name), (long long)o->bits);
     return space == SPACE_SHARED ? ptx_format(p->ptx, "((uint64_t)S + %s)", at) : at;
 }
 
@@ -199,7 +239,8 @@ void ptx_assign(Printer *p, const Operand *o, Type type, const char *value)
     if ((type == TYPE_PRED) != (to == TYPE_PRED) || ptx_types[to].bytes < ptx_types[type].bytes)
         ptx_refuse(p, ptx_format(p->ptx, "'%s' has another type", o->name));
     bool same_bits = ptx_types[to].floating != ptx_types[type].floating;
-    ptx_add(p->out, "%s = %s; ", c_name(p->ptx, "_", o->name), same_bits ? as(p, ptx_format(p->ptx, "(%s)(%s)", ptx_types[type].c, value), type, to) : value);
+    ptx_add(p->out, "%s = %s; ", c_name(p->ptx, "_", o->name),
+            same_bits ? as(p, ptx_format(p->ptx, "(%s)(%s)", ptx_types[type].c, value), type, to) : value);
 }
 
 /* ---- functions */
@@ -231,7 +272,8 @@ static void print_variable(Printer *p, Variable *v)
     if (v->space == SPACE_REG)
         print_registers(p, v);
     else if (v->space == SPACE_PARAM)
-        ptx_add(p->out, "_Alignas(%d) uint8_t %s[%llu];\n", LOCAL_ALIGNMENT, ptx_parameter(p, v->name), (unsigned long long)v->bytes);
+        ptx_add(p->out, "_Alignas(%d) uint8_t %s[%llu];\n", LOCAL_ALIGNMENT, ptx_parameter(p, v->name),
+                (unsigned long long)v->bytes);
 }
 
 static void print_statement(Printer *p, const Statement *s)
@@ -239,8 +281,12 @@ static void print_statement(Printer *p, const Statement *s)
     Scope *scope = p->scope;
     p->at = s;
     switch (s->kind) {
-    case STATEMENT_LABEL: ptx_add(p->out, "%s:;\n", ptx_label(p, s->name)); break;
-    case STATEMENT_VARIABLE: print_variable(p, s->variable); break;
+    case STATEMENT_LABEL:
+        ptx_add(p->out, "%s:;\n", ptx_label(p, s->name));
+        break;
+    case STATEMENT_VARIABLE:
+        print_variable(p, s->variable);
+        break;
     case STATEMENT_OPEN:
         if (scope->depth == (int)(sizeof scope->block / sizeof *scope->block))
             ptx_fail(p->ptx, s->line, "too many blocks in blocks");
@@ -262,12 +308,16 @@ static void print_statement(Printer *p, const Statement *s)
 
 /* ---- shared and local memory of a function */
 
-static uint64_t round_up(uint64_t bytes, int to) { return (bytes + (uint64_t)to - 1) / (uint64_t)to * (uint64_t)to; }
+static uint64_t round_up(uint64_t bytes, int to)
+{
+    return (bytes + (uint64_t)to - 1) / (uint64_t)to * (uint64_t)to;
+}
 
 static Variable *shared_variable(const Module *m, const Function *f, const char *name)
 {
     for (int k = 0; k < f->count; k++)
-        if (f->statement[k].kind == STATEMENT_VARIABLE && f->statement[k].variable->space == SPACE_SHARED && strcmp(f->statement[k].variable->name, name) == 0)
+        if (f->statement[k].kind == STATEMENT_VARIABLE && f->statement[k].variable->space == SPACE_SHARED &&
+            strcmp(f->statement[k].variable->name, name) == 0)
             return f->statement[k].variable;
     for (Variable *v = m->variables; v; v = v->next)
         if (v->space == SPACE_SHARED && strcmp(v->name, name) == 0)
@@ -319,7 +369,8 @@ static void place_variables(Printer *p, Function *f)
         if (v->space == SPACE_SHARED && v->is_extern)
             v->offset = f->static_shared;
     if (f->static_shared > STATIC_SHARED)
-        ptx_fail(p->ptx, f->line, "%s has %llu bytes of static shared memory, there can be %d", f->name, (unsigned long long)f->static_shared, STATIC_SHARED);
+        ptx_fail(p->ptx, f->line, "%s has %llu bytes of static shared memory, there can be %d", f->name,
+                 (unsigned long long)f->static_shared, STATIC_SHARED);
     if (!f->is_entry && f->static_shared)
         ptx_fail(p->ptx, f->line, "%s: shared memory of a function that others call", f->name);
 }
@@ -347,7 +398,8 @@ static void print_function(Printer *p, Function *f)
     p->function = f;
     p->scope = &scope;
     place_variables(p, f);
-    print_head(p, f, "\n{\nuint8_t *const S = (uint8_t *)E->now->shared; const unsigned *const B = E->built_in; uint32_t CC = 0;\n");
+    print_head(p, f,
+               "\n{\nuint8_t *const S = (uint8_t *)E->now->shared; const unsigned *const B = E->built_in; uint32_t CC = 0;\n");
     ptx_add(p->out, "(void)S; (void)B; (void)CC;\n");
     for (Variable *v = f->results; v; v = v->next)
         declare(p, v);
@@ -357,7 +409,8 @@ static void print_function(Printer *p, Function *f)
             ptx_add(p->out, "uint8_t *const %s = params[%d];\n", ptx_parameter(p, v->name), number);
     }
     if (scope.local_bytes)
-        ptx_add(p->out, "_Alignas(%d) uint8_t M[%llu]; memset(M, 255, sizeof M);\n", LOCAL_ALIGNMENT, (unsigned long long)scope.local_bytes);
+        ptx_add(p->out, "_Alignas(%d) uint8_t M[%llu]; memset(M, 255, sizeof M);\n", LOCAL_ALIGNMENT,
+                (unsigned long long)scope.local_bytes);
     for (int k = 0; k < f->count; k++)
         print_statement(p, &f->statement[k]);
     ptx_add(p->out, "}\n");
@@ -371,9 +424,11 @@ static void print_entry(Printer *p, const Function *f)
     for (const Variable *v = f->parameters; v; v = v->next)
         ptx_add(p->out, "%llu, ", (unsigned long long)v->bytes);
     ptx_add(p->out, "0};\n#pragma GCC visibility push(default)\nconst unsigned *const mgpu_params_%s = bytes_%s;\n", name, name);
-    ptx_add(p->out, "const unsigned mgpu_shared_%s = %llu, mgpu_threads_%s = %llu;\n", name, (unsigned long long)f->static_shared, name,
-            (unsigned long long)f->most_threads);
-    ptx_add(p->out, "int mgpu_entry_%s(mgpu_vgpu_launch *launch)\n{\nlaunch->shared_bytes += mgpu_shared_%s;\nreturn E->run(launch, %s);\n}\n#pragma GCC visibility pop\n",
+    ptx_add(p->out, "const unsigned mgpu_shared_%s = %llu, mgpu_threads_%s = %llu;\n", name, (unsigned long long)f->static_shared,
+            name, (unsigned long long)f->most_threads);
+    ptx_add(p->out,
+            "int mgpu_entry_%s(mgpu_vgpu_launch *launch)\n{\nlaunch->shared_bytes += mgpu_shared_%s;\nreturn E->run(launch, "
+            "%s);\n}\n#pragma GCC visibility pop\n",
             name, name, c_name(p->ptx, "K_", name));
 }
 
@@ -416,8 +471,8 @@ static void print_module_variables(Printer *p)
             if (v->is_extern || ptx_types[v->type].bytes > 8)
                 ptx_fail(p->ptx, v->line, "the variable %s is not known", v->name);
             unsigned bytes = 8 * ptx_types[v->type].bytes;
-            ptx_add(p->out, "_Alignas(%d) static uint%u_t %s[%llu]", v->align < LOCAL_ALIGNMENT ? LOCAL_ALIGNMENT : v->align, bytes, c_name(p->ptx, "V_", v->name),
-                    (unsigned long long)(v->bytes / (bytes / 8)));
+            ptx_add(p->out, "_Alignas(%d) static uint%u_t %s[%llu]", v->align < LOCAL_ALIGNMENT ? LOCAL_ALIGNMENT : v->align,
+                    bytes, c_name(p->ptx, "V_", v->name), (unsigned long long)(v->bytes / (bytes / 8)));
             if (v->value_count && initialized)
                 print_values(p, v);
             ptx_add(p->out, ";\n");

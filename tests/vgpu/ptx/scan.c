@@ -9,7 +9,11 @@
 
 /* ---- memory, messages */
 
-struct PtxRoom { PtxRoom *next; size_t used, bytes; max_align_t data[]; };
+struct PtxRoom {
+    PtxRoom *next;
+    size_t used, bytes;
+    max_align_t data[];
+};
 
 void *ptx_allocate(Ptx *p, size_t bytes)
 {
@@ -80,7 +84,11 @@ void ptx_add(PtxText *t, const char *format, ...)
 
 /* ---- tokens */
 
-typedef struct Scanner { Ptx *ptx; const char *at, *end; int line; } Scanner;
+typedef struct Scanner {
+    Ptx *ptx;
+    const char *at, *end;
+    int line;
+} Scanner;
 
 static char *copy(Scanner *s, const char *begin, const char *end)
 {
@@ -107,8 +115,14 @@ static void skip_space(Scanner *s)
     }
 }
 
-static bool is_prefix(const char *text, const char *letters) { return text[0] == '0' && text[1] && strchr(letters, text[1]); }
-static bool in_word(const char *c) { return isalnum((unsigned char)*c) || *c == '_' || *c == '$' || *c == '.'; }
+static bool is_prefix(const char *text, const char *letters)
+{
+    return text[0] == '0' && text[1] && strchr(letters, text[1]);
+}
+static bool in_word(const char *c)
+{
+    return isalnum((unsigned char)*c) || *c == '_' || *c == '$' || *c == '.';
+}
 
 static void scan_word(Scanner *s, Token *t)
 {

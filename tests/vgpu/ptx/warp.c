@@ -1,5 +1,5 @@
-/* warp.c: what threads of a block, lanes of a warp do together, as C that calls engine.cpp. PTX ISA 9.7.9.6 (shfl), 9.7.13 (bar, vote,
- * redux), 9.7.14 (mma). */
+/* warp.c: what threads of a block, lanes of a warp do together, as C that calls engine.cpp. PTX ISA 9.7.9.6 (shfl), 9.7.13 (bar,
+ * vote, redux), 9.7.14 (mma). */
 #include "tests/vgpu/ptx/ptx.h"
 
 #include <stdlib.h>
@@ -20,7 +20,8 @@ void ptx_print_barrier(Printer *p)
     const char *how = ptx_has(s, "popc") ? "PTX_COUNT" : ptx_has(s, "and") ? "PTX_AND" : ptx_has(s, "or") ? "PTX_OR" : "PTX_SYNC";
     const Operand *o = &s->operand[reduces];
     bool threads = s->operands == (reduces ? 4 : 2);
-    char *value = ptx_format(p->ptx, "E->barrier(%s, %s, %s, %s, %d, %d)", ptx_source(p, &o[0], TYPE_U32), threads ? ptx_source(p, &o[1], TYPE_U32) : "0", how,
+    char *value = ptx_format(p->ptx, "E->barrier(%s, %s, %s, %s, %d, %d)", ptx_source(p, &o[0], TYPE_U32),
+                             threads ? ptx_source(p, &o[1], TYPE_U32) : "0", how,
                              reduces ? ptx_source(p, &o[1 + threads], TYPE_PRED) : "0", !arrives, s->line);
     if (reduces)
         ptx_assign(p, &s->operand[0], p->type, value);
@@ -34,11 +35,15 @@ void ptx_print_shuffle(Printer *p)
     const Statement *s = p->at;
     const Operand *o = s->operand;
     need_operands(p, 5, 5);
-    const char *how = ptx_has(s, "up") ? "PTX_UP" : ptx_has(s, "down") ? "PTX_DOWN" : ptx_has(s, "bfly") ? "PTX_BUTTERFLY" : ptx_has(s, "idx") ? "PTX_INDEX" : NULL;
+    const char *how = ptx_has(s, "up")     ? "PTX_UP"
+                      : ptx_has(s, "down") ? "PTX_DOWN"
+                      : ptx_has(s, "bfly") ? "PTX_BUTTERFLY"
+                      : ptx_has(s, "idx")  ? "PTX_INDEX"
+                                           : NULL;
     if (!how)
         ptx_refuse(p, "without a direction");
-    ptx_add(p->out, "{ uint64_t v = E->shuffle(%s, %s, %s, %s, %s, %d); ", how, ptx_source(p, &o[1], TYPE_B32), ptx_source(p, &o[2], TYPE_U32),
-            ptx_source(p, &o[3], TYPE_U32), ptx_source(p, &o[4], TYPE_U32), s->line);
+    ptx_add(p->out, "{ uint64_t v = E->shuffle(%s, %s, %s, %s, %s, %d); ", how, ptx_source(p, &o[1], TYPE_B32),
+            ptx_source(p, &o[2], TYPE_U32), ptx_source(p, &o[3], TYPE_U32), ptx_source(p, &o[4], TYPE_U32), s->line);
     ptx_assign(p, &o[0], TYPE_B32, "(uint32_t)v");
     if (o[0].second)
         ptx_assign(p, o[0].second, TYPE_PRED, "(unsigned char)(v >> 32)");
@@ -55,25 +60,41 @@ void ptx_print_vote(Printer *p)
         ptx_refuse(p, "another type");
     ptx_add(p->out, "{ uint64_t v = E->vote(%s, %s, %d); uint32_t votes = (uint32_t)v, came = (uint32_t)(v >> 32); (void)came; ",
             ptx_source(p, &s->operand[2], TYPE_U32), ptx_source(p, &s->operand[1], TYPE_PRED), s->line);
-    ptx_assign(p, &s->operand[0], p->type, ballot ? "votes" : ptx_has(s, "any") ? "votes != 0" : ptx_has(s, "all") ? "votes == came" : "(votes == came || votes == 0)");
+    ptx_assign(p, &s->operand[0], p->type,
+               ballot              ? "votes"
+               : ptx_has(s, "any") ? "votes != 0"
+               : ptx_has(s, "all") ? "votes == came"
+                                   : "(votes == came || votes == 0)");
     ptx_add(p->out, "} ");
 }
 
-void ptx_print_active(Printer *p) { ptx_assign(p, &p->at->operand[0], TYPE_B32, "E->active()"); }
+void ptx_print_active(Printer *p)
+{
+    ptx_assign(p, &p->at->operand[0], TYPE_B32, "E->active()");
+}
 
 /* redux.sync.op d, a, mask */
 void ptx_print_reduce(Printer *p)
 {
     const Statement *s = p->at;
     need_operands(p, 3, 3);
-    char how = ptx_has(s, "add") ? 'a' : ptx_has(s, "min") ? 'm' : ptx_has(s, "max") ? 'M' : ptx_has(s, "and") ? '&' : ptx_has(s, "or") ? 'o' : 'x';
-    ptx_assign(p, &s->operand[0], TYPE_B32, ptx_format(p->ptx, "ptx_redux('%c', %d, %s, %s, %d)", how, p->type == TYPE_S32,
-                                                       ptx_source(p, &s->operand[2], TYPE_U32), ptx_source(p, &s->operand[1], TYPE_B32), s->line));
+    char how = ptx_has(s, "add")   ? 'a'
+               : ptx_has(s, "min") ? 'm'
+               : ptx_has(s, "max") ? 'M'
+               : ptx_has(s, "and") ? '&'
+               : ptx_has(s, "or")  ? 'o'
+                                   : 'x';
+    ptx_assign(p, &s->operand[0], TYPE_B32,
+               ptx_format(p->ptx, "ptx_redux('%c', %d, %s, %s, %d)", how, p->type == TYPE_S32,
+                          ptx_source(p, &s->operand[2], TYPE_U32), ptx_source(p, &s->operand[1], TYPE_B32), s->line));
 }
 
 /* ---- mma: a table of 9.7.14.5's shapes */
 
-static const struct { const char *shape, *types, *type; int k, a, b, c; } MATRICES[] = {
+static const struct {
+    const char *shape, *types, *type;
+    int k, a, b, c;
+} MATRICES[] = {
     {"m16n8k8", "f32.f16.f16.f32", "PTX_F16", 8, 2, 1, 4},      {"m16n8k16", "f32.f16.f16.f32", "PTX_F16", 16, 4, 2, 4},
     {"m16n8k8", "f16.f16.f16.f16", "PTX_HALF_SUM", 8, 2, 1, 2}, {"m16n8k16", "f16.f16.f16.f16", "PTX_HALF_SUM", 16, 4, 2, 2},
     {"m16n8k8", "f32.bf16.bf16.f32", "PTX_BF16", 8, 2, 1, 4},   {"m16n8k16", "f32.bf16.bf16.f32", "PTX_BF16", 16, 4, 2, 4},
@@ -103,7 +124,8 @@ void ptx_print_matrices(Printer *p)
     if (row == rows)
         ptx_refuse(p, "the instruction is not known to the virtual GPU");
     Type bits = strcmp(MATRICES[row].type, "PTX_DOUBLE") == 0 ? TYPE_F64 : TYPE_B32;
-    ptx_add(p->out, "{ static const PtxMatrices m = {%s, %d, %d, %d, %d}; ", MATRICES[row].type, MATRICES[row].k, MATRICES[row].a, MATRICES[row].b, MATRICES[row].c);
+    ptx_add(p->out, "{ static const PtxMatrices m = {%s, %d, %d, %d, %d}; ", MATRICES[row].type, MATRICES[row].k, MATRICES[row].a,
+            MATRICES[row].b, MATRICES[row].c);
     print_fragment(p, "a", &s->operand[1], MATRICES[row].a, bits);
     print_fragment(p, "b", &s->operand[2], MATRICES[row].b, bits);
     print_fragment(p, "c", &s->operand[3], MATRICES[row].c, bits);
