@@ -233,6 +233,19 @@ static CUresult shared_as_asked(bool wrong)
 /* 168 registers: 5,376 of a warp, so 12 warps */
 static CUresult registers(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {wrong ? 385 : 384, 1, 1}, 0}); }
 
+static CUresult bounds(bool wrong)
+{
+    static const char PTX[] = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry bound()\n.maxntid 64, 1, 1\n{\nret;\n}\n";
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    int most = 0;
+    MUST(cu->module_load_data(&module, PTX, 0, NULL, NULL));
+    MUST(cu->module_get_function(&function, module, "bound"));
+    MUST(cu->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
+    CUresult r = cu->launch_kernel(function, 1, 1, 1, wrong ? 65 : 64, 1, 1, 0, stream(0), NULL, NULL);
+    return most == 64 ? r : CUDA_ERROR_UNKNOWN;
+}
+
 static CUresult function_of_another_context(bool wrong)
 {
     int64_t n = 1;
@@ -955,6 +968,7 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"more than 48 KiB of shared memory unasked", NULL, shared_unasked, IS(CUDA_ERROR_INVALID_VALUE)},
     {"more shared memory than was asked for", NULL, shared_as_asked, IS(CUDA_ERROR_INVALID_VALUE)},
     {"blocks of more threads than registers allow", "registers twice 168", registers, IS(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)},
+    {"blocks of more threads than a kernel's text says", NULL, bounds, IS(CUDA_ERROR_INVALID_VALUE)},
     {"a function of another context", NULL, function_of_another_context, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"a launch without parameters", NULL, no_parameters, IS(CUDA_ERROR_INVALID_VALUE)},
     {"flags of a stream", NULL, stream_flags, IS(CUDA_ERROR_INVALID_VALUE)},

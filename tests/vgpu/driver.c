@@ -332,7 +332,7 @@ CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function)
     bool threads = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, shared = attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
     r = r ? r : !function ? CUDA_ERROR_INVALID_HANDLE : !threads && !shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
-        *value = !threads ? (int)function->static_shared : function->most_threads < MGPU_VGPU_THREADS ? (int)function->most_threads : vgpu_most_threads(vgpu_registers(function->name));
+        *value = threads ? vgpu_most_threads(function) : (int)function->static_shared;
     return vgpu_leave(r);
 }
 

@@ -132,7 +132,7 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
     if (threads == 0 || threads > f->most_threads || block[2] > 64 || shared_bytes > f->most_shared || !grid[0] || !grid[1] ||
         !grid[2] || grid[0] > 0x7FFFFFFF || grid[1] > 65535 || grid[2] > 65535 || (f->parameters && !parameters))
         return CUDA_ERROR_INVALID_VALUE;
-    if (threads > (uint64_t)vgpu_most_threads(vgpu_registers(f->name)))
+    if (threads > (uint64_t)vgpu_most_threads(f))
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     Work w = {.kind = OP_LAUNCH, .what = f->name, .call = {.function = f, .shared_bytes = shared_bytes}};
     memcpy(w.call.grid, grid, sizeof w.call.grid);

@@ -35,13 +35,15 @@ size_t vgpu_most_shared(const VirtualDevice *d)
     return d->shared ? d->shared : (size_t)kib << 10;
 }
 
-/* "Hardware verifies if a launch fits the per-CTA register limit ... the warp allocation needs to be rounded up to the number of
+/* A kernel is not run with more threads than its text says (PTX ISA, .maxntid).
+ * "Hardware verifies if a launch fits the per-CTA register limit ... the warp allocation needs to be rounded up to the number of
  * partitions" (cuda_occupancy.h) */
-int vgpu_most_threads(int registers)
+int vgpu_most_threads(CUfunction f)
 {
-    int of_warp = (registers * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
+    int of_warp = (vgpu_registers(f->name) * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
     int warps = of_warp ? REGISTERS / of_warp / PARTITIONS * PARTITIONS : MGPU_VGPU_WARPS;
-    return (warps < MGPU_VGPU_WARPS ? warps : MGPU_VGPU_WARPS) * WARP;
+    int threads = (warps < MGPU_VGPU_WARPS ? warps : MGPU_VGPU_WARPS) * WARP;
+    return (int)f->most_threads < threads ? (int)f->most_threads : threads;
 }
 
 bool vgpu_become(VirtualDevice *d, const char *card)

@@ -90,7 +90,7 @@ int vgpu_registers(const char *function);                  /* of a thread, as th
 
 /* ---- limits.c */
 size_t vgpu_most_shared(const VirtualDevice *);             /* bytes of a block, static and dynamic, for who asks */
-int vgpu_most_threads(int registers);                      /* of a block whose threads have so many */
+int vgpu_most_threads(CUfunction);                         /* of a block */
 bool vgpu_become(VirtualDevice *, const char *card);        /* false: there is no such card */
 
 /* ---- report.c: violations */
