@@ -65,7 +65,8 @@ static const Value VALUES[] = {
     {"abs.f64 %g0, 0dC000000000000000", 'g', 0x4000000000000000}, {"min.f32 %f0, 0f7FC00000, 0f3F800000", 'f', 0x3F800000}, {"max.f32 %f0, 0f80000000, 0f00000000", 'f', 0},
     {"max.NaN.f32 %f0, 0f7FC00000, 0f3F800000", 'f', 0x7FFFFFFF}, {"max.NaN.f32 %f0, 0f80000000, 0f3F800000", 'f', 0x3F800000},
     {"min.NaN.f32 %f0, 0f3F800000, 0fFFC00000", 'f', 0x7FFFFFFF},
-    {"min.f32 %f0, 0f00000000, 0f80000000", 'f', 0x80000000}, {"min.f32 %f0, 0f7FC00000, 0fFFC00000", 'f', 0x7FFFFFFF}, {"copysign.f32 %f0, 0f80000000, 0f40000000", 'f', 0xC0000000},
+    {"min.f32 %f0, 0f00000000, 0f80000000", 'f', 0x80000000}, {"min.f32 %f0, 0f7FC00000, 0fFFC00000", 'f', 0x7FFFFFFF}, {"max.NaN.f32 %f0, 0fFFC00000, 0f3F800000", 'f', 0x7FFFFFFF}, {"min.NaN.f32 %f0, 0f40000000, 0f3F800000", 'f', 0x3F800000},
+    {"copysign.f32 %f0, 0f80000000, 0f40000000", 'f', 0xC0000000},
     {"copysign.f64 %g0, 0d0000000000000000, 0dC000000000000000", 'g', 0x4000000000000000}, {"add.ftz.f32 %f0, 0f00000001, 0f00000000", 'f', 0}, {"add.f32 %f0, 0f00000001, 0f00000000", 'f', 1},
     {"mul.sat.f32 %f0, 0f40000000, 0f40000000", 'f', 0x3F800000}, {"ex2.approx.ftz.f32 %f0, 0f40400000", 'f', 0x41000000}, {"ex2.approx.ftz.f32 %f0, 0fC3480000", 'f', 0},
     {"ex2.approx.f32 %f0, 0fFF800000", 'f', 0}, {"rcp.approx.ftz.f64 %g0, 0d4000000000000000", 'g', 0x3FE0000000000000}, {"rcp.approx.ftz.f64 %g0, 0d8000000000000000", 'g', 0xFFF0000000000000},
@@ -261,6 +262,51 @@ static void multiply(int number)
         }
 }
 
+/* a product through shared memory, ldmatrix and mma; wrong: lanes give the rows of their neighbours */
+static void print_products(void)
+{
+    for (int wrong = 0; wrong < 2; wrong++) {
+        add(".visible .entry product%d(.param .u64 in, .param .u64 out)\n{\n.shared .align 16 .b8 a[512];\n.shared .align 16 .b8 b[256];\n%smov.u32 %%r31, %%tid.x;\n"
+            "ld.param.u64 %%d1, [in];\nmul.wide.u32 %%d2, %%r31, 16;\nadd.s64 %%d1, %%d1, %%d2;\nshl.b32 %%r20, %%r31, 4;\nmov.u32 %%r21, a;\nmov.u32 %%r22, b;\n", wrong, REGISTERS);
+        add("ld.global.v4.u32 {%%r0, %%r1, %%r2, %%r3}, [%%d1];\nadd.u32 %%r23, %%r21, %%r20;\nst.shared.v4.u32 [%%r23], {%%r0, %%r1, %%r2, %%r3};\nsetp.lt.u32 %%p0, %%r31, 16;\nadd.u32 %%r24, %%r22, %%r20;\n"
+            "@%%p0 ld.global.v4.u32 {%%r0, %%r1, %%r2, %%r3}, [%%d1+512];\n@%%p0 st.shared.v4.u32 [%%r24], {%%r0, %%r1, %%r2, %%r3};\nbar.sync 0;\n");
+        add("and.b32 %%r10, %%r31, 15;\nxor.b32 %%r25, %%r10, %d;\nshl.b32 %%r25, %%r25, 5;\nshr.u32 %%r11, %%r31, 4;\nshl.b32 %%r11, %%r11, 4;\nadd.u32 %%r25, %%r25, %%r11;\nadd.u32 %%r25, %%r25, %%r21;\n"
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%%r0, %%r1, %%r2, %%r3}, [%%r25];\nshl.b32 %%r10, %%r10, 4;\nadd.u32 %%r24, %%r22, %%r10;\n"
+            "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%%r4, %%r5}, [%%r24];\nmov.f32 %%f0, 0f00000000;\n", wrong);
+        add("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%%f0, %%f1, %%f2, %%f3}, {%%r0, %%r1, %%r2, %%r3}, {%%r4, %%r5}, {%%f0, %%f0, %%f0, %%f0};\nld.param.u64 %%d3, [out];\n"
+            "shr.u32 %%r10, %%r31, 2;\nand.b32 %%r11, %%r31, 3;\nmul.wide.u32 %%d4, %%r10, 32;\nmad.wide.u32 %%d4, %%r11, 8, %%d4;\nadd.s64 %%d3, %%d3, %%d4;\nst.global.v2.f32 [%%d3], {%%f0, %%f1};\n"
+            "st.global.v2.f32 [%%d3+256], {%%f2, %%f3};\nret;\n}\n");
+    }
+}
+
+static void multiply_shared(int wrong)
+{
+    const Shape *s = &SHAPES[0];
+    uint16_t in[256 + 128];
+    float out[16][8];
+    int a[16][16], b[16][8];
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            a[i][j] = (i * 7 + j * 5 + i * j) % 17 - 8;
+            b[i][j % 8] = (i * 3 + j % 8 * 11 + i * (j % 8)) % 15 - 7;
+            in[i * 16 + j] = (uint16_t)small_number(s, a[i][j]);
+            in[256 + i * 8 + j % 8] = (uint16_t)small_number(s, b[i][j % 8]);
+        }
+    MUST(cu->memcpy_htod_async(gpu[0].a, in, sizeof in, gpu[0].stream[0]));
+    LAUNCH(0, 0, wrong ? "product1" : "product0", 1, 32, 0, &gpu[0].a, &gpu[0].b);
+    download(0, &out[0][0], gpu[0].b, 128);
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++) {
+            float sum = 0;
+            for (int k = 0; k < 16; k++)
+                sum += (float)(a[i][k] * b[k][j]);
+            if (out[i][j] != sum) {
+                printf("row %d, column %d: %g, not %g\n", i, j, (double)out[i][j], (double)sum);
+                return;
+            }
+        }
+}
+
 /* ---- warps: each lane's result, by hand */
 
 typedef struct Warp { const char *name, *body; uint32_t (*of)(uint32_t lane); } Warp;
@@ -432,6 +478,7 @@ int main(void)
         setenv("CC", quick, 1);
     print_values();
     print_matrices();
+    print_products();
     print_warps();
     print_planted();
     for (int c = 0; c < 3; c++)
@@ -453,6 +500,7 @@ int main(void)
         now = &PLANTED[k];
         both(now->name, MACHINE, "ptx", run_planted, now->kind, now->text);
     }
-    count_planted(15, "in PTX");
+    both("a fragment from another lane", MACHINE, "ptx", multiply_shared, "", "row 0, column 0");
+    count_planted(20, "in PTX");
     return failures != 0;
 }

@@ -189,6 +189,7 @@ static inline float ptx_max_f32(float a, float b)
         return a == a ? a : b == b ? b : F32(0x7FFFFFFFu);
     return a > b || (a == b && !(B32(a) >> 31)) ? a : b;
 }
+static inline float ptx_or_nan(float a, float b, float v) { return a != a || b != b ? F32(0x7FFFFFFFu) : v; } /* .NaN */
 static inline double ptx_min_f64(double a, double b)
 {
     if (a != a || b != b)

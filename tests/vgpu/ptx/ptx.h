@@ -137,12 +137,11 @@ char *ptx_parameter(Printer *, const char *name);                      /* of a c
 void ptx_print_instruction(Printer *);
 typedef void PrintInstruction(Printer *);
 PrintInstruction ptx_print_load, ptx_print_store, ptx_print_atomic, ptx_print_copy, ptx_print_load_matrices, ptx_print_convert_address;
-PrintInstruction ptx_print_barrier, ptx_print_shuffle, ptx_print_vote, ptx_print_matrices, ptx_print_active, ptx_print_reduce;
+PrintInstruction ptx_print_barrier, ptx_print_shuffle, ptx_print_vote, ptx_print_matrices, ptx_print_reduce;
 
 /* ---- load.c */
 
 /* PTX -> the bytes of a shared object (malloc's). NULL: log says why, *error is the status of CUDA that says so */
-struct VirtualDevice;
 void *ptx_load(const char *text, int capability, int version, bool checked, size_t *bytes, int *error, char *log, size_t room);
 bool ptx_is_text(const void *image); /* PTX, not the bytes of anything else */
 #endif

@@ -68,11 +68,6 @@ void ptx_print_vote(Printer *p)
     ptx_add(p->out, "} ");
 }
 
-void ptx_print_active(Printer *p)
-{
-    ptx_assign(p, &p->at->operand[0], TYPE_B32, "E->active()");
-}
-
 /* redux.sync.op d, a, mask */
 void ptx_print_reduce(Printer *p)
 {
