@@ -139,7 +139,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                      at.column, all.columns, begin, end);
         tile_type tile;
         tile.clear();
-        unsigned stage = 0; /* the next to be filled */
+        unsigned filled = 0, used = 0;
 #pragma unroll 1
         for (int s = -AHEAD; s < steps; s++) { /* first the stages that are to be there ahead */
             if (s >= 0) {
@@ -147,13 +147,16 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                 __syncthreads(); /* this stage is there, and the one before is no longer read */
             }
             if (s + AHEAD < steps) {
-                down.load(numbers, shared + stage * STAGE);
-                across.load(numbers, shared + stage * STAGE + down_operand::lines::BYTES);
+                char *stage = shared + filled * STAGE;
+                down.load(numbers, stage);
+                across.load(numbers, stage + down_operand::lines::BYTES);
             }
             mgpu_copies_end();
-            stage = stage + 1 == S.stages ? 0 : stage + 1; /* that of step s, too, AHEAD of which are filled */
-            if (s >= 0)
-                tile.multiply(shared + stage * STAGE, shared + stage * STAGE + down_operand::lines::BYTES);
+            filled = filled + 1 == S.stages ? 0 : filled + 1;
+            if (s >= 0) {
+                tile.multiply(shared + used * STAGE, shared + used * STAGE + down_operand::lines::BYTES);
+                used = used + 1 == S.stages ? 0 : used + 1;
+            }
         }
         mgpu_copies_wait<0>();
         __syncthreads(); /* before the next tile fills the stages */
