@@ -181,26 +181,26 @@ static inline float ptx_min_f32(float a, float b)
 {
     if (a != a || b != b)
         return a == a ? a : b == b ? b : F32(0x7FFFFFFFu);
-    return a < b || (a == b && B32(a) >> 31) ? a : b;
+    return a == b ? F32(B32(a) | B32(b)) : a < b ? a : b;
 }
 static inline float ptx_max_f32(float a, float b)
 {
     if (a != a || b != b)
         return a == a ? a : b == b ? b : F32(0x7FFFFFFFu);
-    return a > b || (a == b && !(B32(a) >> 31)) ? a : b;
+    return a == b ? F32(B32(a) & B32(b)) : a > b ? a : b;
 }
 static inline float ptx_or_nan(float a, float b, float v) { return a != a || b != b ? F32(0x7FFFFFFFu) : v; } /* .NaN */
 static inline double ptx_min_f64(double a, double b)
 {
     if (a != a || b != b)
         return a == a ? a : b;
-    return a < b || (a == b && B64(a) >> 63) ? a : b;
+    return a == b ? F64(B64(a) | B64(b)) : a < b ? a : b;
 }
 static inline double ptx_max_f64(double a, double b)
 {
     if (a != a || b != b)
         return a == a ? a : b;
-    return a > b || (a == b && !(B64(a) >> 63)) ? a : b;
+    return a == b ? F64(B64(a) & B64(b)) : a > b ? a : b;
 }
 
 /* Approximations. A GPU's are not exact, and nobody says in which direction: so what is exact is changed here, by as much as the

@@ -131,9 +131,12 @@ static void store(const Place *p, const void *object, size_t bytes)
 
 static void *compile(const PtxText *c, bool checked, size_t *bytes, char *log, size_t room)
 {
-    char folder[] = "/tmp/vgpu-ptx-XXXXXX", source[64], object[64], errors[64], part[64], command[2 * 4096];
+    enum { LONGEST = 200 };
+    char folder[LONGEST + 20], source[LONGEST + 40], object[LONGEST + 40], errors[LONGEST + 40], part[LONGEST + 40], command[2 * 4096];
+    const char *given = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/vgpu-ptx-XXXXXX", given && *given && strlen(given) < LONGEST ? given : "/tmp");
     if (!mkdtemp(folder)) {
-        snprintf(log, room, "no folder in /tmp for the kernels");
+        snprintf(log, room, "%s: no folder for the kernels", folder);
         return NULL;
     }
     snprintf(source, sizeof source, "%s/kernels.c", folder);
