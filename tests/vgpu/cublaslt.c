@@ -91,7 +91,7 @@ static double round_tf32(double value)
 static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bool writes)
 {
     size_t each = bytes_of(l->type);
-    bool whole = l->pitch == (int64_t)l->rows || l->columns == 1;
+    bool whole = l->pitch == (int64_t)l->rows || (l->columns == 1 && !writes);
     if (writes && !whole) {
         struct cublasLtMatrixLayout padded = *l;
         padded.rows = (uint64_t)l->pitch;
