@@ -56,7 +56,9 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
     template <typename LINES, bool SAME> __device__ __forceinline__ void load(char *to, int64_t row, int part) const
     {
         constexpr int CHUNK = LINES::CHUNK, PIECE = together(CHUNK), THREADS = mgpu_attention_threads(&S);
-        constexpr int ALL = LINES::LINES * LINES::LINE_CHUNKS, UNROLL = PIECE == CHUNK && ALL <= 8 * THREADS ? 8 : 2;
+        /* blocks of keys have no registers for more addresses of queries */
+        constexpr bool few = (T.backward && QUERIES) || PIECE < CHUNK;
+        constexpr int ALL = LINES::LINES * LINES::LINE_CHUNKS, UNROLL = !few && ALL <= 8 * THREADS ? 8 : 2;
         const int last = (int)min(COUNT - 1 - row, (int64_t)LINES::LINES);
         const stored *const start = first + row * O.row;
 #pragma unroll UNROLL

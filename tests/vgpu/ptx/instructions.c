@@ -98,8 +98,6 @@ static const Row ROWS[] = {
     {"neg", "", "f64", "da", "F64(B64($1) ^ 0x8000000000000000u)", NULL},
     {"abs", "ftz", "f32", "da", "F32(B32($1) & 0x7FFFFFFFu)", NULL},
     {"abs", "", "f64", "da", "F64(B64($1) & 0x7FFFFFFFFFFFFFFFu)", NULL},
-    {"min NaN", "ftz", "f32", "daa", "$1 != $1 || $2 != $2 ? F32(0x7FFFFFFFu) : ptx_min_f32($1, $2)", NULL},
-    {"max NaN", "ftz", "f32", "daa", "$1 != $1 || $2 != $2 ? F32(0x7FFFFFFFu) : ptx_max_f32($1, $2)", NULL},
     {"min NaN", "ftz", "f32", "daa", "ptx_or_nan($1, $2, ptx_min_f32($1, $2))", NULL},
     {"max NaN", "ftz", "f32", "daa", "ptx_or_nan($1, $2, ptx_max_f32($1, $2))", NULL},
     {"min", "ftz", REAL, "daa", "ptx_min_$t($1, $2)", NULL},
