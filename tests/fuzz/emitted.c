@@ -15,7 +15,7 @@ const char *const EMITTED_WORDS[] = {
     "at_most", "sum_best", "most_best", "at_most_best", "folded", "row", "tile", "tile_end", "partial", "key", "own", "constant",
     "from", "to",
     /* of threads of a GPU */
-    "slices", "slice", "turn", "reduced", "item", "column", "bits", "look", "mine", "hit", "point", "points", "in_group",
+    "slices", "slice", "lanes", "rows", "turn", "reduced", "item", "column", "bits", "look", "mine", "hit", "point", "points", "in_group",
     "before",
     /* parameters, and what scans have */
     "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "numbers", "fresh", "chunks", "chunk", "t", "last",
