@@ -124,7 +124,7 @@ static void print_help(void)
          "  mgpuc fmt FILE.net ...       rewrite models in the standard layout; fmt --check, fmt -, fmt --help\n"
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
          "  mgpuc machines [NAME]        the machines that --machine knows by name\n"
-         "  mgpuc probe [-o FILE]        measure the host of this machine, for --machine FILE\n"
+         "  mgpuc probe [-o FILE]        measure this machine and its GPUs, for --machine FILE\n"
          "  mgpuc report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html\n"
          "                               one page: plan, timelines, memory, kernels, layers, curves of runs\n"
          "  mgpuc plot RUN.jsonl ...     curves of runs that ./PROGRAM --log wrote, over each other; plot --help\n"
@@ -351,7 +351,9 @@ static bool choose_machine(Options *o)
     o->machine = fixed ? NULL : name;
     if (here)
         o->here = machine_here(host_memory(), name);
-    o->planned = here && o->here ? o->here : o->machine ? machine_named(o->machine) : NULL;
+    else if (!name && plans && cuda)
+        o->here = machine_here_with_gpus(host_memory());
+    o->planned = o->here ? o->here : o->machine ? machine_named(o->machine) : NULL;
     if (!o->planned && plans)
         o->planned = machine_default(cuda ? PROCESSOR_CUDA : PROCESSOR_HOST);
     return name;
@@ -463,8 +465,8 @@ Options parse_command(int argc, char **argv)
     int count;
     bool fixed = choose_machine(&o);
     const Target *target = parse_devices(o.devices, o.planned, &plans, &count);
-    if (!fixed && !o.here && (o.command == COMMAND_BENCH || (o.command == COMMAND_COMPILE && !o.emit)) && !target->own_memory)
-        o.here = machine_here(host_memory(), false);
+    if (!fixed && !o.here && (o.command == COMMAND_BENCH || (o.command == COMMAND_COMPILE && !o.emit)))
+        o.here = target->own_memory ? machine_here_with_gpus(host_memory()) : machine_here(host_memory(), false);
     if (o.split)
         check_weights(&o, plans, count);
     if (o.arch && !target->images)

@@ -23,7 +23,7 @@ static Compilation begin(const Options *options)
     c.program->options = options;
     c.program->target = parse_devices(options->devices, options->planned, &c.program->plans, &c.program->plan_count);
     bool host = !c.program->target->own_memory;
-    c.program->machine = options->planned ? options->planned : host && options->here ? options->here : machine_default(host ? PROCESSOR_HOST : PROCESSOR_CUDA);
+    c.program->machine = options->planned ? options->planned : options->here ? options->here : machine_default(host ? PROCESSOR_HOST : PROCESSOR_CUDA);
     if (options->measured && options->measured_rate <= 0)
         c.program->measured = read_measured(options->measured, c.program->target->name);
     c.program->gpus = selected_gpus(options->devices);

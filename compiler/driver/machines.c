@@ -86,9 +86,9 @@ int command_probe(int argc, char **argv)
 {
     const char *output = NULL;
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        puts("mgpuc probe [-o FILE]   measures the host of this machine (a few seconds; best while nothing else runs) and writes a machine file,\n"
-             "                        to FILE or to the terminal, for --machine FILE; the cache keeps it for --machine here. GPUs are not measured\n"
-             "                        yet: add lines of a machine like it");
+        puts("mgpuc probe [-o FILE]   measures this machine: its host (a few seconds; best while nothing else runs), its GPUs and the links between\n"
+             "                        them (less than 30 s in all), and writes a machine file, to FILE or to the terminal, for --machine FILE;\n"
+             "                        the cache keeps it for --machine here");
         return 0;
     }
     if (argc == 2 && strcmp(argv[0], "-o") == 0)
@@ -96,13 +96,16 @@ int command_probe(int argc, char **argv)
     else if (argc > 0)
         fail(2, "mgpuc probe takes -o FILE and nothing else; what is '%s'?", argv[0]);
     FILE *f = output ? fopen(output, "ae") : stdout; /* a file that cannot be written is found before it takes seconds to measure */
-    const char *text = f ? measure_here(PROBE_LONG, host_memory()) : NULL, *why;
+    ProbedKind gpus = PROBED_NONE;
+    const char *text = f ? measure_here(PROBE_LONG, host_memory(), &gpus) : NULL;
     if (f && output)
         f = freopen(output, "we", f);
     if (!f || fputs(text, f) < 0 || (output && fclose(f)))
         fail(3, "%s cannot be written: %m", output ? output : "standard output");
-    int gpus = gpus_found(&why);
-    if (gpus)
-        fprintf(stderr, "mgpuc probe: note: the %d GPUs here are not measured; 'mgpuc machines' lists files with lines of GPUs to copy\n", gpus);
+    if (gpus == PROBED_OTHERS)
+        fprintf(stderr, "mgpuc probe: note: the GPUs here are not measured: kernels are for compute capability %d.0 and newer, and for whole GPUs (not parts, MIG); "
+                        "'mgpuc machines' lists files with lines of GPUs to copy\n", MGPU_OLDEST_GPU);
+    if (gpus == PROBED_VIRTUAL)
+        fprintf(stderr, "mgpuc probe: note: the GPUs here are emulated, and so are their numbers; --machine here does not have them\n");
     return 0;
 }

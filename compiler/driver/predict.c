@@ -40,7 +40,7 @@ const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t b
     return format("reading pictures as fast as that trains needs %.3g GB/s, the disk has %.3g; smaller pictures need less", bytes / 1e9, host->disk.value / 1e9);
 }
 
-const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : host && o->here ? "here" : host ? "host2" : "h100x8"; }
+const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : o->here ? "here" : host ? "host2" : "h100x8"; }
 
 static const PhaseSchedule *train_phase(const Schedule *s, bool partial)
 {

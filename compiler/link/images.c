@@ -201,6 +201,33 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
     return work.images;
 }
 
+const char *make_image(const char *text, const char *arch)
+{
+    const char *home = runtime_folder(), *folder = temporary_folder();
+    bool virtual = is_virtual(arch);
+    Cache cache = cache_open();
+    Compiler compiler = {0};
+    TranslationUnit unit = {.cost = 1};
+    text_add(&unit.text, "%s", text);
+    if (virtual) {
+        compiler = find_compiler(getenv("CXX"), true, home);
+        ask_programs(&compiler, &cache, folder);
+    }
+    Digest who = identity(virtual ? &compiler : NULL, home);
+    ImageJob j = {.unit = &unit, .text = format("%s/text.cu", folder), .image = {arch, format("%s/image", folder), key_of(&unit, arch, &who)}};
+    temporary_add(j.text);
+    temporary_add(j.image.path);
+    if (!cache_fetch(&cache, &j.image.key, j.image.path)) {
+        write_text(j.text, &unit.text);
+        Arguments command = command_of(&j, &compiler, home);
+        if (run_tools(&command, 1, 1) >= 0)
+            return NULL;
+        cache_store(&cache, &j.image.key, j.image.path);
+    }
+    cache_close(&cache);
+    return j.image.path;
+}
+
 void images_text(const Images *images, Text *t)
 {
     text_add(t, "#include \"mgpu.h\"\n");

@@ -22,7 +22,7 @@ double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static const char *runtime_folder(void)
+const char *runtime_folder(void)
 {
     const char *home = getenv("MGPU_HOME");
     if (home && *home)

@@ -83,6 +83,7 @@ void tool_ends(pid_t);
 
 /* ---- link.c */
 typedef struct Cache Cache;
+const char *runtime_folder(void);                /* of the runtime library and of its headers */
 void write_text(const char *path, const Text *); /* exit 3 if it cannot be */
 
 /* ---- ask.c; `folder`: of temporaries */
@@ -101,6 +102,7 @@ typedef struct Images {
 bool has_real_images(const Program *);               /* some are not for virtual GPUs */
 void check_images(const Program *);                 /* before there are files: ends mgpuc if NVRTC is missing, or cannot make them */
 Images make_images(const Program *, const char *home, const char *folder, Cache *, int at_a_time);
+const char *make_image(const char *text, const char *arch); /* of one text for mgpuc itself: its file, until mgpuc ends; NULL: it does not compile, which was said */
 void images_text(const Images *, Text *);           /* a C text that takes them in */
 int nvrtc_version(void);                            /* 13000 is 13.0; exit 3 as below */
 const char *nvrtc_name(void);                       /* "NVRTC 13.0"; exit 3, with what to install, if there is none */

@@ -10,7 +10,7 @@
 static bool same_rates(const Device *a, const Device *b)
 {
     for (int t = 0; t < DTYPES; t++)
-        if (a->plain[t].value != b->plain[t].value || a->matrix[t].value != b->matrix[t].value)
+        if (a->plain[t].value != b->plain[t].value || a->matrix[t].value != b->matrix[t].value || a->large[t].value != b->large[t].value)
             return false;
     return a->bandwidth.value == b->bandwidth.value && a->launch_us.value == b->launch_us.value && a->event_us.value == b->event_us.value &&
            a->memory.value == b->memory.value && a->units.value == b->units.value && a->capability == b->capability;

@@ -17,6 +17,8 @@ const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "
 static const double SHARE[METHODS] = {[METHOD_RING] = .82, [METHOD_TREE] = .75, [METHOD_SWITCH] = .68, [METHOD_HOST] = .87, [METHOD_COPY] = .87,
                                       [METHOD_COPY_RING] = .87, [METHOD_COPY_TREE] = .87, [METHOD_DEVICE] = .87};
 
+double cost_copy_share(void) { return SHARE[METHOD_COPY]; }
+
 /* those that are made in rounds; AUTO: others */
 static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_WAY_RING, [METHOD_COPY_TREE] = MGPU_WAY_TREE, [METHOD_DEVICE] = MGPU_WAY_DEVICE};
 

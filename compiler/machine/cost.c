@@ -58,8 +58,12 @@ static double contraction_rate(const Device *d, const Work *w, const Efficiency 
         share *= d->matmul / LARGE_MATMUL;
     bool matrix = d->matrix[w->type].value > 0 && (w->type != F32 || w->tf32);
     *bound = matrix ? BOUND_MATRIX : BOUND_INSTRUCTIONS;
+    if (w->kind == WORK_MATMUL && d->large[w->type].value > 0 && (w->type != F32 || !w->tf32))
+        return d->large[w->type].value;
     return share * (matrix ? d->matrix[w->type].value : plain_rate(d, w->type));
 }
+
+double cost_stream_share(Processor p) { return EFFICIENCY[p][WORK_ELEMENTWISE].bytes; }
 
 static double us_of(double amount, double rate)
 {

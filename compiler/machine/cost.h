@@ -43,6 +43,9 @@ typedef struct Work {
     double steps;       /* of a scan; else 0 */
 } Work;
 Cost cost_kernel(const Device *, const Work *);
+/* the shares of a nominal rate that are reached: of the memory's, by y = a x + b; of a link's, by a copy between GPUs */
+double cost_stream_share(Processor);
+double cost_copy_share(void);
 
 /* ---- transfers. Ends are devices or the host */
 typedef struct Transfer { int from, to; double bytes; } Transfer;

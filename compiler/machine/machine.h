@@ -31,6 +31,7 @@ typedef struct Device {
     Fact plain[DTYPES]; /* operations a second without matrix units, a multiply-add is two */
     double matmul;      /* the share of the plain rate that a large matmul reaches; 0: not known */
     Fact matrix[DTYPES];/* with them, of operands of that type; f32: tf32 */
+    Fact large[DTYPES]; /* that a large matmul reaches on a GPU, whatever does it; f32: without matrix units; 0: not known */
     Fact launch_us;     /* from a kernel to the next one; of a host: a barrier of the thread pool */
     Fact event_us;      /* of a wait of one lane for another */
     Fact step_us;       /* of a step, besides its operations; of a host */

@@ -7,7 +7,7 @@
  *   machine TEXT                          devices N
  *   name DEVICES TEXT                     capability DEVICES 9.0          multiprocessors DEVICES N
  *   memory DEVICES AMOUNT                 bandwidth DEVICES AMOUNT        launch DEVICES AMOUNT        event DEVICES AMOUNT
- *   arithmetic DEVICES DTYPE AMOUNT       matrix DEVICES DTYPE AMOUNT
+ *   arithmetic DEVICES DTYPE AMOUNT       matrix DEVICES DTYPE AMOUNT     matmul DEVICES DTYPE AMOUNT
  *   switch NAME [adds]                    link END END (AMOUNT | none) [AMOUNT]
  *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | matmul AMOUNT | barrier AMOUNT | step AMOUNT | meeting AMOUNT |
  *         idle-meeting AMOUNT | link AMOUNT | decode AMOUNT | disk AMOUNT)
@@ -342,14 +342,21 @@ static void set_matrix(Reader *r, Device *d)
     end(r, 4);
 }
 
+static void set_matmul(Reader *r, Device *d)
+{
+    Dtype t = dtype(r, 2, "matmul * bf16 600TFLOP/s");
+    d->large[t] = amount(r, 3, UNIT_FLOPS, "matmul * bf16 600TFLOP/s");
+    end(r, 4);
+}
+
 static const struct { const char *name; void (*read)(Reader *); void (*set)(Reader *, Device *); } FACTS[] = {
     {"machine", read_machine, NULL}, {"devices", read_devices, NULL}, {"switch", read_switch, NULL}, {"link", read_link, NULL},
     {"host", read_host, NULL}, {"name", NULL, set_name}, {"capability", NULL, set_capability}, {"multiprocessors", NULL, set_units},
     {"memory", NULL, set_memory}, {"bandwidth", NULL, set_bandwidth}, {"launch", NULL, set_launch}, {"event", NULL, set_event},
-    {"arithmetic", NULL, set_arithmetic}, {"matrix", NULL, set_matrix},
+    {"arithmetic", NULL, set_arithmetic}, {"matrix", NULL, set_matrix}, {"matmul", NULL, set_matmul},
 };
 static const char *const VIRTUAL[] = {"bus", "shared", "seed", "order", "delay", "driver", "epilogue", "biases", "ptx", "nccl", "patience", "truth",
-                                      "fail", "lost", "forget", "hang", "deadline", "corrupt"};
+                                      "fail", "lost", "forget", "hang", "deadline", "corrupt", "turns"};
 
 static void read_fact(Reader *r)
 {

@@ -2,6 +2,7 @@
  * so that machines that share a home have a file each. Without a cache nothing is measured unasked. */
 #include "compiler/link/units.h"
 #include "compiler/probe/probe.h"
+#include "runtime/cuda/gpus.h"
 
 #include <string.h>
 #include <time.h>
@@ -30,18 +31,35 @@ static Digest key_of_here(double memory)
     return mgpu_sha256_end(&h);
 }
 
-const char *measure_here(ProbeLength length, double memory)
+static void keep(const Text *t, double memory)
 {
-    Text t = {0};
-    text_add(&t, "# Made by mgpuc probe. Behind each number: the lowest and the highest of its measurements.\nmachine %s\ndevices 0\n", processor_name());
-    probe_host(&t, length, memory);
     Cache c = cache_open();
     Digest key = key_of_here(memory);
     const char *file = format("%s/here.machine", temporary_folder());
-    write_text(file, &t);
+    temporary_add(file);
+    write_text(file, t);
     cache_store(&c, &key, file);
     cache_close(&c);
-    return text_take(&t);
+}
+
+static void write_head(Text *t, int gpus)
+{
+    text_add(t, "# Made by mgpuc probe. Behind each number: the lowest and the highest of its measurements.\nmachine %s\ndevices %d\n", processor_name(), gpus);
+}
+
+/* emulated GPUs are in no other plan than one that asks for them */
+const char *measure_here(ProbeLength length, double memory, ProbedKind *gpus)
+{
+    Text host = {0}, all = {0}, kept = {0}, of_gpus = {0};
+    int count = 0;
+    *gpus = length == PROBE_LONG ? probe_gpus(&of_gpus, &count) : PROBED_NONE;
+    probe_host(&host, length, memory);
+    write_head(&all, count);
+    text_add(&all, "%s%s", text_of(&of_gpus), text_of(&host));
+    write_head(&kept, 0);
+    text_add(&kept, "%s", text_of(&host));
+    keep(*gpus == PROBED_VIRTUAL ? &kept : &all, memory);
+    return text_take(&all);
 }
 
 const char *here_text(const Machine *m)
@@ -64,20 +82,41 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-const Machine *machine_here(double memory, bool asked)
+/* NULL: nothing is kept */
+static const Machine *kept_machine(double memory, bool *off)
 {
     Cache c = cache_open();
     Digest key = key_of_here(memory);
     const char *file = format("%s/here.machine", temporary_folder());
     size_t length;
+    temporary_add(file);
     const char *text = cache_fetch(&c, &key, file) ? read_file(file, &length) : NULL;
-    if (text)
-        return machine_read("here.machine", text, length);
-    if (!c.folder && !asked)
-        return NULL;
+    *off = !c.folder;
+    return text ? machine_read("here.machine", text, length) : NULL;
+}
+
+const Machine *machine_here(double memory, bool asked)
+{
+    bool off;
+    ProbedKind gpus;
+    const Machine *here = kept_machine(memory, &off);
+    if (here || (off && !asked))
+        return here;
     double begin = seconds();
-    text = measure_here(PROBE_SHORT, memory);
-    const Machine *here = machine_read("here.machine", text, strlen(text));
+    const char *text = measure_here(PROBE_SHORT, memory, &gpus);
+    here = machine_read("here.machine", text, strlen(text));
     say_measured(here, seconds() - begin);
     return here;
+}
+
+const Machine *machine_here_with_gpus(double memory)
+{
+    bool off;
+    const Machine *here = kept_machine(memory, &off);
+    GpuList list = {0};
+    bool same = here && here->device_count && !mgpu_list_gpus(&list) && list.count == here->device_count;
+    for (int i = 0; i < list.count && same; i++)
+        same = strcmp(list.gpus[i].name, here->devices[i].name) == 0;
+    mgpu_free_gpus(&list);
+    return same ? here : NULL;
 }

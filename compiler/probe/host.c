@@ -190,7 +190,14 @@ void measured(Measurements *m, double value)
         m->values[m->count++] = value;
 }
 
-static void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name)
+double median_of(const Measurements *m)
+{
+    Measurements sorted = *m;
+    qsort(sorted.values, (size_t)sorted.count, sizeof *sorted.values, compare);
+    return sorted.count ? sorted.values[sorted.count / 2] : 0;
+}
+
+void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name, const char *emulated)
 {
     char day[16];
     time_t now = time(NULL);
@@ -198,8 +205,8 @@ static void write_measured(Text *t, const char *what, Measurements *m, Choice ch
         return;
     strftime(day, sizeof day, "%Y-%m-%d", localtime(&now));
     qsort(m->values, (size_t)m->count, sizeof *m->values, compare);
-    text_add(t, "%s %.4g%s measured %s    # %.4g to %.4g\n", what, m->values[choice == CHOOSE_LOWEST ? 0 : m->count / 2] / unit, unit_name, day, m->values[0] / unit,
-             m->values[m->count - 1] / unit);
+    text_add(t, "%s %.4g%s %s%s    # %s%s%.4g to %.4g\n", what, m->values[choice == CHOOSE_LOWEST ? 0 : m->count / 2] / unit, unit_name, emulated ? "nominal" : "measured ",
+             emulated ? "" : day, emulated ? emulated : "", emulated ? ": " : "", m->values[0] / unit, m->values[m->count - 1] / unit);
 }
 
 static double disk_rate(const char *folder, int size)
@@ -270,17 +277,17 @@ void probe_host(Text *t, ProbeLength length, double memory)
     for (int round = 0; round < a->disk_rounds; round++)
         measured(&disk, disk_rate(folder && *folder ? folder : "/tmp", a->disk_bytes));
     text_add(t, "host cores %d\nhost memory %.0fMiB\n", cores, memory / 0x1p20);
-    write_measured(t, "host bandwidth", &bytes, CHOOSE_MEDIAN, 1e9, "GB/s");
-    write_measured(t, "host arithmetic f32", &f32, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
-    write_measured(t, "host arithmetic f64", &f64, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
-    write_measured(t, "host matmul", &matmul, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
-    write_measured(t, "host barrier", &barrier, CHOOSE_LOWEST, 1, "us");
-    write_measured(t, "host step", &step, CHOOSE_LOWEST, 1, "us");
-    write_measured(t, "host meeting", &meeting, CHOOSE_LOWEST, 1, "us");
-    write_measured(t, "host idle-meeting", &idle, CHOOSE_LOWEST, 1, "us");
+    write_measured(t, "host bandwidth", &bytes, CHOOSE_MEDIAN, 1e9, "GB/s", NULL);
+    write_measured(t, "host arithmetic f32", &f32, CHOOSE_MEDIAN, 1e9, "GFLOP/s", NULL);
+    write_measured(t, "host arithmetic f64", &f64, CHOOSE_MEDIAN, 1e9, "GFLOP/s", NULL);
+    write_measured(t, "host matmul", &matmul, CHOOSE_MEDIAN, 1e9, "GFLOP/s", NULL);
+    write_measured(t, "host barrier", &barrier, CHOOSE_LOWEST, 1, "us", NULL);
+    write_measured(t, "host step", &step, CHOOSE_LOWEST, 1, "us", NULL);
+    write_measured(t, "host meeting", &meeting, CHOOSE_LOWEST, 1, "us", NULL);
+    write_measured(t, "host idle-meeting", &idle, CHOOSE_LOWEST, 1, "us", NULL);
     if (pictures.count)
-        write_measured(t, "host decode", &pictures, CHOOSE_MEDIAN, 1, "/s");
+        write_measured(t, "host decode", &pictures, CHOOSE_MEDIAN, 1, "/s", NULL);
     else
         text_add(t, "host decode 600/s nominal    # libturbojpeg is not here\n");
-    write_measured(t, "host disk", &disk, CHOOSE_MEDIAN, 1e6, "MB/s");
+    write_measured(t, "host disk", &disk, CHOOSE_MEDIAN, 1e6, "MB/s", NULL);
 }

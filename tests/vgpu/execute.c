@@ -76,6 +76,15 @@ static double speed(int from, int to)
     return from < 0 || to < 0 ? d->host_link : d->link[to] > 0 ? d->link[to] : d->host_link / 2;
 }
 
+/* when what the copy shares with others is free; NULL: it shares nothing */
+static double *turns(int from, int to)
+{
+    bool host = from < 0 || to < 0;
+    if (from == to || !(host ? vgpu_machine.bridge : vgpu_machine.ports))
+        return NULL;
+    return host ? &vgpu_machine.bridge_us : &vgpu_machine.device[from].port_us;
+}
+
 /* the buffer's name in the plan, without the device: "d1.bucket2" and "d0.bucket2" are one */
 const char *vgpu_buffer_name(const Op *op, uintptr_t at)
 {
@@ -115,7 +124,12 @@ static void copy(Op *op)
     vgpu_touch(op, c->to, c->bytes, true);
     memmove((void *)c->to, c->kept ? c->kept : (const void *)c->from, c->bytes);
     vgpu_carry(op, from, to, c->to, c->bytes);
+    double *free_us = turns(from, to);
+    if (free_us && op->end_us < *free_us)
+        op->end_us = *free_us;
     op->end_us += COPY_US + 1e6 * (double)c->bytes / speed(from, to);
+    if (free_us)
+        *free_us = op->end_us;
 }
 
 static void set(Op *op)
@@ -155,7 +169,7 @@ static bool launch(Op *op)
             Allocation *a = vgpu_find(l->ranges[k].begin);
             if (a && (l->ranges[k].writes != 0) == writes)
                 vgpu_access_bytes(a, op, l->ranges[k].begin, l->ranges[k].end, writes, l->ranges[k].name);
-            bytes += (double)(l->ranges[k].end - l->ranges[k].begin);
+            bytes += (l->ranges[k].writes != 0) == writes ? (double)(l->ranges[k].end - l->ranges[k].begin) : 0;
         }
     if (!op->work.device->failed && !vgpu_run_kernel(op))
         return false;

@@ -420,6 +420,16 @@ static void read_order(const Line *l)
     end(l, 2);
 }
 
+/* copies that share something take turns there: what a GPU sends to others its port, what goes between the host and all of them a bridge */
+static void read_turns(const Line *l)
+{
+    vgpu_machine.ports = vgpu_machine.ports || is(l, 1, "ports");
+    vgpu_machine.bridge = vgpu_machine.bridge || is(l, 1, "bridge");
+    if (!is(l, 1, "ports") && !is(l, 1, "bridge"))
+        wrong(l, "copies take turns at ports or at the bridge");
+    end(l, 2);
+}
+
 static void read_registers(const Line *l)
 {
     Machine *m = &vgpu_machine;
@@ -440,7 +450,7 @@ static void read_biases(const Line *l)
 
 static const struct { const char *name; void (*read)(const Line *); void (*set)(const Line *, VirtualDevice *); } FACTS[] = {
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
-    {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
+    {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL}, {"turns", read_turns, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
     {"biases", read_biases, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"corrupt", read_corruption, NULL},
     {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},

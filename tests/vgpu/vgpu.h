@@ -39,6 +39,7 @@ typedef struct VirtualDevice {
     CUresult lost, failed;           /* what a lost one answers; 0, or what every call answers from now on */
     uintptr_t base, next, end;       /* addresses: reserved, of the next allocation */
     double time_us;                  /* when its last work ended, in the machine's own time */
+    double port_us;                  /* when its port is free; only with Machine.ports */
     struct CUctx_st *context;
 } VirtualDevice;
 
@@ -72,6 +73,8 @@ typedef struct Machine {
     Fault *kernel_faults; int kernel_fault_count;
     Corruption *corruptions; int corruption_count;
     uint32_t *refused; int refused_count; /* epilogues that cuBLASLt has no algorithm for */
+    bool ports, bridge;              /* copies from a GPU to others take turns; those between the host and all GPUs */
+    double bridge_us;                /* when that is free */
     bool wide_biases;                /* it takes f32 biases with results of 16 bits */
     struct { char function[256]; int count; } *registers; int registers_count;
     bool quick_ptx;                  /* accesses of kernels in PTX are not checked */

@@ -1,0 +1,229 @@
+/* links.c: what copies between GPUs, and with the host, reach: one link at a time, and all at once.
+ *
+ *   each pair   a large copy and a small one, of which rate and latency follow; only where one GPU uses the other's memory
+ *   one to all  a GPU copies to all others at the same time
+ *   ring        each GPU copies to the next one, all at the same time; likewise all with the host
+ *
+ * A machine file has links, each with a rate of its own, and what several transfers share is a link that all of them take. So:
+ *
+ *   all pairs are alike, and one to all is no faster than one   each GPU has a port of a switch: `link * fabric`
+ *   else                                                        a link for each pair
+ *   all at once each is slower than alone                       the rate is that of all at once, which collectives meet
+ *   all at once the host carries less than their sum            GPUs share a link to it: `link * bridge`, `link bridge host`
+ *
+ * Rates between GPUs are those of which copies reach the share that the cost model has for them. */
+#include "compiler/machine/cost.h"
+#include "compiler/probe/gpu.h"
+
+#include <string.h>
+
+enum { ROUNDS = 5, SMALL = 4096, ENDS = 2 };
+static const double ALIKE = .85, PORT = 1.5; /* rates are alike from this share on; one to all is as one port below so many */
+
+typedef enum Ways { TO_HOST, FROM_HOST, TO_GPU } Way;
+typedef struct Copy { Way way; const ProbedGpu *to; int64_t bytes; int stream; } Copy;
+typedef struct Line { Measurements rate, latency_us; } Line;
+
+static void issue_copy(const ProbedGpu *g, void *context)
+{
+    const Copy *c = context;
+    size_t bytes = (size_t)c->bytes;
+    CUstream s = g->streams[c->stream];
+    if (g->cuda->declare)
+        g->cuda->declare(s, "probe", NULL, -1);
+    if (c->way == TO_HOST)
+        PROBE_CALL(g, memcpy_dtoh_async, cuMemcpyDtoHAsync, g->host, g->memory, bytes, s);
+    else if (c->way == FROM_HOST)
+        PROBE_CALL(g, memcpy_htod_async, cuMemcpyHtoDAsync, g->memory, g->host, bytes, s);
+    else
+        PROBE_CALL(g, memcpy_peer_async, cuMemcpyPeerAsync, c->to->other, c->to->context, g->memory, g->context, bytes, s);
+}
+
+static double copy_us(const ProbedGpu *g, Way way, const ProbedGpu *to, int64_t bytes)
+{
+    Copy c = {way, to, bytes, 0};
+    return probe_time_us(g, issue_copy, &c, false);
+}
+
+/* alone; bytes of both copies are those of one line */
+static Line line_of(const ProbedGpu *g, Way way, const ProbedGpu *to)
+{
+    Line l = {0};
+    for (int k = -1; k < ROUNDS; k++) {
+        double small = copy_us(g, way, to, SMALL), large = copy_us(g, way, to, g->bytes);
+        if (k < 0 || large <= small)
+            continue;
+        measured(&l.rate, 1e6 * (double)(g->bytes - SMALL) / (large - small));
+        measured(&l.latency_us, small);
+    }
+    return l;
+}
+
+/* ---- all at once: each GPU's own clock times its copies, which are so many that all are under way for most of the time */
+enum { REPEATED = 4 };
+typedef struct Wave { Way way; const ProbedGpus *all; } Wave;
+
+static void begin_wave(const ProbedGpu *g, const Wave *w)
+{
+    Copy c = {w->way, &w->all->gpus[(g->number + 1) % w->all->count], g->bytes, 0};
+    probe_enter(g);
+    PROBE_CALL(g, event_record, cuEventRecord, g->begin, g->streams[0]);
+    for (int k = 0; k < REPEATED; k++)
+        issue_copy(g, &c);
+    PROBE_CALL(g, event_record, cuEventRecord, g->end, g->streams[0]);
+}
+
+/* of one GPU, the median over all */
+static Measurements wave_rates(const ProbedGpus *all, Way way)
+{
+    Measurements rates = {0};
+    const Wave w = {way, all};
+    for (int k = -1; k < ROUNDS; k++) {
+        Measurements round = {0};
+        for (int d = 0; d < all->count; d++)
+            begin_wave(&all->gpus[d], &w);
+        for (int d = 0; d < all->count; d++) {
+            const ProbedGpu *g = &all->gpus[d];
+            float ms = 0;
+            probe_enter(g);
+            PROBE_CALL(g, event_synchronize, cuEventSynchronize, g->end);
+            PROBE_CALL(g, event_elapsed_time, cuEventElapsedTime, &ms, g->begin, g->end);
+            measured(&round, 1e3 * REPEATED * (double)g->bytes / ms);
+        }
+        if (k >= 0)
+            measured(&rates, median_of(&round));
+    }
+    return rates;
+}
+
+static void issue_to_all(const ProbedGpu *g, void *context)
+{
+    const ProbedGpus *all = context;
+    for (int d = 0; d < all->count; d++) {
+        Copy c = {TO_GPU, &all->gpus[d], g->bytes, d};
+        if (d != g->number)
+            issue_copy(g, &c);
+    }
+}
+
+/* what one GPU sends to all others together */
+static Measurements port_rates(const ProbedGpus *all)
+{
+    Measurements rates = {0};
+    for (int d = 0; d < all->count && d < MOST_MEASUREMENTS; d++) {
+        const ProbedGpu *g = &all->gpus[d];
+        probe_time_us(g, issue_to_all, (void *)all, true);
+        measured(&rates, 1e6 * (double)(all->count - 1) * (double)g->bytes / probe_time_us(g, issue_to_all, (void *)all, true));
+    }
+    return rates;
+}
+
+/* ---- between GPUs */
+static bool may_access(const ProbedGpu *g, const ProbedGpu *peer)
+{
+    int can = 0;
+    PROBE_CALL(g, device_can_access_peer, cuDeviceCanAccessPeer, &can, g->gpu->device, peer->gpu->device);
+    probe_enter(g);
+    return can && g->cuda->ctx_enable_peer_access(peer->context, 0) == CUDA_SUCCESS;
+}
+
+static const char *emulated(const ProbedGpus *all) { return all->virtual ? "emulation" : NULL; }
+
+/* "link 0 1 450GB/s 2us": both numbers with their spread */
+static void write_link(Text *t, const ProbedGpus *all, const char *ends, Measurements *rate, double share, const Measurements *latency_us)
+{
+    for (int i = 0; i < rate->count; i++)
+        rate->values[i] /= share;
+    Text line = {0};
+    double us = median_of(latency_us);
+    write_measured(&line, "", rate, CHOOSE_MEDIAN, 1e9, us > 0 ? format("GB/s %.3gus", us) : "GB/s", emulated(all));
+    text_add(t, "link %s%s", ends, text_of(&line));
+}
+
+static void add_up(Measurements *to, const Measurements *from) { measured(to, median_of(from)); }
+
+/* pairs: of all GPUs, [from * count + to]; of those without access empty */
+static void write_pairs(Text *t, const ProbedGpus *all, Line *pairs, double slower)
+{
+    int n = all->count;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; b < n; b++) {
+            Line *there = &pairs[a * n + b], *back = &pairs[b * n + a];
+            for (int way = 0; way < ENDS; way++) {
+                Line *l = way ? back : there;
+                if (l->rate.count)
+                    write_link(t, all, way ? format("%d %d", b, a) : format("%d %d", a, b), &l->rate, cost_copy_share() / slower, &l->latency_us);
+            }
+        }
+}
+
+static void probe_pairs(Text *t, const ProbedGpus *all)
+{
+    int n = all->count, reached = 0;
+    Line *pairs = NEW_ARRAY(Line, n * n);
+    double least = 1e300, most = 0;
+    Measurements latency = {0};
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++) {
+            if (a == b || !may_access(&all->gpus[a], &all->gpus[b]))
+                continue;
+            pairs[a * n + b] = line_of(&all->gpus[a], TO_GPU, &all->gpus[b]);
+            double rate = median_of(&pairs[a * n + b].rate);
+            least = rate < least ? rate : least;
+            most = rate > most ? rate : most;
+            add_up(&latency, &pairs[a * n + b].latency_us);
+            reached++;
+        }
+    if (!reached) {
+        text_add(t, "# No GPU uses the memory of another one: what they send goes through the host.\n");
+        return;
+    }
+    if (reached < n * (n - 1)) {
+        write_pairs(t, all, pairs, 1);
+        return;
+    }
+    Measurements ring = wave_rates(all, TO_GPU), port = port_rates(all);
+    double together = median_of(&ring), slower = together < ALIKE * most ? together / most : 1;
+    if (n < 3 || least < ALIKE * most || median_of(&port) > PORT * most) {
+        write_pairs(t, all, pairs, slower);
+        return;
+    }
+    text_add(t, "switch fabric\n");
+    for (int i = 0; i < latency.count; i++)
+        latency.values[i] /= 2; /* a copy takes two of these links */
+    write_link(t, all, "* fabric", &ring, cost_copy_share(), &latency);
+}
+
+/* ---- with the host */
+static void probe_host_links(Text *t, const ProbedGpus *all)
+{
+    static const struct { Way way; const char *from, *to; } WAYS[] = {{TO_HOST, "*", "host"}, {FROM_HOST, "host", "*"}};
+    Measurements alone[COUNT(WAYS)] = {{{0}, 0}}, latency[COUNT(WAYS)] = {{{0}, 0}}, together[COUNT(WAYS)];
+    bool shared = false;
+    for (int w = 0; w < COUNT(WAYS); w++) {
+        for (int d = 0; d < all->count; d++) {
+            Line l = line_of(&all->gpus[d], WAYS[w].way, NULL);
+            add_up(&alone[w], &l.rate);
+            add_up(&latency[w], &l.latency_us);
+        }
+        together[w] = wave_rates(all, WAYS[w].way);
+        shared = shared || median_of(&together[w]) < ALIKE * median_of(&alone[w]);
+    }
+    if (shared)
+        text_add(t, "switch bridge\n");
+    for (int w = 0; w < COUNT(WAYS); w++) {
+        const char *host = shared ? "bridge" : "host";
+        write_link(t, all, w ? format("%s *", host) : format("* %s", host), &alone[w], 1, &latency[w]);
+        for (int i = 0; i < together[w].count; i++)
+            together[w].values[i] *= all->count;
+        if (shared)
+            write_link(t, all, w ? "host bridge" : "bridge host", &together[w], 1, &(Measurements){0});
+    }
+}
+
+void probe_links(Text *t, const ProbedGpus *all)
+{
+    if (all->count > 1)
+        probe_pairs(t, all);
+    probe_host_links(t, all);
+}
