@@ -90,7 +90,7 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     for (int k = 0; k < b->count; k++)
-        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us;
+        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us + t->bucket_us;
     return comp;
 }
 
@@ -143,6 +143,7 @@ enum { KEPT = 8, WAITS = 3, MOST_RUNS = 256 };
 typedef struct State {          /* after the bucket that ends with a sum has begun */
     double comp, comm, sync;    /* until when the lanes are busy */
     double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
+    int buckets;                /* so far */
     double guess;               /* when it is over, if all that is left is one bucket, which begins at once */
     struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
     int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
@@ -260,9 +261,9 @@ static void keep(States *all, const State *x)
     int to = 0;
     for (int i = 0; i < all->count; i++) {
         const State *y = &all->kept[i];
-        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->sync <= x->sync + NEAR && y->tail <= x->tail + NEAR)
+        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->sync <= x->sync + NEAR && y->tail <= x->tail + NEAR && y->buckets <= x->buckets)
             return;
-        if (!(x->comp <= y->comp && x->comm <= y->comm && x->sync <= y->sync && x->tail <= y->tail))
+        if (!(x->comp <= y->comp && x->comm <= y->comm && x->sync <= y->sync && x->tail <= y->tail && x->buckets <= y->buckets))
             all->kept[to++] = *y;
     }
     all->count = to;
@@ -284,7 +285,8 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
     x.comp += s->t->bucket_us + PRICE * us;
     x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
-    x.tail = x.comm + updates > x.tail ? x.comm + updates : x.tail;
+    x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + s->t->bucket_us;
+    x.buckets++;
     x.guess = x.comm + left_us > x.tail ? x.comm + left_us : x.tail;
     x.from = from;
     x.parent = parent;
@@ -349,7 +351,7 @@ static int first_to_end(const Search *s, const States *last)
     for (int k = 0; k < last->count; k++) {
         State x = last->kept[k];
         advance(s, &x, place_of(s, s->count), s->t->call_count - 1);
-        double end = x.comp + s->update_before[s->t->sum_count];
+        double end = x.comp + s->update_before[s->t->sum_count] + x.buckets * s->t->bucket_us;
         end = x.tail > end ? x.tail : end;
         if (end < best) {
             best = end;
