@@ -168,6 +168,19 @@ int *order_operations(const PhaseSchedule *p, int device, const char **why)
     return order;
 }
 
+/* The list itself is such an order, operation by operation: one thread issues it to all streams of a GPU (runtime/engine/issue.c). It waits for
+ * other devices in transfers alone, of which all devices have one order; so none waits for one that waits for it. */
+const char *verify_issue(const Schedule *s, int phase, int device)
+{
+    const DeviceSchedule *d = &s->phases[phase].devices[device];
+    for (int o = 0; o < d->op_count; o++)
+        for (int w = 0; w < d->ops[o].wait_count; w++)
+            if (d->ops[o].waits[w].back == 0 && d->ops[o].waits[w].op >= o)
+                return format("phase %s: d%d.%s waits for d%d.%s, which is after it in the list: who issues one after the other would wait for ever",
+                              s->phases[phase].name, device, d->ops[o].id, device, d->ops[d->ops[o].waits[w].op].id);
+    return NULL;
+}
+
 /* ---- the graph */
 
 typedef struct Clock { int last[LANES]; } Clock;

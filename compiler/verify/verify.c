@@ -17,7 +17,8 @@
  * of all accesses, verify/calls.c and verify/values.c that the calls are those of the program.
  *
  * Deadlocks: waits for earlier steps cannot close a cycle, so one step of one device is free of cycles or nothing is;
- * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. */
+ * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. Who issues the
+ * operations of a device one after the other, as they are listed, waits for none that comes later (verify_issue). */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -612,7 +613,7 @@ static bool has_operations(const Schedule *s)
 const char *verify(const Schedule *s)
 {
     static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device,   check_kept,   check_phase,
-                                                                                     verify_regions, check_arena,  verify_program,
+                                                                                     verify_regions, check_arena,  verify_issue, verify_program,
                                                                                      verify_split,   verify_bits,  verify_calls,
                                                                                      verify_values};
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)

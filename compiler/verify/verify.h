@@ -61,6 +61,7 @@ typedef struct StepGraph {  /* one phase on one device */
 } StepGraph;
 /* an order in which the operations may run, those of a region together, as [op_count]; else NULL and *why names the cycle */
 int *order_operations(const PhaseSchedule *, int device, const char **why);
+const char *verify_issue(const Schedule *, int phase, int device); /* NULL, or what is wrong */
 /* Events of the operations in `kept` (NULL: all), which must hold every operation that waits for an earlier step or is
  * waited for by a later one; touches of buffers in `wanted` (NULL: all). */
 StepGraph *step_graph(const Schedule *, int phase, int device, const int *order, const bool *kept, const bool *wanted);

@@ -4,7 +4,7 @@
  *   nccl   the library, if it is there and no two devices share a GPU; on the lane comm alone (docs/cuda.md, Collectives)
  *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
  *   copy   each GPU copies a slice of all others' memory to itself, adds, and copies the sum to all others
- *   host   through page-locked memory; reduce.c adds; server likewise
+ *   host   through page-locked memory; reduce.c adds, in functions of the host that the streams call; server likewise
  *   ring, tree, device   in rounds (mgpu_rounds.h): each GPU copies what it takes to itself, and adds it
  *
  * A sum of bits is an all-gather in one of these ways, of codes (mgpu_bits.h): kernels of each GPU make them, and add them up.
@@ -15,7 +15,7 @@
  * Of n members each has one slice, and between two points where all meet nobody else touches it, so all works in place. They
  * meet on the GPUs: member d's stream records an event when its operand is complete (its part of the sum is), and follows
  * those of all others. An event must be recorded before another stream can follow it, so the threads meet, too; they are
- * ahead of their GPUs, which do not notice. (Kernels that wait for each other by flags in memory would need no thread; but
+ * ahead of their GPUs, which do not notice, and none of them waits for its GPU. (Kernels that wait for each other by flags in memory would need no thread; but
  * nothing promises that two kernels run at the same time, least of all two on the same GPU.)
  *
  * Every link has been tried before. Where one changes what it carries, all sums are by copies, and what would go over that link
@@ -91,27 +91,6 @@ static void from_host(const CudaCollective *c, int member, CUdeviceptr to, const
 static void *staged(const CudaCollective *c, int member, const Operand *o, int64_t element)
 {
     return (char *)c->memory[member] + element * mgpu_dtype_bytes(o->dtype);
-}
-
-/* ---- through the host */
-static bool exchange_through_host(Collective *base, int member, const Operand *o)
-{
-    CudaCollective *c = (CudaCollective *)base;
-    CudaDevice *d = c->devices[member];
-    Operand here = *o;
-    here.data = c->memory[member];
-    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
-    int64_t each = mgpu_dtype_bytes(o->dtype);
-    mgpu_cuda_enter(d, c->lane);
-    mgpu_cuda_declare_share(c, member, o);
-    if (sent.end > sent.begin)
-        to_host(c, member, staged(c, member, o, sent.begin), address_of(o, sent.begin), (size_t)((sent.end - sent.begin) * each));
-    mgpu_cuda_check(d, c->lane, d->cuda->stream_synchronize(d->stream[c->lane]), "cuMemcpyDtoHAsync");
-    if (!mgpu_exchange(c->reduction, member, &here))
-        return false;
-    if (received.end > received.begin)
-        from_host(c, member, address_of(o, received.begin), staged(c, member, o, received.begin), (size_t)((received.end - received.begin) * each));
-    return true;
 }
 
 /* ---- by kernels */
@@ -261,6 +240,78 @@ static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
     for (int d = 0; d < c->members; d++)
         if (!mgpu_operands_agree(&c->operand[d], o, c->members))
             return false;
+    return true;
+}
+
+/* ---- through the host
+ * Members copy what they send to page-locked memory, where functions of the host add it up or move it. Such a function calls nothing of CUDA
+ * and waits for nobody, since a driver may run one after the other: the streams meet between them. */
+typedef struct HostPart { int members, member, part; int64_t parts[MGPU_MOST_MEMBERS + 1]; Operand operands[MGPU_MOST_MEMBERS]; } HostPart;
+
+static void take_part(void *context)
+{
+    HostPart *p = context;
+    mgpu_exchange_part(p->operands, p->members, p->member, p->part);
+    free(p);
+}
+
+/* of page-locked memory: what the member takes of each other one's, and where it writes that or the sum: to its own, or to all */
+static void declare_part(const CudaCollective *c, const HostPart *p)
+{
+    const Operand *own = &p->operands[p->member];
+    bool rounds = mgpu_exchange_parts(own, p->members) > 1, shared = shares_sums(own) && !rounds;
+    CudaRange range[3 * MGPU_MOST_MEMBERS];
+    int ranges = 0;
+    mgpu_turn round = {.from = -1};
+    if (rounds)
+        round = mgpu_round_of(own->way, p->members, p->member, p->part, own->count, 64 / mgpu_dtype_bytes(own->dtype));
+    for (int d = 0; d < p->members; d++) {
+        bool takes = rounds ? d == round.from : d != p->member || mgpu_transfer_row(own->parties.transfer)->adds;
+        SumSlice s = rounds ? elements(own, round.elements.begin, round.elements.end) : needed_by(c, d, p->member, own);
+        if (!takes || !s.bytes)
+            continue;
+        const Operand *from = &p->operands[d], *to = shared ? from : own;
+        range[ranges++] = (CudaRange){address_of(from, s.begin), address_of(from, s.end), false, NULL};
+        range[ranges++] = (CudaRange){address_of(to, s.begin), address_of(to, s.end), false, NULL};
+        range[ranges++] = (CudaRange){address_of(to, s.begin), address_of(to, s.end), true, NULL};
+    }
+    mgpu_cuda_declare(c->devices[p->member], c->lane, own->name, range, ranges);
+}
+
+static void launch_part(const CudaCollective *c, int member, int part)
+{
+    const CudaDevice *d = c->devices[member];
+    HostPart *p = mgpu_allocate(1, sizeof *p);
+    *p = (HostPart){.members = c->members, .member = member, .part = part};
+    if (c->operand[member].parties.parts)
+        memcpy(p->parts, c->operand[member].parties.parts, ((size_t)c->members + 1) * sizeof *p->parts);
+    for (int m = 0; m < c->members; m++) {
+        p->operands[m] = c->operand[m];
+        p->operands[m].data = c->memory[m];
+        p->operands[m].parties.parts = c->operand[member].parties.parts ? p->parts : NULL;
+    }
+    declare_part(c, p);
+    mgpu_cuda_check(d, c->lane, d->cuda->launch_host_func(d->stream[c->lane], take_part, p), "cuLaunchHostFunc");
+}
+
+static bool exchange_through_host(Collective *base, int member, const Operand *o)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
+    SumSlice out = elements(o, sent.begin, sent.end), in = elements(o, received.begin, received.end);
+    mgpu_cuda_enter(c->devices[member], c->lane);
+    mgpu_cuda_declare_share(c, member, o);
+    if (out.bytes > 0)
+        to_host(c, member, staged(c, member, o, out.begin), address_of(o, out.begin), out.bytes);
+    if (!meet_agreed(c, member, o))
+        return false;
+    for (int part = 0; part < mgpu_exchange_parts(o, c->members); part++) {
+        launch_part(c, member, part);
+        meet_on_gpus(c, member, part % 2 ? c->ready : c->over);
+    }
+    mgpu_cuda_declare_share(c, member, o);
+    if (in.bytes > 0)
+        from_host(c, member, address_of(o, in.begin), staged(c, member, o, in.begin), in.bytes);
     return true;
 }
 
@@ -426,18 +477,23 @@ static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *pl
     return largest;
 }
 
-static void open_kernels(CudaCollective *c)
+static void open_events(CudaCollective *c)
 {
-    c->sum = mgpu_allocate((size_t)c->members, sizeof *c->sum);
     c->ready = mgpu_allocate((size_t)c->members, sizeof *c->ready);
     c->over = mgpu_allocate((size_t)c->members, sizeof *c->over);
     c->operand = mgpu_allocate((size_t)c->members, sizeof *c->operand);
     for (int d = 0; d < c->members; d++) {
         c->ready[d] = new_event(c->devices[d]);
         c->over[d] = new_event(c->devices[d]);
+    }
+}
+
+static void open_kernels(CudaCollective *c)
+{
+    c->sum = mgpu_allocate((size_t)c->members, sizeof *c->sum);
+    for (int d = 0; d < c->members; d++)
         for (int i = 0; i < SUM_FUNCTIONS; i++)
             c->sum[d][i] = mgpu_cuda_function(c->devices[d], SUM_NAME[i]);
-    }
 }
 
 /* the most that `bytes` says of a collective of a lane */
@@ -738,6 +794,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     }
     if (c->members > MGPU_MOST_MEMBERS)
         mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs are not supported", MGPU_MOST_MEMBERS);
+    open_events(c);
     if (forced != MGPU_WAY_HOST)
         open_kernels(c);
     c->links = beside ? ((CudaCollective *)beside)->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);

@@ -116,6 +116,7 @@ typedef void CudaTell(const void *counter, int64_t value);
     X(cuStreamCreateWithPriority, stream_create_with_priority, (CUstream *stream, unsigned flags, int priority))       \
     X(cuStreamDestroy_v2, stream_destroy, (CUstream stream))                                                           \
     X(cuStreamSynchronize, stream_synchronize, (CUstream stream))                                                      \
+    X(cuLaunchHostFunc, launch_host_func, (CUstream stream, void (*function)(void *), void *context))                  \
     X(cuStreamWaitEvent, stream_wait_event, (CUstream stream, CUevent event, unsigned flags))                          \
     X(cuStreamBeginCapture_v2, stream_begin_capture, (CUstream stream, int mode))                                      \
     X(cuStreamEndCapture, stream_end_capture, (CUstream stream, CUgraph *graph))                                       \

@@ -6,6 +6,9 @@
 
 typedef struct AheadPhase {
     Segment *segments; int count;
+    int *segment;                /* [place of the lane comp]: which one it is in */
+    int *list; int length;       /* operations as they are issued; of comp the first of each segment */
+    int *turn;                   /* [operation]: its place in the list, or its segment's; nothing of the lane host */
     int *mark;                   /* [operation]: the first of MGPU_RING marks after it (of comp: after its segment); -1: none */
     int *inside;                 /* [operation]: the first of `variants` marks after it inside its segment; -1: none */
     int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks before it, for hang.c; -1: none */
@@ -14,9 +17,11 @@ typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT } Graphs;
 
 struct Ahead {
     Counter done;                /* steps */
+    Counter issued;              /* (step << PLACE_BITS) + how much of the list */
     Engine *engine;
     int device;
-    pthread_t watcher;
+    pthread_t issuer, watcher;
+    Lane *at;                    /* whose operation the issuer is at; its own */
     AheadPhase *phases;
     int variants;                /* combinations of slots: all slots divide it */
     int marks;                   /* made so far */
@@ -24,6 +29,9 @@ struct Ahead {
     Graphs graphs;
     int clocks[MGPU_LANES];      /* of a step that is timed */
 };
+
+/* issue.c */
+void *mgpu_issue(void *ahead);               /* the thread that issues */
 
 /* timed.c */
 void mgpu_timed_open(Ahead *);               /* of a device with phases, before anything is issued */

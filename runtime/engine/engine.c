@@ -1,6 +1,6 @@
 /* engine.c: execution of a plan. In: posted steps (Work); out: collected reports, outputs, new values in the arenas.
  *
- * A thread drives one lane of one device. It executes its operations of step q, then those of q + 1. As a lane keeps
+ * A thread drives one lane of one device (of a device that runs ahead: all but the lane host, issue.c). It executes its operations of step q, then those of q + 1. As a lane keeps
  * its order, one number per lane replaces the events of all its operations: `progress` is (q << PLACE_BITS) + the
  * operations of step q that are done; the end of the step makes it (q + 1) << PLACE_BITS. So "x of step q has
  * happened" is progress > (q << PLACE_BITS) + place of x, and "the lane has finished step q whole" is
@@ -226,9 +226,9 @@ static void find_idle_lanes(Engine *e)
     for (size_t i = 0; i < count; i++) {
         Lane *l = &e->lanes[i];
         l->idle = is_idle(e, l);
-        if (l->idle)
+        if (!has_thread(e, l))
             atomic_store(&l->progress.value, INT64_MAX);
-        else if (mgpu_lane_meets(l->lane))
+        if (!l->idle && mgpu_lane_meets(l->lane))
             e->busy_lanes++;
     }
 }
@@ -237,7 +237,7 @@ static void start_lanes(Engine *e)
 {
     size_t count = (size_t)e->plan->devices * MGPU_LANES;
     for (size_t i = 0; i < count; i++)
-        if (!e->lanes[i].idle)
+        if (has_thread(e, &e->lanes[i]))
             mgpu_start_thread(&e->lanes[i].thread, mgpu_drive_lane, &e->lanes[i]);
 }
 
@@ -316,7 +316,7 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     atomic_store(&e->closing, true);
     tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
-        if (!e->lanes[i].idle)
+        if (has_thread(e, &e->lanes[i]))
             pthread_join(e->lanes[i].thread, NULL);
         free(e->lanes[i].argument);
         free(e->lanes[i].each);

@@ -99,18 +99,16 @@ static void find_questions(Look *k)
     k->questions = mgpu_allocate(2 * ((size_t)p->op_count + MGPU_LANES), sizeof *k->questions);
     for (int lane = 0; lane < MGPU_HOST; lane++) {
         const Lane *l = lane_of(e, k->device, lane);
-        int64_t progress = atomic_load(&l->progress.value), now = progress >> PLACE_BITS;
-        int all = ops_of(k, lane), some = (int)(progress & ((1 << PLACE_BITS) - 1));
-        int issued = now > k->number ? all : now == k->number ? some : 0;
-        int begun = issued + (now == k->number && is_in_sum(l));
-        for (int place = 0; place < begun && !l->idle; place++) {
+        for (int place = 0, all = ops_of(k, lane); place < all; place++) {
             int op = (int)(op_at(k, lane, place) - p->ops);
-            add_question(k, lane, place, mgpu_ahead_mark(e, k->device, k->phase, k->number, op, true), true);
-            if (place < issued)
+            bool issued = mgpu_ahead_has_issued(e, k->device, k->phase, k->number, op);
+            if (issued || (l->number == k->number && l->op == &p->ops[op] && is_in_sum(l)))
+                add_question(k, lane, place, mgpu_ahead_mark(e, k->device, k->phase, k->number, op, true), true);
+            if (issued)
                 add_question(k, lane, place, mgpu_ahead_mark(e, k->device, k->phase, k->number, op, false), false);
         }
-        if (now > k->number && !l->idle)
-            add_question(k, lane, all, mgpu_ahead_step_mark(e, k->device, lane, k->number), false);
+        if (mgpu_ahead_issued(e, k->device) >= finished(k->number) && !l->idle)
+            add_question(k, lane, ops_of(k, lane), mgpu_ahead_step_mark(e, k->device, lane, k->number), false);
     }
     const Lane *host = lane_of(e, k->device, MGPU_HOST);
     if (atomic_load(&host->doing) == DOING_MARK)
@@ -252,7 +250,7 @@ static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, in
         op = other->verb == MGPU_TRANSFER && other->target == target ? other : NULL;
     }
     bool inside = l->number == number && l->op == op && is_in_sum(l);
-    if (!op || (!inside && atomic_load(&l->progress.value) <= (number << PLACE_BITS) + place))
+    if (!op || (!inside && !mgpu_ahead_has_issued(k->engine, k->device, phase, number, (int)(op - phase->devices[k->device].ops))))
         return false;
     if (k->number != number || k->phase != phase)
         return true;
@@ -365,8 +363,6 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
         fprintf(r->waiting, "  %s: waits for the lane %s\n", place, LANE[atomic_load(&l->on)]);
     } else if (doing == DOING_MARK) {
         fprintf(r->waiting, "  %s: waits for the GPU\n", place);
-    } else if (doing == DOING_TURN) {
-        fprintf(r->waiting, "  %s: waits until no other is under way (MGPU_GRAPHS=wait)\n", place);
     } else if (doing == DOING_SUM) {
         fprintf(r->waiting, "  %s: waits for what it sums\n", place);
     }
@@ -376,11 +372,9 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
 static void say_device(Report *r, const Look *k)
 {
     char place[400];
-    bool ended = k->phase && atomic_load(&k->answered);
-    for (int lane = 0; lane < MGPU_HOST && ended; lane++) {
-        const Lane *l = lane_of(r->engine, k->device, lane);
-        ended = k->until[lane] < 0 && (l->idle || atomic_load(&l->progress.value) >= finished(k->number));
-    }
+    bool ended = k->phase && atomic_load(&k->answered) && mgpu_ahead_issued(r->engine, k->device) >= finished(k->number);
+    for (int lane = 0; lane < MGPU_HOST && ended; lane++)
+        ended = k->until[lane] < 0;
     if (!k->phase || (!ended && atomic_load(&k->answered)))
         return;
     mgpu_place_of(lane_of(r->engine, k->device, MGPU_COMP), k->number, k->phase, NULL, place, sizeof place);
@@ -421,7 +415,7 @@ static uint64_t counts(const Hang *h)
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         sum += (uint64_t)atomic_load(&e->lanes[i].progress.value) + (uint64_t)atomic_load(&e->lanes[i].returned);
     for (int d = 0; d < e->plan->devices && h->lanes; d++)
-        sum += (uint64_t)mgpu_ahead_steps(e, d);
+        sum += (uint64_t)mgpu_ahead_steps(e, d) + (uint64_t)mgpu_ahead_issued(e, d);
     return sum;
 }
 

@@ -27,24 +27,23 @@ typedef struct PhaseTable {
     int reporter;                /* the device whose report is collected; -1: the phase reports nothing */
 } PhaseTable;
 
-/* what the thread of a lane is at, for hang.c */
+/* what the thread of a lane is at, for hang.c; of lanes that one thread issues to, the one whose turn it is */
 typedef enum Doing {
     DOING_REST,                  /* waits for the next step to be posted */
     DOING_WORK,                  /* is at work; of a device that runs ahead: inside a call of the driver or a library */
     DOING_LANE,                  /* waits for lane `on` of the device */
     DOING_MARK,                  /* waits until the device has come to mark `on` */
-    DOING_TURN,                  /* MGPU_GRAPHS=wait: waits until another operation of the device is over, */
-    DOING_END,                   /* until its own is */
+    DOING_END,                   /* MGPU_GRAPHS=wait: waits until its operation is over */
     DOING_SUM,                   /* is a member of a sum over the devices */
     DOING_READ,                  /* reads samples */
 } Doing;
 typedef struct Lane Lane;
 typedef struct Worker { const Lane *lane; int thread; CrashGuard *guard; } Worker;
 struct Lane {
-    Counter progress;            /* of a device that runs ahead: what is issued; the lane host: what is done */
+    Counter progress;            /* what is done; of a lane without a thread: no less than anybody waits for */
     Engine *engine;
     int device, lane;
-    bool idle;                   /* it has no operation in any phase: no thread, and all its steps are over */
+    bool idle;                   /* it has no operation in any phase */
     pthread_t thread;
     cpu_set_t cores;             /* it stays on these; none: anywhere */
     DeviceCall *calls;           /* of the region that runs, */
@@ -69,7 +68,6 @@ typedef struct Segment {         /* of its lane comp: issued whole */
     int begin, end;              /* operations, by place in the lane */
     mgpu_wait *waits; int wait_count;
     int mark;                    /* the first of MGPU_RING at its end, by step; -1: nobody needs it */
-    unsigned followers;          /* bits: lanes that wait for marks inside */
     void **kept;                 /* [variant]; NULL: not yet */
 } Segment;
 typedef struct Hang Hang;        /* hang.c */
@@ -122,6 +120,12 @@ static inline const LaneTable *lanes_of(const Engine *e, const mgpu_phase *phase
     return &e->phases[phase - e->plan->phases].device[device];
 }
 
+/* a device that runs ahead has one thread for what it issues, and one for its lane host */
+static inline bool has_thread(const Engine *e, const Lane *l)
+{
+    return !l->idle && (!e->kind->ahead || l->lane == MGPU_HOST);
+}
+
 static inline int64_t finished(int64_t number)
 {
     return (number + 1) << PLACE_BITS;
@@ -169,17 +173,24 @@ static inline StepTimes *times_of(Lane *l)
     return &work_of(l->engine, l->number)->times[l->device];
 }
 
-static inline void hear_lane(Lane *l, int other, int64_t at_least)
+static inline void hear_from(Lane *l, int other, Counter *c, int64_t at_least)
 {
     set_doing(l, DOING_LANE, other);
-    hear(l->engine, &lane_of(l->engine, l->device, other)->progress, at_least);
+    hear(l->engine, c, at_least);
     set_doing(l, DOING_WORK, 0);
+}
+
+static inline void hear_lane(Lane *l, int other, int64_t at_least)
+{
+    hear_from(l, other, &lane_of(l->engine, l->device, other)->progress, at_least);
 }
 
 static inline bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l->number)->traced; }
 
 /* lane.c */
 void *mgpu_drive_lane(void *lane);   /* its thread */
+void mgpu_execute(Lane *, const mgpu_phase *, const int *order, int count); /* operations order[0 .. count): one, or the calls of a region */
+_Noreturn void mgpu_say_crash_at(const Lane *, const mgpu_op *, int signal); /* of several threads the first one speaks */
 void mgpu_enter_worker(void *lane, int thread);
 void mgpu_leave_worker(void *lane, int thread);
 int mgpu_region_length(const mgpu_device_phase *, const int *order,
@@ -204,17 +215,18 @@ void mgpu_audit_after(Lane *, const mgpu_device_phase *, const mgpu_op *);
 void mgpu_audit_lock(Engine *);
 void mgpu_audit_unlock(Engine *);
 
+/* issue.c: around an operation of a device that runs ahead */
+void mgpu_issue_wait(Lane *, const mgpu_wait *); /* of an operation of l->phase; also by the lane host */
+void mgpu_issue_begin(Lane *, int op);           /* it is issued now, */
+void mgpu_issue_end(Lane *, int op);             /* and has been */
+
 /* ahead.c */
-void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that watch them begin */
+void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that issue and that watch begin */
 void mgpu_ahead_close(Engine *);
-void mgpu_ahead_wait(Lane *, const mgpu_wait *);        /* of an operation of l->phase */
-void mgpu_ahead_meet(Lane *, int other);                /* at a change of phase: the other lane has finished the step before */
-void mgpu_ahead_calls(Lane *, const mgpu_phase *);      /* all of the lane comp */
-void mgpu_ahead_begin(Lane *, int op);                  /* an operation of the lane copy or comm is issued now, */
-void mgpu_ahead_issued(Lane *, int op);                 /* and has been */
-void mgpu_ahead_finish_step(Lane *);
 void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
 int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has done */
+int64_t mgpu_ahead_issued(const Engine *, int device); /* finished(number): all of that step */
+bool mgpu_ahead_has_issued(const Engine *, int device, const mgpu_phase *, int64_t number, int op);
 int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* at the end of the step */
 /* before an operation of a step, after it (all of its segment); -1: there is none */
 int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);

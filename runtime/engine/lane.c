@@ -82,8 +82,7 @@ _Noreturn void mgpu_die_at(const Lane *l, const char *what)
     mgpu_die("%s: %s", place, what);
 }
 
-/* of several threads the first one speaks */
-static _Noreturn void say_crash_at(const Lane *l, const mgpu_op *op, int signal)
+_Noreturn void mgpu_say_crash_at(const Lane *l, const mgpu_op *op, int signal)
 {
     char place[400];
     while (atomic_exchange(&l->engine->crashed, true))
@@ -100,13 +99,13 @@ static _Noreturn void say_crash_at(const Lane *l, const mgpu_op *op, int signal)
 static void say_crash(void *context, int signal)
 {
     const Lane *l = context;
-    say_crash_at(l, l->op && l->op->verb == MGPU_CALL ? l->now[0] : l->op, signal);
+    mgpu_say_crash_at(l, l->op && l->op->verb == MGPU_CALL ? l->now[0] : l->op, signal);
 }
 
 static void say_crash_of_worker(void *context, int signal)
 {
     const Worker *w = context;
-    say_crash_at(w->lane, w->lane->now[w->thread], signal);
+    mgpu_say_crash_at(w->lane, w->lane->now[w->thread], signal);
 }
 
 /* ---- one operation */
@@ -363,7 +362,7 @@ static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p,
 {
     Engine *e = l->engine;
     if (e->kind->ahead) {
-        mgpu_ahead_wait(l, wait);
+        mgpu_issue_wait(l, wait);
         return;
     }
     int64_t number = l->number - wait->back;
@@ -393,8 +392,7 @@ static void note_copy(Lane *l, const mgpu_phase *phase, int op, double seconds)
         mgpu_profile_add(l->engine->profile, phase, l->device, op, seconds);
 }
 
-/* operations order[0 .. count): one, or the calls of a region */
-static void execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
+void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
 {
     Engine *e = l->engine;
     const mgpu_device_phase *p = &phase->devices[l->device];
@@ -416,7 +414,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     for (int k = 0; k < count && audited; k++)
         mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
-        mgpu_ahead_begin(l, order[0]);
+        mgpu_issue_begin(l, order[0]);
     bool clocked = !issues && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER && (e->profile || traced || op->verb == MGPU_READ);
     double began = clocked ? mgpu_seconds() : 0;
     switch (op->verb) {
@@ -434,7 +432,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     if (clocked && traced)
         add_span(l, 0, SPAN_OP, op, began, ended);
     if (issues)
-        mgpu_ahead_issued(l, order[0]);
+        mgpu_issue_end(l, order[0]);
     for (int k = 0; k < count && audited; k++)
         mgpu_audit_after(l, p, &p->ops[order[k]]);
     if (copies)
@@ -448,7 +446,7 @@ static void settle(Lane *l, const mgpu_phase *before)
     const LaneTable *t = lanes_of(l->engine, before, l->device);
     for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++)
         if (is_delayed(&before->devices[l->device].ops[t->order[i]]))
-            execute(l, before, &t->order[i], 1);
+            mgpu_execute(l, before, &t->order[i], 1);
 }
 
 /* ahead of a device's first step of a phase: what a library will compute there */
@@ -478,14 +476,6 @@ static void prepare(Lane *l, const mgpu_phase *phase)
     t->library[l->device] = library;
 }
 
-static void meet_lane(Lane *l, int other)
-{
-    if (l->engine->kind->ahead)
-        mgpu_ahead_meet(l, other);
-    else
-        wait_here(l, other, &lane_of(l->engine, l->device, other)->progress, finished(l->number - 1));
-}
-
 static void run_step(Lane *l)
 {
     Engine *e = l->engine;
@@ -495,11 +485,7 @@ static void run_step(Lane *l)
     bool changed = phase != before, pending = changed && before && l->lane == MGPU_HOST;
     for (int other = 0; changed && mgpu_lane_meets(l->lane) && other < MGPU_LANES; other++)
         if (other != l->lane && mgpu_lane_meets(other))
-            meet_lane(l, other);
-    if (phase && l->lane == MGPU_COMP && e->kind->ahead) {
-        mgpu_ahead_calls(l, phase);
-        return;
-    }
+            wait_here(l, other, &lane_of(e, l->device, other)->progress, finished(number - 1));
     if (phase && l->lane == MGPU_COMP && !e->phases[phase - e->plan->phases].library[l->device])
         prepare(l, phase);
     if (phase) {
@@ -507,7 +493,7 @@ static void run_step(Lane *l)
         for (int i = t->begin[l->lane], count; i < t->begin[l->lane + 1]; i += count) {
             count = mgpu_region_length(&phase->devices[l->device], t->order + i, t->begin[l->lane + 1] - i);
             if (!is_delayed(&phase->devices[l->device].ops[t->order[i]]) || !changed) {
-                execute(l, phase, &t->order[i], count);
+                mgpu_execute(l, phase, &t->order[i], count);
             } else if (pending) {
                 settle(l, before);
                 pending = false;
@@ -522,9 +508,7 @@ static void run_step(Lane *l)
 static void finish_step(Lane *l)
 {
     Work *work = work_of(l->engine, l->number);
-    if (l->engine->kind->ahead) {
-        mgpu_ahead_finish_step(l);
-    } else if (mgpu_lane_meets(l->lane)) {
+    if (mgpu_lane_meets(l->lane)) {
         if (l->lane == MGPU_COMP)
             add_seconds(&times_of(l)->computing, mgpu_seconds() - l->began - l->waited);
         atomic_store(&work->finished_at, mgpu_seconds());

@@ -1,5 +1,5 @@
 /* late.c: an operation of a GPU failed, and a later call of some thread is the first to hear of it. In: what the streams have
- * noted in memory of the host (mark_and_note in ahead.c), which can be read when a driver answers nothing any more; out: one
+ * noted in memory of the host (mark_and_note in issue.c), which can be read when a driver answers nothing any more; out: one
  * message that says where it failed, and status 3.
  *
  * Of a device that has failed, a lane's step is the first whose end is not noted. There the culprit is after the last
@@ -132,13 +132,9 @@ static void add_lane(Places *places, const Seen *s, int lane)
 static void add_steps(Places *places, const Seen *s, bool notes)
 {
     Engine *e = s->engine;
-    int64_t first = s->posted + 1, last = 0;
-    for (int lane = 0; lane < MGPU_HOST; lane++) {
-        const Lane *l = lane_of(e, s->device, lane);
-        int64_t issued = atomic_load(&l->progress.value) >> PLACE_BITS;
+    int64_t first = s->posted + 1, last = mgpu_ahead_issued(e, s->device) >> PLACE_BITS;
+    for (int lane = 0; lane < MGPU_HOST; lane++)
         first = s->number[lane] < first ? s->number[lane] : first;
-        last = !l->idle && issued > last ? issued : last;
-    }
     last = last < s->posted ? last : s->posted;
     while (first <= last && !phase_of(e, first)) /* nothing is computed there */
         first++;

@@ -183,20 +183,17 @@ static void fetch(const Reduction *r, int member)
     }
 }
 
-static void run_rounds(Reduction *r, int member)
+static void take_round(Reduction *r, int member, int k)
 {
     const Operand *o = &r->member[member];
     int64_t each = mgpu_dtype_bytes(o->dtype);
-    for (int k = 0; k < mgpu_round_count(o->way, r->members); k++) {
-        mgpu_turn round = mgpu_round_of(o->way, r->members, member, k, o->count, 64 / each);
-        int64_t begin = round.elements.begin, end = round.elements.end;
-        if (round.from >= 0 && round.adds) {
-            Operand both[] = {*o, r->member[round.from]};
-            add_slice(&(Reduction){.members = 2, .member = both}, (Slice){begin, end, 0, 1});
-        } else if (round.from >= 0 && end > begin) {
-            memcpy((char *)o->data + begin * each, (const char *)r->member[round.from].data + begin * each, (size_t)((end - begin) * each));
-        }
-        mgpu_meet(r);
+    mgpu_turn round = mgpu_round_of(o->way, r->members, member, k, o->count, 64 / each);
+    int64_t begin = round.elements.begin, end = round.elements.end;
+    if (round.from >= 0 && round.adds) {
+        Operand both[] = {*o, r->member[round.from]};
+        add_slice(&(Reduction){.members = 2, .member = both}, (Slice){begin, end, 0, 1});
+    } else if (round.from >= 0 && end > begin) {
+        memcpy((char *)o->data + begin * each, (const char *)r->member[round.from].data + begin * each, (size_t)((end - begin) * each));
     }
 }
 
@@ -238,6 +235,28 @@ static double bytes_sent(const Reduction *r, const Operand *o)
     }
 }
 
+static bool is_in_rounds(const Operand *o) { return mgpu_way_has_rounds(o->way) && o->parties.transfer == MGPU_TRANSFER_REDUCE; }
+
+int mgpu_exchange_parts(const Operand *o, int members) { return is_in_rounds(o) ? mgpu_round_count(o->way, members) : 1; }
+
+static void take_part(Reduction *r, int member, int part)
+{
+    const Operand *o = &r->member[member];
+    if (mgpu_sends_bits(o))
+        mgpu_add_codes((const void *const *)r->codes, r->members, o->data, o->count, o->dtype);
+    else if (is_in_rounds(o))
+        take_round(r, member, part);
+    else if (mgpu_transfer_row(o->parties.transfer)->adds)
+        add_slice(r, slice_of(r, member));
+    else
+        fetch(r, member);
+}
+
+void mgpu_exchange_part(Operand *operands, int members, int member, int part)
+{
+    take_part(&(Reduction){.members = members, .member = operands}, member, part);
+}
+
 bool mgpu_exchange(Reduction *r, int member, const Operand *o)
 {
     if (r->members > 1) {
@@ -254,14 +273,11 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
     for (int d = 0; d < r->members; d++)
         if (!mgpu_operands_agree(&r->member[d], o, r->members))
             return false;
-    if (mgpu_sends_bits(o))
-        mgpu_add_codes((const void *const *)r->codes, r->members, o->data, o->count, o->dtype);
-    else if (mgpu_way_has_rounds(o->way) && o->parties.transfer == MGPU_TRANSFER_REDUCE)
-        run_rounds(r, member);
-    else if (mgpu_transfer_row(o->parties.transfer)->adds)
-        add_slice(r, slice_of(r, member));
-    else
-        fetch(r, member);
+    for (int part = 0, parts = mgpu_exchange_parts(o, r->members); part < parts; part++) {
+        if (part)
+            mgpu_meet(r);
+        take_part(r, member, part);
+    }
     if (r->link_rate > 0)
         mgpu_slow_link_end(&r->links[member], r->flow, r->link_rate);
     mgpu_meet(r);

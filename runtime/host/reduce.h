@@ -12,6 +12,10 @@ void mgpu_reduction_close(Reduction *);
 /* Every member calls it with its own data; returns when all have what they receive. false: the members disagree about what they
  * do. */
 bool mgpu_exchange(Reduction *, int member, const Operand *);
+/* The same without a thread for each member, but for sums of bits: parts, between which all members meet, and before and after which they do.
+ * operands: by member */
+int mgpu_exchange_parts(const Operand *, int members);
+void mgpu_exchange_part(Operand *operands, int members, int member, int part);
 void mgpu_meet(Reduction *);           /* every member calls it; returns when all have */
 bool mgpu_operands_agree(const Operand *, const Operand *, int members);
 bool mgpu_sends_bits(const Operand *);

@@ -12,7 +12,7 @@ const char *const MUTATION_NAME[MUTATIONS] = {
     "wrong_step", "merge_regions",    "move_call",    "drop_samples",  "overlap_in_region", "add_wait", "change_lane",
     "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
     "change_dtype", "exchange_index", "change_transfer", "change_part", "drop_gather", "late_gather",
-    "free_early", "cut_segment"};
+    "free_early", "cut_segment", "swap_lanes"};
 
 /* ---- copies */
 
@@ -185,6 +185,21 @@ static bool swap_neighbours(Change *c)
         return false;
     c->what = format("%s and %s change places", op_name(c, a), op_name(c, b));
     swap_ops(c, a, b);
+    return true;
+}
+
+static bool swap_lanes(Change *c)
+{
+    int a = c->d->op_count > 1 ? random_below(c->random, c->d->op_count - 1) : -1;
+    if (a < 0 || c->d->ops[a].lane == c->d->ops[a + 1].lane)
+        return false;
+    ScheduledOp first = c->d->ops[a], second = c->d->ops[a + 1];
+    c->what = format("%s and %s change places in the list", op_name(c, a), op_name(c, a + 1));
+    swap_ops(c, a, a + 1);
+    c->d->ops[a].region = second.region;
+    c->d->ops[a].chunk = second.chunk;
+    c->d->ops[a + 1].region = first.region;
+    c->d->ops[a + 1].chunk = first.chunk;
     return true;
 }
 
@@ -576,7 +591,7 @@ Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *rand
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
         wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait, change_lane,
         swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
-        change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early, cut_segment};
+        change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early, cut_segment, swap_lanes};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};
     int first = everywhere ? 0 : random_below(random, s->devices), last = everywhere && kind != CHANGE_DTYPE ? s->devices - 1 : first;
     Random same = *random; /* devices have equal lists of operations and buffers, so equal draws make the same change */

@@ -47,6 +47,7 @@ typedef enum Mutation {
     LATE_GATHER,      /* an all-gather waits for who reads what it gathers */
     FREE_EARLY,       /* a buffer's bytes are another one's before its last use */
     CUT_SEGMENT,      /* what is sent as bits begins a line later in its bucket, as does what comes after it */
+    SWAP_LANES,       /* two operations of the list that follow each other, of two lanes, change places */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

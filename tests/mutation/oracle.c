@@ -379,10 +379,38 @@ static const char *name_of(const Run *r, int node)
     return format("d%d.%s of step %d", x->device, x->op->id, x->step + 1);
 }
 
+/* One thread of each device issues its list: it goes on when what the operation waits for is issued, in a transfer when all devices have come to it.
+ * The device where it does not, -1: all come to the end */
+static int stuck_device(const PhaseSchedule *p, int devices)
+{
+    int *at = NEW_ARRAY(int, devices), left = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int d = left = 0; d < devices; d++) {
+            const ScheduledOp *ops = p->devices[d].ops, *op = &ops[at[d]];
+            bool may = at[d] < p->devices[d].op_count;
+            left += may;
+            for (int w = 0; may && w < op->wait_count; w++)
+                may = op->waits[w].back > 0 || op->waits[w].op < at[d];
+            for (int k = 0; may && op->verb == VERB_TRANSFER && k < devices; k++)
+                may = at[k] >= p->collectives[op->target].ops[k];
+            at[d] += may;
+            moved = moved || may;
+        }
+    }
+    for (int d = 0; d < devices && left; d++)
+        if (at[d] < p->devices[d].op_count)
+            return d;
+    return -1;
+}
+
 const char *find_difference(const Schedule *s, const int steps[RUN_STEPS], uint64_t expected, int orders, Random *random)
 {
     Run r;
     const char *why = build_run(&r, s, steps);
+    for (int p = 0; p < s->phase_count && !why; p++)
+        if (stuck_device(&s->phases[p], s->devices) >= 0)
+            why = format("who issues the list of device %d waits for ever", stuck_device(&s->phases[p], s->devices));
     if (why)
         return why;
     Choice c = {.by = LOWEST, .random = random, .rank = NEW_ARRAY(uint64_t, s->devices * LANES)};

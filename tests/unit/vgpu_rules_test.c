@@ -577,6 +577,25 @@ static CUresult no_exec_to_destroy(bool wrong) { return wrong ? cu->graph_exec_d
 static CUresult no_event(bool wrong) { return cu->event_record(wrong ? NULL : new_event(), stream(0)); }
 static CUresult no_stream(bool wrong) { return cu->stream_synchronize(wrong ? NULL : stream(0)); }
 
+static void do_nothing(void *answer) { *(CUresult *)answer = CUDA_SUCCESS; }
+static void ask_for_memory(void *answer)
+{
+    size_t available, total;
+    *(CUresult *)answer = cu->mem_get_info(&available, &total);
+}
+static CUresult host_function_calls(bool wrong)
+{
+    static CUresult answer;
+    MUST(cu->launch_host_func(stream(0), wrong ? ask_for_memory : do_nothing, &answer));
+    MUST(cu->stream_synchronize(stream(0)));
+    return answer;
+}
+static CUresult host_function_nowhere(bool wrong)
+{
+    static CUresult answer;
+    return cu->launch_host_func(wrong ? NULL : stream(0), do_nothing, &answer);
+}
+
 /* ---- NCCL */
 #define FIELD(result, symbol, field, parameters) result (*field) parameters;
 static struct { NCCL_FUNCTIONS(FIELD) NCCL_LATER(FIELD) } nccl;
@@ -976,6 +995,8 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"an event of another context", NULL, event_of_another_context, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"no event", NULL, no_event, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"no stream", NULL, no_stream, IS(CUDA_ERROR_INVALID_HANDLE)},
+    {"a call of the driver by a function of the host", NULL, host_function_calls, IS(CUDA_ERROR_NOT_PERMITTED)},
+    {"a function of the host for no stream", NULL, host_function_nowhere, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"an external record outside of a capture", NULL, record_external, IS(CUDA_ERROR_INVALID_VALUE)},
     {"an external wait outside of a capture", NULL, wait_external, IS(CUDA_ERROR_INVALID_VALUE)},
     {"the time of what is not done", NULL, not_complete, IS(CUDA_ERROR_NOT_READY)},

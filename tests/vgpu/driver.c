@@ -27,6 +27,8 @@ static void lock(void)
 
 CUresult vgpu_enter_any(const char *call)
 {
+    if (vgpu_in_host_function)
+        return CUDA_ERROR_NOT_PERMITTED;
     lock();
     int error = vgpu_fault(call);
     return error ? error : initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
@@ -47,7 +49,8 @@ CUresult vgpu_enter(const char *call)
 
 CUresult vgpu_leave(CUresult r)
 {
-    pthread_mutex_unlock(&vgpu_lock);
+    if (!vgpu_in_host_function)
+        pthread_mutex_unlock(&vgpu_lock);
     return r == VGPU_FORGOTTEN ? CUDA_SUCCESS : r;
 }
 

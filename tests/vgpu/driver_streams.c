@@ -113,6 +113,13 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr to, uint32_t value
     return vgpu_leave(r ? r : write_value(stream, to, value, flags));
 }
 
+CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *context)
+{
+    CUresult r = vgpu_enter("cuLaunchHostFunc");
+    r = r ? r : check_stream(stream);
+    return vgpu_leave(r ? r : vgpu_issue_or_capture(stream, (Work){.kind = OP_HOST, .what = "cuLaunchHostFunc", .host = {function, context}}));
+}
+
 size_t vgpu_parameter_bytes(CUfunction f)
 {
     size_t bytes = 0;

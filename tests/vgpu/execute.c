@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { LAUNCH_US = 4, COPY_US = 8 };
+static const double HOST_BANDWIDTH = 1e10; /* bytes a second */
 
 /* bytes that a copy, a fill or a library touches */
 void vgpu_touch(Op *op, uintptr_t begin, size_t bytes, bool writes)
@@ -159,8 +160,8 @@ static double slowness(int device)
     return 1;
 }
 
-/* what the operation says of itself; when a kernel that is checked runs, it is held to that */
-static bool launch(Op *op)
+/* what the operation says of itself; when a kernel that is checked runs, it is held to that. Bytes */
+static double touch_declared(Op *op)
 {
     const Label *l = op->work.label;
     double bytes = 0;
@@ -171,6 +172,12 @@ static bool launch(Op *op)
                 vgpu_access_bytes(a, op, l->ranges[k].begin, l->ranges[k].end, writes, l->ranges[k].name);
             bytes += (l->ranges[k].writes != 0) == writes ? (double)(l->ranges[k].end - l->ranges[k].begin) : 0;
         }
+    return bytes;
+}
+
+static bool launch(Op *op)
+{
+    double bytes = touch_declared(op);
     if (!op->work.device->failed && !vgpu_run_kernel(op))
         return false;
     if (op->end_us < op->work.device->time_us)
@@ -178,6 +185,16 @@ static bool launch(Op *op)
     op->end_us += slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
     op->work.device->time_us = op->end_us;
     return true;
+}
+
+_Thread_local bool vgpu_in_host_function;
+
+static void call_host(Op *op)
+{
+    op->end_us += LAUNCH_US + 1e6 * touch_declared(op) / HOST_BANDWIDTH;
+    vgpu_in_host_function = true;
+    op->work.host.function(op->work.host.context);
+    vgpu_in_host_function = false;
 }
 
 /* what touches memory of a device that has failed fails, too, and its own device with it */
@@ -211,6 +228,7 @@ bool vgpu_execute(Op *op)
     case OP_COPY: copy(op); break;
     case OP_SET: set(op); break;
     case OP_LIBRARY: op->work.library.run(op); break;
+    case OP_HOST: call_host(op); break;
     case OP_JOIN: case OP_COLLECTIVE: break;
     }
     return true;

@@ -386,18 +386,24 @@ bool vgpu_finish_device(VirtualDevice *d)
 
 /* ---- what is still to be done with memory of the host */
 
-bool vgpu_pending_write(uintptr_t begin, size_t bytes)
+/* a function of the host touches what is declared, or may touch anything */
+static bool may_touch(const Op *op, uintptr_t begin, size_t bytes, bool writes)
+{
+    const Label *l = op->work.label;
+    bool may = op->work.kind == OP_HOST && (!l || l->count < 0);
+    for (int k = 0; op->work.kind == OP_HOST && l && k < l->count && !may; k++)
+        may = (l->ranges[k].writes != 0) == writes && l->ranges[k].begin < begin + bytes && begin < l->ranges[k].end;
+    uintptr_t at = writes ? op->work.copy.to : op->work.copy.from;
+    return may || (op->work.kind == OP_COPY && at < begin + bytes && begin < at + op->work.copy.bytes);
+}
+
+static bool is_pending(uintptr_t begin, size_t bytes, bool writes)
 {
     for (const Op *op = pending; op; op = op->next)
-        if (op->work.kind == OP_COPY && op->work.copy.to < begin + bytes && begin < op->work.copy.to + op->work.copy.bytes)
+        if (may_touch(op, begin, bytes, writes))
             return true;
     return false;
 }
 
-bool vgpu_pending_read(uintptr_t begin, size_t bytes)
-{
-    for (const Op *op = pending; op; op = op->next)
-        if (op->work.kind == OP_COPY && op->work.copy.from < begin + bytes && begin < op->work.copy.from + op->work.copy.bytes)
-            return true;
-    return false;
-}
+bool vgpu_pending_write(uintptr_t begin, size_t bytes) { return is_pending(begin, bytes, true); }
+bool vgpu_pending_read(uintptr_t begin, size_t bytes) { return is_pending(begin, bytes, false); }

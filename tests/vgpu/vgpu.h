@@ -214,7 +214,7 @@ void vgpu_place(const void *place, char *text, size_t room); /* file and line of
 /* vgpuDeclare: what an operation of the program is called, and what it touches */
 typedef struct Label { int references; const char *name; CudaRange *ranges; int count; /* < 0: not told */ } Label;
 
-typedef enum { OP_LAUNCH, OP_COPY, OP_SET, OP_JOIN /* does nothing */, OP_COLLECTIVE, OP_LIBRARY } OpKind;
+typedef enum { OP_LAUNCH, OP_COPY, OP_SET, OP_JOIN /* does nothing */, OP_COLLECTIVE, OP_LIBRARY, OP_HOST } OpKind;
 typedef struct KernelCall {
     CUfunction function;
     unsigned grid[3], block[3], shared_bytes;
@@ -222,6 +222,7 @@ typedef struct KernelCall {
 } KernelCall;
 typedef struct Copy { uintptr_t to, from; size_t bytes; unsigned char *kept; uint64_t hash; bool hashed; } Copy;
 typedef struct Set { uintptr_t to; uint32_t value; int width; size_t count; } Set;
+typedef struct HostCall { void (*function)(void *); void *context; } HostCall;
 typedef struct LibraryCall { void (*run)(Op *); void *data; size_t bytes; } LibraryCall; /* data: its own */
 /* One sum over the members of a communicator; it runs when all of its Ops can. */
 typedef struct Gathering {
@@ -238,7 +239,7 @@ typedef struct Work {
     VirtualDevice *device;
     const char *what;                /* "k12", "cuMemcpyHtoDAsync" */
     Label *label;
-    union { KernelCall call; Copy copy; Set set; LibraryCall library; struct { Gathering *gathering; int member; uintptr_t from, to; size_t bytes; } part; };
+    union { KernelCall call; Copy copy; Set set; LibraryCall library; HostCall host; struct { Gathering *gathering; int member; uintptr_t from, to; size_t bytes; } part; };
 } Work;
 
 struct Op {
@@ -284,6 +285,7 @@ void vgpu_let_go(Op *);
 bool vgpu_finish(Op *);                            /* runs until it is done, and the host knows; false: it never will be */
 VGPU_API bool vgpu_finish_device(VirtualDevice *);          /* all of its Ops */
 void vgpu_advance(int ops);                        /* runs some */
+extern _Thread_local bool vgpu_in_host_function;   /* execute.c: of cuLaunchHostFunc, which the thread runs with the lock */
 bool vgpu_execute(Op *);                           /* execute.c: does its work; false: that has no end */
 void vgpu_issue_copy(Copy *);                      /* execute.c: what a copy does when it is issued */
 VGPU_API void vgpu_touch(Op *, uintptr_t begin, size_t bytes, bool writes); /* execute.c: what other than kernels does */

@@ -1,0 +1,369 @@
+/* issue.c: the thread that issues what a device that runs ahead does. In: steps as they are posted, and the list of each phase (ahead.c): segments
+ * of the lane comp, uploads, transfers. Out: work in the streams of the lanes comp, copy, comm and sync.
+ *
+ * The thread goes through the list, step after step. An operation comes in it after all that it waits for, so of other lanes it issues to
+ * the thread waits for nothing: the stream follows a mark. It waits
+ *
+ *   for the lane host       until it is done: samples are there, reports have been copied
+ *   in a transfer           until the other devices have come to it, too: all have one order of transfers
+ *
+ * `issued` counts what it has issued; the lane host waits for that before it waits for a mark.
+ *
+ * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
+ * (audit.c) does the same, and looks between them. */
+#include "runtime/base/base.h"
+#include "runtime/engine/ahead.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- waiting */
+static void follow(Lane *l, int mark)
+{
+    Engine *e = l->engine;
+    char text[400];
+    if (l->lane != MGPU_HOST) {
+        e->kind->ahead->follow(e->devices[l->device], l->lane, mark);
+        return;
+    }
+    set_doing(l, DOING_MARK, mark);
+    const char *error = e->kind->ahead->reach(e->devices[l->device], mark, text);
+    if (error)
+        mgpu_fail_at(l, error);
+    set_doing(l, DOING_WORK, 0);
+}
+
+/* An upload waits for its samples. That costs something from when the device has nothing else to do. */
+static void wait_for_host(Lane *l, int64_t target)
+{
+    Engine *e = l->engine;
+    double began = mgpu_seconds();
+    hear_lane(l, MGPU_HOST, target);
+    double end = mgpu_seconds();
+    if (l->lane != MGPU_COPY || atomic_load(&e->ahead_of[l->device]->done.value) < l->number - 1)
+        return;
+    if (l->number > 1 && atomic_load(&work_of(e, l->number - 1)->finished_at) > began)
+        began = atomic_load(&work_of(e, l->number - 1)->finished_at);
+    if (end > began)
+        add_seconds(&times_of(l)->input, end - began);
+}
+
+void mgpu_issue_wait(Lane *l, const mgpu_wait *wait)
+{
+    Engine *e = l->engine;
+    Ahead *a = e->ahead_of[l->device];
+    int64_t number = l->number - wait->back;
+    if (number < 1 || wait->back > MGPU_AHEAD)
+        return;
+    const mgpu_op *op = &l->phase->devices[l->device].ops[wait->op];
+    const AheadPhase *phase = &a->phases[l->phase - e->plan->phases];
+    bool same = phase_of(e, number) == l->phase;
+    if (op->lane == MGPU_HOST) {
+        wait_for_host(l, same ? (number << PLACE_BITS) + lanes_of(e, l->phase, l->device)->place[wait->op] + 1 : finished(number));
+        return;
+    }
+    if (l->lane == MGPU_HOST)
+        hear_from(l, op->lane, &a->issued, same ? (number << PLACE_BITS) + phase->turn[wait->op] + 1 : finished(number));
+    if (op->lane == l->lane)
+        return;
+    if (!same)
+        follow(l, a->step_mark[op->lane] + (int)(number % MGPU_RING));
+    else if (op->lane == MGPU_COMP && wait->back == 0 && l->lane != MGPU_HOST)
+        follow(l, phase->inside[wait->op] + (int)(number % a->variants));
+    else
+        follow(l, phase->mark[wait->op] + (int)(number % MGPU_RING));
+}
+
+/* ---- one operation */
+static void mark_at(Lane *l, int mark)
+{
+    l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark);
+}
+
+static void mark_and_note(Lane *l, int mark)
+{
+    l->engine->kind->ahead->note(l->engine->devices[l->device], l->lane, mark, (uint32_t)l->number);
+    mark_at(l, mark);
+}
+
+/* false: the next call does this one, too */
+static bool issue_call(Lane *l, int index)
+{
+    Engine *e = l->engine;
+    Ahead *a = e->ahead_of[l->device];
+    const mgpu_device_phase *p = &l->phase->devices[l->device];
+    const mgpu_step *step = NULL;
+    set_op(l, &p->ops[index]);
+    if (l->op->verb != MGPU_CALL)
+        mgpu_die_at(l, "the lane comp makes calls only");
+    mgpu_declare(l, p, l->op);
+    l->calls[0] = mgpu_call_of(l, p, l->op, l->argument, l->each, &step);
+    bool done = e->kind->ahead->call(e->devices[l->device], &l->calls[0], step);
+    int inside = a->phases[l->phase - e->plan->phases].inside[index];
+    if (inside >= 0)
+        mark_at(l, inside + (int)(l->number % a->variants));
+    return done;
+}
+
+/* MGPU_GRAPHS=wait, and audits */
+static bool waits_for_each(const Engine *e, const Ahead *a)
+{
+    return a->graphs == GRAPHS_WAIT || e->audit;
+}
+
+static void begin_alone(Lane *l)
+{
+    l->engine->kind->ahead->begin(l->engine->devices[l->device]);
+}
+
+static void finish_alone(Lane *l)
+{
+    set_doing(l, DOING_END, 0);
+    l->engine->kind->ahead->finish(l->engine->devices[l->device], l->lane);
+    set_doing(l, DOING_WORK, 0);
+}
+
+/* first -1: the step is not timed */
+static void clock_at(Lane *l, int first, int number)
+{
+    if (first >= 0)
+        l->engine->kind->ahead->clock(l->engine->devices[l->device], l->lane, first + number);
+}
+
+static void clock_transfer(Lane *l, int op, int number)
+{
+    const Ahead *a = l->engine->ahead_of[l->device];
+    if (mgpu_lane_transfers(l->lane))
+        clock_at(l, mgpu_timed_first(a, l->lane, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
+}
+
+void mgpu_issue_begin(Lane *l, int op)
+{
+    const AheadKind *ahead = l->engine->kind->ahead;
+    Device *device = l->engine->devices[l->device];
+    const Ahead *a = l->engine->ahead_of[l->device];
+    int begun = a->phases[l->phase - l->engine->plan->phases].begun[op];
+    if (waits_for_each(l->engine, a))
+        begin_alone(l);
+    if (begun >= 0)
+        mark_and_note(l, begun + (int)(l->number % MGPU_RING));
+    clock_transfer(l, op, 0);
+    if (is_traced(l))
+        mgpu_timed_operation(l, op, 0);
+    if (l->engine->profile)
+        ahead->clock(device, l->lane, 0);
+}
+
+void mgpu_issue_end(Lane *l, int op)
+{
+    const AheadKind *ahead = l->engine->kind->ahead;
+    Device *device = l->engine->devices[l->device];
+    clock_transfer(l, op, 1);
+    if (is_traced(l))
+        mgpu_timed_operation(l, op, 1);
+    if (l->engine->profile)
+        ahead->clock(device, l->lane, 1);
+    const Ahead *a = l->engine->ahead_of[l->device];
+    int mark = a->phases[l->phase - l->engine->plan->phases].mark[op];
+    if (mark >= 0)
+        mark_and_note(l, mark + (int)(l->number % MGPU_RING));
+    if (waits_for_each(l->engine, a))
+        finish_alone(l);
+    if (l->engine->profile)
+        mgpu_profile_add(l->engine->profile, l->phase, l->device, op, ahead->seconds(device, l->lane, 0, 1));
+}
+
+/* ---- a segment */
+static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
+{
+    for (int i = 0; i < count; i++) {
+        if (graphs == GRAPHS_WAIT)
+            begin_alone(l);
+        issue_call(l, order[i]);
+        if (graphs == GRAPHS_WAIT)
+            finish_alone(l);
+    }
+}
+
+/* Each between two looks at what it reads and writes: all that this lane and others have told of is done. What the next one does,
+ * too, has written nothing. */
+static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const mgpu_op *op = &p->ops[order[i]];
+        set_op(l, op);
+        mgpu_audit_before(l, p, op);
+        begin_alone(l);
+        bool done = issue_call(l, order[i]);
+        finish_alone(l);
+        if (done)
+            mgpu_audit_after(l, p, op);
+    }
+}
+
+/* with a clock before and after each; waits for the last */
+static void time_calls(Lane *l, const int *order, int count)
+{
+    Engine *e = l->engine;
+    const AheadKind *ahead = e->kind->ahead;
+    Device *device = e->devices[l->device];
+    for (int i = 0; i < count; i++) {
+        ahead->clock(device, l->lane, 2 * i);
+        issue_call(l, order[i]);
+        ahead->clock(device, l->lane, 2 * i + 1);
+    }
+    for (int i = 0; i < count; i++)
+        mgpu_profile_add(e->profile, l->phase, l->device, order[i], ahead->seconds(device, l->lane, 2 * i, 2 * i + 1));
+}
+
+static void trace_calls(Lane *l, const int *order, int count)
+{
+    for (int i = 0; i < count; i++) {
+        mgpu_timed_operation(l, order[i], 0);
+        issue_calls(l, order + i, 1, l->engine->ahead_of[l->device]->graphs);
+        mgpu_timed_operation(l, order[i], 1);
+    }
+}
+
+/* its operations; kept: those that keep_segments has kept */
+static void issue_whole(Lane *l, const Segment *s, const int *order, bool kept)
+{
+    Engine *e = l->engine;
+    const Ahead *a = e->ahead_of[l->device];
+    int count = s->end - s->begin;
+    if (e->audit)
+        audit_calls(l, &l->phase->devices[l->device], order, count);
+    else if (e->profile)
+        time_calls(l, order, count);
+    else if (kept)
+        e->kind->ahead->launch(e->devices[l->device], s->kept[l->number % a->variants]);
+    else if (is_traced(l))
+        trace_calls(l, order, count);
+    else
+        issue_calls(l, order, count, a->graphs);
+}
+
+static void issue_segment(Lane *l, const AheadPhase *phase, int number, bool kept)
+{
+    const Ahead *a = l->engine->ahead_of[l->device];
+    const Segment *s = &phase->segments[number];
+    const LaneTable *t = lanes_of(l->engine, l->phase, l->device);
+    const int *order = t->order + t->begin[MGPU_COMP] + s->begin;
+    int clock = mgpu_timed_first(a, MGPU_COMP, l->number);
+    clock_at(l, clock, 2 * number);
+    set_op(l, &l->phase->devices[l->device].ops[order[0]]);
+    for (int w = 0; w < s->wait_count; w++)
+        mgpu_issue_wait(l, &s->waits[w]);
+    clock_at(l, clock, 2 * number + 1);
+    double began = mgpu_seconds();
+    issue_whole(l, s, order, kept);
+    add_seconds(&times_of(l)->launching, mgpu_seconds() - began);
+    if (s->mark >= 0)
+        mark_and_note(l, s->mark + (int)(l->number % MGPU_RING));
+    if (number == phase->count - 1)
+        clock_at(l, clock, 2 * phase->count);
+    set_op(l, NULL);
+}
+
+/* All of a step before anything of it is issued: while other devices wait for this one's part of a sum, nothing is made. */
+static void keep_segments(Lane *l, const AheadPhase *phase)
+{
+    Engine *e = l->engine;
+    Device *device = e->devices[l->device];
+    const LaneTable *t = lanes_of(e, l->phase, l->device);
+    int64_t variant = l->number % e->ahead_of[l->device]->variants;
+    for (int i = 0; i < phase->count; i++) {
+        Segment *s = &phase->segments[i];
+        if (s->kept[variant])
+            continue;
+        e->kind->ahead->begin_segment(device);
+        issue_calls(l, t->order + t->begin[MGPU_COMP] + s->begin, s->end - s->begin, GRAPHS_ON);
+        s->kept[variant] = e->kind->ahead->end_segment(device);
+    }
+}
+
+/* ---- a step */
+/* the lane whose operation is next; NULL: none */
+static Lane *turn_to(Ahead *a, Lane *l)
+{
+    set_doing(a->at, DOING_REST, 0);
+    a->at = l ? l : a->at;
+    set_doing(a->at, l ? DOING_WORK : DOING_REST, 0);
+    return l;
+}
+
+static void issue_list(Ahead *a, const mgpu_phase *phase, int64_t number)
+{
+    Engine *e = a->engine;
+    const AheadPhase *p = &a->phases[phase - e->plan->phases];
+    const mgpu_op *ops = phase->devices[a->device].ops;
+    const int *place = lanes_of(e, phase, a->device)->place;
+    Lane *comp = turn_to(a, lane_of(e, a->device, MGPU_COMP));
+    bool kept = a->graphs == GRAPHS_ON && !e->profile && !e->audit && !is_traced(comp);
+    if (kept)
+        keep_segments(comp, p);
+    for (int i = 0; i < p->length; i++) {
+        int op = p->list[i];
+        Lane *l = turn_to(a, lane_of(e, a->device, ops[op].lane));
+        if (l == comp)
+            issue_segment(l, p, p->segment[place[op]], kept);
+        else
+            mgpu_execute(l, phase, &op, 1);
+        tell(e, &a->issued, (number << PLACE_BITS) + i + 1);
+    }
+}
+
+/* at a change of phase */
+static void meet(const Ahead *a, int64_t number)
+{
+    for (int lane = 0; lane < MGPU_HOST; lane++) {
+        Lane *l = lane_of(a->engine, a->device, lane);
+        for (int other = 0; other < MGPU_HOST && mgpu_lane_meets(lane) && !l->idle; other++)
+            if (other != lane && mgpu_lane_meets(other) && !lane_of(a->engine, a->device, other)->idle)
+                follow(l, a->step_mark[other] + (int)(number % MGPU_RING));
+    }
+}
+
+static void issue_step(Ahead *a, int64_t number)
+{
+    Engine *e = a->engine;
+    const mgpu_phase *phase = phase_of(e, number);
+    for (int lane = 0; lane < MGPU_HOST; lane++) {
+        Lane *l = lane_of(e, a->device, lane);
+        l->number = number;
+        if (phase)
+            set_phase(l, phase);
+    }
+    if (number > 1 && phase != phase_of(e, number - 1))
+        meet(a, number - 1);
+    if (phase)
+        issue_list(a, phase, number);
+    for (int lane = 0; lane < MGPU_HOST; lane++)
+        if (!lane_of(e, a->device, lane)->idle)
+            mark_and_note(turn_to(a, lane_of(e, a->device, lane)), a->step_mark[lane] + (int)(number % MGPU_RING));
+    turn_to(a, NULL);
+    tell(e, &a->issued, finished(number));
+}
+
+static void say_crash(void *context, int signal)
+{
+    const Ahead *a = context;
+    mgpu_say_crash_at(a->at, a->at->op, signal);
+}
+
+void *mgpu_issue(void *argument)
+{
+    Ahead *a = argument;
+    char name[16];
+    snprintf(name, sizeof name, "d%d.issue", a->device % 100000);
+    pthread_setname_np(pthread_self(), name);
+    CrashGuard *guard = mgpu_guard_begin(say_crash, a);
+    for (int64_t number = 1;; number++) {
+        hear(a->engine, &a->engine->posted, number);
+        if (atomic_load(&a->engine->closing))
+            break;
+        issue_step(a, number);
+    }
+    mgpu_guard_end(guard);
+    return NULL;
+}
