@@ -139,6 +139,18 @@ static void copy_too_early(int wrong)
     MUST(cu->memcpy_dtod_async(gpu[0].w, gpu[0].b, 400, gpu[0].stream[1]));
 }
 
+static void add_one(void *number) { *(float *)number += 1; }
+
+static void host_function_too_early(int wrong)
+{
+    float *at = new_locked(100);
+    CudaRange ranges[] = {{(CUdeviceptr)(uintptr_t)at, (CUdeviceptr)(uintptr_t)(at + 1), 0, NULL}, {(CUdeviceptr)(uintptr_t)at, (CUdeviceptr)(uintptr_t)(at + 1), 1, NULL}};
+    MUST(cu->memcpy_dtoh_async(at, gpu[0].a, 400, gpu[0].stream[0]));
+    wait_of(1, 0, !wrong);
+    declare(gpu[0].stream[1], "f1", ranges, 2);
+    MUST(cu->launch_host_func(gpu[0].stream[1], add_one, at));
+}
+
 static void download_too_early(int wrong)
 {
     float *to = new_locked(100);
@@ -334,6 +346,7 @@ static void test_order(void)
         {"fill without a wait", fill_too_early, "cuMemsetD8Async", true},
         {"copy within a device without a wait", copy_too_early, "cuMemcpyDtoDAsync", true},
         {"download without a wait", download_too_early, "cuMemcpyDtoHAsync", true},
+        {"function of the host without a wait", host_function_too_early, "f1 (cuLaunchHostFunc) reads", true},
         {"page-locked memory that two streams use", through_locked_memory, "page-locked memory", true},
         {"wait that comes too late", late_wait, "c2 (twice) reads", false},
         {"wait of another stream", other_stream_waits, "c2 (twice) reads", false},
