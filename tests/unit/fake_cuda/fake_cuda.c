@@ -41,7 +41,7 @@ struct CUevent_st {
     double seconds;
     unsigned flags;
 };
-typedef enum Verb { COPY, SET, RUN, RECORD, WAIT, SUM, STOP } Verb;
+typedef enum Verb { COPY, SET, RUN, CALL, RECORD, WAIT, SUM, STOP } Verb;
 typedef struct Command Command;
 struct Command {
     Verb verb;
@@ -53,6 +53,7 @@ struct Command {
     CUevent event;
     int64_t generation;
     CUfunction function;
+    void (*call)(void *);      /* CALL: of the host, with `to` */
     ncclComm_t comm;
     int dtype;
     unsigned blocks;
@@ -208,6 +209,7 @@ static void execute(Command *c)
             ((unsigned char *)c->to)[i] = (unsigned char)(c->value >> i % 4 * 8);
         break;
     case RUN: run_kernel(c); break;
+    case CALL: c->call(c->to); break;
     case RECORD:
         pthread_mutex_lock(&c->event->lock);
         if (c->generation > c->event->reached)
@@ -608,6 +610,12 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     ENTER();
     return issue(stream, &(Command){.verb = COPY, .to = pointer(to), .from = pointer(from), .bytes = bytes,
                                     .changed = is_bad_link(from_context->device, to_context->device)});
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *context)
+{
+    ENTER();
+    return issue(stream, &(Command){.verb = CALL, .call = function, .to = context});
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
