@@ -1,6 +1,7 @@
 /* memory.c: what a run takes of each device's memory, in bytes, and whether there is as much: on this machine, or for GPUs that
  * are not here, on a usual card. In: the schedule of a plan. */
 #include "compiler/driver/command.h"
+#include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
 #include "compiler/ir/program.h"
@@ -145,19 +146,63 @@ static bool has_parts(const Model *m)
     return any;
 }
 
-/* Weights in parts are gathered ahead of their use as far as the memory allows: of the machine that is planned for, so that plans are the
- * same wherever they are made */
-void schedule_in_memory(Program *p, Plan *plan)
+/* ---- weights in parts: what memory there is makes steps shorter where gathers are waited for */
+typedef struct Tried { double us, exposed_us; } Tried;
+
+static Tried try_step(const Program *p, const Plan *plan)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    SimulationInput in = simulation_input(p, plan);
+    StepUse use = step_use(&in, simulate_step(&in));
+    memory_use(outer);
+    memory_free(own);
+    return (Tried){use.step_us, use.exposed_us};
+}
+
+/* Gathered ahead of their use as far as the memory allows: of the machine that is planned for, so that plans are the same wherever they
+ * are made */
+static void gather_ahead(Program *p, Plan *plan, double there)
 {
     static const double AHEAD[] = {1, 1.0 / 8, 0};
-    double there = p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan->devices);
-    bool gathers = plan->devices > 1 && has_parts(p->model);
-    for (int k = gathers ? 0 : COUNT(AHEAD) - 1; k < COUNT(AHEAD); k++) {
+    for (int k = 0; k < COUNT(AHEAD); k++) {
         p->gathered_ahead = AHEAD[k];
         plan->schedule = schedule(p, plan);
-        if (AHEAD[k] > 0 && needed_bytes(p, plan, NULL) <= there)
+        if (needed_bytes(p, plan, NULL) <= there)
             return;
     }
+}
+
+/* kept from one use to the next, as much as fits, where each more is predicted to make the step shorter */
+static void keep_gathers(Program *p, Plan *plan, double there)
+{
+    static const double KEPT[] = {1.0 / 8, 1.0 / 4, 1.0 / 2, 1}, GAIN = .01; /* of a step; less is not worth the memory */
+    Tried best = try_step(p, plan);
+    for (int k = 0; k < COUNT(KEPT) && best.exposed_us > GAIN * best.us; k++) {
+        Plan more = *plan;
+        p->gathered_kept = KEPT[k];
+        more.schedule = schedule(p, &more);
+        if (needed_bytes(p, &more, NULL) > there)
+            break;
+        Tried tried = try_step(p, &more);
+        if (tried.us > (1 - GAIN) * best.us)
+            continue;
+        best = tried;
+        plan->schedule = more.schedule;
+    }
+    p->gathered_kept = 0;
+}
+
+void schedule_in_memory(Program *p, Plan *plan)
+{
+    double there = p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan->devices);
+    p->gathered_ahead = 0;
+    if (plan->devices < 2 || !has_parts(p->model)) {
+        plan->schedule = schedule(p, plan);
+        return;
+    }
+    gather_ahead(p, plan, there);
+    if (p->options->shard == SHARD_WEIGHTS && schedule_trains(plan->schedule))
+        keep_gathers(p, plan, there);
 }
 
 bool memory_is_said(const Options *o) { return o->memory || (o->machine && o->command == COMMAND_COMPILE && !o->emit); }

@@ -60,6 +60,7 @@ typedef struct Program {
     Map kernels_known;      /* what a kernel is, or a part of that: kernel/identity.h -> Kernel */
     Plan *plans; int plan_count;
     Dropped dropped;
+    double gathered_kept;   /* of the bytes of weights that are gathered again, what is kept from one use to the next instead */
     double gathered_ahead;  /* of the bytes of all gathers of weights, what may be whole before it is used: the least, or more */
     bool tries;             /* how many micro-batches fit: too many bytes are no error */
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */

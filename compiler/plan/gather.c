@@ -6,11 +6,16 @@
  * nothing that is computed changes. A phase that comes out goes in again, and comes out the same: what was recomputed since
  * (recompute.c) may read a weight at other places.
  *
- * When each gather begins is the matter of ahead.c. */
+ * When each gather begins is the matter of ahead.c.
+ *
+ * What is gathered anew may be kept from the use before in its place: that takes memory in between and saves a transfer. So of all that
+ * is gathered anew a share is kept, first what is used again soonest: of a model's layers the last ones, between the forward and the
+ * backward pass. How much is the matter of driver/memory.c. */
 #include "compiler/plan/gather.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/plan/schedule_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Gather { Task *copy, *transfer; Tensor *whole; int open; } Gather; /* open: number of the use that it is gathered for; 0: none */
@@ -142,5 +147,94 @@ Phase *gather_weights(Phase *given)
         t = gathers[t] ? t + 1 : use_weights(&g, t, tensors);
     p->tasks = g.tasks;
     p->task_count = g.task_count;
+    return p;
+}
+
+/* ---- what is kept */
+typedef struct Use { /* of a weight, from its gather on */
+    int copy, transfer;     /* tasks */
+    Tensor *whole;
+    int before;             /* the use before of the same weight; -1: none */
+    int last;               /* the last task that reads it */
+    int apart;              /* tasks since the use before */
+    int64_t bytes;
+    bool kept;              /* that one's tensor is read here, too */
+} Use;
+
+static int compare_apart(const void *a, const void *b)
+{
+    const Use *x = *(Use *const *)a, *y = *(Use *const *)b;
+    return x->apart != y->apart ? (x->apart < y->apart ? -1 : 1) : (x->transfer > y->transfer) - (x->transfer < y->transfer);
+}
+
+static int number_of(const Phase *p, const Task *task, int last)
+{
+    while (last >= 0 && p->tasks[last] != task)
+        last--;
+    return last;
+}
+
+static Use *list_uses(const Phase *p, int *count)
+{
+    Task **makers = find_makers(p);
+    int *of_variable = NEW_ARRAY(int, p->graph ? p->graph->model->variable_count : 0), *of_tensor = NEW_ARRAY(int, p->tensor_count); /* + 1 */
+    Use *uses = NULL;
+    *count = 0;
+    for (int t = 0; t < p->task_count; t++) {
+        const Task *task = p->tasks[t], *copy = task->kind == TASK_TRANSFER ? makers[task->writes[0]->id] : NULL;
+        for (int i = 0; i < task->read_count && task->kind == TASK_KERNEL; i++)
+            if (of_tensor[task->reads[i]->id])
+                uses[of_tensor[task->reads[i]->id] - 1].last = t;
+        if (!copy || !gathers_variable(copy, task))
+            continue;
+        int *of = &of_variable[copy->reads[0]->index], before = *of - 1;
+        APPEND(uses, *count, ((Use){number_of(p, copy, t), t, task->writes[0], before, t, before >= 0 ? t - uses[before].last : 0, tensor_bytes(task->writes[0], 1), false}));
+        *of = of_tensor[task->writes[0]->id] = *count;
+    }
+    return uses;
+}
+
+/* marks those that are used again soonest; share: of the bytes that are gathered anew */
+static void choose_kept(Use *uses, int count, double share)
+{
+    Use **again = NEW_ARRAY(Use *, count);
+    int again_count = 0;
+    double all = 0, kept = 0;
+    for (int i = 0; i < count; i++)
+        if (uses[i].before >= 0) {
+            again[again_count++] = &uses[i];
+            all += (double)uses[i].bytes;
+        }
+    if (again_count)
+        qsort(again, (size_t)again_count, sizeof *again, compare_apart);
+    for (int i = 0; i < again_count && kept + (double)again[i]->bytes <= share * all; i++) {
+        kept += (double)again[i]->bytes;
+        again[i]->kept = true;
+    }
+}
+
+Phase *keep_gathered(Phase *given, double share)
+{
+    int count, task_count = 0;
+    Use *uses = list_uses(given, &count);
+    choose_kept(uses, count, share);
+    Phase *p = copy_phase(given);
+    Tensor **instead = NEW_ARRAY(Tensor *, p->tensor_count);
+    bool *left_out = NEW_ARRAY(bool, p->task_count);
+    for (int i = 0; i < count; i++) {
+        if (!uses[i].kept)
+            continue;
+        const Tensor *own = uses[i].whole;
+        uses[i].whole = instead[own->id] = uses[uses[i].before].whole;
+        left_out[uses[i].copy] = left_out[uses[i].transfer] = true;
+    }
+    for (int t = 0; t < p->task_count; t++) {
+        Task *task = p->tasks[t];
+        for (int i = 0; i < task->read_count; i++)
+            task->reads[i] = instead[task->reads[i]->id] ? instead[task->reads[i]->id] : task->reads[i];
+        if (!left_out[t])
+            p->tasks[task_count++] = task;
+    }
+    p->task_count = task_count;
     return p;
 }

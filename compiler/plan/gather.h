@@ -6,4 +6,7 @@
 
 /* the phase, with as many gathers of each weight as it has uses */
 Phase *gather_weights(Phase *);
+/* the phase that that has made, in which weights stay whole from one use to the next, where they are used again soonest: as many as have
+ * at most this share of the bytes that are gathered anew */
+Phase *keep_gathered(Phase *, double share);
 #endif

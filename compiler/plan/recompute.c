@@ -407,34 +407,6 @@ static void take_back(Recomputing *r, int at, int count, int tensor_count)
     p->tensor_count = tensor_count;
 }
 
-/* ---- what every task computes is what it computed, of the same values */
-static int compare_digests(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static uint32_t *list_digests(const Phase *p, int devices, int *count)
-{
-    TaskDigest *digests = digest_tasks(p, devices);
-    uint32_t *list = NEW_ARRAY(uint32_t, p->task_count);
-    *count = 0;
-    for (int t = 0; t < p->task_count; t++)
-        if (p->tasks[t]->kind == TASK_KERNEL)
-            list[(*count)++] = digest_of(digests, p->task_count, p->tasks[t]);
-    return list;
-}
-
-static void check_values(const Phase *before, const Phase *after, int devices)
-{
-    int count, more;
-    uint32_t *known = list_digests(before, devices, &count), *now = list_digests(after, devices, &more);
-    qsort(known, (size_t)count, sizeof *known, compare_digests);
-    for (int i = 0; i < more; i++)
-        if (!bsearch(&now[i], known, (size_t)count, sizeof *known, compare_digests))
-            die("a task computes another value than before anything was recomputed");
-}
-
 static double flops_of(const Task *t, int64_t samples) { return t->flops + t->flops_per_sample * (double)samples; }
 
 Phase *copy_phase(const Phase *p)
@@ -543,7 +515,7 @@ Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64
     memory_use(own);
     look(&r);
     measure(&r, p, made);
-    check_values(p, r.phase, plan->devices);
+    check_same_values(p, r.phase, plan->devices);
     memory_use(outer);
     list_layers(&r, made);
     memory_free(own);

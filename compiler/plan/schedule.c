@@ -24,6 +24,7 @@
  * of samples and what the devices have, and nothing but its size is kept. Between two of these it grows as its parts do, if
  * nothing is lost by aligning buffers: each is given room for that. */
 #include "compiler/kernel/phase.h"
+#include "compiler/plan/gather.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
@@ -555,10 +556,13 @@ Order *order_calls(const Program *p, const Phase *phase, const Members *members,
     return order;
 }
 
-static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes, int class_count,
+static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, Phase *given, Class *classes, int class_count,
                            const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels, const Members *members)
 {
     Memory *own = memory_new(), *kept = memory_use(own);
+    const Phase *phase = p->gathered_kept > 0 && plan->devices > 1 ? keep_gathered(given, p->gathered_kept) : given;
+    if (phase != given)
+        check_same_values(given, phase, plan->devices);
     Order *order = order_calls(p, phase, members, plan->shards[0].capacity);
     TaskDigest *digests = digest_tasks(phase, is_independent(p, phase) ? 1 : plan->devices);
     const Names *names = name_phase(phase, order);

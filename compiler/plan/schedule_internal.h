@@ -50,6 +50,7 @@ Signature *list_signatures(const Program *, int *count);
 typedef struct TaskDigest TaskDigest;
 TaskDigest *digest_tasks(const Phase *, int devices);
 uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
+void check_same_values(const Phase *before, const Phase *after, int devices); /* every task after it has the digest of one before */
 
 /* ---- names.c: of what a phase does and keeps */
 typedef struct TaskName { const Task *task; const char *op, *layer, *role; } TaskName; /* layer NULL: none */

@@ -137,3 +137,31 @@ uint32_t digest_of(const TaskDigest *digests, int count, const Task *task)
         die("a call is of no task of its phase");
     return (uint32_t)found->digest;
 }
+
+/* ---- of a phase that was made anew */
+static int compare_digests(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t *list_digests(const Phase *p, int devices, int *count)
+{
+    TaskDigest *digests = digest_tasks(p, devices);
+    uint32_t *list = NEW_ARRAY(uint32_t, p->task_count);
+    *count = 0;
+    for (int t = 0; t < p->task_count; t++)
+        if (p->tasks[t]->kind == TASK_KERNEL)
+            list[(*count)++] = digest_of(digests, p->task_count, p->tasks[t]);
+    return list;
+}
+
+void check_same_values(const Phase *before, const Phase *after, int devices)
+{
+    int count, more;
+    uint32_t *known = list_digests(before, devices, &count), *now = list_digests(after, devices, &more);
+    qsort(known, (size_t)count, sizeof *known, compare_digests);
+    for (int i = 0; i < more; i++)
+        if (!bsearch(&now[i], known, (size_t)count, sizeof *known, compare_digests))
+            die("a task computes another value than before its phase was made anew");
+}
