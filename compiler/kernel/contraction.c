@@ -23,17 +23,20 @@ enum {
 };
 /* ---- axes */
 
-/* strides of the node's axes in the memory of its tensor; *samples: the stride of the samples */
-static void strides_of(const Node *node, const Tensor *tensor, int64_t stride[MAX_RANK], int64_t *samples)
+/* strides of the node's axes in the memory of its tensor; *samples: the stride of the samples. Returns its first element's place */
+static int64_t strides_of(const Node *node, const Tensor *tensor, int64_t stride[MAX_RANK], int64_t *samples)
 {
-    int64_t step = 1;
+    int64_t step = 1, first = 0;
     for (int i = tensor->shape.rank - 1; i >= 0; i--) {
         int axis = tensor->order ? tensor->order[i]
                  : tensor->kind == TENSOR_VARIABLE ? node->graph->model->variables[tensor->index].order[i] : i;
-        stride[axis] = step;
+        bool reversed = tensor->reversed >> i & 1;
+        first += reversed ? (tensor->shape.extent[i] - 1) * step : 0;
+        stride[axis] = reversed ? -step : step;
         step *= tensor->shape.extent[i];
     }
     *samples = tensor->pitch ? tensor->pitch : step;
+    return first;
 }
 
 static MatmulAxis *add_axis(Contraction *plan, const char *label, int64_t extent)
@@ -445,7 +448,7 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
     const Node *node = plan->node;
     bool weight = node->op == OP_CONVOLVE_WEIGHT;
     int w = weight ? C : B, y = weight ? B : C, dims = node->op == OP_EINSUM ? 0 : (int)node->ints[0];
-    if (dims < 1 || dims > 3 || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
+    if (dims < 1 || dims > 3 || plan->tensor[B]->reversed || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
         return NULL;
     const Node *const nodes[] = {node->in[0], node->in[1], node};
     int64_t stride[3][MAX_RANK], samples[3];
@@ -491,7 +494,8 @@ static void make_table(Contraction *plan)
                             .half_a = half_of(plan->tensor[first]->dtype), .half_b = half_of(plan->tensor[second]->dtype),
                             .half_c = half_of(plan->tensor[C]->dtype), .copy = work.copy, .sums = work.sums,
                             .packed = work.packed, .keep = work.keep, .unroll = work.unroll};
-    *(plan->swapped ? &t->b : &t->a) = plan->first[A];
+    t->a = plan->first[first];
+    t->b = plan->first[second];
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < plan->count[list]; i++) {
             const MatmulAxis *own = &plan->list[list][i];
@@ -521,7 +525,9 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
         bool real = dtype_is_half(tensors[i]->dtype) ? result->dtype != F64 : tensors[i]->dtype == F32 || tensors[i]->dtype == F64;
         if (!real || (tensors[i]->dtype == F64) != (result->dtype == F64))
             die("contraction of %s and %s to %s", dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(result->dtype));
-        strides_of(nodes[i], tensors[i], stride[i], &samples[i]);
+        int64_t begin = strides_of(nodes[i], tensors[i], stride[i], &samples[i]);
+        if (i < C)
+            plan->first[i] = begin;
     }
     add_samples(plan, samples);
     if (node->op == OP_EINSUM)

@@ -35,6 +35,7 @@ typedef struct Tensor {     /* what kernels read and write */
                                aligned to its elements only */
     Node *node;             /* what it holds; NULL for report */
     const int *order;       /* order of the node's axes in memory, outermost first; NULL: as they are (a variable: its own) */
+    unsigned reversed;      /* bits: axes in memory that a view of it has from their last element to the first */
     int64_t pitch;          /* elements from a sample to the next, of what a scan's step sees of its sequences; 0: no gaps */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);

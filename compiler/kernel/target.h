@@ -16,6 +16,7 @@ struct Target {
     bool regions;                /* calls that follow each other may take the samples region by region */
     int workspace_alignment;    /* bytes */
     int64_t row_elements;       /* long rows of matrices that matmuls read and make are padded to so many; 0: they are not */
+    bool reads_reversed;        /* contractions read weights in place from the last tap to the first; false: of a copy */
 
     /* ---- nests and fusion */
     int64_t (*lane)(int64_t extent); /* of the innermost axis, where a nest transposes a matrix */

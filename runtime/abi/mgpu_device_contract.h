@@ -121,6 +121,8 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
     typedef typename mgpu_contraction_tile<T, S>::down_operand down_operand;
     typedef typename mgpu_contraction_tile<T, S>::across_operand across_operand;
     typedef typename tile_type::sum sum;
+    constexpr bool ALIKE = down_operand::ALONG_K == across_operand::ALONG_K && down_operand::ACROSS == across_operand::ACROSS &&
+                           (!down_operand::LINEAR || across_operand::LINEAR) && down_operand::CHUNK == across_operand::CHUNK; /* along K */
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.transposed ? b : a, *const from_across = S.transposed ? a : b;
     /* sizes of parts and counts of tiles are asked for again after the loop over K, which needs the registers */
@@ -133,13 +135,14 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
         const int steps = (int)((end - begin + S.depth - 1) / S.depth);
         down_operand down;
         across_operand across;
-        down.start(numbers, (const typename down_operand::stored *)from_down + batch.offset(numbers, down_operand::TENSOR), at.row,
+        down.start(numbers, (const typename down_operand::stored *)from_down + batch.offset(numbers, down_operand::TENSOR), shared, at.row,
                    all.rows, begin, end);
         across.start(numbers, (const typename across_operand::stored *)from_across + batch.offset(numbers, across_operand::TENSOR),
-                     at.column, all.columns, begin, end);
+                     shared + down_operand::lines::BYTES, at.column, all.columns, begin, end);
+        const typename tile_type::sources sources = tile_type::sources::kept(tile_type::sources::of(shared, shared + down_operand::lines::BYTES));
         tile_type tile;
         tile.clear();
-        unsigned filled = 0, used = 0;
+        unsigned filled = 0, used = 0; /* bytes */
 #pragma unroll 1
         for (int s = -AHEAD; s < steps; s++) { /* first the stages that are to be there ahead */
             if (s >= 0) {
@@ -147,15 +150,17 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                 __syncthreads(); /* this stage is there, and the one before is no longer read */
             }
             if (s + AHEAD < steps) {
-                char *stage = shared + filled * STAGE;
-                down.load(numbers, stage);
-                across.load(numbers, stage + down_operand::lines::BYTES);
+                down.load(numbers, down.at_k, shared + filled, filled);
+                across.load(numbers, ALIKE ? down.at_k : across.at_k, shared + filled + down_operand::lines::BYTES, filled);
+                down.go(numbers);
+                if (!ALIKE)
+                    across.go(numbers);
             }
             mgpu_copies_end();
-            filled = filled + 1 == S.stages ? 0 : filled + 1;
+            filled = filled == AHEAD * STAGE ? 0 : filled + STAGE;
             if (s >= 0) {
-                tile.multiply(shared + used * STAGE, shared + used * STAGE + down_operand::lines::BYTES);
-                used = used + 1 == S.stages ? 0 : used + 1;
+                tile.multiply(sources, used);
+                used = used == AHEAD * STAGE ? 0 : used + STAGE;
             }
         }
         mgpu_copies_wait<0>();
@@ -237,7 +242,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
         int own[WINDOWS > 0 ? WINDOWS : 1];
 #pragma unroll
         for (int w = 0; w < WINDOWS; w++)
-            own[w] = m.position(constants(), w);
+            own[w] = m.position(constants(), w) + constants::window_first(w);
         mgpu_place<T, MGPU_LIST_K> at_k;
         at_k.set(constants(), begin);
         sum all = 0;
@@ -253,7 +258,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
                 int64_t at = at_a;
                 bool there = true;
                 if constexpr (WINDOWS > 0)
-                    there = mgpu_within<T>(constants(), own, window, at);
+                    there = mgpu_within<T>(constants(), own, window, at, 1);
                 if (there)
                     all = fma((sum)element_a::widen(a[at]), (sum)element_b::widen(b[at_b]), all);
                 at_a += runs ? mgpu_axis_stride(&T, LAST, 0) : 0;

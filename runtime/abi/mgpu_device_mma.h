@@ -29,21 +29,48 @@ template <int TYPE> MGPU_FUNCTION uint32_t mgpu_narrow_pair(float low, float hig
     return TYPE == MGPU_F16 ? mgpu_pair_f16(low, high) : mgpu_pair_bf16(low, high);
 }
 
-/* ---- copies from global to shared memory that run ahead: mgpu_copy_ahead begins one of 4, 8 or 16 bytes, zeros if it is not
- * valid; mgpu_copies_end closes a group of them; mgpu_copies_wait waits for all groups of this thread but the last LEFT.
- * Others see what it copied after a barrier. */
+/* ---- addresses in shared memory */
 
-template <int BYTES> MGPU_FUNCTION void mgpu_copy_ahead(void *to, const void *from, bool valid)
+#ifdef MGPU_VGPU
+typedef uintptr_t mgpu_shared;
+MGPU_FUNCTION mgpu_shared mgpu_shared_address(const void *p) { return (mgpu_shared)p; }
+#else
+typedef uint32_t mgpu_shared;
+MGPU_FUNCTION mgpu_shared mgpu_shared_address(const void *p) { return (mgpu_shared)__cvta_generic_to_shared(p); }
+#endif
+
+/* The same number, which the compiler from now on has in a register: else it rather computes addresses anew in each iteration of a loop
+ * than has a register less for it. What a lane gives itself nobody knows how to compute. All lanes of a warp come here. */
+MGPU_FUNCTION uint32_t mgpu_kept(uint32_t number)
+{
+#ifndef MGPU_VGPU
+    asm volatile("shfl.sync.idx.b32 %0, %0, %1, 0x1f, 0xffffffff;" : "+r"(number) : "r"(threadIdx.x % 32));
+#endif
+    return number;
+}
+MGPU_FUNCTION uint64_t mgpu_kept(uint64_t number)
 {
 #ifdef MGPU_VGPU
-    mgpu_vgpu_copy_async(to, from, BYTES, valid ? 0 : BYTES);
+    return number;
 #else
-    unsigned shared = (unsigned)__cvta_generic_to_shared(to);
+    return (uint64_t)mgpu_kept((uint32_t)(number >> 32)) << 32 | mgpu_kept((uint32_t)number);
+#endif
+}
+
+/* ---- copies from global to shared memory that run ahead: mgpu_copy_ahead begins one of 4, 8 or 16 bytes, zeros if it is not
+ * valid: then nothing is read, and `from` may be anywhere; mgpu_copies_end closes a group of them; mgpu_copies_wait waits for all
+ * groups of this thread but the last LEFT. Others see what it copied after a barrier. */
+
+template <int BYTES> MGPU_FUNCTION void mgpu_copy_ahead(mgpu_shared to, const void *from, bool valid)
+{
+#ifdef MGPU_VGPU
+    mgpu_vgpu_copy_async((void *)to, from, BYTES, valid ? 0 : BYTES);
+#else
     int bytes = valid ? BYTES : 0;
     if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from), "n"(BYTES), "r"(bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES), "r"(bytes) : "memory");
 #endif
 }
 
@@ -79,7 +106,7 @@ MGPU_FUNCTION char *mgpu_dynamic_shared(void)
 /* ---- four 8 x 8 matrices of 16 bits (or 8 x 4 of 32) from shared memory: lane i has the address of row i % 8 of matrix i / 8, 16
  * bytes. Lane 4 g + t gets elements 2 t and 2 t + 1 of row g of each; transposed, of column g */
 
-template <bool TURNED> MGPU_FUNCTION void mgpu_load_matrices(uint32_t matrix[4], const void *row)
+template <bool TURNED> MGPU_FUNCTION void mgpu_load_matrices(uint32_t matrix[4], mgpu_shared row)
 {
 #ifdef MGPU_VGPU
     const char *rows[32], *own = (const char *)row;
@@ -92,13 +119,24 @@ template <bool TURNED> MGPU_FUNCTION void mgpu_load_matrices(uint32_t matrix[4],
         else
             matrix[i] = *(const uint32_t *)(rows[8 * i + g] + 4 * t);
 #else
-    unsigned shared = (unsigned)__cvta_generic_to_shared(row);
     if (TURNED)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3]) : "r"(shared) : "memory");
+                     : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3]) : "r"(row) : "memory");
     else
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3]) : "r"(shared) : "memory");
+                     : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3]) : "r"(row) : "memory");
+#endif
+}
+
+/* 32 bits from shared memory */
+MGPU_FUNCTION uint32_t mgpu_load_shared(mgpu_shared from)
+{
+#ifdef MGPU_VGPU
+    return *(const uint32_t *)from;
+#else
+    uint32_t value;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
+    return value;
 #endif
 }
 

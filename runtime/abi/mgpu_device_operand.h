@@ -14,7 +14,9 @@ MGPU_TILES_FUNCTION mgpu_axis mgpu_parameter_axis(int window) { return {0, 0, 0,
 template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_constant_numbers {
     MGPU_FUNCTION int64_t extent(int axis) { return T.axis[axis].extent; }
     MGPU_FUNCTION int64_t stride(int axis, int tensor) { return mgpu_axis_stride(&T, axis, tensor); }
+    MGPU_FUNCTION int64_t bytes(int axis, int tensor, int element) { return mgpu_axis_stride(&T, axis, tensor) * element; }
     MGPU_FUNCTION int step(int axis) { return (int)T.axis[axis].step; }
+    MGPU_FUNCTION int digit(int axis, int move) { return (int)mgpu_move_digit(&T, axis, mgpu_move_depth(&S, move)); }
     MGPU_FUNCTION uint64_t divide(int axis, uint64_t index) { return index / (uint64_t)T.axis[axis].extent; }
     MGPU_FUNCTION unsigned divide(int axis, unsigned index) { return index / (unsigned)T.axis[axis].extent; }
     MGPU_FUNCTION int window_extent(int window) { return (int)T.window[window].extent; }
@@ -30,7 +32,10 @@ struct mgpu_parameter_numbers {
     const mgpu_numbers &parameters;
     __device__ __forceinline__ int64_t extent(int axis) const { return parameters.axis[axis].extent; }
     __device__ __forceinline__ int64_t stride(int axis, int tensor) const { return parameters.axis[axis].stride[tensor]; }
+    /* of a stride */
+    __device__ __forceinline__ int bytes(int axis, int tensor, int element) const { return parameters.axis[axis].stride[tensor] * element; }
     __device__ __forceinline__ int step(int axis) const { return parameters.axis[axis].step; }
+    __device__ __forceinline__ int digit(int axis, int move) const { return parameters.axis[axis].move[move]; }
     __device__ __forceinline__ uint64_t divide(int axis, uint64_t index) const
     {
         return __umul64hi(2 * index, parameters.axis[axis].inverse_64) >> parameters.axis[axis].shift;
@@ -55,6 +60,19 @@ template <const mgpu_contraction &T, typename NUMBERS> MGPU_FUNCTION int64_t mgp
 }
 
 /* ---- places */
+
+/* so many times so many bytes further; as one instruction, which compilers take apart if they see it */
+MGPU_FUNCTION const char *mgpu_further(const char *from, int times, int64_t bytes) { return from + times * bytes; }
+MGPU_FUNCTION const char *mgpu_further(const char *from, int times, int bytes)
+{
+#ifdef MGPU_VGPU
+    return from + (int64_t)times * bytes;
+#else
+    const char *to;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(times), "r"(bytes), "l"(from));
+    return to;
+#endif
+}
 
 /* an index of one of the lists, as a digit for each of its axes; the first has no end */
 template <const mgpu_contraction &T, int LIST> struct mgpu_place {
@@ -81,6 +99,20 @@ template <const mgpu_contraction &T, int LIST> struct mgpu_place {
         }
         digit[0] += by;
     }
+    /* the same along K, by a constant number (MGPU_MOVE_...) whose digits are known. Nothing is divided: at most one is carried, and
+     * `less` is negative, as a number without a sign huge, if none is */
+    template <typename NUMBERS> __device__ __forceinline__ void go(const NUMBERS &numbers, int move)
+    {
+        int carried = 0;
+#pragma unroll
+        for (int i = COUNT - 1; i > 0; i--) {
+            const int sum = digit[i] + (numbers.digit(FIRST + i, move) + (i < COUNT - 1)) + carried, less = sum - (int)numbers.extent(FIRST + i);
+            digit[i] = (int)min((unsigned)sum, (unsigned)less);
+            carried = less >> 31; /* one less than that */
+        }
+        if (COUNT > 0)
+            digit[0] += (numbers.digit(FIRST, move) + (COUNT > 1)) + carried;
+    }
     template <typename NUMBERS> __device__ __forceinline__ int64_t offset(const NUMBERS &numbers, int tensor) const
     {
         int64_t sum = 0;
@@ -88,6 +120,14 @@ template <const mgpu_contraction &T, int LIST> struct mgpu_place {
         for (int i = 0; i < COUNT; i++)
             sum += digit[i] * numbers.stride(FIRST + i, tensor);
         return sum;
+    }
+    /* in bytes, from there on */
+    template <typename NUMBERS> __device__ __forceinline__ const char *from(const NUMBERS &numbers, const char *place, int tensor, int element) const
+    {
+#pragma unroll
+        for (int i = COUNT - 1; i >= 0; i--)
+            place = mgpu_further(place, digit[i], numbers.bytes(FIRST + i, tensor, element));
+        return place;
     }
     /* in a window, without its first */
     template <typename NUMBERS> __device__ __forceinline__ int position(const NUMBERS &numbers, int window) const
@@ -101,24 +141,31 @@ template <const mgpu_contraction &T, int LIST> struct mgpu_place {
     }
 };
 
-/* where a row of C and an element of K meet: false, there is nothing but zeros; else `offset` is complete */
+/* where a row of C and an element of K meet (row: with the window's first): false, there is nothing but zeros; else `bytes` are
+ * complete */
 template <const mgpu_contraction &T, typename NUMBERS>
-MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int *at_k, int64_t &offset)
+MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int *at_k, int64_t &bytes, int element)
 {
     bool within = true;
 #pragma unroll
     for (int w = 0; w < T.windows; w++) {
         const unsigned input_dilation = (unsigned)T.window[w].input_dilation;
-        unsigned position = (unsigned)(row[w] + at_k[w] + numbers.window_first(w)); /* huge if negative */
+        unsigned position = (unsigned)(row[w] + at_k[w]); /* huge if negative */
         if (input_dilation == 1) {
             within = within && position < (unsigned)numbers.window_extent(w);
         } else {
             within = within && position < (unsigned)numbers.window_extent(w) * input_dilation && position % input_dilation == 0;
-            offset += (int64_t)(position / input_dilation) * numbers.window_stride(w);
+            bytes += (int64_t)(position / input_dilation) * numbers.window_stride(w) * element;
         }
     }
     return within;
 }
+
+/* a thread's place along K in the next stage, and how many elements there are from it on */
+template <const mgpu_contraction &T> struct mgpu_k_place {
+    mgpu_place<T, MGPU_LIST_K> place;
+    int left;
+};
 
 /* ---- an operand: rows of the tile on one side (LIST: M, then it is A; or N, B), K on the other. Every thread copies the
  * same places of each stage. Its elements are TYPE in memory; in shared memory as well, or widened to f32. */
@@ -135,80 +182,112 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     /* a chunk in pieces that can be moved at once */
     static constexpr int PIECE = TENSOR == 0 ? S.piece_a : S.piece_b;
     static constexpr int PIECES = CHUNK / PIECE;
-    /* a thread's chunks: one of a line, in every STEP-th */
-    static constexpr int STEP = THREADS / LINE_CHUNKS, TURNS = (LINES + STEP - 1) / STEP;
-    static constexpr int ROW_SLOTS = ALONG_K ? TURNS : PIECES, K_SLOTS = ALONG_K ? PIECES : TURNS;
-    static_assert(THREADS % LINE_CHUNKS == 0 && LINE_CHUNKS > 0, "all threads have the same place in a line");
+    /* a thread's chunks: one of a line, or two of a line of rows, in every STEP-th */
+    static constexpr int ACROSS = mgpu_line_threads(&S, TENSOR == 0), CHUNKS = LINE_CHUNKS / ACROSS;
+    static constexpr int STEP = THREADS / ACROSS, TURNS = (LINES + STEP - 1) / STEP;
+    static constexpr int ROW_SLOTS = ALONG_K ? TURNS : PIECES * CHUNKS, K_SLOTS = ALONG_K ? PIECES : TURNS;
+    static constexpr int ROWS_APART = ALONG_K ? STEP : CHUNKS > 1 ? ACROSS * CHUNK : PIECE; /* slots of rows */
+    static_assert(THREADS % ACROSS == 0 && ACROSS > 0, "all threads have the same place in a line");
+    static_assert(CHUNKS == 1 || (PIECES == 1 && !ALONG_K && ACROSS % 8 == 0), "whole chunks, which are permuted alike");
 
-    const stored *from;
-    static constexpr bool EVEN = mgpu_place<T, LIST>::COUNT == 1 && ROW_SLOTS > 4; /* one stride apart: registers for the first alone */
-    int64_t row[EVEN ? 1 : ROW_SLOTS];
-    int position[ROW_SLOTS][WINDOWS > 0 ? WINDOWS : 1];
-    unsigned rows;             /* bits: slots whose rows there are */
-    mgpu_place<T, MGPU_LIST_K> at_k;
-    int left;                  /* elements of K from the thread's first of the next stage on */
+    static constexpr bool EVEN = mgpu_place<T, LIST>::COUNT == 1 && ROW_SLOTS > 4; /* one stride apart: a register for each would be too many */
+    static constexpr bool LINEAR = TENSOR == 0 ? S.linear_a : S.linear_b; /* elements of K are one stride apart */
+    static constexpr int LAST = mgpu_list_first(&T, MGPU_LIST_K) + T.k - 1, MOVE = TENSOR == 0 ? MGPU_MOVE_A : MGPU_MOVE_B;
+    static constexpr int BY = mgpu_move_depth(&S, MOVE); /* elements of K between the slots of a thread */
 
-    MGPU_FUNCTION uint32_t own_line() { return threadIdx.x / LINE_CHUNKS; }
-    MGPU_FUNCTION uint32_t own_chunk() { return threadIdx.x % LINE_CHUNKS; }
+    const char *from;          /* of the thread's first row; LINEAR: and of its place in K */
+    int64_t row[EVEN ? 1 : ROW_SLOTS]; /* bytes from the first row on */
+    mgpu_shared to;            /* the thread's first chunk, of the first stage */
+    int position[ROW_SLOTS][WINDOWS > 0 ? WINDOWS : 1]; /* in windows, with their first */
+    unsigned rows;             /* EVEN: bits: slots whose rows there are */
+    mgpu_k_place<T> at_k;
 
-    /* a tile's rows from `first` on, of `count` in all, and K in [begin, stop) */
+    MGPU_FUNCTION uint32_t own_line() { return threadIdx.x / ACROSS; }
+    MGPU_FUNCTION uint32_t own_chunk() { return threadIdx.x % ACROSS; }
+
+    /* A tile's rows from `first` on, of `count` in all, and K in [begin, stop). Of rows that are not there others are copied: what
+     * becomes of them is not stored */
     template <typename NUMBERS>
-    __device__ __forceinline__ void start(const NUMBERS &numbers, const stored *tensor, int64_t first, int64_t count, int64_t begin, int64_t stop)
+    __device__ __forceinline__ void start(const NUMBERS &numbers, const stored *tensor, const char *stage, int64_t first, int64_t count,
+                                          int64_t begin, int64_t stop)
     {
         static_assert(ROW_SLOTS <= 32, "a bit for each");
-        constexpr int by = ALONG_K ? STEP : PIECE;
+        constexpr int by = ROWS_APART;
         mgpu_place<T, LIST> place;
         first += ALONG_K ? own_line() : own_chunk() * CHUNK;
+        if (first >= count)
+            first = ALONG_K ? count - 1 : (count - 1) / PIECE * PIECE;
         place.set(numbers, first);
-        from = tensor + numbers.first(TENSOR);
+        to = mgpu_kept(mgpu_shared_address(stage) + lines::at(own_line(), own_chunk()));
+        const int64_t first_row = place.offset(numbers, TENSOR);
         rows = 0;
 #pragma unroll
         for (int r = 0; r < ROW_SLOTS; r++) {
+            if (r > 0 && (EVEN || first + r * by < count))
+                place.advance(numbers, by);
             if (!EVEN || r == 0)
-                row[r] = place.offset(numbers, TENSOR);
+                row[r] = (place.offset(numbers, TENSOR) - first_row) * (int)sizeof(stored);
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
-                position[r][w] = place.position(numbers, w);
+                position[r][w] = place.position(numbers, w) + numbers.window_first(w);
             rows |= (unsigned)(first + r * by < count) << r;
-            place.advance(numbers, by);
         }
         const int own = (int)(ALONG_K ? own_chunk() * CHUNK : own_line());
-        left = (int)(stop - begin) - own;
-        at_k.set(numbers, begin + own);
+        at_k.left = (int)(stop - begin) - own;
+        from = (const char *)(tensor + (numbers.first(TENSOR) + first_row));
+        if constexpr (LINEAR)
+            from += (begin + own) * bytes_of_k(numbers);
+        else
+            at_k.place.set(numbers, begin + own);
+        from = (const char *)mgpu_kept((uint64_t)from);
     }
 
-    /* the next stage */
-    template <typename NUMBERS> __device__ __forceinline__ void load(const NUMBERS &numbers, char *stage)
+    template <typename NUMBERS> MGPU_FUNCTION int64_t bytes_of_k(const NUMBERS &numbers)
     {
-        mgpu_place<T, MGPU_LIST_K> place = at_k;
+        return T.k > 0 ? numbers.bytes(LAST, TENSOR, sizeof(stored)) : 0;
+    }
+
+    /* the next stage, whose bytes of this operand are at `stage`, so many after those of the first; own: at_k, or that of an operand that
+     * goes through K in the same way */
+    template <typename NUMBERS> __device__ __forceinline__ void load(const NUMBERS &numbers, const mgpu_k_place<T> &own, char *stage, uint32_t bytes)
+    {
+        mgpu_place<T, MGPU_LIST_K> place = own.place;
 #pragma unroll
         for (int t = 0; t < K_SLOTS; t++) {
-            constexpr int by = ALONG_K ? PIECE : STEP;
-            const int64_t offset = place.offset(numbers, TENSOR);
-            const bool there = t * by < left;
+            const char *const some = LINEAR ? from + t * BY * bytes_of_k(numbers) : place.from(numbers, from, TENSOR, sizeof(stored));
+            const bool there = t * BY < own.left;
             int window[WINDOWS > 0 ? WINDOWS : 1];
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
                 window[w] = place.position(numbers, w);
 #pragma unroll
             for (int r = 0; r < ROW_SLOTS; r++) {
-                const uint32_t line = own_line() + (uint32_t)((ALONG_K ? r : t) * STEP);
-                const int piece = ALONG_K ? t : r;
-                if (LINES % STEP != 0 && line >= (uint32_t)LINES)
+                const int times = ALONG_K ? r : t; /* STEP lines further */
+                if (LINES % STEP != 0 && own_line() + (uint32_t)(times * STEP) >= (uint32_t)LINES)
                     continue;
-                int64_t at = row[EVEN ? 0 : r] + offset;
-                if constexpr (EVEN)
-                    at += r * (ALONG_K ? STEP : PIECE) * numbers.stride(mgpu_place<T, LIST>::FIRST, TENSOR);
-                bool valid = there && (rows >> r & 1);
+                int64_t at = EVEN ? r * ROWS_APART * (int64_t)numbers.bytes(mgpu_place<T, LIST>::FIRST, TENSOR, sizeof(stored)) : row[EVEN ? 0 : r];
+                bool valid = EVEN ? there && (rows >> r & 1) : there;
                 if constexpr (WINDOWS > 0)
-                    valid = mgpu_within<T>(numbers, position[r], window, at) && valid;
-                mgpu_copy_elements<TYPE, SAME, PIECE>(stage + lines::at(line, own_chunk()) + piece * PIECE * BYTES,
-                     from + (valid ? at : 0), valid);
+                    valid = mgpu_within<T>(numbers, position[r], window, at, sizeof(stored)) && valid;
+                const stored *const source = (const stored *)(some + at);
+                const int piece = (ALONG_K ? t : r) * (CHUNKS > 1 ? ACROSS * CHUNK : PIECE) * BYTES;
+                if constexpr (SAME && PIECE * BYTES >= 4 && STEP % 8 == 0) /* chunks are permuted alike 8 lines further */
+                    mgpu_copy_ahead<PIECE * BYTES>(to + bytes + times * STEP * lines::LINE_CHUNKS * MGPU_CHUNK_BYTES + piece, source, valid);
+                else
+                    mgpu_copy_elements<TYPE, SAME, PIECE>(stage + lines::at(own_line() + times * STEP, own_chunk()) + piece, source, valid);
             }
-            place.advance(numbers, by);
+            if (t + 1 < K_SLOTS && !LINEAR)
+                place.go(numbers, MOVE);
         }
-        at_k.advance(numbers, S.depth);
-        left -= S.depth;
+        if constexpr (LINEAR)
+            from += S.depth * bytes_of_k(numbers);
+    }
+
+    template <typename NUMBERS> __device__ __forceinline__ void go(const NUMBERS &numbers)
+    {
+        if (!LINEAR)
+            at_k.place.go(numbers, MGPU_MOVE_STAGE);
+        at_k.left -= S.depth;
     }
 };
 #endif

@@ -49,7 +49,7 @@ MGPU_FUNCTION void mgpu_copy_elements(char *to, const typename mgpu_element<TYPE
 {
     constexpr int bytes = TOGETHER * (int)sizeof(*from);
     if constexpr (SAME && bytes >= 4) {
-        mgpu_copy_ahead<bytes>(to, from, valid);
+        mgpu_copy_ahead<bytes>(mgpu_shared_address(to), from, valid);
     } else {
         typedef typename mgpu_element<SAME ? TYPE : MGPU_F32>::stored staged;
         staged value[TOGETHER];
@@ -138,6 +138,13 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
         }
     }
 
+    struct sources {
+        const char *down, *across;
+        MGPU_FUNCTION sources of(const char *down, const char *across) { return {down, across}; }
+        MGPU_FUNCTION sources kept(const sources &s) { return s; }
+    };
+    __device__ __forceinline__ void multiply(const sources &from, uint32_t bytes) { multiply(from.down + bytes, from.across + bytes); }
+
     __device__ __forceinline__ void multiply(const char *down, const char *across)
     {
 #pragma unroll UNROLL
@@ -180,40 +187,65 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
     MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 32 / 4) + 8 * i; }
     MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }
 
-    /* 16 rows and the depth of an instruction: matrices of rows 0, k 0; rows 8, k 0; rows 0, k 8; rows 8, k 8 */
-    template <typename LINES> MGPU_FUNCTION void fetch(uint32_t matrix[4], const char *stage, uint32_t row, uint32_t at_k)
+    /* Matrices of 8 rows and half of an instruction's depth are fetched four at a time, as operands take them: of rows (rows 0, k 0),
+     * (8, 0), (0, half), (8, half); of columns (0, 0), (0, half), (8, 0), (8, half). The byte in a stage where this lane's part of the
+     * first four is. Those of others follow by constants: some lines further chunks are permuted alike, and bits that tell chunks apart
+     * are none of those that tell lanes. */
+    template <typename LINES, bool COLUMN> MGPU_FUNCTION uint32_t own_byte(uint32_t first)
     {
-        const uint32_t lane = threadIdx.x % 32;
+        const uint32_t lane = threadIdx.x % 32, eight = lane / 8 % 2, sixteen = lane / 16, row = COLUMN ? sixteen : eight, half = COLUMN ? eight : sixteen;
+        if (LINES::ALONG_K)
+            return LINES::at(first + lane % 8 + row * 8, half);
+        if (TYPE != MGPU_F32)
+            return LINES::at(lane % 8 + half * 8, first / 8 + row);
+        return LINES::at(lane % 4, first / 4 + sixteen) + lane / 4 % 4 * 4;
+    }
+
+    /* the four of rows from 16 i on, at_k along K; own: the address of own_byte */
+    template <typename LINES, bool COLUMN> MGPU_FUNCTION void fetch(uint32_t matrix[4], mgpu_shared own, int i, int at_k)
+    {
+        constexpr int line = LINES::LINE_CHUNKS * MGPU_CHUNK_BYTES;
         if constexpr (LINES::ALONG_K) {
-            mgpu_load_matrices<false>(matrix, stage + LINES::at(row + lane % 16, at_k / CHUNK + lane / 16));
+            mgpu_load_matrices<false>(matrix, (own ^ (mgpu_shared)(at_k / CHUNK * MGPU_CHUNK_BYTES)) + 16 * i * line);
         } else if constexpr (TYPE != MGPU_F32) {
-            mgpu_load_matrices<true>(matrix, stage + LINES::at(at_k + lane % 8 + lane / 16 * 8, row / CHUNK + lane / 8 % 2));
+            mgpu_load_matrices<true>(matrix, (own ^ (mgpu_shared)(2 * i * MGPU_CHUNK_BYTES)) + at_k * line);
         } else {
+            constexpr int other = LINES::LINE_CHUNKS < 8 ? LINES::LINE_CHUNKS / 2 : 0; /* chunks are permuted otherwise 4 lines further */
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const uint32_t own = row + i % 2 * 8 + lane / 4;
-                matrix[i] = *(const uint32_t *)(stage + LINES::at(at_k + lane % 4 + i / 2 * 4, own / CHUNK) + own % CHUNK * 4);
+            for (int m = 0; m < 4; m++) {
+                const int row = COLUMN ? m / 2 : m % 2, half = COLUMN ? m % 2 : m / 2;
+                matrix[m] = mgpu_load_shared((own ^ (mgpu_shared)(((4 * i + 2 * row) ^ half * other) * MGPU_CHUNK_BYTES)) + (at_k + 4 * half) * line);
             }
         }
         if constexpr (TYPE == MGPU_F32) {
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                matrix[i] = mgpu_to_tf32(matrix[i]);
+            for (int m = 0; m < 4; m++)
+                matrix[m] = mgpu_to_tf32(matrix[m]);
         }
     }
 
+    /* where a warp's lanes read a stage */
+    struct sources {
+        mgpu_shared down, across;
+        MGPU_FUNCTION sources of(const char *down, const char *across)
+        {
+            return {mgpu_shared_address(down) + own_byte<ROWS, false>(first_row()), mgpu_shared_address(across) + own_byte<COLUMNS, true>(first_column())};
+        }
+        MGPU_FUNCTION sources kept(const sources &s) { return {mgpu_kept(s.down), mgpu_kept(s.across)}; }
+    };
+
     /* x: the rows' matrices at `at_k` */
-    __device__ __forceinline__ void multiply_step(const uint32_t x[OWN_ROWS / 16][4], const char *across, uint32_t at_k)
+    __device__ __forceinline__ void multiply_step(const uint32_t x[OWN_ROWS / 16][4], mgpu_shared across, int at_k)
     {
         uint32_t y[OWN_COLUMNS / 16][4];
 #pragma unroll
         for (int j = 0; j < OWN_COLUMNS / 16; j++)
-            fetch<COLUMNS>(y[j], across, first_column() + 16 * j, at_k);
+            fetch<COLUMNS, true>(y[j], across, j, at_k);
 #pragma unroll
         for (int i = 0; i < OWN_ROWS / 16; i++)
 #pragma unroll
             for (int j = 0; j < OWN_COLUMNS / 8; j++) {
-                const uint32_t own[2] = {y[j / 2][j % 2], y[j / 2][j % 2 + 2]};
+                const uint32_t own[2] = {y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1]};
                 float c[4] = {value[2 * i][2 * j], value[2 * i][2 * j + 1], value[2 * i + 1][2 * j], value[2 * i + 1][2 * j + 1]};
                 mgpu_multiply_matrices<TYPE>(c, x[i], own);
                 value[2 * i][2 * j] = c[0];
@@ -223,17 +255,23 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
             }
     }
 
-    __device__ __forceinline__ void multiply(const char *down, const char *across)
+    __device__ __forceinline__ void multiply_step(const uint32_t x[OWN_ROWS / 16][4], const char *across, int at_k)
+    {
+        multiply_step(x, mgpu_shared_address(across) + own_byte<COLUMNS, true>(first_column()), at_k);
+    }
+
+    __device__ __forceinline__ void multiply(const sources &from, uint32_t bytes)
     {
 #pragma unroll
         for (int at_k = 0; at_k < COLUMNS::DEPTH; at_k += DEPTH) {
             uint32_t x[OWN_ROWS / 16][4];
 #pragma unroll
             for (int i = 0; i < OWN_ROWS / 16; i++)
-                fetch<ROWS>(x[i], down, first_row() + 16 * i, at_k);
-            multiply_step(x, across, at_k);
+                fetch<ROWS, false>(x[i], from.down + bytes, i, at_k);
+            multiply_step(x, from.across + bytes, at_k);
         }
     }
+    __device__ __forceinline__ void multiply(const char *down, const char *across) { multiply(sources::of(down, across), 0); }
 
     __device__ __forceinline__ void clear(void)
     {

@@ -7,12 +7,14 @@
 #include <stdint.h>
 #endif
 
+enum { MGPU_MOVE_STAGE, MGPU_MOVE_A, MGPU_MOVE_B, MGPU_MOVES };
 enum { MGPU_NUMBERED_AXES = 10, MGPU_NUMBERED_WINDOWS = 3 };
 
 typedef struct mgpu_numbered_axis {
     int64_t extent;          /* or MGPU_SAMPLES */
     int32_t stride[3];       /* in A, B, C, in elements; in A, of an axis that moves in a window, with the window's */
     int32_t step;            /* in its window */
+    int32_t move[MGPU_MOVES]; /* of K: digits of what is moved by (mgpu_tiles.h) */
     /* index / extent = (index x inverse) >> (31 + shift), or with `inverse_64` >> (63 + shift): Granlund and Montgomery, Division by
      * Invariant Integers using Multiplication, 1994 */
     uint32_t inverse, shift;

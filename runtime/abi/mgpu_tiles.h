@@ -30,6 +30,7 @@ typedef struct mgpu_tiles {
     int64_t c;                 /* first element of C */
     bool along_k_a, along_k_b;     /* lines in shared memory run along K, else along rows (columns) */
     int piece_a, piece_b, piece_c; /* elements that are moved at once */
+    bool linear_a, linear_b;       /* all elements of K are one stride apart */
 } mgpu_tiles;
 
 #ifdef __cplusplus
@@ -80,6 +81,37 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
     int rows = mgpu_staged_bytes(s, s->transposed ? s->type_b : s->type_a);
     int columns = mgpu_staged_bytes(s, s->transposed ? s->type_a : s->type_b);
     return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->depth * (s->rows * rows + s->columns * columns);
+}
+
+/* ---- moves along K, of constant numbers of elements: from a stage to the next, and between the places that a thread copies of A,
+ * of B, to the same stage */
+
+/* threads that share a line of an operand in shared memory: one for each chunk; of a long line of rows half as many, as long as they read
+ * 128 bytes: to find an element of K takes longer than to find a row at it */
+MGPU_TILES_FUNCTION int mgpu_line_threads(const mgpu_tiles *s, bool a)
+{
+    bool along_k = a ? s->along_k_a : s->along_k_b;
+    int side = along_k ? s->depth : a != s->transposed ? s->rows : s->columns, bytes = mgpu_staged_bytes(s, a ? s->type_a : s->type_b);
+    int chunks = side * bytes / MGPU_CHUNK_BYTES;
+    bool whole = (a ? s->piece_a : s->piece_b) * bytes == MGPU_CHUNK_BYTES;
+    return s->arithmetic == MGPU_MMA && !along_k && whole && chunks > 8 ? chunks / 2 : chunks;
+}
+
+MGPU_TILES_FUNCTION int mgpu_move_depth(const mgpu_tiles *s, int move)
+{
+    bool a = move == MGPU_MOVE_A, along_k = a ? s->along_k_a : s->along_k_b;
+    if (move == MGPU_MOVE_STAGE)
+        return s->depth;
+    return along_k ? a ? s->piece_a : s->piece_b : mgpu_tiles_threads(s) / mgpu_line_threads(s, a);
+}
+
+/* what so many elements are along this axis of K, as a digit */
+MGPU_TILES_FUNCTION int64_t mgpu_move_digit(const mgpu_contraction *t, int axis, int64_t by)
+{
+    int first = mgpu_list_first(t, MGPU_LIST_K);
+    for (int i = first + t->k - 1; i > axis; i--)
+        by /= t->axis[i].extent;
+    return axis == first ? by : by % t->axis[axis].extent;
 }
 
 /* ---- where elements are */
@@ -134,6 +166,16 @@ MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction *t, int list, int t
             break;
     }
     return count;
+}
+
+/* all elements of K are one stride apart in this operand */
+MGPU_TILES_FUNCTION bool mgpu_is_linear(const mgpu_contraction *t, int tensor)
+{
+    int last = mgpu_list_first(t, MGPU_LIST_K) + t->k - 1;
+    bool linear = tensor == 1 || t->windows == 0;
+    for (int i = last; i > mgpu_list_first(t, MGPU_LIST_K); i--)
+        linear = linear && mgpu_axis_stride(t, i - 1, tensor) == mgpu_axis_stride(t, i, tensor) * t->axis[i].extent;
+    return linear;
 }
 
 /* ---- tiles and parts */

@@ -25,6 +25,7 @@ typedef struct Case {
 } Case;
 
 static bool gaps;  /* of the cases that are made: samples of what has any lie apart */
+static bool reversals; /* of the cases that are made: taps of every second weight are stored in reverse */
 static int narrow; /* of the cases that are made: which of a, b and the result (bits 0, 1, 2) are `half` */
 static Dtype half = BF16;
 static Case *cases;
@@ -97,6 +98,9 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
     for (int i = 0; i < 2; i++)
         item.tensor[i] = tensor_of(graph, i == 0 ? "a" : "b", node->in[i],
                                    node->in[i]->op == OP_VARIABLE ? (int)node->in[i]->ints[0] : -1);
+    for (int k = 0; k < node->in[1]->shape.rank && node->op == OP_CONVOLVE && reversals; k++)
+        if (graph->model->variables[item.tensor[1]->index].order[k] >= 2 && case_count % 2)
+            item.tensor[1]->reversed |= 1U << k;
     int result = -1;
     if (!node->sharded) {
         new_variable(graph->model, "c", node->dtype, node->shape, shuffle);
@@ -109,7 +113,7 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
     for (int i = 0; i < 3; i++)
         if (gaps && item.tensor[i]->sharded)
             item.tensor[i]->pitch = 2 * shape_count(&item.tensor[i]->shape) + 7 + i;
-    item.name = format("%s%s%s%s%s%s%s", name, gaps ? ", with gaps" : "", narrow & 1 ? ", a" : "", narrow & 2 ? ", b" : "",
+    item.name = format("%s%s%s%s%s%s%s%s", name, item.tensor[1]->reversed ? " reversed" : "", gaps ? ", with gaps" : "", narrow & 1 ? ", a" : "", narrow & 2 ? ", b" : "",
                        narrow & 4 ? ", c" : "", narrow ? " " : "", narrow ? dtype_name(half) : "");
     item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2], gaps);
     APPEND(cases, case_count, item);
@@ -344,7 +348,7 @@ static int64_t place_of(const Case *item, int operand, int64_t i)
     }
     for (int k = 0; k < tensor->shape.rank; k++) {
         int axis = tensor->kind == TENSOR_VARIABLE ? item->graph->model->variables[tensor->index].order[k] : k;
-        place = place * tensor->shape.extent[k] + at[axis];
+        place = place * tensor->shape.extent[k] + (tensor->reversed >> k & 1 ? tensor->shape.extent[k] - 1 - at[axis] : at[axis]);
     }
     return sample * tensor_pitch(tensor) + place;
 }

@@ -446,6 +446,7 @@ int main(void)
     }
     const char *all = getenv("MGPU_FULL");
     bool full = all && *all;
+    reversals = true;
     chosen_cases(F64);
     if (full)
         chosen_cases(F32);

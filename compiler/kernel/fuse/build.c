@@ -422,19 +422,22 @@ static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, con
     return copy;
 }
 
-/* a convolution's weight after transposes: the same memory, whose axes have other places in the node */
-static const Tensor *transposed(const Tensor *tensor, const Node *stored_node, const Node *operand)
+/* a convolution's weight after transposes and reversals: the same memory, whose axes have other places in the node */
+static const Tensor *weight_view(const Tensor *tensor, const Node *stored_node, const Node *operand)
 {
     if (stored_node == operand)
         return tensor;
-    const Tensor *in = transposed(tensor, stored_node, operand->in[0]);
+    const Tensor *in = weight_view(tensor, stored_node, operand->in[0]);
+    const int *own = in->kind == TENSOR_VARIABLE ? operand->graph->model->variables[in->index].order : NULL;
     Tensor *view = NEW(Tensor);
     *view = *in;
-    int *order = NEW_ARRAY(int, MAX_RANK);
-    for (int i = 0; i < operand->shape.rank; i++)
-        for (int k = 0; k < operand->shape.rank; k++)
-            if (operand->ints[k] == (in->order ? in->order[i] : i))
+    int rank = operand->shape.rank, *order = NEW_ARRAY(int, MAX_RANK);
+    for (int i = 0; i < rank; i++)
+        for (int k = 0, old = in->order ? in->order[i] : own ? own[i] : i; k < rank; k++)
+            if (operand->op == OP_TRANSPOSE ? operand->ints[k] == old : k == old) {
                 order[i] = k;
+                view->reversed ^= operand->op == OP_SLICE && operand->ints[2 * rank + k] < 0 ? 1U << i : 0;
+            }
     view->order = order;
     return view;
 }
@@ -463,7 +466,7 @@ static void build_contraction(Fusion *f, FusionGroup *g, Kernel *k)
     const Tensor *a = tensor_of(f, base[0]), *b = tensor_of(f, base[1]), *result = f->info[n->id].tensor;
     k->kind = KERNEL_CONTRACTION;
     k->contraction = contraction_plan(n, as_shape(a, base[0], in[0]),
-                                      n->op == OP_CONVOLVE ? transposed(b, base[1], in[1]) : as_shape(b, base[1], in[1]), result,
+                                      n->op == OP_CONVOLVE ? weight_view(b, base[1], in[1]) : as_shape(b, base[1], in[1]), result,
                                       f->around != NULL);
     APPEND(k->reads, k->read_count, a);
     APPEND(k->reads, k->read_count, b);

@@ -119,6 +119,17 @@ static const Node *rows_operand(const Node *o)
     return best;
 }
 
+/* all elements, of some axes from the last to the first */
+static bool reverses(const Node *n)
+{
+    bool all = n->op == OP_SLICE;
+    for (int i = 0, r = n->shape.rank; i < r && all; i++) {
+        int64_t start = n->ints[i], step = n->ints[2 * r + i], extent = n->in[0]->shape.extent[i];
+        all = n->shape.extent[i] == extent && (step == 1 ? start == 0 : step == -1 && start == extent - 1);
+    }
+    return all;
+}
+
 const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
 {
     const Node *o = n->in[operand];
@@ -129,7 +140,8 @@ const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
     if (is_attention(n->op))
         return attention_operand(o, may_be_stored);
     if (n->op == OP_CONVOLVE && operand == 1) {
-        for (int i = 0; i < MAX_CHAIN && o->op == OP_TRANSPOSE && !o->sharded; i++)
+        bool reversed = f->program->target->reads_reversed;
+        for (int i = 0; i < MAX_CHAIN && (o->op == OP_TRANSPOSE || (reversed && reverses(o))) && !o->sharded; i++)
             o = o->in[0];
         return o;
     }

@@ -24,6 +24,8 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
     s.piece_b = nothing ? 1 : mgpu_together(t, s.along_k_b ? MGPU_LIST_K : MGPU_LIST_N, 1, s.aligned_b, chunk_b, 0);
     s.piece_c = mgpu_together(t, s.transposed ? MGPU_LIST_M : MGPU_LIST_N, 2, s.aligned_c,
                               MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
+    s.linear_a = nothing || mgpu_is_linear(t, 0);
+    s.linear_b = nothing || mgpu_is_linear(t, 1);
     return s;
 }
 
@@ -72,7 +74,7 @@ static void identify_part(Sha256 *sha, const CudaMatmul *p)
         IDENTITY_ADD(sha, t->window[w].input_dilation);
     IDENTITY_ADD(sha, s.arithmetic, s.type_a, s.type_b, s.type_c, s.aligned_a, s.aligned_b, s.aligned_c, s.transposed, s.rows, s.columns,
                  s.depth, s.stages, s.down, s.across, s.split_tiles, s.split_depth, s.along_k_a, s.along_k_b, s.piece_a, s.piece_b,
-                 s.piece_c);
+                 s.piece_c, s.linear_a, s.linear_b);
 }
 
 void cuda_matmul_form(Sha256 *sha, const CudaMatmul *p)
@@ -108,6 +110,7 @@ static uint64_t inverse_of(uint64_t extent, int shift, int bits)
 static mgpu_numbers numbers_of(const CudaMatmul *p)
 {
     const mgpu_contraction *t = &p->table;
+    const mgpu_tiles s = cuda_moved_tiles(p);
     mgpu_numbers to = {.first = {mgpu_first_element(t, 0), mgpu_first_element(t, 1), p->tiles.c}};
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_axis *from = &t->axis[i];
@@ -115,6 +118,8 @@ static mgpu_numbers numbers_of(const CudaMatmul *p)
         *x = (mgpu_numbered_axis){.extent = from->extent, .step = (int32_t)from->step};
         for (int tensor = 0; tensor < 3; tensor++)
             x->stride[tensor] = (int32_t)mgpu_axis_stride(t, i, tensor);
+        for (int move = 0; move < MGPU_MOVES && i >= mgpu_list_first(t, MGPU_LIST_K) && s.stages > 0; move++)
+            x->move[move] = (int32_t)mgpu_move_digit(t, i, mgpu_move_depth(&s, move));
         if (from->extent <= 0)
             continue; /* the first of its list: nothing is divided by it */
         while (INT64_C(1) << x->shift < from->extent)
@@ -144,8 +149,8 @@ static void print_numbers(const CudaMatmul *p, Text *text)
     text_add(text, "{{");
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_numbered_axis *x = &own.axis[i];
-        text_add(text, "{%lld, {%d, %d, %d}, %d, %uu, %u, 0x%llxu}, ", (long long)x->extent, x->stride[0], x->stride[1], x->stride[2], x->step,
-                 x->inverse, x->shift, (unsigned long long)x->inverse_64);
+        text_add(text, "{%lld, {%d, %d, %d}, %d, {%d, %d, %d}, %uu, %u, 0x%llxu}, ", (long long)x->extent, x->stride[0], x->stride[1],
+                 x->stride[2], x->step, x->move[0], x->move[1], x->move[2], x->inverse, x->shift, (unsigned long long)x->inverse_64);
     }
     text_add(text, "}, {");
     for (int w = 0; w < t->windows; w++)

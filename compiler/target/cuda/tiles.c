@@ -214,7 +214,7 @@ static const TileShape FMA_F32[] = {
 static const TileShape FMA_F64[] = {
     {64, 64, 16, 16, 1}, {64, 32, 16, 8, 0.8}, {32, 64, 8, 16, 0.8}, {32, 32, 8, 8, 0.6}, {64, 16, 16, 4, 0.5}, {16, 64, 4, 16, 0.5}};
 static const TileShape MMA[] = {
-    {128, 128, 2, 4, 1}, {128, 64, 4, 2, 0.8}, {64, 128, 2, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
+    {128, 128, 2, 4, 1}, {128, 64, 2, 2, 0.8}, {64, 128, 1, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
     {64, 32, 2, 1, 0.4}, {32, 64, 1, 2, 0.4}, {32, 32, 2, 2, 0.3}, {128, 16, 4, 1, 0.3}, {16, 128, 1, 4, 0.3}, {64, 16, 2, 1, 0.2}, {16, 64, 1, 2, 0.2}};
 /* all of CUDA_THREADS threads */
 static const TileShape BLOCK_F32[] = {
@@ -538,15 +538,15 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         text,
         "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, "
         "%d, %lld, "
-        "%lld, %lld, %s, %s, %d, %d, %d};\n",
+        "%lld, %lld, %s, %s, %d, %d, %d, %s, %s};\n",
         name,
         c_comment("A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; "
                   "A, B in lines of "
-                  "K; moved at once"),
+                  "K; moved at once; K one stride apart"),
         arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
         truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.depth, s.stages, s.down, s.across,
         (long long)s.split_tiles, (long long)s.split_depth, by_parameter ? 0LL : (long long)s.c, truth(s.along_k_a),
-        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c);
+        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b));
 }
 
 /* parts from this one on whose tables are the same */
@@ -603,6 +603,6 @@ void cuda_print_block_calls(const CudaMatmul *p, const char *name, const char *a
 
 int cuda_matmul_blocks(const CudaMatmul *p)
 {
-    int threads = mgpu_tiles_threads(&p->tiles);
-    return threads >= 256 ? 2 : 384 / threads;
+    int threads = mgpu_tiles_threads(&p->tiles), busy = p->tiles.arithmetic == MGPU_MMA ? 512 : 384; /* of registers for all */
+    return threads >= 256 ? 2 : busy / threads;
 }
