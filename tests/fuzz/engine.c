@@ -7,6 +7,9 @@
  * __sanitizer_cov_trace_pc in every block) join the corpus; corpus, coverage and numbers are in memory that parent and
  * workers share. All is a function of the seed and of the corpus, so the same cases come again.
  *
+ * Cases: first the target's own corpus, with what failed once; then, in turns, a file of the folders that it shares with
+ * others and an input that is made from any of both. Fewer cases than there are files take files at equal distances.
+ *
  * An input that fails is made smaller (lines, then bytes, are left out as long as the same happens) and kept. */
 #include "tests/fuzz/fuzz.h"
 
@@ -39,9 +42,9 @@ typedef struct Entry {
 typedef struct Shared {
     uint8_t seen[MAP]; /* by place in the code: the counts that were seen, as bits */
     Entry entries[MOST_ENTRIES];
-    size_t entry_count, corpus_bytes, first_entries;
+    size_t entry_count, corpus_bytes, own_entries, first_entries; /* own: of the target's corpus alone; first: all files */
     size_t accepted[MOST_ENTRIES], accepted_count; /* entries without a mistake */
-    int64_t cases, refused;                        /* refused: with an error message, as it should be */
+    int64_t cases, changed, refused;               /* changed: made of entries; refused: with an error message, as it should be */
     double slowest_s;
     size_t input_length;
     char wrong[1024]; /* what is not so; "" */
@@ -349,6 +352,7 @@ static void read_corpus(void)
     char path[4096], folders[1024];
     snprintf(path, sizeof path, "%s/tests/fuzz/corpus/%s", options->root, options->target->name);
     read_folder(path);
+    shared->own_entries = shared->entry_count;
     snprintf(folders, sizeof folders, "%s", options->target->folders);
     for (char *rest = NULL, *f = strtok_r(folders, " ", &rest); f; f = strtok_r(NULL, " ", &rest)) {
         snprintf(path, sizeof path, "%s/%s", options->root, f);
@@ -395,24 +399,39 @@ static Bytes pick_entry(Random *r)
                                               : random_below(r, shared->entry_count));
 }
 
-/* the corpus itself first, then what is made of it */
-static void choose_input(void)
+static void set_input(const uint8_t *data, size_t length)
 {
-    size_t n = (size_t)shared->cases;
-    Bytes chosen;
-    bool made = n >= shared->first_entries;
-    if (!made) {
-        chosen = entry(n);
-    } else {
-        Random r = {options->seed * 0x100000001b3u + n};
-        Bytes from = pick_entry(&r);
-        chosen = mutate(&r, options->target, from, pick_entry(&r));
+    memcpy(shared->input, data, length);
+    shared->input[length] = 0;
+    shared->input_length = length;
+}
+
+/* the entry that case n is, if it is a file as it stands; else MOST_ENTRIES */
+static size_t file_of_case(size_t n)
+{
+    size_t own = shared->own_entries, files = shared->first_entries - own;
+    if (n < own)
+        return n;
+    size_t turn = (n - own) / 2, turns = files;
+    if (options->cases && (size_t)options->cases < own + 2 * files)
+        turns = ((size_t)options->cases - own + 1) / 2;
+    return (n - own) % 2 == 0 && turn < turns ? own + turn * files / turns : MOST_ENTRIES;
+}
+
+/* -> the entry that it is; MOST_ENTRIES: it is made of some */
+static size_t choose_input(void)
+{
+    size_t n = (size_t)shared->cases, file = file_of_case(n);
+    if (file < MOST_ENTRIES) {
+        set_input(entry(file).data, entry(file).length);
+        return file;
     }
-    memcpy(shared->input, chosen.data, chosen.length);
-    shared->input[chosen.length] = 0;
-    shared->input_length = chosen.length;
-    if (made)
-        free(chosen.data);
+    Random r = {options->seed * 0x100000001b3u + n};
+    Bytes from = pick_entry(&r), made = mutate(&r, options->target, from, pick_entry(&r));
+    set_input(made.data, made.length);
+    free(made.data);
+    shared->changed++;
+    return MOST_ENTRIES;
 }
 
 static _Noreturn void work(double began)
@@ -421,14 +440,11 @@ static _Noreturn void work(double began)
     for (int i = 0; !over(began); i++) {
         if (i >= WORKER_CASES || memory_mb() > WORKER_MEMORY_MB)
             __real__exit(EXIT_RENEW);
-        choose_input();
+        size_t number = choose_input();
         shared->cases++; /* a case that kills is not tried again */
         run_case();
-        size_t number = (size_t)shared->cases - 1;
-        if (note_coverage() && number >= shared->first_entries)
-            number = add_entry(shared->input, shared->input_length) ? shared->entry_count - 1 : MOST_ENTRIES;
-        else if (number >= shared->first_entries)
-            number = MOST_ENTRIES;
+        if (note_coverage() && number == MOST_ENTRIES && add_entry(shared->input, shared->input_length))
+            number = shared->entry_count - 1;
         if (number < MOST_ENTRIES && left_with == STATUS_NONE)
             shared->accepted[shared->accepted_count++] = number;
     }
@@ -501,13 +517,6 @@ static bool same_kind(const char *a, const char *b) /* numbers may differ */
         }
     }
     return !*a && !*b;
-}
-
-static void set_input(const uint8_t *data, size_t length)
-{
-    memcpy(shared->input, data, length);
-    shared->input[length] = 0;
-    shared->input_length = length;
 }
 
 static void make_smaller(const char *expected)
@@ -645,9 +654,9 @@ int fuzz(const FuzzOptions *o)
         places += shared->seen[i] != 0;
     if (!failures)
         printf(
-            "ok fuzz %s: %lld cases, %lld refused with one message, %zu in the corpus, %zu of them new; %zu places of the code; "
+            "ok fuzz %s: %lld cases, %lld of them changed, %lld refused with one message, %zu in the corpus, %zu of them new; %zu places of the code; "
             "%.0f s, the slowest case %.2f s\n",
-            o->target->name, (long long)shared->cases, (long long)shared->refused, shared->entry_count,
+            o->target->name, (long long)shared->cases, (long long)shared->changed, (long long)shared->refused, shared->entry_count,
             shared->entry_count - shared->first_entries, places, seconds(CLOCK_MONOTONIC) - began, shared->slowest_s);
     return failures != 0;
 }
