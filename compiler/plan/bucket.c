@@ -232,7 +232,7 @@ static int new_group(Ordering *o, int t)
 {
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
-    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .parties = task->parties, .at = task->at};
+    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .kept = task->kept, .parties = task->parties, .at = task->at};
     if (mgpu_transfer_splits(g.parties.transfer) && !g.parties.parts)
         g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), o->members->count);
     APPEND(o->order->groups, o->order->group_count, g);

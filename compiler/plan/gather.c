@@ -225,8 +225,10 @@ Phase *keep_gathered(Phase *given, double share)
         if (!uses[i].kept)
             continue;
         const Tensor *own = uses[i].whole;
-        uses[i].whole = instead[own->id] = uses[uses[i].before].whole;
+        const Use *before = &uses[uses[i].before];
+        uses[i].whole = instead[own->id] = before->whole;
         left_out[uses[i].copy] = left_out[uses[i].transfer] = true;
+        p->tasks[before->transfer]->kept = true;
     }
     for (int t = 0; t < p->task_count; t++) {
         Task *task = p->tasks[t];

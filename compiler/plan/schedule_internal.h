@@ -17,6 +17,7 @@ typedef struct Group {      /* the tensors of one collective */
     mgpu_parties parties;   /* MGPU_TRANSFER_REDUCE may have several members, others one */
     bool bucket;            /* members are in a bucket; false: one tensor that is summed where it is */
     bool final;             /* no other collective depends on it: gradients, reports */
+    bool kept;              /* of a weight, for more than one use */
     bool beside;            /* in the lane sync */
     double saved_us;        /* of a step, by that; 0: the plan asks for it */
     int after;              /* it is after this call, its last producer; -1: ahead of all */

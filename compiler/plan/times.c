@@ -173,6 +173,8 @@ const char *reason_of_transfer(const Members *members, const Group *g)
         us = cost_cheapest(members, rest, what, bytes, &other).us;
         text_add(&t, ", %s %.1f us", METHOD_NAME[other], us);
     }
+    if (g->kept)
+        text_add(&t, "; kept for the next use, which would wait for another gather");
     if (g->saved_us > 0)
         text_add(&t, "; beside the buckets, which saves %.1f us of a step", g->saved_us);
     return text_of(&t);
