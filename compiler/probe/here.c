@@ -31,7 +31,7 @@ static Digest key_of_here(double memory)
     return mgpu_sha256_end(&h);
 }
 
-static void keep(const Text *t, double memory)
+void keep_here(const Text *t, double memory)
 {
     Cache c = cache_open();
     Digest key = key_of_here(memory);
@@ -58,14 +58,22 @@ const char *measure_here(ProbeLength length, double memory, ProbedKind *gpus)
     text_add(&all, "%s%s", text_of(&of_gpus), text_of(&host));
     write_head(&kept, 0);
     text_add(&kept, "%s", text_of(&host));
-    keep(*gpus == PROBED_VIRTUAL ? &kept : &all, memory);
+    keep_here(*gpus == PROBED_VIRTUAL ? &kept : &all, memory);
     return text_take(&all);
 }
 
 const char *here_text(const Machine *m)
 {
     int day = m->host.plain[F32].measured, cores = (int)m->host.cores.value;
-    return format("%s, %d core%s, measured %d-%02d-%02d", m->name, cores, cores == 1 ? "" : "s", day / 10000, day / 100 % 100, day % 100);
+    Text t = {0};
+    text_add(&t, "%s, %d core%s", m->name, cores, cores == 1 ? "" : "s");
+    for (int d = 0, next; d < m->device_count; d = next) {
+        for (next = d + 1; next < m->device_count && strcmp(m->devices[next].name, m->devices[d].name) == 0;)
+            next++;
+        text_add(&t, ", %d x %s", next - d, m->devices[d].name);
+    }
+    text_add(&t, ", measured %d-%02d-%02d", day / 10000, day / 100 % 100, day % 100);
+    return text_take(&t);
 }
 
 static void say_measured(const Machine *m, double seconds)
