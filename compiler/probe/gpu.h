@@ -16,8 +16,8 @@ typedef struct ProbedGpu {
     CUstream *streams; int stream_count; /* as many as there are GPUs, and at least two */
     CUevent begin, end, *over;  /* over: of each stream */
     CUdeviceptr memory, other;  /* `bytes` each */
-    int64_t bytes;
-    void *host;                 /* page-locked, as many */
+    int64_t bytes, locked;
+    void *host;                 /* page-locked, `locked` bytes */
 } ProbedGpu;
 typedef struct ProbedGpus { const CudaDriver *cuda; ProbedGpu *gpus; int count; bool virtual; } ProbedGpus;
 

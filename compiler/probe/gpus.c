@@ -18,8 +18,8 @@
 
 enum { ROUNDS = 9, THREADS = 256, BLOCKS = 8 /* of a multiprocessor */, LAUNCHES = 128, TURNS = 32, WARP = 32, CHAINS = 8 /* as MGPU_PROBE_CHAINS */ };
 enum { OF_PLAIN = 2 * CHAINS, OF_MATRIX = 2 * 16 * 8 * CHAINS / WARP }; /* operations of a thread in a step; of matrices for each K of theirs */
-typedef struct Amounts { int64_t bytes, streamed; int steps; } Amounts; /* of memory; of which kernels stream; of a chain */
-static const Amounts REAL = {256 << 20, 256 << 20, 4096}, VIRTUAL = {16 << 20, 1 << 20, 2};
+typedef struct Amounts { int64_t bytes, streamed, locked; int steps; } Amounts; /* of memory; of which kernels stream; of the host; of a chain */
+static const Amounts REAL = {256 << 20, 256 << 20, 64 << 20, 4096}, VIRTUAL = {16 << 20, 1 << 20, 16 << 20, 2};
 
 /* ---- calls */
 void probe_check(const ProbedGpu *g, CUresult r, const char *call)
@@ -120,16 +120,23 @@ static void measure_bandwidth(const ProbedGpu *g, Measurements *m)
     }
 }
 
+/* of a kernel whose factor is the 0 that memory begins with */
+static Launch chain_of(const ProbedGpu *g, const char *name, int times)
+{
+    int steps = g->virtual ? VIRTUAL.steps : REAL.steps;
+    declare(g, g->streams[0], NULL, -1);
+    PROBE_CALL(g, memset_d8_async, cuMemsetD8Async, g->memory, 0, 8 * (1 + THREADS), g->streams[0]);
+    return (Launch){function_of(g, name), (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors), g->virtual ? WARP : THREADS, (void *)(uintptr_t)g->memory, NULL, times * steps, 2};
+}
+
 /* each: operations of a thread in a step, all chains together */
 static void measure_chain(const ProbedGpu *g, const char *name, double each, Measurements *m)
 {
-    int steps = g->virtual ? VIRTUAL.steps : REAL.steps;
-    Launch l = {function_of(g, name), (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors), g->virtual ? WARP : THREADS, (void *)(uintptr_t)g->memory, NULL, steps, 2};
-    PROBE_CALL(g, memset_d8_async, cuMemsetD8Async, g->memory, 0, 8 * (1 + THREADS), g->streams[0]);
+    Launch l = chain_of(g, name, 1);
     for (int k = -1; k < ROUNDS; k++) {
         double us = probe_time_us(g, issue_one, &l, false);
         if (k >= 0)
-            measured(m, 1e6 * each * steps * l.blocks * l.threads / us);
+            measured(m, 1e6 * each * (double)l.third * l.blocks * l.threads / us);
     }
 }
 
@@ -137,6 +144,7 @@ static void measure_chain(const ProbedGpu *g, const char *name, double each, Mea
 static void measure_launches(const ProbedGpu *g, Measurements *launches, Measurements *events)
 {
     Launch nothing = {.function = function_of(g, "nothing"), .blocks = 1, .threads = WARP};
+    Launch delay = chain_of(g, "plain_f32", 4); /* while it runs, the host issues all turns */
     CUgraph graph;
     CUgraphExec exec;
     PROBE_CALL(g, stream_begin_capture, cuStreamBeginCapture, g->streams[0], CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -148,7 +156,9 @@ static void measure_launches(const ProbedGpu *g, Measurements *launches, Measure
     PROBE_CALL(g, graph_instantiate, cuGraphInstantiate, &exec, graph, 0);
     PROBE_CALL(g, graph_upload, cuGraphUpload, exec, g->streams[0]);
     for (int k = -1; k < ROUNDS; k++) {
-        double launch_us = probe_time_us(g, issue_graph, exec, false) / LAUNCHES, turn_us = probe_time_us(g, issue_turns, &nothing, true) / (2 * TURNS);
+        double launch_us = probe_time_us(g, issue_graph, exec, false) / LAUNCHES;
+        issue_one(g, &delay);
+        double turn_us = probe_time_us(g, issue_turns, &nothing, true) / (2 * TURNS);
         if (k < 0)
             continue;
         measured(launches, launch_us);
@@ -236,7 +246,9 @@ static void open_gpu(ProbedGpu *g, int gpus)
         g->bytes /= 2;
     PROBE_CALL(g, mem_alloc, cuMemAlloc, &g->memory, (size_t)g->bytes);
     PROBE_CALL(g, mem_alloc, cuMemAlloc, &g->other, (size_t)g->bytes);
-    PROBE_CALL(g, mem_host_alloc, cuMemHostAlloc, &g->host, (size_t)g->bytes, CU_MEMHOSTALLOC_PORTABLE);
+    g->locked = g->virtual ? VIRTUAL.locked : REAL.locked;
+    g->locked = g->locked < g->bytes ? g->locked : g->bytes;
+    PROBE_CALL(g, mem_host_alloc, cuMemHostAlloc, &g->host, (size_t)g->locked, CU_MEMHOSTALLOC_PORTABLE);
     g->stream_count = gpus > 2 ? gpus : 2;
     g->streams = NEW_ARRAY(CUstream, g->stream_count);
     g->over = NEW_ARRAY(CUevent, g->stream_count);
@@ -246,7 +258,7 @@ static void open_gpu(ProbedGpu *g, int gpus)
         PROBE_CALL(g, stream_create_with_priority, cuStreamCreate, &g->streams[k], CU_STREAM_NON_BLOCKING, 0);
         PROBE_CALL(g, event_create, cuEventCreate, &g->over[k], CU_EVENT_DISABLE_TIMING);
     }
-    memset(g->host, 0, (size_t)g->bytes);
+    memset(g->host, 0, (size_t)g->locked);
     PROBE_CALL(g, memset_d8_async, cuMemsetD8Async, g->memory, 0, (size_t)g->bytes, g->streams[0]);
     PROBE_CALL(g, memset_d8_async, cuMemsetD8Async, g->other, 0, (size_t)g->bytes, g->streams[0]);
     PROBE_CALL(g, stream_synchronize, cuStreamSynchronize, g->streams[0]);

@@ -45,15 +45,17 @@ static double copy_us(const ProbedGpu *g, Way way, const ProbedGpu *to, int64_t 
     return probe_time_us(g, issue_copy, &c, false);
 }
 
+static int64_t most_bytes(const ProbedGpu *g, Way way) { return way == TO_GPU ? g->bytes : g->locked; }
+
 /* alone; bytes of both copies are those of one line */
 static Line line_of(const ProbedGpu *g, Way way, const ProbedGpu *to)
 {
     Line l = {0};
     for (int k = -1; k < ROUNDS; k++) {
-        double small = copy_us(g, way, to, SMALL), large = copy_us(g, way, to, g->bytes);
+        double small = copy_us(g, way, to, SMALL), large = copy_us(g, way, to, most_bytes(g, way));
         if (k < 0 || large <= small)
             continue;
-        measured(&l.rate, 1e6 * (double)(g->bytes - SMALL) / (large - small));
+        measured(&l.rate, 1e6 * (double)(most_bytes(g, way) - SMALL) / (large - small));
         measured(&l.latency_us, small);
     }
     return l;
@@ -65,7 +67,7 @@ typedef struct Wave { Way way; const ProbedGpus *all; } Wave;
 
 static void begin_wave(const ProbedGpu *g, const Wave *w)
 {
-    Copy c = {w->way, &w->all->gpus[(g->number + 1) % w->all->count], g->bytes, 0};
+    Copy c = {w->way, &w->all->gpus[(g->number + 1) % w->all->count], most_bytes(g, w->way), 0};
     probe_enter(g);
     PROBE_CALL(g, event_record, cuEventRecord, g->begin, g->streams[0]);
     for (int k = 0; k < REPEATED; k++)
@@ -88,7 +90,7 @@ static Measurements wave_rates(const ProbedGpus *all, Way way)
             probe_enter(g);
             PROBE_CALL(g, event_synchronize, cuEventSynchronize, g->end);
             PROBE_CALL(g, event_elapsed_time, cuEventElapsedTime, &ms, g->begin, g->end);
-            measured(&round, 1e3 * REPEATED * (double)g->bytes / ms);
+            measured(&round, 1e3 * REPEATED * (double)most_bytes(g, way) / ms);
         }
         if (k >= 0)
             measured(&rates, median_of(&round));
