@@ -335,12 +335,6 @@ static const char *cuda_reach(Device *device, int mark, char text[400])
     return r == CUDA_SUCCESS ? NULL : mgpu_cuda_error_text(d, r, "cuEventSynchronize", text);
 }
 
-static bool cuda_reached(Device *device, int mark)
-{
-    CudaDevice *d = cuda_device(device);
-    return d->cuda->ctx_set_current(d->context) == CUDA_SUCCESS && d->cuda->event_query(d->marks[mark]) == CUDA_SUCCESS;
-}
-
 static void cuda_begin(Device *device)
 {
     CudaDevice *d = cuda_device(device);
@@ -554,7 +548,6 @@ static const AheadKind AHEAD = {
     .notes = cuda_notes,
     .failed = cuda_failed,
     .reach = cuda_reach,
-    .reached = cuda_reached,
     .begin = cuda_begin,
     .finish = cuda_finish,
     .upload = cuda_upload,

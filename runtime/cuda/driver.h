@@ -129,7 +129,6 @@ typedef void CudaTell(const void *counter, int64_t value);
     X(cuEventDestroy_v2, event_destroy, (CUevent event))                                                               \
     X(cuEventRecord, event_record, (CUevent event, CUstream stream))                                                   \
     X(cuEventRecordWithFlags, event_record_with_flags, (CUevent event, CUstream stream, unsigned flags))               \
-    X(cuEventQuery, event_query, (CUevent event))                                                                      \
     X(cuEventSynchronize, event_synchronize, (CUevent event))                                                          \
     X(cuEventElapsedTime, event_elapsed_time, (float *milliseconds, CUevent begin, CUevent end))                       \
     X(cuModuleLoadDataEx, module_load_data, (CUmodule *module, const void *image, unsigned option_count, int *options, void **values)) \

@@ -16,7 +16,7 @@
  * What a segment waits for needs none of its operations, so it comes before it; what waits for one of them needs it, so it comes after.
  *
  * Where the driver can, the stream also writes the step's number into memory of the host before each mark that does not
- * are inside a segment: a note. When an operation has failed the driver says nothing of marks any more; late.c reads notes. */
+ * are inside a segment: a note. When an operation has failed the driver says nothing of marks any more; look.c reads notes. */
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
 #include "runtime/engine/internal.h"
@@ -253,9 +253,9 @@ int64_t mgpu_ahead_issued(const Engine *e, int device)
     return atomic_load(&e->ahead_of[device]->issued.value);
 }
 
-bool mgpu_ahead_has_issued(const Engine *e, int device, const mgpu_phase *phase, int64_t number, int op)
+bool mgpu_ahead_has_issued(const Engine *e, int device, const mgpu_phase *phase, int64_t number, int op, bool near)
 {
-    return mgpu_ahead_issued(e, device) > (number << PLACE_BITS) + e->ahead_of[device]->phases[phase - e->plan->phases].turn[op];
+    return mgpu_ahead_issued(e, device) + near > (number << PLACE_BITS) + e->ahead_of[device]->phases[phase - e->plan->phases].turn[op];
 }
 
 const Segment *mgpu_ahead_segment(const Engine *e, int device, const mgpu_phase *phase, int place)

@@ -64,7 +64,6 @@ typedef struct AheadKind {
     bool (*notes)(const Device *);                       /* whether the driver can do that; else a note is nothing */
     bool (*failed)(Device *);                            /* none of its calls succeeds any more */
     const char *(*reach)(Device *, int mark, char text[400]); /* waits; NULL, or what failed before it */
-    bool (*reached)(Device *, int mark);                 /* does not wait */
     /* around an operation that is waited for: waits until the device has no other; waits until the lane has done it, and fails with it */
     void (*begin)(Device *);
     void (*finish)(Device *, int lane);

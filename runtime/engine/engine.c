@@ -323,7 +323,7 @@ void mgpu_engine_close(Engine *e, const char *achieved)
         free(e->lanes[i].calls);
         free(e->lanes[i].spans);
     }
-    mgpu_listen_close(e);
+    mgpu_ticker_close(e->listener);
     mgpu_hang_lanes(e, false);
     if (e->kind->ahead)
         mgpu_ahead_close(e);

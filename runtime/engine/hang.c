@@ -3,18 +3,17 @@
  *
  * A kernel without an end, a sum that a member never joins, a link or a driver that stalls: whoever waits for them waits for
  * ever. So one thread wakes now and then and looks at all that only grows: steps posted and done, operations issued, calls of
- * the driver that have returned. If something is under way and nothing of this has changed for MGPU_PATIENCE seconds, it asks
- * the GPUs which marks they have reached, and says of each lane how far it is. Three things it is careful of:
+ * the driver that have returned. If something is under way and nothing of this has changed for MGPU_PATIENCE seconds, it looks at
+ * what the GPUs have noted (look.c), and says of each lane how far it is. It asks no driver anything, as one that hangs may hang for who asks, too.
  *
  *   - Time in which it does not run itself (a debugger, SIGSTOP, a laptop that sleeps) does not count: it adds up naps.
- *   - A driver that hangs may hang for who asks, too. Threads of their own ask; what they have not heard soon is left out.
  *   - While samples are read, GPUs that have nothing to do are not what hangs. That is a warning, and the program goes on.
  *
- * Who is to blame: of a device's first step that is not done, a lane's operations between the last mark that was reached and the
- * first that was not. If one of them waits for such an operation of another lane, or is a sum that some device has not come to,
+ * Who is to blame: of a device's first step that is not done, a lane's operations between the last that is done and the
+ * first that is not. If one of them waits for such an operation of another lane, or is a sum that some device has not come to,
  * the lane waits; else it is what has no end. */
 #include "runtime/base/base.h"
-#include "runtime/engine/internal.h"
+#include "runtime/engine/look.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,36 +22,18 @@
 #include <time.h>
 
 static const double PATIENCE_S = 600, LONGEST_NAP_S = 1, NAPS = 10;
-enum { ROUNDS = 200, ROUND_MS = 1, MOST_ANSWER_MS = 1000 };
 
 struct Hang {
     Engine *engine;
     double patience, nap;        /* seconds */
-    pthread_t thread;
+    Ticker *ticker;
     pthread_mutex_t lock;        /* of all below; held while a report is made, so that nothing it looks at goes away */
-    pthread_cond_t changed;
     const char *stage;           /* what the engine's caller is at; NULL: nothing */
     int stage_device;
-    uint64_t stages;
-    bool lanes, closing;
+    uint64_t stages, counted;    /* counted: at the last look */
+    double still;                /* seconds since something went on */
+    bool lanes, warned;
 };
-
-typedef struct Question {        /* in the order of lanes and places */
-    int lane, place, mark;       /* of an operation; place: as many as there are: the step's end */
-    bool before;                 /* the mark is before it, else after */
-    _Atomic bool reached;
-} Question;
-typedef struct Look {            /* at a device: its first step that is not done */
-    Engine *engine;
-    int device;
-    int64_t number;
-    const mgpu_phase *phase;     /* NULL: nothing is under way, or nothing that has operations */
-    Question *questions; int count;
-    _Atomic bool answered;
-    int after[MGPU_LANES];       /* place of the last operation that is known to be done; -1: none */
-    int until[MGPU_LANES];       /* of the first after it that is known not to be; -1: none */
-    bool held[MGPU_LANES];       /* that of a lane that transfers has not begun, but those before it are done */
-} Look;
 
 typedef struct Report {
     Engine *engine;
@@ -65,174 +46,29 @@ typedef struct Report {
 static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES;
 
 /* ---- what the GPUs have done */
-static const mgpu_op *op_at(const Look *k, int lane, int place)
+/* A transfer that could begin, as all before it in its lane is done, and has not, waits for what it names. */
+static Look look(Engine *e, int device)
 {
-    const LaneTable *t = lanes_of(k->engine, k->phase, k->device);
-    return &k->phase->devices[k->device].ops[t->order[t->begin[lane] + place]];
-}
-
-static int ops_of(const Look *k, int lane)
-{
-    const LaneTable *t = lanes_of(k->engine, k->phase, k->device);
-    return t->begin[lane + 1] - t->begin[lane];
-}
-
-static void add_question(Look *k, int lane, int place, int mark, bool before)
-{
-    if (mark >= 0)
-        k->questions[k->count++] = (Question){.lane = lane, .place = place, .mark = mark, .before = before};
-}
-
-/* the thread is in a sum over the devices, or waits for the end of one that it has issued */
-static bool is_in_sum(const Lane *l)
-{
-    int doing = atomic_load(&l->doing);
-    const mgpu_op *op = l->op;
-    return op && op->verb == MGPU_TRANSFER && (doing == DOING_SUM || doing == DOING_END);
-}
-
-/* about marks of what has been issued */
-static void find_questions(Look *k)
-{
-    Engine *e = k->engine;
-    const mgpu_device_phase *p = &k->phase->devices[k->device];
-    k->questions = mgpu_allocate(2 * ((size_t)p->op_count + MGPU_LANES), sizeof *k->questions);
-    for (int lane = 0; lane < MGPU_HOST; lane++) {
-        const Lane *l = lane_of(e, k->device, lane);
-        for (int place = 0, all = ops_of(k, lane); place < all; place++) {
-            int op = (int)(op_at(k, lane, place) - p->ops);
-            bool issued = mgpu_ahead_has_issued(e, k->device, k->phase, k->number, op);
-            if (issued || (l->number == k->number && l->op == &p->ops[op] && is_in_sum(l)))
-                add_question(k, lane, place, mgpu_ahead_mark(e, k->device, k->phase, k->number, op, true), true);
-            if (issued)
-                add_question(k, lane, place, mgpu_ahead_mark(e, k->device, k->phase, k->number, op, false), false);
-        }
-        if (mgpu_ahead_issued(e, k->device) >= finished(k->number) && !l->idle)
-            add_question(k, lane, ops_of(k, lane), mgpu_ahead_step_mark(e, k->device, lane, k->number), false);
-    }
-    const Lane *host = lane_of(e, k->device, MGPU_HOST);
-    if (atomic_load(&host->doing) == DOING_MARK)
-        add_question(k, MGPU_HOST, 0, atomic_load(&host->on), false);
-}
-
-/* Once more what has not been reached: work may be under way that is only slow. */
-static void *ask(void *argument)
-{
-    Look *k = argument;
-    const AheadKind *ahead = k->engine->kind->ahead;
-    bool all = false;
-    for (int round = 0; round < ROUNDS && !all; round++) {
-        all = true;
-        for (int i = 0; i < k->count; i++) {
-            if (!atomic_load(&k->questions[i].reached))
-                atomic_store(&k->questions[i].reached, ahead->reached(k->engine->devices[k->device], k->questions[i].mark));
-            all = all && atomic_load(&k->questions[i].reached);
-        }
-        nanosleep(&(struct timespec){0, ROUND_MS * 1000000}, NULL);
-    }
-    atomic_store(&k->answered, true);
-    return NULL;
-}
-
-/* What an operation waits for in the same step is done if it has begun; if it has not, although it could, one of these is not. */
-static void learn_of_waits(Look *k, const mgpu_op *op, bool begun)
-{
-    const mgpu_device_phase *p = &k->phase->devices[k->device];
-    const LaneTable *t = lanes_of(k->engine, k->phase, k->device);
-    for (int w = 0; w < op->wait_count; w++) {
-        int other = p->ops[op->waits[w].op].lane, place = t->place[op->waits[w].op];
-        if (op->waits[w].back || other == op->lane)
-            continue;
-        if (begun && place > k->after[other])
-            k->after[other] = place;
-        else if (!begun && op->wait_count == 1 && (k->until[other] < 0 || place < k->until[other]))
-            k->until[other] = place;
-    }
-}
-
-static void read_answers(Look *k)
-{
-    for (int lane = 0; lane < MGPU_LANES; lane++)
-        k->after[lane] = k->until[lane] = -1;
-    if (!k->phase || !atomic_load(&k->answered))
-        return;
-    for (int i = k->count - 1; i >= 0; i--) { /* what is not done, the earliest last */
-        const Question *q = &k->questions[i];
-        int last = ops_of(k, q->lane) - 1, place = q->place < last ? q->place : last;
-        if (q->lane == MGPU_HOST || atomic_load(&q->reached))
-            continue;
-        k->until[q->lane] = place;
-        k->held[q->lane] = mgpu_lane_transfers(q->lane) && q->before;
-    }
-    for (int i = 0; i < k->count; i++) {
-        const Question *q = &k->questions[i];
-        if (q->lane == MGPU_HOST || q->place >= ops_of(k, q->lane) || !atomic_load(&q->reached))
-            continue;
-        if (q->before)
-            learn_of_waits(k, op_at(k, q->lane, q->place), true);
-        int done = q->place - q->before;
-        k->after[q->lane] = done > k->after[q->lane] ? done : k->after[q->lane];
-    }
+    Look k = mgpu_look(e, device, false);
     for (int lane = 0; lane < MGPU_HOST; lane++)
-        if (k->held[lane])
-            learn_of_waits(k, op_at(k, lane, k->until[lane]), false);
-    for (int lane = 0; lane < MGPU_HOST; lane++)
-        if (k->until[lane] >= 0 && k->after[lane] >= k->until[lane])
-            k->after[lane] = k->until[lane] - 1; /* the step's end has not come, although its last operation has */
+        if (k.held[lane] && k.after[lane] == k.until[lane] - 1)
+            mgpu_look_at_waits(&k, mgpu_look_op(&k, lane, k.until[lane]), false);
+    return k;
 }
 
-/* a thread that never comes back keeps what it was given: the program ends, or nothing was asked of it */
-static Look *look(Engine *e)
+/* the lane is in a later step than another one of the device, which hangs */
+static bool is_later(const Look *k, int lane)
 {
-    Look *looks = mgpu_allocate((size_t)e->plan->devices, sizeof *looks);
-    bool all = false;
-    for (int d = 0; d < e->plan->devices; d++) {
-        Look *k = &looks[d];
-        pthread_t thread;
-        *k = (Look){.engine = e, .device = d, .number = mgpu_ahead_steps(e, d) + 1};
-        if (k->number <= atomic_load(&e->posted.value))
-            k->phase = phase_of(e, k->number);
-        if (!k->phase)
-            continue;
-        find_questions(k);
-        if (pthread_create(&thread, NULL, ask, k) == 0)
-            pthread_detach(thread);
-    }
-    for (int ms = 0; ms < MOST_ANSWER_MS && !all; ms++) {
-        all = true;
-        for (int d = 0; d < e->plan->devices; d++)
-            all = all && (!looks[d].phase || atomic_load(&looks[d].answered));
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-    }
-    for (int d = 0; d < e->plan->devices; d++)
-        read_answers(&looks[d]);
-    return looks;
+    return k->number[lane] > mgpu_look_step(k);
 }
 
 /* ---- who waits for whom */
-/* an operation of another lane that is not done and that one of these places waits for; *by: which one. NULL: none */
-static const mgpu_op *waited_for(const Look *k, int lane, int from, int to, const mgpu_op **by)
-{
-    const mgpu_device_phase *p = &k->phase->devices[k->device];
-    const LaneTable *t = lanes_of(k->engine, k->phase, k->device);
-    for (int place = from; place <= to; place++) {
-        *by = op_at(k, lane, place);
-        for (int w = 0; w < (*by)->wait_count; w++) {
-            const mgpu_wait *wait = &(*by)->waits[w];
-            int other = p->ops[wait->op].lane;
-            if (wait->back == 0 && other != lane && k->until[other] >= 0 && t->place[wait->op] > k->after[other])
-                return &p->ops[wait->op];
-        }
-    }
-    return NULL;
-}
-
 /* the sum that a lane is in, as far as is known; number: of its step */
 static const mgpu_op *sum_of(const Look *k, const Lane *l, int64_t *number)
 {
-    const mgpu_op *op = k->phase && k->until[l->lane] >= 0 ? op_at(k, l->lane, k->until[l->lane]) : NULL;
-    *number = op ? k->number : l->number;
-    op = op ? op : is_in_sum(l) ? l->op : NULL;
+    const mgpu_op *op = k->until[l->lane] >= 0 ? mgpu_look_op(k, l->lane, k->until[l->lane]) : NULL;
+    *number = op ? k->number[l->lane] : l->number;
+    op = op ? op : mgpu_look_in_sum(l) ? l->op : NULL;
     return op && op->verb == MGPU_TRANSFER ? op : NULL;
 }
 
@@ -242,18 +78,17 @@ static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, in
     int lane = mgpu_collective_lane(&phase->collectives[target]);
     const Lane *l = lane_of(k->engine, k->device, lane);
     const LaneTable *t = lanes_of(k->engine, phase, k->device);
-    const mgpu_op *op = NULL;
+    const mgpu_op *ops = phase->devices[k->device].ops, *op = NULL;
     int place = 0;
     for (int i = t->begin[lane]; i < t->begin[lane + 1] && !op; i++) {
-        const mgpu_op *other = &phase->devices[k->device].ops[t->order[i]];
         place = i - t->begin[lane];
-        op = other->verb == MGPU_TRANSFER && other->target == target ? other : NULL;
+        op = ops[t->order[i]].verb == MGPU_TRANSFER && ops[t->order[i]].target == target ? &ops[t->order[i]] : NULL;
     }
-    bool inside = l->number == number && l->op == op && is_in_sum(l);
-    if (!op || (!inside && !mgpu_ahead_has_issued(k->engine, k->device, phase, number, (int)(op - phase->devices[k->device].ops))))
+    bool inside = l->number == number && l->op == op && mgpu_look_in_sum(l);
+    if (!op || (!inside && !mgpu_ahead_has_issued(k->engine, k->device, phase, number, (int)(op - ops), false)))
         return false;
-    if (k->number != number || k->phase != phase)
-        return true;
+    if (k->number[lane] != number || k->phase[lane] != phase)
+        return k->number[lane] > number;
     return k->until[lane] < 0 || place < k->until[lane] + !k->held[lane];
 }
 
@@ -312,33 +147,33 @@ static bool say_issued(Report *r, const Look *k, const Lane *l)
 {
     char place[400];
     const mgpu_op *by = NULL;
-    if (!k->phase || k->until[l->lane] < 0)
-        return false;
     int from = k->after[l->lane] + 1, to = k->until[l->lane];
-    const mgpu_op *op = op_at(k, l->lane, from), *other = waited_for(k, l->lane, from, to, &by);
-    mgpu_place_of(l, k->number, k->phase, other ? by : op, place, sizeof place);
+    if (to < 0 || is_later(k, l->lane))
+        return false;
+    const mgpu_op *op = mgpu_look_op(k, l->lane, from), *other = mgpu_look_waited(k, l->lane, from, to, &by);
+    mgpu_place_of(l, k->number[l->lane], k->phase[l->lane], other ? by : op, place, sizeof place);
     if (other) {
         fprintf(r->waiting, "  %s: waits for ", place);
-        mgpu_add_name(k->engine, k->phase, other, r->waiting);
+        mgpu_add_name(k->engine, k->phase[l->lane], other, r->waiting);
         fprintf(r->waiting, "\n");
         return true;
     }
     fprintf(r->endless, "  %s", place);
     if (to > from) {
         fprintf(r->endless, ", or one after it up to ");
-        mgpu_add_name(k->engine, k->phase, op_at(k, l->lane, to), r->endless);
+        mgpu_add_name(k->engine, k->phase[l->lane], mgpu_look_op(k, l->lane, to), r->endless);
         r->among = true;
     }
     fprintf(r->endless, ": it does not end\n");
     return true;
 }
 
-static bool host_reached(const Look *k)
+/* the mark that the lane host waits for: noted in the last round of the ring */
+static bool host_reached(const Look *k, const Lane *l)
 {
-    for (int i = 0; i < k->count; i++)
-        if (k->questions[i].lane == MGPU_HOST)
-            return atomic_load(&k->questions[i].reached);
-    return false;
+    const AheadKind *ahead = k->engine->kind->ahead;
+    int64_t noted = ahead->noted(k->engine->devices[k->device], atomic_load(&l->on));
+    return noted > 0 && noted + MGPU_RING > l->number;
 }
 
 static void say_lane(Report *r, const Look *k, const Lane *l)
@@ -353,11 +188,11 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
     }
     bool said = say_issued(r, k, l);
     mgpu_place_of(l, l->number, op ? l->phase : phase_of(r->engine, l->number), op, place, sizeof place);
-    if (doing == DOING_WORK || (doing == DOING_MARK && host_reached(k))) {
+    if (doing == DOING_WORK || (doing == DOING_MARK && host_reached(k, l))) {
         fprintf(r->calls, "  %s: a call of the driver or of a library does not return\n", place);
     } else if (doing == DOING_END && !said) {
         fprintf(r->endless, "  %s: it does not end\n", place);
-    } else if (said || (k->phase && l->number > k->number)) {
+    } else if (said || l->number > mgpu_look_step(k)) {
         return; /* a later step waits for this one */
     } else if (doing == DOING_LANE) {
         fprintf(r->waiting, "  %s: waits for the lane %s\n", place, LANE[atomic_load(&l->on)]);
@@ -372,16 +207,15 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
 static void say_device(Report *r, const Look *k)
 {
     char place[400];
-    bool ended = k->phase && atomic_load(&k->answered) && mgpu_ahead_issued(r->engine, k->device) >= finished(k->number);
-    for (int lane = 0; lane < MGPU_HOST && ended; lane++)
-        ended = k->until[lane] < 0;
-    if (!k->phase || (!ended && atomic_load(&k->answered)))
+    int64_t number = mgpu_ahead_steps(r->engine, k->device) + 1;
+    bool notes = r->engine->kind->ahead->notes(r->engine->devices[k->device]);
+    if (number > atomic_load(&r->engine->posted.value) || (notes && mgpu_look_step(k) == number))
         return;
-    mgpu_place_of(lane_of(r->engine, k->device, MGPU_COMP), k->number, k->phase, NULL, place, sizeof place);
-    if (ended)
+    mgpu_place_of(lane_of(r->engine, k->device, MGPU_COMP), number, phase_of(r->engine, number), NULL, place, sizeof place);
+    if (notes)
         fprintf(r->calls, "  %s: all of it is done, and a call of the driver that waits for that does not return\n", place);
     else
-        fprintf(r->waiting, "  %s: the driver does not answer which operations are done\n", place);
+        fprintf(r->waiting, "  %s: the driver cannot note which operations are done\n", place);
 }
 
 /* ---- the end */
@@ -433,7 +267,9 @@ static void end_program(const Hang *h, uint64_t counted)
         fprintf(r.calls, "%s, and a call of the driver or of a library does not return%s%s\n", h->stage, e->achieved ? "; " : "",
                 e->achieved ? e->achieved : "");
     } else {
-        r.looks = look(e);
+        r.looks = mgpu_allocate((size_t)e->plan->devices, sizeof *r.looks);
+        for (int d = 0; d < e->plan->devices; d++)
+            r.looks[d] = look(e, d);
         for (int d = 0; d < e->plan->devices; d++) {
             for (int lane = 0; lane < MGPU_LANES; lane++)
                 if (!lane_of(e, d, lane)->idle)
@@ -452,6 +288,7 @@ static void end_program(const Hang *h, uint64_t counted)
                   part[1], part[2], part[3], part[4]);
     for (int i = 0; i < 5; i++)
         free(part[i]);
+    free(r.looks);
 }
 
 /* ---- looking on */
@@ -486,41 +323,22 @@ static void warn(const Hang *h, const Lane *l)
             program_invocation_short_name, h->patience, place);
 }
 
-static void nap(Hang *h)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(1e9 * h->nap);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    while (!h->closing && pthread_cond_timedwait(&h->changed, &h->lock, &until) == 0)
-        ;
-}
-
-static void *look_on(void *argument)
+static void look_on(void *argument)
 {
     Hang *h = argument;
-    uint64_t counted = 0;
-    double still = 0;            /* seconds */
-    pthread_setname_np(pthread_self(), "patience");
     pthread_mutex_lock(&h->lock);
-    for (bool warned = false; !h->closing; nap(h)) {
-        uint64_t now = counts(h);
-        bool goes_on = now != counted || !is_under_way(h);
-        counted = now;
-        still = goes_on ? 0 : still + h->nap;
-        warned = warned && !goes_on;
-        if (still < h->patience)
-            continue;
-        const Lane *reads = reader(h);
-        if (!reads)
-            end_program(h, counted);
-        else if (!warned)
-            warn(h, reads);
-        warned = true;
-    }
+    uint64_t now = counts(h);
+    bool goes_on = now != h->counted || !is_under_way(h);
+    h->counted = now;
+    h->still = goes_on ? 0 : h->still + h->nap;
+    h->warned = h->warned && !goes_on;
+    const Lane *reads = h->still < h->patience ? NULL : reader(h);
+    if (h->still >= h->patience && !reads)
+        end_program(h, now);
+    else if (reads && !h->warned)
+        warn(h, reads);
+    h->warned = h->still >= h->patience;
     pthread_mutex_unlock(&h->lock);
-    return NULL;
 }
 
 static double read_patience(void)
@@ -540,33 +358,22 @@ static double read_patience(void)
 void mgpu_hang_open(Engine *e)
 {
     double patience = read_patience();
-    pthread_condattr_t clock;
     if (!e->kind->ahead || patience <= 0)
         return;
     Hang *h = mgpu_allocate(1, sizeof *h);
     *h = (Hang){.engine = e, .patience = patience, .nap = patience / NAPS < LONGEST_NAP_S ? patience / NAPS : LONGEST_NAP_S};
     pthread_mutex_init(&h->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->changed, &clock);
-    pthread_condattr_destroy(&clock);
-    mgpu_start_thread(&h->thread, look_on, h);
+    h->ticker = mgpu_ticker_open("patience", h->nap, look_on, h);
     e->hang = h;
 }
 
 void mgpu_hang_close(Engine *e)
 {
-    Hang *h = e->hang;
-    if (!h)
+    if (!e->hang)
         return;
-    pthread_mutex_lock(&h->lock);
-    h->closing = true;
-    pthread_cond_signal(&h->changed);
-    pthread_mutex_unlock(&h->lock);
-    pthread_join(h->thread, NULL);
-    pthread_cond_destroy(&h->changed);
-    pthread_mutex_destroy(&h->lock);
-    free(h);
+    mgpu_ticker_close(e->hang->ticker);
+    pthread_mutex_destroy(&e->hang->lock);
+    free(e->hang);
 }
 
 void mgpu_hang_stage(const Engine *e, const char *what, int device)

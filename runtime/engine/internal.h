@@ -1,5 +1,5 @@
-/* internal.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them, ahead.c does
- * what is different for devices that run ahead, late.c says where one failed, hang.c notices when they do not come to an end. The rules are in engine.c. */
+/* internal.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them; for devices that run ahead,
+ * ahead.c makes lists, which issue.c issues, late.c says where one failed, hang.c notices when they do not come to an end. The rules are in engine.c. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
 
@@ -71,7 +71,7 @@ typedef struct Segment {         /* of its lane comp: issued whole */
     void **kept;                 /* [variant]; NULL: not yet */
 } Segment;
 typedef struct Hang Hang;        /* hang.c */
-typedef struct Listener Listener; /* listen.c */
+typedef struct Ticker Ticker;    /* ticker.c */
 struct Engine {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -80,7 +80,7 @@ struct Engine {
     Device **devices;
     Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
     Hang *hang;                  /* NULL: nobody looks whether they hang */
-    Listener *listener;          /* NULL: sums have no errors that calls do not return */
+    Ticker *listener;            /* NULL: sums have no errors that calls do not return */
     Lane *lanes;                 /* [device][lane] */
     PhaseTable *phases;
     Collective *collective[MGPU_LANES]; /* of lanes that transfer; NULL: the plan has none in that lane */
@@ -226,7 +226,8 @@ void mgpu_ahead_close(Engine *);
 void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
 int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has done */
 int64_t mgpu_ahead_issued(const Engine *, int device); /* finished(number): all of that step */
-bool mgpu_ahead_has_issued(const Engine *, int device, const mgpu_phase *, int64_t number, int op);
+/* near: or is about to */
+bool mgpu_ahead_has_issued(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool near);
 int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* at the end of the step */
 /* before an operation of a step, after it (all of its segment); -1: there is none */
 int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
@@ -236,11 +237,11 @@ const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *
  * call itself failed, or it is none of the engine's steps */
 void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
 
-_Noreturn void mgpu_fail_sum(Engine *, int device, const char *error); /* of the sum that the device's lane comm is in, whose library alone has such errors */
+void mgpu_listen_open(Engine *);     /* asks the collective for errors while lanes run, until its ticker is closed */
 
-/* listen.c: asks the collective for errors while lanes run */
-void mgpu_listen_open(Engine *);
-void mgpu_listen_close(Engine *);
+/* ticker.c: a thread that calls `tick` every so many seconds in which it could run; until it is closed (NULL: there is none) */
+Ticker *mgpu_ticker_open(const char *name, double seconds, void (*tick)(void *), void *context);
+void mgpu_ticker_close(Ticker *);
 
 /* hang.c: of devices that run ahead; of others these do nothing */
 void mgpu_hang_open(Engine *);       /* before the devices are; lanes may be looked at */

@@ -434,14 +434,6 @@ static CUresult two_captures(bool wrong)
 }
 
 /* what the runtime would do that recorded the end of an operation in a graph like outside of one */
-static CUresult query_captured(bool wrong)
-{
-    CUevent e = new_event();
-    begin(0, CU_STREAM_CAPTURE_MODE_RELAXED);
-    MUST(cu->event_record_with_flags(e, stream(0), wrong ? CU_EVENT_RECORD_DEFAULT : CU_EVENT_RECORD_EXTERNAL));
-    return cu->event_query(e);
-}
-
 static CUresult synchronize_captured(bool wrong)
 {
     CUevent e = new_event();
@@ -1015,7 +1007,6 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a captured wait for an event from outside", NULL, wait_from_outside, IS(CUDA_ERROR_STREAM_CAPTURE_ISOLATION)},
     {"a capture invalidated by a wait", NULL, invalidated_by_wait, IS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)},
     {"two captures that become one", NULL, two_captures, IS(CUDA_ERROR_STREAM_CAPTURE_MERGE)},
-    {"a query of a captured event", NULL, query_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
     {"a wait of the host for a captured event", NULL, synchronize_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
     {"a wait outside for an event captured without the external flag", NULL, follow_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
     {"a note while the stream is captured", NULL, note_while_captured, IS(CUDA_ERROR_NOT_SUPPORTED)},

@@ -373,24 +373,6 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
     return vgpu_leave(r ? r : record(event, stream, flags));
 }
 
-/* a host that asks again and again sees some of the work done in between */
-static CUresult query(CUevent e)
-{
-    if (!vgpu_is_handle(e) || e->capture)
-        return vgpu_is_handle(e) ? vgpu_captured_event(e) : CUDA_ERROR_INVALID_HANDLE;
-    if (e->op && !e->op->done)
-        vgpu_advance((int)(vgpu_random() % 4));
-    if (e->op && e->op->done)
-        vgpu_know(e->op);
-    return vgpu_failure(e->device) ? vgpu_failure(e->device) : e->op && !e->op->done ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-}
-
-CUresult cuEventQuery(CUevent event)
-{
-    CUresult r = vgpu_enter("cuEventQuery");
-    return vgpu_leave(r ? r : query(event));
-}
-
 CUresult cuEventSynchronize(CUevent event)
 {
     CUresult r = vgpu_enter("cuEventSynchronize");

@@ -69,7 +69,7 @@ static struct CUgraph_st *active(int capture) /* the graph of a capture that goe
 static bool is_unsafe(const char *call)
 {
     static const char *const UNSAFE[] = {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx", "cuModuleUnload",
-                                         "cuModuleGetFunction", "cuCtxEnablePeerAccess", "cuStreamSynchronize", "cuEventSynchronize", "cuEventQuery"};
+                                         "cuModuleGetFunction", "cuCtxEnablePeerAccess", "cuStreamSynchronize", "cuEventSynchronize"};
     for (size_t i = 0; i < sizeof UNSAFE / sizeof *UNSAFE; i++)
         if (strcmp(UNSAFE[i], call) == 0)
             return true;

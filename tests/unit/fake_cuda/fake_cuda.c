@@ -384,15 +384,6 @@ CUresult cuEventSynchronize(CUevent e)
     return atomic_load(&broken);
 }
 
-CUresult cuEventQuery(CUevent e)
-{
-    ENTER();
-    pthread_mutex_lock(&e->lock);
-    bool reached = e->reached >= e->recorded;
-    pthread_mutex_unlock(&e->lock);
-    return reached ? atomic_load(&broken) : CUDA_ERROR_NOT_READY;
-}
-
 CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
 {
     ENTER();
