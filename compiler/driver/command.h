@@ -42,6 +42,7 @@ const char *recompute_cure(Program *, const Plan *, double needed); /* what it w
 /* an error with --memory; silent if there is enough */
 void warn_of_memory(const Model *, Program *, const Plan *);
 bool memory_is_said(const Options *);                  /* by --memory, or a program is made for the machine that --machine names */
+int64_t gathered_bytes(const Schedule *, int device); /* peak.c: of weights in parts, what is whole at the same time, at most */
 void peak_print(const Schedule *, int device, int most, Text *); /* peak.c: the largest tensors where a device's memory is fullest */
 double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices together */
 int64_t batch_that_fits(const Model *, const Schedule *, double bytes); /* the largest whose GPUs take no more each; 0: there is none */

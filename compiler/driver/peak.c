@@ -38,13 +38,13 @@ static Alive *lifetimes(const DeviceSchedule *d)
     return alive;
 }
 
-/* the operation with most bytes */
-static int peak_of(const Alive *alive, int count, int ops)
+/* the operation with most bytes, and those; of: buffers that count, NULL: all */
+static int peak_of(const Alive *alive, int count, int ops, const bool *of, int64_t *peak)
 {
     int64_t *change = NEW_ARRAY(int64_t, ops + 2), bytes = 0, most = -1;
     int at = 0;
     for (int i = 0; i < count; i++)
-        if (alive[i].first >= 0 && alive[i].buffer->kind != BUFFER_STAGING) {
+        if (alive[i].first >= 0 && alive[i].buffer->kind != BUFFER_STAGING && (!of || of[i])) {
             change[alive[i].first] += alive[i].bytes;
             change[alive[i].last + 1] -= alive[i].bytes;
         }
@@ -53,7 +53,36 @@ static int peak_of(const Alive *alive, int count, int ops)
             most = bytes;
             at = i;
         }
+    *peak = most;
     return at;
+}
+
+/* buffers that weights are gathered in */
+static bool *find_gathered(const PhaseSchedule *s, const DeviceSchedule *d)
+{
+    bool *gathered = NEW_ARRAY(bool, d->buffer_count);
+    for (int i = 0; i < d->op_count; i++) {
+        const ScheduledOp *op = &d->ops[i];
+        bool gathers = op->verb == VERB_TRANSFER && s->collectives[op->target].parties.transfer == MGPU_TRANSFER_ALL_GATHER;
+        for (int k = 0; k < op->write_count && gathers; k++)
+            gathered[op->writes[k].buffer] = is_temporary(&d->buffers[op->writes[k].buffer]);
+    }
+    return gathered;
+}
+
+int64_t gathered_bytes(const Schedule *s, int device)
+{
+    int64_t most = 0;
+    for (int i = 0; i < s->phase_count; i++) {
+        Memory *own = memory_new(), *outer = memory_use(own);
+        const DeviceSchedule *d = &s->phases[i].devices[device];
+        int64_t peak = 0;
+        peak_of(lifetimes(d), d->buffer_count, d->op_count, find_gathered(&s->phases[i], d), &peak);
+        most = peak > most ? peak : most;
+        memory_use(outer);
+        memory_free(own);
+    }
+    return most;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -88,7 +117,8 @@ void peak_print(const Schedule *s, int device, int most, Text *t)
         return;
     const DeviceSchedule *d = &p->devices[device];
     Alive *alive = lifetimes(d);
-    int at = peak_of(alive, d->buffer_count, d->op_count), count = 0;
+    int64_t peak;
+    int at = peak_of(alive, d->buffer_count, d->op_count, NULL, &peak), count = 0;
     for (int i = 0; i < d->buffer_count; i++)
         if (alive[i].first >= 0 && alive[i].first <= at && at <= alive[i].last && alive[i].buffer->kind != BUFFER_STAGING && alive[i].bytes > 0)
             alive[count++] = alive[i];

@@ -93,8 +93,8 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
     if (p->plan_count && p->plans[p->plan_count - 1].schedule) {
         const Plan *plan = &p->plans[p->plan_count - 1];
         for (int d = 0; d < plan->devices; d++)
-            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,\"split_bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
-                     (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d), (long long)split_bytes(m, plan->devices, d));
+            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,\"split_bytes\":%lld,\"gathered_bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
+                     (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d), (long long)split_bytes(m, plan->devices, d), (long long)gathered_bytes(plan->schedule, d));
     }
     text_add(t, "],\"recomputed\":[");
     for (int i = 0; i < p->dropped.layer_count; i++) {
@@ -166,6 +166,8 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
                      grouped(device_bytes(p, plan, d)));
         if (split_bytes(m, 1, 0))
             text_add(t, "  split over the devices: %s bytes, device 0 has %s of them\n", grouped(split_bytes(m, 1, 0)), grouped(split_bytes(m, plan->devices, 0)));
+        if (gathered_bytes(plan->schedule, 0))
+            text_add(t, "  gathered for their use: %s bytes at the same time at most\n", grouped(gathered_bytes(plan->schedule, 0)));
     }
 }
 
