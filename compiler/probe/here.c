@@ -22,19 +22,19 @@ static const char *processor_name(void)
     return name;
 }
 
-static Digest key_of_here(double memory)
+static Digest key_of_here(double memory, bool gpus)
 {
     Sha256 h = mgpu_sha256_begin();
-    mgpu_sha256_add_text(&h, "a machine, measured, 2");
+    mgpu_sha256_add_text(&h, gpus ? "a machine with its GPUs, measured" : "a machine, measured, 2");
     mgpu_sha256_add_text(&h, processor_name());
     mgpu_sha256_add_text(&h, format("%d cores, %.0f bytes", cores_available(), memory));
     return mgpu_sha256_end(&h);
 }
 
-void keep_here(const Text *t, double memory)
+void keep_here(const Text *t, double memory, bool gpus)
 {
     Cache c = cache_open();
-    Digest key = key_of_here(memory);
+    Digest key = key_of_here(memory, gpus);
     const char *file = format("%s/here.machine", temporary_folder());
     temporary_add(file);
     write_text(file, t);
@@ -47,7 +47,7 @@ static void write_head(Text *t, int gpus)
     text_add(t, "# Made by mgpuc probe. Behind each number: the lowest and the highest of its measurements.\nmachine %s\ndevices %d\n", processor_name(), gpus);
 }
 
-/* emulated GPUs are in no other plan than one that asks for them */
+/* The host has a file of its own, for when other GPUs are here, or none. Emulated ones are in no other plan than one that asks for them */
 const char *measure_here(ProbeLength length, double memory, ProbedKind *gpus)
 {
     Text host = {0}, all = {0}, kept = {0}, of_gpus = {0};
@@ -58,7 +58,9 @@ const char *measure_here(ProbeLength length, double memory, ProbedKind *gpus)
     text_add(&all, "%s%s", text_of(&of_gpus), text_of(&host));
     write_head(&kept, 0);
     text_add(&kept, "%s", text_of(&host));
-    keep_here(*gpus == PROBED_VIRTUAL ? &kept : &all, memory);
+    keep_here(&kept, memory, false);
+    if (*gpus == PROBED_REAL)
+        keep_here(&all, memory, true);
     return text_take(&all);
 }
 
@@ -91,10 +93,10 @@ static double seconds(void)
 }
 
 /* NULL: nothing is kept */
-static const Machine *kept_machine(double memory, bool *off)
+static const Machine *kept_machine(double memory, bool gpus, bool *off)
 {
     Cache c = cache_open();
-    Digest key = key_of_here(memory);
+    Digest key = key_of_here(memory, gpus);
     const char *file = format("%s/here.machine", temporary_folder());
     size_t length;
     temporary_add(file);
@@ -103,11 +105,25 @@ static const Machine *kept_machine(double memory, bool *off)
     return text ? machine_read("here.machine", text, length) : NULL;
 }
 
+const Machine *machine_here_with_gpus(double memory)
+{
+    bool off;
+    const Machine *here = kept_machine(memory, true, &off);
+    GpuList list = {0};
+    bool same = here && !mgpu_list_gpus(&list) && list.count == here->device_count;
+    for (int i = 0; i < list.count && same; i++)
+        same = strcmp(list.gpus[i].name, here->devices[i].name) == 0;
+    mgpu_free_gpus(&list);
+    return same ? here : NULL;
+}
+
 const Machine *machine_here(double memory, bool asked)
 {
     bool off;
     ProbedKind gpus;
-    const Machine *here = kept_machine(memory, &off);
+    const Machine *here = machine_here_with_gpus(memory);
+    if (!here)
+        here = kept_machine(memory, false, &off);
     if (here || (off && !asked))
         return here;
     double begin = seconds();
@@ -115,16 +131,4 @@ const Machine *machine_here(double memory, bool asked)
     here = machine_read("here.machine", text, strlen(text));
     say_measured(here, seconds() - begin);
     return here;
-}
-
-const Machine *machine_here_with_gpus(double memory)
-{
-    bool off;
-    const Machine *here = kept_machine(memory, &off);
-    GpuList list = {0};
-    bool same = here && here->device_count && !mgpu_list_gpus(&list) && list.count == here->device_count;
-    for (int i = 0; i < list.count && same; i++)
-        same = strcmp(list.gpus[i].name, here->devices[i].name) == 0;
-    mgpu_free_gpus(&list);
-    return same ? here : NULL;
 }

@@ -41,9 +41,9 @@ typedef enum ProbedKind { PROBED_NONE, PROBED_OTHERS /* such as no kernels are m
 ProbedKind probe_gpus(Text *, int *count);
 
 /* ---- here.c: the machine that this is. NULL unless asked for: nothing was measured, and there is no cache to keep it in */
-const Machine *machine_here(double memory, bool asked);
+const Machine *machine_here(double memory, bool asked); /* with its GPUs, where the next one has them */
 const Machine *machine_here_with_gpus(double memory); /* as `mgpuc probe` has measured it; NULL: never, or other GPUs than those that are here */
 const char *measure_here(ProbeLength, double memory, ProbedKind *gpus); /* now: the text of its file; the cache keeps it */
-void keep_here(const Text *, double memory); /* in the cache, a file of this machine */
+void keep_here(const Text *, double memory, bool gpus); /* in the cache, a file of this machine */
 const char *here_text(const Machine *); /* "AMD EPYC, 2 cores, measured 2026-11-25" */
 #endif

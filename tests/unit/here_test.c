@@ -23,7 +23,7 @@ static void keep(int devices, const char *name)
     if (devices)
         text_add(&t, "name * %s\nbandwidth * 3TB/s\nmemory * 80GiB\narithmetic * f32 60TFLOP/s\n", name);
     text_add(&t, "host cores 8\nhost bandwidth 40GB/s\nhost arithmetic f32 100GFLOP/s measured 2026-11-26\n");
-    keep_here(&t, MEMORY);
+    keep_here(&t, MEMORY, devices > 0);
 }
 
 static void write_file(const char *path, const char *text)
@@ -55,5 +55,6 @@ int main(void)
     check(!machine_here_with_gpus(MEMORY), "others than are here: one more");
     keep(2, "NVIDIA L4");
     check(!machine_here_with_gpus(MEMORY), "others than are here: another name");
+    check(machine_here(MEMORY, false) && machine_here(MEMORY, false)->device_count == 0, "... then the host is known alone");
     return system(format("rm -r %s", folder)) != 0 || failures;
 }
