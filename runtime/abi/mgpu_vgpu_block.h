@@ -55,7 +55,7 @@ struct mgpu_vgpu_engine {
     mgpu_vgpu_queue ready;
     unsigned threads, begun, ended, turn;
     bool descending, failed;
-    uint64_t blocks, next_block, stride, offset, random;
+    uint64_t blocks, next_block, last_block, stride, offset, random;
     mgpu_vgpu_barrier barrier[MGPU_VGPU_BARRIERS];
     mgpu_vgpu_warp *warps;
     mgpu_vgpu_copies *copies[MGPU_VGPU_THREADS];
@@ -239,7 +239,7 @@ static inline MGPU_VGPU_OWN void mgpu_vgpu_be(unsigned thread)
 MGPU_VGPU_ENGINE bool mgpu_vgpu_next_block(void)
 {
     mgpu_vgpu_engine &e = mgpu_vgpu_e;
-    if (e.next_block == e.blocks)
+    if (e.next_block == e.last_block)
         return false;
     uint64_t b = e.next_block++ * e.stride % e.blocks + e.offset;
     b -= b >= e.blocks ? e.blocks : 0;
@@ -456,6 +456,7 @@ MGPU_VGPU_ENGINE int mgpu_vgpu_run(mgpu_vgpu_launch *launch, void (*call)(void *
     e.failed = false;
     e.ready.first = NULL;
     e.next_block = 0;
+    e.last_block = e.blocks;
     e.stride = 1, e.offset = 0;
     e.descending = false, e.turn = 0, e.ready_first = 1;
     if (launch->seed && e.blocks > 0) {
@@ -464,6 +465,11 @@ MGPU_VGPU_ENGINE int mgpu_vgpu_run(mgpu_vgpu_launch *launch, void (*call)(void *
             e.stride = mgpu_vgpu_random() % e.blocks + 1;
         while (mgpu_vgpu_common(e.stride, e.blocks) != 1);
         e.offset = mgpu_vgpu_random() % e.blocks;
+    }
+    if (launch->most_blocks && launch->most_blocks < e.blocks) {
+        e.last_block = launch->most_blocks;
+        e.stride = e.blocks / e.last_block;
+        e.offset = e.stride / 2;
     }
     if (!e.warps) {
         e.warps = (mgpu_vgpu_warp *)calloc(MGPU_VGPU_WARPS, sizeof *e.warps);

@@ -44,6 +44,9 @@ typedef struct mgpu_vgpu_launch {
      * Not 0: it was reported, the launch ends. */
     int (*access)(struct mgpu_vgpu_launch *, const void *address, unsigned bytes, int how, const void *place);
     void (*begin_block)(struct mgpu_vgpu_launch *); /* NULL, or called before each block */
+    /* of translated PTX: a lane's part of a load or store (0 bytes: none), before it is done. NULL: nobody counts */
+    void (*count)(struct mgpu_vgpu_launch *, const void *address, unsigned bytes, int how, int line);
+    uint64_t most_blocks;               /* that run, all of the same size apart; 0: all */
     void *context;                      /* of those who launch */
     const mgpu_vgpu_now *now;           /* set by the module */
     void (*leave)(void);                /* set by the module: ends the launch from within it (a signal handler) */

@@ -453,6 +453,83 @@ static void bound_threads(int unused)
         printf("%d threads at most, status %d and %d\n", most, within, beyond);
 }
 
+/* ---- what is counted (tests/vgpu/count.c): a block of two warps, by hand */
+
+static const struct { const char *name, *body; int rows; struct { int requests, lanes, bytes, units, least; } of[2]; /* loads before stores */ } COUNTED[] = {
+    {"stores of 16 bytes in a row", "again: st.shared.v4.f32 [%r1], {%f0, %f0, %f0, %f0}; add.u32 %r1, %r1, 1024; add.u32 %r2, %r2, 1; setp.lt.u32 %p0, %r2, 8; @%p0 bra again;", 1, {{16, 512, 8192, 64, 64}}},
+    {"a row of f32", "ld.global.f32 %f1, [%d1];", 1, {{2, 64, 256, 8, 8}}},
+    {"one sector for each lane", "mul.wide.u32 %d2, %r31, 64; add.s64 %d2, %d2, %d14; ld.global.f32 %f1, [%d2];", 1, {{2, 64, 256, 64, 8}}},
+    {"16 bytes a lane", "ld.global.nc.v4.f32 {%f1, %f2, %f3, %f4}, [%d3];", 1, {{2, 64, 1024, 32, 32}}},
+    {"a row that begins within a sector", "ld.global.f32 %f1, [%d1+4];", 1, {{2, 64, 256, 10, 8}}},
+    {"every other lane, of one number", "@%p1 ld.global.f32 %f1, [%d14];", 1, {{2, 32, 128, 2, 2}}},
+    {"a word for each bank", "ld.shared.f32 %f1, [%r3];", 1, {{2, 64, 256, 2, 2}}},
+    {"words of one bank", "ld.shared.f32 %f1, [%r4];", 1, {{2, 64, 256, 64, 2}}},
+    {"one word", "ld.shared.f32 %f1, [room];", 1, {{2, 64, 256, 2, 2}}},
+    {"16 bytes a lane in a row", "ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, [%r5];", 1, {{2, 64, 1024, 8, 8}}},
+    {"16 bytes of every 32", "ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, [%r6];", 1, {{2, 64, 1024, 16, 8}}},
+    {"8 bytes of every 16", "ld.shared.v2.f32 {%f1, %f2}, [%r5];", 1, {{2, 64, 512, 8, 4}}},
+    {"four matrices, rows without a gap", "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r5];", 1, {{2, 64, 1024, 8, 8}}},
+    {"two matrices, rows in the same banks", "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r10, %r11}, [%r4];", 1, {{2, 64, 512, 32, 4}}},
+    {"a loop that half of the lanes leave", "more: ld.global.f32 %f1, [%d1]; add.s64 %d1, %d1, 256; add.u32 %r7, %r7, 1; setp.lt.u32 %p0, %r7, %r8; @%p0 bra more;", 1, {{6, 160, 640, 20, 20}}},
+    {"copies, most of zeros", "cp.async.cg.shared.global [%r5], [%d3], 16, %r9; cp.async.wait_all;", 2, {{2, 64, 256, 8, 8}, {2, 64, 1024, 8, 8}}},
+};
+enum { COUNTED_SECTORS = 80 /* of `a`: 32 by 16 bytes a lane, 48 of the others by one sector for each lane */ };
+
+static void print_counted(void)
+{
+    add(".visible .entry counted(.param .u64 a, .param .u64 b)\n{\n.shared .align 128 .b8 room[8192];\n%s", REGISTERS);
+    add("mov.u32 %%r31, %%tid.x; and.b32 %%r30, %%r31, 31; ld.param.u64 %%d14, [a]; mul.wide.u32 %%d1, %%r31, 4; add.s64 %%d1, %%d1, %%d14;\n"
+        "mul.wide.u32 %%d3, %%r31, 16; add.s64 %%d3, %%d3, %%d14; mov.f32 %%f0, 0f00000000; mov.u32 %%r0, room; mov.u32 %%r2, 0; mov.u32 %%r7, 0;\n"
+        "mad.lo.u32 %%r1, %%r31, 16, %%r0; mad.lo.u32 %%r3, %%r31, 4, %%r0; mad.lo.u32 %%r4, %%r31, 128, %%r0; mov.u32 %%r5, %%r1; mad.lo.u32 %%r6, %%r31, 32, %%r0;\n"
+        "and.b32 %%r20, %%r31, 1; setp.eq.u32 %%p1, %%r20, 0; setp.lt.u32 %%p2, %%r30, 16; selp.u32 %%r8, 3, 2, %%p2; setp.lt.u32 %%p3, %%r31, 16; selp.u32 %%r9, 16, 0, %%p3;\n");
+    for (int k = 0; k < COUNT(COUNTED); k++)
+        add("%s\nbar.sync 0;\n", COUNTED[k].body);
+    add("ret;\n}\n");
+}
+
+/* three launches of three blocks */
+static void run_counted(int unused)
+{
+    (void)unused;
+    for (int k = 0; k < 3; k++)
+        MUST(try_launch(0, gpu[0].stream[0], "counted", 3, 64, 0, PARAMETERS(&gpu[0].a, &gpu[0].b)));
+    finish(0);
+    if (!violation(0))
+        exit(0); /* the counts are written */
+}
+
+/* times: how often a block ran */
+static void compare_counts(const char *blocks, int times, bool touched)
+{
+    char path[300], report[REPORT], why[REPORT + 200] = "", word[3][20];
+    int line;
+    long long n[5];
+    snprintf(path, sizeof path, "%s/counts", scratch);
+    setenv("MGPU_VGPU_COUNT", path, 1);
+    setenv("MGPU_VGPU_BLOCKS", blocks, 1);
+    int status = in_process(MACHINE, 3, "ptx", run_counted, 0, report);
+    unsetenv("MGPU_VGPU_COUNT");
+    FILE *f = fopen(path, "r");
+    if (status || *report || !f || fscanf(f, "%*[^\n]") != 0)
+        snprintf(why, sizeof why, "status %d: %s", status, report);
+    else if (touched && (fscanf(f, "%19s %*s %d %19s %19s %lld %lld %lld %lld %lld", word[0], &line, word[1], word[2], &n[0], &n[1], &n[2], &n[3], &n[4]) != 9 || n[3] != COUNTED_SECTORS))
+        snprintf(why, sizeof why, "%lld sectors are touched, not %d", n[3], COUNTED_SECTORS);
+    for (int k = 0; k < COUNT(COUNTED) && !*why; k++)
+        for (int i = 0; i < COUNTED[k].rows && !*why; i++) {
+            int expected[] = {COUNTED[k].of[i].requests, COUNTED[k].of[i].lanes, COUNTED[k].of[i].bytes, COUNTED[k].of[i].units, COUNTED[k].of[i].least};
+            if (fscanf(f, "%19s %*s %d %19s %19s %lld %lld %lld %lld %lld", word[0], &line, word[1], word[2], &n[0], &n[1], &n[2], &n[3], &n[4]) != 9)
+                snprintf(why, sizeof why, "%s is missing", COUNTED[k].name);
+            for (int j = 0; j < 5 && !*why; j++)
+                if (n[j] != (long long)times * expected[j])
+                    snprintf(why, sizeof why, "%s: number %d is %lld, not %d times %d", COUNTED[k].name, j, n[j], times, expected[j]);
+        }
+    if (f)
+        fclose(f);
+    char title[100];
+    snprintf(title, sizeof title, "what is counted, %s blocks", blocks);
+    result(!*why, title, why);
+}
+
 /* ---- all of it */
 
 static void scenario(const char *name, Scenario *run, int number)
@@ -481,6 +558,7 @@ int main(void)
     print_products();
     print_warps();
     print_planted();
+    print_counted();
     for (int c = 0; c < 3; c++)
         add(".visible .entry %s(.param .u64 a, .param .u64 b)\n{\n%smov.u32 %%r0, %%ctaid.x;\nmov.u32 %%r1, %%tid.x;\nmad.lo.u32 %%r0, %%r0, 64, %%r1;\nmul.wide.u32 %%d0, %%r0, 4;\nld.param.u64 %%d1, [b];\n"
             "add.s64 %%d1, %%d1, %%d0;\ncvt.rn.f32.u32 %%f0, %%r0;\nmul.f32 %%f0, %%f0, 0f3C800000;\n%s.approx.ftz.f32 %%f1, %%f0;\nst.global.f32 [%%d1], %%f1;\nret;\n}\n",
@@ -496,6 +574,8 @@ int main(void)
         scenario(WARPS[k].name, run_warp, k);
     for (int k = 0; k < COUNT(REFUSED); k++)
         scenario(REFUSED[k].name, refuse, k);
+    compare_counts("all", 9, true);
+    compare_counts("1", 2, false);
     for (int k = 0; k < COUNT(PLANTED); k++) {
         now = &PLANTED[k];
         both(now->name, MACHINE, "ptx", run_planted, now->kind, now->text);

@@ -333,7 +333,7 @@ static void touch_copy(Cell *c, Op *op, uint32_t self, bool writes)
 void vgpu_mark(Op *op, uintptr_t begin, size_t bytes, bool writes)
 {
     Allocation *a = vgpu_find(begin);
-    if (!a || bytes == 0 || !vgpu_some_checked)
+    if (!a || bytes == 0 || !vgpu_some_checked || vgpu_leaves_out())
         return;
     now.op = op;
     uint32_t self = next_actor(op);

@@ -282,6 +282,9 @@ bool vgpu_run_kernel(Op *op)
         l.begin_block = vgpu_begin_block;
         vgpu_begin_launch(op, &l);
     }
+    bool counts = f->module->checked && !f->module->statics && vgpu_counts();
+    if (counts && !vgpu_begin_count(op, &l))
+        return true;
     Guard g;
     guard(&g);
     running.launch = &l;
@@ -290,7 +293,9 @@ bool vgpu_run_kernel(Op *op)
     int failed = f->run(&l);
     running.launch = NULL;
     unguard(&g);
-    if (failed && !op->work.device->failed)
+    if (counts)
+        vgpu_end_count();
+    if (failed && !vgpu_leaves_out() && !op->work.device->failed)
         op->work.device->failed = CUDA_ERROR_LAUNCH_FAILED;
     return true;
 }

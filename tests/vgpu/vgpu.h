@@ -173,6 +173,12 @@ void vgpu_begin_launch(Op *, Launch *);
 void vgpu_begin_block(Launch *);
 void vgpu_mark(Op *, uintptr_t begin, size_t bytes, bool writes); /* what a copy touches */
 
+/* ---- count.c: what kernels in PTX ask memory for */
+
+bool vgpu_counts(void), vgpu_leaves_out(void);    /* somebody asks; most is left out */
+bool vgpu_begin_count(const Op *, Launch *);      /* false: the launch is left out */
+void vgpu_end_count(void), vgpu_write_counts(void);
+
 /* ---- statics.c: static shared memory of an image's kernels; bytes */
 
 typedef struct Statics Statics;

@@ -12,13 +12,21 @@ extern "C" {
 
 /* ---- memory */
 
+static void ptx_count(uint64_t address, unsigned bytes, int how, int line)
+{
+    mgpu_vgpu_launch *l = mgpu_vgpu_e.launch;
+    if (l->count)
+        l->count(l, (const void *)(uintptr_t)address, bytes, how, line);
+}
+
 /* what is on the own stack is local, and nobody's business; other stacks are not memory of GPUs */
 static void ptx_access(uint64_t address, unsigned bytes, int how, int line)
 {
     const mgpu_vgpu_fiber *f = mgpu_vgpu_e.fiber;
-    if ((uintptr_t)address - (uintptr_t)f->stack >= MGPU_VGPU_STACK)
+    if ((uintptr_t)address - (uintptr_t)f->stack >= MGPU_VGPU_STACK) {
+        ptx_count(address, bytes, how, line);
         mgpu_vgpu_access((const void *)(uintptr_t)address, bytes, how, (const void *)(uintptr_t)line);
-    else if (address & (bytes - 1))
+    } else if (address & (bytes - 1))
         mgpu_vgpu_fail("alignment", line, "the address is not a multiple of the size");
 }
 
@@ -86,6 +94,8 @@ static void ptx_sync_warp(uint32_t mask, int line) { __syncwarp(mask, line); }
 static void ptx_copy(uint64_t to, uint64_t from, unsigned bytes, unsigned valid, int line)
 {
     ptx_line = line;
+    ptx_count(from, valid < bytes ? valid : bytes, MGPU_VGPU_LOAD, line);
+    ptx_count(to, bytes, MGPU_VGPU_STORE, line);
     mgpu_vgpu_copy_async((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, bytes - (valid < bytes ? valid : bytes), line);
 }
 static void ptx_copy_commit(void) { mgpu_vgpu_copy_commit(); }
@@ -126,6 +136,7 @@ static void ptx_load_matrices(uint32_t *d, uint64_t row, int count, int transpos
         if (rows[i] % 16)
             mgpu_vgpu_fail("alignment", line, "the address of a row of a matrix is not a multiple of 16");
     ptx_line = line;
+    ptx_count(row, lane < 8 * count ? 16 : 0, MGPU_VGPU_LOAD, line);
     for (int m = 0; m < count; m++) {
         uint32_t value = 0;
         for (int half = 0; half < 2; half++) {
