@@ -1,19 +1,13 @@
-/* ahead.c: what the engine does differently for devices that run ahead. In: the operations of a phase on a device; out: the list that
- * its thread issues step by step (issue.c), and marks, which tell what is done.
+/* ahead.c: what the engine does differently for devices that run ahead. In: the list that its thread issues
+ * step by step (list.c, issue.c); out: marks, which tell what is done.
  *
  * After an operation x that another lane waits for comes a mark. The stream of a lane that waits follows it; the thread of the lane host
  * waits until x is issued, then for the mark. A step is done when the marks at its end are reached: a thread for each device watches them.
  *
- * Segments. The operations of the lane comp are cut where one waits for something that cannot be issued before the ones in
- * front of it are: the sum of what they compute. All other waits of a segment are waited for before it, and then it is
- * issued whole: captured once for each combination of slots, and launched. Its operations' marks are of two kinds. Those
+ * A segment of calls (list.c) is captured once for each combination of slots, and launched. Its operations' marks are of two kinds. Those
  * that lanes of the device wait for in the same step (sums that begin in the midst of the backward pass) are inside
  * and are captured with it; so there is one for each combination. For all others the mark at the end of the segment counts, one for each
  * step under way. A segment only waits in front, so waiting for its end in place of an operation inside cannot make a cycle.
- *
- * The list. Operations are issued in the order of the plan, which is proved (compiler/verify/order.c): each comes after all that it waits for, and
- * transfers have one order on all devices. Only a segment is issued whole: the first one, then all that needs no later one, then the next.
- * What a segment waits for needs none of its operations, so it comes before it; what waits for one of them needs it, so it comes after.
  *
  * Where the driver can, the stream also writes the step's number into memory of the host before each mark that does not
  * are inside a segment: a note. When an operation has failed the driver says nothing of marks any more; look.c reads notes. */
@@ -29,110 +23,6 @@ static bool is_ahead(int lane)
     return lane != MGPU_HOST;
 }
 
-/* ---- segments */
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-/* of every operation: the last place of the lane comp that must be issued before it, in the same step; -1: none. Transfers of all lanes have
- * one order */
-static int *find_needs(const mgpu_device_phase *p, const LaneTable *t)
-{
-    int *need = mgpu_allocate((size_t)p->op_count, sizeof *need), before[MGPU_LANES];
-    for (int lane = 0; lane < MGPU_LANES; lane++)
-        before[lane] = -1;
-    for (int i = 0; i < p->op_count; i++) {
-        const mgpu_op *op = &p->ops[i];
-        int lane = mgpu_lane_transfers(op->lane) ? MGPU_COMM : op->lane;
-        need[i] = lane == MGPU_COMP ? t->place[i] : before[lane];
-        for (int w = 0; w < op->wait_count && lane != MGPU_COMP; w++)
-            need[i] = op->waits[w].back ? need[i] : larger(need[i], need[op->waits[w].op]);
-        before[lane] = need[i];
-    }
-    return need;
-}
-
-static bool begins_segment(const mgpu_device_phase *p, const mgpu_op *op, const int *need, int begin)
-{
-    for (int w = 0; w < op->wait_count; w++)
-        if (p->ops[op->waits[w].op].lane != MGPU_COMP && op->waits[w].back == 0 && need[op->waits[w].op] >= begin)
-            return true;
-    return false;
-}
-
-static void add_waits(Segment *s, const mgpu_device_phase *p, const mgpu_op *op)
-{
-    for (int w = 0; w < op->wait_count; w++) {
-        bool known = p->ops[op->waits[w].op].lane == MGPU_COMP;
-        for (int i = 0; i < s->wait_count && !known; i++)
-            known = s->waits[i].op == op->waits[w].op && s->waits[i].back == op->waits[w].back;
-        if (known)
-            continue;
-        s->waits = mgpu_resize(s->waits, (size_t)(s->wait_count + 1) * sizeof *s->waits);
-        s->waits[s->wait_count++] = op->waits[w];
-    }
-}
-
-static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need, int variants)
-{
-    int count = t->begin[MGPU_COMP + 1] - t->begin[MGPU_COMP];
-    a->segments = mgpu_allocate((size_t)count, sizeof *a->segments);
-    a->segment = mgpu_allocate((size_t)count, sizeof *a->segment);
-    for (int place = 0; place < count; place++) {
-        const mgpu_op *op = &p->ops[t->order[t->begin[MGPU_COMP] + place]];
-        if (place == 0 || begins_segment(p, op, need, a->segments[a->count - 1].begin)) {
-            a->segments[a->count++] = (Segment){.begin = place, .mark = -1};
-            a->segments[a->count - 1].kept = mgpu_allocate((size_t)variants, sizeof(void *));
-        }
-        Segment *s = &a->segments[a->count - 1];
-        s->end = place + 1;
-        a->segment[place] = a->count - 1;
-        add_waits(s, p, op);
-    }
-}
-
-static Segment *segment_of(const AheadPhase *a, int place)
-{
-    return &a->segments[a->segment[place]];
-}
-
-/* ---- the list */
-/* how many segments are issued before an operation of another lane */
-static int segments_before(const AheadPhase *a, int need)
-{
-    return need < 0 ? 0 : a->segment[need] + 1;
-}
-
-static bool is_issued_alone(const mgpu_op *op)
-{
-    return op->lane != MGPU_COMP && is_ahead(op->lane);
-}
-
-static void make_list(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
-{
-    int *next = mgpu_allocate((size_t)a->count + 2, sizeof *next); /* [segments before it]: the place of the next such operation */
-    a->list = mgpu_allocate((size_t)p->op_count, sizeof *a->list);
-    a->turn = mgpu_allocate((size_t)p->op_count, sizeof *a->turn);
-    for (int i = 0; i < p->op_count; i++)
-        if (is_issued_alone(&p->ops[i]))
-            next[segments_before(a, need[i]) + 1]++;
-    for (int s = 0; s < a->count; s++) {
-        next[s + 1] += next[s] + 1;
-        a->list[next[s + 1] - 1] = t->order[t->begin[MGPU_COMP] + a->segments[s].begin];
-    }
-    a->length = next[a->count] + next[a->count + 1];
-    for (int i = 0; i < p->op_count; i++)
-        if (is_issued_alone(&p->ops[i]))
-            a->list[next[segments_before(a, need[i])]++] = i;
-    for (int i = 0; i < a->length; i++)
-        a->turn[a->list[i]] = i;
-    for (int i = 0; i < p->op_count; i++)
-        if (p->ops[i].lane == MGPU_COMP)
-            a->turn[i] = a->turn[t->order[t->begin[MGPU_COMP] + segment_of(a, t->place[i])->begin]];
-    free(next);
-}
-
 /* ---- marks */
 static int make_marks(Ahead *a, int count)
 {
@@ -146,7 +36,7 @@ static void mark_operation(Ahead *a, AheadPhase *phase, const mgpu_device_phase 
     const mgpu_op *op = &p->ops[wait->op];
     if (op->lane == waiter->lane || !is_ahead(op->lane))
         return;
-    Segment *s = op->lane == MGPU_COMP ? segment_of(phase, t->place[wait->op]) : NULL;
+    Segment *s = op->lane == MGPU_COMP ? mgpu_segment_of(phase, t->place[wait->op]) : NULL;
     if (s && wait->back == 0 && is_ahead(waiter->lane)) {
         if (phase->inside[wait->op] < 0)
             phase->inside[wait->op] = make_marks(a, a->variants);
@@ -163,10 +53,7 @@ static void make_phase(Ahead *a, int number)
     const mgpu_device_phase *p = &e->plan->phases[number].devices[a->device];
     const LaneTable *t = &e->phases[number].device[a->device];
     AheadPhase *phase = &a->phases[number];
-    int *need = find_needs(p, t);
-    cut_segments(phase, p, t, need, a->variants);
-    make_list(phase, p, t, need);
-    free(need);
+    mgpu_make_list(phase, p, t, a->variants);
     phase->mark = mgpu_allocate((size_t)p->op_count, sizeof(int));
     phase->inside = mgpu_allocate((size_t)p->op_count, sizeof(int));
     phase->begun = mgpu_allocate((size_t)p->op_count, sizeof(int));
@@ -179,7 +66,7 @@ static void make_phase(Ahead *a, int number)
             mark_operation(a, phase, p, t, &p->ops[i], &p->ops[i].waits[w]);
     for (int i = 0; i < p->op_count; i++) {
         if (p->ops[i].lane == MGPU_COMP)
-            phase->mark[i] = segment_of(phase, t->place[i])->mark;
+            phase->mark[i] = mgpu_segment_of(phase, t->place[i])->mark;
         if (p->ops[i].verb == MGPU_TRANSFER && phase->mark[i] < 0) /* nobody waits for it, but who asks where it hangs */
             phase->mark[i] = make_marks(a, MGPU_RING);
     }
@@ -244,7 +131,7 @@ int mgpu_ahead_mark(const Engine *e, int device, const mgpu_phase *phase, int64_
 {
     AheadPhase *p = &e->ahead_of[device]->phases[phase - e->plan->phases];
     int place = lanes_of(e, phase, device)->place[op], mark = before ? p->begun[op] : p->mark[op];
-    bool amid = phase->devices[device].ops[op].lane == MGPU_COMP && place < segment_of(p, place)->end - 1;
+    bool amid = phase->devices[device].ops[op].lane == MGPU_COMP && place < mgpu_segment_of(p, place)->end - 1;
     return mark < 0 || amid ? -1 : mark + (int)(number % MGPU_RING);
 }
 
@@ -260,7 +147,7 @@ bool mgpu_ahead_has_issued(const Engine *e, int device, const mgpu_phase *phase,
 
 const Segment *mgpu_ahead_segment(const Engine *e, int device, const mgpu_phase *phase, int place)
 {
-    return segment_of(&e->ahead_of[device]->phases[phase - e->plan->phases], place);
+    return mgpu_segment_of(&e->ahead_of[device]->phases[phase - e->plan->phases], place);
 }
 
 /* ---- opening */
@@ -326,18 +213,11 @@ void mgpu_ahead_close(Engine *e)
         pthread_join(a->watcher, NULL);
         for (int k = 0; k < e->plan->phase_count; k++) {
             AheadPhase *phase = &a->phases[k];
-            for (int i = 0; i < phase->count; i++) {
-                Segment *s = &phase->segments[i];
+            for (int i = 0; i < phase->count; i++)
                 for (int v = 0; v < a->variants; v++)
-                    if (s->kept[v])
-                        e->kind->ahead->free_segment(e->devices[d], s->kept[v]);
-                free(s->kept);
-                free(s->waits);
-            }
-            free(phase->segments);
-            free(phase->segment);
-            free(phase->list);
-            free(phase->turn);
+                    if (phase->segments[i].kept[v])
+                        e->kind->ahead->free_segment(e->devices[d], phase->segments[i].kept[v]);
+            mgpu_free_list(phase);
             free(phase->mark);
             free(phase->inside);
             free(phase->begun);

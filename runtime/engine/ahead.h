@@ -4,15 +4,6 @@
 
 #include "runtime/engine/internal.h"
 
-typedef struct AheadPhase {
-    Segment *segments; int count;
-    int *segment;                /* [place of the lane comp]: which one it is in */
-    int *list; int length;       /* operations as they are issued; of comp the first of each segment */
-    int *turn;                   /* [operation]: its place in the list, or its segment's; nothing of the lane host */
-    int *mark;                   /* [operation]: the first of MGPU_RING marks after it (of comp: after its segment); -1: none */
-    int *inside;                 /* [operation]: the first of `variants` marks after it inside its segment; -1: none */
-    int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks before it, for hang.c; -1: none */
-} AheadPhase;
 typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT } Graphs;
 
 struct Ahead {

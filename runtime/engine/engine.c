@@ -34,21 +34,9 @@ static void make_tables(Engine *e)
         t->reporter = -1;
         for (int d = e->plan->devices - 1; d >= 0; d--) {
             const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
-            LaneTable *lanes = &t->device[d];
-            lanes->order = mgpu_allocate((size_t)p->op_count, sizeof(int));
-            lanes->place = mgpu_allocate((size_t)p->op_count, sizeof(int));
-            int count = 0;
-            for (int lane = 0; lane < MGPU_LANES; lane++) {
-                lanes->begin[lane] = count;
-                for (int i = 0; i < p->op_count; i++)
-                    if (p->ops[i].lane == lane) {
-                        lanes->place[i] = count - lanes->begin[lane];
-                        lanes->order[count++] = i;
-                        if (p->ops[i].verb == MGPU_REPORT)
-                            t->reporter = d;
-                    }
-            }
-            lanes->begin[MGPU_LANES] = count;
+            mgpu_make_lanes(&t->device[d], p);
+            for (int i = 0; i < p->op_count; i++)
+                t->reporter = p->ops[i].verb == MGPU_REPORT ? d : t->reporter;
         }
     }
 }
@@ -337,8 +325,7 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     }
     for (int k = 0; k < e->plan->phase_count; k++) {
         for (int d = 0; d < e->plan->devices; d++) {
-            free(e->phases[k].device[d].order);
-            free(e->phases[k].device[d].place);
+            mgpu_free_lanes(&e->phases[k].device[d]);
             free(e->phases[k].library[d]);
         }
         free(e->phases[k].device);

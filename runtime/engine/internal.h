@@ -1,11 +1,12 @@
 /* internal.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them; for devices that run ahead,
- * ahead.c makes lists, which issue.c issues, late.c says where one failed, hang.c notices when they do not come to an end. The rules are in engine.c. */
+ * list.c makes lists, which issue.c issues, ahead.c knows what is done, late.c says where one failed, hang.c notices when they do not come to an end. The rules are in engine.c. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
 
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 #include "runtime/engine/device.h"
+#include "runtime/engine/list.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/slow.h"
 #include "runtime/engine/trace.h"
@@ -15,12 +16,6 @@
 
 enum { PLACE_BITS = 24 }; /* operations of a lane in a phase: check.c holds plans to it */
 
-/* the operations of a phase on a device, lane by lane */
-typedef struct LaneTable {
-    int *order;                  /* operations, by lane */
-    int *place;                  /* operation -> its place in its lane */
-    int begin[MGPU_LANES + 1];   /* of each lane in `order` */
-} LaneTable;
 typedef struct PhaseTable {
     LaneTable *device;
     void ***library;             /* [device][operation], once the device has prepared the phase; else NULL */
@@ -64,12 +59,6 @@ struct Lane {
 };
 
 typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
-typedef struct Segment {         /* of its lane comp: issued whole */
-    int begin, end;              /* operations, by place in the lane */
-    mgpu_wait *waits; int wait_count;
-    int mark;                    /* the first of MGPU_RING at its end, by step; -1: nobody needs it */
-    void **kept;                 /* [variant]; NULL: not yet */
-} Segment;
 typedef struct Hang Hang;        /* hang.c */
 typedef struct Ticker Ticker;    /* ticker.c */
 struct Engine {

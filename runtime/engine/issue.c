@@ -1,4 +1,4 @@
-/* issue.c: the thread that issues what a device that runs ahead does. In: steps as they are posted, and the list of each phase (ahead.c): segments
+/* issue.c: the thread that issues what a device that runs ahead does. In: steps as they are posted, and the list of each phase (list.c): segments
  * of the lane comp, uploads, transfers. Out: work in the streams of the lanes comp, copy, comm and sync.
  *
  * The thread goes through the list, step after step. An operation comes in it after all that it waits for, so of other lanes it issues to

@@ -1,0 +1,154 @@
+/* list.c: in which order a device's operations of a phase are issued. In: a plan's list of operations, each after all that it waits for in the
+ * same step (compiler/verify/order.c proves that); out: lanes, and for devices that run ahead the list that issue.c goes through.
+ *
+ * Segments. The operations of the lane comp are cut where one waits for something that cannot be issued before the ones in front of it are: the
+ * sum of what they compute. All other waits of a segment are waited for before it, and then it is issued whole.
+ *
+ * The list. The first segment, then all of other lanes that needs no later one, in the order of the plan, then the next segment. What a segment waits for
+ * needs none of its operations, so it comes before it; what waits for one of them needs it, so it comes after. Transfers have one order on
+ * all devices, that of the plan, so devices that wait for each other in them wait for the same one. */
+#include "runtime/base/base.h"
+#include "runtime/engine/list.h"
+
+#include <stdlib.h>
+
+void mgpu_make_lanes(LaneTable *t, const mgpu_device_phase *p)
+{
+    int count = 0;
+    t->order = mgpu_allocate((size_t)p->op_count, sizeof(int));
+    t->place = mgpu_allocate((size_t)p->op_count, sizeof(int));
+    for (int lane = 0; lane < MGPU_LANES; lane++) {
+        t->begin[lane] = count;
+        for (int i = 0; i < p->op_count; i++)
+            if (p->ops[i].lane == lane) {
+                t->place[i] = count - t->begin[lane];
+                t->order[count++] = i;
+            }
+    }
+    t->begin[MGPU_LANES] = count;
+}
+
+void mgpu_free_lanes(LaneTable *t)
+{
+    free(t->order);
+    free(t->place);
+}
+
+/* ---- segments */
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* of every operation: the last place of the lane comp that must be issued before it, in the same step; -1: none. Transfers of all lanes have
+ * one order */
+static int *find_needs(const mgpu_device_phase *p, const LaneTable *t)
+{
+    int *need = mgpu_allocate((size_t)p->op_count, sizeof *need), before[MGPU_LANES];
+    for (int lane = 0; lane < MGPU_LANES; lane++)
+        before[lane] = -1;
+    for (int i = 0; i < p->op_count; i++) {
+        const mgpu_op *op = &p->ops[i];
+        int lane = mgpu_lane_transfers(op->lane) ? MGPU_COMM : op->lane;
+        need[i] = lane == MGPU_COMP ? t->place[i] : before[lane];
+        for (int w = 0; w < op->wait_count && lane != MGPU_COMP; w++)
+            need[i] = op->waits[w].back ? need[i] : larger(need[i], need[op->waits[w].op]);
+        before[lane] = need[i];
+    }
+    return need;
+}
+
+static bool begins_segment(const mgpu_device_phase *p, const mgpu_op *op, const int *need, int begin)
+{
+    for (int w = 0; w < op->wait_count; w++)
+        if (p->ops[op->waits[w].op].lane != MGPU_COMP && op->waits[w].back == 0 && need[op->waits[w].op] >= begin)
+            return true;
+    return false;
+}
+
+static void add_waits(Segment *s, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    for (int w = 0; w < op->wait_count; w++) {
+        bool known = p->ops[op->waits[w].op].lane == MGPU_COMP;
+        for (int i = 0; i < s->wait_count && !known; i++)
+            known = s->waits[i].op == op->waits[w].op && s->waits[i].back == op->waits[w].back;
+        if (known)
+            continue;
+        s->waits = mgpu_resize(s->waits, (size_t)(s->wait_count + 1) * sizeof *s->waits);
+        s->waits[s->wait_count++] = op->waits[w];
+    }
+}
+
+static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need, int variants)
+{
+    int count = t->begin[MGPU_COMP + 1] - t->begin[MGPU_COMP];
+    a->segments = mgpu_allocate((size_t)count, sizeof *a->segments);
+    a->segment = mgpu_allocate((size_t)count, sizeof *a->segment);
+    for (int place = 0; place < count; place++) {
+        const mgpu_op *op = &p->ops[t->order[t->begin[MGPU_COMP] + place]];
+        if (place == 0 || begins_segment(p, op, need, a->segments[a->count - 1].begin)) {
+            a->segments[a->count++] = (Segment){.begin = place, .mark = -1};
+            a->segments[a->count - 1].kept = mgpu_allocate((size_t)variants, sizeof(void *));
+        }
+        Segment *s = &a->segments[a->count - 1];
+        s->end = place + 1;
+        a->segment[place] = a->count - 1;
+        add_waits(s, p, op);
+    }
+}
+
+/* ---- the list */
+/* how many segments are issued before an operation of another lane */
+static int segments_before(const AheadPhase *a, int need)
+{
+    return need < 0 ? 0 : a->segment[need] + 1;
+}
+
+static bool is_issued_alone(const mgpu_op *op)
+{
+    return op->lane != MGPU_COMP && op->lane != MGPU_HOST;
+}
+
+static void order_all(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
+{
+    int *next = mgpu_allocate((size_t)a->count + 2, sizeof *next); /* [segments before it]: the place of the next such operation */
+    a->list = mgpu_allocate((size_t)p->op_count, sizeof *a->list);
+    a->turn = mgpu_allocate((size_t)p->op_count, sizeof *a->turn);
+    for (int i = 0; i < p->op_count; i++)
+        if (is_issued_alone(&p->ops[i]))
+            next[segments_before(a, need[i]) + 1]++;
+    for (int s = 0; s < a->count; s++) {
+        next[s + 1] += next[s] + 1;
+        a->list[next[s + 1] - 1] = t->order[t->begin[MGPU_COMP] + a->segments[s].begin];
+    }
+    a->length = next[a->count] + next[a->count + 1];
+    for (int i = 0; i < p->op_count; i++)
+        if (is_issued_alone(&p->ops[i]))
+            a->list[next[segments_before(a, need[i])]++] = i;
+    for (int i = 0; i < a->length; i++)
+        a->turn[a->list[i]] = i;
+    for (int i = 0; i < p->op_count; i++)
+        if (p->ops[i].lane == MGPU_COMP)
+            a->turn[i] = a->turn[t->order[t->begin[MGPU_COMP] + mgpu_segment_of(a, t->place[i])->begin]];
+    free(next);
+}
+
+void mgpu_make_list(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, int variants)
+{
+    int *need = find_needs(p, t);
+    cut_segments(a, p, t, need, variants);
+    order_all(a, p, t, need);
+    free(need);
+}
+
+void mgpu_free_list(AheadPhase *a)
+{
+    for (int i = 0; i < a->count; i++) {
+        free(a->segments[i].kept);
+        free(a->segments[i].waits);
+    }
+    free(a->segments);
+    free(a->segment);
+    free(a->list);
+    free(a->turn);
+}

@@ -1,0 +1,141 @@
+/* list_test.c: lists of random plans (runtime/engine/list.c), against who issues them one after the other: nothing comes before what it needs, all
+ * comes once, transfers in their order, and no segment is shorter than it has to be. */
+#include "runtime/base/base.h"
+#include "runtime/engine/list.h"
+#include "tests/unit/random_phase.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PLANS = 4000, MOST_OPS = 40, MOST_WAITS = 3 };
+
+typedef struct Case { mgpu_op ops[MOST_OPS]; mgpu_wait waits[MOST_OPS][MOST_WAITS]; mgpu_device_phase phase; LaneTable lanes; AheadPhase list; } Case;
+
+/* calls among all others; waits for earlier ones of the list, or for any of a step before */
+static void make_case(Case *c, Random *r)
+{
+    int count = random_below(r, MOST_OPS + 1), calls = 10 * random_below(r, 10);
+    *c = (Case){.phase = {.ops = c->ops, .op_count = count}};
+    for (int i = 0; i < count; i++) {
+        int lane = random_below(r, 100) < calls ? MGPU_COMP : random_below(r, MGPU_LANES);
+        uint8_t verb = lane == MGPU_COMP ? MGPU_CALL : lane == MGPU_COPY ? MGPU_UPLOAD : lane == MGPU_HOST ? MGPU_READ : MGPU_TRANSFER;
+        c->ops[i] = (mgpu_op){.lane = (uint8_t)lane, .verb = verb, .waits = c->waits[i]};
+        for (int w = random_below(r, MOST_WAITS + 1); w > 0; w--) {
+            int back = random_below(r, 4) == 0;
+            if (i > 0 || back)
+                c->waits[i][c->ops[i].wait_count++] = (mgpu_wait){random_below(r, back ? count : i), back};
+        }
+    }
+    mgpu_make_lanes(&c->lanes, &c->phase);
+    mgpu_make_list(&c->list, &c->phase, &c->lanes, 1);
+}
+
+/* what must be issued, or done by the lane host, before operation i of the same step: what it waits for, what its lane has before it; of
+ * transfers the one before in any lane */
+static void mark_needed(const Case *c, int i, bool *needed)
+{
+    const mgpu_op *op = &c->ops[i];
+    for (int w = 0; w < op->wait_count; w++)
+        if (!op->waits[w].back && !needed[op->waits[w].op]) {
+            needed[op->waits[w].op] = true;
+            mark_needed(c, op->waits[w].op, needed);
+        }
+    for (int k = i - 1; k >= 0; k--)
+        if (c->ops[k].lane == op->lane || (c->ops[k].verb == MGPU_TRANSFER && op->verb == MGPU_TRANSFER)) {
+            if (!needed[k]) {
+                needed[k] = true;
+                mark_needed(c, k, needed);
+            }
+            break;
+        }
+}
+
+/* The lane comp may issue its operation `place` with those from `begin` on: nothing that it waits for needs one of them. */
+static bool may_join(const Case *c, int begin, int place)
+{
+    const int *order = c->lanes.order + c->lanes.begin[MGPU_COMP];
+    const mgpu_op *op = &c->ops[order[place]];
+    for (int w = 0; w < op->wait_count; w++) {
+        bool needed[MOST_OPS] = {false};
+        if (op->waits[w].back || c->ops[op->waits[w].op].lane == MGPU_COMP)
+            continue;
+        mark_needed(c, op->waits[w].op, needed);
+        for (int k = begin; k < place; k++)
+            if (needed[order[k]])
+                return false;
+    }
+    return true;
+}
+
+static const char *check_segments(const Case *c)
+{
+    const AheadPhase *l = &c->list;
+    int calls = c->lanes.begin[MGPU_COMP + 1] - c->lanes.begin[MGPU_COMP], next = 0;
+    for (int s = 0; s < l->count; s++) {
+        if (l->segments[s].begin != next || l->segments[s].end <= next)
+            return "segments are not one after the other";
+        for (int place = next; place < l->segments[s].end; place++)
+            if (l->segment[place] != s || !may_join(c, next, place))
+                return "a segment waits for what needs it";
+        next = l->segments[s].end;
+        if (next < calls && may_join(c, l->segments[s].begin, next))
+            return "a segment is shorter than it has to be";
+    }
+    return next == calls ? NULL : "operations are in no segment";
+}
+
+/* one after the other; the lane host does all that it can meanwhile */
+static const char *check_order(const Case *c)
+{
+    const AheadPhase *l = &c->list;
+    const int *comp = c->lanes.order + c->lanes.begin[MGPU_COMP];
+    bool done[MOST_OPS] = {false};
+    int last_transfer = -1;
+    for (int i = 0; i < l->length; i++) {
+        int first = l->list[i];
+        bool call = c->ops[first].lane == MGPU_COMP;
+        int begin = call ? c->lanes.place[first] : 0, end = call ? mgpu_segment_of(l, begin)->end : 1;
+        for (int place = begin; place < end; place++) {
+            int o = call ? comp[place] : first;
+            bool needed[MOST_OPS] = {false};
+            mark_needed(c, o, needed);
+            if (done[o] || c->ops[o].lane == MGPU_HOST || l->turn[o] != i)
+                return "an operation is issued twice, or is of the lane host, or is at another place";
+            for (int k = 0; k < c->phase.op_count; k++)
+                if (needed[k] && c->ops[k].lane != MGPU_HOST && !done[k] && !(call && c->ops[k].lane == MGPU_COMP && l->turn[k] == i))
+                    return "an operation is issued before what it needs";
+            if (c->ops[o].verb == MGPU_TRANSFER && o < last_transfer)
+                return "transfers are in another order";
+            last_transfer = c->ops[o].verb == MGPU_TRANSFER ? o : last_transfer;
+        }
+        for (int place = begin; place < end; place++)
+            done[call ? comp[place] : first] = true;
+    }
+    for (int k = 0; k < c->phase.op_count; k++)
+        if (!done[k] && c->ops[k].lane != MGPU_HOST)
+            return "an operation is not issued";
+    return NULL;
+}
+
+int main(void)
+{
+    static Case c;
+    int segments = 0, joined = 0;
+    for (int seed = 0; seed < PLANS; seed++) {
+        Random r = {(uint64_t)seed};
+        make_case(&c, &r);
+        const char *why = check_segments(&c);
+        why = why ? why : check_order(&c);
+        segments += c.list.count;
+        joined += c.lanes.begin[MGPU_COMP + 1] - c.lanes.begin[MGPU_COMP] - c.list.count;
+        mgpu_free_list(&c.list);
+        mgpu_free_lanes(&c.lanes);
+        if (why) {
+            printf("not ok list of plan %d: %s\n", seed, why);
+            return 1;
+        }
+    }
+    printf(segments > PLANS && joined > PLANS ? "ok %d plans, %d segments, %d more calls in them\n" : "not ok %d plans: %d segments, %d more calls in them\n", PLANS,
+           segments, joined);
+    return segments > PLANS && joined > PLANS ? 0 : 1;
+}
