@@ -416,7 +416,7 @@ const char *graph_identity(const Graph *); /* of what it computes, whatever the 
 double node_flops(const Node *);  /* of one sample if sharded */
 enum { SOME_SAMPLES = 64 };        /* of a device, where it is not known how many: to weigh what is there for each against what is there once */
 /* Operations that take as long as a byte from or to memory, to weigh computing anew against keeping. By the cost model 1.5 on a core of
- * the 2-core host and 8.5 on an H100, element by element; all targets get one graph. */
+ * the 2-core host and 8.5 on an H100, element by element; all targets get one graph, but each its own kernels (Target). */
 enum { FLOPS_OF_BYTE = 4 };
 double node_elements(const Node *);/* of SOME_SAMPLES samples if sharded */
 int64_t model_samples(const Model *); /* of a micro-batch; SOME_SAMPLES, if the model does not say it */

@@ -19,6 +19,7 @@ struct Target {
     bool reads_reversed;        /* contractions read weights in place from the last tap to the first; false: of a copy */
 
     /* ---- nests and fusion */
+    double flops_of_byte;       /* operations that take as long as it takes to move a byte */
     int64_t (*lane)(int64_t extent); /* of the innermost axis, where a nest transposes a matrix */
     bool random_in_arrays;       /* random numbers that follow each other are computed together; false: each on its own */
     bool scalars_by_thread;     /* what is the same for the whole kernel is computed by each thread, not once */

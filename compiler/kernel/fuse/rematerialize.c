@@ -160,7 +160,7 @@ static double gain(Again *a, const Root *r)
             longer += bytes_of(a, l->node);
     }
     if (alone)
-        saved += elements * a->flops / FLOPS_OF_BYTE;
+        saved += elements * a->flops / a->f->program->target->flops_of_byte;
     for (int i = 0; i < info->reader_count; i++) {
         const FusionGroup *g = fuse_group(info->readers[i]);
         bool again = g == own;
@@ -174,7 +174,7 @@ static double gain(Again *a, const Root *r)
         for (int k = 0; k < a->leaf_count; k++)
             if (a->seen[a->leaf[k].node->id] != a->stamp)
                 saved -= read_bytes(a, a->leaf[k].node, v);
-        saved -= elements * a->flops / FLOPS_OF_BYTE * evaluations(g, v, elements, &most);
+        saved -= elements * a->flops / a->f->program->target->flops_of_byte * evaluations(g, v, elements, &most);
         if (g->weight + a->weight > 300)
             return 0;
     }

@@ -94,10 +94,16 @@ static bool always_root(const Node *n)
            n->op == OP_RESULT || copies_part(n);
 }
 
+/* a cast after which less is stored */
+static bool narrows(const Node *n)
+{
+    bool many = n->sharded || shape_count(&n->shape) > 1;
+    return n->op == OP_CAST && (dtype_is_half(n->dtype) || (many && n->dtype == F32 && n->in[0]->dtype == F64));
+}
+
 static bool is_view(const Node *n)
 {
-    bool narrows = n->op == OP_CAST && dtype_is_half(n->dtype); /* that is what is stored then */
-    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows);
+    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows(n));
 }
 
 /* a value that can be in memory, row-major */

@@ -91,6 +91,7 @@ const Target host_target = {
     .transfers = MGPU_WAY_HOST,
     .regions = true,
     .workspace_alignment = 64,
+    .flops_of_byte = FLOPS_OF_BYTE,
     .lane = lane,
     .random_in_arrays = true,
     .map_threads = map_threads,
