@@ -214,7 +214,7 @@ static const TileShape FMA_F32[] = {
 static const TileShape FMA_F64[] = {
     {64, 64, 16, 16, 1}, {64, 32, 16, 8, 0.8}, {32, 64, 8, 16, 0.8}, {32, 32, 8, 8, 0.6}, {64, 16, 16, 4, 0.5}, {16, 64, 4, 16, 0.5}};
 static const TileShape MMA[] = {
-    {128, 128, 2, 4, 1}, {128, 64, 2, 2, 0.8}, {64, 128, 1, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
+    {128, 128, 2, 2, 1}, {128, 64, 2, 2, 0.8}, {64, 128, 1, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
     {64, 32, 2, 1, 0.4}, {32, 64, 1, 2, 0.4}, {32, 32, 2, 2, 0.3}, {128, 16, 4, 1, 0.3}, {16, 128, 1, 4, 0.3}, {64, 16, 2, 1, 0.2}, {16, 64, 1, 2, 0.2}};
 /* all of CUDA_THREADS threads */
 static const TileShape BLOCK_F32[] = {
@@ -603,6 +603,8 @@ void cuda_print_block_calls(const CudaMatmul *p, const char *name, const char *a
 
 int cuda_matmul_blocks(const CudaMatmul *p)
 {
-    int threads = mgpu_tiles_threads(&p->tiles), busy = p->tiles.arithmetic == MGPU_MMA ? 512 : 384; /* of registers for all */
-    return threads >= 256 ? 2 : busy / threads;
+    const mgpu_tiles *s = &p->tiles;
+    int threads = mgpu_tiles_threads(s), sums = s->rows * s->columns / threads;
+    int most = s->arithmetic != MGPU_MMA ? 384 : sums > 64 ? 256 : 512; /* threads that there are registers for */
+    return threads >= 256 ? 2 : most / threads;
 }
