@@ -547,7 +547,7 @@ static bool set_beside(const Ordering *o, bool beside, double saved_us)
 /* final: ends with -1 */
 static Buckets choose_buckets(const Ordering *o, const int *final)
 {
-    static const double GAIN = .01; /* of a step; less is not worth a second lane */
+    static const double GAIN = .005; /* of a step; less is not worth a second lane */
     const Order *order = o->order;
     Device d = machine_device(o->members->machine, o->members->processor, 0, o->members->count);
     bool regions = o->program->target->regions;
