@@ -28,8 +28,8 @@ void *mgpu_issue(void *ahead);               /* the thread that issues */
 void mgpu_timed_open(Ahead *);               /* of a device with phases, before anything is issued */
 int mgpu_timed_first(const Ahead *, int lane, int64_t number); /* the step's first clock of the lane; -1: it has none */
 void mgpu_timed_note(Ahead *, int64_t number); /* of a step that the device has done: its times */
-/* of a drained engine: the clocks of traced steps are made, where that was not done before */
+/* of a drained engine: the clocks of steps that are traced or profiled are made, where that was not done before */
 void mgpu_timed_trace(Ahead *);
-/* of a step that is traced, before (0) and after (1) an operation of a lane that runs ahead is issued */
+/* of such a step, before (0) and after (1) an operation of a lane that runs ahead is issued */
 void mgpu_timed_operation(Lane *, int op, int number);
 #endif

@@ -432,9 +432,17 @@ void mgpu_engine_set_ahead(Engine *e, int steps)
     e->ahead = steps < 2 ? 2 : steps > MGPU_AHEAD ? MGPU_AHEAD : steps;
 }
 
+/* for who asks what each operation takes */
+static void make_clocks(const Engine *e, const void *asks)
+{
+    for (int d = 0; asks && e->kind->ahead && d < e->plan->devices; d++)
+        mgpu_timed_trace(e->ahead_of[d]);
+}
+
 void mgpu_engine_set_profile(Engine *e, Profile *profile)
 {
     e->profile = profile;
+    make_clocks(e, profile);
 }
 
 void mgpu_engine_set_trace(Engine *e, Trace *trace)
@@ -448,8 +456,7 @@ void mgpu_engine_set_trace(Engine *e, Trace *trace)
         for (int t = 0; trace && t < threads; t++)
             l->spans[t] = mgpu_trace_log(trace, l->device, t ? TRACK_WORKERS + t : mgpu_trace_lane_track(l->lane));
     }
-    for (int d = 0; trace && e->kind->ahead && d < e->plan->devices; d++)
-        mgpu_timed_trace(e->ahead_of[d]);
+    make_clocks(e, trace);
 }
 
 const char *mgpu_engine_library(const Engine *e)

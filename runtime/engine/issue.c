@@ -137,10 +137,11 @@ static void clock_transfer(Lane *l, int op, int number)
         clock_at(l, mgpu_timed_first(a, l->lane, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
 }
 
+/* --trace and --profile ask what each operation takes */
+static bool is_observed(Lane *l) { return is_traced(l) || l->engine->profile; }
+
 void mgpu_issue_begin(Lane *l, int op)
 {
-    const AheadKind *ahead = l->engine->kind->ahead;
-    Device *device = l->engine->devices[l->device];
     const Ahead *a = l->engine->ahead_of[l->device];
     int begun = a->phases[l->phase - l->engine->plan->phases].begun[op];
     if (waits_for_each(l->engine, a))
@@ -148,29 +149,21 @@ void mgpu_issue_begin(Lane *l, int op)
     if (begun >= 0)
         mark_and_note(l, begun + (int)(l->number % MGPU_RING));
     clock_transfer(l, op, 0);
-    if (is_traced(l))
+    if (is_observed(l))
         mgpu_timed_operation(l, op, 0);
-    if (l->engine->profile)
-        ahead->clock(device, l->lane, 0);
 }
 
 void mgpu_issue_end(Lane *l, int op)
 {
-    const AheadKind *ahead = l->engine->kind->ahead;
-    Device *device = l->engine->devices[l->device];
-    clock_transfer(l, op, 1);
-    if (is_traced(l))
-        mgpu_timed_operation(l, op, 1);
-    if (l->engine->profile)
-        ahead->clock(device, l->lane, 1);
     const Ahead *a = l->engine->ahead_of[l->device];
     int mark = a->phases[l->phase - l->engine->plan->phases].mark[op];
+    clock_transfer(l, op, 1);
+    if (is_observed(l))
+        mgpu_timed_operation(l, op, 1);
     if (mark >= 0)
         mark_and_note(l, mark + (int)(l->number % MGPU_RING));
     if (waits_for_each(l->engine, a))
         finish_alone(l);
-    if (l->engine->profile)
-        mgpu_profile_add(l->engine->profile, l->phase, l->device, op, ahead->seconds(device, l->lane, 0, 1));
 }
 
 /* ---- a segment */
@@ -201,22 +194,8 @@ static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, i
     }
 }
 
-/* with a clock before and after each; waits for the last */
+/* with a clock before and after each */
 static void time_calls(Lane *l, const int *order, int count)
-{
-    Engine *e = l->engine;
-    const AheadKind *ahead = e->kind->ahead;
-    Device *device = e->devices[l->device];
-    for (int i = 0; i < count; i++) {
-        ahead->clock(device, l->lane, 2 * i);
-        issue_call(l, order[i]);
-        ahead->clock(device, l->lane, 2 * i + 1);
-    }
-    for (int i = 0; i < count; i++)
-        mgpu_profile_add(e->profile, l->phase, l->device, order[i], ahead->seconds(device, l->lane, 2 * i, 2 * i + 1));
-}
-
-static void trace_calls(Lane *l, const int *order, int count)
 {
     for (int i = 0; i < count; i++) {
         mgpu_timed_operation(l, order[i], 0);
@@ -233,12 +212,10 @@ static void issue_whole(Lane *l, const Segment *s, const int *order, bool kept)
     int count = s->end - s->begin;
     if (e->audit)
         audit_calls(l, &l->phase->devices[l->device], order, count);
-    else if (e->profile)
-        time_calls(l, order, count);
     else if (kept)
         e->kind->ahead->launch(e->devices[l->device], s->kept[l->number % a->variants]);
-    else if (is_traced(l))
-        trace_calls(l, order, count);
+    else if (is_observed(l))
+        time_calls(l, order, count);
     else
         issue_calls(l, order, count, a->graphs);
 }
@@ -299,7 +276,7 @@ static void issue_list(Ahead *a, const mgpu_phase *phase, int64_t number)
     const mgpu_op *ops = phase->devices[a->device].ops;
     const int *place = lanes_of(e, phase, a->device)->place;
     Lane *comp = turn_to(a, lane_of(e, a->device, MGPU_COMP));
-    bool kept = a->graphs == GRAPHS_ON && !e->profile && !e->audit && !is_traced(comp);
+    bool kept = a->graphs == GRAPHS_ON && !e->audit && !is_observed(comp);
     if (kept)
         keep_segments(comp, p);
     for (int i = 0; i < p->length; i++) {

@@ -5,7 +5,7 @@
  * Clocks of a step are at its place in the ring, which no other step has before this one is collected. All are made at the beginning:
  * the lanes' threads and who watches use them at the same time.
  *
- * A step that is traced (trace.c) has two more for each operation, and is issued operation by operation. Clocks are compared with one
+ * A step that is traced (trace.c) or profiled has two more for each operation, and is issued operation by operation. Clocks are compared with one
  * of their lane, the anchor, which the lane waits for when its first traced step begins. */
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
@@ -32,7 +32,7 @@ void mgpu_timed_open(Ahead *a)
             e->kind->ahead->clock(e->devices[a->device], lane, MGPU_RING * a->clocks[lane] - 1);
 }
 
-/* others already look at each operation of the step: --profile has clocks of its own */
+/* others already look at each operation of the step */
 static bool is_timed(const Ahead *a, int64_t number)
 {
     Engine *e = a->engine;
@@ -118,13 +118,26 @@ static void note_spans(const Ahead *a, Lane *l, int64_t number)
     }
 }
 
+static void note_profile(const Ahead *a, int lane, int64_t number)
+{
+    Engine *e = a->engine;
+    const mgpu_phase *phase = phase_of(e, number);
+    const LaneTable *t = lanes_of(e, phase, a->device);
+    for (int i = t->begin[lane]; i < t->begin[lane + 1]; i++) {
+        int clock = clock_of(a, lane, number, i - t->begin[lane]);
+        mgpu_profile_add(e->profile, phase, a->device, t->order[i], e->kind->ahead->seconds(e->devices[a->device], lane, clock, clock + 1));
+    }
+}
+
 static void note_lanes(const Ahead *a, int64_t number)
 {
     const Work *work = work_of(a->engine, number);
-    for (int lane = 0; lane < MGPU_LANES && work->traced && work->phase; lane++) {
+    for (int lane = 0; lane < MGPU_HOST && work->phase; lane++) {
         Lane *l = lane_of(a->engine, a->device, lane);
-        if (lane != MGPU_HOST && !l->idle && l->spans)
+        if (work->traced && !l->idle && l->spans)
             note_spans(a, l, number);
+        if (a->engine->profile && !a->engine->audit)
+            note_profile(a, lane, number);
     }
 }
 
