@@ -209,7 +209,7 @@ static Graph *scatter_into_sums(Graph *g)
     return target;
 }
 
-enum { ROUNDS = 5 };
+enum { ROUNDS = 8 };
 
 static void fuse_stages(Fusion *f)
 {
