@@ -9,8 +9,8 @@
  * and are captured with it; so there is one for each combination. For all others the mark at the end of the segment counts, one for each
  * step under way. A segment only waits in front, so waiting for its end in place of an operation inside cannot make a cycle.
  *
- * Where the driver can, the stream also writes the step's number into memory of the host before each mark that does not
- * are inside a segment: a note. When an operation has failed the driver says nothing of marks any more; look.c reads notes. */
+ * Where the driver can, the stream also writes the step's number into memory of the host before each mark that is not inside a
+ * segment: a note. When an operation has failed the driver says nothing of marks any more; look.c reads notes. */
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
 #include "runtime/engine/internal.h"

@@ -1,7 +1,7 @@
 /* engine.c: execution of a plan. In: posted steps (Work); out: collected reports, outputs, new values in the arenas.
  *
- * A thread drives one lane of one device (of a device that runs ahead: all but the lane host, issue.c). It executes its operations of step q, then those of q + 1. As a lane keeps
- * its order, one number per lane replaces the events of all its operations: `progress` is (q << PLACE_BITS) + the
+ * A thread drives one lane of one device; of a device that runs ahead all lanes but the host's (issue.c). It executes its
+ * operations of step q, then those of q + 1. As a lane keeps its order, one number per lane replaces the events of all its operations: `progress` is (q << PLACE_BITS) + the
  * operations of step q that are done; the end of the step makes it (q + 1) << PLACE_BITS. So "x of step q has
  * happened" is progress > (q << PLACE_BITS) + place of x, and "the lane has finished step q whole" is
  * progress >= (q + 1) << PLACE_BITS. The rules (docs/schedule.md, Execution of a schedule):

@@ -1,5 +1,6 @@
-/* internal.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them; for devices that run ahead,
- * list.c makes lists, which issue.c issues, ahead.c knows what is done, late.c says where one failed, hang.c notices when they do not come to an end. The rules are in engine.c. */
+/* internal.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them. Of devices that
+ * run ahead, list.c makes lists, which issue.c issues, ahead.c knows what is done, late.c says where one failed, hang.c notices
+ * when they do not come to an end. The rules are in engine.c. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
 
