@@ -176,7 +176,7 @@ const char *verify_issue(const Schedule *s, int phase, int device)
     for (int o = 0; o < d->op_count; o++)
         for (int w = 0; w < d->ops[o].wait_count; w++)
             if (d->ops[o].waits[w].back == 0 && d->ops[o].waits[w].op >= o)
-                return format("phase %s: d%d.%s waits for d%d.%s, which is after it in the list: who issues one after the other would wait for ever",
+                return format("phase %s: d%d.%s waits for d%d.%s, which is after it in the list: who issues one after the other waits for ever; it has to be before",
                               s->phases[phase].name, device, d->ops[o].id, device, d->ops[d->ops[o].waits[w].op].id);
     return NULL;
 }

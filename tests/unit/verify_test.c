@@ -486,7 +486,7 @@ static const Case CASES[] = {
      "phase train.full: a cycle: d0.c1 waits for d0.m0; d0.m0 waits for d0.c1"},
     {"later_in_list",
      {{"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c1 d0.c3"}},
-     "phase train.full: d0.m0 waits for d0.c3, which is after it in the list: who issues one after the other would wait for ever"},
+     "phase train.full: d0.m0 waits for d0.c3, which is after it in the list: who issues one after the other waits for ever; it has to be before"},
     {"cycle_of_two",
      {{"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.m1"}},
      "phase train.full: a cycle: d0.c0 waits for d0.m1, which comes after d0.m0 in lane comm; d0.m0 waits for d0.c1, which comes after d0.c0 in lane comp"},
