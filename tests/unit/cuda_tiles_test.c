@@ -436,6 +436,21 @@ static const char *open_all(const char *folder, const Text text[MODULES], void *
     return wrong;
 }
 
+/* kernels compute places in bytes, of 32 bits: what is further apart is a constant of the code */
+static void check_far(void)
+{
+    CudaMatmul p = *tile_cases[0].matmul;
+    mgpu_axis axis[MGPU_NUMBERED_AXES];
+    memcpy(axis, p.table.axis, (size_t)(p.table.batch + p.table.m + p.table.n + p.table.k) * sizeof *axis);
+    p.table.axis = axis;
+    axis[0].b = (1 << 28) - 1;
+    int near = cuda_number_count(&p);
+    axis[0].b = 1 << 28;
+    bool right = near == 1 && cuda_number_count(&p) == 0;
+    printf("%s rows 2 GiB apart\n", right ? "ok" : "not ok");
+    failures += !right;
+}
+
 int main(void)
 {
     char folder[] = "/tmp/cuda_tiles_test.XXXXXX";
@@ -468,6 +483,7 @@ int main(void)
             cases[kept++] = cases[i];
     case_count = kept;
     make_tile_cases(full);
+    check_far();
     for (int i = 0; i < MODULES; i++)
         text_add(&text[i], "%s", MODULE_HEAD);
     print_cases(text);

@@ -31,6 +31,8 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
 
 /* ---- numbers */
 
+enum { WIDEST = 8 /* bytes of an element, at most */ };
+
 static bool is_small(int64_t number) { return number >= INT32_MIN && number <= INT32_MAX; }
 
 static bool has_room(const CudaMatmul *p)
@@ -41,7 +43,7 @@ static bool has_room(const CudaMatmul *p)
         return false;
     for (int i = 0; i < axes; i++) {
         for (int tensor = 0; tensor < 3; tensor++)
-            if (!is_small(mgpu_axis_stride(t, i, tensor)))
+            if (!is_small(WIDEST * mgpu_axis_stride(t, i, tensor))) /* kernels compute in bytes */
                 return false;
         if (!is_small(t->axis[i].extent) || !is_small(t->axis[i].step))
             return false;
