@@ -71,6 +71,8 @@ static void run(const Probe *p, int type, int gpu, Measurements *m)
     size_t length;
     const char *text = status == 0 ? read_file(file, &length) : NULL;
     const Json *found = text ? mgpu_json_read(text, length, &error) : NULL, *operations = found && found->kind == JSON_OBJECT ? mgpu_json_member(found, "operations") : NULL;
+    while (said.length && said.data[said.length - 1] == '\n')
+        said.data[--said.length] = 0;
     if (!operations || operations->kind != JSON_LIST)
         fail(3, "mgpuc probe: a program that measures matmuls of %s ended with status %d: %s", TYPE[type].type, status, text_of(&said));
     double side = side_of(p, type), each = 2e6 * side * side * side;
