@@ -1,6 +1,6 @@
 /* mutation_test SCHEDULE... [--each N] [--seed S]: the verifier against the oracle.
  *
- * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants of each kind (at least 20), and as
+ * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants of each kind (at least 10), and as
  * many with the same mistake on all devices, or on the only one:
  * what the verifier accepts must be equivalent, says the oracle; what it rejects although it is equivalent counts as
  * conservative, and one rejected per kind at least must be truly wrong.
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHUNK = 50, LEAST = 20, ORDERS = 200, TRIES = 100, MESSAGE = 1000 };
+enum { CHUNK = 50, LEAST = 10, ORDERS = 200, TRIES = 100, MESSAGE = 1000 };
 
 typedef struct Example {
     const char *name;
