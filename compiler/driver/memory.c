@@ -146,6 +146,19 @@ static bool has_parts(const Model *m)
     return any;
 }
 
+/* weights themselves, not their optimizer's states and what is rounded to them alone: each use gathers them. As the model says it, which
+ * may come from a dump */
+static bool has_weights_in_parts(const Model *m)
+{
+    bool any = false, *rounded = NEW_ARRAY(bool, m->variable_count);
+    for (int v = 0; v < m->variable_count; v++)
+        if (m->variables[v].kind == ROUNDED)
+            rounded[m->variables[v].owner] = true;
+    for (int v = 0; v < m->variable_count; v++)
+        any = any || (m->variables[v].split && (m->variables[v].kind == ROUNDED || (m->variables[v].kind == WEIGHT && !rounded[v])));
+    return any;
+}
+
 /* ---- weights in parts: what memory there is makes steps shorter where gathers are waited for */
 typedef struct Tried { double us, exposed_us; } Tried;
 
@@ -201,7 +214,7 @@ void schedule_in_memory(Program *p, Plan *plan)
         return;
     }
     gather_ahead(p, plan, there);
-    if (p->options->shard == SHARD_WEIGHTS && schedule_trains(plan->schedule))
+    if (has_weights_in_parts(p->model) && schedule_trains(plan->schedule))
         keep_gathers(p, plan, there);
 }
 
