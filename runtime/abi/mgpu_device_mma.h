@@ -92,13 +92,15 @@ template <int LEFT> MGPU_FUNCTION void mgpu_copies_wait(void)
 #endif
 }
 
+enum { MGPU_SHARED_ALIGNMENT = 256 };
+
 /* the block's dynamic shared memory */
 MGPU_FUNCTION char *mgpu_dynamic_shared(void)
 {
 #ifdef MGPU_VGPU
     return (char *)mgpu_vgpu_dynamic_shared();
 #else
-    extern __shared__ __align__(128) char mgpu_dynamic[];
+    extern __shared__ __align__(MGPU_SHARED_ALIGNMENT) char mgpu_dynamic[];
     return mgpu_dynamic;
 #endif
 }

@@ -34,6 +34,12 @@ template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_K, bool IN_FOURS> s
     static constexpr int LINE_CHUNKS = (ALONG_K ? DEPTH : ROWS) / CHUNK, BYTES = LINES * LINE_CHUNKS * MGPU_CHUNK_BYTES;
     static_assert(LINE_CHUNKS > 0, "at least a chunk");
 
+    /* the chunks that a warp with so many rows reads are told apart by bits of an address below the alignment of shared memory */
+    MGPU_TILES_FUNCTION bool fits(int own)
+    {
+        return (ALONG_K ? LINE_CHUNKS : own / CHUNK) * MGPU_CHUNK_BYTES <= MGPU_SHARED_ALIGNMENT && BYTES % MGPU_SHARED_ALIGNMENT == 0;
+    }
+
     /* byte of a chunk of a line */
     MGPU_FUNCTION uint32_t at(uint32_t line, uint32_t chunk)
     {
@@ -180,6 +186,7 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
     static constexpr int DOWN = OWN_ROWS / 8, ACROSS = OWN_COLUMNS / 4, RUN = 2, LANES = 4;
     static constexpr int DEPTH = TYPE == MGPU_F32 ? 8 : 16, CHUNK = DEPTH / 2; /* of an instruction */
     static_assert(OWN_ROWS % 16 == 0 && OWN_COLUMNS % 16 == 0 && COLUMNS::DEPTH % DEPTH == 0, "whole matrices");
+    static_assert(ROWS::fits(OWN_ROWS) && COLUMNS::fits(OWN_COLUMNS), "numbers of chunks are bits below the alignment of a stage");
     sum value[DOWN][ACROSS];
 
     MGPU_FUNCTION uint32_t first_row() { return threadIdx.x / 32 / WARPS_ACROSS * OWN_ROWS; }

@@ -4,14 +4,14 @@
  * those of all functions that it calls. The image's relocations say who calls whom and who uses which variable: it is
  * compiled with a section for each function, so that no call is without one, and linked with --emit-relocs. A relocation of a local
  * variable is one of its section, less what is after it in the instruction: it may be taken for the variable's neighbour,
- * which none of our kernels shows. A GPU's dynamic shared memory begins after the static one, where 128 divides the address. */
+ * which none of our kernels shows. A GPU's dynamic shared memory begins after the static one, where 256 divides the address. */
 #include "tests/vgpu/vgpu.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PC_RELATIVE = 4 /* bytes from the place of the relocation to the next instruction */, DYNAMIC_ALIGNMENT = 128 };
+enum { PC_RELATIVE = 4 /* bytes from the place of the relocation to the next instruction */, DYNAMIC_ALIGNMENT = 256 };
 
 typedef struct Symbol { uintptr_t begin, end; const char *name; bool variable, seen; } Symbol;
 typedef struct Use { int by, of; } Use;
