@@ -54,6 +54,7 @@ struct Build {
     bool whole;                 /* up to the program: --emit stops before */
     Cache cache;
     Compiler compiler;          /* of a whole build */
+    Arguments mpicc;            /* of --mpi; else none */
     TranslationUnit *units; int count;
     Images images;
     struct Job *jobs;           /* of the units */
@@ -88,12 +89,17 @@ static Digest key_of(const Compiler *c, const TranslationUnit *p)
     return mgpu_sha256_end(&h);
 }
 
-static Arguments link_command(const Compiler *c, const Job *jobs, int count, const char *home, const char *output)
+/* mpi: the object of its calls; NULL: there is none */
+static Arguments link_command(const Compiler *c, const Arguments *mpicc, const char *mpi, const Job *jobs, int count, const char *home, const char *output)
 {
     Arguments a = {0};
-    add_arguments(&a, &c->words);
+    add_arguments(&a, mpicc->count ? mpicc : &c->words);
+    for (int i = c->programs; mpicc->count && i < c->words.count; i++) /* options of CC */
+        add_argument(&a, c->words.list[i]);
     for (int i = 0; i < count; i++)
         add_argument(&a, jobs[i].object);
+    if (mpi)
+        add_argument(&a, mpi);
     const char *rest[] = {format("%s/libmgpu.a", home), format("-L%s", home), "-o", output, "-lz", "-lm", "-lpthread", "-ldl"};
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(&a, rest[i]);
@@ -129,6 +135,8 @@ static void check_tools(Build *b)
     const char *library = format("%s/libmgpu.a", b->home);
     if (access(library, R_OK))
         fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
+    if (p->options->mpi)
+        b->mpicc = find_mpi(p);
     if (p->target->images)
         check_images(p);
     if (p->target->images && has_real_images(p))
@@ -242,9 +250,10 @@ const char *build_objects(Build *b)
 const char *build_link(Build *b)
 {
     const char *output = b->program->options->output, *fresh = fresh_path(output);
-    Arguments command = link_command(&b->compiler, b->jobs, b->count, b->home, fresh);
+    const char *mpi = b->mpicc.count ? compile_mpi(&b->mpicc, b->home, b->folder) : NULL;
+    Arguments command = link_command(&b->compiler, &b->mpicc, mpi, b->jobs, b->count, b->home, fresh);
     if (run_tools(&command, 1, 1) >= 0)
-        fail(3, "'%s' failed on linking (its message is above)%s", b->compiler.words.list[0], what_is_missing(&b->compiler, b->home, b->folder));
+        fail(3, "'%s' failed on linking (its message is above)%s", command.list[0], what_is_missing(&b->compiler, b->home, b->folder));
     if (rename(fresh, output))
         fail(3, "%s cannot be written: %s", output, strerror(errno));
     cache_close(&b->cache);

@@ -508,7 +508,8 @@ void emit_main(const Program *p, Text *t)
             text_add(t, ", {%s, %s, %.1f, %.1f, %.1f}", c_string(x->machine), c_string(x->bound), x->step_us, x->computing_us, x->transfer_us);
         text_add(t, "},\n");
     }
-    text_add(t, "};\n\nint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n");
+    text_add(t, "};\n\n%sint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n",
+             p->options->mpi ? "extern struct mgpu_processes *mgpu_mpi_processes(void);\n\n" : "");
     text_add(t, "        .interface = MGPU_INTERFACE,\n        .name = ");
     quote(t, m->name);
     text_add(t, ",\n        .model_file = ");
@@ -565,6 +566,8 @@ void emit_main(const Program *p, Text *t)
         quote(t, p->library_folders);
         text_add(t, ",\n");
     }
+    if (p->options->mpi)
+        text_add(t, "        .processes = mgpu_mpi_processes,\n");
     text_add(t, "    };\n    return mgpu_main(&program, argc, argv);\n}\n");
 }
 

@@ -144,7 +144,7 @@ int tool_says(const Arguments *tool, Text *said)
 
 /* ---- what it is */
 
-static Arguments words_of(const char *cc, const char *otherwise)
+Arguments words_of(const char *cc, const char *otherwise)
 {
     Arguments a = {0};
     for (const char *at = cc; *at;) {

@@ -3,6 +3,7 @@
  *   units.c     Program -> translation units: texts that a C compiler takes one by one, in any order and at the same time
  *   tools.c     the C compiler: what it is, its flags, running it
  *   ask.c       what it takes and finds
+ *   mpi.c       of programs that are several processes: mpicc, and the calls of its MPI
  *   images.c    CUDA C -> images for every architecture, and the unit that holds them
  *   nvrtc.c     NVRTC, in a process of its own
  *   cubin.c     what an image needs: registers, shared and local memory
@@ -44,6 +45,7 @@ GpuFunction *gpu_functions(const Program *, int *count);
 typedef struct Arguments { const char **list; int count; } Arguments;
 void add_argument(Arguments *, const char *);
 void add_arguments(Arguments *, const Arguments *);
+Arguments words_of(const char *text, const char *otherwise); /* of CC and the like; otherwise: where there are none */
 typedef struct Compiler {
     Arguments words;                      /* of CC, which may hold options: "ccache gcc -fsanitize=address -I more" */
     int programs;                         /* so many of them are before the options */
@@ -85,6 +87,10 @@ void tool_ends(pid_t);
 typedef struct Cache Cache;
 const char *runtime_folder(void);                /* of the runtime library and of its headers */
 void write_text(const char *path, const Text *); /* exit 3 if it cannot be */
+
+/* ---- mpi.c: of --mpi */
+Arguments find_mpi(const Program *); /* the words of mpicc; exit 3 if there is none */
+const char *compile_mpi(const Arguments *mpicc, const char *home, const char *folder); /* -> the object */
 
 /* ---- ask.c; `folder`: of temporaries */
 void ask_programs(Compiler *, Cache *, const char *folder);

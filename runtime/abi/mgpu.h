@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 17  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 18  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -284,6 +284,7 @@ typedef struct mgpu_program {
     bool unsaved;                      /* what devices make of their weights is no training, and nothing is saved */
     bool predicts;                     /* the program has no step to train */
     const char *identity;              /* 64 hexadecimal digits: what the model computes; NULL: not known */
+    struct mgpu_processes *(*processes)(void); /* of mgpuc --mpi: those that were started together, NULL: one; else NULL */
     const char *library_folders;       /* "A:B": where mgpuc found CUDA's libraries besides the usual places, or NULL */
 } mgpu_program;
 

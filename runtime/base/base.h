@@ -16,6 +16,8 @@ enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
 /* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks */
 _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
 /* ours, not the user's: "PROGRAM: internal error: ...", status 3 */
+/* Before what this process says from now on; `speaks`: not only errors; leave: how it ends with one, NULL: by _exit */
+void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status));
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
 void mgpu_say(const char *pattern, ...) MGPU_PRINTF(1, 2); /* a line on stderr */
 char *mgpu_plain(const char *text);                        /* as terminal.h says; the caller frees */

@@ -182,7 +182,7 @@ int64_t mgpu_device_threads(int64_t threads, int devices, int device)
     return threads * (device + 1) / devices - threads * device / devices;
 }
 
-int64_t mgpu_device_bytes(const mgpu_plan *plan, int64_t threads, int device)
+int64_t mgpu_device_bytes(const mgpu_device *device, int64_t threads)
 {
-    return plan->device[device].arena_bytes + (mgpu_device_threads(threads, plan->devices, device) - 1) * plan->device[device].work_bytes;
+    return device->arena_bytes + (threads - 1) * device->work_bytes;
 }

@@ -15,5 +15,5 @@ double mgpu_cgroup_limit(const char *root, const char *membership);
 int mgpu_omp_threads(const char *value);          /* of OMP_NUM_THREADS; -1: it is no number of threads */
 int mgpu_default_threads(const char *program);    /* the cores, at most OMP_NUM_THREADS */
 int64_t mgpu_device_threads(int64_t threads, int devices, int device); /* of the device: its share of them, 1 at least */
-int64_t mgpu_device_bytes(const mgpu_plan *, int64_t threads, int device); /* arena, workspaces of all its threads */
+int64_t mgpu_device_bytes(const mgpu_device *, int64_t threads); /* arena, workspaces of all its threads */
 #endif

@@ -28,5 +28,6 @@ typedef struct Options {
     bool full, page, timeline;               /* likewise */
     int argc; char **argv;                   /* all of it */
     double began;                            /* when main began */
+    struct mgpu_processes *processes;        /* runtime/engine/processes.h; NULL: one */
 } Options;
 #endif

@@ -10,16 +10,28 @@
 #include <time.h>
 #include <unistd.h>
 
+/* of a process of several (runtime/mpi/processes.c); else nobody in particular. Whatever fails asks this, so it is no argument */
+static struct { const char *name; bool silent; void (*leave)(int status); } self;
+
+void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status))
+{
+    self.name = speaker;
+    self.silent = !speaks;
+    self.leave = leave;
+}
+
 static _Noreturn void end(int status, const char *kind, const char *pattern, va_list arguments, const char *after)
 {
     flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
     fflush(stdout);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* over the live line */
-    fprintf(stderr, "%s: %s: ", program_invocation_short_name, kind);
+    fprintf(stderr, "%s: %s%s: ", program_invocation_short_name, self.name ? self.name : "", kind);
     mgpu_print_message(stderr, pattern, arguments);
     fprintf(stderr, "%s\n", after);
     fflush(stderr);
+    if (self.leave)
+        self.leave(status);
     _exit(status); /* other threads may still run: no handlers, no destructors */
 }
 
@@ -33,6 +45,8 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...)
 void mgpu_say(const char *pattern, ...)
 {
     va_list arguments;
+    if (self.silent)
+        return;
     va_start(arguments, pattern);
     flockfile(stderr);
     mgpu_print_message(stderr, pattern, arguments);

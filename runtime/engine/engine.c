@@ -36,18 +36,18 @@ static void make_tables(Engine *e)
             const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
             mgpu_make_lanes(&t->device[d], p);
             for (int i = 0; i < p->op_count; i++)
-                t->reporter = p->ops[i].verb == MGPU_REPORT ? d : t->reporter;
+                t->reporter = p->ops[i].verb == MGPU_REPORT && is_own(e, d) ? d : t->reporter;
         }
     }
 }
 
-/* Device d's share of the threads. They stay on cores of their own if there is one for each and none is left over; where there are several for
+/* Device d's share of the process's threads. They stay on cores of their own if there is one for each and none is left over; where there are several for
  * each core, too, on one of them. */
 static PoolPlan pool_of(const Engine *e, int d, int *cores)
 {
-    int devices = e->plan->devices, count = 0;
+    int devices = e->end - e->first, place = d - e->first, count = 0;
     int64_t threads = e->threads > devices ? e->threads : devices;
-    int64_t first = threads * d / devices, end = threads * (d + 1) / devices;
+    int64_t first = threads * place / devices, end = threads * (place + 1) / devices;
     cpu_set_t set;
     CPU_ZERO(&set);
     bool known = sched_getaffinity(0, sizeof set, &set) == 0;
@@ -100,7 +100,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         e->threads = e->plan->devices; /* nothing is computed here */
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
     int *cores = mgpu_allocate((size_t)(e->threads > e->plan->devices ? e->threads : e->plan->devices), sizeof *cores);
-    for (int d = 0; d < e->plan->devices; d++) {
+    for (int d = e->first; d < e->end; d++) {
         const mgpu_device *device = &e->plan->device[d];
         PoolPlan pool = pool_of(e, d, cores);
         keep_lanes(e, d, &pool);
@@ -108,7 +108,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         comp->worker_count = pool.threads;
         comp->workers = mgpu_allocate((size_t)pool.threads, sizeof *comp->workers);
         comp->now = mgpu_allocate((size_t)pool.threads, sizeof *comp->now);
-        int64_t bytes = mgpu_device_bytes(e->plan, e->threads, d);
+        int64_t bytes = mgpu_device_bytes(device, pool.threads);
         mgpu_hang_stage(e, "it is being opened", d);
         e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program,
                                                     .plan = e->plan,
@@ -200,6 +200,8 @@ static void slow_down(Engine *e)
 
 static bool is_idle(const Engine *e, const Lane *l)
 {
+    if (!is_own(e, l->device))
+        return true;
     for (int k = 0; k < e->plan->phase_count; k++) {
         const int *begin = e->phases[k].device[l->device].begin;
         if (begin[l->lane] < begin[l->lane + 1])
@@ -232,8 +234,8 @@ static void start_lanes(Engine *e)
 /* "NVIDIA H200, driver 12.4"; unlike GPUs are all named */
 static char *name_devices(const Engine *e)
 {
-    char *text = mgpu_format("%s", e->kind->library_name(e->devices[0]));
-    for (int d = 1; d < e->plan->devices && e->kind->ahead; d++) {
+    char *text = mgpu_format("%s", e->kind->library_name(e->devices[e->first]));
+    for (int d = e->first + 1; d < e->end && e->kind->ahead; d++) {
         const char *name = e->kind->library_name(e->devices[d]);
         if (strcmp(name, e->kind->library_name(e->devices[d - 1])) == 0)
             continue;
@@ -247,6 +249,8 @@ static char *name_devices(const Engine *e)
 /* "; all-reduces over 4 devices: peer"; "": there are none */
 static char *name_collectives(const Engine *e)
 {
+    if (e->processes)
+        return mgpu_format("; all-reduces over %d devices of %d processes by %s", e->plan->devices, e->processes->count, e->collective[MGPU_COMM]->name);
     if (!e->kind->ahead || e->plan->devices == 1)
         return mgpu_format("%s", "");
     const Collective *c = e->collective[MGPU_COMM], *sync = e->collective[MGPU_SYNC];
@@ -263,6 +267,14 @@ static char *describe_devices(const Engine *e)
     return text;
 }
 
+/* of a lane that transfers; beside: of another one; NULL: there is none */
+static Collective *connect(Engine *e, int lane, Collective *beside)
+{
+    if (e->processes)
+        return e->processes->connect(e->processes, e->plan, lane);
+    return e->kind->connect(e->machine, e->devices, e->plan, beside);
+}
+
 Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const Options *o, Collect *collect,
                          void *context)
 {
@@ -274,6 +286,9 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     e->collect = collect;
     e->context = context;
     e->threads = o->threads;
+    e->processes = o->processes;
+    e->first = mgpu_first_device(o->processes, plan->devices, e->processes ? e->processes->rank : 0);
+    e->end = mgpu_first_device(o->processes, plan->devices, e->processes ? e->processes->rank + 1 : 1);
     e->ahead = MGPU_AHEAD;
     make_tables(e);
     make_lanes(e);
@@ -282,9 +297,9 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     make_records(e);
     mgpu_hang_stage(e, "all-reduces are being prepared", -1);
     find_idle_lanes(e);
-    e->collective[MGPU_COMM] = e->kind->connect(e->machine, e->devices, plan, NULL);
-    if (!lane_of(e, 0, MGPU_SYNC)->idle)
-        e->collective[MGPU_SYNC] = e->kind->connect(e->machine, e->devices, plan, e->collective[MGPU_COMM]);
+    e->collective[MGPU_COMM] = connect(e, MGPU_COMM, NULL);
+    if (!lane_of(e, e->first, MGPU_SYNC)->idle)
+        e->collective[MGPU_SYNC] = connect(e, MGPU_SYNC, e->collective[MGPU_COMM]);
     e->said = describe_devices(e);
     if (e->kind->ahead)
         mgpu_ahead_open(e);
@@ -318,7 +333,7 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     for (int lane = MGPU_LANES - 1; lane >= 0; lane--)
         if (e->collective[lane])
             e->collective[lane]->close(e->collective[lane]);
-    for (int d = 0; d < e->plan->devices; d++) {
+    for (int d = e->first; d < e->end; d++) {
         e->kind->close(e->devices[d]);
         free(lane_of(e, d, MGPU_COMP)->workers);
         free(lane_of(e, d, MGPU_COMP)->now);
@@ -341,6 +356,9 @@ void mgpu_engine_close(Engine *e, const char *achieved)
         free(e->ring[i].fetch);
         free(e->ring[i].report);
     }
+    for (int v = 0; e->gathered && v < e->program->variable_count; v++)
+        free(e->gathered[v]);
+    free(e->gathered);
     e->kind->leave(e->machine);
     mgpu_hang_close(e);
     free(e->said);
@@ -466,7 +484,7 @@ const char *mgpu_engine_library(const Engine *e)
 
 int64_t mgpu_engine_library_bytes(const Engine *e, int device)
 {
-    return e->kind->library_bytes(e->devices[device]);
+    return is_own(e, device) ? e->kind->library_bytes(e->devices[device]) : 0;
 }
 
 int64_t mgpu_engine_launches(const Engine *e, double *seconds)
@@ -488,8 +506,10 @@ bool mgpu_engine_checks(const Engine *e)
 
 int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
 {
-    return e->kind->arena_bytes(e->devices[device]);
+    return is_own(e, device) ? e->kind->arena_bytes(e->devices[device]) : 0;
 }
+
+bool mgpu_engine_has(const Engine *e, int device) { return is_own(e, device); }
 
 /* what a device holds of a variable, in bytes of the whole */
 static mgpu_stretch held(const Engine *e, int device, int variable)
@@ -505,6 +525,13 @@ static mgpu_stretch held(const Engine *e, int device, int variable)
 void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *to)
 {
     bool split = e->program->variables[variable].split;
+    if (e->gathered && e->gathered[variable] && !is_own(e, device)) {
+        int64_t bytes = mgpu_tensor_bytes(&e->program->variables[variable].tensor);
+        memcpy(to, e->gathered[variable] + device * bytes, (size_t)bytes);
+        return;
+    }
+    if (!is_own(e, device)) /* what is replicated is the same everywhere */
+        device = e->first;
     for (int d = split ? 0 : device; d <= (split ? e->plan->devices - 1 : device); d++) {
         mgpu_stretch part = held(e, d, variable);
         mgpu_hang_stage(e, "a variable is being copied from it", d);
@@ -516,12 +543,32 @@ void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *
 
 void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from)
 {
+    if (!is_own(e, device))
+        return;
     mgpu_stretch part = held(e, device, variable);
     mgpu_hang_stage(e, "a variable is being copied to it", device);
     if (part.end > part.begin)
         e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], (const uint8_t *)from + part.begin,
                          part.end - part.begin);
     mgpu_hang_stage(e, NULL, -1);
+}
+
+void mgpu_engine_gather(Engine *e, int variable)
+{
+    if (!e->processes)
+        return;
+    int64_t bytes = mgpu_tensor_bytes(&e->program->variables[variable].tensor);
+    int64_t *at = mgpu_allocate((size_t)e->processes->count + 1, sizeof *at);
+    if (!e->gathered)
+        e->gathered = mgpu_allocate((size_t)e->program->variable_count, sizeof *e->gathered);
+    if (!e->gathered[variable])
+        e->gathered[variable] = mgpu_allocate((size_t)e->plan->devices, (size_t)bytes);
+    for (int r = 0; r <= e->processes->count; r++)
+        at[r] = mgpu_first_device(e->processes, e->plan->devices, r) * bytes;
+    for (int d = e->first; d < e->end; d++)
+        mgpu_engine_read_variable(e, d, variable, e->gathered[variable] + d * bytes);
+    e->processes->gather(e->processes, e->gathered[variable], at);
+    free(at);
 }
 
 /* all phases have the same staging buffers at the same offsets */

@@ -53,7 +53,8 @@ const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
 const char *mgpu_engine_library(const Engine *); /* what computes: the library of matmuls, or why there is none; the GPUs */
 int64_t mgpu_engine_library_bytes(const Engine *, int device); /* of transfers and libraries, beside the arena */
 int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
-int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
+int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated here */
+bool mgpu_engine_has(const Engine *, int device);            /* whether it is this process's */
 bool mgpu_engine_checks(const Engine *);          /* that operations touch what they say: on virtual GPUs */
 typedef struct Profile Profile;        /* profile.h */
 void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
@@ -62,7 +63,8 @@ void mgpu_engine_set_trace(Engine *, Trace *); /* likewise; NULL: none */
 /* of a drained engine: a variable as it is in memory; random inputs in all slots (bench) */
 /* all of a variable, as the device holds it; of one that is split, the parts of all devices. Written is what that device holds */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
-void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
+void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from); /* of another process's device: nothing */
+void mgpu_engine_gather(Engine *, int variable); /* by all processes, of a variable of which each device has its own: can be read until the next step */
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *);
 

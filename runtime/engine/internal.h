@@ -8,6 +8,7 @@
 #include "runtime/engine/collective.h"
 #include "runtime/engine/device.h"
 #include "runtime/engine/list.h"
+#include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/slow.h"
 #include "runtime/engine/trace.h"
@@ -39,7 +40,7 @@ struct Lane {
     Counter progress;            /* what is done; of a lane without a thread: no less than anybody waits for */
     Engine *engine;
     int device, lane;
-    bool idle;                   /* it has no operation in any phase */
+    bool idle;                   /* it has no operation in any phase, or its device is another process's */
     pthread_t thread;
     cpu_set_t cores;             /* it stays on these; none: anywhere */
     DeviceCall *calls;           /* of the region that runs, */
@@ -67,7 +68,10 @@ struct Engine {
     const mgpu_plan *plan;
     const DeviceKind *kind;
     Machine *machine;
-    Device **devices;
+    Processes *processes;        /* NULL: this one has all devices */
+    int first, end;              /* devices of this process */
+    uint8_t **gathered;          /* [variable]: of all devices, by mgpu_engine_gather; NULL: nothing yet */
+    Device **devices;            /* of other processes: NULL */
     Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
     Hang *hang;                  /* NULL: nobody looks whether they hang */
     Ticker *listener;            /* NULL: sums have no errors that calls do not return */
@@ -87,7 +91,7 @@ struct Engine {
     Trace *trace;                /* likewise */
     int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
     double link_rate;            /* MGPU_LINK_GBPS: of copies to host devices; 0: as fast as they are */
-    int ahead, threads;          /* threads: that compute, of all devices */
+    int ahead, threads;          /* threads: that compute, of the process's devices */
 };
 
 static inline Work *work_of(Engine *e, int64_t number)
@@ -109,6 +113,8 @@ static inline const LaneTable *lanes_of(const Engine *e, const mgpu_phase *phase
 {
     return &e->phases[phase - e->plan->phases].device[device];
 }
+
+static inline bool is_own(const Engine *e, int device) { return device >= e->first && device < e->end; }
 
 /* a device that runs ahead has one thread for what it issues, and one for its lane host */
 static inline bool has_thread(const Engine *e, const Lane *l)

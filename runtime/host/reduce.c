@@ -145,6 +145,11 @@ static void add_slice(Reduction *r, Slice slice)
     }
 }
 
+void mgpu_add_operands(Operand *operands, int members, mgpu_stretch s)
+{
+    add_slice(&(Reduction){.members = members, .member = operands}, (Slice){s.begin, s.end, members, members + 1});
+}
+
 bool mgpu_operands_agree(const Operand *a, const Operand *b, int members)
 {
     const mgpu_parties *p = &a->parties, *q = &b->parties;

@@ -18,6 +18,7 @@ int mgpu_exchange_parts(const Operand *, int members);
 void mgpu_exchange_part(Operand *operands, int members, int member, int part);
 void mgpu_meet(Reduction *);           /* every member calls it; returns when all have */
 bool mgpu_operands_agree(const Operand *, const Operand *, int members);
+void mgpu_add_operands(Operand *operands, int members, mgpu_stretch); /* operands[members] gets these elements of the others' sum */
 bool mgpu_sends_bits(const Operand *);
 /* of what member `from` sends, that which `to` receives */
 mgpu_stretch mgpu_moved(const Operand *, int from, int to);

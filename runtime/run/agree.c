@@ -16,7 +16,7 @@ enum { HASH_LANES = 4 };
 static const uint64_t FACTOR = 0x9e3779b97f4a7c15u;
 
 /* of several lanes, so that multiplications overlap: as fast as memory is read */
-static uint64_t hash_of(const uint8_t *data, int64_t bytes)
+uint64_t mgpu_hash(const uint8_t *data, int64_t bytes)
 {
     uint64_t lane[HASH_LANES] = {1, 2, 3, 4}, word[HASH_LANES];
     int64_t at = 0;
@@ -94,7 +94,7 @@ static char *disagreement(const mgpu_program *program, const mgpu_plan *plan, co
         bool same = true;
         for (int d = 0; d < plan->devices; d++) {
             mgpu_engine_read_variable(engine, d, v, data);
-            hash[d] = hash_of(data, mgpu_tensor_bytes(t));
+            hash[d] = mgpu_hash(data, mgpu_tensor_bytes(t));
             same = same && hash[d] == hash[0];
         }
         if (!same)

@@ -23,6 +23,7 @@ static const char *const KIND[NOTICES] = {"device", "reader", "link"};
 
 struct StepClock {
     const mgpu_plan *plan;
+    int devices;                  /* of this process, which has the first ones if it is the one that speaks */
     bool ahead, turns, said[NOTICES];
     int64_t steps, epoch_steps;   /* all; of the epoch */
     double step[KEPT];            /* seconds; step n is at n mod KEPT */
@@ -30,13 +31,14 @@ struct StepClock {
     double *of;                   /* [part][device][KEPT] */
 };
 
-StepClock *mgpu_clock_open(const mgpu_plan *plan, bool ahead, bool turns)
+StepClock *mgpu_clock_open(const mgpu_plan *plan, int devices, bool ahead, bool turns)
 {
     StepClock *c = mgpu_allocate(1, sizeof *c);
     c->plan = plan;
+    c->devices = devices;
     c->ahead = ahead;
     c->turns = turns;
-    c->of = mgpu_allocate((size_t)PARTS * (size_t)plan->devices * KEPT, sizeof *c->of);
+    c->of = mgpu_allocate((size_t)PARTS * (size_t)devices * KEPT, sizeof *c->of);
     c->timed[0] = true;
     return c;
 }
@@ -49,13 +51,13 @@ void mgpu_clock_close(StepClock *c)
 
 static double *cell(const StepClock *c, Part part, int device, int64_t step)
 {
-    return &c->of[((size_t)part * (size_t)c->plan->devices + (size_t)device) * KEPT + (size_t)(step % KEPT)];
+    return &c->of[((size_t)part * (size_t)c->devices + (size_t)device) * KEPT + (size_t)(step % KEPT)];
 }
 
 void mgpu_clock_add(StepClock *c, const Work *work)
 {
     c->timed[c->steps % KEPT] &= work->timed;
-    for (int d = 0; d < c->plan->devices; d++) {
+    for (int d = 0; d < c->devices; d++) {
         const StepTimes *t = &work->times[d];
         const _Atomic int64_t *const FROM[PARTS] = {&t->computing, &t->input, &t->communication, &t->launching, &t->transferring, &t->reading};
         for (int p = 0; p < PARTS; p++)
@@ -109,7 +111,7 @@ static double median_wait(const StepClock *c, Part part, int count)
     int n = 0;
     for (int i = 0; i < count; i++) {
         double waits = NAN;
-        for (int d = 0; d < c->plan->devices; d++) {
+        for (int d = 0; d < c->devices; d++) {
             double own = *cell(c, part, d, c->steps - 1 - i);
             if (c->plan->device[d].shard.share > 0 && is_known(c, part, d, c->steps - 1 - i))
                 waits = part == INPUT ? fmax(waits, own) : fmin(waits, own);
@@ -124,7 +126,7 @@ static int slowest_device(const StepClock *c, int count)
 {
     int slowest = 0;
     double most = median_of(c, COMPUTING, 0, count);
-    for (int d = 1; d < c->plan->devices; d++) {
+    for (int d = 1; d < c->devices; d++) {
         double computing = median_of(c, COMPUTING, d, count);
         if (computing > most) {
             most = computing;
@@ -137,10 +139,10 @@ static int slowest_device(const StepClock *c, int count)
 /* the others' median of computing, as if each had as many samples as the device */
 static double others_computing(const StepClock *c, int device, int count)
 {
-    double *values = mgpu_allocate((size_t)c->plan->devices, sizeof *values);
+    double *values = mgpu_allocate((size_t)c->devices, sizeof *values);
     int n = 0;
     const mgpu_device *devices = c->plan->device;
-    for (int d = 0; d < c->plan->devices; d++)
+    for (int d = 0; d < c->devices; d++)
         if (d != device && devices[d].shard.share > 0)
             values[n++] = median_of(c, COMPUTING, d, count) * fmax(1, (double)devices[device].shard.share / (double)devices[d].shard.share);
     double middle = median(values, n);
@@ -201,7 +203,7 @@ static bool is_slowest_often(const StepClock *c, int device)
         int64_t step = c->steps - 1 - i;
         bool slowest = c->timed[step % KEPT] || is_everywhere(c, COMPUTING);
         seen += slowest;
-        for (int d = 0; d < c->plan->devices; d++)
+        for (int d = 0; d < c->devices; d++)
             slowest = slowest && *cell(c, COMPUTING, device, step) >= *cell(c, COMPUTING, d, step);
         often += slowest;
     }
@@ -213,7 +215,7 @@ typedef struct Reader { double step, input, reading; bool slow; } Reader;
 static Reader reader_of(const StepClock *c)
 {
     Reader r = {.step = median_step(c, WINDOW), .input = median_wait(c, INPUT, WINDOW)};
-    for (int d = 0; d < c->plan->devices; d++)
+    for (int d = 0; d < c->devices; d++)
         r.reading = fmax(r.reading, median_of(c, READING, d, WINDOW));
     r.slow = r.input >= WAITS * r.step && r.reading >= .5 * r.step;
     return r;
@@ -273,7 +275,7 @@ bool mgpu_clock_step(StepClock *c, double seconds, Notice *n)
     c->epoch_steps++;
     c->timed[c->steps % KEPT] = true;
     for (int p = 0; p < PARTS; p++)
-        for (int d = 0; d < c->plan->devices; d++)
+        for (int d = 0; d < c->devices; d++)
             *cell(c, (Part)p, d, c->steps) = 0;
     return c->steps >= FIRST + WINDOW && (c->steps - FIRST) % WINDOW < NOTICES && find_notice(c, n); /* one a step */
 }

@@ -13,7 +13,8 @@ typedef struct EpochTimes {    /* medians over the last steps of an epoch, in mi
 } EpochTimes;
 typedef struct Notice { const char *kind; char *text; } Notice; /* "device", "reader", "link"; the caller frees the text */
 
-StepClock *mgpu_clock_open(const mgpu_plan *, bool ahead, bool turns); /* turns: devices share cores, one after the other */
+/* of the plan's first devices; turns: these share cores, one after the other */
+StepClock *mgpu_clock_open(const mgpu_plan *, int devices, bool ahead, bool turns);
 void mgpu_clock_close(StepClock *);
 void mgpu_clock_add(StepClock *, const Work *);        /* a micro-batch of the step */
 /* the step is over, which took so long. True: something is slow that was not spoken of before */

@@ -8,6 +8,9 @@
 #include "runtime/engine/engine.h"
 #include "runtime/run/clock.h"
 
+/* ---- options.c */
+const char *mgpu_command_name(CommandKind);
+
 /* ---- told.c: what a run was told */
 char *mgpu_command_line(const Options *);               /* as a shell takes it; the caller frees */
 void mgpu_write_told(FILE *, const mgpu_program *, const Options *, bool params); /* "name":value, ... of settings, or of params */

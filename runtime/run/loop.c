@@ -7,12 +7,15 @@
  *
  * After a step, in this order: validation, if its interval is over, and what follows of it (the best model, plateaus, the
  * end of a run that is out of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its
- * row is made, because that sets the sums of the epoch to zero. Signals: signals.c. */
+ * row is made, because that sets the sums of the epoch to zero. Signals: signals.c.
+ *
+ * Of several processes all post the same steps: what a clock, a signal or a file decides, rank 0 decides for all. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/watch.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/processes.h"
 #include "runtime/engine/trace.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
@@ -23,6 +26,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ASKED_STOP = 1, ASKED_SAVE = 2, ASKED_FAILED = 4 }; /* what a step may begin with */
 
 static const double KEEP_EVERY_S = 60;  /* the state, for replay.c */
 
@@ -160,9 +165,11 @@ static bool asked_to_stop(Run *run)
     return mgpu_run_signal(run) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
 }
 
+/* all processes come here, since each has a part of the sums of the epoch; rank 0 writes */
 static void save(Run *run)
 {
     double began = mgpu_seconds();
+    mgpu_gather_sums(run->program, run->plan, run->engine);
     mgpu_run_save(run, epoch_of(run), over(run) || asked_to_stop(run));
     mgpu_trace_text(run->trace, TRACK_LOOP, "save", began, mgpu_seconds());
 }
@@ -174,17 +181,28 @@ void mgpu_run_order(Run *run, int64_t epoch)
     run->ordered = epoch;
 }
 
-/* while the run pauses, the samples of the step after that are read */
+/* of a micro-batch, those of this process's devices */
+static mgpu_stretch own_samples(const Run *run)
+{
+    const Processes *p = run->options->processes;
+    const mgpu_plan *plan = run->plan;
+    int first = mgpu_first_device(p, plan->devices, p ? p->rank : 0), end = mgpu_first_device(p, plan->devices, p ? p->rank + 1 : 1);
+    return (mgpu_stretch){plan->device[first].shard.first, end < plan->devices ? plan->device[end].shard.first : plan->micro};
+}
+
+/* while the run pauses, the process's samples of the step after that are read */
 static void read_ahead(Run *run)
 {
     const Progress *at = &run->at;
     bool full = at->position == run->train.samples;
     int64_t place = full ? 0 : at->position, left = run->train.samples - place;
     left = left < run->program->batch ? left : run->program->batch;
+    mgpu_stretch own = own_samples(run);
+    own.end = left < own.end ? left : own.end;
     double began = mgpu_seconds();
     mgpu_run_order(run, at->epoch + full);
     mgpu_trace_text(run->trace, TRACK_LOOP, "order", began, mgpu_seconds());
-    mgpu_read_ahead(&run->train, run->order + place, left < run->plan->micro ? left : run->plan->micro, at->seed, at->epoch + full);
+    mgpu_read_ahead(&run->train, run->order + place + own.begin, own.end - own.begin, at->seed, at->epoch + full);
 }
 
 void mgpu_run_post(Run *run)
@@ -209,9 +227,10 @@ static Evaluation evaluation(const Numbers *n, const char *split, int64_t sample
                         .count = n->phase->report_count};
 }
 
-static bool is_due(mgpu_quantity q, const Pace *pace, int64_t before, int64_t now, double since)
+static bool is_due(const Run *run, mgpu_quantity q, int64_t before, double since)
 {
-    return q.unit == MGPU_UNIT_SECONDS ? mgpu_seconds() - since >= q.amount : mgpu_interval_over(q, pace, before, now);
+    return q.unit == MGPU_UNIT_SECONDS ? mgpu_of_rank_0(run->options->processes, mgpu_seconds() - since >= q.amount)
+                                       : mgpu_interval_over(q, &run->pace, before, run->at.step);
 }
 
 static void lower_rates(Run *run, const Evaluation *e)
@@ -262,10 +281,11 @@ static void judge_validation(Run *run, const Evaluation *e)
 /* of a drained engine; split NULL: it was interrupted, and is pending */
 static Evaluation validate(Run *run)
 {
-    mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, run->at.step, run->at.epoch, NULL, &run->signal);
+    const _Atomic int *stop = run->options->processes ? NULL : &run->signal; /* several do not hear it at once */
+    mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, run->at.step, run->at.epoch, NULL, stop);
     mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_EVAL, run->at.step, run->at.epoch);
     mgpu_engine_drain(run->engine);
-    if (!run->eval_report.phase || atomic_load(&run->signal))
+    if (!run->eval_report.phase || (stop && atomic_load(stop)))
         return (Evaluation){0};
     Evaluation e = evaluation(&run->eval_report, "valid", run->valid.samples);
     run->at.validated = run->at.step;
@@ -333,8 +353,8 @@ static void pause_between_steps(Run *run)
     Progress *at = &run->at;
     bool full = at->position == run->train.samples, last = at->step >= run->total_steps;
     bool look = run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER &&
-                (last || is_due(run->validate, &run->pace, at->validated, at->step, run->validated_at));
-    bool store = is_due(run->save, &run->pace, at->step - 1, at->step, run->saved_at);
+                (last || is_due(run, run->validate, at->validated, run->validated_at));
+    bool store = is_due(run, run->save, at->step - 1, run->saved_at);
     bool keep = run->kept.known && mgpu_seconds() - run->kept.when > KEEP_EVERY_S;
     if (!full && !last && !look && !store && !keep && !mgpu_run_audit_due(run) && !mgpu_run_histograms_due(run))
         return;
@@ -371,7 +391,7 @@ static void pause_between_steps(Run *run)
 /* a validation that was interrupted is pending for the run that goes on */
 static void validate_if_pending(Run *run)
 {
-    if (!run->valid.samples || !is_due(run->validate, &run->pace, run->at.validated, run->at.step, run->validated_at))
+    if (!run->valid.samples || !is_due(run, run->validate, run->at.validated, run->validated_at))
         return;
     Evaluation valid = validate(run);
     report_validation(run, &valid);
@@ -380,15 +400,25 @@ static void validate_if_pending(Run *run)
     mgpu_run_save_due(run, epoch_of(run));
 }
 
+static int asked(Run *run)
+{
+    int found = asked_to_stop(run) ? ASKED_STOP : 0;
+    found |= atomic_exchange(&run->save_asked, false) ? ASKED_SAVE : 0;
+    return mgpu_of_rank_0(run->options->processes, found | (run->failure ? ASKED_FAILED : 0));
+}
+
 static int run_training(Run *run)
 {
     validate_if_pending(run);
     mgpu_run_keep(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
-    while (!over(run)) {
-        bool stop = asked_to_stop(run);
-        if (stop || atomic_exchange(&run->save_asked, false)) {
+    while (run->at.step < run->total_steps && !run->out_of_patience) {
+        int what = asked(run);
+        bool stop = what & ASKED_STOP;
+        if (what & ASKED_FAILED)
+            break;
+        if (what) {
             mgpu_engine_drain(run->engine);
             mgpu_run_audit(run);
             if (run->failure)
@@ -510,6 +540,10 @@ static const char *reason_of(const Run *run, int status)
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
     Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1, .ordered = -1};
+    if (options->processes) {
+        options->processes->check(options->processes, program, run.plan);
+        mgpu_run_compare_program(options->processes, program, run.plan, options);
+    }
     mgpu_run_watch(&run);
     mgpu_run_find_folder(&run);
     mgpu_run_open_saved(&run);
@@ -527,9 +561,14 @@ int mgpu_train(const mgpu_program *program, const Options *options)
         free(run.at.log);
         run.at.log = realpath(options->log, NULL);
     }
-    run.clock = mgpu_clock_open(run.plan, !mgpu_computes_here(run.plan), run.plan->devices > mgpu_default_threads(options->program));
+    int own = mgpu_first_device(options->processes, run.plan->devices, 1);
+    run.clock = mgpu_clock_open(run.plan, own, !mgpu_computes_here(run.plan), own > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
+    if (options->processes)
+        mgpu_run_compare_data(&run);
     open_engine(&run);
+    if (options->processes)
+        mgpu_run_compare_state(&run);
     mgpu_run_open_trace(&run);
     start_report(&run);
     run.began = run.validated_at = run.saved_at = mgpu_seconds();
@@ -537,12 +576,16 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     print_over(&run);
     mgpu_run_prepare_saves(&run);
     int status = run_training(&run);
+    if (!mgpu_speaks(options->processes)) /* where rank 0 fails, it ends the others */
+        status = mgpu_of_rank_0(options->processes, status);
     mgpu_report_end(run.reporter, run.at.step, epoch_of(&run), status, reason_of(&run, status));
     print_end(&run);
     if (run.failure) {
         fflush(stdout);
         mgpu_fail(status, "%s", run.failure);
     }
+    if (mgpu_speaks(options->processes))
+        mgpu_of_rank_0(options->processes, status);
     mgpu_run_unwatch(&run);
     mgpu_report_flush(run.reporter);
     int lost = mgpu_screen_lost(run.reporter);

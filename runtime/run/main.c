@@ -2,6 +2,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/terminal.h"
+#include "runtime/engine/processes.h"
 #include "runtime/run/commands.h"
 #include "runtime/view/view.h"
 
@@ -36,6 +37,23 @@ static int run(const mgpu_program *p, const Options *o)
     }
 }
 
+/* The others of several processes compute, and rank 0 does all else. */
+static void share(Options *o, Processes *p)
+{
+    if (!p)
+        return;
+    o->processes = p;
+    if (o->command != COMMAND_TRAIN)
+        mgpu_fail(MGPU_BAD_USAGE, "several processes train, and do nothing else; start `%s %s` without mpirun", o->program, mgpu_command_name(o->command));
+    if (getenv("MGPU_AUDIT"))
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_AUDIT compares the devices of one process; start `%s` without it, or without mpirun", o->program);
+    if (p->rank == 0)
+        return;
+    o->log = o->tensorboard = o->trace = NULL;
+    o->histograms = -1;
+    o->write = false;
+}
+
 int mgpu_main(const mgpu_program *p, int argc, char **argv)
 {
     mgpu_hold_descriptors();
@@ -43,10 +61,14 @@ int mgpu_main(const mgpu_program *p, int argc, char **argv)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program was compiled for interface %d of the runtime, this one has %d; compile %s again",
                   p->interface, MGPU_INTERFACE, p->model_file);
     Options options;
+    Processes *processes = p->processes ? p->processes() : NULL;
     mgpu_read_options(&options, p, argc, argv);
+    share(&options, processes);
     int status = run(p, &options);
     free(options.operands);
     free(options.parts);
     mgpu_end_output();
+    if (processes)
+        processes->close(processes);
     return status;
 }

@@ -108,6 +108,8 @@ static const OptionInfo OPTIONS[] = {
 
 static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report"};
 
+const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
+
 static _Noreturn void usage(const char *message, const char *about, const char *more)
 {
     mgpu_fail(MGPU_BAD_USAGE, "%s%s%s; %s --help shows the options", message, about, more, program_invocation_short_name);

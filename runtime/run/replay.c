@@ -202,7 +202,7 @@ static char *origin_text(const mgpu_plan *plan, const Dataset *set, const Origin
 /* of a drained engine */
 void mgpu_run_keep(Run *run)
 {
-    bool copies = mgpu_computes_here(run->plan), over = run->at.step >= run->total_steps || run->out_of_patience;
+    bool copies = mgpu_computes_here(run->plan) && !run->options->processes, over = run->at.step >= run->total_steps || run->out_of_patience;
     if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saves))) /* a save has looked */
         return;
     int64_t weights = 0;

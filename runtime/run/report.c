@@ -260,13 +260,13 @@ static void print_arenas(const StartReport *s)
     int64_t first = mgpu_engine_arena_bytes(s->engine, 0);
     bool same = true;
     for (int d = 1; d < s->plan->devices; d++)
-        same = same && mgpu_engine_arena_bytes(s->engine, d) == first;
+        same = same && (mgpu_engine_arena_bytes(s->engine, d) == first || !mgpu_engine_has(s->engine, d));
     if (same) {
         printf("arena %s bytes on %s, predicted = allocated\n", mgpu_grouped(first, text), s->plan->devices == 1 ? "the device" : "each device");
         return;
     }
     fputs("arenas", stdout);
-    for (int d = 0; d < s->plan->devices; d++)
+    for (int d = 0; d < s->plan->devices && mgpu_engine_has(s->engine, d); d++)
         printf("%s %s", d ? "," : "", mgpu_grouped(mgpu_engine_arena_bytes(s->engine, d), text));
     puts(" bytes, predicted = allocated");
 }

@@ -7,6 +7,7 @@
 #include "runtime/data/data.h"
 #include "runtime/data/sets.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/processes.h"
 #include "runtime/run/commands.h"
 #include "runtime/save/checkpoint.h"
 
@@ -94,6 +95,7 @@ void mgpu_run_find_folder(Run *);          /* ends the program if it holds anoth
 void mgpu_run_open_saved(Run *);           /* of --resume */
 void mgpu_run_open_folder(Run *);          /* to write into it */
 void mgpu_run_set_origin(Run *);           /* of open data */
+void mgpu_run_take_fingerprints(Run *);     /* of open data, for the origin */
 void mgpu_run_compare_origin(Run *);       /* says what differs from the run that goes on */
 /* of a drained engine. Weights that are not finite do not replace a checkpoint. last: the run ends here */
 void mgpu_run_save(Run *, int64_t epoch, bool last);
@@ -116,11 +118,17 @@ void mgpu_run_trace_step(Run *);           /* a step has been posted: writes the
 void mgpu_run_end_trace(Run *);            /* writes what there is */
 
 /* ---- agree.c */
+uint64_t mgpu_hash(const uint8_t *data, int64_t bytes);
 void mgpu_run_choose_audit(Run *);         /* what MGPU_AUDIT says */
 bool mgpu_run_audit_due(const Run *);
 bool mgpu_run_histograms_due(const Run *);
 void mgpu_run_histograms(Run *);           /* of a drained engine, if they are due: histograms.c */
 void mgpu_run_audit(Run *);                /* of a drained engine, if there is an audit: devices that differ are a failure */
+
+/* ---- same.c: of several processes; each ends the program where one differs from rank 0 */
+void mgpu_run_compare_program(Processes *, const mgpu_program *, const mgpu_plan *, const Options *);
+void mgpu_run_compare_data(Run *);         /* open data, and what --resume names */
+void mgpu_run_compare_state(Run *);        /* of an engine that is about to train */
 
 /* ---- replay.c */
 void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */

@@ -71,7 +71,7 @@ void mgpu_run_open_folder(Run *run)
 }
 
 /* Samples are read for it: what is wrong with them is said where reading begins anyway. */
-static void take_fingerprints(Run *run)
+void mgpu_run_take_fingerprints(Run *run)
 {
     if (run->train.samples > 0 && !*run->origin.train_data)
         mgpu_fingerprint(&run->train, run->origin.train_data);
@@ -110,7 +110,7 @@ void mgpu_run_compare_origin(Run *run)
     const SaveOrigin *then = run->from ? mgpu_saved_origin(run->from) : NULL, *now = &run->origin;
     if (!then)
         return;
-    take_fingerprints(run);
+    mgpu_run_take_fingerprints(run);
     compare_samples(run, "train", then->train_samples, now->train_samples);
     if (now->valid_samples && then->valid_samples)
         compare_samples(run, "valid", then->valid_samples, now->valid_samples);
@@ -221,7 +221,7 @@ static void *prepare(void *argument)
 void mgpu_run_prepare_saves(Run *run)
 {
     if (run->saves)
-        take_fingerprints(run);
+        mgpu_run_take_fingerprints(run);
     run->preparing = run->saves && pthread_create(&run->saver, NULL, prepare, run) == 0;
 }
 

@@ -38,8 +38,10 @@ static sigset_t watched_signals(void)
 }
 
 /* The signals that this write itself causes, for this thread, are no requests. */
-static void say(const char *text)
+static void say(const Run *run, const char *text)
 {
+    if (!mgpu_speaks(run->options->processes))
+        return;
     char line[200];
     int length = snprintf(line, sizeof line, "\n%s\n", text); /* below the live line */
     if (write(STDERR_FILENO, line, (size_t)length) < 0)
@@ -54,8 +56,8 @@ static void say(const char *text)
 
 static void say_interrupted(const Run *run)
 {
-    say(run->options->write ? "interrupted: the step is finished and the run saved; once more ends it at once"
-                            : "interrupted: the step is finished, nothing is saved (--no-save); once more ends it at once");
+    say(run, run->options->write ? "interrupted: the step is finished and the run saved; once more ends it at once"
+                                 : "interrupted: the step is finished, nothing is saved (--no-save); once more ends it at once");
 }
 
 static void *watch_signals(void *argument)
@@ -70,7 +72,7 @@ static void *watch_signals(void *argument)
             return NULL;
         if (number == SIGUSR1) {
             if (!run->options->write)
-                say("SIGUSR1: nothing is saved (--no-save); the run goes on");
+                say(run, "SIGUSR1: nothing is saved (--no-save); the run goes on");
             atomic_store(&run->save_asked, run->options->write);
             continue;
         }
@@ -108,7 +110,7 @@ int mgpu_run_signal(Run *run)
     snprintf(text, sizeof text, "standard output %s: the step is finished%s",
              lost == SIGPIPE ? "was closed by its reader" : "has reached the limit of a file's size (ulimit -f)",
              run->options->write ? " and the run saved" : ", nothing is saved (--no-save)");
-    say(text);
+    say(run, text);
     int none = 0;
     atomic_compare_exchange_strong(&run->signal, &none, lost);
     return atomic_load(&run->signal);

@@ -96,6 +96,15 @@ static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
     return found;
 }
 
+void mgpu_gather_sums(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
+{
+    bool *found = outliving(program, plan);
+    for (int v = 0; v < program->variable_count; v++)
+        if (found[v] && is_partial(&program->variables[v]))
+            mgpu_engine_gather(engine, v);
+    free(found);
+}
+
 /* by variable: what is read in its place. The caller frees */
 static int *read_instead(const mgpu_program *program, int which)
 {

@@ -1,0 +1,44 @@
+/* mpi.c: a program of several processes (--mpi): the compiler of the MPI that is installed, the calls of that MPI as an object, and
+ * linking with it. Each MPI has a binary interface of its own, and its mpicc knows where its header and libraries are. */
+#include "compiler/link/units.h"
+#include "compiler/kernel/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *missing(const char *word)
+{
+    return format("no MPI: '%s' cannot be run. Install one (Debian: apt-get install libopenmpi-dev openmpi-bin), or name the mpicc of yours: "
+                  "MPICC=/opt/mpi/bin/mpicc mgpuc --mpi ...; without --mpi no MPI is needed", word);
+}
+
+Arguments find_mpi(const Program *p)
+{
+    if (p->target->images)
+        fail(2, "--mpi is for host devices, and the program would be for GPUs; leave --mpi out, or plan with --devices host:4");
+    const char *named = getenv("MPICC");
+    Arguments words = words_of(named ? named : "", "mpicc"), version = {0};
+    Text said = {0};
+    add_arguments(&version, &words);
+    add_argument(&version, "--version");
+    int status = tool_says(&version, &said);
+    if (status < 0)
+        fail(3, "%s", missing(words.list[0]));
+    if (status)
+        fail(3, "'%s --version' failed; MPICC names another mpicc; it says: %.*s", words.list[0], (int)strcspn(text_of(&said), "\n"), text_of(&said));
+    return words;
+}
+
+const char *compile_mpi(const Arguments *mpicc, const char *home, const char *folder)
+{
+    const char *object = format("%s/mpi.o", folder), *rest[] = {"-O2", "-w", "-c", format("%s/mgpu_mpi.c", home), "-o", object};
+    Arguments a = {0};
+    add_arguments(&a, mpicc);
+    for (int i = 0; i < COUNT(rest); i++)
+        add_argument(&a, rest[i]);
+    temporary_add(object);
+    if (run_tools(&a, 1, 1) >= 0)
+        fail(3, "'%s' failed on the calls of MPI (its message is above); MPICC names another mpicc", mpicc->list[0]);
+    return object;
+}

@@ -1,0 +1,31 @@
+/* processes.h: the processes that train together. Each has some devices of the plan, one after the other, as many as the others or one
+ * more. A program without --mpi is one process, which has them all: NULL. */
+#ifndef MGPU_PROCESSES_H
+#define MGPU_PROCESSES_H
+
+#include "runtime/base/base.h"
+#include "runtime/engine/collective.h"
+
+typedef struct mgpu_processes Processes;
+struct mgpu_processes {
+    int rank, count;
+    const char *host;
+    /* ends the program if there are more processes than devices, or if the plan has something that one process must have whole */
+    void (*check)(const Processes *, const mgpu_program *, const mgpu_plan *);
+    Collective *(*connect)(Processes *, const mgpu_plan *, int lane); /* of the process's own devices, with those of the others */
+    /* Every process calls these, in one order, from the thread that posts steps. */
+    int (*follow)(Processes *, int value);                            /* rank 0's value */
+    /* ends the program unless all have the same: "rank 1 on b has other options than rank 0 on a; start all with the same" */
+    void (*compare)(Processes *, const char *what, const char *cure, uint64_t digest);
+    void (*gather)(Processes *, void *all, const int64_t *at);        /* bytes [at[r], at[r + 1]) from rank r */
+    void (*close)(Processes *);
+};
+
+static inline int mgpu_first_device(const Processes *p, int devices, int rank)
+{
+    return p ? (int)((int64_t)devices * rank / p->count) : rank ? devices : 0;
+}
+
+static inline int mgpu_of_rank_0(Processes *p, int value) { return p ? p->follow(p, value) : value; }
+static inline bool mgpu_speaks(const Processes *p) { return !p || p->rank == 0; }
+#endif

@@ -1,0 +1,69 @@
+/* calls.c: the calls of MPI, for processes.c and spanning.c; the only file that an MPI's own compiler sees. Operations are begun and asked
+ * for: no call waits with the lock, so lanes that transfer do not wait for each other. */
+#include "mgpu_mpi.h"
+
+#include <mpi.h>
+#include <pthread.h>
+
+static MPI_Comm comm[MGPU_MPI_CHANNELS];
+static MPI_Request request[MGPU_MPI_CHANNELS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *start(int *rank, int *count, char host[MGPU_MPI_HOST])
+{
+    int provided, length;
+    char name[MPI_MAX_PROCESSOR_NAME];
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    if (provided < MPI_THREAD_SERIALIZED)
+        return "it takes calls of one thread only (MPI_THREAD_SERIALIZED is needed)";
+    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    MPI_Comm_size(MPI_COMM_WORLD, count);
+    MPI_Get_processor_name(name, &length);
+    for (int i = 0; i < MGPU_MPI_HOST; i++)
+        host[i] = i < length && i < MGPU_MPI_HOST - 1 ? name[i] : 0;
+    for (int i = 0; i < MGPU_MPI_CHANNELS; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+    return NULL;
+}
+
+static void exchange(int channel, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at)
+{
+    pthread_mutex_lock(&lock);
+    MPI_Ialltoallv(from, sent, from_at, MPI_BYTE, to, received, to_at, MPI_BYTE, comm[channel], &request[channel]);
+    pthread_mutex_unlock(&lock);
+}
+
+static void gather(int channel, void *all, const int *bytes, const int *at)
+{
+    pthread_mutex_lock(&lock);
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, bytes, at, MPI_BYTE, comm[channel], &request[channel]);
+    pthread_mutex_unlock(&lock);
+}
+
+static void broadcast(int channel, void *data, int bytes)
+{
+    pthread_mutex_lock(&lock);
+    MPI_Ibcast(data, bytes, MPI_BYTE, 0, comm[channel], &request[channel]);
+    pthread_mutex_unlock(&lock);
+}
+
+static int done(int channel)
+{
+    int flag;
+    pthread_mutex_lock(&lock);
+    MPI_Test(&request[channel], &flag, MPI_STATUS_IGNORE);
+    pthread_mutex_unlock(&lock);
+    return flag;
+}
+
+static void end(void)
+{
+    pthread_mutex_lock(&lock);
+    MPI_Finalize();
+    pthread_mutex_unlock(&lock);
+}
+
+/* of any thread, whatever another is inside: the process ends here */
+static void stop(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
+
+const mgpu_mpi_calls mgpu_mpi = {start, exchange, gather, broadcast, done, end, stop};

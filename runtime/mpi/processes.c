@@ -1,0 +1,172 @@
+/* processes.c: the processes of mpirun or srun: who is there, what rank 0 decides, and whether all run the same.
+ *
+ * Rank 0 speaks; the others say errors only, with their rank and host. What depends on time, on signals or on rank 0's files is decided by
+ * rank 0 and followed by all, so that all post the same steps. */
+#include "runtime/mpi/mpi.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct Mpi {
+    Processes processes;
+    char host[MGPU_MPI_HOST], speaker[MGPU_MPI_HOST + 40];
+} Mpi;
+
+/* The first tests follow each other at once: most operations are done soon. Later ones leave the core to who computes. */
+void mgpu_mpi_wait(int channel)
+{
+    enum { AT_ONCE = 200, NAP_NS = 20000 };
+    for (int i = 0; !mgpu_mpi.done(channel); i++)
+        if (i >= AT_ONCE)
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
+static int follow(Processes *p, int value)
+{
+    (void)p;
+    mgpu_mpi.broadcast(MGPU_MPI_RUN, &value, sizeof value);
+    mgpu_mpi_wait(MGPU_MPI_RUN);
+    return value;
+}
+
+/* in rounds of what an int counts */
+static void gather(Processes *p, void *all, const int64_t *at)
+{
+    enum { MOST = 1 << 28 };
+    int64_t most = MOST / p->count, rounds = 0;
+    int *bytes = mgpu_allocate((size_t)p->count, sizeof *bytes), *place = mgpu_allocate((size_t)p->count, sizeof *place);
+    for (int r = 0; r < p->count; r++)
+        rounds = (at[r + 1] - at[r] + most - 1) / most > rounds ? (at[r + 1] - at[r] + most - 1) / most : rounds;
+    uint8_t *room = mgpu_allocate(1, (size_t)(rounds > 1 ? most * p->count : at[p->count] + 1));
+    for (int64_t k = 0; k < rounds; k++) {
+        int sum = 0;
+        for (int r = 0; r < p->count; r++, sum += bytes[r - 1]) {
+            int64_t left = at[r + 1] - at[r] - k * most;
+            bytes[r] = (int)(left < 0 ? 0 : left < most ? left : most);
+            place[r] = sum;
+        }
+        memcpy(room + place[p->rank], (uint8_t *)all + at[p->rank] + k * most, (size_t)bytes[p->rank]);
+        mgpu_mpi.gather(MGPU_MPI_RUN, room, bytes, place);
+        mgpu_mpi_wait(MGPU_MPI_RUN);
+        for (int r = 0; r < p->count; r++)
+            memcpy((uint8_t *)all + at[r] + k * most, room + place[r], (size_t)bytes[r]);
+    }
+    free(room);
+    free(place);
+    free(bytes);
+}
+
+/* The rank that differs is named by rank 0; the others are ended by that. */
+static void compare(Processes *p, const char *what, const char *cure, uint64_t digest)
+{
+    typedef struct Card { uint64_t digest; char host[MGPU_MPI_HOST]; } Card;
+    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
+    int64_t *at = mgpu_allocate((size_t)p->count + 1, sizeof *at);
+    for (int r = 0; r <= p->count; r++)
+        at[r] = r * (int64_t)sizeof *cards;
+    cards[p->rank].digest = digest;
+    snprintf(cards[p->rank].host, sizeof cards->host, "%s", p->host);
+    p->gather(p, cards, at);
+    for (int r = 1; r < p->count; r++) {
+        while (cards[r].digest != cards[0].digest && p->rank)
+            pause();
+        if (cards[r].digest != cards[0].digest)
+            mgpu_fail(MGPU_MACHINE_FAILED, "rank %d on %s has %s than rank 0 on %s; %s", r, cards[r].host, what, cards[0].host, cure);
+    }
+    free(at);
+    free(cards);
+}
+
+/* ---- what a plan may have */
+static void check_transfers(const mgpu_plan *plan)
+{
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++) {
+            const mgpu_collective *c = &plan->phases[k].collectives[i];
+            if (c->parties.transfer != MGPU_TRANSFER_REDUCE)
+                mgpu_fail(MGPU_BAD_USAGE, "several processes make all-reduces only, and the plan has the %s %s; compile without --plan and --shard, or start one process",
+                          mgpu_transfer_row(c->parties.transfer)->kind, c->name);
+        }
+}
+
+static void check(const Processes *p, const mgpu_program *program, const mgpu_plan *plan)
+{
+    if (p->count > plan->devices)
+        mgpu_fail(MGPU_BAD_USAGE, "%d processes share %d device%s, and each needs one; compile with --devices host:%d, or start with mpirun -n %d",
+                  p->count, plan->devices, plan->devices == 1 ? "" : "s", p->count, plan->devices);
+    if (program->unsaved)
+        mgpu_fail(MGPU_BAD_USAGE, "several processes train one model, and by --plan %s each device has its own (%s); leave it out, or start one process", program->policy,
+                  program->policy_label);
+    for (int v = 0; v < program->variable_count; v++)
+        if (program->variables[v].split)
+            mgpu_fail(MGPU_BAD_USAGE, "several processes have each variable whole, and '%s' is in parts; compile without --shard, or start one process", program->variables[v].tensor.name);
+    check_transfers(plan);
+}
+
+static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
+{
+    return mgpu_collective_spanning(p, plan, lane == MGPU_SYNC ? MGPU_MPI_SYNC : MGPU_MPI_COMM);
+}
+
+static void close_processes(Processes *p)
+{
+    mgpu_mpi.end();
+    mgpu_speak_as(NULL, true, NULL);
+    free(p);
+}
+
+/* ---- the start */
+/* A program that nobody launched is one process: MPI would take its time to find that out. */
+static bool is_launched(void)
+{
+    static const char *const SAYS[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
+    for (int i = 0; i < MGPU_COUNT(SAYS); i++)
+        if (getenv(SAYS[i]))
+            return true;
+    return false;
+}
+
+/* Threads that MPI starts leave signals to the run's own (runtime/run/signals.c). */
+static const char *start(Mpi *m)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const char *lacks = mgpu_mpi.start(&m->processes.rank, &m->processes.count, m->host);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return lacks;
+}
+
+static void silence(void)
+{
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "/dev/null cannot be opened");
+    close(nowhere);
+}
+
+Processes *mgpu_mpi_processes(void)
+{
+    if (!is_launched())
+        return NULL;
+    Mpi *m = mgpu_allocate(1, sizeof *m);
+    const char *lacks = start(m);
+    if (lacks)
+        mgpu_fail(MGPU_MACHINE_FAILED, "this MPI cannot be used: %s", lacks);
+    Processes *p = &m->processes;
+    if (p->count == 1) {
+        close_processes(p);
+        return NULL;
+    }
+    *p = (Processes){.rank = p->rank, .count = p->count, .host = m->host, .check = check, .connect = connect, .follow = follow,
+                     .compare = compare, .gather = gather, .close = close_processes};
+    snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
+    mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
+    if (p->rank)
+        silence();
+    return p;
+}

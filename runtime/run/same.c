@@ -1,0 +1,86 @@
+/* same.c: do all processes run the same? In: what each is about to do; out: an error that names the rank and its host where one differs from
+ * rank 0. It is asked before anything is computed: processes that differ would wait for each other, or add up what does not belong
+ * together. */
+#include "runtime/base/sha256.h"
+#include "runtime/run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t short_digest(Sha256 *h)
+{
+    Digest digest = mgpu_sha256_end(h);
+    uint64_t first;
+    memcpy(&first, digest.bytes, sizeof first);
+    return first;
+}
+
+static void add_quantity(Sha256 *h, mgpu_quantity q)
+{
+    mgpu_sha256_add(h, &q.amount, sizeof q.amount);
+    mgpu_sha256_add(h, &q.unit, sizeof q.unit);
+}
+
+static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
+{
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, p->identity ? p->identity : "");
+    mgpu_sha256_add_text(&h, plan->schedule);
+    for (int i = 0; i < p->kernel_count && p->kernel_digests; i++)
+        mgpu_sha256_add(&h, &p->kernel_digests[i], sizeof p->kernel_digests[i]);
+    return short_digest(&h);
+}
+
+/* what the steps depend on; where files are may differ */
+static uint64_t digest_options(const Options *o)
+{
+    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL};
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add(&h, NUMBERS, sizeof NUMBERS);
+    for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
+        if (o->setting[i] == o->setting[i]) {
+            mgpu_sha256_add(&h, &i, sizeof i);
+            mgpu_sha256_add(&h, &o->setting[i], sizeof o->setting[i]);
+        }
+    add_quantity(&h, o->validate);
+    add_quantity(&h, o->save_every);
+    add_quantity(&h, o->patience);
+    return short_digest(&h);
+}
+
+void mgpu_run_compare_program(Processes *p, const mgpu_program *program, const mgpu_plan *plan, const Options *o)
+{
+    p->compare(p, "another program, or another plan of it,", "copy one program to all hosts", digest_program(program, plan));
+    p->compare(p, "other options", "start all with the same", digest_options(o));
+}
+
+void mgpu_run_compare_data(Run *run)
+{
+    Processes *p = run->options->processes;
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_run_take_fingerprints(run);
+    mgpu_sha256_add_text(&h, run->origin.train_data);
+    mgpu_sha256_add_text(&h, run->origin.valid_data);
+    p->compare(p, "other samples", "copy the data to all hosts, or name them with --data", short_digest(&h));
+}
+
+void mgpu_run_compare_state(Run *run)
+{
+    Processes *p = run->options->processes;
+    const Progress *at = &run->at;
+    const int64_t PLACE[] = {at->step, at->epoch, at->position, (int64_t)at->seed, at->validated};
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add(&h, PLACE, sizeof PLACE);
+    for (int v = 0; v < run->program->variable_count; v++) {
+        const mgpu_variable *variable = &run->program->variables[v];
+        int64_t bytes = mgpu_tensor_bytes(&variable->tensor);
+        if (variable->kind == MGPU_ACCUMULATOR && !variable->replicated)
+            continue;
+        uint8_t *data = mgpu_allocate((size_t)bytes, 1);
+        mgpu_engine_read_variable(run->engine, mgpu_first_device(p, run->plan->devices, p->rank), v, data);
+        uint64_t hash = mgpu_hash(data, bytes);
+        mgpu_sha256_add(&h, &hash, sizeof hash);
+        free(data);
+    }
+    p->compare(p, "other weights, or another saved run,", "let all read one file", short_digest(&h));
+}
