@@ -34,7 +34,6 @@ typedef struct Cost { double us; Bound bound; } Cost;
 typedef struct Work {
     WorkKind kind;
     Dtype type;         /* of the operands of its contractions */
-    bool library;       /* cuBLASLt does it */
     bool tf32;          /* contractions of f32 by matrix units */
     bool wide;          /* all else is in f64 */
     double contractions;    /* operations of contractions, a multiply-add is two */

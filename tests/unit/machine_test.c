@@ -180,7 +180,7 @@ static void kernels(void)
     Work stream = {.kind = WORK_ELEMENTWISE, .type = BF16, .bytes = 3.352e9, .operations = 1e6};
     Cost c = cost_kernel(&gpu, &stream);
     check(near(c.us, 1e3 / .87, .01) && c.bound == BOUND_MEMORY, "H100: a stream at 87 % of 3.35 TB/s");
-    Work contraction = {.kind = WORK_MATMUL, .type = BF16, .library = true, .contractions = 989.4e9, .bytes = 1e6};
+    Work contraction = {.kind = WORK_MATMUL, .type = BF16, .contractions = 989.4e9, .bytes = 1e6};
     c = cost_kernel(&gpu, &contraction);
     check(near(c.us, 1e3 / .7, .01) && c.bound == BOUND_MATRIX, "H100: cuBLASLt at 70 % of the peak");
     contraction.type = F32;
