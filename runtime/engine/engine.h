@@ -68,6 +68,9 @@ void mgpu_engine_gather(Engine *, int variable); /* by all processes, of a varia
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *);
 
+/* hang.c: seconds without any progress after which a run ends, as MGPU_PATIENCE says; 0: it waits for ever */
+double mgpu_patience(void);
+
 /* audit.c: where the first NaN or infinity of a step comes from */
 typedef struct Audit Audit;
 enum { AUDIT_INFINITE = 1, AUDIT_NAN = 2 };

@@ -341,7 +341,7 @@ static void look_on(void *argument)
     pthread_mutex_unlock(&h->lock);
 }
 
-static double read_patience(void)
+double mgpu_patience(void)
 {
     const char *value = getenv("MGPU_PATIENCE");
     char *end;
@@ -357,7 +357,7 @@ static double read_patience(void)
 
 void mgpu_hang_open(Engine *e)
 {
-    double patience = read_patience();
+    double patience = mgpu_patience();
     if (!e->kind->ahead || patience <= 0)
         return;
     Hang *h = mgpu_allocate(1, sizeof *h);

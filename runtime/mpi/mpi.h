@@ -5,6 +5,7 @@
 #include "runtime/abi/mgpu_mpi.h"
 #include "runtime/engine/processes.h"
 
-void mgpu_mpi_wait(int channel); /* until its operation is done */
+/* until its operation is done, for which the others are needed; what: it is for, in a message */
+void mgpu_mpi_wait(const Processes *, int channel, const char *what);
 Collective *mgpu_collective_spanning(const Processes *, const mgpu_plan *, int channel);
 #endif

@@ -2,9 +2,11 @@
  *
  * Rank 0 speaks; the others say errors only, with their rank and host. What depends on time, on signals or on rank 0's files is decided by
  * rank 0 and followed by all, so that all post the same steps. */
+#include "runtime/engine/engine.h"
 #include "runtime/mpi/mpi.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,22 +16,38 @@
 typedef struct Mpi {
     Processes processes;
     char host[MGPU_MPI_HOST], speaker[MGPU_MPI_HOST + 40];
+    double patience; /* seconds; 0: for ever */
 } Mpi;
 
-/* The first tests follow each other at once: most operations are done soon. Later ones leave the core to who computes. */
-void mgpu_mpi_wait(int channel)
+static _Noreturn void fail_alone(const Mpi *m, const char *what)
+{
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s: nothing has come from the other processes for %g s, so one of them hangs or cannot be reached; MGPU_PATIENCE=%g waits twice as long, off for ever",
+              what, m->patience, 2 * m->patience);
+}
+
+/* The first tests follow each other at once: most operations are done soon. Later ones leave the core to who computes. Time counts only while
+ * this process runs: a nap that took long was a pause of all. */
+void mgpu_mpi_wait(const Processes *p, int channel, const char *what)
 {
     enum { AT_ONCE = 200, NAP_NS = 20000 };
-    for (int i = 0; !mgpu_mpi.done(channel); i++)
-        if (i >= AT_ONCE)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    const double longest_nap = .01;
+    const Mpi *m = (const Mpi *)p;
+    double waited = 0;
+    for (int i = 0; !mgpu_mpi.done(channel); i++) {
+        if (i < AT_ONCE)
+            continue;
+        double began = mgpu_seconds();
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        waited += fmin(mgpu_seconds() - began, longest_nap);
+        if (m->patience > 0 && waited > m->patience)
+            fail_alone(m, what);
+    }
 }
 
 static int follow(Processes *p, int value)
 {
-    (void)p;
     mgpu_mpi.broadcast(MGPU_MPI_RUN, &value, sizeof value);
-    mgpu_mpi_wait(MGPU_MPI_RUN);
+    mgpu_mpi_wait(p, MGPU_MPI_RUN, "what rank 0 decides");
     return value;
 }
 
@@ -51,7 +69,7 @@ static void gather(Processes *p, void *all, const int64_t *at)
         }
         memcpy(room + place[p->rank], (uint8_t *)all + at[p->rank] + k * most, (size_t)bytes[p->rank]);
         mgpu_mpi.gather(MGPU_MPI_RUN, room, bytes, place);
-        mgpu_mpi_wait(MGPU_MPI_RUN);
+        mgpu_mpi_wait(p, MGPU_MPI_RUN, "what each process has");
         for (int r = 0; r < p->count; r++)
             memcpy((uint8_t *)all + at[r] + k * most, room + place[r], (size_t)bytes[r]);
     }
@@ -166,6 +184,7 @@ Processes *mgpu_mpi_processes(void)
                      .compare = compare, .gather = gather, .close = close_processes};
     snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
     mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
+    m->patience = mgpu_patience();
     if (p->rank)
         silence();
     return p;

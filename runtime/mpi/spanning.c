@@ -13,6 +13,7 @@
 
 typedef struct Spanning {
     Collective collective;
+    const Processes *processes;
     int channel, ranks, rank;
     int first, members;      /* devices of this process */
     Reduction *here;
@@ -58,20 +59,27 @@ static void set_counts(Spanning *s, int64_t count, int64_t each)
     make_room(&s->received, &s->slice_room, (int64_t)bytes * s->ranks + 1);
 }
 
+static void wait_for_others(const Spanning *s, const Operand *o)
+{
+    char what[200];
+    snprintf(what, sizeof what, "the all-reduce %s", o->name);
+    mgpu_mpi_wait(s->processes, s->channel, what);
+}
+
 /* elements of `sum` from `data` on, over all ranks */
 static void add_over_ranks(Spanning *s, uint8_t *data, int64_t count, const Operand *like)
 {
     int64_t each = mgpu_dtype_bytes(like->dtype);
     set_counts(s, count, each);
     mgpu_mpi.exchange(s->channel, data, s->sent, s->sent_at, s->received, s->got, s->got_at);
-    mgpu_mpi_wait(s->channel);
+    wait_for_others(s, like);
     for (int r = 0; r <= s->ranks; r++) {
         s->parts[r] = *like;
         s->parts[r].data = r < s->ranks ? s->received + s->got_at[r] : data + s->sent_at[s->rank];
     }
     mgpu_add_operands(s->parts, s->ranks, (mgpu_stretch){0, s->got[0] / each});
     mgpu_mpi.gather(s->channel, data, s->sent, s->sent_at);
-    mgpu_mpi_wait(s->channel);
+    wait_for_others(s, like);
 }
 
 static void exchange(Spanning *s)
@@ -129,7 +137,7 @@ Collective *mgpu_collective_spanning(const Processes *p, const mgpu_plan *plan, 
     Spanning *s = mgpu_allocate(1, sizeof *s);
     int first = mgpu_first_device(p, plan->devices, p->rank), members = mgpu_first_device(p, plan->devices, p->rank + 1) - first;
     size_t ranks = (size_t)p->count;
-    *s = (Spanning){.collective = {.name = "MPI", .transfer = transfer, .close = close_spanning, .met = met},
+    *s = (Spanning){.processes = p, .collective = {.name = "MPI", .transfer = transfer, .close = close_spanning, .met = met},
                     .channel = channel, .ranks = p->count, .rank = p->rank, .first = first, .members = members,
                     .here = mgpu_reduction_open(members)};
     s->operand = mgpu_allocate((size_t)members + 1, sizeof *s->operand);
