@@ -138,14 +138,19 @@ static void close_processes(Processes *p)
 }
 
 /* ---- the start */
-/* A program that nobody launched is one process: MPI would take its time to find that out. */
-static bool is_launched(void)
+/* How many processes the launcher says that it has started. 0: nobody launched this one, and MPI would take its time to find that out.
+ * Launchers of some schedulers say their ranks alone. */
+static int launched(void)
 {
-    static const char *const SAYS[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
-    for (int i = 0; i < MGPU_COUNT(SAYS); i++)
-        if (getenv(SAYS[i]))
-            return true;
-    return false;
+    static const char *const COUNTS[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, *const RANKS[] = {"PMIX_RANK", "PMI_RANK", "PMI_FD"};
+    int most = 0;
+    for (int i = 0; i < MGPU_COUNT(COUNTS); i++)
+        if (getenv(COUNTS[i]) && atoi(getenv(COUNTS[i])) > most)
+            most = atoi(getenv(COUNTS[i]));
+    for (int i = 0; i < MGPU_COUNT(RANKS); i++)
+        if (getenv(RANKS[i]) && !most)
+            most = 1;
+    return most;
 }
 
 /* Threads that MPI starts leave signals to the run's own (runtime/run/signals.c). */
@@ -169,13 +174,17 @@ static void silence(void)
 
 Processes *mgpu_mpi_processes(void)
 {
-    if (!is_launched())
+    int started = launched();
+    if (!started)
         return NULL;
     Mpi *m = mgpu_allocate(1, sizeof *m);
     const char *lacks = start(m);
     if (lacks)
         mgpu_fail(MGPU_MACHINE_FAILED, "this MPI cannot be used: %s", lacks);
     Processes *p = &m->processes;
+    if (p->count == 1 && started > 1)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%d processes were started, and none sees the others: they were started by another MPI than the one that the program is linked with; use its mpirun, "
+                  "or what srun --mpi=list says, or compile again with MPICC", started);
     if (p->count == 1) {
         close_processes(p);
         return NULL;

@@ -3,6 +3,7 @@
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/gpus.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/processes.h"
 #include "runtime/host/device_host.h"
 #include "runtime/run/commands.h"
 
@@ -31,7 +32,7 @@ int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_
         text[0] = 0;
         return 0;
     }
-    int devices = plan->devices;
+    int devices = mgpu_first_device(o->processes, plan->devices, 1); /* of rank 0, which says it */
     char why[120];
     int cores = mgpu_cores_available(why, sizeof why), threads = o->threads;
     const char *from = "";
