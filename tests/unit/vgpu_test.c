@@ -280,16 +280,16 @@ static void shared_memory(int most)
     if (cu->func_get_attribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, other) || value != 1024)
         printf("static memory of reverse: %d\n", value);
     MUST(cu->module_get_function(&beside, gpu[0].module, "beside"));
-    if (cu->func_get_attribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, beside) || value != 128)
+    if (cu->func_get_attribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, beside) || value != 256)
         printf("static memory of beside: %d\n", value);
     if (cu->module_get_function(&other, gpu[0].module, "too_much") != CUDA_ERROR_INVALID_IMAGE)
         printf("a function with 49156 bytes of static memory was taken\n");
     if (cu->module_get_function(&other, gpu[0].module, "many") || cu->module_get_function(&other, gpu[0].module, "too_many") != CUDA_ERROR_INVALID_IMAGE)
         printf("there can be 4096 bytes of parameters, and no more\n");
     const struct { int asked, launched; CUresult result[2]; } CASES[] = {
-        {-1, 49152 - 128, {0, 0}}, {-1, 49152 - 127, {0, CUDA_ERROR_INVALID_VALUE}}, {-1, 49152, {0, CUDA_ERROR_INVALID_VALUE}},
+        {-1, 49152 - 256, {0, 0}}, {-1, 49152 - 255, {0, CUDA_ERROR_INVALID_VALUE}}, {-1, 49152, {0, CUDA_ERROR_INVALID_VALUE}},
         {49152, 49152, {0, 0}}, {49152, 49153, {0, CUDA_ERROR_INVALID_VALUE}},
-        {most - 128, most - 128, {0, 0}}, {most - 127, most - 128, {CUDA_ERROR_INVALID_VALUE, 0}},
+        {most - 256, most - 256, {0, 0}}, {most - 255, most - 256, {CUDA_ERROR_INVALID_VALUE, 0}},
     };
     for (int k = 0; k < COUNT(CASES); k++) {
         CUresult r = CASES[k].asked < 0 ? 0 : cu->func_set_attribute(beside, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CASES[k].asked);
