@@ -331,6 +331,9 @@ MGPU_VGPU_ENGINE void mgpu_vgpu_stuck(void)
 {
     mgpu_vgpu_engine &e = mgpu_vgpu_e;
     char text[256];
+#ifdef MGPU_VGPU_ALSO_STUCK /* there is more that threads wait for */
+    MGPU_VGPU_ALSO_STUCK();
+#endif
     for (int k = 0; k < MGPU_VGPU_BARRIERS; k++)
         if (e.barrier[k].waiting.first) {
             mgpu_vgpu_be(e.barrier[k].waiting.first->thread);

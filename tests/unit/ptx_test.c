@@ -1,35 +1,12 @@
 /* ptx_test: PTX on the virtual GPU (tests/vgpu/ptx): instructions against values computed by hand from the PTX ISA manual, matrix
  * fragments by its formulas, planted errors with a right twin each, and what is refused before it runs. */
-#include "vgpu_machine.h"
+#include "ptx_text.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 static const char HEAD[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
 static const char REGISTERS[] = ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .b64 %d<16>; .reg .f32 %f<16>; .reg .f64 %g<8>;\n";
 static const char MACHINE[] = "driver 13.0\ncapability * 8.0";
-
-static char text[1 << 18]; /* a module */
-static size_t length;
-
-static __attribute__((format(printf, 1, 2))) void add(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    length += (size_t)vsnprintf(text + length, sizeof text - length, format, list);
-    va_end(list);
-}
-
-/* what open_machine loads as an image of that name */
-static void write_module(const char *name)
-{
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s.so", scratch, name);
-    FILE *f = fopen(path, "w");
-    fwrite(text, 1, length, f);
-    fclose(f);
-    length = 0;
-}
 
 /* ---- instructions: each computes h0, r0, d0, f0, g0 or p0 */
 

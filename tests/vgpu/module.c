@@ -110,11 +110,10 @@ static CUresult load_ptx(struct CUctx_st *context, const char *text, struct CUmo
 VGPU_API void *vgpuOpenPtx(const char *text, int checked, char *log, size_t room);
 void *vgpuOpenPtx(const char *text, int checked, char *log, size_t room)
 {
-    enum { ANY = 1 << 20 };
     size_t bytes;
     int error, file = memfd_create("kernels", MFD_CLOEXEC);
     char path[64];
-    void *object = ptx_load(text, ANY, ANY, checked, &bytes, &error, log, room), *handle = NULL;
+    void *object = ptx_load(text, PTX_ANY, PTX_ANY, checked, &bytes, &error, log, room), *handle = NULL;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     if (object && file >= 0 && write(file, object, bytes) == (ssize_t)bytes && (handle = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
         *(const PtxEngine **)dlsym(handle, "mgpu_ptx_engine") = &vgpu_ptx_engine;

@@ -41,6 +41,22 @@ static inline void *ptx_local(uint64_t address, unsigned bytes, const void *arra
 #define ATOMIC MGPU_VGPU_ATOMIC
 #define CONSTANT MGPU_VGPU_CONSTANT_LOAD
 
+/* ---- registers of wgmma */
+
+static inline void ptx_async_begin(uint32_t *registers, unsigned char *touched, unsigned count)
+{
+    for (unsigned k = 0; k < count; k++) {
+        registers[k] = PTX_NEVER_SET;
+        touched[k] = 1;
+    }
+}
+static inline void *ptx_landed(uint32_t *of, int line)
+{
+    if (*of == PTX_IN_FLIGHT)
+        E->fail("wgmma", line, "it reads an accumulator of a wgmma that nobody has waited for");
+    return of;
+}
+
 /* ---- 10: special registers */
 
 #define LANE (E->now->thread & 31u)

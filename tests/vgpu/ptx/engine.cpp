@@ -3,7 +3,9 @@
  * sections are named. */
 #define MGPU_VGPU_STATICS_ELSEWHERE /* PTX says where static shared memory is: before the dynamic one */
 static int ptx_line;                     /* of the instruction that accesses memory */
-#define MGPU_VGPU_ACCESS(address, bytes, how) mgpu_vgpu_access(address, bytes, how, (const void *)(intptr_t)ptx_line)
+static void ptx_touch(const void *address, unsigned bytes, int how), ptx_stuck(void);
+#define MGPU_VGPU_ACCESS(address, bytes, how) ptx_touch(address, bytes, how)
+#define MGPU_VGPU_ALSO_STUCK ptx_stuck
 #include "runtime/abi/mgpu_vgpu.h"
 extern "C" {
 #include "tests/vgpu/ptx/engine.h"
@@ -19,13 +21,30 @@ static void ptx_count(uint64_t address, unsigned bytes, int how, int line)
         l->count(l, (const void *)(uintptr_t)address, bytes, how, line);
 }
 
+/* Who stored a word of shared memory last, and the proxy fences that he had made by then: what a wgmma reads has to be behind one, of
+ * the thread that stored it (9.7.13.4, fence.proxy.async) */
+static bool ptx_async;                   /* the kernel has wgmma */
+static struct { uint32_t fences; uint16_t thread; } ptx_stored[MGPU_VGPU_SHARED / 4];
+static uint32_t ptx_fences[MGPU_VGPU_THREADS];
+static void ptx_fence_proxy(void) { ptx_fences[mgpu_vgpu_n.thread]++; }
+
+static void ptx_touch(const void *address, unsigned bytes, int how)
+{
+    size_t at = (size_t)((const char *)address - mgpu_vgpu_n.shared), end = at + bytes;
+    if (ptx_async && end <= MGPU_VGPU_SHARED && ((how & MGPU_VGPU_HOW) == MGPU_VGPU_STORE || (how & MGPU_VGPU_HOW) == MGPU_VGPU_ATOMIC))
+        for (size_t word = at / 4; word < (end + 3) / 4; word++)
+            ptx_stored[word] = {ptx_fences[mgpu_vgpu_n.thread], (uint16_t)mgpu_vgpu_n.thread};
+    mgpu_vgpu_access(address, bytes, how, (const void *)(intptr_t)ptx_line);
+}
+
 /* what is on the own stack is local, and nobody's business; other stacks are not memory of GPUs */
 static void ptx_access(uint64_t address, unsigned bytes, int how, int line)
 {
     const mgpu_vgpu_fiber *f = mgpu_vgpu_e.fiber;
     if ((uintptr_t)address - (uintptr_t)f->stack >= MGPU_VGPU_STACK) {
         ptx_count(address, bytes, how, line);
-        mgpu_vgpu_access((const void *)(uintptr_t)address, bytes, how, (const void *)(uintptr_t)line);
+        ptx_line = line;
+        ptx_touch((const void *)(uintptr_t)address, bytes, how);
     } else if (address & (bytes - 1))
         mgpu_vgpu_fail("alignment", line, "the address is not a multiple of the size");
 }
@@ -258,7 +277,18 @@ static void ptx_multiply(const PtxMatrices *m, void *d, const void *a, const voi
         multiply(m, (uint32_t *)d, (const uint32_t *)a, (const uint32_t *)b, (const uint32_t *)c, line);
 }
 
+#include "tests/vgpu/ptx/warpgroup.h"
+
+static int ptx_run(mgpu_vgpu_launch *launch, void (*kernel)(void *const *), int groups)
+{
+    ptx_async = groups;
+    reset_groups();
+    group_kernel = kernel;
+    return mgpu_vgpu_run(launch, groups ? run_group_thread : kernel);
+}
+
 const PtxEngine vgpu_ptx_engine = {
-    (const unsigned *)&mgpu_vgpu_built_in_variables, &mgpu_vgpu_n, mgpu_vgpu_run, ptx_fail, ptx_access, ptx_barrier, ptx_sync_warp, ptx_shuffle, ptx_vote,
+    (const unsigned *)&mgpu_vgpu_built_in_variables, &mgpu_vgpu_n, ptx_run, ptx_fail, ptx_access, ptx_barrier, ptx_sync_warp, ptx_shuffle, ptx_vote,
     ptx_match, ptx_gather, ptx_active, ptx_copy, ptx_copy_commit, ptx_copy_wait, ptx_load_matrices, ptx_multiply,
+    ptx_fence_proxy, ptx_group_fence, ptx_group_commit, ptx_group_wait, ptx_group_multiply,
 };

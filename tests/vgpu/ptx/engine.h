@@ -16,10 +16,20 @@ typedef struct PtxMatrices {
     int a, b, c; /* registers */
 } PtxMatrices;
 
+/* One wgmma: d[64, n] = a[64, k] b[k, n] (+ d). Its registers are places in the function's array of such, whose values are these
+ * while it is in flight, and before anything has set them: NaN that no arithmetic makes */
+typedef struct PtxGroupMatrices {
+    int type, n, k;
+    int transposed[2], negated[2];      /* a, b */
+    const unsigned short *d, *a;        /* n / 2, 4; a NULL: it is in shared memory */
+} PtxGroupMatrices;
+#define PTX_IN_FLIGHT 0x7FBADBADu
+#define PTX_NEVER_SET 0x7FBADBAEu
+
 typedef struct PtxEngine {
     const unsigned *built_in;
     const mgpu_vgpu_now *now;
-    int (*run)(mgpu_vgpu_launch *, void (*kernel)(void *const *));
+    int (*run)(mgpu_vgpu_launch *, void (*kernel)(void *const *), int groups /* it has wgmma */);
     void (*fail)(const char *kind, int line, const char *what);
     void (*access)(uint64_t address, unsigned bytes, int how, int line);
     int (*barrier)(unsigned id, unsigned threads /* 0: all */, int how, int value, int waits, int line);
@@ -34,6 +44,12 @@ typedef struct PtxEngine {
     void (*copy_wait)(int groups, int line); /* groups < 0: for all copies, committed or not */
     void (*load_matrices)(uint32_t *d, uint64_t row, int count, int transposed, int line);
     void (*multiply)(const PtxMatrices *, void *d, const void *a, const void *b, const void *c, int line);
+    void (*fence_proxy)(void);
+    void (*group_fence)(int line);
+    void (*group_commit)(int line);
+    void (*group_wait)(unsigned groups, int line);
+    /* touched: of each register, since the thread's last wgmma.fence; a, b: descriptors */
+    void (*group_multiply)(const PtxGroupMatrices *, uint32_t *registers, const unsigned char *touched, uint64_t a, uint64_t b, int adds, int line);
 } PtxEngine;
 extern const PtxEngine vgpu_ptx_engine;
 #endif

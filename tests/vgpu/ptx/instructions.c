@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* An instruction is the first row whose words it has, whose types has its first type, and whose others has all its other words.
- * operands: d, destination; a, source; w, W: the same of twice the bits; u, v: destination, source u32; p, q: source, destination
+ * others "*": `print` looks at them. operands: d, destination; a, source; w, W: the same of twice the bits; u, v: destination, source u32; p, q: source, destination
  * predicate. text: C; $0, $1 ..: operands; $T, $U: C's name of the type, without sign; $W: of twice the bits; $t: the type; $b: its bits;
  * $r: rounding; $l: line. */
 typedef struct Row { const char *words, *others, *types, *operands, *text; PrintInstruction *print; } Row;
@@ -161,6 +161,7 @@ static const Row ROWS[] = {
     {"barrier red", "cta aligned popc and or u32 pred", "u32 pred", "", "", ptx_print_barrier},
     {"bar warp sync", "", "", "v", "E->sync_warp($0, $l)", NULL},
     {"membar", "cta gl sys", "", "", "", print_nothing},
+    {"fence proxy async", "global shared::cta shared::cluster", "", "", "E->fence_proxy()", NULL},
     {"fence", "sc acq_rel acquire release cta gpu sys cluster", "", "", "", print_nothing},
     {"atom", "relaxed acquire release acq_rel cta gpu sys cluster global shared shared::cta add min max and or xor exch cas inc dec",
      "b32 u32 s32 b64 u64 s64", "", "", ptx_print_atomic},
@@ -170,6 +171,11 @@ static const Row ROWS[] = {
     {"match any sync", "", "b32 b64", "uav", "E->match($2, $1, $b / 8, 0, $l)", NULL},
     {"activemask", "", "b32", "d", "E->active()", NULL},
     {"redux sync", "add min max and or xor", "u32 s32 b32", "", "", ptx_print_reduce},
+    /* 9.7.15 matrices of a warpgroup */
+    {"wgmma fence sync aligned", "", "", "", "", ptx_print_group_fence},
+    {"wgmma commit_group sync aligned", "", "", "", "E->group_commit($l)", NULL},
+    {"wgmma wait_group sync aligned", "", "", "v", "E->group_wait($0, $l)", NULL},
+    {"wgmma mma_async sync aligned", "*", "f32", "", "", ptx_print_group_matrices},
     /* 9.7.14 matrices */
     {"ldmatrix sync aligned m8n8", "x1 x2 x4 trans shared shared::cta", "b16", "", "", ptx_print_load_matrices},
     {"mma sync aligned row col", "m16n8k4 m16n8k8 m16n8k16 m8n8k4 f16 bf16 tf32 f32 f64", "f16 f32 f64", "", "", ptx_print_matrices},
@@ -209,7 +215,7 @@ static bool suits(const Row *r, const Statement *s, Type type)
         bool is_type = k > 0 && (int)strlen(type_name) == m->length && memcmp(type_name, m->text, strlen(type_name)) == 0;
         if (lists(r->words, m->text, (size_t)m->length))
             words--;
-        else if (!is_type && !lists(r->others, m->text, (size_t)m->length))
+        else if (!is_type && *r->others != '*' && !lists(r->others, m->text, (size_t)m->length))
             return false;
     }
     return words <= 0 && strncmp(r->words, s->name, (size_t)s->modifier[0].length) == 0;

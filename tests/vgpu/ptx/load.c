@@ -187,7 +187,7 @@ static CUresult refuses(const Module *m, int capability, int version, char *log,
                  cuda_of(m->version) / 1000, cuda_of(m->version) / 10 % 100);
         return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     }
-    if (m->target > capability || (m->own && m->target != capability)) {
+    if (m->target > capability || (m->own && m->target != capability && capability != PTX_ANY)) {
         snprintf(log, room, "PTX for sm_%d%s does not run on a GPU of compute capability %d.%d", m->target, m->own ? "a" : "",
                  capability / 10, capability % 10);
         return CUDA_ERROR_INVALID_PTX;

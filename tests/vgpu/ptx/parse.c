@@ -170,7 +170,7 @@ static Operand parse_operand(Parser *p);
 
 static void parse_parts(Parser *p, Operand *o, char end)
 {
-    enum { MOST = 64 };
+    enum { MOST = 128 }; /* registers of wgmma */
     o->parts = ptx_allocate(p->ptx, MOST * sizeof *o->parts);
     while (!take_sign(p, end)) {
         if (o->count == MOST)

@@ -123,6 +123,65 @@ static char *as(Printer *p, const char *text, Type from, Type to)
     return ptx_format(p->ptx, "(%s)%s", ptx_types[to].c, text);
 }
 
+/* ---- registers of wgmma: the function has an array G of them, and H: which a thread has touched since its last wgmma.fence. They are
+ * neither read nor written while a wgmma is in flight (device.h) */
+
+static int async_place(const Variable *v, const char *name)
+{
+    return v->async ? v->async[v->registers ? atoi(name + strlen(v->name)) : 0] : 0;
+}
+
+int ptx_async_place(Printer *p, const Operand *o)
+{
+    const Variable *v = o->kind == OPERAND_NAME ? need(p, o->name) : NULL;
+    int place = v && v->space == SPACE_REG ? async_place(v, o->name) : 0;
+    if (!place || ptx_types[v->type].bytes != 4)
+        ptx_refuse(p, "its registers have 32 bits");
+    return place - 1;
+}
+
+/* the declaration that a statement sees */
+static Variable *declared_before(const Function *f, int statement, const char *name)
+{
+    int closed = 0;
+    for (const Statement *s = f->statement + statement - 1; s >= f->statement; s--) {
+        if (s->kind == STATEMENT_VARIABLE && closed == 0 && s->variable->space == SPACE_REG && names_register(s->variable, name))
+            return s->variable;
+        closed += s->kind == STATEMENT_CLOSE ? 1 : s->kind == STATEMENT_OPEN && closed > 0 ? -1 : 0;
+    }
+    return NULL;
+}
+
+static void place_async_register(Printer *p, Function *f, int statement, const Operand *o)
+{
+    Variable *v = o->kind == OPERAND_NAME ? declared_before(f, statement, o->name) : NULL;
+    if (!v)
+        return;
+    if (!v->async)
+        v->async = ptx_allocate(p->ptx, (size_t)(v->registers + 1) * sizeof *v->async);
+    int *place = &v->async[v->registers ? atoi(o->name + strlen(v->name)) : 0];
+    *place = *place ? *place : ++f->async;
+}
+
+static void place_async_registers(Printer *p, Function *f)
+{
+    for (int k = 0; k < f->count; k++) {
+        const Statement *s = &f->statement[k];
+        bool multiplies = s->kind == STATEMENT_INSTRUCTION && strncmp(s->name, "wgmma.mma_async", 15) == 0;
+        for (int i = 0; i < 2 && multiplies; i++) /* D, and A where it is in registers */
+            for (int j = 0; j < s->operand[i].count; j++)
+                place_async_register(p, f, k, &s->operand[i].parts[j]);
+    }
+}
+
+static char *read_register(Printer *p, const Variable *v, const char *name)
+{
+    int place = async_place(v, name);
+    if (!place)
+        return c_name(p->ptx, "_", name);
+    return ptx_format(p->ptx, "(H[%d] = 1, *(%s *)ptx_landed(&G[%d], %d))", place - 1, ptx_types[held(v)].c, place - 1, p->at->line);
+}
+
 /* ---- sources */
 
 static const struct {
@@ -183,7 +242,7 @@ static char *variable_address(Printer *p, const Variable *v, uint64_t offset)
 static char *register_value(Printer *p, const Operand *o, const Variable *v, Type type)
 {
     Type from = held(v);
-    char *name = c_name(p->ptx, "_", o->name);
+    char *name = read_register(p, v, o->name);
     if ((type == TYPE_PRED) != (from == TYPE_PRED))
         ptx_refuse(p, ptx_format(p->ptx, "'%s' has another type", o->name));
     if (type == TYPE_PRED)
@@ -220,7 +279,7 @@ char *ptx_address(Printer *p, const Operand *o, Space space)
         ptx_refuse(p, ptx_format(p->ptx, "'%s' is in another space", o->name));
     if (!at)
         at = ptx_format(p->ptx, ptx_types[v->type].bytes == 8 ? "(%s + (uint64_t)%lldll)" : "(uint32_t)(%s + (uint32_t)%lld)",
-                        c_name(p->ptx, "_", o->name), (long long)o->bits);
+                        read_register(p, v, o->name), (long long)o->bits);
     return space == SPACE_SHARED ? ptx_format(p->ptx, "((uint64_t)S + %s)", at) : at;
 }
 
@@ -239,7 +298,10 @@ void ptx_assign(Printer *p, const Operand *o, Type type, const char *value)
     if ((type == TYPE_PRED) != (to == TYPE_PRED) || ptx_types[to].bytes < ptx_types[type].bytes)
         ptx_refuse(p, ptx_format(p->ptx, "'%s' has another type", o->name));
     bool same_bits = ptx_types[to].floating != ptx_types[type].floating;
-    ptx_add(p->out, "%s = %s; ", c_name(p->ptx, "_", o->name),
+    int place = async_place(v, o->name);
+    if (place)
+        ptx_add(p->out, "H[%d] = 1; ", place - 1);
+    ptx_add(p->out, "%s = %s; ", place ? ptx_format(p->ptx, "*(%s *)&G[%d]", ptx_types[to].c, place - 1) : c_name(p->ptx, "_", o->name),
             same_bits ? as(p, ptx_format(p->ptx, "(%s)(%s)", ptx_types[type].c, value), type, to) : value);
 }
 
@@ -398,6 +460,7 @@ static void print_function(Printer *p, Function *f)
     p->function = f;
     p->scope = &scope;
     place_variables(p, f);
+    place_async_registers(p, f);
     print_head(p, f,
                "\n{\nuint8_t *const S = (uint8_t *)E->now->shared; const unsigned *const B = E->built_in; uint32_t CC = 0;\n");
     ptx_add(p->out, "(void)S; (void)B; (void)CC;\n");
@@ -411,6 +474,8 @@ static void print_function(Printer *p, Function *f)
     if (scope.local_bytes)
         ptx_add(p->out, "_Alignas(%d) uint8_t M[%llu]; memset(M, 255, sizeof M);\n", LOCAL_ALIGNMENT,
                 (unsigned long long)scope.local_bytes);
+    if (f->async)
+        ptx_add(p->out, "uint32_t G[%d]; unsigned char H[sizeof G / 4]; ptx_async_begin(G, H, sizeof G / 4);\n", f->async);
     for (int k = 0; k < f->count; k++)
         print_statement(p, &f->statement[k]);
     ptx_add(p->out, "}\n");
@@ -428,8 +493,8 @@ static void print_entry(Printer *p, const Function *f)
             name, (unsigned long long)f->most_threads);
     ptx_add(p->out,
             "int mgpu_entry_%s(mgpu_vgpu_launch *launch)\n{\nlaunch->shared_bytes += mgpu_shared_%s;\nreturn E->run(launch, "
-            "%s);\n}\n#pragma GCC visibility pop\n",
-            name, name, c_name(p->ptx, "K_", name));
+            "%s, %d);\n}\n#pragma GCC visibility pop\n",
+            name, name, c_name(p->ptx, "K_", name), f->async > 0);
 }
 
 static void print_values(Printer *p, const Variable *v)

@@ -61,6 +61,7 @@ typedef struct Variable {
     uint64_t bytes;
     bool is_extern, used;
     int registers;                      /* %r<registers>; 0: one, of this name */
+    int *async;                         /* of each register its place among those of wgmma, from 1 on; 0: it is none. NULL: none is */
     Value *values; int value_count;
     uint64_t offset;                    /* shared: in its window; local: in the function's array */
     struct Variable *next;
@@ -97,6 +98,7 @@ typedef struct Function {
     Variable *results, *parameters;
     Statement *statement; int count;
     uint64_t static_shared, most_threads; /* bytes; of a block, 0: any */
+    int async;                          /* registers that wgmma reads and writes */
     struct Function *next;
 } Function;
 typedef struct Module {
@@ -131,6 +133,7 @@ char *ptx_address(Printer *, const Operand *, Space);                  /* uint64
 char *ptx_callee(Printer *, const char *name, const Function **);      /* of a function, in C */
 char *ptx_label(Printer *, const char *name);
 char *ptx_parameter(Printer *, const char *name);                      /* of a call: a pointer */
+int ptx_async_place(Printer *, const Operand *);                       /* of a register of wgmma, from 0 on */
 
 /* ---- instructions.c, memory.c, warp.c */
 
@@ -138,9 +141,11 @@ void ptx_print_instruction(Printer *);
 typedef void PrintInstruction(Printer *);
 PrintInstruction ptx_print_load, ptx_print_store, ptx_print_atomic, ptx_print_copy, ptx_print_load_matrices, ptx_print_convert_address;
 PrintInstruction ptx_print_barrier, ptx_print_shuffle, ptx_print_vote, ptx_print_matrices, ptx_print_reduce;
+PrintInstruction ptx_print_group_fence, ptx_print_group_matrices;
 
 /* ---- load.c */
 
+enum { PTX_ANY = 1 << 20 /* capability, version: whatever the PTX is for */ };
 /* PTX -> the bytes of a shared object (malloc's). NULL: log says why, *error is the status of CUDA that says so */
 void *ptx_load(const char *text, int capability, int version, bool checked, size_t *bytes, int *error, char *log, size_t room);
 bool ptx_is_text(const void *image); /* PTX, not the bytes of anything else */

@@ -1,5 +1,5 @@
 /* warp.c: what threads of a block, lanes of a warp do together, as C that calls engine.cpp. PTX ISA 9.7.9.6 (shfl), 9.7.13 (bar,
- * vote, redux), 9.7.14 (mma). */
+ * vote, redux), 9.7.14 (mma), 9.7.15 (wgmma). */
 #include "tests/vgpu/ptx/ptx.h"
 
 #include <stdlib.h>
@@ -128,4 +128,73 @@ void ptx_print_matrices(Printer *p)
     for (int k = 0; k < MATRICES[row].c; k++)
         ptx_assign(p, &s->operand[0].parts[k], bits, ptx_format(p->ptx, "c[%d]", k));
     ptx_add(p->out, "} ");
+}
+
+/* ---- wgmma: 9.7.15.5.2 */
+
+static void need_own_target(Printer *p)
+{
+    if (p->module->target != 90 || !p->module->own)
+        ptx_refuse(p, "it requires sm_90a");
+}
+
+void ptx_print_group_fence(Printer *p)
+{
+    need_own_target(p);
+    need_operands(p, 0, 0);
+    ptx_add(p->out, "E->group_fence(%d); ", p->at->line);
+    if (p->function->async)
+        ptx_add(p->out, "memset(H, 0, sizeof H); ");
+}
+
+/* an immediate operand that is one of two numbers */
+static bool is_second(Printer *p, const Operand *o, int first, int second)
+{
+    if (o->kind != OPERAND_NUMBER || ((int)o->bits != first && (int)o->bits != second))
+        ptx_refuse(p, ptx_format(p->ptx, "the immediate operands are %d or %d", first, second));
+    return (int)o->bits == second;
+}
+
+/* registers of a matrix, by their places in G */
+static void print_places(Printer *p, const char *name, const Operand *o, int count)
+{
+    if (o->kind != OPERAND_VECTOR || o->count != count)
+        ptx_refuse(p, "a fragment has another number of registers");
+    ptx_add(p->out, "static const unsigned short %s[] = {", name);
+    for (int k = 0; k < count; k++) {
+        for (int other = 0; other < k && *name == 'd'; other++)
+            if (strcmp(o->parts[other].name, o->parts[k].name) == 0)
+                ptx_refuse(p, "a register is there twice");
+        ptx_add(p->out, "%d, ", ptx_async_place(p, &o->parts[k]));
+    }
+    ptx_add(p->out, "}; ");
+}
+
+/* d, a or its descriptor, the descriptor of b, scale-d, imm-scale-a, imm-scale-b {, imm-trans-a}, imm-trans-b */
+void ptx_print_group_matrices(Printer *p)
+{
+    const Statement *s = p->at;
+    const Operand *o = s->operand, *more = &o[6];
+    const char *type = ptx_has(s, "bf16") ? "bf16" : ptx_has(s, "f16") ? "f16" : "tf32";
+    const char *end = ptx_format(p->ptx, "wgmma.mma_async.sync.aligned.m64n%%dk%d.f32.%s.%s", *type == 't' ? 8 : 16, type, type);
+    int n = s->modifiers > 4 ? atoi(s->modifier[4].text + 4) : 0;
+    if (n < 8 || n > 256 || n % 8 || strcmp(ptx_format(p->ptx, end, n), s->name) != 0)
+        ptx_refuse(p, "the instruction is not known to the virtual GPU");
+    need_own_target(p);
+    if (!p->function->is_entry)
+        ptx_refuse(p, "in a function that others call");
+    need_operands(p, 6, 8);
+    bool in_registers = o[1].kind == OPERAND_VECTOR;
+    if (s->operands != 6 + (*type == 't' ? 0 : in_registers ? 1 : 2))
+        ptx_refuse(p, "the number of its operands is wrong");
+    ptx_add(p->out, "{ ");
+    print_places(p, "d", &o[0], n / 2);
+    if (in_registers)
+        print_places(p, "a", &o[1], 4);
+    bool transposed_a = s->operands == 8 && is_second(p, more++, 0, 1), transposed_b = s->operands > 6 && is_second(p, more, 0, 1);
+    ptx_add(p->out, "static const PtxGroupMatrices m = {%s, %d, %d, {%d, %d}, {%d, %d}, d, %s}; ",
+            *type == 't' ? "PTX_TF32" : *type == 'b' ? "PTX_BF16" : "PTX_F16", n, *type == 't' ? 8 : 16, transposed_a, transposed_b,
+            is_second(p, &o[4], 1, -1), is_second(p, &o[5], 1, -1), in_registers ? "a" : "0");
+    ptx_add(p->out, "E->group_multiply(&m, G, H, %s, %s, %s, %d); } ", in_registers ? "0" : ptx_source(p, &o[1], TYPE_B64),
+            ptx_source(p, &o[2], TYPE_B64), ptx_source(p, &o[3], TYPE_PRED), s->line);
 }
