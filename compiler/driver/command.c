@@ -34,8 +34,9 @@ static const struct OptionRow {
     {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net); of\n                       report: the HTML file (default: report.html)", COMPILING | REPORTING},
     {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
                                                                   "                       (4 logical devices on GPU 0, where the program then runs\n"
-                                                                  "                       unless told otherwise); default: all GPUs, or one host device\n"
-                                                                  "                       if there are none", ALL},
+                                                                  "                       unless told otherwise); of a machine with nodes 4x8 (4 nodes\n"
+                                                                  "                       with 8 each); default: all GPUs of one, or one host device if\n"
+                                                                  "                       there are none", ALL},
     {"--machine", NULL, VALUE, offsetof(Options, machine), "NAME", "plan for this machine: a name of 'mgpuc machines', a file,\n"
                                                                  "                       here (this one, measured), or default (host2, for GPUs\n"
                                                                  "                       h100x8); without it --emit and check take default, all\n"
@@ -326,6 +327,26 @@ static void check_weights(const Options *o, const Plan *plans, int count)
                  o->split, o->weight_count, o->weight_count == 1 ? "" : "s", plans[i].devices);
 }
 
+/* what is compiled is one program, and its run finds a plan by the number of devices */
+static void check_plans(const Options *o, const Plan *plans, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (plans[i].devices > MOST_DEVICES)
+            fail(2, "--devices %s: a program is for at most %d devices, all nodes together; mgpuc plan simulates more", o->devices, MOST_DEVICES);
+        if (i > 0 && plans[i].devices == plans[i - 1].devices)
+            fail(2, "--devices %s: two plans are for %d devices; a program has one, so compile twice", o->devices, plans[i].devices);
+    }
+}
+
+/* of several nodes: how gradients are added up there */
+static void check_policy(const Options *o, const Plan *plans, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (plans[i].nodes > 1 && !policy_spans_nodes(o->policy))
+            fail(2, "--plan %s: its variables or its sums are in the memory of one node, and --devices %s has several; plans whose variables are replicated and whose "
+                    "reduce is auto or nccl go over nodes", o->plan, o->devices);
+}
+
 /* "219/s"; 0: it names a file */
 static double measured_rate(const Options *o)
 {
@@ -467,6 +488,9 @@ Options parse_command(int argc, char **argv)
     int count;
     bool fixed = choose_machine(&o);
     const Target *target = parse_devices(o.devices, o.planned, &plans, &count);
+    if (o.command != COMMAND_PLAN && o.command != COMMAND_VERIFY)
+        check_plans(&o, plans, count);
+    check_policy(&o, plans, count);
     if (!fixed && !o.here && (o.command == COMMAND_BENCH || (o.command == COMMAND_COMPILE && !o.emit)))
         o.here = target->own_memory ? machine_here_with_gpus(host_memory()) : machine_here(host_memory(), false);
     if (o.split)

@@ -34,7 +34,7 @@ int command_plot(int argc, char **argv);              /* plot.c: mgpuc plot ... 
 double host_memory(void);                             /* of this machine, or of the control group that this process is in */
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
-double needed_bytes(const Program *, const Plan *, int *fullest); /* of the fullest device; of host devices: of all together */
+double needed_bytes(const Program *, const Plan *, int *fullest); /* of the fullest device; of host devices: of all of a node together */
 double memory_there(const Program *, const Plan *);    /* what needed_bytes may be: --memory, the named machine's, that of what is here */
 void schedule_in_memory(Program *, Plan *);            /* memory.c */
 const char *dropped_text(const Dropped *);             /* recompute.c */
@@ -44,7 +44,7 @@ void warn_of_memory(const Model *, Program *, const Plan *);
 bool memory_is_said(const Options *);                  /* by --memory, or a program is made for the machine that --machine names */
 int64_t gathered_bytes(const Schedule *, int device); /* peak.c: of weights in parts, what is whole at the same time, at most */
 void peak_print(const Schedule *, int device, int most, Text *); /* peak.c: the largest tensors where a device's memory is fullest */
-double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices together */
+double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices of a node together */
 int64_t batch_that_fits(const Model *, const Schedule *, double bytes); /* the largest whose GPUs take no more each; 0: there is none */
 void warn_of_plans(const Program *);                   /* lints.c: what makes steps slower than they have to be */
 void warn_of_initials(const Model *, LintSet silenced);               /* initials.c: files that are not there */

@@ -5,7 +5,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/plan/policy.h"
 
-static void add_row(Planning *p, const Policy *policy, int devices, int64_t batch, bool weak)
+static void add_row(Planning *p, const Policy *policy, Count devices, int64_t batch, bool weak)
 {
     Options o = *p->options;
     Planning one = *p;
@@ -17,10 +17,11 @@ static void add_row(Planning *p, const Policy *policy, int devices, int64_t batc
     APPEND(p->rows, p->row_count, row);
 }
 
-void plan_compare(Planning *p, int devices, int64_t batch, bool weak)
+void plan_compare(Planning *p, Count devices, int64_t batch, bool weak)
 {
     for (const Policy *policy = PRESETS; policy->name; policy++) {
-        bool compared = !policy->forward && (!policy->split || p->options->split) && (policy->order != ORDER_STALE || p->may_be_stale);
+        bool compared = !policy->forward && (!policy->split || p->options->split) && (policy->order != ORDER_STALE || p->may_be_stale) &&
+                        (devices.nodes == 1 || policy_spans_nodes(policy));
         if (compared)
             add_row(p, policy, devices, batch, weak);
     }
@@ -42,7 +43,7 @@ static void print_table(const Planning *p, Text *t)
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
         if (r->policy == PRESETS) {
-            text_add(t, "\n%d devices, a global batch of %lld, %lld of each (%s scaling)\n", r->devices, (long long)r->batch, (long long)r->most, r->weak ? "weak" : "strong");
+            text_add(t, "\n%s devices, a global batch of %lld, %lld of each (%s scaling)\n", row_devices(r), (long long)r->batch, (long long)r->most, r->weak ? "weak" : "strong");
             text_add(t, "%-16s %10s %11s %8s %10s %10s  %-22s %10s  %-13s %s\n", "plan", "step ms", "samples/s", "of auto", "exposed ms", "memory", "busiest link", "its bytes",
                      "bound by", "reproduces");
         }

@@ -26,7 +26,7 @@ static Compilation begin(const Options *options)
     c.program->machine = options->planned ? options->planned : options->here ? options->here : machine_default(host ? PROCESSOR_HOST : PROCESSOR_CUDA);
     if (options->measured && options->measured_rate <= 0)
         c.program->measured = read_measured(options->measured, c.program->target->name);
-    c.program->gpus = selected_gpus(options->devices);
+    c.program->gpus = options->planned ? NULL : selected_gpus(options->devices);
     c.source = read_source(options->file);
     return c;
 }

@@ -1,4 +1,5 @@
-/* device_list.c: --devices and --arch: how many devices of which kind a program has plans for, and what its GPUs may be. */
+/* device_list.c: --devices and --arch: how many devices of which kind a program has plans for, and what its GPUs may be. With a machine of
+ * several nodes 4x8 are 4 nodes with 8 devices each; after cuda: that is GPU 4, eight times. */
 #include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
 #include "compiler/machine/machine.h"
@@ -11,12 +12,12 @@
 #include <string.h>
 
 
-static int device_number(const char **at, const char *list)
+static int read_number(const char **at, const char *list, int most)
 {
     char *end;
     long n = strtol(*at, &end, 10);
-    if (end == *at || n < 1 || n > MOST_DEVICES)
-        fail(2, "--devices %s: a count between 1 and %d is expected at '%s'%s", list, MOST_DEVICES, *at,
+    if (end == *at || n < 1 || n > most)
+        fail(2, "--devices %s: a count between 1 and %d is expected at '%s'%s", list, most, *at,
              isalpha((unsigned char)**at) ? ", as in 4   1-8   host:3   cuda:4"
              : strstr(list, "cuda")
                  ? "; numbers are counts here, GPUs by index are cuda:0x1,2x1, or at run time: ./train --devices cuda:0,2"
@@ -35,6 +36,19 @@ const char *selected_gpus(const char *list)
     return NULL;
 }
 
+/* with --machine 4x8 are nodes and devices, but for cuda:4x8 */
+static bool names_gpus(const char *list, const Machine *named)
+{
+    const char *at = selected_gpus(list);
+    if (!named)
+        return at;
+    while (at && *at && !(strncmp(at, "cuda:", 5) == 0 && mgpu_names_gpu(at + 5))) {
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    return at && *at;
+}
+
 /* A list of GPUs is read as a program reads it, and is its own for runs that say nothing. A number alone would be a count here
  * and a GPU there. */
 static const Target *parse_gpus(const char *list, const Machine *named, Plan **plans, int *count)
@@ -43,7 +57,8 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
     if (named)
         fail(2, "--devices %s names GPUs of the machine where the program runs; with --machine write how many: --devices cuda:4", list);
     if (strncmp(list, "cuda:", 5) != 0)
-        fail(2, "--devices %s names GPUs, which follow cuda: as in cuda:0x4 and cuda:GPU-8932f937", list);
+        fail(2, "--devices %s names GPUs, which follow cuda: as in cuda:0x4 and cuda:GPU-8932f937%s", list,
+             list[strspn(list, "0123456789")] == 'x' ? "; nodes with so many devices each are planned with --machine" : "");
     char *wrong = mgpu_read_devices(list, &d);
     if (wrong)
         fail(2, "--devices %s", wrong);
@@ -53,7 +68,7 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
             fail(2, "--devices %s: GPUs and a number alone, which is a count; GPU %.*s is written %.*sx1", list, length, at, length, at);
         at += length;
     }
-    APPEND(*plans, *count, ((Plan){.devices = d.count, .kind = cuda_target.name}));
+    APPEND(*plans, *count, ((Plan){.nodes = 1, .devices = d.count, .kind = cuda_target.name}));
     mgpu_free_devices(&d);
     return &cuda_target;
 }
@@ -88,6 +103,16 @@ static int gpus_of(const Machine *named, const char **why)
     return named ? named->device_count : gpus_found(why);
 }
 
+static void check_nodes(const Machine *named, const char *list, int nodes)
+{
+    if (!named || named->nodes < 2)
+        fail(2, "--devices %s: nodes are those of a machine that has several, and %s; name one with --machine ('mgpuc machines' lists them), or write how many devices: "
+                "--devices 8", list, named ? format("'%s' is one", named->name) : "none is named");
+    if (nodes > named->nodes)
+        fail(2, "--devices %s: the machine '%s' has %d nodes; for more of them make a machine file of your own ('mgpuc machines --help')", list, named->name, named->nodes);
+}
+
+/* most: of a node */
 static void check_machine(const Machine *m, const char *list, const Target *kind, int most)
 {
     if (!kind->own_memory)
@@ -99,56 +124,91 @@ static void check_machine(const Machine *m, const char *list, const Target *kind
              m->device_count, m->device_count == 1 ? "" : "s");
 }
 
+static int compare_plans(const void *a, const void *b)
+{
+    const Plan *x = a, *y = b;
+    return x->devices != y->devices ? (x->devices > y->devices) - (x->devices < y->devices) : (x->nodes > y->nodes) - (x->nodes < y->nodes);
+}
+
+typedef struct Wanted {
+    Plan *plans; int count, most; /* most: devices of a node */
+} Wanted;
+
+static void want(Wanted *w, int nodes, int each)
+{
+    Plan p = {.nodes = nodes, .devices = nodes * each};
+    for (int i = 0; i < w->count; i++)
+        if (compare_plans(&w->plans[i], &p) == 0)
+            return;
+    APPEND(w->plans, w->count, p);
+    w->most = each > w->most ? each : w->most;
+}
+
+/* "4", "1-8", "4x8" */
+static void read_counts(Wanted *w, const char **at, const char *list, const Machine *named)
+{
+    int from = read_number(at, list, named && named->nodes > 1 ? MOST_NODES : MOST_DEVICES), to = from;
+    if (**at == 'x' && isdigit((unsigned char)(*at)[1])) {
+        ++*at;
+        check_nodes(named, list, from);
+        to = read_number(at, list, MOST_DEVICES);
+        if (from > MOST_PLANNED / to)
+            fail(2, "--devices %s: at most %d devices are planned", list, MOST_PLANNED);
+        want(w, from, to);
+        return;
+    }
+    if (**at == '-') {
+        ++*at;
+        to = read_number(at, list, MOST_DEVICES);
+        if (to < from)
+            fail(2, "--devices %s: the range %d-%d is empty", list, from, to);
+    }
+    for (int n = from; n <= to; n++)
+        want(w, 1, n);
+}
+
+/* GPUs if the machine has any, of a list without a kind; all of them without a list */
+static const Target *usual_kind(Wanted *w, const char *list, const Machine *named)
+{
+    const char *none;
+    int here = gpus_of(named, &none);
+    if (!list)
+        want(w, 1, here > 0 ? here : 1);
+    return here > 0 ? &cuda_target : TARGETS[0];
+}
+
 const Target *parse_devices(const char *list, const Machine *named, Plan **plans, int *count)
 {
-    bool wanted[MOST_DEVICES + 1] = {false}, given = false;
+    Wanted w = {0};
+    bool given = false;
     const Target *kind = TARGETS[0];
-    const char *at = list ? list : "1";
     *plans = NULL;
     *count = 0;
-    if (selected_gpus(list))
+    if (names_gpus(list, named))
         return parse_gpus(list, named, plans, count);
-    for (bool more = true; more;) {
-        int from = 1, to = 1;
+    for (const char *at = list; at; at = *at ? at + 1 : NULL) {
         const char *why;
         if (read_kind(&at, list, &kind, &given)) {
-            from = to = device_number(&at, list);
-            if (*at == '-') {
-                at++;
-                to = device_number(&at, list);
-                if (to < from)
-                    fail(2, "--devices %s: the range %d-%d is empty", list, from, to);
-            }
+            read_counts(&w, &at, list, named);
         } else if (kind->own_memory) { /* all that are here */
-            from = to = gpus_of(named, &why);
-            if (!to && !named)
+            int here = gpus_of(named, &why);
+            if (!here && !named)
                 fail(3, "--devices %s: no GPU was found here: %s; a program for other machines says for how many: --devices cuda:4", list, why);
+            want(&w, 1, here);
+        } else {
+            want(&w, 1, 1);
         }
-        for (int n = from; n <= to; n++)
-            wanted[n] = true;
-        more = *at == ',';
-        if (more)
-            at++;
-        else if (*at)
+        if (*at && *at != ',')
             fail(2, "--devices %s: '%s' is not understood; write 4   1,2,4   1-8   host:3   cuda:4", list, at);
     }
-    const char *none;
-    int here = given ? 0 : gpus_of(named, &none); /* without a kind: GPUs if there are any, and all of them without a count */
-    if (here > 0) {
-        kind = &cuda_target;
-        wanted[1] = wanted[1] && (list || here == 1);
-        wanted[here] = wanted[here] || !list;
-    }
-    int most = 0;
-    for (int n = 1; n <= MOST_DEVICES; n++)
-        most = wanted[n] ? n : most;
+    kind = given ? kind : usual_kind(&w, list, named);
     if (named)
-        check_machine(named, list, kind, most);
-    for (int n = 1; n <= MOST_DEVICES; n++)
-        if (wanted[n]) {
-            Plan p = {.devices = n, .kind = kind->name};
-            APPEND(*plans, *count, p);
-        }
+        check_machine(named, list, kind, w.most);
+    qsort(w.plans, (size_t)w.count, sizeof *w.plans, compare_plans);
+    for (int i = 0; i < w.count; i++)
+        w.plans[i].kind = kind->name;
+    *plans = w.plans;
+    *count = w.count;
     return kind;
 }
 

@@ -1,6 +1,7 @@
 /* machines.c: `mgpuc machines`: the machines that --machine knows by name, and the file of one, to begin one's own with;
  * `mgpuc probe`: a file of this machine, measured. */
 #include "compiler/driver/command.h"
+#include "compiler/machine/cost.h"
 #include "compiler/probe/probe.h"
 #include "runtime/cuda/gpus.h"
 
@@ -26,6 +27,14 @@ static const char *gpus_text(const Machine *m)
         text_add(&t, "%s%d x %s, %s", d ? "; " : "", count, m->devices[d].name, memory_text(m->devices[d].memory.value));
     }
     return m->device_count ? text_take(&t) : "host devices alone";
+}
+
+/* "up to 2048 nodes, 400 GB/s from each to the others": what all of a node's devices send together */
+static const char *nodes_text(const Machine *m)
+{
+    int each = m->device_count ? m->device_count : 1;
+    Members g = members_of(m, m->device_count ? PROCESSOR_CUDA : PROCESSOR_HOST, m->nodes, m->nodes * each);
+    return format("up to %d nodes, %s from each to the others", m->nodes, rate_text(g.network));
 }
 
 static const char *links_text(const Machine *m)
@@ -78,6 +87,8 @@ int command_machines(int argc, char **argv)
         const char *name = copy_text(f->name, strlen(f->name) - strlen(".machine"));
         const Machine *m = machine_named(name);
         printf("%-10s  %s\n            %s\n            %s\n", name, gpus_text(m), links_text(m), kernels_text(m));
+        if (m->nodes > 1)
+            printf("            %s\n", nodes_text(m));
     }
     return 0;
 }

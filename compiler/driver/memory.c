@@ -46,7 +46,8 @@ static int64_t lane_bytes(const Schedule *s, Lane lane)
 
 static int64_t transfer_bytes(const Schedule *s) { return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0; }
 
-int64_t device_bytes(const Program *p, const Plan *plan, int device)
+/* without those of transfers, which are the same on all devices */
+static int64_t own_bytes(const Program *p, const Plan *plan, int device)
 {
     const Schedule *s = plan->schedule;
     int64_t work = 0, bytes = arena_bytes(s, device);
@@ -55,9 +56,13 @@ int64_t device_bytes(const Program *p, const Plan *plan, int device)
             work = s->phases[i].devices[device].work_bytes;
     const Machine *named = p->options->planned;
     int cores = named ? (int)named->host.cores.value : mgpu_default_threads("mgpuc");
-    int64_t threads = !p->target->own_memory ? mgpu_device_threads(cores, plan->devices, device) : 1;
-    return bytes + (threads - 1) * work + (p->target->own_memory ? transfer_bytes(s) : 0);
+    int64_t threads = !p->target->own_memory ? mgpu_device_threads(cores, plan_each(plan), plan_place(plan, device)) : 1;
+    return bytes + (threads - 1) * work;
 }
+
+static int64_t shared_bytes(const Program *p, const Plan *plan) { return p->target->own_memory ? transfer_bytes(plan->schedule) : 0; }
+
+int64_t device_bytes(const Program *p, const Plan *plan, int device) { return own_bytes(p, plan, device) + shared_bytes(p, plan); }
 
 static double number_in(const char *path)
 {
@@ -207,7 +212,7 @@ static void keep_gathers(Program *p, Plan *plan, double there)
 
 void schedule_in_memory(Program *p, Plan *plan)
 {
-    double there = p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan->devices);
+    double there = p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan_each(plan));
     p->gathered_ahead = 0;
     if (plan->devices < 2 || !has_parts(p->model)) {
         plan->schedule = schedule(p, plan);
@@ -255,13 +260,13 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
 
 double needed_bytes(const Program *p, const Plan *plan, int *fullest)
 {
-    double most = 0, all = 0;
+    double most = 0, all = 0, shared = (double)shared_bytes(p, plan);
     for (int d = 0; d < plan->devices; d++) {
-        double bytes = (double)device_bytes(p, plan, d);
+        double bytes = (double)own_bytes(p, plan, d) + shared;
         if (fullest && (bytes > most || d == 0))
             *fullest = d;
         most = bytes > most ? bytes : most;
-        all += bytes;
+        all += d < plan_each(plan) ? bytes : 0; /* the first node has no fewer samples than others */
     }
     return p->target->own_memory ? most : all;
 }
@@ -273,7 +278,7 @@ double memory_there(const Program *p, const Plan *plan)
 {
     bool host = !p->target->own_memory;
     const Machine *named = p->options->planned;
-    double there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan->devices) : memory_here(host);
+    double there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan_each(plan)) : memory_here(host);
     return there > 0 ? there : CARD;
 }
 

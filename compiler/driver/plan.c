@@ -16,8 +16,23 @@ typedef struct Made {
     Program *program;
 } Made;
 
+static const Count ONE = {1, 1};
+
+/* as --devices takes it. GPUs of several nodes have no kind before them: they are those of the machine */
+static const char *list_text(const Count *counts, int count, const char *kind)
+{
+    Text list = {0};
+    bool said = strcmp(kind, "host") != 0 && counts[count - 1].nodes > 1;
+    for (int i = 0; i < count; i++) {
+        Count c = counts[i];
+        text_add(&list, "%s%s", i ? "," : "", said ? "" : format("%s:", kind));
+        text_add(&list, "%s%d", c.nodes > 1 ? format("%dx", c.nodes) : "", c.devices / c.nodes);
+    }
+    return text_take(&list);
+}
+
 /* counts: ascending */
-static Made make(Planning *p, const int *counts, int count, int64_t batch)
+static Made make(Planning *p, const Count *counts, int count, int64_t batch)
 {
     Made m = {.own = memory_new()};
     m.outer = memory_use(m.own);
@@ -35,10 +50,7 @@ static Made make(Planning *p, const int *counts, int count, int64_t batch)
         APPEND(o->set_keys, o->set_count, "batch");
         APPEND(o->set_values, values, format("%lld", (long long)batch));
     }
-    Text list = {0};
-    for (int i = 0; i < count; i++)
-        text_add(&list, "%s%s:%d", i ? "," : "", p->kind, counts[i]);
-    o->devices = text_take(&list);
+    o->devices = list_text(counts, count, p->kind);
     if (p->warned)
         o->silenced = ~0u;
     p->warned = true;
@@ -60,8 +72,7 @@ static double compute_factor(Planning *p, int64_t batch)
         return 1;
     if (p->factor_batch == batch)
         return p->factor;
-    static const int ONE[] = {1};
-    Made one = make(p, ONE, 1, batch);
+    Made one = make(p, &ONE, 1, batch);
     SimulationInput in = simulation_input(one.program, one.program->plans);
     double wanted = (double)batch / p->measured * 1e6, factor = 1;
     for (int round = 0; round < 4; round++) { /* what is not computing stays as it is */
@@ -94,11 +105,8 @@ static void find_link(PlanRow *row, const Machine *m, const Simulation *s)
 static void find_memory(PlanRow *row, const Program *program, const Plan *plan, const Machine *m)
 {
     bool host = !program->target->own_memory;
-    for (int d = 0; d < plan->devices; d++) {
-        double bytes = (double)device_bytes(program, plan, d);
-        row->bytes = host ? row->bytes + bytes : bytes > row->bytes ? bytes : row->bytes;
-    }
-    row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan->devices);
+    row->bytes = needed_bytes(program, plan, NULL);
+    row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan_each(plan));
     row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program->model, plan->schedule, row->memory);
 }
 
@@ -117,7 +125,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     SimulationInput in = simulation_input(made->program, plan);
     in.compute = factor;
     Simulation *s = simulate_step(&in);
-    PlanRow row = {.weak = weak, .devices = devices, .batch = made->program->model->batch, .least = INT64_MAX, .step_us = s->step_us, .steady = s->steady};
+    PlanRow row = {.weak = weak, .nodes = plan->nodes, .devices = devices, .batch = made->program->model->batch, .least = INT64_MAX, .step_us = s->step_us, .steady = s->steady};
     for (int d = 0; d < devices; d++) {
         int64_t share = plan->shards[d].share;
         row.least = share < row.least ? share : row.least;
@@ -127,6 +135,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     StepUse use = step_use(&in, s);
     row.computing_us = use.computing_us;
     row.exposed_us = use.exposed_us;
+    row.between_us = use.between_us;
     row.upload_us = use.upload_us;
     row.input_us = use.input_us;
     row.devices_us = use.devices_us;
@@ -138,7 +147,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;
     row.efficiency = row.speed_up / devices;
     row.input_per_s = row.samples_per_s * sample_bytes(made->program->model);
-    row.decode_cores = row.samples_per_s * in.decode_us / 1e6;
+    row.decode_cores = row.samples_per_s / plan->nodes * in.decode_us / 1e6;
     find_memory(&row, made->program, plan, p->machine);
     memory_use(made->outer); /* the name of the link stays */
     find_link(&row, p->machine, s);
@@ -147,9 +156,9 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     return row;
 }
 
-PlanRow plan_row(Planning *p, int devices, int64_t batch, bool weak, const PlanRow *one)
+PlanRow plan_row(Planning *p, Count devices, int64_t batch, bool weak, const PlanRow *one)
 {
-    double factor = compute_factor(p, weak ? batch / devices : batch);
+    double factor = compute_factor(p, weak ? batch / devices.devices : batch);
     Made made = make(p, &devices, 1, batch);
     PlanRow row = row_of(p, &made, made.program->plans, factor, weak, one);
     give_back(&made);
@@ -157,9 +166,11 @@ PlanRow plan_row(Planning *p, int devices, int64_t batch, bool weak, const PlanR
 }
 
 /* all of them in one program */
-static void add_strong(Planning *p, const int *counts, int count, int64_t batch)
+static void add_strong(Planning *p, const Count *counts, int count, int64_t batch)
 {
-    int with_one[MOST_DEVICES + 1] = {1}, first = counts[0] > 1;
+    int first = counts[0].devices > 1;
+    Count *with_one = NEW_ARRAY(Count, count + 1);
+    with_one[0] = ONE;
     for (int i = 0; i < count; i++)
         with_one[first + i] = counts[i];
     double factor = compute_factor(p, batch);
@@ -193,35 +204,38 @@ int read_batches(const char *list, int64_t *batches)
 }
 
 /* those of --devices; else 1, 2, 4 ... and all */
-static int list_counts(const Planning *p, const Plan *plans, int plan_count, int *counts)
+static Count *list_counts(const Planning *p, const Plan *plans, int plan_count, int *count)
 {
+    Count *counts = NULL;
     int n = 0, most = p->machine->device_count ? p->machine->device_count : (int)p->machine->host.cores.value;
     if (p->options->devices) {
-        for (; n < plan_count; n++)
-            counts[n] = plans[n].devices;
-        return n;
+        for (int i = 0; i < plan_count; i++)
+            APPEND(counts, n, ((Count){plans[i].nodes, plans[i].devices}));
+        *count = n;
+        return counts;
     }
     most = !p->machine->device_count && most > MOST_HOST_DEVICES ? MOST_HOST_DEVICES : most;
     for (int k = 1; k < most; k *= 2)
-        counts[n++] = k;
-    counts[n++] = most;
-    return n;
+        APPEND(counts, n, ((Count){1, k}));
+    APPEND(counts, n, ((Count){1, most}));
+    *count = n;
+    return counts;
 }
 
-static void add_weak(Planning *p, const int *counts, int count, int64_t batch)
+static void add_weak(Planning *p, const Count *counts, int count, int64_t batch)
 {
-    PlanRow one = plan_row(p, 1, batch, true, NULL);
+    PlanRow one = plan_row(p, ONE, batch, true, NULL);
     for (int i = 0; i < count; i++) {
         int64_t all;
-        if (__builtin_mul_overflow(one.batch, counts[i], &all) || all > INT32_MAX)
-            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)one.batch, counts[i]);
-        PlanRow row = counts[i] == 1 ? one : plan_row(p, counts[i], all, true, &one);
+        if (__builtin_mul_overflow(one.batch, counts[i].devices, &all) || all > INT32_MAX)
+            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)one.batch, counts[i].devices);
+        PlanRow row = counts[i].devices == 1 ? one : plan_row(p, counts[i], all, true, &one);
         APPEND(p->rows, p->row_count, row);
     }
 }
 
 /* ---- --fit */
-static bool fits(Planning *p, int devices, int64_t batch)
+static bool fits(Planning *p, Count devices, int64_t batch)
 {
     Made made = make(p, &devices, 1, batch);
     const Plan *plan = made.program->plans;
@@ -231,7 +245,7 @@ static bool fits(Planning *p, int devices, int64_t batch)
 }
 
 /* the largest global batch that fits, while one more sample does not; 0: not even one does. Found by compiling, from a guess on */
-static int64_t largest_batch(Planning *p, int devices, int64_t guess)
+static int64_t largest_batch(Planning *p, Count devices, int64_t guess)
 {
     int64_t low = 0, high = 0, step = 1;
     for (int64_t batch = guess > 0 ? guess : 1; !high && batch < INT32_MAX; batch += step, step *= 2) {
@@ -257,7 +271,7 @@ static int64_t largest_batch(Planning *p, int devices, int64_t guess)
     return low;
 }
 
-static int64_t guessed_batch(Planning *p, int devices, int64_t batch)
+static int64_t guessed_batch(Planning *p, Count devices, int64_t batch)
 {
     Made made = make(p, &devices, 1, batch);
     const Plan *plan = made.program->plans;
@@ -269,31 +283,31 @@ static int64_t guessed_batch(Planning *p, int devices, int64_t batch)
 }
 
 /* each with the largest batch that fits; compared with one device that has the largest that it takes */
-static void add_fitting(Planning *p, const int *counts, int count, int64_t batch)
+static void add_fitting(Planning *p, const Count *counts, int count, int64_t batch)
 {
     PlanRow one;
     for (int i = 0; i < count; i++) {
         int64_t most = largest_batch(p, counts[i], guessed_batch(p, counts[i], batch));
         if (!most)
-            fail(1, "--fit: not even one sample fits on %d %s device%s", counts[i], p->kind, counts[i] == 1 ? "" : "s");
+            fail(1, "--fit: not even one sample fits on %d %s device%s", counts[i].devices, p->kind, counts[i].devices == 1 ? "" : "s");
         if (i == 0)
-            one = plan_row(p, 1, counts[0] == 1 ? most : largest_batch(p, 1, guessed_batch(p, 1, batch)), true, NULL);
-        PlanRow row = counts[i] == 1 ? one : plan_row(p, counts[i], most, true, &one);
+            one = plan_row(p, ONE, counts[0].devices == 1 ? most : largest_batch(p, ONE, guessed_batch(p, ONE, batch)), true, NULL);
+        PlanRow row = counts[i].devices == 1 ? one : plan_row(p, counts[i], most, true, &one);
         row.fits = most;
         APPEND(p->rows, p->row_count, row);
     }
 }
 
 /* those of --devices; else all */
-static void compare_counts(Planning *p, const int *counts, int count, int64_t batch, bool weak)
+static void compare_counts(Planning *p, const Count *counts, int count, int64_t batch, bool weak)
 {
     int64_t all;
-    if (counts[count - 1] < 2)
+    if (counts[count - 1].devices < 2)
         fail(2, "plan --compare: how one device trains is the same by every plan; name more, as in --devices 4");
     for (int i = p->options->devices ? 0 : count - 1; i < count; i++) {
-        if (__builtin_mul_overflow(batch, weak ? counts[i] : 1, &all) || all > INT32_MAX)
-            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)batch, counts[i]);
-        if (counts[i] > 1)
+        if (__builtin_mul_overflow(batch, weak ? counts[i].devices : 1, &all) || all > INT32_MAX)
+            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)batch, counts[i].devices);
+        if (counts[i].devices > 1)
             plan_compare(p, counts[i], all, weak);
     }
 }
@@ -313,12 +327,12 @@ void plan_fill(Planning *p)
 {
     const Options *options = p->options;
     Plan *plans;
-    int plan_count, counts[MOST_DEVICES];
+    int plan_count, count;
     int64_t batches[MOST_BATCHES];
     parse_devices(options->devices, options->planned, &plans, &plan_count);
-    int count = list_counts(p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);
-    static const int ONE[] = {1};
-    Made first = make(p, ONE, 1, batch_count ? batches[0] : 0);
+    const Count *counts = list_counts(p, plans, plan_count, &count);
+    int batch_count = read_batches(options->batches, batches);
+    Made first = make(p, &ONE, 1, batch_count ? batches[0] : 0);
     Model *m = first.program->model;
     memory_use(first.outer);
     p->model = copy_text(m->name, strlen(m->name));
@@ -326,11 +340,12 @@ void plan_fill(Planning *p)
     p->may_be_stale = m->accumulate <= 1 && !m->fit_accumulate && m->precision != F16;
     if (!batch_count)
         batches[batch_count++] = m->batch;
+    bool both = counts[count - 1].nodes > 1 && !options->weak && !options->strong;
     give_back(&first);
     if (options->fit)
         add_fitting(p, counts, count, batches[0]);
     for (int weak = 0; weak < 2 && !options->fit; weak++)
-        for (int i = 0; i < batch_count && (weak ? options->weak : options->strong || !options->weak); i++)
+        for (int i = 0; i < batch_count && (weak ? options->weak || both : options->strong || !options->weak || both); i++)
             if (options->compare)
                 compare_counts(p, counts, count, batches[i], weak);
             else

@@ -13,18 +13,20 @@
 
 static const double PLAN_WORTH = .02; /* of a step: less is not spoken of */
 
+typedef struct Count { int nodes, devices; } Count; /* devices: of all nodes */
+
 typedef struct PlanRow {
     bool weak;                  /* compared with one device that has the batch of each; else with one that has all of it */
-    int devices, idle;          /* idle: without samples */
+    int nodes, devices, idle;   /* devices: of all nodes; idle: without samples */
     int64_t batch, least, most; /* of all; of the devices with the fewest and the most samples */
     double step_us, samples_per_s, speed_up, efficiency;
     bool steady;
     /* of the device that computes longest, what the lane comp did in a step */
-    double computing_us, exposed_us, upload_us, input_us, devices_us;
+    double computing_us, exposed_us, between_us /* of exposed_us: between nodes */, upload_us, input_us, devices_us;
     int sums;                   /* all-reduces in the middle of a step (batchnorm's); how long they are waited for */
     double sums_us;
-    double input_per_s, decode_cores; /* bytes of inputs a second; cores that decode pictures */
-    double bytes, memory;       /* that a device takes, and has; of host devices: all together */
+    double input_per_s, decode_cores; /* bytes of inputs a second, of all nodes; cores of a node that decode pictures */
+    double bytes, memory;       /* that a device takes, and has; of host devices: all of a node together */
     int64_t fits;               /* the largest batch that does; -1: not known */
     double link_bytes, link_share; /* of the busiest link and direction, in a step; of what it carries in that time */
     const char *link;           /* "host to 0" */
@@ -62,13 +64,14 @@ typedef struct MidStep { int count; double us; const Place *at; /* of the first 
 MidStep transfers_in_midstep(const Program *, const Plan *, bool partial_batch, const SimulatedDevice *, int device);
 bool schedule_trains(const Schedule *);
 /* a row; one: the row of one device that it is compared with, or NULL */
-PlanRow plan_row(Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
+PlanRow plan_row(Planning *, Count devices, int64_t batch, bool weak, const PlanRow *one);
 Planning plan_begin(const Options *);
 void plan_fill(Planning *);     /* the rows that the options ask for, and the advice */
 void plan_advise(Planning *);
 void plan_print(const Planning *, bool json, Text *);
-void plan_compare(Planning *, int devices, int64_t batch, bool weak); /* adds a row for each plan */
+void plan_compare(Planning *, Count devices, int64_t batch, bool weak); /* adds a row for each plan */
 void compare_print(const Planning *, bool json, Text *);
 
+static inline const char *row_devices(const PlanRow *r) { return r->nodes > 1 ? format("%dx%d", r->nodes, r->devices / r->nodes) : format("%d", r->devices); }
 static inline const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
 #endif

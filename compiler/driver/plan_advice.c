@@ -25,8 +25,8 @@ static int64_t batch_that_pays(Planning *p, const PlanRow *row, bool *fits)
     PlanRow many = *row;
     double before = 0, at = 0;
     for (int k = 0; k < MOST_TRIES && many.batch < INT32_MAX / TIMES; k++) {
-        PlanRow one = plan_row(p, 1, k ? TIMES * many.batch : many.batch, false, NULL);
-        many = plan_row(p, row->devices, one.batch, false, &one);
+        PlanRow one = plan_row(p, (Count){1, 1}, k ? TIMES * many.batch : many.batch, false, NULL);
+        many = plan_row(p, (Count){row->nodes, row->devices}, one.batch, false, &one);
         double longer = many.step_us - one.step_us;
         *fits = many.fits < 0 || many.batch <= many.fits;
         if (longer <= 0 && k > 0)
@@ -45,7 +45,7 @@ static void say_slower(Planning *p)
             row = &p->rows[i];
     if (!row)
         return;
-    if (!p->machine->device_count) {
+    if (!p->machine->device_count && row->nodes == 1) {
         APPEND(p->advice, p->advice_count, format("%s run at %.2fx of one: they share the %.0f cores that one has for itself", devices_text(row->devices), row->speed_up,
                                                   p->machine->host.cores.value));
         return;
@@ -125,8 +125,10 @@ static void say_idle(Planning *p)
 
 static void say_scaling(Planning *p)
 {
-    const PlanRow *last = p->row_count ? &p->rows[p->row_count - 1] : NULL;
-    if (last && last->devices > 1 && !p->options->weak && p->machine->device_count)
+    const PlanRow *last = NULL;
+    for (int i = 0; i < p->row_count; i++)
+        last = p->rows[i].weak ? last : &p->rows[i];
+    if (last && last->devices > 1 && !p->options->weak && (p->machine->device_count || last->nodes > 1))
         APPEND(p->advice, p->advice_count,
                format("strong scaling: the global batch stays at %lld, so %s have %lld sample%s each at most; with --weak each has %lld", (long long)last->batch,
                       devices_text(last->devices), (long long)last->most, last->most == 1 ? "" : "s", (long long)last->batch));

@@ -14,34 +14,38 @@ static const char *shares_text(const PlanRow *r)
     return r->least == r->most ? format("%lld", (long long)r->most) : format("%lld-%lld", (long long)r->least, (long long)r->most);
 }
 
-static void print_row(const PlanRow *r, Text *t)
+/* over: the table has rows of several nodes */
+static void print_row(const PlanRow *r, bool over, Text *t)
 {
-    text_add(t, "%-7s %7d %7lld %9s %10.2f %11.1f %8.2f %9.1f%% %10.2f %10s %10s %8s  %-22s %s\n", r->weak ? "weak" : "strong", r->devices,
+    text_add(t, "%-7s %7s %7lld %9s %10.2f %11.1f %8.2f %9.1f%% %10.2f%s %10s %10s %8s  %-22s %s\n", r->weak ? "weak" : "strong", row_devices(r),
              (long long)r->batch, shares_text(r), r->step_us / 1e3, r->samples_per_s, r->speed_up, 100 * r->efficiency, r->exposed_us / 1e3,
-             rate_text(r->input_per_s), bytes_text(r->bytes), r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
+             over ? format(" %10.2f", r->between_us / 1e3) : "", rate_text(r->input_per_s), bytes_text(r->bytes), r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
 
 static void print_table(const Planning *p, Text *t)
 {
+    bool over = false;
+    for (int i = 0; i < p->row_count; i++)
+        over |= p->rows[i].nodes > 1;
     text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted.\n\n", p->model, p->precision, policy_said(p->options), p->machine_name,
              p->machine == p->options->here ? here_text(p->machine) : p->machine->name, p->options->machine ? "" : "; --machine names another one");
-    text_add(t, "%-7s %7s %7s %9s %10s %11s %8s %10s %10s %10s %10s %8s  %-22s %s\n", "scaling", "devices", "batch", "each", "step ms", "samples/s",
-             "speed-up", "efficiency", "exposed ms", "input", "memory", "fits", "busiest link", "bound by");
+    text_add(t, "%-7s %7s %7s %9s %10s %11s %8s %10s %10s%s %10s %10s %8s  %-22s %s\n", "scaling", "devices", "batch", "each", "step ms", "samples/s",
+             "speed-up", "efficiency", "exposed ms", over ? format(" %10s", "between ms") : "", "input", "memory", "fits", "busiest link", "bound by");
     for (int i = 0; i < p->row_count; i++)
-        print_row(&p->rows[i], t);
-    text_add(t, "\nbatch: global; each: samples of a device; exposed: communication that computing waits for; memory: %s; fits: the largest batch that does.\n",
-             p->machine->device_count ? "of a device" : "of all devices");
+        print_row(&p->rows[i], over, t);
+    text_add(t, "\nbatch: global; each: samples of a device; exposed: communication that computing waits for; %smemory: %s; fits: the largest batch that does.\n",
+             over ? "between: of it, that between nodes; " : "", p->machine->device_count ? "of a device" : over ? "of all devices of a node" : "of all devices");
     for (int i = 0; i < p->advice_count; i++)
         text_add(t, "%s- %s\n", i ? "" : "\n", p->advice[i]);
 }
 
 static void json_row(const PlanRow *r, Text *t)
 {
-    text_add(t, "{\"scaling\":\"%s\",\"devices\":%d,\"batch\":%lld,\"least\":%lld,\"most\":%lld,\"step_ms\":%.9g,\"samples_per_s\":%.9g,", r->weak ? "weak" : "strong",
-             r->devices, (long long)r->batch, (long long)r->least, (long long)r->most, r->step_us / 1e3, r->samples_per_s);
-    text_add(t, "\"speed_up\":%.9g,\"efficiency\":%.9g,\"computing_ms\":%.9g,\"exposed_ms\":%.9g,\"upload_wait_ms\":%.9g,\"input_wait_ms\":%.9g,\"device_wait_ms\":%.9g,",
-             r->speed_up, r->efficiency, r->computing_us / 1e3, r->exposed_us / 1e3, r->upload_us / 1e3, r->input_us / 1e3, r->devices_us / 1e3);
+    text_add(t, "{\"scaling\":\"%s\",\"nodes\":%d,\"devices\":%d,\"batch\":%lld,\"least\":%lld,\"most\":%lld,\"step_ms\":%.9g,\"samples_per_s\":%.9g,", r->weak ? "weak" : "strong",
+             r->nodes, r->devices, (long long)r->batch, (long long)r->least, (long long)r->most, r->step_us / 1e3, r->samples_per_s);
+    text_add(t, "\"speed_up\":%.9g,\"efficiency\":%.9g,\"computing_ms\":%.9g,\"exposed_ms\":%.9g,\"between_ms\":%.9g,\"upload_wait_ms\":%.9g,\"input_wait_ms\":%.9g,\"device_wait_ms\":%.9g,",
+             r->speed_up, r->efficiency, r->computing_us / 1e3, r->exposed_us / 1e3, r->between_us / 1e3, r->upload_us / 1e3, r->input_us / 1e3, r->devices_us / 1e3);
     text_add(t, "\"sums\":%d,\"sums_ms\":%.9g,\"input_bytes_per_s\":%.9g,\"decode_cores\":%.9g,\"bytes\":%.0f,\"memory\":%.0f,\"fits\":%s,", r->sums, r->sums_us / 1e3,
              r->input_per_s, r->decode_cores, r->bytes, r->memory, r->fits < 0 ? "null" : format("%lld", (long long)r->fits));
     text_add(t, "\"link\":");

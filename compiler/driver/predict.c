@@ -25,13 +25,13 @@ SimulationInput simulation_input(const Program *p, const Plan *plan)
     double decode = machine->host.decode.value;
     return (SimulationInput){.schedule = plan->schedule, .machine = machine, .processor = processor_of(p),
                              .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0,
-                             .measured = measured_factors(p, plan->devices)};
+                             .measured = measured_factors(p, plan->nodes, plan->devices)};
 }
 
 const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t batch)
 {
     const Host *host = &in->machine->host;
-    double a_second = (double)batch / (use->step_us - use->input_us) * 1e6, cores = a_second * in->decode_us / 1e6, bytes = a_second * in->disk_bytes;
+    double a_second = (double)batch / in->schedule->nodes / (use->step_us - use->input_us) * 1e6, cores = a_second * in->decode_us / 1e6, bytes = a_second * in->disk_bytes;
     double of_cores = cores / host->cores.value, of_disk = host->disk.value > 0 ? bytes / host->disk.value : 0;
     if (of_cores <= 0 && of_disk <= 0)
         return "copying samples takes longer than computing with them";
@@ -119,9 +119,9 @@ static bool alike(const SimulatedDevice *a, const SimulatedDevice *b)
 }
 
 /* what device 0 can do a second: bytes of its memory, operations, those of its matrix units */
-static void note_roofs(const SimulationInput *in, int devices, Text *t)
+static void note_roofs(const SimulationInput *in, int each, Text *t)
 {
-    Device d = machine_device(in->machine, in->processor, 0, devices);
+    Device d = machine_device(in->machine, in->processor, 0, each);
     Dtype type = F32;
     for (int i = F32; i < DTYPES; i++)
         type = strcmp(dtype_name((Dtype)i), in->schedule->precision) == 0 ? (Dtype)i : type;
@@ -154,7 +154,7 @@ static const char *notes_of(const SimulationInput *in, const Simulation *s, cons
     text_add(&t, " bound ");
     write_quoted(use->bound, &t);
     text_add(&t, "\n");
-    note_roofs(in, s->device_count, &t);
+    note_roofs(in, schedule_each(in->schedule), &t);
     for (int first = 0, d = 1; d <= s->device_count; d++)
         if (d == s->device_count || !alike(&s->devices[first], &s->devices[d])) {
             note_lanes(s, first, d - 1, &t);

@@ -20,7 +20,7 @@ static Table table_of(const Planning *p, Sheet *s)
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
         char bytes[32], rate[32];
-        mgpu_table_add(s, &t, r->weak ? "weak" : "strong", format("%d", r->devices), format("%lld", (long long)r->batch),
+        mgpu_table_add(s, &t, r->weak ? "weak" : "strong", row_devices(r), format("%lld", (long long)r->batch),
                   format("%lld", (long long)r->most), format("%.3f", r->step_us / 1e3),
                   r->samples_per_s < 100 ? format("%.1f", r->samples_per_s)
                                          : format("%s", mgpu_view_number(r->samples_per_s, rate)),

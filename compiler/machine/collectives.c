@@ -3,13 +3,13 @@
  * The rate of a ring is looked for in the links: an order of the devices in which the slowest step to the next one is fastest, then
  * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
  * steps that cross it. */
-#include "compiler/machine/cost.h"
+#include "compiler/machine/collectives.h"
 #include "runtime/abi/mgpu_rounds.h"
 
 #include <math.h>
 #include <string.h>
 
-const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy", "copy ring", "copy tree", "device", "server"};
+const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy", "copy ring", "copy tree", "device", "server", "levels"};
 
 /* The share of the links' nominal rate that a method reaches with large messages. Ring: 8 H100, 370 GB/s of 450 (bus bandwidth of
  * nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the copy engines
@@ -18,6 +18,7 @@ static const double SHARE[METHODS] = {[METHOD_RING] = .82, [METHOD_TREE] = .75, 
                                       [METHOD_COPY_RING] = .87, [METHOD_COPY_TREE] = .87, [METHOD_DEVICE] = .87};
 
 double cost_copy_share(void) { return SHARE[METHOD_COPY]; }
+double ring_share(void) { return SHARE[METHOD_RING]; }
 
 /* those that are made in rounds; AUTO: others */
 static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_WAY_RING, [METHOD_COPY_TREE] = MGPU_WAY_TREE, [METHOD_DEVICE] = MGPU_WAY_DEVICE};
@@ -271,10 +272,12 @@ static void add_rounds(const Machine *m, int way, int n, Transfer *all, double *
         add_transfers(m, all, round_copies(way, 1, n, k, all, &adds), same ? rounds : 1, of_link);
 }
 
-Members members_of(const Machine *m, Processor p, int devices)
+Members members_of(const Machine *m, Processor p, int nodes, int devices)
 {
-    Members g = {.machine = m, .processor = p, .count = devices, .methods = ~0u};
-    int n = devices < m->device_count ? devices : m->device_count;
+    Members g = {.machine = m, .processor = p, .count = devices, .nodes = nodes, .methods = ~0u};
+    int n = members_each(&g) < m->device_count ? members_each(&g) : m->device_count;
+    if (nodes > 1)
+        find_network(&g);
     if (p == PROCESSOR_HOST || n < 2)
         return g;
     g.reach = reach_each_other(m, n);
@@ -313,6 +316,8 @@ Members members_of(const Machine *m, Processor p, int devices)
 bool method_works(const Members *g, Method method)
 {
     bool host = g->processor == PROCESSOR_HOST, alone = g->machine->device_count < 2; /* on one GPU: its memory is theirs */
+    if (g->nodes > 1)
+        return works_between(g, method);
     switch (method) {
     case METHOD_RING:
     case METHOD_TREE: return !host && !alone && g->ring > 0;
@@ -323,14 +328,10 @@ bool method_works(const Members *g, Method method)
     case METHOD_COPY_RING:
     case METHOD_COPY_TREE:
     case METHOD_DEVICE: return host || (!alone && isfinite(g->round_each[method]));
+    case METHOD_LEVELS:
     case METHODS: break;
     }
     return false;
-}
-
-static Cost with_latency(double latency, double rest)
-{
-    return (Cost){latency + rest, rest > latency ? BOUND_LINK : BOUND_LATENCY};
 }
 
 /* Host devices meet, each adds up its slice of all, in the memory that they have in common, and writes it to all (runtime/host/reduce.c):
@@ -346,14 +347,14 @@ static double host_bytes_sent(Collect what, Method method, int n)
     }
 }
 
-static Cost on_host(const Machine *m, Collect what, Method method, double bytes, int n)
+Cost cost_on_host(const Machine *m, Collect what, Method method, double bytes, int n)
 {
     int way = ROUNDS[method];
     bool rounds = way != MGPU_WAY_AUTO;
     double touched = rounds ? 5.0 * (n - 1) : what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
     double meeting = m->host.meeting_us.value * (rounds ? 1 + mgpu_round_count(way, n) / 2.0 : 1), moving = touched * bytes / m->host.bandwidth.value * 1e6;
     double link = m->host.link.value > 0 ? host_bytes_sent(what, method, n) * bytes / m->host.link.value * 1e6 : 0;
-    Cost c = {meeting + (link > moving ? link : moving), link > moving ? BOUND_LINK : BOUND_MEMORY};
+    Cost c = {.us = meeting + (link > moving ? link : moving), .bound = link > moving ? BOUND_LINK : BOUND_MEMORY};
     c.bound = c.us < 2 * meeting ? BOUND_LATENCY : c.bound;
     return c;
 }
@@ -376,12 +377,14 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
 {
     const Machine *m = g->machine;
     if (g->count < 2)
-        return (Cost){0, BOUND_LATENCY};
+        return (Cost){.bound = BOUND_LATENCY};
     if (what == COLLECT_BITS)
         return bits_cost(g, method, bytes);
+    if (g->nodes > 1)
+        return cost_between(g, what, method, bytes);
     if (g->processor == PROCESSOR_HOST)
-        return on_host(m, what, method, bytes, g->count);
-    double n = g->count, half = what == COLLECT_ALL_REDUCE ? 2 : 1, share = SHARE[method];
+        return cost_on_host(m, what, method, bytes, g->count);
+    double n = g->count, half = twice_for_all(what), share = SHARE[method];
     const Device *d = &m->devices[0];
     double begin = d->launch_us.value + d->event_us.value;
     switch (method) {
@@ -397,8 +400,9 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
     case METHOD_COPY_RING:
     case METHOD_COPY_TREE:
     case METHOD_DEVICE:
-        return what == COLLECT_ALL_REDUCE ? with_latency(2 * begin + g->round_us[method], bytes * g->round_each[method]) : (Cost){INFINITY, BOUND_LINK};
+        return what == COLLECT_ALL_REDUCE ? with_latency(2 * begin + g->round_us[method], bytes * g->round_each[method]) : (Cost){.us = INFINITY, .bound = BOUND_LINK};
     case METHOD_SERVER:
+    case METHOD_LEVELS:
     case METHODS: break;
     }
     die("a collective by no method");
@@ -421,13 +425,15 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
 {
     const Machine *m = g->machine;
     int n = g->count < m->device_count ? g->count : m->device_count;
+    if (g->count > 1 && what == COLLECT_BITS)
+        return collective_bytes(g, COLLECT_ALL_GATHER, method, coded_bytes(g, bytes), of_link);
+    if (g->nodes > 1)
+        return bytes_between(g, what, method, bytes, of_link);
     if (g->processor == PROCESSOR_HOST || g->count < 2 || n < 2)
         return 0;
-    if (what == COLLECT_BITS)
-        return collective_bytes(g, COLLECT_ALL_GATHER, method, coded_bytes(g, bytes), of_link);
     Memory *own = memory_new(), *outer = memory_use(own);
     Transfer *all = NEW_ARRAY(Transfer, n);
-    double half = what == COLLECT_ALL_REDUCE ? 2 : 1, ring = half * bytes * (method == METHOD_RING ? (g->count - 1.0) / g->count : 1), memory = 0;
+    double half = twice_for_all(what), ring = half * bytes * (method == METHOD_RING ? (g->count - 1.0) / g->count : 1), memory = 0;
     switch (method) {
     case METHOD_RING:
     case METHOD_TREE:
@@ -455,6 +461,7 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
             of_link[i] += bytes * g->round_load[method][i];
         break;
     case METHOD_SERVER:
+    case METHOD_LEVELS:
     case METHODS: break;
     }
     memory_use(outer);
@@ -462,7 +469,7 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
     return memory;
 }
 
-static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] = 1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH, [MGPU_WAY_PEER] = 1u << METHOD_COPY,
+static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] = 1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH | 1u << METHOD_LEVELS, [MGPU_WAY_PEER] = 1u << METHOD_COPY,
                                            [MGPU_WAY_COPY] = 1u << METHOD_COPY, [MGPU_WAY_HOST] = 1u << METHOD_HOST, [MGPU_WAY_SERVER] = 1u << METHOD_SERVER,
                                            [MGPU_WAY_RING] = 1u << METHOD_COPY_RING, [MGPU_WAY_TREE] = 1u << METHOD_COPY_TREE, [MGPU_WAY_DEVICE] = 1u << METHOD_DEVICE};
 
@@ -512,7 +519,7 @@ static double measured_factor(const Members *g, Collect what, double bytes)
 
 Cost cost_cheapest(const Members *g, unsigned methods, Collect what, double bytes, Method *chosen)
 {
-    Cost best = {INFINITY, BOUND_LINK};
+    Cost best = {.us = INFINITY, .bound = BOUND_LINK};
     *chosen = METHOD_HOST;
     for (int k = 0; k < METHODS; k++) {
         Cost c = methods >> k & 1 && method_works(g, (Method)k) ? cost_collective(g, what, (Method)k, bytes) : best;
@@ -524,6 +531,8 @@ Cost cost_cheapest(const Members *g, unsigned methods, Collect what, double byte
     if (isinf(best.us))
         fail(1, "machine %s: its devices reach neither each other nor the host; say how, with lines such as 'link 0 1 25GB/s' and "
                 "'link * host 12GB/s'", g->machine->name);
-    best.us *= measured_factor(g, what, bytes);
+    double factor = measured_factor(g, what, bytes);
+    best.us *= factor;
+    best.between_us *= factor;
     return best;
 }

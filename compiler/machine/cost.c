@@ -78,13 +78,13 @@ Cost cost_kernel(const Device *d, const Work *w)
     double rate = contraction_rate(d, w, e, &arithmetic), contractions = us_of(w->contractions, rate);
     double operations = us_of(w->operations, e->operations * plain_rate(d, w->wide ? F64 : F32));
     double memory = us_of(w->bytes, e->bytes * d->bandwidth.value), least = e->least_us + w->steps * STEP_US[d->processor];
-    Cost c = {memory, BOUND_MEMORY};
+    Cost c = {.us = memory, .bound = BOUND_MEMORY};
     if (contractions + operations > memory)
-        c = (Cost){contractions + operations, contractions > operations ? arithmetic : BOUND_INSTRUCTIONS};
+        c = (Cost){.us = contractions + operations, .bound = contractions > operations ? arithmetic : BOUND_INSTRUCTIONS};
     if (e->apart)
         c.us = memory + contractions + operations;
     if (c.us < least)
-        c = (Cost){least, BOUND_LAUNCH};
+        c = (Cost){.us = least, .bound = BOUND_LAUNCH};
     if (c.us < d->launch_us.value)
         c.bound = BOUND_LAUNCH;
     return c;
@@ -100,7 +100,7 @@ Cost cost_transfers(const Machine *m, const Transfer *transfers, int count)
         Route r;
         const Transfer *t = &transfers[i];
         if (!machine_route(m, t->from, t->to, &r))
-            return (Cost){INFINITY, BOUND_LINK};
+            return (Cost){.us = INFINITY, .bound = BOUND_LINK};
         for (int k = 0; k < r.count && t->bytes > 0; k++)
             bytes[2 * r.link[k] + r.back[k]] += t->bytes;
         latency = r.latency_us > latency ? r.latency_us : latency;
@@ -109,7 +109,7 @@ Cost cost_transfers(const Machine *m, const Transfer *transfers, int count)
         double us = us_of(bytes[i], m->links[i / 2].rate[i % 2].value);
         longest = us > longest ? us : longest;
     }
-    return (Cost){latency + longest, longest > latency ? BOUND_LINK : BOUND_LATENCY};
+    return (Cost){.us = latency + longest, .bound = longest > latency ? BOUND_LINK : BOUND_LATENCY};
 }
 
 Cost cost_transfer(const Machine *m, int from, int to, double bytes)
@@ -122,7 +122,7 @@ Cost cost_transfer(const Machine *m, int from, int to, double bytes)
 static Cost cost_copy(const Machine *m, double bytes)
 {
     double memory = us_of(2 * bytes, m->host.bandwidth.value), link = m->host.link.value > 0 ? us_of(bytes, m->host.link.value) : 0;
-    return link > memory ? (Cost){link, BOUND_LINK} : (Cost){memory, BOUND_MEMORY};
+    return link > memory ? (Cost){.us = link, .bound = BOUND_LINK} : (Cost){.us = memory, .bound = BOUND_MEMORY};
 }
 
 static int gpu_of(const Machine *m, int device) { return device < m->device_count ? device : m->device_count - 1; }

@@ -19,6 +19,11 @@
  *   copy ring, copy tree, device: in the rounds of mgpu_rounds.h, each of which is as long as its slowest copy, and an addition
  *   copy       everybody takes 1 / n of B of everybody else, adds it up, and takes all others' sums: 2 (n - 1) / n B over each
  *              device's links, all at the same time
+ * Over N nodes of k devices, n = N k; a', r': latency between nodes, and what a node's devices send all together:
+ *   ring       of all devices: 2 (n - N) a + 2 N a' + 2 (n - 1) / n B / min(r, r')
+ *   tree       of the nodes, whose devices are chains: 2 (k - 1) a + 2 log2(N) a' + 2 B / min(r, r')
+ *   levels     a reduce-scatter inside, B / k of each device added up by a ring or a tree of the nodes, an all-gather inside
+ *   host       host devices: inside as above; each node sends a slice to every other one, and then its sum: 2 a' + 2 (N - 1) / N B / r'
  * A sum of bits is an all-gather of what all send, and passes over memory that code B and add up n codes. */
 #ifndef MGPU_MACHINE_COST_H
 #define MGPU_MACHINE_COST_H
@@ -28,7 +33,7 @@
 
 /* what bounds a time */
 typedef enum Bound { BOUND_LAUNCH, BOUND_MEMORY, BOUND_INSTRUCTIONS, BOUND_MATRIX, BOUND_LINK, BOUND_LATENCY, BOUNDS } Bound;
-typedef struct Cost { double us; Bound bound; } Cost;
+typedef struct Cost { double us; Bound bound; double between_us; /* of it: between nodes */ } Cost;
 
 /* ---- kernels and library calls */
 typedef struct Work {
@@ -53,7 +58,7 @@ Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the
 
 /* ---- collectives of a number of GPUs, or of host devices */
 typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS, COLLECT_BITS = COLLECTS /* of an all-gather */ } Collect;
-typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHODS } Method;
+typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHOD_LEVELS, METHODS } Method;
 extern const char *const METHOD_NAME[METHODS];
 typedef struct TransferFactor { Collect what; double bytes, factor; } TransferFactor; /* how many times the modelled time it was measured to take */
 typedef struct TransferFactors { TransferFactor *each; int count; } TransferFactors;
@@ -61,6 +66,9 @@ typedef struct Members { /* of a collective, with what their links give it */
     const Machine *machine;
     Processor processor;
     int count;              /* more than the machine has: as if it had more of them, with the rates of its own */
+    int nodes;              /* that share them; all that follows is of the members of one */
+    double network, network_us; /* bytes a second that they send to other nodes all together; latency from one to another */
+    const double *network_load; /* by link and direction: bytes on it, where each sends a byte and receives one */
     double ring, ring_us;   /* bytes a second into each device, all rings together, and latency of a step; 0: there is none */
     double in_switch, switch_us;
     const double *ring_load; /* by link and direction: of the bytes that a step of a ring carries, the share that crosses it */
@@ -73,7 +81,9 @@ typedef struct Members { /* of a collective, with what their links give it */
     double round_us[METHODS], round_each[METHODS]; /* likewise, of all-reduces in rounds */
     double *round_load[METHODS]; /* and what those take of each link, of one byte */
 } Members;
-Members members_of(const Machine *, Processor, int devices);
+Members members_of(const Machine *, Processor, int nodes, int devices); /* devices: of all nodes */
+static inline int members_each(const Members *g) { return g->count / g->nodes; }
+static inline Device member_device(const Members *g, int device) { return machine_device(g->machine, g->processor, device % members_each(g), members_each(g)); }
 bool method_works(const Members *, Method);
 /* a way (MGPU_WAY_...: how a program makes a transfer) is by some methods; those of the way, 1 << METHOD_...: 0: not on this machine.
  * AUTO: of the first way that can be */
@@ -81,7 +91,7 @@ unsigned methods_of_way(const Members *, int way);
 unsigned methods_beside(const Members *); /* of transfers that may run while another one does: NCCL makes one at a time */
 int way_of_method(const Members *, Method);
 Cost cost_collective(const Members *, Collect, Method, double bytes);
-/* bytes that cross each link and direction: adds to [2 * link + back]; returns those that the host's memory reads and writes */
+/* of a node: bytes that cross each link and direction: adds to [2 * link + back]; returns those that the host's memory reads and writes */
 double collective_bytes(const Members *, Collect, Method, double bytes, double *of_link);
 Cost cost_cheapest(const Members *, unsigned methods, Collect, double bytes, Method *chosen); /* of these, 1 << METHOD_... */
 

@@ -7,7 +7,10 @@
  *   cost.c     the time of a kernel, a transfer, an all-reduce (cost.h)
  *
  * Links join devices, the host and switches; what several transfers share is a link that all of them take. A link carries its
- * rate in each direction at the same time. */
+ * rate in each direction at the same time.
+ *
+ * A cluster is many nodes that are equal: all else is said of one of them. Nodes are joined by the end `network`, a switch that every node
+ * has links to; nothing within a node goes through it. */
 #ifndef MGPU_MACHINE_H
 #define MGPU_MACHINE_H
 
@@ -51,6 +54,7 @@ typedef struct Host {
 } Host;
 
 /* ends are devices, then the host, then switches */
+#define NETWORK "network" /* the switch between nodes */
 typedef struct Switch { const char *name; bool adds; } Switch; /* adds: all-reduces are done in it */
 typedef struct Link {
     int end[2];
@@ -60,6 +64,7 @@ typedef struct Link {
 
 typedef struct Machine {
     const char *name;
+    int nodes;          /* equal ones: the rest is said of one of them */
     Device *devices; int device_count;  /* GPUs; devices of kind host are parts of the host */
     Host host;
     Switch *switches; int switch_count;
@@ -79,7 +84,7 @@ typedef struct Chip {
 } Chip;
 extern const Chip CHIP[PROCESSORS];
 
-enum { MOST_DEVICES = 1024 /* of a machine, and of --devices */ };
+enum { MOST_DEVICES = 1024 /* of a node, and of a program */, MOST_NODES = 1 << 16, MOST_PLANNED = 1 << 17 /* devices of a plan that is no program */ };
 
 /* ---- read.c: error_at for what it does not understand */
 Machine *machine_read(const char *file, const char *text, size_t length);
@@ -102,6 +107,7 @@ typedef struct Route {
 } Route;
 bool find_route(const Machine *, int from, int to, Route *); /* of the links, in time that grows with their number */
 int machine_host(const Machine *);      /* the host's number among the ends */
+int machine_network(const Machine *);   /* likewise; -1: there is one node */
 const char *machine_end_name(const Machine *, int end);
 bool machine_route(const Machine *, int from, int to, Route *); /* false: there is none */
 

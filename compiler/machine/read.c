@@ -4,13 +4,15 @@
  * with its unit: 80GiB, 25GB/s, 2us, 989TFLOP/s. A last word `nominal`, or two, `measured 2026-11-23`, say where a number comes from;
  * without them it is nominal.
  *
- *   machine TEXT                          devices N
+ *   machine TEXT                          devices N                       nodes N
  *   name DEVICES TEXT                     capability DEVICES 9.0          multiprocessors DEVICES N
  *   memory DEVICES AMOUNT                 bandwidth DEVICES AMOUNT        launch DEVICES AMOUNT        event DEVICES AMOUNT
  *   arithmetic DEVICES DTYPE AMOUNT       matrix DEVICES DTYPE AMOUNT     matmul DEVICES DTYPE AMOUNT
  *   switch NAME [adds]                    link END END (AMOUNT | none) [AMOUNT]
  *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | matmul AMOUNT | barrier AMOUNT | step AMOUNT | meeting AMOUNT |
  *         idle-meeting AMOUNT | link AMOUNT | decode AMOUNT | disk AMOUNT)
+ *
+ * With `nodes` all else is said of one node, and `network` is an end, too.
  *
  * Words that only virtual GPUs know (docs/vgpu.md) are passed over: a file may describe both. */
 #include "compiler/machine/machine.h"
@@ -183,6 +185,8 @@ static void end_of(const Reader *r, int k, const char *example, int *first, int 
             *first = *last = machine_host(m) + 1 + s;
             return;
         }
+    if (strcmp(text, NETWORK) == 0)
+        WRONG(r, k, "the network joins nodes, and the machine is one; say above how many there are, in a line such as 'nodes 16'");
     WRONG(r, k, "'%s' is not an end of a link: a device, host, or a switch that is named above ('switch %s')", text, text);
 }
 
@@ -203,13 +207,23 @@ static void read_devices(Reader *r)
 {
     Machine *m = r->machine;
     if (r->counted || m->switch_count || m->link_count)
-        WRONG(r, 0, "'devices' is said once, before all switches and links");
+        WRONG(r, 0, "'devices' is said once, before 'nodes' and all switches and links");
     m->device_count = whole(r, 1, 0, MOST_DEVICES, "devices 8");
     end(r, 2);
     m->devices = NEW_ARRAY(Device, m->device_count);
     for (int d = 0; d < m->device_count; d++)
         m->devices[d] = (Device){.name = "GPU", .processor = PROCESSOR_CUDA};
     r->counted = true;
+}
+
+static void read_nodes(Reader *r)
+{
+    Machine *m = r->machine;
+    if (machine_network(m) >= 0)
+        WRONG(r, 0, "'nodes' is said once");
+    m->nodes = whole(r, 1, 2, MOST_NODES, "nodes 16");
+    end(r, 2);
+    APPEND(m->switches, m->switch_count, ((Switch){NETWORK, false}));
 }
 
 static void read_switch(Reader *r)
@@ -220,7 +234,7 @@ static void read_switch(Reader *r)
     const char *name = word(r, 1, example);
     bool adds = is(r, 2, "adds");
     end(r, 2 + adds);
-    if (strcmp(name, "host") == 0 || strcmp(name, "*") == 0 || read_range(name, &first, &last))
+    if (strcmp(name, "host") == 0 || strcmp(name, NETWORK) == 0 || strcmp(name, "*") == 0 || read_range(name, &first, &last))
         WRONG(r, 1, "a switch cannot be called %s, which is something else in a link; take a word", name);
     for (int s = 0; s < m->switch_count; s++)
         if (strcmp(m->switches[s].name, name) == 0)
@@ -350,7 +364,7 @@ static void set_matmul(Reader *r, Device *d)
 }
 
 static const struct { const char *name; void (*read)(Reader *); void (*set)(Reader *, Device *); } FACTS[] = {
-    {"machine", read_machine, NULL}, {"devices", read_devices, NULL}, {"switch", read_switch, NULL}, {"link", read_link, NULL},
+    {"machine", read_machine, NULL}, {"devices", read_devices, NULL}, {"nodes", read_nodes, NULL}, {"switch", read_switch, NULL}, {"link", read_link, NULL},
     {"host", read_host, NULL}, {"name", NULL, set_name}, {"capability", NULL, set_capability}, {"multiprocessors", NULL, set_units},
     {"memory", NULL, set_memory}, {"bandwidth", NULL, set_bandwidth}, {"launch", NULL, set_launch}, {"event", NULL, set_event},
     {"arithmetic", NULL, set_arithmetic}, {"matrix", NULL, set_matrix}, {"matmul", NULL, set_matmul},
@@ -418,10 +432,21 @@ static void check_complete(const Machine *m, const char *file)
         fail(1, "%s: the host lacks what its times are made of; add a line such as '%s'", file, lacking);
 }
 
+/* from each device, or from the host of a node without GPUs */
+static void check_network(const Machine *m, const char *file)
+{
+    Route r;
+    for (int d = 0; machine_network(m) >= 0 && d < (m->device_count ? m->device_count : 1); d++)
+        if (!find_route(m, d, machine_network(m), &r))
+            fail(1, "%s: no link leads from %s to the network, so its nodes are not joined; add a line such as 'link * network 50GB/s 3us' (each GPU has its network "
+                    "card) or 'link host network 12.5GB/s 10us'", file, m->device_count ? format("device %d", d) : "the host");
+}
+
 Machine *machine_read(const char *file, const char *text, size_t length)
 {
     Reader r = {.source = {.file = file, .text = text, .length = length}, .machine = NEW(Machine)};
     r.machine->name = file;
+    r.machine->nodes = 1;
     for (const char *at = text, *stop = text + length; at < stop; at++) {
         const char *line_end = memchr(at, '\n', (size_t)(stop - at));
         line_end = line_end ? line_end : stop;
@@ -432,6 +457,7 @@ Machine *machine_read(const char *file, const char *text, size_t length)
         at = line_end;
     }
     check_complete(r.machine, file);
+    check_network(r.machine, file);
     r.machine->classes = machine_classes(r.machine);
     return r.machine;
 }

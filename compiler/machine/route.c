@@ -1,13 +1,24 @@
 /* route.c: Machine, two ends -> the links that a transfer takes.
  *
  * A direct link if there is one; else through switches; else through the memory of the host, which is two transfers that follow
- * each other piece by piece. Devices pass nothing on. Of several ways the one with the fewest links, then the widest. */
+ * each other piece by piece. Devices pass nothing on, nor does the network. Of several ways the one with the fewest links, then the widest. */
 #include "compiler/machine/machine.h"
 
 #include <math.h>
 #include <string.h>
 
 int machine_host(const Machine *m) { return m->device_count; }
+
+int machine_network(const Machine *m)
+{
+    for (int s = 0; s < m->switch_count; s++)
+        if (strcmp(m->switches[s].name, NETWORK) == 0)
+            return machine_host(m) + 1 + s;
+    return -1;
+}
+
+/* what comes to the end leaves it by another link */
+static bool passes_on(const Machine *m, int end) { return end > machine_host(m) && end != machine_network(m); }
 
 const char *machine_end_name(const Machine *m, int end)
 {
@@ -32,7 +43,7 @@ static bool search_way(const Machine *m, int from, int to, Reached *reached, Rou
             for (int back = 0; back < 2; back++) {
                 int near = m->links[i].end[back], far = m->links[i].end[!back];
                 const Reached *before = &reached[near];
-                if (before->hops != hops - 1 || (near != from && near <= machine_host(m)) || rate_of(m, i, back) <= 0)
+                if (before->hops != hops - 1 || (near != from && !passes_on(m, near)) || rate_of(m, i, back) <= 0)
                     continue;
                 double rate = rate_of(m, i, back) < before->rate ? rate_of(m, i, back) : before->rate;
                 Reached *x = &reached[far];

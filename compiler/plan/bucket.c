@@ -141,7 +141,7 @@ static void add_call(Ordering *o, int t)
 /* of each call, and the end of the last, if nothing is waited for */
 static double *begins_of(const Ordering *o, Task *const *calls, int count)
 {
-    Device d = machine_device(o->members->machine, o->members->processor, 0, o->members->count);
+    Device d = member_device(o->members, 0);
     double launch = o->program->target->regions ? 0 : d.launch_us.value, *begin = NEW_ARRAY(double, count + 1);
     for (int i = 0; i < count; i++)
         begin[i + 1] = begin[i] + time_of_task(o->program, &d, calls[i], units_of_task(calls[i], o->members->count, o->samples)) + launch;
@@ -541,7 +541,7 @@ static bool set_beside(const Ordering *o, bool beside, double saved_us)
         g->saved_us = saved_us;
         any = true;
     }
-    return any && methods_beside(o->members);
+    return any;
 }
 
 /* final: ends with -1 */
@@ -549,7 +549,7 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
 {
     static const double GAIN = .005; /* of a step; less is not worth a second lane */
     const Order *order = o->order;
-    Device d = machine_device(o->members->machine, o->members->processor, 0, o->members->count);
+    Device d = member_device(o->members, 0);
     bool regions = o->program->target->regions;
     double *call_us = NEW_ARRAY(double, order->call_count);
     Members gradients = *o->members;
@@ -568,7 +568,7 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     WaitedPolicy waited = policy_of(o->program->options)->waited;
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);
-    if (waited == WAITED_COMM || !set_beside(o, true, 0))
+    if (waited == WAITED_COMM || !methods_beside(o->members) || !set_beside(o, true, 0))
         return buckets;
     Buckets beside = buckets_with(o, &t, &beside_end);
     bool chosen = waited == WAITED_SYNC || beside_end <= (1 - GAIN) * end;

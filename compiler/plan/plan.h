@@ -11,7 +11,7 @@ typedef struct Schedule Schedule;
 typedef struct Shard { int64_t first, share, capacity; } Shard; /* samples of a micro-batch; capacity = max(share, 1) */
 typedef struct Prediction { const char *machine, *bound; double step_us, computing_us, transfer_us; } Prediction; /* of a training step; computing, in transfers: the device that computes longest */
 typedef struct Plan {
-    int devices;
+    int nodes, devices;     /* devices: of all nodes, equally many each */
     const char *kind;       /* "host", "cuda": of all plans of a program */
     int64_t micro;          /* samples of a full micro-batch, all devices */
     Shard *shards;
@@ -19,4 +19,6 @@ typedef struct Plan {
     Schedule *schedule;
     Prediction predicted;    /* for the program; step_us 0: nothing is */
 } Plan;
+static inline int plan_each(const Plan *p) { return p->devices / p->nodes; }                /* devices of a node */
+static inline int plan_place(const Plan *p, int device) { return device % plan_each(p); } /* its number in its node */
 #endif

@@ -478,9 +478,9 @@ static void list_layers(const Recomputing *r, Recomputed *made)
 Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64_t samples, int64_t limit, Recomputed *made)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
-    Members members = members_of_plan(program, plan->devices);
+    Members members = members_of_plan(program, plan);
     Recomputing r = {.program = program, .samples = samples, .limit = limit, .tensor_room = p->tensor_count, .task_room = p->task_count};
-    r.device = machine_device(members.machine, members.processor, 0, plan->devices);
+    r.device = member_device(&members, 0);
     r.local = NEW_ARRAY(bool, p->tensor_count);
     find_locals(p, order_calls(program, p, &members, samples), r.local, NEW_ARRAY(int64_t, p->tensor_count));
     r.banned = NEW_ARRAY(bool, p->tensor_count);

@@ -130,7 +130,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
         const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
         ScheduledOp *op = add_op(b, report ? "report" : name_of_fetch(x), LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
         add_read(op, slot);
-        op->time_us = cost_download(b->members.machine, b->members.processor, b->class->device, accessed_bytes(op->reads, 1)).us;
+        op->time_us = cost_download(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device), accessed_bytes(op->reads, 1)).us;
     }
     upload = add_op(b, "upload", LANE_COPY, VERB_UPLOAD, -1, "-");
     for (int i = 0; read && i < read->write_count; i++) {
@@ -142,7 +142,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
     if (read)
         read->time_us = cost_upload(b->members.machine, PROCESSOR_HOST, 0, accessed_bytes(read->writes, read->write_count)).us;
     add_write(upload, step_access(b));
-    upload->time_us = cost_upload(b->members.machine, b->members.processor, b->class->device, accessed_bytes(upload->writes, upload->write_count)).us;
+    upload->time_us = cost_upload(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device), accessed_bytes(upload->writes, upload->write_count)).us;
 }
 
 static const char *said(Builder *b, const char *text) /* as long as the schedule is there */
@@ -426,8 +426,16 @@ static ScheduledOp *copy_ops(const Builder *b)
     return ops;
 }
 
-static void fill_device(DeviceSchedule *d, const Builder *b, const Shard *shard, Buffer *of_class, ScheduledOp *ops, int device)
+/* More devices than a program may have are simulated alone: then those of a class have the parts of its first one */
+static void fill_device(PhaseSchedule *s, const Builder *b, const Shard *shard, Buffer *of_class, ScheduledOp *ops, int device)
 {
+    DeviceSchedule *d = &s->devices[device];
+    if (b->plan->devices > MOST_DEVICES && device != b->class->device) {
+        *d = s->devices[b->class->device];
+        d->first = shard->first;
+        d->share = shard->share;
+        return;
+    }
     bool whole = policy_of(b->program->options)->input == INPUT_WHOLE;
     Buffer *buffers = buffers_of_device(of_class, b->layout->buffer_count, b->plan->devices, device);
     *d = (DeviceSchedule){
@@ -491,7 +499,7 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
     int count = 0;
     for (int d = 0; d < plan->devices; d++) {
         int c = 0;
-        while (c < count && (classes[c].capacity != plan->shards[d].capacity || !alike(p, classes[c].device, d)))
+        while (c < count && (classes[c].capacity != plan->shards[d].capacity || !alike(p, plan_place(plan, classes[c].device), plan_place(plan, d))))
             c++;
         if (c == count)
             classes[count++] = class_of_capacity(p, plan->devices, d, plan->shards[d].capacity, 0, whole_batch(plan));
@@ -547,7 +555,7 @@ static bool is_independent(const Program *p, const Phase *phase)
 Order *order_calls(const Program *p, const Phase *phase, const Members *members, int64_t capacity)
 {
     Members alone = *members;
-    alone.count = 1;
+    alone.count = alone.nodes = 1;
     Order *order = order_phase(p, phase, is_independent(p, phase) ? &alone : members, (double)capacity);
     if (p->target->regions)
         cut_regions(phase, order);
@@ -596,7 +604,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
         ops[c] = copy_ops(&builders[c]);
     }
     for (int d = 0; d < plan->devices; d++)
-        fill_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d], buffers[class_of[d]], ops[class_of[d]], d);
+        fill_device(s, &builders[class_of[d]], &plan->shards[d], buffers[class_of[d]], ops[class_of[d]], d);
     list_collectives(s, &builders[0]);
     memory_free(own);
 }
@@ -617,7 +625,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
     const Model *m = p->model;
     Schedule *s = NEW(Schedule);
     *s = (Schedule){.model = m->name, .precision = dtype_name(m->precision), .batch = m->batch,
-                    .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1), .devices = plan->devices,
+                    .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1), .nodes = plan->nodes, .devices = plan->devices,
                     .phase_count = p->phase_count};
     s->policy = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options);
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
@@ -625,7 +633,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
     int *class_of = NEW_ARRAY(int, plan->devices);
     int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, &trials);
     KernelNumber *kernels = number_kernels(p);
-    Members members = members_of_plan(p, plan->devices);
+    Members members = members_of_plan(p, plan);
     s->signatures = list_signatures(p, &s->signature_count);
     for (int i = 0; i < p->phase_count; i++)
         schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels, &members);

@@ -107,13 +107,15 @@ typedef struct Room { int64_t samples, bytes, work; } Room; /* the arena of a de
 struct Schedule {
     const char *model, *precision;
     int64_t batch;
-    int accumulate, devices;
+    int accumulate, nodes, devices;          /* devices: of all nodes, equally many each */
     const Policy *policy;                    /* NULL: auto */
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
     Signature *signatures; int signature_count; /* ascending by kernel */
     const char *notes;                       /* comments of the head: what is predicted; NULL: none */
     Room *rooms; int room_count;             /* ascending; not in the text */
 };
+
+static inline int schedule_each(const Schedule *s) { return s->devices / s->nodes; } /* devices of a node */
 
 /* ---- digests: a call's is a hash of its kernel, of the values that it reads and of the names of variables, outputs and the report
  * that it writes; a value's, of the call that has made it, or its name.

@@ -69,7 +69,7 @@ const char **names_of_group(const Names *, const Group *); /* of its members, as
 double units_of_task(const Task *, int devices, double samples); /* its samples; or the elements of the largest part, where it is split */
 double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch, or barrier */
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
-Members members_of_plan(const Program *, int devices); /* with the methods that the plan's transfers may be made by */
+Members members_of_plan(const Program *, const Plan *); /* with the methods that the plan's transfers may be made by */
 double time_of_transfer(const Members *, const Group *, double bytes);
 const char *reason_of_transfer(const Members *, const Group *);
 int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WAY_... */

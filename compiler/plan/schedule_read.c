@@ -112,6 +112,7 @@ static void read_model(Reader *r)
     s->accumulate = schedule_read_int(r, "the number of micro-batches");
     schedule_need_word(r, "devices");
     s->devices = schedule_read_int(r, "the number of devices");
+    s->nodes = schedule_take_word(r, "nodes") ? schedule_read_int(r, "the number of nodes") : 1;
     schedule_end_record(r);
 }
 

@@ -128,20 +128,20 @@ static void balance(const Program *p, const Phase *phase, const Runner *runners,
 }
 
 /* false: they are all alike, or there is no training */
-static bool find_runners(const Program *p, int devices, Runner *runners)
+static bool find_runners(const Program *p, int devices, int each, Runner *runners)
 {
     const Machine *m = machine_of(p);
     bool unlike = false;
     for (int d = 0; d < devices; d++) {
-        runners[d] = (Runner){machine_device(m, processor_of(p), d, devices), 0};
-        while (runners[d].of < d && processor_of(p) == PROCESSOR_CUDA && !machine_alike(m, runners[d].of, d))
+        runners[d] = (Runner){machine_device(m, processor_of(p), d % each, each), 0};
+        while (runners[d].of < d && processor_of(p) == PROCESSOR_CUDA && !machine_alike(m, runners[d].of % each, d % each))
             runners[d].of++;
         unlike |= runners[d].of > 0;
     }
     return unlike && training_phase(p);
 }
 
-static void share_groups(const Program *p, int devices, int64_t group, int64_t groups, int64_t *shares)
+static void share_groups(const Program *p, int devices, int each, int64_t group, int64_t groups, int64_t *shares)
 {
     Runner *runners = NEW_ARRAY(Runner, devices);
     double *even = NEW_ARRAY(double, devices);
@@ -149,7 +149,7 @@ static void share_groups(const Program *p, int devices, int64_t group, int64_t g
         even[d] = 1;
     if (p->options && p->options->weights)
         deal_out(groups, devices, p->options->weights, shares);
-    else if (devices > 1 && p->options && find_runners(p, devices, runners))
+    else if (devices > 1 && p->options && find_runners(p, devices, each, runners))
         balance(p, training_phase(p), runners, devices, group, groups, shares);
     else
         deal_out(groups, devices, even, shares);
@@ -165,7 +165,7 @@ void split(const Program *p, Plan *plan)
     if (__builtin_mul_overflow(groups, group, &plan->micro))
         die("a batch of %lld in groups of %lld samples", (long long)m->batch, (long long)group);
     int64_t *shares = NEW_ARRAY(int64_t, plan->devices);
-    share_groups(p, plan->devices, group, groups, shares);
+    share_groups(p, plan->devices, plan_each(plan), group, groups, shares);
     plan->shards = NEW_ARRAY(Shard, plan->devices);
     plan->always_partial = false;
     for (int d = 0; d < plan->devices; d++) {

@@ -4,6 +4,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/machine/cost.h"
 #include "compiler/plan/measured.h"
+#include "compiler/plan/plan.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
 
@@ -70,7 +71,7 @@ double time_of_task(const Program *p, const Device *d, const Task *t, double sam
 /* workers of a host device meet between regions; a GPU's calls follow each other */
 double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
-    Device d = machine_device(members->machine, members->processor, device, members->count);
+    Device d = member_device(members, device);
     bool first = call == 0 || o->region[call] != o->region[call - 1];
     return time_of_task(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples)) + (first ? d.launch_us.value : 0);
 }
@@ -98,13 +99,13 @@ static bool collect_named(const char *kind, Collect *what)
     return false;
 }
 
-const TransferFactors *measured_factors(const Program *p, int devices)
+const TransferFactors *measured_factors(const Program *p, int nodes, int devices)
 {
-    if (!p->measured || devices != measured_devices(p->measured))
+    if (!p->measured || nodes > 1 || devices != measured_devices(p->measured))
         return NULL;
     int count;
     const MeasuredTransfer *all = measured_transfers(p->measured, &count);
-    Members g = members_of(machine_of(p), processor_of(p), devices);
+    Members g = members_of(machine_of(p), processor_of(p), 1, devices);
     TransferFactors *f = NEW(TransferFactors);
     for (int i = 0; i < count; i++) {
         TransferFactor x = {.bytes = (double)all[i].bytes};
@@ -120,9 +121,9 @@ const TransferFactors *measured_factors(const Program *p, int devices)
 /* without --machine a program may run on any: how its transfers are made is found there */
 static bool names_machine(const Program *p) { return p->options && p->options->machine; }
 
-Members members_of_plan(const Program *p, int devices)
+Members members_of_plan(const Program *p, const Plan *plan)
 {
-    Members g = members_of(machine_of(p), processor_of(p), devices);
+    Members g = members_of(machine_of(p), processor_of(p), plan->nodes, plan->devices);
     if (p->target->transfers == MGPU_WAY_AUTO && !names_machine(p))
         g.methods = methods_of_way(&g, MGPU_WAY_AUTO);
     int way = policy_way(policy_of(p->options));
@@ -130,7 +131,7 @@ Members members_of_plan(const Program *p, int devices)
         g.methods = methods_of_way(&g, p->target->transfers);
     if (way != MGPU_WAY_AUTO)
         g.gradients = methods_of_way(&g, way);
-    g.measured = measured_factors(p, devices);
+    g.measured = measured_factors(p, plan->nodes, plan->devices);
     return g;
 }
 
@@ -158,7 +159,8 @@ const char *reason_of_transfer(const Members *members, const Group *g)
 {
     Method method, other;
     Collect what = collect_of(g->parties.transfer);
-    double bytes = (double)g->bytes, us = cost_cheapest(members, methods_of_group(members, g), what, bytes, &method).us;
+    double bytes = (double)g->bytes;
+    Cost cost = cost_cheapest(members, methods_of_group(members, g), what, bytes, &method);
     unsigned rest = 0;
     for (int k = 0; k < METHODS; k++)
         rest |= (unsigned)(method_works(members, (Method)k) && way_of_method(members, (Method)k) != way_of_method(members, method)) << k;
@@ -166,12 +168,14 @@ const char *reason_of_transfer(const Members *members, const Group *g)
     bool ahead = g->final || g->parties.transfer == MGPU_TRANSFER_ALL_GATHER; /* of a weight */
     Text t = {0};
     text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s", ahead ? "" : ", waited for at once",
-             METHOD_NAME[method], us);
+             METHOD_NAME[method], cost.us);
+    if (cost.between_us > 0)
+        text_add(&t, " (%.1f us between nodes)", cost.between_us);
     if (g->parties.transfer == MGPU_TRANSFER_REDUCE_BITS)
         text_add(&t, ", %lld of %lld bytes sent", (long long)mgpu_coded_bytes(g->bytes / dtype_bytes(g->dtype), dtype_bytes(g->dtype)), (long long)g->bytes);
     if (rest) {
-        us = cost_cheapest(members, rest, what, bytes, &other).us;
-        text_add(&t, ", %s %.1f us", METHOD_NAME[other], us);
+        cost = cost_cheapest(members, rest, what, bytes, &other);
+        text_add(&t, ", %s %.1f us", METHOD_NAME[other], cost.us);
     }
     if (g->kept)
         text_add(&t, "; kept for the next use, which would wait for another gather");

@@ -8,5 +8,5 @@
 Processor processor_of(const Program *);
 const Machine *machine_of(const Program *);
 Collect collect_of(int transfer); /* MGPU_TRANSFER_... */
-const TransferFactors *measured_factors(const Program *, int devices); /* of the transfers in the file of --measured; NULL: it has none of so many devices */
+const TransferFactors *measured_factors(const Program *, int nodes, int devices); /* of the transfers in the file of --measured; NULL: it has none of so many devices */
 #endif

@@ -237,7 +237,7 @@ void trace_print(const Program *p, const Plan *plan, const SimulationInput *in, 
     t.f = mgpu_begin_text(&text, &length);
     mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted", .model = m->name, .file = m->file, .kind = plan->kind, .machine = machine,
                                        .plan = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options)->name, .plan_label = policy_label(policy_of(p->options)),
-                                       .devices = plan->devices, .batch = m->batch, .step_us = t.step_ends[t.step_count - 1] / t.step_count});
+                                       .nodes = plan->nodes, .devices = plan->devices, .batch = m->batch, .step_us = t.step_ends[t.step_count - 1] / t.step_count});
     write_steps(&t);
     write_lanes(&t, plan->devices);
     mgpu_trace_end(t.f);

@@ -18,7 +18,7 @@ static double launch_us(const SimulationInput *in, int device)
     bool partial = false;
     for (int k = 0; in->schedule->phase_count && k < in->schedule->devices; k++)
         partial |= in->schedule->phases[0].devices[k].share == 0;
-    Device d = machine_device(in->machine, in->processor, device, in->schedule->devices);
+    Device d = machine_device(in->machine, in->processor, device % schedule_each(in->schedule), schedule_each(in->schedule));
     double sum = d.step_us.value, each = d.launch_us.value;
     for (int i = 0; i < in->schedule->phase_count; i++) {
         const PhaseSchedule *p = &in->schedule->phases[i];
@@ -50,7 +50,7 @@ StepUse step_use(const SimulationInput *in, const Simulation *s)
     int slow = slowest_device(s);
     const LaneUse *lanes = s->devices[slow].lanes, *comp = &lanes[LANE_COMP];
     StepUse use = {.device = slow, .step_us = s->step_us, .computing_us = comp->busy_us, .launch_us = launch_us(in, slow),
-                   .exposed_us = comp->idle_us[CAUSE_COMMUNICATION], .upload_us = comp->idle_us[CAUSE_UPLOAD], .input_us = comp->idle_us[CAUSE_INPUT],
+                   .exposed_us = comp->idle_us[CAUSE_COMMUNICATION], .between_us = s->devices[slow].between_us, .upload_us = comp->idle_us[CAUSE_UPLOAD], .input_us = comp->idle_us[CAUSE_INPUT],
                    .devices_us = comp->idle_us[CAUSE_DEVICE], .transfer_us = lanes[LANE_COMM].busy_us + lanes[LANE_SYNC].busy_us};
     use.bound = bound_of(&use, lanes);
     return use;

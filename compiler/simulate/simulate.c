@@ -35,11 +35,13 @@ typedef struct Moment { double us; int64_t number; int owner; } Moment;
 
 typedef struct Run {
     const SimulationInput *in;
-    const PhaseSchedule *phase;
+    Fold fold;
+    const PhaseSchedule *phase; /* the fold's, and so are all devices here */
     Members members;
     int device_count, *first;   /* owner of a device's op 0; owners of collectives follow those of all devices */
     DeviceState *devices;
     Activity *collectives;
+    double *between;            /* by collective: the share of its time that is between nodes */
     int *arrived, *member_count;
     Flows *flows;
     Moment *queue; int queue_count, queue_room;
@@ -86,29 +88,35 @@ static int pop(Run *r)
     return owner;
 }
 
-/* ---- what the activities take. Resources: links, by direction; then these of the host */
+/* ---- what the activities take. Resources of a node: links, by direction; then these of the host */
 enum { HOST_MEMORY, HOST_CORES, HOST_DISK, HOST_RESOURCES };
 
-static int host_resource(const Run *r, int which) { return 2 * r->in->machine->link_count + which; }
+static int node_resources(const Machine *m) { return 2 * m->link_count + HOST_RESOURCES; }
+static int resource(const Run *r, int device, int which) { return device / r->fold.each * node_resources(r->in->machine) + which; }
+static int host_resource(const Run *r, int device, int which) { return resource(r, device, 2 * r->in->machine->link_count + which); }
 
-static void add_load(Activity *a, int resource, double amount, double rate)
+static void add_load(Activity *a, int number, double amount, double rate)
 {
     if (amount <= 0 || rate <= 0)
         return;
-    APPEND(a->loads, a->load_count, ((Load){resource, amount}));
+    APPEND(a->loads, a->load_count, ((Load){number, amount}));
     a->alone_us = amount / rate > a->alone_us ? amount / rate : a->alone_us;
 }
 
-static Flows *resources_of(const Machine *m)
+/* each node has its own */
+static Flows *resources_of(const Machine *m, int nodes)
 {
-    int links = 2 * m->link_count;
-    double *rate = NEW_ARRAY(double, links + HOST_RESOURCES);
-    for (int i = 0; i < links; i++)
-        rate[i] = m->links[i / 2].rate[i % 2].value / 1e6;
-    rate[links + HOST_MEMORY] = m->host.bandwidth.value / 1e6;
-    rate[links + HOST_CORES] = m->host.cores.value;
-    rate[links + HOST_DISK] = m->host.disk.value / 1e6;
-    return flows_new(rate, links + HOST_RESOURCES);
+    int links = 2 * m->link_count, each = node_resources(m);
+    double *rate = NEW_ARRAY(double, nodes * each);
+    for (int n = 0; n < nodes; n++) {
+        double *own = rate + n * each;
+        for (int i = 0; i < links; i++)
+            own[i] = m->links[i / 2].rate[i % 2].value / 1e6;
+        own[links + HOST_MEMORY] = m->host.bandwidth.value / 1e6;
+        own[links + HOST_CORES] = m->host.cores.value;
+        own[links + HOST_DISK] = m->host.disk.value / 1e6;
+    }
+    return flows_new(rate, nodes * each);
 }
 
 /* a device that has the batch whole reads it whole */
@@ -123,15 +131,17 @@ static double samples_read(const DeviceSchedule *d, const ScheduledOp *op)
     return (double)d->share;
 }
 
-static Activity read_of(const Run *r, const DeviceSchedule *d, const ScheduledOp *op)
+static Activity read_of(const Run *r, int device, const ScheduledOp *op)
 {
+    const DeviceSchedule *d = &r->phase->devices[device];
     Activity a = {0};
-    const double *rate = &r->flows->rate[host_resource(r, 0)];
+    int host = host_resource(r, device, 0);
+    const double *rate = &r->flows->rate[host];
     double samples = samples_read(d, op);
-    add_load(&a, host_resource(r, HOST_CORES), samples * r->in->decode_us, rate[HOST_CORES]);
-    add_load(&a, host_resource(r, HOST_DISK), samples * r->in->disk_bytes, rate[HOST_DISK]);
+    add_load(&a, host + HOST_CORES, samples * r->in->decode_us, rate[HOST_CORES]);
+    add_load(&a, host + HOST_DISK, samples * r->in->disk_bytes, rate[HOST_DISK]);
     if (r->in->processor != PROCESSOR_HOST) /* host devices have their part of the memory's rate in the schedule's time */
-        add_load(&a, host_resource(r, HOST_MEMORY), 2 * accessed_bytes(op->writes, op->write_count), rate[HOST_MEMORY]);
+        add_load(&a, host + HOST_MEMORY, 2 * accessed_bytes(op->writes, op->write_count), rate[HOST_MEMORY]);
     if (a.load_count)
         a.alone_us = op->time_us > a.alone_us ? op->time_us : a.alone_us;
     else
@@ -142,30 +152,36 @@ static Activity read_of(const Run *r, const DeviceSchedule *d, const ScheduledOp
 static Activity copy_of(const Run *r, const ScheduledOp *op, int device)
 {
     const Machine *m = r->in->machine;
-    int gpu = device < m->device_count ? device : m->device_count - 1;
+    int place = device % r->fold.each, gpu = place < m->device_count ? place : m->device_count - 1, memory = host_resource(r, device, HOST_MEMORY);
     bool up = op->verb == VERB_UPLOAD;
     Route way;
     if (r->in->processor == PROCESSOR_HOST || !machine_route(m, up ? machine_host(m) : gpu, up ? gpu : machine_host(m), &way))
         return (Activity){.fixed_us = op->time_us};
     Activity a = {.fixed_us = way.latency_us};
     double bytes = up ? accessed_bytes(op->writes, op->write_count) : accessed_bytes(op->reads, op->read_count);
-    for (int k = 0; k < way.count; k++)
-        add_load(&a, 2 * way.link[k] + way.back[k], bytes, r->flows->rate[2 * way.link[k] + way.back[k]]);
-    add_load(&a, host_resource(r, HOST_MEMORY), bytes, r->flows->rate[host_resource(r, HOST_MEMORY)]);
+    for (int k = 0; k < way.count; k++) {
+        int link = resource(r, device, 2 * way.link[k] + way.back[k]);
+        add_load(&a, link, bytes, r->flows->rate[link]);
+    }
+    add_load(&a, memory, bytes, r->flows->rate[memory]);
     return a;
 }
 
-static Activity collective_of(const Run *r, const Collective *c)
+/* *between: the share of its time */
+static Activity collective_of(const Run *r, const Collective *c, double *between)
 {
     Collect what = collect_of(c->parties.transfer);
-    double bytes = (double)(c->count * dtype_bytes(c->dtype)), *of_link = NEW_ARRAY(double, r->flows->rate_count);
+    int each = node_resources(r->in->machine);
+    double bytes = (double)(c->count * dtype_bytes(c->dtype)), *of_link = NEW_ARRAY(double, each);
     Method method;
     unsigned methods = c->way == MGPU_WAY_AUTO && c->lane == LANE_SYNC ? methods_beside(&r->members) : methods_of_way(&r->members, c->way);
-    Activity a = {.fixed_us = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method).us};
+    Cost cost = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method);
+    Activity a = {.fixed_us = cost.us};
+    *between = cost.us > 0 ? cost.between_us / cost.us : 0;
     double latency = cost_collective(&r->members, what, method, 0).us, alone = a.fixed_us - latency;
-    of_link[host_resource(r, HOST_MEMORY)] = collective_bytes(&r->members, what, method, bytes, of_link);
+    of_link[host_resource(r, 0, HOST_MEMORY)] = collective_bytes(&r->members, what, method, bytes, of_link);
     for (int i = 0; i < r->flows->rate_count; i++)
-        add_load(&a, i, of_link[i], r->flows->rate[i]);
+        add_load(&a, i, of_link[i % each], r->flows->rate[i]);
     if (a.load_count && alone > 0) {
         a.fixed_us = latency;
         a.alone_us = alone > a.alone_us ? alone : a.alone_us;
@@ -180,7 +196,7 @@ static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
 {
     switch (op->verb) {
     case VERB_CALL: return (Activity){.fixed_us = op->time_us * (r->in->compute > 0 ? r->in->compute : 1)};
-    case VERB_READ: return read_of(r, &r->phase->devices[device], op);
+    case VERB_READ: return read_of(r, device, op);
     case VERB_UPLOAD:
     case VERB_REPORT:
     case VERB_FETCH: return copy_of(r, op, device);
@@ -439,7 +455,7 @@ static void prepare_device(Run *r, int device)
         s->activities[i] = activity_of(r, device, &d->ops[i]);
         s->place[i] = l->count;
         if (d->ops[i].lane == LANE_COMP && l->count == 0) /* the lanes hand a step on to each other */
-            s->activities[i].fixed_us += machine_device(r->in->machine, r->in->processor, device, r->device_count).step_us.value;
+            s->activities[i].fixed_us += member_device(&r->members, device).step_us.value;
         APPEND(l->ops, l->count, i);
     }
     r->works += d->op_count;
@@ -453,9 +469,10 @@ static void prepare_device(Run *r, int device)
 static Run *prepare(const SimulationInput *in, int phase)
 {
     Run *r = NEW(Run);
-    int devices = in->schedule->devices;
-    *r = (Run){.in = in, .phase = &in->schedule->phases[phase], .device_count = devices, .flows = resources_of(in->machine)};
-    r->members = members_of(in->machine, in->processor, devices);
+    Fold fold = fold_phase(in->schedule, &in->schedule->phases[phase]);
+    int devices = fold.nodes * fold.each;
+    *r = (Run){.in = in, .fold = fold, .phase = fold.phase, .device_count = devices, .flows = resources_of(in->machine, fold.nodes)};
+    r->members = members_of(in->machine, in->processor, in->schedule->nodes, in->schedule->devices);
     r->members.measured = in->measured;
     r->first = NEW_ARRAY(int, devices + 1);
     r->devices = NEW_ARRAY(DeviceState, devices);
@@ -467,10 +484,11 @@ static Run *prepare(const SimulationInput *in, int phase)
         prepare_device(r, d);
     int count = r->phase->collective_count;
     r->collectives = NEW_ARRAY(Activity, count);
+    r->between = NEW_ARRAY(double, count);
     r->arrived = NEW_ARRAY(int, count);
     r->member_count = NEW_ARRAY(int, count);
     for (int c = 0; c < count; c++) {
-        r->collectives[c] = collective_of(r, &r->phase->collectives[c]);
+        r->collectives[c] = collective_of(r, &r->phase->collectives[c], &r->between[c]);
         for (int d = 0; d < devices; d++)
             r->member_count[c] += r->phase->collectives[c].ops[d] >= 0;
     }
@@ -533,6 +551,20 @@ static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step
     return use;
 }
 
+/* of what the lane comp waits for transfers, that for their way between nodes */
+static double between_of(const Run *r, int device, const SimulatedDevice *d)
+{
+    double all = 0, between = 0;
+    for (int i = 0; i < r->phase->devices[device].op_count; i++) {
+        const ScheduledOp *op = &r->phase->devices[device].ops[i];
+        if (op->verb != VERB_TRANSFER)
+            continue;
+        all += d->waited_us[i];
+        between += d->waited_us[i] * r->between[op->target];
+    }
+    return all > 0 ? d->lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION] * between / all : 0;
+}
+
 /* of all that was under way in the last steps but one, which are whole */
 static void take_spans(const Run *r, Simulation *s, Memory *kept)
 {
@@ -541,10 +573,10 @@ static void take_spans(const Run *r, Simulation *s, Memory *kept)
     Memory *own = memory_use(kept);
     for (int k = 0; k < TRACED_STEPS; k++)
         s->ends_us[k] = r->step_end_us[first + k] - from;
-    for (int d = 0; d < r->device_count; d++)
+    for (int d = 0; d < s->device_count; d++)
         for (int step = first > 3 ? first - 3 : 1; step <= r->steps + 4; step++)
-            for (int i = 0; i < r->phase->devices[d].op_count; i++) {
-                const Record *x = record_in(r, step, d, i);
+            for (int i = 0; i < r->phase->devices[r->fold.as[d]].op_count; i++) {
+                const Record *x = record_in(r, step, r->fold.as[d], i);
                 bool shown = step >= first && step < first + TRACED_STEPS;
                 if (x->number == step && x->end_us >= x->begin_us && (shown || (x->end_us > from && x->arrived_us < to)))
                     APPEND(s->spans, s->span_count, ((SimulatedSpan){d, i, step - first, x->arrived_us - from, x->begin_us - from, x->end_us - from, x->op}));
@@ -573,11 +605,15 @@ Simulation *simulate_phase(const SimulationInput *in, int phase)
         s->steps = r->steps;
         s->steady = r->cycle > 0;
         s->step_us = mean_step_us(r, amounts);
+        SimulatedDevice *simulated = NEW_ARRAY(SimulatedDevice, r->device_count);
         for (int d = 0; d < r->device_count; d++) {
-            take_ops(r, d, r->steps - 1, &s->devices[d], kept);
+            take_ops(r, d, r->steps - 1, &simulated[d], kept);
             for (int lane = 0; lane < LANES; lane++)
-                s->devices[d].lanes[lane] = use_of(r, d, (Lane)lane, r->steps - 1, s->step_us, s->devices[d].waited_us);
+                simulated[d].lanes[lane] = use_of(r, d, (Lane)lane, r->steps - 1, s->step_us, simulated[d].waited_us);
+            simulated[d].between_us = between_of(r, d, &simulated[d]);
         }
+        for (int d = 0; d < s->device_count; d++)
+            s->devices[d] = simulated[r->fold.as[d]];
     }
     if (in->traced && r->works > 0 && r->steps > TRACED_STEPS)
         take_spans(r, s, kept);
@@ -602,12 +638,14 @@ static void add_times(Simulation *to, const Simulation *from, double times, int 
 {
     to->step_us += times * from->step_us;
     to->steady &= from->steady;
-    for (int d = 0; d < to->device_count; d++)
+    for (int d = 0; d < to->device_count; d++) {
+        to->devices[d].between_us += times * from->devices[d].between_us;
         for (int lane = 0; lane < LANES; lane++) {
             to->devices[d].lanes[lane].busy_us += times * from->devices[d].lanes[lane].busy_us;
             for (int c = 0; c < CAUSES; c++)
                 to->devices[d].lanes[lane].idle_us[c] += times * from->devices[d].lanes[lane].idle_us[c];
         }
+    }
     for (int i = 0; i < 2 * links; i++) {
         to->link_bytes[i] += times * from->link_bytes[i];
         to->peak[i] = from->peak[i] > to->peak[i] ? from->peak[i] : to->peak[i];

@@ -1,5 +1,6 @@
 /* simulate.h: a schedule on a machine, event by event, until steps repeat.
  *
+ *   fold.c       of nodes that do the same, one
  *   flows.c      transfers that share links: how fast each is
  *   simulate.c   Schedule x Machine -> begin and end of every operation
  *   report.c     ... -> what each lane did in a step, and what it waited for
@@ -37,6 +38,15 @@ void flows_start(Flows *, double now_us, const Load *, int load_count, double al
 double flows_next(Flows *);     /* when the next one is over; infinite: none is active */
 int flows_end(Flows *, double now_us); /* the owner of one that is over at this time, which is gone then; -1: none is */
 
+/* ---- fold.c. Nodes whose devices have the same samples, the same operations and the same rates do the same at the same time: one of them is
+ * simulated, and all that its devices meet others in is as it was. So ten thousand devices take as long as one or two nodes of them. */
+typedef struct Fold {
+    PhaseSchedule *phase;       /* of the devices that are simulated */
+    int nodes, each;            /* that are simulated, with so many devices */
+    int *as;                    /* by device of the schedule: which of them does what it does */
+} Fold;
+Fold fold_phase(const Schedule *, const PhaseSchedule *);
+
 /* ---- simulate.c */
 typedef struct SimulationInput {
     const Schedule *schedule;
@@ -57,6 +67,7 @@ typedef struct OpTime { double begin_us, end_us; } OpTime;
 typedef struct SimulatedDevice {
     LaneUse lanes[LANES];       /* of one step */
     double *waited_us;          /* by op: for how long comp did nothing while this ran */
+    double between_us;          /* of what comp waits for communication in a step: for that between nodes */
     OpTime *ops;                /* of the last step but one that was simulated, by number in the schedule */
 } SimulatedDevice;
 enum { TRACED_STEPS = 3 };
@@ -73,7 +84,7 @@ typedef struct Simulation {
     double step_us;
     int device_count;
     SimulatedDevice *devices;
-    double *link_bytes;         /* of a step, by link and direction: [2 * link + back] */
+    double *link_bytes;         /* of a step and the first node, by link and direction: [2 * link + back] */
     double *peak;               /* likewise: share of the rate that was ever in use */
 } Simulation;
 Simulation *simulate_phase(const SimulationInput *, int phase);
@@ -83,7 +94,7 @@ Simulation *simulate_step(const SimulationInput *);
 /* ---- bound.c */
 typedef struct StepUse {        /* of a step, on the device that computes longest; exposed: what computing waits for */
     int device;
-    double step_us, computing_us, launch_us /* of computing */, exposed_us, upload_us, input_us, devices_us, transfer_us;
+    double step_us, computing_us, launch_us /* of computing */, exposed_us, between_us /* of exposed: between nodes */, upload_us, input_us, devices_us, transfer_us;
     const char *bound;          /* what takes most of the step: "computation", "launches", "communication" ... */
 } StepUse;
 StepUse step_use(const SimulationInput *, const Simulation *);

@@ -618,6 +618,8 @@ const char *verify(const Schedule *s)
                                                                                      verify_values};
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
+    if (s->nodes < 1 || s->devices % s->nodes)
+        return format("%d nodes share %d devices: each has equally many", s->nodes, s->devices);
     if (!has_operations(s))
         return "the schedule has no operation, so nothing is proved";
     for (int k = 0; k < COUNT(CHECKS); k++)

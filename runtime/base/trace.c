@@ -27,10 +27,13 @@ static void name_of_track(int device, int track, char name[32])
         snprintf(name, 32, "%s %d", device >= 0 ? "comp worker" : "decoder", track - (device >= 0 ? TRACK_WORKERS : TRACK_DECODERS));
 }
 
-static void write_process(FILE *f, int device)
+/* each: devices of a node; 0: there is one */
+static void write_process(FILE *f, int device, int each)
 {
     fprintf(f, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":", process_of(device));
-    if (device >= 0)
+    if (device >= 0 && each)
+        fprintf(f, "\"node %d, device %d\"", device / each, device);
+    else if (device >= 0)
         fprintf(f, "\"device %d\"", device);
     else
         fputs("\"program\"", f);
@@ -59,10 +62,10 @@ void mgpu_trace_begin(FILE *f, const TraceHead *h)
     if (h->step_us > 0)
         fprintf(f, ",\"step_us\":%.3f", h->step_us);
     fputs("},\"traceEvents\":[\n", f);
-    write_process(f, TRACE_PROGRAM);
+    write_process(f, TRACE_PROGRAM, 0);
     for (int d = 0; d < h->devices; d++) {
         fputs(",\n", f);
-        write_process(f, d);
+        write_process(f, d, h->nodes > 1 ? h->devices / h->nodes : 0);
     }
 }
 

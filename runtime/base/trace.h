@@ -16,7 +16,7 @@ typedef struct TraceHead {
     const char *made;                         /* "predicted", "measured" */
     const char *model, *file, *kind, *machine; /* kind: of the devices; machine: NULL: not known */
     const char *plan, *plan_label;            /* of --plan, and what has to be said of it; NULL: none */
-    int devices;
+    int nodes, devices;                       /* nodes: 0, 1: they are not named; devices: of all nodes, equally many each */
     int64_t batch;
     double step_us;                           /* of a training step; 0: not known */
 } TraceHead;

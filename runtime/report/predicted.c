@@ -104,7 +104,7 @@ char *mgpu_predicted_timeline(const View *v)
     size_t length;
     Timeline t = {.view = v, .f = mgpu_begin_text(&text, &length)};
     mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted", .model = v->model, .file = "", .kind = "", .machine = v->machine, .plan = v->plan, .plan_label = v->label,
-                                       .devices = v->device_count, .batch = v->batch, .step_us = v->end_us});
+                                       .nodes = v->nodes, .devices = v->device_count, .batch = v->batch, .step_us = v->end_us});
     mgpu_trace_track(t.f, TRACE_PROGRAM, TRACK_STEPS);
     mgpu_trace_slice(t.f, &(TraceSlice){.device = TRACE_PROGRAM, .track = TRACK_STEPS, .name = "step 1", .category = "step", .end_us = v->end_us, .step = 1});
     for (int d = 0; d < v->device_count; d++)

@@ -21,6 +21,8 @@ static void print_head(const Page *p)
     char a[32], b[32];
     fprintf(p->f, "%s: %s, %d device%s (%s), batch %lld in %s", v->model, v->phase, v->device_count, v->device_count == 1 ? "" : "s", p->device->name,
             (long long)v->batch, v->precision);
+    if (v->nodes > 1)
+        fprintf(p->f, ", %d nodes", v->nodes);
     if (v->accumulate > 1)
         fprintf(p->f, ", %d micro-batches", v->accumulate);
     if (v->plan)

@@ -494,6 +494,7 @@ static void read_head(Words *w, const char *text)
             v->batch = whole(value_after(*w, "batch"));
             v->accumulate = small(value_after(*w, "accumulate"));
             v->device_count = small(value_after(*w, "devices"));
+            v->nodes = small(value_after(*w, "nodes"));
         } else if (take(w, "plan")) {
             for (v->plan = name(w); !at_end(w); skip_word(w))
                 if (take(w, "label"))

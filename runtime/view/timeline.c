@@ -117,7 +117,10 @@ void mgpu_view_timeline(const View *v, const ViewRequest *r, FILE *f)
     double column_us = v->end_us / columns;
     char a[32], b[32];
     bool kinds[MGPU_COUNT(KINDS)] = {false};
-    fprintf(f, "%s: %s, one step by itself, %s; a column is %s\n", v->model, v->phase, mgpu_view_time(v->end_us, a), mgpu_view_time(column_us, b));
+    fprintf(f, "%s: %s, one step by itself, %s; a column is %s", v->model, v->phase, mgpu_view_time(v->end_us, a), mgpu_view_time(column_us, b));
+    if (v->nodes > 1)
+        fprintf(f, "; node 0 has d0 to d%d", v->device_count / v->nodes - 1);
+    fputc('\n', f);
     print_axis(v->end_us, label_columns, columns, f);
     for (int same; d <= last && drawn < MOST_DEVICES && column_us > 0; d += same, drawn++) {
         Bars bars = bars_of(v, d, columns, column_us, kinds);

@@ -65,7 +65,7 @@ typedef struct View {               /* one phase of a schedule */
     const char *model, *precision, *phase;
     const char *plan, *label;       /* of --plan, and what has to be said of it; NULL: none */
     int64_t batch;
-    int accumulate, device_count;
+    int accumulate, device_count, nodes; /* device_count: of all nodes, equally many each */
     const char **phases; int phase_count;
     const char **kernels; int kernel_count;
     const char **extents;           /* of the kernels, what their threads run over; "": nothing is said */

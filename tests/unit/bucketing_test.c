@@ -158,8 +158,8 @@ static double seconds_of(const Members *members, int size)
 
 int main(void)
 {
-    Members h100 = members_of(machine_named("h100x8"), PROCESSOR_CUDA, 8), slow = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 4),
-            host = members_of(machine_named("host2"), PROCESSOR_HOST, 3);
+    Members h100 = members_of(machine_named("h100x8"), PROCESSOR_CUDA, 1, 8), slow = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 1, 4),
+            host = members_of(machine_named("host2"), PROCESSOR_HOST, 1, 3);
     against_all(&h100, 0, 1, 1.0006, 100, "without stops no partition is 0.05 % better: fast links");
     against_all(&slow, 0, 1, 1.0006, 100, "without stops no partition is 0.05 % better: slow links");
     against_all(&host, 6, 1, 1.06, 95, "with stops hardly one is: host devices");
@@ -168,7 +168,7 @@ int main(void)
     beside = true;
     against_all(&slow, 6, 1, 1.0006, 100, "... nor with stops in a lane of their own");
     beside = false;
-    Members cards = members_of(machine_named("rtx4090x8"), PROCESSOR_CUDA, 8);
+    Members cards = members_of(machine_named("rtx4090x8"), PROCESSOR_CUDA, 1, 8);
     against_methods(&cards);
     whole(&slow);
     double small = seconds_of(&slow, 1000), large = seconds_of(&slow, 8000);

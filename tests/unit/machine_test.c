@@ -1,6 +1,7 @@
 /* machine_test.c: machine files and the cost model: what is read, what is refused and how, and the times that published measurements and
  * data sheets fix (transfers within 1 %). */
 #include "compiler/machine/cost.h"
+#include "runtime/abi/mgpu.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static void known_machines(void)
             }
         check(reach && m->host.cores.value > 0, format("%s: every device reaches all others and the host", name));
     }
-    check(count >= 12, "twelve machines have names");
+    check(count >= 14, "fourteen machines have names");
 }
 
 static const char LEAST[] = "devices 2\nbandwidth * 1TB/s\nmemory * 1GiB\narithmetic * f32 10TFLOP/s\nhost cores 2\nhost bandwidth 10GB/s\n"
@@ -57,7 +58,7 @@ static void find_only(const char *name) { machine_named(name); }
 static void reduce_only(const char *text)
 {
     Method method;
-    Members g = members_of(read_text(text), PROCESSOR_CUDA, 2);
+    Members g = members_of(read_text(text), PROCESSOR_CUDA, 1, 2);
     cost_cheapest(&g, ~0u, COLLECT_ALL_REDUCE, 8, &method);
 }
 
@@ -114,6 +115,12 @@ static void messages(void)
         {"host bandwidth 10GB/s measured yesterday", "m:1:32: error: 'yesterday' is not a day"},
         {"devices 1", "m: device 0 lacks what its times or sizes are made of; add a line such as 'bandwidth * 3350GB/s'"},
         {"devices 0\nhost cores 2", "m: the host lacks what its times are made of; add a line such as 'host bandwidth 200GB/s'"},
+        {"devices 2\nlink 0 network 1GB/s", "m:2:8: error: the network joins nodes, and the machine is one; say above how many there are, in a line such as 'nodes 16'"},
+        {"nodes 1", "m:1:7: error: '1' is not a whole number from 2 to 65536"},
+        {"nodes 2\nnodes 2", "m:2:1: error: 'nodes' is said once"},
+        {"nodes 2\ndevices 2", "m:2:1: error: 'devices' is said once, before 'nodes' and all switches and links"},
+        {"switch network", "m:1:8: error: a switch cannot be called network"},
+        {"nodes 2\nhost cores 2\nhost bandwidth 10GB/s\nhost arithmetic f32 10GFLOP/s", "m: no link leads from the host to the network, so its nodes are not joined"},
         {"a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a", "a line has at most 63 words"},
     };
     for (int i = 0; i < COUNT(WRONG); i++)
@@ -153,9 +160,9 @@ static double bus_bandwidth(const Members *g, Method method)
 
 static void collectives(void)
 {
-    Members h100 = members_of(machine_named("h100x8"), PROCESSOR_CUDA, 8), a100 = members_of(machine_named("a100x8"), PROCESSOR_CUDA, 8);
-    Members dgx = members_of(machine_named("dgx-1"), PROCESSOR_CUDA, 8), risers = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 6);
-    Members host = members_of(machine_default(PROCESSOR_HOST), PROCESSOR_HOST, 2), one = members_of(machine_default(PROCESSOR_HOST), PROCESSOR_HOST, 1);
+    Members h100 = members_of(machine_named("h100x8"), PROCESSOR_CUDA, 1, 8), a100 = members_of(machine_named("a100x8"), PROCESSOR_CUDA, 1, 8);
+    Members dgx = members_of(machine_named("dgx-1"), PROCESSOR_CUDA, 1, 8), risers = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 1, 6);
+    Members host = members_of(machine_default(PROCESSOR_HOST), PROCESSOR_HOST, 1, 2), one = members_of(machine_default(PROCESSOR_HOST), PROCESSOR_HOST, 1, 1);
     Method method;
     check(near(bus_bandwidth(&h100, METHOD_RING), 370, .03), "8 H100, ring: 370 GB/s");
     check(near(bus_bandwidth(&h100, METHOD_SWITCH), 475, .03), "8 H100, in-switch: 475 GB/s");
@@ -171,6 +178,47 @@ static void collectives(void)
     check(near(whole, 2 * half, .01), "a reduce-scatter is half of a ring");
     check(cost_cheapest(&host, ~0u, COLLECT_ALL_REDUCE, 1e6, &method).us > 10 && method == METHOD_HOST, "host devices meet");
     check(cost_cheapest(&one, ~0u, COLLECT_ALL_REDUCE, 1e6, &method).us <= 0, "one device owes nobody a sum");
+}
+
+static double bytes_of(const Members *g, Method method, int link, int back)
+{
+    double *of_link = NEW_ARRAY(double, 2 * g->machine->link_count);
+    collective_bytes(g, COLLECT_ALL_REDUCE, method, 1e9, of_link);
+    return of_link[2 * link + back];
+}
+
+/* 4 nodes of 2 GPUs, each with a card of 1 GB/s; 10 GB/s inside. Latencies are long, so that formulas show */
+static void nodes(void)
+{
+    const char *text = format("devices 2\nnodes 4\n%slink * network 1GB/s 100us\nlink 0 1 10GB/s 10us\nlink * host 10GB/s\n", LEAST + strlen("devices 2\n"));
+    Machine *m = read_text(text);
+    Members g = members_of(m, PROCESSOR_CUDA, 4, 8), one = members_of(m, PROCESSOR_CUDA, 1, 2);
+    Route r;
+    check(m->nodes == 4 && machine_route(m, 0, 1, &r) && r.count == 1, "two GPUs of a node are joined by their link, not by the network");
+    check(near(g.network, 2e9, 1e-9) && near(g.network_us, 200, 1e-9), "what a node sends: all of its cards");
+    double net = 1 / (2e9 * .9) * 1e6, in = 1 / (one.ring * .82) * 1e6, slow = net > in ? net : in;
+    Cost c = cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_RING, 1e9);
+    check(near(c.us, 7 / 4.0 * (4 * one.ring_us + 4 * 200) + 7 / 4.0 * 1e9 * slow, 1e-6), "a ring of all devices: latencies of both kinds, the slower rate");
+    c = cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_TREE, 1e9);
+    check(near(c.us, 2 * one.ring_us + 4 * 200 + 2e9 * slow, 1e-6), "a tree of nodes");
+    check(near(cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_TREE, 0).between_us, 800, 1e-6), "... of it 4 messages between nodes");
+    double scatter = cost_collective(&one, COLLECT_REDUCE_SCATTER, METHOD_RING, 1e9).us, gather = cost_collective(&one, COLLECT_ALL_GATHER, METHOD_RING, 1e9).us;
+    c = cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_LEVELS, 1e9);
+    check(near(c.us, scatter + gather + 6 * 200 + 2 * .75 * 1e9 * net, 1e-6), "levels: a reduce-scatter inside, a ring of the nodes, an all-gather inside");
+    check(near(c.between_us, 6 * 200 + 2 * .75 * 1e9 * net, 1e-6), "... of it the ring between nodes");
+    check(near(bytes_of(&g, METHOD_LEVELS, 0, 0), .75e9, 1e-6) && near(bytes_of(&g, METHOD_LEVELS, 0, 1), .75e9, 1e-6), "... each card carries its part twice, but for a node's own");
+    check(near(bytes_of(&g, METHOD_RING, 0, 0), 7 / 8.0 * 1e9, 1e-6), "a ring: each card carries half of it twice");
+    Members many = members_of(machine_named("h100x8-ib"), PROCESSOR_CUDA, 16, 128), most = members_of(machine_named("h100x8-ib"), PROCESSOR_CUDA, 1250, 10000);
+    Method method;
+    double us = cost_cheapest(&many, ~0u, COLLECT_ALL_REDUCE, 8e9, &method).us;
+    check(near(2 * 127 / 128.0 * 8e9 / us / 1e3, 360, .03), "16 nodes of 8 H100, a large sum: 360 GB/s of bus bandwidth");
+    check(method != METHOD_LEVELS, "... all of whose devices are busy all the time");
+    us = cost_cheapest(&most, ~0u, COLLECT_ALL_REDUCE, 1e6, &method).us;
+    check(us < 1000 && method != METHOD_RING, "10,000 of them, a small sum: not by a ring");
+    check(!method_works(&many, METHOD_COPY) && !methods_beside(&many) && methods_of_way(&many, MGPU_WAY_PEER) == 0, "copies and peers are within one node");
+    Members hosts = members_of(machine_named("host2-eth"), PROCESSOR_HOST, 4, 4);
+    us = cost_cheapest(&hosts, ~0u, COLLECT_ALL_REDUCE, 1e8, &method).us;
+    check(method == METHOD_HOST && us > 2 * .75 * 1e8 / 1.25e9 * 1e6 && us < 2.4 * .75 * 1e8 / 1.25e9 * 1e6, "hosts: slices to all, and sums from all");
 }
 
 static void kernels(void)
@@ -248,6 +296,7 @@ int main(void)
     messages();
     transfers();
     collectives();
+    nodes();
     kernels();
     return failures != 0;
 }

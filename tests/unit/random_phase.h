@@ -422,6 +422,7 @@ static inline Program *random_program(uint64_t seed, int tasks)
 static inline Plan *random_plan(Program *p, int devices)
 {
     Plan *plan = NEW(Plan);
+    plan->nodes = 1;
     plan->devices = devices;
     plan->kind = "host";
     split(p, plan);

@@ -352,7 +352,7 @@ static void test_split(void)
                 for (int devices = 1; devices <= 9 && !why; devices++) {
                     Model model = {.batch = batch, .group = group, .accumulate = accumulate};
                     Program p = {.model = &model};
-                    Plan plan = {.devices = devices};
+                    Plan plan = {.nodes = 1, .devices = devices};
                     split(&p, &plan);
                     int64_t next = 0, least = INT64_MAX, most = 0;
                     bool idle = false, falls = true;

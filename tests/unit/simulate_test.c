@@ -124,7 +124,7 @@ static void by_hand(void)
                                  "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
                                  "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 40000 dtype f32 via nccl\n";
-    Members members = members_of(hand(), PROCESSOR_CUDA, 2);
+    Members members = members_of(hand(), PROCESSOR_CUDA, 1, 2);
     Method method;
     double sum = cost_cheapest(&members, ~0u, COLLECT_ALL_REDUCE, 40000, &method).us;
     s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 0);
@@ -145,6 +145,46 @@ static void by_hand(void)
                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
     s = simulate_hand(2, TOGETHER, SUM, PROCESSOR_CUDA, 0);
     check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a region are over together");
+}
+
+/* ---- nodes: two that do the same are simulated as one, and all is as if both were */
+static Schedule *on_two_nodes(const char *ops, const char *sum, bool shared)
+{
+    Schedule *s = schedule_of(4, ops, sum);
+    s->nodes = 2;
+    for (int d = 2; d < 4 && shared; d++) {
+        s->phases[0].devices[d].ops = s->phases[0].devices[d - 2].ops;
+        s->phases[0].devices[d].buffers = s->phases[0].devices[d - 2].buffers;
+    }
+    return s;
+}
+
+static void nodes(void)
+{
+    static const char WORK[] = "op d%.s lane host read - writes d%.stage begin_us 0.0 time_us 20.0 line 0\n"
+                              "op d%.u lane copy upload - reads d%.stage writes d%.in waits d%.s begin_us 0.0 time_us 5.0 line 0\n"
+                              "op d%.c0 lane comp call k0 region 0 writes d%.b waits d%.u digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                              "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+                              "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char TOTAL[] = "collective r0 group all members d0.m0 d1.m0 d2.m0 d3.m0 kind all-reduce bytes 40000 dtype f32 via nccl\n";
+    const char *text = format("%snodes 2\nlink * network 1GB/s 5us\n", MACHINE);
+    const Machine *m = machine_read("m", text, strlen(text));
+    Simulation *both[2];
+    for (int shared = 0; shared < 2; shared++) {
+        SimulationInput in = {.schedule = on_two_nodes(WORK, TOTAL, shared), .machine = m, .processor = PROCESSOR_CUDA, .disk_bytes = 1000};
+        Fold f = fold_phase(in.schedule, &in.schedule->phases[0]);
+        check(f.nodes == 2 - shared && f.each == 2, shared ? "nodes that do the same are one" : "others are not");
+        both[shared] = simulate_step(&in);
+    }
+    bool same = near(both[0]->step_us, both[1]->step_us) && both[1]->device_count == 4;
+    for (int d = 0; d < 4; d++) {
+        same &= near(both[0]->devices[d].between_us, both[1]->devices[d].between_us) && both[0]->devices[d].between_us > 0;
+        for (int lane = 0; lane < LANES; lane++)
+            same &= near(both[0]->devices[d].lanes[lane].busy_us, both[1]->devices[d].lanes[lane].busy_us);
+    }
+    for (int i = 0; i < 2 * m->link_count; i++)
+        same &= near(both[0]->link_bytes[i], both[1]->link_bytes[i]) && near(both[0]->peak[i], both[1]->peak[i]);
+    check(same, "... and all times, waits and bytes are as if both were simulated");
 }
 
 /* ---- what always holds */
@@ -234,6 +274,7 @@ int main(void)
     flows();
     by_hand();
     host_devices();
+    nodes();
     random_schedules(25);
     return failures != 0;
 }
