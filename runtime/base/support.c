@@ -24,11 +24,16 @@ static _Noreturn void end(int status, const char *kind, const char *pattern, va_
 {
     flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
     fflush(stdout);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *whole = open_memstream(&text, &length), *to = whole ? whole : stderr; /* at once: a launcher mixes what several processes write */
     if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr); /* over the live line */
-    fprintf(stderr, "%s: %s%s: ", program_invocation_short_name, self.name ? self.name : "", kind);
-    mgpu_print_message(stderr, pattern, arguments);
-    fprintf(stderr, "%s\n", after);
+        fputs("\r\033[K", to); /* over the live line */
+    fprintf(to, "%s: %s%s: ", program_invocation_short_name, self.name ? self.name : "", kind);
+    mgpu_print_message(to, pattern, arguments);
+    fprintf(to, "%s\n", after);
+    if (whole && fclose(whole) == 0)
+        fwrite(text, 1, length, stderr);
     fflush(stderr);
     if (self.leave)
         self.leave(status);
