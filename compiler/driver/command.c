@@ -382,6 +382,16 @@ static bool choose_machine(Options *o)
     return name;
 }
 
+/* GPUs of several processes transfer by NCCL, on one lane (runtime/cuda/collective.c): what goes by cost is chosen so */
+static void choose_library(Policy *p, const char *plan)
+{
+    bool other = p->reduce != REDUCE_BY_COST && p->reduce != REDUCE_NCCL;
+    if (other || p->variables != VARIABLES_REPLICATED || p->waited == WAITED_SYNC)
+        fail(2, "--mpi: the GPUs of several processes transfer by NCCL, on the lane comm, and have all variables; --plan %s is another: leave it or --mpi out", plan);
+    p->reduce = REDUCE_NCCL;
+    p->waited = WAITED_COMM;
+}
+
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
@@ -495,6 +505,8 @@ Options parse_command(int argc, char **argv)
         o.here = target->own_memory ? machine_here_with_gpus(host_memory()) : machine_here(host_memory(), false);
     if (o.split)
         check_weights(&o, plans, count);
+    if (o.mpi && target->images)
+        choose_library(policy, o.plan);
     if (o.arch && !target->images)
         fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
     if (target->images)

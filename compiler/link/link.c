@@ -136,7 +136,7 @@ static void check_tools(Build *b)
     if (access(library, R_OK))
         fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
     if (p->options->mpi)
-        b->mpicc = find_mpi(p);
+        b->mpicc = find_mpi();
     if (p->target->images)
         check_images(p);
     if (p->target->images && has_real_images(p))

@@ -13,10 +13,8 @@ static const char *missing(const char *word)
                   "MPICC=/opt/mpi/bin/mpicc mgpuc --mpi ...; without --mpi no MPI is needed", word);
 }
 
-Arguments find_mpi(const Program *p)
+Arguments find_mpi(void)
 {
-    if (p->target->images)
-        fail(2, "--mpi is for host devices, and the program would be for GPUs; leave --mpi out, or plan with --devices host:4");
     const char *named = getenv("MPICC");
     Arguments words = words_of(named ? named : "", "mpicc"), version = {0};
     Text said = {0};

@@ -89,7 +89,7 @@ const char *runtime_folder(void);                /* of the runtime library and o
 void write_text(const char *path, const Text *); /* exit 3 if it cannot be */
 
 /* ---- mpi.c: of --mpi */
-Arguments find_mpi(const Program *); /* the words of mpicc; exit 3 if there is none */
+Arguments find_mpi(void); /* the words of mpicc; exit 3 if there is none */
 const char *compile_mpi(const Arguments *mpicc, const char *home, const char *folder); /* -> the object */
 
 /* ---- ask.c; `folder`: of temporaries */

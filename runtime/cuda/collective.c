@@ -414,7 +414,7 @@ static void launch_code(const CudaCollective *c, int member, const Operand *o, b
 }
 
 /* what of a sum of bits is gathered */
-static Operand codes_of(const CudaCollective *c, int member, const Operand *o, int64_t parts[MGPU_MOST_MEMBERS + 1])
+static Operand codes_of(const CudaCollective *c, int member, const Operand *o, int64_t *parts)
 {
     int64_t bytes = coded_bytes(o->count, o->dtype);
     for (int d = 0; d <= c->members; d++)
@@ -426,7 +426,7 @@ static Operand codes_of(const CudaCollective *c, int member, const Operand *o, i
 static bool exchange_bits(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    int64_t parts[MGPU_MOST_MEMBERS + 1];
+    int64_t parts[c->members + 1];
     Operand codes = codes_of(c, member, o, parts);
     mgpu_cuda_enter(c->devices[member], c->lane);
     if (o->count > 0)
@@ -536,7 +536,7 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
         return;
     c->codes = mgpu_allocate((size_t)c->members, sizeof *c->codes);
     c->code = mgpu_allocate((size_t)c->members, sizeof *c->code);
-    for (int d = 0; d < c->members; d++) {
+    for (int d = c->own.first; d < c->own.end; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         c->codes[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, one-bit gradients of all devices take");
         c->devices[d]->besides += bytes;
@@ -581,18 +581,19 @@ static int by_kind(const void *a, const void *b)
 
 static void try_transfer(CudaCollective *c, const mgpu_collective *x)
 {
-    Operand operands[MGPU_MOST_MEMBERS];
-    int64_t parts[MGPU_MOST_MEMBERS + 1];
-    for (int d = 0; d < c->members; d++) {
+    Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);
+    int64_t parts[c->members + 1];
+    for (int d = c->own.first; d < c->own.end; d++) {
         Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
         operands[d] = is_of_bits(x) ? codes_of(c, d, &o, parts) : o;
     }
     mgpu_nccl_try(c, operands);
+    free(operands);
 }
 
 static void clear_arenas(const CudaCollective *c, size_t bytes)
 {
-    for (int i = 0; i < c->members; i++) {
+    for (int i = c->own.first; i < c->own.end; i++) {
         const CudaDevice *d = c->devices[i];
         mgpu_cuda_enter(d, -1);
         if (bytes > 0)
@@ -637,7 +638,7 @@ static void close_collective(Collective *base)
 {
     CudaCollective *c = (CudaCollective *)base;
     mgpu_nccl_close(c);
-    for (int i = 0; i < c->members; i++) {
+    for (int i = c->own.first; i < c->own.end; i++) {
         const CudaDevice *d = c->devices[i];
         mgpu_cuda_enter(d, -1);
         if (c->memory[i])
@@ -651,7 +652,8 @@ static void close_collective(Collective *base)
         if (c->codes)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->codes[i]), "cuMemFree");
     }
-    mgpu_reduction_close(c->reduction);
+    if (c->reduction)
+        mgpu_reduction_close(c->reduction);
     free(c->memory);
     free(c->sum);
     free(c->code);
@@ -663,15 +665,6 @@ static void close_collective(Collective *base)
     free(c->note);
     free(c->names);
     free(c);
-}
-
-static bool share_a_gpu(const Machine *m)
-{
-    for (int d = 0; d < m->count; d++)
-        for (int e = 0; e < d; e++)
-            if (m->gpu[d] == m->gpu[e])
-                return true;
-    return false;
 }
 
 /* MGPU_COLLECTIVE; AUTO: it names none */
@@ -702,9 +695,9 @@ static bool wishes_nccl(uint8_t wanted, bool shared) { return wanted == MGPU_WAY
 bool mgpu_cuda_may_use_nccl(const Machine *m, const mgpu_plan *plan)
 {
     uint8_t forced = read_way();
-    bool shared = share_a_gpu(m), any = false;
+    bool any = m->count > m->own.end - m->own.first; /* there are other processes */
     for (uint8_t way = 0; way < MGPU_WAYS && plan->devices > 1; way++)
-        any = any || (wants(plan, MGPU_COMM, way) && wishes_nccl(forced ? forced : way, shared));
+        any = any || (wants(plan, MGPU_COMM, way) && wishes_nccl(forced ? forced : way, m->shared));
     return any;
 }
 
@@ -729,7 +722,7 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
 
 static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
-    bool shared = share_a_gpu(c->machine);
+    bool shared = c->machine->shared;
     CudaLinks links = c->links;
     if (links.bad && forced != MGPU_WAY_HOST && c->lane == MGPU_COMM)
         c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
@@ -779,12 +772,44 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
     return bytes;
 }
 
-Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Collective *beside)
+/* NCCL makes everything, and needs nothing of what the other ways have */
+static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
+{
+    if (forced != MGPU_WAY_AUTO && forced != MGPU_WAY_NCCL)
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE=%s is for the GPUs of one process; several transfer by NCCL: leave it out, or start one process", mgpu_way_name(forced));
+    if (c->lane != MGPU_COMM)
+        mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, on the lane comm alone, and the plan has transfers on the lane sync; compile with --plan auto,waited=comm");
+    if (c->machine->shared && forced != MGPU_WAY_NCCL)
+        mgpu_fail(MGPU_BAD_USAGE, "two devices share a GPU, and NCCL, by which several processes transfer, takes one for each; start one process, or fewer devices; "
+                  "MGPU_COLLECTIVE=nccl tries it with an NCCL that may take them");
+    c->links = mgpu_cuda_links(c, false);
+    char *why = mgpu_nccl_open(c, c->machine->shared);
+    if (why)
+        mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by NCCL: %s", why);
+    memset(c->made, MGPU_WAY_NCCL, sizeof c->made);
+    if (largest_through_host(c, plan))
+        mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, which adds no numbers of 16 bits that are whole; start one process");
+}
+
+static void connect_own(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const CudaCollective *beside)
+{
+    if (c->members > MGPU_MOST_MEMBERS)
+        mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs of one process are not supported; mgpuc --mpi makes a program of several", MGPU_MOST_MEMBERS);
+    c->reduction = mgpu_reduction_open(plan->devices);
+    open_events(c);
+    if (forced != MGPU_WAY_HOST)
+        open_kernels(c);
+    c->links = beside ? beside->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
+    make_ways(c, plan, forced);
+    open_scratch(c, plan);
+}
+
+Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
 {
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
     uint8_t forced = read_way();
     *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices, .lane = beside ? MGPU_SYNC : MGPU_COMM,
-                          .reduction = mgpu_reduction_open(plan->devices),
+                          .own = m->own, .processes = processes,
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
     if (c->members == 1) {
@@ -792,14 +817,10 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
         c->collective.name = "none";
         return &c->collective;
     }
-    if (c->members > MGPU_MOST_MEMBERS)
-        mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs are not supported", MGPU_MOST_MEMBERS);
-    open_events(c);
-    if (forced != MGPU_WAY_HOST)
-        open_kernels(c);
-    c->links = beside ? ((CudaCollective *)beside)->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
-    make_ways(c, plan, forced);
-    open_scratch(c, plan);
+    if (processes)
+        connect_processes(c, plan, forced);
+    else
+        connect_own(c, plan, forced, (CudaCollective *)beside);
     open_codes(c, plan);
     try_transfers(c, plan);
     open_memory(c, largest_through_host(c, plan));

@@ -15,6 +15,8 @@ struct CudaCollective {
     Machine *machine;
     CudaDevice **devices;
     int members, lane;           /* lane: whose transfers it makes */
+    DeviceSpan own;              /* members of this process; the arrays below have nothing of others */
+    Processes *processes;        /* NULL: all members are own */
     Reduction *reduction;
     void **memory;               /* [member]: page-locked, for the largest operand that goes through the host; NULL: none */
     /* by kernels of the GPUs */
@@ -41,7 +43,7 @@ char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
 const char *mgpu_nccl_name(const CudaCollective *); /* "NCCL 2.27.3", of one that is open */
 bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);
-void mgpu_nccl_try(CudaCollective *, const Operand *); /* [member]; before the lanes run */
+void mgpu_nccl_try(CudaCollective *, const Operand *); /* [member], of own ones; before the lanes run */
 bool mgpu_nccl_trouble(Collective *, int member, char text[400]);
 bool mgpu_nccl_adds(uint8_t dtype);
 #endif

@@ -29,7 +29,7 @@ static void check_machine(const Machine *m, int device, CUresult r, const char *
               m->achieved ? "; " : "", m->achieved ? m->achieved : "");
 }
 
-static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan *plan)
+static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan *plan, Processes *processes)
 {
     Machine *m = mgpu_allocate(1, sizeof *m);
     DeviceList list = {0};
@@ -44,17 +44,17 @@ static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan
     m->count = plan->devices;
     m->gpu = mgpu_allocate((size_t)m->count, sizeof *m->gpu);
     m->context = mgpu_allocate((size_t)m->count, sizeof *m->context);
-    mgpu_select_gpus(&m->list, &list, m->count, m->gpu);
+    mgpu_own_gpus(m, &list, processes);
     mgpu_free_devices(&list);
     check_machine(m, -1, m->cuda->driver_get_version(&m->version), "cuDriverGetVersion");
-    for (int d = 0; d < m->count; d++)
+    for (int d = m->own.first; d < m->own.end; d++)
         check_machine(m, d, m->cuda->device_primary_ctx_retain(&m->context[d], m->gpu[d]->device), "cuDevicePrimaryCtxRetain");
     return m;
 }
 
 static void cuda_leave(Machine *m)
 {
-    for (int d = 0; d < m->count; d++)
+    for (int d = m->own.first; d < m->own.end; d++)
         check_machine(m, d, m->cuda->device_primary_ctx_release(m->gpu[d]->device), "cuDevicePrimaryCtxRelease");
     mgpu_free_gpus(&m->list);
     free(m->gpu);
@@ -147,7 +147,7 @@ static Device *cuda_open(const DevicePlan *p)
     d->alone = mgpu_allocate(1, sizeof *d->alone);
     pthread_mutex_init(d->alone, NULL);
     mgpu_cuda_enter(d, -1);
-    if (d->number == 0 && mgpu_cuda_may_use_nccl(m, p->plan))
+    if (d->number == m->own.first && mgpu_cuda_may_use_nccl(m, p->plan))
         mgpu_nccl_find_memory(m, p->program);
     mgpu_cuda_load(d, p->program);
     open_streams(d);
@@ -514,15 +514,15 @@ static void *cuda_locked(Machine *m, int64_t bytes)
     void *memory = NULL;
     char call[60];
     snprintf(call, sizeof call, "cuMemHostAlloc of %lld bytes", (long long)bytes);
-    check_machine(m, 0, m->cuda->ctx_set_current(m->context[0]), "cuCtxSetCurrent");
-    check_machine(m, 0, m->cuda->mem_host_alloc(&memory, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE), call);
+    check_machine(m, m->own.first, m->cuda->ctx_set_current(m->context[m->own.first]), "cuCtxSetCurrent");
+    check_machine(m, m->own.first, m->cuda->mem_host_alloc(&memory, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE), call);
     return memset(memory, 0, (size_t)bytes);
 }
 
 static void cuda_unlock(Machine *m, void *memory)
 {
-    check_machine(m, 0, m->cuda->ctx_set_current(m->context[0]), "cuCtxSetCurrent");
-    check_machine(m, 0, m->cuda->mem_free_host(memory), "cuMemFreeHost");
+    check_machine(m, m->own.first, m->cuda->ctx_set_current(m->context[m->own.first]), "cuCtxSetCurrent");
+    check_machine(m, m->own.first, m->cuda->mem_free_host(memory), "cuMemFreeHost");
 }
 
 static void cuda_achieved(Machine *m, const char *what)

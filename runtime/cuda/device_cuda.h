@@ -6,6 +6,7 @@
 #include "runtime/cuda/gpus.h"
 #include "runtime/engine/collective.h"
 #include "runtime/engine/device.h"
+#include "runtime/engine/processes.h"
 
 #include <pthread.h>
 
@@ -14,9 +15,11 @@ extern const DeviceKind mgpu_device_cuda;
 struct Machine {
     const CudaDriver *cuda;
     GpuList list;
-    int count;               /* of devices */
+    int count;               /* of devices, of all processes */
+    DeviceSpan own;          /* of this one; of the others there is nothing: */
     const Gpu **gpu;         /* [device]; the same one for logical devices of one GPU */
     CUcontext *context;      /* [device]: the primary one of its GPU */
+    bool shared;             /* some GPU has two devices */
     int version;             /* of the driver: 12040 is 12.4 */
     const char *achieved;    /* NULL: not yet */
     int (*nccl_allocate)(void **memory, size_t bytes), (*nccl_free)(void *memory); /* ncclMemAlloc, ncclMemFree; NULL: NCCL is not wanted, or has none */
@@ -93,8 +96,11 @@ int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 void mgpu_nccl_find_memory(Machine *, const mgpu_program *);
 CUdeviceptr mgpu_nccl_allocate(const CudaDevice *, int64_t bytes);
 
+/* cuda/own.c: the GPUs of m->own, of those in m->list; `named`: what --devices says */
+void mgpu_own_gpus(Machine *m, const DeviceList *named, Processes *);
+
 /* cuda/collective.c */
 bool mgpu_cuda_may_use_nccl(const Machine *, const mgpu_plan *); /* if it is there */
-Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *, Collective *beside);
+Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *, Processes *, Collective *beside);
 int64_t mgpu_cuda_scratch(const mgpu_plan *); /* bytes that each device takes besides its arena, if that is known beforehand */
 #endif

@@ -46,6 +46,6 @@ typedef struct DeviceList {
 bool mgpu_names_gpu(const char *text); /* "0x4", "GPU-...", "0000:65:00.0": no count */
 char *mgpu_read_devices(const char *text, DeviceList *); /* NULL, or what is wrong, for the caller to free */
 void mgpu_free_devices(DeviceList *);
-/* the GPUs of devices 0 .. count; ends the program if there is none like that */
-void mgpu_select_gpus(const GpuList *, const DeviceList *, int count, const Gpu **chosen);
+/* the GPUs of devices [first, end): those that --devices names, else from `place` on; ends the program if there is none like that */
+void mgpu_select_gpus(const GpuList *, const DeviceList *, int first, int end, int place, const Gpu **chosen);
 #endif

@@ -107,7 +107,7 @@ static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
 
 static int first_of_gpu(const CudaCollective *c, int member)
 {
-    int d = 0;
+    int d = c->own.first;
     while (c->devices[d]->gpu != c->devices[member]->gpu)
         d++;
     return d;
@@ -139,7 +139,7 @@ static void allocate(Trial *t, const CudaCollective *c)
                  .target = mgpu_allocate((size_t)c->members, sizeof *t->target),
                  .sent = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t)),
                  .arrived = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
-    for (int d = 0; d < c->members; d++) {
+    for (int d = c->own.first; d < c->own.end; d++) {
         const CudaDevice *device = c->devices[d];
         if (first_of_gpu(c, d) != d)
             continue;
@@ -151,7 +151,7 @@ static void allocate(Trial *t, const CudaCollective *c)
 
 static void release(Trial *t)
 {
-    for (int d = 0; d < t->c->members; d++) {
+    for (int d = t->c->own.first; d < t->c->own.end; d++) {
         const CudaDevice *device = t->c->devices[d];
         if (first_of_gpu(t->c, d) != d)
             continue;
@@ -176,8 +176,8 @@ static void say_bad(const CudaCollective *c, int from, int to)
 /* Members that share a GPU share its links; the first of them tries. */
 static void try_peers(const Trial *t, const CudaCollective *c, CudaLinks *links)
 {
-    for (int to = 0; to < c->members; to++)
-        for (int from = 0; from < c->members; from++) {
+    for (int to = c->own.first; to < c->own.end; to++)
+        for (int from = c->own.first; from < c->own.end; from++) {
             if (first_of_gpu(c, from) != from || first_of_gpu(c, to) != to || from == to)
                 continue;
             bool access = enable_access(c->devices[to], c->devices[from]);
@@ -199,7 +199,7 @@ CudaLinks mgpu_cuda_links(const CudaCollective *c, bool peers)
     Trial t;
     CudaLinks links = {.reach = true};
     allocate(&t, c);
-    for (int d = 0; d < c->members; d++)
+    for (int d = c->own.first; d < c->own.end; d++)
         if (first_of_gpu(c, d) == d)
             try_host(&t, d);
     if (peers)

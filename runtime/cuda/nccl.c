@@ -1,4 +1,5 @@
-/* nccl.c: transfers by NCCL, a communicator and a thread for each device, on its stream comm.
+/* nccl.c: transfers by NCCL, a communicator and a thread for each device, on its stream comm. Of several processes each makes those of its own
+ * devices; rank 0 makes the id by which they find each other.
  *
  * Arenas are registered where the library can do that: what is summed is at the same place in each, so it may be read and
  * written where it is, without copies in the library's own buffers. Two members on one GPU, which few versions take, only
@@ -14,7 +15,7 @@
 typedef struct Nccl {
     NCCL_FUNCTIONS(NCCL_FIELD)
     NCCL_LATER(NCCL_FIELD)
-    ncclComm_t *comms;       /* [member] */
+    ncclComm_t *comms;       /* [member], of own ones */
     void **registered;       /* [member]: of its arena; NULL: none are */
     char said[40];
 } Nccl;
@@ -75,49 +76,88 @@ CUdeviceptr mgpu_nccl_allocate(const CudaDevice *d, int64_t bytes)
     return has && d->machine->nccl_allocate(&memory, (size_t)bytes) == ncclSuccess ? (CUdeviceptr)(uintptr_t)memory : 0;
 }
 
+static bool by_all(Processes *p, bool here)
+{
+    bool each[p ? p->count : 1], all = here;
+    if (!p)
+        return here;
+    each[p->rank] = here;
+    mgpu_gather_each(p, each, sizeof *each);
+    for (int r = 0; r < p->count; r++)
+        all = all && each[r];
+    return all;
+}
+
 /* Of all members or of none: to mix them is undefined. A library that takes none does without; one that is told to take none
  * (NCCL_LOCAL_REGISTER=0) says that all is well, gives no handle, and some versions want none back. */
 static void register_arenas(const CudaCollective *c, Nccl *n)
 {
-    if (!n->comm_register || !n->comm_deregister)
+    if (!by_all(c->processes, n->comm_register && n->comm_deregister))
         return;
-    int count = 0;
+    int end = c->own.first;
     n->registered = mgpu_allocate((size_t)c->members, sizeof *n->registered);
-    for (; count < c->members; count++) {
-        const CudaDevice *d = c->devices[count];
+    for (; end < c->own.end; end++) {
+        const CudaDevice *d = c->devices[end];
         mgpu_cuda_enter(d, -1);
-        if (n->comm_register(n->comms[count], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[count]) ||
-            !n->registered[count])
+        if (n->comm_register(n->comms[end], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[end]) || !n->registered[end])
             break;
     }
-    if (count == c->members)
+    if (by_all(c->processes, end == c->own.end))
         return;
-    while (count-- > 0)
-        check(n, c->devices[count], -1, n->comm_deregister(n->comms[count], n->registered[count]), "ncclCommDeregister");
+    while (end-- > c->own.first)
+        check(n, c->devices[end], -1, n->comm_deregister(n->comms[end], n->registered[end]), "ncclCommDeregister");
     free(n->registered);
     n->registered = NULL;
+}
+
+/* ---- communicators */
+static ncclResult_t connect_own(const Nccl *n, const CudaCollective *c)
+{
+    int *gpus = mgpu_allocate((size_t)c->members, sizeof *gpus);
+    for (int d = 0; d < c->members; d++)
+        gpus[d] = c->devices[d]->gpu->device;
+    ncclResult_t r = n->comm_init_all(n->comms, c->members, gpus);
+    free(gpus);
+    return r;
+}
+
+/* "Example 3: Multiple Devices per Thread": each process makes a group of its own members */
+static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
+{
+    Processes *p = c->processes;
+    ncclUniqueId id = {{0}};
+    ncclResult_t r = p->rank == 0 ? n->get_unique_id(&id) : ncclSuccess;
+    if (r != ncclSuccess)
+        return r;
+    int64_t at[p->count + 1]; /* rank 0 has all of it */
+    for (int k = 0; k <= p->count; k++)
+        at[k] = k ? (int64_t)sizeof id : 0;
+    p->gather(p, &id, at);
+    r = n->group_start();
+    for (int d = c->own.first; d < c->own.end && r == ncclSuccess; d++) {
+        mgpu_cuda_enter(c->devices[d], -1);
+        r = n->comm_init_rank(&n->comms[d], c->members, id, d);
+    }
+    ncclResult_t end = n->group_end();
+    return r != ncclSuccess ? r : end;
 }
 
 char *mgpu_nccl_open(CudaCollective *c, bool shared)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
-    CudaLibrary library = library_of(c->devices[0]->program, SYMBOLS, MGPU_COUNT(SYMBOLS));
+    CudaLibrary library = library_of(c->devices[c->own.first]->program, SYMBOLS, MGPU_COUNT(SYMBOLS));
     char *why = mgpu_cuda_open(&library, n);
     if (why) {
         free(n);
         return why;
     }
-    int *gpus = mgpu_allocate((size_t)c->members, sizeof *gpus);
-    for (int d = 0; d < c->members; d++)
-        gpus[d] = c->devices[d]->gpu->device;
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
     int version = 0;
-    check(n, c->devices[0], -1, n->get_version(&version), "ncclGetVersion");
+    check(n, c->devices[c->own.first], -1, n->get_version(&version), "ncclGetVersion");
     snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
     if (shared)
         setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
-    ncclResult_t r = n->comm_init_all(n->comms, c->members, gpus);
-    free(gpus);
+    ncclResult_t r = (c->processes ? connect_processes : connect_own)(n, c);
     if (r != ncclSuccess) {
         why = mgpu_format("%s does not start%s: %s; NCCL_DEBUG=WARN says more", n->said,
                           shared ? " with devices that share a GPU, which newer ones can do" : "", n->get_error_string(r));
@@ -138,7 +178,7 @@ void mgpu_nccl_close(CudaCollective *c)
     Nccl *n = c->nccl;
     if (!n)
         return;
-    for (int d = 0; d < c->members; d++) {
+    for (int d = c->own.first; d < c->own.end; d++) {
         if (n->registered)
             check(n, c->devices[d], -1, n->comm_deregister(n->comms[d], n->registered[d]), "ncclCommDeregister");
         check(n, c->devices[d], -1, n->comm_destroy(n->comms[d]), "ncclCommDestroy");
@@ -245,13 +285,13 @@ bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
 void mgpu_nccl_try(CudaCollective *c, const Operand *operands)
 {
     const Nccl *n = c->nccl;
-    check(n, c->devices[0], -1, n->group_start(), "ncclGroupStart");
-    for (int d = 0; d < c->members; d++) {
+    check(n, c->devices[c->own.first], -1, n->group_start(), "ncclGroupStart");
+    for (int d = c->own.first; d < c->own.end; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         mgpu_cuda_declare(c->devices[d], MGPU_COMM, "a transfer that is tried", NULL, -1);
         make(c, d, -1, &operands[d]);
     }
-    check(n, c->devices[0], -1, n->group_end(), "ncclGroupEnd");
+    check(n, c->devices[c->own.first], -1, n->group_end(), "ncclGroupEnd");
 }
 
 /* If a GPU has failed, the driver tells those who wait for it, and in its own words. */

@@ -7,6 +7,7 @@
 
 typedef int ncclResult_t;
 typedef struct ncclComm *ncclComm_t;
+typedef struct { char internal[128]; } ncclUniqueId;
 enum { ncclSuccess = 0, ncclUnhandledCudaError = 1, ncclInProgress = 7 };
 enum { ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4, ncclUint64 = 5, ncclFloat16 = 6, ncclFloat32 = 7,
        ncclFloat64 = 8, ncclBfloat16 = 9 };
@@ -17,6 +18,8 @@ enum { ncclSum = 0 };
     X(ncclResult_t, ncclGetVersion, get_version, (int *version))                                                       \
     X(const char *, ncclGetErrorString, get_error_string, (ncclResult_t result))                                       \
     X(ncclResult_t, ncclCommInitAll, comm_init_all, (ncclComm_t *comms, int count, const int *devices))                \
+    X(ncclResult_t, ncclGetUniqueId, get_unique_id, (ncclUniqueId *id))                                                \
+    X(ncclResult_t, ncclCommInitRank, comm_init_rank, (ncclComm_t *comm, int count, ncclUniqueId id, int rank))        \
     X(ncclResult_t, ncclCommDestroy, comm_destroy, (ncclComm_t comm))                                                  \
     X(ncclResult_t, ncclCommGetAsyncError, comm_get_async_error, (ncclComm_t comm, ncclResult_t *error))               \
     X(ncclResult_t, ncclAllReduce, all_reduce,                                                                         \

@@ -133,13 +133,17 @@ static const Gpu *find_gpu(const GpuList *list, const DeviceList *d, const char 
     return &list->gpus[found];
 }
 
-void mgpu_select_gpus(const GpuList *list, const DeviceList *d, int count, const Gpu **chosen)
+void mgpu_select_gpus(const GpuList *list, const DeviceList *d, int first, int end, int place, const Gpu **chosen)
 {
+    int count = end - first;
+    if (!d->gpus && place && place + count > list->count)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the processes on this host want %d GPUs or more, there %s %d%s; start fewer of them on each host, or compile for "
+                  "fewer devices", place + count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by());
     if (!d->gpus && count > list->count)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program wants %d GPUs, there %s %d%s; --devices says how many, --devices cuda:0x%d makes one GPU "
                   "do for all", count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), count);
-    for (int i = 0; i < count; i++) {
-        chosen[i] = d->gpus ? find_gpu(list, d, d->gpus[i]) : &list->gpus[i];
+    for (int i = first; i < end; i++) {
+        chosen[i] = d->gpus ? find_gpu(list, d, d->gpus[i]) : &list->gpus[place + i - first];
         if (chosen[i]->divided)
             mgpu_fail(MGPU_MACHINE_FAILED, "GPU %s (%s) is divided into parts (MIG), which are not supported; nvidia-smi -i %s -mig 0 "
                       "undoes that", chosen[i]->bus, chosen[i]->name, chosen[i]->bus);

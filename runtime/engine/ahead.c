@@ -111,7 +111,7 @@ static void *watch(void *argument)
 
 void mgpu_ahead_done(const Engine *e, int64_t number)
 {
-    for (int d = 0; d < e->plan->devices; d++)
+    for (int d = e->first; d < e->end; d++)
         hear(e, &e->ahead_of[d]->done, number);
 }
 
@@ -197,9 +197,9 @@ void mgpu_ahead_open(Engine *e)
 {
     Graphs graphs = read_graphs();
     e->ahead_of = mgpu_allocate((size_t)e->plan->devices, sizeof *e->ahead_of);
-    for (int d = 0; d < e->plan->devices; d++)
+    for (int d = e->first; d < e->end; d++)
         e->ahead_of[d] = open_ahead(e, d, graphs);
-    for (int d = 0; d < e->plan->devices; d++) {
+    for (int d = e->first; d < e->end; d++) {
         mgpu_start_thread(&e->ahead_of[d]->watcher, watch, e->ahead_of[d]);
         mgpu_start_thread(&e->ahead_of[d]->issuer, mgpu_issue, e->ahead_of[d]);
     }
@@ -207,7 +207,7 @@ void mgpu_ahead_open(Engine *e)
 
 void mgpu_ahead_close(Engine *e)
 {
-    for (int d = 0; d < e->plan->devices; d++) {
+    for (int d = e->first; d < e->end; d++) {
         Ahead *a = e->ahead_of[d];
         pthread_join(a->issuer, NULL);
         pthread_join(a->watcher, NULL);

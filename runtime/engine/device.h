@@ -9,6 +9,7 @@
 typedef struct Device Device;
 typedef struct Machine Machine;    /* what the devices of a plan have in common; a kind's own */
 typedef struct Collective Collective; /* collective.h */
+typedef struct mgpu_processes Processes; /* processes.h */
 typedef struct DevicePlan {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -90,7 +91,7 @@ typedef struct AheadKind {
 typedef struct DeviceKind {
     const char *name; /* "host": a plan names it */
     const AheadKind *ahead;                            /* NULL: it does what it is told before it returns */
-    Machine *(*find)(const char *wanted, const char *usual, const mgpu_plan *); /* of --devices and of mgpuc, or NULL; ends the program if there are none */
+    Machine *(*find)(const char *wanted, const char *usual, const mgpu_plan *, Processes *); /* of --devices and of mgpuc, or NULL; ends the program if there are none */
     void (*leave)(Machine *);
     /* memory is zeroed, aligned to 64 bytes and allocated once; NULL: there is not enough */
     Device *(*open)(const DevicePlan *);
@@ -100,7 +101,7 @@ typedef struct DeviceKind {
     uint8_t *(*staging)(Device *);                     /* host memory */
     void (*copy_in)(Device *, int64_t offset, const void *from, int64_t bytes);  /* host -> arena */
     void (*copy_out)(Device *, int lane, void *to, int64_t offset, int64_t bytes); /* arena -> host; lane: whose, -1: none's */
-    Collective *(*connect)(Machine *, Device **, const mgpu_plan *, Collective *beside); /* NULL: of the lane comm; else of sync, beside that */
+    Collective *(*connect)(Machine *, Device **, const mgpu_plan *, Processes *, Collective *beside); /* NULL: of the lane comm; else of sync, beside that */
     /* Before a region runs for the first time: fills in library[i] for op i. Many regions, then `ready`. */
     void (*prepare)(Device *, const mgpu_kernel *kernels, const mgpu_op *const *ops, int count, void **library);
     void (*ready)(Device *);

@@ -95,9 +95,9 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
     mgpu_hang_open(e);
     mgpu_hang_stage(e, "the GPUs are looked for", -1);
-    e->machine = e->kind->find(wanted, e->program->gpus, e->plan);
+    e->machine = e->kind->find(wanted, e->program->gpus, e->plan, e->processes);
     if (e->kind->ahead)
-        e->threads = e->plan->devices; /* nothing is computed here */
+        e->threads = e->end - e->first; /* nothing is computed here */
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
     int *cores = mgpu_allocate((size_t)(e->threads > e->plan->devices ? e->threads : e->plan->devices), sizeof *cores);
     for (int d = e->first; d < e->end; d++) {
@@ -267,14 +267,6 @@ static char *describe_devices(const Engine *e)
     return text;
 }
 
-/* of a lane that transfers; beside: of another one; NULL: there is none */
-static Collective *connect(Engine *e, int lane, Collective *beside)
-{
-    if (e->processes)
-        return e->processes->connect(e->processes, e->plan, lane);
-    return e->kind->connect(e->machine, e->devices, e->plan, beside);
-}
-
 Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const Options *o, Collect *collect,
                          void *context)
 {
@@ -287,8 +279,8 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     e->context = context;
     e->threads = o->threads;
     e->processes = o->processes;
-    e->first = mgpu_first_device(o->processes, plan->devices, e->processes ? e->processes->rank : 0);
-    e->end = mgpu_first_device(o->processes, plan->devices, e->processes ? e->processes->rank + 1 : 1);
+    e->first = mgpu_own_devices(o->processes, plan->devices).first;
+    e->end = mgpu_own_devices(o->processes, plan->devices).end;
     e->ahead = MGPU_AHEAD;
     make_tables(e);
     make_lanes(e);
@@ -297,9 +289,9 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     make_records(e);
     mgpu_hang_stage(e, "all-reduces are being prepared", -1);
     find_idle_lanes(e);
-    e->collective[MGPU_COMM] = connect(e, MGPU_COMM, NULL);
+    e->collective[MGPU_COMM] = kind->connect(e->machine, e->devices, plan, e->processes, NULL);
     if (!lane_of(e, e->first, MGPU_SYNC)->idle)
-        e->collective[MGPU_SYNC] = connect(e, MGPU_SYNC, e->collective[MGPU_COMM]);
+        e->collective[MGPU_SYNC] = kind->connect(e->machine, e->devices, plan, e->processes, e->collective[MGPU_COMM]);
     e->said = describe_devices(e);
     if (e->kind->ahead)
         mgpu_ahead_open(e);
@@ -453,7 +445,7 @@ void mgpu_engine_set_ahead(Engine *e, int steps)
 /* for who asks what each operation takes */
 static void make_clocks(const Engine *e, const void *asks)
 {
-    for (int d = 0; asks && e->kind->ahead && d < e->plan->devices; d++)
+    for (int d = e->first; asks && e->kind->ahead && d < e->end; d++)
         mgpu_timed_trace(e->ahead_of[d]);
 }
 
@@ -491,7 +483,7 @@ int64_t mgpu_engine_launches(const Engine *e, double *seconds)
 {
     int64_t launches = 0;
     *seconds = 0;
-    for (int d = 0; d < e->plan->devices && e->kind->ahead; d++) {
+    for (int d = e->first; d < e->end && e->kind->ahead; d++) {
         double own;
         launches += e->kind->ahead->launches(e->devices[d], &own);
         *seconds += own;
@@ -501,7 +493,7 @@ int64_t mgpu_engine_launches(const Engine *e, double *seconds)
 
 bool mgpu_engine_checks(const Engine *e)
 {
-    return e->kind->ahead && e->kind->ahead->checks(e->devices[0]);
+    return e->kind->ahead && e->kind->ahead->checks(e->devices[e->first]);
 }
 
 int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
@@ -558,24 +550,20 @@ void mgpu_engine_gather(Engine *e, int variable)
     if (!e->processes)
         return;
     int64_t bytes = mgpu_tensor_bytes(&e->program->variables[variable].tensor);
-    int64_t *at = mgpu_allocate((size_t)e->processes->count + 1, sizeof *at);
     if (!e->gathered)
         e->gathered = mgpu_allocate((size_t)e->program->variable_count, sizeof *e->gathered);
     if (!e->gathered[variable])
         e->gathered[variable] = mgpu_allocate((size_t)e->plan->devices, (size_t)bytes);
-    for (int r = 0; r <= e->processes->count; r++)
-        at[r] = mgpu_first_device(e->processes, e->plan->devices, r) * bytes;
     for (int d = e->first; d < e->end; d++)
         mgpu_engine_read_variable(e, d, variable, e->gathered[variable] + d * bytes);
-    e->processes->gather(e->processes, e->gathered[variable], at);
-    free(at);
+    mgpu_gather_devices(e->processes, e->gathered[variable], bytes, e->plan->devices);
 }
 
 /* all phases have the same staging buffers at the same offsets */
 void mgpu_engine_fill_staging(Engine *e, uint64_t seed)
 {
     const mgpu_phase *phase = mgpu_engine_phase(e, MGPU_PHASE_TRAIN, false);
-    for (int d = 0; phase && d < e->plan->devices; d++)
+    for (int d = e->first; phase && d < e->end; d++)
         for (int b = 0; b < phase->devices[d].buffer_count; b++) {
             const mgpu_buffer *buffer = &phase->devices[d].buffers[b];
             if (buffer->kind != MGPU_STAGING || buffer->index < 0)

@@ -92,13 +92,13 @@ static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, in
     return k->until[lane] < 0 || place < k->until[lane] + !k->held[lane];
 }
 
-static void list_devices(FILE *to, const bool *begun, int count, bool which)
+static void list_devices(FILE *to, const Engine *e, const bool *begun, bool which)
 {
     int left = 0;
-    for (int d = 0; d < count; d++)
+    for (int d = e->first; d < e->end; d++)
         left += begun[d] == which;
     fprintf(to, left == 1 ? "device" : "devices");
-    for (int d = 0; d < count; d++)
+    for (int d = e->first; d < e->end; d++)
         if (begun[d] == which) {
             left--;
             fprintf(to, " %d%s", d, left == 1 ? " and" : left > 1 ? "," : "");
@@ -109,14 +109,14 @@ static void list_devices(FILE *to, const bool *begun, int count, bool which)
 static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
 {
     Engine *e = r->engine;
-    int devices = e->plan->devices, count = 0;
+    int devices = e->end - e->first, count = 0;
     const mgpu_phase *phase = phase_of(e, number);
-    bool *begun = mgpu_allocate((size_t)devices, sizeof *begun);
+    bool *begun = mgpu_allocate((size_t)e->plan->devices, sizeof *begun);
     char place[400];
-    for (int d = 0; d < devices; d++)
+    for (int d = e->first; d < e->end; d++)
         count += begun[d] = has_begun(&r->looks[d], number, phase, op->target);
     bool first = true;
-    for (int d = 0; d < k->device; d++) {
+    for (int d = e->first; d < k->device; d++) {
         int64_t its;
         const mgpu_op *other = sum_of(&r->looks[d], lane_of(e, d, op->lane), &its);
         first = first && !(other && begun[d] && its == number && other->target == op->target);
@@ -127,12 +127,12 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
         const mgpu_collective *c = &phase->collectives[op->target];
         fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2, mgpu_transfer_row(c->parties.transfer)->kind, c->name,
                 mgpu_made_by(e->collective[op->lane], c->way));
-        list_devices(to, begun, devices, true);
+        list_devices(to, e, begun, true);
         if (count == devices) {
-            fprintf(to, " have begun it, and it does not end");
+            fprintf(to, " %s begun it, and it does not end%s", devices == 1 ? "has" : "have", e->processes ? ": another process has not begun it, hangs or is gone" : "");
         } else {
             fprintf(to, "%s begun it, ", count == 1 ? " has" : " have");
-            list_devices(to, begun, devices, false);
+            list_devices(to, e, begun, false);
             fprintf(to, "%s not", count == devices - 1 ? " has" : " have");
         }
         fprintf(to, "\n");
@@ -231,7 +231,7 @@ static const char *other_ways(const char *way)
 
 static void say_cures(const Report *r, const Hang *h, FILE *to)
 {
-    const char *ways = r->sum ? other_ways(r->engine->collective[MGPU_COMM]->name) : NULL;
+    const char *ways = r->sum && !r->engine->processes ? other_ways(r->engine->collective[MGPU_COMM]->name) : NULL;
     if (ways)
         fprintf(to, "MGPU_COLLECTIVE=%s sums in another way; ", ways);
     if (r->among)
@@ -248,7 +248,7 @@ static uint64_t counts(const Hang *h)
     uint64_t sum = h->stages + (uint64_t)atomic_load(&e->posted.value);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         sum += (uint64_t)atomic_load(&e->lanes[i].progress.value) + (uint64_t)atomic_load(&e->lanes[i].returned);
-    for (int d = 0; d < e->plan->devices && h->lanes; d++)
+    for (int d = e->first; d < e->end && h->lanes; d++)
         sum += (uint64_t)mgpu_ahead_steps(e, d) + (uint64_t)mgpu_ahead_issued(e, d);
     return sum;
 }
@@ -268,9 +268,9 @@ static void end_program(const Hang *h, uint64_t counted)
                 e->achieved ? e->achieved : "");
     } else {
         r.looks = mgpu_allocate((size_t)e->plan->devices, sizeof *r.looks);
-        for (int d = 0; d < e->plan->devices; d++)
+        for (int d = e->first; d < e->end; d++)
             r.looks[d] = look(e, d);
-        for (int d = 0; d < e->plan->devices; d++) {
+        for (int d = e->first; d < e->end; d++) {
             for (int lane = 0; lane < MGPU_LANES; lane++)
                 if (!lane_of(e, d, lane)->idle)
                     say_lane(&r, &r.looks[d], lane_of(e, d, lane));
@@ -301,7 +301,7 @@ static bool is_under_way(const Hang *h)
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         if (atomic_load(&e->lanes[i].progress.value) < finished(posted))
             return true;
-    for (int d = 0; d < e->plan->devices; d++)
+    for (int d = e->first; d < e->end; d++)
         if (mgpu_ahead_steps(e, d) < posted)
             return true;
     return false;
@@ -309,7 +309,7 @@ static bool is_under_way(const Hang *h)
 
 static const Lane *reader(const Hang *h)
 {
-    for (int d = 0; d < h->engine->plan->devices && h->lanes; d++)
+    for (int d = h->engine->first; d < h->engine->end && h->lanes; d++)
         if (atomic_load(&lane_of(h->engine, d, MGPU_HOST)->doing) == DOING_READ)
             return lane_of(h->engine, d, MGPU_HOST);
     return NULL;

@@ -89,9 +89,9 @@ void mgpu_fail_late(Engine *e, int device, const char *error, const char *call)
     size_t length;
     Places places = {.to = mgpu_begin_text(&text, &length)};
     bool run = atomic_load(&e->posted.value) > 0 && !atomic_load(&e->closing), any = false;
-    for (int d = 0; d < e->plan->devices && run; d++)
+    for (int d = e->first; d < e->end && run; d++)
         any = add_device(&places, e, d, true) || any;
-    for (int d = 0; d < e->plan->devices && any && places.count == 0; d++)
+    for (int d = e->first; d < e->end && any && places.count == 0; d++)
         add_device(&places, e, d, false);
     mgpu_end_text(places.to);
     if (!any) {
@@ -122,8 +122,8 @@ static _Noreturn void fail_sum(Engine *e, int device, const char *error)
     if (!sum)
         fprintf(places.to, ", an all-reduce by %s", e->collective[MGPU_COMM]->name);
     mgpu_end_text(places.to);
-    mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s; NCCL_DEBUG=WARN says more, MGPU_COLLECTIVE=peer, copy or host sums in another way",
-              text, error);
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s; %sNCCL_DEBUG=WARN says more%s", text, error, e->processes ? "another process may be gone, or not be reached; " : "",
+              e->processes ? "" : ", MGPU_COLLECTIVE=peer, copy or host sums in another way");
 }
 
 /* ---- errors of sums that no call returns: NCCL's own threads meet some (a network, a GPU that another process took down) and keep them; the sum
@@ -134,7 +134,7 @@ static void ask(void *engine)
 {
     Engine *e = engine;
     char text[400];
-    for (int d = 0; d < e->plan->devices; d++)
+    for (int d = e->first; d < e->end; d++)
         if (e->collective[MGPU_COMM]->trouble(e->collective[MGPU_COMM], d, text))
             fail_sum(e, d, text);
 }

@@ -26,6 +26,30 @@ static inline int mgpu_first_device(const Processes *p, int devices, int rank)
     return p ? (int)((int64_t)devices * rank / p->count) : rank ? devices : 0;
 }
 
+typedef struct DeviceSpan { int first, end; } DeviceSpan;
+static inline DeviceSpan mgpu_own_devices(const Processes *p, int devices)
+{
+    int rank = p ? p->rank : 0;
+    return (DeviceSpan){mgpu_first_device(p, devices, rank), mgpu_first_device(p, devices, rank + 1)};
+}
+
+/* `bytes` of each process, of each device, to all */
+static inline void mgpu_gather_each(Processes *p, void *all, int64_t bytes)
+{
+    int64_t at[p->count + 1];
+    for (int r = 0; r <= p->count; r++)
+        at[r] = r * bytes;
+    p->gather(p, all, at);
+}
+
+static inline void mgpu_gather_devices(Processes *p, void *all, int64_t bytes, int devices)
+{
+    int64_t at[p->count + 1];
+    for (int r = 0; r <= p->count; r++)
+        at[r] = mgpu_first_device(p, devices, r) * bytes;
+    p->gather(p, all, at);
+}
+
 static inline int mgpu_of_rank_0(Processes *p, int value) { return p ? p->follow(p, value) : value; }
 static inline bool mgpu_speaks(const Processes *p) { return !p || p->rank == 0; }
 #endif

@@ -4,6 +4,7 @@
  * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
+#include "runtime/engine/processes.h"
 #include "runtime/host/device_host.h"
 #include "runtime/host/library.h"
 
@@ -68,9 +69,9 @@ static void host_close(Device *d)
     free(d);
 }
 
-static Machine *host_find(const char *wanted, const char *usual, const mgpu_plan *plan)
+static Machine *host_find(const char *wanted, const char *usual, const mgpu_plan *plan, Processes *processes)
 {
-    (void)wanted, (void)usual, (void)plan;
+    (void)wanted, (void)usual, (void)plan, (void)processes;
     return NULL;
 }
 
@@ -130,9 +131,11 @@ static void host_copy_out(Device *d, int lane, void *to, int64_t offset, int64_t
     memcpy(to, d->arena + offset, (size_t)bytes);
 }
 
-static Collective *host_connect(Machine *machine, Device **devices, const mgpu_plan *plan, Collective *beside)
+static Collective *host_connect(Machine *machine, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
 {
     (void)machine, (void)devices;
+    if (processes)
+        return processes->connect(processes, plan, beside ? MGPU_SYNC : MGPU_COMM);
     return mgpu_collective_in_memory(plan->devices, beside);
 }
 

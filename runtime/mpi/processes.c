@@ -83,19 +83,15 @@ static void compare(Processes *p, const char *what, const char *cure, uint64_t d
 {
     typedef struct Card { uint64_t digest; char host[MGPU_MPI_HOST]; } Card;
     Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
-    int64_t *at = mgpu_allocate((size_t)p->count + 1, sizeof *at);
-    for (int r = 0; r <= p->count; r++)
-        at[r] = r * (int64_t)sizeof *cards;
     cards[p->rank].digest = digest;
     snprintf(cards[p->rank].host, sizeof cards->host, "%s", p->host);
-    p->gather(p, cards, at);
+    mgpu_gather_each(p, cards, sizeof *cards);
     for (int r = 1; r < p->count; r++) {
         while (cards[r].digest != cards[0].digest && p->rank)
             pause();
         if (cards[r].digest != cards[0].digest)
             mgpu_fail(MGPU_MACHINE_FAILED, "rank %d on %s has %s than rank 0 on %s; %s", r, cards[r].host, what, cards[0].host, cure);
     }
-    free(at);
     free(cards);
 }
 
@@ -114,8 +110,8 @@ static void check_transfers(const mgpu_plan *plan)
 static void check(const Processes *p, const mgpu_program *program, const mgpu_plan *plan)
 {
     if (p->count > plan->devices)
-        mgpu_fail(MGPU_BAD_USAGE, "%d processes share %d device%s, and each needs one; compile with --devices host:%d, or start with mpirun -n %d",
-                  p->count, plan->devices, plan->devices == 1 ? "" : "s", p->count, plan->devices);
+        mgpu_fail(MGPU_BAD_USAGE, "%d processes share %d device%s, and each needs one; compile with --devices %s:%d, or start with mpirun -n %d",
+                  p->count, plan->devices, plan->devices == 1 ? "" : "s", plan->kind, p->count, plan->devices);
     if (program->unsaved)
         mgpu_fail(MGPU_BAD_USAGE, "several processes train one model, and by --plan %s each device has its own (%s); leave it out, or start one process", program->policy,
                   program->policy_label);

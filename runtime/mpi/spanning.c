@@ -135,7 +135,7 @@ static void close_spanning(Collective *c)
 Collective *mgpu_collective_spanning(const Processes *p, const mgpu_plan *plan, int channel)
 {
     Spanning *s = mgpu_allocate(1, sizeof *s);
-    int first = mgpu_first_device(p, plan->devices, p->rank), members = mgpu_first_device(p, plan->devices, p->rank + 1) - first;
+    int first = mgpu_own_devices(p, plan->devices).first, members = mgpu_own_devices(p, plan->devices).end - first;
     size_t ranks = (size_t)p->count;
     *s = (Spanning){.processes = p, .collective = {.name = "MPI", .transfer = transfer, .close = close_spanning, .met = met},
                     .channel = channel, .ranks = p->count, .rank = p->rank, .first = first, .members = members,

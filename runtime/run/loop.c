@@ -184,10 +184,9 @@ void mgpu_run_order(Run *run, int64_t epoch)
 /* of a micro-batch, those of this process's devices */
 static mgpu_stretch own_samples(const Run *run)
 {
-    const Processes *p = run->options->processes;
     const mgpu_plan *plan = run->plan;
-    int first = mgpu_first_device(p, plan->devices, p ? p->rank : 0), end = mgpu_first_device(p, plan->devices, p ? p->rank + 1 : 1);
-    return (mgpu_stretch){plan->device[first].shard.first, end < plan->devices ? plan->device[end].shard.first : plan->micro};
+    DeviceSpan own = mgpu_own_devices(run->options->processes, plan->devices);
+    return (mgpu_stretch){plan->device[own.first].shard.first, own.end < plan->devices ? plan->device[own.end].shard.first : plan->micro};
 }
 
 /* while the run pauses, the process's samples of the step after that are read */

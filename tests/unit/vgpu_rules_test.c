@@ -19,7 +19,7 @@ enum { /* CUresult, that the runtime never compares with */
     CUDA_ERROR_CAPTURED_EVENT = 907,
     CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
 };
-enum { ncclInvalidArgument = 4, ncclInvalidUsage = 5 };
+enum { ncclSystemError = 2, ncclInvalidArgument = 4, ncclInvalidUsage = 5 };
 enum { NVML_ERROR_UNINITIALIZED = 1, NVML_ERROR_INVALID_ARGUMENT = 2 };
 
 typedef CUresult Rule(bool wrong); /* what the call answers that the rule is of */
@@ -623,6 +623,41 @@ static CUresult nccl_same_gpu(bool wrong)
     return nccl.comm_init_all(comms, 2, wrong ? (int[]){0, 0} : (int[]){0, 1});
 }
 
+/* two members of one process, as two processes would */
+static CUresult init_ranks(int count, int first, int second)
+{
+    ncclUniqueId id;
+    open_nccl();
+    ncclResult_t r = nccl.get_unique_id(&id);
+    nccl.group_start();
+    for (int d = 0; d < 2 && !r; d++) {
+        use(d);
+        r = nccl.comm_init_rank(&comms[d], count, id, d ? second : first);
+    }
+    ncclResult_t end = nccl.group_end();
+    return r ? r : end;
+}
+
+static CUresult nccl_ranks(bool wrong) { return init_ranks(2, 0, wrong ? 0 : 1); }
+static CUresult nccl_rank_of(bool wrong) { return init_ranks(2, 0, wrong ? 2 : 1); }
+
+static CUresult nccl_id(bool wrong)
+{
+    ncclUniqueId id;
+    open_nccl();
+    return nccl.get_unique_id(wrong ? NULL : &id);
+}
+
+static CUresult nccl_id_of_nobody(bool wrong)
+{
+    ncclUniqueId id = {"nobody"};
+    open_nccl();
+    if (!wrong)
+        nccl.get_unique_id(&id);
+    use(0);
+    return nccl.comm_init_rank(&comms[0], 1, id, 0);
+}
+
 static CUresult nccl_no_gpu(bool wrong)
 {
     open_nccl();
@@ -1024,6 +1059,10 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"no graph to upload", NULL, no_graph_to_upload, IS(CUDA_ERROR_INVALID_VALUE)},
     {"no graph to destroy", NULL, no_graph_to_destroy, IS(CUDA_ERROR_INVALID_VALUE)},
     {"no executable graph to destroy", NULL, no_exec_to_destroy, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an id of NCCL to nowhere", NULL, nccl_id, IS(ncclInvalidArgument)},
+    {"an id that NCCL has not made", NULL, nccl_id_of_nobody, IS(ncclSystemError)},
+    {"a rank that is none", NULL, nccl_rank_of, IS(ncclInvalidArgument)},
+    {"two members of one rank", NULL, nccl_ranks, IS(ncclInvalidArgument)},
     {"members of NCCL that share a GPU", NULL, nccl_same_gpu, IS(ncclInvalidUsage)},
     {"a member of NCCL without a GPU", NULL, nccl_no_gpu, IS(ncclInvalidArgument)},
     {"a root that is no member", NULL, nccl_root, IS(ncclInvalidArgument)},

@@ -57,7 +57,7 @@ static const char *const CALLS[] = {
     "cuEventSynchronize", "cuEventElapsedTime", "cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
     "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
     "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoCheck", "cublasLtMatmul",
-    "ncclCommInitAll", "ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
+    "ncclCommInitAll", "ncclGetUniqueId", "ncclCommInitRank", "ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
     "ncclGetVersion", "ncclAllReduce", "ncclReduceScatter", "ncclReduce", "ncclAllGather", "ncclBroadcast", "ncclSend", "ncclRecv",
     "ncclGroupStart", "ncclGroupEnd", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName",
     "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetMigMode",

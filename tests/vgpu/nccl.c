@@ -1,12 +1,17 @@
 /* nccl.c: libnccl.so.2 for virtual GPUs: collectives of the members of a communicator, sums in their order, and what one sends to
  * another. Members that do not agree on what they do, and operands that overlap but are not in place, are reported, which NCCL
  * leaves to chance. Calls in a group are issued at its end, one after the other, so what a member
- * sends and receives in one group does not go both ways at once, as it would. */
+ * sends and receives in one group does not go both ways at once, as it would.
+ *
+ * Members may be of several processes. When all of a process's members have come to a collective, it sends the others what they read,
+ * and goes on when theirs has come. */
 #include "runtime/cuda/nccl.h"
 #include "tests/vgpu/driver.h"
 #include "tests/vgpu/half.h"
+#include "tests/vgpu/nccl_link.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +22,10 @@ NCCL_FUNCTIONS(PROTOTYPE)
 NCCL_LATER(PROTOTYPE)
 #undef PROTOTYPE
 
-enum { INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
 enum { MULTI_RANK_VERSION = 23100 };
 
+typedef struct Group Group;
 typedef enum Function { ALL_REDUCE, REDUCE_SCATTER, REDUCE, ALL_GATHER, BROADCAST, SEND, FUNCTIONS } Function; /* SEND: and its ncclRecv */
 static const char *const FUNCTION[FUNCTIONS] = {"ncclAllReduce", "ncclReduceScatter", "ncclReduce", "ncclAllGather", "ncclBroadcast", "ncclSend"};
 
@@ -34,9 +40,29 @@ typedef struct Request {
     CUstream stream;
     Label *label;                    /* of the stream when it was called; in a group that is earlier than when it is issued */
 } Request;
+/* what processes tell each other */
+typedef enum Kind { HELLO, PART, BYE } Kind; /* PART: of a collective, with what its member reads */
+typedef struct Head {
+    Kind kind;
+    int process;                     /* pid */
+    int rank, members; char uuid[16]; /* of a hello */
+    Function function;
+    int role, dtype, root, from, to;
+    bool registered;
+    uint64_t number;
+    size_t count;
+    char operation[96], buffer[64];
+} Head;
+typedef struct Part { struct Part *next; Head head; unsigned char data[]; } Part;
+
 /* one collective, as the member that came first asked for it */
 typedef struct Sum {
     Gathering gathering;
+    Group *all;
+    int role[VGPU_DEVICES], roles;   /* of each Op, of all: the members, or 0 who sends and 1 who receives */
+    uint64_t number;                 /* of the communicator's collectives, or of what its ends have sent */
+    Part *away;                      /* of other processes */
+    struct Sum *next_begun;
     Function function;
     size_t count;
     int dtype, root;
@@ -45,12 +71,20 @@ typedef struct Sum {
     const char *buffer, *operation;
     int from, to; struct Sum *next;  /* of what one sends to another: in the group's list until both have come */
 } Sum;
-typedef struct Group {
-    int members, left;               /* left: communicators that are not destroyed */
-    VirtualDevice *device[VGPU_DEVICES];
+struct Group {
+    int members, left;               /* left: communicators of this process that are not destroyed */
+    VirtualDevice *device[VGPU_DEVICES]; /* NULL: another process's */
+    int own, slot[VGPU_DEVICES];     /* members of this process, one after the other */
     Sum **sums; uint64_t first, last; size_t room; /* sums[n - first], first <= n < last: begun; NULL: all members have come */
     Sum *sends;
-} Group;
+    /* where there are other processes */
+    Link *link;                      /* NULL: there are none */
+    Part *hellos, *parts;            /* of the others; parts: of collectives that are not complete here */
+    Sum *begun;                      /* that wait for parts */
+    uint64_t sent[VGPU_DEVICES][VGPU_DEVICES];
+    int byes;
+    bool lost;                       /* a process is gone */
+};
 typedef struct Registered { uintptr_t begin, end; } Registered;
 struct ncclComm {
     Group *group;
@@ -134,37 +168,49 @@ static void make_result(const Sum *s, int members, unsigned char *result, const 
     }
 }
 
+static void free_parts(Part *p)
+{
+    for (Part *next; p; p = next) {
+        next = p->next;
+        free(p);
+    }
+}
+
 static void run(Gathering *g)
 {
     Sum *s = (Sum *)g;
     size_t bytes = s->count * (size_t)bytes_of(s->dtype);
     const unsigned char *from[VGPU_DEVICES];
-    unsigned char *result = malloc(bytes * (size_t)g->members + 1);
+    unsigned char *result = malloc(bytes * (size_t)s->roles + 1);
     bool failed = false;
+    for (const Part *p = s->away; p; p = p->next)
+        from[p->head.role] = p->data;
     for (int m = 0; m < g->members; m++) {
-        size_t reads = read_bytes(s->function, bytes, g->members, m, s->root);
-        from[m] = (const unsigned char *)g->op[m]->work.part.from;
+        size_t reads = read_bytes(s->function, bytes, s->roles, s->role[m], s->root);
+        from[s->role[m]] = (const unsigned char *)g->op[m]->work.part.from;
         failed |= g->op[m]->work.device->failed != 0;
         if (reads)
             vgpu_touch(g->op[m], g->op[m]->work.part.from, reads, false);
     }
     if (!failed)
-        make_result(s, g->members, result, from);
+        make_result(s, s->roles, result, from);
     for (int m = 0; m < g->members && !failed; m++) {
         Op *op = g->op[m];
-        size_t writes = written_bytes(s->function, bytes, g->members, m, s->root);
-        bool there = s->function == BROADCAST && m == s->root && op->work.part.from == op->work.part.to; /* already */
+        int role = s->role[m];
+        size_t writes = written_bytes(s->function, bytes, s->roles, role, s->root);
+        bool there = s->function == BROADCAST && role == s->root && op->work.part.from == op->work.part.to; /* already */
         int device = op->work.device->number, previous = g->op[(m + g->members - 1) % g->members]->work.device->number;
         writes = there ? 0 : writes;
         if (writes) {
             vgpu_touch(op, op->work.part.to, writes, true);
-            memcpy((void *)op->work.part.to, result + (s->function == REDUCE_SCATTER ? bytes * (size_t)m : 0), writes);
+            memcpy((void *)op->work.part.to, result + (s->function == REDUCE_SCATTER ? bytes * (size_t)role : 0), writes);
         }
         vgpu_carry(op, previous, device, op->work.part.to, writes);
         double speed = previous == device ? op->work.device->bandwidth : op->work.device->link[previous];
         op->end_us += 10 + (s->function == ALL_REDUCE ? 2e6 : 1e6) * (double)bytes / (speed > 0 ? speed : op->work.device->host_link);
     }
     free(result);
+    free_parts(s->away);
     free(s);
 }
 
@@ -204,6 +250,108 @@ static bool agrees(const Sum *s, const Request *r, bool registered, const char *
         return false;
     }
     return true;
+}
+
+/* ---- other processes */
+static bool is_of(const Part *p, const Sum *s)
+{
+    bool sends = s->function == SEND;
+    return p->head.number == s->number && sends == (p->head.function == SEND) && (!sends || (p->head.from == s->from && p->head.to == s->to));
+}
+
+/* what a member of another process asks for: as `agrees` */
+static void compare(const Sum *s, const Head *h)
+{
+    VirtualDevice *d = s->gathering.op[0]->work.device;
+    const char *here = s->operation ? s->operation : FUNCTION[s->function], *there = *h->operation ? h->operation : FUNCTION[h->function];
+    if (s->function != h->function || (s->function != SEND && s->root != h->root))
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s calls %s, root %d, %s of another process %s, root %d", here, FUNCTION[s->function], s->root,
+                       there, FUNCTION[h->function], h->root);
+    else if (s->count != h->count || s->dtype != h->dtype)
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %zu elements of type %d, %s of another process %zu of type %d", here, s->count, s->dtype,
+                       there, h->count, h->dtype);
+    else if (s->buffer && *h->buffer && strncmp(s->buffer, h->buffer, sizeof h->buffer - 1) != 0)
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %s, %s of another process %s: the order is not the same", here, s->buffer, there, h->buffer);
+    else if (s->registered != h->registered)
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums memory that is%s registered, %s of another process memory that is%s", here,
+                       s->registered ? "" : " not", there, h->registered ? "" : " not");
+}
+
+/* once all parts are there they are the sum's */
+static bool is_complete(Sum *s)
+{
+    int count = 0;
+    for (const Part *p = s->all->parts; p; p = p->next)
+        count += is_of(p, s);
+    if (count < s->roles - s->gathering.members)
+        return false;
+    for (Part **at = &s->all->parts, *p; (p = *at);) {
+        if (!is_of(p, s)) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        p->next = s->away;
+        s->away = p;
+        compare(s, &p->head);
+    }
+    return true;
+}
+
+static void set_text(char *to, size_t room, const char *from) { snprintf(to, room, "%s", from ? from : ""); }
+
+/* all members of this process can: the others get what they read */
+static bool begin(Gathering *g)
+{
+    Sum *s = (Sum *)g;
+    size_t bytes = s->count * (size_t)bytes_of(s->dtype);
+    Head head = {.kind = PART, .process = getpid(), .function = s->function, .dtype = s->dtype, .root = s->root, .from = s->from, .to = s->to,
+                 .registered = s->registered, .number = s->number, .count = s->count};
+    set_text(head.operation, sizeof head.operation, s->operation);
+    set_text(head.buffer, sizeof head.buffer, s->buffer);
+    for (int m = 0; m < g->members; m++) {
+        head.role = s->role[m];
+        vgpu_link_send(s->all->link, &head, sizeof head, (const void *)g->op[m]->work.part.from,
+                       read_bytes(s->function, bytes, s->roles, s->role[m], s->root), LINK_ONCE);
+    }
+    if (is_complete(s))
+        return true;
+    s->next_begun = s->all->begun;
+    s->all->begun = s;
+    return false;
+}
+
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER; /* from other processes */
+
+static void arrived(void *context, const void *data, size_t bytes)
+{
+    Group *g = context;
+    Part *part = malloc(offsetof(Part, head) + bytes);
+    memcpy(&part->head, data, bytes);
+    pthread_mutex_lock(&vgpu_lock);
+    Part **list = part->head.kind == PART ? &g->parts : &g->hellos;
+    g->byes += part->head.kind == BYE;
+    part->next = *list;
+    *list = part;
+    for (Sum **at = &g->begun, *s; (s = *at);) {
+        if (!is_complete(s)) {
+            at = &s->next_begun;
+            continue;
+        }
+        *at = s->next_begun;
+        vgpu_gather_on(&s->gathering);
+    }
+    pthread_cond_broadcast(&news);
+    pthread_mutex_unlock(&vgpu_lock);
+}
+
+static void lost(void *context)
+{
+    Group *g = context;
+    pthread_mutex_lock(&vgpu_lock);
+    g->lost = true;
+    pthread_cond_broadcast(&news);
+    pthread_mutex_unlock(&vgpu_lock);
 }
 
 /* the place of the group's sum of this number; a member may be any number of sums ahead of the others */
@@ -285,6 +433,8 @@ static ncclResult_t issue(const Request *r, bool hangs, uint64_t group)
         return INVALID_USAGE;
     if (d->failed)
         return ncclUnhandledCudaError;
+    if (g->lost)
+        return REMOTE_ERROR;
     Work w = {.kind = OP_COLLECTIVE, .device = d, .what = sends && !sender ? "ncclRecv" : FUNCTION[r->function], .label = vgpu_share_label(r->label ? r->label : r->stream->label)};
     if (!is_in_place(r, bytes, reads, writes)) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d: the operands of %s overlap, but are not in place",
@@ -292,22 +442,26 @@ static ncclResult_t issue(const Request *r, bool hangs, uint64_t group)
         return INVALID_USAGE;
     }
     int from = sender ? c->member : r->root, to = sender ? r->root : c->member;
-    Sum **place = sends ? send_place(g, from, to, sender) : place_of(g, c->next), *s = *place;
-    w.part.from = (uintptr_t)r->send, w.part.to = (uintptr_t)r->receive, w.part.bytes = bytes, w.part.member = me;
+    bool apart = sends && !g->device[r->root];
+    Sum *none = NULL, **place = apart ? &none : sends ? send_place(g, from, to, sender) : place_of(g, c->next), *s = *place;
+    int own = apart ? 1 : sends ? 2 : g->own, slot = apart ? 0 : sends ? me : g->slot[c->member];
+    w.part.from = (uintptr_t)r->send, w.part.to = (uintptr_t)r->receive, w.part.bytes = bytes, w.part.member = slot;
     Op probe = {.work = w};
     const char *buffer = vgpu_buffer_name(&probe, probe.work.part.to);
     bool registered = (!reads || is_registered(c, (uintptr_t)r->send, reads)) && (!writes || is_registered(c, (uintptr_t)r->receive, writes));
     if (!s) {
         *place = s = calloc(1, sizeof *s);
-        *s = (Sum){.gathering = {.members = members, .run = run, .name = FUNCTION[r->function]}, .function = r->function, .count = r->count,
+        *s = (Sum){.gathering = {.members = own, .run = run, .begin = apart || g->own < members ? begin : NULL, .name = FUNCTION[r->function]},
+                   .all = g, .roles = members, .number = apart ? g->sent[from][to]++ : c->next, .function = r->function, .count = r->count,
                    .dtype = r->dtype, .root = root, .registered = registered, .buffer = buffer,
                    .operation = w.label ? w.label->name : NULL, .from = from, .to = to};
     }
     if (!agrees(s, r, registered, buffer, w.label) || !may_issue(s, r, group))
         return INVALID_USAGE;
+    s->role[slot] = me;
     c->next += !sends;
     s->gathering.members += hangs; /* one that nobody is */
-    if (++s->gathering.came == members)
+    if (++s->gathering.came == own)
         *place = s->next;
     w.part.gathering = &s->gathering;
     vgpu_issue(r->stream, w, NULL, 0);
@@ -316,7 +470,9 @@ static ncclResult_t issue(const Request *r, bool hangs, uint64_t group)
 
 /* ---- groups, of the calling thread */
 enum { MOST_IN_A_GROUP = 1024 };
-static _Thread_local struct { int depth, count; Request request[MOST_IN_A_GROUP]; } group;
+typedef struct Init { ncclComm_t *comm; int members, rank; ncclUniqueId id; VirtualDevice *device; } Init;
+static _Thread_local struct { int depth, count, init_count; Request request[MOST_IN_A_GROUP]; Init init[VGPU_DEVICES]; } group;
+static ncclResult_t init_ranks(const Init *, int count);
 
 /* In a group nothing is done before its end, which has its own faults. */
 static ncclResult_t ask(const char *call, const Request *request)
@@ -346,6 +502,11 @@ static ncclResult_t end_group(void)
         return INVALID_USAGE;
     if (--group.depth > 0)
         return ncclSuccess;
+    if (group.init_count) {
+        int count = group.init_count;
+        group.init_count = 0;
+        return init_ranks(group.init, count);
+    }
     static uint64_t number; /* of groups */
     number++;
     for (int i = 0; i < group.count && !r; i++)
@@ -418,7 +579,7 @@ static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
     if (count < 1 || count > VGPU_DEVICES)
         return INVALID_ARGUMENT;
     Group *g = calloc(1, sizeof *g);
-    g->members = g->left = count;
+    g->members = g->left = g->own = count;
     for (int m = 0; m < count; m++) {
         int ordinal = devices ? devices[m] : m;
         if (ordinal < 0 || ordinal >= vgpu_machine.visible_count)
@@ -427,6 +588,7 @@ static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
         for (int other = 0; other < m; other++)
             if (g->device[other] == g->device[m] && !takes_shared())
                 return INVALID_USAGE;
+        g->slot[m] = m;
         comms[m] = calloc(1, sizeof *comms[m]);
         *comms[m] = (struct ncclComm){.group = g, .member = m};
     }
@@ -439,6 +601,119 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
     return leave(r ? r : init_all(comms, count, devices));
 }
 
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    ncclResult_t r = enter("ncclGetUniqueId");
+    return leave(r ? r : !id ? INVALID_ARGUMENT : vgpu_link_id(id->internal) ? ncclSuccess : SYSTEM_ERROR);
+}
+
+/* whether what processes say of their members goes together */
+static bool is_whole(const Group *g, int rank)
+{
+    int count = 0;
+    const Head *first = NULL;
+    for (const Part *p = g->hellos; p; p = p->next)
+        if (p->head.kind == HELLO && p->head.rank == rank) {
+            first = first ? first : &p->head;
+            count++;
+        }
+    for (const Part *p = g->hellos; p && first; p = p->next)
+        if (p->head.kind == HELLO && p->head.rank != rank && memcmp(p->head.uuid, first->uuid, sizeof first->uuid) == 0 && !takes_shared())
+            return false;
+    return count == 1 && first->members == g->members;
+}
+
+static int count_hellos(const Group *g)
+{
+    int count = 0;
+    for (const Part *p = g->hellos; p; p = p->next)
+        count += p->head.kind == HELLO;
+    return count;
+}
+
+static void say_hello(Group *g, const Init *i)
+{
+    Head hello = {.kind = HELLO, .process = getpid(), .rank = i->rank, .members = i->members};
+    memcpy(hello.uuid, i->device->uuid.bytes, sizeof hello.uuid);
+    vgpu_link_send(g->link, &hello, sizeof hello, NULL, 0, LINK_KEEP);
+    Part *own = calloc(1, sizeof *own);
+    own->head = hello;
+    own->next = g->hellos;
+    g->hellos = own;
+}
+
+/* of one thread, all of this process: waits for the other ranks */
+static ncclResult_t init_ranks(const Init *init, int count)
+{
+    Group *g = calloc(1, sizeof *g);
+    g->members = init->members;
+    g->left = count;
+    for (int i = 0; i < count; i++)
+        if (init[i].members != g->members || init[i].rank < 0 || init[i].rank >= g->members || g->device[init[i].rank])
+            return INVALID_ARGUMENT;
+        else
+            g->device[init[i].rank] = init[i].device;
+    for (int m = 0; m < g->members; m++)
+        g->slot[m] = g->device[m] ? g->own++ : -1;
+    g->link = vgpu_link_open(init->id.internal, arrived, lost, g);
+    if (!g->link)
+        return SYSTEM_ERROR;
+    for (int i = 0; i < count; i++)
+        say_hello(g, &init[i]);
+    while (count_hellos(g) < g->members && !g->lost)
+        pthread_cond_wait(&news, &vgpu_lock);
+    if (g->lost)
+        return REMOTE_ERROR;
+    for (int m = 0; m < g->members; m++)
+        if (!is_whole(g, m))
+            return INVALID_USAGE;
+    for (int i = 0; i < count; i++) {
+        *init[i].comm = calloc(1, sizeof **init[i].comm);
+        **init[i].comm = (struct ncclComm){.group = g, .member = init[i].rank};
+    }
+    return ncclSuccess;
+}
+
+static ncclResult_t init_rank(const Init *init)
+{
+    if (!init->comm || init->members < 1 || init->members > VGPU_DEVICES)
+        return INVALID_ARGUMENT;
+    if (!init->device)
+        return ncclUnhandledCudaError;
+    if (!group.depth)
+        return init_ranks(init, 1);
+    if (group.init_count == VGPU_DEVICES)
+        return INVALID_USAGE;
+    group.init[group.init_count++] = *init;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int count, ncclUniqueId id, int rank)
+{
+    ncclResult_t r = enter("ncclCommInitRank");
+    return leave(r ? r : init_rank(&(Init){comm, count, rank, id, vgpu_current() ? vgpu_current()->device : NULL}));
+}
+
+/* waits for the others, as whoever goes first may have what they still need */
+static void leave_others(Group *g)
+{
+    int processes = 0;
+    for (const Part *p = g->hellos; p; p = p->next) {
+        bool again = p->head.kind != HELLO;
+        for (const Part *q = p->next; q && !again; q = q->next)
+            again = q->head.kind == HELLO && q->head.process == p->head.process;
+        processes += !again;
+    }
+    vgpu_link_send(g->link, &(Head){.kind = BYE}, sizeof(Head), NULL, 0, LINK_LAST);
+    while (g->byes < processes - 1 && !g->lost)
+        pthread_cond_wait(&news, &vgpu_lock);
+    pthread_mutex_unlock(&vgpu_lock);
+    vgpu_link_close(g->link);
+    pthread_mutex_lock(&vgpu_lock);
+    free_parts(g->hellos);
+    free_parts(g->parts);
+}
+
 static ncclResult_t destroy(ncclComm_t c)
 {
     if (!c)
@@ -446,6 +721,8 @@ static ncclResult_t destroy(ncclComm_t c)
     if (c->memories > 0)
         vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective", "the communicator of member %d ends with memory registered", c->member);
     if (--c->group->left == 0) {
+        if (c->group->link)
+            leave_others(c->group);
         free(c->group->sums);
         free(c->group);
     }
@@ -533,7 +810,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     ncclResult_t r = enter("ncclCommGetAsyncError");
-    *error = comm && comm->group->device[comm->member]->failed ? ncclUnhandledCudaError : comm ? comm->trouble : ncclSuccess;
+    *error = comm && comm->group->device[comm->member]->failed ? ncclUnhandledCudaError : comm && comm->group->lost ? REMOTE_ERROR : comm ? comm->trouble : ncclSuccess;
     return leave(r ? r : comm ? ncclSuccess : INVALID_ARGUMENT);
 }
 

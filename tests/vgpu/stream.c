@@ -95,15 +95,31 @@ static void add_edge(Op *op, Op *before)
     op->unmet++;
 }
 
-static void make_ready(Op *op)
+static void add_ready(Op *op)
 {
-    if (op->work.kind == OP_COLLECTIVE && ++op->work.part.gathering->ready < op->work.part.gathering->members)
-        return;
     if (ready_count == ready_room) {
         ready_room = ready_room ? 2 * ready_room : 64;
         ready = realloc(ready, (size_t)ready_room * sizeof *ready);
     }
     ready[ready_count++] = op;
+}
+
+static void make_ready(Op *op)
+{
+    Gathering *g = op->work.kind == OP_COLLECTIVE ? op->work.part.gathering : NULL;
+    if (g && ++g->ready < g->members)
+        return;
+    if (g && g->begin && !g->begin(g))
+        g->away = true;
+    else
+        add_ready(op);
+}
+
+void vgpu_gather_on(Gathering *g)
+{
+    g->away = false;
+    add_ready(g->op[0]);
+    pthread_cond_broadcast(&issued);
 }
 
 Op *vgpu_issue_node(int chain, VirtualDevice *d, Work work, Op *const *before, int count)
@@ -304,6 +320,10 @@ static bool explain_last(const Op *op, char *text, size_t room)
             snprintf(text, room, "member %d of %s, which has not begun it", m, g->name);
             return true;
         }
+    if (g && g->away) {
+        snprintf(text, room, "%s of other processes", g->name);
+        return true;
+    }
     snprintf(text, room, "%s", op->hangs ? "its own end, which does not come" : "nothing");
     return op->hangs;
 }

@@ -230,9 +230,11 @@ typedef struct Copy { uintptr_t to, from; size_t bytes; unsigned char *kept; uin
 typedef struct Set { uintptr_t to; uint32_t value; int width; size_t count; } Set;
 typedef struct HostCall { void (*function)(void *); void *context; } HostCall;
 typedef struct LibraryCall { void (*run)(Op *); void *data; size_t bytes; } LibraryCall; /* data: its own */
-/* One sum over the members of a communicator; it runs when all of its Ops can. */
+/* One sum over the members of a communicator, of this process; it runs when all of its Ops can. */
 typedef struct Gathering {
     int members, came, ready;
+    bool (*begin)(struct Gathering *); /* once they can; false: it is to wait for other processes, until vgpu_gather_on. NULL: there are none */
+    bool away;                       /* it waits for them */
     Op *op[VGPU_DEVICES];
     const char *name;
     void (*run)(struct Gathering *);
@@ -283,6 +285,7 @@ struct CUevent_st {
 extern VGPU_API pthread_mutex_t vgpu_lock;
 /* After the stream's last Op and those in `more`. Takes the work. */
 VGPU_API CUresult vgpu_issue_or_capture(CUstream, Work); /* takes the work but for its label and device, which are the stream's */
+VGPU_API void vgpu_gather_on(Gathering *);         /* what it has waited for is there */
 VGPU_API Op *vgpu_issue(CUstream, Work, Op *const *more, int count);
 Op *vgpu_issue_node(int chain, VirtualDevice *, Work, Op *const *before, int count);
 void vgpu_follow(CUstream, Op *);                  /* it is the stream's last now */

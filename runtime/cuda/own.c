@@ -1,0 +1,58 @@
+/* own.c: which GPUs a process has. In: those that the driver shows it; out: one for each of its devices.
+ *
+ * Where --devices names GPUs, device d has the one that it names, on the host of its process. Else processes that are shown the same GPUs are on
+ * one host, and take them one after the other, in the order of the ranks. A launcher may also show each process other GPUs
+ * (CUDA_VISIBLE_DEVICES); then each takes the first ones that it is shown. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/device_cuda.h"
+#include "runtime/engine/processes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t digest_of(const GpuList *list)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (int i = 0; i < list->count; i++)
+        for (const char *at = list->gpus[i].uuid; *at; at++)
+            hash = (hash ^ (uint8_t)*at) * 1099511628211u;
+    return hash;
+}
+
+/* how many of the GPUs lower ranks take */
+static int taken_before(Processes *p, const GpuList *list, int devices)
+{
+    uint64_t *digest = mgpu_allocate((size_t)p->count, sizeof *digest);
+    int taken = 0;
+    digest[p->rank] = digest_of(list);
+    mgpu_gather_each(p, digest, sizeof *digest);
+    for (int r = 0; r < p->rank; r++)
+        taken += digest[r] == digest[p->rank] ? mgpu_first_device(p, devices, r + 1) - mgpu_first_device(p, devices, r) : 0;
+    free(digest);
+    return taken;
+}
+
+/* whether two devices of the plan share a GPU */
+static bool share(const Machine *m, Processes *p)
+{
+    typedef struct Name { char uuid[sizeof m->gpu[0]->uuid]; } Name;
+    Name *names = mgpu_allocate((size_t)m->count, sizeof *names);
+    bool any = false;
+    for (int d = m->own.first; d < m->own.end; d++)
+        memcpy(names[d].uuid, m->gpu[d]->uuid, sizeof names[d].uuid);
+    if (p)
+        mgpu_gather_devices(p, names, sizeof *names, m->count);
+    for (int d = 0; d < m->count; d++)
+        for (int e = 0; e < d; e++)
+            any = any || strcmp(names[d].uuid, names[e].uuid) == 0;
+    free(names);
+    return any;
+}
+
+void mgpu_own_gpus(Machine *m, const DeviceList *named, Processes *p)
+{
+    int place = p && !named->gpus ? taken_before(p, &m->list, m->count) : 0;
+    m->own = mgpu_own_devices(p, m->count);
+    mgpu_select_gpus(&m->list, named, m->own.first, m->own.end, place, m->gpu);
+    m->shared = share(m, p);
+}
