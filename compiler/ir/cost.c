@@ -22,7 +22,7 @@ static double attention_flops(const Node *n)
         seen += begin < end ? (double)(end - begin) : 0;
     }
     if (n->op == OP_ATTENTION)
-        return 2 * seen * (double)h * (d + e);
+        return 2 * seen * (double)h * (n->ints[3] == 1 ? d : d + e);
     return n->ints[3] == 0 || n->ints[3] == 3 ? 2 * seen * (double)h * (3 * d + 2 * e) : 0;
 }
 

@@ -569,9 +569,21 @@ Node *graph_pad(Graph *graph, Node *a, const int64_t *low, const int64_t *high, 
 
 Node *graph_attention(Graph *graph, Node *q, Node *k, Node *v, bool causal, int64_t window, double scale)
 {
-    int64_t ints[3] = {causal, window, 0};
+    int64_t ints[4] = {causal, window, 0, 0};
     memcpy(&ints[2], &scale, sizeof scale);
-    return NODE(graph, OP_ATTENTION, ints, 3, NULL, q, k, v);
+    return NODE(graph, OP_ATTENTION, ints, COUNT(ints), NULL, q, k, v);
+}
+
+Node *graph_attention_logarithms(Graph *graph, const Node *y)
+{
+    int64_t ints[4] = {y->ints[0], y->ints[1], y->ints[2], 1};
+    return graph_node(graph, OP_ATTENTION, y->in, y->inputs, ints, COUNT(ints), NULL);
+}
+
+Node *graph_attention_gradient(Graph *graph, Node *y, Node *logarithms, Node *g, int64_t which)
+{
+    int64_t ints[4] = {y->ints[0], y->ints[1], y->ints[2], which};
+    return NODE(graph, OP_ATTENTION_GRADIENT, ints, COUNT(ints), NULL, y->in[0], y->in[1], y->in[2], g, y, logarithms);
 }
 
 double node_attention_scale(const Node *n)

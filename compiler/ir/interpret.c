@@ -236,13 +236,14 @@ static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, cons
         }
 }
 
-/* One query's probabilities p of the keys, and with a gradient those of its scores, ds = p (g v - sum p (g v)), lead to all
- * that is asked for: y = p v; dq = scale ds k; dk += scale ds q; dv += p g. */
+/* One query's probabilities p of the keys, and with a gradient those of its scores, ds = p (g v - g y), lead to all that is asked
+ * for: y = p v; dq = scale ds k; dk += scale ds q; dv += p g. The gradient's logarithms are not looked at. */
 static void attention(const Node *n, const double *const *in, double *out)
 {
     const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
     int64_t t = q->extent[0], heads = q->extent[1], d = q->extent[2], s = k->extent[0], groups = k->extent[1], e = v->extent[2];
     double scale = node_attention_scale(n);
+    bool logarithms = n->op == OP_ATTENTION && n->ints[3] == 1;
     int64_t which = n->op == OP_ATTENTION ? -1 : n->ints[3];
     double *p = malloc(sizeof *p * 2 * (size_t)s), *ds = p + s;
     memset(out, 0, sizeof *out * (size_t)shape_count(&n->shape));
@@ -251,6 +252,8 @@ static void attention(const Node *n, const double *const *in, double *out)
             int64_t group = h / (heads / groups), age = i + s - t;
             const double *own = in[0] + (i * heads + h) * d, *g = which < 0 ? NULL : in[3] + (i * heads + h) * e;
             double most = -INFINITY, sum = 0, mean = 0;
+            for (int64_t c = 0; c < e && g; c++)
+                mean += g[c] * in[4][(i * heads + h) * e + c];
             for (int64_t j = 0; j < s; j++) {
                 p[j] = 0;
                 for (int64_t c = 0; c < d; c++)
@@ -261,12 +264,15 @@ static void attention(const Node *n, const double *const *in, double *out)
             }
             for (int64_t j = 0; j < s; j++)
                 sum += p[j] = most == -INFINITY ? 0 : exp(p[j] - most);
+            if (logarithms) {
+                out[h * t + i] = most == -INFINITY ? INFINITY : most + log(sum);
+                continue;
+            }
             for (int64_t j = 0; j < s; j++) {
                 p[j] /= most == -INFINITY ? 1 : sum;
                 ds[j] = 0;
                 for (int64_t c = 0; c < e && g; c++)
                     ds[j] += g[c] * in[2][(j * groups + group) * e + c];
-                mean += p[j] * ds[j];
             }
             /* the results' heads: [t, h, d], [s, g, d], [s, g, e], or parts of [t, 3, h, d] */
             int64_t row = which == 3 ? 3 * heads : which == 1 || which == 2 ? groups : heads;

@@ -442,9 +442,8 @@ static void shape_convolve_weight(Node *n, bool over)
 }
 
 /* inputs q [t, h, d], k [s, g, d], v [s, g, e] */
-static void shape_attention(Node *n, bool over)
+static void shape_attended(Node *n)
 {
-    (void)over;
     const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
     bool fits = q->rank == 3 && k->rank == 3 && v->rank == 3 && k->extent[0] == v->extent[0] && k->extent[1] == v->extent[1] &&
                 q->extent[2] == k->extent[2] && k->extent[1] > 0 && q->extent[1] % k->extent[1] == 0 && k->extent[0] > 0 &&
@@ -456,12 +455,31 @@ static void shape_attention(Node *n, bool over)
     n->shape.extent[2] = v->extent[2];
 }
 
+static Dtype logarithm_type(Dtype t) { return dtype_is_half(t) ? F32 : t; }
+
+static void shape_attention(Node *n, bool over)
+{
+    (void)over;
+    shape_attended(n);
+    if (n->ints[3] < 0 || n->ints[3] > 1)
+        mistake(n, "result %lld of attention", (long long)n->ints[3]);
+    if (n->ints[3] == 0)
+        return;
+    n->dtype = logarithm_type(n->dtype);
+    n->shape = SHAPE(n->shape.extent[1], n->shape.extent[0]);
+}
+
 static void shape_attention_gradient(Node *n, bool over)
 {
-    shape_attention(n, over);
-    const Node *q = n->in[0];
-    if (!shape_equal(&n->in[3]->shape, &n->shape) || n->in[3]->dtype != q->dtype || n->int_count != 4)
-        mistake(n, "the gradient of attention of %s", shape_text(&n->in[3]->shape));
+    (void)over;
+    shape_attended(n);
+    const Node *q = n->in[0], *logarithms = n->in[5];
+    const Shape queries = SHAPE(q->shape.extent[1], q->shape.extent[0]);
+    for (int i = 3; i < 5; i++)
+        if (!shape_equal(&n->in[i]->shape, &n->shape) || n->in[i]->dtype != q->dtype)
+            mistake(n, "the gradient of attention of %s", shape_text(&n->in[i]->shape));
+    if (!shape_equal(&logarithms->shape, &queries) || logarithms->dtype != logarithm_type(q->dtype))
+        mistake(n, "the gradient of attention of logarithms %s", shape_text(&logarithms->shape));
     if (n->ints[3] < 0 || n->ints[3] > 3)
         mistake(n, "the gradient of attention of operand %lld", (long long)n->ints[3]);
     if (n->ints[3] < 3) {

@@ -19,7 +19,7 @@ enum { LEAST_ROWS = 16, MOST_VIEWS = 16 };
 struct Attention {
     const Node *node;
     const Tensor *operand[ATTENTION_OPERANDS];
-    const Tensor *result[3];
+    const Tensor *result[ATTENTION_RESULTS];
     int operands, results;
     mgpu_attention table;
 };
@@ -107,7 +107,15 @@ const Node *attention_operand(const Node *operand, bool (*stored)(const Node *))
 
 /* ---- plans */
 
-/* a [rows, heads, places] value as a part of what is stored */
+/* strides of a [rows, heads, places] value, or of a [heads, rows] one */
+static mgpu_attention_operand operand_of(const Shape *shape, const View *view, const Tensor *tensor, int argument)
+{
+    bool numbers = shape->rank == 2;
+    int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
+    return (mgpu_attention_operand){argument, view->first, sample, view->stride[numbers], view->stride[!numbers], half_of(tensor->dtype)};
+}
+
+/* a value as a part of what is stored */
 static mgpu_attention_operand place_of(const Node *n, const Node *base, const Tensor *tensor, int argument)
 {
     View view;
@@ -116,14 +124,17 @@ static mgpu_attention_operand place_of(const Node *n, const Node *base, const Te
             die("an operand of attention (node %d) in an order of its own", n->id);
     if (!view_of(n, base, &view))
         die("an operand of attention (node %d) is no view of node %d", n->id, base->id);
-    int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
-    return (mgpu_attention_operand){argument, view.first, sample, view.stride[0], view.stride[1], half_of(tensor->dtype)};
+    return operand_of(&n->shape, &view, tensor, argument);
 }
 
+/* gradients in one, [rows, 3, heads, places], are where [rows, heads, places] would be with such long rows */
 static mgpu_attention_operand result_of(const Node *n, const Tensor *tensor, int argument)
 {
-    int64_t places = n->shape.extent[n->shape.rank - 1], row = shape_count(&n->shape) / n->shape.extent[0];
-    return (mgpu_attention_operand){argument, 0, tensor->sharded ? tensor_pitch(tensor) : 0, row, places, half_of(tensor->dtype)};
+    View view;
+    view_of(n, n, &view);
+    mgpu_attention_operand own = operand_of(&n->shape, &view, tensor, argument);
+    own.head = n->shape.rank == 4 ? view.stride[2] : own.head;
+    return own;
 }
 
 Attention *attention_plan(const Node *const *nodes, int count, const Node *const *base, const Tensor *const *tensor,
@@ -140,20 +151,20 @@ Attention *attention_plan(const Node *const *nodes, int count, const Node *const
     t->rows = CHIP[PROCESSOR_HOST].cache_bytes / 8 / (wide ? 8 : 4) / t->keys;
     t->rows = t->rows < LEAST_ROWS ? LEAST_ROWS : t->rows > MGPU_ATTENTION_ROWS ? MGPU_ATTENTION_ROWS : t->rows;
     t->rows = t->rows > t->queries ? t->queries : t->rows;
-    mgpu_attention_operand *const in[] = {&t->q, &t->k, &t->v, &t->g};
+    mgpu_attention_operand *const in[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms};
     plan->operands = n->inputs;
+    t->g.argument = t->y.argument = t->logarithms.argument = t->dq.argument = t->dk.argument = t->dv.argument = -1;
     for (int i = 0; i < n->inputs; i++) {
         plan->operand[i] = tensor[i];
         *in[i] = place_of(n->in[i], base[i], tensor[i], i);
     }
     plan->results = count;
-    t->y.argument = t->dq.argument = t->dk.argument = t->dv.argument = -1;
     for (int i = 0; i < count; i++) {
         mgpu_attention_operand *const out[] = {&t->dq, &t->dk, &t->dv};
         mgpu_attention_operand own = result_of(nodes[i], result[i], n->inputs + i);
         plan->result[i] = result[i];
         if (!backward) {
-            t->y = own;
+            *(nodes[i]->ints[3] == 0 ? &t->y : &t->logarithms) = own;
         } else if (nodes[i]->ints[3] < 3) {
             *out[nodes[i]->ints[3]] = own;
         } else {
@@ -212,12 +223,10 @@ static void print_body(const Attention *plan, const char *name, Text *text)
              (long long)t->e, (long long)t->window);
     text_add(text, "    .scale = %.17g, .rows = %lld,\n    /* argument, first element, strides of samples, rows and heads, half */\n",
              t->scale, (long long)t->rows);
-    const char *const name_in[] = {"q", "k", "v", "g"}, *const name_out[] = {"y", "dq", "dk", "dv"};
-    const mgpu_attention_operand *const in[] = {&t->q, &t->k, &t->v, &t->g}, *const out[] = {&t->y, &t->dq, &t->dk, &t->dv};
-    for (int i = 0; i < plan->operands; i++)
-        print_operand(name_in[i], in[i], text);
-    for (int i = t->backward; i < (t->backward ? 4 : 1); i++)
-        print_operand(name_out[i], out[i], text);
+    const char *const field[] = {"q", "k", "v", "y", "logarithms", "g", "dq", "dk", "dv"};
+    const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->y, &t->logarithms, &t->g, &t->dq, &t->dk, &t->dv};
+    for (int i = 0; i < (t->backward ? COUNT(operand) : 5); i++)
+        print_operand(field[i], operand[i], text);
     text_add(text, "    .workspace = %d};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
                    "    (void)step;\n    mgpu_attend(&%s_attention, argument, part);\n}\n", t->workspace, name, name);
 }
@@ -264,7 +273,7 @@ bool attention_is_aligned(const Attention *plan)
 void attention_identity(const Attention *plan, Sha256 *sha)
 {
     const mgpu_attention *t = &plan->table;
-    const mgpu_attention_operand *const operands[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->dq, &t->dk, &t->dv};
+    const mgpu_attention_operand *const operands[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms, &t->dq, &t->dk, &t->dv};
     IDENTITY_ADD(sha, t->type, t->backward, t->causal, t->queries, t->keys, t->heads, t->groups, t->d, t->e, t->window, t->rows, t->workspace,
                  attention_is_aligned(plan));
     identity_double(sha, t->scale);

@@ -4,7 +4,7 @@
  *   plan       node, stored operands, results -> Attention
  *   print      Attention -> one C function that hands a constant table to runtime/abi/mgpu_attention.h
  *
- * Tensors are F32 or BF16 each, or all F64. The function's arguments are the stored operands (each an argument, even if
+ * Tensors are F32 or BF16 each, or all F64; logarithms are no halves. The function's arguments are the stored operands (each an argument, even if
  * they are one tensor), the results, the workspace. */
 #ifndef MGPU_ATTENTION_PLAN_H
 #define MGPU_ATTENTION_PLAN_H
@@ -14,13 +14,13 @@
 
 typedef struct Attention Attention;
 
-enum { ATTENTION_OPERANDS = 4 };
+enum { ATTENTION_OPERANDS = 6, ATTENTION_RESULTS = 3 };
 
 /* the value after views of which `operand` is a part with strides, 1 for its last axis; the farthest for which `stored`
  * does not say no. It may be the operand itself. */
 const Node *attention_operand(const Node *operand, bool (*stored)(const Node *));
 
-/* nodes: ATTENTION, or all gradients of one (with equal operands); base[k], tensor[k]: what attention_operand gave for
+/* nodes: the results of one ATTENTION, or the gradients of one (with equal operands); base[k], tensor[k]: what attention_operand gave for
  * operand k, and where it is; result[i]: of nodes[i] */
 Attention *attention_plan(const Node *const *nodes, int count, const Node *const *base, const Tensor *const *tensor,
                           const Tensor *const *result);

@@ -485,12 +485,6 @@ static void gradient_convolve(Sweep *s, Node *n, Node *g)
     sweep_contribute(s, x, over_samples(n, 0) ? graph_sum_samples(to, y, NULL, 0) : y);
 }
 
-static Node *attention_gradient(Sweep *s, const Node *n, Node *g, int64_t which)
-{
-    int64_t ints[4] = {n->ints[0], n->ints[1], n->ints[2], which};
-    return NODE(s->g, OP_ATTENTION_GRADIENT, ints, 4, NULL, n->in[0], n->in[1], n->in[2], g);
-}
-
 /* the value that x is a slice of, through a reshape */
 static const Node *sliced(const Node *x)
 {
@@ -499,16 +493,26 @@ static const Node *sliced(const Node *x)
     return x->op == OP_SLICE ? x->in[0] : NULL;
 }
 
+/* the kernel that makes y makes them, too: they are of the forward pass */
+static Node *attention_logarithms(Sweep *s, const Node *y)
+{
+    bool backward = s->g->backward;
+    s->g->backward = false;
+    Node *logarithms = graph_attention_logarithms(s->g, y);
+    s->g->backward = backward;
+    return logarithms;
+}
+
 /* If q, k and v are slices of one value, their gradients are made as one, of which that value's is a view. */
 static void gradient_attention(Sweep *s, Node *n, Node *g)
 {
     Node *const *in = n->in;
     bool one = sliced(in[0]) && sliced(in[0]) == sliced(in[1]) && sliced(in[0]) == sliced(in[2]) && in[0]->sharded &&
                shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
-    Node *all = one ? attention_gradient(s, n, g, 3) : NULL;
+    Node *logarithms = attention_logarithms(s, n), *all = one ? graph_attention_gradient(s->g, n, logarithms, g, 3) : NULL;
     for (int k = 0; k < 3; k++) {
         if (!one) {
-            give(s, n, k, attention_gradient(s, n, g, k));
+            give(s, n, k, graph_attention_gradient(s->g, n, logarithms, g, k));
             continue;
         }
         Shape part = all->shape;

@@ -112,6 +112,12 @@ static bool is_contraction(const Node *n)
            (n->in[0]->sharded || n->in[1]->sharded);
 }
 
+/* an input that it takes rounded: all but the logarithms of attention's gradient */
+static bool takes_half(const Node *n, int input) { return is_contraction(n) && !(n->op == OP_ATTENTION_GRADIENT && input == 5); }
+
+/* sums over samples and attention's logarithms stay F32 */
+static bool makes_half(const Node *n) { return is_contraction(n) && n->sharded && !(n->op == OP_ATTENTION && n->ints[3] == 1); }
+
 /* the same numbers at other places */
 static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW; }
 
@@ -158,7 +164,7 @@ static void find_ends(const Graph *g, Value *values)
         for (int k = 0; k < n->inputs && values[i].end != UNUSED; k++) {
             Value *in = &values[n->in[k]->id];
             in->end = join(in->end, is_move(n) ? values[i].end : end);
-            in->operand = in->operand || is_contraction(n) || moved;
+            in->operand = in->operand || takes_half(n, k) || moved;
         }
     }
 }
@@ -175,7 +181,7 @@ static void find_rounded(const Graph *g, Value *values)
                 values[x->id].rounded = true;
         }
         if (is_contraction(n))
-            v->rounded = n->sharded;
+            v->rounded = makes_half(n);
         else if (can_round(n))
             v->rounded = v->operand || (v->activation && v->end == SEVERAL && shape_count(&n->shape) > 1);
     }
@@ -202,9 +208,10 @@ static void find_wanted(const Graph *g, Value *values)
         const Value *v = &values[i];
         if (!v->want_half && !v->want_full)
             continue;
-        bool moves = is_move(n), half = is_contraction(n) || (moves && (v->rounded || v->want_half));
+        bool moves = is_move(n), moves_half = moves && (v->rounded || v->want_half);
         for (int k = 0; k < n->inputs; k++) {
             Value *in = &values[n->in[k]->id];
+            bool half = takes_half(n, k) || moves_half;
             in->want_half = in->want_half || half;
             in->want_full = in->want_full || !half || (moves && !v->rounded && v->want_full);
         }
@@ -284,7 +291,7 @@ static Node **inputs_of(const Narrower *w, const Node *n, bool half)
 {
     Node **in = NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
-        in[k] = half ? w->values[n->in[k]->id].half : n->in[k]->mapped;
+        in[k] = half && (is_move(n) || takes_half(n, k)) ? w->values[n->in[k]->id].half : n->in[k]->mapped;
     return in;
 }
 

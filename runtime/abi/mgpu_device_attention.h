@@ -2,9 +2,10 @@
  * gradients, without a matrix of scores in memory.
  *
  * After Dao, "FlashAttention-2" (2023): a block has some queries and goes through the keys that they see; maximum and sum of a
- * row change as it goes, and what has been added up is scaled to the new maximum. The gradient computes the scores again. One
- * function takes blocks of queries: sums of their rows, then dq; they leave for each query the logarithm of its sum and
- * sum p (g v'). The other one takes blocks of keys, and queries one after the other: dk, dv. So nothing is added by two blocks. */
+ * row change as it goes, and what has been added up is scaled to the new maximum. It keeps the logarithm of each row's sum, from
+ * which the gradient computes the scores' shares again. One function takes blocks of queries: dq, and for each query the logarithm
+ * to base 2 and y . g, which is sum p (g v'), side by side for the other one. That takes blocks of keys, and queries one after the
+ * other: dk, dv. So nothing is added by two blocks. */
 #ifndef MGPU_DEVICE_ATTENTION_H
 #define MGPU_DEVICE_ATTENTION_H
 
@@ -76,6 +77,24 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
                 mgpu_copy_elements<TYPE, SAME, PIECE>(to + LINES::at(line, chunk) + p * (MGPU_CHUNK_BYTES / CHUNK), valid ? from + p : first, valid);
             }
         }
+    }
+
+    /* this thread's share of the products with `other`'s elements in a row, if `lanes` threads share them */
+    template <typename OTHER> __device__ __forceinline__ auto multiply_row(const OTHER &other, int64_t row, int lane, int lanes) const
+    {
+        constexpr int most = 16 / (int)sizeof(stored), own = together(most), its = OTHER::together(most), PIECE = own < its ? own : its;
+        typedef typename OTHER::stored other_stored;
+        typename mgpu_element<T.type>::sum sum = 0;
+        const stored *a = first + row * O.row;
+        const other_stored *b = other.first + row * OTHER::O.row;
+        for (int at = lane * PIECE; at < ELEMENTS; at += lanes * PIECE) {
+            const auto x = *(const mgpu_vector<stored, PIECE> *)(a + at);
+            const auto y = *(const mgpu_vector<other_stored, PIECE> *)(b + at);
+#pragma unroll
+            for (int e = 0; e < PIECE; e++)
+                sum += mgpu_element<TYPE>::widen(x.at[e]) * mgpu_element<OTHER::TYPE>::widen(y.at[e]);
+        }
+        return sum;
     }
 
     /* a part of the rows from `row` on, each multiplied by its factor */
@@ -171,13 +190,12 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     }
     /* columns [begin, end), some at a time: `work(whole, column, stage)` when they are there. whole: an mgpu_known; all rows and
      * columns see each other, so nothing has to be masked */
-    template <typename WORK> __device__ __forceinline__ void for_columns(int64_t begin, int64_t end, bool rows_too, WORK work)
+    template <typename WORK> __device__ __forceinline__ void for_columns(int64_t begin, int64_t end, WORK work)
     {
         int stage = 0;
         if (begin >= end)
             return;
-        if (rows_too)
-            load_own();
+        load_own();
         if (S.stages == 2)
             load_other(0, begin);
         mgpu_copies_end();
@@ -347,6 +365,15 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         return v;
     }
 
+    /* of the threads that share a row */
+    MGPU_FUNCTION bool is_first_of_row(void) { return threadIdx.x % scores::LANES == 0; }
+
+    template <typename NUMBER> MGPU_FUNCTION NUMBER *logarithm_of(NUMBER *logarithms, int64_t sample, int64_t head, int64_t query)
+    {
+        constexpr mgpu_attention_operand l = T.logarithms;
+        return logarithms + (l.first + sample * l.sample + head * l.head + query * l.row);
+    }
+
     /* what a row's sum makes of 1: a row that sees nothing is 0 */
     MGPU_FUNCTION sum share_of_one(sum total) { return total == 0 ? (sum)0 : 1 / total; }
 
@@ -436,12 +463,13 @@ struct mgpu_attend_item {
 /* ---- what kernels call */
 
 template <const mgpu_attention &T, const mgpu_attention_tiles &S>
-MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void *v, void *y, int64_t n)
+MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void *v, void *y, void *logarithms, int64_t n)
 {
     typedef mgpu_attend<T, S, false> attend;
     typedef typename attend::sum sum;
+    constexpr bool wanted = T.y.argument >= 0, keeps = T.logarithms.argument >= 0;
     constexpr int DOWN = attend::DOWN, RESULTS = S.results < attend::E ? S.results : attend::E;
-    const int64_t items = mgpu_attention_blocks(&S, T.queries, attend::E) * T.heads * (T.y.sample > 0 ? n : 1);
+    const int64_t items = mgpu_attention_blocks(&S, T.queries, attend::E) * T.heads * (T.y.sample + T.logarithms.sample > 0 ? n : 1);
     for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
         const mgpu_attend_item at(item, T.queries, T.heads, S.rows, attend::E, S.results);
         attend a(mgpu_dynamic_shared(), at.row);
@@ -455,7 +483,7 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
             results[p].clear();
         int64_t begin, end;
         a.seen(begin, end);
-        a.for_columns(begin, end, true, [&](auto whole, int64_t column, int stage) {
+        a.for_columns(begin, end, [&](auto whole, int64_t column, int stage) {
             typename attend::scores tile;
             sum older[DOWN];
             a.template score<false>(tile, stage, column);
@@ -468,12 +496,20 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
 #pragma unroll
                     for (int j = 0; j < attend::result::ACROSS; j++)
                         results[p].value[i][j] *= older[i];
-            a.template add<true, attend::E, RESULTS>(results, tile, at.first, stage, column);
+            if constexpr (wanted)
+                a.template add<true, attend::E, RESULTS>(results, tile, at.first, stage, column);
         });
         sum share[DOWN];
 #pragma unroll
-        for (int i = 0; i < DOWN; i++)
-            share[i] = attend::share_of_one(attend::sum_of_row(softmax.total[i]));
+        for (int i = 0; i < DOWN; i++) {
+            const sum total = attend::sum_of_row(softmax.total[i]);
+            share[i] = attend::share_of_one(total);
+            if (keeps && at.first == 0 && attend::is_first_of_row() && at.row + attend::scores::row(i) < T.queries)
+                *attend::logarithm_of((sum *)logarithms, at.sample, at.head, at.row + attend::scores::row(i)) =
+                    attend::log_of_sum(softmax.most[i], total) * (sum)0.69314718055994530942;
+        }
+        if constexpr (!wanted)
+            continue;
         mgpu_attended_rows<T, S, MGPU_ATTEND_Y> to;
         to.set(y, at.sample, at.head);
 #pragma unroll
@@ -483,9 +519,14 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
     }
 }
 
-/* of each query in `work` [sample, head, query, 2]: the logarithm of its sum to base 2, and sum p (g v') */
+/* what the other function needs of each query, in `work` [sample, head, query] */
+template <typename SUM> struct mgpu_attended_query {
+    SUM log_sum, mean; /* the logarithm of its sum to base 2, and sum p (g v') */
+};
+
 template <const mgpu_attention &T, const mgpu_attention_tiles &S>
-MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void *v, const void *g, void *dq, void *work, int64_t n)
+MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void *v, const void *g, const void *y, const void *logarithms,
+                                       void *dq, void *work, int64_t n)
 {
     typedef mgpu_attend<T, S, false> attend;
     typedef typename attend::sum sum;
@@ -500,48 +541,27 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
         a.rows_2.set(g, at.sample, at.head);
         a.columns_1.set(k, at.sample, at.head);
         a.columns_2.set(v, at.sample, at.head);
-        mgpu_softmax<attend> softmax;
+        mgpu_attended_rows<T, S, MGPU_ATTEND_Y> rows_y;
+        rows_y.set(y, at.sample, at.head);
         sum mean[DOWN], log_sum[DOWN];
 #pragma unroll
-        for (int i = 0; i < DOWN; i++)
-            mean[i] = 0;
-        int64_t begin, end;
-        a.seen(begin, end);
-        a.for_columns(begin, end, true, [&](auto whole, int64_t column, int stage) {
-            typename attend::scores tile, slope;
-            sum older[DOWN];
-            a.template score<false>(tile, stage, column);
-            a.template mask<whole.value>(tile, column);
-            softmax.take(tile, older);
-            if constexpr (slopes) {
-                a.template score<true>(slope, stage, column);
-#pragma unroll
-                for (int i = 0; i < DOWN; i++) {
-                    mean[i] *= older[i];
-#pragma unroll
-                    for (int j = 0; j < ACROSS; j++)
-                        mean[i] = !whole.value && tile.value[i][j] == 0 ? mean[i] : fma(tile.value[i][j], slope.value[i][j], mean[i]);
-                }
-            }
-        });
-#pragma unroll
         for (int i = 0; i < DOWN; i++) {
-            const sum total = attend::sum_of_row(softmax.total[i]);
-            mean[i] = attend::sum_of_row(mean[i]) * attend::share_of_one(total);
-            log_sum[i] = attend::log_of_sum(softmax.most[i], total);
-            const int64_t query = at.row + attend::scores::row(i);
-            if (at.first == 0 && threadIdx.x % attend::scores::LANES == 0 && query < T.queries) {
-                sum *to = (sum *)work + 2 * ((at.sample * T.heads + at.head) * T.queries + query);
-                to[0] = log_sum[i];
-                to[1] = mean[i];
-            }
+            const int64_t query = at.row + attend::scores::row(i), there = min(query, (int64_t)T.queries - 1);
+            log_sum[i] = *attend::logarithm_of((const sum *)logarithms, at.sample, at.head, there) * (sum)1.4426950408889634074;
+            mean[i] = 0;
+            if constexpr (slopes)
+                mean[i] = attend::sum_of_row(a.rows_2.multiply_row(rows_y, there, (int)(threadIdx.x % attend::scores::LANES), attend::scores::LANES));
+            if (at.first == 0 && attend::is_first_of_row() && query < T.queries)
+                ((mgpu_attended_query<sum> *)work)[(at.sample * T.heads + at.head) * T.queries + query] = {log_sum[i], mean[i]};
         }
         if constexpr (wanted) {
             typename attend::result results[RESULTS];
 #pragma unroll
             for (int p = 0; p < RESULTS; p++)
                 results[p].clear();
-            a.for_columns(begin, end, false, [&](auto whole, int64_t column, int stage) {
+            int64_t begin, end;
+            a.seen(begin, end);
+            a.for_columns(begin, end, [&](auto whole, int64_t column, int stage) {
                 typename attend::scores tile, slope;
                 a.template score<false>(tile, stage, column);
                 a.template mask<whole.value>(tile, column);
@@ -595,32 +615,33 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
             a.rows_2.set(v, at.sample, head);
             a.columns_1.set(q, at.sample, head);
             a.columns_2.set(g, at.sample, head);
-            const sum *of_query = (const sum *)work + 2 * (at.sample * T.heads + head) * T.queries;
-            a.for_columns(begin, end, true, [&](auto whole, int64_t column, int stage) {
+            const auto *of_query = (const mgpu_attended_query<sum> *)work + (at.sample * T.heads + head) * T.queries;
+            a.for_columns(begin, end, [&](auto whole, int64_t column, int stage) {
                 typename attend::scores tile, slope;
-                const sum *of_column = of_query + 2 * column;
+                const auto *of_column = of_query + column;
+                sum mean[ACROSS];
                 /* the last of the queries from `column` on */
                 const int last = whole.value ? S.columns : (int)min((int64_t)T.queries - 1 - column, (int64_t)S.columns);
                 a.template score<false>(tile, stage, column);
                 a.template mask<whole.value>(tile, column);
 #pragma unroll
                 for (int j = 0; j < ACROSS; j++) {
-                    const sum log_sum = of_column[2 * (whole.value ? attend::scores::column(j) : min(attend::scores::column(j), last))];
+                    const int own = whole.value ? attend::scores::column(j) : min(attend::scores::column(j), last);
+                    const mgpu_vector<sum, 2> of = *(const mgpu_vector<sum, 2> *)(of_column + own);
+                    mean[j] = of.at[1];
 #pragma unroll
                     for (int i = 0; i < DOWN; i++)
-                        tile.value[i][j] = attend::share_of(tile.value[i][j], log_sum);
+                        tile.value[i][j] = attend::share_of(tile.value[i][j], of.at[0]);
                 }
                 if constexpr (want_v)
                     a.template add<true, attend::E, RESULTS_V>(results_v, tile, at.first, stage, column);
                 if constexpr (want_k) {
                     a.template score<true>(slope, stage, column);
 #pragma unroll
-                    for (int j = 0; j < ACROSS; j++) {
-                        const sum mean = of_column[2 * (whole.value ? attend::scores::column(j) : min(attend::scores::column(j), last)) + 1];
+                    for (int j = 0; j < ACROSS; j++)
 #pragma unroll
                         for (int i = 0; i < DOWN; i++)
-                            tile.value[i][j] = attend::template slope_of<whole.value>(tile.value[i][j], slope.value[i][j], mean);
-                    }
+                            tile.value[i][j] = attend::template slope_of<whole.value>(tile.value[i][j], slope.value[i][j], mean[j]);
                     a.template add<false, attend::D, RESULTS_K>(results_k, tile, at.first, stage, column);
                 }
             });

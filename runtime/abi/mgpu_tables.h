@@ -63,7 +63,7 @@ typedef struct mgpu_contraction {
 
 /* elements [row, head, place] of a sample; the places of a head follow each other */
 typedef struct mgpu_attention_operand {
-    int argument;               /* -1: a gradient that nobody wants */
+    int argument;               /* -1: a result that nobody wants */
     int64_t first, sample, row, head; /* strides, in elements; sample 0: the same for all */
     mgpu_half half;
 } mgpu_attention_operand;
@@ -76,7 +76,9 @@ typedef struct mgpu_attention {
     double scale;
     int64_t rows;               /* queries of a block */
     mgpu_attention_operand q, k, v, g; /* g: the gradient of y */
-    mgpu_attention_operand y, dq, dk, dv;
+    mgpu_attention_operand y, logarithms; /* backward: operands, too; the host's does without y. logarithms [head, row]: log sum exp(scale q k'),
+                                           * infinity where no key is seen */
+    mgpu_attention_operand dq, dk, dv;
     int workspace;              /* its argument: mgpu_attention_room elements */
 } mgpu_attention;
 

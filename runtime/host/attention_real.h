@@ -9,7 +9,8 @@ typedef struct MGPU_NAME(attend) { /* a head of a sample */
     MGPU_REAL *work;
     const void *q, *k, *v, *g;
     void *y, *dq, *dk, *dv;
-    int64_t at_q, at_k, at_v, at_g, at_y, at_dq, at_dk, at_dv; /* elements of the head's first ones in them */
+    MGPU_REAL *logarithms;
+    int64_t at_q, at_k, at_v, at_g, at_y, at_logarithms, at_dq, at_dk, at_dv; /* elements of the head's first ones in them */
     int64_t begin, rows;          /* queries of the block */
     int64_t low, high;            /* keys that it sees: from a whole vector on */
     /* tables of offsets: rows of A and of C, K */
@@ -91,15 +92,32 @@ MGPU_INLINE void MGPU_NAME(fill_edges)(MGPU_REAL *row, int64_t begin, int64_t lo
         STORE(row + end - LANES) = MGPU_NAME(choose)(MGPU_NAME(within)(end - LANES, low, high), LOAD(row + end - LANES), SPLAT(value));
 }
 
-/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors; low = high: all 0 */
-MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t low, int64_t high, int64_t to)
+/* row[0 .. to), whole vectors, is 0 but for those of [begin, end) */
+MGPU_INLINE void MGPU_NAME(clear_around)(MGPU_REAL *row, int64_t begin, int64_t end, int64_t to)
 {
-    int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
+    for (int64_t j = 0; j < begin; j += LANES)
+        STORE(row + j) = (VECTOR){0};
+    for (int64_t j = end; j < to; j += LANES)
+        STORE(row + j) = (VECTOR){0};
+}
+
+/* scores of [low, high), what is beside them in their vectors does not count; the factor that they still need */
+MGPU_INLINE MGPU_REAL MGPU_NAME(mask_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t begin, int64_t low, int64_t high, int64_t end)
+{
     if (scale == 0) {
         MGPU_NAME(clear)(row + begin, end - begin);
         scale = 1;
     }
     MGPU_NAME(fill_edges)(row, begin, low, high, end, scale > 0 ? -(MGPU_REAL)INFINITY : (MGPU_REAL)INFINITY);
+    return scale;
+}
+
+/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors; low = high: all 0. -> the logarithm of
+ * the sum */
+MGPU_NOINLINE MGPU_REAL MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t low, int64_t high, int64_t to)
+{
+    int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
+    scale = MGPU_NAME(mask_row)(row, scale, begin, low, high, end);
     VECTOR top = SPLAT(-(MGPU_REAL)INFINITY), total = {0};
     for (int64_t j = begin; j < end; j += LANES)
         top = MGPU_NAME(larger)(LOAD(row + j) * scale, top);
@@ -109,32 +127,41 @@ MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64
         total += p;
         STORE(row + j) = p;
     }
-    MGPU_REAL share = 1 / MGPU_NAME(sum_of)(total);
+    MGPU_REAL sum = MGPU_NAME(sum_of)(total), share = 1 / sum;
     for (int64_t j = begin; j < end; j += LANES)
         STORE(row + j) = LOAD(row + j) * share;
     MGPU_NAME(fill_edges)(row, begin, low, high, end, 0);
-    for (int64_t j = 0; j < begin; j += LANES)
-        STORE(row + j) = (VECTOR){0};
-    for (int64_t j = end; j < to; j += LANES)
-        STORE(row + j) = (VECTOR){0};
+    MGPU_NAME(clear_around)(row, begin, end, to);
+    return low >= high ? (MGPU_REAL)INFINITY : most + (MGPU_REAL)log((double)sum);
 }
 
-/* dp = ds = scale p (dp - sum p dp), where p is not 0 */
+/* the same row, from the logarithm of its sum */
+MGPU_NOINLINE void MGPU_NAME(shares_row)(MGPU_REAL *row, MGPU_REAL scale, MGPU_REAL logarithm, int64_t low, int64_t high, int64_t to)
+{
+    int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
+    scale = MGPU_NAME(mask_row)(row, scale, begin, low, high, end);
+    for (int64_t j = begin; j < end; j += LANES)
+        STORE(row + j) = MGPU_NAME(exp_below)(LOAD(row + j) * scale - logarithm);
+    MGPU_NAME(fill_edges)(row, begin, low, high, end, 0);
+    MGPU_NAME(clear_around)(row, begin, end, to);
+}
+
+/* dp = ds = scale p (dp - sum p dp / sum p), where p is not 0. The sum of p is 1 but for what the logarithm lost by rounding: so the
+ * slopes of a row add up to 0 */
 MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, MGPU_REAL scale, int64_t low, int64_t high,
                                             int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
     MGPU_NAME(fill_edges)(dp, begin, low, high, end, 0);
-    VECTOR total = {0};
-    for (int64_t j = begin; j < end; j += LANES)
+    VECTOR total = {0}, all = {0};
+    for (int64_t j = begin; j < end; j += LANES) {
         total += LOAD(p + j) * LOAD(dp + j);
-    MGPU_REAL mean = MGPU_NAME(sum_of)(total);
+        all += LOAD(p + j);
+    }
+    MGPU_REAL mean = low < high ? MGPU_NAME(sum_of)(total) / MGPU_NAME(sum_of)(all) : 0;
     for (int64_t j = begin; j < end; j += LANES)
         STORE(dp + j) = LOAD(p + j) * scale * (LOAD(dp + j) - mean);
-    for (int64_t j = 0; j < begin; j += LANES)
-        STORE(dp + j) = (VECTOR){0};
-    for (int64_t j = end; j < to; j += LANES)
-        STORE(dp + j) = (VECTOR){0};
+    MGPU_NAME(clear_around)(dp, begin, end, to);
 }
 
 /* ---- matmuls: C [m, some vectors] = or += A [m, k] B; row and row_c: offsets of A's and C's rows, row with as many
@@ -275,25 +302,43 @@ MGPU_INLINE void MGPU_NAME(attend_put)(void *to, int64_t first, const mgpu_atten
 }
 
 /* ---- a block of queries of a head: p; then y, or dq and the block's part of dk and dv */
+
+/* p, and the logarithms of the sums if this is forward; else from them */
+MGPU_INLINE void MGPU_NAME(attend_shares)(MGPU_NAME(attend) *w, MGPU_REAL *p, int64_t to)
+{
+    const mgpu_attention *t = w->table;
+    const MGPU_REAL *q = MGPU_NAME(attend_rows)(w, w->q, w->at_q, &t->q, t->d, w->work + w->room.q_copy);
+    MGPU_NAME(attend_scores)(w, q, w->own, w->work + w->room.k_t, t->d, p);
+    for (int64_t i = 0; i < w->rows; i++) {
+        MGPU_REAL *row = p + i * w->room.pitch;
+        int64_t at = w->at_logarithms + (w->begin + i) * t->logarithms.row;
+        int64_t low = MGPU_NAME(first_seen)(w, w->begin + i) - w->low, high = MGPU_NAME(end_seen)(w, w->begin + i) - w->low;
+        if (t->backward) {
+            MGPU_NAME(shares_row)(row, (MGPU_REAL)t->scale, w->logarithms[at], low, high, to);
+            continue;
+        }
+        MGPU_REAL logarithm = MGPU_NAME(softmax_row)(row, (MGPU_REAL)t->scale, low, high, to);
+        if (w->logarithms)
+            w->logarithms[at] = logarithm;
+    }
+}
+
 MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
 {
     const mgpu_attention *t = w->table;
     const mgpu_attention_room *room = &w->room;
     MGPU_REAL *work = w->work, *p = work + room->p, *dp = work + room->dp, *result = work + room->result;
-    int64_t d = mgpu_round_up(t->d, LANES), e = mgpu_round_up(t->e, LANES), last = w->begin + w->rows - 1;
+    int64_t d = mgpu_round_up(t->d, LANES), e = mgpu_round_up(t->e, LANES);
     w->low = MGPU_NAME(first_seen)(w, w->begin) / LANES * LANES;
-    w->high = MGPU_NAME(end_seen)(w, last);
+    w->high = MGPU_NAME(end_seen)(w, w->begin + w->rows - 1);
     int64_t to = mgpu_round_up(w->high - w->low, LANES);
-    const MGPU_REAL *q = MGPU_NAME(attend_rows)(w, w->q, w->at_q, &t->q, t->d, work + room->q_copy);
-    MGPU_NAME(attend_scores)(w, q, w->own, work + room->k_t, t->d, p);
-    for (int64_t i = 0; i < w->rows; i++)
-        MGPU_NAME(softmax_row)(p + i * room->pitch, (MGPU_REAL)t->scale, MGPU_NAME(first_seen)(w, w->begin + i) - w->low,
-                               MGPU_NAME(end_seen)(w, w->begin + i) - w->low, to);
-    if (!t->backward) {
+    MGPU_NAME(attend_shares)(w, p, to);
+    if (!t->backward && w->y) {
         MGPU_NAME(attend_values)(w, p, work + room->v_n, t->e, result, e);
         MGPU_NAME(attend_put)(w->y, w->at_y, &t->y, w->begin, w->rows, t->e, result, e);
-        return;
     }
+    if (!t->backward)
+        return;
     if (t->dv.argument >= 0) {
         MGPU_NAME(attend_pack)(work + room->g_n, w->g, w->at_g + w->begin * t->g.row, t->g.half, t->g.row, w->rows, t->e, false);
         MGPU_NAME(attend_keys)(w, p, work + room->g_n, t->e, work + room->dv, e);
@@ -336,6 +381,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_group)(MGPU_NAME(attend) *w, void *const *ar
         w->at_q = t->q.first + sample * t->q.sample + h * t->q.head;
         w->at_g = t->g.first + sample * t->g.sample + h * t->g.head;
         w->at_y = t->y.first + sample * t->y.sample + h * t->y.head;
+        w->at_logarithms = t->logarithms.first + sample * t->logarithms.sample + h * t->logarithms.head;
         w->at_dq = t->dq.first + sample * t->dq.sample + h * t->dq.head;
         for (w->begin = 0; w->begin < t->queries; w->begin += w->rows) {
             w->rows = mgpu_least(t->rows, t->queries - w->begin);
@@ -357,7 +403,8 @@ MGPU_NOINLINE void MGPU_NAME(attend_samples)(const mgpu_attention *t, void *cons
     w.k = argument[t->k.argument];
     w.v = argument[t->v.argument];
     w.g = t->backward ? argument[t->g.argument] : NULL;
-    w.y = t->backward ? NULL : argument[t->y.argument];
+    w.y = !t->backward && t->y.argument >= 0 ? argument[t->y.argument] : NULL;
+    w.logarithms = t->logarithms.argument >= 0 ? argument[t->logarithms.argument] : NULL;
     w.dq = t->backward && t->dq.argument >= 0 ? argument[t->dq.argument] : NULL;
     w.dk = t->backward && t->dk.argument >= 0 ? argument[t->dk.argument] : NULL;
     w.dv = t->backward && t->dv.argument >= 0 ? argument[t->dv.argument] : NULL;

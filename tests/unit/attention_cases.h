@@ -63,11 +63,13 @@ static double draw(void)
 
 /* ---- a case as a graph */
 
+enum { OPERANDS = ATTENTION_OPERANDS };
+
 typedef struct Setup {
     Model model;
     Graph *graph;
-    Node *leaf[4], *in[4];      /* what is in memory; q, k, v and g */
-    double *value[4];           /* of the leaves */
+    Node *leaf[OPERANDS], *in[OPERANDS]; /* what is in memory; q, k, v, g, y and logarithms */
+    double *value[OPERANDS];    /* of the leaves */
     Interpretation run;
 } Setup;
 
@@ -90,7 +92,7 @@ static double rounded(double v, Dtype type)
 static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
 {
     const Setup *s = context;
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < OPERANDS; k++)
         if (s->leaf[k] && s->leaf[k]->op == n->op && s->leaf[k]->ints[0] == n->ints[0]) {
             memcpy(out, s->value[k], sizeof *out * (size_t)count);
             return true;
@@ -123,8 +125,8 @@ static void set_up(Setup *s, const Case *c, Dtype type)
     s->model.name = "test";
     s->model.source = NEW(Source);
     *s->model.source = source;
-    s->model.inputs = NEW_ARRAY(Input, 4);
-    s->model.variables = NEW_ARRAY(Variable, 4);
+    s->model.inputs = NEW_ARRAY(Input, OPERANDS);
+    s->model.variables = NEW_ARRAY(Variable, OPERANDS);
     s->graph = graph_new(&s->model, "train", NULL);
     const Shape shape[4] = {SHAPE(c->queries, c->heads, c->d), SHAPE(c->keys, c->groups, c->d), SHAPE(c->keys, c->groups, c->e),
                             SHAPE(c->queries, c->heads, c->e)};
@@ -185,9 +187,9 @@ static double element(const void *from, int64_t i, Dtype type)
 
 static bool is_stored(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE; }
 
-static Tensor tensor_of(const Node *n, Dtype type)
+static Tensor tensor_of(const Node *n)
 {
-    return (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = type, .shape = n->shape, .sharded = n->sharded};
+    return (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = n->dtype, .shape = n->shape, .sharded = n->sharded};
 }
 
 /* of results that are `type`, relative to the largest */
@@ -198,36 +200,64 @@ static double limit_of(const Case *c, Dtype type)
 }
 
 /* how far results are off: NULL: not too far */
-static const char *compare_results(const Setup *s, const Case *c, Dtype type, Node *const *nodes, int count, void *const *results)
+static const char *compare_results(const Setup *s, const Case *c, Node *const *nodes, int count, void *const *results)
 {
     const char *wrong = NULL;
     for (int i = 0; i < count; i++) {
         const double *expected = s->run.values[nodes[i]->id];
+        const Dtype own = nodes[i]->dtype;
         int64_t elements = shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1);
         double most = 1e-30, worst = 0;
         for (int64_t k = 0; k < elements; k++)
-            most = fabs(expected[k]) > most ? fabs(expected[k]) : most;
+            most = fabs(expected[k]) > most && isfinite(expected[k]) ? fabs(expected[k]) : most;
         for (int64_t k = 0; k < elements; k++) {
-            double off = fabs(element(results[i], k, type) - expected[k]);
+            double made = element(results[i], k, own), off = isinf(expected[k]) && made == expected[k] ? 0 : fabs(made - expected[k]);
             worst = off <= worst ? worst : off; /* or no number */
         }
-        if (!(worst <= limit_of(c, type) * (most > 1e-6 ? most : 1)))
+        if (!(worst <= limit_of(c, own) * (most > 1e-6 ? most : 1)))
             wrong = format("result %d is %g off, its most is %g", i, worst, most);
     }
     return wrong;
 }
 
-/* y, then its gradients: of q, k, v, and if they have one shape of all three in one value; computed by the interpreter */
-static void compute_all(Setup *s, const Case *c, Node *y_and_gradients[5])
+enum { FORWARD_RESULTS = 2, ALL_RESULTS = 6 };
+
+static void interpret_all(Setup *s)
 {
-    Node **in = s->in, *y = graph_attention(s->graph, in[0], in[1], in[2], c->causal, c->window, c->scale);
-    bool one = shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
-    y_and_gradients[0] = y;
-    for (int which = 0; which < 4; which++) {
-        int64_t ints[4] = {y->ints[0], y->ints[1], y->ints[2], which};
-        y_and_gradients[1 + which] = which < 3 || one ? NODE(s->graph, OP_ATTENTION_GRADIENT, ints, 4, NULL, in[0], in[1], in[2], in[3]) : NULL;
-    }
     s->run.values = NEW_ARRAY(double *, s->graph->node_count);
     interpret(s->graph, &s->run);
+}
+
+/* y and its logarithms, then gradients: of q, k, v, and if they have one shape of all three in one value; computed by the interpreter.
+ * rounds_y: the gradients' kernels read y as it is stored, and so does the interpreter */
+static void compute_all(Setup *s, const Case *c, bool rounds_y, Node *all[ALL_RESULTS])
+{
+    Node **in = s->in;
+    bool one = shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
+    all[0] = graph_attention(s->graph, in[0], in[1], in[2], c->causal, c->window, c->scale);
+    all[1] = graph_attention_logarithms(s->graph, all[0]);
+    interpret_all(s);
+    for (int k = 4; k < OPERANDS; k++) { /* the gradients' operands: as they are stored */
+        Node *made = all[k - 4];
+        make_leaf(s, k, made->shape, made->dtype, !made->sharded, c->samples, 0);
+        for (int64_t i = 0, count = shape_count(&made->shape) * (made->sharded ? c->samples : 1); i < count; i++)
+            s->value[k][i] = rounded(s->run.values[made->id][i], k == 4 && !rounds_y ? F64 : made->dtype);
+        in[k] = s->leaf[k];
+    }
+    for (int which = 0; which < 4; which++) {
+        int64_t ints[4] = {all[0]->ints[0], all[0]->ints[1], all[0]->ints[2], which};
+        all[FORWARD_RESULTS + which] = which < 3 || one ? graph_node(s->graph, OP_ATTENTION_GRADIENT, in, OPERANDS, ints, 4, NULL) : NULL;
+    }
+    interpret_all(s);
+}
+
+/* The kernel's own results are what its gradients read, so that what scores lose by rounding is the same in both. Not in halves:
+ * interpreter and kernel read the same rounded values there. */
+static void keep_forward(Setup *s, const Case *c, Node *const *nodes, int count, void *const *results)
+{
+    for (int i = 0; i < count; i++)
+        if (nodes[i]->op == OP_ATTENTION && !dtype_is_half(nodes[i]->in[0]->dtype))
+            for (int64_t k = 0, all = shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1); k < all; k++)
+                s->value[4 + nodes[i]->ints[3]][k] = element(results[i], k, nodes[i]->dtype);
 }
 #endif

@@ -1,6 +1,6 @@
 /* attention_test: runtime/abi/mgpu_attention.h, as compiler/kernel/attention.c plans it, against the interpreter.
  *
- * Every case runs forward, for all gradients at once and for each alone, in f64, f32, bf16 and f16, by every instruction set of
+ * Every case runs forward, with logarithms, without and for them alone, for all gradients at once and for each alone, in f64, f32, bf16 and f16, by every instruction set of
  * the library that this machine has, with the samples in two parts. Buffers are exactly as large as promised, the
  * workspace and the results hold NaN before the call. */
 #include "compiler/kernel/phase.h"
@@ -8,28 +8,28 @@
 #include "tests/unit/attention_cases.h"
 
 /* nodes, computed by one call, against the interpreter; NULL: they agree */
-static const char *compare(Setup *s, const Case *c, Dtype type, Node **nodes, int count, const mgpu_contract_variant *variant)
+static const char *compare(Setup *s, const Case *c, Node **nodes, int count, const mgpu_contract_variant *variant)
 {
-    const Node *base[4];
-    const Tensor *operand[4], *result[3];
-    Tensor own[4], made[3];
-    void *argument[8];
+    const Node *base[ATTENTION_OPERANDS];
+    const Tensor *operand[ATTENTION_OPERANDS], *result[ATTENTION_RESULTS];
+    Tensor own[ATTENTION_OPERANDS], made[ATTENTION_RESULTS];
+    void *argument[ATTENTION_OPERANDS + ATTENTION_RESULTS + 1];
     int inputs = nodes[0]->inputs;
     for (int k = 0; k < inputs; k++) {
         base[k] = attention_operand(nodes[0]->in[k], is_stored);
         if (!is_stored(base[k]))
             return "an operand is not read where it lies";
-        own[k] = tensor_of(base[k], type);
+        own[k] = tensor_of(base[k]);
         operand[k] = &own[k];
         int leaf = 0;
         while (s->leaf[leaf] != base[k])
             leaf++;
-        argument[k] = as_type(s->value[leaf], shape_count(&base[k]->shape) * (base[k]->sharded ? c->samples : 1), type);
+        argument[k] = as_type(s->value[leaf], shape_count(&base[k]->shape) * (base[k]->sharded ? c->samples : 1), own[k].dtype);
     }
     for (int i = 0; i < count; i++) {
-        made[i] = tensor_of(nodes[i], type);
+        made[i] = tensor_of(nodes[i]);
         result[i] = &made[i];
-        argument[inputs + i] = as_type(NULL, shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1), type);
+        argument[inputs + i] = as_type(NULL, shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1), made[i].dtype);
     }
     Attention *plan = attention_plan((const Node *const *)nodes, count, base, operand, result);
     int64_t work = attention_workspace(plan);
@@ -39,7 +39,8 @@ static const char *compare(Setup *s, const Case *c, Dtype type, Node **nodes, in
     int64_t samples = attention_split(plan) == MGPU_SPLIT_SAMPLES ? c->samples : 1;
     for (int64_t begin = 0, end = (samples + 1) / 2; begin < samples; begin = end, end = samples)
         variant->attend(attention_table(plan), argument, &(mgpu_part){.samples = c->samples, .begin = begin, .end = end, .threads = 1});
-    const char *wrong = compare_results(s, c, type, nodes, count, argument + inputs);
+    const char *wrong = compare_results(s, c, nodes, count, argument + inputs);
+    keep_forward(s, c, nodes, count, argument + inputs);
     for (int i = 0; i < inputs + count; i++)
         free(argument[i]);
     free(room);
@@ -50,16 +51,18 @@ static const char *check(const Case *c, Dtype type, const mgpu_contract_variant 
 {
     Setup s;
     set_up(&s, c, type);
-    Node *all[5], **gradient = all + 1;
-    compute_all(&s, c, all);
-    const char *wrong = compare(&s, c, type, all, 1, variant);
+    Node *all[ALL_RESULTS], **gradient = all + FORWARD_RESULTS;
+    compute_all(&s, c, false, all);
+    const char *wrong = compare(&s, c, all, 1, variant);
+    wrong = wrong ? wrong : compare(&s, c, all, FORWARD_RESULTS, variant);
+    wrong = wrong ? wrong : compare(&s, c, all + 1, 1, variant);
     if (wrong)
         return format("forward: %s", wrong);
     for (int which = 0; which < 4 && !wrong; which++)
-        wrong = gradient[which] ? compare(&s, c, type, &gradient[which], 1, variant) : NULL;
+        wrong = gradient[which] ? compare(&s, c, &gradient[which], 1, variant) : NULL;
     if (wrong)
         return format("one gradient: %s", wrong);
-    wrong = compare(&s, c, type, gradient, 3, variant);
+    wrong = compare(&s, c, gradient, 3, variant);
     for (int i = 0; i < s.graph->node_count; i++)
         free(s.run.values[i]);
     return wrong ? format("all gradients: %s", wrong) : NULL;

@@ -12,9 +12,9 @@ enum { MODULES = 4 };
 /* one kernel */
 typedef struct Job {
     const Case *item;
-    const Setup *setup;
+    Setup *setup;
     Dtype type;
-    Node *nodes[3];
+    Node *nodes[ATTENTION_RESULTS];
     int count;
     Attention *plan;
     const char *name, *what;
@@ -29,21 +29,21 @@ static const Case MORE[] = {
     {"a short window", 1, 200, 260, 1, 1, 16, 16, true, 5, 0.3, APART, 0, 0},
 };
 
-static void add_job(const Case *c, const Setup *s, Dtype type, Node *const *nodes, int count, const char *what)
+static void add_job(const Case *c, Setup *s, Dtype type, Node *const *nodes, int count, const char *what)
 {
     Job own = {.item = c, .setup = s, .type = type, .count = count, .what = what, .name = format("k%d", job_count)};
-    const Node *base[4];
-    const Tensor *operand[4], *result[3];
+    const Node *base[ATTENTION_OPERANDS];
+    const Tensor *operand[ATTENTION_OPERANDS], *result[ATTENTION_RESULTS];
     for (int i = 0; i < count; i++) {
         Tensor *made = NEW(Tensor);
-        *made = tensor_of(nodes[i], type);
+        *made = tensor_of(nodes[i]);
         own.nodes[i] = nodes[i];
         result[i] = made;
     }
     for (int k = 0; k < nodes[0]->inputs; k++) {
         Tensor *read = NEW(Tensor);
         base[k] = attention_operand(nodes[0]->in[k], is_stored);
-        *read = tensor_of(base[k], type);
+        *read = tensor_of(base[k]);
         operand[k] = read;
     }
     own.plan = attention_plan((const Node *const *)own.nodes, count, base, operand, result);
@@ -55,35 +55,40 @@ enum { FORWARD = 1, GRADIENTS = 2, ALONE = 4 /* one gradient each */ };
 static void add_jobs(const Case *c, Dtype type, int what)
 {
     Setup *s = NEW(Setup);
-    Node *all[5];
+    Node *all[ALL_RESULTS], **gradient = all + FORWARD_RESULTS;
     set_up(s, c, type);
     s->run.context = s;
-    compute_all(s, c, all);
+    compute_all(s, c, true, all);
     if (what & FORWARD)
-        add_job(c, s, type, all, 1, "forward");
-    if (what & GRADIENTS && (what & ALONE || c->lie != ONE || !all[4]))
-        add_job(c, s, type, all + 1, 3, "all gradients");
-    if (all[4] && what & GRADIENTS && (what & ALONE || c->lie == ONE))
-        add_job(c, s, type, all + 4, 1, "gradients in one");
-    for (int which = 1; which < 4 && what & ALONE; which++)
-        add_job(c, s, type, all + which, 1, format("gradient %d", which));
+        add_job(c, s, type, all, FORWARD_RESULTS, "forward");
+    if (what & ALONE) {
+        add_job(c, s, type, all, 1, "forward, alone");
+        add_job(c, s, type, all + 1, 1, "logarithms");
+    }
+    if (what & GRADIENTS && (what & ALONE || c->lie != ONE || !gradient[3]))
+        add_job(c, s, type, gradient, 3, "all gradients");
+    if (gradient[3] && what & GRADIENTS && (what & ALONE || c->lie == ONE))
+        add_job(c, s, type, gradient + 3, 1, "gradients in one");
+    for (int which = 0; which < 3 && what & ALONE; which++)
+        add_job(c, s, type, gradient + which, 1, format("gradient %d", which));
 }
 
 static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
 {
-    const Setup *s = j->setup;
-    Guarded memory[8];
-    void *arguments[8], *first[3];
+    Setup *s = j->setup;
+    enum { MOST = ATTENTION_OPERANDS + ATTENTION_RESULTS + 1 };
+    Guarded memory[MOST];
+    void *arguments[MOST], *first[ATTENTION_RESULTS];
     int inputs = j->nodes[0]->inputs, count = inputs + j->count;
-    int64_t bytes[8], per_sample, work = cuda_attention_workspace(j->plan, &per_sample) + per_sample * j->item->samples;
+    int64_t bytes[MOST], per_sample, work = cuda_attention_workspace(j->plan, &per_sample) + per_sample * j->item->samples;
     for (int i = 0; i < count; i++) {
         const Node *node = i < inputs ? attention_operand(j->nodes[0]->in[i], is_stored) : j->nodes[i - inputs];
         int64_t elements = shape_count(&node->shape) * (node->sharded ? j->item->samples : 1);
         const double *values = NULL;
-        for (int leaf = 0; leaf < 4 && i < inputs; leaf++)
+        for (int leaf = 0; leaf < OPERANDS && i < inputs; leaf++)
             values = s->leaf[leaf] == node ? s->value[leaf] : values;
-        void *stored = as_type(values, elements, j->type);
-        bytes[i] = elements * dtype_bytes(j->type);
+        void *stored = as_type(values, elements, node->dtype);
+        bytes[i] = elements * dtype_bytes(node->dtype);
         memory[i] = guarded(bytes[i]);
         memcpy(memory[i].begin, stored, (size_t)bytes[i]);
         free(stored);
@@ -99,7 +104,9 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
         for (int i = inputs; i <= count; i++)
             memset(arguments[i], 0xff, (size_t)bytes[i]);
         wrong = run_launches(module, launch, arguments, count + (work > 0), j->item->samples, turn ? 3 : 0, (uint64_t)turn * 999);
-        wrong = wrong ? wrong : compare_results(s, j->item, j->type, j->nodes, j->count, arguments + inputs);
+        wrong = wrong ? wrong : compare_results(s, j->item, j->nodes, j->count, arguments + inputs);
+        if (turn == 0)
+            keep_forward(s, j->item, j->nodes, j->count, arguments + inputs);
         for (int i = 0; i < j->count && !wrong; i++) {
             size_t size = (size_t)bytes[inputs + i];
             if (turn == 0)

@@ -477,8 +477,10 @@ static void build_contraction(Fusion *f, FusionGroup *g, Kernel *k)
 
 static void build_attention(Fusion *f, FusionGroup *g, Kernel *k)
 {
-    const Node *first = g->members[0]->node, *nodes[3], *base[ATTENTION_OPERANDS];
-    const Tensor *operand[ATTENTION_OPERANDS], *result[3];
+    const Node *first = g->members[0]->node, *nodes[ATTENTION_RESULTS], *base[ATTENTION_OPERANDS];
+    const Tensor *operand[ATTENTION_OPERANDS], *result[ATTENTION_RESULTS];
+    if (g->count > ATTENTION_RESULTS)
+        die("%s of %d results", OP_INFO[first->op].name, g->count);
     for (int i = 0; i < g->count; i++) {
         nodes[i] = g->members[i]->node;
         result[i] = f->info[nodes[i]->id].tensor;

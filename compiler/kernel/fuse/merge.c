@@ -440,11 +440,11 @@ static bool join_scan(const Fusion *f, FusionGroup *g, const Root *r)
     return true;
 }
 
-/* The gradients of one attention are one computation, and so are the values of a TOP_K and their places: they have equal
- * operands, so no path leads from one to another. */
+/* The results of one attention are one computation, and so are its gradients, and the values of a TOP_K and their places: they have
+ * equal operands, so no path leads from one to another. */
 static bool join_results(const Fusion *f, FusionGroup *g, const Root *r)
 {
-    if ((r->node->op != OP_ATTENTION_GRADIENT && r->node->op != OP_TOP_K) || r->target)
+    if ((!is_attention(r->node->op) && r->node->op != OP_TOP_K) || r->target)
         return false;
     size_t shared = r->node->op == OP_TOP_K ? 2 : 3; /* attributes */
     const Info *info = &f->info[r->reads[0].node->id];

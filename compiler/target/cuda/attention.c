@@ -112,19 +112,29 @@ static void print_operand(const mgpu_attention_operand *o, Text *text)
                  (long long)o->head, half_text(o->half));
 }
 
+enum { IN_TABLE = 9 };
+
+/* in the order of the table */
+static void operands_of(const mgpu_attention *t, const mgpu_attention_operand *operand[IN_TABLE])
+{
+    const mgpu_attention_operand *const all[IN_TABLE] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms, &t->dq, &t->dk, &t->dv};
+    memcpy(operand, all, sizeof all);
+}
+
 static void print_tables(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, Text *text)
 {
-    const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->dq, &t->dk, &t->dv};
+    const mgpu_attention_operand *operand[IN_TABLE];
     const uint8_t types[] = {s->q, s->k, s->v, s->g, s->y, s->dq, s->dk, s->dv};
+    operands_of(t, operand);
     text_add(text, "static __device__ constexpr mgpu_attention %s_attention = {\n"
              "    /* type, backward, causal; queries, keys, heads, groups; elements of keys, of values; window, scale */\n"
              "    %s, %s, %s, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %.17g, 0,\n"
-             "    /* q, k, v, g, y, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n", name, type_name(t->type),
-             t->backward ? "true" : "false", t->causal ? "true" : "false", (long long)t->queries, (long long)t->keys, (long long)t->heads,
-             (long long)t->groups, (long long)t->d, (long long)t->e, (long long)t->window, t->scale);
-    for (int i = 0; i < COUNT(operand); i++) {
+             "    /* q, k, v, g, y, logarithms, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n", name,
+             type_name(t->type), t->backward ? "true" : "false", t->causal ? "true" : "false", (long long)t->queries, (long long)t->keys,
+             (long long)t->heads, (long long)t->groups, (long long)t->d, (long long)t->e, (long long)t->window, t->scale);
+    for (int i = 0; i < IN_TABLE; i++) {
         print_operand(operand[i], text);
-        text_add(text, i + 1 < COUNT(operand) ? ",\n" : "};\n");
+        text_add(text, i + 1 < IN_TABLE ? ",\n" : "};\n");
     }
     text_add(text, "static __device__ constexpr mgpu_attention_tiles %s_tiles = { /* types; aligned, rows, columns, part, stages, resident, results, alone */\n"
              "    %s", name, s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
@@ -137,50 +147,48 @@ static void print_tables(const mgpu_attention *t, const mgpu_attention_tiles *s,
 /* the parameter that is argument `number` */
 static const char *parameter(const mgpu_attention *t, int number)
 {
-    static const char *const operand[] = {"q", "k", "v", "g"};
-    if (number < (t->backward ? 4 : 3))
-        return operand[number];
-    if (!t->backward)
-        return "y";
-    bool is[] = {t->dq.argument == number, t->dk.argument == number, t->dv.argument == number};
-    return is[0] && is[1] ? "dqkv" : is[0] ? "dq" : is[1] ? "dk" : "dv";
+    static const char *const name[IN_TABLE] = {"q", "k", "v", "g", "y", "logarithms", "dq", "dk", "dv"};
+    const mgpu_attention_operand *operand[IN_TABLE];
+    operands_of(t, operand);
+    if (number == t->dq.argument && number == t->dk.argument)
+        return "dqkv";
+    for (int i = 0; i < IN_TABLE; i++)
+        if (operand[i]->argument == number)
+            return name[i];
+    die("argument %d of attention is none of its operands", number);
 }
 
 static void print_parameters(const mgpu_attention *t, const char *qualifier, Text *text)
 {
-    const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->dq, &t->dk, &t->dv};
+    const mgpu_attention_operand *operand[IN_TABLE];
+    operands_of(t, operand);
     for (int i = 0; i < t->workspace; i++) {
         uint8_t type = MGPU_F32;
-        for (int k = 0; k < COUNT(operand); k++)
-            type = operand[k]->argument == i && (k < 4 ? k < (t->backward ? 4 : 3) : true) ? type_of(t, operand[k]) : type;
-        text_add(text, "%s%s *%s%s, ", i < (t->backward ? 4 : 3) ? "const " : "", c_type(type), qualifier, parameter(t, i));
+        for (int k = 0; k < IN_TABLE; k++)
+            type = operand[k]->argument == i ? type_of(t, operand[k]) : type;
+        text_add(text, "%s%s *%s%s, ", i < (t->backward ? 6 : 3) ? "const " : "", c_type(type), qualifier, parameter(t, i));
     }
     if (t->backward)
         text_add(text, "char *%swork, ", qualifier);
 }
 
-static const char *result_text(const mgpu_attention *t, const mgpu_attention_operand *o, bool alone)
+static const char *operand_text(const mgpu_attention *t, const mgpu_attention_operand *o, bool alone)
 {
     const char *name = o->argument < 0 ? "nullptr" : parameter(t, o->argument);
     return alone && o->argument >= 0 && o->sample > 0 ? format("%s + begin * %lld", name, (long long)o->sample) : name;
 }
 
-static const char *operand_text(const char *name, const mgpu_attention_operand *o, bool alone)
-{
-    return alone && o->sample > 0 ? format("%s + begin * %lld", name, (long long)o->sample) : name;
-}
-
 static void print_call(const mgpu_attention *t, const char *name, bool finish, bool alone, Text *text)
 {
-    text_add(text, "mgpu_attend_%s<%s_attention, %s_tiles>(%s, %s, %s, ", !t->backward ? "forward" : finish ? "keys" : "queries", name, name,
-             operand_text("q", &t->q, alone), operand_text("k", &t->k, alone), operand_text("v", &t->v, alone));
-    if (!t->backward)
-        text_add(text, "%s, ", operand_text("y", &t->y, alone));
-    else if (finish)
-        text_add(text, "%s, %s, %s, work, ", operand_text("g", &t->g, alone), result_text(t, &t->dk, alone), result_text(t, &t->dv, alone));
-    else
-        text_add(text, "%s, %s, work, ", operand_text("g", &t->g, alone), result_text(t, &t->dq, alone));
-    text_add(text, alone ? "end - begin);\n" : "n);\n");
+    const mgpu_attention_operand *const forward[] = {&t->q, &t->k, &t->v, &t->y, &t->logarithms};
+    const mgpu_attention_operand *const queries[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms, &t->dq};
+    const mgpu_attention_operand *const keys[] = {&t->q, &t->k, &t->v, &t->g, &t->dk, &t->dv};
+    const mgpu_attention_operand *const *operand = !t->backward ? forward : finish ? keys : queries;
+    int count = !t->backward ? COUNT(forward) : finish ? COUNT(keys) : COUNT(queries);
+    text_add(text, "mgpu_attend_%s<%s_attention, %s_tiles>(", !t->backward ? "forward" : finish ? "keys" : "queries", name, name);
+    for (int i = 0; i < count; i++)
+        text_add(text, "%s, ", operand_text(t, operand[i], alone));
+    text_add(text, "%s%s);\n", t->backward ? "work, " : "", alone ? "end - begin" : "n");
 }
 
 static void print_function(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, bool finish, Text *text)
