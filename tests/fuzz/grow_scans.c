@@ -282,7 +282,7 @@ bool grow_scan(Grower *g)
     }
     if (g->count < MOST_VALUES && chance(g, 70)) { /* a state of every step */
         const Value *h = &g->pool[g->count - 1];
-        define(g, like(h), format("1 * %s", h->name));
+        define(g, like(h), format(h->kind == FLAGS ? "true and %s" : "1 * %s", h->name));
     }
     if (chance(g, 25))
         say_result(g);
