@@ -104,8 +104,9 @@ static void run_machine(const uint8_t *data, size_t length)
 {
     const Machine *m = machine_read("case", (const char *)data, length);
     int most = m->device_count < 9 ? m->device_count : 9;
+    int nodes = m->nodes < 3 ? m->nodes : 3;
     for (int n = 1; n <= most; n++) {
-        Members g = members_of(m, PROCESSOR_CUDA, n);
+        Members g = members_of(m, PROCESSOR_CUDA, nodes, nodes * n);
         for (int k = 0; k < METHODS; k++)
             if (method_works(&g, (Method)k) && !(cost_collective(&g, COLLECT_ALL_REDUCE, (Method)k, 1e6).us >= 0))
                 fuzz_wrong("an all-reduce of %d by %s takes %g us", n, METHOD_NAME[k], cost_collective(&g, COLLECT_ALL_REDUCE, (Method)k, 1e6).us);
