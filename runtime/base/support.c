@@ -22,6 +22,9 @@ void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status))
 
 static _Noreturn void end(int status, const char *kind, const char *pattern, va_list arguments, const char *after)
 {
+    enum { LONGEST_S = 3 };
+    if (self.silent && status == MGPU_BAD_USAGE)
+        sleep(LONGEST_S); /* the same is wrong everywhere: who speaks says it, and ends all */
     flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
     fflush(stdout);
     char *text = NULL;

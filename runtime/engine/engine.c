@@ -296,6 +296,8 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     if (e->kind->ahead)
         mgpu_ahead_open(e);
     start_lanes(e);
+    if (e->processes)
+        e->processes->watch(e->processes, mgpu_engine_where, e);
     mgpu_hang_lanes(e, true);
     mgpu_listen_open(e);
     mgpu_hang_stage(e, NULL, -1);
@@ -308,6 +310,8 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     if (e->kind->ahead)
         e->kind->ahead->achieved(e->machine, achieved);
     mgpu_hang_stage(e, "the devices are being closed", -1);
+    if (e->processes)
+        e->processes->watch(e->processes, NULL, NULL);
     atomic_store(&e->closing, true);
     tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {

@@ -11,6 +11,7 @@
 #include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/slow.h"
+#include "runtime/engine/ticker.h"
 #include "runtime/engine/trace.h"
 
 #include <pthread.h>
@@ -62,7 +63,6 @@ struct Lane {
 
 typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
 typedef struct Hang Hang;        /* hang.c */
-typedef struct Ticker Ticker;    /* ticker.c */
 struct Engine {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -104,6 +104,7 @@ static inline const mgpu_phase *phase_of(Engine *e, int64_t number)
     return number < 1 ? NULL : work_of(e, number)->phase;
 }
 
+bool mgpu_engine_where(const void *engine, char *text, size_t room); /* lane.c: as Processes.watch wants it; none of its lanes is at anything: no text */
 static inline Lane *lane_of(const Engine *e, int device, int lane)
 {
     return &e->lanes[device * MGPU_LANES + lane];
@@ -234,10 +235,6 @@ const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *
 void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
 
 void mgpu_listen_open(Engine *);     /* asks the collective for errors while lanes run, until its ticker is closed */
-
-/* ticker.c: a thread that calls `tick` every so many seconds in which it could run; until it is closed (NULL: there is none) */
-Ticker *mgpu_ticker_open(const char *name, double seconds, void (*tick)(void *), void *context);
-void mgpu_ticker_close(Ticker *);
 
 /* hang.c: of devices that run ahead; of others these do nothing */
 void mgpu_hang_open(Engine *);       /* before the devices are; lanes may be looked at */

@@ -68,6 +68,21 @@ static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
     mgpu_place_of(l, l->number, op ? l->phase : phase_of(l->engine, l->number), op, text, room);
 }
 
+bool mgpu_engine_where(const void *engine, char *text, size_t room)
+{
+    const Engine *e = engine;
+    const Lane *works = NULL, *sums = NULL;
+    for (int i = e->first * MGPU_LANES; i < e->end * MGPU_LANES; i++) {
+        const Lane *l = &e->lanes[i];
+        int doing = atomic_load(&l->doing);
+        works = !works && ((doing == DOING_WORK && l->op) || doing == DOING_READ) ? l : works;
+        sums = !sums && doing == DOING_SUM ? l : sums;
+    }
+    if (works || sums)
+        describe(works ? works : sums, (works ? works : sums)->op, text, room);
+    return works;
+}
+
 _Noreturn void mgpu_fail_at(const Lane *l, const char *what)
 {
     char place[400];
@@ -344,14 +359,14 @@ static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 /* of a device that does not run ahead. Where nothing has to be waited for, no clock is read */
 static void wait_here(Lane *l, int other, Counter *progress, int64_t target)
 {
-    if (l->lane != MGPU_COMP) {
-        mgpu_counter_wait(progress, target);
-        return;
-    }
     if (atomic_load(&progress->value) >= target)
         return;
-    double began = mgpu_seconds();
+    double began = l->lane == MGPU_COMP ? mgpu_seconds() : 0;
+    set_doing(l, DOING_LANE, other);
     mgpu_counter_wait(progress, target);
+    set_doing(l, DOING_WORK, 0);
+    if (l->lane != MGPU_COMP)
+        return;
     double seconds = mgpu_seconds() - began;
     l->waited += seconds;
     if (other != MGPU_HOST)

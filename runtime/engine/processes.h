@@ -18,6 +18,9 @@ struct mgpu_processes {
     /* ends the program unless all have the same: "rank 1 on b has other options than rank 0 on a; start all with the same" */
     void (*compare)(Processes *, const char *what, const char *cure, uint64_t digest);
     void (*gather)(Processes *, void *all, const int64_t *at);        /* bytes [at[r], at[r + 1]) from rank r */
+    /* what those are told that wait for this process: where(engine, ...) says at which operation it is, and whether it works there or waits
+     * itself. NULL: there is no engine */
+    void (*watch)(Processes *, bool (*where)(const void *engine, char *text, size_t room), const void *engine);
     void (*close)(Processes *);
 };
 

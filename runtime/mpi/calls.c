@@ -4,10 +4,25 @@
 
 #include <mpi.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 static MPI_Comm comm[MGPU_MPI_CHANNELS];
 static MPI_Request request[MGPU_MPI_CHANNELS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+enum { LISTENERS = 2 };
+static MPI_Comm cards;
+static MPI_Request told[LISTENERS] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}, heard = MPI_REQUEST_NULL;
+static char sent[LISTENERS][MGPU_MPI_CARD], received[MGPU_MPI_CARD];
+
+/* where the program ends early, as after --help */
+static void end_at_exit(void)
+{
+    int over;
+    MPI_Finalized(&over);
+    if (!over)
+        MPI_Finalize();
+}
 
 static const char *start(int *rank, int *count, char host[MGPU_MPI_HOST])
 {
@@ -23,6 +38,8 @@ static const char *start(int *rank, int *count, char host[MGPU_MPI_HOST])
         host[i] = i < length && i < MGPU_MPI_HOST - 1 ? name[i] : 0;
     for (int i = 0; i < MGPU_MPI_CHANNELS; i++)
         MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+    MPI_Comm_dup(MPI_COMM_WORLD, &cards);
+    atexit(end_at_exit);
     return NULL;
 }
 
@@ -56,9 +73,40 @@ static int done(int channel)
     return flag;
 }
 
+static int tell(int to, const void *card, int bytes)
+{
+    int free;
+    pthread_mutex_lock(&lock);
+    MPI_Test(&told[to], &free, MPI_STATUS_IGNORE);
+    if (free) {
+        memcpy(sent[to], card, (size_t)bytes);
+        MPI_Isend(sent[to], bytes, MPI_BYTE, to, 0, cards, &told[to]);
+    }
+    pthread_mutex_unlock(&lock);
+    return free;
+}
+
+static int hear(void *card, int bytes)
+{
+    int any;
+    MPI_Status status;
+    pthread_mutex_lock(&lock);
+    if (heard == MPI_REQUEST_NULL)
+        MPI_Irecv(received, MGPU_MPI_CARD, MPI_BYTE, MPI_ANY_SOURCE, 0, cards, &heard);
+    MPI_Test(&heard, &any, &status);
+    if (any)
+        memcpy(card, received, (size_t)bytes);
+    pthread_mutex_unlock(&lock);
+    return any ? status.MPI_SOURCE : -1;
+}
+
 static void end(void)
 {
     pthread_mutex_lock(&lock);
+    if (heard != MPI_REQUEST_NULL) {
+        MPI_Cancel(&heard);
+        MPI_Wait(&heard, MPI_STATUS_IGNORE);
+    }
     MPI_Finalize();
     pthread_mutex_unlock(&lock);
 }
@@ -66,4 +114,4 @@ static void end(void)
 /* of any thread, whatever another is inside: the process ends here */
 static void stop(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
-const mgpu_mpi_calls mgpu_mpi = {start, exchange, gather, broadcast, done, end, stop};
+const mgpu_mpi_calls mgpu_mpi = {start, exchange, gather, broadcast, done, tell, hear, end, stop};

@@ -17,13 +17,8 @@ typedef struct Mpi {
     Processes processes;
     char host[MGPU_MPI_HOST], speaker[MGPU_MPI_HOST + 40];
     double patience; /* seconds; 0: for ever */
+    Roll *roll;
 } Mpi;
-
-static _Noreturn void fail_alone(const Mpi *m, const char *what)
-{
-    mgpu_fail(MGPU_MACHINE_FAILED, "%s: nothing has come from the other processes for %g s, so one of them hangs or cannot be reached; MGPU_PATIENCE=%g waits twice as long, off for ever",
-              what, m->patience, 2 * m->patience);
-}
 
 /* The first tests follow each other at once: most operations are done soon. Later ones leave the core to who computes. Time counts only while
  * this process runs: a nap that took long was a pause of all. */
@@ -32,16 +27,21 @@ void mgpu_mpi_wait(const Processes *p, int channel, const char *what)
     enum { AT_ONCE = 200, NAP_NS = 20000 };
     const double longest_nap = .01;
     const Mpi *m = (const Mpi *)p;
-    double waited = 0;
+    double waited = 0, judged = m->patience;
     for (int i = 0; !mgpu_mpi.done(channel); i++) {
         if (i < AT_ONCE)
             continue;
+        if (i == AT_ONCE)
+            mgpu_roll_wait(m->roll, channel, what);
         double began = mgpu_seconds();
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
         waited += fmin(mgpu_seconds() - began, longest_nap);
-        if (m->patience > 0 && waited > m->patience)
-            fail_alone(m, what);
+        if (m->patience > 0 && waited > judged) {
+            mgpu_roll_judge(m->roll, what, waited);
+            judged = waited + longest_nap;
+        }
     }
+    mgpu_roll_wait(m->roll, channel, NULL);
 }
 
 static int follow(Processes *p, int value)
@@ -126,8 +126,13 @@ static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
     return mgpu_collective_spanning(p, plan, lane == MGPU_SYNC ? MGPU_MPI_SYNC : MGPU_MPI_COMM);
 }
 
+static void watch(Processes *p, bool (*where)(const void *, char *, size_t), const void *engine) { mgpu_roll_watch(((Mpi *)p)->roll, where, engine); }
+
 static void close_processes(Processes *p)
 {
+    Roll *roll = ((Mpi *)p)->roll;
+    if (roll)
+        mgpu_roll_close(roll, p);
     mgpu_mpi.end();
     mgpu_speak_as(NULL, true, NULL);
     free(p);
@@ -186,10 +191,11 @@ Processes *mgpu_mpi_processes(void)
         return NULL;
     }
     *p = (Processes){.rank = p->rank, .count = p->count, .host = m->host, .check = check, .connect = connect, .follow = follow,
-                     .compare = compare, .gather = gather, .close = close_processes};
+                     .compare = compare, .gather = gather, .watch = watch, .close = close_processes};
     snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
     mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
     m->patience = mgpu_patience();
+    m->roll = mgpu_roll_open(p, m->patience);
     if (p->rank)
         silence();
     return p;

@@ -419,6 +419,7 @@ static int run_training(Run *run)
             break;
         if (what) {
             mgpu_engine_drain(run->engine);
+            mgpu_run_obeyed(run);
             mgpu_run_audit(run);
             if (run->failure)
                 break;

@@ -135,7 +135,7 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const Options *o)
 {
     Reporter *r = mgpu_allocate(1, sizeof *r);
     r->digits = strcmp(program->precision, "f64") == 0 ? 17 : 9;
-    r->terminal = isatty(STDOUT_FILENO);
+    r->terminal = isatty(STDOUT_FILENO) && (!o->processes || isatty(STDERR_FILENO)); /* Open MPI gives rank 0 a terminal whatever its own output is */
     r->began = r->printed_at = r->last_finish = mgpu_seconds();
     r->log_path = o->log;
     r->log = o->log ? open_log(o->log, o->resume != NULL) : NULL;

@@ -110,6 +110,7 @@ void mgpu_run_close_folder(Run *);
 /* ---- signals.c */
 void mgpu_run_watch(Run *);                /* signals are requests from here on */
 void mgpu_run_unwatch(Run *);
+void mgpu_run_obeyed(const Run *);         /* of several processes: the step is finished that a signal asked to be the last */
 int mgpu_run_signal(Run *);                /* that asks to stop, or SIGPIPE, SIGXFSZ where stdout is lost; 0: none */
 
 /* ---- trace.c */

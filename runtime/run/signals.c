@@ -54,6 +54,7 @@ static void say(const Run *run, const char *text)
         ;
 }
 
+/* Of several processes, launchers end all in this way when one is lost: what is obeyed is said when it has been (mgpu_run_obeyed). */
 static void say_interrupted(const Run *run)
 {
     say(run, run->options->write ? "interrupted: the step is finished and the run saved; once more ends it at once"
@@ -81,7 +82,8 @@ static void *watch_signals(void *argument)
             _exit(128 + number);
         if (!first)
             continue;
-        say_interrupted(run);
+        if (!run->options->processes)
+            say_interrupted(run);
         atomic_store(&run->signal, number);
     }
     return NULL;
@@ -99,6 +101,12 @@ void mgpu_run_unwatch(Run *run)
     atomic_store(&run->finished, true);
     pthread_kill(run->watcher, SIGTERM); /* wakes it; a cancelled thread would leave its stack poisoned under ASan */
     pthread_join(run->watcher, NULL);
+}
+
+void mgpu_run_obeyed(const Run *run)
+{
+    if (run->options->processes && atomic_load(&run->signal))
+        say_interrupted(run);
 }
 
 int mgpu_run_signal(Run *run)

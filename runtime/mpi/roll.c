@@ -1,0 +1,173 @@
+/* roll.c: who is there, and what each is at, so that processes that wait can say which one they wait for.
+ *
+ * Each process has a thread that tells ranks 0 and 1 now and then what it is at: it waits for the others, or works, or does something between
+ * steps. Two hear, so that one can speak of the other; what they hear does not grow with the steps. A process that has waited for longer
+ * than MGPU_PATIENCE looks who has said nothing for a while (it is stopped, or cannot be reached), and who is not waiting: rank 0 names it
+ * and ends all; if rank 0 is the one, rank 1 does. Only if neither has, the others end by themselves. */
+#include "runtime/engine/ticker.h"
+#include "runtime/mpi/mpi.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTENERS = 2, TEXT = 320, SILENT_TICKS = 4 };
+static const double LONGEST_TICK_S = 5, TICKS = 16;
+
+typedef struct Card { int waits; char host[96], at[TEXT]; } Card;
+_Static_assert(sizeof(Card) <= MGPU_MPI_CARD, "a message holds a card");
+
+struct Roll {
+    const Processes *processes;
+    double patience;            /* seconds */
+    Ticker *ticker;
+    pthread_mutex_t lock;       /* of all below */
+    const char *waits[MGPU_MPI_CHANNELS]; /* what for; NULL: it does not */
+    bool (*where)(const void *, char *, size_t);
+    const void *engine;
+    Card *cards;                /* a listener's, by rank */
+    int64_t sent[LISTENERS], received; /* cards */
+    int64_t *heard, ticks;      /* when; ticks: of this process's time, which is not counted while it is stopped */
+};
+
+/* what this process is at: the operations of its lanes; else what its main thread waits for */
+static Card own_card(const Roll *r)
+{
+    Card c = {0};
+    bool works = r->where && r->where(r->engine, c.at, sizeof c.at);
+    const char *what = NULL;
+    for (int i = 0; i < MGPU_MPI_CHANNELS; i++)
+        what = r->waits[i] ? r->waits[i] : what;
+    c.waits = what && !works;
+    snprintf(c.host, sizeof c.host, "%s", r->processes->host);
+    if (what && !*c.at)
+        snprintf(c.at, sizeof c.at, "%s", what);
+    if (!*c.at)
+        snprintf(c.at, sizeof c.at, "between steps");
+    return c;
+}
+
+static void tick(void *context)
+{
+    Roll *r = context;
+    Card card;
+    int from;
+    pthread_mutex_lock(&r->lock);
+    r->ticks++;
+    for (int to = 0; to < LISTENERS && to < r->processes->count; to++)
+        if (to != r->processes->rank) {
+            card = own_card(r);
+            r->sent[to] += mgpu_mpi.tell(to, &card, sizeof card);
+        }
+    for (; r->cards && (from = mgpu_mpi.hear(&card, sizeof card)) >= 0; r->received++) {
+        card.host[sizeof card.host - 1] = card.at[sizeof card.at - 1] = 0;
+        r->cards[from] = card;
+        r->heard[from] = r->ticks;
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* of the others the first that is silent, else the first that does not wait; -1: all wait */
+static int culprit(const Roll *r, bool *silent)
+{
+    int busy = -1;
+    for (int k = 0; k < r->processes->count; k++) {
+        if (k == r->processes->rank)
+            continue;
+        *silent = r->ticks - r->heard[k] >= SILENT_TICKS;
+        if (*silent)
+            return k;
+        busy = busy < 0 && !r->cards[k].waits ? k : busy;
+    }
+    return busy;
+}
+
+static _Noreturn void name(const Roll *r, int rank, bool silent, double waited)
+{
+    Card own = own_card(r), *its = &r->cards[rank];
+    if (silent)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s: rank %d on %s has said nothing for %g s, so it hangs or cannot be reached; when it last did it was at: %s. MGPU_PATIENCE=%g waits twice as long, off for ever",
+                  own.at, rank, its->host, waited, its->at, 2 * r->patience);
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s: rank %d on %s has not come to it for %g s: it is at: %s. MGPU_PATIENCE=%g waits twice as long, off for ever", own.at, rank, its->host, waited, its->at,
+              2 * r->patience);
+}
+
+void mgpu_roll_judge(Roll *r, const char *what, double waited)
+{
+    bool silent = false, listens = r->cards != NULL, last = waited > 2 * r->patience;
+    pthread_mutex_lock(&r->lock); /* kept by who ends the program */
+    int who = listens ? culprit(r, &silent) : -1;
+    if (who >= 0 && (r->processes->rank == 0 || who == 0 || last))
+        name(r, who, silent, waited);
+    if (who < 0 && (last || (listens && r->processes->rank == 0)))
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s: nothing has come from the other processes for %g s, and all of them wait; MGPU_PATIENCE=%g waits twice as long, off for ever", what, waited,
+                  2 * r->patience);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void mgpu_roll_wait(Roll *r, int channel, const char *what)
+{
+    pthread_mutex_lock(&r->lock);
+    r->waits[channel] = what;
+    pthread_mutex_unlock(&r->lock);
+}
+
+void mgpu_roll_watch(Roll *r, bool (*where)(const void *, char *, size_t), const void *engine)
+{
+    pthread_mutex_lock(&r->lock);
+    r->where = where;
+    r->engine = engine;
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* signals are for the run's own thread (runtime/run/signals.c) */
+Roll *mgpu_roll_open(const Processes *p, double patience)
+{
+    Roll *r = mgpu_allocate(1, sizeof *r);
+    sigset_t all, before;
+    *r = (Roll){.processes = p, .patience = patience};
+    pthread_mutex_init(&r->lock, NULL);
+    if (p->rank < LISTENERS) {
+        r->cards = mgpu_allocate((size_t)p->count, sizeof *r->cards);
+        r->heard = mgpu_allocate((size_t)p->count, sizeof *r->heard);
+        for (int k = 0; k < p->count; k++) {
+            strcpy(r->cards[k].host, "an unknown host");
+            strcpy(r->cards[k].at, "its start");
+        }
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    if (patience > 0)
+        tick(r); /* so that its host is known from the start */
+    if (patience > 0)
+        r->ticker = mgpu_ticker_open("roll", patience / TICKS < LONGEST_TICK_S ? patience / TICKS : LONGEST_TICK_S, tick, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return r;
+}
+
+/* what was sent and nobody has heard; some MPI warn of that at their end */
+static void hear_out(Roll *r, Processes *p)
+{
+    typedef int64_t Sent[LISTENERS];
+    Sent *all = mgpu_allocate((size_t)p->count, sizeof *all);
+    int64_t sum = 0;
+    Card card;
+    memcpy(all[p->rank], r->sent, sizeof r->sent);
+    mgpu_gather_each(p, all, sizeof *all);
+    for (int k = 0; k < p->count && r->cards; k++)
+        sum += all[k][p->rank];
+    while (r->received < sum)
+        r->received += mgpu_mpi.hear(&card, sizeof card) >= 0;
+    free(all);
+}
+
+void mgpu_roll_close(Roll *r, Processes *p)
+{
+    mgpu_ticker_close(r->ticker);
+    hear_out(r, p);
+    pthread_mutex_destroy(&r->lock);
+    free(r->cards);
+    free(r->heard);
+    free(r);
+}
