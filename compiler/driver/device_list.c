@@ -246,7 +246,7 @@ const char *check_architectures(const char *list)
         bool ptx = strncmp(arch, "compute_", 8) == 0, code = strncmp(arch, "sm_", 3) == 0;
         const char *number = arch + (ptx ? 8 : code ? 3 : 0);
         size_t digits = ptx || code ? strspn(number, "0123456789") : 0;
-        bool letter = code && digits && (number[digits] == 'a' || number[digits] == 'f') && !number[digits + 1];
+        bool letter = (code || ptx) && digits && (number[digits] == 'a' || number[digits] == 'f') && !number[digits + 1];
         bool virtual = strcmp(arch, "vgpu") == 0 || strcmp(arch, "vgpu-check") == 0;
         if (!virtual && (digits < 2 || digits > 3 || (number[digits] && !letter)))
             fail(2, "--arch %s: '%s' is not understood; write sm_90   sm_80,sm_100   vgpu", list, arch);

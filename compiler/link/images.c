@@ -52,6 +52,13 @@ static Arch *architectures(const char *list, int *count)
     return archs;
 }
 
+/* What NVRTC makes an image for. Of capability 9.0 there is one GPU alone, so where kernels have instructions for it, an image for
+ * sm_90 is one for sm_90a; PTX stays for all that come later. NVRTC has it since CUDA 12.0 */
+static const char *compiled_for(const TranslationUnit *unit, const char *arch)
+{
+    return strcmp(arch, "sm_90") == 0 && unit->warpgroups && nvrtc_version() >= 12000 ? "sm_90a" : arch;
+}
+
 /* docs/vgpu.md says what for */
 static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno",
@@ -121,7 +128,8 @@ typedef struct Work { Cache *cache; const char *folder; Images images; } Work;
 /* true: the cache has it */
 static bool fetch(Work *w, const TranslationUnit *unit, int number, const char *arch, const Digest *identity, Image *image)
 {
-    *image = (Image){arch, format("%s/%d.%s", w->folder, number, arch), key_of(unit, arch, identity)};
+    const char *own = compiled_for(unit, arch);
+    *image = (Image){own, format("%s/%d.%s", w->folder, number, arch), key_of(unit, own, identity)};
     temporary_add(image->path);
     add_argument(&w->images.files, image->path);
     add_argument(&w->images.archs, arch);
@@ -158,7 +166,7 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
     for (int a = 0; a < arch_count; a++)
         all_virtual = all_virtual && is_virtual(archs[a].name);
     make_gpu_units(p, all_virtual, &units, &count);
-    ImageJob *todo = NEW_ARRAY(ImageJob, arch_count * count);
+    ImageJob *todo = NEW_ARRAY(ImageJob, 2 * arch_count * count);
     Compiler compiler = {0};
     Digest who[2];
     bool known[2] = {false, false};
@@ -175,12 +183,21 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
         }
         for (int i = 0; i < count; i++) {
             ImageJob j = {.unit = &units[i], .text = format("%s/%d.cu", folder, i)};
-            bool there = !archs[a].cubin || fetch(&work, &units[i], i, archs[a].name, &who[virtual], &j.image);
-            there = (!archs[a].ptx || fetch(&work, &units[i], i, archs[a].ptx, &who[virtual], &j.ptx)) && there;
-            if (there)
+            bool code = !archs[a].cubin || fetch(&work, &units[i], i, archs[a].name, &who[virtual], &j.image);
+            bool ptx = !archs[a].ptx || fetch(&work, &units[i], i, archs[a].ptx, &who[virtual], &j.ptx);
+            if (code && ptx)
                 continue;
             temporary_add(j.text);
             write_text(j.text, &units[i].text);
+            if (code)
+                j.image = (Image){0};
+            if (ptx)
+                j.ptx = (Image){0};
+            if (!code && !ptx && strcmp(j.image.arch, archs[a].name) != 0) { /* not of one run of NVRTC */
+                ImageJob own = j;
+                own.ptx = j.image = (Image){0};
+                todo[missing++] = own;
+            }
             todo[missing++] = j;
         }
     }

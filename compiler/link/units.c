@@ -31,6 +31,7 @@ typedef struct Family {
     Digest digest;
     const Target *target;
     const char *prefix; /* of the names of its kernels: prefix + place in the family */
+    bool warpgroups;
 } Family;
 
 /* C text without its comments, and the spaces before them */
@@ -110,6 +111,7 @@ static Family *find_families(const Program *p, int *count, int *family_of)
         family_text(&families[i], "f", &text);
         families[i].bytes = text.length + FAMILY_BYTES * (size_t)families[i].count;
         families[i].digest = mgpu_sha256_of(text_of(&text), text.length);
+        families[i].warpgroups = p->target->images && strstr(text_of(&text), "MGPU_BY_WARPGROUPS");
         const Kernel *first = families[i].kernels[0];
         const char *words = p->target->words ? p->target->words(first) : NULL;
         char digits[65];
@@ -151,28 +153,38 @@ static TranslationUnit kernel_unit(const Target *target, Text families, size_t b
     return p;
 }
 
-static void kernel_units(const Family *families, int family_count, size_t size, TranslationUnit **units, int *count)
+static void add_kernel_unit(const Family *f, Text text, size_t bytes, TranslationUnit **units, int *count)
 {
+    TranslationUnit unit = kernel_unit(f->target, text, bytes);
+    unit.warpgroups = f->warpgroups;
+    APPEND(*units, *count, unit);
+}
+
+/* of the families with or without code for warpgroups: an image for sm_90a is made by itself, beside PTX */
+static void kernel_units(const Family *families, int family_count, bool warpgroups, size_t size, TranslationUnit **units, int *count)
+{
+    const Family *last = NULL;
     Map known = {0};
     Text text = {0};
     size_t bytes = 0;
     for (int i = 0; i < family_count; i++) {
         const Family *f = &families[i];
-        if (map_get(&known, f->prefix))
+        if (f->warpgroups != warpgroups || map_get(&known, f->prefix))
             continue; /* an equal one: it is called by its name */
         map_set(&known, f->prefix, (void *)(uintptr_t)f);
         family_text(f, f->prefix, &text);
         for (int k = 0; k < f->count && f->target->export; k++)
             f->target->export(f->kernels[k], exported(f, k), format("%s%d", f->prefix, k), &text);
         bytes += f->bytes;
+        last = f;
         if (!ends_unit(f, bytes, size))
             continue;
-        APPEND(*units, *count, kernel_unit(f->target, text, bytes));
+        add_kernel_unit(f, text, bytes, units, count);
         text = (Text){0};
         bytes = 0;
     }
     if (text.length)
-        APPEND(*units, *count, kernel_unit(families[0].target, text, bytes));
+        add_kernel_unit(last, text, bytes, units, count);
 }
 
 static void end_table_unit(Text *text, TranslationUnit **units, int *count)
@@ -222,7 +234,7 @@ void make_units(const Program *p, TranslationUnit **units, int *count)
     emit_main(p, &text);
     end_table_unit(&text, units, count);
     if (!p->target->images)
-        kernel_units(families, family_count, is_quick(p->options->cc) ? QUICK_UNIT : size_of_units(families, family_count), units, count);
+        kernel_units(families, family_count, false, is_quick(p->options->cc) ? QUICK_UNIT : size_of_units(families, family_count), units, count);
 }
 
 static bool sends_bits(const Program *p)
@@ -241,7 +253,8 @@ void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *
     int *family_of = NEW_ARRAY(int, p->kernel_count), family_count;
     const Family *families = find_families(p, &family_count, family_of);
     size_t size = !large ? size_of_units(families, family_count) : is_quick(p->options->cxx) ? QUICK_UNIT : LARGE_UNIT;
-    kernel_units(families, family_count, size, units, count);
+    for (int warpgroups = 0; warpgroups < 2; warpgroups++)
+        kernel_units(families, family_count, warpgroups, size, units, count);
     for (int i = 0; i < p->plan_count; i++)
         if (p->plans[i].devices > 1) { /* all-reduces are kernels of the runtime */
             TranslationUnit sums = {.cost = 1};

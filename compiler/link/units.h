@@ -33,6 +33,7 @@ typedef struct TranslationUnit {
     bool kernels;       /* compiled with the kernels' flags */
     double cost;        /* a guess: seconds of the C compiler */
     bool passing;       /* not for the cache */
+    bool warpgroups;    /* CUDA C with code for compute capability 9.0 alone: its image is for sm_90a */
 } TranslationUnit;
 /* of a program for GPUs all but its kernels */
 void make_units(const Program *, TranslationUnit **, int *count);

@@ -14,7 +14,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_contractio
     typedef mgpu_operand<T, S, S.transposed ? MGPU_LIST_M : MGPU_LIST_N> across_operand;
     typedef mgpu_fma_tile<typename mgpu_element<T.type>::sum, typename down_operand::lines, typename across_operand::lines, S.down, S.across> fma;
     typedef mgpu_mma_tile<S.type_a, typename down_operand::lines, typename across_operand::lines, S.down, S.across> mma;
-    typedef typename mgpu_either<S.arithmetic == MGPU_MMA, mma, fma>::type type;
+    typedef mgpu_warpgroup_tile<S.type_a, typename down_operand::lines, typename across_operand::lines, mgpu_tiles_threads(&S)> warpgroup;
+    typedef typename mgpu_either<S.warpgroups && MGPU_HAS_WARPGROUPS, warpgroup, typename mgpu_either<S.arithmetic == MGPU_MMA, mma, fma>::type>::type type;
 };
 
 /* ---- C */
@@ -147,7 +148,10 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
         for (int s = -AHEAD; s < steps; s++) { /* first the stages that are to be there ahead */
             if (s >= 0) {
                 mgpu_copies_wait<AHEAD - 1>();
+                if constexpr (tile_type::ASYNC)
+                    mgpu_show_warpgroups();
                 __syncthreads(); /* this stage is there, and the one before is no longer read */
+                tile.start(sources, used);
             }
             if (s + AHEAD < steps) {
                 down.load(numbers, down.at_k, shared + filled, filled);
@@ -158,10 +162,10 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
             }
             mgpu_copies_end();
             filled = filled == AHEAD * STAGE ? 0 : filled + STAGE;
-            if (s >= 0) {
+            if (s >= 0 || tile_type::ASYNC) /* who waits has to come here from wherever something begins, or ptxas waits sooner */
                 tile.multiply(sources, used);
+            if (s >= 0)
                 used = used == AHEAD * STAGE ? 0 : used + STAGE;
-            }
         }
         mgpu_copies_wait<0>();
         __syncthreads(); /* before the next tile fills the stages */

@@ -93,6 +93,11 @@ template <int LEFT> MGPU_FUNCTION void mgpu_copies_wait(void)
 }
 
 enum { MGPU_SHARED_ALIGNMENT = 256 };
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+enum { MGPU_DYNAMIC_ALIGNMENT = 1024 }; /* of matrices that warpgroups read, which are permuted by bits of their addresses */
+#else
+enum { MGPU_DYNAMIC_ALIGNMENT = MGPU_SHARED_ALIGNMENT };
+#endif
 
 /* the block's dynamic shared memory */
 MGPU_FUNCTION char *mgpu_dynamic_shared(void)
@@ -100,7 +105,7 @@ MGPU_FUNCTION char *mgpu_dynamic_shared(void)
 #ifdef MGPU_VGPU
     return (char *)mgpu_vgpu_dynamic_shared();
 #else
-    extern __shared__ __align__(MGPU_SHARED_ALIGNMENT) char mgpu_dynamic[];
+    extern __shared__ __align__(MGPU_DYNAMIC_ALIGNMENT) char mgpu_dynamic[];
     return mgpu_dynamic;
 #endif
 }

@@ -3,7 +3,7 @@
 #ifndef MGPU_DEVICE_OPERAND_H
 #define MGPU_DEVICE_OPERAND_H
 
-#include "mgpu_device_tile.h"
+#include "mgpu_device_warpgroup.h"
 
 /* ---- numbers */
 
@@ -177,7 +177,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     static constexpr bool SAME = BYTES == (int)sizeof(stored);  /* as in memory */
     static constexpr int ROWS = (LIST == MGPU_LIST_N) == S.transposed ? S.rows : S.columns, THREADS = mgpu_tiles_threads(&S);
     static constexpr bool ALONG_K = TENSOR == 0 ? S.along_k_a : S.along_k_b;
-    typedef mgpu_lines<BYTES, ROWS, S.depth, ALONG_K, S.arithmetic == MGPU_MMA && BYTES == 4> lines;
+    typedef mgpu_lines<BYTES, ROWS, S.depth, ALONG_K, S.arithmetic == MGPU_MMA && BYTES == 4, S.warpgroups && MGPU_HAS_WARPGROUPS> lines;
     static constexpr int CHUNK = lines::CHUNK, LINES = lines::LINES, LINE_CHUNKS = lines::LINE_CHUNKS;
     /* a chunk in pieces that can be moved at once */
     static constexpr int PIECE = TENSOR == 0 ? S.piece_a : S.piece_b;
@@ -270,9 +270,9 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
                 if constexpr (WINDOWS > 0)
                     valid = mgpu_within<T>(numbers, position[r], window, at, sizeof(stored)) && valid;
                 const stored *const source = (const stored *)(some + at);
-                const int piece = (ALONG_K ? t : r) * (CHUNKS > 1 ? ACROSS * CHUNK : PIECE) * BYTES;
+                const int piece = CHUNKS > 1 ? (int)lines::further((uint32_t)(r * ACROSS)) : (ALONG_K ? t : r) * PIECE * BYTES;
                 if constexpr (SAME && PIECE * BYTES >= 4 && STEP % 8 == 0) /* chunks are permuted alike 8 lines further */
-                    mgpu_copy_ahead<PIECE * BYTES>(to + bytes + times * STEP * lines::LINE_CHUNKS * MGPU_CHUNK_BYTES + piece, source, valid);
+                    mgpu_copy_ahead<PIECE * BYTES>(to + bytes + times * STEP * lines::LINE_BYTES + piece, source, valid);
                 else
                     mgpu_copy_elements<TYPE, SAME, PIECE>(stage + lines::at(own_line() + times * STEP, own_chunk()) + piece, source, valid);
             }

@@ -26,13 +26,19 @@ MGPU_FUNCTION void mgpu_first_threads_meet(uint32_t threads)
 }
 
 /* rows of such a depth, in lines along K or along rows. IN_FOURS: of rows of 4 bytes, of which a warp reads neighbours in four
- * lines at once */
-template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_K, bool IN_FOURS> struct mgpu_lines {
+ * lines at once. IN_PARTS: a line of more than 8 chunks is cut: first come the first 8 of all lines, then the next 8 */
+template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_K, bool IN_FOURS, bool IN_PARTS = false> struct mgpu_lines {
     static constexpr int ROWS = COUNT, DEPTH = OF_EACH;
     static constexpr bool ALONG_K = BY_K;
     static constexpr int CHUNK = MGPU_CHUNK_BYTES / ELEMENT_BYTES, LINES = ALONG_K ? ROWS : DEPTH;
     static constexpr int LINE_CHUNKS = (ALONG_K ? DEPTH : ROWS) / CHUNK, BYTES = LINES * LINE_CHUNKS * MGPU_CHUNK_BYTES;
     static_assert(LINE_CHUNKS > 0, "at least a chunk");
+    /* from a line to the next, and from a part to the next (else of no meaning) */
+    static constexpr bool CUT = IN_PARTS && LINE_CHUNKS > 8;
+    static constexpr int LINE_BYTES = (CUT ? 8 : LINE_CHUNKS) * MGPU_CHUNK_BYTES, PART_BYTES = CUT ? LINES * LINE_BYTES : MGPU_CHUNK_BYTES;
+
+    /* bytes from a chunk of a line to another one, 8 or a multiple of it further; or less, where chunks are not permuted */
+    MGPU_TILES_FUNCTION uint32_t further(uint32_t chunks) { return CUT ? chunks / 8 * PART_BYTES : chunks * MGPU_CHUNK_BYTES; }
 
     /* the chunks that a warp with so many rows reads are told apart by bits of an address below the alignment of shared memory */
     MGPU_TILES_FUNCTION bool fits(int own)
@@ -45,7 +51,8 @@ template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_K, bool IN_FOURS> s
     {
         constexpr uint32_t some = LINE_CHUNKS < 8 ? LINE_CHUNKS : 8; /* 8 chunks are as much as shared memory gives at once */
         uint32_t turn = IN_FOURS && !ALONG_K && some == 8 ? 2 * line : line / (8 / some);
-        return (line * LINE_CHUNKS + (chunk ^ (turn & (some - 1)))) * MGPU_CHUNK_BYTES;
+        const uint32_t place = chunk ^ (turn & (some - 1));
+        return CUT ? place / 8 * PART_BYTES + line * LINE_BYTES + place % 8 * MGPU_CHUNK_BYTES : (line * LINE_CHUNKS + place) * MGPU_CHUNK_BYTES;
     }
 };
 
@@ -149,6 +156,8 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
         MGPU_FUNCTION sources of(const char *down, const char *across) { return {down, across}; }
         MGPU_FUNCTION sources kept(const sources &s) { return s; }
     };
+    static constexpr bool ASYNC = false;
+    __device__ __forceinline__ void start(const sources &, uint32_t) {}
     __device__ __forceinline__ void multiply(const sources &from, uint32_t bytes) { multiply(from.down + bytes, from.across + bytes); }
 
     __device__ __forceinline__ void multiply(const char *down, const char *across)
@@ -267,6 +276,8 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
         multiply_step(x, mgpu_shared_address(across) + own_byte<COLUMNS, true>(first_column()), at_k);
     }
 
+    static constexpr bool ASYNC = false; /* it multiplies when it is asked to */
+    __device__ __forceinline__ void start(const sources &, uint32_t) {}
     __device__ __forceinline__ void multiply(const sources &from, uint32_t bytes)
     {
 #pragma unroll

@@ -31,6 +31,7 @@ typedef struct mgpu_tiles {
     bool along_k_a, along_k_b;     /* lines in shared memory run along K, else along rows (columns) */
     int piece_a, piece_b, piece_c; /* elements that are moved at once */
     bool linear_a, linear_b;       /* all elements of K are one stride apart */
+    bool warpgroups;               /* MGPU_MMA: by instructions of a warpgroup, where the GPU has them */
 } mgpu_tiles;
 
 #ifdef __cplusplus
@@ -63,6 +64,16 @@ MGPU_TILES_FUNCTION int64_t mgpu_list_extent(const mgpu_contraction *t, int list
 MGPU_TILES_FUNCTION int mgpu_tiles_threads(const mgpu_tiles *s)
 {
     return s->arithmetic == MGPU_DIRECT ? MGPU_DIRECT_THREADS : s->down * s->across * (s->arithmetic == MGPU_MMA ? 32 : 1);
+}
+
+/* matrices of 64 rows and a power of 2 of columns, from 16 to 256, that each warpgroup of 128 threads can have */
+MGPU_TILES_FUNCTION bool mgpu_may_be_by_warpgroups(const mgpu_tiles *s)
+{
+    int groups = mgpu_tiles_threads(s) / 128, down = groups < s->rows / 64 ? groups : s->rows / 64;
+    if (s->arithmetic != MGPU_MMA || (s->type_a != MGPU_BF16 && s->type_a != MGPU_F16) || mgpu_tiles_threads(s) % 128 != 0 || down == 0 || groups % down != 0)
+        return false;
+    int columns = s->columns / (groups / down);
+    return s->rows % (64 * down) == 0 && columns >= 16 && columns <= 256 && s->depth % 16 == 0 && s->depth <= 64;
 }
 
 MGPU_TILES_FUNCTION int mgpu_type_bytes(uint8_t type)

@@ -1,9 +1,9 @@
 /* image.c: the program's images for a GPU, loaded, and the functions of all kernels in them.
  *
  * Images of machine code "sm_XY" run on GPUs of the same X and the same or a later Y; those of the latest Y are the fastest.
- * "sm_XYa" is for XY alone, "sm_XYf" is as "sm_XY". One of PTX, "compute_XY", is compiled by the driver for any later GPU. One
- * of another name ("vgpu") is for a stand-in of the driver, which takes no other; a GPU refuses it. Images of one name hold
- * different kernels. */
+ * "sm_XYa" is for XY alone, "sm_XYf" is as "sm_XY". One of PTX, "compute_XY", is compiled by the driver for any later GPU,
+ * "compute_XYa" for XY. One of another name ("vgpu") is for a stand-in of the driver, which takes no other; a GPU refuses it.
+ * Images of one name hold different kernels. "sm_90" may have code for 9.0 alone: there is no other GPU of that X. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 
@@ -17,7 +17,7 @@ static int suits(const char *arch, const Gpu *g, bool virtual)
     int here = 10 * g->major + g->minor, number = atoi(arch + strcspn(arch, "0123456789"));
     char last = arch[strlen(arch) - 1];
     if (strncmp(arch, "compute_", 8) == 0)
-        return number <= here && last != 'a' ? PTX + number : 0;
+        return number == here || (number < here && last != 'a') ? PTX + 10 * number + (last == 'a') : 0;
     if (strncmp(arch, "sm_", 3) == 0)
         return number == here ? CODE + 10 * number + (last == 'a') : last != 'a' && number / 10 == g->major && number < here ? CODE + 10 * number : 0;
     return virtual ? OWN : OTHER;

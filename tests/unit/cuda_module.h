@@ -150,7 +150,9 @@ static bool open_checked(CheckedGpu *g, const char *folder, int number)
     size_t length;
     CUdevice device;
     CUcontext context;
-    text_add(&machine, "devices 1\nseed 5\n%s", ptx_arch() ? "driver 99.0\ncapability * 12.0\n" : "");
+    text_add(&machine, "devices 1\nseed 5\n%s", ptx_arch() ? "driver 99.0\n" : "");
+    if (ptx_arch()) /* PTX of compute_90a is for 9.0 alone */
+        text_add(&machine, "capability * %s\n", strchr(ptx_arch(), 'a') ? "9.0" : "12.0");
     if (access(MGPU_BINARY "/vgpu/libcuda.so.1", R_OK) != 0 || !write_text(path, &machine))
         return false;
     setenv("MGPU_VGPU", path, 1);
@@ -239,12 +241,13 @@ static const char *compile_with_nvrtc(const Nvrtc *n, const Text *text, const ch
     return n->log(program, log) ? "" : log;
 }
 
-/* NULL: compiled without a warning, and no register is spilled; else the log, or the lines of the first kernel that spills */
+/* NULL: compiled without a warning, no register is spilled, and wgmma need not wait for each other ("info" of C75..); else the log, or the
+ * lines of the first kernel that spills */
 static const char *wrong_with_nvrtc(const Nvrtc *n, const Text *text, const char *arch)
 {
     bool failed;
     const char *log = compile_with_nvrtc(n, text, arch, &failed);
-    if (failed || strstr(log, "warning"))
+    if (failed || strstr(log, "warning") || strstr(log, "(C75"))
         return log;
     const char *kernel = log;
     for (const char *at = log; at; at = strchr(at + 1, '\n')) {

@@ -204,6 +204,7 @@ static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3
     s->stages = 2 + which % 3;
     s->split_depth = s->depth;
     s->split_tiles = which % 2 ? 1 + draw(40) : 0;
+    s->warpgroups = mgpu_may_be_by_warpgroups(s);
     double limit = type[2] == MGPU_F64 ? 1e-14 : arithmetic == MGPU_MMA && type[0] == MGPU_F32 ? 2e-3 : 2e-6;
     double rounding = type[2] == MGPU_BF16 ? 4e-3 : type[2] == MGPU_F16 ? 5e-4 : 0;
     TileCase own = {p, {type[0], type[1], type[2]}, samples, limit + rounding, NULL};
@@ -398,7 +399,7 @@ static void run_tile_cases(void *const *modules, CheckedGpu *gpu)
 
 static void compile_cases(bool full)
 {
-    static const char *const archs[] = {"sm_90", "sm_80", "sm_100"};
+    static const char *const archs[] = {"sm_90", "sm_90a", "sm_80", "sm_100"};
     Nvrtc nvrtc;
     if (!open_nvrtc(&nvrtc)) {
         printf("skip NVRTC: it is not installed\n");
@@ -412,13 +413,13 @@ static void compile_cases(bool full)
     text_add(&one, "%s", MODULE_HEAD);
     for (int i = 0; i < (full ? MODULES : 1); i++)
         text_bytes(&one, text[i].data, text[i].length);
-    for (int i = 0; i < (full ? COUNT(archs) : 1); i++) {
+    for (int i = 0; i < (full ? COUNT(archs) : 2); i++) {
         const char *wrong = wrong_with_nvrtc(&nvrtc, &one, archs[i]);
         if (wrong)
             printf("not ok NVRTC for %s: %s\n", archs[i], wrong);
         wrong_archs += wrong != NULL;
     }
-    conclude("NVRTC: no warning, no spilled register", full ? COUNT(archs) : 1, wrong_archs);
+    conclude("NVRTC: no warning, no spilled register", full ? COUNT(archs) : 2, wrong_archs);
 }
 
 /* ---- */

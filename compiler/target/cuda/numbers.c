@@ -76,7 +76,7 @@ static void identify_part(Sha256 *sha, const CudaMatmul *p)
         IDENTITY_ADD(sha, t->window[w].input_dilation);
     IDENTITY_ADD(sha, s.arithmetic, s.type_a, s.type_b, s.type_c, s.aligned_a, s.aligned_b, s.aligned_c, s.transposed, s.rows, s.columns,
                  s.depth, s.stages, s.down, s.across, s.split_tiles, s.split_depth, s.along_k_a, s.along_k_b, s.piece_a, s.piece_b,
-                 s.piece_c, s.linear_a, s.linear_b);
+                 s.piece_c, s.linear_a, s.linear_b, s.warpgroups);
 }
 
 void cuda_matmul_form(Sha256 *sha, const CudaMatmul *p)

@@ -339,6 +339,7 @@ static void choose_tiles(CudaMatmul *p, const CudaOptions *options, bool splits)
     s->split_depth = LEAST_DEPTH;
     s->split_tiles = splits && depth >= 2 * LEAST_DEPTH ? CHIP[PROCESSOR_CUDA].units * TILES_OF_UNIT : 0;
     choose_shape(p, options);
+    s->warpgroups = !options->block && mgpu_may_be_by_warpgroups(s); /* shared memory of blocks' own begins anywhere */
 }
 
 bool cuda_put_in_parts(CudaMatmul *p, int64_t samples)
@@ -538,15 +539,15 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         text,
         "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, "
         "%d, %lld, "
-        "%lld, %lld, %s, %s, %d, %d, %d, %s, %s};\n",
+        "%lld, %lld, %s, %s, %d, %d, %d, %s, %s, %s};\n",
         name,
         c_comment("A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; "
                   "A, B in lines of "
-                  "K; moved at once; K one stride apart"),
+                  "K; moved at once; K one stride apart; by warpgroups"),
         arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
         truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.depth, s.stages, s.down, s.across,
         (long long)s.split_tiles, (long long)s.split_depth, by_parameter ? 0LL : (long long)s.c, truth(s.along_k_a),
-        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b));
+        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b), s.warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
 }
 
 /* parts from this one on whose tables are the same */
