@@ -23,19 +23,21 @@ static const char *const KIND[NOTICES] = {"device", "reader", "link"};
 
 struct StepClock {
     const mgpu_plan *plan;
-    int devices;                  /* of this process, which has the first ones if it is the one that speaks */
-    bool ahead, turns, said[NOTICES];
+    int first, devices;           /* of this process */
+    bool ahead, turns, alone, said[NOTICES]; /* alone: no other process has devices */
     int64_t steps, epoch_steps;   /* all; of the epoch */
     double step[KEPT];            /* seconds; step n is at n mod KEPT */
     bool timed[KEPT];             /* all of its micro-batches were */
     double *of;                   /* [part][device][KEPT] */
 };
 
-StepClock *mgpu_clock_open(const mgpu_plan *plan, int devices, bool ahead, bool turns)
+StepClock *mgpu_clock_open(const mgpu_plan *plan, int first, int devices, bool ahead, bool turns)
 {
     StepClock *c = mgpu_allocate(1, sizeof *c);
     c->plan = plan;
+    c->first = first;
     c->devices = devices;
+    c->alone = devices == plan->devices;
     c->ahead = ahead;
     c->turns = turns;
     c->of = mgpu_allocate((size_t)PARTS * (size_t)devices * KEPT, sizeof *c->of);
@@ -58,7 +60,7 @@ void mgpu_clock_add(StepClock *c, const Work *work)
 {
     c->timed[c->steps % KEPT] &= work->timed;
     for (int d = 0; d < c->devices; d++) {
-        const StepTimes *t = &work->times[d];
+        const StepTimes *t = &work->times[c->first + d];
         const _Atomic int64_t *const FROM[PARTS] = {&t->computing, &t->input, &t->communication, &t->launching, &t->transferring, &t->reading};
         for (int p = 0; p < PARTS; p++)
             *cell(c, (Part)p, d, c->steps) += 1e-9 * (double)atomic_load_explicit(FROM[p], memory_order_relaxed);
@@ -113,7 +115,7 @@ static double median_wait(const StepClock *c, Part part, int count)
         double waits = NAN;
         for (int d = 0; d < c->devices; d++) {
             double own = *cell(c, part, d, c->steps - 1 - i);
-            if (c->plan->device[d].shard.share > 0 && is_known(c, part, d, c->steps - 1 - i))
+            if (c->plan->device[c->first + d].shard.share > 0 && is_known(c, part, d, c->steps - 1 - i))
                 waits = part == INPUT ? fmax(waits, own) : fmin(waits, own);
         }
         if (!isnan(waits))
@@ -141,7 +143,7 @@ static double others_computing(const StepClock *c, int device, int count)
 {
     double *values = mgpu_allocate((size_t)c->devices, sizeof *values);
     int n = 0;
-    const mgpu_device *devices = c->plan->device;
+    const mgpu_device *devices = c->plan->device + c->first;
     for (int d = 0; d < c->devices; d++)
         if (d != device && devices[d].shard.share > 0)
             values[n++] = median_of(c, COMPUTING, d, count) * fmax(1, (double)devices[device].shard.share / (double)devices[d].shard.share);
@@ -172,7 +174,7 @@ static void find_bound(const StepClock *c, int device, int count, EpochTimes *t)
     else if (isnan(t->computing))
         bound = "";
     else if (slow_device(c, count) >= 0) {
-        snprintf(t->bound, sizeof t->bound, "device %d", slow_device(c, count));
+        snprintf(t->bound, sizeof t->bound, "device %d", c->first + slow_device(c, count));
         return;
     }
     snprintf(t->bound, sizeof t->bound, "%s", bound);
@@ -228,7 +230,7 @@ static char *notice_device(const StepClock *c)
         return NULL;
     double own = median_of(c, COMPUTING, device, WINDOW), others = others_computing(c, device, WINDOW);
     return mgpu_format("device %d takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; "
-                       "mgpuc --split gives it fewer samples", device, own / others, 1e3 * own, 1e3 * others);
+                       "mgpuc --split gives it fewer samples", c->first + device, own / others, 1e3 * own, 1e3 * others);
 }
 
 static char *notice_reader(const StepClock *c)
@@ -258,7 +260,7 @@ static bool find_notice(StepClock *c, Notice *n)
     if (median_step(c, WINDOW) < WORTH_S)
         return false;
     for (int k = 0; k < NOTICES; k++) {
-        n->text = c->said[k] ? NULL : FIND[k](c);
+        n->text = c->said[k] || (k == NOTICE_LINK && !c->alone) ? NULL : FIND[k](c);
         n->kind = KIND[k];
         if (n->text) {
             c->said[k] = true;
@@ -278,4 +280,13 @@ bool mgpu_clock_step(StepClock *c, double seconds, Notice *n)
         for (int d = 0; d < c->devices; d++)
             *cell(c, (Part)p, d, c->steps) = 0;
     return c->steps >= FIRST + WINDOW && (c->steps - FIRST) % WINDOW < NOTICES && find_notice(c, n); /* one a step */
+}
+
+bool mgpu_clock_links(StepClock *c, Notice *n)
+{
+    if (c->said[NOTICE_LINK] || c->steps < FIRST + WINDOW || median_step(c, WINDOW) < WORTH_S)
+        return false;
+    *n = (Notice){KIND[NOTICE_LINK], notice_link(c)};
+    c->said[NOTICE_LINK] = n->text;
+    return n->text;
 }

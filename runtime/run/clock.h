@@ -13,11 +13,13 @@ typedef struct EpochTimes {    /* medians over the last steps of an epoch, in mi
 } EpochTimes;
 typedef struct Notice { const char *kind; char *text; } Notice; /* "device", "reader", "link"; the caller frees the text */
 
-/* of the plan's first devices; turns: these share cores, one after the other */
-StepClock *mgpu_clock_open(const mgpu_plan *, int devices, bool ahead, bool turns);
+/* of so many of the plan's devices from the first on; turns: these share cores, one after the other */
+StepClock *mgpu_clock_open(const mgpu_plan *, int first, int devices, bool ahead, bool turns);
 void mgpu_clock_close(StepClock *);
 void mgpu_clock_add(StepClock *, const Work *);        /* a micro-batch of the step */
-/* the step is over, which took so long. True: something is slow that was not spoken of before */
+/* the step is over, which took so long. True: something is slow that was not spoken of before; of several processes not links, which one of
+ * them alone cannot tell from another that comes late */
 bool mgpu_clock_step(StepClock *, double seconds, Notice *);
+bool mgpu_clock_links(StepClock *, Notice *);          /* links are slow, if no process is; once */
 EpochTimes mgpu_clock_epoch(StepClock *);              /* of the steps since the last call */
 #endif

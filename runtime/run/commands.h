@@ -39,6 +39,11 @@ typedef struct StepReport {
     const char *const *names; const double *values; int count; /* all of the phase's reports */
     double finished_at, input_wait_ms, communication_wait_ms; /* the longest of a device */
 } StepReport;
+typedef struct HostTimes {             /* of a host of several processes: medians in milliseconds; share: of a batch */
+    char name[96];
+    int ranks, devices;
+    double share, computing, input, communication; /* as EpochTimes has them, over its ranks */
+} HostTimes;
 typedef struct EpochReport {           /* a row of the table */
     int64_t epoch, step;
     double passed;                     /* epochs, if the row is one of validation within an epoch; else 0 */
@@ -46,6 +51,8 @@ typedef struct EpochReport {           /* a row of the table */
     Evaluation train, valid;           /* split NULL: none */
     EpochTimes times;
     const mgpu_prediction *predicted;
+    HostTimes *hosts; int host_count;  /* of several processes, by name; else none */
+    int slowest;                       /* the rank that computes longest */
 } EpochReport;
 /* Epochs count from 1. The log of a run that goes on gets further lines, else it is written anew */
 Reporter *mgpu_reporter_open(const mgpu_program *, const Options *);

@@ -313,7 +313,10 @@ static void finish_row(Run *run, EpochReport *e, const Evaluation *valid)
         e->valid = without_values(run, MGPU_PHASE_REPORT_EVAL, "valid");
     e->times = mgpu_clock_epoch(run->clock);
     e->predicted = &run->plan->predicted;
+    if (run->options->processes)
+        mgpu_run_compare_times(run, e);
     mgpu_report_epoch(run->reporter, e);
+    free(e->hosts);
 }
 
 static void report_validation(Run *run, const Evaluation *valid)
@@ -561,8 +564,9 @@ int mgpu_train(const mgpu_program *program, const Options *options)
         free(run.at.log);
         run.at.log = realpath(options->log, NULL);
     }
-    int own = mgpu_first_device(options->processes, run.plan->devices, 1);
-    run.clock = mgpu_clock_open(run.plan, own, !mgpu_computes_here(run.plan), own > mgpu_default_threads(options->program));
+    DeviceSpan span = mgpu_own_devices(options->processes, run.plan->devices);
+    int own = span.end - span.first;
+    run.clock = mgpu_clock_open(run.plan, span.first, own, !mgpu_computes_here(run.plan), own > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
     if (options->processes)
         mgpu_run_compare_data(&run);

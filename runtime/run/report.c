@@ -499,6 +499,27 @@ static void log_times(Reporter *r, const EpochReport *e)
     log_text(r, "bound", e->times.bound);
 }
 
+static void log_hosts(Reporter *r, const EpochReport *e, double rate)
+{
+    if (!e->host_count)
+        return;
+    log_whole(r, "slowest_rank", e->slowest);
+    fputs(",\"hosts\":[", r->log);
+    for (int h = 0; h < e->host_count; h++) {
+        const HostTimes *t = &e->hosts[h];
+        fputs(h ? ",{\"host\":" : "{\"host\":", r->log);
+        mgpu_json_write_text(r->log, t->name);
+        log_whole(r, "ranks", t->ranks);
+        log_whole(r, "devices", t->devices);
+        log_number(r, "samples_per_s", t->share * rate);
+        log_number(r, "computing_ms", t->computing);
+        log_number(r, "input_ms", t->input);
+        log_number(r, "communication_ms", t->communication);
+        fputc('}', r->log);
+    }
+    fputc(']', r->log);
+}
+
 /* what a step takes, was predicted to take, and goes to */
 static void times_columns(Table *t, const EpochReport *e)
 {
@@ -561,6 +582,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
         log_number(r, "lr", e->lr);
         log_number(r, "samples_per_s", rate);
         log_times(r, e);
+        log_hosts(r, e, rate);
         log_number(r, "seconds", mgpu_seconds() - r->began);
         end_event(r);
     }

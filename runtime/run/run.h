@@ -46,7 +46,7 @@ typedef struct Run {
     Numbers train_report, eval_report;
     double lr, last_finish;
     double began, validated_at, saved_at; /* mgpu_seconds */
-    bool warned;
+    bool warned, slow_rank_said;
     Trace *trace;                  /* of --trace; NULL: none, or it is written */
     char *folder;                  /* where to save; NULL: nowhere */
     SaveFolder *saves;             /* that folder, locked */
@@ -110,6 +110,7 @@ void mgpu_run_close_folder(Run *);
 /* ---- signals.c */
 void mgpu_run_watch(Run *);                /* signals are requests from here on */
 void mgpu_run_unwatch(Run *);
+void mgpu_run_compare_times(Run *, EpochReport *); /* ranks.c: of several processes, all of which call it */
 void mgpu_run_obeyed(const Run *);         /* of several processes: the step is finished that a signal asked to be the last */
 int mgpu_run_signal(Run *);                /* that asks to stop, or SIGPIPE, SIGXFSZ where stdout is lost; 0: none */
 
