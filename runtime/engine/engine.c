@@ -352,9 +352,7 @@ void mgpu_engine_close(Engine *e, const char *achieved)
         free(e->ring[i].fetch);
         free(e->ring[i].report);
     }
-    for (int v = 0; e->gathered && v < e->program->variable_count; v++)
-        free(e->gathered[v]);
-    free(e->gathered);
+    mgpu_engine_let_go(e);
     e->kind->leave(e->machine);
     mgpu_hang_close(e);
     free(e->said);
@@ -518,23 +516,60 @@ static mgpu_stretch held(const Engine *e, int device, int variable)
                           mgpu_even_part(bytes / each, e->plan->devices, device + 1) * each};
 }
 
+static void copy_part(const Engine *e, int device, int variable, mgpu_stretch part, void *to)
+{
+    mgpu_hang_stage(e, "a variable is being copied from it", device);
+    if (part.end > part.begin)
+        e->kind->copy_out(e->devices[device], -1, to, e->plan->device[device].variable_offset[variable], part.end - part.begin);
+    mgpu_hang_stage(e, NULL, -1);
+}
+
+/* what this process's devices have of one that is in parts; to: byte `from` of all */
+static void copy_parts(const Engine *e, int variable, int64_t from, uint8_t *to)
+{
+    for (int d = e->first; d < e->end; d++) {
+        mgpu_stretch part = held(e, d, variable);
+        copy_part(e, d, variable, part, to + part.begin - from);
+    }
+}
+
 void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *to)
 {
-    bool split = e->program->variables[variable].split;
-    if (e->gathered && e->gathered[variable] && !is_own(e, device)) {
-        int64_t bytes = mgpu_tensor_bytes(&e->program->variables[variable].tensor);
-        memcpy(to, e->gathered[variable] + device * bytes, (size_t)bytes);
+    const mgpu_variable *v = &e->program->variables[variable];
+    int64_t bytes = mgpu_tensor_bytes(&v->tensor);
+    const uint8_t *gathered = e->gathered ? e->gathered[variable] : NULL;
+    if (v->split && gathered) {
+        memcpy(to, gathered, (size_t)bytes);
+    } else if (v->split) {
+        if (e->processes)
+            memset(to, 0, (size_t)bytes);
+        copy_parts(e, variable, 0, to);
+    } else if (gathered && !is_own(e, device)) {
+        memcpy(to, gathered + device * bytes, (size_t)bytes);
+    } else { /* what is replicated is the same everywhere */
+        copy_part(e, is_own(e, device) ? device : e->first, variable, (mgpu_stretch){0, bytes}, to);
+    }
+}
+
+/* bytes of a variable that each process has: of its parts, or of those of its devices one after the other */
+static void places_of(const Engine *e, int variable, int64_t *at)
+{
+    const mgpu_variable *v = &e->program->variables[variable];
+    int64_t bytes = mgpu_tensor_bytes(&v->tensor);
+    for (int r = 0; r <= e->processes->count; r++) {
+        int first = mgpu_first_device(e->processes, e->plan->devices, r);
+        at[r] = !v->split ? first * bytes : first < e->plan->devices ? held(e, first, variable).begin : bytes;
+    }
+}
+
+void mgpu_engine_read_whole(const Engine *e, int variable, void *to)
+{
+    mgpu_engine_read_variable(e, 0, variable, to);
+    if (!e->processes || !e->program->variables[variable].split)
         return;
-    }
-    if (!is_own(e, device)) /* what is replicated is the same everywhere */
-        device = e->first;
-    for (int d = split ? 0 : device; d <= (split ? e->plan->devices - 1 : device); d++) {
-        mgpu_stretch part = held(e, d, variable);
-        mgpu_hang_stage(e, "a variable is being copied from it", d);
-        if (part.end > part.begin)
-            e->kind->copy_out(e->devices[d], -1, (uint8_t *)to + part.begin, e->plan->device[d].variable_offset[variable], part.end - part.begin);
-        mgpu_hang_stage(e, NULL, -1);
-    }
+    int64_t at[e->processes->count + 1];
+    places_of(e, variable, at);
+    e->processes->gather(e->processes, to, at);
 }
 
 void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from)
@@ -551,16 +586,31 @@ void mgpu_engine_write_variable(Engine *e, int device, int variable, const void 
 
 void mgpu_engine_gather(Engine *e, int variable)
 {
-    if (!e->processes)
+    Processes *p = e->processes;
+    const mgpu_variable *v = &e->program->variables[variable];
+    if (!p)
         return;
-    int64_t bytes = mgpu_tensor_bytes(&e->program->variables[variable].tensor);
+    int64_t at[p->count + 1], bytes = mgpu_tensor_bytes(&v->tensor);
+    places_of(e, variable, at);
+    uint8_t *own = mgpu_allocate((size_t)(at[p->rank + 1] - at[p->rank] + 1), 1);
+    if (v->split)
+        copy_parts(e, variable, at[p->rank], own);
+    for (int d = e->first; d < e->end && !v->split; d++)
+        copy_part(e, d, variable, (mgpu_stretch){0, bytes}, own + (d - e->first) * bytes);
     if (!e->gathered)
         e->gathered = mgpu_allocate((size_t)e->program->variable_count, sizeof *e->gathered);
-    if (!e->gathered[variable])
-        e->gathered[variable] = mgpu_allocate((size_t)e->plan->devices, (size_t)bytes);
-    for (int d = e->first; d < e->end; d++)
-        mgpu_engine_read_variable(e, d, variable, e->gathered[variable] + d * bytes);
-    mgpu_gather_devices(e->processes, e->gathered[variable], bytes, e->plan->devices);
+    if (mgpu_speaks(p) && !e->gathered[variable])
+        e->gathered[variable] = mgpu_allocate((size_t)at[p->count], 1);
+    p->collect(p, own, e->gathered[variable], at);
+    free(own);
+}
+
+void mgpu_engine_let_go(Engine *e)
+{
+    for (int v = 0; e->gathered && v < e->program->variable_count; v++)
+        free(e->gathered[v]);
+    free(e->gathered);
+    e->gathered = NULL;
 }
 
 /* all phases have the same staging buffers at the same offsets */

@@ -61,10 +61,15 @@ void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times
 typedef struct Trace Trace;            /* trace.h */
 void mgpu_engine_set_trace(Engine *, Trace *); /* likewise; NULL: none */
 /* of a drained engine: a variable as it is in memory; random inputs in all slots (bench) */
-/* all of a variable, as the device holds it; of one that is split, the parts of all devices. Written is what that device holds */
+/* All of a variable, as the device holds it; of one that is split, the parts of all devices, but those that other processes have
+ * are 0 unless they were gathered. Written is what that device holds */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from); /* of another process's device: nothing */
-void mgpu_engine_gather(Engine *, int variable); /* by all processes, of a variable of which each device has its own: can be read until the next step */
+/* Every process calls these, in one order: all of it, to all; to rank 0, what others have of one that is split or of which each device
+ * has its own: it can be read there until rank 0 lets go */
+void mgpu_engine_read_whole(const Engine *, int variable, void *to);
+void mgpu_engine_gather(Engine *, int variable);
+void mgpu_engine_let_go(Engine *);
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *);
 

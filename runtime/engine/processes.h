@@ -10,7 +10,7 @@ typedef struct mgpu_processes Processes;
 struct mgpu_processes {
     int rank, count;
     const char *host;
-    /* ends the program if there are more processes than devices, or if the plan has something that one process must have whole */
+    /* ends the program if there are more processes than devices, or if the plan has not one model */
     void (*check)(const Processes *, const mgpu_program *, const mgpu_plan *);
     Collective *(*connect)(Processes *, const mgpu_plan *, int lane); /* of the process's own devices, with those of the others */
     /* Every process calls these, in one order, from the thread that posts steps. */
@@ -18,6 +18,7 @@ struct mgpu_processes {
     /* ends the program unless all have the same: "rank 1 on b has other options than rank 0 on a; start all with the same" */
     void (*compare)(Processes *, const char *what, const char *cure, uint64_t digest);
     void (*gather)(Processes *, void *all, const int64_t *at);        /* bytes [at[r], at[r + 1]) from rank r */
+    void (*collect)(Processes *, const void *own, void *all, const int64_t *at); /* the same, to rank 0; all: NULL on the others */
     /* what those are told that wait for this process: where(engine, ...) says at which operation it is, and whether it works there or waits
      * itself. NULL: there is no engine */
     void (*watch)(Processes *, bool (*where)(const void *engine, char *text, size_t room), const void *engine);

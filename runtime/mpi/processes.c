@@ -51,8 +51,8 @@ static int follow(Processes *p, int value)
     return value;
 }
 
-/* in rounds of what an int counts */
-static void gather(Processes *p, void *all, const int64_t *at)
+/* What each has, `own`, to all, or to rank 0 alone, in rounds of what an int counts. all: at the others NULL; own may be its place there */
+static void bring(Processes *p, const uint8_t *own, uint8_t *all, const int64_t *at, bool to_all)
 {
     enum { MOST = 1 << 28 };
     int64_t most = MOST / p->count, rounds = 0;
@@ -60,6 +60,7 @@ static void gather(Processes *p, void *all, const int64_t *at)
     for (int r = 0; r < p->count; r++)
         rounds = (at[r + 1] - at[r] + most - 1) / most > rounds ? (at[r + 1] - at[r] + most - 1) / most : rounds;
     uint8_t *room = mgpu_allocate(1, (size_t)(rounds > 1 ? most * p->count : at[p->count] + 1));
+    int *none = mgpu_allocate((size_t)p->count, sizeof *none), *sent = mgpu_allocate((size_t)p->count, sizeof *sent);
     for (int64_t k = 0; k < rounds; k++) {
         int sum = 0;
         for (int r = 0; r < p->count; r++, sum += bytes[r - 1]) {
@@ -67,16 +68,26 @@ static void gather(Processes *p, void *all, const int64_t *at)
             bytes[r] = (int)(left < 0 ? 0 : left < most ? left : most);
             place[r] = sum;
         }
-        memcpy(room + place[p->rank], (uint8_t *)all + at[p->rank] + k * most, (size_t)bytes[p->rank]);
-        mgpu_mpi.gather(MGPU_MPI_RUN, room, bytes, place);
+        sent[0] = bytes[p->rank];
+        if (to_all)
+            memcpy(room + place[p->rank], own + k * most, (size_t)bytes[p->rank]);
+        if (to_all)
+            mgpu_mpi.gather(MGPU_MPI_RUN, room, bytes, place);
+        else
+            mgpu_mpi.exchange(MGPU_MPI_RUN, own + k * most, sent, none, room, all ? bytes : none, place);
         mgpu_mpi_wait(p, MGPU_MPI_RUN, "what each process has");
-        for (int r = 0; r < p->count; r++)
-            memcpy((uint8_t *)all + at[r] + k * most, room + place[r], (size_t)bytes[r]);
+        for (int r = 0; r < p->count && all; r++)
+            memcpy(all + at[r] + k * most, room + place[r], (size_t)bytes[r]);
     }
+    free(sent);
+    free(none);
     free(room);
     free(place);
     free(bytes);
 }
+
+static void gather(Processes *p, void *all, const int64_t *at) { bring(p, (uint8_t *)all + at[p->rank], all, at, true); }
+static void collect(Processes *p, const void *own, void *all, const int64_t *at) { bring(p, own, p->rank ? NULL : all, at, false); }
 
 /* The rank that differs is named by rank 0; the others are ended by that. */
 static void compare(Processes *p, const char *what, const char *cure, uint64_t digest)
@@ -96,17 +107,6 @@ static void compare(Processes *p, const char *what, const char *cure, uint64_t d
 }
 
 /* ---- what a plan may have */
-static void check_transfers(const mgpu_plan *plan)
-{
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++) {
-            const mgpu_collective *c = &plan->phases[k].collectives[i];
-            if (c->parties.transfer != MGPU_TRANSFER_REDUCE)
-                mgpu_fail(MGPU_BAD_USAGE, "several processes make all-reduces only, and the plan has the %s %s; compile without --plan and --shard, or start one process",
-                          mgpu_transfer_row(c->parties.transfer)->kind, c->name);
-        }
-}
-
 static void check(const Processes *p, const mgpu_program *program, const mgpu_plan *plan)
 {
     if (p->count > plan->devices)
@@ -115,10 +115,6 @@ static void check(const Processes *p, const mgpu_program *program, const mgpu_pl
     if (program->unsaved)
         mgpu_fail(MGPU_BAD_USAGE, "several processes train one model, and by --plan %s each device has its own (%s); leave it out, or start one process", program->policy,
                   program->policy_label);
-    for (int v = 0; v < program->variable_count; v++)
-        if (program->variables[v].split)
-            mgpu_fail(MGPU_BAD_USAGE, "several processes have each variable whole, and '%s' is in parts; compile without --shard, or start one process", program->variables[v].tensor.name);
-    check_transfers(plan);
 }
 
 static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
@@ -191,7 +187,7 @@ Processes *mgpu_mpi_processes(void)
         return NULL;
     }
     *p = (Processes){.rank = p->rank, .count = p->count, .host = m->host, .check = check, .connect = connect, .follow = follow,
-                     .compare = compare, .gather = gather, .watch = watch, .close = close_processes};
+                     .compare = compare, .gather = gather, .collect = collect, .watch = watch, .close = close_processes};
     snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
     mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
     m->patience = mgpu_patience();

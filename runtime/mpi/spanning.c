@@ -1,10 +1,13 @@
-/* spanning.c: all-reduces over the devices of all processes. In: what each device of this process has; out: the sum of all devices' of all
- * processes, the same bits everywhere.
+/* spanning.c: transfers over the devices of all processes. In: what each device of this process has; out: what it receives, of what several
+ * devices receive the same bits everywhere.
  *
- * The devices of a process meet, and each adds up its slice of the elements over them, as within one process (runtime/host/reduce.c).
- * The thread of the first device then exchanges the sums with the other processes: each gets its slice from all, adds it up in the order
- * of the ranks, and gathers the slices of the others. All devices copy the result. Bytes that a process sends: twice the value's,
- * however many devices and processes there are; and MPI is never asked to add. */
+ * What is added: the devices of a process meet, and each adds up its slice of the elements over them, as within one process
+ * (runtime/host/reduce.c). The thread of the first device then exchanges the sums with the other processes: each gets its part from all, and
+ * adds it up in the order of the ranks. Of a reduce-scatter that is what its devices receive; of an all-reduce each gathers the parts of the others.
+ * Bytes that a process sends: twice the value's, or once, however many devices and processes there are; and MPI is never asked to add.
+ *
+ * What is moved: the devices put what they send in its place of the whole value, which the processes gather. Sums of bits are that, of codes
+ * (mgpu_bits.h), which each device adds up. */
 #include "runtime/host/reduce.h"
 #include "runtime/mpi/mpi.h"
 
@@ -14,20 +17,23 @@
 typedef struct Spanning {
     Collective collective;
     const Processes *processes;
-    int channel, ranks, rank;
+    int channel, ranks, rank, devices;
     int first, members;      /* devices of this process */
     Reduction *here;
-    Operand *operand;        /* [members + 1]: the last is the sum over them, in `sum` */
-    Operand *parts;          /* [ranks + 1]: of this rank's slice; the last is their sum */
-    uint8_t *sum, *received; /* of all elements; of this rank's slice from each rank */
-    int64_t room, slice_room;
+    Operand *operand;        /* [members + 1]: the last is the sum over them, in `whole` */
+    Operand *parts;          /* [ranks + 1]: of this rank's part; the last is their sum */
+    uint8_t *whole, *received; /* all elements; of this rank's part from each rank */
+    int64_t room, part_room;
     int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
+    int64_t *code_parts;     /* [devices + 1]: of sums of bits, whose codes are moved */
+    const void **codes;      /* [devices] */
     double *met;
 } Spanning;
 
 enum { MOST_BYTES = 1 << 28 }; /* exchanged at a time: MPI counts in int */
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void make_room(uint8_t **data, int64_t *room, int64_t bytes)
 {
@@ -45,73 +51,177 @@ static mgpu_stretch part_of(int64_t count, int parts, int part, int64_t each)
     return (mgpu_stretch){smaller(size * part, count), smaller(size * (part + 1), count)};
 }
 
-static void set_counts(Spanning *s, int64_t count, int64_t each)
+static mgpu_stretch within(mgpu_stretch s, mgpu_stretch bounds)
 {
-    mgpu_stretch own = part_of(count, s->ranks, s->rank, each);
+    int64_t begin = smaller(larger(s.begin, bounds.begin), bounds.end);
+    return (mgpu_stretch){begin, larger(smaller(s.end, bounds.end), begin)};
+}
+
+/* what the devices of a rank send or receive: their parts are beside each other, and who has all of it is one of them or all */
+static mgpu_stretch share_of_rank(const Spanning *s, const Operand *o, int share, int rank)
+{
+    mgpu_stretch all = {0, 0};
+    for (int d = mgpu_first_device(s->processes, s->devices, rank); d < mgpu_first_device(s->processes, s->devices, rank + 1); d++) {
+        mgpu_stretch own = mgpu_share_of(&o->parties, share, o->count, d);
+        if (own.end > own.begin)
+            all = (mgpu_stretch){all.end > all.begin ? all.begin : own.begin, own.end};
+    }
+    return all;
+}
+
+static bool is_shared(const Operand *o) { return mgpu_transfer_row(o->parties.transfer)->receives == MGPU_SHARE_WHOLE; }
+
+/* of the elements `chunk`: what a rank adds up, or what it has of a value that is moved */
+static mgpu_stretch part_of_rank(const Spanning *s, const Operand *o, mgpu_stretch chunk, int rank)
+{
+    const mgpu_transfer *row = mgpu_transfer_row(o->parties.transfer);
+    if (!row->adds)
+        return within(share_of_rank(s, o, row->sends, rank), chunk);
+    if (!is_shared(o))
+        return within(share_of_rank(s, o, row->receives, rank), chunk);
+    mgpu_stretch part = part_of(chunk.end - chunk.begin, s->ranks, rank, mgpu_dtype_bytes(o->dtype));
+    return (mgpu_stretch){chunk.begin + part.begin, chunk.begin + part.end};
+}
+
+/* places are from the chunk's begin on */
+static void set_counts(Spanning *s, const Operand *o, mgpu_stretch chunk)
+{
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    mgpu_stretch own = part_of_rank(s, o, chunk, s->rank);
     int bytes = (int)((own.end - own.begin) * each);
     for (int r = 0; r < s->ranks; r++) {
-        mgpu_stretch its = part_of(count, s->ranks, r, each);
+        mgpu_stretch its = part_of_rank(s, o, chunk, r);
         s->sent[r] = (int)((its.end - its.begin) * each);
-        s->sent_at[r] = (int)(its.begin * each);
+        s->sent_at[r] = (int)((its.end > its.begin ? its.begin - chunk.begin : 0) * each);
         s->got[r] = bytes;
         s->got_at[r] = bytes * r;
     }
-    make_room(&s->received, &s->slice_room, (int64_t)bytes * s->ranks + 1);
 }
 
 static void wait_for_others(const Spanning *s, const Operand *o)
 {
     char what[200];
-    snprintf(what, sizeof what, "the all-reduce %s", o->name);
+    snprintf(what, sizeof what, "the %s %s", mgpu_transfer_row(o->parties.transfer)->kind, o->name);
     mgpu_mpi_wait(s->processes, s->channel, what);
 }
 
-/* elements of `sum` from `data` on, over all ranks */
-static void add_over_ranks(Spanning *s, uint8_t *data, int64_t count, const Operand *like)
+/* this rank's part of a chunk, over all ranks */
+static void add_over_ranks(Spanning *s, uint8_t *data, const Operand *like)
 {
-    int64_t each = mgpu_dtype_bytes(like->dtype);
-    set_counts(s, count, each);
+    make_room(&s->received, &s->part_room, (int64_t)s->got[0] * s->ranks + 1);
     mgpu_mpi.exchange(s->channel, data, s->sent, s->sent_at, s->received, s->got, s->got_at);
     wait_for_others(s, like);
     for (int r = 0; r <= s->ranks; r++) {
         s->parts[r] = *like;
         s->parts[r].data = r < s->ranks ? s->received + s->got_at[r] : data + s->sent_at[s->rank];
     }
-    mgpu_add_operands(s->parts, s->ranks, (mgpu_stretch){0, s->got[0] / each});
-    mgpu_mpi.gather(s->channel, data, s->sent, s->sent_at);
-    wait_for_others(s, like);
+    mgpu_add_operands(s->parts, s->ranks, (mgpu_stretch){0, s->got[0] / mgpu_dtype_bytes(like->dtype)});
 }
 
-static void exchange(Spanning *s)
+static void exchange(Spanning *s, const Operand *o)
 {
-    const Operand *o = &s->operand[0];
+    bool adds = mgpu_transfer_row(o->parties.transfer)->adds;
     int64_t each = mgpu_dtype_bytes(o->dtype), most = MOST_BYTES / each;
-    for (int64_t at = 0; at < o->count; at += most)
-        add_over_ranks(s, s->sum + at * each, smaller(most, o->count - at), o);
+    for (int64_t at = 0; at < o->count; at += most) {
+        uint8_t *data = s->whole + at * each;
+        set_counts(s, o, (mgpu_stretch){at, smaller(at + most, o->count)});
+        if (adds)
+            add_over_ranks(s, data, o);
+        if (adds && !is_shared(o))
+            continue;
+        mgpu_mpi.gather(s->channel, data, s->sent, s->sent_at);
+        wait_for_others(s, o);
+    }
+}
+
+/* what a device sends, to `whole`; of what is added, a slice of the sum over the devices */
+static void give(Spanning *s, int member, const Operand *o)
+{
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    if (mgpu_transfer_row(o->parties.transfer)->adds) {
+        mgpu_add_operands(s->operand, s->members, part_of(o->count, s->members, member, each));
+        return;
+    }
+    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, s->first + member);
+    if (sent.end > sent.begin)
+        memcpy(s->whole + sent.begin * each, (const uint8_t *)o->data + sent.begin * each, (size_t)((sent.end - sent.begin) * each));
+}
+
+static void take(const Spanning *s, int member, const Operand *o)
+{
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    mgpu_stretch got = mgpu_received_by(&o->parties, o->count, s->first + member);
+    if (got.end > got.begin)
+        memcpy((uint8_t *)o->data + got.begin * each, s->whole + got.begin * each, (size_t)((got.end - got.begin) * each));
+}
+
+static void note_operand(Spanning *s, int member, const Operand *o)
+{
+    s->operand[member] = *o;
+    if (member)
+        return;
+    make_room(&s->whole, &s->room, o->count * mgpu_dtype_bytes(o->dtype) + 1);
+    s->operand[s->members] = *o;
+    s->operand[s->members].data = s->whole;
+}
+
+/* all members meet before it, and after */
+static void transfer_values(Spanning *s, int member, const Operand *o)
+{
+    give(s, member, o);
+    mgpu_meet(s->here);
+    if (member == 0)
+        exchange(s, o);
+    mgpu_meet(s->here);
+    take(s, member, o);
+}
+
+/* ---- sums of bits */
+static int64_t coded_bytes(const Operand *o) { return mgpu_coded_bytes(o->count, mgpu_dtype_bytes(o->dtype)); }
+
+/* the codes of all devices, as one value that is gathered */
+static Operand codes_of(const Spanning *s, const Operand *o)
+{
+    return (Operand){.name = o->name, .buffer = "codes", .data = s->whole, .count = coded_bytes(o) * s->devices, .dtype = MGPU_U8,
+                     .parties = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = s->code_parts}, .tag = o->tag};
+}
+
+static void note_codes(Spanning *s, const Operand *o)
+{
+    make_room(&s->whole, &s->room, coded_bytes(o) * s->devices + 1);
+    for (int d = 0; d <= s->devices; d++)
+        s->code_parts[d] = coded_bytes(o) * d;
+    for (int d = 0; d < s->devices; d++)
+        s->codes[d] = s->whole + s->code_parts[d];
+}
+
+static void transfer_bits(Spanning *s, int member, const Operand *o)
+{
+    int device = s->first + member;
+    if (!mgpu_encode(s->whole + s->code_parts[device], o->data, o->count, o->dtype))
+        mgpu_die("%s: a segment of device %d has more than two numbers, and cannot be sent as bits", o->name, device);
+    mgpu_meet(s->here);
+    if (member == 0) {
+        Operand codes = codes_of(s, o);
+        exchange(s, &codes);
+    }
+    mgpu_meet(s->here);
+    mgpu_add_codes(s->codes, s->devices, o->data, o->count, o->dtype);
 }
 
 static bool transfer(Collective *c, int device, const Operand *o)
 {
     Spanning *s = (Spanning *)c;
     int member = device - s->first;
-    int64_t bytes = o->count * mgpu_dtype_bytes(o->dtype);
-    s->operand[member] = *o;
-    if (member == 0) {
-        make_room(&s->sum, &s->room, bytes);
-        s->operand[s->members] = *o;
-        s->operand[s->members].data = s->sum;
-    }
+    note_operand(s, member, o);
+    if (member == 0 && mgpu_sends_bits(o))
+        note_codes(s, o);
     mgpu_meet(s->here);
     s->met[member] = mgpu_seconds();
     for (int d = 0; d < s->members; d++)
-        if (!mgpu_operands_agree(&s->operand[d], o, s->members))
+        if (!mgpu_operands_agree(&s->operand[d], o, s->devices))
             return false;
-    mgpu_add_operands(s->operand, s->members, part_of(o->count, s->members, member, mgpu_dtype_bytes(o->dtype)));
-    mgpu_meet(s->here);
-    if (member == 0)
-        exchange(s);
-    mgpu_meet(s->here);
-    memcpy(o->data, s->sum, (size_t)bytes);
+    (mgpu_sends_bits(o) ? transfer_bits : transfer_values)(s, member, o);
     mgpu_meet(s->here);
     return true;
 }
@@ -125,7 +235,7 @@ static double met(const Collective *c, int device)
 static void close_spanning(Collective *c)
 {
     Spanning *s = (Spanning *)c;
-    void *const OWN[] = {s->operand, s->parts, s->sum, s->received, s->sent, s->sent_at, s->got, s->got_at, s->met};
+    void *const OWN[] = {s->operand, s->parts, s->whole, s->received, s->sent, s->sent_at, s->got, s->got_at, s->code_parts, s->codes, s->met};
     mgpu_reduction_close(s->here);
     for (int i = 0; i < MGPU_COUNT(OWN); i++)
         free(OWN[i]);
@@ -138,10 +248,12 @@ Collective *mgpu_collective_spanning(const Processes *p, const mgpu_plan *plan, 
     int first = mgpu_own_devices(p, plan->devices).first, members = mgpu_own_devices(p, plan->devices).end - first;
     size_t ranks = (size_t)p->count;
     *s = (Spanning){.processes = p, .collective = {.name = "MPI", .transfer = transfer, .close = close_spanning, .met = met},
-                    .channel = channel, .ranks = p->count, .rank = p->rank, .first = first, .members = members,
+                    .channel = channel, .ranks = p->count, .rank = p->rank, .devices = plan->devices, .first = first, .members = members,
                     .here = mgpu_reduction_open(members)};
     s->operand = mgpu_allocate((size_t)members + 1, sizeof *s->operand);
     s->parts = mgpu_allocate(ranks + 1, sizeof *s->parts);
+    s->code_parts = mgpu_allocate((size_t)plan->devices + 1, sizeof *s->code_parts);
+    s->codes = mgpu_allocate((size_t)plan->devices, sizeof *s->codes);
     s->met = mgpu_allocate((size_t)members, sizeof *s->met);
     s->sent = mgpu_allocate(ranks, sizeof *s->sent);
     s->sent_at = mgpu_allocate(ranks, sizeof *s->sent_at);

@@ -19,15 +19,18 @@ bool mgpu_run_histograms_due(const Run *run)
 void mgpu_run_histograms(Run *run)
 {
     Events *events = mgpu_report_events(run->reporter);
-    if (!events || !mgpu_run_histograms_due(run))
+    if (!mgpu_run_histograms_due(run))
         return;
     for (int i = 0; i < run->program->variable_count; i++) {
         const mgpu_variable *v = &run->program->variables[i];
         if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_OBSERVED) || !mgpu_dtype_is_float(v->tensor.dtype))
             continue;
+        if (!events && !v->split) /* another process than rank 0 gives its parts */
+            continue;
         void *values = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor) + 1, 1);
-        mgpu_engine_read_variable(run->engine, 0, i, values);
-        mgpu_events_histogram(events, v->kind == MGPU_WEIGHT ? "weights" : "gradients", v->tensor.name, run->at.step, values,
+        mgpu_engine_read_whole(run->engine, i, values);
+        if (events)
+            mgpu_events_histogram(events, v->kind == MGPU_WEIGHT ? "weights" : "gradients", v->tensor.name, run->at.step, values,
                               v->tensor.dtype, mgpu_elements(&v->tensor));
         free(values);
     }

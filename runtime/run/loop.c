@@ -165,11 +165,10 @@ static bool asked_to_stop(Run *run)
     return mgpu_run_signal(run) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
 }
 
-/* all processes come here, since each has a part of the sums of the epoch; rank 0 writes */
+/* all processes come here, since each may have parts of what is saved; rank 0 writes */
 static void save(Run *run)
 {
     double began = mgpu_seconds();
-    mgpu_gather_sums(run->program, run->plan, run->engine);
     mgpu_run_save(run, epoch_of(run), over(run) || asked_to_stop(run));
     mgpu_trace_text(run->trace, TRACK_LOOP, "save", began, mgpu_seconds());
 }

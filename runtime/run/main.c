@@ -50,7 +50,6 @@ static void share(Options *o, Processes *p)
     if (p->rank == 0)
         return;
     o->log = o->tensorboard = o->trace = NULL;
-    o->histograms = -1;
     o->write = false;
 }
 

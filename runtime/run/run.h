@@ -54,6 +54,7 @@ typedef struct Run {
     SaveOrigin origin;
     char *save_error;              /* why the last save failed; NULL: it did not */
     int64_t failed_saves;          /* in a row */
+    bool saved;                    /* rank 0 saves the run */
     bool best_due;                 /* the model is the best so far, and not saved yet */
     SaveJob job;                   /* the last save, */
     bool preparing;                /* a thread, saver, takes memory for copies */

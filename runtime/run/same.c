@@ -34,7 +34,7 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
 /* what the steps depend on; where files are may differ */
 static uint64_t digest_options(const Options *o)
 {
-    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL};
+    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL, o->histograms};
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add(&h, NUMBERS, sizeof NUMBERS);
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
@@ -74,7 +74,7 @@ void mgpu_run_compare_state(Run *run)
     for (int v = 0; v < run->program->variable_count; v++) {
         const mgpu_variable *variable = &run->program->variables[v];
         int64_t bytes = mgpu_tensor_bytes(&variable->tensor);
-        if (variable->kind == MGPU_ACCUMULATOR && !variable->replicated)
+        if ((variable->kind == MGPU_ACCUMULATOR && !variable->replicated) || variable->split) /* each process has its own */
             continue;
         uint8_t *data = mgpu_allocate((size_t)bytes, 1);
         mgpu_engine_read_variable(run->engine, mgpu_first_device(p, run->plan->devices, p->rank), v, data);

@@ -220,6 +220,7 @@ static void *prepare(void *argument)
 
 void mgpu_run_prepare_saves(Run *run)
 {
+    run->saved = mgpu_of_rank_0(run->options->processes, run->saves != NULL);
     if (run->saves)
         mgpu_run_take_fingerprints(run);
     run->preparing = run->saves && pthread_create(&run->saver, NULL, prepare, run) == 0;
@@ -255,7 +256,10 @@ static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
 {
     double began = mgpu_seconds();
     bool copied;
+    if (run->saved)
+        mgpu_gather_variables(run->program, run->plan, run->engine, checkpoint);
     mgpu_run_end_save(run, true);
+    run->best_due = run->best_due && run->saves;
     if (!run->saves || run->failure || !copy_variables(run, checkpoint, &copied))
         return;
     SaveJob *job = &run->job;
@@ -278,6 +282,7 @@ static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
     run->saves_begun += !last;
     if (!run->saving)
         end_job(run, last);
+    mgpu_engine_let_go(run->engine);
 }
 
 void mgpu_run_save(Run *run, int64_t epoch, bool last)
@@ -287,7 +292,7 @@ void mgpu_run_save(Run *run, int64_t epoch, bool last)
 
 void mgpu_run_save_best(Run *run)
 {
-    run->best_due = run->saves != NULL;
+    run->best_due = run->saved;
 }
 
 void mgpu_run_save_due(Run *run, int64_t epoch)

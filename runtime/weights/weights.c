@@ -96,12 +96,16 @@ static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
     return found;
 }
 
-void mgpu_gather_sums(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
+static bool is_of_model(const mgpu_variable *v) { return v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE || v->kind == MGPU_AVERAGE; }
+
+void mgpu_gather_variables(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, bool checkpoint)
 {
     bool *found = outliving(program, plan);
-    for (int v = 0; v < program->variable_count; v++)
-        if (found[v] && is_partial(&program->variables[v]))
-            mgpu_engine_gather(engine, v);
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        if ((checkpoint && found[i] && is_partial(v)) || (v->split && (is_of_model(v) || (checkpoint && v->kind == MGPU_OPTIMIZER_STATE))))
+            mgpu_engine_gather(engine, i);
+    }
     free(found);
 }
 
@@ -268,7 +272,7 @@ static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engi
         const mgpu_copy *c = &program->copies[i];
         const mgpu_tensor *from = &program->variables[c->master].tensor, *to = &program->variables[c->copy].tensor;
         uint8_t *master = mgpu_allocate((size_t)mgpu_tensor_bytes(from), 1), *copy = mgpu_allocate((size_t)mgpu_tensor_bytes(to), 1);
-        mgpu_engine_read_variable(engine, 0, c->master, master);
+        mgpu_engine_read_whole(engine, c->master, master);
         mgpu_convert(copy, to->dtype, master, from->dtype, mgpu_elements(to));
         for (int d = 0; d < plan->devices; d++)
             mgpu_engine_write_variable(engine, d, c->copy, copy);
@@ -441,7 +445,7 @@ void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Eng
     for (int i = 0; i < program->average_count; i++) {
         const mgpu_copy *a = &program->averages[i];
         uint8_t *data = mgpu_allocate((size_t)mgpu_tensor_bytes(&program->variables[a->master].tensor), 1);
-        mgpu_engine_read_variable(engine, 0, a->master, data);
+        mgpu_engine_read_whole(engine, a->master, data);
         for (int d = 0; d < plan->devices; d++)
             mgpu_engine_write_variable(engine, d, a->copy, data);
         free(data);

@@ -59,7 +59,8 @@ const char *mgpu_not_finite(const mgpu_program *, const Engine *);       /* like
 
 /* ---- weights.c: variables of a drained engine <-> safetensors */
 enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* averages where there are some: what evaluation reads */ };
-void mgpu_gather_sums(const mgpu_program *, const mgpu_plan *, Engine *); /* by all processes: sums of which each device has a part, for a checkpoint */
+/* by all processes, to rank 0: what each device has a part of, for a checkpoint or for the model alone */
+void mgpu_gather_variables(const mgpu_program *, const mgpu_plan *, Engine *, bool checkpoint);
 void mgpu_write_view(FILE *, const Snapshot *, int view, const FileNotes *);
 /* all of it, and the file holds nothing else */
 void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
