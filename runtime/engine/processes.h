@@ -37,6 +37,13 @@ static inline DeviceSpan mgpu_own_devices(const Processes *p, int devices)
     return (DeviceSpan){mgpu_first_device(p, devices, rank), mgpu_first_device(p, devices, rank + 1)};
 }
 
+/* of a micro-batch, those of a rank's devices */
+static inline mgpu_stretch mgpu_samples_of(const Processes *p, const mgpu_plan *plan, int rank)
+{
+    int first = mgpu_first_device(p, plan->devices, rank), end = mgpu_first_device(p, plan->devices, rank + 1);
+    return (mgpu_stretch){plan->device[first].shard.first, end < plan->devices ? plan->device[end].shard.first : plan->micro};
+}
+
 /* `bytes` of each process, of each device, to all */
 static inline void mgpu_gather_each(Processes *p, void *all, int64_t bytes)
 {

@@ -59,7 +59,7 @@ static void bring(Processes *p, const uint8_t *own, uint8_t *all, const int64_t 
     int *bytes = mgpu_allocate((size_t)p->count, sizeof *bytes), *place = mgpu_allocate((size_t)p->count, sizeof *place);
     for (int r = 0; r < p->count; r++)
         rounds = (at[r + 1] - at[r] + most - 1) / most > rounds ? (at[r + 1] - at[r] + most - 1) / most : rounds;
-    uint8_t *room = mgpu_allocate(1, (size_t)(rounds > 1 ? most * p->count : at[p->count] + 1));
+    uint8_t *room = mgpu_allocate(1, (size_t)(!all ? 1 : rounds > 1 ? most * p->count : at[p->count] + 1));
     int *none = mgpu_allocate((size_t)p->count, sizeof *none), *sent = mgpu_allocate((size_t)p->count, sizeof *sent);
     for (int64_t k = 0; k < rounds; k++) {
         int sum = 0;

@@ -9,6 +9,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
+#include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
@@ -148,9 +149,32 @@ static void write_measured(const Profile *profile, const char *path, const Resul
     free(beside);
 }
 
+typedef struct Memory { int64_t arena, besides; double peak_mib; } Memory;
+
+/* of all processes */
+static void add_memory(Result *r, const Engine *engine, Processes *p)
+{
+    Memory each[p ? p->count : 1], *own = &each[p ? p->rank : 0];
+    *own = (Memory){.peak_mib = peak_memory()};
+    for (int d = 0; d < r->plan->devices; d++) {
+        own->arena += mgpu_engine_arena_bytes(engine, d);
+        own->besides += mgpu_engine_library_bytes(engine, d);
+    }
+    if (p)
+        mgpu_gather_each(p, each, sizeof *each);
+    for (int k = 0; k < (p ? p->count : 1); k++) {
+        r->arena += each[k].arena;
+        r->besides += each[k].besides;
+        r->peak_mib += each[k].peak_mib;
+    }
+    if (!mgpu_computes_here(r->plan))
+        r->peak_mib = (double)(r->arena + r->besides) / (1 << 20);
+}
+
 int mgpu_bench(const mgpu_program *program, const Options *o)
 {
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
+    mgpu_compare_program(o, program, plan);
     Result r = {.plan = plan, .steps = o->steps > 0 ? o->steps : 20};
     int64_t untimed = 1 + o->warmup, all = untimed + r.steps, last = o->profile || o->measure ? all + r.steps : all;
     Bench bench = {.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
@@ -169,11 +193,7 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
     r.launches = (double)launches / (double)(all - 1);
     r.launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
     summarise(&r, bench.finished_at + untimed);
-    for (int d = 0; d < plan->devices; d++) {
-        r.arena += mgpu_engine_arena_bytes(feed.engine, d);
-        r.besides += mgpu_engine_library_bytes(feed.engine, d);
-    }
-    r.peak_mib = mgpu_computes_here(plan) ? peak_memory() : (double)(r.arena + r.besides) / (1 << 20);
+    add_memory(&r, feed.engine, o->processes);
     r.devices = mgpu_engine_library(feed.engine);
     r.virtual = mgpu_engine_checks(feed.engine);
     Profile *profile = NULL;

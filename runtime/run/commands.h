@@ -105,6 +105,11 @@ char *mgpu_save_folder(const Options *); /* the caller frees */
 void mgpu_collect_nothing(void *context, const Work *); /* predict.c */
 FILE *mgpu_take_output(void); /* standard output for results alone: what else is said goes to standard error from now on */
 
+/* ---- same.c: of several processes; each ends the program where one differs from rank 0, or where they cannot share the plan */
+void mgpu_compare_program(const Options *, const mgpu_program *, const mgpu_plan *);
+void mgpu_compare_set(const Options *, const Dataset *);
+void mgpu_compare_weights(const Options *, const Feed *);
+
 /* ---- initials.c: what a fresh run begins with: the program's files and those of --init */
 void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
 /* those of --init PATTERN=FILE alone; view as in PartSource */

@@ -113,7 +113,10 @@ const char *mgpu_bad_loss(const Evaluation *e)
 /* a loss that is no number, in words, which the caller frees; NULL: it is one */
 static char *judge(const Feed *feed, const Evaluation *e)
 {
-    const char *loss = mgpu_bad_loss(e), *bad = loss ? mgpu_not_finite(feed->program, feed->engine) : NULL;
+    const char *loss = mgpu_bad_loss(e);
+    if (loss)
+        mgpu_gather_variables(feed->program, feed->plan, feed->engine, false);
+    const char *bad = loss ? mgpu_not_finite(feed->program, feed->engine) : NULL;
     if (bad)
         return mgpu_format("the loss of '%s' is %s: '%s' is not finite", e->split, loss, bad);
     return loss ? mgpu_format("the loss of '%s' is %s; the weights are finite, so some sample of this data set makes it so", e->split, loss) : NULL;
@@ -131,6 +134,7 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
     mgpu_wanted_inputs(p, feed->plan, 1u << MGPU_PHASE_EVAL, wanted);
     Dataset data;
     mgpu_open_set(&data, p, set, wanted, o->data, categories);
+    mgpu_compare_set(o, &data);
     mgpu_post_set(feed, MGPU_PHASE_EVAL, &data, 0, 0, NULL, NULL);
     mgpu_post_alone(feed, MGPU_PHASE_REPORT_EVAL, 0, 0);
     mgpu_engine_drain(feed->engine);

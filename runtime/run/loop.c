@@ -180,14 +180,6 @@ void mgpu_run_order(Run *run, int64_t epoch)
     run->ordered = epoch;
 }
 
-/* of a micro-batch, those of this process's devices */
-static mgpu_stretch own_samples(const Run *run)
-{
-    const mgpu_plan *plan = run->plan;
-    DeviceSpan own = mgpu_own_devices(run->options->processes, plan->devices);
-    return (mgpu_stretch){plan->device[own.first].shard.first, own.end < plan->devices ? plan->device[own.end].shard.first : plan->micro};
-}
-
 /* while the run pauses, the process's samples of the step after that are read */
 static void read_ahead(Run *run)
 {
@@ -195,7 +187,8 @@ static void read_ahead(Run *run)
     bool full = at->position == run->train.samples;
     int64_t place = full ? 0 : at->position, left = run->train.samples - place;
     left = left < run->program->batch ? left : run->program->batch;
-    mgpu_stretch own = own_samples(run);
+    const Processes *p = run->options->processes;
+    mgpu_stretch own = mgpu_samples_of(p, run->plan, p ? p->rank : 0);
     own.end = left < own.end ? left : own.end;
     double began = mgpu_seconds();
     mgpu_run_order(run, at->epoch + full);
@@ -542,10 +535,7 @@ static const char *reason_of(const Run *run, int status)
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
     Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1, .ordered = -1};
-    if (options->processes) {
-        options->processes->check(options->processes, program, run.plan);
-        mgpu_run_compare_program(options->processes, program, run.plan, options);
-    }
+    mgpu_compare_program(options, program, run.plan);
     mgpu_run_watch(&run);
     mgpu_run_find_folder(&run);
     mgpu_run_open_saved(&run);
@@ -567,8 +557,10 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     int own = span.end - span.first;
     run.clock = mgpu_clock_open(run.plan, span.first, own, !mgpu_computes_here(run.plan), own > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
-    if (options->processes)
+    if (options->processes) {
+        mgpu_run_take_fingerprints(&run);
         mgpu_run_compare_data(&run);
+    }
     open_engine(&run);
     if (options->processes)
         mgpu_run_compare_state(&run);

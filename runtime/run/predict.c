@@ -3,6 +3,7 @@
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/processes.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/sets.h"
 
@@ -195,19 +196,61 @@ static void post_samples(const Feed *feed, int64_t samples, uint8_t **result)
     free(at);
 }
 
+/* what rank has of a batch of so many samples */
+static mgpu_stretch part_of(const Feed *feed, const Processes *p, int rank, int64_t count)
+{
+    mgpu_stretch s = mgpu_samples_of(p, feed->plan, rank);
+    return (mgpu_stretch){s.begin < count ? s.begin : count, s.end < count ? s.end : count};
+}
+
+/* the samples of a rank, one after the other at `packed`, from or to their places in `all`; -> how many bytes; packed NULL: nothing is copied */
+static int64_t pack(const Feed *feed, const Processes *p, int rank, int64_t samples, int64_t bytes, uint8_t *all, uint8_t *packed, bool back)
+{
+    int64_t at = 0;
+    for (int64_t place = 0; place < samples; place += feed->plan->micro) {
+        mgpu_stretch own = part_of(feed, p, rank, samples - place < feed->plan->micro ? samples - place : feed->plan->micro);
+        int64_t size = (own.end - own.begin) * bytes;
+        uint8_t *there = all + (place + own.begin) * bytes;
+        if (packed && size)
+            memcpy(back ? there : packed + at, back ? packed + at : there, (size_t)size);
+        at += size;
+    }
+    return at;
+}
+
+/* rank 0 gets what the others have predicted */
+static void collect_outputs(const Feed *feed, Processes *p, int64_t samples, int64_t bytes, uint8_t *all)
+{
+    if (!p)
+        return;
+    int64_t at[p->count + 1];
+    at[0] = 0;
+    for (int r = 0; r < p->count; r++)
+        at[r + 1] = at[r] + pack(feed, p, r, samples, bytes, all, NULL, false);
+    uint8_t *own = mgpu_allocate((size_t)(at[p->rank + 1] - at[p->rank] + 1), 1), *packed = p->rank ? NULL : mgpu_allocate((size_t)at[p->count] + 1, 1);
+    pack(feed, p, p->rank, samples, bytes, all, own, false);
+    p->collect(p, own, packed, at);
+    for (int r = 0; r < p->count && packed; r++)
+        pack(feed, p, r, samples, bytes, all, packed + at[r], true);
+    free(own);
+    free(packed);
+}
+
 int mgpu_predict(const mgpu_program *program, const Options *o)
 {
     check_arguments(program, o);
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
     Samples *found = mgpu_find_samples(program, o, wanted);
-    FILE *table = strcmp(o->output, "-") == 0 ? mgpu_take_output() : NULL;
+    FILE *table = strcmp(o->output, "-") == 0 && mgpu_speaks(o->processes) ? mgpu_take_output() : NULL;
     Dataset data = {0};
     Feed feed;
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &feed, categories, mgpu_collect_nothing, NULL);
     bool any = mgpu_open_samples(&data, found, program, o, wanted, categories);
     int64_t samples = any ? data.samples : o->samples;
+    if (any)
+        mgpu_compare_set(o, &data);
     uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
     for (int i = 0; i < program->output_count; i++)
         result[i] = mgpu_allocate((size_t)samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
@@ -218,8 +261,10 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     mgpu_engine_drain(engine);
     for (int i = 0; i < program->output_count; i++) {
         const mgpu_tensor *t = &program->outputs[i];
+        collect_outputs(&feed, o->processes, samples, mgpu_tensor_bytes(t), result[i]);
         Output one = {t, result[i], data.stream, words_of(program, t, wanted, categories), samples};
-        write_output(program, o->output, &one, table);
+        if (mgpu_speaks(o->processes))
+            write_output(program, o->output, &one, table);
         free(result[i]);
     }
     free(result);

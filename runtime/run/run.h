@@ -128,9 +128,8 @@ bool mgpu_run_histograms_due(const Run *);
 void mgpu_run_histograms(Run *);           /* of a drained engine, if they are due: histograms.c */
 void mgpu_run_audit(Run *);                /* of a drained engine, if there is an audit: devices that differ are a failure */
 
-/* ---- same.c: of several processes; each ends the program where one differs from rank 0 */
-void mgpu_run_compare_program(Processes *, const mgpu_program *, const mgpu_plan *, const Options *);
-void mgpu_run_compare_data(Run *);         /* open data, and what --resume names */
+/* ---- same.c, too */
+void mgpu_run_compare_data(Run *);         /* open data, of which fingerprints are taken */
 void mgpu_run_compare_state(Run *);        /* of an engine that is about to train */
 
 /* ---- replay.c */

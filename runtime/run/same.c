@@ -34,7 +34,7 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
 /* what the steps depend on; where files are may differ */
 static uint64_t digest_options(const Options *o)
 {
-    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL, o->histograms};
+    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL, o->histograms, o->operand_count, o->samples};
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add(&h, NUMBERS, sizeof NUMBERS);
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
@@ -48,20 +48,65 @@ static uint64_t digest_options(const Options *o)
     return short_digest(&h);
 }
 
-void mgpu_run_compare_program(Processes *p, const mgpu_program *program, const mgpu_plan *plan, const Options *o)
+void mgpu_compare_program(const Options *o, const mgpu_program *program, const mgpu_plan *plan)
 {
+    Processes *p = o->processes;
+    if (!p)
+        return;
+    p->check(p, program, plan);
     p->compare(p, "another program, or another plan of it,", "copy one program to all hosts", digest_program(program, plan));
     p->compare(p, "other options", "start all with the same", digest_options(o));
 }
 
+static void compare_samples(Processes *p, Sha256 *h)
+{
+    p->compare(p, "other samples", "copy the data to all hosts, or name them with --data", short_digest(h));
+}
+
+void mgpu_compare_set(const Options *o, const Dataset *set)
+{
+    char text[65] = "";
+    Sha256 h = mgpu_sha256_begin();
+    if (!o->processes)
+        return;
+    mgpu_sha256_add(&h, &set->samples, sizeof set->samples);
+    if (set->samples > 0)
+        mgpu_fingerprint(set, text);
+    mgpu_sha256_add_text(&h, text);
+    compare_samples(o->processes, &h);
+}
+
 void mgpu_run_compare_data(Run *run)
 {
-    Processes *p = run->options->processes;
     Sha256 h = mgpu_sha256_begin();
-    mgpu_run_take_fingerprints(run);
     mgpu_sha256_add_text(&h, run->origin.train_data);
     mgpu_sha256_add_text(&h, run->origin.valid_data);
-    p->compare(p, "other samples", "copy the data to all hosts, or name them with --data", short_digest(&h));
+    compare_samples(run->options->processes, &h);
+}
+
+/* what each device has whole */
+static void add_variables(Sha256 *h, const Processes *p, const Feed *feed)
+{
+    for (int v = 0; v < feed->program->variable_count; v++) {
+        const mgpu_variable *variable = &feed->program->variables[v];
+        int64_t bytes = mgpu_tensor_bytes(&variable->tensor);
+        if ((variable->kind == MGPU_ACCUMULATOR && !variable->replicated) || variable->split)
+            continue;
+        uint8_t *data = mgpu_allocate((size_t)bytes, 1);
+        mgpu_engine_read_variable(feed->engine, mgpu_own_devices(p, feed->plan->devices).first, v, data);
+        uint64_t hash = mgpu_hash(data, bytes);
+        mgpu_sha256_add(h, &hash, sizeof hash);
+        free(data);
+    }
+}
+
+void mgpu_compare_weights(const Options *o, const Feed *feed)
+{
+    Sha256 h = mgpu_sha256_begin();
+    if (!o->processes)
+        return;
+    add_variables(&h, o->processes, feed);
+    o->processes->compare(o->processes, "other weights", "let all read one file", short_digest(&h));
 }
 
 void mgpu_run_compare_state(Run *run)
@@ -71,16 +116,6 @@ void mgpu_run_compare_state(Run *run)
     const int64_t PLACE[] = {at->step, at->epoch, at->position, (int64_t)at->seed, at->validated};
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add(&h, PLACE, sizeof PLACE);
-    for (int v = 0; v < run->program->variable_count; v++) {
-        const mgpu_variable *variable = &run->program->variables[v];
-        int64_t bytes = mgpu_tensor_bytes(&variable->tensor);
-        if ((variable->kind == MGPU_ACCUMULATOR && !variable->replicated) || variable->split) /* each process has its own */
-            continue;
-        uint8_t *data = mgpu_allocate((size_t)bytes, 1);
-        mgpu_engine_read_variable(run->engine, mgpu_first_device(p, run->plan->devices, p->rank), v, data);
-        uint64_t hash = mgpu_hash(data, bytes);
-        mgpu_sha256_add(&h, &hash, sizeof hash);
-        free(data);
-    }
+    add_variables(&h, p, &run->feed);
     p->compare(p, "other weights, or another saved run,", "let all read one file", short_digest(&h));
 }

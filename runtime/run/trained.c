@@ -98,6 +98,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     Saved *saved;
     bool whole = open_whole(&file, program, o, &saved);
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
+    mgpu_compare_program(o, program, plan);
     Engine *engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, context);
     *feed = (Feed){.program = program,
                    .plan = plan,
@@ -111,6 +112,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     if (whole)
         mgpu_load_model(program, plan, engine, &file);
     mgpu_load_parts(program, plan, engine, o, MGPU_MODEL_VIEW);
+    mgpu_compare_weights(o, feed);
     if (whole) {
         mgpu_take_categories(categories, &file);
         mgpu_close_safetensors(&file);
