@@ -128,8 +128,10 @@ MGPU_FUNCTION double mgpu_log_2(double v) { return log2(v); }
 
 template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> struct mgpu_attend {
     typedef typename mgpu_element<T.type>::sum sum;
+    static constexpr bool SMALL = T.queries < 1 << 30 && T.keys < 1 << 30 && T.window < 1 << 30;
+    typedef typename mgpu_either<SMALL, int, int64_t>::type place; /* of a query or a key; in one register if that is enough */
     static constexpr bool MMA = S.arithmetic == MGPU_MMA;
-    static constexpr int BYTES = mgpu_attention_staged(&T, &S), WARPS = S.rows / 16;
+    static constexpr int BYTES = mgpu_attention_staged(&T, &S), WARPS = S.rows / S.warp_rows;
     static constexpr int D = (int)mgpu_attention_parts(&S, T.d), E = (int)mgpu_attention_parts(&S, T.e);
     typedef mgpu_lines<BYTES, S.rows, S.part, true, false> own_lines;
     typedef mgpu_lines<BYTES, S.columns, S.part, true, false> other_lines;
@@ -152,9 +154,9 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     own_2 rows_2;
     other_1 columns_1;
     other_2 columns_2;
-    int64_t row;   /* the block's first */
+    place row;   /* the block's first */
 
-    __device__ __forceinline__ mgpu_attend(char *shared, int64_t first_row)
+    __device__ __forceinline__ mgpu_attend(char *shared, place first_row)
         : own(shared), other(own + OWN_PARTS * own_lines::BYTES), share(other + S.stages * STAGE), row(first_row)
     {
     }
@@ -179,7 +181,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
                 rows_2.template load<own_lines, SAME<own_2>>(own + (D + c) * own_lines::BYTES, row, c);
         }
     }
-    __device__ __forceinline__ void load_other(int stage, int64_t column)
+    __device__ __forceinline__ void load_other(int stage, place column)
     {
         if constexpr (S.resident) {
             for (int c = 0; c < D; c++)
@@ -190,7 +192,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     }
     /* columns [begin, end), some at a time: `work(whole, column, stage)` when they are there. whole: an mgpu_known; all rows and
      * columns see each other, so nothing has to be masked */
-    template <typename WORK> __device__ __forceinline__ void for_columns(int64_t begin, int64_t end, WORK work)
+    template <typename WORK> __device__ __forceinline__ void for_columns(place begin, place end, WORK work)
     {
         int stage = 0;
         if (begin >= end)
@@ -199,7 +201,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         if (S.stages == 2)
             load_other(0, begin);
         mgpu_copies_end();
-        for (int64_t column = begin; column < end;) {
+        for (place column = begin; column < end;) {
             if (is_whole(column)) {
 #pragma unroll 1
                 do
@@ -210,7 +212,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
             }
         }
     }
-    template <bool WHOLE, typename WORK> __device__ __forceinline__ void take_columns(int64_t &column, int64_t end, int &stage, WORK work)
+    template <bool WHOLE, typename WORK> __device__ __forceinline__ void take_columns(place &column, place end, int &stage, WORK work)
     {
         if (S.stages == 1) {
             load_other(0, column);
@@ -223,7 +225,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
             mgpu_copies_wait<1>();
         }
         meet();
-        work(mgpu_known<WHOLE>(), column, stage);
+        if (WHOLE || !is_blind(column))
+            work(mgpu_known<WHOLE>(), column, stage);
         meet(); /* the stage is no longer read */
         stage = S.stages == 2 ? 1 - stage : 0;
         column += S.columns;
@@ -232,7 +235,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     /* ---- contractions */
 
     /* tile = rows x columns over the elements of q and k */
-    template <bool SECOND> __device__ __forceinline__ void score(scores &tile, int stage, int64_t column)
+    template <bool SECOND> __device__ __forceinline__ void score(scores &tile, int stage, place column)
     {
         constexpr int parts = SECOND ? E : D, before = SECOND && S.resident ? D : 0;
         tile.clear();
@@ -261,7 +264,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
 
     /* results[p] += share x part first + p of the columns' elements; COUNT parts there are, RESULTS of them are this block's */
     template <bool SECOND, int COUNT, int RESULTS>
-    __device__ __forceinline__ void add(result results[RESULTS], const scores &shares, int first, int stage, int64_t column)
+    __device__ __forceinline__ void add(result results[RESULTS], const scores &shares, int first, int stage, place column)
     {
         constexpr int before = SECOND && S.resident ? D : 0;
         if constexpr (!MMA) { /* a warp's rows are its own */
@@ -296,10 +299,12 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
 #pragma unroll
                 for (int at_k = 0; at_k < S.columns; at_k += 16) {
                     const int at = at_k / 4;
-                    const uint32_t x[1][4] = {{mgpu_narrow_pair<S.q>(shares.value[0][at], shares.value[0][at + 1]),
-                                               mgpu_narrow_pair<S.q>(shares.value[1][at], shares.value[1][at + 1]),
-                                               mgpu_narrow_pair<S.q>(shares.value[0][at + 2], shares.value[0][at + 3]),
-                                               mgpu_narrow_pair<S.q>(shares.value[1][at + 2], shares.value[1][at + 3])}};
+                    uint32_t x[DOWN / 2][4];
+#pragma unroll
+                    for (int i = 0; i < DOWN / 2; i++)
+#pragma unroll
+                        for (int m = 0; m < 4; m++)
+                            x[i][m] = mgpu_narrow_pair<S.q>(shares.value[2 * i + m % 2][at + m / 2 * 2], shares.value[2 * i + m % 2][at + m / 2 * 2 + 1]);
                     results[p].multiply_step(x, from, at_k);
                 }
             } else {
@@ -310,13 +315,13 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
 
     /* ---- what is seen */
 
-    static constexpr int64_t SHIFT = T.keys - T.queries; /* the last query sees the last key */
+    static constexpr place SHIFT = T.keys - T.queries; /* the last query sees the last key */
 
     /* all rows see all columns from this one on; rows that are not there do, too */
-    __device__ __forceinline__ bool is_whole(int64_t column) const
+    __device__ __forceinline__ bool is_whole(place column) const
     {
-        const int64_t first_query = BY_KEYS ? column : row, last_query = first_query + (BY_KEYS ? S.columns : S.rows) - 1;
-        const int64_t first_key = BY_KEYS ? row : column, last_key = first_key + (BY_KEYS ? S.rows : S.columns) - 1;
+        const place first_query = BY_KEYS ? column : row, last_query = first_query + (BY_KEYS ? S.columns : S.rows) - 1;
+        const place first_key = BY_KEYS ? row : column, last_key = first_key + (BY_KEYS ? S.rows : S.columns) - 1;
         bool all = BY_KEYS ? last_query < T.queries : last_key < T.keys;
         if (T.causal)
             all = all && last_key <= first_query + SHIFT;
@@ -325,17 +330,31 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         return all;
     }
 
+    /* none of the warp's rows sees any of the columns from this one on. Where threads meet between copies, all go on */
+    __device__ __forceinline__ bool is_blind(place column) const
+    {
+        if constexpr (!MMA || !S.resident) {
+            return false;
+        } else {
+            const place first_row = row + scores::first_row(), last_row = first_row + scores::OWN_ROWS - 1, last_column = column + S.columns - 1;
+            const place first_query = BY_KEYS ? column : first_row, last_query = BY_KEYS ? last_column : last_row;
+            const place first_key = BY_KEYS ? first_row : column, last_key = BY_KEYS ? last_row : last_column;
+            return first_row >= (BY_KEYS ? T.keys : T.queries) || (T.causal && first_key > last_query + SHIFT) ||
+                   (T.window > 0 && last_key <= first_query + SHIFT - T.window);
+        }
+    }
+
     /* as an int that is compared with places in a tile */
-    MGPU_FUNCTION int near(int64_t v) { return (int)max(min(v, (int64_t)(S.rows + S.columns)), (int64_t)-(S.rows + S.columns)); }
+    MGPU_FUNCTION int near(place v) { return (int)max(min(v, (place)(S.rows + S.columns)), (place)-(S.rows + S.columns)); }
 
     /* Scores: -infinity where a query does not see the key. They are multiplied by scale and log2 e when their shares are computed
      * (FACTOR), but here where that changes which is the largest, and in f64, for the last bit. */
     static constexpr bool LATE = T.scale > 0 && T.type != MGPU_F64;
     static constexpr sum FACTOR = LATE ? (sum)(T.scale * 1.4426950408889634074) : (sum)1;
-    template <bool WHOLE> __device__ __forceinline__ void mask(scores &tile, int64_t column) const
+    template <bool WHOLE> __device__ __forceinline__ void mask(scores &tile, place column) const
     {
         constexpr sum factor = (sum)(T.scale * 1.4426950408889634074);
-        const int64_t last = SHIFT + (BY_KEYS ? column - row : row - column); /* key - query that is seen in a causal one */
+        const place last = SHIFT + (BY_KEYS ? column - row : row - column); /* key - query that is seen in a causal one */
         const int there = near((BY_KEYS ? T.queries : T.keys) - column), most = near(last), least = near(last - T.window);
 #pragma unroll
         for (int i = 0; i < DOWN; i++)
@@ -389,19 +408,19 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     }
 
     /* columns that the block's rows see, or are seen from */
-    __device__ __forceinline__ void seen(int64_t &begin, int64_t &end) const
+    __device__ __forceinline__ void seen(place &begin, place &end) const
     {
-        const int64_t last = min(row + S.rows, BY_KEYS ? T.keys : T.queries) - 1;
+        const place last = min(row + S.rows, (place)(BY_KEYS ? T.keys : T.queries)) - 1;
         begin = 0;
         end = BY_KEYS ? T.queries : T.keys;
         if (BY_KEYS && T.causal)
-            begin = max(begin, row - SHIFT);
+            begin = max((place)0, row - SHIFT);
         if (BY_KEYS && T.window > 0)
-            end = min(end, last + T.window - SHIFT);
+            end = min(end, last + (place)T.window - SHIFT);
         if (!BY_KEYS && T.causal)
             end = min(end, last + SHIFT + 1);
         if (!BY_KEYS && T.window > 0)
-            begin = max(begin, row + SHIFT - T.window + 1);
+            begin = max((place)0, row + SHIFT - (place)T.window + 1);
     }
 };
 
@@ -445,8 +464,8 @@ template <typename ATTEND> struct mgpu_softmax {
 
 /* which rows, head, sample and parts of results an item is: blocks of one head follow each other, the last rows first */
 struct mgpu_attend_item {
-    int64_t sample, head, row;
-    int first;
+    int64_t sample, row;
+    int head, first;
 
     __device__ __forceinline__ mgpu_attend_item(int64_t item, int64_t rows, int64_t heads, int block_rows, int parts, int results)
     {
@@ -455,7 +474,7 @@ struct mgpu_attend_item {
         item /= groups;
         row = (blocks - 1 - item % blocks) * block_rows;
         item /= blocks;
-        head = item % heads;
+        head = (int)(item % heads);
         sample = item / heads;
     }
 };
@@ -472,7 +491,7 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
     const int64_t items = mgpu_attention_blocks(&S, T.queries, attend::E) * T.heads * (T.y.sample + T.logarithms.sample > 0 ? n : 1);
     for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
         const mgpu_attend_item at(item, T.queries, T.heads, S.rows, attend::E, S.results);
-        attend a(mgpu_dynamic_shared(), at.row);
+        attend a(mgpu_dynamic_shared(), (typename attend::place)at.row);
         a.rows_1.set(q, at.sample, at.head);
         a.columns_1.set(k, at.sample, at.head);
         a.columns_2.set(v, at.sample, at.head);
@@ -481,9 +500,9 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
 #pragma unroll
         for (int p = 0; p < RESULTS; p++)
             results[p].clear();
-        int64_t begin, end;
+        typename attend::place begin, end;
         a.seen(begin, end);
-        a.for_columns(begin, end, [&](auto whole, int64_t column, int stage) {
+        a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
             typename attend::scores tile;
             sum older[DOWN];
             a.template score<false>(tile, stage, column);
@@ -504,8 +523,8 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
         for (int i = 0; i < DOWN; i++) {
             const sum total = attend::sum_of_row(softmax.total[i]);
             share[i] = attend::share_of_one(total);
-            if (keeps && at.first == 0 && attend::is_first_of_row() && at.row + attend::scores::row(i) < T.queries)
-                *attend::logarithm_of((sum *)logarithms, at.sample, at.head, at.row + attend::scores::row(i)) =
+            if (keeps && at.first == 0 && attend::is_first_of_row() && a.row + attend::scores::row(i) < T.queries)
+                *attend::logarithm_of((sum *)logarithms, at.sample, at.head, a.row + attend::scores::row(i)) =
                     attend::log_of_sum(softmax.most[i], total) * (sum)0.69314718055994530942;
         }
         if constexpr (!wanted)
@@ -515,7 +534,7 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
 #pragma unroll
         for (int p = 0; p < RESULTS; p++)
             if (at.first + p < attend::E)
-                to.store(results[p], at.row, at.first + p, share);
+                to.store(results[p], a.row, at.first + p, share);
     }
 }
 
@@ -536,7 +555,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
     const int64_t items = mgpu_attention_blocks(&S, T.queries, PARTS) * T.heads * (samples ? n : 1);
     for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
         const mgpu_attend_item at(item, T.queries, T.heads, S.rows, PARTS, S.results);
-        attend a(mgpu_dynamic_shared(), at.row);
+        attend a(mgpu_dynamic_shared(), (typename attend::place)at.row);
         a.rows_1.set(q, at.sample, at.head);
         a.rows_2.set(g, at.sample, at.head);
         a.columns_1.set(k, at.sample, at.head);
@@ -546,7 +565,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
         sum mean[DOWN], log_sum[DOWN];
 #pragma unroll
         for (int i = 0; i < DOWN; i++) {
-            const int64_t query = at.row + attend::scores::row(i), there = min(query, (int64_t)T.queries - 1);
+            const int64_t query = a.row + attend::scores::row(i), there = min(query, (int64_t)T.queries - 1);
             log_sum[i] = *attend::logarithm_of((const sum *)logarithms, at.sample, at.head, there) * (sum)1.4426950408889634074;
             mean[i] = 0;
             if constexpr (slopes)
@@ -559,9 +578,9 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
 #pragma unroll
             for (int p = 0; p < RESULTS; p++)
                 results[p].clear();
-            int64_t begin, end;
+            typename attend::place begin, end;
             a.seen(begin, end);
-            a.for_columns(begin, end, [&](auto whole, int64_t column, int stage) {
+            a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
                 typename attend::scores tile, slope;
                 a.template score<false>(tile, stage, column);
                 a.template mask<whole.value>(tile, column);
@@ -582,7 +601,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
 #pragma unroll
             for (int p = 0; p < RESULTS; p++)
                 if (at.first + p < attend::D)
-                    to.store(results[p], at.row, at.first + p, scale);
+                    to.store(results[p], a.row, at.first + p, scale);
         }
     }
 }
@@ -600,7 +619,7 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
     const int64_t items = mgpu_attention_blocks(&S, T.keys, PARTS) * T.groups * (samples ? n : 1);
     for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
         const mgpu_attend_item at(item, T.keys, T.groups, S.rows, PARTS, S.results);
-        attend a(mgpu_dynamic_shared(), at.row);
+        attend a(mgpu_dynamic_shared(), (typename attend::place)at.row);
         typename attend::result results_k[RESULTS_K > 0 ? RESULTS_K : 1], results_v[RESULTS_V > 0 ? RESULTS_V : 1];
 #pragma unroll
         for (int p = 0; p < RESULTS_K; p++)
@@ -608,20 +627,21 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
 #pragma unroll
         for (int p = 0; p < RESULTS_V; p++)
             results_v[p].clear();
-        int64_t begin, end;
+        typename attend::place begin, end;
         a.seen(begin, end);
-        for (int64_t head = at.head * (T.heads / T.groups); head < (at.head + 1) * (T.heads / T.groups); head++) {
+        for (int own = 0; own < T.heads / T.groups; own++) {
+            const int head = at.head * (int)(T.heads / T.groups) + own;
             a.rows_1.set(k, at.sample, head);
             a.rows_2.set(v, at.sample, head);
             a.columns_1.set(q, at.sample, head);
             a.columns_2.set(g, at.sample, head);
             const auto *of_query = (const mgpu_attended_query<sum> *)work + (at.sample * T.heads + head) * T.queries;
-            a.for_columns(begin, end, [&](auto whole, int64_t column, int stage) {
+            a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
                 typename attend::scores tile, slope;
                 const auto *of_column = of_query + column;
                 sum mean[ACROSS];
                 /* the last of the queries from `column` on */
-                const int last = whole.value ? S.columns : (int)min((int64_t)T.queries - 1 - column, (int64_t)S.columns);
+                const int last = whole.value ? S.columns : (int)min((typename attend::place)T.queries - 1 - column, (typename attend::place)S.columns);
                 a.template score<false>(tile, stage, column);
                 a.template mask<whole.value>(tile, column);
 #pragma unroll
@@ -658,7 +678,7 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
 #pragma unroll
             for (int p = 0; p < RESULTS_K; p++)
                 if (at.first + p < attend::D)
-                    to.store(results_k[p], at.row, at.first + p, scale);
+                    to.store(results_k[p], a.row, at.first + p, scale);
         }
         if constexpr (want_v) {
             mgpu_attended_rows<T, S, MGPU_ATTEND_DV> to;
@@ -666,7 +686,7 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
 #pragma unroll
             for (int p = 0; p < RESULTS_V; p++)
                 if (at.first + p < attend::E)
-                    to.store(results_v[p], at.row, at.first + p, one);
+                    to.store(results_v[p], a.row, at.first + p, one);
         }
     }
 }

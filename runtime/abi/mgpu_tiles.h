@@ -225,6 +225,7 @@ typedef struct mgpu_attention_tiles {
     uint8_t q, k, v, g, y, dq, dk, dv; /* types, as stored */
     bool aligned;                    /* all tensors begin at multiples of 16 bytes */
     int rows, columns;               /* that a block has; that it sees at a time */
+    int warp_rows;                   /* that a warp of matrix instructions has; else all */
     int part;                        /* elements */
     int stages;                      /* 2: the next columns are on their way while some are worked on */
     bool resident;                   /* all parts of rows and columns are in shared memory; else one at a time */
@@ -236,7 +237,7 @@ enum { MGPU_ATTENTION_THREADS = 128 /* MGPU_FMA: 16 x 8 */ };
 
 MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
 {
-    return s->arithmetic == MGPU_MMA ? s->rows / 16 * 32 : MGPU_ATTENTION_THREADS;
+    return s->arithmetic == MGPU_MMA ? s->rows / s->warp_rows * 32 : MGPU_ATTENTION_THREADS;
 }
 
 MGPU_TILES_FUNCTION int64_t mgpu_attention_parts(const mgpu_attention_tiles *s, int64_t elements)

@@ -26,6 +26,7 @@ static const Case MORE[] = {
     {"aligned, several blocks", 2, 150, 150, 2, 1, 32, 64, true, 0, 0.2, APART, 0, 0},
     {"parts of 128", 1, 70, 90, 1, 1, 128, 128, false, 0, 0.1, APART, 0, 0},
     {"parts of 80", 1, 40, 40, 2, 2, 80, 80, true, 0, 0.1, ONE, 0, 0},
+    {"three blocks of 128", 1, 260, 260, 2, 2, 64, 64, true, 0, 0.125, ONE, 0, 0},
     {"a short window", 1, 200, 260, 1, 1, 16, 16, true, 5, 0.3, APART, 0, 0},
 };
 
@@ -196,7 +197,7 @@ int main(void)
             const Case *c = i < COUNT(CASES) ? &CASES[i] : &MORE[i - COUNT(CASES)];
             bool blind = c->low > 0 || c->keys < c->queries; /* rows see nothing in a block, or at all */
             int some = i == 1 ? ALONE : type == BF16 ? FORWARD | GRADIENTS : i / 4 % 2 ? FORWARD : GRADIENTS;
-            bool both = blind && (type == F64 || type == BF16);
+            bool several = c->queries > 128 && c->keys > 128, both = (blind || several) && (type == F64 || type == BF16);
             if (type == F16 && c->queries * c->keys * c->d > 100000) /* these take long, and the kernels are those of bf16 */
                 some = FORWARD;
             if (full || both || i % 4 == k)

@@ -33,21 +33,37 @@ static int part_of(const mgpu_attention *t, bool matrices)
     return best;
 }
 
-static mgpu_attention_tiles tiles_of(const Attention *plan, bool alone)
+enum { SHAPES = 3 };
+typedef struct TileShape { int rows, columns, warp_rows; } TileShape;
+
+/* Shapes that a block has registers for, from the first one on. A warp of 32 rows reads half as much of shared memory for a
+ * multiplication. Blocks of queries, backward, have two tiles of scores, so fewer columns; blocks of keys have two results, too. */
+static const TileShape *shapes_of(const mgpu_attention *t, bool half, bool keys, bool alone, int *first)
 {
-    static const int matrices[][2] = {{64, 64}, {64, 32}}, numbers[][2] = {{64, 32}, {32, 32}}, wide[][2] = {{32, 16}, {32, 16}};
+    static const TileShape forward[SHAPES] = {{128, 64, 32}, {64, 64, 16}, {64, 32, 16}}, backward[SHAPES] = {{128, 32, 32}, {64, 64, 16}, {64, 32, 16}};
+    static const TileShape numbers[SHAPES] = {{64, 32, 64}, {64, 32, 64}, {32, 32, 32}}, wide[SHAPES] = {{32, 16, 32}, {32, 16, 32}, {32, 16, 32}};
+    bool long_rows = t->d > 64 || t->e > 64;
+    *first = t->backward && long_rows ? 2 : keys || alone || long_rows || t->queries <= 64 || t->keys <= 64 ? 1 : 0;
+    return !half ? t->type == MGPU_F64 ? wide : numbers : t->backward ? backward : forward;
+}
+
+/* keys: of the function that takes blocks of keys */
+static mgpu_attention_tiles tiles_of(const Attention *plan, bool keys, bool alone)
+{
     const mgpu_attention *t = attention_table(plan);
     bool half = t->q.half != MGPU_HALF_NOT && t->k.half == t->q.half && t->v.half == t->q.half && (!t->backward || t->g.half == t->q.half);
-    const int (*shapes)[2] = half ? matrices : t->type == MGPU_F64 ? wide : numbers;
+    int first;
+    const TileShape *shape = shapes_of(t, half, keys, alone, &first);
     mgpu_attention_tiles s = {.arithmetic = half ? MGPU_MMA : MGPU_FMA, .q = type_of(t, &t->q), .k = type_of(t, &t->k), .v = type_of(t, &t->v),
                               .g = type_of(t, &t->g), .y = type_of(t, &t->y), .dq = type_of(t, &t->dq), .dk = type_of(t, &t->dk),
                               .dv = type_of(t, &t->dv), .aligned = attention_is_aligned(plan) && !alone, .part = part_of(t, half), .resident = true,
                               .alone = alone};
     s.results = RESULT_ELEMENTS / s.part;
     for (s.stages = 2; s.stages > 0; s.stages--)
-        for (int i = t->backward && (t->d > 64 || t->e > 64); i < 2; i++) { /* two results, and two tiles of scores */
-            s.rows = shapes[i][0];
-            s.columns = shapes[i][1];
+        for (int i = first; i < SHAPES; i++) {
+            s.rows = shape[i].rows;
+            s.columns = shape[i].columns;
+            s.warp_rows = shape[i].warp_rows;
             if (mgpu_attention_shared_bytes(t, &s) <= CHIP[PROCESSOR_CUDA].shared_bytes)
                 return s;
         }
@@ -73,14 +89,14 @@ static mgpu_launch launch_of(const mgpu_attention *t, const mgpu_attention_tiles
 void cuda_launches_attention(const Attention *plan, const char *name, mgpu_launch launch[2])
 {
     const mgpu_attention *t = attention_table(plan);
-    const mgpu_attention_tiles s = tiles_of(plan, false);
+    const mgpu_attention_tiles s = tiles_of(plan, false, false), of_keys = tiles_of(plan, true, false);
     int64_t d = mgpu_attention_parts(&s, t->d), e = mgpu_attention_parts(&s, t->e);
     int64_t parts = !t->backward ? e : t->dq.argument >= 0 ? d : 1;
     launch[0] = launch_of(t, &s, name, mgpu_attention_blocks(&s, t->queries, parts) * t->heads);
     launch[1] = (mgpu_launch){.function = NULL};
     int64_t of_k = t->dk.argument >= 0 ? d : 0, of_v = t->dv.argument >= 0 ? e : 0;
     if (t->backward && of_k + of_v > 0)
-        launch[1] = launch_of(t, &s, format("%s_finish", name), mgpu_attention_blocks(&s, t->keys, of_k > of_v ? of_k : of_v) * t->groups);
+        launch[1] = launch_of(t, &of_keys, format("%s_finish", name), mgpu_attention_blocks(&of_keys, t->keys, of_k > of_v ? of_k : of_v) * t->groups);
 }
 
 int64_t cuda_attention_workspace(const Attention *plan, int64_t *per_sample)
@@ -121,10 +137,9 @@ static void operands_of(const mgpu_attention *t, const mgpu_attention_operand *o
     memcpy(operand, all, sizeof all);
 }
 
-static void print_tables(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, Text *text)
+static void print_table(const mgpu_attention *t, const char *name, Text *text)
 {
     const mgpu_attention_operand *operand[IN_TABLE];
-    const uint8_t types[] = {s->q, s->k, s->v, s->g, s->y, s->dq, s->dk, s->dv};
     operands_of(t, operand);
     text_add(text, "static __device__ constexpr mgpu_attention %s_attention = {\n"
              "    /* type, backward, causal; queries, keys, heads, groups; elements of keys, of values; window, scale */\n"
@@ -136,11 +151,18 @@ static void print_tables(const mgpu_attention *t, const mgpu_attention_tiles *s,
         print_operand(operand[i], text);
         text_add(text, i + 1 < IN_TABLE ? ",\n" : "};\n");
     }
-    text_add(text, "static __device__ constexpr mgpu_attention_tiles %s_tiles = { /* types; aligned, rows, columns, part, stages, resident, results, alone */\n"
-             "    %s", name, s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
+}
+
+static const char *suffix(bool finish) { return finish ? "_finish" : ""; }
+
+static void print_tiles(const mgpu_attention_tiles *s, const char *name, bool finish, Text *text)
+{
+    const uint8_t types[] = {s->q, s->k, s->v, s->g, s->y, s->dq, s->dk, s->dv};
+    text_add(text, "static __device__ constexpr mgpu_attention_tiles %s%s_tiles = { /* types; aligned, rows, columns, rows of a warp, part, stages, resident, results, alone */\n"
+             "    %s", name, suffix(finish), s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
     for (int i = 0; i < COUNT(types); i++)
         text_add(text, ", %s", type_name(types[i]));
-    text_add(text, ", %s, %d, %d, %d, %d, %s, %d, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns, s->part, s->stages,
+    text_add(text, ", %s, %d, %d, %d, %d, %d, %s, %d, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns, s->warp_rows, s->part, s->stages,
              s->resident ? "true" : "false", s->results, s->alone ? "true" : "false");
 }
 
@@ -185,19 +207,22 @@ static void print_call(const mgpu_attention *t, const char *name, bool finish, b
     const mgpu_attention_operand *const keys[] = {&t->q, &t->k, &t->v, &t->g, &t->dk, &t->dv};
     const mgpu_attention_operand *const *operand = !t->backward ? forward : finish ? keys : queries;
     int count = !t->backward ? COUNT(forward) : finish ? COUNT(keys) : COUNT(queries);
-    text_add(text, "mgpu_attend_%s<%s_attention, %s_tiles>(", !t->backward ? "forward" : finish ? "keys" : "queries", name, name);
+    text_add(text, "mgpu_attend_%s<%s_attention, %s%s_tiles>(", !t->backward ? "forward" : finish ? "keys" : "queries", name, name, suffix(finish));
     for (int i = 0; i < count; i++)
         text_add(text, "%s, ", operand_text(t, operand[i], alone));
     text_add(text, "%s%s);\n", t->backward ? "work, " : "", alone ? "end - begin" : "n");
 }
 
-static void print_function(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, bool finish, Text *text)
+static void print_function(const Attention *plan, const char *name, bool finish, Text *text)
 {
-    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s%s(\n    ", mgpu_attention_threads(s), name, finish ? "_finish" : "");
+    const mgpu_attention *t = attention_table(plan);
+    const mgpu_attention_tiles own = tiles_of(plan, finish, false), *s = &own;
+    print_tiles(s, name, finish, text);
+    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s%s(\n    ", mgpu_attention_threads(s), name, suffix(finish));
     print_parameters(t, "__restrict__ ", text);
     text_add(text, "const mgpu_step *step, int64_t n)\n{\n    ");
     print_call(t, name, finish, false, text);
-    text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
+    text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, suffix(finish));
 }
 
 static bool has_finish(const mgpu_attention *t) { return t->backward && (t->dk.argument >= 0 || t->dv.argument >= 0); }
@@ -205,17 +230,16 @@ static bool has_finish(const mgpu_attention *t) { return t->backward && (t->dk.a
 static void print_head(const Attention *plan, const mgpu_attention_tiles *s, const char *name, Text *text)
 {
     attention_print_comment(plan, format("; blocks of %d by %s", s->rows, s->arithmetic == MGPU_MMA ? "matrix instructions" : "multiplications"), text);
-    print_tables(attention_table(plan), s, name, text);
+    print_table(attention_table(plan), name, text);
 }
 
 void cuda_print_attention(const Attention *plan, const char *name, Text *text)
 {
-    const mgpu_attention *t = attention_table(plan);
-    const mgpu_attention_tiles s = tiles_of(plan, false);
+    const mgpu_attention_tiles s = tiles_of(plan, false, false);
     print_head(plan, &s, name, text);
-    print_function(t, &s, name, false, text);
-    if (has_finish(t))
-        print_function(t, &s, name, true, text);
+    print_function(plan, name, false, text);
+    if (has_finish(attention_table(plan)))
+        print_function(plan, name, true, text);
 }
 
 /* ---- by one block */
@@ -223,9 +247,11 @@ void cuda_print_attention(const Attention *plan, const char *name, Text *text)
 void cuda_print_block_attention(const Attention *plan, const char *name, Text *text)
 {
     const mgpu_attention *t = attention_table(plan);
-    const mgpu_attention_tiles s = tiles_of(plan, true);
+    const mgpu_attention_tiles s = tiles_of(plan, false, true); /* those of keys are the same */
     const char *some = format("    if (threadIdx.x < %d)\n        ", mgpu_attention_threads(&s));
     print_head(plan, &s, name, text);
+    for (int finish = 0; finish <= has_finish(t); finish++)
+        print_tiles(&s, name, finish, text);
     text_add(text, "static __device__ void %s(", name);
     print_parameters(t, "", text);
     text_add(text, "int64_t begin, int64_t end)\n{\n%s", some);
@@ -239,6 +265,6 @@ void cuda_print_block_attention(const Attention *plan, const char *name, Text *t
 
 int cuda_block_attention_shared_bytes(const Attention *plan)
 {
-    const mgpu_attention_tiles s = tiles_of(plan, true);
+    const mgpu_attention_tiles s = tiles_of(plan, false, true);
     return (int)mgpu_attention_shared_bytes(attention_table(plan), &s);
 }
