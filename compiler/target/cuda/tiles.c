@@ -227,7 +227,8 @@ static const TileShape BLOCK_MMA[] = {
 
 enum {
     TILES_OF_UNIT = 2, THREADS_OF_UNIT = 1024, /* parts that keep an SM busy: tiles; threads that have no tiles */
-    LEAST_DEPTH = 256, LEAST_DIRECT_DEPTH = 64 /* of a part */
+    LEAST_DEPTH = 256, LEAST_DIRECT_DEPTH = 64, /* of a part */
+    LEAST_GROUP_COLUMNS = 128 /* of fewer warpgroups read as many bytes of shared memory as warps, for as many sums */
 };
 
 static int last_axis(const mgpu_contraction *t, int list)
@@ -339,7 +340,8 @@ static void choose_tiles(CudaMatmul *p, const CudaOptions *options, bool splits)
     s->split_depth = LEAST_DEPTH;
     s->split_tiles = splits && depth >= 2 * LEAST_DEPTH ? CHIP[PROCESSOR_CUDA].units * TILES_OF_UNIT : 0;
     choose_shape(p, options);
-    s->warpgroups = !options->block && mgpu_may_be_by_warpgroups(s); /* shared memory of blocks' own begins anywhere */
+    /* of a block alone shared memory begins anywhere */
+    s->warpgroups = !options->block && s->columns >= LEAST_GROUP_COLUMNS && mgpu_may_be_by_warpgroups(s);
 }
 
 bool cuda_put_in_parts(CudaMatmul *p, int64_t samples)
