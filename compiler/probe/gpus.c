@@ -19,7 +19,7 @@
 enum { ROUNDS = 9, THREADS = 256, BLOCKS = 8 /* of a multiprocessor */, LAUNCHES = 128, TURNS = 32, WARP = 32, CHAINS = 8 /* as MGPU_PROBE_CHAINS */ };
 enum { OF_PLAIN = 2 * CHAINS, OF_MATRIX = 2 * 16 * 8 * CHAINS / WARP }; /* operations of a thread in a step; of matrices for each K of theirs */
 typedef struct Amounts { int64_t bytes, streamed, locked; int steps; } Amounts; /* of memory; of which kernels stream; of the host; of a chain */
-static const Amounts REAL = {256 << 20, 256 << 20, 64 << 20, 4096}, VIRTUAL = {16 << 20, 1 << 20, 16 << 20, 2};
+static const Amounts REAL = {256 << 20, 256 << 20, 64 << 20, 4096}, VIRTUAL = {16 << 20, 1 << 20, 4 << 20, 2};
 
 /* ---- calls */
 void probe_check(const ProbedGpu *g, CUresult r, const char *call)

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19, SIDE = 512 /* SIDE x SIDE: half of the elements */, MATMULS = 16 };
+enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19, SIDE = 512 /* SIDE x SIDE: half of the elements */, MATMULS = 8 };
 static const struct Amount { int rounds, passes, pictures, disk_rounds, disk_bytes; } AMOUNT[PROBE_LENGTHS] = {
     [PROBE_SHORT] = {3, 10, 8, 1, 16 << 20},
     [PROBE_LONG] = {9, 40, 16, 3, 64 << 20},
