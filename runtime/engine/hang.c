@@ -121,7 +121,7 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
         const mgpu_op *other = sum_of(&r->looks[d], lane_of(e, d, op->lane), &its);
         first = first && !(other && begun[d] && its == number && other->target == op->target);
     }
-    FILE *to = count == devices ? r->endless : r->sums;
+    FILE *to = count == devices && !e->processes ? r->endless : r->sums;
     mgpu_place_of(lane_of(e, k->device, op->lane), number, phase, op, place, sizeof place);
     if (first) {
         const mgpu_collective *c = &phase->collectives[op->target];
@@ -253,11 +253,21 @@ static uint64_t counts(const Hang *h)
     return sum;
 }
 
+/* Of what this process waits for others: they are given time to say what ails them, or, who knows of none that is silent, to say who is. */
+static bool waits_longer(const Hang *h, char *suspect, size_t room)
+{
+    const Processes *p = h->engine->processes;
+    char text[500];
+    bool known = p->suspect(p, text, sizeof text);
+    snprintf(suspect, room, known ? "  %s\n" : "", text);
+    return h->still < (known ? 1.5 : 2) * h->patience;
+}
+
 /* of a program that makes no progress; counts(h) must still be `counted` when it is known what to say */
 static void end_program(const Hang *h, uint64_t counted)
 {
     Engine *e = h->engine;
-    char *part[5];
+    char *part[5], suspect[600] = "";
     size_t length[5];
     Report r = {.engine = e, .endless = mgpu_begin_text(&part[0], &length[0]), .calls = mgpu_begin_text(&part[1], &length[1]),
                 .sums = mgpu_begin_text(&part[2], &length[2]), .waiting = mgpu_begin_text(&part[3], &length[3])};
@@ -283,9 +293,10 @@ static void end_program(const Hang *h, uint64_t counted)
     mgpu_end_text(r.sums);
     mgpu_end_text(r.waiting);
     mgpu_end_text(cures);
-    if (counts(h) == counted)
-        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s", h->patience, part[0],
-                  part[1], part[2], part[3], part[4]);
+    bool others = e->processes && length[2] && !length[0] && !length[1];
+    if (counts(h) == counted && !(others && waits_longer(h, suspect, sizeof suspect)))
+        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s%s", others ? h->still : h->patience, part[0],
+                  part[1], part[2], part[3], suspect, part[4]);
     for (int i = 0; i < 5; i++)
         free(part[i]);
     free(r.looks);

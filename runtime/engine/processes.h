@@ -22,6 +22,8 @@ struct mgpu_processes {
     /* what those are told that wait for this process: where(engine, ...) says at which operation it is, and whether it works there or waits
      * itself. NULL: there is no engine */
     void (*watch)(Processes *, bool (*where)(const void *engine, char *text, size_t room), const void *engine);
+    /* which process has said nothing for a while: "rank 1 on b has said nothing ..."; false: none is known here */
+    bool (*suspect)(const Processes *, char *text, size_t room);
     void (*close)(Processes *);
 };
 
