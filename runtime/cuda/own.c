@@ -32,19 +32,22 @@ static int taken_before(Processes *p, const GpuList *list, int devices)
     return taken;
 }
 
+typedef struct Name { char uuid[sizeof ((Gpu *)0)->uuid]; } Name;
+
+static int by_name(const void *a, const void *b) { return strcmp(((const Name *)a)->uuid, ((const Name *)b)->uuid); }
+
 /* whether two devices of the plan share a GPU */
 static bool share(const Machine *m, Processes *p)
 {
-    typedef struct Name { char uuid[sizeof m->gpu[0]->uuid]; } Name;
     Name *names = mgpu_allocate((size_t)m->count, sizeof *names);
     bool any = false;
     for (int d = m->own.first; d < m->own.end; d++)
         memcpy(names[d].uuid, m->gpu[d]->uuid, sizeof names[d].uuid);
     if (p)
         mgpu_gather_devices(p, names, sizeof *names, m->count);
-    for (int d = 0; d < m->count; d++)
-        for (int e = 0; e < d; e++)
-            any = any || strcmp(names[d].uuid, names[e].uuid) == 0;
+    qsort(names, (size_t)m->count, sizeof *names, by_name);
+    for (int d = 1; d < m->count; d++)
+        any = any || by_name(&names[d - 1], &names[d]) == 0;
     free(names);
     return any;
 }
