@@ -259,7 +259,8 @@ static bool waits_longer(const Hang *h, char *suspect, size_t room)
     const Processes *p = h->engine->processes;
     char text[500];
     bool known = p->suspect(p, text, sizeof text);
-    snprintf(suspect, room, known ? "  %s\n" : "", text);
+    if (known)
+        snprintf(suspect, room, "  %s\n", text);
     return h->still < (known ? 1.5 : 2) * h->patience;
 }
 
