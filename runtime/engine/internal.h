@@ -104,7 +104,7 @@ static inline const mgpu_phase *phase_of(Engine *e, int64_t number)
     return number < 1 ? NULL : work_of(e, number)->phase;
 }
 
-bool mgpu_engine_where(const void *engine, char *text, size_t room); /* lane.c: as Processes.watch wants it; none of its lanes is at anything: no text */
+Where mgpu_engine_where;         /* lane.c */
 static inline Lane *lane_of(const Engine *e, int device, int lane)
 {
     return &e->lanes[device * MGPU_LANES + lane];

@@ -68,9 +68,10 @@ static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
     mgpu_place_of(l, l->number, op ? l->phase : phase_of(l->engine, l->number), op, text, room);
 }
 
-bool mgpu_engine_where(const void *engine, char *text, size_t room)
+Whereabouts mgpu_engine_where(const void *engine, char *text, size_t room)
 {
-    const Engine *e = engine;
+    Engine *e = (Engine *)engine; /* which has counters */
+    int64_t posted = atomic_load(&e->posted.value);
     const Lane *works = NULL, *sums = NULL;
     for (int i = e->first * MGPU_LANES; i < e->end * MGPU_LANES; i++) {
         const Lane *l = &e->lanes[i];
@@ -80,7 +81,9 @@ bool mgpu_engine_where(const void *engine, char *text, size_t room)
     }
     if (works || sums)
         describe(works ? works : sums, (works ? works : sums)->op, text, room);
-    return works;
+    else
+        snprintf(text, room, "after step %lld", posted ? (long long)atomic_load(&work_of(e, posted)->step) : 0LL);
+    return works ? WHERE_WORKS : sums ? WHERE_WAITS : WHERE_AFTER;
 }
 
 _Noreturn void mgpu_fail_at(const Lane *l, const char *what)

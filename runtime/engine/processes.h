@@ -6,6 +6,10 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 
+/* at which operation an engine's lanes are, and whether they work there, or wait for others; AFTER: at none, after some step */
+typedef enum Whereabouts { WHERE_AFTER, WHERE_WAITS, WHERE_WORKS } Whereabouts;
+typedef Whereabouts Where(const void *engine, char *text, size_t room);
+
 typedef struct mgpu_processes Processes;
 struct mgpu_processes {
     int rank, count;
@@ -19,9 +23,8 @@ struct mgpu_processes {
     void (*compare)(Processes *, const char *what, const char *cure, uint64_t digest);
     void (*gather)(Processes *, void *all, const int64_t *at);        /* bytes [at[r], at[r + 1]) from rank r */
     void (*collect)(Processes *, const void *own, void *all, const int64_t *at); /* the same, to rank 0; all: NULL on the others */
-    /* what those are told that wait for this process: where(engine, ...) says at which operation it is, and whether it works there or waits
-     * itself. NULL: there is no engine */
-    void (*watch)(Processes *, bool (*where)(const void *engine, char *text, size_t room), const void *engine);
+    /* what those are told that wait for this process; NULL: there is no engine */
+    void (*watch)(Processes *, Where *, const void *engine);
     /* which process has said nothing for a while: "rank 1 on b has said nothing ..."; false: none is known here */
     bool (*suspect)(const Processes *, char *text, size_t room);
     void (*close)(Processes *);

@@ -123,7 +123,7 @@ static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
 }
 
 static bool suspect(const Processes *p, char *text, size_t room) { return mgpu_roll_suspect(((const Mpi *)p)->roll, text, room); }
-static void watch(Processes *p, bool (*where)(const void *, char *, size_t), const void *engine) { mgpu_roll_watch(((Mpi *)p)->roll, where, engine); }
+static void watch(Processes *p, Where *where, const void *engine) { mgpu_roll_watch(((Mpi *)p)->roll, where, engine); }
 
 static void close_processes(Processes *p)
 {

@@ -24,7 +24,7 @@ struct Roll {
     Ticker *ticker;
     pthread_mutex_t lock;       /* of all below */
     const char *waits[MGPU_MPI_CHANNELS]; /* what for; NULL: it does not */
-    bool (*where)(const void *, char *, size_t);
+    Where *where;
     const void *engine;
     Card *cards;                /* a listener's, by rank */
     int64_t sent[LISTENERS], received; /* cards */
@@ -35,16 +35,14 @@ struct Roll {
 static Card own_card(const Roll *r)
 {
     Card c = {0};
-    bool works = r->where && r->where(r->engine, c.at, sizeof c.at);
+    char at[TEXT] = "before the first step";
+    Whereabouts lanes = r->where ? r->where(r->engine, at, sizeof at) : WHERE_AFTER;
     const char *what = NULL;
     for (int i = 0; i < MGPU_MPI_CHANNELS; i++)
         what = r->waits[i] ? r->waits[i] : what;
-    c.waits = what && !works;
+    c.waits = what && lanes != WHERE_WORKS;
     snprintf(c.host, sizeof c.host, "%s", r->processes->host);
-    if (what && !*c.at)
-        snprintf(c.at, sizeof c.at, "%s", what);
-    if (!*c.at)
-        snprintf(c.at, sizeof c.at, "between steps");
+    snprintf(c.at, sizeof c.at, "%s%s%s", lanes == WHERE_AFTER && what ? what : "", lanes == WHERE_AFTER && what ? ", " : "", at);
     return c;
 }
 
@@ -124,7 +122,7 @@ void mgpu_roll_wait(Roll *r, int channel, const char *what)
     pthread_mutex_unlock(&r->lock);
 }
 
-void mgpu_roll_watch(Roll *r, bool (*where)(const void *, char *, size_t), const void *engine)
+void mgpu_roll_watch(Roll *r, Where *where, const void *engine)
 {
     pthread_mutex_lock(&r->lock);
     r->where = where;

@@ -99,10 +99,13 @@ void mgpu_run_compare_times(Run *run, EpochReport *e)
     e->slowest = rank;
     if (slow) {
         snprintf(e->times.bound, sizeof e->times.bound, "rank %d", rank);
-        if (!run->slow_rank_said)
+        if (run->slow_rank == rank + 1 && !run->slow_rank_said) { /* a second time: one may be chance */
             notice(run, all, rank, others);
-        run->slow_rank_said = true;
+            run->slow_rank_said = true;
+        }
+        run->slow_rank = rank + 1;
     } else {
+        run->slow_rank = 0;
         Notice n;
         if (mgpu_clock_links(run->clock, &n)) {
             mgpu_report_notice(run->reporter, n.kind, n.text);

@@ -47,6 +47,7 @@ typedef struct Run {
     double lr, last_finish;
     double began, validated_at, saved_at; /* mgpu_seconds */
     bool warned, slow_rank_said;
+    int slow_rank;                 /* of the row before, which others waited for, + 1; 0: none */
     Trace *trace;                  /* of --trace; NULL: none, or it is written */
     char *folder;                  /* where to save; NULL: nowhere */
     SaveFolder *saves;             /* that folder, locked */
