@@ -55,7 +55,14 @@ typedef struct mgpu_launch {
     int64_t iterations, iterations_per_sample, group; /* iterations + iterations_per_sample x samples, or, if group > 0, x ceil(samples / group) */
     int64_t per_block, most;                  /* blocks = ceil(iterations / per_block), at least 1, at most `most` */
     int threads, shared_bytes;                /* of a block; shared: dynamic */
+    int64_t from, to;                         /* there is nothing to do with fewer samples than `from`, or, if to > 0, with `to` or more */
 } mgpu_launch;
+
+static inline bool mgpu_launch_has_work(const mgpu_launch *l, int64_t samples)
+{
+    return l->function && samples >= l->from && (l->to == 0 || samples < l->to);
+}
+
 /* What a library may do in place of a kernel, for each element of a batch: d = a b, matrices by columns. One is `transposed` if it
  * is stored by rows. Numbers are in elements. */
 typedef struct mgpu_library_matrix {

@@ -410,15 +410,18 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
     int64_t samples = call->op->elements ? call->op->elements - 1 : d->samples;
     d->parameters[arguments + 1] = &samples;
     d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->parameters;
+    int launches = 0;
     for (int i = 0; i < 2; i++) {
         const mgpu_launch *l = &kernel->launch[i];
-        if (l->function)
-            mgpu_cuda_check(d, MGPU_COMP,
-                            d->cuda->launch_kernel(d->function[call->op->target][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads,
-                                                   1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], d->parameters, NULL),
-                            "cuLaunchKernel");
+        if (!mgpu_launch_has_work(l, samples))
+            continue;
+        mgpu_cuda_check(d, MGPU_COMP,
+                        d->cuda->launch_kernel(d->function[call->op->target][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads,
+                                               1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], d->parameters, NULL),
+                        "cuLaunchKernel");
+        launches++;
     }
-    count_launch(d, kernel->launch[1].function ? 2 : 1, began);
+    count_launch(d, launches, began);
     return true;
 }
 

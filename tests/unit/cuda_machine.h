@@ -62,7 +62,7 @@ static const char *run_on_gpu(const Workers *workers, const Kernel *k, int way)
     cuda_launches(k, l);
     memset(workers->work, 0xFF, (size_t)workers->stride);
     const char *wrong = launch(workers, k, &l[0], way);
-    return !wrong && l[1].function ? launch(workers, k, &l[1], way) : wrong;
+    return !wrong && mgpu_launch_has_work(&l[1], SAMPLES) ? launch(workers, k, &l[1], way) : wrong;
 }
 
 /* ---- building */

@@ -110,7 +110,7 @@ static const char *run_launch(void *module, const mgpu_launch *l, void *const *a
 static const char *run_launches(void *module, const mgpu_launch launch[2], void *const *arguments, int count, int64_t samples, int64_t most, uint64_t seed)
 {
     const char *wrong = run_launch(module, &launch[0], arguments, count, samples, most, seed);
-    return wrong || !launch[1].function ? wrong : run_launch(module, &launch[1], arguments, count, samples, most, seed);
+    return wrong || !mgpu_launch_has_work(&launch[1], samples) ? wrong : run_launch(module, &launch[1], arguments, count, samples, most, seed);
 }
 
 /* ---- memory after whose end nothing may be touched; its address is a multiple of 16 */
@@ -183,7 +183,7 @@ static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void 
     parameters[count] = &step_block;
     parameters[count + 1] = &samples;
     parameters[count + 2] = (void *)(uintptr_t)launch_numbers;
-    for (int k = 0; k < 2 && good && launch[k].function; k++) {
+    for (int k = 0; k < 2 && good && mgpu_launch_has_work(&launch[k], samples); k++) {
         const mgpu_launch *l = &launch[k];
         CUfunction function;
         int64_t iterations = l->iterations + l->iterations_per_sample * samples, blocks = (iterations + l->per_block - 1) / l->per_block;

@@ -88,7 +88,7 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
         add_kernel(&image, kernels, KERNELS[k].name, RUN[k], ARGUMENTS[k]);
         if (!KERNELS[k].finish)
             continue;
-        gpu[k].launch[1] = (mgpu_launch){mgpu_format("%s_finish", KERNELS[k].name), 1, 0, 0, 1, 1, 32, 100 << 10};
+        gpu[k].launch[1] = (mgpu_launch){mgpu_format("%s_finish", KERNELS[k].name), 1, 0, 0, 1, 1, 32, 100 << 10, 0, 0};
         add_kernel(&image, kernels, gpu[k].launch[1].function, FINISH[k], ARGUMENTS[k]);
     }
     for (int i = 0; i < MGPU_COUNT(SUMS_OF); i++)

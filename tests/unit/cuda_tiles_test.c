@@ -168,7 +168,7 @@ static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3
         k = k / 8 * 8;
     }
     int64_t lda = a_rows ? m : k, ldb = b_rows ? n : k, ldc = c_columns ? m : n;
-    int sampled = which % 5; /* 0: batch, 1: M, 2: N, 3: K, 4: nothing */
+    int sampled = which / 5 % 5; /* 0: batch, 1: M, 2: N, 3: K, 4: nothing */
     if (sampled == 1 || sampled == 2)
         *(sampled == 1 ? &m : &n) = 3 + draw(20);
     lda = a_rows ? m : k, ldb = b_rows ? n : k, ldc = c_columns ? m : n;

@@ -429,6 +429,20 @@ static mgpu_launch launch_of(const char *name, TileCount tiles, int64_t each, in
                          .per_block = tiles.per * per_block, .most = MOST_BLOCKS, .threads = threads};
 }
 
+/* The samples with which it is cut: parts become more with them if they are along K, else fewer. A device has at most MOST_SAMPLES. */
+static void set_samples_in_parts(const CudaMatmul *p, mgpu_launch *l)
+{
+    const int64_t MOST_SAMPLES = 1 << 24;
+    int64_t same = 1, other = MOST_SAMPLES; /* cut as with 1, or as with the most */
+    bool first = parts_of(p, same) > 1, last = parts_of(p, other) > 1;
+    while (first != last && other - same > 1) {
+        int64_t middle = same + (other - same) / 2;
+        *((parts_of(p, middle) > 1) == first ? &same : &other) = middle;
+    }
+    l->from = first ? 0 : last ? other : INT64_MAX;
+    l->to = first && !last ? other : 0;
+}
+
 int cuda_matmul_shared_bytes(const CudaMatmul *p)
 {
     int most = 0;
@@ -468,6 +482,8 @@ void cuda_matmul_launches(const CudaMatmul *p, const char *name, mgpu_launch lau
     int64_t elements = direct ? 1 : s->rows * s->columns;
     launch[1] = launch_of(format("%s_finish", name), tiles, elements, threads, threads);
     launch[1].most = ratio_up(s->split_tiles / 2 * elements, threads);
+    if (!p->next)
+        set_samples_in_parts(p, &launch[1]);
 }
 
 int64_t cuda_matmul_workspace(const CudaMatmul *p)
