@@ -13,6 +13,7 @@
 #include "compiler/kernel/phase.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -442,13 +443,26 @@ uint8_t contraction_split(const Contraction *plan)
 
 /* ---- the table */
 
+/* strides of w whose taps are read from last to first become those of its memory; false: others are read so, or only some */
+static bool unreverse(mgpu_convolution *v)
+{
+    int taps = 0, reversed = 0;
+    for (int d = 0; d < v->dims; d++) {
+        taps += v->w[d] > 1;
+        reversed += v->w[d] > 1 && v->w_stride[2 + d] < 0;
+        v->w_stride[2 + d] = llabs(v->w_stride[2 + d]);
+    }
+    v->reversed = reversed > 0;
+    return v->w_stride[0] > 0 && v->w_stride[1] > 0 && (!reversed || reversed == taps);
+}
+
 /* what a library wants to know of a convolution: see mgpu_convolution; NULL: the axes alone say what it is */
 static const mgpu_convolution *convolution_of(const Contraction *plan)
 {
     const Node *node = plan->node;
     bool weight = node->op == OP_CONVOLVE_WEIGHT;
     int w = weight ? C : B, y = weight ? B : C, dims = node->op == OP_EINSUM ? 0 : (int)node->ints[0];
-    if (dims < 1 || dims > 3 || plan->tensor[B]->reversed || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
+    if (dims < 1 || dims > 3 || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
         return NULL;
     const Node *const nodes[] = {node->in[0], node->in[1], node};
     int64_t stride[3][MAX_RANK], samples[3];
@@ -478,7 +492,7 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
         v->w_stride[2 + d] = stride[w][2 + d];
         v->y_stride[2 + d] = stride[y][d];
     }
-    return v;
+    return unreverse(v) ? v : NULL;
 }
 
 static void make_table(Contraction *plan)
@@ -546,7 +560,7 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
 
 static void identify_convolution(Sha256 *sha, const mgpu_convolution *v)
 {
-    IDENTITY_ADD(sha, v->weight, v->dims, v->groups, v->in, v->out);
+    IDENTITY_ADD(sha, v->weight, v->reversed, v->dims, v->groups, v->in, v->out);
     const int64_t *const lists[] = {v->x, v->w, v->y, v->stride, v->dilation, v->padding_low, v->input_dilation};
     for (int i = 0; i < COUNT(lists); i++)
         identity_numbers(sha, lists[i], v->dims);

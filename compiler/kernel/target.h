@@ -54,6 +54,7 @@ struct Target {
 
     /* ---- link. `function`: the name in place of the kernel's own */
     const char *(*words)(const Kernel *);            /* parts of its functions' names; NULL: those of its title */
+    const char *(*runtime_kernels)(const Program *); /* a translation unit of kernels that are no kernels of the model; NULL: none */
     double (*begin_unit)(const char *kernels, size_t bytes, Text *); /* what is before these kernels; seconds to compile them, a guess */
     void (*export)(const Kernel *, const char *name, const char *function, Text *); /* NULL: functions are found by their names */
     void (*declare)(const Kernel *, const char *function, Text *);

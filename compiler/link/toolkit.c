@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static const char *const NVRTC[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-static const char *const CUBLASLT[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const NCCL[] = {"libnccl.so.2", NULL};
+static const char *const CUBLASLT[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const CUDNN[] = {"libcudnn.so.9", NULL}, *const NCCL[] = {"libnccl.so.2", NULL};
 
 /* "A/nvidia/cu13/lib:A/nvidia/nccl/lib", or "". Asked once. Of modules in the current folder, which python3 -c takes before all
  * others, nothing is run. */
@@ -117,7 +117,7 @@ static int holder_of(const CudaFolders *folders, const char *const *names)
 
 const char *toolkit_folders(void)
 {
-    const char *const *const libraries[] = {CUBLASLT, NCCL};
+    const char *const *const libraries[] = {CUBLASLT, CUDNN, NCCL};
     Text list = {0};
     for (int l = 0; l < COUNT(libraries); l++) {
         CudaFolders folders = mgpu_cuda_folders(NULL);

@@ -255,6 +255,12 @@ void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *
     size_t size = !large ? size_of_units(families, family_count) : is_quick(p->options->cxx) ? QUICK_UNIT : LARGE_UNIT;
     for (int warpgroups = 0; warpgroups < 2; warpgroups++)
         kernel_units(families, family_count, warpgroups, size, units, count);
+    const char *others = p->target->runtime_kernels(p);
+    if (others) {
+        TranslationUnit unit = {.cost = 0.3};
+        text_add(&unit.text, "%s", others);
+        APPEND(*units, *count, unit);
+    }
     for (int i = 0; i < p->plan_count; i++)
         if (p->plans[i].devices > 1) { /* all-reduces are kernels of the runtime */
             TranslationUnit sums = {.cost = 1};

@@ -77,8 +77,21 @@ typedef struct mgpu_library_matmul {
     int sampled;                              /* which of these is times the samples; -1: none */
     uint8_t sums;                             /* MGPU_F32 or MGPU_F64 */
     bool tf32;                                /* f32 operands may be rounded to it */
-    bool takes_workspace;                     /* the kernel does, too */
 } mgpu_library_matmul;
+/* A convolution, or one of its gradients, as a library sees it: y = w * x, whichever of the three the kernel computes from the two
+ * others. x and y are samples, places, channels without gaps. One of one dimension has a first one of extent 1. */
+enum { MGPU_CONVOLUTION_Y, MGPU_CONVOLUTION_X, MGPU_CONVOLUTION_W }; /* the result */
+enum { MGPU_FILTER_OUT_TAPS_IN, /* of w in memory, the outermost first: as the library wants it */
+       MGPU_FILTER_TAPS_IN_OUT, MGPU_FILTER_OUT_IN_TAPS };
+typedef struct mgpu_library_convolution {
+    uint8_t result, filter, type;             /* MGPU_CONVOLUTION_..., MGPU_FILTER_..., MGPU_F32 ... of all three */
+    bool tf32;                                /* f32 operands may be rounded to it */
+    uint8_t x, w, y;                          /* arguments of the kernel */
+    int dims;                                 /* 2 or 3 */
+    int64_t groups, in, out;                  /* channels of all groups */
+    int64_t inputs[3], taps[3], outputs[3];   /* extents: places of x, of w, of y */
+    int64_t stride[3], dilation[3], low[3], high[3]; /* low, high: padding */
+} mgpu_library_convolution;
 /* What a kernel makes of a contraction that is before it in the lane. A library may do both at once, in the call of this
  * kernel: the contraction's is then left out. d is the contraction's result; biases and sums have a number for each row of it.
  * The call's arguments are what the kernel reads; a, b; what the kernel writes; d, if the library stores something there, which
@@ -101,13 +114,14 @@ typedef struct mgpu_gpu_kernel {
     const char *name;
     int line;                                 /* in the model */
     mgpu_launch launch[2];                    /* the second one adds up what the blocks of the first have left */
-    const mgpu_library_matmul *matmul;      /* NULL; else what it computes: a library may do it instead. The last argument is
-                                               * then a workspace */
+    const mgpu_library_matmul *matmul;        /* NULL; else what it computes: a library may do it instead. The last argument is */
+    const mgpu_library_convolution *convolution; /* then a workspace. At most one of the two */
     mgpu_epilogue epilogue;                   /* in calls that follow a contraction's */
     const void *parameters; /* NULL, or a parameter after all others, by value: of a contraction mgpu_numbers, one for
                              * each of its parts; of others the paths of their random numbers, uint64_t each, or
                              * words of mgpu_parameters */
     bool spare;                               /* the function takes a workspace after its arguments, and will not touch it */
+    bool library_work;                        /* the workspace is the library's alone: the function takes none */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */

@@ -36,6 +36,7 @@ typedef struct mgpu_window {
  * x' is x with input_dilation - 1 zeros between neighbours. Strides are in elements, as everywhere. */
 typedef struct mgpu_convolution {
     bool weight;          /* the result is w, of x and (the gradient of) y; else y, of x and w: arguments 0, 1 -> 2 */
+    bool reversed;        /* w[k] is in memory at the place of tap w - 1 - k */
     int dims;             /* 1 to 3: more are not described */
     int64_t groups, in, out;                         /* channels of one group */
     int64_t x[3], w[3], y[3];                        /* extents: places, taps, places */

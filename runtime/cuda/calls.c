@@ -70,3 +70,17 @@ void mgpu_cuda_declare(const CudaDevice *d, int lane, const char *operation, con
     if (d->cuda->declare)
         d->cuda->declare(d->stream[lane], operation, ranges, count);
 }
+
+void *mgpu_cuda_argument(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op, int argument)
+{
+    const mgpu_access *a = op->access;
+    for (; p->buffers[a->buffer].kind == MGPU_STEP || argument > 0; a++)
+        argument -= p->buffers[a->buffer].kind != MGPU_STEP;
+    return (void *)(uintptr_t)(d->arena + (CUdeviceptr)(p->buffers[a->buffer].offset + a->begin));
+}
+
+int64_t mgpu_cuda_workspace(const mgpu_op *op)
+{
+    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
+    return work->end - work->begin;
+}

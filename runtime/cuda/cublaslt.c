@@ -357,29 +357,13 @@ static Choice *find_choice(const Cublaslt *l, int kernel, const Choice *like)
     return c;
 }
 
-/* where the i-th argument of a call begins in the arena; the step block is none */
-static uint64_t place_of(const mgpu_device_phase *p, const mgpu_op *op, int argument)
-{
-    const mgpu_access *a = op->access;
-    for (; p->buffers[a->buffer].kind == MGPU_STEP || argument > 0; a++)
-        argument -= p->buffers[a->buffer].kind != MGPU_STEP;
-    return (uint64_t)(p->buffers[a->buffer].offset + a->begin);
-}
-
-static int64_t workspace_of(const mgpu_op *op)
-{
-    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
-    return work->end - work->begin;
-}
-
 static Operands operands_at(const CudaDevice *d, const mgpu_device_phase *p, const Done *done)
 {
     const mgpu_op *op = done->op;
-    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
-    Operands o = {.workspace = (void *)(uintptr_t)(d->arena + (CUdeviceptr)(p->buffers[work->buffer].offset + work->begin)), .bytes = workspace_of(op)};
+    Operands o = {.workspace = mgpu_cuda_argument(d, p, op, op->read_count + op->write_count - 2), .bytes = mgpu_cuda_workspace(op)};
     for (int i = 0; i < OPERANDS; i++)
         if (done->argument[i] >= 0)
-            o.at[i] = (uint8_t *)(uintptr_t)(d->arena + place_of(p, op, done->argument[i])) + bytes_before(done->matmul, i);
+            o.at[i] = (uint8_t *)mgpu_cuda_argument(d, p, op, done->argument[i]) + bytes_before(done->matmul, i);
     return o;
 }
 
@@ -564,7 +548,7 @@ int mgpu_cublaslt_run(const CudaDevice *d, const Cublaslt *l, const DeviceCall *
     const Done *done = l->done_count ? bsearch(&key, l->done, (size_t)l->done_count, sizeof key, by_operation) : NULL;
     if (!done || !done->choice)
         return done ? 0 : -1;
-    Operands o = {.workspace = call->argument[call->arguments - 1], .bytes = workspace_of(call->op)};
+    Operands o = {.workspace = call->argument[call->arguments - 1], .bytes = mgpu_cuda_workspace(call->op)};
     for (int i = 0; i < OPERANDS; i++)
         if (done->argument[i] >= 0)
             o.at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(done->matmul, i);

@@ -111,19 +111,36 @@ static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
     d->parameters = mgpu_allocate((size_t)d->most_parameters, sizeof *d->parameters);
 }
 
-static void open_library(CudaDevice *d, const DevicePlan *p)
+/* a place for what a library says of itself */
+static char *say_more(CudaDevice *d, size_t *room)
 {
-    bool any = false;
-    for (int k = 0; k < d->kernel_count; k++)
-        any = any || d->kernels[k].matmul;
-    if (!any)
-        return;
     size_t used = strlen(d->said);
     snprintf(d->said + used, sizeof d->said - used, ", ");
     used = strlen(d->said);
-    d->library = mgpu_cublaslt_open(d, d->kernel_count, d->said + used, sizeof d->said - used);
+    *room = sizeof d->said - used;
+    return d->said + used;
+}
+
+static void open_libraries(CudaDevice *d, const DevicePlan *p)
+{
+    bool multiplies = false, convolves = false;
+    size_t room;
+    for (int k = 0; k < d->kernel_count; k++) {
+        multiplies = multiplies || d->kernels[k].matmul;
+        convolves = convolves || d->kernels[k].convolution;
+    }
+    if (multiplies) {
+        char *said = say_more(d, &room);
+        d->library = mgpu_cublaslt_open(d, d->kernel_count, said, room);
+    }
     if (d->library)
         mgpu_cublaslt_prepare(d, d->library, p->plan, p->tune, d->said, sizeof d->said);
+    if (convolves && mgpu_cudnn_wanted()) {
+        char *said = say_more(d, &room);
+        d->cudnn = mgpu_cudnn_open(d, d->kernel_count, said, room);
+    }
+    if (d->cudnn)
+        mgpu_cudnn_prepare(d, d->cudnn, p->plan, d->said, sizeof d->said);
 }
 
 static Device *cuda_open(const DevicePlan *p)
@@ -154,7 +171,7 @@ static Device *cuda_open(const DevicePlan *p)
     open_memory(d, p);
     make_parameters(d, p->plan);
     snprintf(d->said, sizeof d->said, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
-    open_library(d, p);
+    open_libraries(d, p);
     return (Device *)d;
 }
 
@@ -172,6 +189,7 @@ static void cuda_close(Device *device)
         mgpu_cuda_check(d, -1, cuda->stream_destroy(d->stream[lane]), "cuStreamDestroy");
     }
     mgpu_cublaslt_close(d, d->library);
+    mgpu_cudnn_close(d, d->cudnn);
     if (!d->nccl_arena)
         mgpu_cuda_check(d, -1, cuda->mem_free(d->arena), "cuMemFree");
     else if (d->machine->nccl_free((void *)(uintptr_t)d->arena))
@@ -390,10 +408,12 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
     double began = mgpu_seconds();
     bool joined = mgpu_is_joined(kernel, call->op);
-    int arguments = call->arguments - (kernel->matmul && !kernel->matmul->takes_workspace);
+    int arguments = call->arguments - kernel->library_work;
     void *nothing = NULL;
     mgpu_cuda_enter(d, MGPU_COMP);
     int issued = d->library && (kernel->matmul || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
+    int convolved = d->cudnn && kernel->convolution ? mgpu_cudnn_run(d, d->cudnn, call) : 0;
+    issued = convolved ? convolved : issued;
     if (issued >= 0) {
         count_launch(d, issued, began);
         return issued > 0;

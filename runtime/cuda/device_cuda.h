@@ -26,6 +26,7 @@ struct Machine {
 };
 
 typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
+typedef struct Cudnn Cudnn;          /* cudnn.c */
 typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
@@ -49,7 +50,8 @@ typedef struct CudaDevice {
     _Atomic uint32_t *noted;           /* [mark], page-locked; NULL: the driver cannot write there from a stream */
     struct { CUevent *events; int count; } clocks[MGPU_LANES];
     void **parameters; int most_parameters;
-    Cublaslt *library;                 /* NULL: kernels do all */
+    Cublaslt *library;                 /* NULL: kernels do all matmuls */
+    Cudnn *cudnn;                      /* NULL: and all convolutions */
     _Atomic int64_t launches, launch_ns; /* graphs and calls that were issued, and the host's time in that */
     bool captures;                     /* the lane comp is being captured; its thread's own */
     pthread_mutex_t *alone;            /* MGPU_GRAPHS=wait: held by the thread whose operation is under way */
@@ -74,6 +76,10 @@ void mgpu_cuda_enter(const CudaDevice *, int lane);  /* its context becomes that
  * nothing is known. */
 void mgpu_cuda_declare(const CudaDevice *, int lane, const char *operation, const CudaRange *, int count);
 
+/* where an argument of a call is, in its first slot; the step block is none. Bytes of the workspace, its last argument */
+void *mgpu_cuda_argument(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *, int argument);
+int64_t mgpu_cuda_workspace(const mgpu_op *);
+
 /* cuda/memory.c: memory of the GPU, zeroed by nobody. Ends the program if there is not enough, and says what would do. besides: how
  * much more than its arena a device takes, this memory among it; what: the begin of a sentence, "its arena takes" */
 CUdeviceptr mgpu_cuda_allocate(const CudaDevice *, int64_t bytes, int64_t besides, const char *what);
@@ -91,6 +97,13 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bo
 /* what it issues to the lane comp in place of a call: 1: the matmul, 0: nothing, as the next call does both; -1: it does not do
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
+
+/* cudnn.c: convolutions by cuDNN, likewise. run: how many kernels it issues in place of a call; 0: it does not do this one */
+bool mgpu_cudnn_wanted(void);
+Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, char *said, size_t room);
+void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
+void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, const mgpu_plan *, char *said, size_t room);
+int mgpu_cudnn_run(const CudaDevice *, const Cudnn *, const DeviceCall *);
 
 /* cuda/nccl.c: memory that NCCL can register for all of its ways, NVLink's switches among them; 0: there is none. Freed by nccl_free. */
 void mgpu_nccl_find_memory(Machine *, const mgpu_program *);

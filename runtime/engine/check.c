@@ -90,13 +90,18 @@ const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
     return NULL;
 }
 
-/* a matmul that a library may do: two operands and the step block are read, the result and a workspace written */
-static void check_matmul(const Check *c, const mgpu_device_phase *p, const mgpu_library_matmul *m)
+/* what a library may do: two operands and the step block are read, the result and a workspace written */
+static void check_library(const Check *c, const mgpu_device_phase *p, const mgpu_gpu_kernel *k)
 {
     const mgpu_op *op = c->op;
-    require(c, op->read_count == 3 && op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE,
+    const mgpu_library_matmul *m = k->matmul;
+    const mgpu_library_convolution *v = k->convolution;
+    require(c, op->read_count == 3 && op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE && !(m && v),
             "a matmul has other arguments");
-    require(c, m->a.argument < 2 && m->b.argument < 2 && m->d.argument == 2 && m->sampled >= -1 && m->sampled < 4,
+    require(c, !v || (v->dims >= 2 && v->dims <= 3 && v->groups > 0 && v->filter <= MGPU_FILTER_OUT_IN_TAPS && v->x + v->w + v->y == 3 &&
+                      (v->result == MGPU_CONVOLUTION_Y ? v->y : v->result == MGPU_CONVOLUTION_X ? v->x : v->w) == 2),
+            "a convolution makes no sense");
+    require(c, !m || (m->a.argument < 2 && m->b.argument < 2 && m->d.argument == 2 && m->sampled >= -1 && m->sampled < 4),
             "a matmul makes no sense");
 }
 
@@ -133,8 +138,8 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         require(c, op->target >= 0 && op->target < c->program->kernel_count, "there is no such kernel");
         for (int i = 0; i < op->read_count + op->write_count; i++)
             require(c, kind_of(p, op, i) != MGPU_STAGING, "a kernel cannot use staging memory");
-        if (c->program->gpu_kernels && c->program->gpu_kernels[op->target].matmul)
-            check_matmul(c, p, c->program->gpu_kernels[op->target].matmul);
+        if (c->program->gpu_kernels && (c->program->gpu_kernels[op->target].matmul || c->program->gpu_kernels[op->target].convolution))
+            check_library(c, p, &c->program->gpu_kernels[op->target]);
         if (c->program->gpu_kernels && mgpu_is_joined(&c->program->gpu_kernels[op->target], op))
             check_epilogue(c, p, &c->program->gpu_kernels[op->target].epilogue);
         break;

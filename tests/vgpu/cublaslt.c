@@ -58,34 +58,9 @@ static size_t bytes_of(int type)
 
 /* ---- what it does */
 
-static double load(int type, uintptr_t at, int64_t i)
-{
-    const void *p = (const void *)at;
-    return type == CUDA_R_64F ? ((const double *)p)[i] : type == CUDA_R_32F ? (double)((const float *)p)[i]
-                              : (double)vgpu_widen(type == CUDA_R_16F, ((const uint16_t *)p)[i]);
-}
+static double load(int type, uintptr_t at, int64_t i) { return vgpu_load(bytes_of(type), type == CUDA_R_16F, at, i); }
 
-static void store(int type, uintptr_t at, int64_t i, double value)
-{
-    void *p = (void *)at;
-    if (type == CUDA_R_64F)
-        ((double *)p)[i] = value;
-    else if (type == CUDA_R_32F)
-        ((float *)p)[i] = (float)value;
-    else
-        ((uint16_t *)p)[i] = vgpu_narrow(type == CUDA_R_16F, (float)value);
-}
-
-static double round_tf32(double value)
-{
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    if ((bits & 0x7F800000) != 0x7F800000)
-        bits = (bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFFu;
-    memcpy(&narrow, &bits, sizeof bits);
-    return (double)narrow;
-}
+static void store(int type, uintptr_t at, int64_t i, double value) { vgpu_store(bytes_of(type), type == CUDA_R_16F, at, i, value); }
 
 /* a result has what is after each of its rows, too: a buffer whose rows are padded holds nothing else there */
 static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bool writes)
@@ -151,7 +126,7 @@ static double *widened(const Matmul *p, int which, int member, int64_t depth, in
     for (int64_t k = 0; k < depth; k++)
         for (int64_t i = 0; i < count; i++) {
             double x = which == A ? element(p, A, member, i, k) : element(p, B, member, k, i);
-            all[k * count + i] = tf32 ? round_tf32(x) : x;
+            all[k * count + i] = tf32 ? vgpu_round_tf32(x) : x;
         }
     return all;
 }

@@ -7,6 +7,16 @@
 enum { LAUNCH_US = 4, COPY_US = 8 };
 static const double HOST_BANDWIDTH = 1e10; /* bytes a second */
 
+/* an operation may read what an earlier launch of it has written */
+static bool is_own(const Op *op, const Allocation *a, uintptr_t begin, size_t bytes)
+{
+    const Label *l = op->work.label;
+    bool writes = false;
+    for (int k = 0; k < l->count; k++)
+        writes = writes || (l->ranges[k].writes && begin >= l->ranges[k].begin && begin + bytes <= l->ranges[k].end);
+    return writes && vgpu_written_by(a, vgpu_actor(op).operation, begin, begin + bytes);
+}
+
 /* bytes that a copy, a fill or a library touches */
 void vgpu_touch(Op *op, uintptr_t begin, size_t bytes, bool writes)
 {
@@ -21,7 +31,7 @@ void vgpu_touch(Op *op, uintptr_t begin, size_t bytes, bool writes)
             name = l->ranges[k].name;
             declared = true;
         }
-    if (a->device && !declared) {
+    if (a->device && !declared && (writes || !is_own(op, a, begin, bytes))) {
         Actor me = vgpu_actor(op);
         char by[160];
         vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "undeclared", "%s %s bytes [%zu, %zu) of device memory: it does not declare them",

@@ -1,8 +1,10 @@
-/* half.h: numbers of 16 bits, f16 or bf16, for the libraries of virtual GPUs; rounded to nearest, ties to even. */
+/* half.h: numbers in memory, for the libraries of virtual GPUs: of 8, 4 or 2 bytes; those of 2 are f16 or bf16. Rounded to nearest,
+ * ties to even. */
 #ifndef VGPU_HALF_H
 #define VGPU_HALF_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -39,5 +41,33 @@ static inline uint16_t vgpu_narrow(bool f16, float v)
         return (uint16_t)(sign | (bits - 0x3F000000));
     }
     return (uint16_t)(sign | (size - 0x38000000 + 0xFFF + (size >> 13 & 1)) >> 13);
+}
+
+static inline double vgpu_load(size_t bytes, bool f16, uintptr_t at, int64_t i)
+{
+    const void *p = (const void *)at;
+    return bytes == 8 ? ((const double *)p)[i] : bytes == 4 ? (double)((const float *)p)[i] : (double)vgpu_widen(f16, ((const uint16_t *)p)[i]);
+}
+
+static inline void vgpu_store(size_t bytes, bool f16, uintptr_t at, int64_t i, double value)
+{
+    void *p = (void *)at;
+    if (bytes == 8)
+        ((double *)p)[i] = value;
+    else if (bytes == 4)
+        ((float *)p)[i] = (float)value;
+    else
+        ((uint16_t *)p)[i] = vgpu_narrow(f16, (float)value);
+}
+
+static inline double vgpu_round_tf32(double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    if ((bits & 0x7F800000) != 0x7F800000)
+        bits = (bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFFu;
+    memcpy(&narrow, &bits, sizeof bits);
+    return (double)narrow;
 }
 #endif

@@ -133,6 +133,16 @@ void vgpu_access_bytes(Allocation *a, Op *op, uintptr_t begin, uintptr_t end, bo
     }
 }
 
+bool vgpu_written_by(const Allocation *a, const char *operation, uintptr_t begin, uintptr_t end)
+{
+    const History *h = &a->history;
+    int k = first_behind(h, begin);
+    for (uintptr_t at = begin; at < end; at = h->at[k++].end)
+        if (k == h->count || h->at[k].begin > at || !h->at[k].written || h->at[k].writer.operation != operation)
+            return vgpu_leaves_out();
+    return true;
+}
+
 void vgpu_free_history(History *h)
 {
     for (int k = 0; k < h->count; k++)

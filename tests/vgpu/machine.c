@@ -33,6 +33,8 @@ static const struct { const char *name; int error; } ERRORS[] = {
     {"ncclUnhandledCudaError", 1}, {"ncclSystemError", 2}, {"ncclInternalError", 3}, {"ncclInvalidArgument", 4},
     {"ncclInvalidUsage", 5}, {"ncclRemoteError", 6}, {"CUBLAS_STATUS_NOT_INITIALIZED", 1}, {"CUBLAS_STATUS_ALLOC_FAILED", 3},
     {"CUBLAS_STATUS_EXECUTION_FAILED", 13}, {"CUBLAS_STATUS_INTERNAL_ERROR", 14}, {"CUBLAS_STATUS_NOT_SUPPORTED", 15}, {"CUBLAS_STATUS_ARCH_MISMATCH", 8},
+    {"CUDNN_STATUS_NOT_INITIALIZED", 1001}, {"CUDNN_STATUS_BAD_PARAM", 2000}, {"CUDNN_STATUS_NOT_SUPPORTED", 3000},
+    {"CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH", 3007}, {"CUDNN_STATUS_INTERNAL_ERROR", 4000}, {"CUDNN_STATUS_EXECUTION_FAILED", 5000},
 };
 
 const char *vgpu_error_name(int error)
@@ -57,6 +59,8 @@ static const char *const CALLS[] = {
     "cuEventSynchronize", "cuEventElapsedTime", "cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
     "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
     "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoCheck", "cublasLtMatmul",
+    "cudnnCreate", "cudnnSetStream", "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute",
+    "cudnnBackendFinalize", "cudnnBackendExecute",
     "ncclCommInitAll", "ncclGetUniqueId", "ncclCommInitRank", "ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
     "ncclGetVersion", "ncclAllReduce", "ncclReduceScatter", "ncclReduce", "ncclAllGather", "ncclBroadcast", "ncclSend", "ncclRecv",
     "ncclGroupStart", "ncclGroupEnd", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName",

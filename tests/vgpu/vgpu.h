@@ -132,6 +132,7 @@ typedef struct Interval {
 } Interval;
 typedef struct History { Interval *at; int count; } History; /* in order, without overlap */
 void vgpu_access_bytes(Allocation *, Op *, uintptr_t begin, uintptr_t end, bool writes, const char *name);
+bool vgpu_written_by(const Allocation *, const char *operation, uintptr_t begin, uintptr_t end); /* all of it, last; or nobody knows */
 void vgpu_free_history(History *);
 
 /* ---- memory.c */

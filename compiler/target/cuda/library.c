@@ -73,7 +73,7 @@ bool cuda_library_matmul(const CudaMatmul *p, bool swapped, mgpu_library_matmul 
     const mgpu_axis *rows = &list[r], *columns = &list[c], *depth = &list[MGPU_LIST_K], *batch = &list[MGPU_LIST_BATCH];
     bool by_b = r == MGPU_LIST_N; /* its first operand is B */
     *to = (mgpu_library_matmul){.extent = {rows->extent, columns->extent, depth->extent, batch->extent}, .sampled = -1,
-                                 .sums = t->type, .takes_workspace = s->split_tiles > 0};
+                                 .sums = t->type};
     for (int i = 0; i < 4; i++)
         if (sampled[i])
             to->sampled = i == r ? ROWS : i == c ? COLUMNS : i == MGPU_LIST_K ? DEPTH : BATCH;
@@ -99,6 +99,6 @@ void cuda_print_library_matmul(const mgpu_library_matmul *p, Text *t)
     print_matrix(&p->a, t);
     print_matrix(&p->b, t);
     print_matrix(&p->d, t);
-    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS], (long long)p->extent[DEPTH],
-             (long long)p->extent[BATCH], p->sampled, p->sums, p->tf32 ? "true" : "false", p->takes_workspace ? "true" : "false");
+    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS], (long long)p->extent[DEPTH],
+             (long long)p->extent[BATCH], p->sampled, p->sums, p->tf32 ? "true" : "false");
 }

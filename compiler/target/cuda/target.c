@@ -58,6 +58,17 @@ static const char *words(const Kernel *k) /* several kernels are this one */
     return k->contraction && cuda_contraction_form(k->contraction) ? cuda_contraction_words(k->contraction) : NULL;
 }
 
+/* what libraries need besides, as text of a translation unit: weights of convolutions in another order */
+static const char *runtime_kernels(const Program *p)
+{
+    mgpu_library_convolution convolution;
+    for (int i = 0; i < p->kernel_count; i++)
+        if (p->kernels[i]->contraction && cuda_library_convolution(p->kernels[i]->contraction, &convolution) &&
+            convolution.filter != MGPU_FILTER_OUT_TAPS_IN)
+            return "#include \"mgpu_device_filters.h\"\n";
+    return NULL;
+}
+
 static double begin_unit(const char *kernels, size_t bytes, Text *t)
 {
     double cost = (double)bytes * 1e-5;
@@ -65,6 +76,22 @@ static double begin_unit(const char *kernels, size_t bytes, Text *t)
     for (const char *at = kernels; (at = strstr(at, "mgpu_contract<")); at++)
         cost += 0.3;
     return cost;
+}
+
+/* false: no library computes it */
+static bool print_library(const Kernel *k, Text *t)
+{
+    mgpu_library_matmul matmul;
+    mgpu_library_convolution convolution;
+    bool multiplies = k->contraction && cuda_library_form(k->contraction, &matmul);
+    bool convolves = k->contraction && cuda_library_convolution(k->contraction, &convolution);
+    if (multiplies)
+        cuda_print_library_matmul(&matmul, t);
+    text_add(t, multiplies ? ", " : "NULL, ");
+    if (convolves)
+        cuda_print_library_convolution(&convolution, t);
+    text_add(t, convolves ? ", " : "NULL, ");
+    return multiplies || convolves;
 }
 
 static void print_row(const Kernel *k, const char *function, Text *t)
@@ -79,19 +106,13 @@ static void print_row(const Kernel *k, const char *function, Text *t)
                  (long long)l->iterations_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
                  l->shared_bytes, (long long)l->from, (long long)l->to);
     }
-    mgpu_library_matmul matmul;
     text_add(t, "}, ");
-    if (k->contraction && cuda_library_form(k->contraction, &matmul))
-        cuda_print_library_matmul(&matmul, t);
-    else
-        text_add(t, "NULL");
-    text_add(t, ", ");
+    bool library = print_library(k, t), parts = k->contraction && cuda_contraction_in_parts(k->contraction);
     cuda_print_epilogue(k, t);
     text_add(t, ", ");
     cuda_print_parameters(k, t);
-    bool spare = k->contraction && k->canonical && cuda_contraction_in_parts(k->canonical->contraction) &&
-                 !cuda_contraction_in_parts(k->contraction);
-    text_add(t, ", %s},\n", spare ? "true" : "false");
+    bool spare = k->contraction && k->canonical && cuda_contraction_in_parts(k->canonical->contraction) && !parts;
+    text_add(t, ", %s, %s},\n", spare ? "true" : "false", library && !parts ? "true" : "false");
 }
 
 static void print_table(const Text *rows, Text *t)
@@ -106,6 +127,6 @@ const Target cuda_target = {
     .row_elements = ROW_ELEMENTS, .reads_reversed = true, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
     .print_scan = cuda_scan_prepare, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
-    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .begin_unit = begin_unit,
+    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .begin_unit = begin_unit,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
 };

@@ -1,0 +1,432 @@
+/* cudnn.c: convolutions by cuDNN in place of a program's own kernels.
+ *
+ * In: the plan's calls of kernels with a library's form (mgpu_library_convolution). Out, when the device is opened: for each form an
+ * execution plan: of the engines that the library's own rules name, the first that gives the same bits in every run, rounds no more than
+ * the model says and needs no more than the call's workspace. Where there is none, or it is refused when it is tried, the kernel stays.
+ * The library wants weights as [out, taps, in]: those that are in memory in another order are put into this one before (or the
+ * gradient after) it, at the beginning of the workspace. */
+#include "runtime/base/base.h"
+#include "runtime/abi/mgpu_transposed.h"
+#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/device_cuda.h"
+#include "runtime/cuda/library.h"
+#include "runtime/engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 16 /* bytes: of x, w, y */, WORKSPACE_ALIGNMENT = 256, CONFIGURATIONS = 32, MOST_BLOCKS = 4096, MOST_RANK = 5 };
+enum { Y, X, W, TENSORS }; /* as MGPU_CONVOLUTION_...; their ids in graphs and packs */
+
+#define CUDNN_FIELD(result, symbol, field, parameters) result (*field) parameters;
+#define CUDNN_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
+typedef struct Functions { CUDNN_FUNCTIONS(CUDNN_FIELD) } Functions;
+static const CudaSymbol SYMBOLS[] = {CUDNN_FUNCTIONS(CUDNN_SYMBOL)};
+static const char NAME[] = "libcudnn.so.9";
+static const char PACKAGE[] = "cuDNN's package, such as libcudnn9-cuda-13, or pip's nvidia-cudnn-cu13";
+
+typedef struct Choice { /* how to do a kernel's convolution */
+    bool asked;
+    cudnnBackendDescriptor_t plan; /* NULL: there is none */
+    cudnnBackendDescriptor_t *made; int made_count; /* all that was made on the way to it */
+} Choice;
+struct Cudnn {
+    Functions f;
+    cudnnHandle_t handle;
+    CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: no convolution needs it */
+    Choice *choices;         /* [kernel] */
+    int kernels;
+    int done;                /* convolutions that it does */
+    int refused; cudnnStatus_t why; /* of those that it was asked for; of the last one */
+};
+
+/* ---- calls */
+
+static void check(const Cudnn *l, const CudaDevice *d, int lane, cudnnStatus_t status, const char *call)
+{
+    char text[200];
+    size_t free_bytes, all_bytes;
+    if (status == CUDNN_STATUS_SUCCESS)
+        return;
+    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* a device that has failed fails all calls */
+    snprintf(text, sizeof text, "%s: %s; MGPU_CUDNN=off goes without it", call, l->f.get_error_string(status));
+    d->fail(d->owner, lane, text);
+}
+
+static bool is_refusal(cudnnStatus_t status) { return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR; }
+
+static cudnnBackendDescriptor_t make(const Cudnn *l, const CudaDevice *d, Choice *c, int type)
+{
+    c->made = mgpu_resize(c->made, (size_t)(c->made_count + 1) * sizeof *c->made);
+    check(l, d, -1, l->f.descriptor_create(type, &c->made[c->made_count]), "cudnnBackendCreateDescriptor");
+    return c->made[c->made_count++];
+}
+
+static void set(const Cudnn *l, const CudaDevice *d, int lane, cudnnBackendDescriptor_t to, int attribute, int type, int64_t count, const void *value)
+{
+    check(l, d, lane, l->f.set_attribute(to, attribute, type, count, value), "cudnnBackendSetAttribute");
+}
+
+static void set_descriptor(const Cudnn *l, const CudaDevice *d, cudnnBackendDescriptor_t to, int attribute, cudnnBackendDescriptor_t value)
+{
+    set(l, d, -1, to, attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+static void set_numbers(const Cudnn *l, const CudaDevice *d, cudnnBackendDescriptor_t to, int attribute, int64_t count, const int64_t *value)
+{
+    set(l, d, -1, to, attribute, CUDNN_TYPE_INT64, count, value);
+}
+
+/* ---- opening */
+
+static char *open_named(CudaDevice *d, const char *name, Cudnn *l)
+{
+    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS), true, d->program->library_folders};
+    char *why = mgpu_cuda_open(&library, &l->f);
+    if (why)
+        return why;
+    mgpu_cuda_enter(d, -1);
+    cudnnStatus_t status = l->f.create(&l->handle);
+    return status ? mgpu_format("cuDNN does not start: %s", l->f.get_error_string(status)) : NULL;
+}
+
+static void find_transpositions(CudaDevice *d, Cudnn *l)
+{
+    static const char *const FUNCTION[] = {"mgpu_transpose_2", "mgpu_transpose_4", "mgpu_transpose_8"};
+    bool any = false;
+    for (int k = 0; k < l->kernels; k++)
+        any = any || (d->kernels[k].convolution && d->kernels[k].convolution->filter != MGPU_FILTER_OUT_TAPS_IN);
+    for (int i = 0; i < MGPU_COUNT(FUNCTION) && any; i++)
+        l->transpose[i] = mgpu_cuda_function(d, FUNCTION[i]);
+}
+
+bool mgpu_cudnn_wanted(void)
+{
+    const char *wish = getenv("MGPU_CUDNN");
+    return wish && *wish && strcmp(wish, "off") != 0;
+}
+
+Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, char *said, size_t room)
+{
+    const char *wish = getenv("MGPU_CUDNN");
+    Cudnn *l = mgpu_allocate(1, sizeof *l);
+    char *why = open_named(d, wish && strchr(wish, '/') ? wish : NAME, l);
+    if (why) {
+        snprintf(said, room, "no cuDNN (%s)", why);
+        free(why);
+        free(l);
+        return NULL;
+    }
+    l->kernels = kernels;
+    l->choices = mgpu_allocate((size_t)kernels, sizeof *l->choices);
+    find_transpositions(d, l);
+    check(l, d, -1, l->f.set_stream(l->handle, d->stream[MGPU_COMP]), "cudnnSetStream");
+    size_t version = l->f.get_version();
+    snprintf(said, room, "cuDNN %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    return l;
+}
+
+static void drop_choice(const Cudnn *l, const CudaDevice *d, Choice *c)
+{
+    while (c->made_count > 0)
+        check(l, d, -1, l->f.descriptor_destroy(c->made[--c->made_count]), "cudnnBackendDestroyDescriptor");
+    free(c->made);
+    *c = (Choice){.asked = true};
+}
+
+void mgpu_cudnn_close(const CudaDevice *d, Cudnn *l)
+{
+    if (!l)
+        return;
+    mgpu_cuda_enter(d, -1);
+    for (int k = 0; k < l->kernels; k++)
+        drop_choice(l, d, &l->choices[k]);
+    check(l, d, -1, l->f.destroy(l->handle), "cudnnDestroy");
+    free(l->choices);
+    free(l);
+}
+
+/* ---- descriptions */
+
+static int type_of(uint8_t type)
+{
+    return type == MGPU_F64 ? CUDNN_DATA_DOUBLE : type == MGPU_F32 ? CUDNN_DATA_FLOAT : type == MGPU_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+}
+
+static int64_t bytes_of(uint8_t type) { return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2; }
+
+/* extents as the library counts them, channels after the first; channels are innermost in memory */
+static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, int which)
+{
+    cudnnBackendDescriptor_t to = make(l, d, c, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    const int64_t *places = which == X ? v->inputs : which == W ? v->taps : v->outputs, id = which, alignment = ALIGNMENT;
+    int64_t extent[MOST_RANK] = {which == W ? v->out : d->samples, which == X ? v->in : which == W ? v->in / v->groups : v->out};
+    int64_t stride[MOST_RANK] = {0, 1}, next = extent[1];
+    int type = type_of(v->type);
+    for (int i = v->dims - 1; i >= 0; i--) {
+        extent[2 + i] = places[i];
+        stride[2 + i] = next;
+        next *= places[i];
+    }
+    stride[0] = next;
+    set(l, d, -1, to, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set_numbers(l, d, to, CUDNN_ATTR_TENSOR_DIMENSIONS, v->dims + 2, extent);
+    set_numbers(l, d, to, CUDNN_ATTR_TENSOR_STRIDES, v->dims + 2, stride);
+    set_numbers(l, d, to, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
+    set_numbers(l, d, to, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment);
+    check(l, d, -1, l->f.finalize(to), "cudnnBackendFinalize of a tensor");
+    return to;
+}
+
+static cudnnBackendDescriptor_t describe_windows(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c)
+{
+    cudnnBackendDescriptor_t to = make(l, d, c, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    int type = v->type == MGPU_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, mode = CUDNN_CROSS_CORRELATION;
+    int64_t dims = v->dims;
+    set(l, d, -1, to, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set(l, d, -1, to, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set_numbers(l, d, to, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &dims);
+    set_numbers(l, d, to, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, dims, v->stride);
+    set_numbers(l, d, to, CUDNN_ATTR_CONVOLUTION_DILATIONS, dims, v->dilation);
+    set_numbers(l, d, to, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, dims, v->low);
+    set_numbers(l, d, to, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, dims, v->high);
+    check(l, d, -1, l->f.finalize(to), "cudnnBackendFinalize of a convolution");
+    return to;
+}
+
+static cudnnBackendDescriptor_t describe_operation(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c)
+{
+    static const struct { int descriptor, alpha, beta, windows, tensor[TENSORS]; } OPERATION[] = {
+        [MGPU_CONVOLUTION_Y] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W}},
+        [MGPU_CONVOLUTION_X] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W}},
+        [MGPU_CONVOLUTION_W] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW}}};
+    static const float ONE = 1, ZERO = 0;
+    cudnnBackendDescriptor_t to = make(l, d, c, OPERATION[v->result].descriptor);
+    set(l, d, -1, to, OPERATION[v->result].alpha, CUDNN_TYPE_FLOAT, 1, &ONE);
+    set(l, d, -1, to, OPERATION[v->result].beta, CUDNN_TYPE_FLOAT, 1, &ZERO);
+    set_descriptor(l, d, to, OPERATION[v->result].windows, describe_windows(l, d, v, c));
+    for (int i = 0; i < TENSORS; i++)
+        set_descriptor(l, d, to, OPERATION[v->result].tensor[i], describe_tensor(l, d, v, c, i));
+    check(l, d, -1, l->f.finalize(to), "cudnnBackendFinalize of an operation");
+    return to;
+}
+
+/* ---- the choice */
+
+/* bits differ from run to run, or numbers are rounded more than the model says: on matrix units f32 is rounded to tf32 */
+static bool is_unwanted(const mgpu_library_convolution *v, int note)
+{
+    return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || note == CUDNN_NUMERICAL_NOTE_FFT || note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+           (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && v->type == MGPU_F32 && !v->tf32);
+}
+
+static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, cudnnBackendDescriptor_t configuration)
+{
+    cudnnBackendDescriptor_t engine = make(l, d, c, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    int note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    int64_t count = 0;
+    bool may = true;
+    check(l, d, -1, l->f.get_attribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine),
+          "cudnnBackendGetAttribute of an engine");
+    check(l, d, -1, l->f.get_attribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MGPU_COUNT(note), &count, note),
+          "cudnnBackendGetAttribute of an engine's notes");
+    for (int i = 0; i < count; i++)
+        may = may && !is_unwanted(v, note[i]);
+    return may;
+}
+
+/* NULL: the engine does not do it here, or wants more than `workspace` */
+static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, Choice *c, cudnnBackendDescriptor_t configuration, int64_t workspace)
+{
+    cudnnBackendDescriptor_t plan = make(l, d, c, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    int64_t bytes = 0, count;
+    set(l, d, -1, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &l->handle);
+    set_descriptor(l, d, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+    cudnnStatus_t status = l->f.finalize(plan);
+    if (status) {
+        l->why = status;
+        return NULL;
+    }
+    check(l, d, -1, l->f.get_attribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes),
+          "cudnnBackendGetAttribute of a workspace");
+    return bytes <= workspace ? plan : NULL;
+}
+
+/* configurations of engines by one of the library's rules, the best first; returns how many */
+static int ask(Cudnn *l, const CudaDevice *d, Choice *c, cudnnBackendDescriptor_t graph, int mode, cudnnBackendDescriptor_t *configuration)
+{
+    cudnnBackendDescriptor_t rules = make(l, d, c, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    int64_t count = 0;
+    set_descriptor(l, d, rules, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    set(l, d, -1, rules, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    cudnnStatus_t status = l->f.finalize(rules);
+    for (int i = 0; i < CONFIGURATIONS && !status; i++)
+        configuration[i] = make(l, d, c, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (!status)
+        status = l->f.get_attribute(rules, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGURATIONS, &count, configuration);
+    l->why = status ? status : l->why;
+    if (!is_refusal(status))
+        check(l, d, -1, status, "cudnnBackendGetAttribute of engines");
+    return status ? 0 : (int)(count < CONFIGURATIONS ? count : CONFIGURATIONS);
+}
+
+static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, int64_t workspace)
+{
+    static const int MODE[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+    cudnnBackendDescriptor_t operation = describe_operation(l, d, v, c), graph = make(l, d, c, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnnBackendDescriptor_t configuration[CONFIGURATIONS];
+    set(l, d, -1, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &l->handle);
+    set_descriptor(l, d, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+    cudnnStatus_t status = l->f.finalize(graph);
+    if (!is_refusal(status))
+        check(l, d, -1, status, "cudnnBackendFinalize of a graph");
+    l->why = status ? status : l->why;
+    for (int k = 0; k < MGPU_COUNT(MODE) && !status && !c->plan; k++) {
+        int count = ask(l, d, c, graph, MODE[k], configuration);
+        for (int i = 0; i < count && !c->plan; i++)
+            if (may_use(l, d, v, c, configuration[i]))
+                c->plan = make_plan(l, d, c, configuration[i], workspace);
+    }
+}
+
+/* ---- running */
+
+/* matrices that are transposed on the way from memory to the library's order, or back */
+typedef struct Transposition { int64_t count, rows, columns, from_pitch, from_apart, to_pitch, to_apart; } Transposition;
+
+static int64_t taps_of(const mgpu_library_convolution *v)
+{
+    int64_t taps = 1;
+    for (int i = 0; i < v->dims; i++)
+        taps *= v->taps[i];
+    return taps;
+}
+
+static Transposition transposition_of(const mgpu_library_convolution *v)
+{
+    int64_t taps = taps_of(v), in = v->in / v->groups, out = v->out;
+    if (v->filter == MGPU_FILTER_TAPS_IN_OUT)
+        return (Transposition){taps, in, out, out, in * out, taps * in, in};
+    return (Transposition){out, in, taps, taps, in * taps, in, taps * in};
+}
+
+static Transposition inverse(Transposition t)
+{
+    return (Transposition){t.count, t.columns, t.rows, t.to_pitch, t.to_apart, t.from_pitch, t.from_apart};
+}
+
+static int64_t filter_bytes(const mgpu_library_convolution *v)
+{
+    int64_t bytes = v->filter == MGPU_FILTER_OUT_TAPS_IN ? 0 : taps_of(v) * v->out * (v->in / v->groups) * bytes_of(v->type);
+    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+}
+
+static void transpose(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, void *to, const void *from, Transposition t)
+{
+    int64_t tiles = t.count * ((t.rows + MGPU_TRANSPOSED - 1) / MGPU_TRANSPOSED) * ((t.columns + MGPU_TRANSPOSED - 1) / MGPU_TRANSPOSED);
+    void *parameters[] = {&to, &from, &t.count, &t.rows, &t.columns, &t.from_pitch, &t.from_apart, &t.to_pitch, &t.to_apart};
+    CUfunction function = l->transpose[v->type == MGPU_F64 ? 2 : v->type == MGPU_F32];
+    mgpu_cuda_check(d, lane, d->cuda->launch_kernel(function, (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS), 1, 1,
+                                                    MGPU_TRANSPOSED * MGPU_TRANSPOSED_ROWS, 1, 1, 0, d->stream[MGPU_COMP], parameters, NULL),
+                    "cuLaunchKernel");
+}
+
+static cudnnStatus_t execute(const Cudnn *l, const CudaDevice *d, int lane, cudnnBackendDescriptor_t plan, void *const at[TENSORS], void *work)
+{
+    static const int64_t ID[] = {Y, X, W};
+    Choice pack = {0};
+    cudnnBackendDescriptor_t p = make(l, d, &pack, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    set(l, d, lane, p, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, TENSORS, ID);
+    set(l, d, lane, p, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, TENSORS, at);
+    set(l, d, lane, p, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &work);
+    check(l, d, lane, l->f.finalize(p), "cudnnBackendFinalize of pointers");
+    cudnnStatus_t status = l->f.execute(l->handle, plan, p);
+    drop_choice(l, d, &pack);
+    return status;
+}
+
+/* argument: as those of the call; returns what the library says, after the weights are where they are to be */
+static cudnnStatus_t convolve(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, const Choice *c, void *const *argument)
+{
+    void *work = argument[3], *w = argument[v->w], *own = filter_bytes(v) ? work : w;
+    void *const at[] = {[Y] = argument[v->y], [X] = argument[v->x], [W] = own};
+    if (own != w && v->result != MGPU_CONVOLUTION_W)
+        transpose(l, d, lane, v, own, w, transposition_of(v));
+    cudnnStatus_t status = execute(l, d, lane, c->plan, at, (uint8_t *)work + filter_bytes(v));
+    if (own != w && v->result == MGPU_CONVOLUTION_W && !status)
+        transpose(l, d, lane, v, w, own, inverse(transposition_of(v)));
+    return status;
+}
+
+/* the library's own order is read where it is; of others the copy is aligned */
+static bool is_aligned(const mgpu_library_convolution *v, void *const *argument)
+{
+    uintptr_t places = (uintptr_t)argument[v->x] | (uintptr_t)argument[v->y] | (filter_bytes(v) ? 0 : (uintptr_t)argument[v->w]);
+    return places % ALIGNMENT == 0;
+}
+
+/* What is refused when it is run is heard here, once, where the kernel can still do it; where it will be, in the still empty arena.
+ * It also loads what capturing must not. */
+static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_convolution *v, Choice *c, void *const *argument)
+{
+    mgpu_cuda_declare(d, MGPU_COMP, "a convolution that is tried", NULL, -1);
+    cudnnStatus_t status = convolve(l, d, -1, v, c, argument);
+    if (!is_refusal(status))
+        check(l, d, -1, status, "cudnnBackendExecute of a convolution that is tried");
+    l->why = status ? status : l->why;
+    if (status)
+        drop_choice(l, d, c);
+}
+
+static void prepare(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    const mgpu_library_convolution *v = d->kernels[op->target].convolution;
+    Choice *c = &l->choices[op->target];
+    void *argument[4];
+    for (int i = 0; i < MGPU_COUNT(argument); i++)
+        argument[i] = mgpu_cuda_argument(d, p, op, i);
+    if (c->asked || !is_aligned(v, argument))
+        return;
+    c->asked = true;
+    choose(l, d, v, c, mgpu_cuda_workspace(op) - filter_bytes(v));
+    if (c->plan)
+        try_convolution(d, l, v, c, argument);
+    else
+        drop_choice(l, d, c);
+    l->done += c->plan != NULL;
+    l->refused += c->plan == NULL;
+}
+
+void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, const mgpu_plan *plan, char *said, size_t room)
+{
+    mgpu_cuda_enter(d, -1);
+    for (int k = 0; k < plan->phase_count; k++) {
+        const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
+        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++)
+            if (op->verb == MGPU_CALL && d->kernels[op->target].convolution)
+                prepare(d, l, p, op);
+    }
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of convolutions that are tried");
+    size_t used = strlen(said);
+    snprintf(said + used, room - used, ", %d convolution%s", l->done, l->done == 1 ? "" : "s");
+    used = strlen(said);
+    if (l->refused)
+        snprintf(said + used, room - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused, l->f.get_error_string(l->why));
+}
+
+int mgpu_cudnn_run(const CudaDevice *d, const Cudnn *l, const DeviceCall *call)
+{
+    const mgpu_library_convolution *v = d->kernels[call->op->target].convolution;
+    const Choice *c = &l->choices[call->op->target];
+    if (!c->plan || !is_aligned(v, call->argument))
+        return 0;
+    check(l, d, MGPU_COMP, convolve(l, d, MGPU_COMP, v, c, call->argument), "cudnnBackendExecute");
+    return 1 + (filter_bytes(v) > 0);
+}
