@@ -156,6 +156,27 @@ static int tile_case_count;
 
 static const char *type_name(uint8_t type) { return type == MGPU_F64 ? "f64" : type == MGPU_F32 ? "f32" : type == MGPU_BF16 ? "bf16" : "f16"; }
 
+/* with a tile and a split of its own */
+static TileCase case_of(const mgpu_contraction *t, const Tile *tile, uint8_t arithmetic, const uint8_t type[3], int which, int64_t samples)
+{
+    CudaOptions options = {.type = {type[0], type[1], type[2]}, .aligned = {true, true, true}, .samples = samples, .tf32 = arithmetic == MGPU_MMA};
+    CudaMatmul *p = cuda_matmul(t, &options);
+    mgpu_tiles *s = &p->tiles;
+    s->arithmetic = arithmetic;
+    s->rows = tile->rows;
+    s->columns = tile->columns;
+    s->down = tile->down;
+    s->across = tile->across;
+    s->depth = arithmetic == MGPU_MMA && type[0] != MGPU_F32 ? 32 : type[0] == MGPU_F64 ? 8 : 16;
+    s->stages = 2 + which % 3;
+    s->split_depth = s->depth;
+    s->split_tiles = which % 2 ? 1 + draw(40) : 0;
+    s->warpgroups = mgpu_may_be_by_warpgroups(s);
+    double limit = type[2] == MGPU_F64 ? 1e-14 : arithmetic == MGPU_MMA && type[0] == MGPU_F32 ? 2e-3 : 2e-6;
+    double rounding = type[2] == MGPU_BF16 ? 4e-3 : type[2] == MGPU_F16 ? 5e-4 : 0;
+    return (TileCase){p, {type[0], type[1], type[2]}, samples, limit + rounding, NULL};
+}
+
 /* batch, M, N, K, the samples one of them, A and B each with rows or K along memory; pad: elements between rows */
 static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3], int which)
 {
@@ -192,27 +213,31 @@ static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3
         axis[count++] = (mgpu_axis){MGPU_SAMPLES, size_a, size_b, 0, 0, 0};
     axis[count++] = (mgpu_axis){k, a_rows ? lda : 1, b_rows ? ldb : 1, 0, 0, 0};
     t.k = 1 + (sampled == 3);
-    CudaOptions options = {.type = {type[0], type[1], type[2]}, .aligned = {true, true, true}, .samples = samples, .tf32 = arithmetic == MGPU_MMA};
-    CudaMatmul *p = cuda_matmul(&t, &options);
-    mgpu_tiles *s = &p->tiles;
-    s->arithmetic = arithmetic;
-    s->rows = tile->rows;
-    s->columns = tile->columns;
-    s->down = tile->down;
-    s->across = tile->across;
-    s->depth = arithmetic == MGPU_MMA && type[0] != MGPU_F32 ? 32 : type[0] == MGPU_F64 ? 8 : 16;
-    s->stages = 2 + which % 3;
-    s->split_depth = s->depth;
-    s->split_tiles = which % 2 ? 1 + draw(40) : 0;
-    s->warpgroups = mgpu_may_be_by_warpgroups(s);
-    double limit = type[2] == MGPU_F64 ? 1e-14 : arithmetic == MGPU_MMA && type[0] == MGPU_F32 ? 2e-3 : 2e-6;
-    double rounding = type[2] == MGPU_BF16 ? 4e-3 : type[2] == MGPU_F16 ? 5e-4 : 0;
-    TileCase own = {p, {type[0], type[1], type[2]}, samples, limit + rounding, NULL};
+    TileCase own = case_of(&t, tile, arithmetic, type, which, samples);
     own.name = format("%s %s x %s -> %s, tile %d x %d by %d x %d, %lld x %lld x %lld%s%s%s, samples in %s",
                       arithmetic == MGPU_MMA ? "mma" : "fma", type_name(type[0]), type_name(type[1]), type_name(type[2]),
                       tile->rows, tile->columns, tile->down, tile->across, (long long)m, (long long)n, (long long)k,
                       a_rows ? ", A transposed" : "", b_rows ? ", B transposed" : "", c_columns ? ", C transposed" : "",
                       (const char *const[]){"the batch", "M", "N", "K", "nothing"}[sampled]);
+    APPEND(tile_cases, tile_case_count, own);
+}
+
+/* a convolution of a line, filters beside each other: padded windows of 3 over 40 channels, with a stride or without */
+static void window_case(const Tile *tile, const uint8_t type[3], int which)
+{
+    int64_t step = 1 + which % 2, places = 11, length = (places - 1) * step + 1, channels = 40, filters = tile->columns + 8;
+    mgpu_axis *axis = NEW_ARRAY(mgpu_axis, 5);
+    mgpu_window *window = NEW_ARRAY(mgpu_window, 1);
+    axis[0] = (mgpu_axis){MGPU_SAMPLES, length * channels, 0, places * filters, 0, 0};
+    axis[1] = (mgpu_axis){places, 0, 0, filters, 1, step};
+    axis[2] = (mgpu_axis){filters, 0, 3 * channels, 1, 0, 0};
+    axis[3] = (mgpu_axis){3, 0, channels, 0, 1, 1};
+    axis[4] = (mgpu_axis){channels, 1, 1, 0, 0, 0};
+    *window = (mgpu_window){length, channels, -1, 1};
+    mgpu_contraction t = {.axis = axis, .m = 2, .n = 1, .k = 2, .windows = 1, .window = window, .type = MGPU_F32};
+    TileCase own = case_of(&t, tile, MGPU_MMA, type, which, 1 + tile->rows / places);
+    own.name = format("mma %s convolve -> %s, tile %d x %d by %d x %d, a step of %lld", type_name(type[0]), type_name(type[2]), tile->rows, tile->columns, tile->down,
+                      tile->across, (long long)step);
     APPEND(tile_cases, tile_case_count, own);
 }
 
@@ -232,6 +257,9 @@ static void make_tile_cases(bool full)
         for (int j = 0; j < COUNT(matrices); j++, which += 5)
             if (full || (i % 2 == 0 && (i / 2 + j) % 4 == 0))
                 tile_case(&mma[i], MGPU_MMA, matrices[j], which);
+    for (int i = 0; i < COUNT(mma); i++) /* those that warpgroups may have, and others */
+        if (full || mma[i].columns == 128)
+            window_case(&mma[i], matrices[i % 3], i);
     for (int i = 0; i < COUNT(fma); i++)
         for (int j = 0; j < COUNT(numbers); j++, which += 5)
             if ((full || (i + j) % 8 == 0 || (i + j) % 8 == 3) && (numbers[j][0] != MGPU_F64 || (fma[i].rows / fma[i].down <= 4 && fma[i].columns / fma[i].across <= 4)))
@@ -307,9 +335,37 @@ static int64_t offset_at(const mgpu_contraction *t, int list, int64_t index, int
     return offset;
 }
 
+/* without the window's first */
+static int64_t position_at(const mgpu_contraction *t, int list, int64_t index, int64_t samples, int window)
+{
+    int64_t position = 0;
+    for (int i = mgpu_list_first(t, list) + mgpu_list_count(t, list) - 1; i >= mgpu_list_first(t, list); i--) {
+        const mgpu_axis *x = &t->axis[i];
+        int64_t extent = x->extent == MGPU_SAMPLES ? samples : x->extent;
+        position += x->window == window + 1 ? index % extent * x->step : 0;
+        index /= extent;
+    }
+    return position;
+}
+
+/* of A, where row m meets k: 0 outside of a window */
+static double windowed(const TileCase *own, const void *a, int64_t place, int64_t m, int64_t k)
+{
+    const mgpu_contraction *t = &own->matmul->table;
+    for (int w = 0; w < t->windows; w++) {
+        int64_t position = t->window[w].first + position_at(t, MGPU_LIST_M, m, own->samples, w) + position_at(t, MGPU_LIST_K, k, own->samples, w);
+        if (position < 0 || position >= t->window[w].extent)
+            return 0;
+        place += position * t->window[w].stride;
+    }
+    return element_of(a, own->type[0], place);
+}
+
 static int64_t size_of(const mgpu_contraction *t, int64_t samples, int tensor)
 {
     int64_t last = 0;
+    for (int w = 0; w < t->windows && tensor == 0; w++)
+        last += (t->window[w].extent - 1) * t->window[w].stride;
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_axis *x = &t->axis[i];
         last += ((x->extent == MGPU_SAMPLES ? samples : x->extent) - 1) * (tensor == 0 ? x->a : tensor == 1 ? x->b : x->c);
@@ -335,7 +391,7 @@ static const char *check_tile_case(const TileCase *own, void *const *memory)
             for (int tensor = 0; tensor < 3; tensor++)
                 first[tensor] += offset_at(t, list, at[list], n, tensor);
         for (int64_t k = 0; k < extent[3]; k++)
-            sum += element_of(memory[0], own->type[0], first[0] + along[2 * k]) * element_of(memory[1], own->type[1], first[1] + along[2 * k + 1]);
+            sum += windowed(own, memory[0], first[0] + along[2 * k], at[1], k) * element_of(memory[1], own->type[1], first[1] + along[2 * k + 1]);
         double off = fabs(element_of(memory[2], own->type[2], first[2]) - sum);
         most = fabs(sum) > most ? fabs(sum) : most;
         worst = off <= worst ? worst : off; /* or no number */
