@@ -48,14 +48,20 @@ Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room
     return l;
 }
 
-static void free_call(LibraryCall *c, int threads)
+static void free_shares(LibraryCall *c, int threads)
 {
-    for (int i = 0; i < c->sizes; i++)
-        mgpu_onednn_free(c->sized[i].matmul);
     for (int t = 0; t < threads && c->share; t++)
         if (c->share[t])
             mgpu_onednn_free(c->share[t]);
     free(c->share);
+    c->share = NULL;
+}
+
+static void free_call(LibraryCall *c, int threads)
+{
+    for (int i = 0; i < c->sizes; i++)
+        mgpu_onednn_free(c->sized[i].matmul);
+    free_shares(c, threads);
     free(c);
 }
 
@@ -105,7 +111,7 @@ static bool prepare_size(Library *l, LibraryCall *c, const mgpu_kernel *k, int64
     if (samples == 0)
         return true;
     MgpuLibraryMatmul *p =
-        c->sizes == MOST_SIZES ? NULL : mgpu_onednn_prepare(k->contraction, &(MgpuShare){samples, 0, 1, l->threads, false});
+        c->sizes == MOST_SIZES ? NULL : mgpu_onednn_prepare(k->contraction, &(MgpuShare){samples, 0, 1, l->threads, false, false});
     if (!p)
         return false;
     c->sized[c->sizes++] = (Sized){samples, p};
@@ -129,16 +135,34 @@ static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
     return true;
 }
 
-static bool prepare_by_thread(Library *l, LibraryCall *c, const mgpu_kernel *k, int64_t result_bytes)
+/* of all threads; returns how many of them are a part of a sum, -1: the library does not do all of them */
+static int prepare_shares(Library *l, LibraryCall *c, const mgpu_kernel *k, bool convolution)
 {
+    int parts = 0;
     c->share = mgpu_allocate((size_t)l->threads, sizeof(MgpuLibraryMatmul *));
     for (int t = 0; t < l->threads; t++) {
-        c->share[t] = mgpu_onednn_prepare(k->contraction, &(MgpuShare){l->samples, t, l->threads, l->threads, false});
+        c->share[t] = mgpu_onednn_prepare(k->contraction, &(MgpuShare){l->samples, t, l->threads, l->threads, false, convolution});
         if (!c->share[t])
-            return false;
-        need_scratch(l, c->share[t]);
-        c->partial = c->partial || (l->threads > 1 && mgpu_onednn_partial(c->share[t]));
+            return -1;
+        parts += mgpu_onednn_partial(c->share[t]);
     }
+    return parts;
+}
+
+/* The gradient of a convolution of size 1 is a matmul whose result is divided, or a convolution whose samples are, and a small share
+ * may be better off as the other: then all are convolutions. */
+static bool prepare_by_thread(Library *l, LibraryCall *c, const mgpu_kernel *k, int64_t result_bytes)
+{
+    int parts = prepare_shares(l, c, k, false);
+    if (parts > 0 && parts < l->threads) {
+        free_shares(c, l->threads);
+        parts = prepare_shares(l, c, k, true);
+    }
+    if (parts < 0)
+        return false;
+    c->partial = parts > 0 && l->threads > 1;
+    for (int t = 0; t < l->threads; t++)
+        need_scratch(l, c->share[t]);
     c->type = k->contraction->type == MGPU_F64 ? MGPU_F64 : MGPU_F32;
     c->result_bytes = result_bytes;
     if (c->partial)

@@ -550,7 +550,7 @@ static void clear(MgpuLibraryMatmul *matmul)
 /* a convolution with one tap and no steps is a plain matmul */
 static bool prepare(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types, const MgpuShare *share)
 {
-    if (prepare_matmul(matmul, table, types, share))
+    if (!share->convolution && prepare_matmul(matmul, table, types, share))
         return true;
     clear(matmul);
     return table->convolution != NULL && prepare_convolution(matmul, table, types, share);

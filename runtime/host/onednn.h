@@ -20,6 +20,7 @@ typedef struct MgpuShare {
     int64_t samples;
     int share, shares, threads;
     bool any_speed;       /* even if it is slow: for tests and measurements */
+    bool convolution;     /* as one, even if it is a plain matmul, too: shares of the result and of the samples do not go together */
 } MgpuShare;
 
 /* NULL: the library cannot do it, or not faster than mgpu_contract */
