@@ -3,6 +3,7 @@
  * In: the plan's calls of kernels with a library's form (mgpu_library_convolution). Out, when the device is opened: for each form an
  * execution plan: of the engines that the library's own rules name, the first that gives the same bits in every run, rounds no more than
  * the model says and needs no more than the call's workspace. Where there is none, or it is refused when it is tried, the kernel stays.
+ * With --tune it is the fastest of those, or the kernel, where they will run.
  * The library wants weights as [out, taps, in]: those that are in memory in another order are put into this one before (or the
  * gradient after) it, at the beginning of the workspace. */
 #include "runtime/base/base.h"
@@ -10,12 +11,15 @@
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
+#include "runtime/cuda/tuned.h"
 #include "runtime/engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 16 /* bytes: of x, w, y */, WORKSPACE_ALIGNMENT = 256, CONFIGURATIONS = 32, MOST_BLOCKS = 4096, MOST_RANK = 5 };
+enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: plans; the least of ROUNDS times of RUNS calls */
+enum { NUMBER, BEFORE_NS, AFTER_NS, WORDS };      /* of tuned.txt: of the candidate from 1 on, 0: the kernel */
 enum { Y, X, W, TENSORS }; /* as MGPU_CONVOLUTION_...; their ids in graphs and packs */
 
 #define CUDNN_FIELD(result, symbol, field, parameters) result (*field) parameters;
@@ -28,7 +32,9 @@ static const char PACKAGE[] = "cuDNN's package, such as libcudnn9-cuda-13, or pi
 typedef struct Choice { /* how to do a kernel's convolution */
     bool asked;
     cudnnBackendDescriptor_t plan; /* NULL: there is none */
+    cudnnBackendDescriptor_t candidate[CANDIDATES]; int candidates; /* what it may be */
     cudnnBackendDescriptor_t *made; int made_count; /* all that was made on the way to it */
+    double before_us, after_us;    /* of --tune: by the kernel, by what was chosen */
 } Choice;
 struct Cudnn {
     Functions f;
@@ -36,6 +42,9 @@ struct Cudnn {
     CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: no convolution needs it */
     Choice *choices;         /* [kernel] */
     int kernels;
+    Tuned *tuned;            /* NULL: no --tune */
+    CUevent clock[2];
+    int timed, known;        /* convolutions: just now; before */
     int done;                /* convolutions that it does */
     int refused; cudnnStatus_t why; /* of those that it was asked for; of the last one */
 };
@@ -100,10 +109,10 @@ static void find_transpositions(CudaDevice *d, Cudnn *l)
         l->transpose[i] = mgpu_cuda_function(d, FUNCTION[i]);
 }
 
-bool mgpu_cudnn_wanted(void)
+bool mgpu_cudnn_wanted(bool tuned)
 {
     const char *wish = getenv("MGPU_CUDNN");
-    return wish && *wish && strcmp(wish, "off") != 0;
+    return wish && *wish ? strcmp(wish, "off") != 0 : tuned;
 }
 
 Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, char *said, size_t room)
@@ -288,12 +297,16 @@ static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution
     if (!is_refusal(status))
         check(l, d, -1, status, "cudnnBackendFinalize of a graph");
     l->why = status ? status : l->why;
-    for (int k = 0; k < MGPU_COUNT(MODE) && !status && !c->plan; k++) {
+    int wanted = l->tuned ? CANDIDATES : 1;
+    for (int k = 0; k < MGPU_COUNT(MODE) && !status && c->candidates < wanted; k++) {
         int count = ask(l, d, c, graph, MODE[k], configuration);
-        for (int i = 0; i < count && !c->plan; i++)
-            if (may_use(l, d, v, c, configuration[i]))
-                c->plan = make_plan(l, d, c, configuration[i], workspace);
+        for (int i = 0; i < count && c->candidates < wanted; i++) {
+            cudnnBackendDescriptor_t plan = may_use(l, d, v, c, configuration[i]) ? make_plan(l, d, c, configuration[i], workspace) : NULL;
+            if (plan)
+                c->candidate[c->candidates++] = plan;
+        }
     }
+    c->plan = c->candidate[0];
 }
 
 /* ---- running */
@@ -385,6 +398,132 @@ static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_co
         drop_choice(l, d, c);
 }
 
+/* ---- --tune: each way is run where it will be; the arena holds nothing yet, and what is left there is written again before
+ * anything reads it */
+
+static cudnnStatus_t run_way(const CudaDevice *d, const Cudnn *l, const mgpu_op *op, const Choice *c, void *const *argument)
+{
+    if (c->plan)
+        return convolve(l, d, -1, d->kernels[op->target].convolution, c, argument);
+    mgpu_cuda_launch_contraction(d, op, argument);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* microseconds by the choice's plan, or by the kernel; negative: it does not run */
+static double time_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op, const Choice *c, void *const *argument)
+{
+    CUstream stream = d->stream[MGPU_COMP];
+    double least = -1;
+    mgpu_cuda_declare(d, MGPU_COMP, "a convolution that is timed", NULL, -1);
+    if (run_way(d, l, op, c, argument)) /* the first time loads its kernel */
+        return -1;
+    for (int k = 0; k < ROUNDS; k++) {
+        float ms = 0;
+        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[0], stream), "cuEventRecord");
+        for (int i = 0; i < RUNS; i++)
+            if (run_way(d, l, op, c, argument))
+                return -1;
+        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[1], stream), "cuEventRecord");
+        mgpu_cuda_check(d, -1, d->cuda->event_synchronize(l->clock[1]), "cuEventSynchronize of a convolution that is timed");
+        mgpu_cuda_check(d, -1, d->cuda->event_elapsed_time(&ms, l->clock[0], l->clock[1]), "cuEventElapsedTime");
+        least = least < 0 || (double)ms < least ? (double)ms : least;
+    }
+    return 1e3 * least / RUNS;
+}
+
+/* all that a time depends on; the kernel's function is called after what it is made of */
+static char *key_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op)
+{
+    const mgpu_library_convolution *v = d->kernels[op->target].convolution;
+    int version = 0;
+    mgpu_cuda_check(d, -1, d->cuda->driver_get_version(&version), "cuDriverGetVersion");
+    char *key = mgpu_format("%s, driver %d, cudnn %zu, mgpuc " MGPU_VERSION " %s: convolution %d of %s%s, weights %d, samples %lld, channels %lld %lld by %lld, work %lld:",
+                            d->gpu->name, version, l->f.get_version(), d->kernels[op->target].launch[0].function, v->result, mgpu_dtype_name(v->type),
+                            v->tf32 ? " tf32" : "", v->filter, (long long)d->samples, (long long)v->in, (long long)v->out, (long long)v->groups,
+                            (long long)mgpu_cuda_workspace(op));
+    for (int i = 0; i < v->dims; i++) {
+        char *longer = mgpu_format("%s %lldx%lld=%lld/%lld/%lld+%lld+%lld", key, (long long)v->inputs[i], (long long)v->taps[i], (long long)v->outputs[i],
+                                   (long long)v->stride[i], (long long)v->dilation[i], (long long)v->low[i], (long long)v->high[i]);
+        free(key);
+        key = longer;
+    }
+    return key;
+}
+
+/* the number of the fastest candidate from 1 on; 0: the kernel */
+static int time_all(const CudaDevice *d, const Cudnn *l, const mgpu_op *op, Choice *c, void *const *argument)
+{
+    int best = 0;
+    c->plan = NULL;
+    c->before_us = c->after_us = time_of(d, l, op, c, argument);
+    for (int i = 0; i < c->candidates; i++) {
+        c->plan = c->candidate[i];
+        double us = time_of(d, l, op, c, argument);
+        if (us < 0 || us >= c->after_us)
+            continue;
+        c->after_us = us;
+        best = i + 1;
+    }
+    return best;
+}
+
+static void tune(const CudaDevice *d, Cudnn *l, const mgpu_op *op, Choice *c, void *const *argument)
+{
+    char *key = key_of(d, l, op);
+    uint64_t word[WORDS];
+    bool known = mgpu_tuned_find(l->tuned, key, word, WORDS) && word[NUMBER] <= (uint64_t)c->candidates;
+    if (!known) {
+        word[NUMBER] = (uint64_t)time_all(d, l, op, c, argument);
+        word[BEFORE_NS] = (uint64_t)(1e3 * c->before_us);
+        word[AFTER_NS] = (uint64_t)(1e3 * c->after_us);
+        mgpu_tuned_add(l->tuned, key, word, WORDS, c->after_us);
+    }
+    l->known += known;
+    l->timed += !known;
+    c->before_us = 1e-3 * (double)word[BEFORE_NS];
+    c->after_us = 1e-3 * (double)word[AFTER_NS];
+    c->plan = word[NUMBER] ? c->candidate[word[NUMBER] - 1] : NULL;
+    free(key);
+}
+
+static void begin_tuning(const CudaDevice *d, Cudnn *l)
+{
+    l->tuned = mgpu_tuned_open();
+    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_create(&l->clock[i], CU_EVENT_DEFAULT), "cuEventCreate");
+}
+
+/* ms of the convolutions of the phase that has most of them, a training step: by kernels, by what was chosen */
+static void add_up(const CudaDevice *d, const Cudnn *l, const mgpu_plan *plan, double *before, double *after)
+{
+    *before = *after = 0;
+    for (int k = 0; k < plan->phase_count; k++) {
+        const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
+        double own[2] = {0, 0};
+        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++)
+            if (op->verb == MGPU_CALL && d->kernels[op->target].convolution) {
+                own[0] += 1e-3 * l->choices[op->target].before_us;
+                own[1] += 1e-3 * l->choices[op->target].after_us;
+            }
+        if (own[0] <= *before)
+            continue;
+        *before = own[0];
+        *after = own[1];
+    }
+}
+
+static void end_tuning(const CudaDevice *d, Cudnn *l, const mgpu_plan *plan, char *said, size_t room)
+{
+    size_t used = strlen(said);
+    double before, after;
+    add_up(d, l, plan, &before, &after);
+    snprintf(said + used, room - used, ", %d timed, %d known: %.3g ms of a step, by kernels %.3g", l->timed, l->known, after, before);
+    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_destroy(l->clock[i]), "cuEventDestroy");
+    mgpu_tuned_close(l->tuned);
+    l->tuned = NULL;
+}
+
 static void prepare(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     const mgpu_library_convolution *v = d->kernels[op->target].convolution;
@@ -396,17 +535,22 @@ static void prepare(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, c
         return;
     c->asked = true;
     choose(l, d, v, c, mgpu_cuda_workspace(op) - filter_bytes(v));
+    bool tuned = c->plan && l->tuned;
+    if (tuned)
+        tune(d, l, op, c, argument);
     if (c->plan)
         try_convolution(d, l, v, c, argument);
-    else
+    else if (!tuned)
         drop_choice(l, d, c);
     l->done += c->plan != NULL;
-    l->refused += c->plan == NULL;
+    l->refused += !c->plan && !tuned;
 }
 
-void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, const mgpu_plan *plan, char *said, size_t room)
+void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, const mgpu_plan *plan, bool tuned, char *said, size_t room)
 {
     mgpu_cuda_enter(d, -1);
+    if (tuned)
+        begin_tuning(d, l);
     for (int k = 0; k < plan->phase_count; k++) {
         const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
         for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++)
@@ -416,6 +560,8 @@ void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, const mgpu_plan *plan, ch
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of convolutions that are tried");
     size_t used = strlen(said);
     snprintf(said + used, room - used, ", %d convolution%s", l->done, l->done == 1 ? "" : "s");
+    if (tuned)
+        end_tuning(d, l, plan, said, room);
     used = strlen(said);
     if (l->refused)
         snprintf(said + used, room - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused, l->f.get_error_string(l->why));

@@ -135,12 +135,12 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
     }
     if (d->library)
         mgpu_cublaslt_prepare(d, d->library, p->plan, p->tune, d->said, sizeof d->said);
-    if (convolves && mgpu_cudnn_wanted()) {
+    if (convolves && mgpu_cudnn_wanted(p->tune)) {
         char *said = say_more(d, &room);
         d->cudnn = mgpu_cudnn_open(d, d->kernel_count, said, room);
     }
     if (d->cudnn)
-        mgpu_cudnn_prepare(d, d->cudnn, p->plan, d->said, sizeof d->said);
+        mgpu_cudnn_prepare(d, d->cudnn, p->plan, p->tune, d->said, sizeof d->said);
 }
 
 static Device *cuda_open(const DevicePlan *p)
@@ -402,6 +402,40 @@ static int64_t cuda_launches(const Device *device, double *seconds)
     return d->launches;
 }
 
+/* parameter: addresses of the first `count`, with room for the others; returns how many functions it launches */
+static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step)
+{
+    const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
+    void *nothing = NULL;
+    int64_t samples = op->elements ? op->elements - 1 : d->samples;
+    int launches = 0;
+    if (kernel->spare)
+        parameter[count++] = &nothing;
+    parameter[count] = &step;
+    parameter[count + 1] = &samples;
+    parameter[count + 2] = (void *)(uintptr_t)kernel->parameters;
+    for (int i = 0; i < 2; i++) {
+        const mgpu_launch *l = &kernel->launch[i];
+        if (!mgpu_launch_has_work(l, samples))
+            continue;
+        mgpu_cuda_check(d, MGPU_COMP,
+                        d->cuda->launch_kernel(d->function[op->target][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads, 1, 1,
+                                               (unsigned)l->shared_bytes, d->stream[MGPU_COMP], parameter, NULL),
+                        "cuLaunchKernel");
+        launches++;
+    }
+    return launches;
+}
+
+void mgpu_cuda_launch_contraction(const CudaDevice *d, const mgpu_op *op, void *const argument[4])
+{
+    void *parameter[8];
+    int count = 4 - d->kernels[op->target].library_work;
+    for (int i = 0; i < count; i++)
+        parameter[i] = (void *)(uintptr_t)&argument[i];
+    launch(d, op, parameter, count, NULL);
+}
+
 static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *step)
 {
     CudaDevice *d = cuda_device(device);
@@ -409,7 +443,6 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
     double began = mgpu_seconds();
     bool joined = mgpu_is_joined(kernel, call->op);
     int arguments = call->arguments - kernel->library_work;
-    void *nothing = NULL;
     mgpu_cuda_enter(d, MGPU_COMP);
     int issued = d->library && (kernel->matmul || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
     int convolved = d->cudnn && kernel->convolution ? mgpu_cudnn_run(d, d->cudnn, call) : 0;
@@ -424,24 +457,7 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
         arguments = e->reads + e->writes + e->workspace;
     for (int i = 0; i < arguments; i++)
         d->parameters[i] = &call->argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : call->arguments - 1];
-    if (kernel->spare)
-        d->parameters[arguments++] = &nothing;
-    d->parameters[arguments] = &step;
-    int64_t samples = call->op->elements ? call->op->elements - 1 : d->samples;
-    d->parameters[arguments + 1] = &samples;
-    d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->parameters;
-    int launches = 0;
-    for (int i = 0; i < 2; i++) {
-        const mgpu_launch *l = &kernel->launch[i];
-        if (!mgpu_launch_has_work(l, samples))
-            continue;
-        mgpu_cuda_check(d, MGPU_COMP,
-                        d->cuda->launch_kernel(d->function[call->op->target][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads,
-                                               1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], d->parameters, NULL),
-                        "cuLaunchKernel");
-        launches++;
-    }
-    count_launch(d, launches, began);
+    count_launch(d, launch(d, call->op, d->parameters, arguments, step), began);
     return true;
 }
 

@@ -98,11 +98,15 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bo
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 
+/* device_cuda.c: issues the kernel of a contraction, whatever a library would do of it */
+void mgpu_cuda_launch_contraction(const CudaDevice *, const mgpu_op *, void *const argument[4]);
+
 /* cudnn.c: convolutions by cuDNN, likewise. run: how many kernels it issues in place of a call; 0: it does not do this one */
-bool mgpu_cudnn_wanted(void);
+bool mgpu_cudnn_wanted(bool tuned);
 Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, char *said, size_t room);
 void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
-void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, const mgpu_plan *, char *said, size_t room);
+/* tuned: by whatever is the fastest here, kernels among it, and says so */
+void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, const mgpu_plan *, bool tuned, char *said, size_t room);
 int mgpu_cudnn_run(const CudaDevice *, const Cudnn *, const DeviceCall *);
 
 /* cuda/nccl.c: memory that NCCL can register for all of its ways, NVLink's switches among them; 0: there is none. Freed by nccl_free. */

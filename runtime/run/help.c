@@ -34,7 +34,7 @@ static const char OPTIONS[] =
     "  --threads N        that compute, all devices together; default: the cores that the process may use, at most\n"
     "                     OMP_NUM_THREADS. The variable MGPU_ONEDNN=off does without oneDNN; or it names its file\n"
     "                     (as MGPU_TURBOJPEG and MGPU_LIBPNG name those of the libraries that decode pictures)\n"
-    "  --tune             times what cuBLASLt offers for each contraction and takes the fastest; MGPUC_CACHE keeps what was "
+    "  --tune             times what cuBLASLt and cuDNN offer, and takes the fastest; MGPUC_CACHE keeps what was "
     "found\n"
     "                     for the next run with --tune. Last bits may differ from a run without\n"
     "  --seed N           of the initial weights, the order of samples and all random numbers\n"

@@ -289,8 +289,8 @@ static const Engine ENGINES[] = {
     {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, 1, .slowness = 2},
     {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}, 2, .slowness = 1},
     {{CUDNN_NUMERICAL_NOTE_WINOGRAD}, 1, .exact = true, .slowness = 1},
-    {{0}, 0, .exact = true, .work = 8, .slowness = 4},
-    {{0}, 0, .fallback = true, .exact = true, .slowness = 6},
+    {{0}, 0, .exact = true, .work = 8, .slowness = 2},
+    {{0}, 0, .fallback = true, .exact = true, .slowness = 3},
 };
 enum { ENGINE_COUNT = sizeof ENGINES / sizeof *ENGINES };
 
@@ -476,7 +476,7 @@ static void run(Op *op)
     else
         convolve(c);
     int64_t weights = elements_of(&c->tensor[W]) / c->tensor[W].extent[0];
-    op->end_us += ENGINES[c->engine].slowness * (5 + 1e-6 * (double)elements_of(&c->tensor[Y]) * (double)weights);
+    op->end_us += ENGINES[c->engine].slowness * (1 + 1e-5 * (double)elements_of(&c->tensor[Y]) * (double)weights);
 }
 
 /* ---- what it is given */
