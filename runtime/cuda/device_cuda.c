@@ -378,14 +378,6 @@ static void cuda_upload(Device *device, int64_t offset, const void *from, int64_
                     "cuMemcpyHtoDAsync");
 }
 
-static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
-{
-    int64_t each = l->group > 0 ? (samples + l->group - 1) / l->group : samples;
-    int64_t iterations = l->iterations + l->iterations_per_sample * each, blocks = (iterations + l->per_block - 1) / l->per_block;
-    blocks = blocks < l->most ? blocks : l->most;
-    return (unsigned)(blocks > 0 ? blocks : 1);
-}
-
 /* a call that is captured is launched with its graph */
 static void count_launch(CudaDevice *d, int count, double began)
 {
@@ -400,40 +392,6 @@ static int64_t cuda_launches(const Device *device, double *seconds)
     const CudaDevice *d = (const CudaDevice *)device;
     *seconds = 1e-9 * (double)d->launch_ns;
     return d->launches;
-}
-
-/* parameter: addresses of the first `count`, with room for the others; returns how many functions it launches */
-static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step)
-{
-    const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
-    void *nothing = NULL;
-    int64_t samples = op->elements ? op->elements - 1 : d->samples;
-    int launches = 0;
-    if (kernel->spare)
-        parameter[count++] = &nothing;
-    parameter[count] = &step;
-    parameter[count + 1] = &samples;
-    parameter[count + 2] = (void *)(uintptr_t)kernel->parameters;
-    for (int i = 0; i < 2; i++) {
-        const mgpu_launch *l = &kernel->launch[i];
-        if (!mgpu_launch_has_work(l, samples))
-            continue;
-        mgpu_cuda_check(d, MGPU_COMP,
-                        d->cuda->launch_kernel(d->function[op->target][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads, 1, 1,
-                                               (unsigned)l->shared_bytes, d->stream[MGPU_COMP], parameter, NULL),
-                        "cuLaunchKernel");
-        launches++;
-    }
-    return launches;
-}
-
-void mgpu_cuda_launch_contraction(const CudaDevice *d, const mgpu_op *op, void *const argument[4])
-{
-    void *parameter[8];
-    int count = 4 - d->kernels[op->target].library_work;
-    for (int i = 0; i < count; i++)
-        parameter[i] = (void *)(uintptr_t)&argument[i];
-    launch(d, op, parameter, count, NULL);
 }
 
 static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *step)
@@ -457,7 +415,7 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
         arguments = e->reads + e->writes + e->workspace;
     for (int i = 0; i < arguments; i++)
         d->parameters[i] = &call->argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : call->arguments - 1];
-    count_launch(d, launch(d, call->op, d->parameters, arguments, step), began);
+    count_launch(d, mgpu_cuda_launch(d, call->op, d->parameters, arguments, step), began);
     return true;
 }
 

@@ -98,7 +98,9 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bo
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 
-/* device_cuda.c: issues the kernel of a contraction, whatever a library would do of it */
+/* launch.c. parameter: addresses of the first `count`, with room for the others; returns how many functions it launches */
+int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void **parameter, int count, const mgpu_step *);
+/* the kernel of a contraction, whatever a library would do of it */
 void mgpu_cuda_launch_contraction(const CudaDevice *, const mgpu_op *, void *const argument[4]);
 
 /* cudnn.c: convolutions by cuDNN, likewise. run: how many kernels it issues in place of a call; 0: it does not do this one */

@@ -84,7 +84,7 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
     image = (FakeImage){FAKE_MAGIC, 0, kernels};
     for (int k = 0; k < KERNEL_COUNT; k++) {
         gpu[k] = (mgpu_gpu_kernel){.name = KERNELS[k].name, .line = KERNELS[k].line,
-                                   .launch = {{KERNELS[k].name, 0, 1, 0, 2, 1000, 64, 0}}};
+                                   .launch = {{KERNELS[k].name, 0, 1, 0, 2, 1000, 64, 0, 0, 0}}};
         add_kernel(&image, kernels, KERNELS[k].name, RUN[k], ARGUMENTS[k]);
         if (!KERNELS[k].finish)
             continue;

@@ -139,10 +139,13 @@ static int64_t filter_bytes(const mgpu_library_convolution *v)
     return bytes * v->out * (v->in / v->groups);
 }
 
+/* Reordered weights, and what an engine may ask for: parts of a sum of weights. An engine that wants more is not taken, so small networks
+ * stay small */
 int64_t cuda_convolution_workspace(const mgpu_library_convolution *v, const char *archs)
 {
-    int64_t filter = v->filter == MGPU_FILTER_OUT_TAPS_IN ? 0 : (filter_bytes(v) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return filter + cuda_library_workspace(archs);
+    enum { PARTS = 8 };
+    int64_t filter = (filter_bytes(v) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, most = cuda_library_workspace(archs);
+    return (v->filter == MGPU_FILTER_OUT_TAPS_IN ? 0 : filter) + (PARTS * filter < most ? PARTS * filter : most);
 }
 
 static void print_list(const int64_t *list, Text *t)
