@@ -163,6 +163,15 @@ static inline void open_machine(const char *machine, uint64_t seed, const char *
 
 typedef void Scenario(int wrong);
 
+/* all that processes write into a pipe, as far as there is room */
+static inline void read_report(int from, char report[REPORT])
+{
+    size_t length = 0;
+    for (ssize_t n; length < REPORT - 1 && (n = read(from, report + length, REPORT - 1 - length)) > 0;)
+        length += (size_t)n;
+    report[length] = 0;
+}
+
 /* what it says: a line for each violation, and what the scenario itself prints */
 static inline int in_process(const char *machine, uint64_t seed, const char *arch, Scenario *scenario, int wrong, char report[REPORT])
 {
@@ -187,10 +196,7 @@ static inline int in_process(const char *machine, uint64_t seed, const char *arc
         _exit(0);
     }
     close(ends[1]);
-    size_t length = 0;
-    for (ssize_t n; length < REPORT - 1 && (n = read(ends[0], report + length, REPORT - 1 - length)) > 0;)
-        length += (size_t)n;
-    report[length] = 0;
+    read_report(ends[0], report);
     close(ends[0]);
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -240,10 +240,7 @@ static bool run_together(Scenario *scenario, int wrong, uint64_t seed, char *rep
         _exit(0);
     }
     close(ends[1]);
-    size_t length = 0;
-    for (ssize_t n; length < REPORT - 1 && (n = read(ends[0], report + length, REPORT - 1 - length)) > 0;)
-        length += (size_t)n;
-    report[length] = 0;
+    read_report(ends[0], report);
     const int OPEN[] = {ends[0], id_pipe[0], id_pipe[1]};
     for (int i = 0; i < COUNT(OPEN); i++)
         close(OPEN[i]);
