@@ -200,6 +200,19 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
     return h ^ h >> 33;
 }
 
+uint64_t hash_words(uint64_t seed, const void *words, size_t count)
+{
+    const char *p = words;
+    uint64_t h = 14695981039346656037ull ^ seed;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word;
+        memcpy(&word, p + i * sizeof word, sizeof word);
+        h = (h ^ word) * 0xff51afd7ed558ccdull;
+        h ^= h >> 33;
+    }
+    return h;
+}
+
 double logistic(double x)
 {
     double e = exp(x < 0 ? x : -x);

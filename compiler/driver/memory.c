@@ -100,12 +100,12 @@ static double gpu_memory(void)
 }
 
 /* the largest batch whose GPUs take no more than `bytes` each; 0: not even the smallest does */
-static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
+static int64_t batch_of_rooms(const Model *m, const Schedule *s, const Room *rooms, int count, double bytes)
 {
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, samples = 0;
     bytes -= (double)transfer_bytes(s);
-    for (int i = 0; i < s->room_count; i++) {
-        const Room *r = &s->rooms[i], *less = i ? r - 1 : NULL;
+    for (int i = 0; i < count; i++) {
+        const Room *r = &rooms[i], *less = i ? r - 1 : NULL;
         double all = (double)r->bytes + (double)r->work;
         if (all <= bytes) {
             samples = r->samples;
@@ -119,13 +119,23 @@ static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
     return samples / group * group * s->devices * parts;
 }
 
-/* as batch_in, but also more samples than the plan has: the arena then grows as it did */
-int64_t batch_that_fits(const Model *m, const Schedule *s, double bytes)
+static int64_t batch_in(const Program *p, const Plan *plan, double bytes)
 {
-    const Room *last = s->room_count > 1 ? &s->rooms[s->room_count - 1] : NULL;
+    int count;
+    const Room *rooms = find_rooms(p, plan, &count);
+    return batch_of_rooms(p->model, plan->schedule, rooms, count, bytes);
+}
+
+/* as batch_in, but also more samples than the plan has: the arena then grows as it did */
+int64_t batch_that_fits(const Program *p, const Plan *plan, double bytes)
+{
+    const Model *m = p->model;
+    const Schedule *s = plan->schedule;
+    int count;
+    const Room *rooms = find_rooms(p, plan, &count), *last = count > 1 ? &rooms[count - 1] : NULL;
     double left = last ? bytes - (double)(last->bytes + last->work + transfer_bytes(s)) : -1;
     if (left < 0 || last->bytes <= last[-1].bytes)
-        return batch_in(m, s, bytes);
+        return batch_of_rooms(m, s, rooms, count, bytes);
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1;
     double each = (double)(last->bytes + last->work - last[-1].bytes - last[-1].work) / (double)(last->samples - last[-1].samples);
     int64_t samples = last->samples + (int64_t)(left / (each > 1 ? each : 1));
@@ -226,9 +236,11 @@ void schedule_in_memory(Program *p, Plan *plan)
 bool memory_is_said(const Options *o) { return o->memory || (o->machine && o->command == COMMAND_COMPILE && !o->emit); }
 
 /* what would fit: a smaller batch, micro-batches, more devices; as far as the plan has been tried for other numbers of samples */
-static void add_cures(const Model *m, const Schedule *s, double limit, Text *t)
+static void add_cures(const Program *p, const Plan *plan, double limit, Text *t)
 {
-    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, batch = batch_in(m, s, limit), each = batch / parts / s->devices;
+    const Model *m = p->model;
+    const Schedule *s = plan->schedule;
+    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, batch = batch_in(p, plan, limit), each = batch / parts / s->devices;
     if (!batch) {
         text_add(t, "  not even one sample a device fits: a smaller model or shorter samples, or precision = bf16\n");
         return;
@@ -253,7 +265,7 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
     if (host)
         text_add(&t, "  a smaller batch takes less, and so does accumulate\n");
     else
-        add_cures(m, plan->schedule, limit, &t);
+        add_cures(p, plan, limit, &t);
     t.data[t.length - 1] = 0;
     error_at(m->batch_at, "%s", t.data);
 }
@@ -292,7 +304,7 @@ void warn_of_memory(const Model *m, Program *p, const Plan *plan)
         return;
     if (memory_is_said(p->options))
         fail_of_memory(m, p, plan, fullest, needed, limit);
-    int64_t batch = batch_in(m, plan->schedule, limit);
+    int64_t batch = batch_in(p, plan, limit);
     const char *cure = host    ? "a smaller batch takes less, and so does accumulate"
                        : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",
                                         (long long)batch, (long long)batch)

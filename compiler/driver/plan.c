@@ -107,7 +107,7 @@ static void find_memory(PlanRow *row, const Program *program, const Plan *plan, 
     bool host = !program->target->own_memory;
     row->bytes = needed_bytes(program, plan, NULL);
     row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan_each(plan));
-    row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program->model, plan->schedule, row->memory);
+    row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program, plan, row->memory);
 }
 
 static double sample_bytes(const Model *m)
@@ -276,7 +276,7 @@ static int64_t guessed_batch(Planning *p, Count devices, int64_t batch)
     Made made = make(p, &devices, 1, batch);
     const Plan *plan = made.program->plans;
     double memory = memory_there(made.program, plan);
-    int64_t guess = made.program->target->own_memory ? batch_that_fits(made.program->model, plan->schedule, memory)
+    int64_t guess = made.program->target->own_memory ? batch_that_fits(made.program, plan, memory)
                                                      : (int64_t)((double)batch * memory / needed_bytes(made.program, plan, NULL));
     give_back(&made);
     return guess < INT32_MAX / 2 ? guess : INT32_MAX / 2;

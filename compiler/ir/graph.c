@@ -34,13 +34,13 @@ static uint64_t hash_node(const Node *n)
     int64_t head[5 + MAX_RANK] = {n->op, n->dtype, n->sharded | n->weak << 1, n->inputs, n->shape.rank};
     for (int i = 0; i < n->shape.rank; i++)
         head[5 + i] = n->shape.extent[i];
-    uint64_t h = hash_bytes(0, head, sizeof head);
-    for (int i = 0; i < n->inputs; i++)
-        h = hash_bytes(h, &n->in[i]->id, sizeof n->in[i]->id);
-    if (n->int_count)
-        h = hash_bytes(h, n->ints, (size_t)n->int_count * sizeof *n->ints);
-    if (n->data_count)
-        h = hash_bytes(h, n->data, (size_t)n->data_count * sizeof *n->data);
+    uint64_t h = hash_words(0, head, (size_t)(5 + n->shape.rank));
+    for (int i = 0; i < n->inputs; i++) {
+        int64_t id = n->in[i]->id;
+        h = hash_words(h, &id, 1);
+    }
+    h = hash_words(h, n->ints, (size_t)n->int_count);
+    h = hash_words(h, n->data, (size_t)n->data_count);
     return n->text ? hash_bytes(h, n->text, strlen(n->text)) : h;
 }
 

@@ -422,9 +422,10 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
         text_add(t, "%s};\n", m->variable_count ? "\n" : "0");
     }
     text_add(t, "static const mgpu_room %s_rooms[] = {", name);
-    for (int i = 0; i < s->room_count; i++)
-        text_add(t, "{%lld, %lld, %lld}, ", (long long)s->rooms[i].samples, (long long)s->rooms[i].bytes,
-                 (long long)s->rooms[i].work);
+    int room_count;
+    const Room *rooms = find_rooms(p, plan, &room_count);
+    for (int i = 0; i < room_count; i++)
+        text_add(t, "{%lld, %lld, %lld}, ", (long long)rooms[i].samples, (long long)rooms[i].bytes, (long long)rooms[i].work);
     text_add(t, "{0}};\nconst mgpu_device %s_devices[] = {\n", name);
     for (int d = 0; d < plan->devices; d++) {
         int64_t arena = 0, staging = 0, work = 0;
@@ -436,7 +437,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
         }
         text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %lld, %s_d%d_variables, %s_rooms, %d},\n", (long long)plan->shards[d].first,
                  (long long)plan->shards[d].share, (long long)plan->shards[d].capacity, (long long)arena, (long long)staging,
-                 (long long)work, name, d, name, s->room_count);
+                 (long long)work, name, d, name, room_count);
     }
     Text text = {0};
     schedule_write(s, &text);

@@ -184,27 +184,39 @@ static int compare_heavy(const void *x, const void *y)
     return (a->number > b->number) - (a->number < b->number);
 }
 
+typedef struct Placed { int first, last; int64_t begin, end; } Placed; /* a block that has its offset in this round */
+
 typedef struct Rounds {
     const Block *blocks; int count;
     double *weight;     /* by block */
     int *order;         /* blocks, the heaviest first */
-    int *placed;        /* ascending in their offsets */
+    Placed *placed;     /* ascending in their offsets */
+    int *meeting;       /* of placed: those that are needed together with a block */
     int64_t *offsets;   /* by block */
 } Rounds;
+
+/* no branch depends on times here: most of the planner's time was spent on mispredicting it */
+static int find_meeting(const Rounds *r, int placed_count, const Block *b)
+{
+    int count = 0;
+    for (int k = 0; k < placed_count; k++) {
+        r->meeting[count] = k;
+        count += (r->placed[k].first <= b->last) & (r->placed[k].last >= b->first);
+    }
+    return count;
+}
 
 static int64_t smallest_gap(const Rounds *r, int placed_count, const Block *b)
 {
     int64_t best = -1, best_gap = INT64_MAX, at = 0;
-    for (int k = 0; k < placed_count; k++) {
-        const Block *other = &r->blocks[r->placed[k]];
-        if (other->first > b->last || other->last < b->first)
-            continue;
-        int64_t begin = r->offsets[r->placed[k]], gap = begin - at;
+    for (int i = 0, count = find_meeting(r, placed_count, b); i < count; i++) {
+        const Placed *other = &r->placed[r->meeting[i]];
+        int64_t gap = other->begin - at;
         if (gap >= b->bytes && gap < best_gap) {
             best = at;
             best_gap = gap;
         }
-        at = begin + other->bytes > at ? begin + other->bytes : at;
+        at = other->end > at ? other->end : at;
     }
     return best >= 0 ? best : at;
 }
@@ -221,13 +233,13 @@ static int64_t place_in_order(Rounds *r)
         int low = 0, high = placed_count;
         while (low < high) {
             int middle = (low + high) / 2;
-            if (r->offsets[r->placed[middle]] <= offset)
+            if (r->placed[middle].begin <= offset)
                 low = middle + 1;
             else
                 high = middle;
         }
         memmove(r->placed + low + 1, r->placed + low, sizeof *r->placed * (size_t)(placed_count++ - low));
-        r->placed[low] = number;
+        r->placed[low] = (Placed){b->first, b->last, offset, offset + b->bytes};
         used = offset + b->bytes > used ? offset + b->bytes : used;
     }
     return used;
@@ -246,7 +258,7 @@ static void sort_by_weight(Rounds *r)
 /* better offsets than those that take `used` bytes, if they are found */
 static int64_t place_in_rounds(Block *blocks, int count, int64_t used, int64_t bound)
 {
-    Rounds r = {blocks, count, NEW_ARRAY(double, count), NEW_ARRAY(int, count), NEW_ARRAY(int, count), NEW_ARRAY(int64_t, count)};
+    Rounds r = {blocks, count, NEW_ARRAY(double, count), NEW_ARRAY(int, count), NEW_ARRAY(Placed, count), NEW_ARRAY(int, count), NEW_ARRAY(int64_t, count)};
     for (int i = 0; i < count; i++)
         r.weight[i] = (double)blocks[i].bytes * (blocks[i].last - blocks[i].first + 1);
     double pairs = (double)count * count / 2;

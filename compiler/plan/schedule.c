@@ -20,9 +20,10 @@
  *
  * Devices of equal capacity and rates have equal schedules; the work is done once for each kind of them. Times: of times.c, every operation as early as its lane, waits and collective allow.
  *
- * A program whose arena does not fit into a GPU says which batch would. So the arena is also planned for 1, 2, 4, 8 ... groups
- * of samples and what the devices have, and nothing but its size is kept. Between two of these it grows as its parts do, if
- * nothing is lost by aligning buffers: each is given room for that. */
+ * A program whose arena does not fit into a GPU says which batch would. So find_rooms plans the arena for 1, 2, 4, 8 ... groups
+ * of samples and what the devices have, too, and keeps nothing but its size. Between two of these it grows as its parts do, if
+ * nothing is lost by aligning buffers: each is given room for that. That takes longer than the schedule, of which many are
+ * tried and few asked for this. */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/gather.h"
 #include "compiler/plan/plan.h"
@@ -564,11 +565,16 @@ Order *order_calls(const Program *p, const Phase *phase, const Members *members,
     return order;
 }
 
+static const Phase *with_gathers_kept(const Program *p, const Plan *plan, Phase *phase)
+{
+    return p->gathered_kept > 0 && plan->devices > 1 ? keep_gathered(phase, p->gathered_kept) : phase;
+}
+
 static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, Phase *given, Class *classes, int class_count,
-                           const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels, const Members *members)
+                           const int *class_of, const KernelNumber *kernels, const Members *members)
 {
     Memory *own = memory_new(), *kept = memory_use(own);
-    const Phase *phase = p->gathered_kept > 0 && plan->devices > 1 ? keep_gathered(given, p->gathered_kept) : given;
+    const Phase *phase = with_gathers_kept(p, plan, given);
     if (phase != given)
         check_same_values(given, phase, plan->devices);
     Order *order = order_calls(p, phase, members, plan->shards[0].capacity);
@@ -588,8 +594,6 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
         ops[c] = b->ops;
     }
     find_times(ops, class_count, builders[0].op_count);
-    for (int c = 0; c < trial_count; c++)
-        place_class(p, phase, order_calls(p, phase, members, trials[c].capacity), &trials[c]);
     memory_use(kept);
     for (int c = 0; c < class_count; c++) /* the persistent ones have names that stay */
         for (int i = classes[c].persistent->buffer_count; i < builders[c].layout->buffer_count; i++) {
@@ -626,24 +630,43 @@ Schedule *schedule(const Program *p, const Plan *plan)
     Schedule *s = NEW(Schedule);
     *s = (Schedule){.model = m->name, .precision = dtype_name(m->precision), .batch = m->batch,
                     .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1), .nodes = plan->nodes, .devices = plan->devices,
-                    .phase_count = p->phase_count};
+                    .phase_count = p->phase_count, .gathered_kept = p->gathered_kept, .gathered_ahead = p->gathered_ahead};
     s->policy = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options);
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
-    Class *classes = NEW_ARRAY(Class, plan->devices), *trials = NULL;
+    Class *classes = NEW_ARRAY(Class, plan->devices);
     int *class_of = NEW_ARRAY(int, plan->devices);
-    int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, &trials);
+    int class_count = find_classes(p, plan, classes, class_of);
     KernelNumber *kernels = number_kernels(p);
     Members members = members_of_plan(p, plan);
     s->signatures = list_signatures(p, &s->signature_count);
     for (int i = 0; i < p->phase_count; i++)
-        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels, &members);
+        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, kernels, &members);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||
                       s->phases[i].devices[d].buffers != s->phases[i].devices[classes[class_of[d]].device].buffers);
-    for (int c = 0; c < trial_count; c++) {
-        Room room = {trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
-        APPEND(s->rooms, s->room_count, room);
-    }
     return s;
+}
+
+Room *find_rooms(const Program *given, const Plan *plan, int *count)
+{
+    Program program = *given;
+    program.gathered_kept = plan->schedule->gathered_kept;
+    program.gathered_ahead = plan->schedule->gathered_ahead;
+    const Program *p = &program;
+    Class *trials = NULL;
+    *count = find_trials(p, plan, &trials);
+    Members members = members_of_plan(p, plan);
+    for (int i = 0; i < p->phase_count && *count; i++) {
+        Memory *own = memory_new(), *outer = memory_use(own);
+        const Phase *phase = with_gathers_kept(p, plan, p->phases[i]);
+        for (int c = 0; c < *count; c++)
+            place_class(p, phase, order_calls(p, phase, &members, trials[c].capacity), &trials[c]);
+        memory_use(outer);
+        memory_free(own);
+    }
+    Room *rooms = NEW_ARRAY(Room, *count);
+    for (int c = 0; c < *count; c++)
+        rooms[c] = (Room){trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
+    return rooms;
 }

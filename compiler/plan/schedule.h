@@ -112,7 +112,7 @@ struct Schedule {
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
     Signature *signatures; int signature_count; /* ascending by kernel */
     const char *notes;                       /* comments of the head: what is predicted; NULL: none */
-    Room *rooms; int room_count;             /* ascending; not in the text */
+    double gathered_kept, gathered_ahead;    /* of the program, when this was planned; not in the text */
 };
 
 static inline int schedule_each(const Schedule *s) { return s->devices / s->nodes; } /* devices of a node */
@@ -135,6 +135,7 @@ void split(const Program *, Plan *);
 int64_t plan_capacity(const Plan *); /* samples of a device, at most */
 /* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */
 Schedule *schedule(const Program *, const Plan *);
+Room *find_rooms(const Program *, const Plan *, int *count); /* of the plan's schedule; ascending; none on devices without memory of their own */
 /* schedule_text.c, schedule_read.c */
 void schedule_write(const Schedule *, Text *);
 const char *wait_reason(const DeviceSchedule *, const ScheduledOp *, const Wait *); /* reasons.c: "makes in.image"; NULL: none is seen */
