@@ -167,6 +167,16 @@ static Activity copy_of(const Run *r, const ScheduledOp *op, int device)
     return a;
 }
 
+/* The first device of a process copies a report out, in the lane that reads, and the others of the machine do not. Where they share the cores
+ * that decode, or the disk, those are busy meanwhile: others get ahead until they wait for their slots, and then nothing is lost. */
+static Activity report_of(const Run *r, const ScheduledOp *op, int device)
+{
+    Activity a = copy_of(r, op, device);
+    if (r->fold.each > 1 && (r->in->decode_us > 0 || r->in->disk_bytes > 0))
+        a.fixed_us = 0;
+    return a;
+}
+
 /* *between: the share of its time */
 static Activity collective_of(const Run *r, const Collective *c, double *between)
 {
@@ -197,8 +207,8 @@ static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
     switch (op->verb) {
     case VERB_CALL: return (Activity){.fixed_us = op->time_us * (r->in->compute > 0 ? r->in->compute : 1)};
     case VERB_READ: return read_of(r, device, op);
+    case VERB_REPORT: return report_of(r, op, device);
     case VERB_UPLOAD:
-    case VERB_REPORT:
     case VERB_FETCH: return copy_of(r, op, device);
     case VERB_TRANSFER: /* the collective's */
     case VERBS: break;
