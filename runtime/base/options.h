@@ -9,11 +9,11 @@ typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } Weights
 typedef struct Options {
     CommandKind command;
     const char *program;                     /* as it was called, without folders */
-    const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps, *tensorboard;
+    const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps, *tensorboard, *batches;
     int64_t epochs, steps, warmup, stop_after, histograms; /* -1: not given */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
-    bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune;
+    bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;
     WeightsChoice weights;
     int64_t samples;                         /* of predict; -1: not given */
     int64_t length;                          /* of generate: how many characters or tokens */

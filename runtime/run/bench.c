@@ -171,46 +171,69 @@ static void add_memory(Result *r, const Engine *engine, Processes *p)
         r->peak_mib = (double)(r->arena + r->besides) / (1 << 20);
 }
 
-int mgpu_bench(const mgpu_program *program, const Options *o)
+/* the engine stays open */
+static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const Options *o, Bench *bench, Result *r)
 {
-    const mgpu_plan *plan = mgpu_choose_plan(program, o);
-    mgpu_compare_program(o, program, plan);
-    Result r = {.plan = plan, .steps = o->steps > 0 ? o->steps : 20};
-    int64_t untimed = 1 + o->warmup, all = untimed + r.steps, last = o->profile || o->measure ? all + r.steps : all;
-    Bench bench = {.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
+    *r = (Result){.plan = plan, .steps = o->steps > 0 ? o->steps : 20};
+    int64_t untimed = 1 + o->warmup, all = untimed + r->steps, last = o->profile || o->measure ? all + r->steps : all;
+    *bench = (Bench){.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
     Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
                  .steps_per_epoch = (double)last};
-    r.threads = mgpu_used_threads(o, plan, r.threads_text, sizeof r.threads_text);
-    feed.engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, &bench);
+    feed.engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, bench);
     mgpu_post_alone(&feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_fill_staging(feed.engine, o->seed);
     post_steps(&feed, 0, 1);
-    r.first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench.finished_at[0]);
+    r->first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench->finished_at[0]);
     double before, after;
     int64_t launches = mgpu_engine_launches(feed.engine, &before);
     post_steps(&feed, 1, all);
     launches = mgpu_engine_launches(feed.engine, &after) - launches;
-    r.launches = (double)launches / (double)(all - 1);
-    r.launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
-    summarise(&r, bench.finished_at + untimed);
+    r->launches = (double)launches / (double)(all - 1);
+    r->launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
+    summarise(r, bench->finished_at + untimed);
+    return feed;
+}
+
+static Profile *profile_steps(const Feed *feed, const Options *o, const Bench *bench, Result *r)
+{
+    int64_t first = 1 + o->warmup + r->steps, end = first + r->steps;
+    Profile *profile = mgpu_profile_begin(feed->program, feed->plan, r->steps);
+    r->profile = o->profile ? profile : NULL;
+    mgpu_engine_set_profile(feed->engine, profile);
+    double began = mgpu_seconds();
+    post_steps(feed, first, end);
+    r->profiled_s = bench->finished_at[end - 1] - began;
+    if (o->measure)
+        write_measured(profile, o->measure, r);
+    return profile;
+}
+
+double mgpu_bench_ms(const mgpu_program *program, const mgpu_plan *plan, const Options *o, bool *virtual)
+{
+    Bench bench;
+    Result r;
+    Feed feed = time_steps(program, plan, o, &bench, &r);
+    *virtual = mgpu_engine_checks(feed.engine);
+    mgpu_engine_close(feed.engine, "its steps are timed");
+    free(bench.finished_at);
+    return r.ms[1];
+}
+
+int mgpu_bench(const mgpu_program *program, const Options *o)
+{
+    if (mgpu_asks_for_rows(o))
+        return mgpu_bench_rows(program, o);
+    const mgpu_plan *plan = mgpu_choose_plan(program, o);
+    mgpu_compare_program(o, program, plan);
+    Bench bench;
+    Result r;
+    Feed feed = time_steps(program, plan, o, &bench, &r);
+    r.threads = mgpu_used_threads(o, plan, r.threads_text, sizeof r.threads_text);
     add_memory(&r, feed.engine, o->processes);
     r.devices = mgpu_engine_library(feed.engine);
     r.virtual = mgpu_engine_checks(feed.engine);
-    Profile *profile = NULL;
-    if (o->profile || o->measure) {
-        profile = mgpu_profile_begin(program, plan, r.steps);
-        r.profile = o->profile ? profile : NULL;
-        mgpu_engine_set_profile(feed.engine, profile);
-        double began = mgpu_seconds();
-        post_steps(&feed, all, last);
-        r.profiled_s = bench.finished_at[last - 1] - began;
-        if (o->measure)
-            write_measured(profile, o->measure, &r);
-    }
-    if (o->json)
-        print_json(program, &r);
-    else
-        print_text(program, &r);
+    Profile *profile = o->profile || o->measure ? profile_steps(&feed, o, &bench, &r) : NULL;
+    (o->json ? print_json : print_text)(program, &r);
     mgpu_engine_close(feed.engine, "all results are above");
     if (profile)
         mgpu_profile_end(profile);

@@ -97,6 +97,10 @@ int mgpu_predict(const mgpu_program *, const Options *);
 int mgpu_generate(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
+double mgpu_bench_ms(const mgpu_program *, const mgpu_plan *, const Options *, bool *virtual); /* the median of a step */
+/* rows.c: whether options of bench ask for several rows; and that bench */
+bool mgpu_asks_for_rows(const Options *);
+int mgpu_bench_rows(const mgpu_program *, const Options *);
 int mgpu_follow(const mgpu_program *, const Options *); /* follow.c: watch */
 int mgpu_show(const mgpu_program *, const Options *);   /* show.c: report */
 /* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */

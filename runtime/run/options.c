@@ -42,6 +42,9 @@ typedef enum OptionId {
     OPTION_JSON,
     OPTION_PROFILE,
     OPTION_MEASURE,
+    OPTION_BATCH,
+    OPTION_WEAK,
+    OPTION_STRONG,
     OPTION_TUNE,
     OPTION_FULL,
     OPTION_PAGE,
@@ -92,6 +95,9 @@ static const OptionInfo OPTIONS[] = {
     {"--json", OPTION_JSON, false, BENCH},
     {"--profile", OPTION_PROFILE, false, BENCH},
     {"--measure", OPTION_MEASURE, true, BENCH},
+    {"--batch", OPTION_BATCH, true, BENCH},
+    {"--weak", OPTION_WEAK, false, BENCH},
+    {"--strong", OPTION_STRONG, false, BENCH},
     {"--tune", OPTION_TUNE, false, TRAIN | TRAINED | BENCH},
     {"--page", OPTION_PAGE, false, SCHEDULE},
     {"--full", OPTION_FULL, false, SCHEDULE},
@@ -310,6 +316,9 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_JSON: o->json = true; break;
     case OPTION_PROFILE: o->profile = true; break;
     case OPTION_MEASURE: o->measure = value; break;
+    case OPTION_BATCH: o->batches = value; break;
+    case OPTION_WEAK: o->weak = true; break;
+    case OPTION_STRONG: o->strong = true; break;
     case OPTION_FULL: o->full = true; break;
     case OPTION_PAGE: o->page = true; break;
     case OPTION_TIMELINE: o->timeline = true; break;
@@ -372,6 +381,8 @@ static void check_together(const Options *o, const mgpu_program *p)
         usage("--save ", o->save, mgpu_format(": the program was compiled with --plan %s (%s), whose weights are no checkpoint", p->policy, p->policy_label));
     if (p->predicts && (o->command == COMMAND_TRAIN || o->command == COMMAND_BENCH))
         usage("the program was compiled with --plan ", p->policy, ", which has no loss to train: it predicts and evaluates. Leave --plan out to train");
+    if (mgpu_asks_for_rows(o) && (o->profile || o->measure))
+        usage(o->profile ? "--profile" : "--measure", "", " is of one number of devices and the program's batch: --devices 2");
     if (o->command == COMMAND_TRAIN && o->operand_count)
         usage("what is '", o->operands[0], "'? Training takes options only");
     if ((o->command == COMMAND_INFO || o->command == COMMAND_SCHEDULE || o->command == COMMAND_BENCH) && o->operand_count)
