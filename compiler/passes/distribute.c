@@ -6,7 +6,8 @@
  * Types. Sharded: a value for every sample. A node that is not, although an input is, is Partial: a device has summed its
  * own samples. Partial passes through what is linear (ir/linear.c), with the other inputs Replicated; anything else wants
  * Replicated.
- * Transfers of a graph that has been distributed before stay (ir/transfer.c), and take what is Partial as it is.
+ * Transfers of a graph that has been distributed before stay (ir/transfer.c), and take what is Partial as it is. Where a sum over
+ * samples has become a multiple since (phases.c), they get a share of it, or the devices would add it up as often as they are.
  *
  * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
  * leaving each Partial as it is: cost(v) = sum over its uses of what reducing after that use costs, shared between the
@@ -109,11 +110,16 @@ static bool shares_out(const Value *v, const Node *n, Node *const *in, const Dis
             (type[1] == PARTIAL && type[0] == REPLICATED && !node_is_zero(in[0])));
 }
 
+/* does n want what a device adds to a sum? */
+static bool takes_share(const Node *n) { return n->op == OP_REDUCE_SCATTER || n->op == OP_OWN; }
+
 /* d->forced and the type of n in the old graph, by the lazy types of its inputs */
 static Distribution lazy_type(Distributor *d, const Node *n)
 {
     for (int k = 0; k < n->inputs; k++)
         d->type[k] = d->values[n->in[k]->id].type;
+    if (takes_share(n) && d->type[0] == REPLICATED)
+        d->type[0] = PARTIAL;
     if (shares_out(&d->values[n->id], n, n->in, d->type)) {
         d->forced[0] = d->forced[1] = false;
         return PARTIAL;
@@ -133,6 +139,9 @@ static void price(Distributor *d)
         if (r->weight)
             d->values[r->weight->id].forced = true;
     }
+    for (int i = 0; i < g->node_count; i++)
+        if (takes_share(g->nodes[i]))
+            d->values[g->nodes[i]->in[0]->id].accumulates = true;
     for (int i = 0; i < g->node_count; i++)
         d->values[i].type = lazy_type(d, g->nodes[i]);
     for (int i = g->node_count - 1; i >= 0; i--) {
@@ -215,6 +224,10 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
     }
     Value *v = &d->values[n->id];
     stand_at(g, n);
+    if (takes_share(n) && d->type[0] == REPLICATED) {
+        in[0] = share_out(g, in[0]);
+        d->type[0] = PARTIAL;
+    }
     if (shares_out(v, n, in, d->type)) {
         int k = d->type[0] == REPLICATED ? 0 : 1;
         in[k] = share_out(g, in[k]);
