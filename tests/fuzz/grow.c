@@ -109,6 +109,8 @@ const char *grow_model(uint64_t seed, const GrowOptions *options)
     Grower grower = {.r = {random_bits(&start)}, .smooth = options->smooth}, *g = &grower;
     static const int BATCHES[] = {1, 2, 3, 4, 5, 7, 8, 11};
     g->batch = BATCHES[below(g, COUNT(BATCHES))];
+    if (options->style == GROW_WIDE)
+        return grow_wide(g, seed);
     if (options->style == GROW_GRAPH || (options->style == GROW_ANY && !g->smooth && chance(g, 60)))
         return grow_graph(g, seed, options->statements);
     g->groups = chance(g, 40) ? 1 + below(g, 3) : 0;

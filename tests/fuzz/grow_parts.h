@@ -55,6 +55,7 @@ void grow_statement(Grower *);
 
 void grow_train(Grower *, Text *); /* grow_train.c: the train block */
 const char *grow_graph(Grower *, uint64_t seed, int statements); /* grow_graph.c: the text of a model in the other style */
+const char *grow_wide(Grower *, uint64_t seed); /* grow_wide.c: ... in the third */
 void grow_graph_statement(Grower *);
 
 /* ---- grow_layers.c, grow_rows.c, grow_scans.c: each adds a statement; false: nothing is fit for it */

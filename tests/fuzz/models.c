@@ -6,10 +6,11 @@
  *   models --programs DIR ...                    the same, and compiled programs: fused on 1 to 3 devices, some unfused
  *   models --gpus DIR ...                        the same, and compiled programs: on 1 to 3 virtual GPUs, which
  *                                                MGPU_CUDA_LIBRARIES has
+ *   models --ways DIR ...                        compiled programs alone, each model in some ways that are drawn (ways.c)
  *   models --slopes ...                          gradients against differences of the loss, on smooth models
  *   models --census                              which operations the random graphs lack
  *   models --print SEED                          the model
- *   models --style network|graph ...             of one of the two styles (grow.c, grow_graph.c) only
+ *   models --style network|graph|wide ...        of one of the three styles (grow.c, grow_graph.c, grow_wide.c) only
  *   models --hostile ...                         with names that C would take for its own (grow_names.c); --gpus: by NVRTC, too
  *   models ... FILE...                           these models instead of random ones
  *
@@ -20,16 +21,15 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/passes/stages.h"
 #include "compiler/verify/proof.h"
+#include "tests/fuzz/compiled.h"
 #include "tests/fuzz/grow.h"
-#include "tests/fuzz/trace.h"
-#include "tests/fuzz/training.h"
+#include "tests/fuzz/ways.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,79 +154,16 @@ static void widen(const Net *reference, double rounding, Trace *expected)
 
 static const char SENSITIVE[] = "its values hang on rounding";
 
+/* a model in less than f64 that is wide: what the sums of its layers round is a small part of what they are */
+static void bound_by_size(const Net *reference, Trace *expected)
+{
+    const Model *m = reference->m;
+    Trace initial = {0};
+    first_variables(reference, &initial);
+    trace_bound(expected, &initial, m->precision == F32 && !m->tf32 ? 1e-3 : m->precision == BF16 ? 0.08 : 0.02);
+}
+
 /* ---- compiled programs */
-typedef struct FileData {
-    const Model *m;
-    int input;
-} FileData;
-
-static double file_value(void *context, long long sample, long long element)
-{
-    const FileData *d = context;
-    return data_value(d->m, d->input, sample, element);
-}
-
-static const char *type_of(Dtype t)
-{
-    switch (t) {
-    case BOOL: return "|b1";
-    case U8: return "|u1";
-    case I8: return "|i1";
-    case U16: return "<u2";
-    case I16: return "<i2";
-    case U32: return "<u4";
-    case I32: return "<i4";
-    case I64: return "<i8";
-    default: return "<f8";
-    }
-}
-
-static const char *model_file = "grown.net";
-
-static const char *write_model(const char *folder, const char *text, const Model *m)
-{
-    Text t = {0};
-    text_add(&t, "%s\ndata {\n", text);
-    mkdir(folder, 0777);
-    if (strchr(model_file, '/'))
-        mkdir(format("%s/%.*s", folder, (int)strcspn(model_file, "/"), model_file), 0777);
-    for (int set = 0; set < 2; set++) {
-        const char *name = set ? "valid" : "train";
-        text_add(&t, "    %s = npy(", name);
-        for (int i = 0; i < m->input_count; i++) {
-            const Input *in = &m->inputs[i];
-            long long extents[MAX_RANK];
-            for (int k = 0; k < in->shape.rank; k++)
-                extents[k] = in->shape.extent[k];
-            SampleFile file = {in->name, in->classes ? "<i4" : type_of(in->dtype), in->shape.rank, extents,
-                               set ? valid_samples(m) : train_samples(m)};
-            FileData data = {m, i};
-            first_of_set = set ? VALID : 0;
-            if (!write_samples(format("%s/%s-%s.npy", folder, name, in->name), &file, file_value, &data))
-                return format("%s: %s", folder, strerror(errno));
-            text_add(&t, "%s%s = \"%s-%s.npy\"", i ? ", " : "", in->name, name, in->name);
-        }
-        text_add(&t, ")\n");
-    }
-    first_of_set = 0;
-    text_add(&t, "}\n");
-    FILE *f = fopen(format("%s/%s", folder, model_file), "w");
-    if (!f || fputs(text_of(&t), f) < 0 || fclose(f) != 0)
-        return format("%s: %s", folder, strerror(errno));
-    return NULL;
-}
-
-static const char *run_command(const char *folder, const char *command)
-{
-    const char *whole = format("cd '%s' && { %s; } >said 2>&1 </dev/null", folder, command);
-    int status = system(whole);
-    if (status == 0)
-        return NULL;
-    size_t length = 0;
-    char *said = read_file(format("%s/said", folder), &length);
-    return format("`%s` ended with %d: %.600s", command, WIFEXITED(status) ? WEXITSTATUS(status) : -1, said ? said : "");
-}
-
 typedef struct Running { const char *devices; int threads; bool predicts; } Running;
 typedef struct Build { const char *name, *options; Running runs[5]; const char *optional; /* what is said where it cannot be built */ } Build;
 static const Build ON_HOST[] = {{"fused", "--devices host:1-3", {{"1", 1, true}, {"1", 2, false}, {"2", 1, false}, {"3", 3, true}}, NULL}, {0}};
@@ -234,25 +171,11 @@ static const Build UNFUSED[] = {{"unfused", "--devices host:3 --no-fuse", {{"3",
 static const Build ON_GPUS[] = {{"for GPUs", "--devices cuda:1-3 --arch vgpu", {{"cuda:1", 2, true}, {"cuda:2", 2, false}, {"cuda:3", 3, true}}, NULL}, {0}};
 static const Build BY_NVRTC[] = {{"by NVRTC", "--devices cuda:1 --arch sm_90", {{0}}, "need NVRTC"}, {0}};
 
-/* does the model draw, or ask how far the run has come? A prediction has steps and draws of its own. */
-static bool of_a_run(const char *text) { return strstr(text, "random") || strstr(text, "progress") || strstr(text, "epoch"); }
-
-static const char *run_program(const char *folder, const Running *r, bool has_outputs, bool averages, Trace *found)
+static const char *run_build(const char *folder, const char *text, const Running *r, Trace *found)
 {
-    const char *why = run_command(folder, format("rm -rf log save out*; ./program --data . --devices %s --threads %d --steps %d --seed %d "
-                                                 "--no-shuffle --log log --save save", r->devices, r->threads, STEPS, SEED));
-    if (!why && r->predicts && has_outputs)
-        why = run_command(folder, format("./program predict valid --data . --devices %s --threads %d --save save -o out.npy", r->devices,
-                                         r->threads));
-    if (why)
-        return why;
-    read_log(found, format("%s/log", folder));
-    read_weights(found, format("%s/save/weights.safetensors", folder), "weight");
-    if (averages)
-        read_weights(found, format("%s/save/average.safetensors", folder), "average");
-    if (r->predicts && has_outputs)
-        read_outputs(found, format("%s/out*.npy", folder));
-    return NULL;
+    const char *on = format("--devices %s --threads %d", r->devices, r->threads);
+    return run_program(folder, text, format("./program %s %s", training_options(), on),
+                       r->predicts ? format("./program predict valid --data . %s", on) : NULL, found);
 }
 
 static const char *check_programs(const char *folder, const Build *builds, const char *text, const Net *reference, const Trace *expected)
@@ -265,7 +188,7 @@ static const char *check_programs(const char *folder, const Build *builds, const
         for (const Running *r = build->runs; r->devices && !why; r++) {
             Trace found = {0};
             int compared;
-            why = run_program(folder, r, strstr(text, "output ") && !of_a_run(text), strstr(text, "ema = ") || strstr(text, "swa = "), &found);
+            why = run_build(folder, text, r, &found);
             if (why)
                 break;
             why = trace_compare(expected, &found, TOLERANCE, &compared);
@@ -317,16 +240,18 @@ static int take_census(uint64_t from, uint64_t to)
 /* ---- one model, in a process of its own */
 typedef struct Job {
     bool slopes, hostile;
-    const char *programs, *gpus, **files; /* files: models, in place of those of seeds 0, 1, ... */
+    const char *programs, *gpus, *ways, **files; /* files: models, in place of those of seeds 0, 1, ... */
     int file_count, statements;
     GrowStyle style;
+    WayCounts *counts; /* of all models, which are in processes of their own */
 } Job;
 
 static const char *text_of_model(uint64_t seed, const Job *job)
 {
     size_t length;
+    bool wide = job->ways && job->style == GROW_ANY && seed % 5 < 2;
     const char *text = job->file_count ? read_file(job->files[seed], &length)
-                                       : grow_model(seed, &(GrowOptions){job->slopes, job->statements, job->style});
+                                       : grow_model(seed, &(GrowOptions){job->slopes, job->statements, wide ? GROW_WIDE : job->style});
     if (!text)
         fail(1, "%s cannot be read: %m", job->files[seed]);
     return job->hostile ? grow_hostile(seed, text) : text;
@@ -358,11 +283,17 @@ static const char *check_model(uint64_t seed, const Job *job)
     Net reference = build(text, &REFERENCE);
     run_training(&reference, &expected);
     double rounding = rounding_of(reference.m, text);
-    if (rounding > 0)
+    if (rounding > 0 && strstr(text, "grown wide"))
+        bound_by_size(&reference, &expected);
+    else if (rounding > 0)
         widen(&reference, rounding, &expected);
     for (int i = 0; i < expected.count && reference.m->on_nan != NAN_SKIP; i++)
         if (!isfinite(expected.said[i].value))
             return SENSITIVE;
+    if (job->ways) {
+        why = check_ways(job->ways, seed, text, &reference, &expected, job->counts);
+        return why && is_sensitive(&reference, &expected) ? SENSITIVE : why;
+    }
     for (int i = 0; i < COUNT(WAYS) && !why; i++) {
         Trace found = {0};
         int compared;
@@ -433,7 +364,7 @@ static double now(void)
 
 int main(int argc, char **argv)
 {
-    Job job = {0};
+    Job job = {.counts = mmap(NULL, sizeof *job.counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
     uint64_t from = 1, to = 50, most = 1, bad = 0, sensitive = 0, seed;
     double limit = 0, began = now();
     const char *again = argv[0];
@@ -472,7 +403,7 @@ int main(int argc, char **argv)
             job.statements = (int)strtol(next, NULL, 10);
             again = format("%s --statements %s", again, next);
         } else if (strcmp(word, "--style") == 0) {
-            job.style = strcmp(next, "graph") == 0 ? GROW_GRAPH : GROW_NETWORK;
+            job.style = strcmp(next, "graph") == 0 ? GROW_GRAPH : strcmp(next, "wide") == 0 ? GROW_WIDE : GROW_NETWORK;
             again = format("%s --style %s", again, next);
         } else if (strcmp(word, "--seconds") == 0) {
             limit = strtod(next, NULL);
@@ -481,12 +412,15 @@ int main(int argc, char **argv)
         } else if (strcmp(word, "--programs") == 0) {
             job.programs = next;
             again = format("%s --programs %s", again, next);
+        } else if (strcmp(word, "--ways") == 0) {
+            job.ways = next;
+            again = format("%s --ways %s", again, next);
         } else if (strcmp(word, "--gpus") == 0) {
             job.gpus = next;
             again = format("%s --gpus %s", again, next);
         } else {
             fprintf(stderr,
-                    "usage: models [--slopes] [--census] [--hostile] [--style network|graph] [--programs DIR] [--gpus DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
+                    "usage: models [--slopes] [--census] [--hostile] [--style network|graph|wide] [--programs DIR] [--gpus DIR] [--ways DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
                     "[--print SEED] [FILE ...]\n");
             return 2;
         }
@@ -500,7 +434,8 @@ int main(int argc, char **argv)
     if (!bad)
         printf("ok models: %llu %smodels%s, %.0f s; %llu left out: their values hang on rounding\n",
                (unsigned long long)(seed - from), job.file_count ? "" : "random ",
-               job.slopes     ? ", gradients against differences"
+               job.ways       ? format(", compiled: %lld ways, %lld of them refused", job.counts->run, job.counts->refused)
+               : job.slopes   ? ", gradients against differences"
                : job.programs ? ", compiled: 1 to 3 devices, against the interpreter"
                : job.gpus     ? ", compiled: 1 to 3 virtual GPUs, against the interpreter"
                               : ", 4 ways to compute each",

@@ -60,23 +60,48 @@ static size_t group_length(const char *name)
     return blank && strspn(blank + 1, "0123456789") == strlen(blank + 1) ? (size_t)(blank - name) : strlen(name);
 }
 
+static int group_end(const Trace *t, int from)
+{
+    int to = from;
+    size_t length = group_length(t->said[from].name);
+    while (to < t->count && group_length(t->said[to].name) == length && strncmp(t->said[to].name, t->said[from].name, length) == 0)
+        to++;
+    return to;
+}
+
 void trace_widen(Trace *t, const Trace *const *others, int count, double factor)
 {
     for (int from = 0, to; from < t->count; from = to) {
         double most = 0, size = 0;
-        size_t length = group_length(t->said[from].name);
-        for (to = from; to < t->count && group_length(t->said[to].name) == length &&
-                        strncmp(t->said[to].name, t->said[from].name, length) == 0;
-             to++) {
-            size = fmax(size, fabs(t->said[to].value));
+        to = group_end(t, from);
+        for (int i = from; i < to; i++) {
+            size = fmax(size, fabs(t->said[i].value));
             for (int k = 0; k < count; k++) {
-                double off = fabs(others[k]->said[to].value - t->said[to].value);
+                double off = fabs(others[k]->said[i].value - t->said[i].value);
                 most = off <= most ? most : off == off ? off : INFINITY;
             }
         }
         for (int i = from; i < to; i++)
             t->said[i].error = factor * most < 0.05 * (1 + size) ? factor * most : INFINITY;
     }
+}
+
+/* A gradient that is zero but for rounding is compared with the others: a tenth of them */
+void trace_bound(Trace *t, const Trace *initial, double factor)
+{
+    double largest = 0;
+    for (int round = 0; round < 2; round++) /* the largest change is known in the second */
+        for (int from = 0, to, first = 0; from < t->count; from = to) {
+            to = group_end(t, from);
+            bool changes = first < initial->count && strcmp(initial->said[first].name, t->said[from].name) == 0;
+            double size = 0;
+            for (int i = from; i < to; i++)
+                size = fmax(size, fabs(t->said[i].value - (changes ? initial->said[first + i - from].value : 0)));
+            first += changes ? to - from : 0;
+            largest = changes ? fmax(largest, size) : largest;
+            for (int i = from; i < to; i++)
+                t->said[i].error = strstr(t->said[i].name, "accuracy") ? INFINITY : factor * (changes ? fmax(size, 0.1 * largest) : size);
+        }
 }
 
 /* ---- samples, as .npy */

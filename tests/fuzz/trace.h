@@ -17,6 +17,8 @@ typedef struct Trace {
 } Trace;
 
 void trace_add(Trace *, double value, const char *pattern, ...) __attribute__((format(printf, 3, 4)));
+/* errors: `factor` of what is largest in a group; of weights, of how far they are from what they began with */
+void trace_bound(Trace *, const Trace *initial, double factor);
 /* the first number of `other` that is not that of `expected`, in words; NULL: none. What only one of them says does not
  * count; *compared: how many both say. */
 /* a group: what is called the same but for the last number */

@@ -289,6 +289,13 @@ static void trace_variables(const Trainer *t)
     }
 }
 
+void first_variables(const Net *n, Trace *trace)
+{
+    Trainer trainer;
+    begin(&trainer, n, trace);
+    trace_variables(&trainer);
+}
+
 void run_training(const Net *n, Trace *trace)
 {
     Trainer trainer, *t = &trainer;

@@ -48,5 +48,6 @@ typedef struct Trainer {
 } Trainer;
 
 void begin(Trainer *, const Net *, Trace *);  /* variables have their initial values */
+void first_variables(const Net *, Trace *);   /* weights before the first step, as run_training says them after the last */
 void run_training(const Net *, Trace *);      /* what it says: trace.h */
 #endif
