@@ -557,9 +557,17 @@ Expr *expr_select(Exprs *x, Expr *condition, Expr *value, double otherwise)
     return expr_op(x, OP_WHERE, value->dtype, in, 3, NULL);
 }
 
-Expr *expr_result(Exprs *x, int reduction, Dtype dtype, uint32_t axes, int pass, const Node *hint)
+static uint32_t axes_of_result(const Exprs *x, bool across)
 {
-    Expr e = {.kind = X_RESULT, .dtype = dtype, .constant = reduction, .axes = axes, .pass = pass, .node = hint};
+    uint32_t axes = 0;
+    for (int i = 0; i < x->axis_count; i++)
+        axes |= x->axis[i].reduction == across ? 1u << i : 0;
+    return axes;
+}
+
+Expr *expr_result(Exprs *x, int reduction, bool across, Dtype dtype, int pass, const Node *hint)
+{
+    Expr e = {.kind = X_RESULT, .dtype = dtype, .constant = reduction, .other = across, .axes = axes_of_result(x, across), .pass = pass, .node = hint};
     return intern(x, &e);
 }
 
@@ -697,9 +705,7 @@ static Expr *rewrite_fresh(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
     default: {
         Expr draft = *e;
         draft.in = in;
-        draft.axes = 0;
-        for (int i = 0; i < to->axis_count && e->kind == X_RESULT; i++)
-            draft.axes |= to->axis[i].reduction ? 0 : 1u << i;
+        draft.axes = e->kind == X_RESULT ? axes_of_result(to, e->other) : 0;
         return intern(to, &draft);
     }
     }

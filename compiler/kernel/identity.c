@@ -110,11 +110,15 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
         IDENTITY_ADD(sha, r->kind, place_of(place, r->value), place_of(place, r->place), r->dtype, r->in_double, r->partial);
+        if (r->across)
+            IDENTITY_ADD(sha, r->across);
     }
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
         IDENTITY_ADD(sha, argument_of(k, s->tensor), s->tensor->dtype, place_of(place, s->offset), place_of(place, s->value),
                      place_of(place, s->guard), s->outer, s->add, s->run, s->apart);
+        if (s->across)
+            IDENTITY_ADD(sha, s->across);
     }
 }
 

@@ -13,7 +13,9 @@
  * in passes over the reduction axes: what needs the result of a reduction of pass p is computed in pass p + 1 (softmax:
  * maximum; sum of exponentials; quotient). Without reduction axes a nest is element-wise and has one pass.
  * If the innermost axis is a reduction axis the nest prints as rows (an accumulator per reduction); if it is parallel it prints as
- * columns (accumulators for a tile of the innermost axis, the reduction loops around it). */
+ * columns (accumulators for a tile of the innermost axis, the reduction loops around it).
+ * Rows may also be summed `across`: over the parallel axes, with a result per iteration of the reduction axes. Such sums are there when
+ * all rows are done, at the kernel's end, and only stores that are `across`, too, use them. */
 #ifndef MGPU_KERNEL_H
 #define MGPU_KERNEL_H
 
@@ -55,7 +57,7 @@ typedef enum ExprKind {
     X_VALUE_OF, /* the index in[0] as a value */
     X_LOAD,     /* element in[0] of `tensor`; where in[1], if there is one, is false: `number` if `other`, else anything */
     X_TABLE,    /* element in[0] of the constant `node`; likewise */
-    X_RESULT,   /* of the reduction `constant` */
+    X_RESULT,   /* of the reduction `constant`; other: across */
     X_RUN,      /* RunScalar `constant`, setting `other` */
     X_RANDOM,   /* of path hash `hash`: element in[0]; if other & 1, sample in[1], else the same for all samples; if
                  * other & 2, the last operand is the element at the start of the innermost loop, along which they follow */
@@ -110,7 +112,7 @@ Expr *expr_value_of(Exprs *, Expr *index, Dtype);
 Expr *expr_load(Exprs *, const Tensor *, Expr *offset, Expr *guard);
 Expr *expr_table(Exprs *, const Node *, Expr *offset, Expr *guard);
 Expr *expr_select(Exprs *, Expr *condition, Expr *value, double otherwise); /* condition NULL: value */
-Expr *expr_result(Exprs *, int reduction, Dtype, uint32_t axes, int pass, const Node *hint);
+Expr *expr_result(Exprs *, int reduction, bool across, Dtype, int pass, const Node *hint);
 Expr *expr_run(Exprs *, int64_t scalar, int64_t setting);
 Expr *expr_random(Exprs *, uint64_t path_hash, Expr *element, Expr *sample, bool initial, Dtype);
 Expr *expr_op(Exprs *, Op, Dtype, Expr **in, int count, const Node *hint);
@@ -154,14 +156,16 @@ typedef struct Reduction {
     Expr *place;            /* ARGMAX: what the result is at that iteration */
     Dtype dtype;            /* of the result */
     bool in_double;         /* a long sum of F32 is accumulated in double */
-    int64_t partial;        /* bytes from the start of the workspace to its partial sums: nest->partial */
+    bool across;            /* a sum over the parallel axes, of rows */
+    int64_t partial;        /* bytes from the start of the workspace to its partial sums: nest->partial, or across */
     const Node *node;
 } Reduction;
 
 typedef struct Store {
     const Tensor *tensor;
     Expr *offset, *value, *guard;
-    bool outer;             /* at the parallel axes only, after all passes */
+    bool outer;             /* at the parallel axes only, after all passes; */
+    bool across;            /* or, if it is across, too, at the reduction axes only, at the kernel's end */
     bool add;               /* += ; one iteration after the other */
     int64_t run, apart;     /* run > 0: the lanes are in runs of so many elements, whose beginnings are so many apart; the */
                             /* offset is that of the first lane */
@@ -201,6 +205,7 @@ typedef struct Nest {
     int divided;            /* + 1: the axis that the workers divides; 0: none */
     int64_t grain;          /* MGPU_SPLIT_WORKERS: of that axis */
     bool partial;           /* that axis is a reduction axis: results are partial, and OUTER stores belong to the kernel's end */
+    int across;             /* sums across its rows */
     int owned;              /* + 1: the axis of the kernel's owned rows; 0: none */
     int64_t owned_iterations;   /* of that axis, of each row */
     const Expr *row;        /* of a scatter: the row that an iteration adds to, if threads own rows */
@@ -287,7 +292,9 @@ void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis 
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
 /* fuse/scan.c: that part of a kernel's operations for a sample that are contractions' */
 double kernel_contraction_flops(const Kernel *, double flops_per_sample);
-int64_t nest_parallel_iterations(const Nest *);             /* of the parallel axes, which have no samples */
+int64_t nest_result_iterations(const Nest *);             /* of the parallel axes, or, across, of the reduction axes; those without samples */
+/* an OUTER store of this function of the kernel */
+static inline bool store_is_outer(const Nest *nest, const Store *s, bool finish) { return s->outer && finish == (nest->partial || s->across); }
 /* the axis, or `term`, is one digit of the offset: iterations that differ in it have different offsets, whatever the others are */
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
 /* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it is outside of all loops */

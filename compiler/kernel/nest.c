@@ -324,7 +324,7 @@ static void score(const Expr *offset, double weight, const Exprs *x, double *sco
     }
 }
 
-/* drops axes of extent 1 and makes the best axis the innermost one */
+/* drops axes of extent 1 and makes the best axis the innermost one; of rows that are summed across, it is one of a row */
 static void order_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -341,7 +341,7 @@ static void order_axes(Nest *nest)
         if (!live(a))
             continue;
         reduction += a->reduction;
-        if (a->kind == AXIS_PLAIN && (best < 0 || scores[i] > scores[best]))
+        if (a->kind == AXIS_PLAIN && (a->reduction || !nest->across) && (best < 0 || scores[i] > scores[best]))
             best = i;
     }
     if (best >= 0 && x->axis[best].reduction && reduction > 1 && has_argmax(nest)) /* the first maximum: their order counts */
@@ -743,7 +743,7 @@ void nest_finish(Nest *nest, const Target *target)
     nest->passes = 1;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
-        r->in_double = r->kind == REDUCE_SUM && (r->dtype == F32 || dtype_is_half(r->dtype)) && (samples || count > LONG_SUM);
+        r->in_double = r->kind == REDUCE_SUM && (r->dtype == F32 || dtype_is_half(r->dtype)) && (samples || r->across || count > LONG_SUM);
         if (r->value->pass + 1 > nest->passes)
             nest->passes = r->value->pass + 1;
     }

@@ -21,6 +21,7 @@ struct Target {
     /* ---- nests and fusion */
     double flops_of_byte;       /* operations that take as long as it takes to move a byte */
     int64_t (*lane)(int64_t extent); /* of the innermost axis, where a nest transposes a matrix */
+    int64_t across_columns;     /* rows of so many elements at most are also summed across by the kernel that goes through them; 0: none are */
     bool random_in_arrays;       /* random numbers that follow each other are computed together; false: each on its own */
     bool scalars_by_thread;     /* what is the same for the whole kernel is computed by each thread, not once */
     /* sets how threads share a kernel whose nests and arguments are complete; alone: it is called by a scan */

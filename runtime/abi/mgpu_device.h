@@ -410,6 +410,23 @@ template <class T> MGPU_FUNCTION T mgpu_slices_larger(const T *partial, int slic
     return mgpu_join_slices<mgpu_comparing>(partial, slices, points, point, partial[point < points ? point : 0], across);
 }
 
+/* Groups of `lanes` threads took rows of `columns` elements, a vector each in TURNS steps: adds what they have of each element to the
+ * sums of this block, or, `begins`, makes them of it. One thread has an element every time. */
+template <class T, int TURNS, int COUNT>
+MGPU_FUNCTION void mgpu_add_across(T (&rows)[TURNS][COUNT], double *sums, int columns, int lanes, bool begins)
+{
+    const int lane = (int)threadIdx.x % lanes, group = (int)threadIdx.x / lanes, groups = MGPU_THREADS / lanes;
+#pragma unroll
+    for (int turn = 0; turn < TURNS; turn++) {
+        mgpu_columns_add(rows[turn], lanes);
+        const int first = (turn * lanes + lane) * COUNT;
+        if (turn % groups != group || first >= columns)
+            continue;
+        for (int k = 0; k < COUNT; k++)
+            sums[first + k] = begins ? (double)rows[turn][k] : sums[first + k] + (double)rows[turn][k];
+    }
+}
+
 /* maximum and sum of e^(v - maximum) of a row in one pass, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
  * (2018): some more values; then those of all threads of the group */
 template <class T, class S, int COUNT> MGPU_FUNCTION void mgpu_online(T &most, S &sum, const T (&value)[COUNT])

@@ -67,6 +67,33 @@ static Graph *long_columns(Dtype t)
     return g;
 }
 
+/* the gradient of a layer's normalization, and a softmax's: rows, and sums over all of them, which the same kernel makes */
+static Graph *rows_across(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const int64_t SIDES[][2] = {{6600, 65}, {4, 64}, {37, 96}, {9, 190}, {70, 768}, {3, 1025}, {1, 8192}};
+    for (int i = t != F64; i < COUNT(SIDES); i++) { /* the first: more rows than all blocks have room for sums of at once */
+        Shape s = SHAPE(SIDES[i][0], SIDES[i][1]), row = SHAPE(SIDES[i][0], 1);
+        Node *x = new_input(g, t, s, 0), *d = new_input(g, t, s, 0), *scale = new_variable(g, t, SHAPE(s.extent[1]));
+        Node *each = graph_number(g, 1.0 / (double)s.extent[1], t), *valid = select_valid(g, d);
+        Node *square = graph_binary(g, OP_MUL, graph_sum(g, graph_binary(g, OP_MUL, x, x), (int[]){1}, 1), each);
+        Node *inverse = graph_binary(g, OP_DIV, graph_number(g, 1, t), graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, square, graph_number(g, 0.01, t))));
+        Node *unit = graph_binary(g, OP_MUL, x, graph_broadcast(g, graph_reshape(g, inverse, row), s));
+        Node *u = graph_binary(g, OP_MUL, valid, graph_broadcast(g, scale, s)), *along = graph_sum(g, graph_binary(g, OP_MUL, u, unit), (int[]){1}, 1);
+        Node *part = graph_broadcast(g, graph_reshape(g, graph_binary(g, OP_MUL, along, each), row), s);
+        add_output(g, graph_binary(g, OP_SUB, u, graph_binary(g, OP_MUL, unit, part)));
+        add_output(g, graph_sum_samples(g, graph_binary(g, OP_MUL, valid, unit), (int[]){0}, 1));
+        Node *sum = graph_sum_samples(g, valid, (int[]){0}, 1), *moved = graph_binary(g, OP_SUB, scale, graph_binary(g, OP_MUL, sum, each));
+        graph_result(g, ROLE_UPDATE, NULL, (int)scale->ints[0], moved, NULL); /* what is made of a sum across, in place of what rows read */
+        Node *y = new_input(g, t, s, 0), *most = graph_broadcast(g, graph_reshape(g, graph_max(g, y, (int[]){1}, 1), row), s);
+        Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, y, most)), *all = graph_broadcast(g, graph_reshape(g, graph_sum(g, e, (int[]){1}, 1), row), s);
+        Node *soft = select_valid(g, graph_binary(g, OP_DIV, e, all));
+        add_output(g, soft);
+        add_output(g, graph_sum_samples(g, soft, (int[]){0}, 1)); /* of results of other passes */
+    }
+    return g;
+}
+
 /* few results of many numbers */
 static Graph *large_sums(Dtype t)
 {
@@ -212,7 +239,8 @@ static void add_large_case(const char *name, Graph *graph(Dtype), Dtype t, doubl
 static void add_large_cases(void)
 {
     static const struct { const char *name; Graph *(*graph)(Dtype); bool bf16; } LARGE[] = {
-        {"long rows", long_rows, true}, {"long columns", long_columns, false}, {"large sums", large_sums, false},
+        {"long rows", long_rows, true}, {"rows across", rows_across, false}, {"long columns", long_columns, false},
+        {"large sums", large_sums, false},
         {"many points", large_points, true}, {"pictures", pictures, false}, {"tables", tables, false},
         {"other numbers", other_numbers, false}};
     for (int i = 0; i < COUNT(LARGE); i++) {

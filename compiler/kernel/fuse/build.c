@@ -180,15 +180,16 @@ void fuse_evaluate_alone(Fusion *f, Root *r)
 
 /* ---- building */
 
-static void add_store(Nest *nest, const Tensor *tensor, Expr *offset, Expr *value, bool outer, const Node *node)
+static Store *add_store(Nest *nest, const Tensor *tensor, Expr *offset, Expr *value, bool outer, const Node *node)
 {
     if (value->dtype != tensor->dtype)
         value = expr_op(nest->exprs, OP_CAST, tensor->dtype, &value, 1, NULL);
     Store s = {.tensor = tensor, .offset = offset, .value = value, .outer = outer, .node = node};
     APPEND(nest->stores, nest->store_count, s);
+    return &nest->stores[nest->store_count - 1];
 }
 
-/* where a member is in the group's nest: at all iterations, or at the parallel ones */
+/* where a member is in the group's nest: at all iterations, at the parallel ones, or, across, at those of the reduction axes */
 static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
 {
     if (r->elements) { /* a sum of all has no axes of its own */
@@ -200,7 +201,7 @@ static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
         Expr *parallel[MAX_AXES];
         int count = 0;
         for (int i = 0; i < shape->axis_count; i++)
-            if (!shape->axes[i].reduction)
+            if (!r->axes[i].reduction)
                 parallel[count++] = axes[i];
         bool samples = r->target ? r->samples : r->node->sharded;
         r->sample = samples ? parallel[0] : NULL;
@@ -214,7 +215,7 @@ static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
     Expr *index[MAX_AXES], *flat = expr_index(x, 0);
     int64_t stride = 1;
     for (int i = shape->axis_count - 1; i >= 0; i--) {
-        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduction))
+        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduction != r->across))
             continue;
         flat = expr_add(x, flat, expr_scale(x, axes[i], stride));
         stride *= shape->axes[i].extent;
@@ -243,14 +244,6 @@ static ReductionKind kind_of(const Node *n)
     }
 }
 
-static uint32_t kept_mask(const Exprs *x)
-{
-    uint32_t mask = 0;
-    for (int i = 0; i < x->axis_count; i++)
-        mask |= x->axis[i].reduction ? 0 : 1u << i;
-    return mask;
-}
-
 /* what is not stored is not rounded: the group's other members calculate on with what the cast to a half is given */
 static Expr *member_value(Evaluation *e, const Root *r, bool kept)
 {
@@ -264,7 +257,8 @@ static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
 {
     Exprs *x = nest->exprs;
     const Node *n = r->node;
-    Reduction red = {.kind = kind_of(n), .value = value, .dtype = n->dtype, .node = n};
+    Reduction red = {.kind = kind_of(n), .value = value, .dtype = n->dtype, .across = r->across, .node = n};
+    nest->across += r->across;
     if (red.kind == REDUCE_ARGMAX) {
         Expr *flat = expr_index(x, 0);
         for (int i = 0; i < x->axis_count; i++)
@@ -272,7 +266,7 @@ static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
                 flat = expr_add(x, expr_scale(x, flat, x->axis[i].extent), axes[i]);
         red.place = expr_value_of(x, flat, n->dtype);
     }
-    Expr *result = expr_result(x, nest->reduction_count, n->dtype, kept_mask(x), value->pass + 1, n);
+    Expr *result = expr_result(x, nest->reduction_count, r->across, n->dtype, value->pass + 1, n);
     APPEND(nest->reductions, nest->reduction_count, red);
     return result;
 }
@@ -295,7 +289,7 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
                                     : evaluate(&e, n, r->sample, r->index, NULL);
             Expr *offset = r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot)
                                                            : offset_of(x, r->target, n, r->sample, r->index);
-            add_store(nest, r->target, offset, value, r->outer, n);
+            add_store(nest, r->target, offset, value, r->outer, n)->across = r->across;
             continue;
         }
         bool kept = r->grouped || fuse_read_elsewhere(f, r);
@@ -306,7 +300,7 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
                       r->value, false, n);
         } else if (kept) {
             const Tensor *tensor = f->info[n->id].tensor;
-            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n);
+            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n)->across = r->across;
         }
     }
     nest_finish(nest, f->program->target);

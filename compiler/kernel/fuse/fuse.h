@@ -58,6 +58,7 @@ struct Root {
     FusionGroup *group;
     /* within its kernel */
     bool outer, in_place;   /* in_place: a sink that may write its variable while others are read */
+    bool across;            /* a sum over the kernel's rows, or what is made of such sums alone */
     Expr *sample, *index[MAX_RANK], *value;
     int reduction;
 };
@@ -67,6 +68,7 @@ struct FusionGroup {
     FusionGroup *into;      /* merged into that one */
     Root *shape;            /* the member whose axes the kernel has */
     int level, stamp, order, weight;
+    int across;             /* sums across its rows */
     bool early, update, queued;
     /* order */
     FusionGroup **after; int after_count; /* those that must run later */

@@ -4,7 +4,7 @@
  *
  * Two groups may become one if
  *   - their loops fit: the same number of iterations; or one is a reduction and the other has an iteration for each of its results;
- *     or both are reductions over the same axes;
+ *     or both are reductions over the same axes; or one sums, over samples, the rows that the other reduces (across);
  *   - what one reads of the other it reads at the iteration where it is made (`aligned`), and need not load (`same`);
  *   - no path leads from one to the other through a third. Who reads the old value of a variable runs before the one that
  *     writes it: that is a path, too.
@@ -18,7 +18,8 @@
 
 enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
        FEW_RESULTS = 64, MANY_ITERATIONS = 16384,
-       SHARED_PART = 8 };
+       SHARED_PART = 8,
+       LEAST_ACROSS = 64, MOST_ACROSS = 2 /* elements of rows that are summed across; such sums of a kernel: each is in registers for all of a row */ };
 
 FusionGroup *fuse_group(const Root *r)
 {
@@ -59,24 +60,74 @@ static bool fits_outer(const Root *map, const Root *shape)
     return map->full == shape->parallel && map->samples == shape->parallel_samples;
 }
 
-typedef struct Fit { Root *shape; bool outer_a, outer_b; } Fit; /* outer: the element-wise group is at parallel iterations */
+/* outer: the element-wise group is at parallel iterations. across: the group is of sums across the other's rows, with what is at all
+ * iterations or, outer, at those of such sums */
+typedef struct Side { bool outer, across; } Side;
+typedef struct Fit { Root *shape; Side a, b; } Fit;
 
-static bool loops_fit(const FusionGroup *a, const FusionGroup *b, Fit *fit)
+/* one takes the reduction axes of the other as parallel ones, and the other way round */
+static bool crosses(const Root *a, const Root *b)
+{
+    if (a->axis_count != b->axis_count)
+        return false;
+    for (int i = 0; i < a->axis_count; i++) {
+        const Axis *x = &a->axes[i], *y = &b->axes[i];
+        if (x->extent != y->extent || x->samples != y->samples || ((x->extent > 1 || x->samples) && x->reduction == y->reduction))
+            return false;
+    }
+    return true;
+}
+
+/* The sum of an operand is for the contraction that reads it (fuse/epilogue.c). */
+static bool is_for_contraction(const Fusion *f, const Root *sum)
+{
+    const Info *info = sum->read_count == 1 ? &f->info[sum->reads[0].node->id] : NULL;
+    for (int i = 0; info && i < info->reader_count; i++)
+        if (info->readers[i]->kind == ROOT_CONTRACTION)
+            return true;
+    return false;
+}
+
+/* may the sums of the group be made by the kernel of these rows, at its end? */
+static bool may_be_across(const Fusion *f, const Root *rows, const FusionGroup *sums, int more)
+{
+    int64_t columns = rows->parallel ? rows->full / rows->parallel : 0;
+    bool fits = rows->parallel_samples && sums->shape->reduces_samples && columns >= LEAST_ACROSS &&
+                columns <= f->program->target->across_columns && crosses(rows, sums->shape);
+    int count = 0;
+    for (int i = 0; fits && i < sums->count; i++) {
+        const Root *r = sums->members[i];
+        fits = !r->reduces || (r->node->op == OP_SUM && dtype_is_float(r->node->dtype) && !is_for_contraction(f, r));
+        count += r->reduces;
+    }
+    return fits && count + more <= MOST_ACROSS;
+}
+
+/* an iteration for each result of the sums across */
+static bool fits_across(const Root *map, const FusionGroup *rows)
+{
+    return rows->across && !map->samples && map->full * rows->shape->parallel == rows->shape->full;
+}
+
+static bool loops_fit(const Fusion *f, const FusionGroup *a, const FusionGroup *b, Fit *fit)
 {
     bool reduces_a = a->shape->reduces, reduces_b = b->shape->reduces;
     *fit = (Fit){.shape = a->shape};
-    if (reduces_a && reduces_b)
-        return same_axes(a->shape, b->shape);
+    if (reduces_a && reduces_b) {
+        fit->a.across = !a->across && may_be_across(f, b->shape, a, b->across);
+        fit->b.across = !b->across && !fit->a.across && may_be_across(f, a->shape, b, a->across);
+        fit->shape = fit->a.across ? b->shape : a->shape;
+        return fit->a.across || fit->b.across || (same_axes(a->shape, b->shape) && a->across + b->across <= MOST_ACROSS);
+    }
     if (!reduces_a && !reduces_b) {
         if (b->shape->axis_count > a->shape->axis_count)
             fit->shape = b->shape;
         return fits_full(a->shape, b->shape);
     }
-    const FusionGroup *map = reduces_a ? b : a;
-    fit->shape = reduces_a ? a->shape : b->shape;
-    bool outer = fits_outer(map->shape, fit->shape);
-    fit->outer_a = outer && map == a;
-    fit->outer_b = outer && map == b;
+    const FusionGroup *map = reduces_a ? b : a, *rows = reduces_a ? a : b;
+    fit->shape = rows->shape;
+    bool across = fits_across(map->shape, rows), outer = across || fits_outer(map->shape, fit->shape);
+    *(map == a ? &fit->a : &fit->b) = (Side){outer, across};
     return outer || fits_full(map->shape, fit->shape);
 }
 
@@ -124,17 +175,21 @@ static bool aligned(const Root *reader, bool outer_reader, const Read *read, boo
     return is_iteration_number(reader, read->steps, shape, true);
 }
 
-static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const Fit *fit, bool outer_from, bool outer_by)
+/* what is made at the kernel's end, of sums across or of what these become; a sum's terms are of all iterations */
+static bool is_across(const Root *r, Side side, bool made) { return (r->across || side.across) && (r->reduces ? made : r->outer || side.outer); }
+
+static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const Root *shape, Side side_from, Side side_by)
 {
     for (int i = 0; i < by->count; i++) {
         const Root *reader = by->members[i];
-        bool outer_reader = reader->outer || outer_by;
+        bool outer_reader = reader->outer || side_by.outer;
         for (int k = 0; k < reader->read_count; k++) {
             const Root *maker = fuse_maker(f, &reader->reads[k]);
             if (!maker || fuse_group(maker) != from)
                 continue;
-            bool outer_made = maker->outer || outer_from || maker->reduces;
-            if (f->info[reader->reads[k].node->id].same || !aligned(reader, outer_reader, &reader->reads[k], outer_made, fit->shape))
+            bool outer_made = maker->outer || side_from.outer || maker->reduces;
+            if (is_across(maker, side_from, true) != is_across(reader, side_by, false) || f->info[reader->reads[k].node->id].same ||
+                !aligned(reader, outer_reader, &reader->reads[k], outer_made, shape))
                 return false;
         }
     }
@@ -252,12 +307,12 @@ static bool may_merge(const Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)
         return false;
     if (a->weight + b->weight > MOST_GROUP_WEIGHT || read_total(a) + read_total(b) > 4 * MOST_READS)
         return false;
-    if (!loops_fit(a, b, fit))
+    if (!loops_fit(f, a, b, fit))
         return false;
     FusionGroup *lower = a->level < b->level ? a : b;
     if (a->level != b->level && !may_raise(f, lower, lower == a ? b->level : a->level))
         return false;
-    if (!reads_fit(f, a, b, fit, fit->outer_a, fit->outer_b) || !reads_fit(f, b, a, fit, fit->outer_b, fit->outer_a))
+    if (!reads_fit(f, a, b, fit->shape, fit->a, fit->b) || !reads_fit(f, b, a, fit->shape, fit->b, fit->a))
         return false;
     return !path_between(f, a, b) && !path_between(f, b, a);
 }
@@ -297,18 +352,27 @@ static void raise_levels(const Fusion *f, FusionGroup *start)
     }
 }
 
+static void take_side(FusionGroup *g, Side side)
+{
+    for (int i = 0; i < g->count; i++) {
+        Root *r = g->members[i];
+        r->outer = r->outer || side.outer;
+        r->across = r->across || (side.across && (r->reduces || r->outer));
+        g->across += side.across && r->reduces;
+    }
+}
+
 static void merge(const Fusion *f, FusionGroup *a, FusionGroup *b, const Fit *fit)
 {
-    for (int i = 0; i < a->count; i++)
-        a->members[i]->outer = a->members[i]->outer || fit->outer_a;
-    for (int i = 0; i < b->count; i++) {
-        b->members[i]->outer = b->members[i]->outer || fit->outer_b;
+    take_side(a, fit->a);
+    take_side(b, fit->b);
+    for (int i = 0; i < b->count; i++)
         APPEND(a->members, a->count, b->members[i]);
-    }
     qsort(a->members, (size_t)a->count, sizeof *a->members, by_order);
     b->into = a;
     a->shape = fit->shape;
     a->weight += b->weight;
+    a->across += b->across;
     int level = a->level > b->level ? a->level : b->level;
     bool raised = level != a->level || level != b->level;
     a->level = level;

@@ -86,7 +86,8 @@ static const char *axis_value(const Loops *l, const int *axes, int count, int i,
 static bool is_wanted(const Loops *l, int axis)
 {
     const Exprs *x = l->nest->exprs;
-    if (x->axis[axis].kind == AXIS_GROUPS || (l->nest->partial && !x->axis[axis].reduction)) /* for other reasons */
+    bool result = l->nest->partial ? !x->axis[axis].reduction : l->nest->across && l->p->finish; /* its place among the results */
+    if (x->axis[axis].kind == AXIS_GROUPS || result)
         return true;
     for (int i = 0; i < x->count; i++)
         if (x->all[i]->kind == X_AXIS && x->all[i]->constant == axis && l->p->shown[i].wanted)
@@ -236,14 +237,17 @@ static void load_vectors(const Loops *l, const bool *used)
     }
 }
 
-static bool in_pass(const Store *s, int pass) { return pass < 0 ? s->outer : !s->outer && s->value->pass == pass; }
+static bool in_pass(const Loops *l, const Store *s, int pass)
+{
+    return pass < 0 ? store_is_outer(l->nest, s, l->p->finish) : !s->outer && s->value->pass == pass;
+}
 
 /* stores of a pass, or OUTER ones if it is -1; `open`: before the loop over lanes, `close`: after it */
 static void open_stores(const Loops *l, int pass, const char **name)
 {
     for (int i = 0; i < l->nest->store_count; i++) {
         const Store *s = &l->nest->stores[i];
-        if (!in_pass(s, pass) || !stored_vector(l, s))
+        if (!in_pass(l, s, pass) || !stored_vector(l, s))
             continue;
         name[i] = emit_name(l->p, format("new_%s", kernel_argument_name(s->tensor)));
         emit_line(l->p, "mgpu_%sx%d %s;", vector_type(s->tensor->dtype), l->nest->share.vector, name[i]);
@@ -254,7 +258,7 @@ static void close_stores(const Loops *l, int pass, const char *const *name)
 {
     for (int i = 0; i < l->nest->store_count; i++) {
         const Store *s = &l->nest->stores[i];
-        if (!in_pass(s, pass) || !name[i])
+        if (!in_pass(l, s, pass) || !name[i])
             continue;
         if (s->guard)
             emit_line(l->p, "if (%s)", l->p->shown[s->guard->id].text);
@@ -268,7 +272,7 @@ static void print_stores(const Loops *l, int pass, const char *const *name)
 {
     for (int i = 0; i < l->nest->store_count; i++) {
         const Store *s = &l->nest->stores[i];
-        if (!in_pass(s, pass))
+        if (!in_pass(l, s, pass))
             continue;
         if (!name[i]) {
             emit_store(l->p, s);
@@ -301,7 +305,7 @@ static void open_sums(const Loops *l, int pass, const char **sum)
             sum[i] = emit_own_name(l->p, "row");
             emit_line(l->p, "%s %s[%d];", C_TYPE[r->value->dtype], sum[i], l->rest ? l->nest->share.ragged : l->nest->share.vector);
         }
-        if (r->value->pass != pass || !r->in_double)
+        if (r->value->pass != pass || !r->in_double || r->across)
             continue;
         sum[i] = emit_own_name(l->p, "lanes");
         emit_line(l->p, "float %s = 0;", sum[i]);
@@ -309,6 +313,18 @@ static void open_sums(const Loops *l, int pass, const char **sum)
 }
 
 /* ---- statements of an iteration */
+
+/* a thread has a sum across for each element of its row */
+static void accumulate(const Loops *l, int reduction, const char *lanes)
+{
+    const Reduction *r = &l->nest->reductions[reduction];
+    Printer *p = l->p;
+    if (r->across)
+        emit_accumulate(p, r, format("%s[%s]", p->result[reduction], l->turn), l->lane >= 0 ? format("[%s]", p->axis_name[l->lane]) : "[0]");
+    else
+        emit_accumulate(p, r, lanes ? lanes : l->part[reduction] ? l->part[reduction] : p->result[reduction],
+                        l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
+}
 
 void cuda_open_lanes(const Loops *l)
 {
@@ -335,7 +351,7 @@ void cuda_print_iteration(const Loops *l, int pass, const bool *used)
         if (nest->reductions[i].value->pass == pass && sum[i] && cuda_online_sum(l, i) >= 0)
             emit_line(p, "%s = %s;", lane_of(l, sum[i]), emit_constants(p, p->shown[nest->reductions[i].value->id].text));
         else if (nest->reductions[i].value->pass == pass)
-            emit_accumulate(p, &nest->reductions[i], sum[i] ? sum[i] : l->part[i] ? l->part[i] : p->result[i], l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
+            accumulate(l, i, sum[i]);
     print_stores(l, pass, name);
     if (l->lane >= 0) {
         emit_close(p);

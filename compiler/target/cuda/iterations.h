@@ -17,6 +17,7 @@ typedef struct Loops {
     const char *inside;    /* columns: false where the thread has none; NULL: all have */
     const char *row, *rows;/* columns: the thread's row of the block, and how many there are */
     const char *slice, *slices;
+    const char *turn;      /* of rows that a thread keeps: the step through the row */
     bool rest;             /* of a row that is not whole vectors the last one, apart from the others */
     int rows_at_once;      /* whose sums are f32 until they are added to those in f64; 0: this pass has no such sums */
     const char *number;    /* of the reduction iteration then */

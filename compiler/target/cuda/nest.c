@@ -6,11 +6,12 @@
  *   iterations   for parallel iterations (or vectors of them) { for reduction axes accumulate; stores }
  *   groups    for parallel iterations { for reduction iterations, in steps of the group, accumulate; join the group; the first thread stores }
  *   columns  for blocks of neighbouring parallel iterations { likewise, in steps of the rows of the block }
+ *   across   for slices of the rows { for a few rows of each group { likewise; add each element to a sum of its own }; add these sums up }
  *   rows     for the warp's rows { for reduction iterations { for parallel iterations add to the row } }
  *
  * With partial results groups and columns take a slice of the reduction iterations, and the first thread stores what it has into the
- * workspace; `finish` adds the slices up and makes the OUTER stores. One number counts all parallel iterations, one all reduction
- * ones; the axes are made of it by division. The lanes of a vector are the innermost loop: what is contiguous along it is
+ * workspace; `finish` adds the slices up and makes the OUTER stores. Sums across rows are such results, too, of a slice of the rows. One
+ * number counts all parallel iterations, one all reduction ones; the axes are made of it by division. The lanes of a vector are the innermost loop: what is contiguous along it is
  * loaded before it and stored after it. */
 #include "compiler/target/cuda/iterations.h"
 #include "compiler/target/c/marks.h"
@@ -60,7 +61,7 @@ static int pass_of(const Loops *l, int reduction) { return l->nest->reductions[r
 static bool makes_results(const Loops *l, int pass)
 {
     for (int i = 0; i < l->nest->reduction_count; i++)
-        if (pass_of(l, i) == pass)
+        if (pass_of(l, i) == pass && !l->nest->reductions[i].across)
             return true;
     return false;
 }
@@ -91,7 +92,7 @@ static void declare_accumulators(const Loops *l, int pass)
     const char *lanes = l->lane_parallel ? format("[%d]", l->nest->share.vector) : "";
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
-        if (pass_of(l, i) != pass)
+        if (pass_of(l, i) != pass || r->across)
             continue;
         p->result[i] = emit_result_name(p, r);
         bool place = r->kind == REDUCE_ARGMAX;
@@ -109,7 +110,7 @@ static void join_accumulators(const Loops *l, int pass)
     for (int i = 0; i < l->nest->reduction_count && s->sharing != SHARE_ITERATIONS; i++) {
         const Reduction *r = &l->nest->reductions[i];
         const char *own = p->result[i], *how = r->kind == REDUCE_SUM ? "add" : "larger";
-        if (pass_of(l, i) != pass || cuda_online_sum(l, i) >= 0)
+        if (pass_of(l, i) != pass || r->across || cuda_online_sum(l, i) >= 0)
             continue;
         if (l->online[i])
             emit_line(p, "mgpu_group_online(%s, %s, %d);", p->result[l->online[i] - 1], own, s->lanes);
@@ -127,7 +128,7 @@ static void name_results(const Loops *l, int pass)
 {
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
-        if (pass_of(l, i) == pass)
+        if (pass_of(l, i) == pass && !r->across)
             l->p->result[i] = format("%s%s%s", r->in_double ? "(float)" : "", l->p->result[i],
                                      l->lane_parallel ? format("[%s]", l->p->axis_name[l->lane]) : "");
     }
@@ -137,7 +138,7 @@ static void name_results(const Loops *l, int pass)
 static const char *parallel_place(const Loops *l)
 {
     Text t = {0};
-    int64_t stride = nest_parallel_iterations(l->nest);
+    int64_t stride = nest_result_iterations(l->nest);
     for (int i = 0; i < l->parallel_count; i++) {
         stride /= l->nest->exprs->axis[l->parallel[i]].extent;
         text_add(&t, stride == 1 ? "%s%s" : "%s%s * %s", i ? " + " : "", l->p->axis_name[l->parallel[i]], emit_count(l->p, stride));
@@ -156,7 +157,7 @@ static void store_partial(const Loops *l)
     }
     if (l->lane_parallel)
         cuda_open_lanes(l);
-    int64_t count = nest_parallel_iterations(l->nest);
+    int64_t count = nest_result_iterations(l->nest);
     const char *slice = count == 1 ? l->slice : format("%s * %s%s%s", l->slice, emit_count(p, count), only ? "" : " + ", only ? "" : place);
     for (int i = 0; i < l->nest->reduction_count; i++)
         emit_line(p, "%s[%s%s] = %s%s;", p->partial[i], slice, l->lane_parallel ? format(" + %s", p->axis_name[l->lane]) : "", p->result[i],
@@ -267,7 +268,7 @@ static int open_reduction(Loops *l, int pass, const char *reduction_iterations)
     if (l->inside)
         own = format("%s ? %s : %s", l->inside, own, reduction_iterations);
     if (s->unrolled) {
-        const char *turn = emit_own_name(p, "turn"), *number = emit_own_name(p, "reduced");
+        const char *turn = l->turn = emit_own_name(p, "turn"), *number = emit_own_name(p, "reduced");
         bool alone = l->reduction_axes_count == 1;
         if (alone)
             number = p->axis_name[l->reduction[0]];
@@ -528,6 +529,58 @@ static void print_columns(Loops *l)
     emit_close(p);
 }
 
+/* ---- sums across rows. Each thread has one in f32 for each element of a row that it sees; f64 those of a few rows of all groups */
+
+static void declare_across(const Loops *l)
+{
+    Printer *p = l->p;
+    const Share *s = &l->nest->share;
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        if (l->nest->reductions[i].across)
+            emit_line(p, "%s %s[%d][%d] = {};", C_TYPE[l->nest->reductions[i].dtype], p->result[i] = emit_own_name(p, "across"), s->unrolled,
+                      s->vector);
+}
+
+static void store_across(const Loops *l, const char *begins)
+{
+    Printer *p = l->p;
+    const char *columns = emit_count(p, nest_result_iterations(l->nest));
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        if (l->nest->reductions[i].across)
+            emit_line(p, "mgpu_add_across(%s, %s + %s * %s, %s, %d, %s);", p->result[i], p->partial[i], l->slice, columns, columns, l->nest->share.lanes,
+                      begins);
+}
+
+static void print_across(Loops *l)
+{
+    Printer *p = l->p;
+    int groups = CUDA_THREADS / l->nest->share.lanes;
+    const char *rows = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
+    name_slices(l, cuda_all_iterations(l, l->parallel, l->parallel_count), rows);
+    const char *first = emit_own_name(p, "from"), *turn = emit_own_name(p, "turn"), *point = emit_own_name(p, "point");
+    const char *slice = emit_own_name(p, "slice"), *begin = format("%s * %d", slice, groups), *slices = l->slices;
+    emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", slice, cuda_own_number(l, "group", CUDA_THREADS), slice, slices, slice,
+              cuda_own_number(l, "groups", CUDA_THREADS));
+    p->indent++;
+    emit_line(p, "for (%s %s = %s; %s < %s; %s += %s * %d) {", l->count_type, first, begin, first, rows, first, slices, groups * ROWS_AT_ONCE);
+    p->indent++;
+    declare_across(l);
+    emit_line(p, "for (int %s = 0; %s < %d; %s++) {", turn, turn, ROWS_AT_ONCE, turn);
+    p->indent++;
+    emit_line(p, "const %s %s = %s + %s * %s * %d + threadIdx.x / %d;", l->count_type, point, first, turn, slices, groups, l->nest->share.lanes);
+    emit_line(p, "if (%s < %s) {", point, rows);
+    p->indent++;
+    l->first = format("mgpu_lane(%d) == 0", l->nest->share.lanes);
+    cuda_define_axes(l, l->parallel, l->parallel_count, point, true);
+    l->slice = NULL;
+    const char *reduction_iterations = cuda_name_iterations(l, cuda_all_iterations(l, l->reduction, l->reduction_axes_count));
+    print_passes(l, reduction_iterations);
+    close(l, 2);
+    l->slice = slice;
+    store_across(l, format("%s == %s", first, begin));
+    close(l, 2);
+}
+
 /* ---- sums into rows */
 
 enum { LOOKS = 4 /* iterations that a lane looks at together, so that it waits for memory once */ };
@@ -611,7 +664,7 @@ static void print_finish(Loops *l)
     Printer *p = l->p;
     const Nest *nest = l->nest;
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
-    int64_t count = nest_parallel_iterations(nest);
+    int64_t count = nest_result_iterations(nest);
     int across = 1;
     while (across < 32 && across < count)
         across *= 2;
@@ -626,6 +679,8 @@ static void print_finish(Loops *l)
     }
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
+        if (!p->partial[i])
+            continue;
         const char *sum = emit_result_name(p, r);
         emit_line(p, "const %s %s = mgpu_slices_%s(%s, %s, %s, %s, %d);", C_TYPE[reduction_type(r)], sum,
                   r->kind == REDUCE_SUM ? "add" : "larger", p->partial[i], l->slices, emit_count(p, count), iteration, across);
@@ -654,10 +709,12 @@ static void print_partial(const Loops *l)
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
         const char *type = C_TYPE[reduction_type(r)];
+        if (l->nest->across && !r->across)
+            continue;
         p->partial[i] = emit_own_name(p, "partial");
         emit_line(p, "%s *const %s = (%s *)%s; %s", type, p->partial[i], type,
                   r->partial ? format("(work + %s)", emit_count(p, r->partial)) : "work",
-                  emit_remark(p, c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_parallel_iterations(l->nest))));
+                  emit_remark(p, c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_result_iterations(l->nest))));
     }
 }
 
@@ -666,14 +723,14 @@ void cuda_nest(Printer *p, const Nest *nest)
     const Exprs *x = nest->exprs;
     emit_begin_nest(p, nest);
     Loops l = {.p = p, .nest = nest, .lane = nest->share.vector > 1 ? x->axis_count - 1 : -1};
-    l.lane_parallel = l.lane >= 0 && !x->axis[l.lane].reduction;
+    l.lane_parallel = l.lane >= 0 && x->axis[l.lane].reduction == (nest->across && p->finish);
     l.type = nest->share.narrow ? "int" : "int64_t";
     l.count_type = nest->share.narrow ? "uint32_t" : "int64_t";
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
         if (i == l.lane || (a->extent == 1 && !a->samples && a->kind == AXIS_PLAIN))
             continue;
-        if (a->reduction)
+        if (a->reduction != (nest->across && p->finish)) /* the end has an iteration for each sum across */
             l.reduction[l.reduction_axes_count++] = i;
         else
             l.parallel[l.parallel_count++] = i;
@@ -682,7 +739,7 @@ void cuda_nest(Printer *p, const Nest *nest)
     }
     find_online(&l);
     l.part = NEW_ARRAY(const char *, nest->reduction_count);
-    if (nest->partial)
+    if (nest->partial || nest->across)
         print_partial(&l);
     if (!p->finish)
         cuda_name_vectors(&l);
@@ -698,6 +755,8 @@ void cuda_nest(Printer *p, const Nest *nest)
         print_finish(&l);
     else if (nest->share.sharing == SHARE_ITERATIONS)
         print_iterations(&l);
+    else if (nest->across)
+        print_across(&l);
     else if (nest->share.sharing == SHARE_GROUPS)
         print_groups(&l);
     else if (nest->share.sharing == SHARE_COLUMNS)

@@ -30,6 +30,8 @@ enum {
     KEPT_VALUES = 32,         /* and values of it */
     STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
     PARTS = 512,              /* partial results of all iterations, at most, as long as each has one */
+    ROWS_OF_PART = 2,         /* of a group of threads, at least, whose sums across are one */
+    KEPT_SUMS = 64,           /* sums across of a thread */
     COLUMNS = 32              /* side by side */
 };
 
@@ -201,7 +203,7 @@ static bool may_be_ragged(const Nest *nest, int64_t count)
     Exprs *x = nest->exprs;
     int lane = x->axis_count - 1;
     const bool *wanted = nest_needed(nest);
-    bool may = x->axis[lane].reduction && !x->axis[lane].samples && x->axis[lane].extent >= LONG_RAGGED && !nest->columns;
+    bool may = !nest->across && x->axis[lane].reduction && !x->axis[lane].samples && x->axis[lane].extent >= LONG_RAGGED && !nest->columns;
     for (int i = 0; i < lane; i++)
         may = may && !x->axis[i].reduction;
     for (int i = 0, all = x->count; may && i < all; i++) {
@@ -303,6 +305,21 @@ static void share_rows(Nest *nest, double parallel, double reduction, bool whole
     s->unrolled = !s->ragged && may_unroll(nest, steps) ? (int)steps : 0;
 }
 
+/* A thread sees the same elements of all rows, and has a sum across of each. */
+static void share_across(Nest *nest, double reduction)
+{
+    Share *s = &nest->share;
+    int steps = (int)reduction / s->vector;
+    s->sharing = SHARE_GROUPS;
+    while (s->lanes < 32 && s->lanes * STEPS < steps)
+        s->lanes *= 2;
+    if ((steps + s->lanes - 1) / s->lanes * s->vector * nest->across > KEPT_SUMS)
+        s->lanes = CUDA_THREADS;
+    s->unrolled = (steps + s->lanes - 1) / s->lanes;
+    s->slice = ROWS_OF_PART * (CUDA_THREADS / s->lanes);
+    s->slices = PARTS;
+}
+
 /* columns of one block: a power of two that leaves few threads without one */
 static int columns_of(int64_t extent)
 {
@@ -339,7 +356,9 @@ static void share_nest(Nest *nest, int64_t most, bool alone, bool together)
     nest->share = (Share){.sharing = SHARE_ITERATIONS, .lanes = 1, .vector = 1};
     if (parallel * reduction >= VECTOR_ITERATIONS && !alone && !nest->serial)
         make_vectors(nest);
-    if (nest->columns)
+    if (nest->across)
+        share_across(nest, reduction);
+    else if (nest->columns)
         share_columns(nest, parallel, reduction, samples, alone || together);
     else if (reduction > 1)
         share_rows(nest, parallel, reduction, alone || together);
@@ -348,10 +367,12 @@ static void share_nest(Nest *nest, int64_t most, bool alone, bool together)
 
 static void place_partial(Kernel *k, Nest *nest)
 {
-    int64_t count = nest_parallel_iterations(nest) * nest->share.slices;
-    nest->partial = nest->share.slices > 0;
-    for (int i = 0; i < nest->reduction_count && nest->partial; i++) {
+    int64_t count = nest_result_iterations(nest) * nest->share.slices;
+    nest->partial = nest->share.slices > 0 && !nest->across;
+    for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
+        if (!nest->partial && !r->across)
+            continue;
         r->partial = k->partial_bytes;
         k->partial_bytes += whole_lines(count * dtype_bytes(reduction_type(r)));
     }
@@ -451,6 +472,11 @@ static void nest_launch(const Nest *nest, mgpu_launch *l)
     l->most = MOST_BLOCKS;
     if (!s->slices)
         return;
+    if (nest->across) {
+        l->per_block = s->slice;
+        l->most = s->slices;
+        return;
+    }
     int64_t parallel = (l->iterations + l->per_block - 1) / l->per_block;
     l->iterations = parallel * reduction.iterations;
     l->iterations_per_sample = parallel * reduction.iterations_per_sample;
@@ -513,7 +539,7 @@ void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
         launch[0] = common_launch(k);
     }
     if (k->partial_bytes)
-        launch[1] = (mgpu_launch){.iterations = nest_parallel_iterations(k->nests), .per_block = COLUMNS, .most = MOST_BLOCKS};
+        launch[1] = (mgpu_launch){.iterations = nest_result_iterations(k->nests), .per_block = COLUMNS, .most = MOST_BLOCKS};
     launch[0].function = k->name;
     launch[1].function = cuda_finishes(k) ? format("%s_finish", k->name) : NULL;
     launch[0].threads = launch[1].threads = CUDA_THREADS;

@@ -10,6 +10,7 @@ enum {
     LANE = 16, LEAST_LANE = 4,
     BLOCKS = 128, BLOCK_SAMPLES = 4, /* of a scan: enough, and each with few samples */
     ROW_ELEMENTS = 64,               /* a line of 128 bytes, of halves */
+    ACROSS_COLUMNS = 8192,           /* 32 for each thread of a block */
     LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
 };
 
@@ -124,7 +125,7 @@ static void print_table(const Text *rows, Text *t)
 
 const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = MGPU_WAY_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
-    .row_elements = ROW_ELEMENTS, .reads_reversed = true, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
+    .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .reads_reversed = true, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
     .print_scan = cuda_scan_prepare, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .begin_unit = begin_unit,

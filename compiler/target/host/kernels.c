@@ -9,7 +9,7 @@
 
 /* ---- functions */
 
-/* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores */
+/* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores, or those across */
 const bool *emit_needed(const Nest *nest, bool finish)
 {
     const Exprs *x = nest->exprs;
@@ -21,7 +21,8 @@ const bool *emit_needed(const Nest *nest, bool finish)
     }
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
-        if (nest->partial && s->outer != finish)
+        bool at_end = nest->across ? s->across : s->outer;
+        if ((nest->partial || nest->across) && at_end != finish)
             continue;
         needed[s->value->id] = needed[s->offset->id] = true;
         if (s->guard)

@@ -92,10 +92,8 @@ int emit_outer_roots(const Printer *p, Expr **roots)
 {
     const Nest *nest = p->nest;
     int count = 0;
-    if (nest->partial && !p->finish)
-        return 0;
     for (int i = 0; i < nest->store_count; i++)
-        if (nest->stores[i].outer) {
+        if (store_is_outer(nest, &nest->stores[i], p->finish)) {
             roots[count++] = nest->stores[i].value;
             roots[count++] = nest->stores[i].offset;
         }
@@ -115,7 +113,7 @@ static const char *parallel_place(const Printer *p, const int *parallel, int par
     Text t = {0};
     if (p->nest->fold)
         return p->axis_name[parallel[0]];
-    int64_t stride = nest_parallel_iterations(p->nest);
+    int64_t stride = nest_result_iterations(p->nest);
     for (int i = 0; i < parallel_count; i++) {
         stride /= p->nest->exprs->axis[parallel[i]].extent;
         text_add(&t, i ? " + " : "");
@@ -535,7 +533,7 @@ static void print_columns(Printer *p, const int *parallel, int parallel_count, c
 static void print_finish(Printer *p, const int *parallel, int parallel_count)
 {
     const Nest *nest = p->nest;
-    int64_t count = nest_parallel_iterations(nest);
+    int64_t count = nest_result_iterations(nest);
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
         emit_line(p, "mgpu_%s_%s_parts(%s, %lld, part);", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)),
@@ -563,7 +561,7 @@ static void print_partial(Printer *p)
         const char *type = C_TYPE[reduction_type(r)];
         p->partial[i] = emit_own_name(p, "partial");
         emit_line(p, "%s *restrict %s = (%s *)((char *)argument[%d] + %lld); %s", type, p->partial[i], type,
-                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, c_comment("[%lld]", (long long)nest_parallel_iterations(nest)));
+                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, c_comment("[%lld]", (long long)nest_result_iterations(nest)));
     }
 }
 

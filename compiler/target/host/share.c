@@ -46,11 +46,11 @@ static double iterations(const Nest *nest)
     return count;
 }
 
-int64_t nest_parallel_iterations(const Nest *nest)
+int64_t nest_result_iterations(const Nest *nest)
 {
     int64_t count = 1;
     for (int i = 0; i < nest->exprs->axis_count; i++)
-        count *= nest->exprs->axis[i].reduction ? 1 : nest->exprs->axis[i].extent;
+        count *= nest->exprs->axis[i].reduction == (nest->across > 0) ? nest->exprs->axis[i].extent : 1;
     return nest->fold ? nest->fold : count;
 }
 
@@ -118,7 +118,7 @@ static bool may_be_partial(const Nest *nest, int axis)
 /* lays out the partial sums; false: too many */
 static bool place_partial(Kernel *k, Nest *nest, int axis)
 {
-    int64_t bytes = 0, parallel = nest_parallel_iterations(nest);
+    int64_t bytes = 0, parallel = nest_result_iterations(nest);
     if (parallel > MOST_PARTIAL)
         return false;
     for (int i = 0; i < nest->reduction_count; i++) {
