@@ -4,7 +4,7 @@
 #define MGPU_MPI_H
 
 /* each has a communicator of its own, and one operation at a time, which `done` ends */
-enum { MGPU_MPI_COMM, MGPU_MPI_SYNC, MGPU_MPI_RUN, MGPU_MPI_CHANNELS };
+enum { MGPU_MPI_SAVE, MGPU_MPI_COMM, MGPU_MPI_SYNC, MGPU_MPI_RUN, MGPU_MPI_CHANNELS };
 enum { MGPU_MPI_HOST = 256, MGPU_MPI_CARD = 1024 /* bytes of a message of `tell`, at most */ };
 typedef struct mgpu_mpi_calls {
     const char *(*start)(int *rank, int *count, char host[MGPU_MPI_HOST]); /* NULL, or what MPI lacks */

@@ -29,10 +29,6 @@
 #include <string.h>
 
 enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run beside the backward pass */ };
-static const char *const SUM_NAME[SUM_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64", "mgpu_sum_bf16", "mgpu_sum_f16"};
-
-static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32", "mgpu_encode_f64", "mgpu_add_f64"};
-
 static int sum_function(uint8_t dtype) /* -1: none */
 {
     switch (dtype) {
@@ -51,7 +47,7 @@ static int sum_function(uint8_t dtype) /* -1: none */
     }
 }
 
-static bool kernels_add(uint8_t dtype) { return sum_function(dtype) >= 0; }
+bool mgpu_cuda_adds(uint8_t dtype) { return sum_function(dtype) >= 0; }
 
 static CUdeviceptr address_of(const Operand *o, int64_t element)
 {
@@ -319,7 +315,7 @@ static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
     bool adds = mgpu_transfer_row(o->parties.transfer)->adds;
-    if (adds && !kernels_add(o->dtype))
+    if (adds && !mgpu_cuda_adds(o->dtype))
         return exchange_through_host(base, member, o);
     if (!meet_agreed(c, member, o))
         return false;
@@ -363,7 +359,7 @@ static bool exchange_in_rounds(Collective *base, int member, const Operand *o)
     uint8_t way = c->made[o->way];
     if (o->parties.transfer != MGPU_TRANSFER_REDUCE)
         return exchange_on_gpus(base, member, o);
-    if (!kernels_add(o->dtype))
+    if (!mgpu_cuda_adds(o->dtype))
         return exchange_through_host(base, member, o);
     if (!meet_agreed(c, member, o))
         return false;
@@ -394,15 +390,13 @@ static bool exchange_values(Collective *base, int member, const Operand *o)
 }
 
 /* ---- sums of bits */
-static bool is_of_bits(const mgpu_collective *x) { return x->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
-
-static int64_t coded_bytes(int64_t count, uint8_t dtype) { return mgpu_coded_bytes(count, mgpu_dtype_bytes(dtype)); }
+int64_t mgpu_cuda_coded_bytes(int64_t count, uint8_t dtype) { return mgpu_coded_bytes(count, mgpu_dtype_bytes(dtype)); }
 
 /* adds: adds up the codes of all, else makes the member's own */
 static void launch_code(const CudaCollective *c, int member, const Operand *o, bool adds)
 {
     CudaDevice *d = c->devices[member];
-    int64_t bytes = coded_bytes(o->count, o->dtype), count = o->count, blocks = (count + 4 * SUM_THREADS - 1) / (4 * SUM_THREADS);
+    int64_t bytes = mgpu_cuda_coded_bytes(o->count, o->dtype), count = o->count, blocks = (count + 4 * SUM_THREADS - 1) / (4 * SUM_THREADS);
     int members = c->members;
     CUdeviceptr values = address_of(o, 0), codes = c->codes[member] + (CUdeviceptr)(adds ? 0 : bytes * member);
     CudaRange range[] = {{values, address_of(o, count), adds, o->buffer}, {codes, codes + (CUdeviceptr)(adds ? bytes * members : bytes), !adds, "codes"}};
@@ -414,9 +408,9 @@ static void launch_code(const CudaCollective *c, int member, const Operand *o, b
 }
 
 /* what of a sum of bits is gathered */
-static Operand codes_of(const CudaCollective *c, int member, const Operand *o, int64_t *parts)
+Operand mgpu_cuda_codes_of(const CudaCollective *c, int member, const Operand *o, int64_t *parts)
 {
-    int64_t bytes = coded_bytes(o->count, o->dtype);
+    int64_t bytes = mgpu_cuda_coded_bytes(o->count, o->dtype);
     for (int d = 0; d <= c->members; d++)
         parts[d] = bytes * d;
     return (Operand){.name = o->name, .buffer = "codes", .data = (void *)(uintptr_t)c->codes[member], .count = bytes * c->members, .dtype = MGPU_U8,
@@ -427,7 +421,7 @@ static bool exchange_bits(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
     int64_t parts[c->members + 1];
-    Operand codes = codes_of(c, member, o, parts);
+    Operand codes = mgpu_cuda_codes_of(c, member, o, parts);
     mgpu_cuda_enter(c->devices[member], c->lane);
     if (o->count > 0)
         launch_code(c, member, o, false);
@@ -438,396 +432,7 @@ static bool exchange_bits(Collective *base, int member, const Operand *o)
     return true;
 }
 
-static bool exchange(Collective *base, int member, const Operand *o)
+bool mgpu_cuda_exchange(Collective *base, int member, const Operand *o)
 {
     return (mgpu_sends_bits(o) ? exchange_bits : exchange_values)(base, member, o);
-}
-
-/* ---- one device has all of it */
-static bool exchange_alone(Collective *base, int member, const Operand *o)
-{
-    (void)base, (void)member, (void)o;
-    return true;
-}
-
-/* ---- opening */
-static CUevent new_event(const CudaDevice *d)
-{
-    CUevent event = NULL;
-    mgpu_cuda_enter(d, -1);
-    mgpu_cuda_check(d, -1, d->cuda->event_create(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    return event;
-}
-
-/* in bytes, of those that go through the host: all that are made so, and what the others cannot add */
-static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
-{
-    static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {[MGPU_WAY_COPY] = kernels_add, [MGPU_WAY_PEER] = kernels_add, [MGPU_WAY_NCCL] = mgpu_nccl_adds,
-                                                    [MGPU_WAY_RING] = kernels_add, [MGPU_WAY_TREE] = kernels_add, [MGPU_WAY_DEVICE] = kernels_add};
-    int64_t largest = 0;
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++) {
-            const mgpu_collective *x = &plan->phases[k].collectives[i];
-            bool (*adds)(uint8_t) = ADDS[c->made[x->way]];
-            int64_t whole = is_of_bits(x) ? plan->devices * coded_bytes(x->count, x->dtype) : x->count * mgpu_dtype_bytes(x->dtype);
-            int64_t bytes = mgpu_collective_lane(x) == c->lane ? whole : 0;
-            if (!adds || (mgpu_transfer_row(x->parties.transfer)->adds && !adds(x->dtype)))
-                largest = bytes > largest ? bytes : largest;
-        }
-    return largest;
-}
-
-static void open_events(CudaCollective *c)
-{
-    c->ready = mgpu_allocate((size_t)c->members, sizeof *c->ready);
-    c->over = mgpu_allocate((size_t)c->members, sizeof *c->over);
-    c->operand = mgpu_allocate((size_t)c->members, sizeof *c->operand);
-    for (int d = 0; d < c->members; d++) {
-        c->ready[d] = new_event(c->devices[d]);
-        c->over[d] = new_event(c->devices[d]);
-    }
-}
-
-static void open_kernels(CudaCollective *c)
-{
-    c->sum = mgpu_allocate((size_t)c->members, sizeof *c->sum);
-    for (int d = 0; d < c->members; d++)
-        for (int i = 0; i < SUM_FUNCTIONS; i++)
-            c->sum[d][i] = mgpu_cuda_function(c->devices[d], SUM_NAME[i]);
-}
-
-/* the most that `bytes` says of a collective of a lane */
-static int64_t most_bytes(const mgpu_plan *plan, int lane, int64_t (*bytes)(const mgpu_parties *, int64_t, int64_t, int))
-{
-    int64_t most = 0;
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++) {
-            const mgpu_collective *c = &plan->phases[k].collectives[i];
-            int64_t own = mgpu_collective_lane(c) == lane ? bytes(&c->parties, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
-            most = own > most ? own : most;
-        }
-    return most;
-}
-
-static bool wants(const mgpu_plan *plan, int lane, uint8_t way)
-{
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (plan->phases[k].collectives[i].way == way && mgpu_collective_lane(&plan->phases[k].collectives[i]) == lane)
-                return true;
-    return false;
-}
-
-/* made: how each way of the plan is made */
-static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_WAYS])
-{
-    int64_t most = 0;
-    for (uint8_t way = 0; way < MGPU_WAYS; way++) {
-        int64_t bytes = wants(plan, lane, way) ? mgpu_way_bytes(made[way], plan->devices, most_bytes(plan, lane, mgpu_slice_bytes)) : 0;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-static void open_codes(CudaCollective *c, const mgpu_plan *plan)
-{
-    int64_t bytes = most_bytes(plan, c->lane, mgpu_codes_bytes);
-    if (!bytes)
-        return;
-    c->codes = mgpu_allocate((size_t)c->members, sizeof *c->codes);
-    c->code = mgpu_allocate((size_t)c->members, sizeof *c->code);
-    for (int d = c->own.first; d < c->own.end; d++) {
-        mgpu_cuda_enter(c->devices[d], -1);
-        c->codes[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, one-bit gradients of all devices take");
-        c->devices[d]->besides += bytes;
-        for (int i = 0; i < CODE_FUNCTIONS; i++)
-            c->code[d][i] = mgpu_cuda_function(c->devices[d], CODE_NAME[i]);
-    }
-}
-
-static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
-{
-    int64_t bytes = scratch_bytes(plan, c->lane, c->made);
-    if (!bytes)
-        return;
-    c->scratch = mgpu_allocate((size_t)c->members, sizeof *c->scratch);
-    for (int d = 0; d < c->members; d++) {
-        mgpu_cuda_enter(c->devices[d], -1);
-        c->scratch[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes,
-                                           "besides its arena, the all-reduces by copies (MGPU_COLLECTIVE=host needs none) take");
-        c->devices[d]->besides += bytes;
-    }
-}
-
-/* ---- NCCL connects members, takes memory and loads kernels when a transfer first needs them (NCCL_RUNTIME_CONNECT), and a driver that
- * does so waits for what runs. So each kind and size of transfer is made once before the first step, in the arenas, which are
- * empty as yet, and are so again. What the library cannot do here is heard here. */
-static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
-{
-    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !is_of_bits(x);
-    return mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_NCCL && x->count > 0 && (!adds || mgpu_nccl_adds(x->dtype));
-}
-
-static int by_kind(const void *a, const void *b)
-{
-    const mgpu_collective *x = *(const mgpu_collective *const *)a, *y = *(const mgpu_collective *const *)b;
-    const int64_t differences[] = {x->parties.transfer - y->parties.transfer, x->dtype - y->dtype, (x->count > y->count) - (x->count < y->count),
-                                   x->parties.from - y->parties.from, x->parties.to - y->parties.to};
-    for (int i = 0; i < MGPU_COUNT(differences); i++)
-        if (differences[i])
-            return differences[i] < 0 ? -1 : 1;
-    return 0;
-}
-
-static void try_transfer(CudaCollective *c, const mgpu_collective *x)
-{
-    Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);
-    int64_t parts[c->members + 1];
-    for (int d = c->own.first; d < c->own.end; d++) {
-        Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
-        operands[d] = is_of_bits(x) ? codes_of(c, d, &o, parts) : o;
-    }
-    mgpu_nccl_try(c, operands);
-    free(operands);
-}
-
-static void clear_arenas(const CudaCollective *c, size_t bytes)
-{
-    for (int i = c->own.first; i < c->own.end; i++) {
-        const CudaDevice *d = c->devices[i];
-        mgpu_cuda_enter(d, -1);
-        if (bytes > 0)
-            mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[c->lane]), "cuMemsetD8Async");
-        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize of transfers that are tried");
-    }
-}
-
-static void try_transfers(CudaCollective *c, const mgpu_plan *plan)
-{
-    int room = 0, count = 0;
-    int64_t most = 0;
-    for (int k = 0; k < plan->phase_count; k++)
-        room += plan->phases[k].collective_count;
-    const mgpu_collective **all = mgpu_allocate((size_t)room, sizeof *all);
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (is_by_nccl(c, &plan->phases[k].collectives[i]))
-                all[count++] = &plan->phases[k].collectives[i];
-    if (count)
-        qsort(all, (size_t)count, sizeof *all, by_kind);
-    for (int i = 0; i < count; i++) {
-        int64_t bytes = is_of_bits(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
-        if (i && by_kind(&all[i], &all[i - 1]) == 0)
-            continue;
-        try_transfer(c, all[i]);
-        most = bytes > most ? bytes : most;
-    }
-    if (count)
-        clear_arenas(c, (size_t)most);
-    free(all);
-}
-
-/* for sums that go through the host */
-static void open_memory(CudaCollective *c, int64_t largest)
-{
-    for (int d = 0; d < c->members && largest > 0; d++)
-        c->memory[d] = mgpu_device_cuda.ahead->locked(c->machine, largest);
-}
-
-static void close_collective(Collective *base)
-{
-    CudaCollective *c = (CudaCollective *)base;
-    mgpu_nccl_close(c);
-    for (int i = c->own.first; i < c->own.end; i++) {
-        const CudaDevice *d = c->devices[i];
-        mgpu_cuda_enter(d, -1);
-        if (c->memory[i])
-            mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
-        if (c->ready)
-            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->ready[i]), "cuEventDestroy");
-        if (c->over)
-            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->over[i]), "cuEventDestroy");
-        if (c->scratch)
-            mgpu_cuda_check(d, -1, d->cuda->mem_free(c->scratch[i]), "cuMemFree");
-        if (c->codes)
-            mgpu_cuda_check(d, -1, d->cuda->mem_free(c->codes[i]), "cuMemFree");
-    }
-    if (c->reduction)
-        mgpu_reduction_close(c->reduction);
-    free(c->memory);
-    free(c->sum);
-    free(c->code);
-    free(c->codes);
-    free(c->ready);
-    free(c->over);
-    free(c->operand);
-    free(c->scratch);
-    free(c->note);
-    free(c->names);
-    free(c);
-}
-
-/* MGPU_COLLECTIVE; AUTO: it names none */
-static uint8_t read_way(void)
-{
-    const char *value = getenv("MGPU_COLLECTIVE");
-    for (int i = 0; value && *value && i < MGPU_WAYS; i++)
-        if (strcmp(value, mgpu_way_name(i)) == 0)
-            return (uint8_t)i;
-    if (value && *value)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy, host, ring, tree, device or server, not '%s'", value);
-    return MGPU_WAY_AUTO;
-}
-
-/* why it cannot be; NULL: it is open */
-static char *open_nccl(CudaCollective *c, bool shared)
-{
-    return c->nccl ? NULL : mgpu_nccl_open(c, shared);
-}
-
-static void forced_fails(const char *why)
-{
-    mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=%s", why);
-}
-
-static bool wishes_nccl(uint8_t wanted, bool shared) { return wanted == MGPU_WAY_NCCL || (wanted == MGPU_WAY_AUTO && !shared); }
-
-bool mgpu_cuda_may_use_nccl(const Machine *m, const mgpu_plan *plan)
-{
-    uint8_t forced = read_way();
-    bool any = m->count > m->own.end - m->own.first; /* there are other processes */
-    for (uint8_t way = 0; way < MGPU_WAYS && plan->devices > 1; way++)
-        any = any || (wants(plan, MGPU_COMM, way) && wishes_nccl(forced ? forced : way, m->shared));
-    return any;
-}
-
-/* how it is made, if all links are good */
-static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
-{
-    bool may = c->lane == MGPU_COMM; /* two of its kernels at the same time may wait for each other for ever */
-    if (may && wishes_nccl(wanted, shared)) {
-        char *why = open_nccl(c, shared);
-        if (!why)
-            return MGPU_WAY_NCCL;
-        if (forced)
-            forced_fails(mgpu_format("nccl: %s", why));
-        if (!c->note)
-            c->note = mgpu_format("no NCCL (%s)", why);
-        free(why);
-    }
-    if (wanted == MGPU_WAY_PEER && forced && !reach)
-        forced_fails("peer: the GPUs cannot reach each other's memory; copy works without that");
-    return mgpu_way_has_rounds(wanted) ? wanted : wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;
-}
-
-static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
-{
-    bool shared = c->machine->shared;
-    CudaLinks links = c->links;
-    if (links.bad && forced != MGPU_WAY_HOST && c->lane == MGPU_COMM)
-        c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
-    for (uint8_t way = 0; way < MGPU_WAYS; way++) {
-        uint8_t wanted = forced ? forced : way;
-        if (links.bad || wanted == MGPU_WAY_HOST || wanted == MGPU_WAY_SERVER)
-            c->made[way] = MGPU_WAY_HOST;
-        else if (wants(plan, c->lane, way))
-            c->made[way] = make_way(c, wanted, forced, shared, links.reach);
-    }
-}
-
-static const char *made_by(const Collective *base, uint8_t way)
-{
-    const CudaCollective *c = (const CudaCollective *)base;
-    return c->made[way] == MGPU_WAY_NCCL ? mgpu_nccl_name(c) : mgpu_way_name(c->made[way]);
-}
-
-/* of all ways that the plan's transfers are made in, each once */
-static char *name_ways(const CudaCollective *c, const mgpu_plan *plan)
-{
-    bool used[MGPU_WAYS] = {false};
-    char *names = mgpu_format("%s", "");
-    for (uint8_t way = 0; way < MGPU_WAYS; way++)
-        used[c->made[way]] |= wants(plan, c->lane, way);
-    for (uint8_t way = MGPU_WAYS - 1; way > MGPU_WAY_AUTO; way--) {
-        if (!used[way])
-            continue;
-        char *longer = mgpu_format("%s%s%s", names, *names ? ", " : "", way == MGPU_WAY_NCCL ? mgpu_nccl_name(c) : mgpu_way_name(way));
-        free(names);
-        names = longer;
-    }
-    if (*names)
-        return names;
-    free(names);
-    return mgpu_format("none");
-}
-
-int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
-{
-    uint8_t forced = read_way(), made[MGPU_WAYS];
-    for (uint8_t way = 0; way < MGPU_WAYS; way++)
-        made[way] = forced ? forced : way;
-    int64_t bytes = 0;
-    for (int lane = 0; lane < MGPU_LANES; lane++)
-        bytes += mgpu_lane_transfers(lane) ? scratch_bytes(plan, lane, made) + most_bytes(plan, lane, mgpu_codes_bytes) : 0;
-    return bytes;
-}
-
-/* NCCL makes everything, and needs nothing of what the other ways have */
-static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
-{
-    if (forced != MGPU_WAY_AUTO && forced != MGPU_WAY_NCCL)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE=%s is for the GPUs of one process; several transfer by NCCL: leave it out, or start one process", mgpu_way_name(forced));
-    if (c->lane != MGPU_COMM)
-        mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, on the lane comm alone, and the plan has transfers on the lane sync; compile with --plan auto,waited=comm");
-    if (c->machine->shared && forced != MGPU_WAY_NCCL)
-        mgpu_fail(MGPU_BAD_USAGE, "two devices share a GPU, and NCCL, by which several processes transfer, takes one for each; start one process, or fewer devices; "
-                  "MGPU_COLLECTIVE=nccl tries it with an NCCL that may take them");
-    c->links = mgpu_cuda_links(c, false);
-    char *why = mgpu_nccl_open(c, c->machine->shared);
-    if (why)
-        mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by NCCL: %s", why);
-    memset(c->made, MGPU_WAY_NCCL, sizeof c->made);
-    if (largest_through_host(c, plan))
-        mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, which adds no numbers of 16 bits that are whole; start one process");
-}
-
-static void connect_own(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const CudaCollective *beside)
-{
-    if (c->members > MGPU_MOST_MEMBERS)
-        mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs of one process are not supported; mgpuc --mpi makes a program of several", MGPU_MOST_MEMBERS);
-    c->reduction = mgpu_reduction_open(plan->devices);
-    open_events(c);
-    if (forced != MGPU_WAY_HOST)
-        open_kernels(c);
-    c->links = beside ? beside->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
-    make_ways(c, plan, forced);
-    open_scratch(c, plan);
-}
-
-Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
-{
-    CudaCollective *c = mgpu_allocate(1, sizeof *c);
-    uint8_t forced = read_way();
-    *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices, .lane = beside ? MGPU_SYNC : MGPU_COMM,
-                          .own = m->own, .processes = processes,
-                          .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
-    c->collective.close = close_collective;
-    if (c->members == 1) {
-        c->collective.transfer = exchange_alone;
-        c->collective.name = "none";
-        return &c->collective;
-    }
-    if (processes)
-        connect_processes(c, plan, forced);
-    else
-        connect_own(c, plan, forced, (CudaCollective *)beside);
-    open_codes(c, plan);
-    try_transfers(c, plan);
-    open_memory(c, largest_through_host(c, plan));
-    c->names = name_ways(c, plan);
-    c->collective.transfer = exchange;
-    c->collective.made_by = made_by;
-    c->collective.name = c->names;
-    c->collective.note = c->note;
-    return &c->collective;
 }

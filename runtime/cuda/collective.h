@@ -38,6 +38,12 @@ CudaLinks mgpu_cuda_links(const CudaCollective *, bool peers);
 void mgpu_cuda_declare_share(const CudaCollective *, int member, const Operand *); /* what the member sends is read, what it receives written */
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);
 
+/* cuda/collective.c */
+bool mgpu_cuda_exchange(Collective *, int member, const Operand *);
+bool mgpu_cuda_adds(uint8_t dtype);                               /* kernels can */
+int64_t mgpu_cuda_coded_bytes(int64_t count, uint8_t dtype);      /* of a sum of bits, that a member codes */
+Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, int64_t *parts); /* what of it is gathered; parts: [members + 1] */
+
 /* cuda/nccl.c: NULL, or why not, for the caller to free */
 char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);

@@ -352,7 +352,6 @@ void mgpu_engine_close(Engine *e, const char *achieved)
         free(e->ring[i].fetch);
         free(e->ring[i].report);
     }
-    mgpu_engine_let_go(e);
     e->kind->leave(e->machine);
     mgpu_hang_close(e);
     free(e->said);
@@ -505,113 +504,88 @@ int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
 
 bool mgpu_engine_has(const Engine *e, int device) { return is_own(e, device); }
 
+static mgpu_stretch in_bytes(const mgpu_variable *v, mgpu_stretch elements)
+{
+    int64_t each = mgpu_dtype_bytes(v->tensor.dtype);
+    return (mgpu_stretch){elements.begin * each, elements.end * each};
+}
+
 /* what a device holds of a variable, in bytes of the whole */
 static mgpu_stretch held(const Engine *e, int device, int variable)
 {
     const mgpu_variable *v = &e->program->variables[variable];
-    int64_t bytes = mgpu_tensor_bytes(&v->tensor), each = mgpu_dtype_bytes(v->tensor.dtype);
+    int64_t count = mgpu_elements(&v->tensor);
     if (!v->split)
-        return (mgpu_stretch){0, bytes};
-    return (mgpu_stretch){mgpu_even_part(bytes / each, e->plan->devices, device) * each,
-                          mgpu_even_part(bytes / each, e->plan->devices, device + 1) * each};
+        return in_bytes(v, (mgpu_stretch){0, count});
+    return in_bytes(v, (mgpu_stretch){mgpu_even_part(count, e->plan->devices, device), mgpu_even_part(count, e->plan->devices, device + 1)});
 }
 
+/* part: of what the device holds, in bytes of the whole */
 static void copy_part(const Engine *e, int device, int variable, mgpu_stretch part, void *to)
 {
     mgpu_hang_stage(e, "a variable is being copied from it", device);
     if (part.end > part.begin)
-        e->kind->copy_out(e->devices[device], -1, to, e->plan->device[device].variable_offset[variable], part.end - part.begin);
+        e->kind->copy_out(e->devices[device], -1, to, e->plan->device[device].variable_offset[variable] + part.begin - held(e, device, variable).begin,
+                          part.end - part.begin);
     mgpu_hang_stage(e, NULL, -1);
 }
 
-/* what this process's devices have of one that is in parts; to: byte `from` of all */
-static void copy_parts(const Engine *e, int variable, int64_t from, uint8_t *to)
+void mgpu_engine_read_part(const Engine *e, int device, int variable, mgpu_stretch bytes, void *to)
 {
+    uint8_t *at = to;
+    if (!e->program->variables[variable].split) { /* what is replicated is the same everywhere */
+        copy_part(e, is_own(e, device) ? device : e->first, variable, bytes, to);
+        return;
+    }
     for (int d = e->first; d < e->end; d++) {
-        mgpu_stretch part = held(e, d, variable);
-        copy_part(e, d, variable, part, to + part.begin - from);
+        mgpu_stretch part = mgpu_overlap(held(e, d, variable), bytes);
+        copy_part(e, d, variable, part, at);
+        at += part.end - part.begin;
     }
 }
 
 void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *to)
 {
     const mgpu_variable *v = &e->program->variables[variable];
-    int64_t bytes = mgpu_tensor_bytes(&v->tensor);
-    const uint8_t *gathered = e->gathered ? e->gathered[variable] : NULL;
-    if (v->split && gathered) {
-        memcpy(to, gathered, (size_t)bytes);
-    } else if (v->split) {
-        if (e->processes)
-            memset(to, 0, (size_t)bytes);
-        copy_parts(e, variable, 0, to);
-    } else if (gathered && !is_own(e, device)) {
-        memcpy(to, gathered + device * bytes, (size_t)bytes);
-    } else { /* what is replicated is the same everywhere */
-        copy_part(e, is_own(e, device) ? device : e->first, variable, (mgpu_stretch){0, bytes}, to);
-    }
-}
-
-/* bytes of a variable that each process has: of its parts, or of those of its devices one after the other */
-static void places_of(const Engine *e, int variable, int64_t *at)
-{
-    const mgpu_variable *v = &e->program->variables[variable];
-    int64_t bytes = mgpu_tensor_bytes(&v->tensor);
-    for (int r = 0; r <= e->processes->count; r++) {
-        int first = mgpu_first_device(e->processes, e->plan->devices, r);
-        at[r] = !v->split ? first * bytes : first < e->plan->devices ? held(e, first, variable).begin : bytes;
-    }
+    mgpu_stretch all = {0, mgpu_tensor_bytes(&v->tensor)};
+    if (v->split && e->processes)
+        memset(to, 0, (size_t)all.end);
+    mgpu_engine_read_part(e, device, variable, all, (uint8_t *)to + (v->split ? held(e, e->first, variable).begin : 0));
 }
 
 void mgpu_engine_read_whole(const Engine *e, int variable, void *to)
 {
+    const mgpu_variable *v = &e->program->variables[variable];
+    Processes *p = e->processes;
     mgpu_engine_read_variable(e, 0, variable, to);
-    if (!e->processes || !e->program->variables[variable].split)
+    if (!p || !v->split)
         return;
-    int64_t at[e->processes->count + 1];
-    places_of(e, variable, at);
-    e->processes->gather(e->processes, to, at);
+    int64_t at[p->count + 1];
+    for (int r = 0; r <= p->count; r++)
+        at[r] = in_bytes(v, mgpu_part_of_rank(p, e->plan->devices, mgpu_elements(&v->tensor), r)).begin;
+    p->gather(p, to, at);
 }
 
-void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from)
+mgpu_stretch mgpu_engine_held(const Engine *e, int variable)
+{
+    const mgpu_variable *v = &e->program->variables[variable];
+    int64_t count = mgpu_elements(&v->tensor);
+    return v->split ? mgpu_part_of_rank(e->processes, e->plan->devices, count, mgpu_rank(e->processes)) : (mgpu_stretch){0, count};
+}
+
+void mgpu_engine_write_part(Engine *e, int device, int variable, int64_t begin, const void *from)
 {
     if (!is_own(e, device))
         return;
     mgpu_stretch part = held(e, device, variable);
     mgpu_hang_stage(e, "a variable is being copied to it", device);
     if (part.end > part.begin)
-        e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], (const uint8_t *)from + part.begin,
+        e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], (const uint8_t *)from + part.begin - begin,
                          part.end - part.begin);
     mgpu_hang_stage(e, NULL, -1);
 }
 
-void mgpu_engine_gather(Engine *e, int variable)
-{
-    Processes *p = e->processes;
-    const mgpu_variable *v = &e->program->variables[variable];
-    if (!p)
-        return;
-    int64_t at[p->count + 1], bytes = mgpu_tensor_bytes(&v->tensor);
-    places_of(e, variable, at);
-    uint8_t *own = mgpu_allocate((size_t)(at[p->rank + 1] - at[p->rank] + 1), 1);
-    if (v->split)
-        copy_parts(e, variable, at[p->rank], own);
-    for (int d = e->first; d < e->end && !v->split; d++)
-        copy_part(e, d, variable, (mgpu_stretch){0, bytes}, own + (d - e->first) * bytes);
-    if (!e->gathered)
-        e->gathered = mgpu_allocate((size_t)e->program->variable_count, sizeof *e->gathered);
-    if (mgpu_speaks(p) && !e->gathered[variable])
-        e->gathered[variable] = mgpu_allocate((size_t)at[p->count], 1);
-    p->collect(p, own, e->gathered[variable], at);
-    free(own);
-}
-
-void mgpu_engine_let_go(Engine *e)
-{
-    for (int v = 0; e->gathered && v < e->program->variable_count; v++)
-        free(e->gathered[v]);
-    free(e->gathered);
-    e->gathered = NULL;
-}
+void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from) { mgpu_engine_write_part(e, device, variable, 0, from); }
 
 /* all phases have the same staging buffers at the same offsets */
 void mgpu_engine_fill_staging(Engine *e, uint64_t seed)

@@ -61,15 +61,14 @@ void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times
 typedef struct Trace Trace;            /* trace.h */
 void mgpu_engine_set_trace(Engine *, Trace *); /* likewise; NULL: none */
 /* of a drained engine: a variable as it is in memory; random inputs in all slots (bench) */
-/* All of a variable, as the device holds it; of one that is split, the parts of all devices, but those that other processes have
- * are 0 unless they were gathered. Written is what that device holds */
+/* All of a variable, as the device holds it; of one that is split, the parts of all devices, but those that other processes have are 0 */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
+/* only these of its bytes: of one that is split those of them that devices of this process have, one after the other */
+void mgpu_engine_read_part(const Engine *, int device, int variable, mgpu_stretch bytes, void *to);
+mgpu_stretch mgpu_engine_held(const Engine *, int variable);       /* the elements that devices of this process have */
+void mgpu_engine_write_part(Engine *, int device, int variable, int64_t begin, const void *from); /* likewise; from: this byte of it, and what follows */
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from); /* of another process's device: nothing */
-/* Every process calls these, in one order: all of it, to all; to rank 0, what others have of one that is split or of which each device
- * has its own: it can be read there until rank 0 lets go */
-void mgpu_engine_read_whole(const Engine *, int variable, void *to);
-void mgpu_engine_gather(Engine *, int variable);
-void mgpu_engine_let_go(Engine *);
+void mgpu_engine_read_whole(const Engine *, int variable, void *to); /* all of it, to all: every process calls this, in one order */
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *);
 

@@ -70,7 +70,6 @@ struct Engine {
     Machine *machine;
     Processes *processes;        /* NULL: this one has all devices */
     int first, end;              /* devices of this process */
-    uint8_t **gathered;          /* [variable]: of all devices, by mgpu_engine_gather; NULL: nothing yet */
     Device **devices;            /* of other processes: NULL */
     Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
     Hang *hang;                  /* NULL: nobody looks whether they hang */

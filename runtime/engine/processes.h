@@ -23,6 +23,8 @@ struct mgpu_processes {
     void (*compare)(Processes *, const char *what, const char *cure, uint64_t digest);
     void (*gather)(Processes *, void *all, const int64_t *at);        /* bytes [at[r], at[r + 1]) from rank r */
     void (*collect)(Processes *, const void *own, void *all, const int64_t *at); /* the same, to rank 0; all: NULL on the others */
+    /* Likewise, but from the thread that writes saves, while another posts steps: from each to each; sizes and places in bytes, by rank */
+    void (*exchange)(Processes *, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at);
     /* what those are told that wait for this process; NULL: there is no engine */
     void (*watch)(Processes *, Where *, const void *engine);
     /* which process has said nothing for a while: "rank 1 on b has said nothing ..."; false: none is known here */
@@ -40,6 +42,19 @@ static inline DeviceSpan mgpu_own_devices(const Processes *p, int devices)
 {
     int rank = p ? p->rank : 0;
     return (DeviceSpan){mgpu_first_device(p, devices, rank), mgpu_first_device(p, devices, rank + 1)};
+}
+
+/* of `count` elements that devices have in even parts, those of a rank's devices */
+static inline mgpu_stretch mgpu_part_of_rank(const Processes *p, int devices, int64_t count, int rank)
+{
+    return (mgpu_stretch){mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank)),
+                          mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank + 1))};
+}
+
+static inline mgpu_stretch mgpu_overlap(mgpu_stretch a, mgpu_stretch b) /* its end is not before its begin */
+{
+    int64_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
+    return (mgpu_stretch){begin, end > begin ? end : begin};
 }
 
 /* of a micro-batch, those of a rank's devices */
@@ -68,4 +83,6 @@ static inline void mgpu_gather_devices(Processes *p, void *all, int64_t bytes, i
 
 static inline int mgpu_of_rank_0(Processes *p, int value) { return p ? p->follow(p, value) : value; }
 static inline bool mgpu_speaks(const Processes *p) { return !p || p->rank == 0; }
+static inline int mgpu_rank(const Processes *p) { return p ? p->rank : 0; }
+static inline int mgpu_ranks(const Processes *p) { return p ? p->count : 1; }
 #endif

@@ -68,6 +68,63 @@ void mgpu_profile_add(Profile *p, const mgpu_phase *phase, int device, int op, d
     s->sum += seconds;
 }
 
+/* ---- of several processes */
+
+/* how many operations the devices of each rank have: rank r's from at[r] on */
+static void places_of(const Profile *p, const Processes *processes, int64_t *at)
+{
+    at[0] = 0;
+    for (int r = 0; r < processes->count; r++) {
+        at[r + 1] = at[r];
+        for (int d = mgpu_first_device(processes, p->plan->devices, r); d < mgpu_first_device(processes, p->plan->devices, r + 1); d++)
+            for (int k = 0; k < p->plan->phase_count; k++)
+                at[r + 1] += p->plan->phases[k].devices[d].op_count;
+    }
+}
+
+/* of an operation: sum, count, times <-> Spent; -> what follows */
+static double *pack(const Profile *p, Spent *s, double *row, bool in)
+{
+    if (in) {
+        s->sum = row[0];
+        s->count = (int64_t)row[1];
+        s->each = s->count ? mgpu_allocate((size_t)p->most, sizeof *s->each) : NULL;
+        for (int64_t i = 0; i < s->count; i++)
+            s->each[i] = row[2 + i];
+    } else {
+        row[0] = s->sum;
+        row[1] = (double)s->count;
+        for (int64_t i = 0; i < s->count; i++)
+            row[2 + i] = s->each[i];
+    }
+    return row + 2 + p->most;
+}
+
+static void pack_devices(Profile *p, DeviceSpan devices, double *rows, bool in)
+{
+    for (int d = devices.first; d < devices.end; d++)
+        for (int k = 0; k < p->plan->phase_count; k++)
+            for (int i = 0; i < p->plan->phases[k].devices[d].op_count; i++)
+                rows = pack(p, &p->spent[k][d][i], rows, in);
+}
+
+void mgpu_profile_gather(Profile *p, Processes *processes)
+{
+    DeviceSpan own = mgpu_own_devices(processes, p->plan->devices), others = {own.end, p->plan->devices};
+    int64_t at[processes->count + 1], row = (2 + p->most) * (int64_t)sizeof(double);
+    places_of(p, processes, at);
+    for (int r = 0; r <= processes->count; r++)
+        at[r] *= row;
+    double *rows = mgpu_allocate((size_t)(at[processes->rank + 1] - at[processes->rank]) + 1, 1);
+    double *all = mgpu_speaks(processes) ? mgpu_allocate((size_t)at[processes->count] + 1, 1) : NULL;
+    pack_devices(p, own, rows, false);
+    processes->collect(processes, rows, all, at);
+    if (all)
+        pack_devices(p, others, all + at[1] / (int64_t)sizeof(double), true);
+    free(all);
+    free(rows);
+}
+
 /* ---- what an operation does */
 static double flops_of(const mgpu_contraction *c, int64_t samples)
 {

@@ -2,6 +2,7 @@
 #ifndef MGPU_PROFILE_H
 #define MGPU_PROFILE_H
 
+#include "runtime/engine/processes.h"
 #include "runtime/engine/engine.h"
 
 Profile *mgpu_profile_begin(const mgpu_program *, const mgpu_plan *, int64_t steps); /* steps: of a training step, with its micro-batches */
@@ -9,6 +10,7 @@ void mgpu_profile_end(Profile *);
 /* `seconds` more in operation `op` of `phase` on `device`. An operation's times come from one thread at a time, the first
  * of the device's thread pool; different operations may come from different threads at once. */
 void mgpu_profile_add(Profile *, const mgpu_phase *phase, int device, int op, double seconds);
+void mgpu_profile_gather(Profile *, Processes *); /* by all: rank 0 gets what the devices of the others took */
 /* of `steps` steps that took `seconds` together: a table for people, or the members "profiled_step_ms", "comp_ms" (by device)
  * and "operations" of a JSON object */
 void mgpu_profile_print(const Profile *, FILE *, int64_t steps, double seconds);

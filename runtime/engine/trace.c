@@ -106,6 +106,53 @@ static bool is_shown(const Trace *t, const TraceTrack *track, const Span *s)
     return has_own_clock(t, track) ? s->step >= t->first && s->step <= t->last : s->end > t->begin && s->begin < t->end;
 }
 
+/* ---- transfers and what is beside them */
+static const Span *next_op(const Trace *t, const TraceTrack *track, int64_t *at)
+{
+    for (const Span *s; (s = mgpu_spans_next(track->log, at));)
+        if (s->kind == SPAN_OP && is_shown(t, track, s))
+            return s;
+    return NULL;
+}
+
+static double beside(const Span *a, const Span *b)
+{
+    double begin = a->begin > b->begin ? a->begin : b->begin, end = a->end < b->end ? a->end : b->end;
+    return end > begin ? end - begin : 0;
+}
+
+/* of a lane of transfers and its device's lane comp, each in order of time */
+static void add_transfers(const Trace *t, const TraceTrack *lane, const TraceTrack *comp, TracedTransfers *sum)
+{
+    int64_t at = 0, call_at = 0;
+    const Span *call = next_op(t, comp, &call_at);
+    for (const Span *s; (s = next_op(t, lane, &at));) {
+        sum->all += s->end - s->begin;
+        while (call && call->end <= s->begin)
+            call = next_op(t, comp, &call_at);
+        int64_t more_at = call_at;
+        for (const Span *c = call; c && c->begin < s->end; c = next_op(t, comp, &more_at))
+            sum->beside += beside(s, c);
+    }
+}
+
+TracedTransfers mgpu_traced_transfers(const Trace *t)
+{
+    TracedTransfers sum = {0, 0};
+    int devices = 0;
+    for (int i = 0; i < t->track_count; i++) {
+        const TraceTrack *comp = &t->tracks[i];
+        if (comp->device < 0 || comp->track != mgpu_trace_lane_track(MGPU_COMP) || !mgpu_spans_count(comp->log))
+            continue;
+        devices++;
+        for (int k = 0; k < t->track_count; k++)
+            if (t->tracks[k].device == comp->device && (t->tracks[k].track == mgpu_trace_lane_track(MGPU_COMM) || t->tracks[k].track == mgpu_trace_lane_track(MGPU_SYNC)))
+                add_transfers(t, &t->tracks[k], comp, &sum);
+    }
+    double each = devices && t->steps ? 1 / ((double)devices * (double)t->steps) : 0;
+    return (TracedTransfers){sum.all * each, sum.beside * each};
+}
+
 static double us_of(const Writer *w, const TraceTrack *track, double when)
 {
     return 1e6 * (when - (has_own_clock(w->trace, track) ? w->virtual_begin : w->trace->begin));

@@ -15,6 +15,9 @@ SpanLog *mgpu_trace_log(Trace *, int device, int track);
 void mgpu_trace_step(Trace *, int64_t step, double begin, double end); /* of training, as it was collected */
 void mgpu_trace_text(Trace *, int track, const char *text, double begin, double end); /* noted by the program's own thread */
 void mgpu_trace_set(Dataset *, Trace *);              /* decoders of the set note what they do from now on; NULL: no more */
+/* of a traced step, the mean over this process's devices: transfers between devices, and what of them is beside computing, in seconds */
+typedef struct TracedTransfers { double all, beside; } TracedTransfers;
+TracedTransfers mgpu_traced_transfers(const Trace *);
 /* NULL, or why it cannot be written, which the caller frees */
 char *mgpu_trace_write(const Trace *, const char *path);
 #endif

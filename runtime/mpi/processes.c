@@ -89,6 +89,12 @@ static void bring(Processes *p, const uint8_t *own, uint8_t *all, const int64_t 
 static void gather(Processes *p, void *all, const int64_t *at) { bring(p, (uint8_t *)all + at[p->rank], all, at, true); }
 static void collect(Processes *p, const void *own, void *all, const int64_t *at) { bring(p, own, p->rank ? NULL : all, at, false); }
 
+static void exchange(Processes *p, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at)
+{
+    mgpu_mpi.exchange(MGPU_MPI_SAVE, from, sent, from_at, to, received, to_at);
+    mgpu_mpi_wait(p, MGPU_MPI_SAVE, "parts of a save");
+}
+
 /* The rank that differs is named by rank 0; the others are ended by that. */
 static void compare(Processes *p, const char *what, const char *cure, uint64_t digest)
 {
@@ -188,7 +194,7 @@ Processes *mgpu_mpi_processes(void)
         return NULL;
     }
     *p = (Processes){.rank = p->rank, .count = p->count, .host = m->host, .check = check, .connect = connect, .follow = follow,
-                     .compare = compare, .gather = gather, .collect = collect, .watch = watch, .suspect = suspect, .close = close_processes};
+                     .compare = compare, .gather = gather, .collect = collect, .exchange = exchange, .watch = watch, .suspect = suspect, .close = close_processes};
     snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
     mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
     m->patience = mgpu_patience();

@@ -8,6 +8,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/run/run.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ uint64_t mgpu_hash(const uint8_t *data, int64_t bytes)
 }
 
 /* every device has a part of its own of these */
-static bool differs_anyway(const mgpu_variable *v) { return v->kind == MGPU_ACCUMULATOR && !v->replicated; }
+static bool differs_anyway(const mgpu_variable *v) { return v->split || (v->kind == MGPU_ACCUMULATOR && !v->replicated); }
 
 /* a device of the largest group with one hash; of groups as large the first */
 static int most_common(const uint64_t *hash, int devices, int *group)
@@ -77,46 +78,66 @@ static char *describe(const char *name, const uint64_t *hash, int devices)
     return text;
 }
 
-/* NULL, or which variable differs on which devices. The caller frees it */
-static char *disagreement(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine)
+/* [variable] of each own device: 0 of what differs anyway; data: room for any variable */
+static void hash_variables(const Run *run, int device, uint8_t *data, uint64_t *hash)
 {
-    int64_t most = 1;
-    for (int v = 0; v < program->variable_count; v++)
-        if (mgpu_tensor_bytes(&program->variables[v].tensor) > most)
-            most = mgpu_tensor_bytes(&program->variables[v].tensor);
-    uint8_t *data = mgpu_allocate((size_t)most, 1);
-    uint64_t *hash = mgpu_allocate((size_t)plan->devices, sizeof *hash);
-    char *text = NULL;
-    for (int v = 0; v < program->variable_count && !text; v++) {
-        const mgpu_tensor *t = &program->variables[v].tensor;
-        if (differs_anyway(&program->variables[v]))
+    for (int v = 0; v < run->program->variable_count; v++) {
+        const mgpu_variable *variable = &run->program->variables[v];
+        if (differs_anyway(variable))
             continue;
+        mgpu_engine_read_variable(run->engine, device, v, data);
+        hash[v] = mgpu_hash(data, mgpu_tensor_bytes(&variable->tensor));
+    }
+}
+
+/* NULL, or which variable differs on which devices, of all processes. The caller frees it */
+static char *disagreement(const Run *run)
+{
+    Processes *p = run->options->processes;
+    int devices = run->plan->devices, count = run->program->variable_count;
+    int64_t most = 1;
+    for (int v = 0; v < count; v++)
+        if (mgpu_tensor_bytes(&run->program->variables[v].tensor) > most)
+            most = mgpu_tensor_bytes(&run->program->variables[v].tensor);
+    uint8_t *data = mgpu_allocate((size_t)most, 1);
+    uint64_t *all = mgpu_allocate((size_t)devices * (size_t)count, sizeof *all), *hash = mgpu_allocate((size_t)devices, sizeof *hash);
+    DeviceSpan own = mgpu_own_devices(p, devices);
+    for (int d = own.first; d < own.end; d++)
+        hash_variables(run, d, data, all + (int64_t)d * count);
+    if (p)
+        mgpu_gather_devices(p, all, count * (int64_t)sizeof *all, devices);
+    char *text = NULL;
+    for (int v = 0; v < count && !text; v++) {
         bool same = true;
-        for (int d = 0; d < plan->devices; d++) {
-            mgpu_engine_read_variable(engine, d, v, data);
-            hash[d] = mgpu_hash(data, mgpu_tensor_bytes(t));
+        for (int d = 0; d < devices; d++) {
+            hash[d] = all[(int64_t)d * count + v];
             same = same && hash[d] == hash[0];
         }
         if (!same)
-            text = describe(t->name, hash, plan->devices);
+            text = describe(run->program->variables[v].tensor.name, hash, devices);
     }
     free(hash);
+    free(all);
     free(data);
     return text;
 }
 
 /* ---- of a run */
-void mgpu_run_choose_audit(Run *run)
+static int64_t wanted_audit(void)
 {
     const char *value = getenv("MGPU_AUDIT");
     char *end = NULL;
     if (!value || !*value || strcmp(value, "off") == 0)
-        return;
-    run->audit = strtoll(value, &end, 10);
-    if (*end || run->audit < 1 || run->audit == INT64_MAX)
+        return 0;
+    long long steps = strtoll(value, &end, 10);
+    if (*end || steps < 1 || steps == INT64_MAX)
         mgpu_fail(MGPU_BAD_USAGE, "MGPU_AUDIT is a number of steps, at least 1, or off, not '%s'", value);
-    if (run->plan->devices < 2)
-        run->audit = 0;
+    return steps < INT_MAX ? steps : INT_MAX;
+}
+
+void mgpu_run_choose_audit(Run *run)
+{
+    run->audit = mgpu_of_rank_0(run->options->processes, run->plan->devices < 2 ? 0 : (int)wanted_audit());
 }
 
 bool mgpu_run_audit_due(const Run *run)
@@ -128,14 +149,14 @@ void mgpu_run_audit(Run *run)
 {
     if (!run->audit || run->failure)
         return;
-    char *what = disagreement(run->program, run->plan, run->engine);
+    char *what = disagreement(run);
     if (!what)
         return;
     char *saved = run->saved_step < 0 ? mgpu_format("nothing was saved")
                                       : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
     run->failure = mgpu_format("step %lld: the devices do not hold the same weights: %s, so a link or a device changes numbers; %s%s",
                                (long long)run->at.step, what, saved,
-                               mgpu_computes_here(run->plan) ? "" : "; MGPU_COLLECTIVE=host sums through the host");
+                               mgpu_computes_here(run->plan) || run->options->processes ? "" : "; MGPU_COLLECTIVE=host sums through the host");
     run->failure_status = MGPU_MACHINE_FAILED;
     free(saved);
     free(what);

@@ -203,7 +203,9 @@ static Profile *profile_steps(const Feed *feed, const Options *o, const Bench *b
     double began = mgpu_seconds();
     post_steps(feed, first, end);
     r->profiled_s = bench->finished_at[end - 1] - began;
-    if (o->measure)
+    if (o->processes)
+        mgpu_profile_gather(profile, o->processes);
+    if (o->measure && mgpu_speaks(o->processes))
         write_measured(profile, o->measure, r);
     return profile;
 }

@@ -111,12 +111,10 @@ const char *mgpu_bad_loss(const Evaluation *e)
 }
 
 /* a loss that is no number, in words, which the caller frees; NULL: it is one */
-static char *judge(const Feed *feed, const Evaluation *e)
+static char *judge(const Feed *feed, const Options *o, const Evaluation *e)
 {
     const char *loss = mgpu_bad_loss(e);
-    if (loss)
-        mgpu_gather_variables(feed->program, feed->plan, feed->engine, false);
-    const char *bad = loss ? mgpu_not_finite(feed->program, feed->engine) : NULL;
+    const char *bad = loss ? mgpu_not_finite(feed->program, feed->plan, feed->engine, o->processes) : NULL;
     if (bad)
         return mgpu_format("the loss of '%s' is %s: '%s' is not finite", e->split, loss, bad);
     return loss ? mgpu_format("the loss of '%s' is %s; the weights are finite, so some sample of this data set makes it so", e->split, loss) : NULL;
@@ -146,7 +144,7 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
     mgpu_report_eval(reporter, &e, 0, 0);
     mgpu_close_set(&data);
     free(wanted);
-    return judge(feed, &e);
+    return judge(feed, o, &e);
 }
 
 int mgpu_evaluate(const mgpu_program *program, const Options *o)

@@ -9,8 +9,10 @@
 #include "runtime/data/data.h"
 #include "runtime/data/sets.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/processes.h"
 #include "runtime/run/commands.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +41,7 @@ typedef struct Writer {
     int32_t *window;    /* that the data set reads */
     Dataset data;
     double *chance;     /* by class */
+    Processes *processes;
 } Writer;
 
 /* ---- is it a model of text? */
@@ -198,6 +201,22 @@ static char *prompt_of(const Options *o, size_t *bytes)
     return text;
 }
 
+/* rank 0's, which alone has standard input; the caller frees */
+static char *shared_prompt(const Options *o, size_t *bytes)
+{
+    Processes *p = o->processes;
+    char *prompt = mgpu_speaks(p) ? prompt_of(o, bytes) : NULL;
+    if (!p)
+        return prompt;
+    *bytes = (size_t)p->follow(p, prompt ? (int)*bytes : 0);
+    int64_t at[p->count + 1];
+    for (int r = 0; r <= p->count; r++)
+        at[r] = r ? (int64_t)*bytes : 0;
+    prompt = prompt ? prompt : mgpu_allocate(*bytes + 1, 1);
+    p->gather(p, prompt, at);
+    return prompt;
+}
+
 /* ---- the next element */
 static void check_chances(const Writer *w, double sum, double least)
 {
@@ -239,6 +258,21 @@ static int64_t sample_token(const Writer *w, int64_t row, const Options *o, int6
     return best;
 }
 
+/* a row of the output, from the process that has the window's device, to all: so all sample the same */
+static void bring(const Writer *w, int64_t row)
+{
+    Processes *p = w->processes;
+    const mgpu_tensor *t = &w->program->outputs[w->output];
+    int64_t bytes = w->text.input->classes * mgpu_dtype_bytes(t->dtype), at[mgpu_ranks(p) + 1];
+    at[0] = 0;
+    for (int r = 0; r < mgpu_ranks(p); r++) {
+        mgpu_stretch its = mgpu_samples_of(p, w->feed.plan, r);
+        at[r + 1] = at[r] + (its.begin == 0 && its.end > 0 ? bytes : 0);
+    }
+    if (p)
+        p->gather(p, w->result[w->output] + row * bytes, at);
+}
+
 /* the window's outputs, with `rest` after the text; -> the row of the text's last element */
 static int64_t pass(Writer *w, int32_t rest)
 {
@@ -249,6 +283,7 @@ static int64_t pass(Writer *w, int32_t rest)
     Batch batch = {.set = &w->data, .samples = 1, .fetch = w->result};
     mgpu_post(&w->feed, MGPU_PHASE_PREDICT, &batch, 0);
     mgpu_engine_drain(w->feed.engine);
+    bring(w, count - 1);
     return count - 1;
 }
 
@@ -294,10 +329,10 @@ static void close_writer(Writer *w)
 
 int mgpu_generate(const mgpu_program *program, const Options *o)
 {
-    Writer w = {.program = program};
+    Writer w = {.program = program, .processes = o->processes};
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
     size_t bytes;
-    char *prompt = prompt_of(o, &bytes);
+    char *prompt = shared_prompt(o, &bytes);
     w.text.reader = mgpu_reader_of_text(program);
     if (!w.text.reader)
         mgpu_fail(MGPU_BAD_INPUT, "generate continues a text: %s reads none; data { train = characters(\"input.txt\") } does", program->model_file);
@@ -305,7 +340,9 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     w.text.input = input_of_text(program, wanted);
     w.output = output_of_text(program, w.text.input);
     Screen screen = {.terminal = isatty(STDOUT_FILENO)};
-    screen.file = mgpu_take_output();
+    screen.file = mgpu_speaks(o->processes) ? mgpu_take_output() : fopen("/dev/null", "we");
+    if (!screen.file)
+        mgpu_fail(MGPU_MACHINE_FAILED, "/dev/null cannot be opened: %s", strerror(errno));
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &w.feed, categories, mgpu_collect_nothing, NULL);
     if (strcmp(w.text.reader->name, "text") == 0)

@@ -257,7 +257,7 @@ static void judge_validation(Run *run, const Evaluation *e)
     const char *loss = mgpu_bad_loss(e);
     if (!loss)
         return;
-    const char *bad = mgpu_not_finite(run->program, run->engine);
+    const char *bad = mgpu_not_finite(run->program, run->plan, run->engine, run->options->processes);
     if (bad && run->program->on_nan == MGPU_NAN_STOP)
         mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
     if (bad)
@@ -408,6 +408,7 @@ static int run_training(Run *run)
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
     while (run->at.step < run->total_steps && !run->out_of_patience) {
+        mgpu_run_end_save(run, false); /* if too many have failed, all hear it now */
         int what = asked(run);
         bool stop = what & ASKED_STOP;
         if (what & ASKED_FAILED)
@@ -427,7 +428,6 @@ static int run_training(Run *run)
             mgpu_report_resume(run->reporter);
             run->last_finish = mgpu_seconds();
         }
-        mgpu_run_end_save(run, false);
         mgpu_run_order(run, run->at.epoch);
         mgpu_run_post(run);
         pause_between_steps(run);

@@ -43,12 +43,8 @@ static void share(Options *o, Processes *p)
     if (!p)
         return;
     o->processes = p;
-    if (o->command != COMMAND_TRAIN && o->command != COMMAND_EVAL && o->command != COMMAND_PREDICT && o->command != COMMAND_BENCH)
-        mgpu_fail(MGPU_BAD_USAGE, "several processes train, evaluate, predict and bench, and do nothing else; start `%s %s` without mpirun", o->program, mgpu_command_name(o->command));
-    if (o->profile || o->measure)
-        mgpu_fail(MGPU_BAD_USAGE, "--profile and --measure look at the devices of one process; start `%s` without them, or without mpirun", o->program);
-    if (getenv("MGPU_AUDIT"))
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_AUDIT compares the devices of one process; start `%s` without it, or without mpirun", o->program);
+    if (o->command != COMMAND_TRAIN && o->command != COMMAND_EVAL && o->command != COMMAND_PREDICT && o->command != COMMAND_GENERATE && o->command != COMMAND_BENCH)
+        mgpu_fail(MGPU_BAD_USAGE, "several processes train, evaluate, predict, generate and bench, and do nothing else; start `%s %s` without mpirun", o->program, mgpu_command_name(o->command));
     if (p->rank == 0)
         return;
     o->log = o->tensorboard = o->trace = NULL;

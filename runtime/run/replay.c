@@ -203,12 +203,12 @@ static char *origin_text(const mgpu_plan *plan, const Dataset *set, const Origin
 void mgpu_run_keep(Run *run)
 {
     bool copies = mgpu_computes_here(run->plan) && !run->options->processes, over = run->at.step >= run->total_steps || run->out_of_patience;
-    if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saves))) /* a save has looked */
+    if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saved))) /* a save has looked */
         return;
     int64_t weights = 0;
     for (int v = 0; v < run->program->variable_count; v++)
         weights += mgpu_tensor_bytes(&run->program->variables[v].tensor);
-    const char *bad = weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->engine) : NULL;
+    const char *bad = weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->plan, run->engine, run->options->processes) : NULL;
     if (bad)
         mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
     else if (copies)

@@ -34,7 +34,7 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
 /* what the steps depend on; where files are may differ */
 static uint64_t digest_options(const Options *o)
 {
-    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL, o->histograms, o->operand_count, o->samples};
+    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL, o->profile || o->measure, o->histograms, o->operand_count, o->samples, o->warmup, o->length};
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add(&h, NUMBERS, sizeof NUMBERS);
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
@@ -42,6 +42,7 @@ static uint64_t digest_options(const Options *o)
             mgpu_sha256_add(&h, &i, sizeof i);
             mgpu_sha256_add(&h, &o->setting[i], sizeof o->setting[i]);
         }
+    mgpu_sha256_add(&h, &o->temperature, sizeof o->temperature);
     add_quantity(&h, o->validate);
     add_quantity(&h, o->save_every);
     add_quantity(&h, o->patience);
@@ -81,6 +82,9 @@ void mgpu_run_compare_data(Run *run)
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add_text(&h, run->origin.train_data);
     mgpu_sha256_add_text(&h, run->origin.valid_data);
+    char *words = mgpu_categories_text(run->categories); /* a save has them */
+    mgpu_sha256_add_text(&h, words ? words : "");
+    free(words);
     compare_samples(run->options->processes, &h);
 }
 

@@ -183,6 +183,9 @@ static void end_job(Run *run, bool last)
 {
     char *error = run->job_error;
     run->job_error = NULL;
+    free(run->job.tables);
+    if (!run->saves) /* rank 0 has it */
+        return;
     if (run->job.best)
         take_best(run, error);
     if (error)
@@ -192,7 +195,6 @@ static void end_job(Run *run, bool last)
     if (error && run->job.checkpoint)
         free(run->job.at.kept);
     free(error);
-    free(run->job.tables);
 }
 
 /* ---- saving, while the run goes on: one save at a time */
@@ -214,16 +216,18 @@ static void *write_in_background(void *argument)
 static void *prepare(void *argument)
 {
     Run *run = argument;
-    mgpu_prepare_snapshot(&run->job.variables, run->program, run->plan);
+    mgpu_prepare_snapshot(&run->job.variables);
     return NULL;
 }
 
 void mgpu_run_prepare_saves(Run *run)
 {
-    run->saved = mgpu_of_rank_0(run->options->processes, run->saves != NULL);
+    Processes *p = run->options->processes;
+    run->saved = mgpu_of_rank_0(p, run->saves != NULL);
     if (run->saves)
         mgpu_run_take_fingerprints(run);
-    run->preparing = run->saves && pthread_create(&run->saver, NULL, prepare, run) == 0;
+    run->job.variables = (Snapshot){.program = run->program, .plan = run->plan, .processes = p, .in_parts = p && run->saved && mgpu_share_folder(run->saves, p)};
+    run->preparing = run->saved && pthread_create(&run->saver, NULL, prepare, run) == 0;
 }
 
 void mgpu_run_end_save(Run *run, bool wait)
@@ -243,7 +247,8 @@ void mgpu_run_end_save(Run *run, bool wait)
 /* false: some weights are not finite */
 static bool copy_variables(Run *run, bool checkpoint, bool *copied)
 {
-    *copied = mgpu_take_snapshot(&run->job.variables, run->program, run->plan, run->engine, checkpoint);
+    run->job.variables.notes = (FileNotes){run->at.step, run->job.tables};
+    *copied = mgpu_take_snapshot(&run->job.variables, run->engine, checkpoint);
     const char *bad =
         !checkpoint || run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_snapshot_not_finite(&run->job.variables);
     if (bad)
@@ -251,25 +256,27 @@ static bool copy_variables(Run *run, bool checkpoint, bool *copied)
     return !bad;
 }
 
-/* the run is paused while its variables are copied, and while the save before is still being written */
+/* the run is paused while its variables are copied, and while the save before is still being written; what of it failed, rank 0 knows */
 static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
 {
+    enum { CHECKPOINT_ALONE = 1, WITH_BEST };
     double began = mgpu_seconds();
     bool copied;
-    if (run->saved)
-        mgpu_gather_variables(run->program, run->plan, run->engine, checkpoint);
     mgpu_run_end_save(run, true);
-    run->best_due = run->best_due && run->saves;
-    if (!run->saves || run->failure || !copy_variables(run, checkpoint, &copied))
-        return;
+    bool best = run->best_due || (run->best_error && run->at.best.best_step == run->at.step);
+    int what = !run->saved ? 0 : mgpu_of_rank_0(run->options->processes, run->failure ? 0 : best ? WITH_BEST : CHECKPOINT_ALONE);
     SaveJob *job = &run->job;
+    job->tables = what ? mgpu_categories_text(run->categories) : NULL;
+    if (!what || !copy_variables(run, checkpoint, &copied)) {
+        free(job->tables);
+        return;
+    }
     job->folder = run->saves;
     job->origin = run->origin;
     job->at = run->at;
-    job->tables = mgpu_categories_text(run->categories);
     job->keep = run->keep;
     job->checkpoint = checkpoint;
-    job->best = run->best_due || (run->best_error && run->at.best.best_step == run->at.step);
+    job->best = what == WITH_BEST;
     run->best_due = false;
     run->job_epoch = epoch;
     run->saved_at = checkpoint ? began : run->saved_at;
@@ -282,7 +289,6 @@ static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
     run->saves_begun += !last;
     if (!run->saving)
         end_job(run, last);
-    mgpu_engine_let_go(run->engine);
 }
 
 void mgpu_run_save(Run *run, int64_t epoch, bool last)

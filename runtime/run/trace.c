@@ -74,6 +74,9 @@ void mgpu_run_end_trace(Run *run)
     char *wrong = mgpu_trace_write(run->trace, run->options->trace);
     if (wrong)
         mgpu_report_warning(run->reporter, "--trace %s: %s; there is no trace", run->options->trace, wrong);
+    TracedTransfers x = mgpu_traced_transfers(run->trace);
+    if (!wrong && x.all > 0)
+        mgpu_report_note(run->reporter, "--trace: a step has %.3f ms of transfers between devices, of which %.0f %% are beside computing", 1e3 * x.all, 100 * x.beside / x.all);
     free(wrong);
     mgpu_trace_close(run->trace);
     run->trace = NULL;

@@ -52,13 +52,23 @@ static void write_progress(FILE *f, const mgpu_program *program, const Progress 
     fputs("}\n", f);
 }
 
-/* tables: the classes of words, in all that may be evaluated */
+/* If rank 0 alone writes the file, the others bring it what they have */
 static void write_view(Draft *d, int which, const SaveJob *job)
 {
-    FileNotes notes = {job->at.step, which == SAVED_OPTIMIZER ? NULL : job->tables};
-    FILE *f = mgpu_draft_open(d, which);
-    mgpu_write_view(f, &job->variables, VIEW[which], &notes);
-    mgpu_draft_close(d, f);
+    const Snapshot *s = &job->variables;
+    FilePart part = mgpu_view_part(s, VIEW[which]);
+    FILE *f = s->in_parts ? mgpu_draft_open_part(d, which, s->processes, part) : d->folder ? mgpu_draft_open(d, which) : NULL;
+    mgpu_write_view(f, s, VIEW[which]);
+    if (s->in_parts)
+        mgpu_draft_close_part(d, f, s->processes, part);
+    else if (f)
+        mgpu_draft_close(d, f);
+}
+
+static bool has_view(const SaveJob *job, int which)
+{
+    bool there = which != SAVED_AVERAGE || job->variables.program->average_count;
+    return which == SAVED_BEST ? job->best : job->checkpoint && there;
 }
 
 /* p->kept becomes the steps that are kept once this one is: the last `keep` of it and this one */
@@ -95,12 +105,12 @@ static char *write_checkpoint(SaveJob *job)
     d.manifest.origin = job->origin;
     set_kept(&d.manifest, job->at.kept, job->at.kept_count);
     for (int i = SAVED_WEIGHTS; i <= SAVED_AVERAGE; i++)
-        if (i != SAVED_AVERAGE || program->average_count)
+        if (has_view(job, i))
             write_view(&d, i, job);
     FILE *f = mgpu_draft_open(&d, SAVED_RUN);
     write_progress(f, program, &job->at);
     mgpu_draft_close(&d, f);
-    if (job->best)
+    if (has_view(job, SAVED_BEST))
         write_view(&d, SAVED_BEST, job);
     else if (job->at.best.any)
         mgpu_draft_link(&d, SAVED_BEST);
@@ -120,7 +130,12 @@ static void begin_best(Draft *d, SaveFolder *folder, const SaveOrigin *origin)
 
 char *mgpu_write_save(SaveJob *job)
 {
-    Draft d;
+    Draft d = {.file = -1};
+    for (int i = 0; i < SAVED_FILES && !job->folder; i++) /* in rank 0's order */
+        if (i != SAVED_RUN && has_view(job, i))
+            write_view(&d, i, job);
+    if (!job->folder)
+        return NULL;
     if (job->checkpoint)
         return write_checkpoint(job);
     begin_best(&d, job->folder, &job->origin);

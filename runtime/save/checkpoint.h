@@ -30,6 +30,7 @@ void mgpu_make_folder(const char *folder);
 SaveFolder *mgpu_open_save_folder(const char *folder);
 void mgpu_continue_saves(SaveFolder *, const Saved *from);
 void mgpu_close_save_folder(SaveFolder *);
+bool mgpu_share_folder(const SaveFolder *, Processes *); /* every process calls it, rank 0 with the folder: all see the same one */
 bool mgpu_same_folder(const char *, const char *);
 
 /* ---- checkpoint.c */
@@ -48,15 +49,15 @@ typedef struct Progress {              /* how far a run is; run.json */
 /* All that a save is made of: nothing of it changes while it is written. What fails is returned, and the save before counts; NULL:
  * nothing did */
 typedef struct SaveJob {
-    SaveFolder *folder;
+    SaveFolder *folder;                /* NULL: rank 0 has it */
     SaveOrigin origin;
     Snapshot variables;
     Progress at;
-    char *tables;                      /* of categories; NULL: there are none */
+    char *tables;                      /* of categories; NULL: there are none. The snapshot's notes have it, too */
     int64_t keep;                      /* > 1: the last so many checkpoints are also in FOLDER/step-N */
     bool checkpoint, best;             /* what is saved: how far the run is; the model, as the best one */
 } SaveJob;
-char *mgpu_write_save(SaveJob *);      /* a checkpoint: at.kept becomes another list */
+char *mgpu_write_save(SaveJob *);      /* a checkpoint: at.kept becomes another list. By all processes; what fails is returned by rank 0 */
 char *mgpu_bring_best(SaveFolder *, const Saved *from, const SaveOrigin *); /* of a run that goes on in another folder */
 void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const Saved *);

@@ -1,10 +1,12 @@
 /* draft.c: the files of a save that is being written: each is synced, and its SHA-256 taken, as it is written. What fails
- * first is kept in the draft, and the rest is left out. */
+ * first is kept in the draft, and the rest is left out. A file that several processes write is made by rank 0, then each opens and syncs it;
+ * rank 0 hears what failed, and the SHA-256 of each part. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -73,34 +75,120 @@ static char *path_of(const Draft *d, int which)
     return mgpu_format("%s/%s", d->path, mgpu_saved_names[which]);
 }
 
-FILE *mgpu_draft_open(Draft *d, int which)
+/* file: -1, and number says why */
+static FILE *begin_file(Draft *d, int which, int file, int number)
 {
-    char *path = path_of(d, which);
     d->which = which;
-    d->number = 0;
+    d->file = file;
+    d->number = number;
     d->hash = mgpu_sha256_begin();
     d->manifest.files[which] = (SavedFile){.there = true};
-    d->file = d->error ? -1 : create(path);
-    if (d->file < 0)
-        d->number = errno;
-    free(path);
     FILE *f = fopencookie(d, "w", (cookie_io_functions_t){.write = write_hashed});
     if (!f)
         mgpu_no_memory(BUFSIZ);
     return f;
 }
 
-void mgpu_draft_close(Draft *d, FILE *f)
+static void end_file(Draft *d, FILE *f)
 {
     fclose(f); /* its errors are d->number */
     if (d->file >= 0)
         d->number = finish(d->file, d->number);
-    if (d->number) {
-        char *path = path_of(d, d->which);
-        mgpu_draft_fail(d, path, d->number);
-        free(path);
-    }
     d->manifest.files[d->which].sha256 = mgpu_sha256_end(&d->hash);
+}
+
+static void fail_file(Draft *d, int number, int rank)
+{
+    char *path = path_of(d, d->which), *by = rank ? mgpu_format("%s, by rank %d,", path, rank) : NULL;
+    if (number)
+        mgpu_draft_fail(d, by ? by : path, number);
+    free(path);
+    free(by);
+}
+
+FILE *mgpu_draft_open(Draft *d, int which)
+{
+    char *path = path_of(d, which);
+    int file = d->error ? -1 : create(path), number = file < 0 ? errno : 0;
+    free(path);
+    return begin_file(d, which, file, number);
+}
+
+void mgpu_draft_close(Draft *d, FILE *f)
+{
+    end_file(d, f);
+    fail_file(d, d->number, 0);
+}
+
+/* ---- a file that several processes write */
+
+void mgpu_from_rank_0(Processes *p, void *data, int bytes)
+{
+    int sent[p->count], got[p->count], at[p->count];
+    char *from = mgpu_allocate((size_t)bytes, 1);
+    memcpy(from, data, (size_t)bytes);
+    for (int r = 0; r < p->count; r++) {
+        sent[r] = p->rank ? 0 : bytes;
+        got[r] = r ? 0 : bytes;
+        at[r] = 0;
+    }
+    p->exchange(p, from, sent, at, data, got, at);
+    free(from);
+}
+
+/* all: of rank 0, what each has */
+static void to_rank_0(Processes *p, const void *own, void *all, int bytes)
+{
+    int sent[p->count], got[p->count], at[p->count], none[p->count];
+    for (int r = 0; r < p->count; r++) {
+        sent[r] = r ? 0 : bytes;
+        got[r] = p->rank ? 0 : bytes;
+        at[r] = r * bytes;
+        none[r] = 0;
+    }
+    p->exchange(p, own, sent, none, all, got, at);
+}
+
+FILE *mgpu_draft_open_part(Draft *d, int which, Processes *p, FilePart part)
+{
+    char path[PATH_MAX] = "";
+    FILE *f = NULL;
+    if (!p->rank) {
+        f = mgpu_draft_open(d, which);
+        char *own = path_of(d, which);
+        if (d->file >= 0 && !realpath(own, path))
+            *path = 0;
+        free(own);
+    }
+    mgpu_from_rank_0(p, path, sizeof path);
+    if (f)
+        return f;
+    int file = *path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    f = begin_file(d, which, file, file >= 0 || !*path ? 0 : errno);
+    if (file >= 0 && lseek(file, part.begin, SEEK_SET) < 0)
+        d->number = errno;
+    return f;
+}
+
+void mgpu_draft_close_part(Draft *d, FILE *f, Processes *p, FilePart part)
+{
+    typedef struct Card { int number; int64_t bytes; Digest sha256; } Card;
+    SavedFile *file = &d->manifest.files[d->which];
+    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards), own = {0};
+    end_file(d, f);
+    own = (Card){d->number, file->bytes, file->sha256};
+    to_rank_0(p, &own, cards, sizeof own);
+    Sha256 all = mgpu_sha256_begin();
+    file->bytes = 0;
+    for (int r = 0; r < p->count && !p->rank; r++) {
+        fail_file(d, cards[r].number, r);
+        file->bytes += cards[r].bytes;
+        if (cards[r].bytes)
+            mgpu_sha256_add(&all, &cards[r].sha256, sizeof cards[r].sha256);
+    }
+    file->part = part.bytes;
+    file->sha256 = mgpu_sha256_end(&all);
+    free(cards);
 }
 
 void mgpu_draft_copy(Draft *d, const Saved *saved, int which)

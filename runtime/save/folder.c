@@ -3,6 +3,7 @@
 #include "runtime/save/save.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -58,20 +59,41 @@ static void find_number(void *context, const char *name)
         f->number = number;
 }
 
+static void draw_digits(char to[33])
+{
+    Digest id = {0};
+    char digits[65];
+    if (getrandom(id.bytes, 16, 0) != 16)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the system has no random numbers: %s", strerror(errno));
+    memcpy(to, mgpu_digest_text(&id, 16, digits), 33);
+}
+
 SaveFolder *mgpu_open_save_folder(const char *folder)
 {
     SaveFolder *f = mgpu_allocate(1, sizeof *f);
     f->path = mgpu_format("%s", folder);
-    f->lock = mgpu_lock_folder(folder);
-    Digest id = {0};
-    if (getrandom(id.bytes, 16, 0) != 16)
-        mgpu_fail(MGPU_MACHINE_FAILED, "the system has no random numbers: %s", strerror(errno));
-    char digits[65];
-    memcpy(f->run, mgpu_digest_text(&id, 16, digits), sizeof f->run);
+    draw_digits(f->run);
+    draw_digits(f->token);
+    f->lock = mgpu_lock_folder(folder, f->token);
     char *saves = mgpu_format("%s/saves", folder);
     mgpu_each_name(saves, find_number, f);
     free(saves);
     return f;
+}
+
+bool mgpu_share_folder(const SaveFolder *f, Processes *p)
+{
+    struct { char path[PATH_MAX], token[33]; } at = {"", ""};
+    if (f && realpath(f->path, at.path))
+        memcpy(at.token, f->token, sizeof f->token);
+    mgpu_from_rank_0(p, &at, sizeof at);
+    int *sees = mgpu_allocate((size_t)p->count, sizeof *sees), count = 0;
+    sees[p->rank] = *at.token && mgpu_sees_lock(at.path, at.token);
+    mgpu_gather_each(p, sees, sizeof *sees);
+    for (int r = 0; r < p->count; r++)
+        count += sees[r];
+    free(sees);
+    return count == p->count;
 }
 
 void mgpu_continue_saves(SaveFolder *f, const Saved *from)

@@ -1,5 +1,6 @@
 /* lock.c: one run writes into a folder: it holds a lock (flock) of DIR/lock, with its host and its process. The
- * system ends the lock with the process, however that ends; the file stays. Readers take none. */
+ * system ends the lock with the process, however that ends; the file stays. Readers take none. A token in it tells processes of one run
+ * on several hosts that they see one folder. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -23,17 +24,17 @@ static char *holder_of(int file)
     return mgpu_format("%s", *text ? text : "another run");
 }
 
-static void write_holder(int file, const char *path)
+static void write_holder(int file, const char *path, const char *token)
 {
     char host[200] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         *host = 0;
-    if (ftruncate(file, 0) != 0 || dprintf(file, "process %ld on host %s\n", (long)getpid(), *host ? host : "?") < 0)
+    if (ftruncate(file, 0) != 0 || dprintf(file, "process %ld on host %s\n%s\n", (long)getpid(), *host ? host : "?", token) < 0 || fsync(file) != 0)
         /* only others' message needs it */
         mgpu_say("%s: warning: %s cannot be written: %s", program_invocation_short_name, path, strerror(errno));
 }
 
-int mgpu_lock_folder(const char *folder)
+int mgpu_lock_folder(const char *folder, const char *token)
 {
     char *path = mgpu_format("%s/lock", folder);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666); /* it is written: a link may lead anywhere */
@@ -49,8 +50,20 @@ int mgpu_lock_folder(const char *folder)
         close(file);
         file = -1;
     } else {
-        write_holder(file, path);
+        write_holder(file, path, token);
     }
     free(path);
     return file;
+}
+
+bool mgpu_sees_lock(const char *folder, const char *token)
+{
+    char text[400], *path = mgpu_format("%s/lock", folder);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length = file < 0 ? 0 : pread(file, text, sizeof text - 1, 0);
+    text[length > 0 ? length : 0] = 0;
+    if (file >= 0)
+        close(file);
+    free(path);
+    return strstr(text, token) && access(folder, W_OK) == 0;
 }

@@ -7,14 +7,14 @@
  *   ...],
  *   "sha256":"..."}
  *
- * The last line is the SHA-256 of all before it, so damage of the manifest itself is found, too. */
+ * A file that several processes wrote has "part":4096, too: its "sha256" is of the SHA-256 of each 4096 bytes. The last line is the SHA-256 of all before it, so damage of the manifest itself is found, too. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 2 };
+enum { FORMAT = 2, FORMAT_IN_PARTS = 3 /* some file is of parts, which versions that know no parts would take for damage */ };
 const char *const mgpu_saved_names[SAVED_FILES] = {"weights.safetensors", "optimizer.safetensors", "average.safetensors",
                                                    "run.json", "best.safetensors"};
 static const char SEAL[] = "\"sha256\":\"", END[] = "\"}\n";
@@ -23,11 +23,14 @@ enum { SEAL_BYTES = (int)sizeof SEAL - 1 + 64 + (int)sizeof END - 1 };
 char *mgpu_manifest_text(const Manifest *m, size_t *length)
 {
     char *body, digits[65];
+    bool in_parts = false;
+    for (int i = 0; i < SAVED_FILES; i++)
+        in_parts = in_parts || (m->files[i].there && m->files[i].part);
     FILE *f = mgpu_begin_text(&body, length);
     fprintf(f,
             "{\"format\":%d,\"run\":\"%s\",\"number\":%lld,\"step\":%lld,\"model\":\"%s\",\"train_samples\":%lld,\"valid_"
             "samples\":%lld,\n\"train_data\":\"%s\",\"valid_data\":\"%s\",\n",
-            FORMAT, m->run, (long long)m->number, (long long)m->step, m->origin.model, (long long)m->origin.train_samples,
+            in_parts ? FORMAT_IN_PARTS : FORMAT, m->run, (long long)m->number, (long long)m->step, m->origin.model, (long long)m->origin.train_samples,
             (long long)m->origin.valid_samples, m->origin.train_data, m->origin.valid_data);
     fputs("\"kept\":[", f);
     for (int i = 0; i < m->kept_count; i++)
@@ -37,8 +40,10 @@ char *mgpu_manifest_text(const Manifest *m, size_t *length)
     for (int i = 0; i < SAVED_FILES; i++) {
         const SavedFile *file = &m->files[i];
         if (file->there) {
-            fprintf(f, "%s{\"name\":\"%s\",\"bytes\":%lld,\"sha256\":\"%s\"}", between, mgpu_saved_names[i],
-                    (long long)file->bytes, mgpu_digest_text(&file->sha256, 32, digits));
+            fprintf(f, "%s{\"name\":\"%s\",\"bytes\":%lld,", between, mgpu_saved_names[i], (long long)file->bytes);
+            if (file->part)
+                fprintf(f, "\"part\":%lld,", (long long)file->part);
+            fprintf(f, "\"sha256\":\"%s\"}", mgpu_digest_text(&file->sha256, 32, digits));
             between = ",\n";
         }
     }
@@ -65,8 +70,10 @@ static bool read_digest(const Json *j, Digest *d)
 
 static bool read_file(Manifest *m, const Json *entry)
 {
-    const Json *name = mgpu_json_member(entry, "name");
+    const Json *name = mgpu_json_member(entry, "name"), *part = mgpu_json_member(entry, "part");
     SavedFile file = {.there = true};
+    if (part && (!mgpu_json_whole(part, &file.part) || file.part < 1))
+        return false;
     if (!name || name->kind != JSON_TEXT || !mgpu_json_whole(mgpu_json_member(entry, "bytes"), &file.bytes) ||
         !read_digest(mgpu_json_member(entry, "sha256"), &file.sha256))
         return false;
@@ -127,7 +134,7 @@ char *mgpu_parse_manifest(Manifest *m, const char *text, size_t length)
     if (!json || length < SEAL_BYTES || !mgpu_json_whole(mgpu_json_member(json, "format"), &format) ||
         !read_digest(mgpu_json_member(json, "sha256"), &seal))
         wrong = mgpu_format("it is damaged%s%s", error ? ": " : "", error ? error : "");
-    else if (format != FORMAT)
+    else if (format != FORMAT && format != FORMAT_IN_PARTS)
         wrong = mgpu_format("it was written by another version of mgpuc; --init takes the weights beside it");
     else if (found = mgpu_sha256_of(text, length - SEAL_BYTES), memcmp(&seal, &found, sizeof seal) != 0)
         wrong = mgpu_format("it is damaged: its last line is not the SHA-256 of the others");

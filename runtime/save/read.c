@@ -111,6 +111,20 @@ static char *open_files(Saved *s, const char *shown, bool *gone)
     return wrong;
 }
 
+/* as the manifest has it */
+static Digest digest_of(const Bytes *b, int64_t part)
+{
+    Sha256 all = mgpu_sha256_begin();
+    if (!part)
+        return mgpu_sha256_of(b->data, b->length);
+    for (size_t at = 0, left; at < b->length; at += (size_t)part) {
+        left = b->length - at;
+        Digest d = mgpu_sha256_of((const uint8_t *)b->data + at, left < (size_t)part ? left : (size_t)part);
+        mgpu_sha256_add(&all, &d, sizeof d);
+    }
+    return mgpu_sha256_end(&all);
+}
+
 static char *compare(const Saved *s, int which)
 {
     const SavedFile *wanted = &s->manifest.files[which];
@@ -120,7 +134,7 @@ static char *compare(const Saved *s, int which)
     if ((int64_t)b.length != wanted->bytes)
         wrong = mgpu_format("%s has %lld bytes, its manifest says %lld; the file is damaged", s->name[which], (long long)b.length,
                             (long long)wanted->bytes);
-    else if (d = mgpu_sha256_of(b.data, b.length), memcmp(&d, &wanted->sha256, sizeof d) != 0)
+    else if (d = digest_of(&b, wanted->part), memcmp(&d, &wanted->sha256, sizeof d) != 0)
         wrong = mgpu_format("%s is damaged: its SHA-256 is not the one that its manifest says", s->name[which]);
     unmap(&b);
     return wrong;

@@ -12,6 +12,7 @@
 #define MGPU_SAVE_H
 
 #include "runtime/base/sha256.h"
+#include "runtime/engine/processes.h"
 #include "runtime/save/checkpoint.h"
 
 enum { SAVED_WEIGHTS, SAVED_OPTIMIZER, SAVED_AVERAGE, SAVED_RUN, SAVED_BEST, SAVED_FILES };
@@ -19,7 +20,8 @@ extern const char *const mgpu_saved_names[SAVED_FILES];
 #define MGPU_MANIFEST "manifest.json"
 
 /* ---- save/manifest.c */
-typedef struct SavedFile { bool there; int64_t bytes; Digest sha256; } SavedFile;
+/* part: 0: sha256 is of all bytes; else of the SHA-256 of so many bytes, of the next, and so on, one after the other */
+typedef struct SavedFile { bool there; int64_t bytes, part; Digest sha256; } SavedFile;
 typedef struct Manifest {
     char run[33];                      /* which run: 32 random hexadecimal digits */
     int64_t number, step;              /* number: of the save within the folder; later ones have larger ones */
@@ -33,19 +35,21 @@ char *mgpu_parse_manifest(Manifest *, const char *text, size_t length);
 
 /* ---- save/lock.c */
 /* -> its descriptor, until the program ends. Fails with status 1 and says who holds it; -1: the file system has no locks */
-int mgpu_lock_folder(const char *folder);
+int mgpu_lock_folder(const char *folder, const char *token);
+bool mgpu_sees_lock(const char *folder, const char *token); /* that was taken with this token, and files can be made there */
 
 /* ---- save/folder.c, save/draft.c, save/switch.c, save/clean.c. What fails is a text, which the caller frees; NULL: nothing did */
 struct SaveFolder {
     char *path;
     int lock;
+    char token[33];                    /* in the lock: random */
     char run[33];
     int64_t number;                    /* the largest that is taken */
     Manifest last;                     /* of the last save of this run here, */
     char *last_path;                   /* and where it is; NULL: there is none yet */
 };
 typedef struct Draft {                 /* a save that is being written */
-    SaveFolder *folder;
+    SaveFolder *folder;                /* NULL: rank 0 has it, and this process writes parts of files */
     char *path;
     Manifest manifest;
     char *error;                       /* of the first that failed */
@@ -55,6 +59,10 @@ typedef struct Draft {                 /* a save that is being written */
 void mgpu_draft_begin(Draft *, SaveFolder *);
 FILE *mgpu_draft_open(Draft *, int which);              /* always a stream: what is written to it may go nowhere */
 void mgpu_draft_close(Draft *, FILE *);
+/* The same by all processes, each of which writes its part of the file */
+void mgpu_from_rank_0(Processes *, void *data, int bytes);
+FILE *mgpu_draft_open_part(Draft *, int which, Processes *, FilePart);
+void mgpu_draft_close_part(Draft *, FILE *, Processes *, FilePart);
 void mgpu_draft_link(Draft *, int which);               /* the file of the last save, if that has it */
 void mgpu_draft_copy(Draft *, const Saved *, int which);
 void mgpu_draft_fail(Draft *, const char *path, int number); /* errno */

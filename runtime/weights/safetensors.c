@@ -19,7 +19,7 @@ static const char *const NAMES[] = {[MGPU_BOOL] = "BOOL", [MGPU_U8] = "U8", [MGP
                                     [MGPU_BF16] = "BF16", [MGPU_F32] = "F32", [MGPU_F64] = "F64"};
 
 /* ---- writing */
-static void write_header(FILE *f, const SavedTensor *tensors, const int *order, int count, const FileNotes *notes)
+static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensors, const FileNotes *notes)
 {
     fprintf(f, "{\"__metadata__\":{\"format\":\"pt\",\"step\":\"%lld\"", (long long)notes->step);
     if (notes->categories) {
@@ -27,48 +27,60 @@ static void write_header(FILE *f, const SavedTensor *tensors, const int *order, 
         mgpu_json_write_text(f, notes->categories);
     }
     fputc('}', f);
-    int64_t at = 0;
-    for (int k = 0; k < count; k++) {
-        const mgpu_tensor *t = &tensors[order[k]].tensor;
+    for (int k = 0; k < l->count; k++) {
+        const mgpu_tensor *t = &tensors[l->order[k]].tensor;
         fputc(',', f);
         mgpu_json_write_text(f, t->name);
         fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", NAMES[t->dtype]);
         for (int i = 0; i < t->rank; i++)
             fprintf(f, "%s%lld", i ? "," : "", (long long)t->extent[i]);
-        fprintf(f, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + mgpu_tensor_bytes(t)));
-        at += mgpu_tensor_bytes(t);
+        fprintf(f, "],\"data_offsets\":[%lld,%lld]}", (long long)l->at[k], (long long)l->at[k + 1]);
     }
     fputc('}', f);
+    while (ftell(f) % 8)
+        fputc(' ', f);
 }
 
-void mgpu_write_safetensors(FILE *f, const SavedTensor *tensors, int count, const FileNotes *notes, FillTensor *fill, void *context)
+FileLayout mgpu_lay_out(const SavedTensor *tensors, int count, const FileNotes *notes)
 {
-    int *order = mgpu_allocate((size_t)count, sizeof *order), ordered = 0;
-    int64_t largest = 0;
+    FileLayout l = {.tensors = tensors, .order = mgpu_allocate((size_t)count, sizeof *l.order), .at = mgpu_allocate((size_t)count + 1, sizeof *l.at)};
     for (int64_t bytes = 8; bytes >= 1; bytes /= 2)
         for (int i = 0; i < count; i++)
             if (mgpu_dtype_bytes(tensors[i].tensor.dtype) == bytes)
-                order[ordered++] = i;
-    for (int i = 0; i < count; i++)
-        largest = mgpu_tensor_bytes(&tensors[i].tensor) > largest ? mgpu_tensor_bytes(&tensors[i].tensor) : largest;
+                l.order[l.count++] = i;
+    for (int k = 0; k < l.count; k++)
+        l.at[k + 1] = l.at[k] + mgpu_tensor_bytes(&tensors[l.order[k]].tensor);
     char *header = NULL;
     size_t length = 0;
     FILE *memory = mgpu_begin_text(&header, &length);
-    write_header(memory, tensors, order, count, notes);
-    while (ftell(memory) % 8)
-        fputc(' ', memory);
+    write_header(memory, &l, tensors, notes);
     mgpu_end_text(memory);
+    l.header_bytes = (int64_t)length + 8;
+    l.header = mgpu_allocate((size_t)l.header_bytes, 1);
     for (int i = 0; i < 8; i++)
-        fputc((int)(length >> 8 * i & 255), f);
-    fwrite(header, 1, length, f);
-    uint8_t *data = mgpu_allocate((size_t)largest, 1);
-    for (int k = 0; k < count; k++) {
-        fill(context, order[k], data);
-        fwrite(data, 1, (size_t)mgpu_tensor_bytes(&tensors[order[k]].tensor), f);
-    }
-    free(data);
+        l.header[i] = (uint8_t)(length >> 8 * i);
+    memcpy(l.header + 8, header, length);
     free(header);
-    free(order);
+    l.bytes = l.header_bytes + l.at[l.count];
+    return l;
+}
+
+void mgpu_close_layout(FileLayout *l)
+{
+    free(l->header);
+    free(l->order);
+    free(l->at);
+}
+
+void mgpu_each_tensor(const FileLayout *l, mgpu_stretch bytes, EachTensor *each, void *context)
+{
+    for (int k = 0; k < l->count; k++) {
+        int64_t from = l->header_bytes + l->at[k], end = l->header_bytes + l->at[k + 1], one = mgpu_dtype_bytes(l->tensors[l->order[k]].tensor.dtype);
+        from = bytes.begin > from ? bytes.begin - from : 0;
+        end = (bytes.end < end ? bytes.end : end) - l->header_bytes - l->at[k];
+        if (from < end)
+            each(context, l->order[k], (mgpu_stretch){from / one, end / one});
+    }
 }
 
 /* ---- reading */

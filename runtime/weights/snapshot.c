@@ -1,86 +1,139 @@
 /* snapshot.c: variables of a drained engine, copied into memory, so that they can be saved while the next steps change them. If
- * there is no memory for a copy, they are read where they are. */
+ * there is no memory for a copy, they are read where they are.
+ *
+ * A process copies what nobody else can save: of what devices have parts of, or values of their own, those of its devices. What all devices
+ * have is copied by whoever writes it. So a state that is in parts is nowhere whole (parts.c). */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
-#include "runtime/weights/weights.h"
+#include "runtime/weights/snapshot.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LARGE_PAGE = 2 << 20 };
+enum { LARGE_PAGE = 2 << 20, FILE_PAGE = 4096 };
+
+static mgpu_stretch whole(const mgpu_variable *v) { return (mgpu_stretch){0, mgpu_elements(&v->tensor)}; }
+static DeviceSpan own_devices(const Snapshot *s) { return mgpu_own_devices(s->processes, s->plan->devices); }
+
+/* ---- what is held */
+int64_t mgpu_part_bytes(const Snapshot *s, int64_t file)
+{
+    int parts = s->in_parts ? mgpu_ranks(s->processes) : 1;
+    return parts == 1 ? file : ((file + parts - 1) / parts + FILE_PAGE - 1) / FILE_PAGE * FILE_PAGE;
+}
+
+mgpu_stretch mgpu_part_of_file(const Snapshot *s, int64_t file, int rank)
+{
+    int64_t part = mgpu_part_bytes(s, file);
+    return mgpu_overlap((mgpu_stretch){part * rank, part * (rank + 1)}, (mgpu_stretch){0, file});
+}
+
+typedef struct Holding { Snapshot *snapshot; const TensorView *view; } Holding;
+
+static void hold(void *context, int i, mgpu_stretch elements)
+{
+    Holding *h = context;
+    int variable = h->view->variable[i];
+    const mgpu_variable *v = &h->snapshot->program->variables[variable];
+    mgpu_stretch *held = &h->snapshot->held[variable];
+    if (v->split || mgpu_is_partial(v))
+        return;
+    elements = mgpu_as_declared(v) ? elements : whole(v);
+    held->begin = held->end && held->begin < elements.begin ? held->begin : elements.begin;
+    held->end = held->end > elements.end ? held->end : elements.end;
+}
+
+static void hold_view(Snapshot *s, int which)
+{
+    ViewFile f = mgpu_view_file(s->program, s->plan, which, &s->notes);
+    for (int i = 0; i < f.view.count; i++) {
+        const mgpu_variable *v = &s->program->variables[f.view.variable[i]];
+        if (v->split || mgpu_is_partial(v))
+            s->held[f.view.variable[i]] = v->split ? mgpu_part_of_rank(s->processes, s->plan->devices, mgpu_elements(&v->tensor), mgpu_rank(s->processes)) : whole(v);
+    }
+    mgpu_each_tensor(&f.layout, mgpu_part_of_file(s, f.layout.bytes, mgpu_rank(s->processes)), hold, &(Holding){s, &f.view});
+    mgpu_close_view_file(&f);
+}
+
+static void clear_held(Snapshot *s)
+{
+    free(s->held);
+    s->held = mgpu_allocate((size_t)s->program->variable_count, sizeof *s->held);
+}
+
+static void choose_held(Snapshot *s, bool all)
+{
+    clear_held(s);
+    hold_view(s, MGPU_MODEL_VIEW);
+    if (all) {
+        hold_view(s, MGPU_WEIGHTS_VIEW);
+        hold_view(s, MGPU_OPTIMIZER_VIEW);
+    }
+}
+
+/* ---- the copy */
+static int64_t bytes_of(const Snapshot *s, int variable)
+{
+    return (s->held[variable].end - s->held[variable].begin) * mgpu_dtype_bytes(s->program->variables[variable].tensor.dtype);
+}
+
+static int64_t aligned_bytes(const Snapshot *s, int variable) { return (bytes_of(s, variable) + 7) / 8 * 8; }
 
 /* parts of sums differ from device to device */
-static int parts_of(const Snapshot *s, const mgpu_variable *v)
+static int copies_of(const Snapshot *s, int variable)
 {
-    return v->kind == MGPU_ACCUMULATOR && !v->replicated ? s->plan->devices : 1;
-}
-
-static bool is_of_model(const mgpu_variable *v)
-{
-    return v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE || v->kind == MGPU_AVERAGE;
-}
-
-static bool is_copied(const mgpu_variable *v, bool all)
-{
-    return all ? v->kind != MGPU_ROUNDED && v->kind != MGPU_OBSERVED : is_of_model(v);
-}
-
-static int64_t room_for(const Snapshot *s, bool all)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < s->program->variable_count; i++) {
-        const mgpu_variable *v = &s->program->variables[i];
-        if (is_copied(v, all))
-            bytes += (mgpu_tensor_bytes(&v->tensor) + 7) / 8 * 8 * parts_of(s, v); /* each is aligned */
-    }
-    return bytes;
-}
-
-static void view_engine(Snapshot *s, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine)
-{
-    *s = (Snapshot){.program = program, .plan = plan, .engine = engine};
+    DeviceSpan own = own_devices(s);
+    return mgpu_is_partial(&s->program->variables[variable]) ? own.end - own.first : 1;
 }
 
 /* kept for the next: memory that is new costs more than the copy */
-static void reserve(Snapshot *s, int64_t room)
+static void reserve(Snapshot *s)
 {
-    if (room <= s->room)
+    int64_t room = 0;
+    for (int i = 0; i < s->program->variable_count; i++)
+        room += aligned_bytes(s, i) * copies_of(s, i);
+    if (s->data && room <= s->room)
         return;
     free(s->data);
-    room = (room + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    room = (room + LARGE_PAGE) / LARGE_PAGE * LARGE_PAGE;
     s->data = aligned_alloc(LARGE_PAGE, (size_t)room);
     s->room = s->data ? room : 0;
     if (s->data)
         (void)madvise(s->data, (size_t)room, MADV_HUGEPAGE); /* where the system has none, small ones do */
 }
 
-void mgpu_prepare_snapshot(Snapshot *s, const mgpu_program *program, const mgpu_plan *plan)
+void mgpu_prepare_snapshot(Snapshot *s)
 {
-    view_engine(s, program, plan, NULL);
-    reserve(s, room_for(s, true));
+    choose_held(s, true);
+    reserve(s);
     if (s->data)
         memset(s->data, 0, (size_t)s->room); /* so that the system gives it now */
 }
 
-bool mgpu_take_snapshot(Snapshot *s, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, bool all)
+/* elements as they are in memory */
+static void read_engine(const Snapshot *s, int device, int variable, mgpu_stretch elements, void *to)
 {
-    s->program = program;
-    s->plan = plan;
+    int64_t each = mgpu_dtype_bytes(s->program->variables[variable].tensor.dtype);
+    mgpu_engine_read_part(s->engine, device, variable, (mgpu_stretch){elements.begin * each, elements.end * each}, to);
+}
+
+bool mgpu_take_snapshot(Snapshot *s, const Engine *engine, bool all)
+{
     s->engine = engine;
     s->copied = false;
-    reserve(s, room_for(s, all));
+    choose_held(s, all);
+    reserve(s);
     if (!s->data)
         return false;
     if (!s->place)
-        s->place = mgpu_allocate((size_t)program->variable_count, sizeof *s->place);
+        s->place = mgpu_allocate((size_t)s->program->variable_count, sizeof *s->place);
     int64_t at = 0;
-    for (int i = 0; i < program->variable_count; i++) {
-        const mgpu_variable *v = &program->variables[i];
+    for (int i = 0; i < s->program->variable_count; i++) {
         s->place[i] = at;
-        for (int d = 0; is_copied(v, all) && d < parts_of(s, v); d++, at += (mgpu_tensor_bytes(&v->tensor) + 7) / 8 * 8)
-            mgpu_engine_read_variable(engine, d, i, s->data + at);
+        for (int k = 0; k < copies_of(s, i); k++, at += aligned_bytes(s, i))
+            read_engine(s, own_devices(s).first + k, i, s->held[i], s->data + at);
     }
     s->copied = true;
     return true;
@@ -90,23 +143,36 @@ void mgpu_close_snapshot(Snapshot *s)
 {
     free(s->data);
     free(s->place);
+    free(s->held);
     *s = (Snapshot){0};
 }
 
-/* NULL: it is not in memory */
-static const uint8_t *data_of(const Snapshot *s, int device, int variable)
+/* the elements that are held, as they are in memory; *own: the caller frees */
+static uint8_t *data_of(const Snapshot *s, int device, int variable, uint8_t **own)
 {
-    int64_t bytes = (mgpu_tensor_bytes(&s->program->variables[variable].tensor) + 7) / 8 * 8;
-    return s->copied ? s->data + s->place[variable] + device * bytes : NULL;
+    *own = NULL;
+    if (s->copied)
+        return s->data + s->place[variable] + (copies_of(s, variable) > 1 ? device - own_devices(s).first : 0) * aligned_bytes(s, variable);
+    *own = mgpu_allocate((size_t)bytes_of(s, variable) + 1, 1);
+    read_engine(s, device, variable, s->held[variable], *own);
+    return *own;
 }
 
-void mgpu_read_snapshot(const Snapshot *s, int device, int variable, void *to)
+void mgpu_read_snapshot(const Snapshot *s, int device, int variable, mgpu_stretch elements, void *to)
 {
-    const uint8_t *data = data_of(s, device, variable);
-    if (data)
-        memcpy(to, data, (size_t)mgpu_tensor_bytes(&s->program->variables[variable].tensor));
+    const mgpu_variable *v = &s->program->variables[variable];
+    int64_t each = mgpu_dtype_bytes(v->tensor.dtype);
+    uint8_t *own;
+    if (!s->copied && mgpu_as_declared(v)) {
+        read_engine(s, device, variable, elements, to);
+        return;
+    }
+    uint8_t *data = data_of(s, device, variable, &own);
+    if (mgpu_as_declared(v))
+        memcpy(to, data + (elements.begin - s->held[variable].begin) * each, (size_t)((elements.end - elements.begin) * each));
     else
-        mgpu_engine_read_variable(s->engine, device, variable, to);
+        mgpu_reorder(v, elements, to, data, true);
+    free(own);
 }
 
 /* ---- numbers that are not finite */
@@ -122,27 +188,42 @@ static bool has_bad(const void *data, uint8_t dtype, int64_t count)
     return bad;
 }
 
-const char *mgpu_snapshot_not_finite(const Snapshot *s)
+/* a weight or state with such elements among those that are held; variable_count: there is none */
+static int find_bad(const Snapshot *s)
 {
     for (int i = 0; i < s->program->variable_count; i++) {
         const mgpu_variable *v = &s->program->variables[i];
-        if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_STATE) || !mgpu_dtype_is_float(v->tensor.dtype))
+        if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_STATE) || !mgpu_dtype_is_float(v->tensor.dtype) || !bytes_of(s, i))
             continue;
-        const void *data = data_of(s, 0, i);
-        void *own = data ? NULL : mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor), 1);
-        if (own)
-            mgpu_read_snapshot(s, 0, i, own);
-        bool bad = has_bad(data ? data : own, v->tensor.dtype, mgpu_elements(&v->tensor));
+        uint8_t *own, *data = data_of(s, own_devices(s).first, i, &own);
+        bool bad = has_bad(data, v->tensor.dtype, s->held[i].end - s->held[i].begin);
         free(own);
         if (bad)
-            return v->tensor.name;
+            return i;
     }
-    return NULL;
+    return s->program->variable_count;
 }
 
-const char *mgpu_not_finite(const mgpu_program *program, const Engine *engine)
+const char *mgpu_snapshot_not_finite(const Snapshot *s)
 {
-    Snapshot s;
-    view_engine(&s, program, NULL, engine);
-    return mgpu_snapshot_not_finite(&s);
+    int ranks = mgpu_ranks(s->processes), all[ranks], first = s->program->variable_count;
+    all[mgpu_rank(s->processes)] = find_bad(s);
+    if (s->processes)
+        mgpu_gather_each(s->processes, all, sizeof *all);
+    for (int r = 0; r < ranks; r++)
+        first = all[r] < first ? all[r] : first;
+    return first < s->program->variable_count ? s->program->variables[first].tensor.name : NULL;
+}
+
+const char *mgpu_not_finite(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, Processes *processes)
+{
+    Snapshot s = {.program = program, .plan = plan, .engine = engine, .processes = processes};
+    clear_held(&s);
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        s.held[i] = v->split ? mgpu_part_of_rank(processes, plan->devices, mgpu_elements(&v->tensor), mgpu_rank(processes)) : whole(v);
+    }
+    const char *bad = mgpu_snapshot_not_finite(&s);
+    free(s.held);
+    return bad;
 }

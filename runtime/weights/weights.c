@@ -1,216 +1,36 @@
-/* weights.c: variables of a drained engine, or a copy of them (snapshot.c) <-> files: safetensors, and .npy for one variable.
- *
- * A view says which variables a file holds, and under which names: weights and states; what a run needs besides them to go
- * on; the model as evaluation reads it, where an average is in the place and under the name of its variable. Tensors
- * are saved with their declared axes, whatever their order in memory. Rounded copies of variables are not saved: they are
- * made again of what was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run
- * may go on with another device count. */
+/* weights.c: files -> variables of a drained engine: safetensors, and .npy for one variable. In: a file, and which variables it is to have
+ * (view.c); out: the engine's variables, on all devices. Rounded copies of variables are in no file: they are made again of what was loaded.
+ * Sums of which every device holds a part go to device 0: so a run may go on with another device count. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
-#include "runtime/weights/weights.h"
+#include "runtime/weights/view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- axes as declared <-> axes in memory: order[k] is the declared axis that is the k-th in memory */
-static void reorder(const mgpu_variable *v, uint8_t *declared, uint8_t *memory, bool save)
-{
-    const mgpu_tensor *t = &v->tensor;
-    int64_t stride[MGPU_MAX_RANK], at[MGPU_MAX_RANK] = {0}, step = mgpu_dtype_bytes(t->dtype), bytes = step, count = mgpu_elements(t);
-    for (int k = t->rank - 1; k >= 0; k--) {
-        stride[v->order[k]] = step;
-        step *= t->extent[v->order[k]];
-    }
-    int64_t offset = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (save)
-            memcpy(declared + i * bytes, memory + offset, (size_t)bytes);
-        else
-            memcpy(memory + offset, declared + i * bytes, (size_t)bytes);
-        for (int axis = t->rank - 1; axis >= 0; axis--) { /* the next element in declared order */
-            offset += stride[axis];
-            if (++at[axis] < t->extent[axis])
-                break;
-            offset -= stride[axis] * t->extent[axis];
-            at[axis] = 0;
-        }
-    }
-}
-
-static bool as_declared(const mgpu_variable *v)
-{
-    for (int k = 0; k < v->tensor.rank; k++)
-        if (v->order[k] != k)
-            return false;
-    return true;
-}
-
-static bool is_partial(const mgpu_variable *v)
-{
-    return v->kind == MGPU_ACCUMULATOR && !v->replicated;
-}
-
-/* ---- views */
-static TensorView new_view(int room)
-{
-    return (TensorView){.name = mgpu_allocate((size_t)room, sizeof(char *)),
-                        .variable = mgpu_allocate((size_t)room, sizeof(int)),
-                        .below = mgpu_allocate((size_t)room, sizeof(int))};
-}
-
-static void close_view(TensorView *v)
-{
-    free(v->name);
-    free(v->variable);
-    free(v->below);
-}
-
-static void add(TensorView *v, const char *name, int variable)
-{
-    v->name[v->count] = name;
-    v->variable[v->count++] = variable;
-}
-
-static void mark_accumulators(const mgpu_program *program, const mgpu_phase *phase, bool *found, bool as)
-{
-    const mgpu_device_phase *p = &phase->devices[0];
-    for (int i = 0; i < p->op_count; i++)
-        for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
-            const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
-            if (b->kind == MGPU_VARIABLE && program->variables[b->index].kind == MGPU_ACCUMULATOR)
-                found[b->index] = as;
-        }
-}
-
-/* Of the accumulators those of the report of training outlive a step, which are what its phase touches, gradients that are applied one
- * step late, and what bits leave of gradients; those of micro-batches begin at 0 again. */
-static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
-{
-    static const struct { uint8_t kind; bool outlives; } IN_TURN[] = {
-        {MGPU_PHASE_TRAIN, true}, {MGPU_PHASE_ACCUMULATE, false}, {MGPU_PHASE_PROLOGUE, false}, {MGPU_PHASE_REPORT_TRAIN, true}};
-    bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found);
-    for (size_t i = 0; i < sizeof IN_TURN / sizeof *IN_TURN; i++)
-        for (int k = 0; k < plan->phase_count; k++)
-            if (plan->phases[k].kind == IN_TURN[i].kind)
-                mark_accumulators(program, &plan->phases[k], found, IN_TURN[i].outlives);
-    return found;
-}
-
-static bool is_of_model(const mgpu_variable *v) { return v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE || v->kind == MGPU_AVERAGE; }
-
-void mgpu_gather_variables(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, bool checkpoint)
-{
-    bool *found = outliving(program, plan);
-    for (int i = 0; i < program->variable_count; i++) {
-        const mgpu_variable *v = &program->variables[i];
-        if ((checkpoint && found[i] && is_partial(v)) || (v->split && (is_of_model(v) || (checkpoint && v->kind == MGPU_OPTIMIZER_STATE))))
-            mgpu_engine_gather(engine, i);
-    }
-    free(found);
-}
-
-/* by variable: what is read in its place. The caller frees */
-static int *read_instead(const mgpu_program *program, int which)
-{
-    int *reads = mgpu_allocate((size_t)program->variable_count, sizeof *reads);
-    for (int i = 0; i < program->variable_count; i++)
-        reads[i] = i;
-    for (int i = 0; which == MGPU_MODEL_VIEW && i < program->average_count; i++)
-        reads[program->averages[i].master] = program->averages[i].copy;
-    return reads;
-}
-
-static TensorView view_of(const mgpu_program *program, const mgpu_plan *plan, int which)
-{
-    TensorView v = new_view(program->variable_count);
-    bool *sums = outliving(program, plan);
-    int *reads = read_instead(program, which);
-    for (int i = 0; i < program->variable_count; i++) {
-        uint8_t kind = program->variables[i].kind;
-        bool model = kind == MGPU_WEIGHT || kind == MGPU_STATE;
-        if (which == MGPU_OPTIMIZER_VIEW ? kind == MGPU_OPTIMIZER_STATE || sums[i] : model)
-            add(&v, program->variables[i].tensor.name, reads[i]);
-    }
-    free(reads);
-    free(sums);
-    return v;
-}
-
-/* ---- saving */
-typedef struct Saving {
-    const mgpu_program *program;
-    const Snapshot *variables;
-    int devices;
-    const TensorView *view;
-} Saving;
-
-static void read_variable(const Saving *s, int variable, uint8_t *to)
-{
-    const mgpu_tensor *t = &s->program->variables[variable].tensor;
-    mgpu_read_snapshot(s->variables, 0, variable, to);
-    if (!is_partial(&s->program->variables[variable]) || s->devices == 1)
-        return;
-    uint8_t *part = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
-    for (int d = 1; d < s->devices; d++) {
-        mgpu_read_snapshot(s->variables, d, variable, part);
-        for (int64_t i = 0; i < mgpu_elements(t); i++)
-            mgpu_from_double(to, t->dtype, i, mgpu_to_double(to, t->dtype, i) + mgpu_to_double(part, t->dtype, i));
-    }
-    free(part);
-}
-
-static void fill(void *context, int i, void *to)
-{
-    const Saving *s = context;
-    int variable = s->view->variable[i];
-    const mgpu_variable *v = &s->program->variables[variable];
-    if (as_declared(v)) {
-        read_variable(s, variable, to);
-        return;
-    }
-    uint8_t *memory = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor), 1);
-    read_variable(s, variable, memory);
-    reorder(v, to, memory, true);
-    free(memory);
-}
-
-void mgpu_write_view(FILE *f, const Snapshot *variables, int which, const FileNotes *notes)
-{
-    const mgpu_program *program = variables->program;
-    TensorView view = view_of(program, variables->plan, which);
-    Saving s = {program, variables, variables->plan->devices, &view};
-    SavedTensor *tensors = mgpu_allocate((size_t)view.count, sizeof *tensors);
-    for (int i = 0; i < view.count; i++) {
-        tensors[i].tensor = program->variables[view.variable[i]].tensor;
-        tensors[i].tensor.name = view.name[i];
-    }
-    mgpu_write_safetensors(f, tensors, view.count, notes, fill, &s);
-    free(tensors);
-    close_view(&view);
-}
-
-/* ---- loading */
+/* of what is split only the part of this process is read */
 void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, int variable,
                          const SavedTensor *saved)
 {
     const mgpu_variable *v = &program->variables[variable];
-    int64_t count = mgpu_elements(&v->tensor), bytes = mgpu_tensor_bytes(&v->tensor);
-    uint8_t *aligned = mgpu_allocate((size_t)mgpu_tensor_bytes(&saved->tensor), 1);
-    uint8_t *declared = mgpu_allocate((size_t)bytes, 1), *memory = mgpu_allocate((size_t)bytes, 1);
-    memcpy(aligned, saved->data, (size_t)mgpu_tensor_bytes(&saved->tensor));
-    mgpu_convert(declared, v->tensor.dtype, aligned, saved->tensor.dtype, count);
-    if (as_declared(v))
-        memcpy(memory, declared, (size_t)bytes);
-    else
-        reorder(v, declared, memory, false);
+    mgpu_stretch part = mgpu_engine_held(engine, variable);
+    int64_t count = part.end - part.begin, each = mgpu_dtype_bytes(v->tensor.dtype), its = mgpu_dtype_bytes(saved->tensor.dtype);
+    uint8_t *aligned = mgpu_allocate((size_t)(count * its) + 1, 1), *memory = mgpu_allocate((size_t)(count * each) + 1, 1);
+    memcpy(aligned, saved->data + part.begin * its, (size_t)(count * its));
+    mgpu_convert(memory, v->tensor.dtype, aligned, saved->tensor.dtype, count);
+    free(aligned);
+    if (!mgpu_as_declared(v)) {
+        uint8_t *declared = memory;
+        memory = mgpu_allocate((size_t)(count * each) + 1, 1);
+        mgpu_reorder(v, part, declared, memory, false);
+        free(declared);
+    }
     for (int d = 0; d < plan->devices; d++) {
-        if (d == 1 && is_partial(v))
-            memset(memory, 0, (size_t)bytes);
-        mgpu_engine_write_variable(engine, d, variable, memory);
+        if (d == 1 && mgpu_is_partial(v))
+            memset(memory, 0, (size_t)(count * each));
+        mgpu_engine_write_part(engine, d, variable, part.begin * each, memory);
     }
     free(memory);
-    free(declared);
-    free(aligned);
 }
 
 /* model: the tensor's name there, if it could be left out; else NULL */
@@ -287,7 +107,7 @@ static void place_view(const mgpu_program *program, const mgpu_plan *plan, Engin
 {
     for (int i = 0; i < view->count; i++) {
         if (!match->tensor[i]) {
-            if (!is_partial(&program->variables[view->variable[i]]) || !is_residual(match->name[i]))
+            if (!mgpu_is_partial(&program->variables[view->variable[i]]) || !is_residual(match->name[i]))
                 list(missing, match->name[i]);
             continue;
         }
@@ -372,15 +192,15 @@ static void load_whole(const mgpu_program *program, const mgpu_plan *plan, Engin
  * component is */
 static TensorView view_of_part(const mgpu_program *program, const mgpu_initial *part, const bool *left_out, int which)
 {
-    TensorView v = new_view(part->count);
-    int *reads = read_instead(program, which);
+    TensorView v = mgpu_new_view(part->count);
+    int *reads = mgpu_read_instead(program, which);
     for (int i = 0; i < part->count; i++) {
         const char *whole = program->variables[part->variables[i]].tensor.name, *point = strrchr(whole, '.');
         if (left_out && left_out[part->variables[i]])
             continue;
         size_t below = strlen(whole) - strlen(part->names[i]);
         v.below[v.count] = (int)(below || !part->pattern ? below : point ? (size_t)(point + 1 - whole) : 0);
-        add(&v, whole, reads[part->variables[i]]);
+        mgpu_view_add(&v, whole, reads[part->variables[i]]);
     }
     free(reads);
     return v;
@@ -426,16 +246,16 @@ void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *
         free(unused.text);
         mgpu_close_match(&match, &view);
     }
-    close_view(&view);
+    mgpu_close_view(&view);
     if (evaluation)
         make_copies(program, plan, engine);
 }
 
 void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, int which)
 {
-    TensorView view = view_of(program, plan, which);
+    TensorView view = mgpu_view_of(program, plan, which);
     load_whole(program, plan, engine, file, &view, EXACT);
-    close_view(&view);
+    mgpu_close_view(&view);
     make_copies(program, plan, engine);
 }
 
@@ -455,20 +275,20 @@ void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Eng
 
 void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, const bool *left_out)
 {
-    TensorView all = view_of(program, plan, MGPU_WEIGHTS_VIEW), view = new_view(all.count);
+    TensorView all = mgpu_view_of(program, plan, MGPU_WEIGHTS_VIEW), view = mgpu_new_view(all.count);
     for (int i = 0; i < all.count; i++)
         if (!left_out[all.variable[i]])
-            add(&view, all.name[i], all.variable[i]);
+            mgpu_view_add(&view, all.name[i], all.variable[i]);
     load_whole(program, plan, engine, file, &view, FOR_TRAINING);
-    close_view(&view);
-    close_view(&all);
+    mgpu_close_view(&view);
+    mgpu_close_view(&all);
     mgpu_begin_averages(program, plan, engine);
 }
 
 void mgpu_load_model(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file)
 {
-    TensorView view = view_of(program, plan, MGPU_MODEL_VIEW);
+    TensorView view = mgpu_view_of(program, plan, MGPU_MODEL_VIEW);
     load_whole(program, plan, engine, file, &view, FOR_EVALUATION);
-    close_view(&view);
+    mgpu_close_view(&view);
     make_copies(program, plan, engine);
 }

@@ -6,6 +6,7 @@
 
 typedef struct Engine Engine;
 typedef struct Categories Categories;
+typedef struct mgpu_processes Processes;
 
 /* ---- safetensors.c */
 typedef struct SavedTensor {           /* one tensor of a file: row-major, axes as declared */
@@ -20,10 +21,19 @@ typedef struct TensorFile {
     Json *header;                      /* owns the names */
     void *map; size_t map_bytes;
 } TensorFile;
-/* `fill` writes the elements of tensors[i]; they are asked for one by one */
-typedef void FillTensor(void *context, int i, void *to);
 typedef struct FileNotes { int64_t step; const char *categories; } FileNotes; /* __metadata__; categories NULL: none */
-void mgpu_write_safetensors(FILE *, const SavedTensor *, int count, const FileNotes *, FillTensor *fill, void *context);
+typedef struct FileLayout {            /* what is where in a file that is to be written */
+    const SavedTensor *tensors; int count;
+    uint8_t *header; int64_t header_bytes; /* all before the data */
+    int *order;                        /* of the tensors in the file */
+    int64_t *at;                       /* [count + 1]: in that order, bytes of the data from which on each is */
+    int64_t bytes;                     /* of the file */
+} FileLayout;
+FileLayout mgpu_lay_out(const SavedTensor *, int count, const FileNotes *);
+void mgpu_close_layout(FileLayout *);
+typedef void EachTensor(void *context, int i, mgpu_stretch elements);
+/* in the file's order, what of each tensor is in these bytes of the file, which begin and end at multiples of 8, or at its end */
+void mgpu_each_tensor(const FileLayout *, mgpu_stretch bytes, EachTensor *, void *context);
 void mgpu_map_safetensors(TensorFile *, const char *path, int file); /* path: for messages */
 SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
 void mgpu_close_safetensors(TensorFile *);
@@ -40,28 +50,35 @@ void mgpu_match(Match *, const TensorFile *, const TensorView *); /* what is fou
 void mgpu_close_match(Match *, const TensorView *);
 
 /* ---- snapshot.c */
-typedef struct Snapshot {              /* variables, as they are in memory; begins as {0} */
+typedef struct Snapshot {              /* variables, as they are in memory, as far as this process saves them; begins as {0} */
     const mgpu_program *program;
     const mgpu_plan *plan;
     const Engine *engine;
+    Processes *processes;
+    bool in_parts;                     /* each process writes a part of a file; else rank 0 all of it */
+    FileNotes notes;                   /* of the files */
+    mgpu_stretch *held;                /* of each variable, the elements that are here; of sums of which devices have parts, of each device */
     bool copied;                       /* into data; else they are read of the engine, which has to stay drained */
     uint8_t *data;
     int64_t room, *place;              /* place: of each variable in data */
 } Snapshot;
-/* takes the memory for all of them; nothing else may use the snapshot meanwhile */
-void mgpu_prepare_snapshot(Snapshot *, const mgpu_program *, const mgpu_plan *);
+/* takes the memory for a checkpoint; nothing else may use the snapshot meanwhile */
+void mgpu_prepare_snapshot(Snapshot *);
 /* of a drained engine. all: what the optimizer and reports have, too; else the model alone. false: there is no memory for a copy */
-bool mgpu_take_snapshot(Snapshot *, const mgpu_program *, const mgpu_plan *, const Engine *, bool all);
+bool mgpu_take_snapshot(Snapshot *, const Engine *, bool all);
 void mgpu_close_snapshot(Snapshot *);
-void mgpu_read_snapshot(const Snapshot *, int device, int variable, void *to);
-const char *mgpu_snapshot_not_finite(const Snapshot *);                  /* a weight or state with such elements, or NULL */
-const char *mgpu_not_finite(const mgpu_program *, const Engine *);       /* likewise, of a drained engine */
+/* every process calls these: a weight or state with such elements, or NULL; of all that a drained engine has */
+const char *mgpu_snapshot_not_finite(const Snapshot *);
+const char *mgpu_not_finite(const mgpu_program *, const mgpu_plan *, const Engine *, Processes *);
 
-/* ---- weights.c: variables of a drained engine <-> safetensors */
+/* ---- parts.c: a file is written by rank 0, or each process writes a part */
+typedef struct FilePart { int64_t begin, bytes; } FilePart; /* where this process's part of a file begins; of each part, but the last, which may be smaller */
+FilePart mgpu_view_part(const Snapshot *, int view);
+/* This process's part, if it has one; else NULL. All call it, in one order, from the threads that write saves */
+void mgpu_write_view(FILE *, const Snapshot *, int view);
+
+/* ---- weights.c: safetensors -> variables of a drained engine */
 enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* averages where there are some: what evaluation reads */ };
-/* by all processes, to rank 0: what each device has a part of, for a checkpoint or for the model alone */
-void mgpu_gather_variables(const mgpu_program *, const mgpu_plan *, Engine *, bool checkpoint);
-void mgpu_write_view(FILE *, const Snapshot *, int view, const FileNotes *);
 /* all of it, and the file holds nothing else */
 void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
 /* weights and states but those that are left out, with which their averages begin; what else the file has is said */

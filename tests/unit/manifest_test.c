@@ -30,7 +30,7 @@ static Manifest example(void)
     m.origin = (SaveOrigin){.train_samples = 600, .valid_samples = 0};
     memset(m.origin.model, 'a', 64);
     for (int i = 0; i < SAVED_FILES; i += 2)
-        m.files[i] = (SavedFile){.there = true, .bytes = 1000 * i, .sha256 = mgpu_sha256_of(&i, sizeof i)};
+        m.files[i] = (SavedFile){.there = true, .bytes = 1000 * i, .part = i ? 0 : 4096, .sha256 = mgpu_sha256_of(&i, sizeof i)};
     return m;
 }
 
@@ -41,7 +41,7 @@ static bool same(const Manifest *a, const Manifest *b)
                 strcmp(a->origin.model, b->origin.model) == 0 && a->origin.train_samples == b->origin.train_samples &&
                 a->origin.valid_samples == b->origin.valid_samples;
     for (int i = 0; i < SAVED_FILES; i++)
-        good = good && a->files[i].there == b->files[i].there && a->files[i].bytes == b->files[i].bytes &&
+        good = good && a->files[i].there == b->files[i].there && a->files[i].bytes == b->files[i].bytes && a->files[i].part == b->files[i].part &&
                memcmp(&a->files[i].sha256, &b->files[i].sha256, sizeof a->files[i].sha256) == 0;
     return good;
 }
@@ -88,7 +88,7 @@ int main(void)
     for (size_t cut = 0; cut < length; cut++)
         accepted += !is_refused(text, cut);
     expect("cut off", accepted == 0, mgpu_format("%d of %zu are accepted", accepted, length));
-    static const char *const WRONG[][2] = {{"\"format\":2", "\"format\":3"},
+    static const char *const WRONG[][2] = {{"\"format\":3", "\"format\":4"},
                                            {"\"run\":\"0123", "\"run\":\"00123"},
                                            {"\"number\":17", "\"number\":-1"},
                                            {"\"number\":17", "\"number\":1e1"},

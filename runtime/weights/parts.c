@@ -1,0 +1,184 @@
+/* parts.c: the file of a view is written: by rank 0, or in parts by all processes, each a stretch of its bytes, one after the other. In: a
+ * snapshot of each process, which has its devices' parts of what is split; out: the bytes of the file.
+ *
+ * All write their parts in pieces, at the same time. For each piece the processes bring each other what it has of theirs: of a split variable
+ * the elements of their devices, of a sum of which devices have parts what theirs add up to. So no process ever has more than its part and
+ * some megabytes, and what is written does not depend on who writes what. */
+#include "runtime/base/base.h"
+#include "runtime/weights/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXCHANGED = 16 << 20, LEAST_PIECE = 1 << 16 }; /* bytes: about what a process sends at a time */
+
+typedef struct Parts {
+    const Snapshot *snapshot;
+    const TensorView *view;
+    int rank, ranks;
+    uint8_t *out, *in;                 /* what others need of this process, by rank; what they have for it; where the next goes, comes from: */
+    int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
+    uint8_t *to, **from;               /* [ranks] */
+} Parts;
+
+static const mgpu_variable *variable_of(const Parts *p, int i) { return &p->snapshot->program->variables[p->view->variable[i]]; }
+
+/* bytes that a rank has, of elements that are to be written */
+static mgpu_stretch brought_by(const Parts *p, int rank, const mgpu_variable *v, mgpu_stretch elements)
+{
+    if (mgpu_is_partial(v))
+        return elements;
+    if (!v->split) /* who writes it has it */
+        return (mgpu_stretch){0, 0};
+    return mgpu_overlap(elements, mgpu_part_of_rank(p->snapshot->processes, p->snapshot->plan->devices, mgpu_elements(&v->tensor), rank));
+}
+
+static int64_t bytes_in(const mgpu_variable *v, mgpu_stretch elements)
+{
+    return (elements.end - elements.begin) * mgpu_dtype_bytes(v->tensor.dtype);
+}
+
+static void add_values(const mgpu_variable *v, mgpu_stretch elements, uint8_t *to, const uint8_t *more)
+{
+    uint8_t dtype = v->tensor.dtype;
+    for (int64_t i = 0; i < elements.end - elements.begin; i++)
+        mgpu_from_double(to, dtype, i, mgpu_to_double(to, dtype, i) + mgpu_to_double(more, dtype, i));
+}
+
+/* ---- what others need */
+static void put(void *context, int i, mgpu_stretch elements)
+{
+    Parts *p = context;
+    const mgpu_variable *v = variable_of(p, i);
+    const Snapshot *s = p->snapshot;
+    DeviceSpan own = mgpu_own_devices(s->processes, s->plan->devices);
+    mgpu_stretch its = brought_by(p, p->rank, v, elements);
+    int64_t bytes = bytes_in(v, its);
+    if (!bytes)
+        return;
+    mgpu_read_snapshot(s, own.first, p->view->variable[i], its, p->to);
+    uint8_t *more = mgpu_is_partial(v) && own.end - own.first > 1 ? mgpu_allocate((size_t)bytes, 1) : NULL;
+    for (int d = own.first + 1; more && d < own.end; d++) {
+        mgpu_read_snapshot(s, d, p->view->variable[i], its, more);
+        add_values(v, its, p->to, more);
+    }
+    free(more);
+    p->to += bytes;
+}
+
+static void count(void *context, int i, mgpu_stretch elements)
+{
+    Parts *p = context;
+    for (int r = 0; r < p->ranks; r++)
+        p->got[r] += (int)bytes_in(variable_of(p, i), brought_by(p, r, variable_of(p, i), elements));
+}
+
+static void place(int *at, const int *bytes, int ranks)
+{
+    for (int r = 1; r < ranks; r++)
+        at[r] = at[r - 1] + bytes[r - 1];
+}
+
+static void exchange(Parts *p, const FileLayout *layout, const mgpu_stretch *piece)
+{
+    int64_t room = 0, filled = 0;
+    for (int r = 0; r < p->ranks; r++)
+        room += piece[r].end - piece[r].begin;
+    p->out = mgpu_allocate((size_t)room + 1, 1);
+    for (int r = 0; r < p->ranks; r++) {
+        p->to = p->out + filled;
+        mgpu_each_tensor(layout, piece[r], put, p);
+        p->sent[r] = (int)(p->to - p->out - filled);
+        filled += p->sent[r];
+        p->got[r] = 0;
+    }
+    mgpu_each_tensor(layout, piece[p->rank], count, p);
+    place(p->sent_at, p->sent, p->ranks);
+    place(p->got_at, p->got, p->ranks);
+    if (p->snapshot->processes) {
+        p->in = mgpu_allocate((size_t)(p->got_at[p->ranks - 1] + p->got[p->ranks - 1]) + 1, 1);
+        p->snapshot->processes->exchange(p->snapshot->processes, p->out, p->sent, p->sent_at, p->in, p->got, p->got_at);
+        free(p->out);
+    } else {
+        p->in = p->out;
+    }
+}
+
+/* ---- what this process writes */
+static void take(void *context, int i, mgpu_stretch elements)
+{
+    Parts *p = context;
+    const mgpu_variable *v = variable_of(p, i);
+    if (!v->split && !mgpu_is_partial(v)) {
+        mgpu_read_snapshot(p->snapshot, 0, p->view->variable[i], elements, p->to);
+        p->to += bytes_in(v, elements);
+        return;
+    }
+    for (int r = 0; r < p->ranks; r++) {
+        mgpu_stretch its = brought_by(p, r, v, elements);
+        if (mgpu_is_partial(v) && r)
+            add_values(v, its, p->to, p->from[r]);
+        else
+            memcpy(p->to + bytes_in(v, (mgpu_stretch){elements.begin, its.begin}), p->from[r], (size_t)bytes_in(v, its));
+        p->from[r] += bytes_in(v, its);
+    }
+    p->to += bytes_in(v, elements);
+}
+
+static void write_piece(FILE *f, Parts *p, const FileLayout *layout, mgpu_stretch piece)
+{
+    uint8_t *data = mgpu_allocate((size_t)(piece.end - piece.begin) + 1, 1);
+    mgpu_stretch header = mgpu_overlap(piece, (mgpu_stretch){0, layout->header_bytes});
+    int64_t bytes = header.end - header.begin;
+    if (bytes)
+        memcpy(data, layout->header + header.begin, (size_t)bytes);
+    p->to = data + bytes;
+    for (int r = 0; r < p->ranks; r++)
+        p->from[r] = p->in ? p->in + p->got_at[r] : NULL;
+    mgpu_each_tensor(layout, piece, take, p);
+    if (f)
+        fwrite(data, 1, (size_t)(piece.end - piece.begin), f);
+    free(data);
+}
+
+static bool is_exchanged(const Parts *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->view->count; i++)
+        any = any || variable_of(p, i)->split || mgpu_is_partial(variable_of(p, i));
+    return any;
+}
+
+FilePart mgpu_view_part(const Snapshot *s, int which)
+{
+    ViewFile file = mgpu_view_file(s->program, s->plan, which, &s->notes);
+    FilePart part = {mgpu_part_of_file(s, file.layout.bytes, mgpu_rank(s->processes)).begin, mgpu_part_bytes(s, file.layout.bytes)};
+    mgpu_close_view_file(&file);
+    return part;
+}
+
+void mgpu_write_view(FILE *f, const Snapshot *s, int which)
+{
+    ViewFile file = mgpu_view_file(s->program, s->plan, which, &s->notes);
+    int ranks = mgpu_ranks(s->processes);
+    int64_t bytes = file.layout.bytes, part = mgpu_part_bytes(s, bytes), most = EXCHANGED / ranks / 8 * 8;
+    most = most > LEAST_PIECE ? most : LEAST_PIECE;
+    int counts[4][ranks];
+    uint8_t *from[ranks];
+    mgpu_stretch piece[ranks];
+    memset(counts, 0, sizeof counts);
+    Parts p = {s, &file.view, .rank = mgpu_rank(s->processes), .ranks = ranks, .sent = counts[0], .sent_at = counts[1], .got = counts[2], .got_at = counts[3], .from = from};
+    bool exchanged = is_exchanged(&p);
+    for (int64_t at = 0; at < part; at += most) {
+        for (int r = 0; r < ranks; r++) {
+            mgpu_stretch own = mgpu_part_of_file(s, bytes, r);
+            piece[r] = mgpu_overlap(own, (mgpu_stretch){own.begin + at, own.begin + at + most});
+        }
+        if (exchanged)
+            exchange(&p, &file.layout, piece);
+        write_piece(f, &p, &file.layout, piece[p.rank]);
+        free(p.in);
+        p.in = NULL;
+    }
+    mgpu_close_view_file(&file);
+}
