@@ -190,7 +190,7 @@ typedef struct Share {
     int ragged;             /* GROUPS: lanes of a row's last vector; 0: all */
     int64_t slice;          /* partial results: of a part of the reduction iterations, so many (or vectors of them) or more, */
     int slices;             /* at most so many parts; 0: no partial results */
-    int blocks_before;      /* of other nests of the kernel */
+    int blocks_before, finish_before; /* of other nests of the kernel, of its end */
     bool narrow;            /* all indices fit into 31 bits */
     Expr **base; int bases; /* by the id of an index that is contiguous along the vector: where the vector begins */
 } Share;

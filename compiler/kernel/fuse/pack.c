@@ -3,7 +3,8 @@
  * In: groups in order. Out: kernels, fewer than there were groups: each call costs the device's thread pool a
  * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
  * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where
- * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. */
+ * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. Partial results of all
+ * are in one workspace. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
@@ -60,8 +61,12 @@ static void join(FusionGroup *to, FusionGroup *from)
     Nest *nests = NEW_ARRAY(Nest, a->nest_count + b->nest_count);
     for (int i = 0; i < a->nest_count + b->nest_count; i++)
         nests[i] = i < a->nest_count ? a->nests[i] : b->nests[i - a->nest_count];
+    for (int i = a->nest_count; i < a->nest_count + b->nest_count; i++)
+        for (int k = 0; k < nests[i].reduction_count; k++)
+            nests[i].reductions[k].partial += a->partial_bytes;
     a->nests = nests;
     a->nest_count += b->nest_count;
+    a->partial_bytes += b->partial_bytes;
     fuse_describe(to);
     if (to->memory) {
         memory_use(outer);

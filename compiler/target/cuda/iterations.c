@@ -58,8 +58,9 @@ const char *cuda_name_iterations(const Loops *l, Iterations all)
 const char *cuda_own_number(const Loops *l, const char *what, int lanes)
 {
     const char *text = lanes ? format("%d", lanes) : "";
-    if (l->nest->share.blocks_before && !l->p->block && what[strlen(what) - 1] != 's')
-        text = format("%s%s%s", text, lanes ? ", " : "", emit_count(l->p, l->nest->share.blocks_before));
+    int before = l->p->finish ? l->nest->share.finish_before : l->nest->share.blocks_before;
+    if (before && !l->p->block && what[strlen(what) - 1] != 's')
+        text = format("%s%s%s", text, lanes ? ", " : "", emit_count(l->p, before));
     return format("mgpu_%s_%s(%s)", l->p->block ? "block" : "grid", what, text);
 }
 

@@ -43,6 +43,12 @@ static void print_parameters(Printer *p)
 
 /* ---- functions of nests */
 
+/* a scatter's two functions have a nest each; the end of others is one of nests with partial results */
+static bool is_printed(const Kernel *k, int nest, bool finish, bool parts)
+{
+    return parts ? nest == finish : !finish || k->nests[nest].partial || k->nests[nest].across;
+}
+
 /* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
 static void print_function(const Kernel *k, Text *t, bool finish, bool block)
 {
@@ -53,11 +59,11 @@ static void print_function(const Kernel *k, Text *t, bool finish, bool block)
     p.finish = finish && !parts;
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++)
-        p.needed[i] = parts && i != finish ? NEW_ARRAY(bool, k->nests[i].exprs->count) : emit_needed(&k->nests[i], finish);
+        p.needed[i] = is_printed(k, i, finish, parts) ? emit_needed(&k->nests[i], finish) : NEW_ARRAY(bool, k->nests[i].exprs->count);
     print_parameters(&p);
     emit_tables(&p);
     for (int i = 0; i < k->nest_count; i++) {
-        if (!parts || i == finish)
+        if (is_printed(k, i, finish, parts))
             cuda_nest(&p, &k->nests[i]);
         if (two && block && i == 0)
             emit_line(&p, "__syncthreads();");

@@ -670,12 +670,14 @@ static void print_finish(Loops *l)
         across *= 2;
     name_slices(l, reduction, cuda_iterations_text(l, reduction));
     const char *iteration = count == 1 ? "0" : emit_own_name(p, "point");
-    if (count > 1) {
+    bool loop = count > 1 || p->kernel->nest_count > 1;
+    if (loop) {
         const char *item = emit_own_name(p, "item");
-        emit_line(p, "for (int %s = mgpu_grid_group(%d); %s < %s; %s += mgpu_grid_groups(%d)) {", item, CUDA_THREADS, item,
-                  emit_count(p, (count + across - 1) / across), item, CUDA_THREADS);
+        emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, cuda_own_number(l, "group", CUDA_THREADS), item,
+                  emit_count(p, (count + across - 1) / across), item, cuda_own_number(l, "groups", CUDA_THREADS));
         p->indent++;
-        emit_line(p, "const int %s = %s * %d + mgpu_lane(%d);", iteration, item, across, across);
+        if (count > 1)
+            emit_line(p, "const int %s = %s * %d + mgpu_lane(%d);", iteration, item, across, across);
     }
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
@@ -687,7 +689,7 @@ static void print_finish(Loops *l)
         p->result[i] = r->in_double ? format("(float)%s", sum) : sum;
     }
     if (count == 1)
-        emit_line(p, "if (mgpu_grid_thread() == 0) {");
+        emit_line(p, "if (%s == 0) {", loop ? "threadIdx.x" : "mgpu_grid_thread()");
     else if (count % across)
         emit_line(p, "if (threadIdx.x < %d && %s < %s) {", across, iteration, emit_count(p, count));
     else
@@ -699,7 +701,7 @@ static void print_finish(Loops *l)
     l->lane_parallel = false;
     cuda_define_axes(l, l->parallel, l->parallel_count, iteration, true);
     outer_stores(l, cuda_root_room(nest));
-    close(l, count == 1 ? 1 : 2);
+    close(l, loop ? 2 : 1);
 }
 
 static void print_partial(const Loops *l)

@@ -437,7 +437,7 @@ void cuda_share(Kernel *k, const Model *m, bool alone)
 
 /* ---- launches */
 
-enum { MOST_BLOCKS = 4096, FEW_BLOCKS = 64 /* of a kernel that is packed with others */ };
+enum { MOST_BLOCKS = 4096, FEW_BLOCKS = 64 /* of a kernel that is packed with others, besides those of partial results */ };
 
 /* the iterations of the axes as a launch counts them */
 static void count_iterations(const Nest *nest, bool reduction, mgpu_launch *l)
@@ -492,12 +492,21 @@ static int64_t fixed_blocks(const Nest *nest)
     return l.iterations_per_sample ? 0 : (l.iterations + l.per_block - 1) / l.per_block;
 }
 
+/* that add up partial results */
+static int64_t finish_blocks(const Nest *nest)
+{
+    return nest->partial || nest->across ? (nest_result_iterations(nest) + COLUMNS - 1) / COLUMNS : 0;
+}
+
 void cuda_share_blocks(Kernel *k)
 {
-    int64_t blocks = 0;
+    int64_t blocks = 0, finishing = 0;
     for (int i = 0; i < k->nest_count; i++) {
-        k->nests[i].share.blocks_before = is_scatter(k) ? 0 : (int)blocks;
+        Share *s = &k->nests[i].share;
+        s->blocks_before = is_scatter(k) ? 0 : (int)blocks;
+        s->finish_before = (int)finishing;
         blocks = (blocks + fixed_blocks(&k->nests[i])) % MOST_BLOCKS;
+        finishing = (finishing + finish_blocks(&k->nests[i])) % MOST_BLOCKS;
     }
 }
 
@@ -508,9 +517,9 @@ bool cuda_is_little(const Kernel *k)
         int64_t own = fixed_blocks(&k->nests[i]);
         if (!own || k->nests[i].serial)
             return false;
-        blocks += own;
+        blocks += k->nests[i].partial ? 0 : own;
     }
-    return k->nest_count && blocks <= FEW_BLOCKS && !cuda_finishes(k);
+    return k->nest_count && blocks <= FEW_BLOCKS && !is_scatter(k);
 }
 
 /* a grid that suits the largest nest; those without samples have blocks of their own */
@@ -527,6 +536,8 @@ static mgpu_launch common_launch(const Kernel *k)
     }
     if (!most.iterations_per_sample)
         most.iterations = blocks * most.per_block;
+    if (k->nest_count > 1)
+        most.most = MOST_BLOCKS;
     return most;
 }
 
@@ -538,8 +549,11 @@ void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
     } else {
         launch[0] = common_launch(k);
     }
-    if (k->partial_bytes)
-        launch[1] = (mgpu_launch){.iterations = nest_result_iterations(k->nests), .per_block = COLUMNS, .most = MOST_BLOCKS};
+    if (k->partial_bytes) {
+        launch[1] = (mgpu_launch){.per_block = COLUMNS, .most = MOST_BLOCKS};
+        for (int i = 0; i < k->nest_count; i++)
+            launch[1].iterations += COLUMNS * finish_blocks(&k->nests[i]);
+    }
     launch[0].function = k->name;
     launch[1].function = cuda_finishes(k) ? format("%s_finish", k->name) : NULL;
     launch[0].threads = launch[1].threads = CUDA_THREADS;
