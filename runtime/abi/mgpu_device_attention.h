@@ -238,7 +238,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     template <bool SECOND> __device__ __forceinline__ void score(scores &tile, int stage, place column)
     {
         constexpr int parts = SECOND ? E : D, before = SECOND && S.resident ? D : 0;
-        tile.clear();
+        mgpu_clear(tile.value);
 #pragma unroll 1
         for (int c = 0; c < parts; c++) {
             const char *rows_at = own, *columns_at = other;
@@ -499,7 +499,7 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
         typename attend::result results[RESULTS];
 #pragma unroll
         for (int p = 0; p < RESULTS; p++)
-            results[p].clear();
+            mgpu_clear(results[p].value);
         typename attend::place begin, end;
         a.seen(begin, end);
         a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
@@ -577,7 +577,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
             typename attend::result results[RESULTS];
 #pragma unroll
             for (int p = 0; p < RESULTS; p++)
-                results[p].clear();
+                mgpu_clear(results[p].value);
             typename attend::place begin, end;
             a.seen(begin, end);
             a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
@@ -623,10 +623,10 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
         typename attend::result results_k[RESULTS_K > 0 ? RESULTS_K : 1], results_v[RESULTS_V > 0 ? RESULTS_V : 1];
 #pragma unroll
         for (int p = 0; p < RESULTS_K; p++)
-            results_k[p].clear();
+            mgpu_clear(results_k[p].value);
 #pragma unroll
         for (int p = 0; p < RESULTS_V; p++)
-            results_v[p].clear();
+            mgpu_clear(results_v[p].value);
         typename attend::place begin, end;
         a.seen(begin, end);
         for (int own = 0; own < T.heads / T.groups; own++) {

@@ -142,7 +142,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                      shared + down_operand::lines::BYTES, at.column, all.columns, begin, end);
         const typename tile_type::sources sources = tile_type::sources::kept(tile_type::sources::of(shared, shared + down_operand::lines::BYTES));
         tile_type tile;
-        tile.clear();
+        mgpu_clear(tile.value);
         unsigned filled = 0, used = 0; /* bytes */
 #pragma unroll 1
         for (int s = -AHEAD; s < steps; s++) { /* first the stages that are to be there ahead */
@@ -188,7 +188,7 @@ MGPU_FUNCTION void mgpu_contract_nothing(const NUMBERS &numbers, const mgpu_cont
                                          unsigned step)
 {
     typename mgpu_contraction_tile<T, S>::type tile;
-    tile.clear();
+    mgpu_clear(tile.value);
     for (unsigned item = first; item < (unsigned)all.tiles; item += step)
         mgpu_store_tile<T, S>(numbers, all, tile, mgpu_tile_place<T, S>(item, all), c);
 }

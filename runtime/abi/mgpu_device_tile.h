@@ -25,6 +25,16 @@ MGPU_FUNCTION void mgpu_first_threads_meet(uint32_t threads)
 #endif
 }
 
+/* sums of a tile that a thread has */
+template <typename SUM, int DOWN, int ACROSS> MGPU_FUNCTION void mgpu_clear(SUM (&value)[DOWN][ACROSS])
+{
+#pragma unroll
+    for (int i = 0; i < DOWN; i++)
+#pragma unroll
+        for (int j = 0; j < ACROSS; j++)
+            value[i][j] = 0;
+}
+
 /* rows of such a depth, in lines along K or along rows. IN_FOURS: of rows of 4 bytes, of which a warp reads neighbours in four
  * lines at once. IN_PARTS: a line of more than 8 chunks is cut: first come the first 8 of all lines, then the next 8 */
 template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_K, bool IN_FOURS, bool IN_PARTS = false> struct mgpu_lines {
@@ -176,15 +186,6 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
                         value[i][j] = fma(x[i][k], y[j][k], value[i][j]);
         }
     }
-
-    __device__ __forceinline__ void clear(void)
-    {
-#pragma unroll
-        for (int i = 0; i < DOWN; i++)
-#pragma unroll
-            for (int j = 0; j < ACROSS; j++)
-                value[i][j] = 0;
-    }
 };
 
 /* ---- by matrix instructions: a warp has OWN_ROWS x OWN_COLUMNS, in matrices of 16 x 8 */
@@ -290,14 +291,5 @@ template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_A
         }
     }
     __device__ __forceinline__ void multiply(const char *down, const char *across) { multiply(sources::of(down, across), 0); }
-
-    __device__ __forceinline__ void clear(void)
-    {
-#pragma unroll
-        for (int i = 0; i < DOWN; i++)
-#pragma unroll
-            for (int j = 0; j < ACROSS; j++)
-                value[i][j] = 0;
-    }
 };
 #endif

@@ -116,15 +116,6 @@ template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_wa
             for (int j = 0; j < ACROSS; j++)
                 asm volatile("" : "+f"(value[i][j])); /* nobody reads it sooner */
     }
-
-    __device__ __forceinline__ void clear(void)
-    {
-#pragma unroll
-        for (int i = 0; i < DOWN; i++)
-#pragma unroll
-            for (int j = 0; j < ACROSS; j++)
-                value[i][j] = 0;
-    }
 };
 #undef MGPU_D8
 #undef MGPU_D16
