@@ -1,9 +1,11 @@
 /* cubin.c: what a cubin says of its functions: registers, shared memory, local memory. A cubin is an ELF file; its section
  * .nv.info holds attributes: a format, a code, the length of a value, a value, here a symbol's number and a count; a function's
- * static shared memory is as large as its section .nv.shared.NAME. */
-#include "compiler/link/units.h"
+ * static shared memory is as large as its section .nv.shared.NAME. The virtual GPU reads cubins by this, too. */
+#include "compiler/link/cubin.h"
 
 #include <elf.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { VALUE_FORMAT = 4, REGISTERS = 0x2f, FRAME = 0x11 };
@@ -46,6 +48,7 @@ bool cubin_function(const char *bytes, size_t length, const char *name, CubinFun
 {
     Elf e = {.bytes = bytes};
     Elf64_Shdr info, shared;
+    char section_of[1024];
     bool known = false;
     *f = (CubinFunction){0};
     if (length < sizeof e.head || memcmp(bytes, ELFMAG, SELFMAG) != 0)
@@ -68,7 +71,8 @@ bool cubin_function(const char *bytes, size_t length, const char *name, CubinFun
         }
         at += 4 + size;
     }
-    if (find_section(&e, format(".nv.shared.%s", name), &shared))
+    snprintf(section_of, sizeof section_of, ".nv.shared.%s", name);
+    if (find_section(&e, section_of, &shared))
         f->shared_bytes = (int)shared.sh_size;
     return known;
 }

@@ -15,6 +15,7 @@
 #define MGPU_UNITS_H
 
 #include "compiler/ir/program.h"
+#include "compiler/link/cubin.h"
 #include "compiler/link/link.h"
 #include "compiler/plan/plan.h"
 #include "runtime/base/sha256.h"
@@ -121,8 +122,6 @@ void toolkit_compare(int version);                  /* warns if the driver here 
 const char *toolkit_folders(void);                  /* mgpu_program.library_folders */
 int command_nvrtc(int argc, char **argv);           /* of a process of its own; nvrtc.c says its arguments */
 void images_print(const Program *, const Images *, Text *); /* --emit images */
-typedef struct CubinFunction { int registers, shared_bytes, local_bytes; } CubinFunction; /* shared: static; local: spilled registers, too */
-bool cubin_function(const char *bytes, size_t length, const char *name, CubinFunction *); /* false: it is not there */
 
 /* ---- cache.c: every failure of it is a miss */
 struct Cache {

@@ -114,8 +114,8 @@ typedef struct mgpu_gpu_kernel {
     const char *name;
     int line;                                 /* in the model */
     mgpu_launch launch[2];                    /* the second one adds up what the blocks of the first have left */
-    const mgpu_library_matmul *matmul;        /* NULL; else what it computes: a library may do it instead. The last argument is */
-    const mgpu_library_convolution *convolution; /* then a workspace. At most one of the two */
+    const mgpu_library_matmul *matmul;        /* NULL; else what it computes: a library may do it instead. The last argument is then a workspace */
+    const mgpu_library_convolution *convolution; /* likewise, without one. At most one of the two */
     mgpu_epilogue epilogue;                   /* in calls that follow a contraction's */
     const void *parameters; /* NULL, or a parameter after all others, by value: of a contraction mgpu_numbers, one for
                              * each of its parts; of others the paths of their random numbers, uint64_t each, or

@@ -60,6 +60,15 @@ void mgpu_cuda_check(const CudaDevice *d, int lane, CUresult r, const char *call
         d->fail(d->owner, lane, mgpu_cuda_error_text(d, r, call, text));
 }
 
+void mgpu_cuda_library_failed(const CudaDevice *d, int lane, const char *call, const char *status, const char *variable)
+{
+    char text[300];
+    size_t free_bytes, all_bytes;
+    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* a device that has failed fails all calls */
+    snprintf(text, sizeof text, "%s: %s; %s=off goes without it", call, status, variable);
+    d->fail(d->owner, lane, text);
+}
+
 void mgpu_cuda_enter(const CudaDevice *d, int lane)
 {
     mgpu_cuda_check(d, lane, d->cuda->ctx_set_current(d->context), "cuCtxSetCurrent");

@@ -2,21 +2,22 @@
  *
  * In: the plan's calls of kernels with a library's form (mgpu_library_matmul), and how their operands are aligned. Out, when
  * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest, or, with
- * --tune, that is; none, or one that is refused when it is tried: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. A gelu that is trained and
- * its gradient are both the library's, or neither is: they leave something else in the buffer between them than kernels do. */
+ * --tune, that is; none, or one that is refused when it is tried, or, with --tune, is slower than it: the kernel stays. Sums of parts are
+ * added in f32 (or f64), in a fixed order. A gelu that is trained and its gradient are both the library's, or neither is: they leave
+ * something else in the buffer between them than kernels do. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
+#include "runtime/cuda/ways.h"
 #include "runtime/engine/engine.h"
-#include "runtime/cuda/tuned.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; less the library does not take of a bias, sums, what gelu is made of */
-enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: the least of ROUNDS times of RUNS matmuls */
-enum { ALGORITHM_WORDS = MGPU_COUNT(((cublasLtMatmulAlgo_t *)0)->data) };
+enum { CANDIDATES = 16 }; /* of --tune */
 enum { ROWS, COLUMNS, DEPTH, BATCH };
 enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what gelu is made of */, OPERANDS };
 
@@ -35,6 +36,7 @@ struct Choice { /* how to do a kernel's matmul, of operands that are aligned so 
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
     bool found;
+    Times times;      /* of --tune: by kernels, but for a matmul before this call; by the library, both. own_us infinity: not timed */
     Choice *next;
 };
 typedef struct Operands {
@@ -53,9 +55,7 @@ struct Cublaslt {
     cublasLtHandle_t handle;
     Choice **choices; /* [kernel] */
     int kernels;
-    Tuned *tuned;     /* NULL: no --tune */
-    CUevent clock[2];
-    int timed, known; /* matmuls: just now; before */
+    Tuning *tuning;   /* NULL: no --tune */
     int refused; cublasStatus_t why; /* matmuls that it offered to do and does not; of the last one */
     Done *done; int done_count; /* by op */
 };
@@ -104,13 +104,8 @@ Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_
 
 static void check(const Cublaslt *l, const CudaDevice *d, int lane, cublasStatus_t status, const char *call)
 {
-    char text[200];
-    size_t free_bytes, all_bytes;
-    if (status == CUBLAS_STATUS_SUCCESS)
-        return;
-    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* a device that has failed fails all calls */
-    snprintf(text, sizeof text, "%s: %s; MGPU_CUBLASLT=off goes without it", call, l->f.get_status_name(status));
-    d->fail(d->owner, lane, text);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        mgpu_cuda_library_failed(d, lane, call, l->f.get_status_name(status), "MGPU_CUBLASLT");
 }
 
 static void drop_choice(const Cublaslt *l, const CudaDevice *d, Choice *c)
@@ -261,31 +256,7 @@ static bool try_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_library_matm
     return true;
 }
 
-/* ---- --tune: each algorithm is run where the matmul will be; the arena holds nothing yet. What it leaves there is
- * written again before anything reads it; what counts on the zeros of a new arena is written by kernels alone. */
-
-/* microseconds for a matmul; negative: it does not run */
-static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const Choice *c,
-                      const cublasLtMatmulAlgo_t *algo, const Operands *o)
-{
-    CUstream stream = d->stream[MGPU_COMP];
-    double least = -1;
-    mgpu_cuda_declare(d, MGPU_COMP, "a matmul that is timed", NULL, -1);
-    if (multiply(d, l, p, c, algo, o)) /* the first time loads its kernel */
-        return -1;
-    for (int k = 0; k < ROUNDS; k++) {
-        float ms = 0;
-        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[0], stream), "cuEventRecord");
-        for (int i = 0; i < RUNS; i++)
-            if (multiply(d, l, p, c, algo, o))
-                return -1;
-        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[1], stream), "cuEventRecord");
-        mgpu_cuda_check(d, -1, d->cuda->event_synchronize(l->clock[1]), "cuEventSynchronize of a matmul that is timed");
-        mgpu_cuda_check(d, -1, d->cuda->event_elapsed_time(&ms, l->clock[0], l->clock[1]), "cuEventElapsedTime");
-        least = least < 0 || ms < least ? ms : least;
-    }
-    return 1e3 * least / RUNS;
-}
+/* ---- --tune */
 
 static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
 {
@@ -293,49 +264,53 @@ static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
                        (long long)m->batch_stride, alignment);
 }
 
-/* all that a time depends on */
-static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const Choice *c, int64_t workspace)
+/* all that times depend on; functions are called after what they are made of */
+static char *key_of(const CudaDevice *d, const Cublaslt *l, const Done *done, const Choice *c, int64_t workspace)
 {
-    int version = 0;
+    const mgpu_library_matmul *p = done->matmul;
     char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
-    mgpu_cuda_check(d, -1, d->cuda->driver_get_version(&version), "cuDriverGetVersion");
-    char *key = mgpu_format("%s, driver %d, cublasLt %zu: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %u@%d@%d, work %lld",
-                            d->gpu->name, version, l->f.get_version(), (long long)extent_of(p, ROWS, d->samples), (long long)extent_of(p, COLUMNS, d->samples),
-                            (long long)extent_of(p, DEPTH, d->samples), (long long)extent_of(p, BATCH, d->samples), matrix[A], matrix[B], matrix[D],
-                            mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->alignment[VECTOR], c->alignment[AUX], (long long)workspace);
+    char *key = mgpu_format("cublasLt %zu, %s: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %u@%d@%d, work %lld",
+                            l->f.get_version(), d->kernels[done->op->target].launch[0].function, (long long)extent_of(p, ROWS, d->samples),
+                            (long long)extent_of(p, COLUMNS, d->samples), (long long)extent_of(p, DEPTH, d->samples), (long long)extent_of(p, BATCH, d->samples),
+                            matrix[A], matrix[B], matrix[D], mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->alignment[VECTOR],
+                            c->alignment[AUX], (long long)workspace);
     for (int i = 0; i < MATRICES; i++)
         free(matrix[i]);
     return key;
 }
 
-/* of the candidates the fastest, as it was found before or is now; false: none of them runs */
-static bool tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_matmul *p, Choice *c,
-                 const cublasLtMatmulHeuristicResult_t *results, int count, const Operands *o)
+typedef struct Trial { /* of a call */
+    const Cublaslt *l;
+    const mgpu_device_phase *phase;
+    const Done *done;
+    const Choice *choice;
+    const cublasLtMatmulHeuristicResult_t *results;
+    const Operands *operands;
+} Trial;
+
+static bool run_way(const CudaDevice *d, const void *context, int way)
 {
-    cublasLtMatmulHeuristicResult_t result;
-    char *key = key_of(d, l, p, c, o->bytes);
-    double least = -1;
-    if (mgpu_tuned_find(l->tuned, key, c->algo.data, ALGORITHM_WORDS) &&
-        !l->f.algo_check(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], &c->algo, &result) &&
-        result.workspaceSize <= (size_t)o->bytes) {
-        l->known++;
-        free(key);
-        return try_matmul(d, l, p, c, o);
-    }
-    for (int i = 0; i < count; i++) {
-        double us = time_of(d, l, p, c, &results[i].algo, o);
-        if (us < 0 || (least >= 0 && us >= least))
-            continue;
-        least = us;
-        c->algo = results[i].algo;
-    }
-    l->timed++;
-    if (least >= 0)
-        mgpu_tuned_add(l->tuned, key, c->algo.data, ALGORITHM_WORDS, least);
+    const Trial *t = context;
+    if (way > 0)
+        return multiply(d, t->l, t->done->matmul, t->choice, &t->results[way - 1].algo, t->operands) == CUBLAS_STATUS_SUCCESS;
+    mgpu_cuda_launch_first(d, t->phase, t->done->op);
+    return true;
+}
+
+/* A result of no samples is the same on all devices, to the last bit: so it is made in the same way */
+static bool may_differ(const CudaDevice *d, const mgpu_library_matmul *p) { return p->sampled >= 0 || d->plan->devices == 1; }
+
+/* of the algorithms the fastest; false: none of them runs */
+static bool tune(const CudaDevice *d, Cublaslt *l, const Trial *t, Choice *c, int count)
+{
+    char *key = key_of(d, l, t->done, c, t->operands->bytes);
+    c->times = mgpu_time_ways(d, l->tuning, &(Ways){.key = key, .count = 1 + count, .usual = 1, .run = run_way, .context = t});
+    free(key);
+    if (c->times.best > 0)
+        c->algo = t->results[c->times.best - 1].algo;
     else
         is_refused(l, CUBLAS_STATUS_NOT_SUPPORTED);
-    free(key);
-    return least >= 0;
+    return c->times.best > 0;
 }
 
 static int64_t bytes_before(const mgpu_library_matmul *p, int which)
@@ -389,10 +364,12 @@ static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_
         describe(l, d, done->matmul, c);
         set_pointers(l, d, -1, c, &o);
         cublasLtMatmulHeuristicResult_t results[CANDIDATES] = {0};
-        int count = ask(l, d, o.bytes, c, results, l->tuned ? CANDIDATES : 1);
+        bool timed = l->tuning && may_differ(d, done->matmul);
+        int count = ask(l, d, o.bytes, c, results, timed ? CANDIDATES : 1);
+        Trial trial = {l, p, done, c, results, &o};
         c->algo = results[0].algo;
-        c->found =
-            count > 0 && (l->tuned ? tune(d, l, done->matmul, c, results, count, &o) : try_matmul(d, l, done->matmul, c, &o));
+        c->times.own_us = INFINITY;
+        c->found = count > 0 && (!timed || tune(d, l, &trial, c, count)) && try_matmul(d, l, done->matmul, c, &o);
         c->next = l->choices[kernel];
         l->choices[kernel] = c;
     }
@@ -462,6 +439,29 @@ static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase
     return NULL;
 }
 
+/* both calls and those before them; `faster`: by the library */
+static void set_times(Cublaslt *l, const mgpu_device_phase *p, const Done *done, bool faster)
+{
+    const mgpu_op *before = mgpu_comp_before(p, done->op);
+    const Times *t = &done->choice->times;
+    double matmul_us = mgpu_tuning_us(l->tuning, before);
+    if (isinf(t->own_us) || isinf(matmul_us))
+        return;
+    mgpu_tuning_set(l->tuning, before, t->usual_us, faster ? t->best_us : matmul_us);
+    mgpu_tuning_set(l->tuning, done->op, 0, faster ? 0 : t->own_us);
+}
+
+/* calls that the library does with the matmuls before them: than kernels, and whatever does those matmuls */
+static bool are_faster(const Cublaslt *l, const mgpu_device_phase *p, const Done *const both[2])
+{
+    double together = 0, apart = 0;
+    for (int i = 0; i < 2 && both[i]; i++) {
+        together += both[i]->choice->times.best_us;
+        apart += both[i]->choice->times.own_us + mgpu_tuning_us(l->tuning, mgpu_comp_before(p, both[i]->op));
+    }
+    return together < apart;
+}
+
 static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     uint8_t kind = d->kernels[op->target].epilogue.kind;
@@ -471,10 +471,15 @@ static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device
     if (kind == MGPU_EPILOGUE_GELU && is_stored(&d->kernels[op->target].epilogue, op) && !gradient)
         return;
     Done done = joined(d, l, p, op), other = gradient ? joined(d, l, p, gradient) : done;
-    if (done.choice && other.choice) {
-        replace(l, p, done);
-        if (gradient)
-            replace(l, p, other);
+    if (!done.choice || !other.choice)
+        return;
+    const Done *both[] = {&done, gradient ? &other : NULL};
+    bool faster = !l->tuning || are_faster(l, p, both);
+    for (int i = 0; i < MGPU_COUNT(both) && both[i]; i++) {
+        if (l->tuning)
+            set_times(l, p, both[i], faster);
+        if (faster)
+            replace(l, p, *both[i]);
     }
 }
 
@@ -484,8 +489,11 @@ static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_p
     Done done = {.op = op, .matmul = matmul, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                  .argument = {matmul->a.argument, matmul->b.argument, 2, -1, -1}};
     done.choice = choose(d, l, p, op->target, &done);
-    if (done.choice)
+    const Times *t = done.choice ? &done.choice->times : NULL;
+    if (t && t->best_us < t->own_us)
         add_done(l, done);
+    if (t && !isinf(t->own_us))
+        mgpu_tuning_set(l->tuning, op, t->usual_us, t->best_us < t->own_us ? t->best_us : t->own_us);
 }
 
 /* the matmuls' calls, then those after them */
@@ -507,33 +515,14 @@ static int by_operation(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void begin_tuning(const CudaDevice *d, Cublaslt *l)
-{
-    l->tuned = mgpu_tuned_open();
-    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
-        mgpu_cuda_check(d, -1, d->cuda->event_create(&l->clock[i], CU_EVENT_DEFAULT), "cuEventCreate");
-}
-
-static void end_tuning(const CudaDevice *d, Cublaslt *l, char *said, size_t room)
-{
-    size_t used = strlen(said);
-    snprintf(said + used, room - used, ", %d matmul%s timed, %d known", l->timed, l->timed == 1 ? "" : "s", l->known);
-    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
-        mgpu_cuda_check(d, -1, d->cuda->event_destroy(l->clock[i]), "cuEventDestroy");
-    mgpu_tuned_close(l->tuned);
-    l->tuned = NULL;
-}
-
-void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *plan, bool tuned, char *said, size_t room)
+void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, Tuning *tuning, char *said, size_t room)
 {
     mgpu_cuda_enter(d, -1);
-    if (tuned)
-        begin_tuning(d, l);
-    for (int k = 0; k < plan->phase_count; k++)
-        prepare_phase(d, l, &plan->phases[k].devices[d->number]);
+    l->tuning = tuning;
+    for (int k = 0; k < d->plan->phase_count; k++)
+        prepare_phase(d, l, &d->plan->phases[k].devices[d->number]);
+    l->tuning = NULL;
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of matmuls that are tried");
-    if (tuned)
-        end_tuning(d, l, said, room);
     size_t used = strlen(said);
     if (l->refused)
         snprintf(said + used, room - used, ", %d matmul%s by kernels (%s)", l->refused, l->refused == 1 ? "" : "s",

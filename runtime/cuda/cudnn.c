@@ -2,24 +2,25 @@
  *
  * In: the plan's calls of kernels with a library's form (mgpu_library_convolution). Out, when the device is opened: for each form an
  * execution plan: of the engines that the library's own rules name, the first that gives the same bits in every run, rounds no more than
- * the model says and needs no more than the call's workspace. Where there is none, or it is refused when it is tried, the kernel stays.
+ * the model says and needs no more than the workspace. Where there is none, or it is refused when it is tried, the kernel stays.
  * With --tune it is the fastest of those, or the kernel, where they will run.
  * The library wants weights as [out, taps, in]: those that are in memory in another order are put into this one before (or the
- * gradient after) it, at the beginning of the workspace. */
+ * gradient after) it, at the beginning of the workspace. A device has one workspace, besides its arena: the lane comp does one convolution
+ * at a time, and programs that do without the library do without it. */
 #include "runtime/base/base.h"
 #include "runtime/abi/mgpu_transposed.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/tuned.h"
+#include "runtime/cuda/ways.h"
 #include "runtime/engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 16 /* bytes: of x, w, y */, WORKSPACE_ALIGNMENT = 256, CONFIGURATIONS = 32, MOST_BLOCKS = 4096, MOST_RANK = 5 };
-enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: plans; the least of ROUNDS times of RUNS calls */
-enum { NUMBER, BEFORE_NS, AFTER_NS, WORDS };      /* of tuned.txt: of the candidate from 1 on, 0: the kernel */
+enum { CANDIDATES = 16 }; /* of --tune */
+enum { HOPPER = 9, LARGE_WORKSPACE = 32 << 20, WORKSPACE = 4 << 20 }; /* bytes, besides weights: as matmuls have */
 enum { Y, X, W, TENSORS }; /* as MGPU_CONVOLUTION_...; their ids in graphs and packs */
 
 #define CUDNN_FIELD(result, symbol, field, parameters) result (*field) parameters;
@@ -34,7 +35,7 @@ typedef struct Choice { /* how to do a kernel's convolution */
     cudnnBackendDescriptor_t plan; /* NULL: there is none */
     cudnnBackendDescriptor_t candidate[CANDIDATES]; int candidates; /* what it may be */
     cudnnBackendDescriptor_t *made; int made_count; /* all that was made on the way to it */
-    double before_us, after_us;    /* of --tune: by the kernel, by what was chosen */
+    Times times;                   /* of --tune: by the kernel, and by what was chosen */
 } Choice;
 struct Cudnn {
     Functions f;
@@ -42,9 +43,8 @@ struct Cudnn {
     CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: no convolution needs it */
     Choice *choices;         /* [kernel] */
     int kernels;
-    Tuned *tuned;            /* NULL: no --tune */
-    CUevent clock[2];
-    int timed, known;        /* convolutions: just now; before */
+    CUdeviceptr work; int64_t work_bytes; /* 0: not yet */
+    Tuning *tuning;          /* NULL: no --tune */
     int done;                /* convolutions that it does */
     int refused; cudnnStatus_t why; /* of those that it was asked for; of the last one */
 };
@@ -53,13 +53,8 @@ struct Cudnn {
 
 static void check(const Cudnn *l, const CudaDevice *d, int lane, cudnnStatus_t status, const char *call)
 {
-    char text[200];
-    size_t free_bytes, all_bytes;
-    if (status == CUDNN_STATUS_SUCCESS)
-        return;
-    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* a device that has failed fails all calls */
-    snprintf(text, sizeof text, "%s: %s; MGPU_CUDNN=off goes without it", call, l->f.get_error_string(status));
-    d->fail(d->owner, lane, text);
+    if (status != CUDNN_STATUS_SUCCESS)
+        mgpu_cuda_library_failed(d, lane, call, l->f.get_error_string(status), "MGPU_CUDNN");
 }
 
 static bool is_refusal(cudnnStatus_t status) { return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR; }
@@ -109,13 +104,42 @@ static void find_transpositions(CudaDevice *d, Cudnn *l)
         l->transpose[i] = mgpu_cuda_function(d, FUNCTION[i]);
 }
 
+static int64_t bytes_of(uint8_t type) { return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2; }
+
+static int64_t taps_of(const mgpu_library_convolution *v)
+{
+    int64_t taps = 1;
+    for (int i = 0; i < v->dims; i++)
+        taps *= v->taps[i];
+    return taps;
+}
+
+/* of weights in the library's order; 0: they are */
+static int64_t filter_bytes(const mgpu_library_convolution *v)
+{
+    int64_t bytes = v->filter == MGPU_FILTER_OUT_TAPS_IN ? 0 : taps_of(v) * v->out * (v->in / v->groups) * bytes_of(v->type);
+    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+}
+
+static void open_workspace(CudaDevice *d, Cudnn *l, int64_t besides)
+{
+    int64_t weights = 0;
+    for (int k = 0; k < l->kernels; k++) {
+        int64_t own = d->kernels[k].convolution ? filter_bytes(d->kernels[k].convolution) : 0;
+        weights = own > weights ? own : weights;
+    }
+    l->work_bytes = weights + (d->gpu->major >= HOPPER ? LARGE_WORKSPACE : WORKSPACE);
+    l->work = mgpu_cuda_allocate(d, l->work_bytes, l->work_bytes + besides, "besides its arena, cuDNN (MGPU_CUDNN=off goes without it) takes");
+    d->besides += l->work_bytes;
+}
+
 bool mgpu_cudnn_wanted(bool tuned)
 {
     const char *wish = getenv("MGPU_CUDNN");
     return wish && *wish ? strcmp(wish, "off") != 0 : tuned;
 }
 
-Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, char *said, size_t room)
+Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, int64_t besides, char *said, size_t room)
 {
     const char *wish = getenv("MGPU_CUDNN");
     Cudnn *l = mgpu_allocate(1, sizeof *l);
@@ -129,11 +153,14 @@ Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, char *said, size_t room)
     l->kernels = kernels;
     l->choices = mgpu_allocate((size_t)kernels, sizeof *l->choices);
     find_transpositions(d, l);
+    open_workspace(d, l, besides);
     check(l, d, -1, l->f.set_stream(l->handle, d->stream[MGPU_COMP]), "cudnnSetStream");
     size_t version = l->f.get_version();
     snprintf(said, room, "cuDNN %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return l;
 }
+
+CudaRange mgpu_cudnn_workspace(const Cudnn *l) { return (CudaRange){l->work, l->work + (uint64_t)l->work_bytes, true, "cuDNN's workspace"}; }
 
 static void drop_choice(const Cudnn *l, const CudaDevice *d, Choice *c)
 {
@@ -151,6 +178,7 @@ void mgpu_cudnn_close(const CudaDevice *d, Cudnn *l)
     for (int k = 0; k < l->kernels; k++)
         drop_choice(l, d, &l->choices[k]);
     check(l, d, -1, l->f.destroy(l->handle), "cudnnDestroy");
+    mgpu_cuda_check(d, -1, d->cuda->mem_free(l->work), "cuMemFree");
     free(l->choices);
     free(l);
 }
@@ -161,8 +189,6 @@ static int type_of(uint8_t type)
 {
     return type == MGPU_F64 ? CUDNN_DATA_DOUBLE : type == MGPU_F32 ? CUDNN_DATA_FLOAT : type == MGPU_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
-
-static int64_t bytes_of(uint8_t type) { return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2; }
 
 /* extents as the library counts them, channels after the first; channels are innermost in memory */
 static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, int which)
@@ -297,7 +323,7 @@ static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution
     if (!is_refusal(status))
         check(l, d, -1, status, "cudnnBackendFinalize of a graph");
     l->why = status ? status : l->why;
-    int wanted = l->tuned ? CANDIDATES : 1;
+    int wanted = l->tuning ? CANDIDATES : 1;
     for (int k = 0; k < MGPU_COUNT(MODE) && !status && c->candidates < wanted; k++) {
         int count = ask(l, d, c, graph, MODE[k], configuration);
         for (int i = 0; i < count && c->candidates < wanted; i++) {
@@ -314,14 +340,6 @@ static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution
 /* matrices that are transposed on the way from memory to the library's order, or back */
 typedef struct Transposition { int64_t count, rows, columns, from_pitch, from_apart, to_pitch, to_apart; } Transposition;
 
-static int64_t taps_of(const mgpu_library_convolution *v)
-{
-    int64_t taps = 1;
-    for (int i = 0; i < v->dims; i++)
-        taps *= v->taps[i];
-    return taps;
-}
-
 static Transposition transposition_of(const mgpu_library_convolution *v)
 {
     int64_t taps = taps_of(v), in = v->in / v->groups, out = v->out;
@@ -333,12 +351,6 @@ static Transposition transposition_of(const mgpu_library_convolution *v)
 static Transposition inverse(Transposition t)
 {
     return (Transposition){t.count, t.columns, t.rows, t.to_pitch, t.to_apart, t.from_pitch, t.from_apart};
-}
-
-static int64_t filter_bytes(const mgpu_library_convolution *v)
-{
-    int64_t bytes = v->filter == MGPU_FILTER_OUT_TAPS_IN ? 0 : taps_of(v) * v->out * (v->in / v->groups) * bytes_of(v->type);
-    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
 }
 
 static void transpose(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, void *to, const void *from, Transposition t)
@@ -366,13 +378,14 @@ static cudnnStatus_t execute(const Cudnn *l, const CudaDevice *d, int lane, cudn
 }
 
 /* argument: as those of the call; returns what the library says, after the weights are where they are to be */
-static cudnnStatus_t convolve(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, const Choice *c, void *const *argument)
+static cudnnStatus_t convolve(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, cudnnBackendDescriptor_t plan,
+                              void *const *argument)
 {
-    void *work = argument[3], *w = argument[v->w], *own = filter_bytes(v) ? work : w;
+    void *work = (void *)(uintptr_t)l->work, *w = argument[v->w], *own = filter_bytes(v) ? work : w;
     void *const at[] = {[Y] = argument[v->y], [X] = argument[v->x], [W] = own};
     if (own != w && v->result != MGPU_CONVOLUTION_W)
         transpose(l, d, lane, v, own, w, transposition_of(v));
-    cudnnStatus_t status = execute(l, d, lane, c->plan, at, (uint8_t *)work + filter_bytes(v));
+    cudnnStatus_t status = execute(l, d, lane, plan, at, (uint8_t *)work + filter_bytes(v));
     if (own != w && v->result == MGPU_CONVOLUTION_W && !status)
         transpose(l, d, lane, v, w, own, inverse(transposition_of(v)));
     return status;
@@ -390,7 +403,7 @@ static bool is_aligned(const mgpu_library_convolution *v, void *const *argument)
 static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_convolution *v, Choice *c, void *const *argument)
 {
     mgpu_cuda_declare(d, MGPU_COMP, "a convolution that is tried", NULL, -1);
-    cudnnStatus_t status = convolve(l, d, -1, v, c, argument);
+    cudnnStatus_t status = convolve(l, d, -1, v, c->plan, argument);
     if (!is_refusal(status))
         check(l, d, -1, status, "cudnnBackendExecute of a convolution that is tried");
     l->why = status ? status : l->why;
@@ -398,49 +411,15 @@ static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_co
         drop_choice(l, d, c);
 }
 
-/* ---- --tune: each way is run where it will be; the arena holds nothing yet, and what is left there is written again before
- * anything reads it */
+/* ---- --tune */
 
-static cudnnStatus_t run_way(const CudaDevice *d, const Cudnn *l, const mgpu_op *op, const Choice *c, void *const *argument)
-{
-    if (c->plan)
-        return convolve(l, d, -1, d->kernels[op->target].convolution, c, argument);
-    mgpu_cuda_launch_contraction(d, op, argument);
-    return CUDNN_STATUS_SUCCESS;
-}
-
-/* microseconds by the choice's plan, or by the kernel; negative: it does not run */
-static double time_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op, const Choice *c, void *const *argument)
-{
-    CUstream stream = d->stream[MGPU_COMP];
-    double least = -1;
-    mgpu_cuda_declare(d, MGPU_COMP, "a convolution that is timed", NULL, -1);
-    if (run_way(d, l, op, c, argument)) /* the first time loads its kernel */
-        return -1;
-    for (int k = 0; k < ROUNDS; k++) {
-        float ms = 0;
-        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[0], stream), "cuEventRecord");
-        for (int i = 0; i < RUNS; i++)
-            if (run_way(d, l, op, c, argument))
-                return -1;
-        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[1], stream), "cuEventRecord");
-        mgpu_cuda_check(d, -1, d->cuda->event_synchronize(l->clock[1]), "cuEventSynchronize of a convolution that is timed");
-        mgpu_cuda_check(d, -1, d->cuda->event_elapsed_time(&ms, l->clock[0], l->clock[1]), "cuEventElapsedTime");
-        least = least < 0 || (double)ms < least ? (double)ms : least;
-    }
-    return 1e3 * least / RUNS;
-}
-
-/* all that a time depends on; the kernel's function is called after what it is made of */
+/* all that times depend on; the kernel's function is called after what it is made of */
 static char *key_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op)
 {
     const mgpu_library_convolution *v = d->kernels[op->target].convolution;
-    int version = 0;
-    mgpu_cuda_check(d, -1, d->cuda->driver_get_version(&version), "cuDriverGetVersion");
-    char *key = mgpu_format("%s, driver %d, cudnn %zu, mgpuc " MGPU_VERSION " %s: convolution %d of %s%s, weights %d, samples %lld, channels %lld %lld by %lld, work %lld:",
-                            d->gpu->name, version, l->f.get_version(), d->kernels[op->target].launch[0].function, v->result, mgpu_dtype_name(v->type),
-                            v->tf32 ? " tf32" : "", v->filter, (long long)d->samples, (long long)v->in, (long long)v->out, (long long)v->groups,
-                            (long long)mgpu_cuda_workspace(op));
+    char *key = mgpu_format("cudnn %zu, %s: convolution %d of %s%s, weights %d, samples %lld, channels %lld %lld by %lld, work %lld:",
+                            l->f.get_version(), d->kernels[op->target].launch[0].function, v->result, mgpu_dtype_name(v->type), v->tf32 ? " tf32" : "",
+                            v->filter, (long long)d->samples, (long long)v->in, (long long)v->out, (long long)v->groups, (long long)l->work_bytes);
     for (int i = 0; i < v->dims; i++) {
         char *longer = mgpu_format("%s %lldx%lld=%lld/%lld/%lld+%lld+%lld", key, (long long)v->inputs[i], (long long)v->taps[i], (long long)v->outputs[i],
                                    (long long)v->stride[i], (long long)v->dilation[i], (long long)v->low[i], (long long)v->high[i]);
@@ -450,94 +429,40 @@ static char *key_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op)
     return key;
 }
 
-/* the number of the fastest candidate from 1 on; 0: the kernel */
-static int time_all(const CudaDevice *d, const Cudnn *l, const mgpu_op *op, Choice *c, void *const *argument)
+typedef struct Trial { const Cudnn *l; const mgpu_device_phase *phase; const mgpu_op *op; const Choice *choice; void *const *argument; } Trial;
+
+static bool run_way(const CudaDevice *d, const void *context, int way)
 {
-    int best = 0;
-    c->plan = NULL;
-    c->before_us = c->after_us = time_of(d, l, op, c, argument);
-    for (int i = 0; i < c->candidates; i++) {
-        c->plan = c->candidate[i];
-        double us = time_of(d, l, op, c, argument);
-        if (us < 0 || us >= c->after_us)
-            continue;
-        c->after_us = us;
-        best = i + 1;
-    }
-    return best;
+    const Trial *t = context;
+    if (way > 0)
+        return convolve(t->l, d, -1, d->kernels[t->op->target].convolution, t->choice->candidate[way - 1], t->argument) == CUDNN_STATUS_SUCCESS;
+    mgpu_cuda_launch_first(d, t->phase, t->op);
+    return true;
 }
 
-static void tune(const CudaDevice *d, Cudnn *l, const mgpu_op *op, Choice *c, void *const *argument)
+static void tune(const CudaDevice *d, Cudnn *l, const Trial *t, Choice *c)
 {
-    char *key = key_of(d, l, op);
-    uint64_t word[WORDS];
-    bool known = mgpu_tuned_find(l->tuned, key, word, WORDS) && word[NUMBER] <= (uint64_t)c->candidates;
-    if (!known) {
-        word[NUMBER] = (uint64_t)time_all(d, l, op, c, argument);
-        word[BEFORE_NS] = (uint64_t)(1e3 * c->before_us);
-        word[AFTER_NS] = (uint64_t)(1e3 * c->after_us);
-        mgpu_tuned_add(l->tuned, key, word, WORDS, c->after_us);
-    }
-    l->known += known;
-    l->timed += !known;
-    c->before_us = 1e-3 * (double)word[BEFORE_NS];
-    c->after_us = 1e-3 * (double)word[AFTER_NS];
-    c->plan = word[NUMBER] ? c->candidate[word[NUMBER] - 1] : NULL;
+    char *key = key_of(d, l, t->op);
+    c->times = mgpu_time_ways(d, l->tuning, &(Ways){.key = key, .count = 1 + c->candidates, .usual = 0, .run = run_way, .context = t});
     free(key);
+    bool faster = c->times.best > 0 && c->times.best_us < c->times.own_us;
+    c->plan = faster ? c->candidate[c->times.best - 1] : NULL;
+    c->times.best_us = faster ? c->times.best_us : c->times.own_us;
 }
 
-static void begin_tuning(const CudaDevice *d, Cudnn *l)
-{
-    l->tuned = mgpu_tuned_open();
-    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
-        mgpu_cuda_check(d, -1, d->cuda->event_create(&l->clock[i], CU_EVENT_DEFAULT), "cuEventCreate");
-}
-
-/* ms of the convolutions of the phase that has most of them, a training step: by kernels, by what was chosen */
-static void add_up(const CudaDevice *d, const Cudnn *l, const mgpu_plan *plan, double *before, double *after)
-{
-    *before = *after = 0;
-    for (int k = 0; k < plan->phase_count; k++) {
-        const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
-        double own[2] = {0, 0};
-        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++)
-            if (op->verb == MGPU_CALL && d->kernels[op->target].convolution) {
-                own[0] += 1e-3 * l->choices[op->target].before_us;
-                own[1] += 1e-3 * l->choices[op->target].after_us;
-            }
-        if (own[0] <= *before)
-            continue;
-        *before = own[0];
-        *after = own[1];
-    }
-}
-
-static void end_tuning(const CudaDevice *d, Cudnn *l, const mgpu_plan *plan, char *said, size_t room)
-{
-    size_t used = strlen(said);
-    double before, after;
-    add_up(d, l, plan, &before, &after);
-    snprintf(said + used, room - used, ", %d timed, %d known: %.3g ms of a step, by kernels %.3g", l->timed, l->known, after, before);
-    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
-        mgpu_cuda_check(d, -1, d->cuda->event_destroy(l->clock[i]), "cuEventDestroy");
-    mgpu_tuned_close(l->tuned);
-    l->tuned = NULL;
-}
-
-static void prepare(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, const mgpu_op *op)
+static void prepare_kernel(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, const mgpu_op *op, Choice *c)
 {
     const mgpu_library_convolution *v = d->kernels[op->target].convolution;
-    Choice *c = &l->choices[op->target];
-    void *argument[4];
+    void *argument[3];
     for (int i = 0; i < MGPU_COUNT(argument); i++)
         argument[i] = mgpu_cuda_argument(d, p, op, i);
     if (c->asked || !is_aligned(v, argument))
         return;
     c->asked = true;
-    choose(l, d, v, c, mgpu_cuda_workspace(op) - filter_bytes(v));
-    bool tuned = c->plan && l->tuned;
+    choose(l, d, v, c, l->work_bytes - filter_bytes(v));
+    bool tuned = c->plan && l->tuning;
     if (tuned)
-        tune(d, l, op, c, argument);
+        tune(d, l, &(Trial){l, p, op, c, argument}, c);
     if (c->plan)
         try_convolution(d, l, v, c, argument);
     else if (!tuned)
@@ -546,22 +471,28 @@ static void prepare(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, c
     l->refused += !c->plan && !tuned;
 }
 
-void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, const mgpu_plan *plan, bool tuned, char *said, size_t room)
+static void prepare_phase(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p)
+{
+    for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
+        if (op->verb != MGPU_CALL || !d->kernels[op->target].convolution)
+            continue;
+        Choice *c = &l->choices[op->target];
+        prepare_kernel(d, l, p, op, c);
+        if (l->tuning)
+            mgpu_tuning_set(l->tuning, op, c->times.usual_us, c->times.best_us);
+    }
+}
+
+void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, Tuning *tuning, char *said, size_t room)
 {
     mgpu_cuda_enter(d, -1);
-    if (tuned)
-        begin_tuning(d, l);
-    for (int k = 0; k < plan->phase_count; k++) {
-        const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
-        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++)
-            if (op->verb == MGPU_CALL && d->kernels[op->target].convolution)
-                prepare(d, l, p, op);
-    }
+    l->tuning = tuning;
+    for (int k = 0; k < d->plan->phase_count; k++)
+        prepare_phase(d, l, &d->plan->phases[k].devices[d->number]);
+    l->tuning = NULL;
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of convolutions that are tried");
     size_t used = strlen(said);
     snprintf(said + used, room - used, ", %d convolution%s", l->done, l->done == 1 ? "" : "s");
-    if (tuned)
-        end_tuning(d, l, plan, said, room);
     used = strlen(said);
     if (l->refused)
         snprintf(said + used, room - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused, l->f.get_error_string(l->why));
@@ -573,6 +504,6 @@ int mgpu_cudnn_run(const CudaDevice *d, const Cudnn *l, const DeviceCall *call)
     const Choice *c = &l->choices[call->op->target];
     if (!c->plan || !is_aligned(v, call->argument))
         return 0;
-    check(l, d, MGPU_COMP, convolve(l, d, MGPU_COMP, v, c, call->argument), "cudnnBackendExecute");
+    check(l, d, MGPU_COMP, convolve(l, d, MGPU_COMP, v, c->plan, call->argument), "cudnnBackendExecute");
     return 1 + (filter_bytes(v) > 0);
 }

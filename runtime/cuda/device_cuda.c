@@ -7,6 +7,7 @@
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/near.h"
 #include "runtime/cuda/nvtx.h"
+#include "runtime/cuda/ways.h"
 #include "runtime/engine/engine.h"
 
 #include <errno.h>
@@ -124,6 +125,7 @@ static char *say_more(CudaDevice *d, size_t *room)
 static void open_libraries(CudaDevice *d, const DevicePlan *p)
 {
     bool multiplies = false, convolves = false;
+    Tuning *tuning = p->tune ? mgpu_tuning_open(d) : NULL;
     size_t room;
     for (int k = 0; k < d->kernel_count; k++) {
         multiplies = multiplies || d->kernels[k].matmul;
@@ -134,13 +136,15 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
         d->library = mgpu_cublaslt_open(d, d->kernel_count, said, room);
     }
     if (d->library)
-        mgpu_cublaslt_prepare(d, d->library, p->plan, p->tune, d->said, sizeof d->said);
+        mgpu_cublaslt_prepare(d, d->library, tuning, d->said, sizeof d->said);
     if (convolves && mgpu_cudnn_wanted(p->tune)) {
         char *said = say_more(d, &room);
-        d->cudnn = mgpu_cudnn_open(d, d->kernel_count, said, room);
+        d->cudnn = mgpu_cudnn_open(d, d->kernel_count, mgpu_cuda_scratch(p->plan), said, room);
     }
     if (d->cudnn)
-        mgpu_cudnn_prepare(d, d->cudnn, p->plan, p->tune, d->said, sizeof d->said);
+        mgpu_cudnn_prepare(d, d->cudnn, tuning, d->said, sizeof d->said);
+    if (tuning)
+        mgpu_tuning_close(d, tuning, d->said, sizeof d->said);
 }
 
 static Device *cuda_open(const DevicePlan *p)
@@ -399,23 +403,15 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
     CudaDevice *d = cuda_device(device);
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
     double began = mgpu_seconds();
-    bool joined = mgpu_is_joined(kernel, call->op);
-    int arguments = call->arguments - kernel->library_work;
     mgpu_cuda_enter(d, MGPU_COMP);
-    int issued = d->library && (kernel->matmul || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
+    int issued = d->library && (kernel->matmul || mgpu_is_joined(kernel, call->op)) ? mgpu_cublaslt_run(d, d->library, call) : -1;
     int convolved = d->cudnn && kernel->convolution ? mgpu_cudnn_run(d, d->cudnn, call) : 0;
     issued = convolved ? convolved : issued;
     if (issued >= 0) {
         count_launch(d, issued, began);
         return issued > 0;
     }
-    const mgpu_epilogue *e = &kernel->epilogue;
-    int more = joined ? call->op->read_count - 1 - e->reads : 0; /* a matmul's operands, in the midst of the kernel's arguments */
-    if (joined)
-        arguments = e->reads + e->writes + e->workspace;
-    for (int i = 0; i < arguments; i++)
-        d->parameters[i] = &call->argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : call->arguments - 1];
-    count_launch(d, mgpu_cuda_launch(d, call->op, d->parameters, arguments, step), began);
+    count_launch(d, mgpu_cuda_launch(d, call->op, call->argument, call->arguments, step), began);
     return true;
 }
 
@@ -424,13 +420,15 @@ static bool cuda_checks(const Device *d)
     return ((const CudaDevice *)d)->cuda->declare != NULL;
 }
 
-static void cuda_declare(Device *device, int lane, const char *operation, const DeviceRange *ranges, int count)
+static void cuda_declare(Device *device, const mgpu_op *op, const char *operation, const DeviceRange *ranges, int count)
 {
     const CudaDevice *d = cuda_device(device);
-    CudaRange *there = mgpu_allocate((size_t)count, sizeof *there);
+    CudaRange *there = mgpu_allocate((size_t)count + 1, sizeof *there);
     for (int i = 0; i < count; i++)
         there[i] = (CudaRange){d->arena + (CUdeviceptr)ranges[i].begin, d->arena + (CUdeviceptr)ranges[i].end, ranges[i].writes, ranges[i].name};
-    mgpu_cuda_declare(d, lane, operation, there, count);
+    if (d->cudnn && op->verb == MGPU_CALL && d->kernels[op->target].convolution)
+        there[count++] = mgpu_cudnn_workspace(d->cudnn);
+    mgpu_cuda_declare(d, op->lane, operation, there, count);
     free(there);
 }
 

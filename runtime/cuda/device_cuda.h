@@ -27,6 +27,7 @@ struct Machine {
 
 typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
 typedef struct Cudnn Cudnn;          /* cudnn.c */
+typedef struct Tuning Tuning;        /* ways.c */
 typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
@@ -43,7 +44,7 @@ typedef struct CudaDevice {
     CUdeviceptr arena;
     bool nccl_arena;                   /* it is memory of NCCL's */
     int64_t arena_bytes, samples;
-    int64_t besides;                   /* bytes for all-reduces */
+    int64_t besides;                   /* bytes for all-reduces, and cuDNN's workspace */
     uint8_t *staging;
     uint8_t *bounce;                   /* page-locked, for copies from and to any memory */
     CUevent *marks; int mark_count;
@@ -71,6 +72,8 @@ void mgpu_cuda_check(const CudaDevice *, int lane, CUresult, const char *call);
 const char *mgpu_cuda_error_text(const CudaDevice *, CUresult, const char *call, char text[400]); /* of one that failed */
 void mgpu_cuda_alone_on(const CudaDevice *);         /* MGPU_GRAPHS=wait: the calling thread's operation is under way there; NULL: none is */
 void mgpu_cuda_enter(const CudaDevice *, int lane);  /* its context becomes that of the calling thread */
+/* ends the program, as a call of a library failed; status: in its words; variable: whose value `off` goes without it */
+__attribute__((noreturn)) void mgpu_cuda_library_failed(const CudaDevice *, int lane, const char *call, const char *status, const char *variable);
 
 /* To a stand-in that checks: what is issued to the lane from now on belongs to `operation` and touches these bytes; count -1:
  * nothing is known. */
@@ -92,23 +95,24 @@ CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
 /* cublaslt.c: matmuls by cuBLASLt. NULL: there is none, or it is not wanted; said: its name, or why not */
 Cublaslt *mgpu_cublaslt_open(const CudaDevice *, int kernels, char *said, size_t room);
 void mgpu_cublaslt_close(const CudaDevice *, Cublaslt *);
-/* before the first step: what it does of the calls; tuned: by the algorithms that are the fastest here, and says so after `said` */
-void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bool tuned, char *said, size_t room);
+/* before the first step: what it does of the calls, and says so after `said`; tuning: what it does faster than kernels, by its fastest
+ * algorithms here; NULL: all that it can, by its own rules */
+void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, Tuning *, char *said, size_t room);
 /* what it issues to the lane comp in place of a call: 1: the matmul, 0: nothing, as the next call does both; -1: it does not do
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 
-/* launch.c. parameter: addresses of the first `count`, with room for the others; returns how many functions it launches */
-int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void **parameter, int count, const mgpu_step *);
-/* the kernel of a contraction, whatever a library would do of it */
-void mgpu_cuda_launch_contraction(const CudaDevice *, const mgpu_op *, void *const argument[4]);
+/* launch.c: the call's kernel, whatever a library would do of it. argument: all but the step block; returns how many functions it launches */
+int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *);
+/* the same in the first slots, to be timed */
+void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *);
 
 /* cudnn.c: convolutions by cuDNN, likewise. run: how many kernels it issues in place of a call; 0: it does not do this one */
 bool mgpu_cudnn_wanted(bool tuned);
-Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, char *said, size_t room);
+Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, int64_t besides, char *said, size_t room); /* besides: that all-reduces will take */
 void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
-/* tuned: by whatever is the fastest here, kernels among it, and says so */
-void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, const mgpu_plan *, bool tuned, char *said, size_t room);
+CudaRange mgpu_cudnn_workspace(const Cudnn *); /* that its calls write to */
+void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, Tuning *, char *said, size_t room);
 int mgpu_cudnn_run(const CudaDevice *, const Cudnn *, const DeviceCall *);
 
 /* cuda/nccl.c: memory that NCCL can register for all of its ways, NVLink's switches among them; 0: there is none. Freed by nccl_free. */

@@ -1,6 +1,7 @@
 /* launch.c: a call of the schedule -> launches of its kernel's functions on the lane comp. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
+#include "runtime/engine/engine.h"
 
 static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
 {
@@ -10,7 +11,8 @@ static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
     return (unsigned)(blocks > 0 ? blocks : 1);
 }
 
-int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step)
+/* parameter: addresses of the first `count`, with room for the others */
+static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
     void *nothing = NULL;
@@ -34,11 +36,30 @@ int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void **parameter, i
     return launches;
 }
 
-void mgpu_cuda_launch_contraction(const CudaDevice *d, const mgpu_op *op, void *const argument[4])
+int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, const mgpu_step *step)
 {
-    void *parameter[8];
-    int count = 4 - d->kernels[op->target].library_work;
+    const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
+    const mgpu_epilogue *e = &kernel->epilogue;
+    bool joined = mgpu_is_joined(kernel, op);
+    int more = joined ? op->read_count - 1 - e->reads : 0; /* a matmul's operands, in the midst of the kernel's arguments */
+    int count = joined ? e->reads + e->writes + e->workspace : arguments - kernel->library_work;
     for (int i = 0; i < count; i++)
-        parameter[i] = (void *)(uintptr_t)&argument[i];
-    mgpu_cuda_launch(d, op, parameter, count, NULL);
+        d->parameters[i] = (void *)(uintptr_t)&argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : arguments - 1];
+    return launch(d, op, d->parameters, count, step);
+}
+
+void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    int arguments = 0;
+    void *argument[op->read_count + op->write_count];
+    const mgpu_step *step = NULL;
+    for (const mgpu_access *a = op->access; a < op->access + op->read_count + op->write_count; a++) {
+        const mgpu_buffer *buffer = &p->buffers[a->buffer];
+        void *at = (void *)(uintptr_t)(d->arena + (CUdeviceptr)(buffer->offset + a->begin));
+        if (buffer->kind == MGPU_STEP)
+            step = at;
+        else
+            argument[arguments++] = at;
+    }
+    mgpu_cuda_launch(d, op, argument, arguments, step);
 }

@@ -90,13 +90,14 @@ const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
     return NULL;
 }
 
-/* what a library may do: two operands and the step block are read, the result and a workspace written */
+/* what a library may do: two operands and the step block are read, the result and, by matmuls, a workspace written */
 static void check_library(const Check *c, const mgpu_device_phase *p, const mgpu_gpu_kernel *k)
 {
     const mgpu_op *op = c->op;
     const mgpu_library_matmul *m = k->matmul;
     const mgpu_library_convolution *v = k->convolution;
-    require(c, op->read_count == 3 && op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE && !(m && v),
+    bool work = op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE;
+    require(c, op->read_count == 3 && (work || (v && op->write_count == 1)) && !(m && v),
             "a matmul has other arguments");
     require(c, !v || (v->dims >= 2 && v->dims <= 3 && v->groups > 0 && v->filter <= MGPU_FILTER_OUT_IN_TAPS && v->x + v->w + v->y == 3 &&
                       (v->result == MGPU_CONVOLUTION_Y ? v->y : v->result == MGPU_CONVOLUTION_X ? v->x : v->w) == 2),

@@ -75,7 +75,7 @@ typedef struct AheadKind {
     void (*launch)(Device *, void *segment);             /* issues what was kept */
     void (*free_segment)(Device *, void *segment);
     bool (*checks)(const Device *);                      /* that operations touch what they say, and nothing else: */
-    void (*declare)(Device *, int lane, const char *operation, const DeviceRange *, int count); /* of what follows in the lane */
+    void (*declare)(Device *, const mgpu_op *, const char *operation, const DeviceRange *, int count); /* of what follows in its lane */
     /* threads learn from a counter what others have waited for: just before it is raised; just after it has been waited for */
     void (*tell)(Machine *, const void *counter, int64_t value);
     void (*hear)(Machine *, const void *counter, int64_t at_least);

@@ -152,7 +152,7 @@ void mgpu_declare(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     }
     snprintf(name, sizeof name, "d%d.%s%s%s, line %d", l->device, op->id, op->verb == MGPU_CALL ? " " : "",
              op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "", op->line);
-    ahead->declare(device, l->lane, name, ranges, count);
+    ahead->declare(device, op, name, ranges, count);
     free(ranges);
 }
 

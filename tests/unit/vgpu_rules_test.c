@@ -908,16 +908,6 @@ static CUresult lt_preference(bool wrong)
     return lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, wrong ? 4 : 8);
 }
 
-static CUresult lt_check(bool wrong)
-{
-    int32_t transposed = CUBLAS_OP_T;
-    open_cublaslt();
-    well(look(matrix[2], 1));
-    if (wrong)
-        well(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed));
-    return lt.algo_check(handle, desc, matrix[0], matrix[1], matrix[2], matrix[2], &chosen.algo, &chosen);
-}
-
 static CUresult lt_stream(bool wrong)
 {
     open_cublaslt();
@@ -1092,7 +1082,6 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a size that is not the attribute's", NULL, lt_attribute, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"a size that is not the layout's attribute's", NULL, lt_layout_attribute, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"a size that is not the preference's", NULL, lt_preference, IS(CUBLAS_STATUS_INVALID_VALUE)},
-    {"an algorithm of another matmul checked", NULL, lt_check, IS(CUBLAS_STATUS_NOT_SUPPORTED)},
     {"a matmul on another device's stream", NULL, lt_stream, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"a matmul captured before it ran once", NULL, lt_captured, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"NVML asked before it is started", NULL, nvml_before_init, IS(NVML_ERROR_UNINITIALIZED)},

@@ -261,7 +261,7 @@ static void run(Op *op)
         add_up(p);
     if (timed)
         spoil(p);
-    op->end_us += (double)p->slowness * (5 + 1e-6 * (double)(p->layout[D].rows * p->layout[D].columns) * (double)p->layout[A].columns);
+    op->end_us += vgpu_slowness(SLOW_CUBLASLT) * (double)p->slowness * (5 + 1e-6 * (double)(p->layout[D].rows * p->layout[D].columns) * (double)p->layout[A].columns);
 }
 
 /* ---- what it takes */
@@ -383,17 +383,6 @@ static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc
         memcpy(results[*count].algo.data, data, sizeof data);
     }
     return CUBLAS_STATUS_SUCCESS;
-}
-
-static cublasStatus_t look_at_algorithm(const VirtualDevice *device, cublasLtMatmulDesc_t desc, const struct cublasLtMatrixLayout *const layout[3],
-                                        const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result)
-{
-    cublasStatus_t status = look(device, desc, layout[A], layout[B], layout[D]);
-    if (!status && (algo->data[KIND] != MAGIC || algo->data[PRODUCT] != hash_of(desc, layout)))
-        status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!status)
-        *result = (cublasLtMatmulHeuristicResult_t){.algo = *algo, .workspaceSize = algo->data[WORKSPACE], .wavesCount = 1};
-    return status;
 }
 
 static bool inside(const VirtualDevice *device, uintptr_t address, const struct cublasLtMatrixLayout *l)
@@ -600,15 +589,6 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     cublasStatus_t status = enter("cublasLtMatmulAlgoGetHeuristic");
     const struct cublasLtMatrixLayout *const layout[] = {a, b, d};
     return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : heuristic(handle->device, desc, layout, preference, wanted, results, count));
-}
-
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo,
-                                       cublasLtMatmulHeuristicResult_t *result)
-{
-    cublasStatus_t status = enter("cublasLtMatmulAlgoCheck");
-    const struct cublasLtMatrixLayout *const layout[] = {a, b, d};
-    return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : look_at_algorithm(handle->device, desc, layout, algo, result));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,

@@ -476,7 +476,7 @@ static void run(Op *op)
     else
         convolve(c);
     int64_t weights = elements_of(&c->tensor[W]) / c->tensor[W].extent[0];
-    op->end_us += ENGINES[c->engine].slowness * (1 + 1e-5 * (double)elements_of(&c->tensor[Y]) * (double)weights);
+    op->end_us += vgpu_slowness(SLOW_CUDNN) * ENGINES[c->engine].slowness * (1 + 1e-5 * (double)elements_of(&c->tensor[Y]) * (double)weights);
 }
 
 /* ---- what it is given */

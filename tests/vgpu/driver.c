@@ -332,10 +332,15 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function)
 {
     CUresult r = vgpu_enter("cuFuncGetAttribute");
-    bool threads = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, shared = attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-    r = r ? r : !function ? CUDA_ERROR_INVALID_HANDLE : !threads && !shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-    if (r == CUDA_SUCCESS)
-        *value = threads ? vgpu_most_threads(function) : (int)function->static_shared;
+    r = r || function ? r : CUDA_ERROR_INVALID_HANDLE;
+    if (r != CUDA_SUCCESS)
+        return vgpu_leave(r);
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = vgpu_most_threads(function); break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)function->static_shared; break;
+    case VGPU_FUNC_ATTRIBUTE_NUM_REGS: *value = function->registers; break;
+    default: r = CUDA_ERROR_INVALID_VALUE;
+    }
     return vgpu_leave(r);
 }
 

@@ -192,7 +192,8 @@ static bool launch(Op *op)
         return false;
     if (op->end_us < op->work.device->time_us)
         op->end_us = op->work.device->time_us;
-    op->end_us += slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
+    bool models = strncmp(op->work.call.function->name, "mgpu_", 5) != 0; /* not the runtime's */
+    op->end_us += (models ? vgpu_slowness(SLOW_KERNELS) : 1) * slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
     op->work.device->time_us = op->end_us;
     return true;
 }

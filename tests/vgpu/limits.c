@@ -40,7 +40,7 @@ size_t vgpu_most_shared(const VirtualDevice *d)
  * partitions" (cuda_occupancy.h) */
 int vgpu_most_threads(CUfunction f)
 {
-    int of_warp = (vgpu_registers(f->name) * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
+    int of_warp = (f->registers * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
     int warps = of_warp ? REGISTERS / of_warp / PARTITIONS * PARTITIONS : MGPU_VGPU_WARPS;
     int threads = (warps < MGPU_VGPU_WARPS ? warps : MGPU_VGPU_WARPS) * WARP;
     return (int)f->most_threads < threads ? (int)f->most_threads : threads;

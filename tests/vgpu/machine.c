@@ -1,14 +1,18 @@
 /* machine.c: the machine that the file MGPU_VGPU describes, a line for each fact; # begins a comment. Devices are numbers or *.
  * docs/vgpu.md lists the facts. A line that is not understood, or that has words too many, ends the process with status 2.
  */
+#include "compiler/link/cubin.h"
 #include "tests/vgpu/vgpu.h"
 
 #include <ctype.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,7 +62,7 @@ static const char *const CALLS[] = {
     "cuGraphExecDestroy", "cuGraphDestroy", "cuEventCreate", "cuEventDestroy", "cuEventRecord", "cuEventRecordWithFlags",
     "cuEventSynchronize", "cuEventElapsedTime", "cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
     "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
-    "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoCheck", "cublasLtMatmul",
+    "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul",
     "cudnnCreate", "cudnnSetStream", "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute",
     "cudnnBackendFinalize", "cudnnBackendExecute",
     "ncclCommInitAll", "ncclGetUniqueId", "ncclCommInitRank", "ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
@@ -444,6 +448,39 @@ static void read_registers(const Line *l)
     m->registers[m->registers_count++].count = count;
 }
 
+/* a cubin, or a program with cubins in it: an ELF file for a machine that its head names */
+static void read_cubin(const Line *l)
+{
+    Machine *m = &vgpu_machine;
+    struct stat s;
+    int before = m->cubin_count, file = open(word(l, 1), O_RDONLY | O_CLOEXEC);
+    size_t length = file >= 0 && fstat(file, &s) == 0 ? (size_t)s.st_size : 0;
+    const char *bytes = length ? mmap(NULL, length, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED; /* for ever */
+    for (const char *at = bytes != MAP_FAILED ? bytes : NULL; at && (at = memmem(at, length - (size_t)(at - bytes), ELFMAG, SELFMAG)); at += SELFMAG) {
+        Elf64_Ehdr head;
+        if (length - (size_t)(at - bytes) < sizeof head || (memcpy(&head, at, sizeof head), head.e_machine != EM_CUDA))
+            continue;
+        m->cubins = realloc(m->cubins, (size_t)(m->cubin_count + 1) * sizeof *m->cubins);
+        m->cubins[m->cubin_count].bytes = at;
+        m->cubins[m->cubin_count++].length = length - (size_t)(at - bytes);
+    }
+    if (m->cubin_count == before)
+        wrong(l, "there is no cubin in %s", l->word[1]);
+    end(l, 2);
+}
+
+static void read_slow(const Line *l)
+{
+    static const char *const NAME[] = {[SLOW_KERNELS] = "kernels", [SLOW_CUBLASLT] = "cublasLtMatmul", [SLOW_CUDNN] = "cudnnBackendExecute"};
+    int i = 0;
+    while (i < SLOWS && !is(l, 1, NAME[i]))
+        i++;
+    if (i == SLOWS)
+        wrong(l, "kernels, cublasLtMatmul or cudnnBackendExecute can be slow");
+    vgpu_machine.slow[i] = number(l, 2, 0);
+    end(l, 3);
+}
+
 static void read_biases(const Line *l)
 {
     if (!is(l, 1, "f32"))
@@ -456,7 +493,7 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
     {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL}, {"turns", read_turns, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
-    {"biases", read_biases, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"corrupt", read_corruption, NULL},
+    {"biases", read_biases, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
     {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},
@@ -636,11 +673,18 @@ static _Noreturn void never_return(bool all)
     }
 }
 
+double vgpu_slowness(Slow what) { return vgpu_machine.slow[what] > 0 ? vgpu_machine.slow[what] : 1; }
+
 int vgpu_registers(const char *function)
 {
     for (int i = 0; i < vgpu_machine.registers_count; i++)
         if (strcmp(vgpu_machine.registers[i].function, function) == 0)
             return vgpu_machine.registers[i].count;
+    for (int i = 0; i < vgpu_machine.cubin_count; i++) {
+        CubinFunction f;
+        if (cubin_function(vgpu_machine.cubins[i].bytes, vgpu_machine.cubins[i].length, function, &f))
+            return f.registers;
+    }
     return 0;
 }
 

@@ -187,7 +187,7 @@ CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *fu
         return CUDA_ERROR_INVALID_IMAGE;
     }
     *f = (struct CUfunc_st){.module = m, .bytes = *bytes, .static_shared = shared, .most_shared = SHARED_WITHOUT_ASKING - shared,
-                            .most_threads = threads ? threads : MGPU_VGPU_THREADS, .name = vgpu_keep(name)};
+                            .most_threads = threads ? threads : MGPU_VGPU_THREADS, .registers = vgpu_registers(name), .name = vgpu_keep(name)};
     memcpy(&f->run, &entry, sizeof entry);
     while (f->bytes[f->parameters])
         f->parameters++;

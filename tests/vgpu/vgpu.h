@@ -57,6 +57,7 @@ typedef struct Corruption {
     char buffer[64];      /* of those that end in it; empty: of all */
 } Corruption;
 
+typedef enum Slow { SLOW_KERNELS /* of the model */, SLOW_CUBLASLT, SLOW_CUDNN, SLOWS } Slow;
 typedef struct Machine {
     VirtualDevice device[VGPU_DEVICES];
     int count;
@@ -77,6 +78,8 @@ typedef struct Machine {
     double bridge_us;                /* when that is free */
     bool wide_biases;                /* it takes f32 biases with results of 16 bits */
     struct { char function[256]; int count; } *registers; int registers_count;
+    struct { const char *bytes; size_t length; } *cubins; int cubin_count;
+    double slow[SLOWS];              /* how much longer than else what of a name takes; 0: no longer */
     bool quick_ptx;                  /* accesses of kernels in PTX are not checked */
 } Machine;
 extern VGPU_API Machine vgpu_machine;
@@ -87,11 +90,13 @@ VGPU_API int vgpu_kernel_fault(const char *function, const Op *); /* the operati
 /* of this transfer; NULL: it arrives as it was */
 VGPU_API const Corruption *vgpu_corruption(int from, int to, const char *buffer);
 VGPU_API uint64_t vgpu_random(void);
+VGPU_API double vgpu_slowness(Slow);                        /* how many times as long as else these take */
 const char *vgpu_error_name(int error);
 
-int vgpu_registers(const char *function);                  /* of a thread, as the machine file has it; 0: it does not say */
+int vgpu_registers(const char *function);                  /* of a thread, as the machine file or a cubin that it names has it; 0: they do not say */
 
 /* ---- limits.c */
+enum { VGPU_FUNC_ATTRIBUTE_NUM_REGS = 4 };                   /* CU_FUNC_ATTRIBUTE_NUM_REGS, that the runtime does not ask for */
 size_t vgpu_most_shared(const VirtualDevice *);             /* bytes of a block, static and dynamic, for who asks */
 int vgpu_most_threads(CUfunction);                         /* of a block */
 bool vgpu_become(VirtualDevice *, const char *card);        /* false: there is no such card */
@@ -196,6 +201,7 @@ struct CUfunc_st {
     const unsigned *bytes; int parameters;
     size_t static_shared, most_shared; /* bytes; most: of dynamic shared memory */
     unsigned most_threads;           /* of a block: .maxntid of PTX */
+    int registers;                   /* of a thread; 0: nobody knows */
 };
 struct CUmod_st {
     struct CUctx_st *context;

@@ -146,11 +146,7 @@ int64_t cuda_contraction_workspace(const Contraction *plan, int64_t samples)
 int64_t cuda_contraction_or_library_workspace(const Contraction *plan, int64_t samples, const char *archs)
 {
     mgpu_library_matmul matmul;
-    mgpu_library_convolution convolution;
-    int64_t own = cuda_contraction_workspace(plan, samples);
-    int64_t library = cuda_library_form(plan, &matmul)                    ? cuda_library_workspace(archs)
-                      : cuda_library_convolution(plan, &convolution) ? cuda_convolution_workspace(&convolution, archs)
-                                                                      : 0;
+    int64_t own = cuda_contraction_workspace(plan, samples), library = cuda_library_form(plan, &matmul) ? cuda_library_workspace(archs) : 0;
     return own > library ? own : library;
 }
 

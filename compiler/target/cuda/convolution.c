@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { LEAST_DIMS = 2 /* that the library takes */, ALIGNMENT = 256 };
+enum { LEAST_DIMS = 2 /* that the library takes */ };
 
 /* samples, places, channels, each without a gap to the next */
 static bool is_packed(int dims, const int64_t *places, int64_t channels, const int64_t *stride)
@@ -129,23 +129,6 @@ bool cuda_library_convolution(const Contraction *plan, mgpu_library_convolution 
     to->y = v->weight ? 1 : backward ? 0 : 2;
     return v->groups > 0 && to->in > 0 && to->out > 0 && set_places(v, backward, to) && find_filter(v, backward, !backward, &to->filter) &&
            is_packed(v->dims, v->x, v->groups * v->in, v->x_stride) && is_packed(v->dims, v->y, v->groups * v->out, v->y_stride);
-}
-
-static int64_t filter_bytes(const mgpu_library_convolution *v)
-{
-    int64_t bytes = v->type == MGPU_F64 ? 8 : v->type == MGPU_F32 ? 4 : 2;
-    for (int d = 0; d < v->dims; d++)
-        bytes *= v->taps[d];
-    return bytes * v->out * (v->in / v->groups);
-}
-
-/* Reordered weights, and what an engine may ask for: parts of a sum of weights. An engine that wants more is not taken, so small networks
- * stay small */
-int64_t cuda_convolution_workspace(const mgpu_library_convolution *v, const char *archs)
-{
-    enum { PARTS = 8 };
-    int64_t filter = (filter_bytes(v) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, most = cuda_library_workspace(archs);
-    return (v->filter == MGPU_FILTER_OUT_TAPS_IN ? 0 : filter) + (PARTS * filter < most ? PARTS * filter : most);
 }
 
 static void print_list(const int64_t *list, Text *t)

@@ -15,7 +15,6 @@ void cuda_print_library_matmul(const mgpu_library_matmul *, Text *); /* the addr
 
 /* ---- cuda/convolution.c: likewise, of convolutions that are no matmuls; with what it needs to put w in its own order */
 bool cuda_library_convolution(const Contraction *, mgpu_library_convolution *);
-int64_t cuda_convolution_workspace(const mgpu_library_convolution *, const char *archs);
 void cuda_print_library_convolution(const mgpu_library_convolution *, Text *);
 
 /* ---- cuda/epilogue.c */

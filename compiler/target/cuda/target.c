@@ -79,7 +79,7 @@ static double begin_unit(const char *kernels, size_t bytes, Text *t)
     return cost;
 }
 
-/* false: no library computes it */
+/* false: no library computes it that needs a workspace of the call's */
 static bool print_library(const Kernel *k, Text *t)
 {
     mgpu_library_matmul matmul;
@@ -92,7 +92,7 @@ static bool print_library(const Kernel *k, Text *t)
     if (convolves)
         cuda_print_library_convolution(&convolution, t);
     text_add(t, convolves ? ", " : "NULL, ");
-    return multiplies || convolves;
+    return multiplies;
 }
 
 static void print_row(const Kernel *k, const char *function, Text *t)
