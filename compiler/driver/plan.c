@@ -165,8 +165,8 @@ PlanRow plan_row(Planning *p, Count devices, int64_t batch, bool weak, const Pla
     return row;
 }
 
-/* all of them in one program */
-static void add_strong(Planning *p, const Count *counts, int count, int64_t batch)
+/* rows of a global batch on one device and on those of `counts`, all in one program; the first row is that of one device */
+void plan_rows(Planning *p, const Count *counts, int count, int64_t batch, PlanRow *rows)
 {
     int first = counts[0].devices > 1;
     Count *with_one = NEW_ARRAY(Count, count + 1);
@@ -175,15 +175,18 @@ static void add_strong(Planning *p, const Count *counts, int count, int64_t batc
         with_one[first + i] = counts[i];
     double factor = compute_factor(p, batch);
     Made made = make(p, with_one, first + count, batch);
-    PlanRow one = row_of(p, &made, made.program->plans, factor, false, NULL);
-    memory_use(made.outer);
-    for (int i = 0; i < count; i++) {
-        memory_use(made.own);
-        PlanRow row = first + i == 0 ? one : row_of(p, &made, &made.program->plans[first + i], factor, false, &one);
-        memory_use(made.outer);
-        APPEND(p->rows, p->row_count, row);
-    }
+    rows[0] = row_of(p, &made, made.program->plans, factor, false, NULL);
+    for (int i = 0; i < count; i++)
+        rows[1 + i] = first + i == 0 ? rows[0] : row_of(p, &made, &made.program->plans[first + i], factor, false, &rows[0]);
     give_back(&made);
+}
+
+static void add_strong(Planning *p, const Count *counts, int count, int64_t batch)
+{
+    PlanRow *rows = NEW_ARRAY(PlanRow, count + 1);
+    plan_rows(p, counts, count, batch, rows);
+    for (int i = 1; i <= count; i++)
+        APPEND(p->rows, p->row_count, rows[i]);
 }
 
 /* ---- the command */

@@ -65,6 +65,8 @@ MidStep transfers_in_midstep(const Program *, const Plan *, bool partial_batch, 
 bool schedule_trains(const Schedule *);
 /* a row; one: the row of one device that it is compared with, or NULL */
 PlanRow plan_row(Planning *, Count devices, int64_t batch, bool weak, const PlanRow *one);
+/* rows of a global batch on one device and on those of `counts`, all in one program; the first row is that of one device */
+void plan_rows(Planning *, const Count *counts, int count, int64_t batch, PlanRow *rows);
 Planning plan_begin(const Options *);
 void plan_fill(Planning *);     /* the rows that the options ask for, and the advice */
 void plan_advise(Planning *);

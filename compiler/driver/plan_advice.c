@@ -22,17 +22,19 @@ static void say_best(Planning *p)
  * of their times is 0 where a line through the last two tries is. fits: whether that much memory is there */
 static int64_t batch_that_pays(Planning *p, const PlanRow *row, bool *fits)
 {
-    PlanRow many = *row;
+    const Count devices = {row->nodes, row->devices};
+    int64_t batch = row->batch;
     double before = 0, at = 0;
-    for (int k = 0; k < MOST_TRIES && many.batch < INT32_MAX / TIMES; k++) {
-        PlanRow one = plan_row(p, (Count){1, 1}, k ? TIMES * many.batch : many.batch, false, NULL);
-        many = plan_row(p, (Count){row->nodes, row->devices}, one.batch, false, &one);
-        double longer = many.step_us - one.step_us;
-        *fits = many.fits < 0 || many.batch <= many.fits;
+    for (int k = 0; k < MOST_TRIES && batch < INT32_MAX / TIMES; k++) {
+        batch = k ? TIMES * batch : batch;
+        PlanRow rows[2];
+        plan_rows(p, &devices, 1, batch, rows);
+        double longer = rows[1].step_us - rows[0].step_us;
+        *fits = rows[1].fits < 0 || batch <= rows[1].fits;
         if (longer <= 0 && k > 0)
-            return (int64_t)(at + before / (before - longer) * ((double)many.batch - at) + .999);
+            return (int64_t)(at + before / (before - longer) * ((double)batch - at) + .999);
         before = longer;
-        at = (double)many.batch;
+        at = (double)batch;
     }
     return 0;
 }
