@@ -81,35 +81,29 @@ static void k3(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     for (int64_t i = begin; i < end; i++) {
-        const int32_t value = (int32_t)v_label[i];
+        const uint8_t v_label_at = v_label[i];
+        const int32_t value = (int32_t)v_label_at;
+        const bool inside = 0 <= (int64_t)value && (int64_t)value < 3;
+        const int64_t at = (int64_t)value;
+        const float v_where = inside ? 0.125f : 0.0f;
         float v_exp_row[3];
         float most = -INFINITY;
+        for (int64_t j = 0; j < 3; j++) {
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
+        }
         float sum = 0;
         for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at = v_y[3 * i + j];
-            const float v_bias_at = v_bias[j];
-            most = mgpu_larger(most, v_y_at + v_bias_at);
-            sum += value == (int32_t)j ? 0.125f : 0.0f;
-        }
-        float sum_2 = 0;
-        for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at_2 = v_y[3 * i + j];
-            const float v_bias_at_2 = v_bias[j];
-            const float v_exp = mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            const float v_exp = mgpu_exp(v_y[3 * i + j] + v_bias[j] - most);
             v_exp_row[j] = v_exp;
-            sum_2 += v_exp;
+            sum += v_exp;
         }
-        const float v_log = mgpu_log(sum_2);
-        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
-        float sum_3 = 0;
+        const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum);
+        const float v_where_2 = inside ? v_logp : 0.0f;
+        const float v_where_3 = v_where == 0.0f ? 0.0f : v_where / sum;
         for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at_3 = v_y[3 * i + j];
-            const float v_bias_at_3 = v_bias[j];
-            const bool v_eq = value == (int32_t)j;
-            sum_3 += v_eq ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
-            v_d_log_softmax[3 * i + j] = (v_eq ? -0.125f : 0.0f) + v_where * v_exp_row[j];
+            v_d_log_softmax[3 * i + j] = (value == (int32_t)j ? -0.125f : 0.0f) + v_where_3 * v_exp_row[j];
         }
-        v_cross_entropy[i] = sum_3;
+        v_cross_entropy[i] = v_where_2;
     }
 }
 
@@ -247,36 +241,31 @@ static void k10(void *const *argument, const mgpu_step *step, const mgpu_part *p
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     for (int64_t i = begin; i < end; i++) {
-        const int32_t value = (int32_t)v_label[i];
+        const uint8_t v_label_at = v_label[i];
+        const int32_t value = (int32_t)v_label_at;
         const float v_d_cross_entropy_at = v_d_cross_entropy[i];
+        const bool inside = 0 <= (int64_t)value && (int64_t)value < 3;
+        const int64_t at = (int64_t)value;
         float v_exp_row[3];
         float most = -INFINITY;
         float sum = 0;
         for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at = v_y[3 * i + j];
-            const float v_bias_at = v_bias[j];
-            most = mgpu_larger(most, v_y_at + v_bias_at);
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
             sum += 0.0f - (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f);
         }
         float sum_2 = 0;
         for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at_2 = v_y[3 * i + j];
-            const float v_bias_at_2 = v_bias[j];
-            const float v_exp = mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            const float v_exp = mgpu_exp(v_y[3 * i + j] + v_bias[j] - most);
             v_exp_row[j] = v_exp;
             sum_2 += v_exp;
         }
-        const float v_log = mgpu_log(sum_2);
-        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
-        float sum_3 = 0;
+        const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum_2);
+        const float v_where = inside ? v_logp : 0.0f;
+        const float v_where_2 = sum == 0.0f ? 0.0f : sum / sum_2;
         for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at_3 = v_y[3 * i + j];
-            const float v_bias_at_3 = v_bias[j];
-            const bool v_eq = value == (int32_t)j;
-            sum_3 += v_eq ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
-            v_d_log_softmax[3 * i + j] = (v_eq ? v_d_cross_entropy_at : 0.0f) + v_where * v_exp_row[j];
+            v_d_log_softmax[3 * i + j] = (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f) + v_where_2 * v_exp_row[j];
         }
-        v_cross_entropy[i] = sum_3;
+        v_cross_entropy[i] = v_where;
     }
 }
 
@@ -323,27 +312,21 @@ static void k13(void *const *argument, const mgpu_step *step, const mgpu_part *p
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     for (int64_t i = begin; i < end; i++) {
-        const int32_t value = (int32_t)v_label[i];
+        const uint8_t v_label_at = v_label[i];
+        const int32_t value = (int32_t)v_label_at;
+        const bool inside = 0 <= (int64_t)value && (int64_t)value < 3;
+        const int64_t at = (int64_t)value;
         float most = -INFINITY;
         for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at = v_y[3 * i + j];
-            const float v_bias_at = v_bias[j];
-            most = mgpu_larger(most, v_y_at + v_bias_at);
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
         }
         float sum = 0;
         for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at_2 = v_y[3 * i + j];
-            const float v_bias_at_2 = v_bias[j];
-            sum += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            sum += mgpu_exp(v_y[3 * i + j] + v_bias[j] - most);
         }
-        const float v_log = mgpu_log(sum);
-        float sum_2 = 0;
-        for (int64_t j = 0; j < 3; j++) {
-            const float v_y_at_3 = v_y[3 * i + j];
-            const float v_bias_at_3 = v_bias[j];
-            sum_2 += value == (int32_t)j ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
-        }
-        v_cross_entropy[i] = sum_2;
+        const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum);
+        const float v_where = inside ? v_logp : 0.0f;
+        v_cross_entropy[i] = v_where;
     }
 }
 

@@ -84,33 +84,27 @@ extern "C" __global__ void k4(
     const mgpu_step *__restrict__ step, int64_t n)
 {
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
-        const int32_t value = (int32_t)v_label[i];
+        const uint8_t v_label_at = v_label[i];
+        const int32_t value = (int32_t)v_label_at;
+        const bool inside = 0 <= (int64_t)value && (int64_t)value < 3;
+        const int64_t at = (int64_t)value;
+        const float v_where = inside ? 0.125f : 0.0f;
         float most = -INFINITY;
+        for (int j = 0; j < 3; j++) {
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
+        }
         float sum = 0;
         for (int j = 0; j < 3; j++) {
-            const float v_y_at = v_y[3 * i + j];
-            const float v_bias_at = v_bias[j];
-            most = mgpu_larger(most, v_y_at + v_bias_at);
-            sum += value == (int32_t)j ? 0.125f : 0.0f;
+            sum += mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
         }
-        float sum_2 = 0;
+        const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum);
+        const float v_where_2 = inside ? v_logp : 0.0f;
+        const float v_where_3 = v_where == 0.0f ? 0.0f : v_where / sum;
         for (int j = 0; j < 3; j++) {
-            const float v_y_at_2 = v_y[3 * i + j];
-            const float v_bias_at_2 = v_bias[j];
-            sum_2 += mgpu_exp_below(v_y_at_2 + v_bias_at_2 - most);
+            const float v_add = (value == (int32_t)j ? -0.125f : 0.0f) + v_where_3 * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
+            v_d_log_softmax[3 * i + j] = v_add;
         }
-        const float v_log = mgpu_log(sum_2);
-        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
-        float sum_3 = 0;
-        for (int j = 0; j < 3; j++) {
-            const float v_y_at_3 = v_y[3 * i + j];
-            const float v_bias_at_3 = v_bias[j];
-            const float v_z = v_y_at_3 + v_bias_at_3 - most;
-            const bool v_eq = value == (int32_t)j;
-            sum_3 += v_eq ? v_z - v_log : 0.0f;
-            v_d_log_softmax[3 * i + j] = (v_eq ? -0.125f : 0.0f) + v_where * mgpu_exp_below(v_z);
-        }
-        v_cross_entropy[i] = sum_3;
+        v_cross_entropy[i] = v_where_2;
     }
 }
 MGPU_ENTRY(k4)
@@ -236,34 +230,29 @@ extern "C" __global__ void k11(
     const mgpu_step *__restrict__ step, int64_t n)
 {
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
-        const int32_t value = (int32_t)v_label[i];
+        const uint8_t v_label_at = v_label[i];
+        const int32_t value = (int32_t)v_label_at;
         const float v_d_cross_entropy_at = v_d_cross_entropy[i];
+        const bool inside = 0 <= (int64_t)value && (int64_t)value < 3;
+        const int64_t at = (int64_t)value;
         float most = -INFINITY;
         float sum = 0;
         for (int j = 0; j < 3; j++) {
-            const float v_y_at = v_y[3 * i + j];
-            const float v_bias_at = v_bias[j];
-            most = mgpu_larger(most, v_y_at + v_bias_at);
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
             sum += 0.0f - (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f);
         }
         float sum_2 = 0;
         for (int j = 0; j < 3; j++) {
-            const float v_y_at_2 = v_y[3 * i + j];
-            const float v_bias_at_2 = v_bias[j];
-            sum_2 += mgpu_exp_below(v_y_at_2 + v_bias_at_2 - most);
+            sum_2 += mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
         }
-        const float v_log = mgpu_log(sum_2);
-        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
-        float sum_3 = 0;
+        const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum_2);
+        const float v_where = inside ? v_logp : 0.0f;
+        const float v_where_2 = sum == 0.0f ? 0.0f : sum / sum_2;
         for (int j = 0; j < 3; j++) {
-            const float v_y_at_3 = v_y[3 * i + j];
-            const float v_bias_at_3 = v_bias[j];
-            const float v_z = v_y_at_3 + v_bias_at_3 - most;
-            const bool v_eq = value == (int32_t)j;
-            sum_3 += v_eq ? v_z - v_log : 0.0f;
-            v_d_log_softmax[3 * i + j] = (v_eq ? v_d_cross_entropy_at : 0.0f) + v_where * mgpu_exp_below(v_z);
+            const float v_add = (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f) + v_where_2 * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
+            v_d_log_softmax[3 * i + j] = v_add;
         }
-        v_cross_entropy[i] = sum_3;
+        v_cross_entropy[i] = v_where;
     }
 }
 MGPU_ENTRY(k11)
@@ -307,27 +296,21 @@ extern "C" __global__ void k14(
     const mgpu_step *__restrict__ step, int64_t n)
 {
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
-        const int32_t value = (int32_t)v_label[i];
+        const uint8_t v_label_at = v_label[i];
+        const int32_t value = (int32_t)v_label_at;
+        const bool inside = 0 <= (int64_t)value && (int64_t)value < 3;
+        const int64_t at = (int64_t)value;
         float most = -INFINITY;
         for (int j = 0; j < 3; j++) {
-            const float v_y_at = v_y[3 * i + j];
-            const float v_bias_at = v_bias[j];
-            most = mgpu_larger(most, v_y_at + v_bias_at);
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
         }
         float sum = 0;
         for (int j = 0; j < 3; j++) {
-            const float v_y_at_2 = v_y[3 * i + j];
-            const float v_bias_at_2 = v_bias[j];
-            sum += mgpu_exp_below(v_y_at_2 + v_bias_at_2 - most);
+            sum += mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
         }
-        const float v_log = mgpu_log(sum);
-        float sum_2 = 0;
-        for (int j = 0; j < 3; j++) {
-            const float v_y_at_3 = v_y[3 * i + j];
-            const float v_bias_at_3 = v_bias[j];
-            sum_2 += value == (int32_t)j ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
-        }
-        v_cross_entropy[i] = sum_2;
+        const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum);
+        const float v_where = inside ? v_logp : 0.0f;
+        v_cross_entropy[i] = v_where;
     }
 }
 MGPU_ENTRY(k14)

@@ -12,7 +12,7 @@ static void add_output(Graph *g, Node *n)
         graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, n->dtype, n->shape)->ints[0], n, NULL);
 }
 
-/* softmax, its logarithm's sum, and the first maximum along an axis */
+/* softmax, its logarithm's sum, the first maximum along an axis, and the term at a place that may be far beyond its end */
 static void add_softmax(Graph *g, Node *x, int axis)
 {
     Shape kept = x->shape;
@@ -23,6 +23,14 @@ static void add_softmax(Graph *g, Node *x, int axis)
     add_output(g, graph_unary(g, OP_LOG, sum));
     int64_t along = axis;
     add_output(g, NODE(g, OP_ARGMAX, &along, 1, NULL, x));
+    int64_t extent = x->shape.extent[axis];
+    Shape row = {.rank = x->shape.rank};
+    for (int i = 0; i < row.rank; i++)
+        row.extent[i] = i == axis ? extent : 1;
+    Node *drawn = graph_cast(g, new_input(g, U16, kept, extent + 2), I32), *far = graph_number(g, 2e9, I32);
+    Node *place = graph_broadcast(g, graph_where(g, graph_binary(g, OP_LT, drawn, graph_number(g, (double)extent, I32)), drawn, far), x->shape);
+    Node *number = graph_broadcast(g, graph_reshape(g, graph_arange(g, extent), row), x->shape), *less = graph_binary(g, OP_SUB, x, most);
+    add_output(g, graph_sum(g, graph_where(g, graph_binary(g, OP_EQ, place, number), less, graph_number(g, 0, x->dtype)), &axis, 1));
 }
 
 static Graph *long_rows(Dtype t)

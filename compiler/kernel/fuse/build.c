@@ -252,11 +252,82 @@ static Expr *member_value(Evaluation *e, const Root *r, bool kept)
     return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL) : evaluate_own(e, n, r->sample, r->index, NULL);
 }
 
+/* ---- sums of one element: the label's term of a cross-entropy */
+
+/* the only axis that the sum runs over; -1: there are several, or it is of samples */
+static int summed_axis(const Exprs *x)
+{
+    int axis = -1;
+    for (int i = 0; i < x->axis_count; i++)
+        if (x->axis[i].reduction && (x->axis[i].extent > 1 || x->axis[i].samples))
+            axis = axis == -1 && x->axis[i].kind == AXIS_PLAIN && !x->axis[i].samples ? i : -2;
+    return axis < 0 ? -1 : axis;
+}
+
+/* k of: k == i ? v : 0, where i is the axis and k does not change along it; NULL: the value is no such choice */
+static Expr *chosen_place(const Expr *value, const Expr *axis, int number)
+{
+    double otherwise;
+    bool chooses = value->kind == X_OP && value->op == OP_WHERE && value->in[0]->kind == X_OP && value->in[0]->op == OP_EQ &&
+                   expr_is_number(value->in[2], &otherwise) && otherwise == 0;
+    for (int k = 0; chooses && k < 2; k++) {
+        const Expr *i = value->in[0]->in[k];
+        Expr *place = value->in[0]->in[1 - k];
+        if (i->kind == X_VALUE_OF && i->in[0] == axis && !(place->axes >> number & 1) && !dtype_is_float(place->dtype))
+            return place;
+    }
+    return NULL;
+}
+
+/* e where the axis is `place`, if that is `inside`: what is loaded there is not loaded elsewhere. NULL: it has more than loads */
+static Expr *value_at_place(Exprs *x, Expr *e, Expr *const *axes, int axis, Expr *inside)
+{
+    int count = x->count;
+    Expr **memo = NEW_ARRAY(Expr *, count);
+    bool *needed = NEW_ARRAY(bool, count);
+    needed[e->id] = true;
+    for (int i = count - 1; i >= 0; i--)
+        for (int k = 0; needed[i] && k < x->all[i]->count; k++)
+            needed[x->all[i]->in[k]->id] = true;
+    for (int i = 0; i < count; i++) {
+        const Expr *own = x->all[i];
+        bool reads = own->kind == X_LOAD || own->kind == X_TABLE || own->kind == X_RANDOM;
+        if (!needed[i] || !reads || !(own->axes >> axis & 1))
+            continue;
+        if (own->kind != X_LOAD || own->count > 1)
+            return NULL;
+        memo[i] = expr_load(x, own->tensor, expr_rewrite(x, own->in[0], axes, memo), inside);
+    }
+    return expr_rewrite(x, e, axes, memo);
+}
+
+/* the sum over i of (k == i ? v : 0) is v where i is k: one element is read in place of all. NULL: it is another sum */
+static Expr *value_of_choice(const Nest *nest, const Root *r, Expr *value, Expr *const *axes)
+{
+    Exprs *x = nest->exprs;
+    int axis = summed_axis(x);
+    Expr *place = nest->reduction_count && !r->across && kind_of(r->node) == REDUCE_SUM && axis >= 0 ? chosen_place(value, axes[axis], axis) : NULL;
+    if (!place)
+        return NULL;
+    int64_t extent = x->axis[axis].extent;
+    Expr *inside = expr_range(x, expr_index_of(x, place, 0), 0, extent), *at[MAX_AXES];
+    for (int i = 0; i < x->axis_count; i++)
+        at[i] = i == axis ? expr_index_of(x, place, extent) : axes[i];
+    Expr *chosen = value_at_place(x, value->in[1], at, axis, inside);
+    if (!chosen)
+        return NULL;
+    chosen = expr_select(x, inside, chosen, 0);
+    return chosen->dtype == r->node->dtype ? chosen : expr_op(x, OP_CAST, r->node->dtype, &chosen, 1, NULL);
+}
+
 /* adds the reduction; its result is the member's value */
 static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
 {
     Exprs *x = nest->exprs;
     const Node *n = r->node;
+    Expr *chosen = value_of_choice(nest, r, value, axes);
+    if (chosen)
+        return chosen;
     Reduction red = {.kind = kind_of(n), .value = value, .dtype = n->dtype, .across = r->across, .node = n};
     nest->across += r->across;
     if (red.kind == REDUCE_ARGMAX) {
