@@ -41,13 +41,12 @@ static void make_tables(Engine *e)
     }
 }
 
-/* Device d's share of the process's threads. They stay on cores of their own if there is one for each and none is left over; where there are several for
+/* Device d's share of the process's threads, which is that of the others. They stay on cores of their own if there is one for each and none is left over; where there are several for
  * each core, too, on one of them. */
 static PoolPlan pool_of(const Engine *e, int d, int *cores)
 {
     int devices = e->end - e->first, place = d - e->first, count = 0;
-    int64_t threads = e->threads > devices ? e->threads : devices;
-    int64_t first = threads * place / devices, end = threads * (place + 1) / devices;
+    int64_t threads = e->threads, first = threads * place / devices, end = threads * (place + 1) / devices;
     cpu_set_t set;
     CPU_ZERO(&set);
     bool known = sched_getaffinity(0, sizeof set, &set) == 0;
@@ -89,17 +88,16 @@ static void fail_late(void *context, const char *error, const char *call)
     mgpu_fail_late(l->engine, l->device, error, call);
 }
 
-static void open_devices(Engine *e, const char *wanted, bool tune)
+static void open_devices(Engine *e, const Options *o)
 {
-    if (tune && !e->kind->ahead)
+    if (o->tune && !e->kind->ahead)
         mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
     mgpu_hang_open(e);
     mgpu_hang_stage(e, "the GPUs are looked for", -1);
-    e->machine = e->kind->find(wanted, e->program->gpus, e->plan, e->processes);
-    if (e->kind->ahead)
-        e->threads = e->end - e->first; /* nothing is computed here */
+    e->machine = e->kind->find(o->devices, e->program->gpus, e->plan, e->processes);
+    e->threads = (e->end - e->first) * (e->kind->ahead ? 1 /* nothing is computed here */ : mgpu_threads_each(e->processes, e->plan, o->threads));
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
-    int *cores = mgpu_allocate((size_t)(e->threads > e->plan->devices ? e->threads : e->plan->devices), sizeof *cores);
+    int *cores = mgpu_allocate((size_t)e->threads, sizeof *cores);
     for (int d = e->first; d < e->end; d++) {
         const mgpu_device *device = &e->plan->device[d];
         PoolPlan pool = pool_of(e, d, cores);
@@ -116,7 +114,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
                                                     .pool = &pool,
                                                     .machine = e->machine,
                                                     .number = d,
-                                                    .tune = tune,
+                                                    .tune = o->tune,
                                                     .fail = fail,
                                                     .fail_late = fail_late,
                                                     .context = comp,
@@ -277,7 +275,6 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     e->plan = plan;
     e->collect = collect;
     e->context = context;
-    e->threads = o->threads;
     e->processes = o->processes;
     e->first = mgpu_own_devices(o->processes, plan->devices).first;
     e->end = mgpu_own_devices(o->processes, plan->devices).end;
@@ -285,7 +282,7 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     make_tables(e);
     make_lanes(e);
     slow_down(e);
-    open_devices(e, o->devices, o->tune);
+    open_devices(e, o);
     make_records(e);
     mgpu_hang_stage(e, "all-reduces are being prepared", -1);
     find_idle_lanes(e);

@@ -32,6 +32,9 @@ struct mgpu_processes {
     void (*close)(Processes *);
 };
 
+static inline int mgpu_rank(const Processes *p) { return p ? p->rank : 0; }
+static inline int mgpu_ranks(const Processes *p) { return p ? p->count : 1; }
+
 static inline int mgpu_first_device(const Processes *p, int devices, int rank)
 {
     return p ? (int)((int64_t)devices * rank / p->count) : rank ? devices : 0;
@@ -81,8 +84,20 @@ static inline void mgpu_gather_devices(Processes *p, void *all, int64_t bytes, i
     p->gather(p, all, at);
 }
 
+/* that compute for each device, as many of all processes: what all devices compute from the same values, as the norm of a gradient, is added up in
+ * a part for each thread, and has the same bits only so. Every process calls it */
+static inline int mgpu_threads_each(Processes *p, const mgpu_plan *plan, int threads)
+{
+    DeviceSpan own = mgpu_own_devices(p, plan->devices);
+    int all[mgpu_ranks(p)], least = threads / (own.end - own.first);
+    all[mgpu_rank(p)] = least;
+    if (p)
+        mgpu_gather_each(p, all, sizeof *all);
+    for (int r = 0; r < mgpu_ranks(p); r++)
+        least = all[r] < least ? all[r] : least;
+    return least > 1 ? least : 1;
+}
+
 static inline int mgpu_of_rank_0(Processes *p, int value) { return p ? p->follow(p, value) : value; }
 static inline bool mgpu_speaks(const Processes *p) { return !p || p->rank == 0; }
-static inline int mgpu_rank(const Processes *p) { return p ? p->rank : 0; }
-static inline int mgpu_ranks(const Processes *p) { return p ? p->count : 1; }
 #endif

@@ -34,12 +34,14 @@ int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_
     }
     int devices = mgpu_first_device(o->processes, plan->devices, 1); /* of rank 0, which says it */
     char why[120];
-    int cores = mgpu_cores_available(why, sizeof why), threads = o->threads;
+    int cores = mgpu_cores_available(why, sizeof why), threads = devices * mgpu_threads_each(o->processes, plan, o->threads);
     const char *from = "";
-    if (threads < devices)
-        threads = devices, from = ", one for each device";
+    if (o->threads < devices)
+        from = ", one for each device";
     else if (threads > cores)
         from = ": more threads than cores";
+    else if (threads < o->threads)
+        from = ", as many for each device";
     else if (threads < cores && !o->threads_given)
         from = threads == MGPU_MOST_THREADS ? " (the most)" : " (OMP_NUM_THREADS)";
     snprintf(text, room, "%d thread%s on %s%s", threads, threads == 1 ? "" : "s", why, from);
