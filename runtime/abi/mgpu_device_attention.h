@@ -9,7 +9,7 @@
 #ifndef MGPU_DEVICE_ATTENTION_H
 #define MGPU_DEVICE_ATTENTION_H
 
-#include "mgpu_device_tile.h"
+#include "mgpu_device_warpgroup.h"
 
 /* ---- operands and results: rows of a head */
 
@@ -54,28 +54,24 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
     }
 
     /* part `part` of rows from `row` on to lines in shared memory; what is not there is zeros */
-    template <typename LINES, bool SAME> __device__ __forceinline__ void load(char *to, int64_t row, int part) const
+    template <typename LINES, bool SAME, typename PLACE> __device__ __forceinline__ void load(char *to, PLACE row, int part) const
     {
         constexpr int CHUNK = LINES::CHUNK, PIECE = together(CHUNK), THREADS = mgpu_attention_threads(&S);
-        /* blocks of keys have no registers for more addresses of queries */
-        constexpr bool few = (T.backward && QUERIES) || PIECE < CHUNK;
-        constexpr int ALL = LINES::LINES * LINES::LINE_CHUNKS, UNROLL = !few && ALL <= 8 * THREADS ? 8 : 2;
-        const int last = (int)min(COUNT - 1 - row, (int64_t)LINES::LINES);
-        const stored *const start = first + row * O.row;
+        constexpr int ALL = LINES::LINES * LINES::LINE_CHUNKS, UNROLL = PIECE == CHUNK && ALL <= 8 * THREADS ? 8 : 2;
+        const int lines = (int)min((PLACE)COUNT - row, (PLACE)LINES::LINES); /* that there are */
+        static_assert(THREADS % LINES::LINE_CHUNKS == 0, "a thread has the same chunk of lines");
+        const int own_line = (int)(threadIdx.x / LINES::LINE_CHUNKS), chunk = (int)(threadIdx.x % LINES::LINE_CHUNKS);
+        const int element = part * S.part + chunk * CHUNK;
+        const stored *const from = first + (int64_t)(row + own_line) * O.row + element;
 #pragma unroll UNROLL
         for (int before = 0; before < ALL; before += THREADS) {
-            const int i = before + (int)threadIdx.x;
-            if (ALL % THREADS && i >= ALL)
+            const int further = before / LINES::LINE_CHUNKS, line = own_line + further;
+            if (ALL % THREADS && line >= LINES::LINES)
                 break;
-            const int line = (int)((uint32_t)i / LINES::LINE_CHUNKS), chunk = (int)((uint32_t)i % LINES::LINE_CHUNKS);
-            const int element = part * S.part + chunk * CHUNK;
-            const stored *from = start + (int64_t)min(line, last) * O.row + element;
-            const bool there = line <= last;
 #pragma unroll
-            for (int p = 0; p < CHUNK; p += PIECE) {
-                const bool valid = there && element + p < ELEMENTS;
-                mgpu_copy_elements<TYPE, SAME, PIECE>(to + LINES::at(line, chunk) + p * (MGPU_CHUNK_BYTES / CHUNK), valid ? from + p : first, valid);
-            }
+            for (int p = 0; p < CHUNK; p += PIECE)
+                mgpu_copy_elements<TYPE, SAME, PIECE>(to + LINES::at((uint32_t)line, (uint32_t)chunk) + p * (MGPU_CHUNK_BYTES / CHUNK), from + further * O.row + p,
+                                                      line < lines && element + p < ELEMENTS);
         }
     }
 
@@ -130,16 +126,19 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     typedef typename mgpu_element<T.type>::sum sum;
     static constexpr bool SMALL = T.queries < 1 << 30 && T.keys < 1 << 30 && T.window < 1 << 30;
     typedef typename mgpu_either<SMALL, int, int64_t>::type place; /* of a query or a key; in one register if that is enough */
-    static constexpr bool MMA = S.arithmetic == MGPU_MMA;
+    static constexpr bool MMA = S.arithmetic == MGPU_MMA, GROUPS = S.warpgroups && MGPU_HAS_WARPGROUPS;
     static constexpr int BYTES = mgpu_attention_staged(&T, &S), WARPS = S.rows / S.warp_rows;
     static constexpr int D = (int)mgpu_attention_parts(&S, T.d), E = (int)mgpu_attention_parts(&S, T.e);
     typedef mgpu_lines<BYTES, S.rows, S.part, true, false> own_lines;
     typedef mgpu_lines<BYTES, S.columns, S.part, true, false> other_lines;
     typedef mgpu_lines<BYTES, S.part, S.columns, false, false> transposed_lines; /* the same bytes: their elements as columns */
     typedef mgpu_lines<BYTES, S.rows, S.columns, true, false> share_lines;
-    typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, own_lines, other_lines, WARPS, 1>, mgpu_fma_tile<sum, own_lines, other_lines, 16, 8>>::type scores;
-    typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, share_lines, transposed_lines, WARPS, 1>,
-                                 mgpu_fma_tile<sum, share_lines, transposed_lines, 16, 8>>::type result;
+    template <typename ROWS, typename COLUMNS> struct tile_of {
+        typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, ROWS, COLUMNS, WARPS, 1>, mgpu_fma_tile<sum, ROWS, COLUMNS, 16, 8>>::type by_warps;
+        typedef typename mgpu_either<GROUPS, mgpu_warpgroup_tile<S.q, ROWS, COLUMNS, mgpu_attention_threads(&S)>, by_warps>::type type;
+    };
+    typedef typename tile_of<own_lines, other_lines>::type scores;
+    typedef typename tile_of<share_lines, transposed_lines>::type result;
     static constexpr int DOWN = scores::DOWN, ACROSS = scores::ACROSS;
     static constexpr int OWN_PARTS = S.resident ? D + (T.backward ? E : 0) : 1, OTHER_PARTS = S.resident ? D + E : 1;
     static constexpr int STAGE = OTHER_PARTS * other_lines::BYTES;
@@ -149,6 +148,10 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     typedef mgpu_attended_rows<T, S, BY_KEYS ? MGPU_ATTEND_G : MGPU_ATTEND_V> other_2;
     template <typename ROWS> static constexpr bool SAME = MMA || T.type == ROWS::TYPE;
 
+    static constexpr int HELD = GROUPS ? mgpu_attention_held(&T, &S, BY_KEYS) : 0;
+    typedef uint32_t held_part[GROUPS ? S.part / 16 : 1][GROUPS ? DOWN / 2 : 1][4]; /* as matrix instructions take it */
+
+    held_part held[HELD > 0 ? HELD : 1];
     char *own, *other, *share;
     own_1 rows_1;
     own_2 rows_2;
@@ -190,6 +193,21 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
                 columns_2.template load<other_lines, SAME<other_2>>(other + stage * STAGE + (D + c) * other_lines::BYTES, column, c);
         }
     }
+    /* the parts of rows that registers hold. A warpgroup's matrices are 64 rows, 16 of each warp */
+    __device__ __forceinline__ void hold_own(void)
+    {
+        typedef mgpu_mma_tile<S.q, own_lines, other_lines, S.rows / 16, 1> by_warps;
+        const uint32_t at = by_warps::template own_byte<own_lines, false>(scores::first_row() + threadIdx.x % 128 / 32 * 16);
+        mgpu_copies_wait<0>();
+        meet();
+#pragma unroll
+        for (int c = 0; c < HELD; c++)
+#pragma unroll
+            for (int step = 0; step < S.part / 16; step++)
+#pragma unroll
+                for (int i = 0; i < DOWN / 2; i++)
+                    by_warps::template fetch<own_lines, false>(held[c][step][i], mgpu_shared_address(own + c * own_lines::BYTES) + at, 4 * i, 16 * step);
+    }
     /* columns [begin, end), some at a time: `work(whole, column, stage)` when they are there. whole: an mgpu_known; all rows and
      * columns see each other, so nothing has to be masked */
     template <typename WORK> __device__ __forceinline__ void for_columns(place begin, place end, WORK work)
@@ -201,6 +219,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         if (S.stages == 2)
             load_other(0, begin);
         mgpu_copies_end();
+        if constexpr (HELD > 0)
+            hold_own();
         for (place column = begin; column < end;) {
             if (is_whole(column)) {
 #pragma unroll 1
@@ -224,6 +244,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
             mgpu_copies_end();
             mgpu_copies_wait<1>();
         }
+        if constexpr (GROUPS)
+            mgpu_show_warpgroups();
         meet();
         if (WHOLE || !is_blind(column))
             work(mgpu_known<WHOLE>(), column, stage);
@@ -234,8 +256,37 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
 
     /* ---- contractions */
 
-    /* tile = rows x columns over the elements of q and k */
-    template <bool SECOND> __device__ __forceinline__ void score(scores &tile, int stage, place column)
+    /* tile = rows x columns over the elements of q and k (SECOND: of g and v). Warpgroups begin here, in groups of instructions that follow
+     * each other, and others do nothing; `score` waits for all but the last LEFT of them, others do it all */
+    template <bool SECOND> __device__ __forceinline__ void begin_score(scores &tile, int stage)
+    {
+        if constexpr (GROUPS) {
+            constexpr int parts = SECOND ? E : D, before = SECOND ? D : 0;
+            const char *const columns_at = other + stage * STAGE;
+            scores::ready();
+#pragma unroll
+            for (int c = before; c < before + parts; c++) {
+                const char *const from = columns_at + c * other_lines::BYTES;
+                if (c < HELD && c == before)
+                    tile.template sum_up<false>(held[c < HELD ? c : 0], mgpu_shared_address(from) / 16);
+                else if (c < HELD)
+                    tile.template sum_up<true>(held[c < HELD ? c : 0], mgpu_shared_address(from) / 16);
+                else if (c == before)
+                    tile.template sum_up<false>(scores::sources::of(own + c * own_lines::BYTES, from));
+                else
+                    tile.template sum_up<true>(scores::sources::of(own + c * own_lines::BYTES, from));
+            }
+            scores::go();
+        }
+    }
+    template <bool SECOND, int LEFT> __device__ __forceinline__ void score(scores &tile, int stage, place column)
+    {
+        if constexpr (GROUPS)
+            tile.template wait<LEFT>();
+        else
+            multiply_score<SECOND>(tile, stage, column);
+    }
+    template <bool SECOND> __device__ __forceinline__ void multiply_score(scores &tile, int stage, place column)
     {
         constexpr int parts = SECOND ? E : D, before = SECOND && S.resident ? D : 0;
         mgpu_clear(tile.value);
@@ -262,9 +313,54 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         }
     }
 
-    /* results[p] += share x part first + p of the columns' elements; COUNT parts there are, RESULTS of them are this block's */
+    /* a step's 16 columns of shares, as matrix instructions take them */
+    template <int MATRICES> MGPU_FUNCTION void narrow(uint32_t x[MATRICES][4], const scores &shares, int at_k)
+    {
+        const int at = at_k / 4;
+#pragma unroll
+        for (int i = 0; i < MATRICES; i++)
+#pragma unroll
+            for (int m = 0; m < 4; m++)
+                x[i][m] = mgpu_narrow_pair<S.q>(shares.value[2 * i + m % 2][at + m / 2 * 2], shares.value[2 * i + m % 2][at + m / 2 * 2 + 1]);
+    }
+
+    /* results[p] += share x part first + p of the columns' elements; COUNT parts there are, RESULTS of them are this block's. By warpgroups
+     * they are there after `added` */
     template <bool SECOND, int COUNT, int RESULTS>
     __device__ __forceinline__ void add(result results[RESULTS], const scores &shares, int first, int stage, place column)
+    {
+        if constexpr (GROUPS)
+            begin_add<SECOND, COUNT, RESULTS>(results, shares, first, stage);
+        else
+            multiply_add<SECOND, COUNT, RESULTS>(results, shares, first, stage, column);
+    }
+    template <bool SECOND, int COUNT, int RESULTS> __device__ __forceinline__ void begin_add(result results[RESULTS], const scores &shares, int first, int stage)
+    {
+        constexpr int before = SECOND ? D : 0, STEPS = S.columns / 16;
+        uint32_t x[STEPS][DOWN / 2][4];
+#pragma unroll
+        for (int step = 0; step < STEPS; step++)
+            narrow<DOWN / 2>(x[step], shares, 16 * step);
+        result::hold(x);
+#pragma unroll
+        for (int p = 0; p < RESULTS; p++)
+            results[p].hold();
+        result::ready();
+#pragma unroll
+        for (int p = 0; p < RESULTS; p++)
+            if (RESULTS == 1 || first + p < COUNT)
+                results[p].template sum_up<true>(x, mgpu_shared_address(other + stage * STAGE + (before + first + p) * other_lines::BYTES) / 16);
+        result::go();
+    }
+    template <int RESULTS> __device__ __forceinline__ void added(result results[RESULTS])
+    {
+#pragma unroll
+        for (int p = 0; p < RESULTS; p++)
+            if constexpr (GROUPS)
+                results[p].template wait<0>();
+    }
+    template <bool SECOND, int COUNT, int RESULTS>
+    __device__ __forceinline__ void multiply_add(result results[RESULTS], const scores &shares, int first, int stage, place column)
     {
         constexpr int before = SECOND && S.resident ? D : 0;
         if constexpr (!MMA) { /* a warp's rows are its own */
@@ -298,13 +394,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
             if constexpr (MMA) {
 #pragma unroll
                 for (int at_k = 0; at_k < S.columns; at_k += 16) {
-                    const int at = at_k / 4;
                     uint32_t x[DOWN / 2][4];
-#pragma unroll
-                    for (int i = 0; i < DOWN / 2; i++)
-#pragma unroll
-                        for (int m = 0; m < 4; m++)
-                            x[i][m] = mgpu_narrow_pair<S.q>(shares.value[2 * i + m % 2][at + m / 2 * 2], shares.value[2 * i + m % 2][at + m / 2 * 2 + 1]);
+                    narrow<DOWN / 2>(x, shares, at_k);
                     results[p].multiply_step(x, from, at_k);
                 }
             } else {
@@ -505,7 +596,8 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
         a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
             typename attend::scores tile;
             sum older[DOWN];
-            a.template score<false>(tile, stage, column);
+            a.template begin_score<false>(tile, stage);
+            a.template score<false, 0>(tile, stage, column);
             a.template mask<whole.value>(tile, column);
             softmax.take(tile, older);
 #pragma unroll
@@ -515,8 +607,10 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
 #pragma unroll
                     for (int j = 0; j < attend::result::ACROSS; j++)
                         results[p].value[i][j] *= older[i];
-            if constexpr (wanted)
+            if constexpr (wanted) {
                 a.template add<true, attend::E, RESULTS>(results, tile, at.first, stage, column);
+                a.template added<RESULTS>(results);
+            }
         });
         sum share[DOWN];
 #pragma unroll
@@ -582,15 +676,18 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
             a.seen(begin, end);
             a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
                 typename attend::scores tile, slope;
-                a.template score<false>(tile, stage, column);
+                a.template begin_score<false>(tile, stage);
+                a.template begin_score<true>(slope, stage);
+                a.template score<false, 1>(tile, stage, column);
                 a.template mask<whole.value>(tile, column);
-                a.template score<true>(slope, stage, column);
+                a.template score<true, 0>(slope, stage, column);
 #pragma unroll
                 for (int i = 0; i < DOWN; i++)
 #pragma unroll
                     for (int j = 0; j < ACROSS; j++)
                         tile.value[i][j] = attend::template slope_of<whole.value>(attend::share_of(tile.value[i][j], log_sum[i]), slope.value[i][j], mean[i]);
                 a.template add<false, attend::D, RESULTS>(results, tile, at.first, stage, column);
+                a.template added<RESULTS>(results);
             });
             sum scale[DOWN];
 #pragma unroll
@@ -637,12 +734,16 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
             a.columns_2.set(g, at.sample, head);
             const auto *of_query = (const mgpu_attended_query<sum> *)work + (at.sample * T.heads + head) * T.queries;
             a.for_columns(begin, end, [&](auto whole, typename attend::place column, int stage) {
-                typename attend::scores tile, slope;
+                typename attend::scores tile;
+                [[maybe_unused]] typename attend::scores slope;
                 const auto *of_column = of_query + column;
                 sum mean[ACROSS];
                 /* the last of the queries from `column` on */
                 const int last = whole.value ? S.columns : (int)min((typename attend::place)T.queries - 1 - column, (typename attend::place)S.columns);
-                a.template score<false>(tile, stage, column);
+                a.template begin_score<false>(tile, stage);
+                if constexpr (want_k)
+                    a.template begin_score<true>(slope, stage);
+                a.template score<false, want_k>(tile, stage, column);
                 a.template mask<whole.value>(tile, column);
 #pragma unroll
                 for (int j = 0; j < ACROSS; j++) {
@@ -656,14 +757,17 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
                 if constexpr (want_v)
                     a.template add<true, attend::E, RESULTS_V>(results_v, tile, at.first, stage, column);
                 if constexpr (want_k) {
-                    a.template score<true>(slope, stage, column);
+                    a.template score<true, want_v>(slope, stage, column);
 #pragma unroll
                     for (int j = 0; j < ACROSS; j++)
 #pragma unroll
                         for (int i = 0; i < DOWN; i++)
                             tile.value[i][j] = attend::template slope_of<whole.value>(tile.value[i][j], slope.value[i][j], mean[j]);
                     a.template add<false, attend::D, RESULTS_K>(results_k, tile, at.first, stage, column);
+                    a.template added<RESULTS_K>(results_k);
                 }
+                if constexpr (want_v)
+                    a.template added<RESULTS_V>(results_v);
             });
         }
         sum scale[DOWN], one[DOWN];

@@ -1,5 +1,5 @@
-/* mgpu_device_warpgroup.h: sums of a tile by matrix instructions of a warpgroup (4 warps), which read both operands from shared memory
- * while the warps go on. PTX ISA 9.0, section 9.7.15 (wgmma). Of compute capability 9.0 alone: images for sm_90a. */
+/* mgpu_device_warpgroup.h: sums of a tile by matrix instructions of a warpgroup (4 warps), which read their operands from shared memory,
+ * the first one also from registers, while the warps go on. PTX ISA 9.0, section 9.7.15 (wgmma). Of compute capability 9.0 alone: images for sm_90a. */
 #ifndef MGPU_DEVICE_WARPGROUP_H
 #define MGPU_DEVICE_WARPGROUP_H
 
@@ -12,17 +12,15 @@ constexpr bool MGPU_BY_WARPGROUPS = true; /* of mgpu_tiles; by this name mgpuc k
 /* what this thread has put into shared memory is there for those instructions, after the next barrier */
 MGPU_FUNCTION void mgpu_show_warpgroups(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* c [64, COLUMNS] += a [64, 16] b [16, COLUMNS] by a warpgroup; a, b: descriptors, whose matrices have elements of K side by side or
- * (ROWS_A, ROWS_B) rows and columns. Thread 32 w + 4 g + t: p: row 16 w + g, q: 8 more; of each 8 columns two from 2 t on. Not there
- * before mgpu_warpgroup_wait */
-template <int TYPE, int COLUMNS, bool ROWS_A, bool ROWS_B> MGPU_FUNCTION void mgpu_multiply_warpgroup(float *p, float *q, uint64_t a, uint64_t b);
-
-#define MGPU_D8(i) "+f"(p[i]), "+f"(p[(i) + 1]), "+f"(q[i]), "+f"(q[(i) + 1]) /* of 8 columns */
-#define MGPU_D16(i) MGPU_D8(i), MGPU_D8((i) + 2)
-#define MGPU_D32(i) MGPU_D16(i), MGPU_D16((i) + 4)
-#define MGPU_D64(i) MGPU_D32(i), MGPU_D32((i) + 8)
-#define MGPU_D128(i) MGPU_D64(i), MGPU_D64((i) + 16)
-#define MGPU_D256(i) MGPU_D128(i), MGPU_D128((i) + 32)
+/* c [64, COLUMNS] = or += a [64, 16] b [16, COLUMNS] by a warpgroup; a, b: descriptors, whose matrices have elements of K side by side or
+ * (ROWS_A, ROWS_B) rows and columns. Or a is in registers, as mgpu_multiply_matrices has it. Thread 32 w + 4 g + t: p: row 16 w + g, q: 8
+ * more; of each 8 columns two from 2 t on. Not there before mgpu_warpgroup_tile::wait */
+#define MGPU_D8(how, i) how(p[i]), how(p[(i) + 1]), how(q[i]), how(q[(i) + 1]) /* of 8 columns */
+#define MGPU_D16(how, i) MGPU_D8(how, i), MGPU_D8(how, (i) + 2)
+#define MGPU_D32(how, i) MGPU_D16(how, i), MGPU_D16(how, (i) + 4)
+#define MGPU_D64(how, i) MGPU_D32(how, i), MGPU_D32(how, (i) + 8)
+#define MGPU_D128(how, i) MGPU_D64(how, i), MGPU_D64(how, (i) + 16)
+#define MGPU_D256(how, i) MGPU_D128(how, i), MGPU_D128(how, (i) + 32)
 #define MGPU_R16 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define MGPU_R32 MGPU_R16 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define MGPU_R64 MGPU_R32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -34,25 +32,47 @@ template <int TYPE, int COLUMNS, bool ROWS_A, bool ROWS_B> MGPU_FUNCTION void mg
               "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, "  \
               "%107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-#define MGPU_MULTIPLY_WARPGROUP(type, columns, a_number, b_number, rows_a_number, rows_b_number)                            \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" MGPU_R##columns "}, %" #a_number ", %" #b_number \
-                 ", 1, 1, 1, %" #rows_a_number ", %" #rows_b_number ";"                                                        \
-                 : MGPU_D##columns(0) : "l"(a), "l"(b), "n"((int)ROWS_A), "n"((int)ROWS_B))
-#define MGPU_WARPGROUP_COLUMNS(columns, a_number, b_number, rows_a_number, rows_b_number)                                    \
-    if constexpr (COLUMNS == columns && TYPE == MGPU_BF16)                                                                   \
-        MGPU_MULTIPLY_WARPGROUP("bf16", columns, a_number, b_number, rows_a_number, rows_b_number);                            \
-    else if constexpr (COLUMNS == columns)                                                                                  \
-        MGPU_MULTIPLY_WARPGROUP("f16", columns, a_number, b_number, rows_a_number, rows_b_number);
-template <int TYPE, int COLUMNS, bool ROWS_A, bool ROWS_B> MGPU_FUNCTION void mgpu_multiply_warpgroup(float *p, float *q, uint64_t a, uint64_t b)
+#define MGPU_SUM(v) "+f"(v)
+#define MGPU_NEW(v) "=f"(v)
+#define MGPU_WGMMA(type, columns, how, a, adds, layouts, ...)                                                                \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" MGPU_R##columns "}, " a ", " adds ", 1, 1, " layouts ";" \
+                 : MGPU_D##columns(how, 0) : __VA_ARGS__)
+#define MGPU_BOTH_TYPES(columns, how, ...)                                                                                \
+    if constexpr (COLUMNS == columns && TYPE == MGPU_BF16)                                                                  \
+        MGPU_WGMMA("bf16", columns, how, __VA_ARGS__);                                                                       \
+    else if constexpr (COLUMNS == columns)                                                                                 \
+        MGPU_WGMMA("f16", columns, how, __VA_ARGS__);
+#define MGPU_BOTH_SUMS(columns, a, layouts, ...)                                                                         \
+    if constexpr (ADDS) {                                                                                                 \
+        MGPU_BOTH_TYPES(columns, MGPU_SUM, a, "1", layouts, __VA_ARGS__)                                                     \
+    } else {                                                                                                             \
+        MGPU_BOTH_TYPES(columns, MGPU_NEW, a, "0", layouts, __VA_ARGS__)                                                     \
+    }
+#define MGPU_OF_MEMORY(columns, n0, n1, n2, n3)                                                                             \
+    MGPU_BOTH_SUMS(columns, "%" #n0 ", %" #n1, "%" #n2 ", %" #n3, "l"(a), "l"(b), "n"((int)ROWS_A), "n"((int)ROWS_B))
+template <int TYPE, int COLUMNS, bool ROWS_A, bool ROWS_B, bool ADDS> MGPU_FUNCTION void mgpu_multiply_warpgroup(float *p, float *q, uint64_t a, uint64_t b)
 {
-    MGPU_WARPGROUP_COLUMNS(16, 8, 9, 10, 11)
-    MGPU_WARPGROUP_COLUMNS(32, 16, 17, 18, 19)
-    MGPU_WARPGROUP_COLUMNS(64, 32, 33, 34, 35)
-    MGPU_WARPGROUP_COLUMNS(128, 64, 65, 66, 67)
-    MGPU_WARPGROUP_COLUMNS(256, 128, 129, 130, 131)
+    MGPU_OF_MEMORY(16, 8, 9, 10, 11)
+    MGPU_OF_MEMORY(32, 16, 17, 18, 19)
+    MGPU_OF_MEMORY(64, 32, 33, 34, 35)
+    MGPU_OF_MEMORY(128, 64, 65, 66, 67)
+    MGPU_OF_MEMORY(256, 128, 129, 130, 131)
 }
-#undef MGPU_WARPGROUP_COLUMNS
-#undef MGPU_MULTIPLY_WARPGROUP
+#define MGPU_OF_REGISTERS(columns, n0, n1, n2, n3, n4, n5)                                                                  \
+    MGPU_BOTH_SUMS(columns, "{%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4, "%" #n5, "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)ROWS_B))
+template <int TYPE, int COLUMNS, bool ROWS_B, bool ADDS> MGPU_FUNCTION void mgpu_multiply_warpgroup(float *p, float *q, const uint32_t a[4], uint64_t b)
+{
+    MGPU_OF_REGISTERS(16, 8, 9, 10, 11, 12, 13)
+    MGPU_OF_REGISTERS(32, 16, 17, 18, 19, 20, 21)
+    MGPU_OF_REGISTERS(64, 32, 33, 34, 35, 36, 37)
+}
+#undef MGPU_OF_REGISTERS
+#undef MGPU_OF_MEMORY
+#undef MGPU_BOTH_SUMS
+#undef MGPU_BOTH_TYPES
+#undef MGPU_WGMMA
+#undef MGPU_NEW
+#undef MGPU_SUM
 
 /* a warpgroup has OWN_ROWS x OWN_COLUMNS, in matrices of 64 x OWN_COLUMNS */
 template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_warpgroup_tile {
@@ -60,7 +80,7 @@ template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_wa
     static constexpr bool ASYNC = true;
     static constexpr int GROUPS = THREADS / 128, GROUPS_DOWN = GROUPS < ROWS::ROWS / 64 ? GROUPS : ROWS::ROWS / 64;
     static constexpr int OWN_ROWS = ROWS::ROWS / GROUPS_DOWN, OWN_COLUMNS = COLUMNS::ROWS / (GROUPS / GROUPS_DOWN);
-    static constexpr int DOWN = OWN_ROWS / 32, ACROSS = OWN_COLUMNS / 4, RUN = 2, DEPTH = 16;
+    static constexpr int DOWN = OWN_ROWS / 32, ACROSS = OWN_COLUMNS / 4, RUN = 2, LANES = 4, DEPTH = 16;
     static_assert(OWN_ROWS % 64 == 0 && COLUMNS::DEPTH % DEPTH == 0, "whole matrices");
     sum value[DOWN][ACROSS];
 
@@ -69,13 +89,14 @@ template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_wa
     MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4) + i / 2 * 64 + i % 2 * 8; }
     MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }
 
-    /* The descriptor of LINES from a row on (a multiple of 8, or a line along rows), without its address: bytes that chunks are permuted in,
-     * 8 lines further, and LINES along rows that are longer than 8 chunks: from a part to the next. All in 16 bytes */
-    template <typename LINES> MGPU_FUNCTION uint64_t descriptor()
+    /* The descriptor of LINES from a row on (a multiple of 8, or a line along rows), at an address in 16 bytes: bytes that chunks are permuted
+     * in, 8 lines further, and LINES along rows that are longer than 8 chunks: from a part to the next. All in 16 bytes */
+    template <typename LINES> MGPU_FUNCTION uint64_t descriptor(uint32_t at)
     {
-        constexpr uint64_t mode = LINES::LINE_BYTES == 128 ? 1 : LINES::LINE_BYTES == 64 ? 2 : 3;
+        constexpr uint32_t mode = LINES::LINE_BYTES == 128 ? 1 : LINES::LINE_BYTES == 64 ? 2 : 3;
         static_assert(LINES::LINE_BYTES == 128 || LINES::LINE_BYTES == 64 || LINES::LINE_BYTES == 32, "widths that chunks are permuted in");
-        return mode << 62 | (uint64_t)(8 * LINES::LINE_BYTES / 16) << 32 | (uint64_t)(LINES::PART_BYTES / 16) << 16;
+        constexpr uint32_t high = mode << 30 | 8 * LINES::LINE_BYTES / 16, low = (uint32_t)(LINES::PART_BYTES / 16) << 16;
+        return (uint64_t)high << 32 | (low + at); /* a half never carries into the other */
     }
     /* the byte of a row at an element of K */
     template <typename LINES> MGPU_FUNCTION uint32_t byte_of(uint32_t row, int at_k)
@@ -94,28 +115,73 @@ template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_wa
         MGPU_FUNCTION sources kept(const sources &s) { return s; }
     };
 
-    /* a stage's products begin; they are there after `multiply` */
-    __device__ __forceinline__ void start(const sources &from, uint32_t bytes)
+    /* ---- sums begin between `ready` and `go`, and are there after `wait`: those of all but the last LEFT times */
+
+    MGPU_FUNCTION void ready(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+    MGPU_FUNCTION void go(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+    template <int LEFT> __device__ __forceinline__ void wait(void)
     {
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-        for (int at_k = 0; at_k < COLUMNS::DEPTH; at_k += DEPTH)
-#pragma unroll
-            for (int i = 0; i < OWN_ROWS / 64; i++)
-                mgpu_multiply_warpgroup<TYPE, OWN_COLUMNS, !ROWS::ALONG_K, !COLUMNS::ALONG_K>(
-                    value[2 * i], value[2 * i + 1], descriptor<ROWS>() + (from.down + bytes / 16 + byte_of<ROWS>(64 * i, at_k) / 16),
-                    descriptor<COLUMNS>() + (from.across + bytes / 16 + byte_of<COLUMNS>(0, at_k) / 16));
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+        hold();
     }
-    __device__ __forceinline__ void multiply(const sources &, uint32_t)
+    /* Each sum (each pair of an operand) is in a register of its own, which nobody has read sooner. Before `ready` of what is added to, or read:
+     * compilers have equal ones in one register, and would give each its own only after it */
+    __device__ __forceinline__ void hold(void)
     {
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
         for (int i = 0; i < DOWN; i++)
 #pragma unroll
             for (int j = 0; j < ACROSS; j++)
-                asm volatile("" : "+f"(value[i][j])); /* nobody reads it sooner */
+                asm volatile("" : "+f"(value[i][j]));
     }
+    MGPU_FUNCTION void hold(uint32_t x[COLUMNS::DEPTH / DEPTH][OWN_ROWS / 64][4])
+    {
+#pragma unroll
+        for (int i = 0; i < COLUMNS::DEPTH / DEPTH * (OWN_ROWS / 64) * 4; i++)
+            asm volatile("" : "+r"((&x[0][0][0])[i]));
+    }
+
+    /* sums over a stage's part of K; ADDS: to what there is */
+    template <bool ADDS> __device__ __forceinline__ void sum_up(const sources &from)
+    {
+        constexpr bool rows_a = !ROWS::ALONG_K, rows_b = !COLUMNS::ALONG_K;
+#pragma unroll
+        for (int at_k = 0; at_k < COLUMNS::DEPTH; at_k += DEPTH)
+#pragma unroll
+            for (int i = 0; i < OWN_ROWS / 64; i++) {
+                const uint64_t a = descriptor<ROWS>(from.down + byte_of<ROWS>(64 * i, at_k) / 16);
+                const uint64_t b = descriptor<COLUMNS>(from.across + byte_of<COLUMNS>(0, at_k) / 16);
+                if (ADDS || at_k > 0)
+                    mgpu_multiply_warpgroup<TYPE, OWN_COLUMNS, rows_a, rows_b, true>(value[2 * i], value[2 * i + 1], a, b);
+                else
+                    mgpu_multiply_warpgroup<TYPE, OWN_COLUMNS, rows_a, rows_b, false>(value[2 * i], value[2 * i + 1], a, b);
+            }
+    }
+    /* x: the rows' matrices; across: COLUMNS in shared memory, in 16 bytes */
+    template <bool ADDS> __device__ __forceinline__ void sum_up(const uint32_t x[COLUMNS::DEPTH / DEPTH][OWN_ROWS / 64][4], uint32_t across)
+    {
+        constexpr bool rows_b = !COLUMNS::ALONG_K;
+#pragma unroll
+        for (int at_k = 0; at_k < COLUMNS::DEPTH; at_k += DEPTH)
+#pragma unroll
+            for (int i = 0; i < OWN_ROWS / 64; i++) {
+                const uint32_t *const a = x[at_k / DEPTH][i];
+                const uint64_t b = descriptor<COLUMNS>(across + byte_of<COLUMNS>(0, at_k) / 16);
+                if (ADDS || at_k > 0)
+                    mgpu_multiply_warpgroup<TYPE, OWN_COLUMNS, rows_b, true>(value[2 * i], value[2 * i + 1], a, b);
+                else
+                    mgpu_multiply_warpgroup<TYPE, OWN_COLUMNS, rows_b, false>(value[2 * i], value[2 * i + 1], a, b);
+            }
+    }
+
+    __device__ __forceinline__ void start(const sources &from, uint32_t bytes)
+    {
+        hold();
+        ready();
+        sum_up<true>({from.down + bytes / 16, from.across + bytes / 16});
+        go();
+    }
+    __device__ __forceinline__ void multiply(const sources &, uint32_t) { wait<0>(); }
 };
 #undef MGPU_D8
 #undef MGPU_D16

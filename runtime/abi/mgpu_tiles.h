@@ -231,18 +231,41 @@ typedef struct mgpu_attention_tiles {
     bool resident;                   /* all parts of rows and columns are in shared memory; else one at a time */
     int results;                     /* parts of results that a block has */
     bool alone;                      /* the first threads of one block compute it all (loops) */
+    bool warpgroups;                 /* MGPU_MMA: by instructions of a warpgroup, where the GPU has them */
 } mgpu_attention_tiles;
 
-enum { MGPU_ATTENTION_THREADS = 128 /* MGPU_FMA: 16 x 8 */ };
+enum {
+    MGPU_ATTENTION_THREADS = 128,        /* MGPU_FMA: 16 x 8 */
+    MGPU_REGISTERS = 254, MGPU_REGISTERS_BESIDE = 30 /* of a thread; for addresses and counts */
+};
 
 MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
 {
     return s->arithmetic == MGPU_MMA ? s->rows / s->warp_rows * 32 : MGPU_ATTENTION_THREADS;
 }
 
+/* matrices of 64 rows for each warpgroup, whose operands stay in shared memory while it reads them. A block alone has its memory anywhere */
+MGPU_TILES_FUNCTION bool mgpu_attention_may_be_by_warpgroups(const mgpu_attention_tiles *s)
+{
+    int threads = mgpu_attention_threads(s);
+    return s->arithmetic == MGPU_MMA && s->resident && !s->alone && threads % 128 == 0 && s->rows % (threads / 2) == 0;
+}
+
 MGPU_TILES_FUNCTION int64_t mgpu_attention_parts(const mgpu_attention_tiles *s, int64_t elements)
 {
     return (elements + s->part - 1) / s->part;
+}
+
+/* Parts of its rows that a warpgroup has in registers, as operands: as many as there is room for beside sums, shares as operands and what
+ * there is of each row or column. It reads the others from shared memory for each multiplication. keys: its rows are keys */
+MGPU_TILES_FUNCTION int mgpu_attention_held(const mgpu_attention *t, const mgpu_attention_tiles *s, bool keys)
+{
+    int threads = mgpu_attention_threads(s), tile = s->rows * s->columns / threads, part = s->rows * s->part / threads;
+    int d = (int)mgpu_attention_parts(s, t->d), e = (int)mgpu_attention_parts(s, t->e), all = d + (t->backward ? e : 0);
+    int of_d = !t->backward ? 0 : d < s->results ? d : s->results, of_e = t->backward && !keys ? 0 : e < s->results ? e : s->results;
+    int sums = tile * (t->backward ? 2 : 1) + (of_d + of_e) * part, shares = tile / 2 * (keys ? 2 : 1);
+    int others = MGPU_REGISTERS_BESIDE + (keys ? s->columns / 2 : s->rows / 8), room = (MGPU_REGISTERS - sums - shares - others) * 2 / part;
+    return !s->warpgroups || room < 0 ? 0 : room < all ? room : all;
 }
 
 /* of an element in shared memory */

@@ -1,8 +1,11 @@
 /* cuda_attention_test: attention as CUDA C (compiler/target/cuda/attention.c, runtime/abi/mgpu_device_attention.h) on the virtual GPU, against
  * the interpreter: the cases of attention_cases.h, forward, for all gradients, for some alone. Each runs twice, with different
- * grids and orders of threads: the same bits. */
+ * grids and orders of threads: the same bits. Some run as PTX with wgmma, too, right and with planted errors. */
 #include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "compiler/target/cuda/tiles.h"
 #include "tests/unit/attention_cases.h"
@@ -141,19 +144,20 @@ static void run_jobs(void *const *modules, CheckedGpu *gpu, bool full)
     failures += bad;
 }
 
-static void compile_jobs(bool full)
+/* false: NVRTC is not installed */
+static bool compile_jobs(bool full)
 {
-    static const char *const archs[] = {"sm_90", "sm_80", "sm_100"};
+    static const char *const archs[] = {"sm_90a", "sm_80", "sm_100", "sm_90"};
     Nvrtc nvrtc;
     if (!open_nvrtc(&nvrtc)) {
         printf("skip NVRTC: it is not installed\n");
-        return;
+        return false;
     }
-    int bad = 0, texts = full ? 16 : 1; /* NVRTC takes many kernels at once longer than one by one; each is for one architecture */
+    int bad = 0, texts = full ? 16 : 2; /* NVRTC takes many kernels at once longer than one by one; each is for one architecture */
     for (int k = 0; k < texts; k++) {
         Text text = {0};
         text_add(&text, "%s", MODULE_HEAD);
-        for (int i = full ? k : 0; i < job_count; i += full ? texts : 36)
+        for (int i = full ? k : 12 * k; i < job_count; i += full ? texts : 36)
             cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
         const char *wrong = wrong_with_nvrtc(&nvrtc, &text, archs[k % COUNT(archs)]);
         if (wrong)
@@ -164,6 +168,7 @@ static void compile_jobs(bool full)
     if (bad == 0)
         printf("ok NVRTC: no warning, no spilled register\n");
     failures += bad;
+    return true;
 }
 
 static const char *open_all(const char *folder, void *modules[MODULES])
@@ -182,6 +187,114 @@ static const char *open_all(const char *folder, void *modules[MODULES])
         wrong = modules[i] ? NULL : dlerror();
     }
     return wrong;
+}
+
+/* ---- by wgmma, in processes of their own: PTX for compute capability 9.0 */
+
+typedef struct Planted { const char *what, *from, *to, *said; } Planted;
+static const Planted PLANTED[] = {
+    {"no wgmma.fence", "wgmma.fence.sync.aligned;", "", "wgmma: "},
+    {"no wait for wgmma", "wgmma.wait_group.sync.aligned 0;", "", "wgmma: "},
+    {"no fence.proxy.async", "fence.proxy.async.shared::cta;", "", "proxy: "},
+    {"no wait for copies", "cp.async.wait_group", "//", ""},
+    {"half of the bytes between eight lines in descriptors", "4611686293305294848", "4611686155866341376", " off"}, /* 64, 32 times 16 in bits 32 and up */
+};
+
+static bool is_by_warpgroups(const Job *j)
+{
+    Text text = {0};
+    cuda_print_attention(j->plan, j->name, &text);
+    return strstr(text.data, "MGPU_BY_WARPGROUPS") != NULL;
+}
+
+static bool is_long(const Job *j) { return strcmp(j->item->name, "three blocks of 128") == 0; }
+
+/* PTX with what is planted: FOLDER/module1.ptx of module0.ptx; false: there is no place for it */
+static bool plant(const char *folder, const Planted *p)
+{
+    size_t length;
+    const char *at = read_file(format("%s/module0.ptx", folder), &length), *found;
+    Text text = {0};
+    for (; (found = strstr(at, p->from)); at = found + strlen(p->from))
+        text_add(&text, "%.*s%s", (int)(found - at), at, p->to);
+    text_add(&text, "%s", at);
+    return text.length != length && write_text(format("%s/module1.ptx", folder), &text);
+}
+
+/* NULL: all of them are right, else the first that is not; planted: of one */
+static const char *run_by_warpgroups(const char *folder, int number, const int *which, int count)
+{
+    CheckedGpu gpu = {0};
+    void *module = open_module(folder, number);
+    if (!module || !open_checked(&gpu, folder, number))
+        return "a module cannot be opened";
+    for (int i = 0; i < count; i++) {
+        const Job *j = &jobs[which[i]];
+        const char *wrong = run_job(j, module, takes_long(j->item) ? NULL : &gpu);
+        if (wrong)
+            return format("%s: %s: %s: %s", dtype_name(j->type), j->item->name, j->what, wrong);
+    }
+    return NULL;
+}
+
+/* whether it ends with 0, in a process of its own: what a GPU has seen stays with a process */
+static bool in_child(bool (*run)(const char *, const Planted *, const int *, int), const char *folder, const Planted *p, const int *which, int count)
+{
+    int status = 1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = run(folder, p, which, count);
+        fflush(stdout);
+        _exit(!good);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static bool is_right(const char *folder, const Planted *p, const int *which, int count)
+{
+    (void)p;
+    const char *wrong = run_by_warpgroups(folder, 0, which, count);
+    if (wrong)
+        printf("not ok attention by wgmma: %s\n", wrong);
+    else
+        printf("ok attention by wgmma, %d kernels as PTX\n", count);
+    return !wrong;
+}
+
+static bool is_found(const char *folder, const Planted *p, const int *which, int count)
+{
+    const char *wrong = plant(folder, p) ? run_by_warpgroups(folder, 1, which, count) : "it cannot be planted";
+    bool found = wrong && strstr(wrong, p->said);
+    if (!found)
+        printf("not ok planted in attention by wgmma, %s: %s: %s\n", jobs[*which].what, p->what, wrong ? wrong : "not found");
+    return found;
+}
+
+static int run_all_by_warpgroups(const char *all, bool full)
+{
+    int *which = NULL, *planted = NULL, count = 0, planted_count = 0, some = 0, bad = 0;
+    const char *folder = format("%s/wgmma", all);
+    Text text = {0};
+    text_add(&text, "%s", MODULE_HEAD);
+    for (int i = 0; i < job_count; i++)
+        if (is_by_warpgroups(&jobs[i]) && (full || is_long(&jobs[i]) || some++ % 3 == 0)) {
+            cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
+            if (is_long(&jobs[i]) && jobs[i].type == BF16)
+                APPEND(planted, planted_count, i);
+            APPEND(which, count, i);
+        }
+    setenv("MGPU_TEST_PTX", "compute_90a", 1);
+    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text) || build_modules(folder, 1, false))
+        bad = printf("not ok attention by wgmma: it cannot be compiled\n") > 0;
+    else if (!(bad = !in_child(is_right, folder, NULL, which, count)))
+        for (int k = 0; k < COUNT(PLANTED); k++)
+            for (int i = 0; i < planted_count; i++)
+                bad += !in_child(is_found, folder, &PLANTED[k], &planted[i], 1);
+    if (!bad)
+        printf("ok planted errors in attention by wgmma: %d found\n", COUNT(PLANTED) * planted_count);
+    unsetenv("MGPU_TEST_PTX");
+    return bad;
 }
 
 int main(void)
@@ -208,7 +321,8 @@ int main(void)
                 add_jobs(c, type, full ? FORWARD | GRADIENTS | ALONE : both ? FORWARD | GRADIENTS : some);
         }
     }
-    compile_jobs(full);
+    if (compile_jobs(full) && !ptx_arch())
+        failures += run_all_by_warpgroups(folder, full);
     const char *wrong = open_all(folder, modules);
     if (wrong) {
         printf("not ok build of the kernels: %s\n", wrong);

@@ -7,7 +7,8 @@
 #include "compiler/target/cuda/tiles.h"
 
 enum {
-    RESULT_ELEMENTS = 128     /* of a row, in the registers of a block */
+    RESULT_ELEMENTS = 128,    /* of a row, in the registers of a block */
+    LEAST_GROUP_ROWS = 16     /* queries and keys for warpgroups: of fewer most of any matrix is padding */
 };
 
 static uint8_t type_of(const mgpu_attention *t, const mgpu_attention_operand *o)
@@ -52,6 +53,7 @@ static mgpu_attention_tiles tiles_of(const Attention *plan, bool keys, bool alon
 {
     const mgpu_attention *t = attention_table(plan);
     bool half = t->q.half != MGPU_HALF_NOT && t->k.half == t->q.half && t->v.half == t->q.half && (!t->backward || t->g.half == t->q.half);
+    bool large = t->queries >= LEAST_GROUP_ROWS && t->keys >= LEAST_GROUP_ROWS;
     int first;
     const TileShape *shape = shapes_of(t, half, keys, alone, &first);
     mgpu_attention_tiles s = {.arithmetic = half ? MGPU_MMA : MGPU_FMA, .q = type_of(t, &t->q), .k = type_of(t, &t->k), .v = type_of(t, &t->v),
@@ -64,9 +66,11 @@ static mgpu_attention_tiles tiles_of(const Attention *plan, bool keys, bool alon
             s.rows = shape[i].rows;
             s.columns = shape[i].columns;
             s.warp_rows = shape[i].warp_rows;
+            s.warpgroups = large && mgpu_attention_may_be_by_warpgroups(&s);
             if (mgpu_attention_shared_bytes(t, &s) <= CHIP[PROCESSOR_CUDA].shared_bytes)
                 return s;
         }
+    s.warpgroups = false;
     s.stages = 1;
     s.resident = false;
     return s;
@@ -158,12 +162,12 @@ static const char *suffix(bool finish) { return finish ? "_finish" : ""; }
 static void print_tiles(const mgpu_attention_tiles *s, const char *name, bool finish, Text *text)
 {
     const uint8_t types[] = {s->q, s->k, s->v, s->g, s->y, s->dq, s->dk, s->dv};
-    text_add(text, "static __device__ constexpr mgpu_attention_tiles %s%s_tiles = { /* types; aligned, rows, columns, rows of a warp, part, stages, resident, results, alone */\n"
+    text_add(text, "static __device__ constexpr mgpu_attention_tiles %s%s_tiles = { /* types; aligned, rows, columns, rows of a warp, part, stages, resident, results, alone, by warpgroups */\n"
              "    %s", name, suffix(finish), s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
     for (int i = 0; i < COUNT(types); i++)
         text_add(text, ", %s", type_name(types[i]));
-    text_add(text, ", %s, %d, %d, %d, %d, %d, %s, %d, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns, s->warp_rows, s->part, s->stages,
-             s->resident ? "true" : "false", s->results, s->alone ? "true" : "false");
+    text_add(text, ", %s, %d, %d, %d, %d, %d, %s, %d, %s, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns, s->warp_rows, s->part, s->stages,
+             s->resident ? "true" : "false", s->results, s->alone ? "true" : "false", s->warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
 }
 
 /* the parameter that is argument `number` */
