@@ -91,7 +91,7 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : strcmp(x->buffer->name, y->buffer->name);
 }
 
-/* the phase in which the device's arena is fullest */
+/* the phase in which the device's arena is fullest. Workspaces come after it, in room for those of all phases */
 static const PhaseSchedule *fullest(const Schedule *s, int device)
 {
     const PhaseSchedule *most = NULL;
@@ -100,7 +100,7 @@ static const PhaseSchedule *fullest(const Schedule *s, int device)
         const DeviceSchedule *d = &s->phases[i].devices[device];
         int64_t end = 0;
         for (int k = 0; k < d->buffer_count; k++)
-            if (is_temporary(&d->buffers[k]) && d->buffers[k].offset + d->buffers[k].bytes > end)
+            if ((d->buffers[k].kind == BUFFER_TEMPORARY || d->buffers[k].kind == BUFFER_BUCKET) && d->buffers[k].offset + d->buffers[k].bytes > end)
                 end = d->buffers[k].offset + d->buffers[k].bytes;
         if (end > bytes) {
             bytes = end;

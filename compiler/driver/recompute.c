@@ -55,7 +55,8 @@ static Trial try_limit(Program *p, const Plan *plan, int64_t limit)
     return t;
 }
 
-/* the highest limit under which the plan fits; if there is none, the one with the fewest bytes */
+/* the highest limit under which the plan fits; if there is none, the one with the fewest bytes. A lower limit may help where one above it did
+ * not: what has to be dropped together is dropped once each of it pays. So until one fits, steps down are twice as long each time. */
 static Trial find_limit(Program *p, const Plan *plan, Trial first, double there)
 {
     int64_t failing = first.peak;
@@ -63,13 +64,10 @@ static Trial find_limit(Program *p, const Plan *plan, Trial first, double there)
     Trial best = first, last = first;
     bool fits = false;
     for (int k = 0; k < TRIALS && failing > 0; k++) {
-        int64_t over = (int64_t)((last.needed - there) / devices), limit = fits ? best.limit + (failing - best.limit) / 2 : failing - (over > failing / 64 ? over : failing / 64) - 1;
-        if (limit < 0 && failing <= 1)
-            break;
+        int64_t over = (int64_t)((last.needed - there) / devices), step = (over > failing / 64 ? over : failing / 64) << k;
+        int64_t limit = fits ? best.limit + (failing - best.limit) / 2 : failing - step - 1;
         last = try_limit(p, plan, limit > 0 ? limit : 0);
         bool now = last.needed <= there;
-        if (!now && !fits && last.full.peak > last.limit && last.needed >= best.needed && k > 2)
-            break;
         if (now || (!fits && last.needed < best.needed))
             best = last;
         fits = fits || now;

@@ -65,6 +65,7 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
     double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
     WorkKind work;          /* what kind of work, for the cost model */
     bool backward, update;  /* made by differentiate; after the reductions */
+    bool again;             /* of what was dropped: it computes its values again */
     bool kept;              /* TASK_TRANSFER of a weight: what it makes is there for more than one use (plan/gather.c) */
     const Place *at;
     const char *layer;      /* the instance that most of it belongs to: "layer1.0.conv1"; "" at the top */

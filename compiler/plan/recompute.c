@@ -371,7 +371,7 @@ static int insert_chain(Recomputing *r, const Chain *c, int at, Memory *kept)
     for (int i = 0; i < c->count; i++)
         for (int t = c->units[i].first; t < c->units[i].first + c->units[i].count; t++) {
             Task *task = copy_task(p->tasks[t]);
-            task->backward = true;
+            task->backward = task->again = true;
             for (int k = 0; k < task->read_count; k++) {
                 const Tensor *x = task->reads[k];
                 if (x->kind == TENSOR_TEMPORARY)

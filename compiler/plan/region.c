@@ -10,6 +10,7 @@
  *   - the region completes a sum over the devices: that may now set out, and who needs it would wait for its own region;
  *   - it needs a later sum over the devices than they do: they would wait for it too, so the updates of a bucket of
  *     gradients are a region;
+ *   - it begins a chain that computes dropped values again: with the calls before it, they would be in memory together with all of theirs;
  *   - a chunk could not be both small enough for the cache and large enough for the weights that the call reads for each
  *     chunk anew.
  * The chunk is as large as the cache allows. */
@@ -151,8 +152,9 @@ void cut_regions(const Phase *p, Order *o)
     for (int i = 0; i < o->call_count; i++) {
         const Task *t = o->calls[i];
         int group = needed_group(&c, t, i);
-        bool apart = t->elements || (i > 0 && o->calls[i - 1]->elements);
-        if (i == 0 || apart || c.after[i] || group > c.region.group || conflicts(&c, t) || !fits(&c, t)) {
+        const Task *before = i > 0 ? o->calls[i - 1] : NULL;
+        bool apart = t->elements || (before && (before->elements || (t->again && !before->again)));
+        if (!before || apart || c.after[i] || group > c.region.group || conflicts(&c, t) || !fits(&c, t)) {
             if (i > 0)
                 close_region(&c, i);
             c.number++;
