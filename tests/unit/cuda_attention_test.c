@@ -314,7 +314,7 @@ int main(void)
             const Case *c = i < COUNT(CASES) ? &CASES[i] : &MORE[i - COUNT(CASES)];
             bool blind = c->low > 0 || c->keys < c->queries; /* rows see nothing in a block, or at all */
             int some = i == 1 ? ALONE : type == BF16 ? FORWARD | GRADIENTS : i / 4 % 2 ? FORWARD : GRADIENTS;
-            bool several = c->queries > 128 && c->keys > 128, both = several ? type == F64 || type == BF16 : blind && type == (i % 2 ? BF16 : F64);
+            bool several = c->queries > 128 && c->keys > 128, both = several ? type == (full || i % 2 ? F64 : BF16) : blind && type == (i % 2 ? BF16 : F64);
             if (type == F16 && c->queries * c->keys * c->d > 100000) /* these take long, and the kernels are those of bf16 */
                 some = FORWARD;
             if (full || both || i % 4 == k)
