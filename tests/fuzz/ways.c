@@ -19,7 +19,8 @@ typedef enum DeviceKind { ON_HOST, ON_GPUS, BY_PTX } DeviceKind;
 
 typedef struct Drawer {
     Random r;
-    const char *folder, *mgpuc;
+    const char *mgpuc;
+    bool mpi; /* this machine has one */
 } Drawer;
 
 static int below(Drawer *d, int n) { return (int)random_below(&d->r, (size_t)n); }
@@ -83,7 +84,7 @@ static Made draw_program(Drawer *d)
     bool host = m.target == ON_HOST;
     if (m.target == BY_PTX)
         m.capability = (int)strtol(arch + strlen("compute_"), NULL, 10);
-    m.processes = m.devices > 1 && chance(d, 25);
+    m.processes = m.devices > 1 && chance(d, 25) && d->mpi;
     bool nodes = m.devices % 2 == 0 && chance(d, 20);
     Text t = {0};
     if (nodes)
@@ -144,13 +145,13 @@ static const char *draw_run(Drawer *d, const Made *m, const char *program, const
         text_add(&t, "MGPU_ONEDNN=off ");
     }
     if (processes)
-        text_add(&t, "timeout 100 mpirun --oversubscribe -n %d ", processes);
+        text_add(&t, "timeout 100 mpirun $(mpirun --version | grep -q 'Open MPI' && echo --oversubscribe) -n %d ", processes);
     text_add(&t, "./%s %s --devices %d --threads %d%s", program, options, m->devices, threads, tunes ? " --tune" : "");
     return text_of(&t);
 }
 
 /* ---- a way: one run, or the beginning of one and its end by another program */
-static bool was_refused(const char *why) { return strstr(why, "ended with 1:") || strstr(why, "ended with 2:"); }
+static bool was_refused(const char *why) { return strstr(why, "ended with 1:") || strstr(why, "ended with 2:") || strstr(why, "need NVRTC"); }
 
 typedef struct WayDrawn {
     const char *builds[2], *train, *predict;
@@ -195,7 +196,8 @@ static const char *run_way(const char *folder, const WayDrawn *w, const char *te
 const char *check_ways(const char *folder, uint64_t seed, const char *text, const Net *reference, const Trace *expected, WayCounts *counts)
 {
     const char *mgpuc = getenv("MGPUC"), *why = write_model(folder, text, reference->m);
-    Drawer drawer = {.r = {seed ^ 0x77617973u}, .folder = folder, .mgpuc = mgpuc ? mgpuc : "mgpuc"};
+    Drawer drawer = {.r = {seed ^ 0x77617973u}, .mgpuc = mgpuc ? mgpuc : "mgpuc",
+                     .mpi = system("command -v mpicc >/dev/null && command -v mpirun >/dev/null") == 0};
     for (int i = 0; i < WAYS_OF_MODEL && !why; i++) {
         WayDrawn w = draw_way(&drawer);
         bool refused = false;
