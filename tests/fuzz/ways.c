@@ -176,7 +176,7 @@ static WayDrawn draw_way(Drawer *d)
 }
 
 /* NULL, or why; *refused: it is no mistake */
-static const char *run_way(const char *folder, const WayDrawn *w, const char *text, const Trace *expected, bool *refused)
+static const char *run_way(const char *folder, const WayDrawn *w, const char *text, const Trace *expected, Trace *found, bool *refused)
 {
     for (int i = 0; i < COUNT(w->builds) && w->builds[i]; i++) {
         const char *why = run_command(folder, w->builds[i]);
@@ -184,16 +184,15 @@ static const char *run_way(const char *folder, const WayDrawn *w, const char *te
         if (why)
             return why;
     }
-    Trace found = {0};
     int compared;
-    const char *why = run_program(folder, text, w->train, w->predict, &found);
+    const char *why = run_program(folder, text, w->train, w->predict, found);
     *refused = why && was_refused(why);
     if (!why)
-        why = trace_compare(expected, &found, TOLERANCE, &compared);
+        why = trace_compare(expected, found, TOLERANCE, &compared);
     return !why && compared < 2 * STEPS ? format("only %d numbers to compare", compared) : why;
 }
 
-const char *check_ways(const char *folder, uint64_t seed, const char *text, const Net *reference, const Trace *expected, WayCounts *counts)
+const char *check_ways(const char *folder, uint64_t seed, const char *text, const Net *reference, const Trace *expected, Trace *found, WayCounts *counts)
 {
     const char *mgpuc = getenv("MGPUC"), *why = write_model(folder, text, reference->m);
     Drawer drawer = {.r = {seed ^ 0x77617973u}, .mgpuc = mgpuc ? mgpuc : "mgpuc",
@@ -201,7 +200,8 @@ const char *check_ways(const char *folder, uint64_t seed, const char *text, cons
     for (int i = 0; i < WAYS_OF_MODEL && !why; i++) {
         WayDrawn w = draw_way(&drawer);
         bool refused = false;
-        why = run_way(folder, &w, text, expected, &refused);
+        *found = (Trace){0};
+        why = run_way(folder, &w, text, expected, found, &refused);
         counts->run++;
         counts->refused += refused;
         printf("# %s %s; %s; %s\n", refused ? "refused" : why ? "wrong" : "right", w.builds[0], w.builds[1] ? w.builds[1] : "", w.train);

@@ -373,8 +373,9 @@ static void print_pass(Loops *l, int pass, const char *reduction_iterations, Exp
 {
     Printer *p = l->p;
     bool ragged = l->nest->share.ragged, rows = sums_rows(l, pass), twice = ragged || rows;
+    bool bare = l->nest->passes > 1 && !l->reduction_axes_count && l->lane >= 0; /* a row is one vector: no loop holds what a pass loads */
     declare_accumulators(l, pass);
-    if (twice) {
+    if (twice || bare) {
         emit_line(p, "{");
         p->indent++;
     }
@@ -385,8 +386,9 @@ static void print_pass(Loops *l, int pass, const char *reduction_iterations, Exp
         l->rows_at_once = rows;
         print_reduction(l, pass, reduction_iterations, roots, emit_pass_roots(l->nest, pass, roots));
         l->rest = false;
-        emit_close(p);
     }
+    if (twice || bare)
+        emit_close(p);
     if (makes_results(l, pass))
         join_accumulators(l, pass);
 }
