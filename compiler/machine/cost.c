@@ -42,6 +42,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     },
 };
 static const double LARGE_MATMUL = .7;              /* the share of a large matmul with which the table's shares fit (17 rows of bench/plan, 2026-11-26) */
+static const double ATTENTION_BY_WGMMA = .55;        /* in place of .3, on compute capability 9.0 in 16 bits; likewise by bench/gpu/counts of GPT-2 */
 static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
 
 /* operations a second; a type without a rate of its own computes in f32 */
@@ -52,7 +53,8 @@ static double plain_rate(const Device *d, Dtype t)
 
 static double contraction_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound)
 {
-    double share = e->contractions;
+    bool by_wgmma = w->kind == WORK_ATTENTION && d->capability == 90 && (w->type == BF16 || w->type == F16);
+    double share = by_wgmma ? ATTENTION_BY_WGMMA : e->contractions;
     if (d->matmul > 0)
         share *= d->matmul / LARGE_MATMUL;
     bool matrix = d->matrix[w->type].value > 0 && (w->type != F32 || w->tf32);
