@@ -8,6 +8,7 @@
  * Replicated.
  * Transfers of a graph that has been distributed before stay (ir/transfer.c), and take what is Partial as it is. Where a sum over
  * samples has become a multiple since (phases.c), they get a share of it, or the devices would add it up as often as they are.
+ * The sum of all elements of parts is Partial, too; where it meets parts again, element by element, it must be Replicated.
  *
  * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
  * leaving each Partial as it is: cost(v) = sum over its uses of what reducing after that use costs, shared between the
@@ -20,8 +21,21 @@
 
 static const double COLLECTIVE_BYTES = 4096; /* what a collective costs besides its bytes, in bytes */
 
+/* n computes elements of parts, with those of a sum: the sum must be whole */
+static void reduce_beside_parts(const Node *n, Distribution *type, bool *forced)
+{
+    bool parts = false;
+    for (int k = 0; k < n->inputs; k++)
+        parts = parts || type[k] == SPLIT;
+    for (int k = 0; k < n->inputs && parts; k++)
+        if (type[k] == PARTIAL) {
+            forced[k] = true;
+            type[k] = REPLICATED;
+        }
+}
+
 /* The type of n, given those of its inputs; forced[k]: input k is Partial and must be reduced for n. */
-static Distribution type_of(const Node *n, Node *const *in, const Distribution *type, bool *forced)
+static Distribution type_of(const Node *n, Node *const *in, Distribution *type, bool *forced)
 {
     int partial = 0, sharded = 0;
     for (int k = 0; k < n->inputs; k++) {
@@ -31,6 +45,7 @@ static Distribution type_of(const Node *n, Node *const *in, const Distribution *
     }
     if (transfer_types(n, type)) {
         const char *wrong;
+        reduce_beside_parts(n, type, forced);
         Distribution own = transfer_type(n, type, &wrong);
         if (wrong)
             die("node %d: %s", n->id, wrong);

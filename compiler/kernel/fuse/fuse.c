@@ -162,7 +162,8 @@ static void make_task(Fusion *f, FusionGroup *g)
     memory_use(outer);
 }
 
-/* ---- a + scatter_add(0, i, v) = scatter_add(a, i, v): a table of zeros need not be made, nor added */
+/* ---- a + scatter_add(0, i, v) = scatter_add(a, i, v): a table of zeros need not be made, nor added; but what adds to parts is
+ * computed element by element */
 
 static Node *scattered(const Node *n, const int *uses, int which)
 {
@@ -170,7 +171,7 @@ static Node *scattered(const Node *n, const int *uses, int which)
     const Node *a = n->in[1 - which];
     double zero;
     bool fits = b->op == OP_SCATTER_ADD && uses[b->id] == 1 && node_is_constant(b->in[0], &zero) && zero == 0;
-    return fits && a->sharded == b->sharded && a->op != OP_CONSTANT ? b : NULL;
+    return fits && a->sharded == b->sharded && a->distribution != SPLIT && a->op != OP_CONSTANT ? b : NULL;
 }
 
 static Graph *scatter_into_sums(Graph *g)
