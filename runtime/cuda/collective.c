@@ -215,11 +215,14 @@ static void fetch_values(CudaCollective *c, int member)
     }
 }
 
-/* the comm streams of all members come after what each has issued so far */
-static void meet_on_gpus(CudaCollective *c, int member, CUevent *events)
+/* The lane's streams of all members come after what each has issued so far. A member may record the event of its next meeting before the
+ * others have followed that of this one, so each has two, in turn. With one, they would follow the later recording, and wait for all
+ * before it: a transfer by NCCL in between, at which threads do not meet, would then wait for them, for ever. */
+static void meet_on_gpus(CudaCollective *c, int member)
 {
     CudaDevice *d = c->devices[member];
     CUstream stream = d->stream[c->lane];
+    CUevent *events = c->met[c->meetings[member]++ % 2];
     mgpu_cuda_check(d, c->lane, d->cuda->event_record(events[member], stream), "cuEventRecord");
     mgpu_meet(c->reduction);
     for (int other = 0; other < c->members; other++)
@@ -232,7 +235,7 @@ static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
 {
     c->operand[member] = *o;
     mgpu_cuda_enter(c->devices[member], c->lane);
-    meet_on_gpus(c, member, c->ready);
+    meet_on_gpus(c, member);
     for (int d = 0; d < c->members; d++)
         if (!mgpu_operands_agree(&c->operand[d], o, c->members))
             return false;
@@ -303,7 +306,7 @@ static bool exchange_through_host(Collective *base, int member, const Operand *o
         return false;
     for (int part = 0; part < mgpu_exchange_parts(o, c->members); part++) {
         launch_part(c, member, part);
-        meet_on_gpus(c, member, part % 2 ? c->ready : c->over);
+        meet_on_gpus(c, member);
     }
     mgpu_cuda_declare_share(c, member, o);
     if (in.bytes > 0)
@@ -324,7 +327,7 @@ static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
         fetch_values(c, member);
     else if (s.bytes > 0)
         (c->made[o->way] == MGPU_WAY_PEER ? add_by_peers : add_copies)(c, member, &s);
-    meet_on_gpus(c, member, c->over);
+    meet_on_gpus(c, member);
     return true;
 }
 
@@ -367,7 +370,7 @@ static bool exchange_in_rounds(Collective *base, int member, const Operand *o)
         mgpu_turn round = mgpu_round_of(way, c->members, member, k, o->count, 64 / mgpu_dtype_bytes(o->dtype));
         if (round.from >= 0)
             take_round(c, member, &round);
-        meet_on_gpus(c, member, k % 2 ? c->ready : c->over);
+        meet_on_gpus(c, member);
     }
     return true;
 }

@@ -22,7 +22,8 @@ struct CudaCollective {
     /* by kernels of the GPUs */
     CUfunction (*sum)[SUM_FUNCTIONS];  /* [member] */
     CUfunction (*code)[CODE_FUNCTIONS]; /* [member] */
-    CUevent *ready, *over;       /* [member]: its operand is complete; its part of the sum is */
+    CUevent *met[2];             /* [member]: of its meetings, in turn */
+    int64_t *meetings;           /* [member]: so far; the same ones of all members */
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
     CUdeviceptr *codes;          /* [member]: for what all have coded of sums of bits; NULL: there are none */

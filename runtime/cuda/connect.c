@@ -47,12 +47,12 @@ static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *pl
 
 static void open_events(CudaCollective *c)
 {
-    c->ready = mgpu_allocate((size_t)c->members, sizeof *c->ready);
-    c->over = mgpu_allocate((size_t)c->members, sizeof *c->over);
+    c->meetings = mgpu_allocate((size_t)c->members, sizeof *c->meetings);
     c->operand = mgpu_allocate((size_t)c->members, sizeof *c->operand);
-    for (int d = 0; d < c->members; d++) {
-        c->ready[d] = new_event(c->devices[d]);
-        c->over[d] = new_event(c->devices[d]);
+    for (int k = 0; k < MGPU_COUNT(c->met); k++) {
+        c->met[k] = mgpu_allocate((size_t)c->members, sizeof *c->met[k]);
+        for (int d = 0; d < c->members; d++)
+            c->met[k][d] = new_event(c->devices[d]);
     }
 }
 
@@ -211,10 +211,8 @@ static void close_collective(Collective *base)
         mgpu_cuda_enter(d, -1);
         if (c->memory[i])
             mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
-        if (c->ready)
-            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->ready[i]), "cuEventDestroy");
-        if (c->over)
-            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->over[i]), "cuEventDestroy");
+        for (int k = 0; k < MGPU_COUNT(c->met) && c->met[k]; k++)
+            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->met[k][i]), "cuEventDestroy");
         if (c->scratch)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->scratch[i]), "cuMemFree");
         if (c->codes)
@@ -226,8 +224,9 @@ static void close_collective(Collective *base)
     free(c->sum);
     free(c->code);
     free(c->codes);
-    free(c->ready);
-    free(c->over);
+    free(c->met[0]);
+    free(c->met[1]);
+    free(c->meetings);
     free(c->operand);
     free(c->scratch);
     free(c->note);
