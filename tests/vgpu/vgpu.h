@@ -38,6 +38,7 @@ typedef struct VirtualDevice {
     int64_t executed, lost_after;    /* Ops; lost_after < 0: never */
     CUresult lost, failed;           /* what a lost one answers; 0, or what every call answers from now on */
     uintptr_t base, next, end;       /* addresses: reserved, of the next allocation */
+    uint64_t timed;                  /* the last kernel, if it was only timed (execute.c); else 0 */
     double time_us;                  /* when its last work ended, in the machine's own time */
     double port_us;                  /* when its port is free; only with Machine.ports */
     struct CUctx_st *context;
