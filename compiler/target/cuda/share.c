@@ -31,7 +31,7 @@ enum {
     STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
     PARTS = 512,              /* partial results of all iterations, at most, as long as each has one */
     ROWS_OF_PART = 2,         /* of a group of threads, at least, whose sums across are one */
-    KEPT_SUMS = 64,           /* sums across of a thread */
+    KEPT_SUMS = 48,           /* sums across of a thread; with 64 registers are spilled */
     COLUMNS = 32              /* side by side */
 };
 
