@@ -153,11 +153,11 @@ static bool compile_jobs(bool full)
         printf("skip NVRTC: it is not installed\n");
         return false;
     }
-    int bad = 0, texts = full ? 16 : 2; /* NVRTC takes many kernels at once longer than one by one; each is for one architecture */
+    int bad = 0, texts = full ? 16 : 1; /* NVRTC takes many kernels at once longer than one by one; each is for one architecture */
     for (int k = 0; k < texts; k++) {
         Text text = {0};
         text_add(&text, "%s", MODULE_HEAD);
-        for (int i = full ? k : 12 * k; i < job_count; i += full ? texts : 36)
+        for (int i = k; i < job_count; i += full ? texts : 36)
             cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
         const char *wrong = wrong_with_nvrtc(&nvrtc, &text, archs[k % COUNT(archs)]);
         if (wrong)
@@ -209,16 +209,16 @@ static bool is_by_warpgroups(const Job *j)
 
 static bool is_long(const Job *j) { return strcmp(j->item->name, "three blocks of 128") == 0; }
 
-/* PTX with what is planted: FOLDER/module1.ptx of module0.ptx; false: there is no place for it */
+/* PTX with what is planted: FOLDER/module2.ptx of module1.ptx; false: there is no place for it */
 static bool plant(const char *folder, const Planted *p)
 {
     size_t length;
-    const char *at = read_file(format("%s/module0.ptx", folder), &length), *found;
+    const char *at = read_file(format("%s/module1.ptx", folder), &length), *found;
     Text text = {0};
     for (; (found = strstr(at, p->from)); at = found + strlen(p->from))
         text_add(&text, "%.*s%s", (int)(found - at), at, p->to);
     text_add(&text, "%s", at);
-    return text.length != length && write_text(format("%s/module1.ptx", folder), &text);
+    return text.length != length && write_text(format("%s/module2.ptx", folder), &text);
 }
 
 /* NULL: all of them are right, else the first that is not; planted: of one */
@@ -264,7 +264,7 @@ static bool is_right(const char *folder, const Planted *p, const int *which, int
 
 static bool is_found(const char *folder, const Planted *p, const int *which, int count)
 {
-    const char *wrong = plant(folder, p) ? run_by_warpgroups(folder, 1, which, count) : "it cannot be planted";
+    const char *wrong = plant(folder, p) ? run_by_warpgroups(folder, 2, which, count) : "it cannot be planted";
     bool found = wrong && strstr(wrong, p->said);
     if (!found)
         printf("not ok planted in attention by wgmma, %s: %s: %s\n", jobs[*which].what, p->what, wrong ? wrong : "not found");
@@ -273,26 +273,29 @@ static bool is_found(const char *folder, const Planted *p, const int *which, int
 
 static int run_all_by_warpgroups(const char *all, bool full)
 {
-    int *which = NULL, *planted = NULL, count = 0, planted_count = 0, some = 0, bad = 0;
+    int *which = NULL, *planted = NULL, count = 0, planted_count = 0, some = 0, bad = 0, kinds = full ? COUNT(PLANTED) : 3;
     const char *folder = format("%s/wgmma", all);
-    Text text = {0};
+    Text text = {0}, long_text = {0};
     text_add(&text, "%s", MODULE_HEAD);
+    text_add(&long_text, "%s", MODULE_HEAD);
     for (int i = 0; i < job_count; i++)
-        if (is_by_warpgroups(&jobs[i]) && (full || is_long(&jobs[i]) || some++ % 3 == 0)) {
+        if (is_by_warpgroups(&jobs[i]) && (full || (is_long(&jobs[i]) && jobs[i].type == BF16) || some++ % 12 == 0)) {
             cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
-            if (is_long(&jobs[i]) && jobs[i].type == BF16)
+            if (is_long(&jobs[i]) && jobs[i].type == BF16 && (full || !planted_count)) { /* else forward alone */
+                cuda_print_attention(jobs[i].plan, jobs[i].name, &long_text);
                 APPEND(planted, planted_count, i);
+            }
             APPEND(which, count, i);
         }
     setenv("MGPU_TEST_PTX", "compute_90a", 1);
-    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text) || build_modules(folder, 1, false))
+    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text) || !write_text(format("%s/module1.cu", folder), &long_text) || build_modules(folder, 2, false))
         bad = printf("not ok attention by wgmma: it cannot be compiled\n") > 0;
     else if (!(bad = !in_child(is_right, folder, NULL, which, count)))
-        for (int k = 0; k < COUNT(PLANTED); k++)
+        for (int k = full ? 0 : 1; k < kinds; k++)
             for (int i = 0; i < planted_count; i++)
                 bad += !in_child(is_found, folder, &PLANTED[k], &planted[i], 1);
     if (!bad)
-        printf("ok planted errors in attention by wgmma: %d found\n", COUNT(PLANTED) * planted_count);
+        printf("ok planted errors in attention by wgmma: %d found\n", (full ? kinds : kinds - 1) * planted_count);
     unsetenv("MGPU_TEST_PTX");
     return bad;
 }
