@@ -97,6 +97,12 @@ static inline Work *work_of(Engine *e, int64_t number)
 {
     return &e->ring[number % MGPU_RING];
 }
+/* the number in the run of the step that was posted last; 0: none was */
+static inline int64_t posted_step(Engine *e)
+{
+    int64_t posted = atomic_load(&e->posted.value);
+    return posted ? atomic_load(&work_of(e, posted)->step) : 0;
+}
 
 static inline const mgpu_phase *phase_of(Engine *e, int64_t number)
 {

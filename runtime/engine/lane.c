@@ -71,7 +71,6 @@ static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
 Whereabouts mgpu_engine_where(const void *engine, char *text, size_t room)
 {
     Engine *e = (Engine *)engine; /* which has counters */
-    int64_t posted = atomic_load(&e->posted.value);
     const Lane *works = NULL, *sums = NULL;
     for (int i = e->first * MGPU_LANES; i < e->end * MGPU_LANES; i++) {
         const Lane *l = &e->lanes[i];
@@ -82,7 +81,7 @@ Whereabouts mgpu_engine_where(const void *engine, char *text, size_t room)
     if (works || sums)
         describe(works ? works : sums, (works ? works : sums)->op, text, room);
     else
-        snprintf(text, room, "after step %lld", posted ? (long long)atomic_load(&work_of(e, posted)->step) : 0LL);
+        snprintf(text, room, "after step %lld", (long long)posted_step(e));
     return works ? WHERE_WORKS : sums ? WHERE_WAITS : WHERE_AFTER;
 }
 

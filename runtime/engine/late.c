@@ -118,7 +118,7 @@ static _Noreturn void fail_sum(Engine *e, int device, const char *error)
     if (!sum)
         add_steps(&places, &k, false);
     if (places.count == 0)
-        fprintf(places.to, "device %d", device);
+        fprintf(places.to, "device %d, after step %lld", device, (long long)posted_step(e));
     if (!sum)
         fprintf(places.to, ", an all-reduce by %s", e->collective[MGPU_COMM]->name);
     mgpu_end_text(places.to);
