@@ -15,7 +15,7 @@ typedef struct Change {     /* it gets its own copy of one device of one phase *
 /* ---- mutate.c */
 DeviceSchedule *own_device(Schedule *, int phase, int device);
 bool pick_op(const Change *, bool (*fits)(const Change *, const ScheduledOp *), int *op);
-const char *op_name(const Change *, int op);
+const char *changed_op(const Change *, int op);
 bool is_own(const Buffer *);        /* each thread has its own */
 void remove_op(Change *, int op);   /* what waited for it waits for nothing */
 

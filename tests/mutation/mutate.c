@@ -95,7 +95,7 @@ static bool uses_slots(const Change *c, const ScheduledOp *op)
     return false;
 }
 
-const char *op_name(const Change *c, int op)
+const char *changed_op(const Change *c, int op)
 {
     return format("d%d.%s", c->device, c->d->ops[op].id);
 }
@@ -147,7 +147,7 @@ static bool drop_wait(Change *c)
         return false;
     ScheduledOp *op = &c->d->ops[o];
     int w = random_below(c->random, op->wait_count);
-    c->what = format("%s no longer waits for %s@-%d", op_name(c, o), op_name(c, op->waits[w].op), op->waits[w].back);
+    c->what = format("%s no longer waits for %s@-%d", changed_op(c, o), changed_op(c, op->waits[w].op), op->waits[w].back);
     op->waits[w] = op->waits[--op->wait_count];
     return true;
 }
@@ -183,7 +183,7 @@ static bool swap_neighbours(Change *c)
         b++;
     if (b == c->d->op_count)
         return false;
-    c->what = format("%s and %s change places", op_name(c, a), op_name(c, b));
+    c->what = format("%s and %s change places", changed_op(c, a), changed_op(c, b));
     swap_ops(c, a, b);
     return true;
 }
@@ -194,7 +194,7 @@ static bool swap_lanes(Change *c)
     if (a < 0 || c->d->ops[a].lane == c->d->ops[a + 1].lane)
         return false;
     ScheduledOp first = c->d->ops[a], second = c->d->ops[a + 1];
-    c->what = format("%s and %s change places in the list", op_name(c, a), op_name(c, a + 1));
+    c->what = format("%s and %s change places in the list", changed_op(c, a), changed_op(c, a + 1));
     swap_ops(c, a, a + 1);
     c->d->ops[a].region = second.region;
     c->d->ops[a].chunk = second.chunk;
@@ -274,7 +274,7 @@ static bool shrink_write(Change *c)
     if (bytes < 8 || c->d->buffers[a->buffer].kind == BUFFER_VARIABLE)
         return false;
     int64_t by = 4 * (1 + random_below(c->random, (int)(bytes < 4096 ? bytes / 4 - 1 : 1023)));
-    c->what = format("%s writes %lld bytes less of %s", op_name(c, (int)(op - c->d->ops)), (long long)by,
+    c->what = format("%s writes %lld bytes less of %s", changed_op(c, (int)(op - c->d->ops)), (long long)by,
                      c->d->buffers[a->buffer].name);
     a->end -= by;
     return true;
@@ -348,14 +348,14 @@ static bool change_collective(Change *c)
         next++;
     int how = next < c->d->op_count ? random_below(c->random, 3) : 0;
     if (how == 0) {
-        c->what = format("%s is skipped", op_name(c, o));
+        c->what = format("%s is skipped", changed_op(c, o));
         remove_op(c, o);
     } else if (how == 1) {
-        c->what = format("the collectives %s and %s change places", op_name(c, o), op_name(c, next));
+        c->what = format("the collectives %s and %s change places", changed_op(c, o), changed_op(c, next));
         swap_ops(c, o, next);
     } else {
         int other = c->d->ops[next].target;
-        c->what = format("%s and %s belong to each other's collectives", op_name(c, o), op_name(c, next));
+        c->what = format("%s and %s belong to each other's collectives", changed_op(c, o), changed_op(c, next));
         c->d->ops[o].target = other;
         c->d->ops[next].target = target;
         p->collectives[target].ops[c->device] = next;
@@ -378,7 +378,7 @@ static bool wrong_slot(Change *c)
     } while (!has_slots(c, a));
     int slots = c->d->buffers[a->buffer].slots, by = random_below(c->random, 2 * slots) - slots;
     by += by >= 0;
-    c->what = format("%s %s slot %+d of %s, not %+d", op_name(c, o), k < op->read_count ? "reads" : "writes", a->slot + by,
+    c->what = format("%s %s slot %+d of %s, not %+d", changed_op(c, o), k < op->read_count ? "reads" : "writes", a->slot + by,
                      c->d->buffers[a->buffer].name, a->slot);
     a->slot += by;
     return true;
@@ -394,7 +394,7 @@ static bool wrong_step(Change *c)
     int back = random_below(c->random, 4);
     if (back == w->back)
         return false;
-    c->what = format("%s waits for %s@-%d, not @-%d", op_name(c, o), op_name(c, w->op), back, w->back);
+    c->what = format("%s waits for %s@-%d, not @-%d", changed_op(c, o), changed_op(c, w->op), back, w->back);
     w->back = back;
     return true;
 }
@@ -412,7 +412,7 @@ static bool add_wait(Change *c)
         waits[w] = op->waits[w];
     waits[op->wait_count++] = wait;
     op->waits = waits;
-    c->what = format("%s waits for %s@-%d too", op_name(c, o), op_name(c, wait.op), wait.back);
+    c->what = format("%s waits for %s@-%d too", changed_op(c, o), changed_op(c, wait.op), wait.back);
     return true;
 }
 
@@ -423,7 +423,7 @@ static bool change_lane(Change *c)
         return false;
     ScheduledOp *op = &c->d->ops[o];
     op->lane = op->lane == LANE_COMM ? LANE_SYNC : LANE_COMM;
-    c->what = format("%s moves to lane %s", op_name(c, o), LANE_NAME[op->lane]);
+    c->what = format("%s moves to lane %s", changed_op(c, o), LANE_NAME[op->lane]);
     return true;
 }
 
@@ -436,7 +436,7 @@ static bool merge_regions(Change *c)
         return false;
     const ScheduledOp *before = &c->d->ops[call_before(c, &c->d->ops[o])];
     int region = c->d->ops[o].region, to = before->region;
-    c->what = format("the region of %s becomes one with that of %s", op_name(c, o), op_name(c, (int)(before - c->d->ops)));
+    c->what = format("the region of %s becomes one with that of %s", changed_op(c, o), changed_op(c, (int)(before - c->d->ops)));
     for (int i = 0; i < c->d->op_count; i++)
         if (c->d->ops[i].verb == VERB_CALL && c->d->ops[i].region == region) {
             c->d->ops[i].region = to;
@@ -453,7 +453,7 @@ static bool move_call(Change *c)
     ScheduledOp *op = &c->d->ops[o], *before = &c->d->ops[call_before(c, op)];
     ScheduledOp *moved = random_below(c->random, 2) ? op : before, *other = moved == op ? before : op;
     c->what =
-        format("%s moves into the region of %s", op_name(c, (int)(moved - c->d->ops)), op_name(c, (int)(other - c->d->ops)));
+        format("%s moves into the region of %s", changed_op(c, (int)(moved - c->d->ops)), changed_op(c, (int)(other - c->d->ops)));
     moved->region = other->region;
     moved->chunk = other->chunk;
     return true;
@@ -472,7 +472,7 @@ static bool drop_samples(Change *c)
         return false;
     ScheduledOp *op = &c->d->ops[o];
     if (random_below(c->random, 2)) {
-        c->what = format("%s does not work sample by sample", op_name(c, o));
+        c->what = format("%s does not work sample by sample", changed_op(c, o));
         op->by_sample = false;
         return true;
     }

@@ -24,7 +24,7 @@ bool swap_arguments(Change *c)
     int a = count ? random_below(c->random, count) : 0, b = count ? random_below(c->random, count) : 0;
     if (count < 2 || (list[a].buffer == list[b].buffer && list[a].begin == list[b].begin))
         return false;
-    c->what = format("%s has arguments %d and %d exchanged", op_name(c, o), a, b);
+    c->what = format("%s has arguments %d and %d exchanged", changed_op(c, o), a, b);
     Access kept = list[a];
     list[a] = list[b];
     list[b] = kept;
@@ -37,7 +37,7 @@ bool change_kernel(Change *c)
     if (!pick_op(c, calls_kernel, &o) || !pick_op(c, calls_kernel, &other) ||
         strcmp(c->d->ops[o].label, c->d->ops[other].label) == 0)
         return false;
-    c->what = format("%s calls %s, not %s", op_name(c, o), c->d->ops[other].label, c->d->ops[o].label);
+    c->what = format("%s calls %s, not %s", changed_op(c, o), c->d->ops[other].label, c->d->ops[o].label);
     c->d->ops[o].label = c->d->ops[other].label;
     c->d->ops[o].target = c->d->ops[other].target;
     return true;
@@ -49,7 +49,7 @@ bool drop_call(Change *c)
     int o;
     if (!pick_op(c, calls_kernel, &o))
         return false;
-    c->what = format("%s reads and writes nothing", op_name(c, o));
+    c->what = format("%s reads and writes nothing", changed_op(c, o));
     c->d->ops[o].read_count = c->d->ops[o].write_count = 0;
     return true;
 }
@@ -59,7 +59,7 @@ bool drop_operation(Change *c)
     if (!c->d->op_count)
         return false;
     int o = random_below(c->random, c->d->op_count);
-    c->what = format("%s is not there", op_name(c, o));
+    c->what = format("%s is not there", changed_op(c, o));
     remove_op(c, o);
     return true;
 }
@@ -71,7 +71,7 @@ bool drop_argument(Change *c)
         return false;
     ScheduledOp *op = &c->d->ops[o];
     int k = random_below(c->random, op->read_count);
-    c->what = format("%s does not read %s", op_name(c, o), c->d->buffers[op->reads[k].buffer].name);
+    c->what = format("%s does not read %s", changed_op(c, o), c->d->buffers[op->reads[k].buffer].name);
     for (op->read_count--; k < op->read_count; k++)
         op->reads[k] = op->reads[k + 1];
     return true;
@@ -102,7 +102,7 @@ bool wrong_argument(Change *c)
     }
     if (to < 0)
         return false;
-    c->what = format("%s touches %s, not %s", op_name(c, o), c->d->buffers[to].name, b->name);
+    c->what = format("%s touches %s, not %s", changed_op(c, o), c->d->buffers[to].name, b->name);
     a->buffer = to;
     return true;
 }
@@ -114,7 +114,7 @@ bool shrink_argument(Change *c)
     if (!a || a->end - a->begin < 8)
         return false;
     int64_t bytes = a->end - a->begin, by = 4 * (1 + random_below(c->random, (int)(bytes < 4096 ? bytes / 4 - 1 : 1023)));
-    c->what = format("%s is given %lld bytes less of %s", op_name(c, o), (long long)by, c->d->buffers[a->buffer].name);
+    c->what = format("%s is given %lld bytes less of %s", changed_op(c, o), (long long)by, c->d->buffers[a->buffer].name);
     a->end -= by;
     return true;
 }
@@ -180,7 +180,7 @@ bool change_part(Change *c)
         a->begin += (op->own.begin - before.begin) * (a->of / op->elements);
         a->end += (op->own.end - before.end) * (a->of / op->elements);
     }
-    c->what = format("%s computes elements [%lld, %lld), not [%lld, %lld)%s", op_name(c, o), (long long)op->own.begin, (long long)op->own.end,
+    c->what = format("%s computes elements [%lld, %lld), not [%lld, %lld)%s", changed_op(c, o), (long long)op->own.begin, (long long)op->own.end,
                      (long long)before.begin, (long long)before.end, moves ? ", and touches them" : "");
     return by && (begin || end);
 }
@@ -195,7 +195,7 @@ bool drop_gather(Change *c)
     int o;
     if (!pick_op(c, gathers, &o))
         return false;
-    c->what = format("%s is not there", op_name(c, o));
+    c->what = format("%s is not there", changed_op(c, o));
     remove_op(c, o);
     return true;
 }
@@ -229,7 +229,7 @@ bool late_gather(Change *c)
     memcpy(waits, gather->waits, sizeof *waits * (size_t)gather->wait_count);
     waits[gather->wait_count++] = (Wait){r, 0};
     gather->waits = waits;
-    c->what = format("%s comes after %s, which reads it", op_name(c, o), op_name(c, r));
+    c->what = format("%s comes after %s, which reads it", changed_op(c, o), changed_op(c, r));
     return true;
 }
 
@@ -255,7 +255,7 @@ bool free_early(Change *c)
     if (tries < 0)
         return false;
     Buffer *from = &c->d->buffers[freed], *to = &c->d->buffers[taken];
-    c->what = format("%s gets the bytes of %s, which %s needs", to->name, from->name, op_name(c, find_use(c->d, freed, 0, true)));
+    c->what = format("%s gets the bytes of %s, which %s needs", to->name, from->name, changed_op(c, find_use(c->d, freed, 0, true)));
     to->offset = from->offset;
     return true;
 }

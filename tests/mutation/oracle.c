@@ -125,7 +125,7 @@ static void exchange_tokens(Run *r, const int *members)
     uint64_t name = mix(hash_bytes(0, "sum", 3), (uint64_t)c->dtype);
     Whole whole[MOST_DEVICES];
     for (int d = 0; d < devices; d++)
-        whole[d] = whole_of(r, &r->instances[members[d]]);
+        whole[d] = whole_seen(r, &r->instances[members[d]]);
     for (int d = 0; d < devices && c->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; d++)
         mix_segments(c, &r->memory[d], &whole[d]);
     for (int i = 0; i < whole[0].last - whole[0].first; i++) {

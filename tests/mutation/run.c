@@ -308,7 +308,7 @@ static int64_t access_address(const Run *r, const Instance *x, const Access *a)
            (b->kind == BUFFER_STAGING ? r->memory[x->device].staging : 0);
 }
 
-Whole whole_of(const Run *r, const Instance *x)
+Whole whole_seen(const Run *r, const Instance *x)
 {
     const Collective *c = &r->schedule->phases[x->phase].collectives[x->op->target];
     const Memory *m = &r->memory[x->device];
@@ -344,7 +344,7 @@ static bool has_room(const DeviceSchedule *d, const Instance *x, const Access *a
 static void add_parts(Run *r, const Instance *x)
 {
     const Collective *c = &r->schedule->phases[x->phase].collectives[x->op->target];
-    Whole w = whole_of(r, x);
+    Whole w = whole_seen(r, x);
     add_address(&r->memory[x->device], w.begin);
     add_address(&r->memory[x->device], w.end);
     for (int d = 0; c->parties.parts && d <= r->schedule->devices; d++)
@@ -414,7 +414,7 @@ static bool share_bounds(Run *r, const int *members)
         die("the oracle is made for %d devices", COUNT(base));
     for (int d = 0; d < s->devices; d++) {
         const Memory *m = &r->memory[d];
-        Whole w = whole_of(r, &r->instances[members[d]]);
+        Whole w = whole_seen(r, &r->instances[members[d]]);
         base[d] = w.begin;
         for (int i = w.first; i < m->count && m->address[i] <= w.end; i++) {
             int64_t bound = m->address[i] - base[d];

@@ -76,7 +76,7 @@ static inline int copies_of(const Run *r, const Instance *x, int access) /* of t
 
 /* of a member of a collective: where the whole value is, of which it sends and receives its share; segments, once they are known */
 typedef struct Whole { int64_t begin, end; int first, last; } Whole;
-Whole whole_of(const Run *, const Instance *);
+Whole whole_seen(const Run *, const Instance *);
 
 /* NULL, or why such a run cannot end well */
 const char *build_run(Run *, const Schedule *, const int steps[RUN_STEPS]);
