@@ -29,6 +29,8 @@ struct Target {
     /* Kernels of little work become one. NULL: those that one thread does in turn; else which may run side by side, */
     bool (*may_pack)(const Kernel *);
     void (*packed)(Kernel *);   /* and what is settled when all of them are there */
+    bool (*may_join)(const Kernel *); /* a launch may do several calls of updates, of this kernel and of others of its function, of */
+    int (*together)(const Kernel *);  /* so many at most, once all kernels are there; 0: one. NULL: each call is for itself */
     /* samples that a scan takes at a time, so many at most; NULL: as many as stay near. By samples: workspaces in it are, too */
     int64_t (*chunk)(int64_t samples);
     /* bytes, and those of each sample, which are 0 before; alone: as above */

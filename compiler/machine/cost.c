@@ -79,7 +79,7 @@ Cost cost_kernel(const Device *d, const Work *w)
     Bound arithmetic;
     double rate = contraction_rate(d, w, e, &arithmetic), contractions = us_of(w->contractions, rate);
     double operations = us_of(w->operations, e->operations * plain_rate(d, w->wide ? F64 : F32));
-    double memory = us_of(w->bytes, e->bytes * d->bandwidth.value), least = e->least_us + w->steps * STEP_US[d->processor];
+    double memory = us_of(w->bytes, e->bytes * d->bandwidth.value), least = (w->joins ? 0 : e->least_us) + w->steps * STEP_US[d->processor];
     Cost c = {.us = memory, .bound = BOUND_MEMORY};
     if (contractions + operations > memory)
         c = (Cost){.us = contractions + operations, .bound = contractions > operations ? arithmetic : BOUND_INSTRUCTIONS};
@@ -87,7 +87,7 @@ Cost cost_kernel(const Device *d, const Work *w)
         c.us = memory + contractions + operations;
     if (c.us < least)
         c = (Cost){.us = least, .bound = BOUND_LAUNCH};
-    if (c.us < d->launch_us.value)
+    if (c.us < d->launch_us.value && !w->joins)
         c.bound = BOUND_LAUNCH;
     return c;
 }

@@ -45,6 +45,7 @@ typedef struct Work {
     double operations;  /* all others */
     double bytes;       /* each operand once, each result once */
     double steps;       /* of a scan; else 0 */
+    bool joins;         /* a launch that does others, too: the least time of a kernel is theirs */
 } Work;
 Cost cost_kernel(const Device *, const Work *);
 /* the shares of a nominal rate that are reached: of the memory's, by y = a x + b; of a link's, by a copy between GPUs */

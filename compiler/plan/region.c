@@ -169,12 +169,3 @@ void cut_regions(const Phase *p, Order *o)
     if (o->call_count)
         close_region(&c, o->call_count);
 }
-
-/* of a device that has one worker: every call for itself */
-void cut_calls(Order *o)
-{
-    o->region = NEW_ARRAY(int, o->call_count);
-    o->chunk = NEW_ARRAY(int64_t, o->call_count);
-    for (int i = 0; i < o->call_count; i++)
-        o->region[i] = i;
-}

@@ -561,7 +561,7 @@ Order *order_calls(const Program *p, const Phase *phase, const Members *members,
     if (p->target->regions)
         cut_regions(phase, order);
     else
-        cut_calls(order);
+        join_updates(p, phase, order);
     return order;
 }
 

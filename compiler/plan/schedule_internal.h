@@ -76,7 +76,9 @@ int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WA
 
 /* ---- region.c: calls that the threads of a device run without a barrier between them */
 void cut_regions(const Phase *, Order *);
-void cut_calls(Order *);                            /* every call a region of its own: of a device without threads */
+
+/* ---- together.c: of a device without threads: every call a region of its own, but for updates that one launch does */
+void join_updates(const Program *, const Phase *, Order *);
 
 /* ---- own.c: of_class, or a copy with the device's own parts */
 void *copy_array(const void *, size_t bytes);

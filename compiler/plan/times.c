@@ -60,20 +60,24 @@ double units_of_task(const Task *t, int devices, double samples)
     return t->elements ? (double)mgpu_even_part(t->elements, devices, 1) : samples;
 }
 
-double time_of_task(const Program *p, const Device *d, const Task *t, double samples)
+static double time_of_work(const Program *p, const Device *d, const Task *t, double samples, bool joins)
 {
     Work w = work_of(p, d, t, samples);
+    w.joins = joins;
     Cost model = cost_kernel(d, &w);
     double measured = p->measured ? measured_time(p, t, samples, model) : 0;
     return measured > 0 ? measured : model.us;
 }
 
-/* workers of a host device meet between regions; a GPU's calls follow each other */
+double time_of_task(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, false); }
+
+/* workers of a host device meet between regions; a GPU's launches follow each other */
 double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
     Device d = member_device(members, device);
     bool first = call == 0 || o->region[call] != o->region[call - 1];
-    return time_of_task(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples)) + (first ? d.launch_us.value : 0);
+    double own = time_of_work(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples), !first && !p->target->regions);
+    return own + (first ? d.launch_us.value : 0);
 }
 
 Collect collect_of(int transfer)

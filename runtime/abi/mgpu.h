@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 19  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 20  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -122,6 +122,8 @@ typedef struct mgpu_gpu_kernel {
                              * words of mgpu_parameters */
     bool spare;                               /* the function takes a workspace after its arguments, and will not touch it */
     bool library_work;                        /* the workspace is the library's alone: the function takes none */
+    int together, words;                      /* > 0: its function takes a table of up to so many calls (mgpu_calls in mgpu_device.h), and of each
+                                               * so many words of `parameters` */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */

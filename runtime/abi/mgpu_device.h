@@ -288,6 +288,33 @@ MGPU_FUNCTION uint32_t mgpu_block_group(int lanes) { return lanes > 32 ? 0 : thr
 MGPU_FUNCTION uint32_t mgpu_block_groups(int lanes) { return lanes > 32 ? 1 : MGPU_THREADS / (uint32_t)lanes; }
 MGPU_FUNCTION uint32_t mgpu_lane(int lanes) { return threadIdx.x % (uint32_t)lanes; }
 
+/* What a launch of several calls is given: a row for each. The first `first[call]` blocks are of calls before it; those of no call are
+ * after all blocks. runtime/cuda/launch.c fills it in. */
+template <int CALLS, int ARGUMENTS, int WORDS> struct mgpu_calls {
+    int64_t n[CALLS];
+    void *argument[CALLS][ARGUMENTS];
+    uint32_t first[CALLS];
+    mgpu_parameters<WORDS> given[CALLS];
+};
+/* which of them a block works for, and which of its blocks it is */
+struct mgpu_own_call {
+    int call;
+    uint32_t block, blocks;
+    __device__ __forceinline__ uint32_t thread(void) const { return block * MGPU_THREADS + threadIdx.x; }
+    __device__ __forceinline__ uint32_t threads(void) const { return blocks * MGPU_THREADS; }
+};
+template <int CALLS, int ARGUMENTS, int WORDS> MGPU_FUNCTION mgpu_own_call mgpu_find_call(const mgpu_calls<CALLS, ARGUMENTS, WORDS> &calls)
+{
+    int call = 0, half = 1;
+    while (half < CALLS)
+        half *= 2;
+#pragma unroll
+    for (half /= 2; half > 0; half /= 2)
+        call += call + half < CALLS && calls.first[call + half] <= blockIdx.x ? half : 0;
+    const uint32_t first = calls.first[call], next = call + 1 < CALLS ? calls.first[call + 1] : gridDim.x;
+    return {call, blockIdx.x - first, (next < gridDim.x ? next : gridDim.x) - first};
+}
+
 /* partial results of `points` points: one for each `slice` of them, at most `most` */
 MGPU_FUNCTION int mgpu_slices(int64_t points, int slice, int most)
 {

@@ -398,12 +398,16 @@ static int64_t cuda_launches(const Device *device, double *seconds)
     return d->launches;
 }
 
-static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *step)
+static bool cuda_call(Device *device, const DeviceCall *call, int count, const mgpu_step *step)
 {
     CudaDevice *d = cuda_device(device);
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
     double began = mgpu_seconds();
     mgpu_cuda_enter(d, MGPU_COMP);
+    if (kernel->together || count > 1) {
+        count_launch(d, mgpu_cuda_launch_together(d, call, count, step), began);
+        return true;
+    }
     int issued = d->library && (kernel->matmul || mgpu_is_joined(kernel, call->op)) ? mgpu_cublaslt_run(d, d->library, call) : -1;
     int convolved = d->cudnn && kernel->convolution ? mgpu_cudnn_run(d, d->cudnn, call) : 0;
     issued = convolved ? convolved : issued;

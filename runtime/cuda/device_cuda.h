@@ -104,6 +104,7 @@ int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 
 /* launch.c: the call's kernel, whatever a library would do of it. argument: all but the step block; returns how many functions it launches */
 int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *);
+int mgpu_cuda_launch_together(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *); /* kernels of one function, with a table */
 /* the same in the first slots, to be timed */
 void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *);
 

@@ -69,7 +69,7 @@ typedef struct AheadKind {
     void (*begin)(Device *);
     void (*finish)(Device *, int lane);
     void (*upload)(Device *, int64_t offset, const void *from, int64_t bytes); /* lane copy; from: of `locked` or staging */
-    bool (*call)(Device *, const DeviceCall *, const mgpu_step *);             /* lane comp; false: the next call does this one, too */
+    bool (*call)(Device *, const DeviceCall *, int count, const mgpu_step *); /* lane comp; one, or those of a region. false: the next call does this one, too */
     void (*begin_segment)(Device *);                     /* calls and marks of the lane comp are kept from now on, not issued */
     void *(*end_segment)(Device *);
     void (*launch)(Device *, void *segment);             /* issues what was kept */

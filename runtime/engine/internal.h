@@ -205,7 +205,7 @@ _Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of wha
 /* a call's arguments, the next ones in `argument` */
 DeviceCall mgpu_call_of(Lane *, const mgpu_device_phase *, const mgpu_op *, void **argument, int64_t *each, const mgpu_step **step);
 
-void mgpu_declare(Lane *, const mgpu_device_phase *, const mgpu_op *); /* to a device that checks: what the operation touches */
+void mgpu_declare(Lane *, const mgpu_device_phase *, const int *order, int count); /* to a device that checks: what the operation touches, or those of a launch */
 
 int64_t mgpu_access_offset(const mgpu_device_phase *, const mgpu_access *, int64_t number);
 

@@ -86,22 +86,25 @@ static void mark_and_note(Lane *l, int mark)
     mark_at(l, mark);
 }
 
-/* false: the next call does this one, too */
-static bool issue_call(Lane *l, int index)
+/* One, or those of a region. false: the next call does this one, too */
+static bool issue_call(Lane *l, const int *order, int count)
 {
     Engine *e = l->engine;
     Ahead *a = e->ahead_of[l->device];
     const mgpu_device_phase *p = &l->phase->devices[l->device];
     const mgpu_step *step = NULL;
-    set_op(l, &p->ops[index]);
+    set_op(l, &p->ops[order[0]]);
     if (l->op->verb != MGPU_CALL)
         mgpu_die_at(l, "the lane comp makes calls only");
-    mgpu_declare(l, p, l->op);
-    l->calls[0] = mgpu_call_of(l, p, l->op, l->argument, l->each, &step);
-    bool done = e->kind->ahead->call(e->devices[l->device], &l->calls[0], step);
-    int inside = a->phases[l->phase - e->plan->phases].inside[index];
-    if (inside >= 0)
-        mark_at(l, inside + (int)(l->number % a->variants));
+    mgpu_declare(l, p, order, count);
+    for (int i = 0, arguments = 0; i < count; arguments += l->calls[i++].arguments)
+        l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], l->argument + arguments, l->each + arguments, &step);
+    bool done = e->kind->ahead->call(e->devices[l->device], l->calls, count, step);
+    for (int i = 0; i < count; i++) {
+        int inside = a->phases[l->phase - e->plan->phases].inside[order[i]];
+        if (inside >= 0)
+            mark_at(l, inside + (int)(l->number % a->variants));
+    }
     return done;
 }
 
@@ -169,10 +172,11 @@ void mgpu_issue_end(Lane *l, int op)
 /* ---- a segment */
 static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0, calls; i < count; i += calls) {
+        calls = graphs == GRAPHS_WAIT ? 1 : mgpu_region_length(&l->phase->devices[l->device], order + i, count - i);
         if (graphs == GRAPHS_WAIT)
             begin_alone(l);
-        issue_call(l, order[i]);
+        issue_call(l, order + i, calls);
         if (graphs == GRAPHS_WAIT)
             finish_alone(l);
     }
@@ -187,7 +191,7 @@ static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, i
         set_op(l, op);
         mgpu_audit_before(l, p, op);
         begin_alone(l);
-        bool done = issue_call(l, order[i]);
+        bool done = issue_call(l, &order[i], 1);
         finish_alone(l);
         if (done)
             mgpu_audit_after(l, p, op);

@@ -133,25 +133,36 @@ int64_t mgpu_access_offset(const mgpu_device_phase *p, const mgpu_access *a, int
     return b->offset + slot * b->slot_bytes + a->begin;
 }
 
-void mgpu_declare(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+static void add_ranges(const Lane *l, const mgpu_device_phase *p, const mgpu_op *op, DeviceRange *ranges, int *count)
 {
-    Engine *e = l->engine;
-    const AheadKind *ahead = e->kind->ahead;
-    Device *device = e->devices[l->device];
-    if (!ahead || !ahead->checks(device))
-        return;
-    char name[200];
-    int count = 0;
-    DeviceRange *ranges = mgpu_allocate((size_t)(op->read_count + op->write_count), sizeof *ranges);
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         const mgpu_access *a = &op->access[i];
         int64_t begin = mgpu_access_offset(p, a, l->number);
         if (p->buffers[a->buffer].kind != MGPU_STAGING)
-            ranges[count++] = (DeviceRange){begin, begin + a->end - a->begin, i >= op->read_count, p->buffers[a->buffer].name};
+            ranges[(*count)++] = (DeviceRange){begin, begin + a->end - a->begin, i >= op->read_count, p->buffers[a->buffer].name};
     }
-    snprintf(name, sizeof name, "d%d.%s%s%s, line %d", l->device, op->id, op->verb == MGPU_CALL ? " " : "",
-             op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "", op->line);
-    ahead->declare(device, op, name, ranges, count);
+}
+
+void mgpu_declare(Lane *l, const mgpu_device_phase *p, const int *order, int count)
+{
+    Engine *e = l->engine;
+    const AheadKind *ahead = e->kind->ahead;
+    Device *device = e->devices[l->device];
+    const mgpu_op *op = &p->ops[order[0]];
+    if (!ahead || !ahead->checks(device))
+        return;
+    char name[200], others[40] = "";
+    int most = 0, range_count = 0;
+    for (int i = 0; i < count; i++)
+        most += p->ops[order[i]].read_count + p->ops[order[i]].write_count;
+    DeviceRange *ranges = mgpu_allocate((size_t)most, sizeof *ranges);
+    for (int i = 0; i < count; i++)
+        add_ranges(l, p, &p->ops[order[i]], ranges, &range_count);
+    if (count > 1)
+        snprintf(others, sizeof others, ", and %d more", count - 1);
+    snprintf(name, sizeof name, "d%d.%s%s%s, line %d%s", l->device, op->id, op->verb == MGPU_CALL ? " " : "",
+             op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "", op->line, others);
+    ahead->declare(device, op, name, ranges, range_count);
     free(ranges);
 }
 
@@ -425,7 +436,7 @@ void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
     bool host = l->lane == MGPU_HOST, copies = host && (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH);
     if (host) /* an audit declares and copies in the host's stream, too */
         mgpu_audit_lock(e);
-    mgpu_declare(l, p, op);
+    mgpu_declare(l, p, order, 1);
     if (host && !copies)
         mgpu_audit_unlock(e);
     for (int k = 0; k < count && audited; k++)

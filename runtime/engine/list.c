@@ -2,7 +2,8 @@
  * same step (compiler/verify/order.c proves that); out: lanes, and for devices that run ahead the list that issue.c goes through.
  *
  * Segments. The operations of the lane comp are cut where one waits for something that cannot be issued before the ones in front of it are: the
- * sum of what they compute. All other waits of a segment are waited for before it, and then it is issued whole.
+ * sum of what they compute. All other waits of a segment are waited for before it, and then it is issued whole. The calls of a region are one
+ * launch: it waits for what they wait for.
  *
  * The list. The first segment, then all of other lanes that needs no later one, in the order of the plan, then the next segment. What a segment waits for
  * needs none of its operations, so it comes before it; what waits for one of them needs it, so it comes after. Transfers have one order on
@@ -58,12 +59,23 @@ static int *find_needs(const mgpu_device_phase *p, const LaneTable *t)
     return need;
 }
 
-static bool begins_segment(const mgpu_device_phase *p, const mgpu_op *op, const int *need, int begin)
+static bool waits_for_segment(const mgpu_device_phase *p, const mgpu_op *op, const int *need, int begin)
 {
     for (int w = 0; w < op->wait_count; w++)
         if (p->ops[op->waits[w].op].lane != MGPU_COMP && op->waits[w].back == 0 && need[op->waits[w].op] >= begin)
             return true;
     return false;
+}
+
+static bool in_one_region(const mgpu_op *a, const mgpu_op *b) { return a->region >= 0 && a->region == b->region; }
+
+/* order: the operation, and those after it in the lane */
+static bool begins_segment(const mgpu_device_phase *p, const int *order, int left, const int *need, int begin)
+{
+    bool begins = false;
+    for (int i = 0; i < left && (i == 0 || in_one_region(&p->ops[order[i]], &p->ops[order[0]])); i++)
+        begins = begins || waits_for_segment(p, &p->ops[order[i]], need, begin);
+    return begins;
 }
 
 static void add_waits(Segment *s, const mgpu_device_phase *p, const mgpu_op *op)
@@ -85,8 +97,10 @@ static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTa
     a->segments = mgpu_allocate((size_t)count, sizeof *a->segments);
     a->segment = mgpu_allocate((size_t)count, sizeof *a->segment);
     for (int place = 0; place < count; place++) {
-        const mgpu_op *op = &p->ops[t->order[t->begin[MGPU_COMP] + place]];
-        if (place == 0 || begins_segment(p, op, need, a->segments[a->count - 1].begin)) {
+        const int *order = &t->order[t->begin[MGPU_COMP] + place];
+        const mgpu_op *op = &p->ops[order[0]];
+        bool inside = place > 0 && in_one_region(op, &p->ops[order[-1]]);
+        if (place == 0 || (!inside && begins_segment(p, order, count - place, need, a->segments[a->count - 1].begin))) {
             a->segments[a->count++] = (Segment){.begin = place, .mark = -1};
             a->segments[a->count - 1].kept = mgpu_allocate((size_t)variants, sizeof(void *));
         }

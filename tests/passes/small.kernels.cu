@@ -189,20 +189,27 @@ extern "C" __global__ void k9(
     const mgpu_step *__restrict__ step, int64_t n)
 {
     const float value = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
-    for (int i = mgpu_grid_thread(); i < 48; i += mgpu_grid_threads()) {
-        const float v_velocity_at = v_velocity[i];
-        const float v_weight_at = v_weight[i];
-        const float v_v = v_velocity_at * 0.9f + (v_d_dense[i] + v_weight_at * 0.0f);
-        v_velocity[i] = v_v;
-        v_weight[i] = v_weight_at - value * v_v;
+    for (int j = mgpu_grid_thread(); j < 12; j += mgpu_grid_threads()) {
+        const mgpu_f32x4 v_velocity_at = mgpu_load_f32x4(&v_velocity[4 * j]);
+        const mgpu_f32x4 v_d_dense_at = mgpu_load_f32x4(&v_d_dense[4 * j]);
+        const mgpu_f32x4 v_weight_at = mgpu_load_f32x4(&v_weight[4 * j]);
+        mgpu_f32x4 v_new_velocity;
+        mgpu_f32x4 v_new_weight;
+        for (int v = 0; v < 4; v++) {
+            const float v_v = v_velocity_at.at[v] * 0.9f + (v_d_dense_at.at[v] + v_weight_at.at[v] * 0.0f);
+            v_new_velocity.at[v] = v_v;
+            v_new_weight.at[v] = v_weight_at.at[v] - value * v_v;
+        }
+        mgpu_store_f32x4(&v_velocity[4 * j], v_new_velocity);
+        mgpu_store_f32x4(&v_weight[4 * j], v_new_weight);
     }
     const float value_2 = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
-    for (int i_2 = mgpu_grid_thread(1); i_2 < 3; i_2 += mgpu_grid_threads()) {
-        const float v_velocity_at_2 = v_velocity_2[i_2];
-        const float v_bias_at = v_bias[i_2];
-        const float v_v_2 = v_velocity_at_2 * 0.9f + (v_d_dense_2[i_2] + v_bias_at * 0.0f);
-        v_velocity_2[i_2] = v_v_2;
-        v_bias[i_2] = v_bias_at - value_2 * v_v_2;
+    for (int i = mgpu_grid_thread(1); i < 3; i += mgpu_grid_threads()) {
+        const float v_velocity_at_2 = v_velocity_2[i];
+        const float v_bias_at = v_bias[i];
+        const float v_v_2 = v_velocity_at_2 * 0.9f + (v_d_dense_2[i] + v_bias_at * 0.0f);
+        v_velocity_2[i] = v_v_2;
+        v_bias[i] = v_bias_at - value_2 * v_v_2;
     }
 }
 MGPU_ENTRY(k9)

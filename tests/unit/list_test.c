@@ -1,5 +1,5 @@
 /* list_test.c: lists of random plans (runtime/engine/list.c), against who issues them one after the other: nothing comes before what it needs, all
- * comes once, transfers in their order, and no segment is shorter than it has to be. */
+ * comes once, transfers in their order, no region is in two segments, and no segment is shorter than it has to be. */
 #include "runtime/base/base.h"
 #include "runtime/engine/list.h"
 #include "tests/unit/random_phase.h"
@@ -10,25 +10,6 @@
 enum { PLANS = 4000, MOST_OPS = 40, MOST_WAITS = 3 };
 
 typedef struct Case { mgpu_op ops[MOST_OPS]; mgpu_wait waits[MOST_OPS][MOST_WAITS]; mgpu_device_phase phase; LaneTable lanes; AheadPhase list; } Case;
-
-/* calls among all others; waits for earlier ones of the list, or for any of a step before */
-static void make_case(Case *c, Random *r)
-{
-    int count = random_below(r, MOST_OPS + 1), calls = 10 * random_below(r, 10);
-    *c = (Case){.phase = {.ops = c->ops, .op_count = count}};
-    for (int i = 0; i < count; i++) {
-        int lane = random_below(r, 100) < calls ? MGPU_COMP : random_below(r, MGPU_LANES);
-        uint8_t verb = lane == MGPU_COMP ? MGPU_CALL : lane == MGPU_COPY ? MGPU_UPLOAD : lane == MGPU_HOST ? MGPU_READ : MGPU_TRANSFER;
-        c->ops[i] = (mgpu_op){.lane = (uint8_t)lane, .verb = verb, .waits = c->waits[i]};
-        for (int w = random_below(r, MOST_WAITS + 1); w > 0; w--) {
-            int back = random_below(r, 4) == 0;
-            if (i > 0 || back)
-                c->waits[i][c->ops[i].wait_count++] = (mgpu_wait){random_below(r, back ? count : i), back};
-        }
-    }
-    mgpu_make_lanes(&c->lanes, &c->phase);
-    mgpu_make_list(&c->list, &c->phase, &c->lanes, 1);
-}
 
 /* what must be issued, or done by the lane host, before operation i of the same step: what it waits for, what its lane has before it; of
  * transfers the one before in any lane */
@@ -67,9 +48,52 @@ static bool may_join(const Case *c, int begin, int place)
     return true;
 }
 
+/* calls that follow each other, of which none waits for what needs another one */
+static void make_regions(Case *c, Random *r)
+{
+    const int *order = c->lanes.order + c->lanes.begin[MGPU_COMP];
+    int calls = c->lanes.begin[MGPU_COMP + 1] - c->lanes.begin[MGPU_COMP], most = random_below(r, 3) * 40;
+    for (int place = 0, first = 0; place < calls; place++) {
+        if (random_below(r, 100) >= most || !may_join(c, first, place))
+            first = place;
+        c->ops[order[place]].region = first;
+    }
+}
+
+/* calls among all others; waits for earlier ones of the list, or for any of a step before */
+static void make_case(Case *c, Random *r)
+{
+    int count = random_below(r, MOST_OPS + 1), calls = 10 * random_below(r, 10);
+    *c = (Case){.phase = {.ops = c->ops, .op_count = count}};
+    for (int i = 0; i < count; i++) {
+        int lane = random_below(r, 100) < calls ? MGPU_COMP : random_below(r, MGPU_LANES);
+        uint8_t verb = lane == MGPU_COMP ? MGPU_CALL : lane == MGPU_COPY ? MGPU_UPLOAD : lane == MGPU_HOST ? MGPU_READ : MGPU_TRANSFER;
+        c->ops[i] = (mgpu_op){.lane = (uint8_t)lane, .verb = verb, .region = -1, .waits = c->waits[i]};
+        for (int w = random_below(r, MOST_WAITS + 1); w > 0; w--) {
+            int back = random_below(r, 4) == 0;
+            if (i > 0 || back)
+                c->waits[i][c->ops[i].wait_count++] = (mgpu_wait){random_below(r, back ? count : i), back};
+        }
+    }
+    mgpu_make_lanes(&c->lanes, &c->phase);
+    make_regions(c, r);
+    mgpu_make_list(&c->list, &c->phase, &c->lanes, 1);
+}
+
+/* the region that begins at `place` */
+static bool region_may_join(const Case *c, int begin, int place, int calls)
+{
+    const int *order = c->lanes.order + c->lanes.begin[MGPU_COMP];
+    bool may = true;
+    for (int k = place; k < calls && c->ops[order[k]].region == c->ops[order[place]].region; k++)
+        may = may && may_join(c, begin, k);
+    return may;
+}
+
 static const char *check_segments(const Case *c)
 {
     const AheadPhase *l = &c->list;
+    const int *order = c->lanes.order + c->lanes.begin[MGPU_COMP];
     int calls = c->lanes.begin[MGPU_COMP + 1] - c->lanes.begin[MGPU_COMP], next = 0;
     for (int s = 0; s < l->count; s++) {
         if (l->segments[s].begin != next || l->segments[s].end <= next)
@@ -78,7 +102,9 @@ static const char *check_segments(const Case *c)
             if (l->segment[place] != s || !may_join(c, next, place))
                 return "a segment waits for what needs it";
         next = l->segments[s].end;
-        if (next < calls && may_join(c, l->segments[s].begin, next))
+        if (next < calls && c->ops[order[next]].region == c->ops[order[next - 1]].region)
+            return "a region is in two segments";
+        if (next < calls && region_may_join(c, l->segments[s].begin, next, calls))
             return "a segment is shorter than it has to be";
     }
     return next == calls ? NULL : "operations are in no segment";

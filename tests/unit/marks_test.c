@@ -18,7 +18,7 @@ static const char *line(const char *name, int64_t factor, int64_t bound, double 
 static const char *plain(const char *text, const char *const *instead)
 {
     Text t = {0};
-    marked_print(text, instead, NULL, &t);
+    marked_print(text, instead, NULL, NULL, &t);
     return text_take(&t);
 }
 

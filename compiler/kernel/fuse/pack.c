@@ -4,7 +4,9 @@
  * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
  * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where
  * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. Partial results of all
- * are in one workspace. */
+ * are in one workspace.
+ *
+ * Updates of many weights are rather calls of one function: a launch does several of them (plan/together.c), and there is less to compile. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
@@ -105,6 +107,15 @@ static bool fits_beside(const FusionGroup *open, const FusionGroup *g)
            !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel);
 }
 
+/* small updates that do not all fit into one kernel are calls of a function that others are calls of, too, where they can be */
+static bool has_many_updates(const Fusion *f)
+{
+    int count = 0;
+    for (int i = 0; i < f->group_count; i++)
+        count += f->groups[i]->update && f->groups[i]->little;
+    return f->program->target->may_join && count > MOST_NESTS;
+}
+
 /* ---- in order */
 
 /* nothing more is packed into it */
@@ -123,7 +134,7 @@ void fuse_pack(Fusion *f)
 {
     int groups = f->group_count;
     bool (*may_pack)(const Kernel *) = f->program->target->may_pack; /* nests run side by side */
-    bool packs = !f->separate && !(may_pack && f->around);
+    bool packs = !f->separate && !(may_pack && f->around), many = has_many_updates(f);
     FusionGroup *open = NULL; /* the last group, if more may be packed into it */
     int64_t open_iterations = 0;
     f->group_count = 0;
@@ -132,6 +143,7 @@ void fuse_pack(Fusion *f)
         if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
             fuse_build(f, g);
         bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !has_random(g->kernel) : fuse_little(g));
+        little = little && !(many && g->update && f->program->target->may_join(g->kernel));
         int64_t count = little && !may_pack ? iterations(g->kernel) : 0;
         bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_iterations + count <= most_iterations());
         if (fits) {

@@ -12,6 +12,7 @@ enum {
     MARK_INDEX = 8,
     MARK_REMARK = 11,
     MARK_PARAMETERS = 12,
+    MARK_GRID = 15,
     MARK_END = 14,
     DEPTH = 256
 };
@@ -56,6 +57,7 @@ const char *emit_element(const Printer *p, const char *pointer, const char *inde
 const char *emit_marked_name(const Printer *p, const char *name) { return marked(p, MARK_NAME, name); }
 const char *emit_remark(const Printer *p, const char *comment) { return marked(p, MARK_REMARK, comment); }
 const char *emit_more_parameters(const Printer *p) { return marked(p, MARK_PARAMETERS, ""); }
+const char *emit_grid(const Printer *p) { return marked(p, MARK_GRID, "mgpu_grid_"); }
 
 size_t emit_length(const char *text)
 {
@@ -80,7 +82,7 @@ static void take(Walk *w, Part *part)
 
 static bool next(Walk *w, Part *part)
 {
-    static const char MARKS[] = "\2\3\4\5\6\7\10\13\14\16";
+    static const char MARKS[] = "\2\3\4\5\6\7\10\13\14\16\17";
     for (; *w->at; w->at++) {
         *part = (Part){.mark = *w->at};
         switch (*w->at) {
@@ -96,6 +98,7 @@ static bool next(Walk *w, Part *part)
         case MARK_NAME:
         case MARK_REMARK:
         case MARK_PARAMETERS:
+        case MARK_GRID:
             take(w, part);
             return true;
         case MARK_NUMBER + NUMBER_INT:
@@ -137,18 +140,18 @@ void marked_form(const char *text, Text *form)
             if (!map_get(&names, name))
                 map_set(&names, name, (void *)(uintptr_t)format("$%d", names.count));
             text_add(form, "%s", (const char *)map_get(&names, name));
-        } else if (part.mark == 0) {
+        } else if (part.mark == 0 || part.mark == MARK_GRID) {
             text_bytes(form, part.at, (size_t)part.length);
         }
     }
 }
 
-void marked_print(const char *text, const char *const *instead, const char *parameters, Text *t)
+void marked_print(const char *text, const char *const *instead, const char *parameters, const char *grid, Text *t)
 {
     Walk w = {.at = text};
     int number = 0;
     for (Part part; next(&w, &part);) {
-        const char *other = part.mark == MARK_PARAMETERS ? parameters : is_number(&part) && instead ? instead[number] : NULL;
+        const char *other = part.mark == MARK_PARAMETERS ? parameters : part.mark == MARK_GRID ? grid : is_number(&part) && instead ? instead[number] : NULL;
         number += is_number(&part);
         if (other)
             text_add(t, "%s", other);

@@ -20,6 +20,7 @@ const char *emit_element(const Printer *, const char *pointer, const char *index
 const char *emit_marked_name(const Printer *, const char *name);
 const char *emit_remark(const Printer *, const char *comment);
 const char *emit_more_parameters(const Printer *);              /* what is handed over is declared there */
+const char *emit_grid(const Printer *);                         /* "mgpu_grid_": the beginning of a function of all threads of the launch */
 size_t emit_length(const char *text);                           /* of what a reader sees */
 
 /* ---- what texts know */
@@ -28,6 +29,6 @@ typedef struct Numbers { Number *list; int count; } Numbers;
 void marked_numbers(const char *text, Numbers *);               /* appends those of the text */
 /* names by their order, numbers by their kinds, no comments: texts of one form differ in numbers alone */
 void marked_form(const char *text, Text *);
-/* without marks; instead[i], if it is not NULL, in place of the i-th number */
-void marked_print(const char *text, const char *const *instead, const char *parameters, Text *);
+/* without marks; instead[i], if it is not NULL, in place of the i-th number; grid, likewise, in place of "mgpu_grid_" */
+void marked_print(const char *text, const char *const *instead, const char *parameters, const char *grid, Text *);
 #endif

@@ -56,7 +56,7 @@ static const char *const RESERVED_CUDA[] = {
     "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
     "or", "or_eq", "private", "protected", "public", "reinterpret_cast", "static_assert", "static_cast", "template", "this",
     "thread_local", "throw", "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq", "char16_t", "char32_t",
-    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "work", "given"};
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "work", "given", "own"};
 
 void emit_reserve(Printer *p)
 {

@@ -5,6 +5,7 @@
  *   cuda/iterations.c   what it does at them (cuda/iterations.h)
  *   cuda/scan.c     a scan
  *   cuda/parameters.c    kernels that differ in numbers
+ *   cuda/together.c      launches that do several calls
  *   cuda/kinds.c    kinds of kernels
  *   cuda/kernels.c  functions, and the file of all kernels
  */
@@ -29,9 +30,16 @@ void cuda_share(Kernel *, const Model *, bool alone);
 bool cuda_finishes(const Kernel *);                   /* it has a second function */
 bool cuda_is_little(const Kernel *);                  /* few blocks, whatever the samples */
 void cuda_share_blocks(Kernel *);                     /* each nest begins with other blocks; once all are there */
+/* element by element, without samples, and not so little that it is rather a nest among others: a launch may do several such calls */
+bool cuda_may_join(const Kernel *);
 /* how the functions are launched: one or two */
 void cuda_launches(const Kernel *, mgpu_launch launch[2]);
 void cuda_launches_nests(const Kernel *, mgpu_launch launch[2]);
+
+/* ---- cuda/together.c: one launch for several calls */
+void cuda_count_together(Program *);                  /* sets kernel->together */
+int cuda_together(const Kernel *);
+void cuda_print_together(const Kernel *, Text *);     /* the function of such a kernel */
 
 /* ---- cuda/nest.c */
 void cuda_nest(Printer *, const Nest *);

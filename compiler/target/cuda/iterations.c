@@ -61,7 +61,7 @@ const char *cuda_own_number(const Loops *l, const char *what, int lanes)
     int before = l->p->finish ? l->nest->share.finish_before : l->nest->share.blocks_before;
     if (before && !l->p->block && what[strlen(what) - 1] != 's')
         text = format("%s%s%s", text, lanes ? ", " : "", emit_count(l->p, before));
-    return format("mgpu_%s_%s(%s)", l->p->block ? "block" : "grid", what, text);
+    return format("%s%s(%s)", l->p->block ? "mgpu_block_" : emit_grid(l->p), what, text);
 }
 
 /* ---- axes */

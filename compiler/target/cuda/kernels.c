@@ -104,6 +104,10 @@ void cuda_print_nests(const Kernel *k, Text *t)
     }
     if (k->parameters)
         text_add(t, "%s\n", c_comment("its launch gives %s", k->parameter_words));
+    if (k->together) {
+        cuda_print_together(k, t);
+        return;
+    }
     text_add(t, "extern \"C\" __global__ void %s", k->name);
     cuda_print_with_parameters(k, false, t);
     text_add(t, "MGPU_ENTRY(%s)\n", k->name);

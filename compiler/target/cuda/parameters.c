@@ -188,5 +188,5 @@ void cuda_print_with_parameters(const Kernel *k, bool finish, Text *t)
     if (finish && k->parameter_at)
         marked_numbers(k->text, &before);
     const char *declared = k->parameter_count ? format(", const __grid_constant__ mgpu_parameters<%d> given", k->parameter_count) : NULL;
-    marked_print(finish ? k->finish_text : k->text, k->parameter_at ? k->parameter_at + before.count : NULL, declared, t);
+    marked_print(finish ? k->finish_text : k->text, k->parameter_at ? k->parameter_at + before.count : NULL, declared, NULL, t);
 }

@@ -348,13 +348,13 @@ static void share_columns(Nest *nest, double parallel, double reduction, int64_t
     share_parts(nest, blocks, reduction, CUDA_THREADS / s->lanes, whole);
 }
 
-/* alone: by one block; together: with other nests */
-static void share_nest(Nest *nest, int64_t most, bool alone, bool together)
+/* alone: by one block; together: with other nests; small: vectors, however few there are */
+static void share_nest(Nest *nest, int64_t most, bool alone, bool together, bool small)
 {
     int64_t samples = most ? most : SOME_SAMPLES;
     double parallel = iterations(nest, false, samples), reduction = iterations(nest, true, samples);
     nest->share = (Share){.sharing = SHARE_ITERATIONS, .lanes = 1, .vector = 1};
-    if (parallel * reduction >= VECTOR_ITERATIONS && !alone && !nest->serial)
+    if ((small || parallel * reduction >= VECTOR_ITERATIONS) && !alone && !nest->serial)
         make_vectors(nest);
     if (nest->across)
         share_across(nest, reduction);
@@ -425,10 +425,35 @@ static void share_scatter(Nest *add, int64_t most)
     add->stores[0].guard = NULL; /* rows that a warp owns are there */
 }
 
+/* ---- launches that do several calls */
+
+/* each element of a variable, or of the device's own part of it, once: whatever the others are */
+static bool is_by_element(const Kernel *k)
+{
+    const Nest *nest = k->nest_count == 1 ? &k->nests[0] : NULL;
+    bool may = nest && !nest->reduction_count && !nest->serial && !nest->stores[0].add;
+    for (int i = 0; may && i < nest->exprs->axis_count; i++)
+        may = nest->exprs->axis[i].kind == AXIS_PLAIN && (!nest->exprs->axis[i].samples || nest->exprs->axis[i].elements > 0);
+    for (int i = 0; may && i < nest->exprs->count; i++)
+        may = nest->exprs->all[i]->kind != X_RANDOM; /* it has parameters of its own */
+    return may;
+}
+
+static bool updates_in_place(const Kernel *k)
+{
+    for (int i = 0; i < k->read_count; i++)
+        if (k->reads[i]->kind == TENSOR_VARIABLE && tensor_place(k->writes, k->write_count, k->reads[i]) >= 0)
+            return true;
+    return false;
+}
+
+/* ---- a kernel */
+
 void cuda_share(Kernel *k, const Model *m, bool alone)
 {
+    bool small = is_by_element(k) && updates_in_place(k); /* so that one launch does small and large ones */
     for (int i = 0; i < k->nest_count; i++) {
-        share_nest(&k->nests[i], most_samples(m), alone, k->nest_count > 1);
+        share_nest(&k->nests[i], most_samples(m), alone, k->nest_count > 1, small);
         place_partial(k, &k->nests[i]);
     }
     if (is_scatter(k))
@@ -521,6 +546,8 @@ bool cuda_is_little(const Kernel *k)
     }
     return k->nest_count && blocks <= FEW_BLOCKS && !is_scatter(k);
 }
+
+bool cuda_may_join(const Kernel *k) { return is_by_element(k) && (k->nests[0].share.vector > 1 || !cuda_is_little(k)); }
 
 /* a grid that suits the largest nest; those without samples have blocks of their own */
 static mgpu_launch common_launch(const Kernel *k)

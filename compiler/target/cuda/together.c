@@ -1,0 +1,58 @@
+/* together.c: one launch for several calls.
+ *
+ * A model has as many updates as weights, most of them small: a launch for each takes longer than what it does, and leaves most of the
+ * GPU idle. In: kernels, whose text says where the threads of the launch come in (c/marks.h). Out: how many calls one launch of a function does
+ * at most (kernel->together), as many as a phase has updates by it, or as fit into parameters; and the text of such a function. It takes
+ * a table (mgpu_calls), a row for each call: its arguments, its samples, its numbers, and the first of its blocks. So it is one function
+ * whatever calls there are. Which calls have a launch in common, the plan says (plan/together.c): they are a region. */
+#include "compiler/kernel/phase.h"
+#include "compiler/target/c/marks.h"
+#include "compiler/target/cuda/cuda.h"
+
+enum { PARAMETER_BYTES = 4096, OTHER_BYTES = 16 /* the step block, and what aligns */ };
+
+static const Kernel *function_of(const Kernel *k) { return k->canonical ? k->canonical : k; }
+
+static int most_calls(const Kernel *k)
+{
+    int words = k->parameter_count > 0 ? k->parameter_count : 1;
+    return (PARAMETER_BYTES - OTHER_BYTES) / (12 + 8 * (k->read_count + k->write_count) + 4 * words);
+}
+
+void cuda_count_together(Program *p)
+{
+    for (int i = 0; i < p->phase_count; i++) {
+        int *calls = NEW_ARRAY(int, p->kernel_count);
+        for (int t = 0; t < p->phases[i]->task_count; t++) {
+            const Task *task = p->phases[i]->tasks[t];
+            const Kernel *k = task->kernel ? function_of(task->kernel) : NULL;
+            if (!k || !task->update || !cuda_may_join(k) || ++calls[k->number] <= k->together || calls[k->number] > most_calls(k))
+                continue;
+            p->kernels[k->number]->together = calls[k->number] > 1 ? calls[k->number] : 0;
+        }
+    }
+}
+
+int cuda_together(const Kernel *k) { return function_of(k)->together; }
+
+/* the arguments of the call, as the function of one call takes them */
+static void print_arguments(const Kernel *k, Text *t)
+{
+    for (int i = 0; i < k->read_count + k->write_count; i++) {
+        const Tensor *x = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
+        text_add(t, "(%s%s *)calls.argument[own.call][%d], ", i < k->read_count ? "const " : "", emit_element_type(x->dtype), i);
+    }
+}
+
+void cuda_print_together(const Kernel *k, Text *t)
+{
+    int words = k->parameter_count > 0 ? k->parameter_count : 1;
+    text_add(t, "MGPU_FUNCTION void %s_call", k->name);
+    marked_print(k->text, k->parameter_at, format("%s, const mgpu_own_call own", k->parameter_count ? format(", const mgpu_parameters<%d> &given", words) : ""),
+                 "own.", t);
+    text_add(t, "extern \"C\" __global__ void %s(const __grid_constant__ mgpu_calls<%d, %d, %d> calls, const mgpu_step *__restrict__ step)\n{\n", k->name, k->together,
+             k->read_count + k->write_count, words);
+    text_add(t, "    const mgpu_own_call own = mgpu_find_call(calls);\n    %s_call(", k->name);
+    print_arguments(k, t);
+    text_add(t, "step, calls.n[own.call]%s, own);\n}\nMGPU_ENTRY(%s)\n", k->parameter_count ? ", calls.given[own.call]" : "", k->name);
+}
