@@ -49,6 +49,7 @@ Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, 
 char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
 const char *mgpu_nccl_name(const CudaCollective *); /* "NCCL 2.27.3", of one that is open */
+bool mgpu_nccl_is_captured(const CudaCollective *); /* this version is, with this driver */
 bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);
 void mgpu_nccl_try(CudaCollective *, const Operand *); /* [member], of own ones; before the lanes run */
 bool mgpu_nccl_trouble(Collective *, int member, char text[400]);

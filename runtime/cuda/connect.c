@@ -133,7 +133,13 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
 {
     bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !is_of_bits(x);
-    return mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_NCCL && x->count > 0 && (!adds || mgpu_nccl_adds(x->dtype));
+    return mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_NCCL && (!adds || mgpu_nccl_adds(x->dtype));
+}
+
+static bool may_be_kept(const Collective *base, const mgpu_collective *x)
+{
+    const CudaCollective *c = (const CudaCollective *)base;
+    return is_by_nccl(c, x) && mgpu_nccl_is_captured(c);
 }
 
 static int by_kind(const void *a, const void *b)
@@ -179,7 +185,7 @@ static void try_transfers(CudaCollective *c, const mgpu_plan *plan)
     const mgpu_collective **all = mgpu_allocate((size_t)room, sizeof *all);
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (is_by_nccl(c, &plan->phases[k].collectives[i]))
+            if (plan->phases[k].collectives[i].count > 0 && is_by_nccl(c, &plan->phases[k].collectives[i]))
                 all[count++] = &plan->phases[k].collectives[i];
     if (count)
         qsort(all, (size_t)count, sizeof *all, by_kind);
@@ -394,6 +400,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     c->names = name_ways(c, plan);
     c->collective.transfer = mgpu_cuda_exchange;
     c->collective.made_by = made_by;
+    c->collective.may_be_kept = may_be_kept;
     c->collective.name = c->names;
     c->collective.note = c->note;
     return &c->collective;

@@ -202,6 +202,10 @@ static void cuda_close(Device *device)
     mgpu_cuda_check(d, -1, cuda->mem_free_host(d->bounce), "cuMemFreeHost");
     if (d->noted)
         mgpu_cuda_check(d, -1, cuda->mem_free_host((void *)d->noted), "cuMemFreeHost");
+    if (d->launched)
+        mgpu_cuda_check(d, -1, cuda->mem_free(d->launched), "cuMemFree");
+    for (int i = 0; i < MGPU_COUNT(d->turns) && d->turns[i]; i++)
+        mgpu_cuda_check(d, -1, cuda->event_destroy(d->turns[i]), "cuEventDestroy");
     for (int i = 0; i < d->module_count; i++)
         mgpu_cuda_check(d, -1, cuda->module_unload(d->modules[i]), "cuModuleUnload");
     free(d->modules);
@@ -305,14 +309,29 @@ static void cuda_make_marks(Device *device, int count)
     open_notes(d, count);
 }
 
+/* Not every driver writes values while a stream is captured, and a graph has one for all its launches. So a launch writes the value into memory
+ * of the device, from where the graph copies it. */
+static void keep_note(CudaDevice *d, int lane, int mark)
+{
+    mgpu_cuda_declare(d, lane, "a note", NULL, -1);
+    mgpu_cuda_check(d, lane, d->cuda->memcpy_dtoh_async((void *)&d->noted[mark], d->launched, sizeof *d->noted, d->stream[lane]), "cuMemcpyDtoHAsync");
+}
+
+static void write_value(CudaDevice *d, int lane, CUdeviceptr to, uint32_t value)
+{
+    mgpu_cuda_check(d, lane, d->cuda->stream_write_value(d->stream[lane], to, value, CU_STREAM_WRITE_VALUE_DEFAULT), "cuStreamWriteValue32");
+}
+
 static void cuda_note(Device *device, int lane, int mark, uint32_t value)
 {
     CudaDevice *d = cuda_device(device);
     if (!d->noted)
         return;
     mgpu_cuda_enter(d, lane);
-    mgpu_cuda_check(d, lane, d->cuda->stream_write_value(d->stream[lane], (CUdeviceptr)(uintptr_t)&d->noted[mark], value,
-                                                         CU_STREAM_WRITE_VALUE_DEFAULT), "cuStreamWriteValue32");
+    if (d->captures)
+        keep_note(d, lane, mark);
+    else
+        write_value(d, lane, (CUdeviceptr)(uintptr_t)&d->noted[mark], value);
 }
 
 static uint32_t cuda_noted(const Device *device, int mark)
@@ -333,12 +352,14 @@ static bool cuda_failed(Device *device)
     return d->cuda->ctx_set_current(d->context) != CUDA_SUCCESS || d->cuda->mem_get_info(&available, &total) != CUDA_SUCCESS;
 }
 
-static void cuda_mark(Device *device, int lane, int mark)
+/* who follows it is outside of what is captured */
+static unsigned recorded(const CudaDevice *d) { return d->captures ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT; }
+
+static void cuda_mark(Device *device, int lane, int mark, bool within)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
-    unsigned flags = lane == MGPU_COMP && d->captures ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
-    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->marks[mark], d->stream[lane], flags), "cuEventRecord");
+    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->marks[mark], d->stream[lane], within ? CU_EVENT_RECORD_DEFAULT : recorded(d)), "cuEventRecord");
 }
 
 static void cuda_follow(Device *device, int lane, int mark)
@@ -448,42 +469,81 @@ static void cuda_hear(Machine *m, const void *counter, int64_t at_least)
         m->cuda->hear(counter, at_least);
 }
 
-static void cuda_begin_segment(Device *device)
+/* what is issued to a lane from now on comes after what another has been issued */
+static void follow_lane(CudaDevice *d, int lane, int other)
+{
+    CUevent event = d->turns[other == MGPU_COMM];
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->event_record(event, d->stream[other]), "cuEventRecord");
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->stream_wait_event(d->stream[lane], event, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+}
+
+static void open_turns(CudaDevice *d)
+{
+    for (int i = 0; i < MGPU_COUNT(d->turns); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_create(&d->turns[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    if (d->noted)
+        d->launched = mgpu_cuda_allocate(d, sizeof *d->noted, sizeof *d->noted, "besides its arena, notes in graphs take");
+}
+
+/* NCCL wants a capture that is the thread's own ("Using NCCL with CUDA Graphs", Capture modes): other devices' threads allocate, too. What it makes
+ * itself is allowed to it there. */
+static void cuda_begin_segment(Device *device, bool transfers)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, MGPU_COMP);
-    mgpu_cuda_check(d, MGPU_COMP, d->cuda->stream_begin_capture(d->stream[MGPU_COMP], CU_STREAM_CAPTURE_MODE_RELAXED),
+    if (transfers && !d->turns[0])
+        open_turns(d);
+    mgpu_cuda_check(d, MGPU_COMP,
+                    d->cuda->stream_begin_capture(d->stream[MGPU_COMP], transfers ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED),
                     "cuStreamBeginCapture");
     d->captures = true;
+    d->captures_transfers = transfers;
+    if (transfers)
+        follow_lane(d, MGPU_COMM, MGPU_COMP);
 }
+
+typedef struct Graph { CUgraphExec exec; bool transfers; } Graph;
 
 static void *cuda_end_segment(Device *device)
 {
     CudaDevice *d = cuda_device(device);
     CUgraph graph = NULL;
-    CUgraphExec exec = NULL;
+    Graph *kept = mgpu_allocate(1, sizeof *kept);
+    *kept = (Graph){.transfers = d->captures_transfers};
+    if (kept->transfers)
+        follow_lane(d, MGPU_COMP, MGPU_COMM);
     d->captures = false;
     mgpu_cuda_check(d, MGPU_COMP, d->cuda->stream_end_capture(d->stream[MGPU_COMP], &graph), "cuStreamEndCapture");
-    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_instantiate(&exec, graph, 0), "cuGraphInstantiateWithFlags");
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_instantiate(&kept->exec, graph, 0), "cuGraphInstantiateWithFlags");
     mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_destroy(graph), "cuGraphDestroy");
-    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_upload(exec, d->stream[MGPU_COMP]), "cuGraphUpload");
-    return exec;
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_upload(kept->exec, d->stream[MGPU_COMP]), "cuGraphUpload");
+    return kept;
 }
 
-static void cuda_launch(Device *device, void *segment)
+/* transfers of a graph and those that are issued one by one are not under way at the same time */
+static void cuda_launch(Device *device, void *segment, uint32_t value)
 {
     CudaDevice *d = cuda_device(device);
+    const Graph *g = segment;
     mgpu_cuda_enter(d, MGPU_COMP);
     double began = mgpu_seconds();
-    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_launch(segment, d->stream[MGPU_COMP]), "cuGraphLaunch");
+    if (g->transfers)
+        follow_lane(d, MGPU_COMP, MGPU_COMM);
+    if (g->transfers && d->launched)
+        write_value(d, MGPU_COMP, d->launched, value);
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_launch(g->exec, d->stream[MGPU_COMP]), "cuGraphLaunch");
+    if (g->transfers)
+        follow_lane(d, MGPU_COMM, MGPU_COMP);
     count_launch(d, 1, began);
 }
 
 static void cuda_free_segment(Device *device, void *segment)
 {
     CudaDevice *d = cuda_device(device);
+    Graph *g = segment;
     mgpu_cuda_enter(d, -1);
-    mgpu_cuda_check(d, -1, d->cuda->graph_exec_destroy(segment), "cuGraphExecDestroy");
+    mgpu_cuda_check(d, -1, d->cuda->graph_exec_destroy(g->exec), "cuGraphExecDestroy");
+    free(g);
 }
 
 static void cuda_clock(Device *device, int lane, int number)
@@ -494,7 +554,7 @@ static void cuda_clock(Device *device, int lane, int number)
         d->clocks[lane].events = mgpu_resize(d->clocks[lane].events, (size_t)(number + 1) * sizeof(CUevent));
     for (; d->clocks[lane].count <= number; d->clocks[lane].count++)
         mgpu_cuda_check(d, lane, d->cuda->event_create(&d->clocks[lane].events[d->clocks[lane].count], CU_EVENT_DEFAULT), "cuEventCreate");
-    mgpu_cuda_check(d, lane, d->cuda->event_record(d->clocks[lane].events[number], d->stream[lane]), "cuEventRecord");
+    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->clocks[lane].events[number], d->stream[lane], recorded(d)), "cuEventRecord");
 }
 
 static double cuda_seconds(Device *device, int lane, int from, int to)

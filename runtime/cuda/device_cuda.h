@@ -54,7 +54,9 @@ typedef struct CudaDevice {
     Cublaslt *library;                 /* NULL: kernels do all matmuls */
     Cudnn *cudnn;                      /* NULL: and all convolutions */
     _Atomic int64_t launches, launch_ns; /* graphs and calls that were issued, and the host's time in that */
-    bool captures;                     /* the lane comp is being captured; its thread's own */
+    bool captures, captures_transfers; /* the lane comp is being captured; the lane comm, too; its thread's own */
+    CUevent turns[2];                  /* of the lane comp, of comm: what the other follows around a graph with transfers; NULL: there is none */
+    CUdeviceptr launched;              /* what such graphs note: their launch writes it; 0: nothing */
     pthread_mutex_t *alone;            /* MGPU_GRAPHS=wait: held by the thread whose operation is under way */
     int number;
     char said[400];

@@ -18,10 +18,14 @@ typedef struct Nccl {
     ncclComm_t *comms;       /* [member], of own ones */
     void **registered;       /* [member]: of its arena; NULL: none are */
     char said[40];
+    int version;             /* 22005: 2.20.5 */
 } Nccl;
 #define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
 #define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
 static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL_OPTIONAL)};
+
+/* "Using NCCL with CUDA Graphs": from NCCL 2.9 on, with CUDA 11.3 */
+enum { OLDEST_CAPTURED = 20900, OLDEST_CAPTURING = 11030 };
 
 static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
 {
@@ -152,9 +156,8 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
         return why;
     }
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
-    int version = 0;
-    check(n, c->devices[c->own.first], -1, n->get_version(&version), "ncclGetVersion");
-    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    check(n, c->devices[c->own.first], -1, n->get_version(&n->version), "ncclGetVersion");
+    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", n->version / 10000, n->version / 100 % 100, n->version % 100);
     if (shared)
         setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
     ncclResult_t r = (c->processes ? connect_processes : connect_own)(n, c);
@@ -172,6 +175,11 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
 }
 
 const char *mgpu_nccl_name(const CudaCollective *c) { return ((const Nccl *)c->nccl)->said; }
+
+bool mgpu_nccl_is_captured(const CudaCollective *c)
+{
+    return ((const Nccl *)c->nccl)->version >= OLDEST_CAPTURED && c->machine->version >= OLDEST_CAPTURING;
+}
 
 void mgpu_nccl_close(CudaCollective *c)
 {

@@ -9,6 +9,11 @@
  * and are captured with it; so there is one for each combination. For all others the mark at the end of the segment counts, one for each
  * step under way. A segment only waits in front, so waiting for its end in place of an operation inside cannot make a cycle.
  *
+ * MGPU_GRAPHS=nccl keeps runs: segments with NCCL's transfers between them (list.c). Each mark of them is inside, and those of the ring belong to
+ * one combination each, as there are as many as the ring is long. What in a run waits for another part of it follows a mark of its own.
+ * A phase is kept so if NCCL makes all its transfers of the lane comm, and all devices have the same of them in the same runs: whether a transfer is
+ * kept, and in which graph, must be the same for all its members.
+ *
  * Where the driver can, the stream also writes the step's number into memory of the host before each mark that is not inside a
  * segment: a note. When an operation has failed the driver says nothing of marks any more; look.c reads notes. */
 #include "runtime/base/base.h"
@@ -37,6 +42,11 @@ static void mark_operation(Ahead *a, AheadPhase *phase, const mgpu_device_phase 
     if (op->lane == waiter->lane || !is_ahead(op->lane))
         return;
     Segment *s = op->lane == MGPU_COMP ? mgpu_segment_of(phase, t->place[wait->op]) : NULL;
+    if (mgpu_is_within(phase, p, (int)(waiter - p->ops), wait)) {
+        if (phase->within[wait->op] < 0)
+            phase->within[wait->op] = make_marks(a, 1);
+        return;
+    }
     if (s && wait->back == 0 && is_ahead(waiter->lane)) {
         if (phase->inside[wait->op] < 0)
             phase->inside[wait->op] = make_marks(a, a->variants);
@@ -47,18 +57,19 @@ static void mark_operation(Ahead *a, AheadPhase *phase, const mgpu_device_phase 
         *mark = make_marks(a, MGPU_RING);
 }
 
-static void make_phase(Ahead *a, int number)
+static void make_phase(Ahead *a, int number, const bool *kept)
 {
     Engine *e = a->engine;
     const mgpu_device_phase *p = &e->plan->phases[number].devices[a->device];
     const LaneTable *t = &e->phases[number].device[a->device];
     AheadPhase *phase = &a->phases[number];
-    mgpu_make_list(phase, p, t, a->variants);
+    mgpu_make_list(phase, p, t, a->variants, kept[number]);
     phase->mark = mgpu_allocate((size_t)p->op_count, sizeof(int));
     phase->inside = mgpu_allocate((size_t)p->op_count, sizeof(int));
+    phase->within = mgpu_allocate((size_t)p->op_count, sizeof(int));
     phase->begun = mgpu_allocate((size_t)p->op_count, sizeof(int));
     for (int i = 0; i < p->op_count; i++) {
-        phase->mark[i] = phase->inside[i] = -1;
+        phase->mark[i] = phase->inside[i] = phase->within[i] = -1;
         phase->begun[i] = p->ops[i].verb == MGPU_TRANSFER ? make_marks(a, MGPU_RING) : -1;
     }
     for (int i = 0; i < p->op_count; i++)
@@ -153,13 +164,13 @@ const Segment *mgpu_ahead_segment(const Engine *e, int device, const mgpu_phase 
 /* ---- opening */
 static Graphs read_graphs(void)
 {
-    static const char *const NAME[] = {"on", "off", "wait"};
+    static const char *const NAME[] = {"on", "off", "wait", "nccl"};
     const char *value = getenv("MGPU_GRAPHS");
     for (int i = 0; value && *value && i < MGPU_COUNT(NAME); i++)
         if (strcmp(value, NAME[i]) == 0)
             return (Graphs)i;
     if (value && *value)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_GRAPHS is on, off or wait, not '%s'", value);
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_GRAPHS is on, nccl, off or wait, not '%s'", value);
     return GRAPHS_ON;
 }
 
@@ -171,13 +182,63 @@ static int common_multiple(int a, int b)
     return multiple;
 }
 
-static Ahead *open_ahead(Engine *e, int device, Graphs graphs)
+/* ---- transfers that graphs keep */
+/* how many of the lane comm; 0: not all of them may be */
+static int count_kept(const Engine *e, const mgpu_phase *p)
+{
+    const Collective *c = e->collective[MGPU_COMM];
+    int count = 0;
+    for (int i = 0; i < p->collective_count; i++) {
+        if (mgpu_collective_lane(&p->collectives[i]) != MGPU_COMM)
+            continue;
+        if (!c->may_be_kept || !c->may_be_kept(c, &p->collectives[i]))
+            return 0;
+        count++;
+    }
+    return count;
+}
+
+/* of all processes' devices */
+static bool devices_agree(const Engine *e, int number)
+{
+    const mgpu_phase *p = &e->plan->phases[number];
+    AheadPhase list[2] = {0};
+    bool agree = true;
+    mgpu_make_list(&list[0], &p->devices[0], &e->phases[number].device[0], 1, true);
+    for (int d = 1; d < e->plan->devices && agree; d++) {
+        list[1] = (AheadPhase){0};
+        mgpu_make_list(&list[1], &p->devices[d], &e->phases[number].device[d], 1, true);
+        agree = mgpu_runs_agree(&list[0], &p->devices[0], &list[1], &p->devices[d]);
+        mgpu_free_list(&list[1]);
+    }
+    mgpu_free_list(&list[0]);
+    return agree;
+}
+
+/* [phase]; all processes must want it */
+static bool *find_kept(Engine *e, Graphs graphs)
+{
+    bool *kept = mgpu_allocate((size_t)e->plan->phase_count, sizeof *kept), each[mgpu_ranks(e->processes)], all = true;
+    each[mgpu_rank(e->processes)] = graphs == GRAPHS_NCCL;
+    if (e->processes)
+        mgpu_gather_each(e->processes, each, sizeof *each);
+    for (int r = 0; r < mgpu_ranks(e->processes); r++)
+        all = all && each[r];
+    for (int k = 0; k < e->plan->phase_count && all; k++) {
+        int count = count_kept(e, &e->plan->phases[k]);
+        kept[k] = count && devices_agree(e, k);
+        e->kept += kept[k] ? count : 0;
+    }
+    return kept;
+}
+
+static Ahead *open_ahead(Engine *e, int device, Graphs graphs, const bool *kept)
 {
     Ahead *a = mgpu_allocate_aligned(_Alignof(Ahead), sizeof *a);
     a->engine = e;
     a->device = device;
     a->graphs = graphs;
-    a->variants = 1;
+    a->variants = e->kept ? MGPU_RING : 1;
     a->at = lane_of(e, device, MGPU_COMP);
     atomic_init(&a->issued.value, finished(0));
     for (int k = 0; k < e->plan->phase_count; k++)
@@ -187,7 +248,7 @@ static Ahead *open_ahead(Engine *e, int device, Graphs graphs)
         a->step_mark[lane] = is_ahead(lane) ? make_marks(a, MGPU_RING) : -1;
     a->phases = mgpu_allocate((size_t)e->plan->phase_count, sizeof *a->phases);
     for (int k = 0; k < e->plan->phase_count; k++)
-        make_phase(a, k);
+        make_phase(a, k, kept);
     e->kind->ahead->make_marks(e->devices[device], a->marks);
     mgpu_timed_open(a);
     return a;
@@ -196,9 +257,11 @@ static Ahead *open_ahead(Engine *e, int device, Graphs graphs)
 void mgpu_ahead_open(Engine *e)
 {
     Graphs graphs = read_graphs();
+    bool *kept = find_kept(e, graphs);
     e->ahead_of = mgpu_allocate((size_t)e->plan->devices, sizeof *e->ahead_of);
     for (int d = e->first; d < e->end; d++)
-        e->ahead_of[d] = open_ahead(e, d, graphs);
+        e->ahead_of[d] = open_ahead(e, d, graphs, kept);
+    free(kept);
     for (int d = e->first; d < e->end; d++) {
         mgpu_start_thread(&e->ahead_of[d]->watcher, watch, e->ahead_of[d]);
         mgpu_start_thread(&e->ahead_of[d]->issuer, mgpu_issue, e->ahead_of[d]);
@@ -213,13 +276,14 @@ void mgpu_ahead_close(Engine *e)
         pthread_join(a->watcher, NULL);
         for (int k = 0; k < e->plan->phase_count; k++) {
             AheadPhase *phase = &a->phases[k];
-            for (int i = 0; i < phase->count; i++)
+            for (int i = 0; i < phase->run_count; i++)
                 for (int v = 0; v < a->variants; v++)
-                    if (phase->segments[i].kept[v])
-                        e->kind->ahead->free_segment(e->devices[d], phase->segments[i].kept[v]);
+                    if (phase->runs[i].kept[v])
+                        e->kind->ahead->free_segment(e->devices[d], phase->runs[i].kept[v]);
             mgpu_free_list(phase);
             free(phase->mark);
             free(phase->inside);
+            free(phase->within);
             free(phase->begun);
         }
         free(a->phases);

@@ -4,7 +4,7 @@
 
 #include "runtime/engine/internal.h"
 
-typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT } Graphs;
+typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT, GRAPHS_NCCL } Graphs;
 
 struct Ahead {
     Counter done;                /* steps */
@@ -18,6 +18,7 @@ struct Ahead {
     int marks;                   /* made so far */
     int step_mark[MGPU_LANES];   /* the first of MGPU_RING, at the end of a step */
     Graphs graphs;
+    bool keeps;                  /* the issuer keeps a run that has transfers; its own */
     int clocks[MGPU_LANES];      /* of a step that is timed */
 };
 

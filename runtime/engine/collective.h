@@ -4,7 +4,7 @@
 #ifndef MGPU_COLLECTIVE_H
 #define MGPU_COLLECTIVE_H
 
-#include "runtime/abi/mgpu_transfers.h"
+#include "runtime/abi/mgpu.h"
 
 typedef struct Operand {
     const char *name, *buffer; /* of the collective, and of the buffer, for messages */
@@ -24,6 +24,8 @@ struct Collective {
     bool (*transfer)(Collective *, int member, const Operand *);
     /* the name of how it is made if the plan wants it in this way; NULL: all are made in one way, `name` */
     const char *(*made_by)(const Collective *, uint8_t way);
+    /* whether a segment may keep it, for members that run ahead; NULL: it may keep none */
+    bool (*may_be_kept)(const Collective *, const mgpu_collective *);
     void (*close)(Collective *);
     /* when all members of the member's last transfer were there (mgpu_seconds). NULL: not known to the host */
     double (*met)(const Collective *, int member);

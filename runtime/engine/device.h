@@ -57,9 +57,10 @@ typedef struct DeviceRange { int64_t begin, end; bool writes; const char *name; 
  * the order of the stream. A mark is a place in a stream. Calls return at once but for those that wait. */
 typedef struct AheadKind {
     void (*make_marks)(Device *, int count);
-    void (*mark)(Device *, int lane, int mark);          /* after all that was issued to the lane */
+    void (*mark)(Device *, int lane, int mark, bool within); /* after all that was issued to the lane; within: followed in its segment alone */
     void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes after the mark */
-    /* As a mark, but the stream writes `value`, which the host can read when the device has failed, too. Not in a segment. */
+    /* As a mark, but the stream writes `value`, which the host can read when the device has failed, too. In a segment: that
+     * of the launch. */
     void (*note)(Device *, int lane, int mark, uint32_t value);
     uint32_t (*noted)(const Device *, int mark);         /* the last value, at first 0 */
     bool (*notes)(const Device *);                       /* whether the driver can do that; else a note is nothing */
@@ -70,9 +71,10 @@ typedef struct AheadKind {
     void (*finish)(Device *, int lane);
     void (*upload)(Device *, int64_t offset, const void *from, int64_t bytes); /* lane copy; from: of `locked` or staging */
     bool (*call)(Device *, const DeviceCall *, int count, const mgpu_step *); /* lane comp; one, or those of a region. false: the next call does this one, too */
-    void (*begin_segment)(Device *);                     /* calls and marks of the lane comp are kept from now on, not issued */
+    /* what is issued to the lane comp is kept from now on; transfers: and to the lane comm, which begins and ends with it */
+    void (*begin_segment)(Device *, bool transfers);
     void *(*end_segment)(Device *);
-    void (*launch)(Device *, void *segment);             /* issues what was kept */
+    void (*launch)(Device *, void *segment, uint32_t value); /* issues what was kept; value: of its notes */
     void (*free_segment)(Device *, void *segment);
     bool (*checks)(const Device *);                      /* that operations touch what they say, and nothing else: */
     void (*declare)(Device *, const mgpu_op *, const char *operation, const DeviceRange *, int count); /* of what follows in its lane */

@@ -244,15 +244,17 @@ static char *name_devices(const Engine *e)
     return text;
 }
 
+static const char *in_graphs(const Engine *e) { return e->kept ? " in graphs" : ""; }
+
 /* "; all-reduces over 4 devices: peer"; "": there are none */
 static char *name_collectives(const Engine *e)
 {
     if (e->processes)
-        return mgpu_format("; all-reduces over %d devices of %d processes by %s", e->plan->devices, e->processes->count, e->collective[MGPU_COMM]->name);
+        return mgpu_format("; all-reduces over %d devices of %d processes by %s%s", e->plan->devices, e->processes->count, e->collective[MGPU_COMM]->name, in_graphs(e));
     if (!e->kind->ahead || e->plan->devices == 1)
         return mgpu_format("%s", "");
     const Collective *c = e->collective[MGPU_COMM], *sync = e->collective[MGPU_SYNC];
-    return mgpu_format("; all-reduces over %d devices: %s%s%s%s%s", e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "",
+    return mgpu_format("; all-reduces over %d devices: %s%s%s%s%s%s", e->plan->devices, c->name, in_graphs(e), c->note ? ", " : "", c->note ? c->note : "",
                        sync ? ", on the lane sync: " : "", sync ? sync->name : "");
 }
 
@@ -289,9 +291,9 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     e->collective[MGPU_COMM] = kind->connect(e->machine, e->devices, plan, e->processes, NULL);
     if (!lane_of(e, e->first, MGPU_SYNC)->idle)
         e->collective[MGPU_SYNC] = kind->connect(e->machine, e->devices, plan, e->processes, e->collective[MGPU_COMM]);
-    e->said = describe_devices(e);
     if (e->kind->ahead)
         mgpu_ahead_open(e);
+    e->said = describe_devices(e);
     start_lanes(e);
     if (e->processes)
         e->processes->watch(e->processes, mgpu_engine_where, e);

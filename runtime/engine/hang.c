@@ -168,12 +168,12 @@ static bool say_issued(Report *r, const Look *k, const Lane *l)
     return true;
 }
 
-/* the mark that the lane host waits for: noted in the last round of the ring */
+/* the mark that the lane host waits for: noted in the last round of the ring. While a graph copies a note, it may be anything. */
 static bool host_reached(const Look *k, const Lane *l)
 {
     const AheadKind *ahead = k->engine->kind->ahead;
     int64_t noted = ahead->noted(k->engine->devices[k->device], atomic_load(&l->on));
-    return noted > 0 && noted + MGPU_RING > l->number;
+    return noted > 0 && noted <= l->number && noted + MGPU_RING > l->number;
 }
 
 static void say_lane(Report *r, const Look *k, const Lane *l)
@@ -234,6 +234,8 @@ static void say_cures(const Report *r, const Hang *h, FILE *to)
     const char *ways = r->sum && !r->engine->processes ? other_ways(r->engine->collective[MGPU_COMM]->name) : NULL;
     if (ways)
         fprintf(to, "MGPU_COLLECTIVE=%s sums in another way; ", ways);
+    if (r->sum && r->engine->kept)
+        fprintf(to, "MGPU_GRAPHS=on has no NCCL in graphs; ");
     if (r->among)
         fprintf(to, "MGPU_GRAPHS=wait says which operation it is; ");
     if (!r->sum)

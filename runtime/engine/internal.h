@@ -88,6 +88,7 @@ struct Engine {
     Profile *profile;            /* NULL: nobody asks */
     Audit *audit;                /* likewise */
     Trace *trace;                /* likewise */
+    int kept;                    /* transfers that graphs keep, of all phases */
     int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
     double link_rate;            /* MGPU_LINK_GBPS: of copies to host devices; 0: as fast as they are */
     int ahead, threads;          /* threads: that compute, of the process's devices */

@@ -9,6 +9,9 @@
  *
  * `issued` counts what it has issued; the lane host waits for that before it waits for a mark.
  *
+ * A run (list.c) is kept once for each combination of slots, as a graph, and launched. One that has transfers is kept as it would be issued, but
+ * that it waits for nothing that is not in it: that is waited for before its launch.
+ *
  * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
  * (audit.c) does the same, and looks between them. */
 #include "runtime/base/base.h"
@@ -58,6 +61,13 @@ void mgpu_issue_wait(Lane *l, const mgpu_wait *wait)
     const mgpu_op *op = &l->phase->devices[l->device].ops[wait->op];
     const AheadPhase *phase = &a->phases[l->phase - e->plan->phases];
     bool same = phase_of(e, number) == l->phase;
+    if (mgpu_is_within(phase, &l->phase->devices[l->device], (int)(l->op - l->phase->devices[l->device].ops), wait)) {
+        if (op->lane != l->lane)
+            follow(l, phase->within[wait->op]);
+        return;
+    }
+    if (l->lane != MGPU_HOST && a->keeps) /* the run waits for it */
+        return;
     if (op->lane == MGPU_HOST) {
         wait_for_host(l, same ? (number << PLACE_BITS) + lanes_of(e, l->phase, l->device)->place[wait->op] + 1 : finished(number));
         return;
@@ -77,7 +87,15 @@ void mgpu_issue_wait(Lane *l, const mgpu_wait *wait)
 /* ---- one operation */
 static void mark_at(Lane *l, int mark)
 {
-    l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark);
+    l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark, false);
+}
+
+/* what its run waits for there */
+static void mark_within(Lane *l, int op)
+{
+    int mark = l->engine->ahead_of[l->device]->phases[l->phase - l->engine->plan->phases].within[op];
+    if (mark >= 0)
+        l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark, true);
 }
 
 static void mark_and_note(Lane *l, int mark)
@@ -104,6 +122,7 @@ static bool issue_call(Lane *l, const int *order, int count)
         int inside = a->phases[l->phase - e->plan->phases].inside[order[i]];
         if (inside >= 0)
             mark_at(l, inside + (int)(l->number % a->variants));
+        mark_within(l, order[i]);
     }
     return done;
 }
@@ -165,6 +184,7 @@ void mgpu_issue_end(Lane *l, int op)
         mgpu_timed_operation(l, op, 1);
     if (mark >= 0)
         mark_and_note(l, mark + (int)(l->number % MGPU_RING));
+    mark_within(l, op);
     if (waits_for_each(l->engine, a))
         finish_alone(l);
 }
@@ -208,8 +228,8 @@ static void time_calls(Lane *l, const int *order, int count)
     }
 }
 
-/* its operations; kept: those that keep_segments has kept */
-static void issue_whole(Lane *l, const Segment *s, const int *order, bool kept)
+/* its operations; kept: the run that it is, which keep_runs has kept; NULL: none */
+static void issue_whole(Lane *l, const Segment *s, const int *order, const Run *kept)
 {
     Engine *e = l->engine;
     const Ahead *a = e->ahead_of[l->device];
@@ -217,14 +237,14 @@ static void issue_whole(Lane *l, const Segment *s, const int *order, bool kept)
     if (e->audit)
         audit_calls(l, &l->phase->devices[l->device], order, count);
     else if (kept)
-        e->kind->ahead->launch(e->devices[l->device], s->kept[l->number % a->variants]);
+        e->kind->ahead->launch(e->devices[l->device], kept->kept[l->number % a->variants], (uint32_t)l->number);
     else if (is_observed(l))
         time_calls(l, order, count);
     else
         issue_calls(l, order, count, a->graphs);
 }
 
-static void issue_segment(Lane *l, const AheadPhase *phase, int number, bool kept)
+static void issue_segment(Lane *l, const AheadPhase *phase, int number, const Run *kept)
 {
     const Ahead *a = l->engine->ahead_of[l->device];
     const Segment *s = &phase->segments[number];
@@ -246,23 +266,6 @@ static void issue_segment(Lane *l, const AheadPhase *phase, int number, bool kep
     set_op(l, NULL);
 }
 
-/* All of a step before anything of it is issued: while other devices wait for this one's part of a sum, nothing is made. */
-static void keep_segments(Lane *l, const AheadPhase *phase)
-{
-    Engine *e = l->engine;
-    Device *device = e->devices[l->device];
-    const LaneTable *t = lanes_of(e, l->phase, l->device);
-    int64_t variant = l->number % e->ahead_of[l->device]->variants;
-    for (int i = 0; i < phase->count; i++) {
-        Segment *s = &phase->segments[i];
-        if (s->kept[variant])
-            continue;
-        e->kind->ahead->begin_segment(device);
-        issue_calls(l, t->order + t->begin[MGPU_COMP] + s->begin, s->end - s->begin, GRAPHS_ON);
-        s->kept[variant] = e->kind->ahead->end_segment(device);
-    }
-}
-
 /* ---- a step */
 /* the lane whose operation is next; NULL: none */
 static Lane *turn_to(Ahead *a, Lane *l)
@@ -273,24 +276,82 @@ static Lane *turn_to(Ahead *a, Lane *l)
     return l;
 }
 
+/* kept: the run that it is, alone; NULL: none */
+static void issue_place(Ahead *a, const mgpu_phase *phase, int at, const Run *kept)
+{
+    Engine *e = a->engine;
+    const AheadPhase *p = &a->phases[phase - e->plan->phases];
+    int op = p->list[at];
+    Lane *l = turn_to(a, lane_of(e, a->device, phase->devices[a->device].ops[op].lane));
+    if (l->lane == MGPU_COMP)
+        issue_segment(l, p, p->segment[lanes_of(e, phase, a->device)->place[op]], kept);
+    else
+        mgpu_execute(l, phase, &op, 1);
+}
+
+/* a segment's calls; of a run that has transfers all, with marks, notes and clocks */
+static void keep_run(Ahead *a, const mgpu_phase *phase, const Run *r)
+{
+    const AheadPhase *p = &a->phases[phase - a->engine->plan->phases];
+    const LaneTable *t = lanes_of(a->engine, phase, a->device);
+    if (!r->transfers) {
+        const Segment *s = mgpu_segment_of(p, t->place[p->list[r->begin]]);
+        issue_calls(lane_of(a->engine, a->device, MGPU_COMP), t->order + t->begin[MGPU_COMP] + s->begin, s->end - s->begin, GRAPHS_ON);
+        return;
+    }
+    a->keeps = true;
+    for (int at = r->begin; at < r->end; at++)
+        issue_place(a, phase, at, NULL);
+    a->keeps = false;
+    turn_to(a, lane_of(a->engine, a->device, MGPU_COMP));
+}
+
+/* All of a step before anything of it is issued: while other devices wait for this one's part of a sum, nothing is made. */
+static void keep_runs(Ahead *a, const mgpu_phase *phase, int64_t number)
+{
+    const AheadKind *ahead = a->engine->kind->ahead;
+    Device *device = a->engine->devices[a->device];
+    const AheadPhase *p = &a->phases[phase - a->engine->plan->phases];
+    for (int i = 0; i < p->run_count; i++) {
+        void **kept = &p->runs[i].kept[number % a->variants];
+        if (*kept)
+            continue;
+        ahead->begin_segment(device, p->runs[i].transfers);
+        keep_run(a, phase, &p->runs[i]);
+        *kept = ahead->end_segment(device);
+    }
+}
+
+/* one that has transfers */
+static void issue_run(Ahead *a, const mgpu_phase *phase, const Run *r)
+{
+    Engine *e = a->engine;
+    Lane *l = turn_to(a, lane_of(e, a->device, MGPU_COMP));
+    set_op(l, &phase->devices[a->device].ops[a->phases[phase - e->plan->phases].list[r->begin]]);
+    for (int w = 0; w < r->wait_count; w++)
+        mgpu_issue_wait(l, &r->waits[w]);
+    double began = mgpu_seconds();
+    e->kind->ahead->launch(e->devices[l->device], r->kept[l->number % a->variants], (uint32_t)l->number);
+    add_seconds(&times_of(l)->launching, mgpu_seconds() - began);
+    set_op(l, NULL);
+}
+
 static void issue_list(Ahead *a, const mgpu_phase *phase, int64_t number)
 {
     Engine *e = a->engine;
     const AheadPhase *p = &a->phases[phase - e->plan->phases];
-    const mgpu_op *ops = phase->devices[a->device].ops;
-    const int *place = lanes_of(e, phase, a->device)->place;
     Lane *comp = turn_to(a, lane_of(e, a->device, MGPU_COMP));
-    bool kept = a->graphs == GRAPHS_ON && !e->audit && !is_observed(comp);
-    if (kept)
-        keep_segments(comp, p);
-    for (int i = 0; i < p->length; i++) {
-        int op = p->list[i];
-        Lane *l = turn_to(a, lane_of(e, a->device, ops[op].lane));
-        if (l == comp)
-            issue_segment(l, p, p->segment[place[op]], kept);
+    bool keeps = (a->graphs == GRAPHS_ON || a->graphs == GRAPHS_NCCL) && !e->audit && !is_observed(comp);
+    if (keeps)
+        keep_runs(a, phase, number);
+    for (int at = 0; at < p->length;) {
+        const Run *r = keeps && p->run[at] >= 0 ? &p->runs[p->run[at]] : NULL;
+        if (r && r->transfers)
+            issue_run(a, phase, r);
         else
-            mgpu_execute(l, phase, &op, 1);
-        tell(e, &a->issued, (number << PLACE_BITS) + i + 1);
+            issue_place(a, phase, at, r);
+        at = r ? r->end : at + 1;
+        tell(e, &a->issued, (number << PLACE_BITS) + at);
     }
 }
 

@@ -7,7 +7,10 @@
  *
  * The list. The first segment, then all of other lanes that needs no later one, in the order of the plan, then the next segment. What a segment waits for
  * needs none of its operations, so it comes before it; what waits for one of them needs it, so it comes after. Transfers have one order on
- * all devices, that of the plan, so devices that wait for each other in them wait for the same one. */
+ * all devices, that of the plan, so devices that wait for each other in them wait for the same one.
+ *
+ * Runs. What a graph keeps: a segment; or, if transfers may be kept, too, as many segments and transfers of the lane comm as are one after the other
+ * in the list. What a run waits for is waited for before it, so it ends before an operation that waits for the lane host after some of it. */
 #include "runtime/base/base.h"
 #include "runtime/engine/list.h"
 
@@ -78,20 +81,19 @@ static bool begins_segment(const mgpu_device_phase *p, const int *order, int lef
     return begins;
 }
 
-static void add_waits(Segment *s, const mgpu_device_phase *p, const mgpu_op *op)
+/* of the lane comp, which waits for none of its own */
+static void add_wait(mgpu_wait **waits, int *count, const mgpu_device_phase *p, const mgpu_wait *wait)
 {
-    for (int w = 0; w < op->wait_count; w++) {
-        bool known = p->ops[op->waits[w].op].lane == MGPU_COMP;
-        for (int i = 0; i < s->wait_count && !known; i++)
-            known = s->waits[i].op == op->waits[w].op && s->waits[i].back == op->waits[w].back;
-        if (known)
-            continue;
-        s->waits = mgpu_resize(s->waits, (size_t)(s->wait_count + 1) * sizeof *s->waits);
-        s->waits[s->wait_count++] = op->waits[w];
-    }
+    bool known = p->ops[wait->op].lane == MGPU_COMP;
+    for (int i = 0; i < *count && !known; i++)
+        known = (*waits)[i].op == wait->op && (*waits)[i].back == wait->back;
+    if (known)
+        return;
+    *waits = mgpu_resize(*waits, (size_t)(*count + 1) * sizeof **waits);
+    (*waits)[(*count)++] = *wait;
 }
 
-static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need, int variants)
+static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
 {
     int count = t->begin[MGPU_COMP + 1] - t->begin[MGPU_COMP];
     a->segments = mgpu_allocate((size_t)count, sizeof *a->segments);
@@ -100,14 +102,13 @@ static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTa
         const int *order = &t->order[t->begin[MGPU_COMP] + place];
         const mgpu_op *op = &p->ops[order[0]];
         bool inside = place > 0 && in_one_region(op, &p->ops[order[-1]]);
-        if (place == 0 || (!inside && begins_segment(p, order, count - place, need, a->segments[a->count - 1].begin))) {
+        if (place == 0 || (!inside && begins_segment(p, order, count - place, need, a->segments[a->count - 1].begin)))
             a->segments[a->count++] = (Segment){.begin = place, .mark = -1};
-            a->segments[a->count - 1].kept = mgpu_allocate((size_t)variants, sizeof(void *));
-        }
         Segment *s = &a->segments[a->count - 1];
         s->end = place + 1;
         a->segment[place] = a->count - 1;
-        add_waits(s, p, op);
+        for (int w = 0; w < op->wait_count; w++)
+            add_wait(&s->waits, &s->wait_count, p, &op->waits[w]);
     }
 }
 
@@ -147,20 +148,111 @@ static void order_all(AheadPhase *a, const mgpu_device_phase *p, const LaneTable
     free(next);
 }
 
-void mgpu_make_list(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, int variants)
+/* ---- runs */
+static bool is_in_list(const mgpu_op *op) { return op->lane != MGPU_HOST; }
+
+/* of every operation: the last place in the list that must be issued before it or with it, in the same step; -1: none */
+static int *find_last(const AheadPhase *a, const mgpu_device_phase *p)
+{
+    int *last = mgpu_allocate((size_t)p->op_count, sizeof *last), before = -1;
+    for (int i = 0; i < p->op_count; i++) {
+        const mgpu_op *op = &p->ops[i];
+        last[i] = is_in_list(op) ? a->turn[i] : before;
+        for (int w = 0; w < op->wait_count && !is_in_list(op); w++)
+            last[i] = op->waits[w].back ? last[i] : larger(last[i], last[op->waits[w].op]);
+        before = is_in_list(op) ? before : last[i];
+    }
+    return last;
+}
+
+/* what the list has at a place waits for */
+static const mgpu_wait *waits_at(const AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, int at, int *count)
+{
+    const mgpu_op *op = &p->ops[a->list[at]];
+    const Segment *s = op->lane == MGPU_COMP ? mgpu_segment_of(a, t->place[a->list[at]]) : NULL;
+    *count = s ? s->wait_count : op->wait_count;
+    return s ? s->waits : op->waits;
+}
+
+static bool may_follow(const AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *last, int at)
+{
+    const Run *r = a->run_count ? &a->runs[a->run_count - 1] : NULL;
+    int count;
+    const mgpu_wait *waits = waits_at(a, p, t, at, &count);
+    bool may = r && r->end == at;
+    for (int w = 0; w < count && may; w++)
+        may = waits[w].back || is_in_list(&p->ops[waits[w].op]) || last[waits[w].op] < r->begin;
+    return may;
+}
+
+static void make_runs(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, int variants, bool transfers)
+{
+    int *last = find_last(a, p);
+    a->runs = mgpu_allocate((size_t)a->length, sizeof *a->runs);
+    a->run = mgpu_allocate((size_t)a->length, sizeof *a->run);
+    for (int at = 0; at < a->length; at++) {
+        const mgpu_op *op = &p->ops[a->list[at]];
+        bool kept = op->lane == MGPU_COMP || (transfers && op->lane == MGPU_COMM);
+        a->run[at] = -1;
+        if (!kept)
+            continue;
+        if (!transfers || !may_follow(a, p, t, last, at))
+            a->runs[a->run_count++] = (Run){.begin = at, .kept = mgpu_allocate((size_t)variants, sizeof(void *))};
+        Run *r = &a->runs[a->run_count - 1];
+        r->end = at + 1;
+        r->transfers = r->transfers || op->lane == MGPU_COMM;
+        a->run[at] = a->run_count - 1;
+        int count;
+        const mgpu_wait *waits = waits_at(a, p, t, at, &count);
+        for (int w = 0; w < count; w++)
+            if (p->ops[waits[w].op].lane != op->lane && !mgpu_is_within(a, p, a->list[at], &waits[w]))
+                add_wait(&r->waits, &r->wait_count, p, &waits[w]);
+    }
+    free(last);
+}
+
+/* the next transfer of a run, from a place in the list on */
+static int next_transfer(const AheadPhase *a, const mgpu_device_phase *p, int at)
+{
+    while (at < a->length && (a->run[at] < 0 || p->ops[a->list[at]].lane != MGPU_COMM))
+        at++;
+    return at;
+}
+
+bool mgpu_runs_agree(const AheadPhase *a, const mgpu_device_phase *p, const AheadPhase *b, const mgpu_device_phase *q)
+{
+    int i = next_transfer(a, p, 0), k = next_transfer(b, q, 0), before_i = -1, before_k = -1;
+    while (i < a->length && k < b->length) {
+        bool same = (a->run[i] == before_i) == (b->run[k] == before_k);
+        if (!same || p->ops[a->list[i]].target != q->ops[b->list[k]].target)
+            return false;
+        before_i = a->run[i];
+        before_k = b->run[k];
+        i = next_transfer(a, p, i + 1);
+        k = next_transfer(b, q, k + 1);
+    }
+    return i >= a->length && k >= b->length;
+}
+
+void mgpu_make_list(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, int variants, bool transfers)
 {
     int *need = find_needs(p, t);
-    cut_segments(a, p, t, need, variants);
+    cut_segments(a, p, t, need);
     order_all(a, p, t, need);
+    make_runs(a, p, t, variants, transfers);
     free(need);
 }
 
 void mgpu_free_list(AheadPhase *a)
 {
-    for (int i = 0; i < a->count; i++) {
-        free(a->segments[i].kept);
+    for (int i = 0; i < a->count; i++)
         free(a->segments[i].waits);
+    for (int i = 0; i < a->run_count; i++) {
+        free(a->runs[i].waits);
+        free(a->runs[i].kept);
     }
+    free(a->runs);
+    free(a->run);
     free(a->segments);
     free(a->segment);
     free(a->list);

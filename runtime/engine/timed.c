@@ -3,7 +3,7 @@
  * watches the device reads them when the step is done, so nobody waits for them.
  *
  * Clocks of a step are at its place in the ring, which no other step has before this one is collected. All are made at the beginning:
- * the lanes' threads and who watches use them at the same time.
+ * the lanes' threads and who watches use them at the same time. A graph that has transfers has them in every step.
  *
  * A step that is traced (trace.c) or profiled has two more for each operation, and is issued operation by operation. Clocks are compared with one
  * of their lane, the anchor, which the lane waits for when its first traced step begins. */
@@ -41,7 +41,7 @@ static bool is_timed(const Ahead *a, int64_t number)
 
 int mgpu_timed_first(const Ahead *a, int lane, int64_t number)
 {
-    return a->clocks[lane] && is_timed(a, number) ? (int)(number % MGPU_RING) * a->clocks[lane] : -1;
+    return a->clocks[lane] && (a->keeps || is_timed(a, number)) ? (int)(number % MGPU_RING) * a->clocks[lane] : -1;
 }
 
 static bool waits_for_transfer(const mgpu_device_phase *p, const Segment *s)

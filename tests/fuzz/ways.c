@@ -112,7 +112,7 @@ static Made draw_program(Drawer *d)
 
 /* ---- how it runs */
 static const char *const WAYS_OF_GPUS[] = {"peer", "copy", "host", "nccl"};
-static const char *const GRAPHS[] = {"off", "wait", "on"};
+static const char *const GRAPHS[] = {"off", "wait", "on", "nccl"};
 
 static void draw_machine(Drawer *d, const Made *m, Text *t)
 {

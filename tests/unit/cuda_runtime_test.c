@@ -220,7 +220,7 @@ static void test_messages(Test *t)
         {"bad_kernel=gradient:3", "", "--no-save", 3, "it failed: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered; MGPU_GRAPHS=wait says which operation it is"},
         {"bad_kernel=gradient:3", "MGPU_GRAPHS=wait", "--no-save", 3, "device 0, step 3, phase train.full, operation c4 gradient (linear.net, line 104): it failed: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"},
         {"fail=cuLaunchKernel:5", "MGPU_GRAPHS=off", "--no-save", 3, "(linear.net, line 10"},
-        {"", "MGPU_GRAPHS=no", "--no-save", 2, "MGPU_GRAPHS is on, off or wait, not 'no'"},
+        {"", "MGPU_GRAPHS=no", "--no-save", 2, "MGPU_GRAPHS is on, nccl, off or wait, not 'no'"},
         {"", "MGPU_COLLECTIVE=no", "--no-save", 2, "MGPU_COLLECTIVE is auto, nccl, peer, copy, host, ring, tree, device or server, not 'no'"},
         {"", "MGPU_COLLECTIVE=nccl", "--no-save --devices cuda:0x2", 3, "MGPU_COLLECTIVE=nccl: NCCL 2.20.3 does not start with devices that share a GPU, which newer ones can do: "},
         {"gpus=2 nccl=0", "MGPU_COLLECTIVE=nccl", "--no-save --devices 2", 3, "MGPU_COLLECTIVE=nccl: NCCL 2.20.3 does not start: unhandled cuda error"},

@@ -1,5 +1,5 @@
 /* list_test.c: lists of random plans (runtime/engine/list.c), against who issues them one after the other: nothing comes before what it needs, all
- * comes once, transfers in their order, no region is in two segments, and no segment is shorter than it has to be. */
+ * comes once, transfers in their order, no region is in two segments, and no segment or run is shorter than it has to be. */
 #include "runtime/base/base.h"
 #include "runtime/engine/list.h"
 #include "tests/unit/random_phase.h"
@@ -9,7 +9,7 @@
 
 enum { PLANS = 4000, MOST_OPS = 40, MOST_WAITS = 3 };
 
-typedef struct Case { mgpu_op ops[MOST_OPS]; mgpu_wait waits[MOST_OPS][MOST_WAITS]; mgpu_device_phase phase; LaneTable lanes; AheadPhase list; } Case;
+typedef struct Case { mgpu_op ops[MOST_OPS]; mgpu_wait waits[MOST_OPS][MOST_WAITS]; mgpu_device_phase phase; LaneTable lanes; AheadPhase list; bool transfers; } Case;
 
 /* what must be issued, or done by the lane host, before operation i of the same step: what it waits for, what its lane has before it; of
  * transfers the one before in any lane */
@@ -77,7 +77,8 @@ static void make_case(Case *c, Random *r)
     }
     mgpu_make_lanes(&c->lanes, &c->phase);
     make_regions(c, r);
-    mgpu_make_list(&c->list, &c->phase, &c->lanes, 1);
+    c->transfers = random_below(r, 2);
+    mgpu_make_list(&c->list, &c->phase, &c->lanes, 1, c->transfers);
 }
 
 /* the region that begins at `place` */
@@ -108,6 +109,81 @@ static const char *check_segments(const Case *c)
             return "a segment is shorter than it has to be";
     }
     return next == calls ? NULL : "operations are in no segment";
+}
+
+/* the operations that the list has at a place */
+static int ops_at(const Case *c, int at, int *ops)
+{
+    int first = c->list.list[at], count = 0;
+    if (c->ops[first].lane != MGPU_COMP)
+        return ops[0] = first, 1;
+    const Segment *s = mgpu_segment_of(&c->list, c->lanes.place[first]);
+    for (int place = s->begin; place < s->end; place++)
+        ops[count++] = c->lanes.order[c->lanes.begin[MGPU_COMP] + place];
+    return count;
+}
+
+/* What the list has at a place may be in one run with those from `begin` on: nothing that it waits for and that is not in it needs one of them. */
+static bool may_run(const Case *c, int begin, int at)
+{
+    int ops[MOST_OPS], count = ops_at(c, at, ops);
+    for (int i = 0; i < count; i++)
+        for (int w = 0; w < c->ops[ops[i]].wait_count; w++) {
+            const mgpu_wait *wait = &c->waits[ops[i]][w];
+            bool needed[MOST_OPS] = {false}, host = c->ops[wait->op].lane == MGPU_HOST;
+            if (wait->back || (!host && c->list.turn[wait->op] >= begin))
+                continue;
+            mark_needed(c, wait->op, needed);
+            for (int k = 0; k < c->phase.op_count; k++)
+                if (needed[k] && c->ops[k].lane != MGPU_HOST && c->list.turn[k] >= begin)
+                    return false;
+        }
+    return true;
+}
+
+static bool has_wait(const Run *r, const mgpu_wait *wait)
+{
+    for (int w = 0; w < r->wait_count; w++)
+        if (r->waits[w].op == wait->op && r->waits[w].back == wait->back)
+            return true;
+    return false;
+}
+
+/* of another lane, and not in the run */
+static bool waits_before(const Case *c, const Run *r, int op)
+{
+    for (int w = 0; w < c->ops[op].wait_count; w++) {
+        const mgpu_wait *wait = &c->waits[op][w];
+        uint8_t lane = c->ops[wait->op].lane;
+        bool within = !wait->back && lane != MGPU_HOST && c->list.turn[wait->op] >= r->begin;
+        if (lane != MGPU_COMP && lane != c->ops[op].lane && !within && !has_wait(r, wait))
+            return false;
+    }
+    return true;
+}
+
+static const char *check_runs(const Case *c)
+{
+    const AheadPhase *l = &c->list;
+    for (int at = 0, before = -1; at < l->length; before = l->run[at++]) {
+        uint8_t lane = c->ops[l->list[at]].lane;
+        int ops[MOST_OPS], count = ops_at(c, at, ops);
+        if ((l->run[at] >= 0) != (lane == MGPU_COMP || (c->transfers && lane == MGPU_COMM)))
+            return "a segment or a transfer is in no run, or another operation is in one";
+        if (l->run[at] < 0)
+            continue;
+        const Run *r = &l->runs[l->run[at]];
+        if (at < r->begin || at >= r->end || (lane == MGPU_COMM && !r->transfers))
+            return "a place is in another run";
+        if (at > r->begin && (l->run[at - 1] != l->run[at] || !may_run(c, r->begin, at)))
+            return "a run waits for what needs it";
+        if (at == r->begin && before >= 0 && c->transfers && may_run(c, l->runs[before].begin, at))
+            return "a run is shorter than it has to be";
+        for (int i = 0; i < count; i++)
+            if (!waits_before(c, r, ops[i]))
+                return "a run does not wait for what it needs";
+    }
+    return NULL;
 }
 
 /* one after the other; the lane host does all that it can meanwhile */
@@ -146,13 +222,16 @@ static const char *check_order(const Case *c)
 int main(void)
 {
     static Case c;
-    int segments = 0, joined = 0;
+    int segments = 0, joined = 0, longer = 0;
     for (int seed = 0; seed < PLANS; seed++) {
         Random r = {(uint64_t)seed};
         make_case(&c, &r);
         const char *why = check_segments(&c);
         why = why ? why : check_order(&c);
+        why = why ? why : check_runs(&c);
         segments += c.list.count;
+        for (int i = 0; i < c.list.run_count; i++)
+            longer += c.list.runs[i].end - c.list.runs[i].begin - 1;
         joined += c.lanes.begin[MGPU_COMP + 1] - c.lanes.begin[MGPU_COMP] - c.list.count;
         mgpu_free_list(&c.list);
         mgpu_free_lanes(&c.lanes);
@@ -161,7 +240,8 @@ int main(void)
             return 1;
         }
     }
-    printf(segments > PLANS && joined > PLANS ? "ok %d plans, %d segments, %d more calls in them\n" : "not ok %d plans: %d segments, %d more calls in them\n", PLANS,
-           segments, joined);
-    return segments > PLANS && joined > PLANS ? 0 : 1;
+    bool ok = segments > PLANS && joined > PLANS && longer > PLANS / 2;
+    printf(ok ? "ok %d plans, %d segments, %d more calls in them, %d more places in runs\n" : "not ok %d plans: %d segments, %d more calls in them, %d more places in runs\n", PLANS,
+           segments, joined, longer);
+    return ok ? 0 : 1;
 }

@@ -777,6 +777,77 @@ static CUresult nccl_destroy(bool wrong)
     return nccl.comm_destroy(wrong ? NULL : comms[0]);
 }
 
+/* while a thread captures: NCCL makes a communicator, destroys one, allocates, frees */
+static CUresult nccl_init_captured(bool wrong)
+{
+    ncclUniqueId id;
+    open_nccl();
+    if (nccl.get_unique_id(&id))
+        _exit(9);
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+    return nccl.comm_init_rank(&comms[0], 1, id, 0);
+}
+
+static CUresult nccl_init_all_captured(bool wrong)
+{
+    open_nccl();
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+    return nccl.comm_init_all(comms, DEVICES, NULL);
+}
+
+static CUresult nccl_destroy_captured(bool wrong)
+{
+    open_nccl();
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+    return nccl.comm_destroy(comms[0]);
+}
+
+static CUresult nccl_memory_captured(bool wrong)
+{
+    void *memory;
+    open_nccl();
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+    return nccl.mem_alloc(&memory, 256);
+}
+
+static CUresult nccl_freed_captured(bool wrong)
+{
+    void *memory = nccl_memory_of();
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+    return nccl.mem_free(memory);
+}
+
+static ncclResult_t sum_of(void) { return nccl.all_reduce(at(gpu[0].a), at(gpu[0].a), 16, ncclFloat32, ncclSum, comms[0], stream(0)); }
+
+static CUresult nccl_captured_globally(bool wrong)
+{
+    open_nccl();
+    begin(0, wrong ? CU_STREAM_CAPTURE_MODE_GLOBAL : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    return sum_of();
+}
+
+/* on a machine on which neither may be captured */
+static CUresult nccl_too_old(bool wrong)
+{
+    open_nccl();
+    if (wrong)
+        begin(0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    return sum_of();
+}
+
+static CUresult nccl_graph_left(bool wrong)
+{
+    CUgraph graph;
+    open_nccl();
+    begin(0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    if (sum_of())
+        _exit(9);
+    MUST(cu->stream_end_capture(stream(0), &graph));
+    if (!wrong)
+        MUST(cu->graph_destroy(graph));
+    return nccl.comm_destroy(comms[0]);
+}
+
 /* ---- cuBLASLt: A [8, 8] of f32 by B, to D */
 static struct { CUBLASLT_FUNCTIONS(FIELD) } lt;
 static cublasLtHandle_t handle;
@@ -1083,6 +1154,15 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a size that is not the layout's attribute's", NULL, lt_layout_attribute, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"a size that is not the preference's", NULL, lt_preference, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"a matmul on another device's stream", NULL, lt_stream, IS(CUBLAS_STATUS_INVALID_VALUE)},
+    {"a communicator made by a thread that captures", NULL, nccl_init_captured, IS(ncclUnhandledCudaError)},
+    {"communicators made by a thread that captures", NULL, nccl_init_all_captured, IS(ncclUnhandledCudaError)},
+    {"a communicator destroyed by a thread that captures", NULL, nccl_destroy_captured, IS(ncclUnhandledCudaError)},
+    {"memory of NCCL allocated by a thread that captures", NULL, nccl_memory_captured, IS(ncclUnhandledCudaError)},
+    {"memory of NCCL freed by a thread that captures", NULL, nccl_freed_captured, IS(ncclUnhandledCudaError)},
+    {"a transfer of one of several threads, captured globally", NULL, nccl_captured_globally, IS(ncclUnhandledCudaError)},
+    {"a transfer captured by an NCCL before 2.9", "nccl 2803", nccl_too_old, IS(ncclInvalidUsage)},
+    {"a transfer captured with a driver before CUDA 11.3", "driver 11.2", nccl_too_old, IS(ncclInvalidUsage)},
+    {"a communicator that ends before a graph that has its transfers", NULL, nccl_graph_left, IS(ncclInvalidUsage)},
     {"a matmul captured before it ran once", NULL, lt_captured, IS(CUBLAS_STATUS_INVALID_VALUE)},
     {"NVML asked before it is started", NULL, nvml_before_init, IS(NVML_ERROR_UNINITIALIZED)},
     {"NVML ended twice", NULL, nvml_shut_twice, IS(NVML_ERROR_UNINITIALIZED)},

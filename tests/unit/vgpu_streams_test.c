@@ -473,6 +473,101 @@ static void result_of_sum_too_early(int wrong)
     twice(0, "d0.c1", gpu[0].b, gpu[0].w);
 }
 
+/* ---- sums in graphs: captured and launched by a thread for each device, as the runtime does */
+typedef struct Captured { int device; bool captures; CUgraphExec exec[2]; int first, launches; } Captured;
+
+static void *capture_sums(void *context)
+{
+    Captured *c = context;
+    CUgraph graph;
+    use(c->device);
+    for (int k = 0; k < 2; k++) {
+        MUST(cu->stream_begin_capture(gpu[c->device].stream[0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        if (sum(0, c->device, 0, gpu[c->device].a, 100, "bucket1"))
+            _exit(9);
+        MUST(cu->stream_end_capture(gpu[c->device].stream[0], &graph));
+        MUST(cu->graph_instantiate(&c->exec[k], graph, 0));
+        MUST(cu->graph_destroy(graph));
+    }
+    return NULL;
+}
+
+static void *launch_sums(void *context)
+{
+    Captured *c = context;
+    use(c->device);
+    if (!c->captures)
+        sum(0, c->device, 0, gpu[c->device].a, 100, "bucket1");
+    for (int k = 0; k < c->launches && c->captures; k++)
+        cu->graph_launch(c->exec[(c->first + k) % 2], gpu[c->device].stream[0]);
+    return NULL;
+}
+
+static void on_threads(void *(*function)(void *), Captured *c)
+{
+    for (int d = 0; d < DEVICES; d++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, function, &c[d]);
+        pthread_join(thread, NULL);
+    }
+}
+
+static void captured_sums(int which, int launches, bool one_thread)
+{
+    Captured c[DEVICES];
+    open_nccl(1);
+    for (int d = 0; d < DEVICES; d++)
+        c[d] = (Captured){.device = d, .captures = which != 1 || d != 1, .first = which == 2 && d == 1, .launches = which == 3 && d == 2 ? launches - 1 : launches};
+    on_threads(capture_sums, c);
+    if (one_thread)
+        for (int d = 0; d < DEVICES; d++)
+            launch_sums(&c[d]);
+    else
+        on_threads(launch_sums, c);
+    use(0);
+    finish(0);
+}
+
+/* a member calls the sum that the others have in graphs */
+static void captured_by_some(int wrong) { captured_sums(wrong ? 1 : 0, 2, false); }
+/* a member launches its graph of another sum first; both have the same size */
+static void graphs_of_two_sums(int wrong) { captured_sums(wrong ? 2 : 0, 2, false); }
+static void graph_that_is_left_out(int wrong) { captured_sums(wrong ? 3 : 0, 4, false); }
+static void graphs_of_one_thread(int wrong) { captured_sums(0, 1, wrong); }
+
+/* a sum in a branch of a graph that nothing makes wait for what it sums */
+static void captured_sum_without_wait(int wrong)
+{
+    CUgraph graph;
+    Captured c[DEVICES];
+    open_nccl(1);
+    for (int d = 0; d < DEVICES; d++) {
+        CUevent event[2];
+        CUstream *s = gpu[d].stream;
+        c[d] = (Captured){.device = d, .captures = true, .launches = 1};
+        use(d);
+        for (int k = 0; k < 2; k++)
+            MUST(cu->event_create(&event[k], 0));
+        MUST(cu->stream_begin_capture(s[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+        if (wrong)
+            MUST(cu->event_record(event[0], s[0]));
+        if (d == 0)
+            twice(0, "c1", gpu[0].a, gpu[0].b);
+        if (!wrong)
+            MUST(cu->event_record(event[0], s[0]));
+        MUST(cu->stream_wait_event(s[1], event[0], 0));
+        if (sum(0, d, 1, gpu[d].b, 100, "x"))
+            _exit(9);
+        MUST(cu->event_record(event[1], s[1]));
+        MUST(cu->stream_wait_event(s[0], event[1], 0));
+        MUST(cu->stream_end_capture(s[0], &graph));
+        MUST(cu->graph_instantiate(&c[d].exec[0], graph, 0));
+    }
+    on_threads(launch_sums, c);
+    use(0);
+    finish(0);
+}
+
 static void missing_member(int wrong)
 {
     open_nccl(1);
@@ -543,6 +638,11 @@ static void test_collectives(void)
     both("sum that a device does not begin", NULL, "vgpu", missing_member, "deadlock", "member 2 of ncclAllReduce, which has not begun it");
     both("sums of two communicators that wait for each other", NULL, "vgpu", crossed_sums, "deadlock", "again");
     both("sum without a wait for its operand", NULL, "vgpu", sum_without_wait, "race", "d0.m1 (ncclAllReduce)");
+    both("sum that one device captures and another does not", NULL, "vgpu", captured_by_some, "collective", "d1.m1 of member 1 is not captured, d0.m1 before it is number 1 of a capture");
+    both("graphs of two sums", NULL, "vgpu", graphs_of_two_sums, "collective", "is number 2 of a capture, d0.m1 before it is number 1 of a capture");
+    both("graph that a device does not launch", NULL, "vgpu", graph_that_is_left_out, "deadlock", "member 2 of ncclAllReduce, which has not begun it");
+    both("graphs with sums that one thread launches", NULL, "vgpu", graphs_of_one_thread, "collective", "is called by the thread that called it for another member");
+    both("sum in a graph without a wait for its operand", NULL, "vgpu", captured_sum_without_wait, "race", "d0.m1 (ncclAllReduce)");
     both("copy that only a sum orders", NULL, "vgpu", ordered_by_sum, "race", "cuMemcpyPeerAsync");
 }
 
@@ -752,6 +852,6 @@ int main(void)
     test_collectives();
     test_machine();
     test_devices();
-    count_planted(20, "of streams, graphs and sums");
+    count_planted(25, "of streams, graphs and sums");
     return failures != 0;
 }

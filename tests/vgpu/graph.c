@@ -69,7 +69,8 @@ static struct CUgraph_st *active(int capture) /* the graph of a capture that goe
 static bool is_unsafe(const char *call)
 {
     static const char *const UNSAFE[] = {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx", "cuModuleUnload",
-                                         "cuModuleGetFunction", "cuCtxEnablePeerAccess", "cuStreamSynchronize", "cuEventSynchronize"};
+                                         "cuModuleGetFunction", "cuCtxEnablePeerAccess", "cuStreamSynchronize", "cuEventSynchronize", "ncclCommInitAll",
+                                         "ncclCommInitRank", "ncclCommDestroy", "ncclCommAbort", "ncclMemAlloc", "ncclMemFree"};
     for (size_t i = 0; i < sizeof UNSAFE / sizeof *UNSAFE; i++)
         if (strcmp(UNSAFE[i], call) == 0)
             return true;
@@ -253,9 +254,20 @@ CUresult vgpu_instantiate(struct CUgraph_st *g, struct CUgraphExec_st **exec)
     return CUDA_SUCCESS;
 }
 
+static Work nothing(const char *what)
+{
+    return (Work){.kind = OP_JOIN, .what = what};
+}
+
 static Work copy_of(const Work *from)
 {
     Work w = *from;
+    if (w.kind == OP_COLLECTIVE) {
+        w.part.kept = NULL;
+        w.part.gathering = from->part.kept->launch(from->part.kept, &w.part.member);
+        if (!w.part.gathering)
+            return nothing("a collective that is not begun");
+    }
     vgpu_share_label(w.label);
     if (w.kind == OP_LAUNCH) {
         size_t bytes = vgpu_parameter_bytes(w.call.function);
@@ -266,11 +278,6 @@ static Work copy_of(const Work *from)
         w.library.data = memcpy(malloc(w.library.bytes), from->library.data, w.library.bytes);
     }
     return w;
-}
-
-static Work nothing(const char *what)
-{
-    return (Work){.kind = OP_JOIN, .what = what};
 }
 
 static Op *issue_node(struct CUgraphExec_st *e, int k, Op **ops, Op *begin)

@@ -34,7 +34,6 @@ struct CUgraphExec_st {
 
 void vgpu_add_stream(CUstream), vgpu_remove_stream(CUstream);
 CUresult vgpu_begin_capture(CUstream, int mode);
-CUresult vgpu_check_capture(const char *call);      /* of a call that is unsafe while a stream is captured: may this thread make it? */
 CUresult vgpu_captured_event(CUevent);              /* nobody may ask for it: what that is answered with */
 int vgpu_capture_work(CUstream, Work);              /* CUresult; takes the work */
 int vgpu_capture_record(CUstream, CUevent, unsigned flags);

@@ -4,9 +4,13 @@
  * sends and receives in one group does not go both ways at once, as it would.
  *
  * Members may be of several processes. When all of a process's members have come to a collective, it sends the others what they read,
- * and goes on when theirs has come. */
+ * and goes on when theirs has come.
+ *
+ * A call in a stream that is captured becomes a node of the graph ("Using NCCL with CUDA Graphs"): each launch begins its collective, at the member's
+ * turn among its others. All members must have captured the same one, so captured ones are numbered. */
 #include "runtime/cuda/nccl.h"
 #include "tests/vgpu/driver.h"
+#include "tests/vgpu/graph.h"
 #include "tests/vgpu/half.h"
 #include "tests/vgpu/nccl_link.h"
 
@@ -23,7 +27,7 @@ NCCL_LATER(PROTOTYPE)
 #undef PROTOTYPE
 
 enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
-enum { MULTI_RANK_VERSION = 23100 };
+enum { MULTI_RANK_VERSION = 23100, CAPTURE_VERSION = 20900, CAPTURE_CUDA = 11030 };
 
 typedef struct Group Group;
 typedef enum Function { ALL_REDUCE, REDUCE_SCATTER, REDUCE, ALL_GATHER, BROADCAST, SEND, FUNCTIONS } Function; /* SEND: and its ncclRecv */
@@ -49,7 +53,7 @@ typedef struct Head {
     Function function;
     int role, dtype, root, from, to;
     bool registered;
-    uint64_t number;
+    uint64_t number, kept;
     size_t count;
     char operation[96], buffer[64];
 } Head;
@@ -61,6 +65,7 @@ typedef struct Sum {
     Group *all;
     int role[VGPU_DEVICES], roles;   /* of each Op, of all: the members, or 0 who sends and 1 who receives */
     uint64_t number;                 /* of the communicator's collectives, or of what its ends have sent */
+    uint64_t kept;                   /* of those that are captured: which one; 0: it is not */
     Part *away;                      /* of other processes */
     struct Sum *next_begun;
     Function function;
@@ -90,6 +95,8 @@ struct ncclComm {
     Group *group;
     int member;
     uint64_t next;                   /* number of its next sum */
+    uint64_t captured;               /* collectives so far */
+    int kept;                        /* calls that graphs have */
     ncclResult_t trouble;            /* that a sum has met; 0: none */
     Registered memory[4]; int memories;
 };
@@ -104,6 +111,13 @@ static ncclResult_t enter(const char *call)
 {
     pthread_mutex_lock(&vgpu_lock);
     return vgpu_fault(call);
+}
+
+/* of a call that allocates, frees or waits: not while the thread captures */
+static ncclResult_t enter_unsafe(const char *call)
+{
+    ncclResult_t r = enter(call);
+    return r ? r : vgpu_check_capture(call) ? ncclUnhandledCudaError : ncclSuccess;
 }
 
 static ncclResult_t leave(ncclResult_t r)
@@ -224,7 +238,16 @@ static bool is_registered(const ncclComm_t c, uintptr_t at, size_t bytes)
     return false;
 }
 
-static bool agrees(const Sum *s, const Request *r, bool registered, const char *buffer, const Label *l)
+/* "a collective property of that operation": of what one sends to another, both ends are captured, or none */
+static bool is_same_kept(const Sum *s, uint64_t kept) { return s->function == SEND ? !s->kept == !kept : s->kept == kept; }
+
+static const char *name_kept(uint64_t kept, char text[40])
+{
+    snprintf(text, 40, kept ? "number %llu of a capture" : "not captured", (unsigned long long)kept);
+    return text;
+}
+
+static bool agrees(const Sum *s, const Request *r, bool registered, const char *buffer, const Label *l, uint64_t kept)
 {
     const char *me = l && l->name ? l->name : FUNCTION[r->function], *first = s->operation ? s->operation : FUNCTION[s->function];
     VirtualDevice *d = r->comm->group->device[r->comm->member];
@@ -242,6 +265,11 @@ static bool agrees(const Sum *s, const Request *r, bool registered, const char *
     if (s->buffer && buffer && strcmp(s->buffer, buffer) != 0) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %s, %s before it %s: the order is not the same", me,
                        member, buffer, first, s->buffer);
+        return false;
+    }
+    char own[40], other[40];
+    if (!is_same_kept(s, kept)) {
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d is %s, %s before it is %s", me, member, name_kept(kept, own), first, name_kept(s->kept, other));
         return false;
     }
     if (s->registered != registered) {
@@ -264,6 +292,7 @@ static void compare(const Sum *s, const Head *h)
 {
     VirtualDevice *d = s->gathering.op[0]->work.device;
     const char *here = s->operation ? s->operation : FUNCTION[s->function], *there = *h->operation ? h->operation : FUNCTION[h->function];
+    char own[40], other[40];
     if (s->function != h->function || (s->function != SEND && s->root != h->root))
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s calls %s, root %d, %s of another process %s, root %d", here, FUNCTION[s->function], s->root,
                        there, FUNCTION[h->function], h->root);
@@ -272,6 +301,8 @@ static void compare(const Sum *s, const Head *h)
                        there, h->count, h->dtype);
     else if (s->buffer && *h->buffer && strncmp(s->buffer, h->buffer, sizeof h->buffer - 1) != 0)
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %s, %s of another process %s: the order is not the same", here, s->buffer, there, h->buffer);
+    else if (!is_same_kept(s, h->kept))
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s is %s, %s of another process is %s", here, name_kept(s->kept, own), there, name_kept(h->kept, other));
     else if (s->registered != h->registered)
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums memory that is%s registered, %s of another process memory that is%s", here,
                        s->registered ? "" : " not", there, h->registered ? "" : " not");
@@ -306,7 +337,7 @@ static bool begin(Gathering *g)
     Sum *s = (Sum *)g;
     size_t bytes = s->count * (size_t)bytes_of(s->dtype);
     Head head = {.kind = PART, .process = getpid(), .function = s->function, .dtype = s->dtype, .root = s->root, .from = s->from, .to = s->to,
-                 .registered = s->registered, .number = s->number, .count = s->count};
+                 .registered = s->registered, .number = s->number, .kept = s->kept, .count = s->count};
     set_text(head.operation, sizeof head.operation, s->operation);
     set_text(head.buffer, sizeof head.buffer, s->buffer);
     for (int m = 0; m < g->members; m++) {
@@ -413,57 +444,120 @@ static bool may_issue(Sum *s, const Request *r, uint64_t group)
     return alone;
 }
 
-static ncclResult_t issue(const Request *r, bool hangs, uint64_t group)
+static size_t bytes_of_request(const Request *r) { return r->count * (size_t)bytes_of(r->dtype); }
+
+/* what the member's call reads and writes */
+static void measure(const Request *r, size_t *reads, size_t *writes)
+{
+    bool sends = r->function == SEND;
+    int members = sends ? 2 : r->comm->group->members, me = sends ? !r->send : r->comm->member, root = sends ? 0 : r->root;
+    *reads = read_bytes(r->function, bytes_of_request(r), members, me, root);
+    *writes = written_bytes(r->function, bytes_of_request(r), members, me, root);
+}
+
+/* the collective that the member's call is a part of, now that it is its turn; NULL: it is not what the others do */
+static Gathering *take_part(const Request *r, uint64_t kept, bool hangs, uint64_t group, const Label *label, int *at)
 {
     ncclComm_t c = r->comm;
-    int each = bytes_of(r->dtype);
-    if (!c || !r->stream || !each)
-        return INVALID_ARGUMENT;
     Group *g = c->group;
-    VirtualDevice *d = g->device[c->member];
     bool sends = r->function == SEND, sender = sends && r->send;
-    size_t bytes = r->count * (size_t)each;
-    int members = sends ? 2 : g->members, me = sends ? !sender : c->member, root = sends ? 0 : r->root;
-    if (r->root < 0 || r->root >= g->members || (sends && r->root == c->member))
-        return INVALID_ARGUMENT;
-    size_t reads = read_bytes(r->function, bytes, members, me, root), writes = written_bytes(r->function, bytes, members, me, root);
-    if (r->stream->device != d || !is_own(d, (uintptr_t)r->send, reads) || !is_own(d, (uintptr_t)r->receive, writes))
-        return INVALID_ARGUMENT;
-    if (r->stream->capture)
-        return INVALID_USAGE;
-    if (d->failed)
-        return ncclUnhandledCudaError;
-    if (g->lost)
-        return REMOTE_ERROR;
-    Work w = {.kind = OP_COLLECTIVE, .device = d, .what = sends && !sender ? "ncclRecv" : FUNCTION[r->function], .label = vgpu_share_label(r->label ? r->label : r->stream->label)};
-    if (!is_in_place(r, bytes, reads, writes)) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d: the operands of %s overlap, but are not in place",
-                       w.label && w.label->name ? w.label->name : w.what, c->member, w.what);
-        return INVALID_USAGE;
-    }
-    int from = sender ? c->member : r->root, to = sender ? r->root : c->member;
+    int members = sends ? 2 : g->members, me = sends ? !sender : c->member, from = sender ? c->member : r->root, to = sender ? r->root : c->member;
     bool apart = sends && !g->device[r->root];
     Sum *none = NULL, **place = apart ? &none : sends ? send_place(g, from, to, sender) : place_of(g, c->next), *s = *place;
     int own = apart ? 1 : sends ? 2 : g->own, slot = apart ? 0 : sends ? me : g->slot[c->member];
-    w.part.from = (uintptr_t)r->send, w.part.to = (uintptr_t)r->receive, w.part.bytes = bytes, w.part.member = slot;
-    Op probe = {.work = w};
-    const char *buffer = vgpu_buffer_name(&probe, probe.work.part.to);
+    size_t reads, writes;
+    measure(r, &reads, &writes);
+    Op probe = {.work = {.label = (Label *)label}};
+    const char *buffer = vgpu_buffer_name(&probe, (uintptr_t)r->receive);
     bool registered = (!reads || is_registered(c, (uintptr_t)r->send, reads)) && (!writes || is_registered(c, (uintptr_t)r->receive, writes));
     if (!s) {
         *place = s = calloc(1, sizeof *s);
         *s = (Sum){.gathering = {.members = own, .run = run, .begin = apart || g->own < members ? begin : NULL, .name = FUNCTION[r->function]},
-                   .all = g, .roles = members, .number = apart ? g->sent[from][to]++ : c->next, .function = r->function, .count = r->count,
-                   .dtype = r->dtype, .root = root, .registered = registered, .buffer = buffer,
-                   .operation = w.label ? w.label->name : NULL, .from = from, .to = to};
+                   .all = g, .roles = members, .number = apart ? g->sent[from][to]++ : c->next, .kept = kept, .function = r->function, .count = r->count,
+                   .dtype = r->dtype, .root = sends ? 0 : r->root, .registered = registered, .buffer = buffer,
+                   .operation = label ? label->name : NULL, .from = from, .to = to};
     }
-    if (!agrees(s, r, registered, buffer, w.label) || !may_issue(s, r, group))
-        return INVALID_USAGE;
+    if (!agrees(s, r, registered, buffer, label, kept) || !may_issue(s, r, group))
+        return NULL;
     s->role[slot] = me;
     c->next += !sends;
     s->gathering.members += hangs; /* one that nobody is */
     if (++s->gathering.came == own)
         *place = s->next;
-    w.part.gathering = &s->gathering;
+    *at = slot;
+    return &s->gathering;
+}
+
+/* ---- graphs */
+typedef struct Kept { KeptPart part; Request request; uint64_t number; bool hangs; ncclResult_t trouble; } Kept;
+
+static Gathering *launch_kept(KeptPart *part, int *member)
+{
+    const Kept *k = (const Kept *)part;
+    ncclComm_t c = k->request.comm;
+    c->trouble = k->trouble ? k->trouble : c->trouble;
+    return take_part(&k->request, k->number, k->hangs, 0, k->request.label, member);
+}
+
+static void drop_kept(KeptPart *part)
+{
+    Kept *k = (Kept *)part;
+    k->request.comm->kept--;
+    vgpu_drop_label(k->request.label);
+    free(k);
+}
+
+/* "if you are using NCCL in multi-thread mode ... you would need to add the cudaStreamCaptureModeThreadLocal flag" */
+static ncclResult_t capture(const Request *r, Work w, bool hangs, ncclResult_t trouble)
+{
+    ncclComm_t c = r->comm;
+    struct CUgraph_st *graph = r->stream->capture;
+    if (vgpu_machine.nccl < CAPTURE_VERSION || vgpu_machine.version < CAPTURE_CUDA)
+        return INVALID_USAGE;
+    if (graph->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && c->group->own > 1) {
+        graph->spoiled = true;
+        return ncclUnhandledCudaError;
+    }
+    Kept *k = malloc(sizeof *k);
+    *k = (Kept){{launch_kept, drop_kept}, *r, r->function == SEND ? 1 : ++c->captured, hangs, trouble};
+    k->request.label = vgpu_share_label(r->label ? r->label : r->stream->label);
+    c->kept++;
+    w.part.kept = &k->part;
+    return vgpu_issue_or_capture(r->stream, w) ? ncclUnhandledCudaError : ncclSuccess;
+}
+
+static ncclResult_t issue(const Request *r, bool hangs, ncclResult_t trouble, uint64_t group)
+{
+    ncclComm_t c = r->comm;
+    if (!c || !r->stream || !bytes_of(r->dtype))
+        return INVALID_ARGUMENT;
+    Group *g = c->group;
+    VirtualDevice *d = g->device[c->member];
+    if (r->root < 0 || r->root >= g->members || (r->function == SEND && r->root == c->member))
+        return INVALID_ARGUMENT;
+    size_t reads, writes;
+    measure(r, &reads, &writes);
+    if (r->stream->device != d || !is_own(d, (uintptr_t)r->send, reads) || !is_own(d, (uintptr_t)r->receive, writes))
+        return INVALID_ARGUMENT;
+    if (d->failed)
+        return ncclUnhandledCudaError;
+    if (g->lost)
+        return REMOTE_ERROR;
+    Work w = {.kind = OP_COLLECTIVE, .device = d, .what = r->function == SEND && !r->send ? "ncclRecv" : FUNCTION[r->function],
+              .part = {.from = (uintptr_t)r->send, .to = (uintptr_t)r->receive, .bytes = bytes_of_request(r)}};
+    Label *label = r->label ? r->label : r->stream->label;
+    if (!is_in_place(r, w.part.bytes, reads, writes)) {
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d: the operands of %s overlap, but are not in place",
+                       label && label->name ? label->name : w.what, c->member, w.what);
+        return INVALID_USAGE;
+    }
+    if (r->stream->capture)
+        return capture(r, w, hangs, trouble);
+    c->trouble = trouble ? trouble : c->trouble;
+    w.part.gathering = take_part(r, 0, hangs, group, label, &w.part.member);
+    if (!w.part.gathering)
+        return INVALID_USAGE;
+    w.label = vgpu_share_label(label);
     vgpu_issue(r->stream, w, NULL, 0);
     return ncclSuccess;
 }
@@ -488,11 +582,9 @@ static ncclResult_t ask(const char *call, const Request *request)
     }
     ncclResult_t r = enter(call);
     bool hangs = request->function == ALL_REDUCE && (r == VGPU_HANGS || r <= VGPU_LATER);
-    if (request->function == ALL_REDUCE && r <= VGPU_LATER && request->comm)
-        request->comm->trouble = VGPU_LATER - r;
     if (r && !hangs)
         return leave(r);
-    return leave(issue(request, hangs, 0));
+    return leave(issue(request, hangs, r <= VGPU_LATER ? VGPU_LATER - r : ncclSuccess, 0));
 }
 
 static ncclResult_t end_group(void)
@@ -510,7 +602,7 @@ static ncclResult_t end_group(void)
     static uint64_t number; /* of groups */
     number++;
     for (int i = 0; i < group.count && !r; i++)
-        r = issue(&group.request[i], false, number);
+        r = issue(&group.request[i], false, ncclSuccess, number);
     for (int i = 0; i < group.count; i++)
         vgpu_drop_label(group.request[i].label);
     group.count = 0;
@@ -597,7 +689,7 @@ static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
 
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
-    ncclResult_t r = enter("ncclCommInitAll");
+    ncclResult_t r = enter_unsafe("ncclCommInitAll");
     return leave(r ? r : init_all(comms, count, devices));
 }
 
@@ -690,7 +782,7 @@ static ncclResult_t init_rank(const Init *init)
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int count, ncclUniqueId id, int rank)
 {
-    ncclResult_t r = enter("ncclCommInitRank");
+    ncclResult_t r = enter_unsafe("ncclCommInitRank");
     return leave(r ? r : init_rank(&(Init){comm, count, rank, id, vgpu_current() ? vgpu_current()->device : NULL}));
 }
 
@@ -718,6 +810,10 @@ static ncclResult_t destroy(ncclComm_t c)
 {
     if (!c)
         return INVALID_ARGUMENT;
+    if (c->kept > 0) { /* it would wait for their end */
+        vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective", "the communicator of member %d ends before a graph that has its calls", c->member);
+        return INVALID_USAGE;
+    }
     if (c->memories > 0)
         vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective", "the communicator of member %d ends with memory registered", c->member);
     if (--c->group->left == 0) {
@@ -755,7 +851,7 @@ static ncclResult_t allocate(void **memory, size_t bytes)
 
 ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
 {
-    ncclResult_t r = enter("ncclMemAlloc");
+    ncclResult_t r = enter_unsafe("ncclMemAlloc");
     return leave(r ? r : allocate(memory, bytes));
 }
 
@@ -769,7 +865,7 @@ static ncclResult_t free_memory(uintptr_t address)
 
 ncclResult_t ncclMemFree(void *memory)
 {
-    ncclResult_t r = enter("ncclMemFree");
+    ncclResult_t r = enter_unsafe("ncclMemFree");
     return leave(r ? r : free_memory((uintptr_t)memory));
 }
 
@@ -797,13 +893,13 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    ncclResult_t r = enter("ncclCommDestroy");
+    ncclResult_t r = enter_unsafe("ncclCommDestroy");
     return leave(r ? r : destroy(comm));
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    ncclResult_t r = enter("ncclCommAbort");
+    ncclResult_t r = enter_unsafe("ncclCommAbort");
     return leave(r ? r : destroy(comm));
 }
 

@@ -58,6 +58,8 @@ void vgpu_free_work(Work *w)
         free(w->copy.kept);
     else if (w->kind == OP_LIBRARY)
         free(w->library.data);
+    else if (w->kind == OP_COLLECTIVE && w->part.kept)
+        w->part.kept->drop(w->part.kept);
     vgpu_drop_label(w->label);
 }
 

@@ -249,13 +249,19 @@ typedef struct Gathering {
     void *context;
 } Gathering;
 
+/* one member's call of a collective that a graph has: each launch begins it anew */
+typedef struct KeptPart {
+    Gathering *(*launch)(struct KeptPart *, int *member); /* NULL: it may not be begun */
+    void (*drop)(struct KeptPart *);
+} KeptPart;
+
 /* what is to be done, apart from when: of an Op, and of a node of a graph */
 typedef struct Work {
     OpKind kind;
     VirtualDevice *device;
     const char *what;                /* "k12", "cuMemcpyHtoDAsync" */
     Label *label;
-    union { KernelCall call; Copy copy; Set set; LibraryCall library; HostCall host; struct { Gathering *gathering; int member; uintptr_t from, to; size_t bytes; } part; };
+    union { KernelCall call; Copy copy; Set set; LibraryCall library; HostCall host; struct { Gathering *gathering; int member; uintptr_t from, to; size_t bytes; KeptPart *kept; } part; };
 } Work;
 
 struct Op {
@@ -293,6 +299,7 @@ struct CUevent_st {
 extern VGPU_API pthread_mutex_t vgpu_lock;
 /* After the stream's last Op and those in `more`. Takes the work. */
 VGPU_API CUresult vgpu_issue_or_capture(CUstream, Work); /* takes the work but for its label and device, which are the stream's */
+VGPU_API CUresult vgpu_check_capture(const char *call); /* graph.c: of one that is unsafe while a stream is captured: may this thread make it? */
 VGPU_API void vgpu_gather_on(Gathering *);         /* what it has waited for is there */
 VGPU_API Op *vgpu_issue(CUstream, Work, Op *const *more, int count);
 Op *vgpu_issue_node(int chain, VirtualDevice *, Work, Op *const *before, int count);
