@@ -557,11 +557,12 @@ Order *order_calls(const Program *p, const Phase *phase, const Members *members,
 {
     Members alone = *members;
     alone.count = alone.nodes = 1;
-    Order *order = order_phase(p, phase, is_independent(p, phase) ? &alone : members, (double)capacity);
+    const Members *meeting = is_independent(p, phase) ? &alone : members;
+    Order *order = order_phase(p, phase, meeting, (double)capacity);
     if (p->target->regions)
         cut_regions(phase, order);
     else
-        join_updates(p, phase, order);
+        join_updates(p, phase, meeting, (double)capacity, order);
     return order;
 }
 

@@ -78,7 +78,7 @@ int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WA
 void cut_regions(const Phase *, Order *);
 
 /* ---- together.c: of a device without threads: every call a region of its own, but for updates that one launch does */
-void join_updates(const Program *, const Phase *, Order *);
+void join_updates(const Program *, const Phase *, const Members *, double samples, Order *);
 
 /* ---- own.c: of_class, or a copy with the device's own parts */
 void *copy_array(const void *, size_t bytes);

@@ -289,7 +289,7 @@ MGPU_FUNCTION uint32_t mgpu_block_groups(int lanes) { return lanes > 32 ? 1 : MG
 MGPU_FUNCTION uint32_t mgpu_lane(int lanes) { return threadIdx.x % (uint32_t)lanes; }
 
 /* What a launch of several calls is given: a row for each. The first `first[call]` blocks are of calls before it; those of no call are
- * after all blocks. runtime/cuda/launch.c fills it in. */
+ * after all blocks. runtime/cuda/table.h fills it in. */
 template <int CALLS, int ARGUMENTS, int WORDS> struct mgpu_calls {
     int64_t n[CALLS];
     void *argument[CALLS][ARGUMENTS];

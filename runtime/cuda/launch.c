@@ -1,6 +1,7 @@
 /* launch.c: a call of the schedule -> launches of its kernel's functions on the lane comp. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
+#include "runtime/cuda/table.h"
 #include "runtime/engine/engine.h"
 
 #include <string.h>
@@ -38,58 +39,29 @@ static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int 
     return launches;
 }
 
-/* ---- several calls of one function: a row of its table each (mgpu_calls in mgpu_device.h) */
+/* ---- several calls of one function */
 
-enum { TABLE_BYTES = 4096 };
-typedef struct CallTable {
-    int64_t *n;
-    void **argument;
-    uint32_t *first, *given;
-    int words, arguments;
-} CallTable;
-
-static CallTable table_in(uint64_t room[TABLE_BYTES / 8], const mgpu_gpu_kernel *kernel, int arguments)
+static void add_call(const CudaDevice *d, CallTable *t, const DeviceCall *call, const mgpu_gpu_kernel *first)
 {
-    CallTable t = {.n = (int64_t *)room, .words = kernel->words > 0 ? kernel->words : 1, .arguments = arguments};
-    t.argument = (void **)(t.n + kernel->together);
-    t.first = (uint32_t *)(t.argument + (ptrdiff_t)kernel->together * arguments);
-    t.given = t.first + kernel->together;
-    if ((uint8_t *)(t.given + (ptrdiff_t)kernel->together * t.words) > (uint8_t *)(room + TABLE_BYTES / 8))
-        mgpu_die("kernel %s: the table of %d calls is larger than %d bytes", kernel->name, kernel->together, (int)TABLE_BYTES);
-    for (int i = 0; i < kernel->together; i++)
-        t.first[i] = UINT32_MAX;
-    return t;
-}
-
-/* -> its blocks */
-static unsigned fill_row(const CallTable *t, int row, const mgpu_gpu_kernel *kernel, const DeviceCall *call, int64_t samples, unsigned first)
-{
-    t->n[row] = samples;
-    t->first[row] = first;
-    memcpy(t->argument + (ptrdiff_t)row * t->arguments, call->argument, (size_t)t->arguments * sizeof *t->argument);
-    if (kernel->words > 0)
-        memcpy(t->given + (ptrdiff_t)row * t->words, kernel->parameters, (size_t)kernel->words * sizeof *t->given);
-    return blocks_of(&kernel->launch[0], samples);
+    const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
+    int64_t samples = call->op->elements ? call->op->elements - 1 : d->samples;
+    if (strcmp(kernel->launch[0].function, first->launch[0].function) != 0 || call->arguments != t->arguments)
+        mgpu_die("a launch of kernel %s has a call of another function, %s", first->name, kernel->name);
+    mgpu_add_call(t, call->argument, samples, kernel->words > 0 ? kernel->parameters : NULL, blocks_of(&kernel->launch[0], samples));
 }
 
 int mgpu_cuda_launch_together(const CudaDevice *d, const DeviceCall *call, int count, const mgpu_step *step)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
-    uint64_t room[TABLE_BYTES / 8] = {0};
-    CallTable table = table_in(room, kernel, call->arguments);
-    void *parameters[] = {room, &step};
-    unsigned blocks = 0;
-    if (count > kernel->together)
-        mgpu_die("kernel %s: %d calls in a launch of at most %d", kernel->name, count, kernel->together);
-    for (int i = 0; i < count; i++) {
-        int64_t samples = call[i].op->elements ? call[i].op->elements - 1 : d->samples;
-        const mgpu_gpu_kernel *own = &d->kernels[call[i].op->target];
-        if (strcmp(own->launch[0].function, kernel->launch[0].function) != 0 || call[i].arguments != call->arguments)
-            mgpu_die("kernel %s: a launch with calls of another function, %s", kernel->name, own->name);
-        blocks += fill_row(&table, i, own, &call[i], samples, blocks);
-    }
+    const mgpu_launch *l = &kernel->launch[0];
+    CallTable table;
+    void *parameters[] = {table.bytes, &step};
+    if (!mgpu_begin_table(&table, kernel->together, call->arguments, kernel->words) || count > kernel->together)
+        mgpu_die("a launch of kernel %s has %d calls, of at most %d", kernel->name, count, kernel->together);
+    for (int i = 0; i < count; i++)
+        add_call(d, &table, &call[i], kernel);
     mgpu_cuda_check(d, MGPU_COMP,
-                    d->cuda->launch_kernel(d->function[call->op->target][0], blocks, 1, 1, (unsigned)kernel->launch[0].threads, 1, 1, 0,
+                    d->cuda->launch_kernel(d->function[call->op->target][0], table.blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes,
                                            d->stream[MGPU_COMP], parameters, NULL),
                     "cuLaunchKernel");
     return 1;

@@ -1,5 +1,6 @@
 /* vgpu_test: kernels on the virtual GPU (docs/vgpu.md): for each thing that it checks one that is right and one with the planted
  * bug. Every case runs in a process of its own, with several seeds: a bug is found whatever order is drawn. */
+#include "runtime/cuda/table.h"
 #include "vgpu_machine.h"
 
 static const char *const ARCHS[] = {"vgpu", "vgpu-check", "ucontext"};
@@ -144,6 +145,35 @@ static void other_device(int wrong)
     LAUNCH(0, 0, "twice", 1, 32, 0, &gpu[1].a, &gpu[0].b, &n);
 }
 
+/* a launch of several calls: uneven ones, one of them empty. what: the second has another address, more elements, or the first one's */
+enum { ADDRESS = 1, LENGTH, ROW, CALLS };
+static const int LENGTHS[CALLS] = {700, 3, 0, 257};
+
+static void launch_together(int what)
+{
+    Gpu *g = &gpu[0];
+    CallTable t;
+    void *parameters[] = {t.bytes};
+    CudaRange ranges[2 * CALLS];
+    mgpu_begin_table(&t, CALLS + 1, 2, 1);
+    for (int k = 0; k < CALLS; k++) {
+        CUdeviceptr a = g->a + 4096 * (CUdeviceptr)k, b = g->b + 4096 * (CUdeviceptr)k;
+        void *argument[] = {(void *)(uintptr_t)a, (void *)(uintptr_t)(b - (what == ADDRESS && k == 1 ? 4 : 0))};
+        uint32_t number = 2 + (uint32_t)k;
+        ranges[2 * k] = range_of(a, 0, LENGTHS[k], 0, "x");
+        ranges[2 * k + 1] = range_of(b, 0, LENGTHS[k], 1, "y");
+        mgpu_add_call(&t, argument, LENGTHS[k] + (what == LENGTH && k == 1), &number, k ? 1 : 2);
+    }
+    if (what == ROW)
+        memcpy(t.argument + 2, t.argument, 2 * sizeof *t.argument);
+    declare(g->stream[0], "u1", ranges, 2 * CALLS);
+    MUST(try_launch(0, g->stream[0], "several", (int)t.blocks, 256, 0, parameters));
+}
+
+static void wrong_address(int wrong) { launch_together(wrong ? ADDRESS : 0); }
+static void wrong_length(int wrong) { launch_together(wrong ? LENGTH : 0); }
+static void wrong_row(int wrong) { launch_together(wrong ? ROW : 0); }
+
 static void test_operations(void)
 {
     both("store that is not declared", NULL, "vgpu-check", undeclared_store, "undeclared", "c1 (twice), kernels.cu:");
@@ -156,6 +186,9 @@ static void test_operations(void)
     both("memory that was freed", NULL, "vgpu-check", freed, "bounds", "freed");
     both("memory that was freed", NULL, "vgpu", freed, "bounds", "freed");
     both("memory of another device", NULL, "vgpu-check", other_device, "bounds", "access is not enabled");
+    both("address in a table of calls", NULL, "vgpu-check", wrong_address, "undeclared", "u1 (several)");
+    both("length in a table of calls", NULL, "vgpu-check", wrong_length, "undeclared", "u1 (several)");
+    both("row in a table of calls", NULL, "vgpu-check", wrong_row, "blocks", "another block");
 }
 
 /* ---- results */
@@ -312,9 +345,25 @@ static void test_shared_memory(void)
         }
 }
 
+static void right_together(int wrong)
+{
+    float b[FLOATS];
+    (void)wrong;
+    launch_together(0);
+    declare(gpu[0].stream[0], "download", NULL, -1);
+    download(0, b, gpu[0].b, FLOATS);
+    for (int k = 0; k < CALLS; k++)
+        for (int i = 0; i < FLOATS / CALLS; i++) {
+            int place = FLOATS / CALLS * k + i;
+            if (b[place] != (i < LENGTHS[k] ? (float)(2 + k) * (float)place : 0))
+                printf("call %d, element %d is %g\n", k, i, (double)b[place]);
+        }
+}
+
 static void test_results(void)
 {
-    static const struct { const char *name; Scenario *scenario; } CASES[] = {{"kernels compute", right_results}, {"lanes and barriers give", right_lanes}};
+    static const struct { const char *name; Scenario *scenario; } CASES[] = {
+        {"kernels compute", right_results}, {"lanes and barriers give", right_lanes}, {"several calls of a launch compute", right_together}};
     for (int k = 0; k < COUNT(CASES); k++)
         for (int arch = 0; arch < COUNT(ARCHS); arch++) {
             char report[REPORT] = "", title[100];
@@ -337,6 +386,6 @@ int main(void)
     test_kernels();
     count_planted(20, "inside kernels");
     test_operations();
-    count_planted(9, "in what operations declare");
+    count_planted(12, "in what operations declare");
     return failures != 0;
 }

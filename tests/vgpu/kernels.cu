@@ -1,5 +1,5 @@
 /* kernels.cu: kernels for vgpu_test.c, by hand: for each check one that is right and one, NAME_wrong, with the planted bug. */
-#include "mgpu_vgpu.h"
+#include "mgpu_device.h"
 
 extern "C" __global__ void twice(const float *__restrict__ a, float *__restrict__ b, int64_t n)
 {
@@ -64,6 +64,16 @@ extern "C" __global__ void partial(const float *__restrict__ a, float *__restric
         w[wrong ? 0 : blockIdx.x] = sum;
 }
 MGPU_ENTRY(partial)
+/* b = number a, of as many calls as the table has; each with a few elements */
+extern "C" __global__ void several(const __grid_constant__ mgpu_calls<5, 2, 1> calls)
+{
+    const mgpu_own_call own = mgpu_find_call(calls);
+    const float *a = (const float *)calls.argument[own.call][0];
+    float *b = (float *)calls.argument[own.call][1];
+    for (int i = (int)own.thread(); i < calls.n[own.call]; i += (int)own.threads())
+        b[i] = a[i] * (float)calls.given[own.call].at[0];
+}
+MGPU_ENTRY(several)
 extern "C" __global__ void total(const float *__restrict__ w, float *__restrict__ b, int64_t count)
 {
     float sum = 0;

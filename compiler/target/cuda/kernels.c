@@ -97,9 +97,8 @@ void cuda_print_parameters(const Kernel *k, Text *t)
 void cuda_print_nests(const Kernel *k, Text *t)
 {
     if (k->canonical) {
-        text_add(t, "%s\n",
-                 c_comment("%s is %s with other %s%s", k->name, k->canonical->name, k->parameters ? "numbers: " : "paths",
-                           k->parameters ? k->parameter_words : ""));
+        const char *other = k->parameters ? format(" with other numbers: %s", k->parameter_words) : k->path_count ? " with other paths" : "";
+        text_add(t, "%s\n", c_comment("%s is %s%s", k->name, k->canonical->name, other));
         return;
     }
     if (k->parameters)

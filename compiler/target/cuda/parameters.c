@@ -60,7 +60,7 @@ static bool is_worth_it(const Form *f)
 {
     static const int WORDS[] = {[NUMBER_INT] = 1, [NUMBER_DIVISOR] = 3, [NUMBER_F32] = 1, [NUMBER_F64] = 2};
     const Kernel *k = f->kernels[0];
-    int differing = 0, divisions = 0, words = 0;
+    int divisions = 0, words = 0;
     bool large = false, vectors = false;
     for (int i = 0; i < k->nest_count; i++) {
         large = large || is_64_bit(&k->nests[i]);
@@ -68,11 +68,10 @@ static bool is_worth_it(const Form *f)
     }
     for (int i = 0; i < f->numbers[0].count; i++)
         if (differs(f, i)) {
-            differing++;
             words += WORDS[f->numbers[0].list[i].kind];
             divisions += f->numbers[0].list[i].kind == NUMBER_DIVISOR;
         }
-    return differing > 0 && words <= MOST_WORDS && (divisions == 0 || (!large && (vectors || divisions <= FEW_DIVISIONS)));
+    return words <= MOST_WORDS && (divisions == 0 || (!large && (vectors || divisions <= FEW_DIVISIONS)));
 }
 
 /* ---- what is given: words of 32 bits */

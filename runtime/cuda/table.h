@@ -1,0 +1,49 @@
+/* table.h: the table of a launch that does several calls of one function, as mgpu_calls of mgpu_device.h has it: samples, arguments,
+ * first blocks and numbers of all calls, one array after the other, each with room for as many calls as the function takes. */
+#ifndef MGPU_TABLE_H
+#define MGPU_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { MGPU_TABLE_BYTES = 4096 /* that parameters may have in all */ };
+typedef struct CallTable {
+    _Alignas(8) uint8_t bytes[MGPU_TABLE_BYTES];
+    int64_t *n;
+    void **argument;
+    uint32_t *first;
+    uint32_t *given;
+    int room, arguments, words;  /* of each call */
+    int count;                   /* calls so far, */
+    unsigned blocks;             /* and their blocks */
+} CallTable;
+
+/* an empty one; false: so many calls do not fit */
+static inline bool mgpu_begin_table(CallTable *t, int room, int arguments, int words)
+{
+    *t = (CallTable){.room = room, .arguments = arguments, .words = words > 0 ? words : 1};
+    t->n = (int64_t *)(void *)t->bytes;
+    t->argument = (void **)(t->n + room);
+    t->first = (uint32_t *)(t->argument + (ptrdiff_t)room * arguments);
+    t->given = t->first + room;
+    if ((ptrdiff_t)room * (8 * (1 + arguments) + 4 * (1 + t->words)) > MGPU_TABLE_BYTES)
+        return false;
+    for (int i = 0; i < room; i++)
+        t->first[i] = UINT32_MAX;
+    return true;
+}
+
+/* given NULL: it has no numbers */
+static inline void mgpu_add_call(CallTable *t, void *const *argument, int64_t n, const uint32_t *given, unsigned blocks)
+{
+    int row = t->count++;
+    t->n[row] = n;
+    memcpy(t->argument + (ptrdiff_t)row * t->arguments, argument, (size_t)t->arguments * sizeof *argument);
+    t->first[row] = t->blocks;
+    if (given)
+        memcpy(t->given + (ptrdiff_t)row * t->words, given, (size_t)t->words * sizeof *given);
+    t->blocks += blocks;
+}
+#endif
