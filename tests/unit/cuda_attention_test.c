@@ -10,7 +10,7 @@
 #include "compiler/target/cuda/tiles.h"
 #include "tests/unit/attention_cases.h"
 
-enum { MODULES = 4 };
+enum { MODULES = 4, CHECKED = MODULES - 1 };
 
 /* one kernel */
 typedef struct Job {
@@ -126,15 +126,22 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
     return wrong;
 }
 
-/* every access asked about, these take a third of the test */
-static bool takes_long(const Case *c) { return c->d > 1000 || c->keys > 1000; }
+/* every access asked about, these take most of the test */
+static bool has_many_accesses(const Case *c) { return c->d > 1000 || c->keys > 1000; }
+static bool takes_long(const Case *c) { return has_many_accesses(c) || c->queries * c->keys * c->d > 400000; }
+
+/* the last: every access is asked about; in short runs the first one is not optimised, what takes long is in the second */
+static int module_of(int job, bool full)
+{
+    return full || (job % MODULES == CHECKED && !takes_long(jobs[job].item)) ? job % MODULES : takes_long(jobs[job].item);
+}
 
 static void run_jobs(void *const *modules, CheckedGpu *gpu, bool full)
 {
     int bad = 0;
     for (int i = 0; i < job_count; i++) {
-        bool checked = i % MODULES == MODULES - 1 && (full || !takes_long(jobs[i].item));
-        const char *wrong = run_job(&jobs[i], modules[i % MODULES], checked ? gpu : NULL);
+        int m = module_of(i, full);
+        const char *wrong = run_job(&jobs[i], modules[m], m == CHECKED ? gpu : NULL);
         if (wrong)
             printf("not ok attention %s: %s: %s: %s\n", dtype_name(jobs[i].type), jobs[i].item->name, jobs[i].what, wrong);
         bad += wrong != NULL;
@@ -171,17 +178,18 @@ static bool compile_jobs(bool full)
     return true;
 }
 
-static const char *open_all(const char *folder, void *modules[MODULES])
+static const char *open_all(const char *folder, void *modules[MODULES], bool full)
 {
     for (int m = 0; m < MODULES; m++) {
         Text text = {0};
         text_add(&text, "%s", MODULE_HEAD);
-        for (int i = m; i < job_count; i += MODULES)
-            cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
+        for (int i = 0; i < job_count; i++)
+            if (module_of(i, full) == m)
+                cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
         if (!write_text(format("%s/module%d.cu", folder, m), &text))
             return "a text cannot be written";
     }
-    const char *wrong = build_modules(folder, MODULES, false);
+    const char *wrong = build_modules(folder, MODULES, 1);
     for (int i = 0; i < MODULES && !wrong; i++) {
         modules[i] = open_module(folder, i);
         wrong = modules[i] ? NULL : dlerror();
@@ -221,7 +229,7 @@ static bool plant(const char *folder, const Planted *p)
     return text.length != length && write_text(format("%s/module2.ptx", folder), &text);
 }
 
-/* NULL: all of them are right, else the first that is not; planted: of one */
+/* NULL: these are right, else the first that is not */
 static const char *run_by_warpgroups(const char *folder, int number, const int *which, int count)
 {
     CheckedGpu gpu = {0};
@@ -230,72 +238,74 @@ static const char *run_by_warpgroups(const char *folder, int number, const int *
         return "a module cannot be opened";
     for (int i = 0; i < count; i++) {
         const Job *j = &jobs[which[i]];
-        const char *wrong = run_job(j, module, takes_long(j->item) ? NULL : &gpu);
+        const char *wrong = run_job(j, module, has_many_accesses(j->item) ? NULL : &gpu);
         if (wrong)
             return format("%s: %s: %s: %s", dtype_name(j->type), j->item->name, j->what, wrong);
     }
     return NULL;
 }
 
-/* whether it ends with 0, in a process of its own: what a GPU has seen stays with a process */
-static bool in_child(bool (*run)(const char *, const Planted *, const int *, int), const char *folder, const Planted *p, const int *which, int count)
-{
-    int status = 1;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        bool good = run(folder, p, which, count);
-        fflush(stdout);
-        _exit(!good);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
-
-static bool is_right(const char *folder, const Planted *p, const int *which, int count)
+static bool is_right(const char *folder, const Planted *p, int number, const int *which, int count)
 {
     (void)p;
-    const char *wrong = run_by_warpgroups(folder, 0, which, count);
+    const char *wrong = run_by_warpgroups(folder, number, which, count);
     if (wrong)
         printf("not ok attention by wgmma: %s\n", wrong);
-    else
-        printf("ok attention by wgmma, %d kernels as PTX\n", count);
     return !wrong;
 }
 
-static bool is_found(const char *folder, const Planted *p, const int *which, int count)
+static bool is_found(const char *folder, const Planted *p, int number, const int *which, int count)
 {
-    const char *wrong = plant(folder, p) ? run_by_warpgroups(folder, 2, which, count) : "it cannot be planted";
+    const char *wrong = plant(folder, p) ? run_by_warpgroups(folder, number, which, count) : "it cannot be planted";
     bool found = wrong && strstr(wrong, p->said);
     if (!found)
         printf("not ok planted in attention by wgmma, %s: %s: %s\n", jobs[*which].what, p->what, wrong ? wrong : "not found");
     return found;
 }
 
+/* whether it ends with 0, in a process of its own: what a GPU has seen stays with a process */
+static bool in_child(bool (*run)(const char *, const Planted *, int, const int *, int), const char *folder, const Planted *p, int number, const int *which, int count)
+{
+    int status = 1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = run(folder, p, number, which, count);
+        fflush(stdout);
+        _exit(!good);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* module 1: those in which errors are planted; in short runs forward alone */
 static int run_all_by_warpgroups(const char *all, bool full)
 {
-    int *which = NULL, *planted = NULL, count = 0, planted_count = 0, some = 0, bad = 0, kinds = full ? COUNT(PLANTED) : 3;
-    const char *folder = format("%s/wgmma", all);
-    Text text = {0}, long_text = {0};
-    text_add(&text, "%s", MODULE_HEAD);
-    text_add(&long_text, "%s", MODULE_HEAD);
-    for (int i = 0; i < job_count; i++)
-        if (is_by_warpgroups(&jobs[i]) && (full || (is_long(&jobs[i]) && jobs[i].type == BF16) || some++ % 12 == 0)) {
-            cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
-            if (is_long(&jobs[i]) && jobs[i].type == BF16 && (full || !planted_count)) { /* else forward alone */
-                cuda_print_attention(jobs[i].plan, jobs[i].name, &long_text);
-                APPEND(planted, planted_count, i);
-            }
-            APPEND(which, count, i);
+    int *which[2] = {NULL, NULL}, count[2] = {0, 0}, some = 0, bad = 0;
+    const char *folder = format("%s/wgmma", all), *quick = getenv("QUICK_CC");
+    Text text[2] = {0};
+    for (int m = 0; m < 2; m++)
+        text_add(&text[m], "%s", MODULE_HEAD);
+    for (int i = 0; i < job_count; i++) {
+        bool wide = is_long(&jobs[i]) && jobs[i].type == BF16, planted = wide && (full || !count[1]);
+        if (is_by_warpgroups(&jobs[i]) && (full || wide || some++ % 12 == 0)) {
+            cuda_print_attention(jobs[i].plan, jobs[i].name, &text[planted]);
+            APPEND(which[planted], count[planted], i);
         }
+    }
     setenv("MGPU_TEST_PTX", "compute_90a", 1);
-    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text) || !write_text(format("%s/module1.cu", folder), &long_text) || build_modules(folder, 2, false))
+    if (!full && quick) /* the compiler of what is translated */
+        setenv("CC", quick, 1);
+    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text[0]) || !write_text(format("%s/module1.cu", folder), &text[1]) || build_modules(folder, 2, 0))
         bad = printf("not ok attention by wgmma: it cannot be compiled\n") > 0;
-    else if (!(bad = !in_child(is_right, folder, NULL, which, count)))
-        for (int k = full ? 0 : 1; k < kinds; k++)
-            for (int i = 0; i < planted_count; i++)
-                bad += !in_child(is_found, folder, &PLANTED[k], &planted[i], 1);
+    for (int m = 0; m < 2 && !bad; m++)
+        bad = !in_child(is_right, folder, NULL, m, which[m], count[m]);
     if (!bad)
-        printf("ok planted errors in attention by wgmma: %d found\n", (full ? kinds : kinds - 1) * planted_count);
+        printf("ok attention by wgmma, %d kernels as PTX\n", count[0] + count[1]);
+    for (int k = 0; k < COUNT(PLANTED) && !bad; k++)
+        for (int i = 0; i < count[1]; i++)
+            bad += !in_child(is_found, folder, &PLANTED[k], 2, &which[1][i], 1);
+    if (!bad)
+        printf("ok planted errors in attention by wgmma: %d found\n", (int)COUNT(PLANTED) * count[1]);
     unsetenv("MGPU_TEST_PTX");
     return bad;
 }
@@ -326,7 +336,7 @@ int main(void)
     }
     if (compile_jobs(full) && !ptx_arch())
         failures += run_all_by_warpgroups(folder, full);
-    const char *wrong = open_all(folder, modules);
+    const char *wrong = open_all(folder, modules, full);
     if (wrong) {
         printf("not ok build of the kernels: %s\n", wrong);
         failures++;

@@ -37,21 +37,21 @@ static const char *ptx_arch(void)
     return arch && *arch ? arch : NULL;
 }
 
-/* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so for N < count, two at a time; the last one asks about every access. `brief`: the others
+/* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so for N < count, two at a time; the last one asks about every access. The first `brief`
  * run for less time than they would take to be optimised, but for MGPU_FULL. NULL: done, else what failed */
-static const char *build_modules(const char *folder, int count, bool brief)
+static const char *build_modules(const char *folder, int count, int brief)
 {
     if (ptx_arch()) {
         const char *nvrtc = format("cd %s && seq 0 %d | env -u MGPU_CUDA_LIBRARIES xargs -P 2 -I N %s/bin/mgpuc --nvrtc moduleN.cu %s %s/runtime/abi - moduleN.ptx", folder,
                                    count - 1, MGPU_BINARY, ptx_arch(), MGPU_SOURCE);
         return system(nvrtc) == 0 ? NULL : nvrtc;
     }
-    const char *flags = "-x c++ -std=c++17 -Og -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti "
+    const char *flags = "-x c++ -std=c++17 -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti "
                         "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
     const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib", *full = getenv("MGPU_FULL"), *quick = getenv("QUICK_CXX");
-    const char *usual = "${CXX:-g++} -fno-gnu-unique", *others = brief && quick && !(full && *full) ? quick : usual;
-    const char *command = format("cd %s && seq 0 %d | xargs -P 2 -I N sh -c 'case N in %d) how=\"%s\" more=\"%s\";; *) how=\"%s\" more=%s;; esac; $how %s $more "
-                                 "-I%s/runtime/abi moduleN.cu -o moduleN.so -lm -lc'", folder, count - 1, count - 1, usual, checked, others, others == usual ? "" : "-O0", flags, MGPU_SOURCE);
+    const char *usual = "${CXX:-g++} -fno-gnu-unique -Og", *how = quick && !(full && *full) ? quick : usual;
+    const char *command = format("cd %s && seq 0 %d | xargs -P 2 -I N sh -c 'how=\"%s\" more=; [ N -lt %d ] || how=\"%s\"; [ N != %d ] || more=\"%s\"; $how %s $more "
+                                 "-I%s/runtime/abi moduleN.cu -o moduleN.so -lm -lc'", folder, count - 1, how, brief, usual, count - 1, checked, flags, MGPU_SOURCE);
     return system(command) == 0 ? NULL : command;
 }
 
