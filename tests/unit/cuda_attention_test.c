@@ -189,7 +189,7 @@ static const char *open_all(const char *folder, void *modules[MODULES], bool ful
         if (!write_text(format("%s/module%d.cu", folder, m), &text))
             return "a text cannot be written";
     }
-    const char *wrong = build_modules(folder, MODULES, 1);
+    const char *wrong = build_modules(folder, "qooc");
     for (int i = 0; i < MODULES && !wrong; i++) {
         modules[i] = open_module(folder, i);
         wrong = modules[i] ? NULL : dlerror();
@@ -295,7 +295,7 @@ static int run_all_by_warpgroups(const char *all, bool full)
     setenv("MGPU_TEST_PTX", "compute_90a", 1);
     if (!full && quick) /* the compiler of what is translated */
         setenv("CC", quick, 1);
-    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text[0]) || !write_text(format("%s/module1.cu", folder), &text[1]) || build_modules(folder, 2, 0))
+    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text[0]) || !write_text(format("%s/module1.cu", folder), &text[1]) || build_modules(folder, "oo"))
         bad = printf("not ok attention by wgmma: it cannot be compiled\n") > 0;
     for (int m = 0; m < 2 && !bad; m++)
         bad = !in_child(is_right, folder, NULL, m, which[m], count[m]);

@@ -97,7 +97,7 @@ int main(void)
     text_add(&text, "%s%s", MODULE_HEAD, KERNEL);
     if (system(format("mkdir -p %s", folder)) || !write_text(format("%s/module0.cu", folder), &text))
         die("%s cannot be written", folder);
-    why = build_modules(folder, 1, 0);
+    why = build_modules(folder, "c");
     void *module = why ? NULL : open_module(folder, 0);
     if (!why && !module)
         why = dlerror();

@@ -9,10 +9,11 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     program.target = &cuda_target;
     run_gpu = run_on_gpu;
+    const char *all = getenv("MGPU_FULL");
+    in_brief = !(all && *all);
     add_large_cases();
     int chosen = case_count;
-    const char *all = getenv("MGPU_FULL");
-    const int random_graphs = all && *all ? 100 : 12;
+    const int random_graphs = in_brief ? 12 : 100;
     chosen += add_cases(random_graphs);
-    return check_on_gpu(argc, argv, chosen, format("%d random graphs, fused and separate", random_graphs));
+    return check_on_gpu(argc, argv, chosen, in_brief ? "oqqqqqqq" : "oooooooc", format("%d random graphs, fused and separate", random_graphs));
 }

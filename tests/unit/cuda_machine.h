@@ -98,13 +98,13 @@ static bool print_modules(const char *folder)
     return good;
 }
 
-static bool build_gpu(void)
+static bool build_gpu(const char *how)
 {
     const char *folder = getenv("TMPDIR"), *keep = getenv("MGPU_KEEP");
     folder = format("%s/%s_test_%d", folder && *folder ? folder : "/tmp", TEST, (int)getpid());
     if (system(format("mkdir -p %s", folder)) || !print_modules(folder))
         die("%s cannot be written", folder);
-    const char *wrong = build_modules(folder, MODULES, MODULES - 1);
+    const char *wrong = build_modules(folder, how);
     report("the C++ compiler takes the kernels", wrong);
     for (int i = 0; i < MODULES && !wrong; i++) {
         modules[i] = open_module(folder, i);
@@ -140,8 +140,9 @@ static void check_nvrtc(void)
     report("NVRTC takes the kernels", NULL);
 }
 
-/* the cases of the program; the first `chosen` are named one by one, the others by `rest` */
-static int check_on_gpu(int argc, char **argv, int chosen, const char *rest)
+/* the cases of the program; the first `chosen` are named one by one, the others by `rest`; how modules are built (build_modules): kernels
+ * of the first cases are in the first ones */
+static int check_on_gpu(int argc, char **argv, int chosen, const char *how, const char *rest)
 {
     Text host = {0};
     int given = 0;
@@ -152,7 +153,7 @@ static int check_on_gpu(int argc, char **argv, int chosen, const char *rest)
         printf("%d of %d kernels are others with other numbers\n", given, program.kernel_count);
     print_host(&host);
     void *library = build_host(&host, argc, argv);
-    if (!library || !build_gpu())
+    if (!library || !build_gpu(how))
         return 1;
     const mgpu_kernel *kernels = dlsym(library, "mgpu_kernels");
     int good = 0;

@@ -37,22 +37,26 @@ static const char *ptx_arch(void)
     return arch && *arch ? arch : NULL;
 }
 
-/* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so for N < count, two at a time; the last one asks about every access. The first `brief`
- * run for less time than they would take to be optimised, but for MGPU_FULL. NULL: done, else what failed */
-static const char *build_modules(const char *folder, int count, int brief)
+/* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so, two at a time, each as its letter of `how` says: o optimised; q not, as it runs for less
+ * time than that would take, but for MGPU_FULL; c optimised, and it asks about every access. NULL: done, else what failed */
+static const char *build_modules(const char *folder, const char *how)
 {
     if (ptx_arch()) {
         const char *nvrtc = format("cd %s && seq 0 %d | env -u MGPU_CUDA_LIBRARIES xargs -P 2 -I N %s/bin/mgpuc --nvrtc moduleN.cu %s %s/runtime/abi - moduleN.ptx", folder,
-                                   count - 1, MGPU_BINARY, ptx_arch(), MGPU_SOURCE);
+                                   (int)strlen(how) - 1, MGPU_BINARY, ptx_arch(), MGPU_SOURCE);
         return system(nvrtc) == 0 ? NULL : nvrtc;
     }
     const char *flags = "-x c++ -std=c++17 -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti "
                         "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
     const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib", *full = getenv("MGPU_FULL"), *quick = getenv("QUICK_CXX");
-    const char *usual = "${CXX:-g++} -fno-gnu-unique -Og", *how = quick && !(full && *full) ? quick : usual;
-    const char *command = format("cd %s && seq 0 %d | xargs -P 2 -I N sh -c 'how=\"%s\" more=; [ N -lt %d ] || how=\"%s\"; [ N != %d ] || more=\"%s\"; $how %s $more "
-                                 "-I%s/runtime/abi moduleN.cu -o moduleN.so -lm -lc'", folder, count - 1, how, brief, usual, count - 1, checked, flags, MGPU_SOURCE);
-    return system(command) == 0 ? NULL : command;
+    const char *usual = "${CXX:-g++} -fno-gnu-unique -Og";
+    Text command = {0};
+    text_add(&command, "cd %s && { ", folder);
+    for (int i = 0; how[i]; i++)
+        text_add(&command, "echo %d %c; ", i, how[i]);
+    text_add(&command, "} | xargs -P 2 -L 1 sh -c 'case $1 in q) with=\"%s\" ;; c) with=\"%s %s\" ;; *) with=\"%s\" ;; esac; $with %s -I%s/runtime/abi module$0.cu -o module$0.so -lm -lc'",
+             quick && !(full && *full) ? quick : usual, usual, checked, usual, flags, MGPU_SOURCE);
+    return system(command.data) == 0 ? NULL : command.data;
 }
 
 static void *open_module(const char *folder, int number)

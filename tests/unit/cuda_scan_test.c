@@ -12,5 +12,5 @@ int main(int argc, char **argv)
     run_gpu = run_on_gpu;
     const char *all = getenv("MGPU_FULL");
     int chosen = add_scan_cases(RANDOM, all && *all ? 1 : 3);
-    return check_on_gpu(argc, argv, chosen, format("%d random bodies", RANDOM));
+    return check_on_gpu(argc, argv, chosen, "qqqqqqqc", format("%d random bodies", RANDOM));
 }
