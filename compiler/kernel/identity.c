@@ -122,6 +122,14 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
     }
 }
 
+/* which of them are read and written vector by vector */
+static void add_alignment(Sha256 *sha, const Kernel *k)
+{
+    for (int i = 0; i < k->read_count + k->write_count; i++)
+        if (!tensor_is_aligned(i < k->read_count ? k->reads[i] : k->writes[i - k->read_count]))
+            IDENTITY_ADD(sha, i);
+}
+
 static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
 {
     const Share *s = &nest->share;
@@ -143,6 +151,8 @@ void nests_identity(Sha256 *sha, const Kernel *k)
         add_expressions(sha, k, nest, place);
         add_results(sha, k, nest, place);
         add_sharing(sha, nest, place);
+        if (nest->share.vector > 1)
+            add_alignment(sha, k);
     }
 }
 

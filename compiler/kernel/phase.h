@@ -43,6 +43,8 @@ int64_t tensor_bytes(const Tensor *, int64_t samples);
 static inline bool tensor_is_own(const Tensor *t, int64_t elements) { return elements > 1 && !t->sharded && shape_count(&t->shape) == elements; }
 enum { LINE_BYTES = 64 };                /* of a cache: what threads should not share; parts of a workspace begin at one */
 static inline int64_t whole_lines(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
+/* in a bucket of gradients what is no multiple of a line may begin at any element */
+static inline bool tensor_is_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % LINE_BYTES == 0; }
 uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and its name */
 const char *half_text(uint8_t half);
 const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */

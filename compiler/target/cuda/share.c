@@ -141,9 +141,6 @@ static Expr *vector_base(Exprs *x, Expr *index, int64_t count)
     return !(base->axes >> lane & 1) && is_multiple(base, count) ? base : NULL;
 }
 
-/* in a bucket of gradients what is no multiple of a line may begin at any element */
-static bool lies_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % LINE_BYTES == 0; }
-
 static Expr *base_of(const Nest *nest, const Expr *index)
 {
     return nest->share.vector > 1 && index->id < nest->share.bases ? nest->share.base[index->id] : NULL;
@@ -153,7 +150,7 @@ const Expr *cuda_vector(const Nest *nest, const Expr *e)
 {
     int lane = nest->exprs->axis_count - 1;
     if (e->kind == X_LOAD)
-        return e->count == 1 && lies_aligned(e->tensor) ? base_of(nest, e->in[0]) : NULL;
+        return e->count == 1 && tensor_is_aligned(e->tensor) ? base_of(nest, e->in[0]) : NULL;
     bool randoms = e->kind == X_RANDOM && nest->share.vector % 4 == 0; /* four are computed together */
     return randoms && !(e->other & 1 && e->in[1]->axes >> lane & 1) ? base_of(nest, e->in[0]) : NULL;
 }
@@ -162,7 +159,7 @@ const Expr *cuda_stored_vector(const Nest *nest, const Store *s)
 {
     int lane = nest->exprs->axis_count - 1;
     bool guarded = s->guard && s->guard->axes >> lane & 1;
-    return lies_aligned(s->tensor) && !guarded ? base_of(nest, s->offset) : NULL;
+    return tensor_is_aligned(s->tensor) && !guarded ? base_of(nest, s->offset) : NULL;
 }
 
 typedef struct Accesses { int contiguous, aligned, widest; double most; } Accesses; /* widest: of those at most iterations */
@@ -174,7 +171,7 @@ static void count_access(Accesses *a, Exprs *x, const Tensor *t, Expr *offset, i
     if (!(offset->axes >> lane & 1) || expr_factor(offset, lane) != 1)
         return;
     a->contiguous++;
-    if (!lies_aligned(t) || !vector_base(x, offset, count))
+    if (!tensor_is_aligned(t) || !vector_base(x, offset, count))
         return;
     for (int i = 0; i < lane; i++)
         if (offset->axes >> i & 1)
@@ -212,13 +209,13 @@ static bool may_be_ragged(const Nest *nest, int64_t count)
             continue;
         may = e->kind != X_RANDOM;
         if (e->kind == X_LOAD)
-            may = e->count == 1 && lies_aligned(e->tensor) && vector_base(x, e->in[0], count);
+            may = e->count == 1 && tensor_is_aligned(e->tensor) && vector_base(x, e->in[0], count);
     }
     for (int i = 0; may && i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
         bool guarded = s->guard && s->guard->axes >> lane & 1;
         if (s->offset->axes >> lane & 1)
-            may = !s->add && !guarded && lies_aligned(s->tensor) && vector_base(x, s->offset, count);
+            may = !s->add && !guarded && tensor_is_aligned(s->tensor) && vector_base(x, s->offset, count);
     }
     return may;
 }
