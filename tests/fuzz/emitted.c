@@ -18,7 +18,7 @@ const char *const EMITTED_WORDS[] = {
     "slices", "slice", "lanes", "rows", "turn", "reduced", "item", "column", "bits", "look", "mine", "hit", "point", "points", "in_group",
     "before",
     /* parameters, and what scans have */
-    "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "numbers", "fresh", "chunks", "chunk", "t", "last",
+    "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "calls", "numbers", "fresh", "chunks", "chunk", "t", "last",
     "shared", "a", "b", "c", "g", "y", "logarithms", "dq", "dk", "dv", "dqkv", "x", "sums", "values", "places",
     /* tables of the program */
     "argc", "argv", "main", "program", "plans", "variables", "copies", "averages", "inputs", "outputs", "sets", "settings",
