@@ -86,7 +86,8 @@ typedef struct Builtin Builtin;
 struct Layer {
     LayerKind kind;
     const char *name;
-    const Tree *tree;       /* TEXT: the layer's */
+    const Tree *tree;       /* TEXT: the layer's; NULL: of the library, and not parsed yet */
+    const Source *source;   /* of a library's layer: its part of the file */
     const Builtin *builtin;
     Dtype dtype;            /* TYPE */
     Step *steps;            /* PIPELINE */
@@ -347,4 +348,8 @@ void run_data(Elaborator *);
 void load_readers(Elaborator *);
 void finish_layers(Elaborator *);
 void load_files(Elaborator *, const Tree *file); /* library, builtins, the file and its imports */
+
+/* ---- library.c */
+void load_library(Elaborator *);
+Layer *library_layer(const Elaborator *, const char *name); /* NULL: there is none */
 #endif

@@ -39,7 +39,7 @@ Layer *find_layer(const Elaborator *e, const char *name)
     bool library = e->frame && e->frame->library;
     Layer *l = library ? NULL : map_get(&e->layers, name);
     if (!l)
-        l = map_get(&e->library, name);
+        l = library_layer(e, name);
     return l ? l : map_get(&e->builtins, name);
 }
 

@@ -34,19 +34,6 @@ static void check_parameters(const Tree *layer)
             }
 }
 
-static void load_library(Elaborator *e)
-{
-    for (const LibraryFile *f = LIBRARY_FILES; f->name; f++) {
-        Source *s = NEW(Source);
-        *s = (Source){.file = f->name, .text = f->text, .length = strlen(f->text), .library = true};
-        for (const Tree *t = parse(s)->first; t; t = t->next) {
-            if (t->kind != TREE_LAYER || map_get(&e->library, t->text))
-                die("%s:%d: the library may hold layers only, each once", f->name, t->line);
-            map_set(&e->library, t->text, text_layer(t));
-        }
-    }
-}
-
 static _Noreturn void twice(const Elaborator *e, const Tree *t, const Tree *other, const char *what)
 {
     if (other->source == t->source)

@@ -84,7 +84,7 @@ static void default_optimizer(Elaborator *e)
     Place *at = NEW(Place);
     *at = (Place){.source = e->model->source, .line = e->train_tree ? e->train_tree->line : 1,
                   .column = e->train_tree ? e->train_tree->column : 1};
-    Step s = {.layer = map_get(&e->library, "sgd"), .at = at, .arguments = with_set_arguments(e, "optimizer", (Arguments){0})};
+    Step s = {.layer = library_layer(e, "sgd"), .at = at, .arguments = with_set_arguments(e, "optimizer", (Arguments){0})};
     put_setting(e, "optimizer", at, NULL, value_step(s));
 }
 

@@ -121,12 +121,15 @@ const char *vformat(const char *pattern, va_list arguments)
 {
     if (pattern == NULL) /* else gcc, with UBSan, follows this case to the second vsnprintf and warns of it */
         die("no format");
+    char small[256];
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, pattern, again);
+    int length = vsnprintf(small, sizeof small, pattern, again);
     va_end(again);
     if (length < 0)
         die("a format cannot be printed: %s", pattern);
+    if ((size_t)length < sizeof small)
+        return copy_text(small, (size_t)length);
     char *text = allocate((size_t)length + 1);
     vsnprintf(text, (size_t)length + 1, pattern, arguments);
     return text;
