@@ -177,9 +177,10 @@ static void reduce(const Node *n, const double *x, double *out)
 
 static void einsum(const Node *n, const double *const *in, double *out)
 {
-    int64_t extent[52], index[52] = {0}, stride[9][52] = {{0}}, own[MAX_RANK];
+    enum { AT = 52 }; /* of each operand: strides of letters, and where it is */
+    int64_t extent[AT] = {1}, index[AT] = {0}, stride[9][AT + 1] = {{0}}, own[MAX_RANK];
     int letter[128], letters = 0, inputs = n->inputs;
-    int64_t(*in_stride)[52] = inputs <= 8 ? stride : calloc((size_t)inputs + 1, sizeof *in_stride);
+    int64_t(*in_stride)[AT + 1] = inputs <= 8 ? stride : calloc((size_t)inputs + 1, sizeof *in_stride);
     memset(letter, -1, sizeof letter);
     const char *p = n->text;
     for (int i = 0; i <= inputs; i++, p += i < inputs ? 1 : 2) { /* the last "operand" is the result */
@@ -195,13 +196,18 @@ static void einsum(const Node *n, const double *const *in, double *out)
         }
     }
     memset(out, 0, (size_t)shape_count(&n->shape) * sizeof *out);
+    int outer = letters > 0 ? letters - 1 : 0; /* the last letter is the innermost loop */
     if (product(extent, 0, letters) > 0)
         do {
-            double value = 1;
-            for (int i = 0; i < inputs; i++)
-                value *= in[i][offset_of(letters, index, in_stride[i])];
-            out[offset_of(letters, index, in_stride[inputs])] += value;
-        } while (next(letters, extent, index));
+            for (int i = 0; i <= inputs; i++)
+                in_stride[i][AT] = offset_of(outer, index, in_stride[i]);
+            for (int64_t k = 0; k < extent[outer]; k++) {
+                double value = 1;
+                for (int i = 0; i < inputs; i++)
+                    value *= in[i][in_stride[i][AT] + k * in_stride[i][outer]];
+                out[in_stride[inputs][AT] + k * in_stride[inputs][outer]] += value;
+            }
+        } while (next(outer, extent, index));
     if (in_stride != stride)
         free(in_stride);
 }
