@@ -47,6 +47,8 @@ static const struct OptionRow {
     {"--set", NULL, REPEATED, 0, "KEY=VALUE", "change a param, or a setting of train: --set width=128 --set optimizer.momentum=0.8", ALL},
     {"--mpi", NULL, FLAG, offsetof(Options, mpi), NULL, "link with the MPI whose mpicc is found, or that MPICC names: several\n"
                                                      "                       processes of mpirun share the devices (docs/cluster.md)", COMPILING},
+    {"--tune", NULL, FLAG, offsetof(Options, tune), NULL, "GPUs: contractions in several tiles, of which the program's --tune takes\n"
+                                                       "                       the fastest; compiling takes longer", COMPILING},
     {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep the emitted files: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
     {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "print the time of each stage", ALL},
     {"--emit", NULL, STAGE, offsetof(Options, emit), "STAGE", "print a stage's result and stop:", COMPILING},

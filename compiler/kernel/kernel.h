@@ -265,6 +265,7 @@ struct Kernel {
     const char *parameter_words;          /* "at[0] 64, f32(1) 0.5f" */
     const char **parameter_at;            /* of a canonical one, by number of its text: "given.at[0]"; NULL: it stays */
     int together;           /* of a canonical one: calls that one launch does at most; 0: one */
+    const Kernel *in_tiles_of;            /* a contraction that this one does in other tiles, for who times both; NULL: it is none */
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */

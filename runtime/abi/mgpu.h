@@ -124,6 +124,7 @@ typedef struct mgpu_gpu_kernel {
     bool library_work;                        /* the workspace is the library's alone: the function takes none */
     int together, words;                      /* > 0: its function takes a table of up to so many calls (mgpu_calls in mgpu_device.h), and of each
                                                * so many words of `parameters` */
+    int in_tiles_of;                          /* 1 + the number of a contraction's kernel that this one does in other tiles, for --tune; 0: it is none */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */

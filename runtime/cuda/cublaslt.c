@@ -270,7 +270,7 @@ static char *key_of(const CudaDevice *d, const Cublaslt *l, const Done *done, co
     const mgpu_library_matmul *p = done->matmul;
     char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
     char *key = mgpu_format("cublasLt %zu, %s: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %u@%d@%d, work %lld",
-                            l->f.get_version(), d->kernels[done->op->target].launch[0].function, (long long)extent_of(p, ROWS, d->samples),
+                            l->f.get_version(), d->kernels[mgpu_cuda_row(d, done->op->target)].launch[0].function, (long long)extent_of(p, ROWS, d->samples),
                             (long long)extent_of(p, COLUMNS, d->samples), (long long)extent_of(p, DEPTH, d->samples), (long long)extent_of(p, BATCH, d->samples),
                             matrix[A], matrix[B], matrix[D], mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->alignment[VECTOR],
                             c->alignment[AUX], (long long)workspace);

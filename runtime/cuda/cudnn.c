@@ -418,7 +418,7 @@ static char *key_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op)
 {
     const mgpu_library_convolution *v = d->kernels[op->target].convolution;
     char *key = mgpu_format("cudnn %zu, %s: convolution %d of %s%s, weights %d, samples %lld, channels %lld %lld by %lld, work %lld:",
-                            l->f.get_version(), d->kernels[op->target].launch[0].function, v->result, mgpu_dtype_name(v->type), v->tf32 ? " tf32" : "",
+                            l->f.get_version(), d->kernels[mgpu_cuda_row(d, op->target)].launch[0].function, v->result, mgpu_dtype_name(v->type), v->tf32 ? " tf32" : "",
                             v->filter, (long long)d->samples, (long long)v->in, (long long)v->out, (long long)v->groups, (long long)l->work_bytes);
     for (int i = 0; i < v->dims; i++) {
         char *longer = mgpu_format("%s %lldx%lld=%lld/%lld/%lld+%lld+%lld", key, (long long)v->inputs[i], (long long)v->taps[i], (long long)v->outputs[i],
@@ -478,8 +478,8 @@ static void prepare_phase(const CudaDevice *d, Cudnn *l, const mgpu_device_phase
             continue;
         Choice *c = &l->choices[op->target];
         prepare_kernel(d, l, p, op, c);
-        if (l->tuning)
-            mgpu_tuning_set(l->tuning, op, c->times.usual_us, c->times.best_us);
+        if (l->tuning && c->times.own_us > 0)
+            mgpu_tuning_set(l->tuning, op, mgpu_tuning_usual_us(l->tuning, op, c->times.usual_us), c->times.best_us);
     }
 }
 

@@ -131,6 +131,8 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
         multiplies = multiplies || d->kernels[k].matmul;
         convolves = convolves || d->kernels[k].convolution;
     }
+    if (tuning)
+        mgpu_cuda_tune_tiles(d, tuning);
     if (multiplies) {
         char *said = say_more(d, &room);
         d->library = mgpu_cublaslt_open(d, d->kernel_count, said, room);
@@ -170,7 +172,7 @@ static Device *cuda_open(const DevicePlan *p)
     mgpu_cuda_enter(d, -1);
     if (d->number == m->own.first && mgpu_cuda_may_use_nccl(m, p->plan))
         mgpu_nccl_find_memory(m, p->program);
-    mgpu_cuda_load(d, p->program);
+    mgpu_cuda_load(d, p->program, p->tune);
     open_streams(d);
     open_memory(d, p);
     make_parameters(d, p->plan);
@@ -210,6 +212,7 @@ static void cuda_close(Device *device)
         mgpu_cuda_check(d, -1, cuda->module_unload(d->modules[i]), "cuModuleUnload");
     free(d->modules);
     free(d->function);
+    free(d->instead);
     free(d->marks);
     free(d->parameters);
     pthread_mutex_destroy(d->alone);

@@ -38,6 +38,7 @@ typedef struct CudaDevice {
     CUstream stream[MGPU_LANES];       /* of the lane host: copies to the host */
     CUmodule *modules; int module_count, last_module; /* last: that a function was found in */
     CUfunction (*function)[2];         /* [kernel]; NULL: none */
+    int *instead;                      /* [kernel]: that is launched in its place, of --tune; NULL: each itself */
     int most_shared;                   /* bytes of shared memory that a block can have, static and dynamic */
     const mgpu_gpu_kernel *kernels;
     int kernel_count;
@@ -91,7 +92,7 @@ CUdeviceptr mgpu_cuda_allocate(const CudaDevice *, int64_t bytes, int64_t beside
 
 /* cuda/image.c: the image for the device's GPU, and the functions of all kernels in it */
 char *mgpu_image_archs(const mgpu_image *); /* "sm_90, compute_90", each once, for the caller to free */
-void mgpu_cuda_load(CudaDevice *, const mgpu_program *);
+void mgpu_cuda_load(CudaDevice *, const mgpu_program *, bool tune); /* tune: those of contractions in other tiles, too */
 CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
 
 /* cublaslt.c: matmuls by cuBLASLt. NULL: there is none, or it is not wanted; said: its name, or why not */
@@ -103,6 +104,11 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, Tuning *, char *said,
 /* what it issues to the lane comp in place of a call: 1: the matmul, 0: nothing, as the next call does both; -1: it does not do
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
+
+/* tiles.c: before libraries are asked: contractions by our own kernels in the tiles that are the fastest here */
+void mgpu_cuda_tune_tiles(CudaDevice *, Tuning *);
+/* the row of the table of kernels that is launched for a call of it */
+static inline int mgpu_cuda_row(const CudaDevice *d, int kernel) { return d->instead ? d->instead[kernel] : kernel; }
 
 /* launch.c: the call's kernel, whatever a library would do of it. argument: all but the step block; returns how many functions it launches */
 int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *);

@@ -113,11 +113,13 @@ CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
 
 /* Without being asked a GPU gives a block 48 KiB of shared memory, static and dynamic together; how much is static, what compiled the
  * image has decided. So it is asked whatever the kernel takes, for all that there is, as kernels may share a function. */
-static void ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l, CUfunction function)
+static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l, CUfunction function)
 {
     int fixed = 0;
     char text[400];
     mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "cuFuncGetAttribute");
+    if (fixed + l->shared_bytes > d->most_shared && k->in_tiles_of)
+        return false;
     if (fixed + l->shared_bytes > d->most_shared) {
         snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants %d bytes of shared memory for a block, %d of them static; the GPU has %d; "
                  "--devices takes other GPUs", d->gpu->name, d->gpu->bus, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
@@ -125,25 +127,28 @@ static void ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
     }
     mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->most_shared - fixed),
                     "cuFuncSetAttribute of dynamic shared memory");
+    return true;
 }
 
-/* asking for an attribute also loads the function, where drivers put that off until it is first needed */
+/* Asking for an attribute also loads the function, where drivers put that off until it is first needed. NULL: one in other tiles, which this GPU cannot
+ * run */
 static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l)
 {
     int most = 0;
     char text[400];
     CUfunction function = mgpu_cuda_function(d, l->function);
     mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), "cuFuncGetAttribute");
+    if (l->threads > most && k->in_tiles_of)
+        return NULL;
     if (l->threads > most) {
         snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d; compile for it: mgpuc --arch sm_%d%d",
                  d->gpu->name, d->gpu->bus, k->name, k->line, l->threads, most, d->gpu->major, d->gpu->minor);
         d->fail(d->owner, -1, text);
     }
-    ask_for_shared_memory(d, k, l, function);
-    return function;
+    return ask_for_shared_memory(d, k, l, function) ? function : NULL;
 }
 
-void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p)
+void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p, bool tune)
 {
     const char *arch = best_arch(p->images, d->gpu, d->cuda->declare != NULL);
     if (!arch || d->gpu->major < MGPU_OLDEST_GPU)
@@ -158,6 +163,6 @@ void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p)
     d->function = mgpu_allocate((size_t)p->kernel_count, sizeof *d->function);
     for (int k = 0; k < p->kernel_count; k++)
         for (int i = 0; i < 2; i++)
-            if (p->gpu_kernels[k].launch[i].function)
+            if (p->gpu_kernels[k].launch[i].function && (tune || !p->gpu_kernels[k].in_tiles_of))
                 d->function[k][i] = find_function(d, &p->gpu_kernels[k], &p->gpu_kernels[k].launch[i]);
 }

@@ -17,7 +17,8 @@ static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
 /* parameter: addresses of the first `count`, with room for the others */
 static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step)
 {
-    const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
+    int row = mgpu_cuda_row(d, op->target);
+    const mgpu_gpu_kernel *kernel = &d->kernels[row];
     void *nothing = NULL;
     int64_t samples = op->elements ? op->elements - 1 : d->samples;
     int launches = 0;
@@ -31,7 +32,7 @@ static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int 
         if (!mgpu_launch_has_work(l, samples))
             continue;
         mgpu_cuda_check(d, MGPU_COMP,
-                        d->cuda->launch_kernel(d->function[op->target][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads, 1, 1,
+                        d->cuda->launch_kernel(d->function[row][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads, 1, 1,
                                                (unsigned)l->shared_bytes, d->stream[MGPU_COMP], parameter, NULL),
                         "cuLaunchKernel");
         launches++;

@@ -107,6 +107,12 @@ void mgpu_tuning_set(Tuning *t, const mgpu_op *op, double usual_us, double us)
     t->each[i].us = us;
 }
 
+double mgpu_tuning_usual_us(const Tuning *t, const mgpu_op *op, double otherwise)
+{
+    int i = find(t, op);
+    return i < t->count ? t->each[i].usual_us : otherwise;
+}
+
 double mgpu_tuning_us(const Tuning *t, const mgpu_op *op)
 {
     int i = find(t, op);

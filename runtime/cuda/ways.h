@@ -16,6 +16,7 @@ Tuning *mgpu_tuning_open(const CudaDevice *);
 Times mgpu_time_ways(const CudaDevice *, Tuning *, const Ways *); /* as they were measured before, or are now */
 /* how long the operation takes without --tune, and as it was chosen; a later call holds */
 void mgpu_tuning_set(Tuning *, const mgpu_op *, double usual_us, double us);
+double mgpu_tuning_usual_us(const Tuning *, const mgpu_op *, double otherwise); /* as was set; `otherwise`: nobody has */
 double mgpu_tuning_us(const Tuning *, const mgpu_op *); /* as chosen; infinity: nobody has set it */
 /* keeps what was measured; says what it changes, after what is in `said` */
 void mgpu_tuning_close(const CudaDevice *, Tuning *, char *said, size_t room);

@@ -205,7 +205,7 @@ static bool launch(Op *op)
     if (op->end_us < op->work.device->time_us)
         op->end_us = op->work.device->time_us;
     bool models = strncmp(op->work.call.function->name, "mgpu_", 5) != 0; /* not the runtime's */
-    op->end_us += (models ? vgpu_slowness(SLOW_KERNELS) : 1) * slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
+    op->end_us += (models ? vgpu_slowness(SLOW_KERNELS) : 1) * vgpu_slowness_of(op->work.call.function->name) * slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
     op->work.device->time_us = op->end_us;
     return true;
 }

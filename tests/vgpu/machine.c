@@ -475,9 +475,16 @@ static void read_slow(const Line *l)
     int i = 0;
     while (i < SLOWS && !is(l, 1, NAME[i]))
         i++;
-    if (i == SLOWS)
-        wrong(l, "kernels, cublasLtMatmul or cudnnBackendExecute can be slow");
-    vgpu_machine.slow[i] = number(l, 2, 0);
+    Machine *m = &vgpu_machine;
+    bool function = i == SLOWS && strncmp(l->word[1], "k_", 2) == 0 && m->slow_function_count < (int)(sizeof m->slow_functions / sizeof *m->slow_functions);
+    if (i == SLOWS && !function)
+        wrong(l, "kernels, k_..., cublasLtMatmul or cudnnBackendExecute can be slow");
+    if (function) {
+        snprintf(m->slow_functions[m->slow_function_count].function, sizeof m->slow_functions->function, "%s", l->word[1]);
+        m->slow_functions[m->slow_function_count++].times = number(l, 2, 0);
+    } else {
+        m->slow[i] = number(l, 2, 0);
+    }
     end(l, 3);
 }
 
@@ -671,6 +678,15 @@ static _Noreturn void never_return(bool all)
         if (!all)
             pthread_mutex_lock(&vgpu_lock);
     }
+}
+
+double vgpu_slowness_of(const char *function)
+{
+    double times = 1;
+    for (int i = 0; i < vgpu_machine.slow_function_count; i++)
+        if (strncmp(function, vgpu_machine.slow_functions[i].function, strlen(vgpu_machine.slow_functions[i].function)) == 0)
+            times *= vgpu_machine.slow_functions[i].times;
+    return times;
 }
 
 double vgpu_slowness(Slow what) { return vgpu_machine.slow[what] > 0 ? vgpu_machine.slow[what] : 1; }

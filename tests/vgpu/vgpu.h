@@ -80,6 +80,7 @@ typedef struct Machine {
     bool wide_biases;                /* it takes f32 biases with results of 16 bits */
     struct { char function[256]; int count; } *registers; int registers_count;
     struct { const char *bytes; size_t length; } *cubins; int cubin_count;
+    struct { char function[64]; double times; } slow_functions[16]; int slow_function_count; /* kernels whose names begin so */
     double slow[SLOWS];              /* how much longer than else what of a name takes; 0: no longer */
     bool quick_ptx;                  /* accesses of kernels in PTX are not checked */
 } Machine;
@@ -92,6 +93,7 @@ VGPU_API int vgpu_kernel_fault(const char *function, const Op *); /* the operati
 VGPU_API const Corruption *vgpu_corruption(int from, int to, const char *buffer);
 VGPU_API uint64_t vgpu_random(void);
 VGPU_API double vgpu_slowness(Slow);                        /* how many times as long as else these take */
+double vgpu_slowness_of(const char *function);
 const char *vgpu_error_name(int error);
 
 int vgpu_registers(const char *function);                  /* of a thread, as the machine file or a cubin that it names has it; 0: they do not say */

@@ -25,7 +25,7 @@ static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool blo
 {
     int first = plan->swapped ? B : A, second = B - first;
     const Tensor *const tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
-    CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32};
+    CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32, .place = plan->tiles};
     for (int i = 0; i < 3; i++) {
         options.type[i] = type_of(tensor[i]);
         options.aligned[i] = !tensor[i]->partial && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
@@ -148,6 +148,30 @@ int64_t cuda_contraction_or_library_workspace(const Contraction *plan, int64_t s
     mgpu_library_matmul matmul;
     int64_t own = cuda_contraction_workspace(plan, samples), library = cuda_library_form(plan, &matmul) ? cuda_library_workspace(archs) : 0;
     return own > library ? own : library;
+}
+
+/* ---- in other tiles */
+static bool has_samples(const CudaMatmul *p)
+{
+    const mgpu_contraction *t = &p->table;
+    for (int i = 0; i < t->batch + t->m + t->n + t->k; i++)
+        if (p->axis[i].extent == MGPU_SAMPLES)
+            return true;
+    return false;
+}
+
+/* Other tiles add in another order. A result of no samples has to be the same on all devices, so it stays in its own. */
+Contraction *cuda_contraction_in_tiles(const Contraction *plan, int place, const char *archs)
+{
+    const CudaMatmul *own = matmul_of(plan, false);
+    if (plan->alone || cuda_number_count(own) == 0 || !has_samples(own) || place >= cuda_matmul_shapes(own))
+        return NULL;
+    Contraction *other = NEW(Contraction);
+    *other = *plan;
+    other->tiles = place;
+    bool parts = cuda_contraction_in_parts(plan), fits = !parts || cuda_contraction_workspace(other, contraction_samples(plan)) <=
+                                                                       cuda_contraction_or_library_workspace(plan, contraction_samples(plan), archs);
+    return cuda_contraction_in_parts(other) == parts && fits ? other : NULL;
 }
 
 /* ---- by one block */

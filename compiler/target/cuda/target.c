@@ -10,6 +10,7 @@ enum {
     LANE = 16, LEAST_LANE = 4,
     BLOCKS = 128, BLOCK_SAMPLES = 4, /* of a scan: enough, and each with few samples */
     ROW_ELEMENTS = 64,               /* a line of 128 bytes, of halves */
+    OTHER_TILES = 3,                 /* of --tune: those that the estimate likes best beside its choice */
     ACROSS_COLUMNS = 8192,           /* 32 for each thread of a block */
     LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
 };
@@ -34,9 +35,39 @@ static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs
     return cuda_contraction_or_library_workspace(k->contraction, samples, archs);
 }
 
+/* a contraction's kernel in other tiles */
+static void add_tiles(Program *p, const Kernel *of, Contraction *contraction, int place)
+{
+    Kernel *k = NEW(Kernel);
+    *k = *of;
+    k->number = p->kernel_count;
+    k->name = format("k%d", k->number);
+    k->label = format("%s_tiles_%d", kernel_label(of), place);
+    k->contraction = contraction;
+    k->epilogue = NULL;
+    k->in_tiles_of = of;
+    const char *form = cuda_contraction_form(contraction);
+    k->canonical = map_get(&p->kernels_known, form);
+    if (!k->canonical)
+        map_set(&p->kernels_known, copy_text(form, strlen(form)), k);
+    APPEND(p->kernels, p->kernel_count, k);
+}
+
+static void add_all_tiles(Program *p)
+{
+    for (int i = 0, count = p->kernel_count; i < count; i++)
+        for (int place = 1; place <= OTHER_TILES && p->kernels[i]->contraction; place++) {
+            Contraction *other = cuda_contraction_in_tiles(p->kernels[i]->contraction, place, p->options->arch);
+            if (other)
+                add_tiles(p, p->kernels[i], other, place);
+        }
+}
+
 /* kernels that other kernels' functions do as well */
 static void end_kernels(Program *p)
 {
+    if (p->options->tune)
+        add_all_tiles(p);
     for (int i = 0; i < p->kernel_count; i++) {
         Kernel *k = p->kernels[i];
         const char *form = k->contraction && !k->canonical ? cuda_contraction_form_in_parts(k->contraction) : NULL;
@@ -85,8 +116,8 @@ static bool print_library(const Kernel *k, Text *t)
 {
     mgpu_library_matmul matmul;
     mgpu_library_convolution convolution;
-    bool multiplies = k->contraction && cuda_library_form(k->contraction, &matmul);
-    bool convolves = k->contraction && cuda_library_convolution(k->contraction, &convolution);
+    bool multiplies = k->contraction && !k->in_tiles_of && cuda_library_form(k->contraction, &matmul);
+    bool convolves = k->contraction && !k->in_tiles_of && cuda_library_convolution(k->contraction, &convolution);
     if (multiplies)
         cuda_print_library_matmul(&matmul, t);
     text_add(t, multiplies ? ", " : "NULL, ");
@@ -114,7 +145,8 @@ static void print_row(const Kernel *k, const char *function, Text *t)
     text_add(t, ", ");
     cuda_print_parameters(k, t);
     bool spare = k->contraction && k->canonical && cuda_contraction_in_parts(k->canonical->contraction) && !parts;
-    text_add(t, ", %s, %s, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_together(k), k->parameter_count);
+    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_together(k), k->parameter_count,
+             k->in_tiles_of ? k->in_tiles_of->number + 1 : 0);
 }
 
 static void print_table(const Text *rows, Text *t)

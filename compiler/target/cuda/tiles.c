@@ -278,21 +278,33 @@ static const TileShape *shapes_of(const CudaMatmul *p, bool block, int *count)
     return lists[block][kind];
 }
 
+int cuda_matmul_shapes(const CudaMatmul *p)
+{
+    int count;
+    shapes_of(p, false, &count);
+    return count;
+}
+
+static double cycles_in(CudaMatmul *p, const TileShape *shape, const CudaOptions *options)
+{
+    set_shape(p, shape);
+    double tiles = (double)mgpu_tiles_of(&p->table, &p->tiles, options->samples);
+    return options->block ? tiles * shape->rows * shape->columns / shape->good : estimate(p, shape, options->samples);
+}
+
 static void choose_shape(CudaMatmul *p, const CudaOptions *options)
 {
     int count;
-    const TileShape *shapes = shapes_of(p, options->block, &count), *best = NULL;
-    double least = INFINITY;
-    for (int i = 0; i < count; i++) {
-        set_shape(p, &shapes[i]);
-        double tiles = (double)mgpu_tiles_of(&p->table, &p->tiles, options->samples);
-        double cycles = options->block ? tiles * shapes[i].rows * shapes[i].columns / shapes[i].good : estimate(p, &shapes[i], options->samples);
-        if (cycles < least) {
-            least = cycles;
-            best = &shapes[i];
-        }
+    const TileShape *shapes = shapes_of(p, options->block, &count);
+    double *cycles = NEW_ARRAY(double, count);
+    for (int i = 0; i < count; i++)
+        cycles[i] = cycles_in(p, &shapes[i], options);
+    for (int place = 0, best = 0; place <= options->place; place++) {
+        for (int i = best = 0; i < count; i++)
+            best = cycles[i] < cycles[best] ? i : best;
+        cycles[best] = INFINITY;
+        set_shape(p, &shapes[best]);
     }
-    set_shape(p, best);
 }
 
 /* an element has so few others with which it shares what it reads that tiles gain nothing; or all is very little */

@@ -23,8 +23,9 @@ struct CudaMatmul {
 };
 
 /* types: as they are stored, MGPU_F32 ...; aligned: they begin at multiples of 16 bytes; A, B, C of the table. samples: a
- * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it */
-typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; } CudaOptions;
+ * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it. place: 0: in the
+ * tiles that the estimate prefers; 1: in the next ones, ... */
+typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; int place; } CudaOptions;
 CudaMatmul *cuda_matmul(const mgpu_contraction *, const CudaOptions *);
 /* false: it cannot be, or would change; true: its code from now on is that of a matmul with split-K. Of so small a depth
  * it makes one part, so it needs no workspace and no end */
@@ -42,6 +43,7 @@ int cuda_matmul_shared_bytes(const CudaMatmul *); /* dynamic */
 int cuda_matmul_blocks(const CudaMatmul *); /* that a processor should have room for: __launch_bounds__ */
 void cuda_matmul_launches(const CudaMatmul *, const char *name, mgpu_launch launch[2]);
 int64_t cuda_matmul_workspace(const CudaMatmul *); /* bytes; 0: none */
+int cuda_matmul_shapes(const CudaMatmul *); /* of tiles, among which one was chosen */
 
 /* ---- numbers that launches hand over: cuda/numbers.c */
 enum { CUDA_NUMBERS = 4 /* at most: parameters of a kernel are 4 KiB */ };
@@ -69,6 +71,8 @@ void cuda_contraction_numbers(const Contraction *, Text *);
 int cuda_contraction_parameters(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);
 /* bytes, if the model has so many samples in a micro-batch; the library may do it, too */
 int64_t cuda_contraction_workspace(const Contraction *, int64_t samples);
+/* the same in other tiles, of which it has `place` better ones, with the same arguments; NULL: there are none, or nobody times them */
+Contraction *cuda_contraction_in_tiles(const Contraction *, int place, const char *archs);
 int64_t cuda_contraction_or_library_workspace(const Contraction *, int64_t samples, const char *archs);
 /* the same for a block of threads (scans): static __device__ void NAME(a, b, c, char *shared, int64_t begin, int64_t end); it
  * is called by all threads of a block, of CUDA_THREADS, for some samples */

@@ -1,0 +1,79 @@
+/* tiles.c: --tune: contractions by the program's own kernels, in the tiles that are the fastest on this GPU. In: a program of mgpuc --tune, which has
+ * a contraction's kernel in several tiles, each a row of the table of kernels; out: for each kernel which row is launched in its place. What libraries
+ * offer is compared with that (cublaslt.c, cudnn.c). */
+#include "runtime/base/base.h"
+#include "runtime/cuda/ways.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+typedef struct Trial { const mgpu_device_phase *phase; const mgpu_op *op; const int *row; } Trial;
+
+static bool run_way(const CudaDevice *d, const void *context, int way)
+{
+    const Trial *t = context;
+    d->instead[t->op->target] = t->row[way];
+    mgpu_cuda_launch_first(d, t->phase, t->op);
+    return true;
+}
+
+/* the kernel's own row and those in other tiles that run here; row: room for as many as there are kernels */
+static int find_rows(const CudaDevice *d, int kernel, int *row)
+{
+    int count = 0;
+    row[count++] = kernel;
+    for (int i = 0; i < d->kernel_count; i++)
+        if (d->kernels[i].in_tiles_of == kernel + 1 && d->function[i][0])
+            row[count++] = i;
+    return count;
+}
+
+/* all that times depend on; functions are called after what they are made of */
+static char *key_of(const CudaDevice *d, const mgpu_op *op, const int *row, int count)
+{
+    char *key = mgpu_format("tiles %016" PRIx64 "/%lld, work %lld:", d->program->kernel_digests[op->target],
+                            (long long)(op->elements ? op->elements - 1 : d->samples), (long long)mgpu_cuda_workspace(op));
+    for (int i = 0; i < count; i++) {
+        char *longer = mgpu_format("%s %s", key, d->kernels[row[i]].launch[0].function);
+        free(key);
+        key = longer;
+    }
+    return key;
+}
+
+static Times time_kernel(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, const mgpu_op *op, const int *row, int count)
+{
+    char *key = key_of(d, op, row, count);
+    Times t = mgpu_time_ways(d, tuning, &(Ways){.key = key, .count = count, .usual = 0, .run = run_way, .context = &(Trial){p, op, row}});
+    free(key);
+    if (t.best_us >= t.own_us)
+        t = (Times){0, t.own_us, t.own_us, t.own_us};
+    d->instead[op->target] = row[t.best];
+    return t;
+}
+
+static void tune_phase(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, Times *times)
+{
+    int *row = mgpu_allocate((size_t)d->kernel_count, sizeof *row);
+    for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
+        int count = op->verb == MGPU_CALL ? find_rows(d, op->target, row) : 0;
+        if (count <= 1)
+            continue;
+        Times *t = &times[op->target];
+        if (t->own_us <= 0)
+            *t = time_kernel(d, tuning, p, op, row, count);
+        mgpu_tuning_set(tuning, op, t->own_us, t->best_us);
+    }
+    free(row);
+}
+
+void mgpu_cuda_tune_tiles(CudaDevice *d, Tuning *tuning)
+{
+    Times *times = mgpu_allocate((size_t)d->kernel_count, sizeof *times);
+    d->instead = mgpu_allocate((size_t)d->kernel_count, sizeof *d->instead);
+    for (int k = 0; k < d->kernel_count; k++)
+        d->instead[k] = k;
+    for (int k = 0; k < d->plan->phase_count; k++)
+        tune_phase(d, tuning, &d->plan->phases[k].devices[d->number], times);
+    free(times);
+}
