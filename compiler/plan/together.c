@@ -5,6 +5,7 @@
  *   - nothing between the first of them and the next one, nor one of them, touches what this writes or writes what it touches;
  *   - the collectives that it needs are predicted to be over when the first of them begins: so the updates of a bucket of
  *     gradients that is complete early come early, and do not wait for those of a later one;
+ *   - it makes no large values but those of variables: they would be in memory from then on;
  *   - the launch is short, where a collective waits for what this writes: weights whose parts devices update are gathered meanwhile.
  * One walk over the calls and collectives: of each tensor the last who touches and the last who writes it is known, of lanes the time. */
 #include "compiler/ir/program.h"
@@ -33,11 +34,15 @@ typedef struct Joining {
     double comp_us, transfer_us[2]; /* lanes: comp; comm and sync */
 } Joining;
 
+enum { SMALL_BYTES = 256 << 10 };
+
 /* NULL: a launch does one such call */
 static const Kernel *function_of(const Joining *j, const Task *t)
 {
     const Target *target = j->program->target;
     bool several = t->update && target->together && target->together(t->kernel) > 1;
+    for (int i = 0; i < t->write_count && several; i++)
+        several = t->writes[i]->kind != TENSOR_TEMPORARY || tensor_bytes(t->writes[i], 1) <= SMALL_BYTES;
     return !several ? NULL : t->kernel->canonical ? t->kernel->canonical : t->kernel;
 }
 
