@@ -76,6 +76,13 @@ static void *allocate_near(const CudaDevice *d, size_t bytes, const char *call)
     return memory;
 }
 
+static void clear_arena(CudaDevice *d)
+{
+    size_t bytes = (size_t)(d->arena_bytes > 0 ? d->arena_bytes : 1);
+    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[MGPU_COMP]), "cuMemsetD8Async");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuMemsetD8Async");
+}
+
 static void open_memory(CudaDevice *d, const DevicePlan *p)
 {
     size_t bytes = (size_t)(p->device->arena_bytes > 0 ? p->device->arena_bytes : 1);
@@ -85,10 +92,9 @@ static void open_memory(CudaDevice *d, const DevicePlan *p)
     if (!d->nccl_arena)
         d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, mgpu_cuda_scratch(p->plan), "its arena takes");
     d->arena_bytes = p->device->arena_bytes;
-    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[MGPU_COMP]), "cuMemsetD8Async");
+    clear_arena(d);
     d->staging = allocate_near(d, staging, "cuMemHostAlloc of staging memory");
     d->bounce = allocate_near(d, BOUNCE_BYTES, "cuMemHostAlloc");
-    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuMemsetD8Async");
 }
 
 static void open_streams(CudaDevice *d)
@@ -178,6 +184,8 @@ static Device *cuda_open(const DevicePlan *p)
     make_parameters(d, p->plan);
     snprintf(d->said, sizeof d->said, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
     open_libraries(d, p);
+    if (d->library || d->cudnn)
+        clear_arena(d); /* of what they left there when they were tried */
     return (Device *)d;
 }
 

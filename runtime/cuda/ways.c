@@ -1,8 +1,7 @@
 /* ways.c: see ways.h. What was measured is kept in tuned.txt (tuned.h): by the card, the versions of driver, program and library, and all
  * that the operation is made of; the number of the library's fastest way, and the times of it, of the kernels and of the usual way.
  *
- * Ways run in the still empty arena. What they leave there is written again before anything reads it; what counts on the zeros of a new
- * arena is written by kernels alone. */
+ * Ways run in the still empty arena, which is cleared after it (device_cuda.c): gradients of the step before count on its zeros. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/tuned.h"
 #include "runtime/cuda/ways.h"
