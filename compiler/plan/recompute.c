@@ -88,7 +88,7 @@ static double unit_us(const Recomputing *r, Unit u)
 {
     double us = 0;
     for (int i = u.first; i < u.first + u.count; i++)
-        us += time_of_task(r->program, &r->device, r->phase->tasks[i], (double)r->samples) + r->device.launch_us.value;
+        us += time_of_launch(r->program, &r->device, r->phase->tasks[i], (double)r->samples);
     return us;
 }
 
@@ -433,8 +433,7 @@ static void measure(Recomputing *r, const Phase *before, Recomputed *made)
     for (int t = 0; t < before->task_count; t++)
         if (before->tasks[t]->kind == TASK_KERNEL) {
             made->flops_before += flops_of(before->tasks[t], r->samples);
-            double us = time_of_task(r->program, &r->device, before->tasks[t], (double)r->samples);
-            made->us_before += us + r->device.launch_us.value;
+            made->us_before += time_of_launch(r->program, &r->device, before->tasks[t], (double)r->samples);
         }
 }
 

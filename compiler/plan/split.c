@@ -56,7 +56,7 @@ static double time_of_samples(const Program *p, const Phase *phase, const Device
     double us = 0;
     for (int t = 0; t < phase->task_count; t++)
         if (phase->tasks[t]->kind == TASK_KERNEL && !phase->tasks[t]->elements) /* parts of split values are equal */
-            us += time_of_task(p, d, phase->tasks[t], (double)samples) + d->launch_us.value;
+            us += time_of_launch(p, d, phase->tasks[t], (double)samples);
     return us;
 }
 

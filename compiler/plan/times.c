@@ -71,6 +71,13 @@ static double time_of_work(const Program *p, const Device *d, const Task *t, dou
 
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, false); }
 
+double time_of_launch(const Program *p, const Device *d, const Task *t, double samples)
+{
+    int calls = t->update && p->target->together ? p->target->together(t->kernel) : 1;
+    double first = time_of_work(p, d, t, samples, false) + d->launch_us.value;
+    return calls > 1 ? (first + (calls - 1) * time_of_work(p, d, t, samples, true)) / calls : first;
+}
+
 /* workers of a host device meet between regions; a GPU's launches follow each other */
 double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
