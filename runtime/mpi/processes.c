@@ -113,11 +113,26 @@ static void compare(Processes *p, const char *what, const char *cure, uint64_t d
 }
 
 /* ---- what a plan may have */
+/* of the plan with fewest devices that has one for each process; 0: there is none */
+static int devices_for(const Processes *p, const mgpu_program *program)
+{
+    int least = 0;
+    for (int i = 0; i < program->plan_count; i++) {
+        int devices = program->plans[i].devices;
+        if (devices >= p->count && (!least || devices < least))
+            least = devices;
+    }
+    return least;
+}
+
 static void check(const Processes *p, const mgpu_program *program, const mgpu_plan *plan)
 {
-    if (p->count > plan->devices)
-        mgpu_fail(MGPU_BAD_USAGE, "%d processes share %d device%s, and each needs one; compile with --devices %s:%d, or start with mpirun -n %d",
-                  p->count, plan->devices, plan->devices == 1 ? "" : "s", plan->kind, p->count, plan->devices);
+    if (p->count > plan->devices) {
+        int enough = devices_for(p, program);
+        char *cure = enough ? mgpu_format("run with --devices %d", enough) : mgpu_format("compile with --devices %s:%d", plan->kind, p->count);
+        mgpu_fail(MGPU_BAD_USAGE, "%d processes share %d device%s, and each needs one; %s, or start with mpirun -n %d", p->count, plan->devices,
+                  plan->devices == 1 ? "" : "s", cure, plan->devices);
+    }
     if (program->unsaved)
         mgpu_fail(MGPU_BAD_USAGE, "several processes train one model, and by --plan %s each device has its own (%s); leave it out, or start one process", program->policy,
                   program->policy_label);
