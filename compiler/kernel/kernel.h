@@ -285,6 +285,7 @@ struct Kernel {
     const Tensor **writes; int write_count;
 };
 
+static inline const Kernel *kernel_function(const Kernel *k) { return k->canonical ? k->canonical : k; } /* whose functions it has */
 static inline const char *kernel_label(const Kernel *k) { return k->label ? k->label : format("k%d", k->number); }
 const char *node_word(const Node *); /* fuse/roots.c: "relu": what readers call it */
 bool *nest_needed(const Nest *); /* nest.c: by expression: its stores and reductions need it; rewriting leaves others over */

@@ -586,8 +586,7 @@ void emit_program(const Program *p, Text *t)
     if (p->target->images) {
         Text rows = {0};
         for (int i = 0; i < p->kernel_count; i++)
-            p->target->print_row(p->kernels[i], (p->kernels[i]->canonical ? p->kernels[i]->canonical : p->kernels[i])->name,
-                                 &rows);
+            p->target->print_row(p->kernels[i], kernel_function(p->kernels[i])->name, &rows);
         p->target->print_table(&rows, t);
     } else {
         text_add(t, "extern const mgpu_kernel mgpu_kernels[];\n");

@@ -43,7 +43,7 @@ static const Kernel *function_of(const Joining *j, const Task *t)
     bool several = t->update && target->together && target->together(t->kernel) > 1;
     for (int i = 0; i < t->write_count && several; i++)
         several = t->writes[i]->kind != TENSOR_TEMPORARY || tensor_bytes(t->writes[i], 1) <= SMALL_BYTES;
-    return !several ? NULL : t->kernel->canonical ? t->kernel->canonical : t->kernel;
+    return several ? kernel_function(t->kernel) : NULL;
 }
 
 static double later(double a, double b) { return a > b ? a : b; }

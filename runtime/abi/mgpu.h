@@ -126,6 +126,10 @@ typedef struct mgpu_gpu_kernel {
                                                * so many words of `parameters` */
     int in_tiles_of;                          /* 1 + the number of a contraction's kernel that this one does in other tiles, for --tune; 0: it is none */
 } mgpu_gpu_kernel;
+/* A table of calls is a parameter, which are 4 KB in all with the step block (CUDA C++ Programming Guide, Function Parameters); a row: a call's
+ * samples, arguments, first block and words. */
+enum { MGPU_TABLE_BYTES = 4096 - 16 };
+static inline int mgpu_call_bytes(int arguments, int words) { return 8 + 8 * arguments + 4 + 4 * words; }
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */
 typedef struct mgpu_image { const char *arch; const uint8_t *bytes; int64_t size; int cuda; /* NVRTC's version: 13000 is 13.0; 0: not its */ } mgpu_image;

@@ -184,8 +184,8 @@ static Device *cuda_open(const DevicePlan *p)
     make_parameters(d, p->plan);
     snprintf(d->said, sizeof d->said, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
     open_libraries(d, p);
-    if (d->library || d->cudnn)
-        clear_arena(d); /* of what they left there when they were tried */
+    if (p->tune || d->library || d->cudnn)
+        clear_arena(d); /* of what was left there when ways were tried */
     return (Device *)d;
 }
 

@@ -3,12 +3,10 @@
 #ifndef MGPU_TABLE_H
 #define MGPU_TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/abi/mgpu.h"
+
 #include <string.h>
 
-enum { MGPU_TABLE_BYTES = 4096 /* that parameters may have in all */ };
 typedef struct CallTable {
     _Alignas(8) uint8_t bytes[MGPU_TABLE_BYTES];
     int64_t *n;
@@ -28,7 +26,7 @@ static inline bool mgpu_begin_table(CallTable *t, int room, int arguments, int w
     t->argument = (void **)(t->n + room);
     t->first = (uint32_t *)(t->argument + (ptrdiff_t)room * arguments);
     t->given = t->first + room;
-    if ((ptrdiff_t)room * (8 * (1 + arguments) + 4 * (1 + t->words)) > MGPU_TABLE_BYTES)
+    if ((ptrdiff_t)room * mgpu_call_bytes(arguments, t->words) > MGPU_TABLE_BYTES)
         return false;
     for (int i = 0; i < room; i++)
         t->first[i] = UINT32_MAX;

@@ -9,15 +9,8 @@
 #include "compiler/target/c/marks.h"
 #include "compiler/target/cuda/cuda.h"
 
-enum { PARAMETER_BYTES = 4096, OTHER_BYTES = 16 /* the step block, and what aligns */ };
-
-static const Kernel *function_of(const Kernel *k) { return k->canonical ? k->canonical : k; }
-
-static int most_calls(const Kernel *k)
-{
-    int words = k->parameter_count > 0 ? k->parameter_count : 1;
-    return (PARAMETER_BYTES - OTHER_BYTES) / (12 + 8 * (k->read_count + k->write_count) + 4 * words);
-}
+static int words_of(const Kernel *k) { return k->parameter_count > 0 ? k->parameter_count : 1; }
+static int most_calls(const Kernel *k) { return MGPU_TABLE_BYTES / mgpu_call_bytes(k->read_count + k->write_count, words_of(k)); }
 
 void cuda_count_together(Program *p)
 {
@@ -25,7 +18,7 @@ void cuda_count_together(Program *p)
         int *calls = NEW_ARRAY(int, p->kernel_count);
         for (int t = 0; t < p->phases[i]->task_count; t++) {
             const Task *task = p->phases[i]->tasks[t];
-            const Kernel *k = task->kernel ? function_of(task->kernel) : NULL;
+            const Kernel *k = task->kernel ? kernel_function(task->kernel) : NULL;
             if (!k || !task->update || !cuda_may_join(k) || ++calls[k->number] <= k->together || calls[k->number] > most_calls(k))
                 continue;
             p->kernels[k->number]->together = calls[k->number] > 1 ? calls[k->number] : 0;
@@ -33,7 +26,7 @@ void cuda_count_together(Program *p)
     }
 }
 
-int cuda_together(const Kernel *k) { return function_of(k)->together; }
+int cuda_together(const Kernel *k) { return kernel_function(k)->together; }
 
 /* the arguments of the call, as the function of one call takes them */
 static void print_arguments(const Kernel *k, Text *t)
@@ -46,7 +39,7 @@ static void print_arguments(const Kernel *k, Text *t)
 
 void cuda_print_together(const Kernel *k, Text *t)
 {
-    int words = k->parameter_count > 0 ? k->parameter_count : 1;
+    int words = words_of(k);
     text_add(t, "MGPU_FUNCTION void %s_call", k->name);
     marked_print(k->text, k->parameter_at, format("%s, const mgpu_own_call own", k->parameter_count ? format(", const mgpu_parameters<%d> &given", words) : ""),
                  "own.", t);
