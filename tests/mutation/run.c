@@ -403,34 +403,33 @@ static void add_kept(Run *r, int device)
     }
 }
 
-/* The members of a collective are taken byte by byte: their segments must be the same, counted from their begins. */
+/* The members of a collective are taken byte by byte: their segments must be the same, counted from their begins. Lists grow in place: a
+ * collective that is shifted against another one adds few bounds at a time, thousands of times. */
 static bool share_bounds(Run *r, const int *members)
 {
     const Schedule *s = r->schedule;
+    Memory before[MOST_DEVICES];
+    Whole whole[MOST_DEVICES];
     bool added = false;
-    int64_t *bounds = NULL, base[MOST_DEVICES];
-    int count = 0;
-    if (s->devices > COUNT(base))
-        die("the oracle is made for %d devices", COUNT(base));
+    if (s->devices > COUNT(before))
+        die("the oracle is made for %d devices", COUNT(before));
     for (int d = 0; d < s->devices; d++) {
-        const Memory *m = &r->memory[d];
-        Whole w = whole_seen(r, &r->instances[members[d]]);
-        base[d] = w.begin;
-        for (int i = w.first; i < m->count && m->address[i] <= w.end; i++) {
-            int64_t bound = m->address[i] - base[d];
-            APPEND(bounds, count, bound);
-        }
+        before[d] = r->memory[d];
+        whole[d] = whole_seen(r, &r->instances[members[d]]);
     }
-    for (int d = 0; d < s->devices; d++) {
-        Memory *m = &r->memory[d];
-        int64_t *all = NEW_ARRAY(int64_t, m->count + count);
-        int known = m->count;
-        memcpy(all, m->address, sizeof *all * (size_t)known);
-        for (int i = 0; i < count; i++)
-            all[known + i] = bounds[i] + base[d];
-        *m = (Memory){.address = all, .count = known + count, .staging = m->staging};
-        sort_addresses(m);
-        added = added || m->count > known;
+    for (int to = 0; to < s->devices; to++) {
+        Memory *m = &r->memory[to];
+        for (int from = 0; from < s->devices; from++)
+            for (int i = whole[from].first; i < before[from].count && before[from].address[i] <= whole[from].end; i++) {
+                int64_t bound = before[from].address[i] - whole[from].begin + whole[to].begin;
+                int place = segment_of(&before[to], bound);
+                if (place == before[to].count || before[to].address[place] != bound)
+                    add_address(m, bound);
+            }
+        if (m->count > before[to].count) {
+            sort_addresses(m);
+            added = true;
+        }
     }
     return added;
 }
