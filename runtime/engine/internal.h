@@ -195,6 +195,7 @@ void *mgpu_drive_lane(void *lane);   /* its thread */
 void mgpu_execute(Lane *, const mgpu_phase *, const int *order, int count); /* operations order[0 .. count): one, or the calls of a region */
 _Noreturn void mgpu_say_crash_at(const Lane *, const mgpu_op *, int signal); /* of several threads the first one speaks */
 void mgpu_enter_worker(void *lane, int thread);
+void mgpu_take_turns(bool computes); /* of the thread that calls it: it computes, or it transfers */
 void mgpu_leave_worker(void *lane, int thread);
 int mgpu_region_length(const mgpu_device_phase *, const int *order,
                        int left); /* how many of a lane's next operations run together */

@@ -547,6 +547,9 @@ static void finish_step(Lane *l)
     tell(l->engine, &l->progress, finished(l->number));
 }
 
+/* several devices of the host */
+static bool share_cores(const Engine *e) { return !e->kind->ahead && e->plan->devices > 1; }
+
 void *mgpu_drive_lane(void *argument)
 {
     Lane *l = argument;
@@ -556,6 +559,8 @@ void *mgpu_drive_lane(void *argument)
     pthread_setname_np(pthread_self(), name);
     if (CPU_COUNT(&l->cores))
         pthread_setaffinity_np(pthread_self(), sizeof l->cores, &l->cores); /* a wish */
+    if (l->lane != MGPU_HOST && share_cores(l->engine))
+        mgpu_take_turns(l->lane == MGPU_COMP);
     CrashGuard *guard = mgpu_guard_begin(say_crash, l);
     for (l->number = 1;; l->number++) {
         set_doing(l, DOING_REST, 0);
@@ -579,6 +584,8 @@ void mgpu_enter_worker(void *context, int thread)
     char name[16];
     snprintf(name, sizeof name, "d%d.comp%d", l->device % 10000, thread % 1000);
     pthread_setname_np(pthread_self(), name);
+    if (share_cores(l->engine))
+        mgpu_take_turns(true);
     *w = (Worker){.lane = l, .thread = thread};
     w->guard = mgpu_guard_begin(say_crash_of_worker, w);
 }
