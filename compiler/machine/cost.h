@@ -94,6 +94,7 @@ int way_of_method(const Members *, Method);
 Cost cost_collective(const Members *, Collect, Method, double bytes);
 /* of a node: bytes that cross each link and direction: adds to [2 * link + back]; returns those that the host's memory reads and writes */
 double collective_bytes(const Members *, Collect, Method, double bytes, double *of_link);
+double collective_core_us(const Members *, Collect, Method, double bytes); /* of a node: what messages take of one core; on GPUs 0 */
 Cost cost_cheapest(const Members *, unsigned methods, Collect, double bytes, Method *chosen); /* of these, 1 << METHOD_... */
 
 /* bytes between the host's memory and a device */

@@ -8,9 +8,11 @@
 #include <math.h>
 
 /* Of the rate of network cards that large messages reach. NCCL: 16 nodes of 8 H100 with 50 GB/s for each, 360 GB/s of bus bandwidth (nccl-tests,
- * published). MPI, all messages of an exchange at the same time in both directions: Open MPI 4.1 by TCP between two network namespaces, whose link
- * carried 0.1 and 1 Gbit/s: 70 and 72 % (measured; one stream alone had 93 %) */
-static const double NETWORK_SHARE = .9, MESSAGES_SHARE = .71;
+ * published). MPI, messages of an exchange in both directions: Open MPI 4.1 by TCP between two network namespaces, whose link carried
+ * 0.1 and 1 Gbit/s: 94 and 88 % (measured) */
+static const double NETWORK_SHARE = .9, MESSAGES_SHARE = .92;
+/* bytes a second of one core, in and out, copies of the system included (the same; two processes took 7 ms of a core longer for 19 MB) */
+static const double MESSAGES_OF_A_CORE = 2.5e9;
 static const unsigned OF_LEVELS = 1u << METHOD_RING | 1u << METHOD_SWITCH; /* what a node does inside */
 
 static Members inside(const Members *g)
@@ -123,6 +125,12 @@ static Cost by_messages(const Members *g, Collect what, double bytes)
     Cost here = alone ? (Cost){0} : cost_on_host(g->machine, what, METHOD_HOST, bytes, members_each(g)), none = here;
     none.us = alone ? 0 : cost_on_host(g->machine, what, METHOD_HOST, 0, members_each(g)).us;
     return of_levels(none.us, half * g->network_us, here.us - none.us + add + all, all);
+}
+
+double collective_core_us(const Members *g, Collect what, Method method, double bytes)
+{
+    double crosses = what == COLLECT_BROADCAST ? bytes : twice_for_all(what) * bytes * (g->nodes - 1) / g->nodes;
+    return g->nodes > 1 && method == METHOD_HOST ? 2 * crosses / MESSAGES_OF_A_CORE * 1e6 : 0;
 }
 
 Cost cost_between(const Members *g, Collect what, Method method, double bytes)

@@ -42,6 +42,7 @@ typedef struct Run {
     DeviceState *devices;
     Activity *collectives;
     double *between;            /* by collective: the share of its time that is between nodes */
+    double core_us;             /* what messages beside computing take of the cores of a node, in a step */
     int *arrived, *member_count;
     Flows *flows;
     Moment *queue; int queue_count, queue_room;
@@ -178,7 +179,7 @@ static Activity report_of(const Run *r, const ScheduledOp *op, int device)
 }
 
 /* *between: the share of its time */
-static Activity collective_of(const Run *r, const Collective *c, double *between)
+static Activity collective_of(Run *r, const Collective *c, double *between)
 {
     Collect what = collect_of(c->parties.transfer);
     int each = node_resources(r->in->machine);
@@ -188,6 +189,8 @@ static Activity collective_of(const Run *r, const Collective *c, double *between
     Cost cost = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method);
     Activity a = {.fixed_us = cost.us};
     *between = cost.us > 0 ? cost.between_us / cost.us : 0;
+    if (c->lane == LANE_COMM)
+        r->core_us += collective_core_us(&r->members, what, method, bytes);
     double latency = cost_collective(&r->members, what, method, 0).us, alone = a.fixed_us - latency;
     of_link[host_resource(r, 0, HOST_MEMORY)] = collective_bytes(&r->members, what, method, bytes, of_link);
     for (int i = 0; i < r->flows->rate_count; i++)
@@ -476,6 +479,18 @@ static void prepare_device(Run *r, int device)
     r->first[device + 1] = r->first[device] + d->op_count;
 }
 
+/* host devices compute on all cores, of which messages between nodes take a part: calls get longer by that */
+static void stretch_calls(Run *r, int device)
+{
+    const DeviceSchedule *d = &r->phase->devices[device];
+    double us = 0, lost_us = r->core_us / r->in->machine->host.cores.value;
+    for (int i = 0; i < d->op_count; i++)
+        us += d->ops[i].verb == VERB_CALL ? r->devices[device].activities[i].fixed_us : 0;
+    for (int i = 0; i < d->op_count && lost_us > 0 && !r->in->measured; i++)
+        if (d->ops[i].verb == VERB_CALL)
+            r->devices[device].activities[i].fixed_us *= 1 + lost_us / us;
+}
+
 static Run *prepare(const SimulationInput *in, int phase)
 {
     Run *r = NEW(Run);
@@ -502,6 +517,8 @@ static Run *prepare(const SimulationInput *in, int phase)
         for (int d = 0; d < devices; d++)
             r->member_count[c] += r->phase->collectives[c].ops[d] >= 0;
     }
+    for (int d = 0; d < devices; d++)
+        stretch_calls(r, d);
     r->over = NEW_ARRAY(int, MOST_STEPS + MGPU_AHEAD + 1);
     r->step_end_us = NEW_ARRAY(double, MOST_STEPS + MGPU_AHEAD + 1);
     r->lag_us = NEW_ARRAY(double, MOST_STEPS + MGPU_AHEAD + 1);

@@ -20,12 +20,12 @@ typedef struct Mpi {
     Roll *roll;
 } Mpi;
 
-/* The first tests follow each other at once: most operations are done soon. Later ones leave the core to who computes. Time counts only while
- * this process runs: a nap that took long was a pause of all. */
+/* The first tests follow each other at once: most operations are done soon. Later ones leave the core to who computes, for a part of what has
+ * been waited for so far. Time counts only while this process runs: a nap that took long was a pause of all. */
 void mgpu_mpi_wait(const Processes *p, int channel, const char *what)
 {
-    enum { AT_ONCE = 200, NAP_NS = 20000 };
-    const double longest_nap = .01;
+    enum { AT_ONCE = 200, PART = 16 };
+    const double shortest = 20e-6, longest = 150e-6, pause = .01;
     const Mpi *m = (const Mpi *)p;
     double waited = 0, judged = m->patience;
     for (int i = 0; !mgpu_mpi.done(channel); i++) {
@@ -34,11 +34,12 @@ void mgpu_mpi_wait(const Processes *p, int channel, const char *what)
         if (i == AT_ONCE)
             mgpu_roll_wait(m->roll, channel, what);
         double began = mgpu_seconds();
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-        waited += fmin(mgpu_seconds() - began, longest_nap);
+        double nap = fmin(fmax(waited / PART, shortest), longest);
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * nap)}, NULL);
+        waited += fmin(mgpu_seconds() - began, pause);
         if (m->patience > 0 && waited > judged) {
             mgpu_roll_judge(m->roll, what, waited);
-            judged = waited + longest_nap;
+            judged = waited + pause;
         }
     }
     mgpu_roll_wait(m->roll, channel, NULL);

@@ -218,7 +218,9 @@ static void nodes(void)
     check(!method_works(&many, METHOD_COPY) && !methods_beside(&many) && methods_of_way(&many, MGPU_WAY_PEER) == 0, "copies and peers are within one node");
     Members hosts = members_of(machine_named("host2-eth"), PROCESSOR_HOST, 4, 4);
     us = cost_cheapest(&hosts, ~0u, COLLECT_ALL_REDUCE, 1e8, &method).us;
-    check(method == METHOD_HOST && near(us, 2 * 50 + 2 * .75 * 1e8 / (.71 * 1.25e9) * 1e6 + 1.25 * 1e8 / 55e9 * 1e6, 1e-6), "hosts: slices to all, and sums from all");
+    check(method == METHOD_HOST && near(us, 2 * 50 + 2 * .75 * 1e8 / (.92 * 1.25e9) * 1e6 + 1.25 * 1e8 / 55e9 * 1e6, 1e-6), "hosts: slices to all, and sums from all");
+    check(near(collective_core_us(&hosts, COLLECT_ALL_REDUCE, METHOD_HOST, 1e8), 2 * 2 * .75 * 1e8 / 2.5e9 * 1e6, 1e-6), "... which take a part of a core");
+    check(collective_core_us(&many, COLLECT_ALL_REDUCE, METHOD_RING, 1e8) == 0, "... and none where GPUs are");
 }
 
 static void kernels(void)
