@@ -187,6 +187,19 @@ static void nodes(void)
     check(same, "... and all times, waits and bytes are as if both were simulated");
 }
 
+/* 4 host devices on two nodes with two cores: 40 kB are sent and received twice, half of them by each node, at 2.5 GB/s of a core */
+static void messages(void)
+{
+    static const char WORK[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                              "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+                              "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char TOTAL[] = "collective r0 group all members d0.m0 d1.m0 d2.m0 d3.m0 kind all-reduce bytes 40000 dtype f32 via host\n";
+    const char *text = format("%snodes 2\nlink host network 1GB/s 5us\n", MACHINE);
+    SimulationInput in = {.schedule = on_two_nodes(WORK, TOTAL, false), .machine = machine_read("m", text, strlen(text)), .processor = PROCESSOR_HOST};
+    double busy_us = simulate_step(&in)->devices[0].lanes[LANE_COMP].busy_us;
+    check(near(busy_us, 110 + 2 * 2 * 20000 / 2.5e9 * 1e6 / 2), "what messages take of the cores, calls are longer");
+}
+
 /* ---- what always holds */
 static double known_end(const DeviceSchedule *d, const OpTime *times, int op)
 {
@@ -275,6 +288,7 @@ int main(void)
     by_hand();
     host_devices();
     nodes();
+    messages();
     random_schedules(25);
     return failures != 0;
 }
