@@ -7,6 +7,16 @@
 #include "compiler/kernel/kernel.h"
 #include "runtime/abi/mgpu.h"
 
+/* what the time of a convolution depends on: its matmul; channels that are next to each other in x; elements of x and y; those that are
+ * moved because of this form, and kernels */
+typedef struct ConvolutionSizes {
+    Dtype type;
+    bool tf32;
+    int64_t channels;
+    double rows, columns, depth, elements, moved;
+    int kernels;
+} ConvolutionSizes;
+
 struct Target {
     const char *name;           /* of --devices */
     const char *suffix;         /* of the file of all kernels */
@@ -16,6 +26,7 @@ struct Target {
     bool regions;                /* calls that follow each other may take the samples region by region */
     int workspace_alignment;    /* bytes */
     int64_t row_elements;       /* long rows of matrices that matmuls read and make are padded to so many; 0: they are not */
+    double (*convolution_cost)(const ConvolutionSizes *); /* cycles, 0: none is better than others; NULL likewise */
     bool reads_reversed;        /* contractions read weights in place from the last tap to the first; false: of a copy */
 
     /* ---- nests and fusion */

@@ -123,7 +123,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
     typedef typename mgpu_contraction_tile<T, S>::across_operand across_operand;
     typedef typename tile_type::sum sum;
     constexpr bool ALIKE = down_operand::ALONG_K == across_operand::ALONG_K && down_operand::ACROSS == across_operand::ACROSS &&
-                           (!down_operand::LINEAR || across_operand::LINEAR) && down_operand::CHUNK == across_operand::CHUNK; /* along K */
+                           (down_operand::DIGITS || !across_operand::DIGITS) && down_operand::CHUNK == across_operand::CHUNK; /* along K */
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.transposed ? b : a, *const from_across = S.transposed ? a : b;
     /* sizes of parts and counts of tiles are asked for again after the loop over K, which needs the registers */

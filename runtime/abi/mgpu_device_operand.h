@@ -161,6 +161,35 @@ MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int
     return within;
 }
 
+/* Of windows whose axes of K have few digits (mgpu_may_be_marked): a bit for each digit of the first one, then of the next one, ...
+ * Of a row those where it is within; of an element of K its own. */
+template <const mgpu_contraction &T, typename NUMBERS> MGPU_FUNCTION uint32_t mgpu_marks_of_row(const NUMBERS &numbers, const int *row)
+{
+    uint32_t marks = 0;
+    int before = 0;
+#pragma unroll
+    for (int w = 0; w < T.windows; w++) {
+        const int axis = mgpu_axis_in_window(&T, MGPU_LIST_K, w), digits = axis < 0 ? 1 : (int)numbers.extent(axis < 0 ? 0 : axis);
+        const int from = min(max(-row[w], 0), digits), to = min(max(numbers.window_extent(w) - row[w], 0), digits);
+        marks |= (to > from ? (1u << to) - (1u << from) : 0) << before;
+        before += digits;
+    }
+    return marks;
+}
+
+template <const mgpu_contraction &T, typename NUMBERS> MGPU_FUNCTION uint32_t mgpu_marks_of_k(const NUMBERS &numbers, const int *digit)
+{
+    uint32_t marks = 0;
+    int before = 0;
+#pragma unroll
+    for (int w = 0; w < T.windows; w++) {
+        const int axis = mgpu_axis_in_window(&T, MGPU_LIST_K, w);
+        marks |= 1u << (before + (axis < 0 ? 0 : digit[axis < 0 ? 0 : axis - mgpu_list_first(&T, MGPU_LIST_K)]));
+        before += axis < 0 ? 1 : (int)numbers.extent(axis < 0 ? 0 : axis);
+    }
+    return marks;
+}
+
 /* a thread's place along K in the next stage, and how many elements there are from it on */
 template <const mgpu_contraction &T> struct mgpu_k_place {
     mgpu_place<T, MGPU_LIST_K> place;
@@ -186,19 +215,22 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     static constexpr int ACROSS = mgpu_line_threads(&S, TENSOR == 0), CHUNKS = LINE_CHUNKS / ACROSS;
     static constexpr int STEP = THREADS / ACROSS, TURNS = (LINES + STEP - 1) / STEP;
     static constexpr int ROW_SLOTS = ALONG_K ? TURNS : PIECES * CHUNKS, K_SLOTS = ALONG_K ? PIECES : TURNS;
-    static constexpr int ROWS_APART = ALONG_K ? STEP : CHUNKS > 1 ? ACROSS * CHUNK : PIECE; /* slots of rows */
     static_assert(THREADS % ACROSS == 0 && ACROSS > 0, "all threads have the same place in a line");
-    static_assert(CHUNKS == 1 || (PIECES == 1 && !ALONG_K && ACROSS % 8 == 0), "whole chunks, which are permuted alike");
+    static_assert(CHUNKS == 1 || (!ALONG_K && ACROSS % 8 == 0), "chunks that are permuted alike");
+    /* rows from a thread's first slot to another one */
+    MGPU_TILES_FUNCTION int rows_to(int slot) { return ALONG_K ? slot * STEP : slot / PIECES * ACROSS * CHUNK + slot % PIECES * PIECE; }
 
     static constexpr bool EVEN = mgpu_place<T, LIST>::COUNT == 1 && ROW_SLOTS > 4; /* one stride apart: a register for each would be too many */
     static constexpr bool LINEAR = TENSOR == 0 ? S.linear_a : S.linear_b; /* elements of K are one stride apart */
+    static constexpr bool DIGITS = !LINEAR || WINDOWS > 0;          /* of K say where a thread is, or what is within */
     static constexpr int LAST = mgpu_list_first(&T, MGPU_LIST_K) + T.k - 1, MOVE = TENSOR == 0 ? MGPU_MOVE_A : MGPU_MOVE_B;
     static constexpr int BY = mgpu_move_depth(&S, MOVE); /* elements of K between the slots of a thread */
 
     const char *from;          /* of the thread's first row; LINEAR: and of its place in K */
     int64_t row[EVEN ? 1 : ROW_SLOTS]; /* bytes from the first row on */
     mgpu_shared to;            /* the thread's first chunk, of the first stage */
-    int position[ROW_SLOTS][WINDOWS > 0 ? WINDOWS : 1]; /* in windows, with their first */
+    static constexpr bool MARKED = TENSOR == 0 && S.marked_a;
+    int position[ROW_SLOTS][WINDOWS > 0 ? WINDOWS : 1]; /* in windows, with their first; MARKED: mgpu_marks_of_row */
     unsigned rows;             /* EVEN: bits: slots whose rows there are */
     mgpu_k_place<T> at_k;
 
@@ -212,7 +244,6 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
                                           int64_t begin, int64_t stop)
     {
         static_assert(ROW_SLOTS <= 32, "a bit for each");
-        constexpr int by = ROWS_APART;
         mgpu_place<T, LIST> place;
         first += ALONG_K ? own_line() : own_chunk() * CHUNK;
         if (first >= count)
@@ -223,21 +254,23 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
         rows = 0;
 #pragma unroll
         for (int r = 0; r < ROW_SLOTS; r++) {
-            if (r > 0 && (EVEN || first + r * by < count))
-                place.advance(numbers, by);
+            if (r > 0 && (EVEN || first + rows_to(r) < count))
+                place.advance(numbers, rows_to(r) - rows_to(r > 0 ? r - 1 : 0));
             if (!EVEN || r == 0)
                 row[r] = (place.offset(numbers, TENSOR) - first_row) * (int)sizeof(stored);
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
                 position[r][w] = place.position(numbers, w) + numbers.window_first(w);
-            rows |= (unsigned)(first + r * by < count) << r;
+            if constexpr (MARKED)
+                position[r][0] = (int)mgpu_kept(!EVEN || first + rows_to(r) < count ? mgpu_marks_of_row<T>(numbers, position[r]) : 0);
+            rows |= (unsigned)(first + rows_to(r) < count) << r;
         }
         const int own = (int)(ALONG_K ? own_chunk() * CHUNK : own_line());
         at_k.left = (int)(stop - begin) - own;
         from = (const char *)(tensor + (numbers.first(TENSOR) + first_row));
         if constexpr (LINEAR)
             from += (begin + own) * bytes_of_k(numbers);
-        else
+        if constexpr (DIGITS)
             at_k.place.set(numbers, begin + own);
         from = (const char *)mgpu_kept((uint64_t)from);
     }
@@ -260,23 +293,31 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
                 window[w] = place.position(numbers, w);
+            if constexpr (MARKED)
+                window[0] = there ? (int)mgpu_marks_of_k<T>(numbers, place.digit) : INT32_MIN;
+            else if constexpr (WINDOWS > 0)
+                window[0] = there ? window[0] : INT32_MIN / 2; /* within none */
 #pragma unroll
             for (int r = 0; r < ROW_SLOTS; r++) {
                 const int times = ALONG_K ? r : t; /* STEP lines further */
                 if (LINES % STEP != 0 && own_line() + (uint32_t)(times * STEP) >= (uint32_t)LINES)
                     continue;
-                int64_t at = EVEN ? r * ROWS_APART * (int64_t)numbers.bytes(mgpu_place<T, LIST>::FIRST, TENSOR, sizeof(stored)) : row[EVEN ? 0 : r];
-                bool valid = EVEN ? there && (rows >> r & 1) : there;
-                if constexpr (WINDOWS > 0)
+                int64_t at = EVEN ? rows_to(r) * (int64_t)numbers.bytes(mgpu_place<T, LIST>::FIRST, TENSOR, sizeof(stored)) : row[EVEN ? 0 : r];
+                bool valid = WINDOWS > 0 || there;
+                if constexpr (EVEN)
+                    valid = valid && (rows >> r & 1);
+                if constexpr (MARKED)
+                    valid = (~position[r][0] & window[0]) == 0;
+                else if constexpr (WINDOWS > 0)
                     valid = mgpu_within<T>(numbers, position[r], window, at, sizeof(stored)) && valid;
                 const stored *const source = (const stored *)(some + at);
-                const int piece = CHUNKS > 1 ? (int)lines::further((uint32_t)(r * ACROSS)) : (ALONG_K ? t : r) * PIECE * BYTES;
+                const int piece = ALONG_K ? t * PIECE * BYTES : (int)lines::further((uint32_t)(r / PIECES * ACROSS)) + r % PIECES * PIECE * BYTES;
                 if constexpr (SAME && PIECE * BYTES >= 4 && STEP % 8 == 0) /* chunks are permuted alike 8 lines further */
                     mgpu_copy_ahead<PIECE * BYTES>(to + bytes + times * STEP * lines::LINE_BYTES + piece, source, valid);
                 else
                     mgpu_copy_elements<TYPE, SAME, PIECE>(stage + lines::at(own_line() + times * STEP, own_chunk()) + piece, source, valid);
             }
-            if (t + 1 < K_SLOTS && !LINEAR)
+            if (t + 1 < K_SLOTS && DIGITS)
                 place.go(numbers, MOVE);
         }
         if constexpr (LINEAR)
@@ -285,7 +326,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
 
     template <typename NUMBERS> __device__ __forceinline__ void go(const NUMBERS &numbers)
     {
-        if (!LINEAR)
+        if (DIGITS)
             at_k.place.go(numbers, MGPU_MOVE_STAGE);
         at_k.left -= S.depth;
     }

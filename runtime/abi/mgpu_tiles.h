@@ -15,7 +15,7 @@ enum {
     MGPU_MMA,          /* warps have parts of it, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
     MGPU_DIRECT        /* no tiles: a thread has an element of C and reads its row and column where they are */
 };
-enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* that shared memory is cut into */ };
+enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* that shared memory is cut into */, MGPU_MARKS = 31 };
 
 typedef struct mgpu_tiles {
     uint8_t arithmetic;
@@ -31,6 +31,7 @@ typedef struct mgpu_tiles {
     bool along_k_a, along_k_b;     /* lines in shared memory run along K, else along rows (columns) */
     int piece_a, piece_b, piece_c; /* elements that are moved at once */
     bool linear_a, linear_b;       /* all elements of K are one stride apart */
+    bool marked_a;                 /* digits of K in windows are few: each row of A has a bit for each */
     bool warpgroups;               /* MGPU_MMA: by instructions of a warpgroup, where the GPU has them */
 } mgpu_tiles;
 
@@ -98,14 +99,14 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
  * of B, to the same stage */
 
 /* threads that share a line of an operand in shared memory: one for each chunk; of a long line of rows half as many, as long as they read
- * 128 bytes: to find an element of K takes longer than to find a row at it */
+ * 128 bytes: to find an element of K takes longer than to find a row at it. Of chunks in many pieces a thread has rows enough */
 MGPU_TILES_FUNCTION int mgpu_line_threads(const mgpu_tiles *s, bool a)
 {
     bool along_k = a ? s->along_k_a : s->along_k_b;
     int side = along_k ? s->depth : a != s->transposed ? s->rows : s->columns, bytes = mgpu_staged_bytes(s, a ? s->type_a : s->type_b);
     int chunks = side * bytes / MGPU_CHUNK_BYTES;
-    bool whole = (a ? s->piece_a : s->piece_b) * bytes == MGPU_CHUNK_BYTES;
-    return s->arithmetic == MGPU_MMA && !along_k && whole && chunks > 8 ? chunks / 2 : chunks;
+    bool few = (a ? s->piece_a : s->piece_b) * bytes >= MGPU_CHUNK_BYTES / 2;
+    return s->arithmetic == MGPU_MMA && !along_k && few && chunks > 8 ? chunks / 2 : chunks;
 }
 
 MGPU_TILES_FUNCTION int mgpu_move_depth(const mgpu_tiles *s, int move)
@@ -179,14 +180,40 @@ MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction *t, int list, int t
     return count;
 }
 
-/* all elements of K are one stride apart in this operand */
+/* all elements of K are one stride apart in this operand, also where they are in windows */
 MGPU_TILES_FUNCTION bool mgpu_is_linear(const mgpu_contraction *t, int tensor)
 {
     int last = mgpu_list_first(t, MGPU_LIST_K) + t->k - 1;
-    bool linear = tensor == 1 || t->windows == 0;
+    bool linear = true;
+    for (int w = 0; w < t->windows && tensor == 0; w++)
+        linear = linear && t->window[w].input_dilation == 1; /* else places in it have no stride */
     for (int i = last; i > mgpu_list_first(t, MGPU_LIST_K); i--)
         linear = linear && mgpu_axis_stride(t, i - 1, tensor) == mgpu_axis_stride(t, i, tensor) * t->axis[i].extent;
     return linear;
+}
+
+/* the axis of a list that moves in a window; -1: none, -2: several */
+MGPU_TILES_FUNCTION int mgpu_axis_in_window(const mgpu_contraction *t, int list, int window)
+{
+    int found = -1, first = mgpu_list_first(t, list);
+    for (int i = first; i < first + mgpu_list_count(t, list); i++)
+        if (t->axis[i].window == window + 1)
+            found = found == -1 ? i : -2;
+    return found;
+}
+
+/* Whether a row of A meets something in its windows is said by a bit for each digit of K there, and one more that is never set:
+ * windows have one axis of K at most, along which neighbours are met */
+MGPU_TILES_FUNCTION bool mgpu_may_be_marked(const mgpu_contraction *t)
+{
+    int64_t bits = 0;
+    for (int w = 0; w < t->windows; w++) {
+        int axis = mgpu_axis_in_window(t, MGPU_LIST_K, w);
+        if (axis == -2 || t->window[w].input_dilation != 1 || (axis >= 0 && (t->axis[axis].step != 1 || t->axis[axis].extent > MGPU_MARKS)))
+            return false;
+        bits += axis < 0 ? 1 : t->axis[axis].extent;
+    }
+    return t->windows > 0 && bits <= MGPU_MARKS;
 }
 
 /* ---- tiles and parts */

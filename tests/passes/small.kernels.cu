@@ -65,8 +65,8 @@ static __device__ constexpr mgpu_axis k3_axis[] = {
 };
 static __device__ constexpr mgpu_contraction k3_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */
     0, 1, 1, 1, k3_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
-static __device__ constexpr mgpu_tiles k3_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; by warpgroups */
-    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, true, true, 4, 4, 1, true, true, false};
+static __device__ constexpr mgpu_tiles k3_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; digits of K marked; by warpgroups */
+    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, true, true, 4, 4, 1, true, true, false, false};
 extern "C" __global__ void __launch_bounds__(256, 2) k3(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
 {
     (void)step;
@@ -120,8 +120,8 @@ static __device__ constexpr mgpu_axis k5_axis[] = {
 };
 static __device__ constexpr mgpu_contraction k5_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */
     0, 1, 1, 1, k5_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
-static __device__ constexpr mgpu_tiles k5_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; by warpgroups */
-    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, false, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 1, true, true, false};
+static __device__ constexpr mgpu_tiles k5_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; digits of K marked; by warpgroups */
+    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, false, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 1, true, true, false, false};
 extern "C" __global__ void __launch_bounds__(256, 2) k5(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
 {
     (void)step;

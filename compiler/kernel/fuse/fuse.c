@@ -244,7 +244,7 @@ static void fuse_stages(Fusion *f)
 Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool partial_batch)
 {
     Phase *phase = NEW(Phase);
-    graph = scatter_into_sums(graph);
+    graph = fuse_fold_channels(program, scatter_into_sums(graph));
     *phase = (Phase){.kind = kind, .partial_batch = partial_batch, .graph = graph};
     Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
                 .kept = memory_in_use(), .stages = fuse_stages, .done = make_task};

@@ -1,5 +1,6 @@
 /* fuse.h: what the files of the fuser share. fuse.c calls them in this order:
  *
+ *   fuse/channels.c  convolutions of few channels as ones of more, where the target gains by it
  *   fuse/roots.c  which values get kernels of their own (roots) and which are computed where they are used
  *   fuse/merge.c  groups of roots that become one kernel
  *   fuse/rematerialize.c  values that are better computed again than stored; the first two start anew without them
@@ -148,6 +149,7 @@ const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
 Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */
 void fuse_build_scan(Fusion *, FusionGroup *);
 void fuse_epilogues(Phase *, const Target *, const char *archs); /* of --arch */
+Graph *fuse_fold_channels(const Program *, Graph *); /* the graph itself, if nothing is gained */
 /* the graph, where scans read copies of variables that are in an order of their own */
 Graph *fuse_straighten(const Fusion *);
 Root *fuse_add_root(Fusion *, const Node *, Tensor *target);

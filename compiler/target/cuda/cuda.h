@@ -81,4 +81,7 @@ void cuda_print(const Kernel *, Text *);
 void cuda_print_nests(const Kernel *, Text *);
 void emit_cuda(const Program *, Text *);
 void cuda_print_parameters(const Kernel *, Text *);        /* what its launches hand over: an initializer */
+
+/* ---- cuda/channels.c */
+double cuda_convolution_cost(const ConvolutionSizes *);
 #endif

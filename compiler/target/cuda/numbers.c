@@ -26,6 +26,7 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
                               MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
     s.linear_a = nothing || mgpu_is_linear(t, 0);
     s.linear_b = nothing || mgpu_is_linear(t, 1);
+    s.marked_a = !nothing && s.arithmetic != MGPU_DIRECT && s.along_k_a && mgpu_may_be_marked(t); /* else a thread has few rows */
     return s;
 }
 
@@ -76,7 +77,7 @@ static void identify_part(Sha256 *sha, const CudaMatmul *p)
         IDENTITY_ADD(sha, t->window[w].input_dilation);
     IDENTITY_ADD(sha, s.arithmetic, s.type_a, s.type_b, s.type_c, s.aligned_a, s.aligned_b, s.aligned_c, s.transposed, s.rows, s.columns,
                  s.depth, s.stages, s.down, s.across, s.split_tiles, s.split_depth, s.along_k_a, s.along_k_b, s.piece_a, s.piece_b,
-                 s.piece_c, s.linear_a, s.linear_b, s.warpgroups);
+                 s.piece_c, s.linear_a, s.linear_b, s.marked_a, s.warpgroups);
 }
 
 void cuda_matmul_form(Sha256 *sha, const CudaMatmul *p)

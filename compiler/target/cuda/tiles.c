@@ -27,20 +27,10 @@ typedef struct Part { /* of a matmul: some of its places */
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* the axis of a list that moves in a window: -1: none, -2: several */
-static int axis_in_window(const mgpu_contraction *t, int list, int window)
-{
-    int found = -1;
-    for (int i = mgpu_list_first(t, list); i < mgpu_list_first(t, list) + mgpu_list_count(t, list); i++)
-        if (t->axis[i].window == window + 1)
-            found = found == -1 ? i : -2;
-    return found;
-}
-
 /* places that follow each other before the same taps are met again */
 static int64_t classes_of(const mgpu_contraction *t, int window)
 {
-    int place = axis_in_window(t, MGPU_LIST_M, window), in_k = axis_in_window(t, MGPU_LIST_K, window);
+    int place = mgpu_axis_in_window(t, MGPU_LIST_M, window), in_k = mgpu_axis_in_window(t, MGPU_LIST_K, window);
     int64_t input_dilation = t->window[window].input_dilation;
     return place == -2 || in_k == -2 ? MOST_PLACE_CLASSES + 1
            : place < 0               ? 1
@@ -51,7 +41,7 @@ static int64_t classes_of(const mgpu_contraction *t, int window)
 static bool take_class(Part *part, int window, int64_t classes, int64_t r)
 {
     mgpu_window *w = &part->window[window];
-    int place = axis_in_window(&part->table, MGPU_LIST_M, window), in_k = axis_in_window(&part->table, MGPU_LIST_K, window);
+    int place = mgpu_axis_in_window(&part->table, MGPU_LIST_M, window), in_k = mgpu_axis_in_window(&part->table, MGPU_LIST_K, window);
     int64_t input_dilation = w->input_dilation, position = w->first, every = 1, first = 0;
     if (place >= 0) {
         mgpu_axis *p = &part->axis[place];
@@ -569,15 +559,15 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         text,
         "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, "
         "%d, %lld, "
-        "%lld, %lld, %s, %s, %d, %d, %d, %s, %s, %s};\n",
+        "%lld, %lld, %s, %s, %d, %d, %d, %s, %s, %s, %s};\n",
         name,
         c_comment("A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; "
                   "A, B in lines of "
-                  "K; moved at once; K one stride apart; by warpgroups"),
+                  "K; moved at once; K one stride apart; digits of K marked; by warpgroups"),
         arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
         truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.depth, s.stages, s.down, s.across,
         (long long)s.split_tiles, (long long)s.split_depth, by_parameter ? 0LL : (long long)s.c, truth(s.along_k_a),
-        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b), s.warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
+        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b), truth(s.marked_a), s.warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
 }
 
 /* parts from this one on whose tables are the same */
