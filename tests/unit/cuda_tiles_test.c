@@ -241,6 +241,25 @@ static void window_case(const Tile *tile, const uint8_t type[3], int which)
     APPEND(tile_cases, tile_case_count, own);
 }
 
+/* the gradient of its filters: 44 channels, so 8 bytes of A at once; without a stride, all of K is one stride apart */
+static void window_gradient_case(const Tile *tile, const uint8_t type[3], int which)
+{
+    int64_t step = 1 + which % 2, places = 11, length = (places - 1) * step + 1, channels = 44, filters = tile->columns + 8;
+    mgpu_axis *axis = NEW_ARRAY(mgpu_axis, 5);
+    mgpu_window *window = NEW_ARRAY(mgpu_window, 1);
+    axis[0] = (mgpu_axis){3, 0, 0, channels * filters, 1, 1};
+    axis[1] = (mgpu_axis){channels, 1, 0, filters, 0, 0};
+    axis[2] = (mgpu_axis){filters, 0, 1, 1, 0, 0};
+    axis[3] = (mgpu_axis){MGPU_SAMPLES, length * channels, places * filters, 0, 0, 0};
+    axis[4] = (mgpu_axis){places, 0, filters, 0, 1, step};
+    *window = (mgpu_window){length, channels, -1, 1};
+    mgpu_contraction t = {.axis = axis, .m = 2, .n = 1, .k = 2, .windows = 1, .window = window, .type = MGPU_F32};
+    TileCase own = case_of(&t, tile, MGPU_MMA, type, which, 7);
+    own.name = format("mma %s gradient of filters -> %s, tile %d x %d by %d x %d, a step of %lld", type_name(type[0]), type_name(type[2]), tile->rows, tile->columns,
+                      tile->down, tile->across, (long long)step);
+    APPEND(tile_cases, tile_case_count, own);
+}
+
 static void make_tile_cases(bool full)
 {
     static const Tile fma[] = {{128, 128, 16, 16}, {128, 64, 16, 8}, {64, 128, 8, 16}, {64, 64, 8, 16}, {64, 32, 8, 8}, {32, 64, 8, 8}, {32, 32, 8, 8},
@@ -260,6 +279,9 @@ static void make_tile_cases(bool full)
     for (int i = 0; i < COUNT(mma); i++) /* those that warpgroups may have, and others */
         if (full || mma[i].columns == 128)
             window_case(&mma[i], matrices[i % 3], i);
+    for (int i = 0; i < COUNT(mma); i++)
+        if (full || i == 0 || i == 3)
+            window_gradient_case(&mma[i], matrices[i % 3], i);
     for (int i = 0; i < COUNT(fma); i++)
         for (int j = 0; j < COUNT(numbers); j++, which += 5)
             if ((full || (i + j) % 8 == 0 || (i + j) % 8 == 3) && (numbers[j][0] != MGPU_F64 || (fma[i].rows / fma[i].down <= 4 && fma[i].columns / fma[i].across <= 4)))
