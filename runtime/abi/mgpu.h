@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 20  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 21  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -56,6 +56,7 @@ typedef struct mgpu_launch {
     int64_t per_block, most;                  /* blocks = ceil(iterations / per_block), at least 1, at most `most` */
     int threads, shared_bytes;                /* of a block; shared: dynamic */
     int64_t from, to;                         /* there is nothing to do with fewer samples than `from`, or, if to > 0, with `to` or more */
+    bool waits;                               /* each of its threads, for the kernel before it (mgpu_device.h) */
 } mgpu_launch;
 
 static inline bool mgpu_launch_has_work(const mgpu_launch *l, int64_t samples)

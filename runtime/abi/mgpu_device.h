@@ -41,6 +41,25 @@ static_assert(sizeof(int64_t) == 8, "long has 64 bits");
 
 #define MGPU_FUNCTION static __device__ __forceinline__
 
+/* ---- Programmatic dependent launch, from compute capability 9.0 on: a kernel may begin before the one before it in the stream has ended.
+ *
+ * The first thing that each thread of such a kernel does is to wait until that one has ended and its memory can be seen. So when a kernel has ended,
+ * all before it have, too. Then it says that the next one may begin, so no more than two are there at a time.
+ *
+ * Its parameters are not restrict: what compilers know to be read alone they load by ld.global.nc, which is outside of the memory model that the
+ * wait is in (PTX ISA, Memory Consistency Model, Scope and Applicability), and may do so before it (NVIDIA/cccl, pull request 11463). */
+#if !defined(MGPU_VGPU) && __CUDA_ARCH__ >= 900
+#define MGPU_RESTRICT
+MGPU_FUNCTION void mgpu_wait_for_grids(void)
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#else
+#define MGPU_RESTRICT __restrict__
+MGPU_FUNCTION void mgpu_wait_for_grids(void) {}
+#endif
+
 #ifndef MGPU_VGPU /* by instructions what mgpu_half.h and mgpu_math.h do by arithmetic; the bits of NaNs may differ */
 #define MGPU_HAS_HALF
 #define MGPU_HAS_EXP

@@ -485,6 +485,7 @@ MGPU_VGPU_ENGINE int mgpu_vgpu_run(mgpu_vgpu_launch *launch, void (*call)(void *
     mgpu_vgpu_n.statics = mgpu_vgpu_statics;
     mgpu_vgpu_n.statics_end = mgpu_vgpu_statics_end;
     mgpu_vgpu_n.blocks_begun = 0;
+    memset(mgpu_vgpu_n.waited, 0, sizeof mgpu_vgpu_n.waited);
     launch->now = &mgpu_vgpu_n;
     launch->leave = mgpu_vgpu_leave;
     memset(e.shared, 255, launch->shared_bytes);

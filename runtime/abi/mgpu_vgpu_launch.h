@@ -27,6 +27,7 @@ typedef struct mgpu_vgpu_now {
     char *shared;                       /* dynamic shared memory */
     char *statics, *statics_end;        /* static shared memory of all kernels of the module */
     char *poison, *poison_end;          /* [poison, poison_end): other memory that must not be touched now */
+    uint32_t waited[MGPU_VGPU_THREADS]; /* by each thread for the grids before: blocks_begun of its block, then */
 } mgpu_vgpu_now;
 
 enum { MGPU_VGPU_LOAD, MGPU_VGPU_STORE, MGPU_VGPU_ATOMIC, MGPU_VGPU_CONSTANT_LOAD /* __ldg */, MGPU_VGPU_HOW = 7,
@@ -38,6 +39,7 @@ typedef struct mgpu_vgpu_launch {
     unsigned shared_bytes;              /* dynamic */
     void *const *params;                /* of cuLaunchKernel */
     uint64_t seed;                      /* order of blocks and threads; 0: ascending */
+    int dependent;                      /* it may begin before the kernel before it has ended */
     /* Something is wrong: kind is a short name, text says what and where. NULL: printed. The launch ends. */
     void (*report)(struct mgpu_vgpu_launch *, const char *kind, const char *text);
     /* Modules built with -fsanitize=thread call it for every load and store; `place`: the instruction. NULL: no checks.

@@ -430,14 +430,16 @@ static int64_t cuda_launches(const Device *device, double *seconds)
     return d->launches;
 }
 
-static bool cuda_call(Device *device, const DeviceCall *call, int count, const mgpu_step *step)
+static bool cuda_call(Device *device, const DeviceCall *call, int count, const mgpu_step *step, bool follows)
 {
     CudaDevice *d = cuda_device(device);
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
     double began = mgpu_seconds();
     mgpu_cuda_enter(d, MGPU_COMP);
+    d->after_kernel = d->after_kernel && follows;
     if (kernel->together || count > 1) {
-        count_launch(d, mgpu_cuda_launch_together(d, call, count, step), began);
+        count_launch(d, mgpu_cuda_launch_together(d, call, count, step, d->after_kernel), began);
+        d->after_kernel = true;
         return true;
     }
     int issued = d->library && (kernel->matmul || mgpu_is_joined(kernel, call->op)) ? mgpu_cublaslt_run(d, d->library, call) : -1;
@@ -445,9 +447,12 @@ static bool cuda_call(Device *device, const DeviceCall *call, int count, const m
     issued = convolved ? convolved : issued;
     if (issued >= 0) {
         count_launch(d, issued, began);
+        d->after_kernel = d->after_kernel && issued == 0;
         return issued > 0;
     }
-    count_launch(d, mgpu_cuda_launch(d, call->op, call->argument, call->arguments, step), began);
+    int launches = mgpu_cuda_launch(d, call->op, call->argument, call->arguments, step, d->after_kernel);
+    count_launch(d, launches, began);
+    d->after_kernel = d->after_kernel || launches > 0;
     return true;
 }
 

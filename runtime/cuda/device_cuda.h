@@ -55,6 +55,7 @@ typedef struct CudaDevice {
     Cublaslt *library;                 /* NULL: kernels do all matmuls */
     Cudnn *cudnn;                      /* NULL: and all convolutions */
     _Atomic int64_t launches, launch_ns; /* graphs and calls that were issued, and the host's time in that */
+    bool overlaps, after_kernel;       /* a kernel may begin before the one before it has ended; the last work of the lane comp is a kernel of the program's */
     bool captures, captures_transfers; /* the lane comp is being captured; the lane comm, too; its thread's own */
     CUevent turns[2];                  /* of the lane comp, of comm: what the other follows around a graph with transfers; NULL: there is none */
     CUdeviceptr launched;              /* what such graphs note: their launch writes it; 0: nothing */
@@ -110,9 +111,10 @@ void mgpu_cuda_tune_tiles(CudaDevice *, Tuning *);
 /* the row of the table of kernels that is launched for a call of it */
 static inline int mgpu_cuda_row(const CudaDevice *d, int kernel) { return d->instead ? d->instead[kernel] : kernel; }
 
-/* launch.c: the call's kernel, whatever a library would do of it. argument: all but the step block; returns how many functions it launches */
-int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *);
-int mgpu_cuda_launch_together(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *); /* kernels of one function, with a table */
+/* launch.c: the call's kernel, whatever a library would do of it. argument: all but the step block; follows: a kernel of the program's, and
+ * nothing comes between; returns how many functions it launches */
+int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *, bool follows);
+int mgpu_cuda_launch_together(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *, bool follows); /* kernels of one function, with a table */
 /* the same in the first slots, to be timed */
 void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *);
 

@@ -75,6 +75,19 @@ enum { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING
 enum { CU_EVENT_RECORD_DEFAULT = 0, CU_EVENT_RECORD_EXTERNAL = 1 };
 enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 enum { CU_EVENT_WAIT_DEFAULT = 0, CU_EVENT_WAIT_EXTERNAL = 1 };
+enum { CU_LAUNCH_ATTRIBUTE_IGNORE = 0, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+
+typedef struct CUlaunchAttribute {
+    int id;
+    int reserved;
+    union { char pad[64]; int programmaticStreamSerializationAllowed; } value;
+} CUlaunchAttribute;
+typedef struct CUlaunchConfig {
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned numAttrs;
+} CUlaunchConfig;
 
 /* A stand-in for the driver that checks accesses (docs/vgpu.md) has three functions besides.
  * vgpuDeclare: what is issued to `stream` from now on belongs to `operation` and touches these bytes of device memory alone;
@@ -142,7 +155,8 @@ typedef void CudaTell(const void *counter, int64_t value);
 
 /* likewise, there by CUDA 11.8; NULL where the driver is older */
 #define CUDA_LATER(X)                                                                                                  \
-    X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))
+    X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))   \
+    X(cuLaunchKernelEx, launch_kernel_ex, (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra))
 
 #define CUDA_FIELD(symbol, field, parameters) CUresult (*field) parameters;
 typedef struct CudaDriver {

@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int number_of(const char *arch) { return atoi(arch + strcspn(arch, "0123456789")); } /* of none: 0 */
+
 /* how well images of that name suit a GPU; 0: not at all */
 static int suits(const char *arch, const Gpu *g, bool virtual)
 {
     enum { OTHER = 1, PTX = 1000, CODE = 100000, OWN = 100 * CODE };
-    int here = 10 * g->major + g->minor, number = atoi(arch + strcspn(arch, "0123456789"));
+    int here = 10 * g->major + g->minor, number = number_of(arch);
     char last = arch[strlen(arch) - 1];
     if (strncmp(arch, "compute_", 8) == 0)
         return number == here || (number < here && last != 'a') ? PTX + 10 * number + (last == 'a') : 0;
@@ -148,11 +150,20 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
     return ask_for_shared_memory(d, k, l, function) ? function : NULL;
 }
 
+/* Kernels for 9.0 and later wait for the one before them themselves (mgpu_device.h). Graphs have edges for that from CUDA 12.3 on. */
+static bool may_overlap(const CudaDevice *d, const char *arch)
+{
+    enum { FIRST_ARCH = 90, FIRST_CUDA = 12030 };
+    const char *wish = getenv("MGPU_PDL");
+    return number_of(arch) >= FIRST_ARCH && d->cuda->launch_kernel_ex && d->machine->version >= FIRST_CUDA && !(wish && strcmp(wish, "off") == 0);
+}
+
 void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p, bool tune)
 {
     const char *arch = best_arch(p->images, d->gpu, d->cuda->declare != NULL);
     if (!arch || d->gpu->major < MGPU_OLDEST_GPU)
         fail_images(d, p);
+    d->overlaps = may_overlap(d, arch);
     for (const mgpu_image *i = p->images; i->arch; i++)
         if (strcmp(i->arch, arch) == 0) {
             d->modules = mgpu_resize(d->modules, (size_t)(d->module_count + 1) * sizeof *d->modules);

@@ -14,8 +14,22 @@ static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
     return (unsigned)(blocks > 0 ? blocks : 1);
 }
 
+/* follows: what is in the stream before it is a kernel of the program's, and nothing else: if it waits for that itself (mgpu_device.h), the GPU may
+ * begin it before that has ended (CUDA Programming Guide, Programmatic Dependent Launch) */
+static void launch_function(const CudaDevice *d, CUfunction function, unsigned blocks, const mgpu_launch *l, void **parameter, bool follows)
+{
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.programmaticStreamSerializationAllowed = 1};
+    CUlaunchConfig config = {blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], &early, 1};
+    if (d->overlaps && follows && l->waits)
+        mgpu_cuda_check(d, MGPU_COMP, d->cuda->launch_kernel_ex(&config, function, parameter, NULL), "cuLaunchKernelEx");
+    else
+        mgpu_cuda_check(d, MGPU_COMP,
+                        d->cuda->launch_kernel(function, blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], parameter, NULL),
+                        "cuLaunchKernel");
+}
+
 /* parameter: addresses of the first `count`, with room for the others */
-static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step)
+static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step, bool follows)
 {
     int row = mgpu_cuda_row(d, op->target);
     const mgpu_gpu_kernel *kernel = &d->kernels[row];
@@ -31,10 +45,7 @@ static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int 
         const mgpu_launch *l = &kernel->launch[i];
         if (!mgpu_launch_has_work(l, samples))
             continue;
-        mgpu_cuda_check(d, MGPU_COMP,
-                        d->cuda->launch_kernel(d->function[row][i], blocks_of(l, samples), 1, 1, (unsigned)l->threads, 1, 1,
-                                               (unsigned)l->shared_bytes, d->stream[MGPU_COMP], parameter, NULL),
-                        "cuLaunchKernel");
+        launch_function(d, d->function[row][i], blocks_of(l, samples), l, parameter, follows || launches > 0);
         launches++;
     }
     return launches;
@@ -51,7 +62,7 @@ static void add_call(const CudaDevice *d, CallTable *t, const DeviceCall *call, 
     mgpu_add_call(t, call->argument, samples, kernel->words > 0 ? kernel->parameters : NULL, blocks_of(&kernel->launch[0], samples));
 }
 
-int mgpu_cuda_launch_together(const CudaDevice *d, const DeviceCall *call, int count, const mgpu_step *step)
+int mgpu_cuda_launch_together(const CudaDevice *d, const DeviceCall *call, int count, const mgpu_step *step, bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
     const mgpu_launch *l = &kernel->launch[0];
@@ -61,16 +72,13 @@ int mgpu_cuda_launch_together(const CudaDevice *d, const DeviceCall *call, int c
         mgpu_die("a launch of kernel %s has %d calls, of at most %d", kernel->name, count, kernel->together);
     for (int i = 0; i < count; i++)
         add_call(d, &table, &call[i], kernel);
-    mgpu_cuda_check(d, MGPU_COMP,
-                    d->cuda->launch_kernel(d->function[call->op->target][0], table.blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes,
-                                           d->stream[MGPU_COMP], parameters, NULL),
-                    "cuLaunchKernel");
+    launch_function(d, d->function[call->op->target][0], table.blocks, l, parameters, follows);
     return 1;
 }
 
 /* ---- a call */
 
-int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, const mgpu_step *step)
+int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, const mgpu_step *step, bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
     const mgpu_epilogue *e = &kernel->epilogue;
@@ -79,7 +87,7 @@ int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argume
     int count = joined ? e->reads + e->writes + e->workspace : arguments - kernel->library_work;
     for (int i = 0; i < count; i++)
         d->parameters[i] = (void *)(uintptr_t)&argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : arguments - 1];
-    return launch(d, op, d->parameters, count, step);
+    return launch(d, op, d->parameters, count, step, follows);
 }
 
 void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
@@ -95,5 +103,5 @@ void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, con
         else
             argument[arguments++] = at;
     }
-    mgpu_cuda_launch(d, op, argument, arguments, step);
+    mgpu_cuda_launch(d, op, argument, arguments, step, false);
 }

@@ -70,7 +70,8 @@ typedef struct AheadKind {
     void (*begin)(Device *);
     void (*finish)(Device *, int lane);
     void (*upload)(Device *, int64_t offset, const void *from, int64_t bytes); /* lane copy; from: of `locked` or staging */
-    bool (*call)(Device *, const DeviceCall *, int count, const mgpu_step *); /* lane comp; one, or those of a region. false: the next call does this one, too */
+    /* lane comp; one, or those of a region. follows: nothing was issued to the lane since the call before. false: the next call does this one, too */
+    bool (*call)(Device *, const DeviceCall *, int count, const mgpu_step *, bool follows);
     /* what is issued to the lane comp is kept from now on; transfers: and to the lane comm, which begins and ends with it */
     void (*begin_segment)(Device *, bool transfers);
     void *(*end_segment)(Device *);

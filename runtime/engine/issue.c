@@ -104,8 +104,8 @@ static void mark_and_note(Lane *l, int mark)
     mark_at(l, mark);
 }
 
-/* One, or those of a region. false: the next call does this one, too */
-static bool issue_call(Lane *l, const int *order, int count)
+/* One, or those of a region. follows: nothing was issued to the lane since the call before. false: the next call does this one, too */
+static bool issue_call(Lane *l, const int *order, int count, bool follows)
 {
     Engine *e = l->engine;
     Ahead *a = e->ahead_of[l->device];
@@ -117,7 +117,7 @@ static bool issue_call(Lane *l, const int *order, int count)
     mgpu_declare(l, p, order, count);
     for (int i = 0, arguments = 0; i < count; arguments += l->calls[i++].arguments)
         l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], l->argument + arguments, l->each + arguments, &step);
-    bool done = e->kind->ahead->call(e->devices[l->device], l->calls, count, step);
+    bool done = e->kind->ahead->call(e->devices[l->device], l->calls, count, step, follows);
     for (int i = 0; i < count; i++) {
         int inside = a->phases[l->phase - e->plan->phases].inside[order[i]];
         if (inside >= 0)
@@ -190,15 +190,27 @@ void mgpu_issue_end(Lane *l, int op)
 }
 
 /* ---- a segment */
+/* issue_call marks one of them */
+static bool has_mark(Lane *l, const int *order, int count)
+{
+    const AheadPhase *p = &l->engine->ahead_of[l->device]->phases[l->phase - l->engine->plan->phases];
+    bool has = false;
+    for (int i = 0; i < count; i++)
+        has = has || p->inside[order[i]] >= 0 || p->within[order[i]] >= 0;
+    return has;
+}
+
 static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
 {
+    bool follows = false;
     for (int i = 0, calls; i < count; i += calls) {
         calls = graphs == GRAPHS_WAIT ? 1 : mgpu_region_length(&l->phase->devices[l->device], order + i, count - i);
         if (graphs == GRAPHS_WAIT)
             begin_alone(l);
-        issue_call(l, order + i, calls);
+        issue_call(l, order + i, calls, follows);
         if (graphs == GRAPHS_WAIT)
             finish_alone(l);
+        follows = graphs != GRAPHS_WAIT && !has_mark(l, order + i, calls);
     }
 }
 
@@ -211,7 +223,7 @@ static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, i
         set_op(l, op);
         mgpu_audit_before(l, p, op);
         begin_alone(l);
-        bool done = issue_call(l, &order[i], 1);
+        bool done = issue_call(l, &order[i], 1, false);
         finish_alone(l);
         if (done)
             mgpu_audit_after(l, p, op);

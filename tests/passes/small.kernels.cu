@@ -6,9 +6,10 @@
 
 /* k0: dense_1.he_1.normal_1.random_normal_1: u  [2, 3, 16] f32  small.net:5 */
 extern "C" __global__ void k0(
-    float *__restrict__ v_u, /* [2, 3, 16] */
-    const mgpu_step *__restrict__ step, int64_t n, const __grid_constant__ mgpu_path<1> path)
+    float *MGPU_RESTRICT v_u, /* [2, 3, 16] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n, const __grid_constant__ mgpu_path<1> path)
 {
+    mgpu_wait_for_grids();
     const uint64_t key = mgpu_random_key(step->seed, path[0]);
     for (int i = mgpu_grid_thread(); i < 96; i += mgpu_grid_threads()) {
         v_u[i] = mgpu_randf(key, i, 0, 0);
@@ -18,13 +19,14 @@ MGPU_ENTRY(k0)
 
 /* k1: dense_1.he_1.normal_1: w.dense_1.weight, w.dense_1.bias, w.dense_1.weight.velocity, w.dense_1.bias.velocity  [3, 16] f32  small.net:5 */
 extern "C" __global__ void k1(
-    const float *__restrict__ v_u, /* [2, 3, 16] */
-    float *__restrict__ v_weight, /* [3, 16] */
-    float *__restrict__ v_bias, /* [3] */
-    float *__restrict__ v_velocity, /* [3, 16] */
-    float *__restrict__ v_velocity_2, /* [3] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_u, /* [2, 3, 16] */
+    float *MGPU_RESTRICT v_weight, /* [3, 16] */
+    float *MGPU_RESTRICT v_bias, /* [3] */
+    float *MGPU_RESTRICT v_velocity, /* [3, 16] */
+    float *MGPU_RESTRICT v_velocity_2, /* [3] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     for (int i = mgpu_grid_thread(); i < 48; i += mgpu_grid_threads()) {
         const float v_mul = mgpu_sqrt(mgpu_log(1.0f - v_u[i]) * -2.0f) * mgpu_cos(v_u[i + 48] * 6.2831855f) * 0.35355338f;
         v_weight[i] = v_mul;
@@ -43,10 +45,11 @@ MGPU_ENTRY(k1)
 
 /* k2: div  [n, 4, 4] f32  small.net:5 */
 extern "C" __global__ void k2(
-    const uint8_t *__restrict__ v_image, /* [n, 4, 4] */
-    float *__restrict__ v_div, /* [n, 4, 4] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const uint8_t *MGPU_RESTRICT v_image, /* [n, 4, 4] */
+    float *MGPU_RESTRICT v_div, /* [n, 4, 4] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     const uint32_t points = 16 * n;
     for (int i = mgpu_grid_thread(); i < points; i += mgpu_grid_threads()) {
         v_div[i] = (float)v_image[i] / 255.0f;
@@ -67,8 +70,9 @@ static __device__ constexpr mgpu_contraction k3_matmul = { /* axes of batch, M, 
     0, 1, 1, 1, k3_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
 static __device__ constexpr mgpu_tiles k3_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; digits of K marked; by warpgroups */
     MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, true, true, 4, 4, 1, true, true, false, false};
-extern "C" __global__ void __launch_bounds__(256, 2) k3(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
+extern "C" __global__ void __launch_bounds__(256, 2) k3(const float *MGPU_RESTRICT a, const float *MGPU_RESTRICT b, float *MGPU_RESTRICT c, const mgpu_step *step, int64_t n)
 {
+    mgpu_wait_for_grids();
     (void)step;
     mgpu_contract<k3_matmul, k3_tiles>(a, b, c, nullptr, n, 0);
 }
@@ -76,13 +80,14 @@ MGPU_ENTRY(k3)
 
 /* k4: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
 extern "C" __global__ void k4(
-    const float *__restrict__ v_y, /* [n, 3] */
-    const float *__restrict__ v_bias, /* [3] */
-    const uint8_t *__restrict__ v_label, /* [n] */
-    float *__restrict__ v_cross_entropy, /* [n] */
-    float *__restrict__ v_d_log_softmax, /* [n, 3] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_y, /* [n, 3] */
+    const float *MGPU_RESTRICT v_bias, /* [3] */
+    const uint8_t *MGPU_RESTRICT v_label, /* [n] */
+    float *MGPU_RESTRICT v_cross_entropy, /* [n] */
+    float *MGPU_RESTRICT v_d_log_softmax, /* [n, 3] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
         const uint8_t v_label_at = v_label[i];
         const int32_t value = (int32_t)v_label_at;
@@ -122,8 +127,9 @@ static __device__ constexpr mgpu_contraction k5_matmul = { /* axes of batch, M, 
     0, 1, 1, 1, k5_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
 static __device__ constexpr mgpu_tiles k5_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; digits of K marked; by warpgroups */
     MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, false, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 1, true, true, false, false};
-extern "C" __global__ void __launch_bounds__(256, 2) k5(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
+extern "C" __global__ void __launch_bounds__(256, 2) k5(const float *MGPU_RESTRICT a, const float *MGPU_RESTRICT b, float *MGPU_RESTRICT c, const mgpu_step *step, int64_t n)
 {
+    mgpu_wait_for_grids();
     (void)step;
     mgpu_contract<k5_matmul, k5_tiles>(b, a, c, nullptr, n, 0);
 }
@@ -131,10 +137,11 @@ MGPU_ENTRY(k5)
 
 /* k6: cross_entropy_1: sum  [n] f64  small.net:6 */
 extern "C" __global__ void k6(
-    const float *__restrict__ v_cross_entropy, /* [n] */
-    double *__restrict__ v_sum, /* [] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_cross_entropy, /* [n] */
+    double *MGPU_RESTRICT v_sum, /* [] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         double sum = 0;
         for (int i = 0; i < n; i++) {
@@ -147,10 +154,11 @@ MGPU_ENTRY(k6)
 
 /* k7: dense_1: d_dense  [n, 3] f32  small.net:5 */
 extern "C" __global__ void k7(
-    const float *__restrict__ v_d_log_softmax, /* [n, 3] */
-    float *__restrict__ v_d_dense, /* [3] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_d_log_softmax, /* [n, 3] */
+    float *MGPU_RESTRICT v_d_dense, /* [3] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     for (int j = mgpu_grid_thread(); j < 3; j += mgpu_grid_threads()) {
         double sum = 0;
         for (int i = 0; i < n; i++) {
@@ -163,10 +171,11 @@ MGPU_ENTRY(k7)
 
 /* k8: cross_entropy_1: report  [] f64  small.net:6 */
 extern "C" __global__ void k8(
-    const double *__restrict__ v_sum, /* [] */
-    double *__restrict__ v_report, /* [2] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const double *MGPU_RESTRICT v_sum, /* [] */
+    double *MGPU_RESTRICT v_report, /* [2] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         v_report[0] = v_sum[0] * 0.125;
         v_report[1] = step->setting[0] == step->setting[0] ? step->setting[0] : 0.1;
@@ -177,17 +186,18 @@ MGPU_ENTRY(k8)
 /* k9: dense_1.weight: v, w.dense_1.weight.velocity, w.dense_1.weight, v, w.dense_1.bias.velocity, w.dense_1.bias  [3, 16] f32  small.net:9 */
 extern "C" __global__ void k9(
     const float *,
-    const float *__restrict__ v_d_dense, /* [3, 16] */
+    const float *MGPU_RESTRICT v_d_dense, /* [3, 16] */
     const float *,
     const float *,
-    const float *__restrict__ v_d_dense_2, /* [3] */
+    const float *MGPU_RESTRICT v_d_dense_2, /* [3] */
     const float *,
-    float *__restrict__ v_velocity, /* [3, 16] */
-    float *__restrict__ v_weight, /* [3, 16] */
-    float *__restrict__ v_velocity_2, /* [3] */
-    float *__restrict__ v_bias, /* [3] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    float *MGPU_RESTRICT v_velocity, /* [3, 16] */
+    float *MGPU_RESTRICT v_weight, /* [3, 16] */
+    float *MGPU_RESTRICT v_velocity_2, /* [3] */
+    float *MGPU_RESTRICT v_bias, /* [3] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     const float value = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
     for (int j = mgpu_grid_thread(); j < 12; j += mgpu_grid_threads()) {
         const mgpu_f32x4 v_velocity_at = mgpu_load_f32x4(&v_velocity[4 * j]);
@@ -216,9 +226,10 @@ MGPU_ENTRY(k9)
 
 /* k10: cross_entropy_1: d_cross_entropy  [n] f32  small.net:6 */
 extern "C" __global__ void k10(
-    float *__restrict__ v_d_cross_entropy, /* [n] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    float *MGPU_RESTRICT v_d_cross_entropy, /* [n] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     const float value = (float)(1.0 / (double)step->samples);
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
         v_d_cross_entropy[i] = 0.0f - (i < step->valid ? value : 0.0f);
@@ -228,14 +239,15 @@ MGPU_ENTRY(k10)
 
 /* k11: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
 extern "C" __global__ void k11(
-    const float *__restrict__ v_y, /* [n, 3] */
-    const float *__restrict__ v_bias, /* [3] */
-    const uint8_t *__restrict__ v_label, /* [n] */
-    const float *__restrict__ v_d_cross_entropy, /* [n] */
-    float *__restrict__ v_cross_entropy, /* [n] */
-    float *__restrict__ v_d_log_softmax, /* [n, 3] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_y, /* [n, 3] */
+    const float *MGPU_RESTRICT v_bias, /* [3] */
+    const uint8_t *MGPU_RESTRICT v_label, /* [n] */
+    const float *MGPU_RESTRICT v_d_cross_entropy, /* [n] */
+    float *MGPU_RESTRICT v_cross_entropy, /* [n] */
+    float *MGPU_RESTRICT v_d_log_softmax, /* [n, 3] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
         const uint8_t v_label_at = v_label[i];
         const int32_t value = (int32_t)v_label_at;
@@ -266,10 +278,11 @@ MGPU_ENTRY(k11)
 
 /* k12: cross_entropy_1: sum  [n] f64  small.net:6 */
 extern "C" __global__ void k12(
-    const float *__restrict__ v_cross_entropy, /* [n] */
-    double *__restrict__ v_sum, /* [] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_cross_entropy, /* [n] */
+    double *MGPU_RESTRICT v_sum, /* [] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         double sum = 0;
         for (int i = 0; i < n; i++) {
@@ -283,10 +296,11 @@ MGPU_ENTRY(k12)
 
 /* k13: cross_entropy_1: report  [] f64  small.net:6 */
 extern "C" __global__ void k13(
-    const double *__restrict__ v_sum, /* [] */
-    double *__restrict__ v_report, /* [2] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const double *MGPU_RESTRICT v_sum, /* [] */
+    double *MGPU_RESTRICT v_report, /* [2] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         v_report[0] = v_sum[0] * (1.0 / (double)step->samples);
         v_report[1] = step->setting[0] == step->setting[0] ? step->setting[0] : 0.1;
@@ -296,12 +310,13 @@ MGPU_ENTRY(k13)
 
 /* k14: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy  [n, 3] f32  small.net:6 */
 extern "C" __global__ void k14(
-    const float *__restrict__ v_y, /* [n, 3] */
-    const float *__restrict__ v_bias, /* [3] */
-    const uint8_t *__restrict__ v_label, /* [n] */
-    float *__restrict__ v_cross_entropy, /* [n] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_y, /* [n, 3] */
+    const float *MGPU_RESTRICT v_bias, /* [3] */
+    const uint8_t *MGPU_RESTRICT v_label, /* [n] */
+    float *MGPU_RESTRICT v_cross_entropy, /* [n] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
         const uint8_t v_label_at = v_label[i];
         const int32_t value = (int32_t)v_label_at;
@@ -324,13 +339,14 @@ MGPU_ENTRY(k14)
 
 /* k15: sum, w.eval.loss.cross_entropy.0, w.eval.loss.cross_entropy.1  [n] f64  small.net:6 */
 extern "C" __global__ void k15(
-    const float *__restrict__ v_cross_entropy, /* [n] */
+    const float *MGPU_RESTRICT v_cross_entropy, /* [n] */
     const double *,
     const double *,
-    double *__restrict__ v_0, /* [] */
-    double *__restrict__ v_1, /* [] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    double *MGPU_RESTRICT v_0, /* [] */
+    double *MGPU_RESTRICT v_1, /* [] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         const double v_0_at = v_0[0];
         double sum = 0;
@@ -349,13 +365,14 @@ MGPU_ENTRY(k15)
 
 /* k16: sum, w.eval.loss.cross_entropy.0, w.eval.loss.cross_entropy.1  [n] f64  small.net:6 */
 extern "C" __global__ void k16(
-    const float *__restrict__ v_cross_entropy, /* [n] */
+    const float *MGPU_RESTRICT v_cross_entropy, /* [n] */
     const double *,
     const double *,
-    double *__restrict__ v_0, /* [] */
-    double *__restrict__ v_1, /* [] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    double *MGPU_RESTRICT v_0, /* [] */
+    double *MGPU_RESTRICT v_1, /* [] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         const double v_0_at = v_0[0];
         double sum = 0;
@@ -375,11 +392,12 @@ MGPU_ENTRY(k16)
 
 /* k17: softmax_1: max, exp, sum, out.probability  [n, 3] f32  small.net:7 */
 extern "C" __global__ void k17(
-    const float *__restrict__ v_y, /* [n, 3] */
-    const float *__restrict__ v_bias, /* [3] */
-    float *__restrict__ v_probability, /* [n, 3] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const float *MGPU_RESTRICT v_y, /* [n, 3] */
+    const float *MGPU_RESTRICT v_bias, /* [3] */
+    float *MGPU_RESTRICT v_probability, /* [n, 3] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
         float most = -INFINITY;
         for (int j = 0; j < 3; j++) {
@@ -399,10 +417,11 @@ MGPU_ENTRY(k17)
 
 /* k18: t1_eval.loss.cross_entropy.0  [] f64 */
 extern "C" __global__ void k18(
-    const double *__restrict__ v_0, /* [] */
-    double *__restrict__ v_eval_loss_cross_entropy_0, /* [] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const double *MGPU_RESTRICT v_0, /* [] */
+    double *MGPU_RESTRICT v_eval_loss_cross_entropy_0, /* [] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         v_eval_loss_cross_entropy_0[0] = v_0[0];
     }
@@ -411,12 +430,13 @@ MGPU_ENTRY(k18)
 
 /* k19: w.eval.loss.cross_entropy.0, report  [] f64 */
 extern "C" __global__ void k19(
-    const double *__restrict__ v_1, /* [] */
-    const double *__restrict__ v_eval_loss_cross_entropy_0, /* [] */
-    double *__restrict__ v_0, /* [] */
-    double *__restrict__ v_report, /* [1] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    const double *MGPU_RESTRICT v_1, /* [] */
+    const double *MGPU_RESTRICT v_eval_loss_cross_entropy_0, /* [] */
+    double *MGPU_RESTRICT v_0, /* [] */
+    double *MGPU_RESTRICT v_report, /* [1] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         v_0[0] = 0.0;
     }
@@ -431,9 +451,10 @@ MGPU_ENTRY(k19)
 
 /* k20: w.eval.loss.cross_entropy.1  [] f64 */
 extern "C" __global__ void k20(
-    double *__restrict__ v_1, /* [] */
-    const mgpu_step *__restrict__ step, int64_t n)
+    double *MGPU_RESTRICT v_1, /* [] */
+    const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
+    mgpu_wait_for_grids();
     if (mgpu_grid_thread() == 0) {
         v_1[0] = 0.0;
     }

@@ -84,11 +84,11 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
     image = (FakeImage){FAKE_MAGIC, 0, kernels};
     for (int k = 0; k < KERNEL_COUNT; k++) {
         gpu[k] = (mgpu_gpu_kernel){.name = KERNELS[k].name, .line = KERNELS[k].line,
-                                   .launch = {{KERNELS[k].name, 0, 1, 0, 2, 1000, 64, 0, 0, 0}}};
+                                   .launch = {{KERNELS[k].name, 0, 1, 0, 2, 1000, 64, 0, 0, 0, false}}};
         add_kernel(&image, kernels, KERNELS[k].name, RUN[k], ARGUMENTS[k]);
         if (!KERNELS[k].finish)
             continue;
-        gpu[k].launch[1] = (mgpu_launch){mgpu_format("%s_finish", KERNELS[k].name), 1, 0, 0, 1, 1, 32, 100 << 10, 0, 0};
+        gpu[k].launch[1] = (mgpu_launch){mgpu_format("%s_finish", KERNELS[k].name), 1, 0, 0, 1, 1, 32, 100 << 10, 0, 0, false};
         add_kernel(&image, kernels, gpu[k].launch[1].function, FINISH[k], ARGUMENTS[k]);
     }
     for (int i = 0; i < MGPU_COUNT(SUMS_OF); i++)

@@ -366,11 +366,11 @@ static const Planted PLANTED[] = {
     {"the number of a barrier's threads", "bar.sync 1, $;", "64", "40", "barrier", "multiple of 32", 1, 64, 0},
 };
 
-static void print_planted(void)
+static void print_list(const Planted *list, int count)
 {
-    for (int k = 0; k < COUNT(PLANTED); k++)
+    for (int k = 0; k < count; k++)
         for (int wrong = 0; wrong < 2; wrong++) {
-            const Planted *p = &PLANTED[k];
+            const Planted *p = &list[k];
             const char *place = strchr(p->body, '$');
             add(".visible .entry %s%d(.param .u64 a, .param .u64 b, .param .u64 w)\n{\n.shared .align 16 .b8 room[256];\n.local .align 8 .b8 scratch[16];\n%s", wrong ? "wrong" : "right", k, REGISTERS);
             add("mov.u32 %%r31, %%tid.x;\nmul.wide.u32 %%d0, %%r31, 4;\nld.param.u64 %%d14, [a];\nld.param.u64 %%d15, [b];\nadd.s64 %%d14, %%d14, %%d0;\nadd.s64 %%d15, %%d15, %%d0;\n");
@@ -386,6 +386,50 @@ static void run_planted(int wrong)
     MUST(try_launch(0, gpu[0].stream[0], kernel, now->blocks, now->threads, now->shared, PARAMETERS(&gpu[0].a, &gpu[0].b, &gpu[0].w)));
 }
 
+/* ---- programmatic dependent launch: kernels that begin before the one before them has ended */
+
+static const char MACHINE_90[] = "driver 13.0\ncapability * 9.0";
+static const Planted GRIDS[] = {
+    {"a load before the wait for grids", "$ ld.global.f32 %f0, [%d14]; griddepcontrol.wait; st.global.f32 [%d15], %f0;", "griddepcontrol.wait;", "", "dependence", "loads 4 bytes", 1, 64, 0},
+    {"a store before the wait for grids", "$ st.global.u32 [%d15], 1; griddepcontrol.wait;", "griddepcontrol.wait;", "", "dependence", "stores 4 bytes", 1, 64, 0},
+    {"an update before the wait for grids", "$ red.global.add.u32 [%d15], 1; griddepcontrol.wait;", "griddepcontrol.wait;", "", "dependence", "has not waited", 2, 64, 0},
+    {"a copy before the wait for grids", SHARED_PLACE "$ cp.async.ca.shared.global [%r1], [%d14], 4; cp.async.wait_all; griddepcontrol.wait;", "griddepcontrol.wait;", "", "dependence",
+     "a copy of global memory", 1, 64, 0},
+    {"a kernel without the wait for grids", "$", "griddepcontrol.wait;", "", "dependence", "ended and had not waited", 1, 32, 0},
+    {"threads that end without the wait for grids", "setp.lt.u32 %p0, %r31, $; @%p0 griddepcontrol.wait;", "64", "40", "dependence", "ended and had not waited", 2, 64, 0},
+    {"a wait for grids of some blocks", "mov.u32 %r1, %ctaid.x; setp.le.u32 %p0, %r1, $; @%p0 griddepcontrol.wait;", "1", "0", "dependence", "ended and had not waited", 2, 32, 0},
+    {"a load by .nc after the wait for grids", "griddepcontrol.wait; ld.global$.f32 %f0, [%d14]; st.global.f32 [%d15], %f0;", "", ".nc", "dependence", "ld.global.nc", 1, 32, 0},
+};
+
+static void print_grids(void)
+{
+    add(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry first(.param .u64 a, .param .u64 b, .param .u64 w)\n{\ngriddepcontrol.wait;\ngriddepcontrol.launch_dependents;\nret;\n}\n");
+    print_list(GRIDS, COUNT(GRIDS));
+}
+
+/* an ordinary launch is as good as one that waits; then in a stream, and in a graph */
+static void run_grids(int wrong)
+{
+    char kernel[20];
+    void **parameters = PARAMETERS(&gpu[0].a, &gpu[0].b, &gpu[0].w);
+    CUstream s = gpu[0].stream[0];
+    CUgraph graph;
+    CUgraphExec exec;
+    snprintf(kernel, sizeof kernel, "%s%d", wrong ? "wrong" : "right", (int)(now - GRIDS));
+    MUST(try_launch(0, s, kernel, now->blocks, now->threads, 0, parameters));
+    MUST(cu->stream_synchronize(s));
+    if (violation(0))
+        printf("reported of an ordinary launch\n");
+    MUST(cu->stream_begin_capture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(try_launch(0, s, "first", 2, 32, 0, parameters));
+    MUST(try_launch_early(s, kernel, now->blocks, now->threads, parameters));
+    MUST(try_launch_early(s, "first", 2, 32, parameters));
+    MUST(cu->stream_end_capture(s, &graph));
+    MUST(cu->graph_instantiate(&exec, graph, 0));
+    MUST(cu->graph_launch(exec, s));
+    MUST(cu->stream_synchronize(s));
+}
+
 /* ---- what is refused when it is loaded */
 
 static const struct { const char *name, *head, *body; int status; const char *log; } REFUSED[] = {
@@ -397,6 +441,7 @@ static const struct { const char *name, *head, *body; int status; const char *lo
     {"too much static shared memory", NULL, ".reg .b32 %r<2>;\n.shared .b8 x[49153];\nmov.u32 %r0, x;\n", CUDA_ERROR_INVALID_PTX, "49153 bytes of static shared memory"},
     {"a matrix with a register too few", NULL, ".reg .b32 %r<9>;\n.reg .f32 %f<4>;\nmma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2}, {%r4, %r5}, {%f0, %f1, %f2, %f3};\n",
      CUDA_ERROR_INVALID_PTX, "a fragment has another number of registers"},
+    {"a wait for grids on an older GPU", NULL, "griddepcontrol.wait;\n", CUDA_ERROR_INVALID_PTX, "line 6 of the PTX: griddepcontrol.wait: is there from sm_90 on"},
     {"text that ends", NULL, ".reg .b32 %r<2>;\nadd.s32 %r0, 1", CUDA_ERROR_INVALID_PTX, "line"},
     {"a newer GPU's", ".version 8.0\n.target sm_90\n.address_size 64\n", "", CUDA_ERROR_INVALID_PTX, "does not run on a GPU of compute capability 8.0"},
     {"another GPU's own", ".version 8.0\n.target sm_75a\n.address_size 64\n", "", CUDA_ERROR_INVALID_PTX, "PTX for sm_75a does not run"},
@@ -410,7 +455,7 @@ static void refuse(int number)
     int option[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *value[] = {log, (void *)(uintptr_t)sizeof log};
     add("%s.visible .entry k()\n{\n%s", REFUSED[number].head ? REFUSED[number].head : HEAD, REFUSED[number].body);
-    if (number != 7)
+    if (number != 8)
         add("ret;\n}\n");
     CUresult r = cu->module_load_data(&module, text, 2, option, value);
     if (r != REFUSED[number].status || !strstr(log, REFUSED[number].log))
@@ -534,7 +579,7 @@ int main(void)
     print_matrices();
     print_products();
     print_warps();
-    print_planted();
+    print_list(PLANTED, COUNT(PLANTED));
     print_counted();
     for (int c = 0; c < 3; c++)
         add(".visible .entry %s(.param .u64 a, .param .u64 b)\n{\n%smov.u32 %%r0, %%ctaid.x;\nmov.u32 %%r1, %%tid.x;\nmad.lo.u32 %%r0, %%r0, 64, %%r1;\nmul.wide.u32 %%d0, %%r0, 4;\nld.param.u64 %%d1, [b];\n"
@@ -542,6 +587,8 @@ int main(void)
             (const char *[]){"ex2", "rcp", "rsqrt"}[c], REGISTERS, (const char *[]){"ex2", "rcp", "rsqrt"}[c]);
     add(".visible .entry bounded()\n.maxntid 64, 2, 1\n.minnctapersm 2\n{\nret;\n}\n");
     write_module("ptx");
+    print_grids();
+    write_module("grids");
     scenario("instructions", compute_values, 0);
     scenario("approximations", approximate, 0);
     scenario("threads of a block", bound_threads, 0);
@@ -559,5 +606,10 @@ int main(void)
     }
     both("a fragment from another lane", MACHINE, "ptx", multiply_shared, "", "row 0, column 0");
     count_planted(20, "in PTX");
+    for (int k = 0; k < COUNT(GRIDS); k++) {
+        now = &GRIDS[k];
+        both(now->name, MACHINE_90, "grids", run_grids, now->kind, now->text);
+    }
+    count_planted(8, "in kernels that begin early");
     return failures != 0;
 }

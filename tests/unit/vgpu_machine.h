@@ -60,6 +60,15 @@ static inline CUresult try_launch(int d, CUstream s, const char *name, int block
     CUresult r = cu->module_get_function(&f, gpu[d].module, name);
     return r ? r : cu->launch_kernel(f, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, (unsigned)shared, s, parameters, NULL);
 }
+/* it may begin before what is before it in the stream has ended */
+static inline CUresult try_launch_early(CUstream s, const char *name, int blocks, int threads, void **parameters)
+{
+    CUfunction f;
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.programmaticStreamSerializationAllowed = 1};
+    CUlaunchConfig config = {(unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0, s, &early, 1};
+    CUresult r = cu->module_get_function(&f, gpu[0].module, name);
+    return r ? r : cu->launch_kernel_ex(&config, f, parameters, NULL);
+}
 #define PARAMETERS(...) (void *[]) { __VA_ARGS__ }
 #define LAUNCH(d, s, name, blocks, threads, shared, ...)                                                                      \
     must(try_launch(d, gpu[d].stream[s], name, blocks, threads, shared, PARAMETERS(__VA_ARGS__)), name, __LINE__)

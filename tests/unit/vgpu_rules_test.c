@@ -258,6 +258,65 @@ static CUresult no_parameters(bool wrong)
     return cu->launch_kernel(function_of(0, "twice"), 1, 1, 1, 32, 1, 1, 0, stream(0), wrong ? NULL : PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
 }
 
+/* ---- launches with attributes: programmatic dependent launch */
+static CUresult launch_twice(bool early)
+{
+    int64_t n = 1;
+    void **parameters = PARAMETERS(&gpu[0].a, &gpu[0].b, &n);
+    return early ? try_launch_early(stream(0), "twice", 1, 32, parameters) : try_launch(0, stream(0), "twice", 1, 32, 0, parameters);
+}
+
+static CUresult early_after_nothing(bool wrong)
+{
+    if (wrong)
+        MUST(cu->memset_d8_async(gpu[0].w, 0, 4, stream(0)));
+    else
+        MUST(launch_twice(false));
+    return launch_twice(true);
+}
+
+static CUresult early_captured(bool wrong)
+{
+    MUST(cu->stream_begin_capture(stream(0), CU_STREAM_CAPTURE_MODE_RELAXED));
+    return early_after_nothing(wrong);
+}
+
+static CUresult early_after_event(bool wrong)
+{
+    CUevent event = new_event();
+    MUST(launch_twice(false));
+    if (wrong)
+        MUST(cu->event_record(event, stream(0)));
+    return launch_twice(true);
+}
+
+/* what differs: the list, an attribute, the grid */
+static CUresult launch_extended(CUlaunchAttribute *list, int attribute, unsigned blocks)
+{
+    int64_t n = 1;
+    CUlaunchAttribute one = {.id = attribute};
+    CUlaunchConfig config = {blocks, 1, 1, 32, 1, 1, 0, stream(0), list ? &one : NULL, 1};
+    return cu->launch_kernel_ex(&config, function_of(0, "twice"), PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
+}
+
+static CUresult no_attributes(bool wrong)
+{
+    CUlaunchAttribute some;
+    return launch_extended(wrong ? NULL : &some, CU_LAUNCH_ATTRIBUTE_IGNORE, 1);
+}
+
+static CUresult no_such_attribute(bool wrong)
+{
+    CUlaunchAttribute some;
+    return launch_extended(&some, wrong ? 1000 : CU_LAUNCH_ATTRIBUTE_IGNORE, 1);
+}
+
+static CUresult empty_grid_extended(bool wrong)
+{
+    CUlaunchAttribute some;
+    return launch_extended(&some, CU_LAUNCH_ATTRIBUTE_IGNORE, wrong ? 0 : 1);
+}
+
 /* ---- streams and events */
 static CUresult stream_flags(bool wrong)
 {
@@ -1078,6 +1137,12 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"blocks of more threads than a kernel's text says", NULL, bounds, IS(CUDA_ERROR_INVALID_VALUE)},
     {"a function of another context", NULL, function_of_another_context, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"a launch without parameters", NULL, no_parameters, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a list of attributes that is not there", NULL, no_attributes, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an attribute of launches that there is not", NULL, no_such_attribute, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"an empty grid, with attributes", NULL, empty_grid_extended, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a kernel that begins early after a fill", NULL, early_after_nothing, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a kernel that begins early after a fill, captured", NULL, early_captured, IS(CUDA_ERROR_INVALID_VALUE)},
+    {"a kernel that begins early after an event", NULL, early_after_event, IS(CUDA_ERROR_INVALID_VALUE)},
     {"flags of a stream", NULL, stream_flags, IS(CUDA_ERROR_INVALID_VALUE)},
     {"flags of an event", NULL, event_flags, IS(CUDA_ERROR_INVALID_VALUE)},
     {"an event of another context", NULL, event_of_another_context, IS(CUDA_ERROR_INVALID_HANDLE)},

@@ -260,6 +260,11 @@ static int check_global(const Access *a)
         m = *last = vgpu_find(a->at);
     now.allocation = m;
     VirtualDevice *own = now.op->work.device, *of = m ? m->device : NULL;
+    const mgpu_vgpu_now *n = now.launch->now;
+    if (now.launch->dependent && n->waited[n->thread] != n->blocks_begun)
+        return say(a, "dependence", "%s", "the thread has not waited for the kernel before this one (griddepcontrol.wait)");
+    if (now.launch->dependent && a->how == MGPU_VGPU_CONSTANT_LOAD)
+        return say(a, "dependence", "%s", "by ld.global.nc, which the wait for the kernel before this one does not order");
     if (!m || m->freed || a->at + a->bytes > m->base + m->bytes)
         return say(a, "bounds", "%s", m && m->freed ? "it was freed" : "it is outside all memory");
     if (of && of != own && !own->peer[of->number])

@@ -128,7 +128,7 @@ size_t vgpu_parameter_bytes(CUfunction f)
     return bytes;
 }
 
-static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, CUstream s, void **parameters)
+static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, bool dependent, CUstream s, void **parameters)
 {
     CUresult r = check_stream(s);
     if (r != CUDA_SUCCESS)
@@ -141,7 +141,9 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
         return CUDA_ERROR_INVALID_VALUE;
     if (threads > (uint64_t)vgpu_most_threads(f))
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    Work w = {.kind = OP_LAUNCH, .what = f->name, .call = {.function = f, .shared_bytes = shared_bytes}};
+    if (dependent && !vgpu_follows_kernel(s))
+        return CUDA_ERROR_INVALID_VALUE;
+    Work w = {.kind = OP_LAUNCH, .what = f->name, .call = {.function = f, .shared_bytes = shared_bytes, .dependent = dependent && s->device->major >= 9}};
     memcpy(w.call.grid, grid, sizeof w.call.grid);
     memcpy(w.call.block, block, sizeof w.call.block);
     unsigned char *at = w.call.values = calloc(1, vgpu_parameter_bytes(f) + 1);
@@ -157,7 +159,27 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
 {
     CUresult r = vgpu_enter("cuLaunchKernel");
     const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
-    return vgpu_leave(r ? r : extra ? CUDA_ERROR_NOT_SUPPORTED : launch(function, grid, block, shared_bytes, stream, parameters));
+    return vgpu_leave(r ? r : extra ? CUDA_ERROR_NOT_SUPPORTED : launch(function, grid, block, shared_bytes, false, stream, parameters));
+}
+
+static CUresult launch_with_attributes(const CUlaunchConfig *c, CUfunction f, void **parameters)
+{
+    bool dependent = false;
+    if (!c || (c->numAttrs && !c->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (const CUlaunchAttribute *a = c->attrs; a < c->attrs + c->numAttrs; a++) {
+        if (a->id != CU_LAUNCH_ATTRIBUTE_IGNORE && a->id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return CUDA_ERROR_INVALID_VALUE;
+        dependent |= a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && a->value.programmaticStreamSerializationAllowed;
+    }
+    const unsigned grid[] = {c->gridDimX, c->gridDimY, c->gridDimZ}, block[] = {c->blockDimX, c->blockDimY, c->blockDimZ};
+    return launch(f, grid, block, c->sharedMemBytes, dependent, c->hStream, parameters);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)
+{
+    CUresult r = vgpu_enter("cuLaunchKernelEx");
+    return vgpu_leave(r ? r : extra ? CUDA_ERROR_NOT_SUPPORTED : launch_with_attributes(config, function, parameters));
 }
 
 /* see runtime/cuda/driver.h */

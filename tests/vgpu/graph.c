@@ -169,6 +169,16 @@ int vgpu_capture_wait(CUstream s, CUevent e, unsigned flags)
     return CUDA_SUCCESS;
 }
 
+/* "It may only be used between kernel nodes" (cuda.h, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC) */
+bool vgpu_follows_kernel(CUstream s)
+{
+    const struct CUgraph_st *g = s->capture;
+    if (!g)
+        return s->last && s->last->work.kind == OP_LAUNCH;
+    const Node *last = s->tip_count == 1 ? &g->nodes[s->tips[0]] : NULL;
+    return last && last->kind == NODE_WORK && last->work.kind == OP_LAUNCH;
+}
+
 static void mark_before(const struct CUgraph_st *g, int node, bool *marked)
 {
     marked[node] = true;

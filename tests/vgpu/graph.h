@@ -38,6 +38,7 @@ CUresult vgpu_captured_event(CUevent);              /* nobody may ask for it: wh
 int vgpu_capture_work(CUstream, Work);              /* CUresult; takes the work */
 int vgpu_capture_record(CUstream, CUevent, unsigned flags);
 int vgpu_capture_wait(CUstream, CUevent, unsigned flags);
+bool vgpu_follows_kernel(CUstream);                 /* what is issued to it now, a kernel and nothing else */
 CUresult vgpu_end_capture(CUstream, struct CUgraph_st **);
 void vgpu_free_graph(struct CUgraph_st *);
 CUresult vgpu_instantiate(struct CUgraph_st *, struct CUgraphExec_st **);

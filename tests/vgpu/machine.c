@@ -57,7 +57,7 @@ static const char *const CALLS[] = {
     "cuCtxEnablePeerAccess", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx",
     "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute", "cuFuncSetAttribute", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
     "cuMemcpyDtoDAsync", "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemsetD32Async",
-    "cuLaunchKernel", "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamSynchronize", "cuLaunchHostFunc", "cuStreamWriteValue32",
+    "cuLaunchKernel", "cuLaunchKernelEx", "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamSynchronize", "cuLaunchHostFunc", "cuStreamWriteValue32",
     "cuStreamWaitEvent", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch",
     "cuGraphExecDestroy", "cuGraphDestroy", "cuEventCreate", "cuEventDestroy", "cuEventRecord", "cuEventRecordWithFlags",
     "cuEventSynchronize", "cuEventElapsedTime", "cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",

@@ -273,7 +273,7 @@ bool vgpu_run_kernel(Op *op)
         at += (f->bytes[k] + 7u) / 8 * 8;
     }
     Launch l = {.name = f->name, .shared_bytes = call->shared_bytes, .params = params, .report = report,
-                .seed = vgpu_machine.order == ORDER_RANDOM ? vgpu_random() | 1 : 0};
+                .seed = vgpu_machine.order == ORDER_RANDOM ? vgpu_random() | 1 : 0, .dependent = call->dependent};
     memcpy(l.grid, call->grid, sizeof l.grid);
     memcpy(l.block, call->block, sizeof l.block);
     if (f->module->checked) {

@@ -234,6 +234,7 @@ typedef enum { OP_LAUNCH, OP_COPY, OP_SET, OP_JOIN /* does nothing */, OP_COLLEC
 typedef struct KernelCall {
     CUfunction function;
     unsigned grid[3], block[3], shared_bytes;
+    bool dependent;                  /* it may begin before the kernel before it has ended */
     unsigned char *values;           /* of the parameters, one after the other */
 } KernelCall;
 typedef struct Copy { uintptr_t to, from; size_t bytes; unsigned char *kept; uint64_t hash; bool hashed; } Copy;

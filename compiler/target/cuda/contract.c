@@ -46,19 +46,32 @@ static const char *tiles_text(const mgpu_tiles *s)
     return format(", tiles of %d x %d by %s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA], s->split_tiles > 0 ? ", split-K" : "");
 }
 
+/* Both operands go to shared memory by asynchronous copies, so nothing is loaded that a compiler could load by ld.global.nc (mgpu_device.h): what is
+ * written may be restrict, which saves instructions. */
+static bool copies(const CudaMatmul *p)
+{
+    bool all = true;
+    for (; p && all; p = p->next) {
+        const mgpu_tiles s = cuda_moved_tiles(p);
+        int bytes = s.type_a == MGPU_F32 ? 4 : 2;
+        all = s.arithmetic == MGPU_MMA && s.type_a == s.type_b && s.piece_a * bytes >= 4 && s.piece_b * bytes >= 4;
+    }
+    return all;
+}
+
 static void print_function(const Contraction *plan, const CudaMatmul *p, const char *name, bool finish, Text *text)
 {
     int threads = mgpu_tiles_threads(&p->tiles), parameters = cuda_number_count(p);
     bool works = p->tiles.split_tiles > 0;
-    const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b";
-    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s(const %s *__restrict__ a, const %s *__restrict__ b, "
-             "%s *__restrict__ c, ", threads, cuda_matmul_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
-             type_text(plan->tensor[B]), type_text(plan->tensor[C]));
-    text_add(text, "%sconst mgpu_step *step, int64_t n", works ? "char *__restrict__ work, " : "");
+    const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b", *written = copies(p) && !finish ? "__restrict__" : "MGPU_RESTRICT";
+    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s(const %s *MGPU_RESTRICT a, const %s *MGPU_RESTRICT b, "
+             "%s *%s c, ", threads, cuda_matmul_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
+             type_text(plan->tensor[B]), type_text(plan->tensor[C]), written);
+    text_add(text, "%sconst mgpu_step *step, int64_t n", works ? format("char *%s work, ", written) : "");
     if (parameters > 0)
         text_add(text, ", const __grid_constant__ %s numbers",
                  parameters > 1 ? format("mgpu_number_list<%d>", parameters) : "mgpu_numbers");
-    text_add(text, ")\n{\n    (void)step;\n");
+    text_add(text, ")\n{\n    " CUDA_FIRST "\n    (void)step;\n");
     if (finish)
         text_add(text, "    (void)a, (void)b;\n    mgpu_contract_finish<%s_matmul, %s_tiles>(%swork, c, n);\n", name, name,
                  parameters ? "numbers, " : "");

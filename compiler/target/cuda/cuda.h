@@ -28,6 +28,7 @@ const Expr *cuda_stored_vector(const Nest *, const Store *);
 /* kernel/target.h: map_threads; alone: one block calls it */
 void cuda_share(Kernel *, const Model *, bool alone);
 bool cuda_finishes(const Kernel *);                   /* it has a second function */
+bool cuda_waits(const Kernel *);                      /* its threads wait for the kernel before it, so it may begin early */
 bool cuda_is_little(const Kernel *);                  /* few blocks, whatever the samples */
 void cuda_share_blocks(Kernel *);                     /* each nest begins with other blocks; once all are there */
 /* element by element, without samples, and not so little that it is rather a nest among others: a launch may do several such calls */

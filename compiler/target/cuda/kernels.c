@@ -17,6 +17,7 @@ static void print_parameters(Printer *p)
     p->argument_count = k->read_count + k->write_count;
     p->argument = NEW_ARRAY(const char *, p->argument_count);
     p->tensor = NEW_ARRAY(const Tensor *, p->argument_count);
+    const char *restricted = p->block ? "" : cuda_waits(k) ? "MGPU_RESTRICT " : "__restrict__ ";
     text_add(p->t, "(\n");
     for (int i = 0; i < p->argument_count; i++) {
         bool output = i >= k->read_count;
@@ -28,7 +29,7 @@ static void print_parameters(Printer *p)
         }
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
-        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], emit_shape_comment(p, tensor));
+        emit_line(p, "%s%s%s,%s", type, restricted, p->argument[i], emit_shape_comment(p, tensor));
     }
     if (p->block) {
         emit_line(p, "const mgpu_step *step, int64_t begin, int64_t end)");
@@ -36,9 +37,9 @@ static void print_parameters(Printer *p)
         return;
     }
     if (k->partial_bytes)
-        emit_line(p, "char *__restrict__ work,");
-    emit_line(p, "const mgpu_step *__restrict__ step, int64_t n%s%s)", emit_more_parameters(p), p->by_path ? format(", const __grid_constant__ mgpu_path<%d> path", k->path_count) : "");
-    text_add(p->t, "{\n");
+        emit_line(p, "char *%swork,", restricted);
+    emit_line(p, "const mgpu_step *%sstep, int64_t n%s%s)", restricted, emit_more_parameters(p), p->by_path ? format(", const __grid_constant__ mgpu_path<%d> path", k->path_count) : "");
+    text_add(p->t, cuda_waits(k) ? "{\n    " CUDA_FIRST "\n" : "{\n");
 }
 
 /* ---- functions of nests */

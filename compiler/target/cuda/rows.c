@@ -139,8 +139,8 @@ void cuda_print_rows(const Rows *plan, const char *name, Text *text)
     rows_print_comment(plan, text);
     print_tables(rows_table(plan), &s, name, text);
     text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", MGPU_ROWS_THREADS, name);
-    print_parameters(plan, &s, "__restrict__ ", text);
-    text_add(text, "const mgpu_step *step, int64_t n)\n{\n");
+    print_parameters(plan, &s, "MGPU_RESTRICT ", text);
+    text_add(text, "const mgpu_step *step, int64_t n)\n{\n    " CUDA_FIRST "\n");
     print_call(plan, &s, name, text);
     text_add(text, "}\nMGPU_ENTRY(%s)\n", name);
 }

@@ -8,6 +8,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/target/c/scan.h"
 #include "compiler/target/cuda/cuda.h"
+#include "compiler/target/cuda/tiles.h"
 
 /* ---- what is called */
 
@@ -119,7 +120,7 @@ void cuda_scan_print(const Kernel *k, Text *t)
         text_add(t, "%s *a%d, ", emit_element_type(scan_argument(k, i)->dtype), i);
         text_add(&list, "a%d, ", i);
     }
-    text_add(t, "%sconst mgpu_step *step, int64_t n)\n{\n", s->work_bytes ? "char *work, " : "");
+    text_add(t, "%sconst mgpu_step *step, int64_t n)\n{\n    " CUDA_FIRST "\n", s->work_bytes ? "char *work, " : "");
     const char *shared = cuda_scan_shared_bytes(k) ? "mgpu_dynamic_shared()" : "NULL";
     if (s->samples) {
         text_add(t, "    for (int64_t chunk = blockIdx.x, begin; (begin = chunk * %lld) < n; chunk += gridDim.x)\n", (long long)s->chunk);

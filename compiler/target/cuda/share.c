@@ -565,6 +565,16 @@ static mgpu_launch common_launch(const Kernel *k)
     return most;
 }
 
+/* Groups of threads go through a row several times. Compilers keep it in registers where they know that nothing may write it, which they do not know
+ * of parameters that are not restrict, as those of kernels that wait are not. */
+bool cuda_waits(const Kernel *k)
+{
+    bool groups = false;
+    for (int i = 0; i < k->nest_count; i++)
+        groups = groups || k->nests[i].share.sharing == SHARE_GROUPS || k->nests[i].share.sharing == SHARE_ROWS;
+    return !groups;
+}
+
 void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
 {
     if (is_scatter(k)) {

@@ -134,10 +134,10 @@ static void print_row(const Kernel *k, const char *function, Text *t)
     text_add(t, "    {%s, %d, {", c_string(k->name), model_line(k->at));
     for (int i = 0; i < 2 && launch[i].function; i++) {
         const mgpu_launch *l = &launch[i];
-        text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d, %lld, %lld}", i ? ", " : "",
+        text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d, %lld, %lld, %s}", i ? ", " : "",
                  c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->iterations,
                  (long long)l->iterations_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
-                 l->shared_bytes, (long long)l->from, (long long)l->to);
+                 l->shared_bytes, (long long)l->from, (long long)l->to, l->waits ? "true" : "false");
     }
     text_add(t, "}, ");
     bool library = print_library(k, t), parts = k->contraction && cuda_contraction_in_parts(k->contraction);

@@ -13,6 +13,8 @@
 #include "runtime/abi/mgpu.h"
 #include "runtime/abi/mgpu_tiles.h"
 
+#define CUDA_FIRST "mgpu_wait_for_grids();" /* what each thread of a kernel that waits does first (mgpu_device.h) */
+
 typedef struct CudaMatmul CudaMatmul;
 struct CudaMatmul {
     mgpu_contraction table;     /* its axis and window iteration to those below */

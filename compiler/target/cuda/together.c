@@ -43,7 +43,7 @@ void cuda_print_together(const Kernel *k, Text *t)
     text_add(t, "MGPU_FUNCTION void %s_call", k->name);
     marked_print(k->text, k->parameter_at, format("%s, const mgpu_own_call own", k->parameter_count ? format(", const mgpu_parameters<%d> &given", words) : ""),
                  "own.", t);
-    text_add(t, "extern \"C\" __global__ void %s(const __grid_constant__ mgpu_calls<%d, %d, %d> calls, const mgpu_step *__restrict__ step)\n{\n", k->name, k->together,
+    text_add(t, "extern \"C\" __global__ void %s(const __grid_constant__ mgpu_calls<%d, %d, %d> calls, const mgpu_step *MGPU_RESTRICT step)\n{\n", k->name, k->together,
              k->read_count + k->write_count, words);
     text_add(t, "    const mgpu_own_call own = mgpu_find_call(calls);\n    %s_call(", k->name);
     print_arguments(k, t);

@@ -108,11 +108,18 @@ static uint32_t ptx_match(uint32_t mask, uint64_t value, unsigned bytes, int all
 static uint32_t ptx_active(void) { return __activemask(); }
 static void ptx_sync_warp(uint32_t mask, int line) { __syncwarp(mask, line); }
 
+/* ---- grids: 9.7.13.13 (griddepcontrol). Kernels run one after the other here, so the wait is not for anything; but each thread has to make it */
+
+static void ptx_wait_for_grids(void) { mgpu_vgpu_n.waited[mgpu_vgpu_n.thread] = mgpu_vgpu_n.blocks_begun; }
+static bool ptx_has_waited(void) { return !mgpu_vgpu_e.launch->dependent || mgpu_vgpu_n.waited[mgpu_vgpu_n.thread] == mgpu_vgpu_n.blocks_begun; }
+
 /* ---- asynchronous copies: 9.7.9.25.3 (cp.async). They arrive when they are waited for, and not before */
 
 static void ptx_copy(uint64_t to, uint64_t from, unsigned bytes, unsigned valid, int line)
 {
     ptx_line = line;
+    if (!ptx_has_waited())
+        mgpu_vgpu_fail("dependence", line, "a copy of global memory, and the thread has not waited for the kernel before this one (griddepcontrol.wait)");
     ptx_count(from, valid < bytes ? valid : bytes, MGPU_VGPU_LOAD, line);
     ptx_count(to, bytes, MGPU_VGPU_STORE, line);
     mgpu_vgpu_copy_async((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, bytes - (valid < bytes ? valid : bytes), line);
@@ -279,16 +286,26 @@ static void ptx_multiply(const PtxMatrices *m, void *d, const void *a, const voi
 
 #include "tests/vgpu/ptx/warpgroup.h"
 
+/* The kernel after this one waits for this one alone, and may have begun: if this one can end before the one before it has, so can that */
+static void (*ptx_kernel)(void *const *);
+static void run_thread(void *const *params)
+{
+    ptx_kernel(params);
+    end_group_thread();
+    if (!ptx_has_waited())
+        mgpu_vgpu_fail("dependence", 0, "a thread ended and had not waited for the kernel before this one (griddepcontrol.wait), so nothing after it does");
+}
+
 static int ptx_run(mgpu_vgpu_launch *launch, void (*kernel)(void *const *), int groups)
 {
     ptx_async = groups;
     reset_groups();
-    group_kernel = kernel;
-    return mgpu_vgpu_run(launch, groups ? run_group_thread : kernel);
+    ptx_kernel = kernel;
+    return mgpu_vgpu_run(launch, run_thread);
 }
 
 const PtxEngine vgpu_ptx_engine = {
     (const unsigned *)&mgpu_vgpu_built_in_variables, &mgpu_vgpu_n, ptx_run, ptx_fail, ptx_access, ptx_barrier, ptx_sync_warp, ptx_shuffle, ptx_vote,
     ptx_match, ptx_gather, ptx_active, ptx_copy, ptx_copy_commit, ptx_copy_wait, ptx_load_matrices, ptx_multiply,
-    ptx_fence_proxy, ptx_group_fence, ptx_group_commit, ptx_group_wait, ptx_group_multiply,
+    ptx_wait_for_grids, ptx_fence_proxy, ptx_group_fence, ptx_group_commit, ptx_group_wait, ptx_group_multiply,
 };

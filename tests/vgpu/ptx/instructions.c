@@ -16,7 +16,7 @@ typedef struct Row { const char *words, *others, *types, *operands, *text; Print
 #define REAL "f32 f64"
 #define ANY "b16 u16 s16 b32 u32 s32 f32 b64 u64 s64 f64"
 
-static PrintInstruction print_mov, print_setp, print_convert, print_branch, print_call, print_nothing, print_return, print_trap;
+static PrintInstruction print_mov, print_setp, print_convert, print_branch, print_call, print_nothing, print_return, print_trap, print_grids;
 
 static const Row ROWS[] = {
     /* 9.7.1 whole numbers, 9.7.2 with carry */
@@ -166,6 +166,8 @@ static const Row ROWS[] = {
     {"atom", "relaxed acquire release acq_rel cta gpu sys cluster global shared shared::cta add min max and or xor exch cas inc dec",
      "b32 u32 s32 b64 u64 s64", "", "", ptx_print_atomic},
     {"red", "relaxed release cta gpu sys cluster global shared shared::cta add min max and or xor inc dec", "b32 u32 s32 b64 u64 s64", "", "", ptx_print_atomic},
+    {"griddepcontrol wait", "", "", "", "", print_grids},
+    {"griddepcontrol launch_dependents", "", "", "", "", print_grids},
     {"shfl sync", "up down bfly idx", "b32", "", "", ptx_print_shuffle},
     {"vote sync", "all any uni ballot", "pred b32", "", "", ptx_print_vote},
     {"match any sync", "", "b32 b64", "uav", "E->match($2, $1, $b / 8, 0, $l)", NULL},
@@ -301,6 +303,14 @@ static void print_return(Printer *p)
     ptx_add(p->out, "return; ");
 }
 static void print_trap(Printer *p) { ptx_add(p->out, "E->fail(\"trap\", %d, \"the kernel executes trap\"); ", p->at->line); }
+
+/* launch_dependents does nothing: no kernel begins before the one before it has ended */
+static void print_grids(Printer *p)
+{
+    if (p->module->target < 90)
+        ptx_refuse(p, "is there from sm_90 on");
+    ptx_add(p->out, ptx_has(p->at, "wait") ? "E->wait_for_grids(); " : "");
+}
 
 static void print_branch(Printer *p)
 {

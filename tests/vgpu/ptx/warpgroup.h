@@ -319,10 +319,8 @@ static void ptx_group_wait(unsigned left, int line)
 
 /* ---- kernels with wgmma */
 
-static void (*group_kernel)(void *const *);
-static void run_group_thread(void *const *params)
+static void end_group_thread(void)
 {
-    group_kernel(params);
     const Product *p = groups[mgpu_vgpu_n.thread / GROUP].first;
     if (p)
         mgpu_vgpu_fail("wgmma", p->line, "the thread ended and had not waited for it");
