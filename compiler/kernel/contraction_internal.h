@@ -33,6 +33,7 @@ struct Contraction {
     bool shared;              /* the workers of a thread pool share its results, not the samples */
     bool alone;             /* one thread has the samples of a call to itself, and there are many calls */
     bool swapped;           /* the contraction's A is argument 1, b */
+    const Kernel *statistics; /* on GPUs: it computes those of this kernel, too (EPILOGUE_STATISTICS); NULL: none */
     int tiles;              /* on GPUs: 0: those that the estimate prefers, 1: the next ones, ... */
     mgpu_contraction table; /* what the runtime gets: without axes of one element */
     const char **label;     /* of its axes */

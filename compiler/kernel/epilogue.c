@@ -18,6 +18,13 @@ static const Store *store_of(const Kernel *k, int write)
     return NULL;
 }
 
+static const Expr *without_casts(const Expr *e)
+{
+    while (e->kind == X_OP && e->op == OP_CAST)
+        e = e->in[0];
+    return e;
+}
+
 /* ---- where */
 
 /* the offset modulo `length`, if that is so for reasons that are easily seen */
@@ -102,9 +109,7 @@ bool epilogue_is_pointwise(const Kernel *k, int bias, int *sums)
     if (*sums < 0)
         return nest->reduction_count == 0;
     const Store *s = store_of(k, *sums);
-    const Expr *result = s->value;
-    while (result->kind == X_OP && result->op == OP_CAST)
-        result = result->in[0];
+    const Expr *result = without_casts(s->value);
     const Expr *added = nest->reduction_count == 1 ? nest->reductions[0].value : NULL;
     if (!offset) /* of what it reads alone */
         for (const Expr *e = added; e && !offset; e = e->count > 0 ? e->in[0] : NULL)
@@ -115,9 +120,7 @@ bool epilogue_is_pointwise(const Kernel *k, int bias, int *sums)
 
 bool epilogue_is_sum(const Kernel *k)
 {
-    const Expr *load = k->nests->reductions[0].value;
-    while (load->kind == X_OP && load->op == OP_CAST)
-        load = load->in[0];
+    const Expr *load = without_casts(k->nests->reductions[0].value);
     return load->kind == X_LOAD && covers(k->nests->exprs, load->in[0], shape_count(&load->tensor->shape));
 }
 
@@ -173,8 +176,7 @@ static Polynomial operand(bool bias)
 static bool is_relu(const Reading *r, const Expr *e, const Polynomial *x)
 {
     const Polynomial zero = polynomial_number(0), minus = polynomial_add(&zero, x, -1);
-    while (e->kind == X_OP && e->op == OP_CAST)
-        e = e->in[0];
+    e = without_casts(e);
     if (e->kind != X_OP || (e->op != OP_MAXIMUM && e->op != OP_WHERE))
         return false;
     Polynomial a = value_of(r, e->in[e->count - 2]), b = value_of(r, e->in[e->count - 1]);
@@ -243,6 +245,45 @@ bool epilogue_finds_function(const Kernel *k, Epilogue *e)
               : polynomial_equal(&is, &of_gelu) && is_inner(&inner, &x) ? EPILOGUE_GELU
                                                                         : EPILOGUE_NONE;
     return e->kind != EPILOGUE_NONE;
+}
+
+static const Expr *load_of(const Expr *e, const Tensor *t)
+{
+    const Expr *found = e->kind == X_LOAD && e->tensor == t ? e : NULL;
+    for (int i = 0; i < e->count && e->kind == X_OP && !found; i++)
+        found = load_of(e->in[i], t);
+    return found;
+}
+
+/* which of the two sums the store is that of: 0, 1; -1: it is none over all elements of x, one for each place along the last axis */
+static int statistic_of(const Kernel *k, const Epilogue *e, const Store *s)
+{
+    const Nest *nest = k->nests;
+    const Tensor *x = k->reads[e->x];
+    const Expr *result = s && is_plain(s) && s->outer ? without_casts(s->value) : NULL;
+    const Reduction *r = result && result->kind == X_RESULT ? &nest->reductions[result->constant] : NULL;
+    const Expr *load = r && r->kind == REDUCE_SUM && !r->across ? load_of(r->value, x) : NULL;
+    if (!load || !loads_at(k, r->value, load->in[0], e->bias) || !covers(nest->exprs, load->in[0], shape_count(&x->shape)) ||
+        !is_modulo(nest->exprs, s->offset, load->in[0], shape_count(&s->tensor->shape)))
+        return -1;
+    Polynomial inner = polynomial_unknown(), d = polynomial_variable(D), bias = polynomial_variable(BIAS);
+    Polynomial distance = polynomial_add(&d, &bias, -1), square = polynomial_multiply(&distance, &distance);
+    Reading own = reading_of_function(k, e, &inner);
+    Polynomial is = value_of(&own, r->value);
+    return polynomial_equal(&is, &distance) ? 0 : polynomial_equal(&is, &square) ? 1 : -1;
+}
+
+bool epilogue_finds_statistics(const Kernel *k, Epilogue *e)
+{
+    const Nest *nest = k->nests;
+    if (k->nest_count != 1 || k->read_count != 2 || k->write_count != 2 || nest->store_count != 2 || nest->reduction_count != 2)
+        return false;
+    int which = statistic_of(k, e, store_of(k, 0));
+    if (which < 0 || statistic_of(k, e, store_of(k, 1)) != 1 - which)
+        return false;
+    e->sums = which;
+    e->y = 1 - which;
+    return true;
 }
 
 bool epilogue_is_gradient(const Kernel *k, const Epilogue *e, const Kernel *forward, const Epilogue *f, const int *from)

@@ -266,6 +266,8 @@ struct Kernel {
     const char **parameter_at;            /* of a canonical one, by number of its text: "given.at[0]"; NULL: it stays */
     int together;           /* of a canonical one: calls that one launch does at most; 0: one */
     const Kernel *in_tiles_of;            /* a contraction that this one does in other tiles, for who times both; NULL: it is none */
+    const Kernel *both[2];      /* a contraction and its epilogue that this one does in one call; NULL: it is none; */
+    bool preferred;             /* rather than a library the contraction */
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */

@@ -48,9 +48,9 @@ struct Target {
     int64_t (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *per_sample);
     int64_t (*workspace_for)(const Kernel *, int64_t samples, const char *archs); /* of a contraction; NULL: no other than above */
     /* a contraction and what its kernel's epilogue makes of it, in one call. result: it stores something in place of the result; NULL:
-     * none. The workspace of such a call */
+     * none. The workspace of such a call, and what each sample adds to it */
     bool (*may_epilogue)(const Task *contraction, const Task *, const Epilogue *, bool result);
-    int64_t (*epilogue_workspace)(const char *archs);
+    int64_t (*epilogue_workspace)(const Task *contraction, const Task *, const Epilogue *, const char *archs, int64_t *per_sample);
     void (*end_kernels)(Program *);                /* all kernels of all phases are there; NULL: nothing is left to do */
 
     /* ---- text. Of nests: parameters and body, "(...) { ... }" */

@@ -13,6 +13,7 @@
  * Chen et al. 2016, Training deep nets with sublinear memory cost; Jain et al. 2020, Checkmate; the order by cost and bytes is that of
  * Kirisame et al. 2021, Dynamic tensor rematerialization. */
 #include "compiler/plan/recompute.h"
+#include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/schedule_internal.h"
@@ -68,6 +69,19 @@ static bool makes(const Recomputing *r, Unit u, const Tensor *x)
             if (r->phase->tasks[i]->writes[k] == x)
                 return true;
     return false;
+}
+
+/* sums of a contraction's result, which a call may make with it: what is computed again is the contraction alone */
+static bool is_statistics(const Task *t) { return task_is_joined(t) && t->kernel->epilogue->kind == EPILOGUE_STATISTICS; }
+
+static int written(const Task *t) { return is_statistics(t) ? t->kernel->write_count : t->write_count; } /* of its own */
+
+static Unit unit_that_makes(const Recomputing *r, const Tensor *x)
+{
+    int at = r->maker[x->id];
+    Unit u = unit_of(r, at);
+    u.count -= u.count == 2 && at == u.first && is_statistics(r->phase->tasks[at + 1]);
+    return u;
 }
 
 /* its tasks write temporaries that nobody else writes, and nothing in place */
@@ -149,7 +163,7 @@ static void find_makers(Recomputing *r)
     for (int i = 0; i < p->tensor_count; i++)
         r->maker[i] = -1;
     for (int t = 0; t < p->task_count; t++)
-        for (int k = 0; k < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; k++) {
+        for (int k = 0; k < written(p->tasks[t]) && p->tasks[t]->kind == TASK_KERNEL; k++) {
             int id = p->tasks[t]->writes[k]->id;
             r->maker[id] = r->maker[id] < 0 ? t : r->maker[id];
             r->writers[id]++;
@@ -242,7 +256,7 @@ static bool add_read(Recomputing *r, Chain *c, const Tensor *x, int at, bool dee
 
 static bool add_unit(Recomputing *r, Chain *c, const Tensor *x, int at, bool deep, int64_t freed)
 {
-    Unit u = unit_of(r, r->maker[x->id]);
+    Unit u = unit_that_makes(r, x);
     Chain before = *c;
     if (!may_run_again(r, u) || c->count + 1 >= MOST_CHAIN)
         return false;

@@ -103,7 +103,9 @@ enum { MGPU_EPILOGUE_NONE,
        MGPU_EPILOGUE_GELU,    /* likewise; by tanh. If the call writes d, it is trained: the library stores d + bias there */
        MGPU_EPILOGUE_DGELU,   /* y = d gelu'(before + bias), where the library takes what it has stored for `before` + bias; and
                                * the sums of y over the columns */
-       MGPU_EPILOGUE_BGRAD    /* sums of a or b over K; the library stores d, too */ };
+       MGPU_EPILOGUE_BGRAD,   /* sums of a or b over K; the library stores d, too */
+       MGPU_EPILOGUE_STATISTICS /* sums = sum of d - bias over the rows of a tile's column, y = that of (d - bias)^2: by a kernel of our own that does
+                               * both, which stores d, too */ };
 typedef struct mgpu_epilogue {
     uint8_t kind;
     uint8_t reads, writes;                    /* arguments of the kernel, */
@@ -126,6 +128,9 @@ typedef struct mgpu_gpu_kernel {
     int together, words;                      /* > 0: its function takes a table of up to so many calls (mgpu_calls in mgpu_device.h), and of each
                                                * so many words of `parameters` */
     int in_tiles_of;                          /* 1 + the number of a contraction's kernel that this one does in other tiles, for --tune; 0: it is none */
+    int both[2];                              /* 1 + the numbers of a contraction's kernel and of one with an epilogue that this one does in one call, that of */
+                                              /* the epilogue, whose arguments it takes; 0: it is none; */
+    bool preferred;                           /* rather than a library the contraction */
 } mgpu_gpu_kernel;
 /* A table of calls is a parameter, which are 4 KB in all with the step block (CUDA C++ Programming Guide, Function Parameters); a row: a call's
  * samples, arguments, first block and words. */

@@ -113,10 +113,72 @@ MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_contractio
     }
 }
 
+/* ---- statistics of C: for each column the sums, over all rows, of distances from a shift, and of their squares. Each tile leaves its part of
+ * both, [2][tiles down][pitch], and k12_finish adds them up, in double, in their order */
+
+enum { MGPU_STATISTICS_TOGETHER = 4 /* columns, side by side, of a thread that adds up */ };
+
+struct mgpu_no_statistics { static constexpr bool ANY = false; };
+template <typename SUM> struct mgpu_statistics {
+    static constexpr bool ANY = true;
+    const SUM *shift;
+    SUM *parts;
+};
+
+template <const mgpu_contraction &T, const mgpu_tiles &S> MGPU_FUNCTION int64_t mgpu_statistics_pitch(const mgpu_contraction_sizes<T, S> &all)
+{
+    return (all.columns + MGPU_STATISTICS_TOGETHER - 1) / MGPU_STATISTICS_TOGETHER * MGPU_STATISTICS_TOGETHER;
+}
+
+/* The tile's part, of elements as they are stored: each thread adds up its rows of a column, a warp its lanes', and then come the warps, by `shared`.
+ * All threads are through with the stages, and are through with this when it returns. */
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename TILE, typename SUM>
+MGPU_FUNCTION void mgpu_tile_statistics(const mgpu_contraction_sizes<T, S> &all, const TILE &tile, const mgpu_tile_place<T, S> &at, char *shared,
+                                        const mgpu_statistics<SUM> &to)
+{
+    typedef mgpu_element<S.type_c> element;
+    constexpr int THREADS = mgpu_tiles_threads(&S), LINE = TILE::WARPS_DOWN * S.columns;
+    static_assert(2 * LINE * (int)sizeof(SUM) <= mgpu_tiles_shared_bytes(&S), "warps' sums are where the stages were");
+    SUM *const room = (SUM *)shared + TILE::warp_down() * S.columns;
+#pragma unroll
+    for (int j = 0; j < TILE::ACROSS; j++) {
+        const int column = TILE::column(j);
+        const bool is_column = at.column + column < all.columns;
+        const SUM shift = is_column ? to.shift[at.column + column] : (SUM)0;
+        SUM sum = 0, squares = 0;
+#pragma unroll
+        for (int i = 0; i < TILE::DOWN; i++) {
+            const SUM distance = is_column && at.row + TILE::row(i) < all.rows ? element::widen(element::narrow(tile.value[i][j])) - shift : (SUM)0;
+            sum += distance;
+            squares += distance * distance;
+        }
+        for (int by = 16; by >= TILE::LANES; by /= 2) {
+            sum += mgpu_from_above(sum, by, 32);
+            squares += mgpu_from_above(squares, by, 32);
+        }
+        if (threadIdx.x % 32 < TILE::LANES) {
+            room[column] = sum;
+            room[LINE + column] = squares;
+        }
+    }
+    __syncthreads();
+    const int64_t pitch = mgpu_statistics_pitch(all), tiles_down = (all.rows + S.rows - 1) / S.rows;
+    for (int k = (int)threadIdx.x; k < 2 * S.columns; k += THREADS) {
+        const int column = k % S.columns, which = k / S.columns;
+        SUM sum = 0;
+        for (int w = 0; w < TILE::WARPS_DOWN; w++)
+            sum += ((SUM *)shared)[which * LINE + w * S.columns + column];
+        if (at.column + column < pitch)
+            to.parts[(which * tiles_down + at.row / S.rows) * pitch + at.column + column] = sum;
+    }
+    __syncthreads();
+}
+
 /* ---- tiles first, first + step, ... of all parts: parts of one tile are `tiles` apart. shared: mgpu_tiles_shared_bytes */
-template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT, typename NUMBERS>
+template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT, typename NUMBERS, typename STATISTICS = mgpu_no_statistics>
 MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contraction_sizes<T, S> &all, const void *a,
-                                       const void *b, void *c, void *work, char *shared, unsigned first, unsigned step)
+                                       const void *b, void *c, void *work, char *shared, unsigned first, unsigned step,
+                                       const STATISTICS &statistics = STATISTICS())
 {
     typedef typename mgpu_contraction_tile<T, S>::type tile_type;
     typedef typename mgpu_contraction_tile<T, S>::down_operand down_operand;
@@ -178,6 +240,8 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                     to[(i * tile_type::ACROSS + j) * mgpu_tiles_threads(&S)] = tile.value[i][j];
         } else {
             mgpu_store_tile<T, S>(numbers, all, tile, SPLIT ? mgpu_tile_place<T, S>(item, all) : at, c);
+            if constexpr (STATISTICS::ANY)
+                mgpu_tile_statistics<T, S>(all, tile, at, shared, statistics);
         }
     }
 }
@@ -303,8 +367,9 @@ MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, v
  * launch hands over, or mgpu_constant_numbers. A kernel may do several contractions: `before` are tiles of those before it
  * (MGPU_DIRECT: elements), which other blocks take. Returns that for the next. */
 
-template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
-MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS, typename STATISTICS = mgpu_no_statistics>
+MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before,
+                                         const STATISTICS &statistics = STATISTICS())
 {
     if constexpr (S.arithmetic == MGPU_DIRECT) {
         const int64_t all = (int64_t)gridDim.x * blockDim.x, first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x - before % all;
@@ -321,7 +386,7 @@ MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, 
         if constexpr (S.stages == 0)
             mgpu_contract_nothing<T, S>(numbers, sizes, c, first, gridDim.x);
         else
-            mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(numbers, sizes, a, b, c, work, mgpu_dynamic_shared(), first, gridDim.x);
+            mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(numbers, sizes, a, b, c, work, mgpu_dynamic_shared(), first, gridDim.x, statistics);
         return before + sizes.tiles;
     }
 }
@@ -336,6 +401,39 @@ template <const mgpu_contraction &T, const mgpu_tiles &S>
 MGPU_FUNCTION int64_t mgpu_contract(const mgpu_numbers &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
 {
     return mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, work, n, before);
+}
+
+/* with statistics: shift, and what is left in `parts`, are of the type of sums. It is not split */
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename SUM>
+MGPU_FUNCTION void mgpu_contract_with_statistics(const mgpu_numbers &numbers, const void *a, const void *b, void *c, const SUM *shift, void *parts, int64_t n)
+{
+    static_assert(S.split_tiles == 0 && S.arithmetic != MGPU_DIRECT, "whole tiles");
+    mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, nullptr, n, 0, mgpu_statistics<SUM>{shift, (SUM *)parts});
+}
+
+/* a block has some columns of one of the two at a time */
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename SUM>
+MGPU_FUNCTION void mgpu_finish_statistics(const mgpu_numbers &numbers, const void *parts, SUM *sums, SUM *squares, int64_t n)
+{
+    enum { TOGETHER = MGPU_STATISTICS_TOGETHER };
+    const mgpu_contraction_sizes<T, S> all(mgpu_parameter_numbers{numbers}, n);
+    const int64_t pitch = mgpu_statistics_pitch(all);
+    const int tiles_down = (int)((all.rows + S.rows - 1) / S.rows), groups = (int)(pitch / TOGETHER);
+    for (int item = (int)blockIdx.x; item < 2 * groups; item += (int)gridDim.x) {
+        const int column = item % groups * TOGETHER;
+        const SUM *const from = (const SUM *)parts + item / groups * tiles_down * pitch + column;
+        double sum[TOGETHER] = {0};
+#pragma unroll 8
+        for (int k = (int)threadIdx.x; k < tiles_down; k += MGPU_THREADS) {
+            const mgpu_vector<SUM, TOGETHER> own = *(const mgpu_vector<SUM, TOGETHER> *)(from + k * pitch);
+            for (int e = 0; e < TOGETHER; e++)
+                sum[e] += (double)own.at[e];
+        }
+        mgpu_columns_add(sum, 1);
+        for (int e = 0; e < TOGETHER; e++)
+            if ((int)threadIdx.x == e && column + e < all.columns)
+                (item < groups ? sums : squares)[column + e] = (SUM)sum[e];
+    }
 }
 
 /* adds up the parts: a thread has one element at a time */

@@ -131,6 +131,8 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
         return threadIdx.x / 32 / (THREADS_ACROSS / LANES) * (32 / LANES) + threadIdx.x % 32 / LANES;
     }
     MGPU_FUNCTION uint32_t across_thread(void) { return threadIdx.x / 32 % (THREADS_ACROSS / LANES) * LANES + threadIdx.x % LANES; }
+    static constexpr int WARPS_DOWN = THREADS_DOWN / (32 / LANES); /* warps that have the same columns; which of these a thread's is: */
+    MGPU_FUNCTION uint32_t warp_down(void) { return threadIdx.x / 32 / (THREADS_ACROSS / LANES); }
     MGPU_FUNCTION int row(int i) { return mgpu_own_index<ROWS::ALONG_K, THREADS_DOWN, CHUNK>(down_thread(), i); }
     MGPU_FUNCTION int column(int j) { return mgpu_own_index<COLUMNS::ALONG_K, THREADS_ACROSS, CHUNK>(across_thread(), j); }
 
@@ -190,16 +192,17 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
 
 /* ---- by matrix instructions: a warp has OWN_ROWS x OWN_COLUMNS, in matrices of 16 x 8 */
 
-template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_ACROSS> struct mgpu_mma_tile {
+template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_ACROSS> struct mgpu_mma_tile {
     typedef float sum;
-    static constexpr int OWN_ROWS = ROWS::ROWS / WARPS_DOWN, OWN_COLUMNS = COLUMNS::ROWS / WARPS_ACROSS;
+    static constexpr int WARPS_DOWN = DOWN_WARPS, OWN_ROWS = ROWS::ROWS / WARPS_DOWN, OWN_COLUMNS = COLUMNS::ROWS / WARPS_ACROSS;
     static constexpr int DOWN = OWN_ROWS / 8, ACROSS = OWN_COLUMNS / 4, RUN = 2, LANES = 4;
     static constexpr int DEPTH = TYPE == MGPU_F32 ? 8 : 16, CHUNK = DEPTH / 2; /* of an instruction */
     static_assert(OWN_ROWS % 16 == 0 && OWN_COLUMNS % 16 == 0 && COLUMNS::DEPTH % DEPTH == 0, "whole matrices");
     static_assert(ROWS::fits(OWN_ROWS) && COLUMNS::fits(OWN_COLUMNS), "numbers of chunks are bits below the alignment of a stage");
     sum value[DOWN][ACROSS];
 
-    MGPU_FUNCTION uint32_t first_row() { return threadIdx.x / 32 / WARPS_ACROSS * OWN_ROWS; }
+    MGPU_FUNCTION uint32_t warp_down(void) { return threadIdx.x / 32 / WARPS_ACROSS; }
+    MGPU_FUNCTION uint32_t first_row() { return warp_down() * OWN_ROWS; }
     MGPU_FUNCTION uint32_t first_column() { return threadIdx.x / 32 % WARPS_ACROSS * OWN_COLUMNS; }
     MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 32 / 4) + 8 * i; }
     MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }

@@ -28,6 +28,7 @@ struct Machine {
 typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
 typedef struct Cudnn Cudnn;          /* cudnn.c */
 typedef struct Tuning Tuning;        /* ways.c */
+typedef struct BothCall { const mgpu_op *op; int row; } BothCall; /* row: of the table of kernels, in place of the call's own; -1: nothing */
 typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
@@ -39,6 +40,7 @@ typedef struct CudaDevice {
     CUmodule *modules; int module_count, last_module; /* last: that a function was found in */
     CUfunction (*function)[2];         /* [kernel]; NULL: none */
     int *instead;                      /* [kernel]: that is launched in its place, of --tune; NULL: each itself */
+    BothCall *both; int both_count;    /* by operation: statistics with their contractions, and these (both.c) */
     int most_shared;                   /* bytes of shared memory that a block can have, static and dynamic */
     const mgpu_gpu_kernel *kernels;
     int kernel_count;
@@ -105,6 +107,7 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, Tuning *, char *said,
 /* what it issues to the lane comp in place of a call: 1: the matmul, 0: nothing, as the next call does both; -1: it does not do
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
+bool mgpu_cublaslt_does(const Cublaslt *, const mgpu_op *); /* or leaves it out */
 
 /* tiles.c: before libraries are asked: contractions by our own kernels in the tiles that are the fastest here */
 void mgpu_cuda_tune_tiles(CudaDevice *, Tuning *);
@@ -115,8 +118,13 @@ static inline int mgpu_cuda_row(const CudaDevice *d, int kernel) { return d->ins
  * nothing comes between; returns how many functions it launches */
 int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *, bool follows);
 int mgpu_cuda_launch_together(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *, bool follows); /* kernels of one function, with a table */
-/* the same in the first slots, to be timed */
-void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *);
+int mgpu_cuda_launch_both(const CudaDevice *, const mgpu_op *, int row, void *const *argument, int arguments, const mgpu_step *, bool follows); /* of BothCall */
+/* the same in the first slots, to be timed; both: row of a kernel that does the call before, too; -1: the call's own */
+void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *, int both);
+
+/* both.c: when it is known what libraries do: statistics that are made with their contractions. find: NULL: each call is for itself */
+void mgpu_cuda_join_calls(CudaDevice *, Tuning *);
+const BothCall *mgpu_cuda_find_both(const CudaDevice *, const mgpu_op *);
 
 /* cudnn.c: convolutions by cuDNN, likewise. run: how many kernels it issues in place of a call; 0: it does not do this one */
 bool mgpu_cudnn_wanted(bool tuned);
@@ -125,6 +133,7 @@ void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
 CudaRange mgpu_cudnn_workspace(const Cudnn *); /* that its calls write to */
 void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, Tuning *, char *said, size_t room);
 int mgpu_cudnn_run(const CudaDevice *, const Cudnn *, const DeviceCall *);
+bool mgpu_cudnn_does(const Cudnn *, int kernel);
 
 /* cuda/nccl.c: memory that NCCL can register for all of its ways, NVLink's switches among them; 0: there is none. Freed by nccl_free. */
 void mgpu_nccl_find_memory(Machine *, const mgpu_program *);

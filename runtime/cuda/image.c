@@ -113,6 +113,8 @@ CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
     return function;
 }
 
+static bool is_optional(const mgpu_gpu_kernel *k) { return k->in_tiles_of || k->both[0]; } /* there is another way */
+
 /* Without being asked a GPU gives a block 48 KiB of shared memory, static and dynamic together; how much is static, what compiled the
  * image has decided. So it is asked whatever the kernel takes, for all that there is, as kernels may share a function. */
 static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l, CUfunction function)
@@ -120,7 +122,7 @@ static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
     int fixed = 0;
     char text[400];
     mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "cuFuncGetAttribute");
-    if (fixed + l->shared_bytes > d->most_shared && k->in_tiles_of)
+    if (fixed + l->shared_bytes > d->most_shared && is_optional(k))
         return false;
     if (fixed + l->shared_bytes > d->most_shared) {
         snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants %d bytes of shared memory for a block, %d of them static; the GPU has %d; "
@@ -132,15 +134,15 @@ static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
     return true;
 }
 
-/* Asking for an attribute also loads the function, where drivers put that off until it is first needed. NULL: one in other tiles, which this GPU cannot
- * run */
+/* Asking for an attribute also loads the function, where drivers put that off until it is first needed. NULL: a way that this GPU cannot
+ * run, of several */
 static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l)
 {
     int most = 0;
     char text[400];
     CUfunction function = mgpu_cuda_function(d, l->function);
     mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), "cuFuncGetAttribute");
-    if (l->threads > most && k->in_tiles_of)
+    if (l->threads > most && is_optional(k))
         return NULL;
     if (l->threads > most) {
         snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d; compile for it: mgpuc --arch sm_%d%d",

@@ -29,9 +29,8 @@ static void launch_function(const CudaDevice *d, CUfunction function, unsigned b
 }
 
 /* parameter: addresses of the first `count`, with room for the others */
-static int launch(const CudaDevice *d, const mgpu_op *op, void **parameter, int count, const mgpu_step *step, bool follows)
+static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parameter, int count, const mgpu_step *step, bool follows)
 {
-    int row = mgpu_cuda_row(d, op->target);
     const mgpu_gpu_kernel *kernel = &d->kernels[row];
     void *nothing = NULL;
     int64_t samples = op->elements ? op->elements - 1 : d->samples;
@@ -87,10 +86,17 @@ int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argume
     int count = joined ? e->reads + e->writes + e->workspace : arguments - kernel->library_work;
     for (int i = 0; i < count; i++)
         d->parameters[i] = (void *)(uintptr_t)&argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : arguments - 1];
-    return launch(d, op, d->parameters, count, step, follows);
+    return launch(d, op, mgpu_cuda_row(d, op->target), d->parameters, count, step, follows);
 }
 
-void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
+int mgpu_cuda_launch_both(const CudaDevice *d, const mgpu_op *op, int row, void *const *argument, int arguments, const mgpu_step *step, bool follows)
+{
+    for (int i = 0; i < arguments; i++)
+        d->parameters[i] = (void *)(uintptr_t)&argument[i];
+    return launch(d, op, row, d->parameters, arguments, step, follows);
+}
+
+void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op, int both)
 {
     int arguments = 0;
     void *argument[op->read_count + op->write_count];
@@ -103,5 +109,8 @@ void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, con
         else
             argument[arguments++] = at;
     }
-    mgpu_cuda_launch(d, op, argument, arguments, step, false);
+    if (both >= 0)
+        mgpu_cuda_launch_both(d, op, both, argument, arguments, step, false);
+    else
+        mgpu_cuda_launch(d, op, argument, arguments, step, false);
 }

@@ -111,7 +111,8 @@ static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgp
 {
     const mgpu_op *op = c->op, *matmul = mgpu_comp_before(p, op);
     const mgpu_access *write = op->access + op->read_count;
-    require(c, matmul && matmul->verb == MGPU_CALL && c->program->gpu_kernels[matmul->target].matmul,
+    bool statistics = e->kind == MGPU_EPILOGUE_STATISTICS;
+    require(c, matmul && matmul->verb == MGPU_CALL && matmul->read_count == 3 && (statistics || c->program->gpu_kernels[matmul->target].matmul),
             "an epilogue follows no matmul");
     int result = matmul->access[matmul->read_count].buffer, x = e->x < 0 || e->x >= e->reads ? -1 : op->access[e->x].buffer;
     bool stored = op->write_count == e->writes + 2;
@@ -123,11 +124,11 @@ static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgp
                 op->access[e->reads + 1].buffer == matmul->access[1].buffer,
             "an epilogue has other arguments");
     require(c,
-            e->kind <= MGPU_EPILOGUE_BGRAD && e->bias < e->reads && e->before < e->reads && e->y < e->writes &&
+            e->kind <= MGPU_EPILOGUE_STATISTICS && e->bias < e->reads && e->before < e->reads && e->y < e->writes &&
                 e->sums < e->writes &&
                 (e->kind == MGPU_EPILOGUE_BGRAD
                      ? stored && e->sums >= 0 && (x == matmul->access[0].buffer || x == matmul->access[1].buffer)
-                     : e->y >= 0 && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
+                     : e->y >= 0 && (!statistics || (stored && e->sums >= 0 && e->bias >= 0)) && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
             "an epilogue makes no sense");
 }
 

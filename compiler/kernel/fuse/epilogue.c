@@ -1,11 +1,12 @@
 /* epilogue.c: which kernels are epilogues of contractions (kernel/epilogue.h), so that a target may do both at once.
  *
- * In: the tasks of a phase. Kernels of three kinds may be part of a contraction's call:
+ * In: the tasks of a phase. Kernels of four kinds may be part of a contraction's call:
  *
  *   y = f(d) or f(d + bias)              where d is the contraction's result, which nobody else reads
  *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias) reads,
  *                                        too: both are epilogues or none is, since x + bias is stored where the kernels have x
  *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
+ *   sums of d - m and (d - m)^2          where d is the contraction's result, which others may read, m a vector: batchnorm's statistics
  *
  * If the target agrees, the kernel's task moves after the contraction's, and from now on its accesses are also the contraction's
  * operands, a workspace, and the contraction's result, changed in place, where something is stored there: it may do both calls in
@@ -15,7 +16,7 @@
 
 #include <string.h>
 
-typedef struct Joiner { Phase *phase; const Target *target; int64_t workspace; /* of a call that does both */ } Joiner;
+typedef struct Joiner { Phase *phase; const Target *target; const char *archs; } Joiner;
 
 static bool names(Tensor *const *list, int count, const Tensor *t)
 {
@@ -69,6 +70,14 @@ static bool find_sums(const Task *task, const Task *contraction, Epilogue *e)
     *e = (Epilogue){.kind = EPILOGUE_SUMS, .bias = -1, .before = -1, .y = -1};
     return task->write_count == 1 && place_of(contraction, task->reads[0]) >= 0 && contraction->reads[0] != contraction->reads[1] &&
            epilogue_is_pointwise(task->kernel, -1, &sums) && sums >= 0 && epilogue_is_sum(task->kernel);
+}
+
+/* of the contraction's result and a vector that is there before it */
+static bool find_statistics(const Task *task, const Tensor *d, Epilogue *e)
+{
+    int x = task->kind == TASK_KERNEL && task->read_count == 2 ? place_of(task, d) : -1;
+    *e = (Epilogue){.kind = EPILOGUE_STATISTICS, .x = x, .bias = 1 - x, .before = -1};
+    return x >= 0 && task->reads[1 - x]->kind == TENSOR_VARIABLE && epilogue_finds_statistics(task->kernel, e);
 }
 
 /* ---- which contractions they go with */
@@ -143,8 +152,9 @@ static void join(const Joiner *j, const Task *contraction, Task *task, const Epi
         APPEND(task->reads, task->read_count, contraction->writes[0]);
     if (result)
         APPEND(task->writes, task->write_count, contraction->writes[0]);
-    if (task->workspace_bytes < j->workspace)
-        task->workspace_bytes = j->workspace;
+    int64_t each = 0, bytes = j->target->epilogue_workspace(contraction, task, e, j->archs, &each);
+    task->workspace_bytes = task->workspace_bytes < bytes ? bytes : task->workspace_bytes;
+    task->workspace_bytes_per_sample = task->workspace_bytes_per_sample < each ? each : task->workspace_bytes_per_sample;
 }
 
 static Task *maker_of(const Phase *p, const Tensor *t)
@@ -210,10 +220,25 @@ static void join_sums(const Joiner *j, const Task *contraction)
     }
 }
 
+static void join_statistics(const Joiner *j, const Task *contraction)
+{
+    Epilogue e;
+    const Tensor *d = is_contraction(contraction) ? contraction->writes[0] : NULL;
+    for (int i = 0; d && d->kind == TENSOR_TEMPORARY && !d->partial && i < j->phase->task_count; i++) {
+        Task *task = j->phase->tasks[i];
+        if (task != contraction && names(task->writes, task->write_count, d))
+            return;
+        if (find_statistics(task, d, &e) && j->target->may_epilogue(contraction, task, &e, true) && may_join(j->phase, contraction, task, &e)) {
+            join(j, contraction, task, &e, true);
+            return;
+        }
+    }
+}
+
 void fuse_epilogues(Phase *p, const Target *target, const char *archs)
 {
     int count = p->task_count;
-    const Joiner j = {p, target, target->epilogue_workspace(archs)};
+    const Joiner j = {p, target, archs};
     Task **tasks = NEW_ARRAY(Task *, count); /* in their order now */
     for (int i = 0; i < count; i++)
         tasks[i] = p->tasks[i];
@@ -221,4 +246,6 @@ void fuse_epilogues(Phase *p, const Target *target, const char *archs)
         join_function(&j, tasks[i]);
     for (int i = 0; i < count; i++)
         join_sums(&j, tasks[i]);
+    for (int i = 0; i < count; i++)
+        join_statistics(&j, tasks[i]);
 }

@@ -1,5 +1,7 @@
 /* target.c: CUDA as a target: kernels are functions of images, which NVRTC makes, and are launched. */
 #include "compiler/base/c_text.h"
+#include "compiler/kernel/epilogue.h"
+#include "compiler/machine/machine.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/library.h"
 #include "compiler/target/host/host.h"
@@ -14,6 +16,8 @@ enum {
     ACROSS_COLUMNS = 8192,           /* 32 for each thread of a block */
     LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
 };
+
+static const double LEAST_SAVED = .01; /* of a phase's bytes */
 
 static int64_t lane(int64_t extent)
 {
@@ -35,22 +39,22 @@ static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs
     return cuda_contraction_or_library_workspace(k->contraction, samples, archs);
 }
 
-/* a contraction's kernel in other tiles */
-static void add_tiles(Program *p, const Kernel *of, Contraction *contraction, int place)
+/* a contraction's kernel that does it in another way */
+static Kernel *add_way(Program *p, const Kernel *of, Contraction *contraction, const char *way)
 {
     Kernel *k = NEW(Kernel);
     *k = *of;
     k->number = p->kernel_count;
     k->name = format("k%d", k->number);
-    k->label = format("%s_tiles_%d", kernel_label(of), place);
+    k->label = format("%s_%s", kernel_label(of), way);
     k->contraction = contraction;
     k->epilogue = NULL;
-    k->in_tiles_of = of;
     const char *form = cuda_contraction_form(contraction);
     k->canonical = map_get(&p->kernels_known, form);
     if (!k->canonical)
         map_set(&p->kernels_known, copy_text(form, strlen(form)), k);
     APPEND(p->kernels, p->kernel_count, k);
+    return k;
 }
 
 static void add_all_tiles(Program *p)
@@ -59,18 +63,74 @@ static void add_all_tiles(Program *p)
         for (int place = 1; place <= OTHER_TILES && p->kernels[i]->contraction; place++) {
             Contraction *other = cuda_contraction_in_tiles(p->kernels[i]->contraction, place, p->options->arch);
             if (other)
-                add_tiles(p, p->kernels[i], other, place);
+                add_way(p, p->kernels[i], other, format("tiles_%d", place))->in_tiles_of = p->kernels[i];
         }
+}
+
+/* ---- contractions with their results' statistics in one call */
+
+typedef struct Pair { const Kernel *of, *statistics; Contraction *both; bool preferred; double *saved; /* by all pairs of its form */ } Pair;
+
+static Pair *find_pairs(const Phase *phase, int *count)
+{
+    Map forms = {0};
+    const Machine *m = machine_default(PROCESSOR_CUDA);
+    Pair *pairs = NULL;
+    *count = 0;
+    for (int i = 1; i < phase->task_count; i++) {
+        const Task *task = phase->tasks[i];
+        const Kernel *k = task->kernel, *of = phase->tasks[i - 1]->kernel;
+        if (!task_is_joined(task) || k->epilogue->kind != EPILOGUE_STATISTICS)
+            continue;
+        Pair own = {of, k, cuda_contraction_with_statistics(of->contraction, k), cuda_statistics_are_faster(of->contraction, m), NULL};
+        const char *form = cuda_contraction_form(own.both);
+        own.saved = map_get(&forms, form);
+        if (!own.saved)
+            map_set(&forms, form, own.saved = NEW(double));
+        *own.saved += own.preferred ? (double)tensor_bytes(task->reads[k->epilogue->x], contraction_samples(of->contraction)) : 0;
+        APPEND(pairs, *count, own);
+    }
+    return pairs;
+}
+
+static double bytes_of(const Phase *phase, double samples)
+{
+    double bytes = 0;
+    for (int i = 0; i < phase->task_count; i++)
+        bytes += phase->tasks[i]->bytes + samples * phase->tasks[i]->bytes_per_sample;
+    return bytes;
+}
+
+/* A function is worth its compilation if the calls that have it read so much less, of all that a phase moves. Each pair once */
+static void add_statistics(Program *p, const Phase *phase, Map *known)
+{
+    int count;
+    const Pair *pairs = find_pairs(phase, &count);
+    double least = count && !p->options->tune ? LEAST_SAVED * bytes_of(phase, (double)contraction_samples(pairs->of->contraction)) : 0;
+    for (int i = 0; i < count; i++) {
+        const Pair *own = &pairs[i];
+        const char *key = format("%d %d", own->of->number, own->statistics->number);
+        if (*own->saved < least || map_get(known, key))
+            continue;
+        Kernel *both = add_way(p, own->of, own->both, format("and_%s", kernel_label(own->statistics)));
+        both->both[0] = own->of;
+        both->both[1] = own->statistics;
+        both->preferred = own->preferred;
+        map_set(known, key, both);
+    }
 }
 
 /* kernels that other kernels' functions do as well */
 static void end_kernels(Program *p)
 {
+    Map pairs = {0};
     if (p->options->tune)
         add_all_tiles(p);
+    for (int i = 0; i < p->phase_count; i++)
+        add_statistics(p, p->phases[i], &pairs);
     for (int i = 0; i < p->kernel_count; i++) {
         Kernel *k = p->kernels[i];
-        const char *form = k->contraction && !k->canonical ? cuda_contraction_form_in_parts(k->contraction) : NULL;
+        const char *form = k->contraction && !k->both[0] && !k->canonical ? cuda_contraction_form_in_parts(k->contraction) : NULL;
         k->canonical = form ? map_get(&p->kernels_known, form) : k->canonical;
     }
     for (int i = 0; i < p->kernel_count; i++)
@@ -106,8 +166,10 @@ static double begin_unit(const char *kernels, size_t bytes, Text *t)
 {
     double cost = (double)bytes * 1e-5;
     emit_cuda_includes(kernels, t);
-    for (const char *at = kernels; (at = strstr(at, "mgpu_contract<")); at++)
-        cost += 0.3;
+    static const char *const CALLS[] = {"mgpu_contract<", "mgpu_contract_with_statistics<"};
+    for (int i = 0; i < COUNT(CALLS); i++)
+        for (const char *at = kernels; (at = strstr(at, CALLS[i])); at++)
+            cost += 0.3;
     return cost;
 }
 
@@ -116,8 +178,8 @@ static bool print_library(const Kernel *k, Text *t)
 {
     mgpu_library_matmul matmul;
     mgpu_library_convolution convolution;
-    bool multiplies = k->contraction && !k->in_tiles_of && cuda_library_form(k->contraction, &matmul);
-    bool convolves = k->contraction && !k->in_tiles_of && cuda_library_convolution(k->contraction, &convolution);
+    bool own = k->contraction && !k->in_tiles_of && !k->both[0], multiplies = own && cuda_library_form(k->contraction, &matmul);
+    bool convolves = own && cuda_library_convolution(k->contraction, &convolution);
     if (multiplies)
         cuda_print_library_matmul(&matmul, t);
     text_add(t, multiplies ? ", " : "NULL, ");
@@ -145,8 +207,9 @@ static void print_row(const Kernel *k, const char *function, Text *t)
     text_add(t, ", ");
     cuda_print_parameters(k, t);
     bool spare = k->contraction && k->canonical && cuda_contraction_in_parts(k->canonical->contraction) && !parts;
-    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_together(k), k->parameter_count,
-             k->in_tiles_of ? k->in_tiles_of->number + 1 : 0);
+    text_add(t, ", %s, %s, %d, %d, %d, {%d, %d}, %s},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_together(k), k->parameter_count,
+             k->in_tiles_of ? k->in_tiles_of->number + 1 : 0, k->both[0] ? k->both[0]->number + 1 : 0, k->both[1] ? k->both[1]->number + 1 : 0,
+             k->preferred ? "true" : "false");
 }
 
 static void print_table(const Text *rows, Text *t)
@@ -159,7 +222,7 @@ static void print_table(const Text *rows, Text *t)
 const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = MGPU_WAY_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
     .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
-    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
+    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_epilogue_workspace, .end_kernels = end_kernels,
     .print_scan = cuda_scan_prepare, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .begin_unit = begin_unit,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,

@@ -8,8 +8,10 @@
 
 #include "compiler/kernel/attention.h"
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/rows.h"
+#include "compiler/machine/machine.h"
 #include "runtime/abi/mgpu.h"
 #include "runtime/abi/mgpu_tiles.h"
 
@@ -25,9 +27,9 @@ struct CudaMatmul {
 };
 
 /* types: as they are stored, MGPU_F32 ...; aligned: they begin at multiples of 16 bytes; A, B, C of the table. samples: a
- * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it. place: 0: in the
+ * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it. whole: K is not split. place: 0: in the
  * tiles that the estimate prefers; 1: in the next ones, ... */
-typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; int place; } CudaOptions;
+typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32, whole; int place; } CudaOptions;
 CudaMatmul *cuda_matmul(const mgpu_contraction *, const CudaOptions *);
 /* false: it cannot be, or would change; true: its code from now on is that of a matmul with split-K. Of so small a depth
  * it makes one part, so it needs no workspace and no end */
@@ -45,6 +47,7 @@ int cuda_matmul_shared_bytes(const CudaMatmul *); /* dynamic */
 int cuda_matmul_blocks(const CudaMatmul *); /* that a processor should have room for: __launch_bounds__ */
 void cuda_matmul_launches(const CudaMatmul *, const char *name, mgpu_launch launch[2]);
 int64_t cuda_matmul_workspace(const CudaMatmul *); /* bytes; 0: none */
+int cuda_matmul_column_list(const CudaMatmul *); /* MGPU_LIST_M or MGPU_LIST_N: the columns of its tiles */
 int cuda_matmul_shapes(const CudaMatmul *); /* of tiles, among which one was chosen */
 
 /* ---- numbers that launches hand over: cuda/numbers.c */
@@ -76,6 +79,13 @@ int64_t cuda_contraction_workspace(const Contraction *, int64_t samples);
 /* the same in other tiles, of which it has `place` better ones, with the same arguments; NULL: there are none, or nobody times them */
 Contraction *cuda_contraction_in_tiles(const Contraction *, int place, const char *archs);
 int64_t cuda_contraction_or_library_workspace(const Contraction *, int64_t samples, const char *archs);
+/* The same with statistics of the result, whose kernel is k: sums over rows, which k has a call for (EPILOGUE_STATISTICS). Parameters: what k reads; a, b;
+ * what k writes; c; work, step, n, numbers. Never with split-K */
+bool cuda_contraction_may_have_statistics(const Contraction *, const Kernel *k, const Epilogue *);
+Contraction *cuda_contraction_with_statistics(const Contraction *, const Kernel *k);
+bool cuda_statistics_are_faster(const Contraction *, const Machine *); /* than a library's matmul, and then the sums, by the cost model */
+int64_t cuda_statistics_workspace(const Contraction *, const Kernel *k, int64_t *per_sample);
+
 /* the same for a block of threads (scans): static __device__ void NAME(a, b, c, char *shared, int64_t begin, int64_t end); it
  * is called by all threads of a block, of CUDA_THREADS, for some samples */
 void cuda_print_block_contraction(const Contraction *, const char *name, Text *);
