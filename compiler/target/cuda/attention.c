@@ -223,8 +223,8 @@ static void print_function(const Attention *plan, const char *name, bool finish,
     const mgpu_attention_tiles own = tiles_of(plan, finish, false), *s = &own;
     print_tiles(s, name, finish, text);
     text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s%s(\n    ", mgpu_attention_threads(s), name, suffix(finish));
-    print_parameters(t, "MGPU_RESTRICT ", text);
-    text_add(text, "const mgpu_step *step, int64_t n)\n{\n    " CUDA_FIRST "\n    ");
+    print_parameters(t, "__restrict__ ", text);
+    text_add(text, "const mgpu_step *step, int64_t n)\n{\n    ");
     print_call(t, name, finish, false, text);
     text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, suffix(finish));
 }

@@ -66,6 +66,9 @@ static Contraction with_statistics(const Contraction *plan, const Kernel *k)
     return other;
 }
 
+/* threads that multiply without matrix units, and have so many elements of C: there are no registers left */
+static bool is_full(const mgpu_tiles *s) { return s->arithmetic == MGPU_FMA && s->rows * s->columns / mgpu_tiles_threads(s) >= 64; }
+
 /* Tiles have whole columns of the channels, one after the other in C, and all samples and places are their rows. */
 bool cuda_contraction_may_have_statistics(const Contraction *plan, const Kernel *k, const Epilogue *e)
 {
@@ -74,7 +77,7 @@ bool cuda_contraction_may_have_statistics(const Contraction *plan, const Kernel 
     const mgpu_contraction *t = &p->table;
     int columns = cuda_matmul_column_list(p), first = mgpu_list_first(t, columns);
     Dtype sums = t->type == MGPU_F64 ? F64 : F32;
-    if (plan->alone || cuda_number_count(p) != 1 || p->tiles.stages == 0 || t->batch > 0 || mgpu_list_count(t, columns) != 1 ||
+    if (plan->alone || is_full(&p->tiles) || cuda_number_count(p) != 1 || p->tiles.stages == 0 || t->batch > 0 || mgpu_list_count(t, columns) != 1 ||
         t->axis[first].c != 1 || t->axis[first].extent == MGPU_SAMPLES || p->tiles.c != 0 || !plan->tensor[C]->sharded)
         return false;
     int64_t channels = t->axis[first].extent, all = mgpu_list_extent(t, MGPU_LIST_M, 1) * mgpu_list_extent(t, MGPU_LIST_N, 1);

@@ -566,10 +566,10 @@ static mgpu_launch common_launch(const Kernel *k)
 }
 
 /* Groups of threads go through a row several times. Compilers keep it in registers where they know that nothing may write it, which they do not know
- * of parameters that are not restrict, as those of kernels that wait are not. */
+ * of parameters that are not restrict, as those of kernels that wait are not. Attention would have no registers left (sm_100). */
 bool cuda_waits(const Kernel *k)
 {
-    bool groups = false;
+    bool groups = k->attention != NULL;
     for (int i = 0; i < k->nest_count; i++)
         groups = groups || k->nests[i].share.sharing == SHARE_GROUPS || k->nests[i].share.sharing == SHARE_ROWS;
     return !groups;
