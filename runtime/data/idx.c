@@ -101,6 +101,8 @@ static void read_header(const Source *s, Array *a)
         if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes) || a->sample_bytes > INT64_MAX / 2)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header the file holds more than 2^62 bytes; it is damaged", s->where, s->path);
     }
+    if (a->sample_bytes == 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header a sample has no elements; the file is damaged", s->where, s->path);
 }
 
 /* true: the elements are where they are in the file */

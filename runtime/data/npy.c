@@ -146,6 +146,8 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
     }
     if (a->samples == 0)
         broken(&s, "the file holds no samples");
+    if (a->sample_bytes == 0)
+        broken(&s, "by its header a sample has no elements; the file is damaged");
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
         broken(&s, "by its header the array has more than 2^63 bytes; the file is damaged");
     if (s.bytes - begin != bytes)
