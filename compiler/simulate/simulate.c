@@ -483,10 +483,10 @@ static void prepare_device(Run *r, int device)
 static void stretch_calls(Run *r, int device)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
-    double us = 0, lost_us = r->core_us / r->in->machine->host.cores.value;
+    double us = 0, lost_us = r->in->measured ? 0 : r->core_us / r->in->machine->host.cores.value;
     for (int i = 0; i < d->op_count; i++)
         us += d->ops[i].verb == VERB_CALL ? r->devices[device].activities[i].fixed_us : 0;
-    for (int i = 0; i < d->op_count && lost_us > 0 && !r->in->measured; i++)
+    for (int i = 0; i < d->op_count && us > 0; i++)
         if (d->ops[i].verb == VERB_CALL)
             r->devices[device].activities[i].fixed_us *= 1 + lost_us / us;
 }

@@ -16,6 +16,8 @@ enum { NICER = 5, TURN_NS = 100000 }; /* nicer by 3: 4.71 */
 
 void mgpu_take_turns(bool computes)
 {
+    if (sched_getscheduler(0) != SCHED_OTHER)
+        return; /* it was chosen for the program */
     int own = getpriority(PRIO_PROCESS, (id_t)getpid()); /* of the first thread, so it adds up for none */
     Attributes turns = {.size = sizeof turns, .policy = SCHED_OTHER, .nice = own, .runtime = TURN_NS};
     if (computes)

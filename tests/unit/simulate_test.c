@@ -198,6 +198,10 @@ static void messages(void)
     SimulationInput in = {.schedule = on_two_nodes(WORK, TOTAL, false), .machine = machine_read("m", text, strlen(text)), .processor = PROCESSOR_HOST};
     double busy_us = simulate_step(&in)->devices[0].lanes[LANE_COMP].busy_us;
     check(near(busy_us, 110 + 2 * 2 * 20000 / 2.5e9 * 1e6 / 2), "what messages take of the cores, calls are longer");
+    static const char NOTHING[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 0.0 line 0\n"
+                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
+    in.schedule = on_two_nodes(NOTHING, TOTAL, false);
+    check(near(simulate_step(&in)->devices[0].lanes[LANE_COMP].busy_us, 0), "... but for those that take no time");
 }
 
 /* ---- what always holds */
