@@ -44,8 +44,6 @@ static const char *start(int *rank, int *count, char host[MGPU_MPI_HOST])
         to_each[i] = calloc((size_t)ranks, sizeof *to_each[i]);
         from_each[i] = calloc((size_t)ranks, sizeof *from_each[i]);
         own_at[i] = calloc((size_t)ranks, sizeof *own_at[i]);
-        if (!to_each[i] || !from_each[i] || !own_at[i])
-            return "there is no memory for its ranks";
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &cards);
     atexit(end_at_exit);
