@@ -28,6 +28,8 @@ enum { Y, X, W, TENSORS }; /* as MGPU_CONVOLUTION_...; their ids in graphs and p
 typedef struct Functions { CUDNN_FUNCTIONS(CUDNN_FIELD) } Functions;
 static const CudaSymbol SYMBOLS[] = {CUDNN_FUNCTIONS(CUDNN_SYMBOL)};
 static const char NAME[] = "libcudnn.so.9";
+static const double LARGE_STEP = 5e11; /* operations: for less, what opening the library takes (a second) is not worth it */
+enum { MANY_CHANNELS = 32 };
 static const char PACKAGE[] = "cuDNN's package, such as libcudnn9-cuda-13, or pip's nvidia-cudnn-cu13";
 
 typedef struct Choice { /* how to do a kernel's convolution */
@@ -43,6 +45,7 @@ struct Cudnn {
     CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: no convolution needs it */
     Choice *choices;         /* [kernel] */
     int kernels;
+    bool all;                /* convolutions that it can do, not only those that it is known to do faster */
     CUdeviceptr work; int64_t work_bytes; /* 0: not yet */
     Tuning *tuning;          /* NULL: no --tune */
     int done;                /* convolutions that it does */
@@ -133,10 +136,47 @@ static void open_workspace(CudaDevice *d, Cudnn *l, int64_t besides)
     d->besides += l->work_bytes;
 }
 
-bool mgpu_cudnn_wanted(bool tuned)
+static bool wants_all(bool tuned)
 {
     const char *wish = getenv("MGPU_CUDNN");
-    return wish && *wish ? strcmp(wish, "off") != 0 : tuned;
+    return tuned || (wish && *wish);
+}
+
+/* On an H100, of ResNet-50's 21 convolutions in bf16 that it can do, the library's first engine was faster than the kernel in all but the one of few
+ * channels (546 us by the kernel, 1,787 by the library) */
+static bool is_known_faster(const mgpu_library_convolution *v)
+{
+    bool matrix = v->type == MGPU_BF16 || v->type == MGPU_F16 || (v->type == MGPU_F32 && v->tf32);
+    return matrix && v->in / v->groups >= MANY_CHANNELS && v->out / v->groups >= MANY_CHANNELS;
+}
+
+static double operations_of(const mgpu_library_convolution *v, int64_t samples)
+{
+    double all = 2 * (double)samples * (double)v->out * (double)(v->in / v->groups);
+    for (int i = 0; i < v->dims; i++)
+        all *= (double)v->outputs[i] * (double)v->taps[i];
+    return all;
+}
+
+static bool is_large(const CudaDevice *d)
+{
+    double most = 0;
+    for (int k = 0; k < d->plan->phase_count; k++) {
+        const mgpu_device_phase *p = &d->plan->phases[k].devices[d->number];
+        double all = 0;
+        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
+            const mgpu_library_convolution *v = op->verb == MGPU_CALL ? d->kernels[op->target].convolution : NULL;
+            all += v && is_known_faster(v) ? operations_of(v, d->samples) : 0;
+        }
+        most = all > most ? all : most;
+    }
+    return most >= LARGE_STEP;
+}
+
+bool mgpu_cudnn_wanted(const CudaDevice *d, bool tuned)
+{
+    const char *wish = getenv("MGPU_CUDNN");
+    return wants_all(tuned) ? !wish || strcmp(wish, "off") != 0 : is_large(d);
 }
 
 Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, int64_t besides, char *said, size_t room)
@@ -456,7 +496,7 @@ static void prepare_kernel(const CudaDevice *d, Cudnn *l, const mgpu_device_phas
     void *argument[3];
     for (int i = 0; i < MGPU_COUNT(argument); i++)
         argument[i] = mgpu_cuda_argument(d, p, op, i);
-    if (c->asked || !is_aligned(v, argument))
+    if (c->asked || !is_aligned(v, argument) || !(l->all || is_known_faster(v)))
         return;
     c->asked = true;
     choose(l, d, v, c, l->work_bytes - filter_bytes(v));
@@ -487,6 +527,7 @@ void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, Tuning *tuning, char *sai
 {
     mgpu_cuda_enter(d, -1);
     l->tuning = tuning;
+    l->all = wants_all(tuning != NULL);
     for (int k = 0; k < d->plan->phase_count; k++)
         prepare_phase(d, l, &d->plan->phases[k].devices[d->number]);
     l->tuning = NULL;

@@ -145,7 +145,7 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
     }
     if (d->library)
         mgpu_cublaslt_prepare(d, d->library, tuning, d->said, sizeof d->said);
-    if (convolves && mgpu_cudnn_wanted(p->tune)) {
+    if (convolves && mgpu_cudnn_wanted(d, p->tune)) {
         char *said = say_more(d, &room);
         d->cudnn = mgpu_cudnn_open(d, d->kernel_count, mgpu_cuda_scratch(p->plan), said, room);
     }

@@ -127,7 +127,7 @@ void mgpu_cuda_join_calls(CudaDevice *, Tuning *);
 const BothCall *mgpu_cuda_find_both(const CudaDevice *, const mgpu_op *);
 
 /* cudnn.c: convolutions by cuDNN, likewise. run: how many kernels it issues in place of a call; 0: it does not do this one */
-bool mgpu_cudnn_wanted(bool tuned);
+bool mgpu_cudnn_wanted(const CudaDevice *, bool tuned);
 Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, int64_t besides, char *said, size_t room); /* besides: that all-reduces will take */
 void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
 CudaRange mgpu_cudnn_workspace(const Cudnn *); /* that its calls write to */

@@ -17,6 +17,7 @@ enum { LIBRARY_VERSION = 130000, MAGIC = 0x4C544D47, WORKSPACE_ALIGNMENT = 256 }
 enum { KIND, PRODUCT, ALIGNMENTS, WORKSPACE, SLOWNESS, POINTERS };
 enum { A, B, D };
 enum { AUX = 128, GRADIENT = 64 /* of gelu */, BGRAD = 16 }; /* in epilogues */
+enum { MOST_PADDING = 64 /* elements after a row */ };
 enum { LIMIT = 16 /* bytes: more alignment of what is no matrix makes no difference */, AUX_PITCH = 8 /* elements */ };
 
 struct cublasLtContext { VirtualDevice *device; };
@@ -37,6 +38,7 @@ typedef struct Matmul { /* what is run */
     uintptr_t at[3], work;
     size_t work_bytes;
     uint64_t slowness;
+    bool adds;              /* to what is in D: beta is 1 */
 } Matmul;
 
 static cublasStatus_t enter(const char *call)
@@ -62,12 +64,13 @@ static double load(int type, uintptr_t at, int64_t i) { return vgpu_load(bytes_o
 
 static void store(int type, uintptr_t at, int64_t i, double value) { vgpu_store(bytes_of(type), type == CUDA_R_16F, at, i, value); }
 
-/* a result has what is after each of its rows, too: a buffer whose rows are padded holds nothing else there */
+/* a result has what is after each of its rows, too: a buffer whose rows are padded holds nothing else there. One of a few of its rows, or
+ * columns, has those alone */
 static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bool writes)
 {
     size_t each = bytes_of(l->type);
-    bool whole = l->pitch == (int64_t)l->rows || (l->columns == 1 && !writes);
-    if (writes && !whole) {
+    bool whole = l->pitch == (int64_t)l->rows || (l->columns == 1 && !writes), padded_rows = l->pitch - (int64_t)l->rows < MOST_PADDING;
+    if (writes && !whole && padded_rows) {
         struct cublasLtMatrixLayout padded = *l;
         padded.rows = (uint64_t)l->pitch;
         touch(op, &padded, at, true);
@@ -141,8 +144,10 @@ static void multiply(const Matmul *p, int member)
         for (int64_t k = 0; k < depth; k++)
             for (int64_t r = 0; r < rows; r++)
                 sums[r] += x[k * rows + r] * y[k * columns + c];
-        for (int64_t r = 0; r < rows; r++)
-            store(d->type, p->at[D], member * d->member + c * d->pitch + r, finish(p, r, c, sums[r]));
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t at = member * d->member + c * d->pitch + r;
+            store(d->type, p->at[D], at, finish(p, r, c, sums[r] + (p->adds ? load(d->type, p->at[D], at) : 0)));
+        }
     }
     free(x);
     free(y);
@@ -250,6 +255,8 @@ static void run(Op *op)
         return;
     touch(op, &p->layout[A], p->at[A], false);
     touch(op, &p->layout[B], p->at[B], false);
+    if (p->adds)
+        touch(op, &p->layout[D], p->at[D], false);
     touch(op, &p->layout[D], p->at[D], true);
     if (reads_bias(desc) || writes_sums(desc))
         vgpu_touch(op, (uintptr_t)desc->bias, vector_length(p) * bytes_of(desc->bias_type), writes_sums(desc));
@@ -605,7 +612,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     cublasStatus_t status = enter("cublasLtMatmul");
     bool wide = desc && desc->scale == CUDA_R_64F;
     double one = wide ? *(const double *)alpha : (double)*(const float *)alpha, zero = wide ? *(const double *)beta : (double)*(const float *)beta;
-    if (!status && (!handle || c != d || c_layout != d_layout || !algo || one != 1 || zero != 0))
+    if (!status && (!handle || c != d || c_layout != d_layout || !algo || one != 1 || (zero != 0 && zero != 1)))
         status = CUBLAS_STATUS_INVALID_VALUE;
     if ((int)status == CUDA_ERROR_ILLEGAL_ADDRESS) { /* an error of the driver's: the device is lost before this call */
         handle->device->failed = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -614,6 +621,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (!status && handle->device->failed)
         status = CUBLAS_STATUS_EXECUTION_FAILED;
     Matmul p = {.desc = *desc, .layout = {*a_layout, *b_layout, *d_layout}, .at = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)d},
-                 .work = (uintptr_t)workspace};
+                 .work = (uintptr_t)workspace, .adds = zero == 1};
     return leave(status ? status : issue(handle, p, algo, workspace_bytes, stream));
 }
