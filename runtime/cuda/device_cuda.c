@@ -220,6 +220,7 @@ static void cuda_close(Device *device)
     for (int i = 0; i < d->module_count; i++)
         mgpu_cuda_check(d, -1, cuda->module_unload(d->modules[i]), "cuModuleUnload");
     free(d->modules);
+    free(d->images);
     free(d->function);
     free(d->instead);
     free(d->both);

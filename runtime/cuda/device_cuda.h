@@ -38,6 +38,7 @@ typedef struct CudaDevice {
     const Machine *machine;
     CUstream stream[MGPU_LANES];       /* of the lane host: copies to the host */
     CUmodule *modules; int module_count, last_module; /* last: that a function was found in */
+    const mgpu_image **images;         /* [module]: what it was loaded from */
     CUfunction (*function)[2];         /* [kernel]; NULL: none */
     int *instead;                      /* [kernel]: that is launched in its place, of --tune; NULL: each itself */
     BothCall *both; int both_count;    /* by operation: statistics with their contractions, and these (both.c) */

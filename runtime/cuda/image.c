@@ -7,6 +7,7 @@
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,16 +94,31 @@ static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgp
     return module;
 }
 
-/* Kernels are in the images in about the order of their table: the image of the one before comes first. */
+/* An image that has a function holds its name: machine code and virtual GPUs' images in their tables of strings, PTX in its text. */
+static bool mentions(const mgpu_image *image, const char *name)
+{
+    size_t length = strlen(name), size = (size_t)image->size;
+    const uint8_t *at = image->bytes, *end = at + size;
+    while ((at = memmem(at, (size_t)(end - at), name, length))) {
+        at += length;
+        if (at == end || !(*at == '_' || isalnum(*at)))
+            return true;
+    }
+    return false;
+}
+
+/* Kernels are in the images in about the order of their table: the image of the one before comes first. First those that mention the
+ * name are asked, as debuggers and compute-sanitizer report a question that fails as an error; then, lest some image packs its names,
+ * the others. */
 CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
 {
     CUfunction function = NULL;
     CUresult r = CUDA_ERROR_NOT_FOUND;
-    for (int i = 0; i < d->module_count && r != CUDA_SUCCESS; i++) {
+    for (int i = 0; i < 2 * d->module_count && r == CUDA_ERROR_NOT_FOUND; i++) {
         int number = (d->last_module + i) % d->module_count;
+        if (mentions(d->images[number], name) != (i < d->module_count))
+            continue;
         r = d->cuda->module_get_function(&function, d->modules[number], name);
-        if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_FOUND)
-            break;
         if (r == CUDA_SUCCESS)
             d->last_module = number;
     }
@@ -169,6 +185,8 @@ void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p, bool tune)
     for (const mgpu_image *i = p->images; i->arch; i++)
         if (strcmp(i->arch, arch) == 0) {
             d->modules = mgpu_resize(d->modules, (size_t)(d->module_count + 1) * sizeof *d->modules);
+            d->images = mgpu_resize(d->images, (size_t)(d->module_count + 1) * sizeof *d->images);
+            d->images[d->module_count] = i;
             d->modules[d->module_count++] = load_image(d, p, i);
         }
     mgpu_cuda_check(d, -1, d->cuda->device_get_attribute(&d->most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->gpu->device),
