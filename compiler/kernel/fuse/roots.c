@@ -17,6 +17,7 @@
 enum {
     MOST_WEIGHT = 150,     /* expressions in an inlined value: bounds recursion and the size of kernels */
     CHEAP_EXPANDED = 4,    /* flops that may be repeated for every element of a larger tensor */
+    CHEAP_FOR_ALL = 3,     /* on a GPU, of what is the same for all samples: less than a division */
     CHEAP_REPEATED = 8,    /* flops that may be repeated in every kernel that uses the value */
     FEW_BYTES = 32,        /* next to each other */
     MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
@@ -370,7 +371,7 @@ static bool worth_storing(const Fusion *f, const Node *n)
     }
     if (is_view(n))
         return false; /* rather what it shows */
-    if (info->expanded && info->flops > CHEAP_EXPANDED)
+    if (info->expanded && info->flops > (f->program->target->scalars_by_thread && !n->sharded ? CHEAP_FOR_ALL : CHEAP_EXPANDED))
         return true;
     if (info->uses < 2)
         return false;

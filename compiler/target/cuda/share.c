@@ -31,6 +31,7 @@ enum {
     STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
     PARTS = 512,              /* partial results of all iterations, at most, as long as each has one */
     ROWS_OF_PART = 2,         /* of a group of threads, at least, whose sums across are one */
+    LONG_BYTES = 32 << 20,    /* that a kernel moves: it takes ten microseconds or more */
     KEPT_SUMS = 48,           /* sums across of a thread; with 64 registers are spilled */
     COLUMNS = 32              /* side by side */
 };
@@ -565,14 +566,26 @@ static mgpu_launch common_launch(const Kernel *k)
     return most;
 }
 
-/* Groups of threads go through a row several times. Compilers keep it in registers where they know that nothing may write it, which they do not know
- * of parameters that are not restrict, as those of kernels that wait are not. Attention would have no registers left (sm_100). */
+/* All that it reads and writes, once */
+static double bytes_moved(const Kernel *k)
+{
+    double bytes = 0;
+    for (int i = 0; i < k->read_count + k->write_count; i++) {
+        const Tensor *t = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
+        bytes += (double)tensor_bytes(t, t->sharded && t->node ? model_samples(t->node->graph->model) : 1);
+    }
+    return bytes;
+}
+
+/* What begins early gains a microsecond or two, and is not restrict: then no load may go before a store that is written before it, which a kernel
+ * that moves much cannot afford. Groups of threads go through a row several times. Compilers keep it in registers where they know that nothing may
+ * write it, which they do not know of parameters that are not restrict. Attention would have no registers left (sm_100). */
 bool cuda_waits(const Kernel *k)
 {
     bool groups = k->attention != NULL;
     for (int i = 0; i < k->nest_count; i++)
         groups = groups || k->nests[i].share.sharing == SHARE_GROUPS || k->nests[i].share.sharing == SHARE_ROWS;
-    return !groups;
+    return !groups && (k->contraction || bytes_moved(k) < LONG_BYTES);
 }
 
 void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
