@@ -334,11 +334,13 @@ template <int CALLS, int ARGUMENTS, int WORDS> MGPU_FUNCTION mgpu_own_call mgpu_
     return {call, blockIdx.x - first, (next < gridDim.x ? next : gridDim.x) - first};
 }
 
-/* partial results of `points` points: one for each `slice` of them, at most `most` */
+/* partial results of `points` points: one for each `slice` of them, or for two, three ... slices, so that there are `most` at most and all have
+ * about as many */
 MGPU_FUNCTION int mgpu_slices(int64_t points, int slice, int most)
 {
-    int64_t slices = (points + slice - 1) / slice;
-    return slices < 1 ? 1 : slices > most ? most : (int)slices;
+    const int64_t all = (int64_t)slice * most, times = points > all ? (points + all - 1) / all : 1;
+    const int64_t slices = (points + times * slice - 1) / (times * slice);
+    return slices < 1 ? 1 : (int)slices;
 }
 
 /* ---- what threads do together */
@@ -436,8 +438,18 @@ template <class Join, class T> MGPU_FUNCTION void mgpu_join_columns(T &v, int ac
 template <class Join, class T>
 MGPU_FUNCTION T mgpu_join_slices(const T *partial, int slices, int64_t points, int64_t point, T nothing, int across)
 {
-    T v = nothing;
-    for (int k = (int)threadIdx.x / across; k < slices && point < points; k += MGPU_THREADS / across)
+    const int step = MGPU_THREADS / across, end = point < points ? slices : 0;
+    T v = nothing, some[8];
+    int k = (int)threadIdx.x / across;
+    for (; k + 7 * step < end; k += 8 * step) { /* many loads at a time */
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            some[i] = partial[(k + i * step) * points + point];
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v = Join::of(v, some[i]);
+    }
+    for (; k < end; k += step)
         v = Join::of(v, partial[k * points + point]);
     mgpu_join_columns<Join>(v, across);
     return v;

@@ -33,6 +33,7 @@ bool cuda_is_little(const Kernel *);                  /* few blocks, whatever th
 void cuda_share_blocks(Kernel *);                     /* each nest begins with other blocks; once all are there */
 /* element by element, without samples, and not so little that it is rather a nest among others: a launch may do several such calls */
 bool cuda_may_join(const Kernel *);
+enum { CUDA_FINISHED = 8 }; /* results side by side that a block adds up of partial ones */
 /* how the functions are launched: one or two */
 void cuda_launches(const Kernel *, mgpu_launch launch[2]);
 void cuda_launches_nests(const Kernel *, mgpu_launch launch[2]);

@@ -668,7 +668,7 @@ static void print_finish(Loops *l)
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
     int64_t count = nest_result_iterations(nest);
     int across = 1;
-    while (across < 32 && across < count)
+    while (across < CUDA_FINISHED && across < count)
         across *= 2;
     name_slices(l, reduction, cuda_iterations_text(l, reduction));
     const char *iteration = count == 1 ? "0" : emit_own_name(p, "point");

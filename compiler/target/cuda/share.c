@@ -28,7 +28,8 @@ enum {
     LONG_ROW = 1024,          /* for a warp */
     KEPT_STEPS = 8,           /* of a thread through a row that it keeps from pass to pass, */
     KEPT_VALUES = 32,         /* and values of it */
-    STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
+    STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least, */
+    STEPS_OF_COLUMNS = 8,     /* of columns, which it loads together (cuda/nest.c) */
     PARTS = 512,              /* partial results of all iterations, at most, as long as each has one */
     ROWS_OF_PART = 2,         /* of a group of threads, at least, whose sums across are one */
     LONG_BYTES = 32 << 20,    /* that a kernel moves: it takes ten microseconds or more */
@@ -262,13 +263,13 @@ static bool may_be_partial(const Nest *nest)
     return nest->passes == 1 && nest->reduction_count;
 }
 
-/* partial results: `each` iterations, or vectors, that a block takes in one step; whole: there must be none */
-static void share_parts(Nest *nest, double blocks, double reduction, int64_t each, bool whole)
+/* partial results, of so many steps at least; `each` iterations, or vectors, that a block takes in one step; whole: there must be none */
+static void share_parts(Nest *nest, double blocks, double reduction, int steps, int64_t each, bool whole)
 {
     Share *s = &nest->share;
     if (whole || !may_be_partial(nest) || blocks > PARTS / 2)
         return;
-    s->slice = STEPS_OF_PART * each;
+    s->slice = (int)(steps * each);
     double parts = reduction / (double)s->slice;
     for (int i = 0; i < nest->exprs->axis_count; i++) /* where their number is not known, they are counted at run time */
         parts = nest->exprs->axis[i].samples ? PARTS : parts;
@@ -298,7 +299,7 @@ static void share_rows(Nest *nest, double parallel, double reduction, bool whole
     while (s->lanes < 32 && s->lanes * STEPS < steps)
         s->lanes *= 2;
     if (s->lanes == CUDA_THREADS)
-        share_parts(nest, parallel, steps, CUDA_THREADS, whole);
+        share_parts(nest, parallel, steps, STEPS_OF_PART, CUDA_THREADS, whole);
     steps = (double)(((int64_t)steps + s->lanes - 1) / s->lanes);
     s->unrolled = !s->ragged && may_unroll(nest, steps) ? (int)steps : 0;
 }
@@ -343,7 +344,7 @@ static void share_columns(Nest *nest, double parallel, double reduction, int64_t
     int64_t extent = x->axis[column].extent * (x->axis[column].samples ? samples : 1);
     s->lanes = columns_of(extent);
     double blocks = parallel / s->vector / (double)extent * (double)((extent + s->lanes - 1) / s->lanes);
-    share_parts(nest, blocks, reduction, CUDA_THREADS / s->lanes, whole);
+    share_parts(nest, blocks, reduction, STEPS_OF_COLUMNS, CUDA_THREADS / s->lanes, whole);
 }
 
 /* alone: by one block; together: with other nests; small: vectors, however few there are */
@@ -518,7 +519,7 @@ static int64_t fixed_blocks(const Nest *nest)
 /* that add up partial results */
 static int64_t finish_blocks(const Nest *nest)
 {
-    return nest->partial || nest->across ? (nest_result_iterations(nest) + COLUMNS - 1) / COLUMNS : 0;
+    return nest->partial || nest->across ? (nest_result_iterations(nest) + CUDA_FINISHED - 1) / CUDA_FINISHED : 0;
 }
 
 void cuda_share_blocks(Kernel *k)
@@ -597,9 +598,9 @@ void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
         launch[0] = common_launch(k);
     }
     if (k->partial_bytes) {
-        launch[1] = (mgpu_launch){.per_block = COLUMNS, .most = MOST_BLOCKS};
+        launch[1] = (mgpu_launch){.per_block = CUDA_FINISHED, .most = MOST_BLOCKS};
         for (int i = 0; i < k->nest_count; i++)
-            launch[1].iterations += COLUMNS * finish_blocks(&k->nests[i]);
+            launch[1].iterations += CUDA_FINISHED * finish_blocks(&k->nests[i]);
     }
     launch[0].function = k->name;
     launch[1].function = cuda_finishes(k) ? format("%s_finish", k->name) : NULL;
