@@ -42,7 +42,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     },
 };
 static const double LARGE_MATMUL = .7;              /* the share of a large matmul with which the table's shares fit (17 rows of bench/plan, 2026-11-26) */
-static const double ATTENTION_BY_WGMMA = .55;        /* in place of .3, on compute capability 9.0 in 16 bits; likewise by bench/gpu/counts of GPT-2 */
+static const double ATTENTION_BY_WGMMA = .23;        /* in place of .3, on compute capability 9.0 in 16 bits: GPT-2's on an H100 (2026-11-26), .24 forward and .22 backward */
 static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
 
 /* operations a second; a type without a rate of its own computes in f32 */

@@ -579,14 +579,14 @@ static double bytes_moved(const Kernel *k)
 }
 
 /* What begins early gains a microsecond or two, and is not restrict: then no load may go before a store that is written before it, which a kernel
- * that moves much cannot afford. Groups of threads go through a row several times. Compilers keep it in registers where they know that nothing may
+ * that moves much cannot afford, but for updates: one launch does large and small ones. Groups of threads go through a row several times. Compilers keep it in registers where they know that nothing may
  * write it, which they do not know of parameters that are not restrict. Attention would have no registers left (sm_100). */
 bool cuda_waits(const Kernel *k)
 {
     bool groups = k->attention != NULL;
     for (int i = 0; i < k->nest_count; i++)
         groups = groups || k->nests[i].share.sharing == SHARE_GROUPS || k->nests[i].share.sharing == SHARE_ROWS;
-    return !groups && (k->contraction || bytes_moved(k) < LONG_BYTES);
+    return !groups && (k->contraction || cuda_may_join(k) || bytes_moved(k) < LONG_BYTES);
 }
 
 void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
