@@ -86,7 +86,8 @@ typedef struct Info {       /* of a node */
     bool operand;           /* of a contraction that reads it through a reshape, so in its own order */
     bool matrix, dense;     /* a matmul reads or makes it; something else does that knows no gaps between rows */
     int uses;
-    bool expanded;          /* an element is used for more than one element of its users */
+    bool expanded;          /* an element is used for more than one element of its users, */
+    double around;          /* of so many elements, of all samples */
     int weight;
     double flops, bytes;    /* of computing one element where it is used: estimates */
     Root *maker;

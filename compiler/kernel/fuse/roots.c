@@ -12,12 +12,14 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/passes/same.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
     MOST_WEIGHT = 150,     /* expressions in an inlined value: bounds recursion and the size of kernels */
     CHEAP_EXPANDED = 4,    /* flops that may be repeated for every element of a larger tensor */
-    CHEAP_FOR_ALL = 3,     /* on a GPU, of what is the same for all samples: less than a division */
+    CHEAP_FOR_ALL = 3,     /* on a GPU, of what is the same for all samples, where there are many: less than a division */
+    MANY_ELEMENTS = 8 << 20, /* of which a division takes longer than a launch */
     CHEAP_REPEATED = 8,    /* flops that may be repeated in every kernel that uses the value */
     FEW_BYTES = 32,        /* next to each other */
     MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
@@ -341,6 +343,8 @@ static void store_operands(Fusion *f, const Node *n)
     }
 }
 
+static double elements_of_all(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? (double)model_samples(n->graph->model) : 1); }
+
 /* how n uses its inputs: counts uses, and whether elements are used several times */
 static void count_uses(Fusion *f, const Node *n)
 {
@@ -359,6 +363,8 @@ static void count_uses(Fusion *f, const Node *n)
         bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * node_elements(n) > node_elements(x);
         bool loops = node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
         in->expanded = in->expanded || grows || overlaps || loops || (!here && info->expanded);
+        double around = !here && info->expanded ? info->around : 0;
+        in->around = fmax(in->around, grows ? fmax(around, elements_of_all(n)) : around);
     }
 }
 
@@ -371,7 +377,8 @@ static bool worth_storing(const Fusion *f, const Node *n)
     }
     if (is_view(n))
         return false; /* rather what it shows */
-    if (info->expanded && info->flops > (f->program->target->scalars_by_thread && !n->sharded ? CHEAP_FOR_ALL : CHEAP_EXPANDED))
+    bool for_all = f->program->target->scalars_by_thread && !n->sharded && info->around >= MANY_ELEMENTS;
+    if (info->expanded && info->flops > (for_all ? CHEAP_FOR_ALL : CHEAP_EXPANDED))
         return true;
     if (info->uses < 2)
         return false;
