@@ -19,6 +19,8 @@
 
 enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; less the library does not take of a bias, sums, what gelu is made of */
 enum { CANDIDATES = 16 }; /* of --tune */
+static const double SMALL_FLOPS = 1.5e7; /* of a matmul: kernels begin early, and those of the library do not. On an H100 lenet5, whose matmuls are as small,
+                                          * takes 0.95 of its time without the library, and tests/models/attention.net 0.8 */
 static const double LARGE_FLOPS = 2e9; /* of a matmul: it gains more by a second call than that takes */
 enum { ROWS, COLUMNS, DEPTH, BATCH };
 enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what gelu is made of */, OPERANDS };
@@ -63,6 +65,7 @@ struct Cublaslt {
     Choice **choices; /* [kernel] */
     int kernels;
     Tuning *tuning;   /* NULL: no --tune */
+    bool all;         /* matmuls, not only those that are large enough */
     int refused; cublasStatus_t why; /* matmuls that it offered to do and does not; of the last one */
     Done *done; int done_count; /* by op */
 };
@@ -87,8 +90,9 @@ Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_
         return NULL;
     }
     Cublaslt *l = mgpu_allocate(1, sizeof *l);
-    char *why = wish && *wish ? open_named(d, wish, l) : open_named(d, NAMES[0], l);
-    for (int i = 1; why && !(wish && *wish) && i < MGPU_COUNT(NAMES); i++) {
+    bool named = wish && *wish && strcmp(wish, "on") != 0;
+    char *why = open_named(d, named ? wish : NAMES[0], l);
+    for (int i = 1; why && !named && i < MGPU_COUNT(NAMES); i++) {
         char *other = open_named(d, NAMES[i], l);
         if (!other) {
             free(why);
@@ -103,6 +107,7 @@ Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_
         return NULL;
     }
     l->kernels = kernels;
+    l->all = wish && *wish;
     l->choices = mgpu_allocate((size_t)kernels, sizeof *l->choices);
     size_t version = l->f.get_version();
     snprintf(said, room, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
@@ -547,22 +552,31 @@ static bool are_faster(const Cublaslt *l, const mgpu_device_phase *p, const Done
     return together < apart;
 }
 
-/* On an H100 large matmuls took longer with sums of an operand than those and our kernel of sums: GPT-2's three forms in bf16 88.8, 218.6 and 225.8 us
- * in place of 87.6, 211 and 207.6 */
-static bool are_faster_apart(const CudaDevice *d, const mgpu_library_matmul *p)
+static double flops_of_matmul(const CudaDevice *d, const mgpu_library_matmul *p)
 {
     int64_t extent[4];
     for (int i = 0; i < MGPU_COUNT(extent); i++)
         extent[i] = extent_of(p, i, d->samples);
-    return flops_of(extent) >= LARGE_FLOPS;
+    return flops_of(extent);
 }
+
+/* to kernels */
+static bool is_left(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p)
+{
+    return !l->tuning && !l->all && flops_of_matmul(d, p) < SMALL_FLOPS;
+}
+
+/* On an H100 large matmuls took longer with sums of an operand than those and our kernel of sums: GPT-2's three forms in bf16 88.8, 218.6 and 225.8 us
+ * in place of 87.6, 211 and 207.6 */
+static bool are_faster_apart(const CudaDevice *d, const mgpu_library_matmul *p) { return flops_of_matmul(d, p) >= LARGE_FLOPS; }
 
 static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     uint8_t kind = d->kernels[op->target].epilogue.kind;
     if (kind == MGPU_EPILOGUE_DGELU) /* with the call of its gelu */
         return;
-    if (kind == MGPU_EPILOGUE_BGRAD && !l->tuning && are_faster_apart(d, d->kernels[mgpu_comp_before(p, op)->target].matmul))
+    const mgpu_library_matmul *matmul = d->kernels[mgpu_comp_before(p, op)->target].matmul;
+    if (is_left(d, l, matmul) || (kind == MGPU_EPILOGUE_BGRAD && !l->tuning && are_faster_apart(d, matmul)))
         return;
     const mgpu_op *gradient = kind == MGPU_EPILOGUE_GELU ? find_gradient(d, p, op) : NULL;
     if (kind == MGPU_EPILOGUE_GELU && is_stored(&d->kernels[op->target].epilogue, op) && !gradient)
@@ -583,6 +597,8 @@ static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device
 static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     const mgpu_library_matmul *matmul = d->kernels[op->target].matmul;
+    if (is_left(d, l, matmul))
+        return;
     Done done = {.op = op, .matmul = matmul, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                  .argument = {matmul->a.argument, matmul->b.argument, 2, -1, -1}};
     done.choice = choose(d, l, p, op->target, &done);
