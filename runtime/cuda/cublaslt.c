@@ -155,6 +155,12 @@ static int64_t extent_of(const mgpu_library_matmul *p, int which, int64_t sample
     return p->sampled == which ? p->extent[which] * samples : p->extent[which];
 }
 
+static void set_extents(const mgpu_library_matmul *p, int64_t samples, int64_t extent[4])
+{
+    for (int i = 0; i < 4; i++)
+        extent[i] = extent_of(p, i, samples);
+}
+
 /* part: its extents; whole: those of the matmul, for the pitch of a matrix without gaps */
 static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matrix *m, const int64_t *part,
                                           const int64_t *whole, int rows, int columns)
@@ -195,8 +201,6 @@ static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const
         set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->at[AUX], sizeof o->at[AUX]);
 }
 
-static int64_t bytes_of(uint8_t type) { return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2; }
-
 /* of its rows and columns the one whose elements are side by side; which: A, B or D */
 static int beside(const mgpu_library_matrix *m, int which)
 {
@@ -207,13 +211,13 @@ static int beside(const mgpu_library_matrix *m, int which)
 static double flops_of(const int64_t *extent) { return 2 * (double)extent[ROWS] * (double)extent[COLUMNS] * (double)extent[DEPTH] * (double)extent[BATCH]; }
 
 /* The extent of which only a part is a multiple of 16 bytes in memory, in matrices whose rows begin at such multiples; -1: none, or it does not
- * matter. On an H100 the library did matmuls of 50,257 classes so (bf16, 32,768 rows of 768) in 3.7, 3.2 and 3.2 ms in place of 25.8, 5.1 and 19.6. */
+ * matter. On an H100 GPT-2's three matmuls of 50,257 classes (bf16, 32,768 rows of 768) took 3.8, 3.3 and 3.2 ms so, in place of 28.2, 5.0 and 19.7. */
 static int find_odd(const mgpu_library_matmul *p, const Choice *c, const int64_t *extent)
 {
     const mgpu_library_matrix *matrix[] = {&p->a, &p->b, &p->d};
-    int64_t unit = MOST_ALIGNMENT / bytes_of(p->a.type);
+    int64_t unit = MOST_ALIGNMENT / mgpu_dtype_bytes(p->a.type);
     int odd = -1;
-    if (bytes_of(p->a.type) > 4 || (p->a.type == MGPU_F32 && !p->tf32) || c->epilogue != CUBLASLT_EPILOGUE_DEFAULT || flops_of(extent) < LARGE_FLOPS)
+    if (mgpu_dtype_bytes(p->a.type) > 4 || (p->a.type == MGPU_F32 && !p->tf32) || c->epilogue != CUBLASLT_EPILOGUE_DEFAULT || flops_of(extent) < LARGE_FLOPS)
         return -1;
     for (int i = 0; i < MATRICES; i++) {
         int axis = beside(matrix[i], i);
@@ -238,7 +242,7 @@ static void divide(const mgpu_library_matmul *p, Choice *c, const int64_t *exten
         memcpy(c->part[k].extent, extent, sizeof c->part[k].extent);
     if (odd < 0)
         return;
-    c->part[1].extent[odd] = extent[odd] % (MOST_ALIGNMENT / bytes_of(p->a.type));
+    c->part[1].extent[odd] = extent[odd] % (MOST_ALIGNMENT / mgpu_dtype_bytes(p->a.type));
     c->part[0].extent[odd] -= c->part[1].extent[odd];
     for (int i = 0; i < MATRICES; i++)
         if (AXES[i][0] == odd || AXES[i][1] == odd)
@@ -248,6 +252,7 @@ static void divide(const mgpu_library_matmul *p, Choice *c, const int64_t *exten
 static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, Choice *c)
 {
     int64_t extent[4];
+    set_extents(p, d->samples, extent);
     int compute = p->sums == MGPU_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     int32_t transposed[] = {p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N};
     check(l, d, -1, l->f.desc_create(&c->desc, compute, type_of(p->sums)), "cublasLtMatmulDescCreate");
@@ -255,8 +260,6 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
         set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &transposed[i], sizeof transposed[i]);
     if (c->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
         describe_epilogue(l, d, p, c);
-    for (int i = 0; i < MGPU_COUNT(extent); i++)
-        extent[i] = extent_of(p, i, d->samples);
     divide(p, c, extent);
     for (int k = 0; k < c->parts; k++) {
         Part *part = &c->part[k];
@@ -311,8 +314,8 @@ static cublasStatus_t multiply_part(const CudaDevice *d, const Cublaslt *l, cons
     static const double ONE[] = {0, 1};
     static const float ONE_F32[] = {0, 1};
     bool wide = p->sums == MGPU_F64;
-    uint8_t *a = o->at[A] + part->first[A] * bytes_of(p->a.type), *b = o->at[B] + part->first[B] * bytes_of(p->b.type);
-    uint8_t *to = o->at[D] + part->first[D] * bytes_of(p->d.type);
+    uint8_t *a = o->at[A] + part->first[A] * mgpu_dtype_bytes(p->a.type), *b = o->at[B] + part->first[B] * mgpu_dtype_bytes(p->b.type);
+    uint8_t *to = o->at[D] + part->first[D] * mgpu_dtype_bytes(p->d.type);
     return l->f.matmul(l->handle, c->desc, wide ? (const void *)&ONE[1] : &ONE_F32[1], a, part->layout[A], b, part->layout[B],
                        wide ? (const void *)&ONE[adds] : &ONE_F32[adds], to, part->layout[D], to, part->layout[D], algo, o->workspace,
                        (size_t)o->bytes, d->stream[MGPU_COMP]);
@@ -406,7 +409,7 @@ static bool tune(const CudaDevice *d, Cublaslt *l, const Trial *t, Choice *c, in
 static int64_t bytes_before(const mgpu_library_matmul *p, int which)
 {
     const mgpu_library_matrix *m = which == A ? &p->a : which == B ? &p->b : &p->d;
-    return which >= MATRICES ? 0 : m->first * bytes_of(m->type);
+    return which >= MATRICES ? 0 : m->first * mgpu_dtype_bytes(m->type);
 }
 
 static int alignment_of(uint64_t address)
@@ -555,8 +558,7 @@ static bool are_faster(const Cublaslt *l, const mgpu_device_phase *p, const Done
 static double flops_of_matmul(const CudaDevice *d, const mgpu_library_matmul *p)
 {
     int64_t extent[4];
-    for (int i = 0; i < MGPU_COUNT(extent); i++)
-        extent[i] = extent_of(p, i, d->samples);
+    set_extents(p, d->samples, extent);
     return flops_of(extent);
 }
 

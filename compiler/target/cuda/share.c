@@ -345,8 +345,9 @@ static void share_columns(Nest *nest, double parallel, double reduction, int64_t
     int64_t extent = x->axis[column].extent * (x->axis[column].samples ? samples : 1);
     s->lanes = columns_of(extent);
     double blocks = parallel / s->vector / (double)extent * (double)((extent + s->lanes - 1) / s->lanes);
-    double each = (double)(CUDA_THREADS / s->lanes);
-    share_parts(nest, blocks, reduction, reduction / each < STEPS_OF_COLUMNS * MANY_PARTS ? STEPS_OF_PART : STEPS_OF_COLUMNS, (int64_t)each, whole);
+    int64_t each = CUDA_THREADS / s->lanes;
+    bool many = reduction >= (double)(STEPS_OF_COLUMNS * MANY_PARTS * each);
+    share_parts(nest, blocks, reduction, many ? STEPS_OF_COLUMNS : STEPS_OF_PART, each, whole);
 }
 
 /* alone: by one block; together: with other nests; small: vectors, however few there are */
