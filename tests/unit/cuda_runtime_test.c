@@ -252,8 +252,11 @@ static void test_failures(Test *t)
     int good = run(t, &p, "--devices 2 --steps 4 --save whole");
     double unharmed = mgpu_seconds() - start; /* a loaded machine takes longer to come to the fault */
     say(t, "failures/before", good == 0, "exit status");
+    const char *full = getenv("MGPU_FULL");
     for (int i = 0; i < MGPU_COUNT(NAME); i++)
         for (int k = 0; k < CALLS; k++) {
+            if (k > 0 && k % 2 != i % 2 && !(full && *full)) /* the second and the fortieth in turns */
+                continue;
             char *name = mgpu_format("failures/%s-%d", NAME[i], NUMBER[k]), why[60];
             setenv("FAKE_CUDA", mgpu_format("gpus=2 pause=100 fail=%s:%d", NAME[i], NUMBER[k]), 1);
             setenv("MGPU_COLLECTIVE", k == 0 ? "auto" : k == 1 ? "copy" : "peer", 1);
