@@ -164,7 +164,7 @@ static bool compile_jobs(bool full)
     for (int k = 0; k < texts; k++) {
         Text text = {0};
         text_add(&text, "%s", MODULE_HEAD);
-        for (int i = k; i < job_count; i += full ? texts : 36)
+        for (int i = k; i < job_count; i += full ? texts : 72)
             cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
         const char *wrong = wrong_with_nvrtc(&nvrtc, &text, archs[k % COUNT(archs)]);
         if (wrong)
