@@ -98,24 +98,6 @@ static bool print_modules(const char *folder)
     return good;
 }
 
-static bool build_gpu(const char *how)
-{
-    const char *folder = getenv("TMPDIR"), *keep = getenv("MGPU_KEEP");
-    folder = format("%s/%s_test_%d", folder && *folder ? folder : "/tmp", TEST, (int)getpid());
-    if (system(format("mkdir -p %s", folder)) || !print_modules(folder))
-        die("%s cannot be written", folder);
-    const char *wrong = build_modules(folder, how);
-    report("the C++ compiler takes the kernels", wrong);
-    for (int i = 0; i < MODULES && !wrong; i++) {
-        modules[i] = open_module(folder, i);
-        if (!modules[i])
-            die("%s", dlerror());
-    }
-    if (!(keep && *keep) && system(format("rm -r %s", folder)))
-        die("%s cannot be removed", folder);
-    return !wrong;
-}
-
 static void check_nvrtc(void)
 {
     Nvrtc nvrtc;
@@ -138,6 +120,25 @@ static void check_nvrtc(void)
             report(format("NVRTC takes the kernels for %s", ARCHS[i % COUNT(ARCHS)]), log);
     }
     report("NVRTC takes the kernels", NULL);
+}
+
+static bool build_gpu(const char *how)
+{
+    const char *folder = getenv("TMPDIR"), *keep = getenv("MGPU_KEEP");
+    folder = format("%s/%s_test_%d", folder && *folder ? folder : "/tmp", TEST, (int)getpid());
+    if (system(format("mkdir -p %s", folder)) || !print_modules(folder))
+        die("%s cannot be written", folder);
+    const char *wrong = build_modules(folder, how);
+    report("the C++ compiler takes the kernels", wrong);
+    check_nvrtc(); /* before a module is opened: NVRTC takes the virtual GPU's libcuda.so.1, once it is there, for a driver, and ends */
+    for (int i = 0; i < MODULES && !wrong; i++) {
+        modules[i] = open_module(folder, i);
+        if (!modules[i])
+            die("%s", dlerror());
+    }
+    if (!(keep && *keep) && system(format("rm -r %s", folder)))
+        die("%s cannot be removed", folder);
+    return !wrong;
 }
 
 /* the cases of the program; the first `chosen` are named one by one, the others by `rest`; how modules are built (build_modules): kernels
@@ -166,7 +167,6 @@ static int check_on_gpu(int argc, char **argv, int chosen, const char *how, cons
     }
     if (good == case_count)
         report(rest, NULL);
-    check_nvrtc();
     return failed != 0;
 }
 #endif
