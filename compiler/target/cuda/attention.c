@@ -8,7 +8,8 @@
 
 enum {
     RESULT_ELEMENTS = 128,    /* of a row, in the registers of a block */
-    LEAST_GROUP_ROWS = 16     /* queries and keys for warpgroups: of fewer most of any matrix is padding */
+    LEAST_GROUP_ROWS = 16,    /* queries and keys for warpgroups: of fewer most of any matrix is padding */
+    MOST_GROUP_COLUMNS = 64   /* of their matrices with rows in registers: mgpu_multiply_warpgroup has no form for more, and would do nothing */
 };
 
 static uint8_t type_of(const mgpu_attention *t, const mgpu_attention_operand *o)
@@ -66,7 +67,7 @@ static mgpu_attention_tiles tiles_of(const Attention *plan, bool alone)
             s.rows = shape[i].rows;
             s.columns = shape[i].columns;
             s.warp_rows = shape[i].warp_rows;
-            s.warpgroups = large && mgpu_attention_may_be_by_warpgroups(&s);
+            s.warpgroups = large && s.columns <= MOST_GROUP_COLUMNS && mgpu_attention_may_be_by_warpgroups(&s);
             if (mgpu_attention_shared_bytes(t, &s) <= CHIP[PROCESSOR_CUDA].shared_bytes)
                 return s;
         }
