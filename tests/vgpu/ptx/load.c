@@ -202,15 +202,15 @@ void *ptx_load(const char *text, int capability, int version, bool checked, size
     void *volatile image = NULL;
     *error = CUDA_ERROR_INVALID_PTX;
     if (setjmp(ptx.end) == 0) {
-        Module *m = ptx_parse(&ptx, ptx_scan(&ptx, text, strlen(text)));
-        CUresult refused = refuses(m, capability, version, log, room);
+        const char *head = strstr(text, ".address_size"); /* behind .version and .target: all that is asked of what the cache has */
+        CUresult refused = refuses(ptx_parse(&ptx, ptx_scan(&ptx, text, head ? (size_t)(head - text) : strlen(text))), capability, version, log, room);
         if (refused)
             *error = refused;
         else {
             Place place = place_of(text, checked);
             image = fetch(&place, bytes);
             if (!image) {
-                ptx_print(&ptx, m, &functions, &c);
+                ptx_print(&ptx, ptx_parse(&ptx, ptx_scan(&ptx, text, strlen(text))), &functions, &c);
                 image = compile(&c, checked, bytes, log, room);
                 if (image)
                     store(&place, image, *bytes);
