@@ -258,6 +258,8 @@ void attention_print(const Attention *plan, const char *kernel_name, Text *text)
     print_body(plan, kernel_name, text);
 }
 
+bool attention_is_tf32(const Attention *a) { return a->table.type == MGPU_F32 && a->node->graph->model->tf32; }
+
 bool attention_is_aligned(const Attention *plan)
 {
     bool aligned = true;

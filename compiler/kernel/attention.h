@@ -32,6 +32,9 @@ const struct mgpu_attention *attention_table(const Attention *);
 void attention_print(const Attention *, const char *kernel_name, Text *);
 void attention_print_comment(const Attention *, const char *more, Text *); /* the comment alone; it ends with `more` */
 
+/* it may round its operands of f32 to tf32 */
+bool attention_is_tf32(const Attention *);
+
 /* all tensors begin at multiples of 16 bytes: none is in a bucket */
 bool attention_is_aligned(const Attention *);
 

@@ -133,12 +133,12 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     typedef mgpu_lines<BYTES, S.columns, S.part, true, false> other_lines;
     typedef mgpu_lines<BYTES, S.part, S.columns, false, false> transposed_lines; /* the same bytes: their elements as columns */
     typedef mgpu_lines<BYTES, S.rows, S.columns, true, false> share_lines;
-    template <typename ROWS, typename COLUMNS> struct tile_of {
-        typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, ROWS, COLUMNS, WARPS, 1>, mgpu_fma_tile<sum, ROWS, COLUMNS, 16, 8>>::type by_warps;
+    template <typename ROWS, typename COLUMNS, bool OF_SHARES> struct tile_of {
+        typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, ROWS, COLUMNS, WARPS, 1, OF_SHARES && S.q == MGPU_F32>, mgpu_fma_tile<sum, ROWS, COLUMNS, 16, 8>>::type by_warps;
         typedef typename mgpu_either<GROUPS, mgpu_warpgroup_tile<S.q, ROWS, COLUMNS, mgpu_attention_threads(&S)>, by_warps>::type type;
     };
-    typedef typename tile_of<own_lines, other_lines>::type scores;
-    typedef typename tile_of<share_lines, transposed_lines>::type result;
+    typedef typename tile_of<own_lines, other_lines, false>::type scores;
+    typedef typename tile_of<share_lines, transposed_lines, true>::type result;
     static constexpr int DOWN = scores::DOWN, ACROSS = scores::ACROSS;
     static constexpr int OWN_PARTS = S.resident ? D + (T.backward ? E : 0) : 1, OTHER_PARTS = S.resident ? D + E : 1;
     static constexpr int STAGE = OTHER_PARTS * other_lines::BYTES;
@@ -313,7 +313,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         }
     }
 
-    /* a step's 16 columns of shares, as matrix instructions take them */
+    /* a step's 16 columns of shares, or 8 of f32, as matrix instructions take them */
     template <int MATRICES> MGPU_FUNCTION void narrow(uint32_t x[MATRICES][4], const scores &shares, int at_k)
     {
         const int at = at_k / 4;
@@ -321,7 +321,10 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         for (int i = 0; i < MATRICES; i++)
 #pragma unroll
             for (int m = 0; m < 4; m++)
-                x[i][m] = mgpu_narrow_pair<S.q>(shares.value[2 * i + m % 2][at + m / 2 * 2], shares.value[2 * i + m % 2][at + m / 2 * 2 + 1]);
+                if constexpr (S.q == MGPU_F32)
+                    x[i][m] = mgpu_to_tf32(__float_as_uint(shares.value[2 * i + m % 2][at + m / 2]));
+                else
+                    x[i][m] = mgpu_narrow_pair<S.q>(shares.value[2 * i + m % 2][at + m / 2 * 2], shares.value[2 * i + m % 2][at + m / 2 * 2 + 1]);
     }
 
     /* results[p] += share x part first + p of the columns' elements; COUNT parts there are, RESULTS of them are this block's. By warpgroups
@@ -393,7 +396,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
             }
             if constexpr (MMA) {
 #pragma unroll
-                for (int at_k = 0; at_k < S.columns; at_k += 16) {
+                for (int at_k = 0; at_k < S.columns; at_k += result::DEPTH) {
                     uint32_t x[DOWN / 2][4];
                     narrow<DOWN / 2>(x, shares, at_k);
                     results[p].multiply_step(x, from, at_k);

@@ -190,9 +190,10 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
     }
 };
 
-/* ---- by matrix instructions: a warp has OWN_ROWS x OWN_COLUMNS, in matrices of 16 x 8 */
+/* ---- by matrix instructions: a warp has OWN_ROWS x OWN_COLUMNS, in matrices of 16 x 8. PAIRED: operands of rows are sums of another
+ * tile, of which a lane has columns 2 t and 2 t + 1; so these are its t and t + 4 along K, of columns, too (f32: K may be in any order) */
 
-template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_ACROSS> struct mgpu_mma_tile {
+template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_ACROSS, bool PAIRED = false> struct mgpu_mma_tile {
     typedef float sum;
     static constexpr int WARPS_DOWN = DOWN_WARPS, OWN_ROWS = ROWS::ROWS / WARPS_DOWN, OWN_COLUMNS = COLUMNS::ROWS / WARPS_ACROSS;
     static constexpr int DOWN = OWN_ROWS / 8, ACROSS = OWN_COLUMNS / 4, RUN = 2, LANES = 4;
@@ -218,7 +219,7 @@ template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_A
             return LINES::at(first + lane % 8 + row * 8, half);
         if (TYPE != MGPU_F32)
             return LINES::at(lane % 8 + half * 8, first / 8 + row);
-        return LINES::at(lane % 4, first / 4 + sixteen) + lane / 4 % 4 * 4;
+        return LINES::at(lane % 4 * (PAIRED ? 2 : 1), first / 4 + sixteen) + lane / 4 % 4 * 4;
     }
 
     /* the four of rows from 16 i on, at_k along K; own: the address of own_byte */
@@ -230,11 +231,11 @@ template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_A
         } else if constexpr (TYPE != MGPU_F32) {
             mgpu_load_matrices<true>(matrix, (own ^ (mgpu_shared)(2 * i * MGPU_CHUNK_BYTES)) + at_k * line);
         } else {
-            constexpr int other = LINES::LINE_CHUNKS < 8 ? LINES::LINE_CHUNKS / 2 : 0; /* chunks are permuted otherwise 4 lines further */
+            constexpr int other = PAIRED ? LINES::LINE_CHUNKS >= 8 : LINES::LINE_CHUNKS < 8 ? LINES::LINE_CHUNKS / 2 : 0; /* chunks are permuted otherwise 1 or 4 lines further */
 #pragma unroll
             for (int m = 0; m < 4; m++) {
                 const int row = COLUMN ? m / 2 : m % 2, half = COLUMN ? m % 2 : m / 2;
-                matrix[m] = mgpu_load_shared((own ^ (mgpu_shared)(((4 * i + 2 * row) ^ half * other) * MGPU_CHUNK_BYTES)) + (at_k + 4 * half) * line);
+                matrix[m] = mgpu_load_shared((own ^ (mgpu_shared)(((4 * i + 2 * row) ^ half * other) * MGPU_CHUNK_BYTES)) + (at_k + (PAIRED ? 1 : 4) * half) * line);
             }
         }
         if constexpr (TYPE == MGPU_F32) {

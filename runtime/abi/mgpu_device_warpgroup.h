@@ -52,6 +52,7 @@ MGPU_FUNCTION void mgpu_show_warpgroups(void) { asm volatile("fence.proxy.async.
     MGPU_BOTH_SUMS(columns, "%" #n0 ", %" #n1, "%" #n2 ", %" #n3, "l"(a), "l"(b), "n"((int)ROWS_A), "n"((int)ROWS_B))
 template <int TYPE, int COLUMNS, bool ROWS_A, bool ROWS_B, bool ADDS> MGPU_FUNCTION void mgpu_multiply_warpgroup(float *p, float *q, uint64_t a, uint64_t b)
 {
+    static_assert(COLUMNS == 16 || COLUMNS == 32 || COLUMNS == 64 || COLUMNS == 128 || COLUMNS == 256, "one of these forms");
     MGPU_OF_MEMORY(16, 8, 9, 10, 11)
     MGPU_OF_MEMORY(32, 16, 17, 18, 19)
     MGPU_OF_MEMORY(64, 32, 33, 34, 35)
@@ -62,6 +63,7 @@ template <int TYPE, int COLUMNS, bool ROWS_A, bool ROWS_B, bool ADDS> MGPU_FUNCT
     MGPU_BOTH_SUMS(columns, "{%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4, "%" #n5, "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)ROWS_B))
 template <int TYPE, int COLUMNS, bool ROWS_B, bool ADDS> MGPU_FUNCTION void mgpu_multiply_warpgroup(float *p, float *q, const uint32_t a[4], uint64_t b)
 {
+    static_assert(COLUMNS == 16 || COLUMNS == 32 || COLUMNS == 64, "one of these forms");
     MGPU_OF_REGISTERS(16, 8, 9, 10, 11, 12, 13)
     MGPU_OF_REGISTERS(32, 16, 17, 18, 19, 20, 21)
     MGPU_OF_REGISTERS(64, 32, 33, 34, 35, 36, 37)

@@ -248,7 +248,7 @@ MGPU_TILES_FUNCTION int64_t mgpu_part_depth(const mgpu_tiles *s, int64_t tiles, 
  * queries. Elements of keys and values are cut into parts. */
 
 typedef struct mgpu_attention_tiles {
-    uint8_t arithmetic;              /* MGPU_FMA or MGPU_MMA */
+    uint8_t arithmetic;              /* MGPU_FMA or MGPU_MMA: all operands are bf16, or f16, or f32 rounded to tf32 */
     uint8_t q, k, v, g, y, dq, dk, dv; /* types, as stored */
     bool aligned;                    /* all tensors begin at multiples of 16 bytes */
     int rows, columns;               /* that a block has; that it sees at a time */
@@ -275,7 +275,7 @@ MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
 MGPU_TILES_FUNCTION bool mgpu_attention_may_be_by_warpgroups(const mgpu_attention_tiles *s)
 {
     int threads = mgpu_attention_threads(s);
-    return s->arithmetic == MGPU_MMA && s->resident && !s->alone && threads % 128 == 0 && s->rows % (threads / 2) == 0;
+    return s->arithmetic == MGPU_MMA && s->q != MGPU_F32 && s->resident && !s->alone && threads % 128 == 0 && s->rows % (threads / 2) == 0;
 }
 
 MGPU_TILES_FUNCTION int64_t mgpu_attention_parts(const mgpu_attention_tiles *s, int64_t elements)
@@ -298,7 +298,7 @@ MGPU_TILES_FUNCTION int mgpu_attention_held(const mgpu_attention *t, const mgpu_
 /* of an element in shared memory */
 MGPU_TILES_FUNCTION int mgpu_attention_staged(const mgpu_attention *t, const mgpu_attention_tiles *s)
 {
-    return s->arithmetic == MGPU_MMA ? 2 : t->type == MGPU_F64 ? 8 : 4;
+    return s->arithmetic == MGPU_MMA && s->q != MGPU_F32 ? 2 : t->type == MGPU_F64 ? 8 : 4;
 }
 
 /* the block's rows, stages of columns, and where threads show each other their shares */

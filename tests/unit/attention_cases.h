@@ -115,14 +115,15 @@ static void make_leaf(Setup *s, int k, Shape shape, Dtype type, bool shared, int
     int64_t count = shape_count(&shape) * (shared ? 1 : samples);
     s->value[k] = NEW_ARRAY(double, count);
     for (int64_t i = 0; i < count; i++)
-        s->value[k][i] = rounded(draw() + offset, type);
+        s->value[k][i] = rounded(draw() + offset, s->model.tf32 ? F16 : type); /* as many bits of fraction */
 }
 
-static void set_up(Setup *s, const Case *c, Dtype type)
+static void set_up(Setup *s, const Case *c, Dtype type, bool tf32)
 {
     static const Source source = {.file = "test.net", .text = "", .length = 0};
     memset(s, 0, sizeof *s);
     s->model.name = "test";
+    s->model.tf32 = tf32;
     s->model.source = NEW(Source);
     *s->model.source = source;
     s->model.inputs = NEW_ARRAY(Input, OPERANDS);
@@ -193,10 +194,10 @@ static Tensor tensor_of(const Node *n)
 }
 
 /* of results that are `type`, relative to the largest */
-static double limit_of(const Case *c, Dtype type)
+static double limit_of(const Case *c, Dtype type, bool tf32)
 {
     static const double LIMIT[DTYPES] = {[F64] = 1e-13, [F32] = 2e-5, [BF16] = 2e-2, [F16] = 3e-3};
-    return LIMIT[type] * ((c->scale > 1 || c->low > 0) && type != F64 ? 20 : 1);
+    return LIMIT[tf32 ? F16 : type] * ((c->scale > 1 || c->low > 0) && type != F64 ? 20 : 1);
 }
 
 /* how far results are off: NULL: not too far */
@@ -214,7 +215,7 @@ static const char *compare_results(const Setup *s, const Case *c, Node *const *n
             double made = element(results[i], k, own), off = isinf(expected[k]) && made == expected[k] ? 0 : fabs(made - expected[k]);
             worst = off <= worst ? worst : off; /* or no number */
         }
-        if (!(worst <= limit_of(c, own) * (most > 1e-6 ? most : 1)))
+        if (!(worst <= limit_of(c, own, s->model.tf32) * (most > 1e-6 ? most : 1)))
             wrong = format("result %d is %g off, its most is %g", i, worst, most);
     }
     return wrong;

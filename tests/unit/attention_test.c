@@ -50,7 +50,7 @@ static const char *compare(Setup *s, const Case *c, Node **nodes, int count, con
 static const char *check(const Case *c, Dtype type, const mgpu_contract_variant *variant)
 {
     Setup s;
-    set_up(&s, c, type);
+    set_up(&s, c, type, false);
     Node *all[ALL_RESULTS], **gradient = all + FORWARD_RESULTS;
     compute_all(&s, c, false, all);
     const char *wrong = compare(&s, c, all, 1, variant);

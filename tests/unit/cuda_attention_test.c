@@ -56,11 +56,11 @@ static void add_job(const Case *c, Setup *s, Dtype type, Node *const *nodes, int
 
 enum { FORWARD = 1, GRADIENTS = 2, ALONE = 4 /* one gradient each */ };
 
-static void add_jobs(const Case *c, Dtype type, int what)
+static void add_jobs(const Case *c, Dtype type, bool tf32, int what)
 {
     Setup *s = NEW(Setup);
     Node *all[ALL_RESULTS], **gradient = all + FORWARD_RESULTS;
-    set_up(s, c, type);
+    set_up(s, c, type, tf32);
     s->run.context = s;
     compute_all(s, c, true, all);
     if (what & FORWARD)
@@ -143,7 +143,7 @@ static void run_jobs(void *const *modules, CheckedGpu *gpu, bool full)
         int m = module_of(i, full);
         const char *wrong = run_job(&jobs[i], modules[m], m == CHECKED ? gpu : NULL);
         if (wrong)
-            printf("not ok attention %s: %s: %s: %s\n", dtype_name(jobs[i].type), jobs[i].item->name, jobs[i].what, wrong);
+            printf("not ok attention %s: %s: %s: %s\n", jobs[i].setup->model.tf32 ? "tf32" : dtype_name(jobs[i].type), jobs[i].item->name, jobs[i].what, wrong);
         bad += wrong != NULL;
     }
     if (bad == 0)
@@ -321,18 +321,19 @@ int main(void)
         printf("skip attention for GPUs: no folder for kernels\n");
         return 0;
     }
-    for (int k = 0; k < 4; k++) {
-        const Dtype type = (Dtype[]){F64, BF16, F32, F16}[k];
+    for (int k = 0; k < 5; k++) {
+        const Dtype type = (Dtype[]){F64, BF16, F32, F16, F32}[k];
+        const bool tf32 = k == 4;
         const int count = COUNT(CASES) + COUNT(MORE);
         for (int i = 0; i < count; i++) {
             const Case *c = i < COUNT(CASES) ? &CASES[i] : &MORE[i - COUNT(CASES)];
             bool blind = c->low > 0 || c->keys < c->queries; /* rows see nothing in a block, or at all */
-            int some = i == 1 ? ALONE : type == BF16 ? FORWARD | GRADIENTS : i / 4 % 2 ? FORWARD : GRADIENTS;
+            int some = i == 1 && !tf32 ? ALONE : type == BF16 || tf32 ? FORWARD | GRADIENTS : i / 4 % 2 ? FORWARD : GRADIENTS;
             bool several = c->queries > 128 && c->keys > 128, both = several ? type == (full || i % 2 ? F64 : BF16) : blind && type == (i % 2 ? BF16 : F64);
             if (type == F16 && c->queries * c->keys * c->d > 100000) /* these take long, and the kernels are those of bf16 */
                 some = FORWARD;
-            if (full || both || i % 4 == k)
-                add_jobs(c, type, full ? FORWARD | GRADIENTS | ALONE : both ? FORWARD | GRADIENTS : some);
+            if (full || both || (tf32 ? i % 5 == 1 : i % 4 == k))
+                add_jobs(c, type, tf32, full ? FORWARD | GRADIENTS | ALONE : both ? FORWARD | GRADIENTS : some);
         }
     }
     if (compile_jobs(full) && !ptx_arch())
