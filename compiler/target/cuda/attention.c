@@ -42,12 +42,12 @@ typedef struct TileShape { int rows, columns, warp_rows; } TileShape;
 
 /* Shapes that a block has registers for, from the first one on. On an H100 blocks of 128 queries, of which there are fewer at a time, took 208 us in place
  * of 168 forward and 252 in place of 204 backward (GPT-2's, 32 x 1024 in bf16). */
-static const TileShape *shapes_of(const mgpu_attention *t, bool half, bool tf32, int *first)
+static const TileShape *shapes_of(const mgpu_attention *t, bool matrices, bool tf32, int *first)
 {
     static const TileShape by_matrices[SHAPES] = {{64, 64, 16}, {64, 32, 16}};
     static const TileShape numbers[SHAPES] = {{64, 32, 64}, {32, 32, 32}}, wide[SHAPES] = {{32, 16, 32}, {32, 16, 32}};
     *first = t->backward && (has_long_rows(t) || tf32); /* NVRTC 13.0 spilled registers of the larger one for sm_100 */
-    return half || tf32 ? by_matrices : t->type == MGPU_F64 ? wide : numbers;
+    return matrices ? by_matrices : t->type == MGPU_F64 ? wide : numbers;
 }
 
 static bool has_halves(const mgpu_attention *t) { return t->q.half || t->k.half || t->v.half || (t->backward && t->g.half); }
@@ -56,12 +56,12 @@ static mgpu_attention_tiles tiles_of(const Attention *plan, bool alone)
 {
     const mgpu_attention *t = attention_table(plan);
     bool half = t->q.half != MGPU_HALF_NOT && t->k.half == t->q.half && t->v.half == t->q.half && (!t->backward || t->g.half == t->q.half);
-    bool tf32 = attention_is_tf32(plan) && !has_halves(t), large = t->queries >= LEAST_GROUP_ROWS && t->keys >= LEAST_GROUP_ROWS;
+    bool tf32 = attention_is_tf32(plan) && !has_halves(t), matrices = half || tf32, large = t->queries >= LEAST_GROUP_ROWS && t->keys >= LEAST_GROUP_ROWS;
     int first;
-    const TileShape *shape = shapes_of(t, half, tf32, &first);
-    mgpu_attention_tiles s = {.arithmetic = half || tf32 ? MGPU_MMA : MGPU_FMA, .q = type_of(t, &t->q), .k = type_of(t, &t->k), .v = type_of(t, &t->v),
+    const TileShape *shape = shapes_of(t, matrices, tf32, &first);
+    mgpu_attention_tiles s = {.arithmetic = matrices ? MGPU_MMA : MGPU_FMA, .q = type_of(t, &t->q), .k = type_of(t, &t->k), .v = type_of(t, &t->v),
                               .g = type_of(t, &t->g), .y = type_of(t, &t->y), .dq = type_of(t, &t->dq), .dk = type_of(t, &t->dk),
-                              .dv = type_of(t, &t->dv), .aligned = attention_is_aligned(plan) && !alone, .part = part_of(t, half || tf32), .resident = true,
+                              .dv = type_of(t, &t->dv), .aligned = attention_is_aligned(plan) && !alone, .part = part_of(t, matrices), .resident = true,
                               .alone = alone};
     s.results = RESULT_ELEMENTS / s.part;
     for (s.stages = 2; s.stages > 0; s.stages--)

@@ -202,7 +202,7 @@ void *ptx_load(const char *text, int capability, int version, bool checked, size
     void *volatile image = NULL;
     *error = CUDA_ERROR_INVALID_PTX;
     if (setjmp(ptx.end) == 0) {
-        const char *head = strstr(text, ".address_size"); /* behind .version and .target: all that is asked of what the cache has */
+        const char *head = strstr(text, "\n.address_size"); /* behind .version and .target: all that is asked of what the cache has */
         CUresult refused = refuses(ptx_parse(&ptx, ptx_scan(&ptx, text, head ? (size_t)(head - text) : strlen(text))), capability, version, log, room);
         if (refused)
             *error = refused;
