@@ -17,7 +17,7 @@ failed() { # CALL ERRNO
         ./m --resume w --no-save >out 2>&1 || echo "after it: $(said)"
     fi
 }
-if [ -n "$MGPU_FULL" ]; then every=1; else every=12; fi
+if [ -n "$MGPU_FULL" ]; then every=1; else every=24; fi
 for ((call = 1 + every / 2; call <= calls; call += every)); do
     for number in 5 28; do # EIO, ENOSPC
         why=$(failed $call $number)

@@ -21,7 +21,7 @@ killed() { # CALL DEVICES
     fi
     same_as_whole w "$2"
 }
-if [ -n "$MGPU_FULL" ]; then kills=1000; else kills=50; fi
+if [ -n "$MGPU_FULL" ]; then kills=1000; else kills=20; fi
 for ((i = 0; i < kills; i++)); do
     devices=$((i % 3 + 1))
     if [ $kills = 1000 ]; then call=$((i / 3 % calls + 1)); else call=$((i * calls / kills + 1)); fi

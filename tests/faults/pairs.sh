@@ -25,7 +25,7 @@ pair() {
         cmp -s w/best.safetensors seed.$seed/best.safetensors || echo "not the files of seed $seed"
 }
 for seed in 1 2; do ./m --save seed.$seed --seed $seed >out 2>&1; done
-if [ -n "$MGPU_FULL" ]; then pairs=100; else pairs=5; fi
+if [ -n "$MGPU_FULL" ]; then pairs=100; else pairs=2; fi
 for ((i = 0; i < pairs; i++)); do
     why=$(pair)
     cases=$((cases + 1))

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-SHORT, SAMPLE = 3, 8
+SHORT, SAMPLE = 2, 3
 trace, keep, every = sys.argv[1], sys.argv[2], "--all" in sys.argv
 random.seed(5)
 calls = [line.split() for line in open(trace)]

@@ -3,7 +3,7 @@ rm -rf w
 ./m --save w --steps 100000000 --set save=1steps --set validate=3steps >first 2>&1 &
 child=$!
 for _ in $(seq 500); do [ -e w/best.safetensors ] && [ -e w/run.json ] && break; sleep 0.02; done
-if [ -n "$MGPU_FULL" ]; then rounds=167; else rounds=8; fi
+if [ -n "$MGPU_FULL" ]; then rounds=167; else rounds=3; fi
 for ((i = 0; i < rounds; i++)); do
     for reader in "eval --save w" "eval --save w --weights last" "--resume w --no-save --steps 1" "predict x.npy -o y.npy --init w/average.safetensors" "predict x.npy -o y.npy --save w" "info"; do
         ./m $reader >out 2>&1

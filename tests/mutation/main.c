@@ -1,7 +1,7 @@
 /* mutation_test SCHEDULE... [--each N] [--seed S]: the verifier against the oracle.
  *
- * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants of each kind (at least 10), and as
- * many with the same mistake on all devices, or on the only one:
+ * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants of each kind, and as many with the
+ * same mistake on all devices, or on the only one (N, or 10 of them, must be found):
  * what the verifier accepts must be equivalent, says the oracle; what it rejects although it is equivalent counts as
  * conservative, and one rejected per kind at least must be truly wrong.
  * Out: a table, and ok or not ok lines.
@@ -141,7 +141,7 @@ static bool judge_kind(Example *examples, int example_count, Kind kind, int muta
 {
     const char *name = format("%s%s", MUTATION_NAME[kind.mutation], kind.everywhere ? "_everywhere" : "");
     Example **able = NEW_ARRAY(Example *, example_count);
-    int count = 0;
+    int count = 0, least = mutants < LEAST ? mutants : LEAST; /* what must be found */
     for (int i = 0; i < example_count; i++)
         if (supports(&examples[i], kind))
             able[count++] = &examples[i];
@@ -156,13 +156,13 @@ static bool judge_kind(Example *examples, int example_count, Kind kind, int muta
            sum->wrong);
     if (sum->wrong)
         printf("not ok %s: %d mutants accepted although they are wrong; %s\n", name, sum->wrong, sum->message);
-    else if (sum->mutants < LEAST)
+    else if (sum->mutants < least)
         printf("not ok %s: only %d mutants\n", name, sum->mutants);
     else if (sum->rejected == sum->conservative)
         printf("not ok %s: no mutant was truly wrong\n", name);
     else
         printf("ok %s\n", name);
-    return !sum->wrong && sum->mutants >= LEAST && sum->rejected > sum->conservative;
+    return !sum->wrong && sum->mutants >= least && sum->rejected > sum->conservative;
 }
 
 int main(int argc, char **argv)
@@ -191,7 +191,6 @@ int main(int argc, char **argv)
     }
     if (!good)
         return 1;
-    each = each < LEAST ? LEAST : each;
     Tally all = {0};
     printf("# kind                        mutants rejected equivalent conservative wrong\n");
     for (int kind = 0; kind < 2 * MUTATIONS; kind++) {

@@ -126,6 +126,8 @@ static const char *run_workers(Run *run, int threads)
                                                  (long long)run->count);
 }
 
+static bool whole; /* MGPU_FULL */
+
 /* NULL: as expected; else what is wrong */
 static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool *shared, const double *expected)
 {
@@ -156,8 +158,9 @@ static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool
     if (wrong == NULL)
         wrong = run_ranges(&run);
     *shared = true;
-    static const int threads[] = {1, 2, 3, 5, 16};
-    for (int i = 0; i < COUNT(threads) && wrong == NULL; i++)
+    static const int threads[] = {1, 2, 16, 5, 3};
+    static int turn;
+    for (int i = whole ? 0 : turn++ % 2 + 1; i < COUNT(threads) && wrong == NULL; i += whole ? 1 : 2) /* 2 and 5, or 16 and 3 */
         wrong = run_workers(&run, threads[i]);
     for (int i = 0; i < 4; i++)
         free(run.memory[i]);
@@ -278,7 +281,8 @@ int main(void)
         return 0;
     }
     const char *all = getenv("MGPU_FULL");
-    int some = all && *all ? 10 : 1;
+    whole = all && *all;
+    int some = whole ? 10 : 1;
     for (int i = 0; i < 2; i++) {
         chosen_cases(i == 0 ? F64 : F32);
         drawn_cases(i == 0 ? F64 : F32, 6 * some);

@@ -33,6 +33,10 @@ static const Case MORE[] = {
     {"a short window", 1, 200, 260, 1, 1, 16, 16, true, 5, 0.3, APART, 0, 0},
 };
 
+/* every access asked about, these take most of the test */
+static bool has_many_accesses(const Case *c) { return c->d > 1000 || c->keys > 1000; }
+static bool takes_long(const Case *c) { return has_many_accesses(c) || c->queries * c->keys * c->d > (is_brief() ? 800000 : 400000); }
+
 static void add_job(const Case *c, Setup *s, Dtype type, Node *const *nodes, int count, const char *what)
 {
     Job own = {.item = c, .setup = s, .type = type, .count = count, .what = what, .name = format("k%d", job_count)};
@@ -126,14 +130,10 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
     return wrong;
 }
 
-/* every access asked about, these take most of the test */
-static bool has_many_accesses(const Case *c) { return c->d > 1000 || c->keys > 1000; }
-static bool takes_long(const Case *c) { return has_many_accesses(c) || c->queries * c->keys * c->d > 400000; }
-
 /* the last: every access is asked about; in short runs the first one is not optimised, what takes long is in the second */
 static int module_of(int job, bool full)
 {
-    return full || (job % MODULES == CHECKED && !takes_long(jobs[job].item)) ? job % MODULES : takes_long(jobs[job].item);
+    return full || (job % (is_brief() ? 2 * MODULES : MODULES) == CHECKED && !takes_long(jobs[job].item)) ? job % MODULES : takes_long(jobs[job].item);
 }
 
 static void run_jobs(void *const *modules, CheckedGpu *gpu, bool full)
@@ -151,6 +151,21 @@ static void run_jobs(void *const *modules, CheckedGpu *gpu, bool full)
     failures += bad;
 }
 
+static bool is_by_warpgroups(const Job *j)
+{
+    Text text = {0};
+    cuda_print_attention(j->plan, j->name, &text);
+    return strstr(text.data, "MGPU_BY_WARPGROUPS") != NULL;
+}
+
+static int first_by_warpgroups(void)
+{
+    int i = 0;
+    while (i < job_count && !is_by_warpgroups(&jobs[i]))
+        i++;
+    return i;
+}
+
 /* false: NVRTC is not installed */
 static bool compile_jobs(bool full)
 {
@@ -164,7 +179,7 @@ static bool compile_jobs(bool full)
     for (int k = 0; k < texts; k++) {
         Text text = {0};
         text_add(&text, "%s", MODULE_HEAD);
-        for (int i = k; i < job_count; i += full ? texts : 72)
+        for (int i = full ? k : first_by_warpgroups(); i < job_count; i += full ? texts : job_count)
             cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
         const char *wrong = wrong_with_nvrtc(&nvrtc, &text, archs[k % COUNT(archs)]);
         if (wrong)
@@ -207,13 +222,6 @@ static const Planted PLANTED[] = {
     {"no wait for copies", "cp.async.wait_group", "//", ""},
     {"half of the bytes between eight lines in descriptors", "4611686293305294848", "4611686155866341376", " off"}, /* 64, 32 times 16 in bits 32 and up */
 };
-
-static bool is_by_warpgroups(const Job *j)
-{
-    Text text = {0};
-    cuda_print_attention(j->plan, j->name, &text);
-    return strstr(text.data, "MGPU_BY_WARPGROUPS") != NULL;
-}
 
 static bool is_long(const Job *j) { return strcmp(j->item->name, "three blocks of 128") == 0; }
 
@@ -287,7 +295,7 @@ static int run_all_by_warpgroups(const char *all, bool full)
         text_add(&text[m], "%s", MODULE_HEAD);
     for (int i = 0; i < job_count; i++) {
         bool wide = is_long(&jobs[i]) && jobs[i].type == BF16, planted = wide && (full || !count[1]);
-        if (is_by_warpgroups(&jobs[i]) && (full || wide || some++ % 12 == 0)) {
+        if (is_by_warpgroups(&jobs[i]) && (full || wide || (!is_brief() && some++ % 12 == 0))) {
             cuda_print_attention(jobs[i].plan, jobs[i].name, &text[planted]);
             APPEND(which[planted], count[planted], i);
         }
@@ -316,7 +324,7 @@ int main(void)
     char folder[] = "/tmp/cuda_attention_test.XXXXXX";
     void *modules[MODULES];
     const char *all = getenv("MGPU_FULL");
-    bool full = all && *all;
+    bool full = all && *all, brief = is_brief();
     if (!mkdtemp(folder)) {
         printf("skip attention for GPUs: no folder for kernels\n");
         return 0;
@@ -326,13 +334,16 @@ int main(void)
         const bool tf32 = k == 4;
         const int count = COUNT(CASES) + COUNT(MORE);
         for (int i = 0; i < count; i++) {
-            const Case *c = i < COUNT(CASES) ? &CASES[i] : &MORE[i - COUNT(CASES)];
+            Case *c = NEW(Case);
+            *c = i < COUNT(CASES) ? CASES[i] : MORE[i - COUNT(CASES)];
+            if (brief && c->queries * c->keys * c->d > 400000)
+                c->samples = 1;
             bool blind = c->low > 0 || c->keys < c->queries; /* rows see nothing in a block, or at all */
-            int some = i == 1 && !tf32 ? ALONE : type == BF16 || tf32 ? FORWARD | GRADIENTS : i / 4 % 2 ? FORWARD : GRADIENTS;
+            int half = i / 4 + (brief && type == F16), some = i == 1 && !tf32 ? ALONE : !brief && (type == BF16 || tf32) ? FORWARD | GRADIENTS : half % 2 ? FORWARD : GRADIENTS;
             bool several = c->queries > 128 && c->keys > 128, both = several ? type == (full || i % 2 ? F64 : BF16) : blind && type == (i % 2 ? BF16 : F64);
             if (type == F16 && c->queries * c->keys * c->d > 100000) /* these take long, and the kernels are those of bf16 */
                 some = FORWARD;
-            if (full || both || (tf32 ? i % 5 == 1 : i % 4 == k))
+            if (full || both || (!(brief && (several || blind)) && (tf32 ? i % 5 == 1 : i % 4 == k)))
                 add_jobs(c, type, tf32, full ? FORWARD | GRADIENTS | ALONE : both ? FORWARD | GRADIENTS : some);
         }
     }

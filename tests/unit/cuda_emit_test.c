@@ -13,7 +13,7 @@ int main(int argc, char **argv)
     in_brief = !(all && *all);
     add_large_cases();
     int chosen = case_count;
-    const int random_graphs = in_brief ? 12 : 100;
+    const int random_graphs = is_brief() ? 6 : in_brief ? 12 : 100;
     chosen += add_cases(random_graphs);
     return check_on_gpu(argc, argv, chosen, in_brief ? "oqqqqqqq" : "oooooooc", format("%d random graphs, fused and separate", random_graphs));
 }

@@ -37,6 +37,13 @@ static const char *ptx_arch(void)
     return arch && *arch ? arch : NULL;
 }
 
+/* not all of MGPU_FULL; tests/ptx.test runs more than this, too */
+static bool is_brief(void)
+{
+    const char *full = getenv("MGPU_FULL");
+    return !(full && *full) && !ptx_arch();
+}
+
 /* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so, two at a time, each as its letter of `how` says: o optimised; q not, as it runs for less
  * time than that would take, but for MGPU_FULL; c optimised, and it asks about every access. NULL: done, else what failed */
 static const char *build_modules(const char *folder, const char *how)
@@ -48,14 +55,14 @@ static const char *build_modules(const char *folder, const char *how)
     }
     const char *flags = "-x c++ -std=c++17 -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti "
                         "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
-    const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib", *full = getenv("MGPU_FULL"), *quick = getenv("QUICK_CXX");
+    const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib", *quick = getenv("QUICK_CXX");
     const char *usual = "${CXX:-g++} -fno-gnu-unique -Og";
     Text command = {0};
     text_add(&command, "cd %s && { ", folder);
     for (int i = 0; how[i]; i++)
         text_add(&command, "echo %d %c; ", i, how[i]);
     text_add(&command, "} | xargs -P 2 -L 1 sh -c 'case $1 in q) with=\"%s\" ;; c) with=\"%s %s\" ;; *) with=\"%s\" ;; esac; $with %s -I%s/runtime/abi module$0.cu -o module$0.so -lm -lc'",
-             quick && !(full && *full) ? quick : usual, usual, checked, usual, flags, MGPU_SOURCE);
+             quick && is_brief() ? quick : usual, usual, checked, usual, flags, MGPU_SOURCE);
     return system(command.data) == 0 ? NULL : command.data;
 }
 

@@ -245,7 +245,7 @@ static const char *open_all(const char *folder, void *modules[MODULES])
         if (!write_text(format("%s/module%d.cu", folder, m), &text))
             return "a text cannot be written";
     }
-    const char *wrong = build_modules(folder, "oooooc");
+    const char *wrong = build_modules(folder, "qqqqqc");
     for (int i = 0; i < MODULES && !wrong; i++) {
         modules[i] = open_module(folder, i);
         wrong = modules[i] ? NULL : dlerror();

@@ -6,11 +6,11 @@
 
 int main(int argc, char **argv)
 {
-    enum { RANDOM = 8 };
+    const int random_bodies = is_brief() ? 4 : 8;
     setvbuf(stdout, NULL, _IOLBF, 0);
     program.target = &cuda_target;
     run_gpu = run_on_gpu;
     const char *all = getenv("MGPU_FULL");
-    int chosen = add_scan_cases(RANDOM, all && *all ? 1 : 3);
-    return check_on_gpu(argc, argv, chosen, "qqqqqqqc", format("%d random bodies", RANDOM));
+    int chosen = add_scan_cases(random_bodies, all && *all ? 1 : is_brief() ? 6 : 3);
+    return check_on_gpu(argc, argv, chosen, "qqqqqqqc", format("%d random bodies", random_bodies));
 }

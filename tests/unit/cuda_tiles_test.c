@@ -274,17 +274,17 @@ static void make_tile_cases(bool full)
     int which = 0;
     for (int i = 0; i < COUNT(mma); i++)
         for (int j = 0; j < COUNT(matrices); j++, which += 5)
-            if (full || (i % 2 == 0 && (i / 2 + j) % 4 == 0))
+            if (full || (is_brief() ? i % 3 == 0 && (i / 3 + j) % 4 == 0 : i % 2 == 0 && (i / 2 + j) % 4 == 0))
                 tile_case(&mma[i], MGPU_MMA, matrices[j], which);
     for (int i = 0; i < COUNT(mma); i++) /* those that warpgroups may have, and others */
-        if (full || mma[i].columns == 128)
+        if (full || (mma[i].columns == 128 && (!is_brief() || i % 7 == 0)))
             window_case(&mma[i], matrices[i % 3], i);
     for (int i = 0; i < COUNT(mma); i++)
         if (full || i == 0 || i == 3)
             window_gradient_case(&mma[i], matrices[i % 3], i);
     for (int i = 0; i < COUNT(fma); i++)
         for (int j = 0; j < COUNT(numbers); j++, which += 5)
-            if ((full || (i + j) % 8 == 0 || (i + j) % 8 == 3) && (numbers[j][0] != MGPU_F64 || (fma[i].rows / fma[i].down <= 4 && fma[i].columns / fma[i].across <= 4)))
+            if ((full || (i + j) % 8 == 0 || (!is_brief() && (i + j) % 8 == 3)) && (numbers[j][0] != MGPU_F64 || (fma[i].rows / fma[i].down <= 4 && fma[i].columns / fma[i].across <= 4)))
                 tile_case(&fma[i], MGPU_FMA, numbers[j], which);
 }
 
@@ -293,9 +293,9 @@ static const char *c_type(uint8_t type) { return type == MGPU_F64 ? "double" : t
 /* its numbers come with the launch; else they are constants, as those of a block's matmuls are */
 static bool is_given(int tile_case) { return tile_case % 3 > 0; }
 
-static void print_tile_cases(Text text[MODULES])
+static void print_tile_cases(Text text[MODULES], int every)
 {
-    for (int i = 0; i < tile_case_count; i++) {
+    for (int i = 0; i < tile_case_count; i += every) {
         Text *t = &text[i % MODULES];
         const TileCase *own = &tile_cases[i];
         const char *name = format("t%d", i);
@@ -625,7 +625,7 @@ static void compile_cases(bool full)
     int wrong_archs = 0;
     if (full)
         print_cases(text);
-    print_tile_cases(text);
+    print_tile_cases(text, is_brief() ? tile_case_count : 1);
     print_statistics_cases(text);
     text_add(&one, "%s", MODULE_HEAD);
     for (int i = 0; i < (full ? MODULES : 1); i++)
@@ -697,7 +697,7 @@ int main(void)
         drawn_cases(F32, full ? 5 : 1);
     int kept = 0;
     for (int i = 0; i < case_count; i++) /* gradients of weights and others take turns */
-        if (full || i % 9 == 0 || strstr(cases[i].name, " s2 p1,0 d3 u4]")) /* few have strides and spreads with a divisor in common */
+        if (full || i % (is_brief() ? 17 : 9) == 0 || strstr(cases[i].name, " s2 p1,0 d3 u4]")) /* few have strides and spreads with a divisor in common */
             cases[kept++] = cases[i];
     case_count = kept;
     make_tile_cases(full);
@@ -706,7 +706,7 @@ int main(void)
     for (int i = 0; i < MODULES; i++)
         text_add(&text[i], "%s", MODULE_HEAD);
     print_cases(text);
-    print_tile_cases(text);
+    print_tile_cases(text, 1);
     print_statistics_cases(text);
     compile_cases(full);
     const char *wrong = open_all(folder, text, modules);

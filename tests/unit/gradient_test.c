@@ -357,6 +357,10 @@ static const char *check(const Case *c, int mode)
     return compare(g, &s);
 }
 
+/* without MGPU_FULL half of the modes are checked as differentiate gives them, the others after all stages */
+static bool every_mode;
+static bool odd_bits(int mode) { return __builtin_parity((unsigned)mode); }
+
 static const char *behind(void) { return through_stages ? ", after all stages" : ""; }
 
 static int check_rows(void)
@@ -378,7 +382,7 @@ static int check_rows(void)
             cases++;
             int mode = 0;
             for (; mode < 1 << (c->inputs + 3) && !wrong; mode++)
-                wrong = check(c, mode);
+                wrong = every_mode || odd_bits(mode) == through_stages ? check(c, mode) : NULL;
             if (wrong)
                 printf("not ok gradient of %s: %s%s: mode %d: %s\n", OP_INFO[op].name, c->name, behind(), mode - 1, wrong);
             bad += wrong != NULL;
@@ -724,6 +728,8 @@ static int check_nets(void)
 int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    const char *full = getenv("MGPU_FULL");
+    every_mode = full && *full;
     int failed = check_rows() + check_nets();
     through_stages = true;
     failed += check_rows() + check_nets();

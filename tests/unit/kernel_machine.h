@@ -101,6 +101,7 @@ typedef struct Case {
     const char *name;
     double tolerance;
     bool same_bits;             /* whatever the number of threads */
+    bool fewer;                 /* in short runs not in one block */
     Graph *graph;
     Phase *fused, *separate;
     double **input, **variable; /* values, row-major */
@@ -438,8 +439,11 @@ static void *build(const char *what, const Text *t, const char *command, const c
     FILE *f = fopen(source, "wb");
     if (!f || fwrite(text_of(t), 1, t->length, f) != t->length || fclose(f))
         die("%s cannot be written", source);
-    const char *line = format("%s -I%s/runtime/abi %s %s -o %s -lm", command, MGPU_SOURCE, source, libraries, library);
-    if (system(line) != 0) {
+    const char *object = format("%s.o", source); /* apart from linking, which compilers that are done soonest leave to others */
+    const char *line = format("%s -I%s/runtime/abi -c %s -o %s && %s -shared %s %s -o %s -lm", command, MGPU_SOURCE, source, object, command, object, libraries, library);
+    int status = system(line);
+    unlink(object);
+    if (status != 0) {
         report(format("the %s compiler takes the kernels", what), line);
         return NULL;
     }
@@ -463,7 +467,7 @@ static void *build_host(const Text *t, int argc, char **argv)
         text_add(&command, "%s -std=gnu11 %s", compiler && *compiler ? compiler : "cc", all && *all ? "-O1" : "");
     for (int i = 1; i < argc; i++)
         text_add(&command, "%s ", argv[i]);
-    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -shared -fPIC");
+    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -fPIC");
     return build("C", t, text_of(&command), "c", format("%s/lib/mgpuc/libmgpu.a", MGPU_BINARY));
 }
 
@@ -480,7 +484,7 @@ static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
     bool all = true;
     for (int i = 0; i < 2 * ways && all; i++) {
         int threads = THREADS_OF[i / 2];
-        if (i % 2 && c->separate == c->fused)
+        if ((i % 2 && c->separate == c->fused) || (i / 2 == 1 && c->fewer))
             continue;
         uint64_t bits = 0;
         const char *wrong = run(c, i % 2 ? c->separate : c->fused, kernels, in.values, c->tolerance, threads, &bits);
