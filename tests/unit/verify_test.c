@@ -200,7 +200,7 @@ static void say(const char *name, const char *expected, const char *got)
 
 typedef struct Case {
     const char *name;
-    struct { const char *find, *by; } change[12];
+    struct { const char *find, *by; } change[16];
     const char *message; /* NULL: as good */
 } Case;
 #define LOCAL_T1(offset, bytes)                                                                                            \
@@ -220,6 +220,14 @@ typedef struct Case {
     {"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2 own of 4"}
 #define GATHERED "phase eval.full", "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 3 4 bytes 16 dtype f32 via host\nphase eval.full"
 #define AFTER_GATHER {"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.m2@-1"}, {"writes d1.t0 waits d1.u0", "writes d1.t0 waits d1.u0 d1.m2@-1"}
+#define PARTS_IN_PLACE                                                                                                     \
+    {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")}, \
+    {GATHERED}, AFTER_GATHER, {"kernel k9 in f32 each 8", "kernel k10 in f32 16 out f32 16 own of 4\nkernel k9 in f32 each 8"}
+/* k10 reads a part of bucket1, which r0 scatters */
+#define READ_PART(d, own, bytes) \
+    {"buffer d" #d ".work kind", "buffer d" #d ".t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d" #d ".work kind"}, \
+    {"op d" #d ".c4 lane", "op d" #d ".c8 lane comp call k10 region 5 own " own " of 4 reads d" #d ".bucket1[" bytes " of 16] d" #d ".step writes d" #d ".t9[" bytes \
+     " of 16] waits d" #d ".m0 begin_us 0 time_us 1 line 7\nop d" #d ".c4 lane"}
 static const Case CASES[] = {
     {"parts",
      {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
@@ -228,6 +236,12 @@ static const Case CASES[] = {
     {"parts_not_gathered",
      {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16")}},
      "phase train.full: calls write 12 of the 16 bytes of d0.w.fc, which this phase updates"},
+    {"parts_read",
+     {PARTS, PARTS_IN_PLACE, READ_PART(0, "0..3", "0:12"), READ_PART(1, "3..4", "12:16")},
+     NULL},
+    {"parts_read_otherwise", /* the sum of element 2 is on device 0 */
+     {PARTS, PARTS_IN_PLACE, READ_PART(0, "0..2", "0:8"), READ_PART(1, "2..4", "8:16")},
+     "phase train.full: d0.c8 reads another part of bucket1, of which the device has elements [0, 3)"},
     {"parts_gathered_late",
      {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
       {GATHERED}},
