@@ -138,13 +138,20 @@ static void add_call(Ordering *o, int t)
     o->order->calls[o->order->call_count++] = o->phase->tasks[t];
 }
 
+/* of a call of the head, with its launch or its share of one */
+static double time_in_head(const Ordering *o, const Device *d, const Task *t)
+{
+    double units = units_of_task(t, o->members->count, o->samples);
+    return o->program->target->regions ? time_of_task(o->program, d, t, units) : time_of_launch(o->program, d, t, units);
+}
+
 /* of each call, and the end of the last, if nothing is waited for */
 static double *begins_of(const Ordering *o, Task *const *calls, int count)
 {
     Device d = member_device(o->members, 0);
-    double launch = o->program->target->regions ? 0 : d.launch_us.value, *begin = NEW_ARRAY(double, count + 1);
+    double *begin = NEW_ARRAY(double, count + 1);
     for (int i = 0; i < count; i++)
-        begin[i + 1] = begin[i] + time_of_task(o->program, &d, calls[i], units_of_task(calls[i], o->members->count, o->samples)) + launch;
+        begin[i + 1] = begin[i] + time_in_head(o, &d, calls[i]);
     return begin;
 }
 
@@ -471,10 +478,12 @@ static void place_tail(Ordering *o)
 }
 
 /* ---- the timeline of the step, from which its buckets follow */
-static void add_updates(const Ordering *o, const Device *d, const int *final, Sum *sums)
+/* Updates that share launches (together.c): as all but the first of a launch; returned is the most that a first one takes longer. */
+static double add_updates(const Ordering *o, const Device *d, const int *final, Sum *sums)
 {
     const Phase *p = o->phase;
     int *last = NEW_ARRAY(int, p->task_count);
+    double launch = 0;
     for (int t = 0; t < p->task_count; t++)
         last[t] = -1;
     for (int i = 0; final[i] >= 0; i++)
@@ -483,9 +492,14 @@ static void add_updates(const Ordering *o, const Device *d, const int *final, Su
         for (int i = 0; i < o->needs[t].count; i++)
             if (last[o->needs[t].before[i]] > last[t])
                 last[t] = last[o->needs[t].before[i]];
-        if (o->tail[t] && p->tasks[t]->kind == TASK_KERNEL)
-            sums[last[t]].update_us += time_of_task(o->program, d, p->tasks[t], units_of_task(p->tasks[t], o->members->count, o->samples));
+        if (!o->tail[t] || p->tasks[t]->kind != TASK_KERNEL)
+            continue;
+        double units = units_of_task(p->tasks[t], o->members->count, o->samples), alone = time_of_task(o->program, d, p->tasks[t], units);
+        double joined = time_of_joined(o->program, d, p->tasks[t], units);
+        sums[last[t]].update_us += joined;
+        launch = alone - joined > launch ? alone - joined : launch;
     }
+    return launch;
 }
 
 /* what waits for the transfers that are not final; ascending by place, as they were gathered */
@@ -555,7 +569,7 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     Members gradients = *o->members;
     gradients.methods = gradients.gradients ? gradients.gradients : gradients.methods;
     Timeline t = {.members = &gradients, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
-                  .bucket_us = regions ? d.launch_us.value : 0};
+                  .region_us = regions ? d.launch_us.value : 0};
     while (final[t.sum_count] >= 0)
         t.sum_count++;
     Sum *all = NEW_ARRAY(Sum, t.sum_count);
@@ -563,8 +577,8 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
         all[i] = sum_of(o, final[i]);
     t.sums = all;
     for (int i = 0; i < order->call_count; i++)
-        call_us[i] = time_of_task(o->program, &d, order->calls[i], units_of_task(order->calls[i], o->members->count, o->samples)) + (regions ? 0 : d.launch_us.value);
-    add_updates(o, &d, final, all);
+        call_us[i] = time_in_head(o, &d, order->calls[i]);
+    t.updates_us = d.launch_us.value + add_updates(o, &d, final, all);
     WaitedPolicy waited = policy_of(o->program->options)->waited;
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);

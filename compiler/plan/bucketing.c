@@ -85,12 +85,12 @@ static double run_lanes(const Timeline *t, const Buckets *b)
                 wait_until[t->stops[stop].before] = its_end;
         }
         for (; k < b->count && list[order[k]].after == call; k++) {
-            comp += t->bucket_us + PRICE * list[order[k]].us;
+            comp += t->region_us + PRICE * list[order[k]].us;
             over[k] = comm = (comm > comp ? comm : comp) + list[order[k]].us;
         }
     }
     for (int k = 0; k < b->count; k++)
-        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us + t->bucket_us;
+        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us + t->updates_us;
     return comp;
 }
 
@@ -283,9 +283,9 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
 {
     State x = *reached;
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
-    x.comp += s->t->bucket_us + PRICE * us;
+    x.comp += s->t->region_us + PRICE * us;
     x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
-    x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + s->t->bucket_us;
+    x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + s->t->updates_us;
     x.buckets++;
     x.guess = x.comm + left_us > x.tail ? x.comm + left_us : x.tail;
     x.from = from;
@@ -351,7 +351,7 @@ static int first_to_end(const Search *s, const States *last)
     for (int k = 0; k < last->count; k++) {
         State x = last->kept[k];
         advance(s, &x, place_of(s, s->count), s->t->call_count - 1);
-        double end = x.comp + s->update_before[s->t->sum_count] + x.buckets * s->t->bucket_us;
+        double end = x.comp + s->update_before[s->t->sum_count] + x.buckets * s->t->updates_us;
         end = x.tail > end ? x.tail : end;
         if (end < best) {
             best = end;

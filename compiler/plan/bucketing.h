@@ -22,7 +22,7 @@ typedef struct Timeline {       /* what is known of a step before its gradients 
     const double *call_us; int call_count; /* without the tail */
     const Stop *stops; int stop_count; /* ascending by place */
     const Sum *sums; int sum_count; /* ascending by place */
-    double bucket_us;           /* that computing loses for each bucket twice: a region ends where one is complete, and its updates are one */
+    double region_us, updates_us; /* that computing loses for each bucket: where it is complete, if a region ends there, and for the launch of its updates */
 } Timeline;
 typedef struct Buckets { int *of, count; } Buckets; /* the bucket of each sum; a bucket has sums of one type, and one way to send them */
 

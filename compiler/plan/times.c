@@ -71,12 +71,17 @@ static double time_of_work(const Program *p, const Device *d, const Task *t, dou
 
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, false); }
 
+/* calls that one launch does */
+static int together_of(const Program *p, const Task *t) { return t->update && p->target->together ? p->target->together(t->kernel) : 1; }
+
 double time_of_launch(const Program *p, const Device *d, const Task *t, double samples)
 {
-    int calls = t->update && p->target->together ? p->target->together(t->kernel) : 1;
-    double first = time_of_work(p, d, t, samples, false) + d->launch_us.value;
-    return calls > 1 ? (first + (calls - 1) * time_of_work(p, d, t, samples, true)) / calls : first;
+    int calls = together_of(p, t);
+    double first = time_of_task(p, d, t, samples) + d->launch_us.value;
+    return calls > 1 ? (first + (calls - 1) * time_of_joined(p, d, t, samples)) / calls : first;
 }
+
+double time_of_joined(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, together_of(p, t) > 1); }
 
 /* workers of a host device meet between regions; a GPU's launches follow each other */
 double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)

@@ -52,7 +52,7 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     for (int i = 0; i < sums; i++)
         all[i] = (Sum){.place = of[i], .bytes = 4 + 4 * (int64_t)below(most_bytes), .dtype = below(types) ? BF16 : F32, .alone = types > 1 && below(8) == 0,
                        .update_us = below(20)};
-    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .bucket_us = below(2) * 3};
+    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .region_us = below(2) * 3, .updates_us = 3};
     return t;
 }
 
@@ -110,7 +110,7 @@ static void against_methods(const Members *members)
     double worst = 1;
     for (int i = 0; i < 10; i++) {
         Timeline *t = step(members, 40, 120, 0, 1 << 18, 1);
-        t->bucket_us = 0; /* as on GPUs, whose kernels make no regions */
+        t->region_us = 0; /* as on GPUs, whose kernels make no regions */
         Buckets b = buckets_by_cost(t);
         double us = buckets_end(t, &b);
         for (int method = 0; method < METHODS; method++) {
