@@ -264,9 +264,9 @@ bool attention_is_aligned(const Attention *plan)
 {
     bool aligned = true;
     for (int i = 0; i < plan->operands; i++)
-        aligned = aligned && !plan->operand[i]->partial;
+        aligned = aligned && tensor_is_aligned(plan->operand[i]);
     for (int i = 0; i < plan->results; i++)
-        aligned = aligned && !plan->result[i]->partial;
+        aligned = aligned && tensor_is_aligned(plan->result[i]);
     return aligned;
 }
 

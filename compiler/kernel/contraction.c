@@ -582,6 +582,6 @@ void contraction_identity(const Contraction *plan, Sha256 *sha)
         IDENTITY_ADD(sha, t->window[i].extent, t->window[i].stride, t->window[i].first, t->window[i].input_dilation);
     if (t->convolution)
         identify_convolution(sha, t->convolution);
-    for (int i = 0; i < 3; i++) /* in a bucket, aligned to its elements only */
-        IDENTITY_ADD(sha, plan->tensor[i]->partial);
+    for (int i = 0; i < 3; i++)
+        IDENTITY_ADD(sha, !tensor_is_aligned(plan->tensor[i]));
 }

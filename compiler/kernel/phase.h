@@ -32,7 +32,7 @@ typedef struct Tensor {     /* what kernels read and write */
     Shape shape;            /* of one sample, axes in memory order */
     bool sharded;           /* bytes = samples x per sample */
     bool partial;           /* a TASK_TRANSFER's, which is done before others may read it; then its bytes, in a bucket, are
-                               aligned to its elements only */
+                               aligned as tensor_is_aligned says */
     Node *node;             /* what it holds; NULL for report */
     const int *order;       /* order of the node's axes in memory, outermost first; NULL: as they are (a variable: its own) */
     unsigned reversed;      /* bits: axes in memory that a view of it has from their last element to the first */
@@ -42,9 +42,10 @@ int64_t tensor_bytes(const Tensor *, int64_t samples);
 /* a task of so many split elements touches the device's own part of it */
 static inline bool tensor_is_own(const Tensor *t, int64_t elements) { return elements > 1 && !t->sharded && shape_count(&t->shape) == elements; }
 enum { LINE_BYTES = 64 };                /* of a cache: what threads should not share; parts of a workspace begin at one */
+enum { VECTOR_BYTES = 16 };              /* that a thread of a GPU accesses at once, at most */
 static inline int64_t whole_lines(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
-/* in a bucket of gradients what is no multiple of a line may begin at any element */
-static inline bool tensor_is_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % LINE_BYTES == 0; }
+/* for the widest accesses: what is no multiple of them may begin at any element of a bucket of gradients */
+static inline bool tensor_is_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % VECTOR_BYTES == 0; }
 uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and its name */
 const char *half_text(uint8_t half);
 const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */

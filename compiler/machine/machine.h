@@ -73,7 +73,6 @@ typedef struct Machine {
 } Machine;
 
 /* ---- known.c: the chip that kernels are cut for, whatever machine runs them: their text is the same for all of a kind */
-enum { CHIP_VECTOR_BYTES = 16 /* that a thread of a GPU loads at once, at most */ };
 typedef struct Chip {
     int units;              /* SMs, which large matmuls are split for */
     int64_t shared_bytes;   /* shared memory that a block can have */

@@ -322,17 +322,19 @@ static int compare_rank(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Tensors are placed without gaps, because a collective reads all of its bytes: first those of whole lines, which stay aligned. */
+/* Tensors are placed without gaps, because a collective reads all of its bytes: first those of whole lines, then those of whole vectors,
+ * which stay aligned to these. */
 static void lay_out(Order *order, int number)
 {
+    static const int64_t WHOLE[] = {ALIGNMENT, VECTOR_BYTES, 1};
     Group *g = &order->groups[number];
     int64_t at = 0;
     g->begin = NEW_ARRAY(int64_t, g->member_count);
-    for (int part = 0; part < 2; part++)
+    for (int part = 0; part < COUNT(WHOLE); part++)
         for (int k = 0; k < g->member_count; k++) {
             const Tensor *x = g->members[k];
             int64_t bytes = tensor_bytes(x, 1);
-            if ((bytes % ALIGNMENT != 0) != part)
+            if (bytes % WHOLE[part] != 0 || (part > 0 && bytes % WHOLE[part - 1] == 0))
                 continue;
             if (order->group_of[x->id] >= 0)
                 die("tensor %s is summed over the devices twice", x->name);

@@ -126,7 +126,7 @@ static __device__ constexpr mgpu_axis k5_axis[] = {
 static __device__ constexpr mgpu_contraction k5_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */
     0, 1, 1, 1, k5_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
 static __device__ constexpr mgpu_tiles k5_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; digits of K marked; by warpgroups */
-    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, false, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 1, true, true, false, false};
+    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 4, true, true, false, false};
 extern "C" __global__ void __launch_bounds__(256, 2) k5(const float *MGPU_RESTRICT a, const float *MGPU_RESTRICT b, float *MGPU_RESTRICT c, const mgpu_step *step, int64_t n)
 {
     mgpu_wait_for_grids();

@@ -12,8 +12,6 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/kernel/fuse/fuse.h"
 
-enum { VECTOR_BYTES = 16 /* that are moved at once, at most */ };
-
 typedef struct Folding { int64_t places, channels; } Folding; /* f, c' */
 
 typedef struct View { /* of a CONVOLVE or CONVOLVE_WEIGHT */

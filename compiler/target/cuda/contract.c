@@ -22,7 +22,7 @@ static const char *type_text(const Tensor *tensor)
     return TYPE[tensor->dtype];
 }
 
-/* what is reduced over devices is in a bucket, aligned to its elements; a block's operands begin at any step of a sequence */
+/* a block's operands begin at any step of a sequence */
 static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool block)
 {
     int first = plan->swapped ? B : A, second = B - first;
@@ -30,7 +30,7 @@ static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool blo
     CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32, .place = plan->tiles, .whole = plan->statistics != NULL};
     for (int i = 0; i < 3; i++) {
         options.type[i] = type_of(tensor[i]);
-        options.aligned[i] = !tensor[i]->partial && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
+        options.aligned[i] = tensor_is_aligned(tensor[i]) && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
     }
     return cuda_matmul(&plan->table, &options);
 }

@@ -194,7 +194,7 @@ static bool vector_fits(const Nest *nest, int64_t count)
             count_access(&a, x, x->all[i]->tensor, x->all[i]->in[0], count);
     for (int i = 0; i < nest->store_count; i++)
         count_access(&a, x, nest->stores[i].tensor, nest->stores[i].offset, count);
-    return a.aligned && 2 * a.aligned >= a.contiguous && a.widest * count <= CHIP_VECTOR_BYTES;
+    return a.aligned && 2 * a.aligned >= a.contiguous && a.widest * count <= VECTOR_BYTES;
 }
 
 /* A long row of reduction iterations need not be whole vectors: what is left of it is done apart. */
