@@ -131,11 +131,9 @@ static bool build_gpu(const char *how)
     const char *wrong = build_modules(folder, how);
     report("the C++ compiler takes the kernels", wrong);
     check_nvrtc(); /* before a module is opened: NVRTC takes the virtual GPU's libcuda.so.1, once it is there, for a driver, and ends */
-    for (int i = 0; i < MODULES && !wrong; i++) {
-        modules[i] = open_module(folder, i);
-        if (!modules[i])
-            die("%s", dlerror());
-    }
+    const char *closed = wrong ? NULL : open_modules(folder, MODULES, modules);
+    if (closed)
+        die("%s", closed);
     if (!(keep && *keep) && system(format("rm -r %s", folder)))
         die("%s cannot be removed", folder);
     return !wrong;

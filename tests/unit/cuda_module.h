@@ -81,6 +81,17 @@ static void *open_module(const char *folder, int number)
     return module;
 }
 
+/* opens what build_modules built; NULL: done, else what failed */
+static const char *open_modules(const char *folder, int count, void **modules)
+{
+    for (int i = 0; i < count; i++) {
+        modules[i] = open_module(folder, i);
+        if (!modules[i])
+            return dlerror();
+    }
+    return NULL;
+}
+
 static void report_launch(mgpu_vgpu_launch *launch, const char *kind, const char *text)
 {
     const char **wrong = launch->context;
@@ -176,6 +187,16 @@ static bool open_checked(CheckedGpu *g, const char *folder, int number)
     return g->cu && found && image && !g->cu->device_get(&device, 0) && !g->cu->device_primary_ctx_retain(&context, device) &&
            !g->cu->ctx_set_current(context) && !g->cu->module_load_data(&g->module, image, 0, NULL, NULL) &&
            !g->cu->stream_create_with_priority(&g->stream, CU_STREAM_NON_BLOCKING, 0);
+}
+
+/* NULL: it is not, which is said and counted */
+static CheckedGpu *checked_gpu(CheckedGpu *g, const char *folder, int number, int *failures)
+{
+    if (open_checked(g, folder, number))
+        return g;
+    printf("not ok the virtual GPU that checks accesses: it cannot be opened\n");
+    ++*failures;
+    return NULL;
 }
 
 /* a kernel with its arguments, of which the first `inputs` are filled; NULL: nothing is wrong */

@@ -246,11 +246,7 @@ static const char *open_all(const char *folder, void *modules[MODULES])
             return "a text cannot be written";
     }
     const char *wrong = build_modules(folder, "qqqqqc");
-    for (int i = 0; i < MODULES && !wrong; i++) {
-        modules[i] = open_module(folder, i);
-        wrong = modules[i] ? NULL : dlerror();
-    }
-    return wrong;
+    return wrong ? wrong : open_modules(folder, MODULES, modules);
 }
 
 int main(void)
@@ -270,12 +266,7 @@ int main(void)
         printf("not ok build of the kernels: %s\n", wrong);
         failures++;
     } else {
-        CheckedGpu gpu = {0}, *checked = NULL;
-        if (open_checked(&gpu, folder, MODULES - 1))
-            checked = &gpu;
-        else
-            printf("not ok the virtual GPU that checks accesses: it cannot be opened\n");
-        failures += !checked;
+        CheckedGpu gpu = {0}, *checked = checked_gpu(&gpu, folder, MODULES - 1, &failures);
         run_jobs(modules, checked);
     }
     if (!getenv("KEEP") && system(format("rm -r %s", folder)) != 0)

@@ -647,11 +647,7 @@ static const char *open_all(const char *folder, const Text text[MODULES], void *
         if (!write_text(format("%s/module%d.cu", folder, i), &text[i]))
             return "a text cannot be written";
     const char *wrong = build_modules(folder, "qqqqqc");
-    for (int i = 0; i < MODULES && !wrong; i++) {
-        modules[i] = open_module(folder, i);
-        wrong = modules[i] ? NULL : dlerror();
-    }
-    return wrong;
+    return wrong ? wrong : open_modules(folder, MODULES, modules);
 }
 
 /* kernels compute places in bytes, of 32 bits: what is further apart is a constant of the code */
@@ -714,12 +710,7 @@ int main(void)
         printf("not ok build of the kernels: %s\n", wrong);
         failures++;
     } else {
-        CheckedGpu gpu = {0}, *checked = NULL;
-        if (open_checked(&gpu, folder, MODULES - 1))
-            checked = &gpu;
-        else
-            printf("not ok the virtual GPU that checks accesses: it cannot be opened\n");
-        failures += !checked;
+        CheckedGpu gpu = {0}, *checked = checked_gpu(&gpu, folder, MODULES - 1, &failures);
         run_tile_cases(modules, checked);
         run_statistics_cases(modules, checked);
         run_cases(modules, checked);
