@@ -480,7 +480,7 @@ Options parse_command(int argc, char **argv)
         read_weights(&o);
     if (o.sharding)
         o.shard = read_sharding(o.sharding);
-    if (o.shard != SHARD_NOTHING && (policy->variables != VARIABLES_REPLICATED || policy->order != ORDER_SYNCHRONOUS || policy->gradients == GRADIENTS_ONE_BIT))
+    if (o.shard != SHARD_NOTHING && !policy_shards(policy))
         fail(2, "--shard %s is for plans whose variables are replicated, whose order is synchronous and whose gradients are exact or bf16; --plan %s is another", o.sharding, o.plan);
     if (o.memory)
         o.memory_bytes = read_size("--memory", o.memory);

@@ -45,6 +45,7 @@ bool memory_is_said(const Options *);                  /* by --memory, or a prog
 int64_t gathered_bytes(const Schedule *, int device); /* peak.c: of weights in parts, what is whole at the same time, at most */
 void peak_print(const Schedule *, int device, int most, Text *); /* peak.c: the largest tensors where a device's memory is fullest */
 double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices of a node together */
+const char *cure_of_none(const Program *, const Plan *); /* what helps where not even one sample fits */
 int64_t batch_that_fits(const Program *, const Plan *, double bytes); /* the largest whose GPUs take no more each; 0: there is none */
 void warn_of_plans(const Program *);                   /* lints.c: what makes steps slower than they have to be */
 void warn_of_initials(const Model *, LintSet silenced);               /* initials.c: files that are not there */

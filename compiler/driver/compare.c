@@ -21,7 +21,7 @@ void plan_compare(Planning *p, Count devices, int64_t batch, bool weak)
 {
     for (const Policy *policy = PRESETS; policy->name; policy++) {
         bool compared = !policy->forward && (!policy->split || p->options->split) && (policy->order != ORDER_STALE || p->may_be_stale) &&
-                        (devices.nodes == 1 || policy_spans_nodes(policy));
+                        (devices.nodes == 1 || policy_spans_nodes(policy)) && (p->options->shard == SHARD_NOTHING || policy_shards(policy));
         if (compared)
             add_row(p, policy, devices, batch, weak);
     }

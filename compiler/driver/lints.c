@@ -145,18 +145,18 @@ static const char *planned_text(const Program *p) { return planned_name(p->optio
 
 static void batch_statistics(const Program *p, const Predicted *found)
 {
-    enum { FEW = 8 }; /* samples that have statistics of their own */
     const MidStep *stops = &found->stops;
     if (stops->us <= PLAN_WORTH * found->use.step_us)
         return;
     int devices = found->plan->devices;
-    int64_t least = found->plan->shards[devices - 1].share, each = least < FEW ? FEW : least;
+    const Shard *shards = found->plan->shards;
+    OwnStatistics own = own_statistics(devices, shards[devices - 1].share, shards[0].share);
     lint_at(p->options->silenced, LINT_BATCH_STATISTICS, stops->at,
             "%d all-reduce%s in the middle of a step, of statistics of the whole batch, stop%s %s for %.3g ms of %.3g (%.0f%%, predicted for %s); "
             "%sstatistics of groups need none: batchnorm(stats = %lld), batch_sum(x, group = %lld)",
             stops->count, stops->count == 1 ? "" : "s", stops->count == 1 ? "s" : "", devices_text(devices), stops->us / 1e3, found->use.step_us / 1e3,
-            100 * stops->us / found->use.step_us, planned_text(p), least < FEW ? format("with a batch of %lld, ", (long long)(devices * each)) : "", (long long)each,
-            (long long)each);
+            100 * stops->us / found->use.step_us, planned_text(p), own.batch ? format("with a batch of %lld, ", (long long)own.batch) : "", (long long)own.samples,
+            (long long)own.samples);
 }
 
 /* where the training data is said */

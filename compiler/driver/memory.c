@@ -126,20 +126,43 @@ static int64_t batch_in(const Program *p, const Plan *plan, double bytes)
     return batch_of_rooms(p->model, plan->schedule, rooms, count, bytes);
 }
 
-/* as batch_in, but also more samples than the plan has: the arena then grows as it did */
+static double room_bytes(const Room *r) { return (double)r->bytes + (double)r->work; }
+
+/* where a line through two rooms has so many bytes; MOST: nowhere before that */
+static int64_t samples_on_line(const Room *a, const Room *b, double bytes, int64_t most)
+{
+    double each = (room_bytes(b) - room_bytes(a)) / (double)(b->samples - a->samples);
+    double samples = each > 0 ? (double)a->samples + (bytes - room_bytes(a)) / each : (double)most;
+    return samples < (double)most ? (int64_t)samples : most;
+}
+
+/* of a device. Another value may be the largest with more samples, so what the line says is planned, too: rooms are convex, nearly */
+static int64_t samples_that_fit(const Program *p, const Plan *plan, Room before, Room fits, double bytes, int64_t most)
+{
+    enum { TRIES = 8 };
+    const double NEAR = 1.0005;
+    int64_t tried = samples_on_line(&before, &fits, bytes, most);
+    for (int k = 0; k < TRIES && (double)tried > NEAR * (double)fits.samples; k++) {
+        Room r = find_room(p, plan, tried);
+        bool more = room_bytes(&r) <= bytes;
+        tried = more && tried == most ? most : samples_on_line(&fits, &r, bytes, most);
+        fits = more ? r : fits;
+    }
+    return fits.samples;
+}
+
+/* as batch_in, but also more samples than the plan has */
 int64_t batch_that_fits(const Program *p, const Plan *plan, double bytes)
 {
     const Model *m = p->model;
     const Schedule *s = plan->schedule;
     int count;
-    const Room *rooms = find_rooms(p, plan, &count), *last = count > 1 ? &rooms[count - 1] : NULL;
-    double left = last ? bytes - (double)(last->bytes + last->work + transfer_bytes(s)) : -1;
-    if (left < 0 || last->bytes <= last[-1].bytes)
+    const Room *rooms = find_rooms(p, plan, &count);
+    double left = bytes - (double)transfer_bytes(s);
+    if (count < 2 || room_bytes(&rooms[count - 1]) > left)
         return batch_of_rooms(m, s, rooms, count, bytes);
-    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1;
-    double each = (double)(last->bytes + last->work - last[-1].bytes - last[-1].work) / (double)(last->samples - last[-1].samples);
-    int64_t samples = last->samples + (int64_t)(left / (each > 1 ? each : 1));
-    return samples / group * group * s->devices * parts;
+    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, each = s->devices * parts;
+    return samples_that_fit(p, plan, rooms[count - 2], rooms[count - 1], left, INT32_MAX / each) / group * group * each;
 }
 
 /* of the named machine: its host's, or that of the smallest of its GPUs that the plan has */
@@ -235,6 +258,12 @@ void schedule_in_memory(Program *p, Plan *plan)
 
 bool memory_is_said(const Options *o) { return o->memory || (o->machine && o->command == COMMAND_COMPILE && !o->emit); }
 
+const char *cure_of_none(const Program *p, const Plan *plan)
+{
+    const char *devices = p->options->shard == SHARD_WEIGHTS ? "more devices" : plan->devices > 1 ? "--shard weights" : "several devices with --shard weights";
+    return format("not even one sample a device fits: %s, a smaller model or shorter samples%s", devices, dtype_bytes(p->model->precision) > 2 ? ", or precision = bf16" : "");
+}
+
 /* what would fit: a smaller batch, micro-batches, more devices; as far as the plan has been tried for other numbers of samples */
 static void add_cures(const Program *p, const Plan *plan, double limit, Text *t)
 {
@@ -242,7 +271,7 @@ static void add_cures(const Program *p, const Plan *plan, double limit, Text *t)
     const Schedule *s = plan->schedule;
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, batch = batch_in(p, plan, limit), each = batch / parts / s->devices;
     if (!batch) {
-        text_add(t, "  not even one sample a device fits: a smaller model or shorter samples, or precision = bf16\n");
+        text_add(t, "  %s\n", cure_of_none(p, plan));
         return;
     }
     text_add(t, "  a batch of %lld fits: --set batch=%lld\n", (long long)batch, (long long)batch);
@@ -308,7 +337,7 @@ void warn_of_memory(const Model *m, Program *p, const Plan *plan)
     const char *cure = host    ? "a smaller batch takes less, and so does accumulate"
                        : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",
                                         (long long)batch, (long long)batch)
-                               : "not even one sample a device fits: a smaller model or shorter samples, or precision = bf16";
+                               : cure_of_none(p, plan);
     lint_at(p->options->silenced, LINT_MEMORY, m->batch_at, "%s:%d with a batch of %lld takes %s%s, %s %s; %s", plan->kind, plan->devices, (long long)m->batch, bytes_text(needed), host ? "" : " on a device",
             named     ? format("the machine '%s' has", named->name)
             : host    ? "this machine has"

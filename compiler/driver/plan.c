@@ -143,6 +143,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     MidStep stops = transfers_in_midstep(made->program, plan, row.idle > 0, &s->devices[use.device], use.device);
     row.sums = stops.count;
     row.sums_us = stops.us;
+    row.updates_us = updates_us(plan, use.device) * factor;
     row.samples_per_s = (double)row.batch / s->step_us * 1e6;
     row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;
     row.efficiency = row.speed_up / devices;
@@ -150,6 +151,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     row.decode_cores = row.samples_per_s / plan->nodes * in.decode_us / 1e6;
     find_memory(&row, made->program, plan, p->machine);
     memory_use(made->outer); /* the name of the link stays */
+    row.cure = row.fits == 0 ? cure_of_none(made->program, plan) : NULL;
     find_link(&row, p->machine, s);
     row.input = input_needs(&in, &use, row.batch);
     memory_use(made->own);
@@ -165,9 +167,35 @@ PlanRow plan_row(Planning *p, Count devices, int64_t batch, bool weak, const Pla
     return row;
 }
 
-/* rows of a global batch on one device and on those of `counts`, all in one program; the first row is that of one device */
+PlanRow plan_row_sharded(Planning *p, Sharding shard, Count devices, int64_t batch)
+{
+    Options o = *p->options;
+    Planning other = *p;
+    o.shard = shard;
+    other.options = &o;
+    PlanRow row = plan_row(&other, devices, batch, false, NULL);
+    p->warned = other.warned;
+    return row;
+}
+
+/* what others are compared with: one device has nothing to share, so it has no parts either */
+static PlanRow row_of_one(Planning *p, int64_t batch) { return plan_row_sharded(p, SHARD_NOTHING, ONE, batch); }
+
+/* each in a program of its own */
+static void rows_apart(Planning *p, const Count *counts, int count, int64_t batch, PlanRow *rows)
+{
+    rows[0] = row_of_one(p, batch);
+    for (int i = 0; i < count; i++)
+        rows[1 + i] = counts[i].devices == 1 && p->options->shard == SHARD_NOTHING ? rows[0] : plan_row(p, counts[i], batch, false, &rows[0]);
+}
+
+/* What fits into one device decides what is computed again, or in how many micro-batches; several need less of that. */
 void plan_rows(Planning *p, const Count *counts, int count, int64_t batch, PlanRow *rows)
 {
+    if (p->apart) {
+        rows_apart(p, counts, count, batch, rows);
+        return;
+    }
     int first = counts[0].devices > 1;
     Count *with_one = NEW_ARRAY(Count, count + 1);
     with_one[0] = ONE;
@@ -227,12 +255,13 @@ static Count *list_counts(const Planning *p, const Plan *plans, int plan_count, 
 
 static void add_weak(Planning *p, const Count *counts, int count, int64_t batch)
 {
-    PlanRow one = plan_row(p, ONE, batch, true, NULL);
+    PlanRow one = row_of_one(p, batch);
+    one.weak = true;
     for (int i = 0; i < count; i++) {
         int64_t all;
         if (__builtin_mul_overflow(one.batch, counts[i].devices, &all) || all > INT32_MAX)
             fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)one.batch, counts[i].devices);
-        PlanRow row = counts[i].devices == 1 ? one : plan_row(p, counts[i], all, true, &one);
+        PlanRow row = counts[i].devices == 1 && p->options->shard == SHARD_NOTHING ? one : plan_row(p, counts[i], all, true, &one);
         APPEND(p->rows, p->row_count, row);
     }
 }
@@ -251,11 +280,12 @@ static bool fits(Planning *p, Count devices, int64_t batch)
 static int64_t largest_batch(Planning *p, Count devices, int64_t guess)
 {
     int64_t low = 0, high = 0, step = 1;
-    for (int64_t batch = guess > 0 ? guess : 1; !high && batch < INT32_MAX; batch += step, step *= 2) {
-        if (fits(p, devices, batch))
-            low = batch;
+    for (int64_t batch = guess > 0 ? guess : 1; !high && low < INT32_MAX; batch += step, step *= 2) {
+        int64_t tried = batch < INT32_MAX ? batch : INT32_MAX; /* as many as a batch may have */
+        if (fits(p, devices, tried))
+            low = tried;
         else
-            high = batch;
+            high = tried;
     }
     for (step = 1; !low && high > 1; step *= 2) { /* the guess was too high */
         int64_t batch = high > step ? high - step : 1;
@@ -264,7 +294,7 @@ static int64_t largest_batch(Planning *p, Count devices, int64_t guess)
         else
             high = batch;
     }
-    while (low && high - low > 1) {
+    while (low && high - low > 1) { /* high is 0 if all fit */
         int64_t middle = low + (high - low) / 2;
         if (fits(p, devices, middle))
             low = middle;
@@ -341,6 +371,7 @@ void plan_fill(Planning *p)
     p->model = copy_text(m->name, strlen(m->name));
     p->precision = dtype_name(m->precision);
     p->may_be_stale = m->accumulate <= 1 && !m->fit_accumulate && m->precision != F16;
+    p->apart = m->fit_accumulate || m->recompute || options->shard != SHARD_NOTHING;
     if (!batch_count)
         batches[batch_count++] = m->batch;
     bool both = counts[count - 1].nodes > 1 && !options->weak && !options->strong;

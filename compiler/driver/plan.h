@@ -25,9 +25,11 @@ typedef struct PlanRow {
     double computing_us, exposed_us, between_us /* of exposed_us: between nodes */, upload_us, input_us, devices_us;
     int sums;                   /* all-reduces in the middle of a step (batchnorm's); how long they are waited for */
     double sums_us;
+    double updates_us;          /* what a device computes of updates */
     double input_per_s, decode_cores; /* bytes of inputs a second, of all nodes; cores of a node that decode pictures */
     double bytes, memory;       /* that a device takes, and has; of host devices: all of a node together */
     int64_t fits;               /* the largest batch that does; -1: not known */
+    const char *cure;           /* where none does, what would; else NULL */
     double link_bytes, link_share; /* of the busiest link and direction, in a step; of what it carries in that time */
     const char *link;           /* "host to 0" */
     const char *input;          /* of input_needs */
@@ -43,6 +45,7 @@ typedef struct Planning {
     const char *machine_name, *model, *precision, *kind; /* kind: "cuda", "host" */
     PlanRow *rows; int row_count;
     const char **advice; int advice_count;
+    bool apart;                 /* rows are of programs for those devices alone */
     bool warned;                /* what is wrong with the model has been said: each row is compiled anew */
     double measured;            /* --measured; 0: nothing was */
     int64_t factor_batch;       /* of one device, for which `factor` was found last */
@@ -62,10 +65,15 @@ void predict_plans(Program *); /* -> Plan.predicted */
  * waits for them; not of gradients, which only updates need */
 typedef struct MidStep { int count; double us; const Place *at; /* of the first */ } MidStep;
 MidStep transfers_in_midstep(const Program *, const Plan *, bool partial_batch, const SimulatedDevice *, int device);
+double updates_us(const Plan *, int device); /* of a step, what a device computes of updates */
+/* so many samples each can have batch statistics of their own on all devices: with the batch as it is, or one that is shared evenly */
+typedef struct OwnStatistics { int64_t samples, batch /* 0: as it is */; } OwnStatistics;
+OwnStatistics own_statistics(int devices, int64_t least, int64_t most); /* the samples of the devices with the fewest and the most */
 bool schedule_trains(const Schedule *);
 /* a row; one: the row of one device that it is compared with, or NULL */
 PlanRow plan_row(Planning *, Count devices, int64_t batch, bool weak, const PlanRow *one);
-/* rows of a global batch on one device and on those of `counts`, all in one program; the first row is that of one device */
+PlanRow plan_row_sharded(Planning *, Sharding, Count devices, int64_t batch); /* likewise, by another --shard, compared with none */
+/* rows of a global batch on one device and on those of `counts`; the first row is that of one device, without --shard */
 void plan_rows(Planning *, const Count *counts, int count, int64_t batch, PlanRow *rows);
 Planning plan_begin(const Options *);
 void plan_fill(Planning *);     /* the rows that the options ask for, and the advice */

@@ -1,6 +1,7 @@
 /* plan_advice.c: what follows from the rows of `mgpuc plan`, in words, each with its figure. */
 #include "compiler/driver/plan.h"
 #include "compiler/machine/machine.h"
+#include "compiler/plan/policy.h"
 
 enum { MOST_TRIES = 9, TIMES = 4 };
 
@@ -67,10 +68,14 @@ static void say_sums(Planning *p)
     for (int i = 0; i < p->row_count; i++)
         if (p->rows[i].sums_us > PLAN_WORTH * p->rows[i].step_us && (!row || p->rows[i].sums_us / p->rows[i].step_us > row->sums_us / row->step_us))
             row = &p->rows[i];
-    if (row)
-        APPEND(p->advice, p->advice_count,
-               format("%d all-reduces in the middle of a step, such as those of batchnorm, stop %s for %.2f ms of %.2f: batchnorm(stats = %lld) takes them away", row->sums,
-                      devices_text(row->devices), ms(row->sums_us), ms(row->step_us), (long long)(row->least > 0 ? row->least : 1)));
+    if (!row)
+        return;
+    OwnStatistics own = own_statistics(row->devices, row->least, row->most);
+    bool single = row->sums == 1;
+    APPEND(p->advice, p->advice_count,
+           format("%d all-reduce%s in the middle of a step, such as those of batchnorm, stop%s %s for %.2f ms of %.2f: %sbatchnorm(stats = %lld) takes %s away", row->sums, single ? "" : "s",
+                  single ? "s" : "", devices_text(row->devices), ms(row->sums_us), ms(row->step_us), own.batch ? format("with a batch of %lld, ", (long long)own.batch) : "",
+                  (long long)own.samples, single ? "it" : "them"));
 }
 
 static void say_gradients(Planning *p)
@@ -83,8 +88,27 @@ static void say_gradients(Planning *p)
     }
     if (row)
         APPEND(p->advice, p->advice_count,
-               format("on %s %.2f ms of %.2f are all-reduces of gradients with nothing left to compute beside them (%s is used to %.0f%%); a larger batch has more to compute",
-                      devices_text(row->devices), ms(row->exposed_us - row->sums_us), ms(row->step_us), row->link ? row->link : "the memory", 100 * row->link_share));
+               format("on %s %.2f ms of %.2f are %s with nothing left to compute beside them (%s is used to %.0f%%); a larger batch has more to compute",
+                      devices_text(row->devices), ms(row->exposed_us - row->sums_us), ms(row->step_us),
+                      p->options->shard == SHARD_NOTHING ? "all-reduces of gradients" : "transfers of gradients and weights", row->link ? row->link : "the memory", 100 * row->link_share));
+}
+
+/* what all devices do alike, each could do a part of */
+static void say_updates(Planning *p)
+{
+    const PlanRow *row = NULL;
+    bool may = p->options->shard == SHARD_NOTHING && policy_is_auto(p->options->policy) && !p->options->from;
+    for (int i = 0; i < p->row_count && may; i++)
+        if (p->rows[i].updates_us * (1 - 1.0 / p->rows[i].devices) > PLAN_WORTH * p->rows[i].step_us &&
+            (!row || p->rows[i].updates_us / p->rows[i].step_us > row->updates_us / row->step_us))
+            row = &p->rows[i];
+    if (!row)
+        return;
+    PlanRow parts = plan_row_sharded(p, SHARD_OPTIMIZER, (Count){row->nodes, row->devices}, row->batch);
+    if (parts.step_us < (1 - PLAN_WORTH) * row->step_us)
+        APPEND(p->advice, p->advice_count,
+               format("all of %s update all weights, which takes %.2f ms of %.2f; with --shard optimizer each updates a part: %.2f ms a step, and %s of memory in place of %s", devices_text(row->devices),
+                      ms(row->updates_us), ms(row->step_us), ms(parts.step_us), bytes_text(parts.bytes), bytes_text(row->bytes)));
 }
 
 static void say_input(Planning *p)
@@ -113,7 +137,7 @@ static void say_memory(Planning *p)
             continue;
         APPEND(p->advice, p->advice_count,
                format("a global batch of %lld does not fit on %s: %s %s, there are %s%s", (long long)r->batch, devices_text(r->devices), bytes_text(r->bytes),
-                      p->machine->device_count ? "on a device" : "in all", bytes_text(r->memory), r->fits > 0 ? format("; a batch of %lld fits", (long long)r->fits) : ""));
+                      p->machine->device_count ? "on a device" : "in all", bytes_text(r->memory), r->fits > 0 ? format("; a batch of %lld fits", (long long)r->fits) : r->cure ? format("; %s", r->cure) : ""));
     }
 }
 
@@ -142,6 +166,7 @@ void plan_advise(Planning *p)
     say_slower(p);
     say_sums(p);
     say_gradients(p);
+    say_updates(p);
     say_input(p);
     say_memory(p);
     say_idle(p);

@@ -97,6 +97,22 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
     return found;
 }
 
+double updates_us(const Plan *plan, int device)
+{
+    const DeviceSchedule *d = &train_phase(plan->schedule, false)->devices[device];
+    double us = 0;
+    for (int i = 0; i < d->op_count; i++)
+        us += d->ops[i].role && strcmp(d->ops[i].role, "update") == 0 ? d->ops[i].time_us : 0;
+    return us;
+}
+
+OwnStatistics own_statistics(int devices, int64_t least, int64_t most)
+{
+    enum { FEW = 8 }; /* samples that have statistics of their own */
+    int64_t samples = least < FEW ? FEW : least;
+    return (OwnStatistics){samples, samples == most ? 0 : samples * devices};
+}
+
 bool schedule_trains(const Schedule *s)
 {
     for (int i = 0; i < s->phase_count; i++)

@@ -568,9 +568,7 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     Device d = member_device(o->members, 0);
     bool regions = o->program->target->regions;
     double *call_us = NEW_ARRAY(double, order->call_count);
-    Members gradients = *o->members;
-    gradients.methods = gradients.gradients ? gradients.gradients : gradients.methods;
-    Timeline t = {.members = &gradients, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
+    Timeline t = {.members = o->members, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
                   .region_us = regions ? d.launch_us.value : 0};
     while (final[t.sum_count] >= 0)
         t.sum_count++;

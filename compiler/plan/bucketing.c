@@ -23,10 +23,13 @@ static const double GAIN = .0005;         /* larger ones have to gain so much of
 enum { KINDS = 2 * DTYPES };
 static int kind_of(const Sum *s) { return (int)s->dtype + (s->what == COLLECT_BITS ? DTYPES : 0); }
 
+/* the plan's rounds (ring, tree, device) add up for all; parts are scattered as everything else is */
 static double time_of(const Timeline *t, Collect what, int64_t bytes)
 {
+    const Members *g = t->members;
+    bool whole = what == COLLECT_ALL_REDUCE || what == COLLECT_BITS;
     Method method;
-    return bytes > 0 ? cost_cheapest(t->members, t->members->methods, what, (double)bytes, &method).us : 0;
+    return bytes > 0 ? cost_cheapest(g, whole && g->gradients ? g->gradients : g->methods, what, (double)bytes, &method).us : 0;
 }
 
 /* ---- two lanes */

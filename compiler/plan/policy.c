@@ -169,6 +169,8 @@ int policy_way(const Policy *p)
     return p->variables == VARIABLES_HOST ? MGPU_WAY_SERVER : p->variables == VARIABLES_DEVICE ? MGPU_WAY_DEVICE : WAY[p->reduce];
 }
 
+bool policy_shards(const Policy *p) { return p->variables == VARIABLES_REPLICATED && p->order == ORDER_SYNCHRONOUS && p->gradients != GRADIENTS_ONE_BIT; }
+
 bool policy_spans_nodes(const Policy *p) { return policy_way(p) == MGPU_WAY_AUTO || policy_way(p) == MGPU_WAY_NCCL; }
 
 bool policy_is_auto(const Policy *p) { return strcmp(p->name, PRESETS[0].name) == 0; }

@@ -75,6 +75,7 @@ const char *policy_label(const Policy *); /* what has to be said wherever it is 
 const char *policy_said(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
 bool policy_is_auto(const Policy *);
 int policy_way(const Policy *);         /* MGPU_WAY_... of gradients; AUTO: by cost */
+bool policy_shards(const Policy *);     /* --shard may be with it */
 bool policy_spans_nodes(const Policy *); /* nothing of it is in the memory of one node alone */
 void policy_write(const Policy *, Text *); /* "replicated-copy input ahead slots 2 variables replicated reduce copy order synchronous waited comm gradients exact" */
 const Policy *policy_of(const Options *); /* that of --plan; auto */

@@ -649,25 +649,36 @@ Schedule *schedule(const Program *p, const Plan *plan)
     return s;
 }
 
-Room *find_rooms(const Program *given, const Plan *plan, int *count)
+static Room *rooms_of(const Program *given, const Plan *plan, Class *trials, int count)
 {
     Program program = *given;
     program.gathered_kept = plan->schedule->gathered_kept;
     program.gathered_ahead = plan->schedule->gathered_ahead;
     const Program *p = &program;
-    Class *trials = NULL;
-    *count = find_trials(p, plan, &trials);
     Members members = members_of_plan(p, plan);
-    for (int i = 0; i < p->phase_count && *count; i++) {
+    for (int i = 0; i < p->phase_count && count; i++) {
         Memory *own = memory_new(), *outer = memory_use(own);
         const Phase *phase = with_gathers_kept(p, plan, p->phases[i]);
-        for (int c = 0; c < *count; c++)
+        for (int c = 0; c < count; c++)
             place_class(p, phase, order_calls(p, phase, &members, trials[c].capacity), &trials[c]);
         memory_use(outer);
         memory_free(own);
     }
-    Room *rooms = NEW_ARRAY(Room, *count);
-    for (int c = 0; c < *count; c++)
+    Room *rooms = NEW_ARRAY(Room, count);
+    for (int c = 0; c < count; c++)
         rooms[c] = (Room){trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
     return rooms;
+}
+
+Room *find_rooms(const Program *p, const Plan *plan, int *count)
+{
+    Class *trials = NULL;
+    *count = find_trials(p, plan, &trials);
+    return rooms_of(p, plan, trials, *count);
+}
+
+Room find_room(const Program *p, const Plan *plan, int64_t samples)
+{
+    Class trial = class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices, samples * plan->devices);
+    return *rooms_of(p, plan, &trial, 1);
 }

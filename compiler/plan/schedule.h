@@ -136,6 +136,7 @@ int64_t plan_capacity(const Plan *); /* samples of a device, at most */
 /* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */
 Schedule *schedule(const Program *, const Plan *);
 Room *find_rooms(const Program *, const Plan *, int *count); /* of the plan's schedule; ascending; none on devices without memory of their own */
+Room find_room(const Program *, const Plan *, int64_t samples); /* of a device with so many */
 /* schedule_text.c, schedule_read.c */
 void schedule_write(const Schedule *, Text *);
 const char *wait_reason(const DeviceSchedule *, const ScheduledOp *, const Wait *); /* reasons.c: "makes in.image"; NULL: none is seen */
