@@ -21,7 +21,7 @@
  *              device's links, all at the same time
  * Over N nodes of k devices, n = N k; a', r': latency between nodes, and what a node's devices send all together:
  *   ring       of all devices: 2 (n - N) a + 2 N a' + 2 (n - 1) / n B / min(r, r')
- *   tree       of the nodes, whose devices are chains: 2 (k - 1) a + 2 log2(N) a' + 2 B / min(r, r')
+ *   tree       of the nodes, whose devices are chains: 2 (k - 1) a + 2 log2(N) a' + 2 B / min(r, r'); of two nodes B crosses the network, of three 3/2 B
  *   levels     a reduce-scatter inside, B / k of each device added up by a ring or a tree of the nodes, an all-gather inside
  *   host       host devices: inside as above; each node sends a slice to every other one, and then its sum: 2 a' + 2 (N - 1) / N B / r'
  * A sum of bits is an all-gather of what all send, and passes over memory that code B and add up n codes. */

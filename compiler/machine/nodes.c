@@ -68,10 +68,10 @@ static Cost of_levels(double latency, double latency_between, double rest, doubl
     return c;
 }
 
-/* the rate of what is handed on from device to device, and whether the network is what limits it */
-static double least_rate(const Members *g, bool *network)
+/* the rate of what is handed on from device to device, a share of it between nodes, and whether the network is what limits it */
+static double least_rate(const Members *g, double share, bool *network)
 {
-    double out = g->network * NETWORK_SHARE, in = members_each(g) > 1 ? g->ring * ring_share() : INFINITY;
+    double out = g->network * NETWORK_SHARE / share, in = members_each(g) > 1 ? g->ring * ring_share() : INFINITY;
     *network = out < in;
     return fmin(out, in);
 }
@@ -80,14 +80,18 @@ static Cost ring_of_all(const Members *g, Collect what, double bytes, double beg
 {
     bool network;
     double n = g->count, nodes = g->nodes, way = twice_for_all(what) * (n - 1) / n;
-    double us = way * bytes / least_rate(g, &network) * 1e6;
+    double us = way * bytes / least_rate(g, 1, &network) * 1e6;
     return of_levels(begin + way * (n - nodes) * g->ring_us, way * nodes * g->network_us, us, network ? us : 0);
 }
+
+/* of B, what the node sends that sends most, up or down two trees with half of B each: in one it is the root or has a parent, and one
+ * child or two, in the other it is a leaf */
+static double share_of_tree(double nodes) { return nodes <= 2 ? 1 / 2. : nodes <= 3 ? 3 / 4. : 1; }
 
 static Cost tree_of_nodes(const Members *g, Collect what, double bytes, double begin)
 {
     bool network;
-    double half = twice_for_all(what), us = half * bytes / least_rate(g, &network) * 1e6;
+    double half = twice_for_all(what), us = half * bytes / least_rate(g, share_of_tree(g->nodes), &network) * 1e6;
     return of_levels(begin + half * (members_each(g) - 1) * g->ring_us, half * ceil(log2(g->nodes)) * g->network_us, us, network ? us : 0);
 }
 
@@ -95,8 +99,8 @@ static Cost tree_of_nodes(const Members *g, Collect what, double bytes, double b
 static double part_us(const Members *g, Collect what, double bytes, double *passes)
 {
     double half = twice_for_all(what), nodes = g->nodes, all = bytes / (g->network * NETWORK_SHARE) * 1e6;
-    double ring = half * ((nodes - 1) * g->network_us + (nodes - 1) / nodes * all), tree = half * (ceil(log2(nodes)) * g->network_us + all);
-    *passes = half * (ring < tree ? (nodes - 1) / nodes : 1);
+    double ring = half * ((nodes - 1) * g->network_us + (nodes - 1) / nodes * all), tree = half * (ceil(log2(nodes)) * g->network_us + share_of_tree(nodes) * all);
+    *passes = half * (ring < tree ? (nodes - 1) / nodes : share_of_tree(nodes));
     return fmin(ring, tree);
 }
 
@@ -176,9 +180,9 @@ double bytes_between(const Members *g, Collect what, Method method, double bytes
         add_network(g, what == COLLECT_BROADCAST ? bytes : all * (nodes - 1) / nodes, of_link);
         return 0;
     }
-    double crosses = method == METHOD_RING ? all * (n - 1) / n : all;
+    double ring = all * (method == METHOD_RING ? (n - 1) / n : 1);
     for (int i = 0; i < 2 * g->machine->link_count && members_each(g) > 1; i++)
-        of_link[i] += crosses * g->ring_load[i];
-    add_network(g, crosses, of_link);
+        of_link[i] += ring * g->ring_load[i];
+    add_network(g, method == METHOD_RING ? ring : all * share_of_tree(nodes), of_link);
     return 0;
 }

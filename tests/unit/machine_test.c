@@ -202,6 +202,11 @@ static void nodes(void)
     c = cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_TREE, 1e9);
     check(near(c.us, 2 * one.ring_us + 4 * 200 + 2e9 * slow, 1e-6), "a tree of nodes");
     check(near(cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_TREE, 0).between_us, 800, 1e-6), "... of it 4 messages between nodes");
+    Members two = members_of(m, PROCESSOR_CUDA, 2, 4), three = members_of(m, PROCESSOR_CUDA, 3, 6);
+    c = cost_collective(&two, COLLECT_ALL_REDUCE, METHOD_TREE, 1e9);
+    check(near(c.us, 2 * one.ring_us + 2 * 200 + fmax(1e9 * net, 2e9 * in), 1e-6), "... of two: each is the root of half, and sends that once");
+    check(near(bytes_of(&two, METHOD_TREE, 0, 0), .5e9, 1e-6) && near(bytes_of(&three, METHOD_TREE, 0, 0), .75e9, 1e-6) && near(bytes_of(&g, METHOD_TREE, 0, 0), 1e9, 1e-6),
+          "... two nodes send all once, three half as much again, four twice");
     double scatter = cost_collective(&one, COLLECT_REDUCE_SCATTER, METHOD_RING, 1e9).us, gather = cost_collective(&one, COLLECT_ALL_GATHER, METHOD_RING, 1e9).us;
     c = cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_LEVELS, 1e9);
     check(near(c.us, scatter + gather + 6 * 200 + 2 * .75 * 1e9 * net, 1e-6), "levels: a reduce-scatter inside, a ring of the nodes, an all-gather inside");
