@@ -88,7 +88,7 @@ static const struct OptionRow {
     {"--shard", NULL, VALUE, offsetof(Options, sharding), "WHAT", "what devices hold in parts: optimizer (its states), gradients (these,\n"
                                                              "                       too), weights (all three, gathered where they are read);\n"
                                                              "                       default: none", ALL},
-    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default: by cost)", ALL},
+    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket: 25MB (default: by cost)", ALL},
 };
 
 /* an option's help, and the stages or warnings that it may name in as many lines as they need */
@@ -276,7 +276,8 @@ static void check_options(const Options *o, uint64_t given)
     static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench", [COMMAND_SCHEDULE] = "mgpuc schedule", [COMMAND_REPORT] = "mgpuc report"};
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
-            fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
+            fail(2, "%s means nothing to %s; %s", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command],
+                 OPTIONS[i].at == offsetof(Options, batches) ? "--set batch=64 changes the model's" : "see mgpuc --help");
     if (o->fit && (o->batches || o->weak || o->strong || o->compare))
         fail(2, "--fit finds the batches: it goes without %s", o->batches ? "--batch" : o->weak ? "--weak" : o->strong ? "--strong" : "--compare");
     if (o->from && (o->set_count || o->model))
@@ -295,6 +296,30 @@ static double read_size(const char *option, const char *text)
     fail(2, "%s %s: a size with its unit is expected, as in 80GiB or 500MB", option, text);
 }
 
+/* 25MB, or a number of bytes */
+static int64_t read_bucket(const char *text)
+{
+    char *end;
+    errno = 0;
+    long long bytes = strtoll(text, &end, 10);
+    if (*end)
+        return (int64_t)read_size("--bucket", text);
+    if (errno || bytes < 1)
+        fail(2, "--bucket %s: a positive number of bytes is expected, or a size such as 25MB", text);
+    return bytes;
+}
+
+/* what others call it, for who expects that; NULL: nothing is called so */
+static const char *known_as(const char *word)
+{
+    static const char *const NAMES[][2] = {{"zero", "optimizer"}, {"zero1", "optimizer"}, {"zero2", "gradients"}, {"zero3", "weights"}, {"fsdp", "weights"},
+                                           {"fsdp1", "weights"}, {"fsdp2", "weights"}};
+    for (int i = 0; i < COUNT(NAMES); i++)
+        if (strcasecmp(word, NAMES[i][0]) == 0)
+            return NAMES[i][1];
+    return NULL;
+}
+
 static Sharding read_sharding(const char *word)
 {
     static const char *const WORDS[SHARDINGS] = {[SHARD_NOTHING] = "none", [SHARD_OPTIMIZER] = "optimizer", [SHARD_GRADIENTS] = "gradients",
@@ -302,7 +327,8 @@ static Sharding read_sharding(const char *word)
     for (int i = 0; i < SHARDINGS; i++)
         if (strcmp(word, WORDS[i]) == 0)
             return (Sharding)i;
-    fail(2, "--shard %s: none, optimizer, gradients or weights is expected%s", word, did_you_mean(word, WORDS, SHARDINGS));
+    const char *known = known_as(word);
+    fail(2, "--shard %s: none, optimizer, gradients or weights is expected%s", word, known ? format("; %s is --shard %s here", word, known) : did_you_mean(word, WORDS, SHARDINGS));
 }
 
 static void read_weights(Options *o)
@@ -466,13 +492,8 @@ Options parse_command(int argc, char **argv)
             text_add(&line, " %s", argv[i]);
     o.command_line = text_of(&line);
     o.measured_rate = measured_rate(&o);
-    if (o.bucket) {
-        char *end;
-        errno = 0;
-        o.bucket_bytes = strtoll(o.bucket, &end, 10);
-        if (*end || errno || o.bucket_bytes < 1)
-            fail(2, "--bucket %s: a positive number of bytes is expected", o.bucket);
-    }
+    if (o.bucket)
+        o.bucket_bytes = read_bucket(o.bucket);
     Policy *policy = NEW(Policy);
     *policy = o.plan ? policy_read(o.plan, &o.split) : PRESETS[0];
     o.policy = policy;

@@ -55,7 +55,7 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
 {
     DeviceList d;
     if (named)
-        fail(2, "--devices %s names GPUs of the machine where the program runs; with --machine write how many: --devices cuda:4", list);
+        fail(2, "--devices %s names GPUs of the machine where the program runs; with --machine write how many: --devices cuda:4, or 4x8 for 4 nodes with 8 each", list);
     if (strncmp(list, "cuda:", 5) != 0)
         fail(2, "--devices %s names GPUs, which follow cuda: as in cuda:0x4 and cuda:GPU-8932f937%s", list,
              list[strspn(list, "0123456789")] == 'x' ? "; nodes with so many devices each are planned with --machine" : "");
@@ -120,8 +120,9 @@ static void check_machine(const Machine *m, const char *list, const Target *kind
     if (!m->device_count)
         fail(2, "--devices %s: the machine '%s' has no GPU; write --devices host:4, or name another machine ('mgpuc machines' lists them)", list, m->name);
     if (most > m->device_count)
-        fail(2, "--devices %s: the machine '%s' has %d GPU%s; for more of them make a machine file of your own ('mgpuc machines --help')", list, m->name,
-             m->device_count, m->device_count == 1 ? "" : "s");
+        fail(2, "--devices %s: the machine '%s' has %d GPU%s%s; for more of them %smake a machine file of your own ('mgpuc machines --help')", list, m->name,
+             m->device_count, m->device_count == 1 ? "" : "s", m->nodes > 1 ? " in each of its nodes" : "",
+             m->nodes > 1 && !strchr(list, 'x') ? format("name nodes, as in --devices %dx%d, or ", (most + m->device_count - 1) / m->device_count, m->device_count) : "");
 }
 
 static int compare_plans(const void *a, const void *b)
