@@ -8,7 +8,6 @@
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/times.h"
-#include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/cores.h"
 #include "runtime/cuda/gpus.h"
 
@@ -26,27 +25,7 @@ int64_t arena_bytes(const Schedule *s, int device)
     return most;
 }
 
-/* what a lane's transfers take of each GPU beside its arena, by the ways that the schedule says; what libraries take is theirs to say */
-static int64_t lane_bytes(const Schedule *s, Lane lane)
-{
-    int64_t slice = 0, most = 0, codes = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < s->phase_count; i++)
-            for (int k = 0; k < s->phases[i].collective_count; k++) {
-                const Collective *c = &s->phases[i].collectives[k];
-                if (c->lane != lane)
-                    continue;
-                int64_t bytes = pass ? mgpu_way_bytes(c->way, s->devices, slice) : mgpu_slice_bytes(&c->parties, c->count, dtype_bytes(c->dtype), s->devices);
-                int64_t *to = pass ? &most : &slice, coded = mgpu_codes_bytes(&c->parties, c->count, dtype_bytes(c->dtype), s->devices);
-                *to = bytes > *to ? bytes : *to;
-                codes = coded > codes ? coded : codes;
-            }
-    return most + codes;
-}
-
-static int64_t transfer_bytes(const Schedule *s) { return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0; }
-
-/* without those of transfers, which are the same on all devices */
+/* in its arena, and of further threads */
 static int64_t own_bytes(const Program *p, const Plan *plan, int device)
 {
     const Schedule *s = plan->schedule;
@@ -60,9 +39,7 @@ static int64_t own_bytes(const Program *p, const Plan *plan, int device)
     return bytes + (threads - 1) * work;
 }
 
-static int64_t shared_bytes(const Program *p, const Plan *plan) { return p->target->own_memory ? transfer_bytes(plan->schedule) : 0; }
-
-int64_t device_bytes(const Program *p, const Plan *plan, int device) { return own_bytes(p, plan, device) + shared_bytes(p, plan); }
+int64_t device_bytes(const Program *p, const Plan *plan, int device) { return own_bytes(p, plan, device) + plan->schedule->besides_bytes; }
 
 static double number_in(const char *path)
 {
@@ -103,7 +80,7 @@ static double gpu_memory(void)
 static int64_t batch_of_rooms(const Model *m, const Schedule *s, const Room *rooms, int count, double bytes)
 {
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, samples = 0;
-    bytes -= (double)transfer_bytes(s);
+    bytes -= (double)s->besides_bytes;
     for (int i = 0; i < count; i++) {
         const Room *r = &rooms[i], *less = i ? r - 1 : NULL;
         double all = (double)r->bytes + (double)r->work;
@@ -158,7 +135,7 @@ int64_t batch_that_fits(const Program *p, const Plan *plan, double bytes)
     const Schedule *s = plan->schedule;
     int count;
     const Room *rooms = find_rooms(p, plan, &count);
-    double left = bytes - (double)transfer_bytes(s);
+    double left = bytes - (double)s->besides_bytes;
     if (count < 2 || room_bytes(&rooms[count - 1]) > left)
         return batch_of_rooms(m, s, rooms, count, bytes);
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, each = s->devices * parts;
@@ -301,9 +278,9 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
 
 double needed_bytes(const Program *p, const Plan *plan, int *fullest)
 {
-    double most = 0, all = 0, shared = (double)shared_bytes(p, plan);
+    double most = 0, all = 0;
     for (int d = 0; d < plan->devices; d++) {
-        double bytes = (double)own_bytes(p, plan, d) + shared;
+        double bytes = (double)device_bytes(p, plan, d);
         if (fullest && (bytes > most || d == 0))
             *fullest = d;
         most = bytes > most ? bytes : most;

@@ -74,6 +74,9 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
     const char *layer;      /* the instance that most of it belongs to: "layer1.0.conv1"; "" at the top */
     Suspect *suspects; int suspect_count;
 } Task;
+/* of a call with so many samples, or elements of split values */
+static inline double task_flops(const Task *t, double units) { return t->flops + t->flops_per_sample * units; }
+static inline double task_bytes(const Task *t, double units) { return t->bytes + t->bytes_per_sample * units; }
 
 typedef struct Phase {
     PhaseKind kind;

@@ -299,7 +299,7 @@ static void emit_op(const ScheduledOp *op, Text *t)
     quote(t, op->layer ? op->layer : "");
     text_add(t, ", ");
     quote(t, op->role ? op->role : "");
-    text_add(t, ", %.9g, ", op->flops);
+    text_add(t, ", %.9g, %.9g, ", op->flops, op->bytes);
     text_add(t, op->suspect_count ? "(const mgpu_suspect[]){" : "NULL");
     for (int i = 0; i < op->suspect_count; i++) {
         text_add(t, "%s{%s, ", i ? ", " : "", c_string(op->suspects[i].word));

@@ -421,8 +421,6 @@ static void take_back(Recomputing *r, int at, int count, int tensor_count)
     p->tensor_count = tensor_count;
 }
 
-static double flops_of(const Task *t, int64_t samples) { return t->flops + t->flops_per_sample * (double)samples; }
-
 Phase *copy_phase(const Phase *p)
 {
     Phase *copy = NEW(Phase);
@@ -441,12 +439,12 @@ static void measure(Recomputing *r, const Phase *before, Recomputed *made)
     made->peak = r->peak;
     for (int t = 0; t < r->phase->task_count; t++)
         if (r->phase->tasks[t]->kind == TASK_KERNEL) {
-            made->flops += flops_of(r->phase->tasks[t], r->samples);
+            made->flops += task_flops(r->phase->tasks[t], (double)r->samples);
             made->us += unit_us(r, (Unit){t, 1});
         }
     for (int t = 0; t < before->task_count; t++)
         if (before->tasks[t]->kind == TASK_KERNEL) {
-            made->flops_before += flops_of(before->tasks[t], r->samples);
+            made->flops_before += task_flops(before->tasks[t], (double)r->samples);
             made->us_before += time_of_launch(r->program, &r->device, before->tasks[t], (double)r->samples);
         }
 }

@@ -184,7 +184,9 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->line = model_line(task->at);
     op->layer = said(b, name->layer);
     op->role = said(b, name->role);
-    op->flops = task->flops + task->flops_per_sample * (double)b->class->capacity;
+    double units = units_of_task(task, b->members.count, (double)b->class->capacity);
+    op->flops = task_flops(task, units);
+    op->bytes = task_bytes(task, units);
     op->digest = digest_of(b->digests, b->phase->task_count, task);
     op->suspects = task->suspects;
     op->suspect_count = task->suspect_count;
@@ -646,6 +648,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||
                       s->phases[i].devices[d].buffers != s->phases[i].devices[classes[class_of[d]].device].buffers);
+    s->besides_bytes = p->target->own_memory ? bytes_besides(s) : 0;
     return s;
 }
 

@@ -61,6 +61,7 @@ typedef struct ScheduledOp {
     int line;               /* in the model; 0 if none */
     const char *layer, *role; /* "layer3.2.conv2", "backward weight": names.c; NULL: nothing is said */
     double flops;           /* CALL: operations of one call */
+    double bytes;           /* CALL: that it moves, as the cost model counts them: an epilogue's without its contraction's operands */
     int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
                                is between them; regions are numbered from 0. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
@@ -112,6 +113,7 @@ struct Schedule {
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
     Signature *signatures; int signature_count; /* ascending by kernel */
     const char *notes;                       /* comments of the head: what is predicted; NULL: none */
+    int64_t besides_bytes;                   /* that transfers take of each GPU besides its arena; of host devices 0 */
     double gathered_kept, gathered_ahead;    /* of the program, when this was planned; not in the text */
 };
 
@@ -137,6 +139,7 @@ int64_t plan_capacity(const Plan *); /* samples of a device, at most */
 Schedule *schedule(const Program *, const Plan *);
 Room *find_rooms(const Program *, const Plan *, int *count); /* of the plan's schedule; ascending; none on devices without memory of their own */
 Room find_room(const Program *, const Plan *, int64_t samples); /* of a device with so many */
+int64_t bytes_besides(const Schedule *); /* besides.c */
 /* schedule_text.c, schedule_read.c */
 void schedule_write(const Schedule *, Text *);
 const char *wait_reason(const DeviceSchedule *, const ScheduledOp *, const Wait *); /* reasons.c: "makes in.image"; NULL: none is seen */

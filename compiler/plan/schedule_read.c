@@ -365,6 +365,8 @@ static void read_op(Reader *r)
         op.role = schedule_read_name(r, "the role of an operation");
     if (schedule_take_word(r, "flops"))
         op.flops = (double)schedule_read_bytes(r, "the number of floating-point operations");
+    if (schedule_take_word(r, "bytes"))
+        op.bytes = (double)schedule_read_bytes(r, "the bytes that the call moves");
     schedule_end_record(r);
     if (op.verb == VERB_FETCH && op.read_count)
         op.target = d->buffers[op.reads[0].buffer].index;

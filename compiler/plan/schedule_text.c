@@ -10,6 +10,7 @@
  *               "#" "link" NAME "bytes" N "share" DECIMAL          upload, communication, input, other devices, nothing; what links carry
  *               "#" "roofs" "bandwidth" NUMBER "plain" NUMBER "matrix" NUMBER      of device 0: bytes of memory, operations, and
  *                                                                              those of matrix units, a second; 0: none
+ *               "#" "transfers" "bytes" N              what they take of each GPU besides its arena; absent: nothing
  *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "waited" WORD "gradients" WORD "slots" N ["label" "TEXT"]
  *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
  *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["own" "of" N] ["work" BYTES ["each" BYTES]]
@@ -37,7 +38,7 @@
  *                 write, all of it, once a step
  *   op          "op" dN.NAME "lane" LANE VERB LABEL ["region" N ["samples"] ["chunk" N]] ["own" BEGIN..END "of" N] ["reads" access+]
  *                 ["writes" access+] ["waits" wait+] ["digest" HHHHHHHH] "begin_us" DECIMAL "time_us" DECIMAL "line" N
- *                 ["layer" NAME] ["role" NAME] ["flops" N] ["#" REASONS]
+ *                 ["layer" NAME] ["role" NAME] ["flops" N] ["bytes" N] ["#" REASONS]
  *                 the order of a lane is the order of its lines. LABEL: the kernel (call); the
  *                 collective (reduce); the output (fetch); else -. region: calls of the same one follow each other; the
  *                 threads run them without a barrier between them, so the region waits for what its calls wait for, and they
@@ -47,7 +48,8 @@
  *                 digest (of every call): eight hexadecimal digits, of what the program computes here, from what: a hash of the
  *                 kernel, of the values that it reads and of the variables and outputs that it writes (schedule.h)
  *                 layer: the instance that it computes, which may be a part of the name; role: forward, backward with the weights
- *                 whose gradients it makes, update; flops: operations of one call. Behind # is for each wait what it waits for; a reader skips that
+ *                 whose gradients it makes, update; flops: operations of one call; bytes: that it moves, as its time counts them: what an
+ *                 epilogue reads beside its contraction is the contraction's. Behind # is for each wait what it waits for; a reader skips that
  *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [slot]     no range: the whole buffer; of: the device's own part, at its
  *                 place in a split value of N bytes. A call's accesses are its kernel's
  *                 arguments in their order, but for the step block, which every kernel gets anyway
@@ -188,6 +190,8 @@ static void write_op(const PhaseSchedule *p, const DeviceSchedule *d, int number
     write_said("role", op->role, t);
     if (op->flops >= 1)
         text_add(t, " flops %.0f", op->flops);
+    if (op->bytes >= 1)
+        text_add(t, " bytes %.0f", op->bytes);
     write_reasons(d, op, t);
     text_add(t, "\n");
 }
@@ -272,6 +276,8 @@ void schedule_write(const Schedule *s, Text *t)
     write_name(s->precision, t);
     text_add(t, " batch %lld accumulate %d devices %d%s\n", (long long)s->batch, s->accumulate, s->devices, s->nodes > 1 ? format(" nodes %d", s->nodes) : "");
     text_add(t, "%s", s->notes ? s->notes : "");
+    if (s->besides_bytes)
+        text_add(t, "# transfers bytes %lld\n", (long long)s->besides_bytes);
     if (s->policy) {
         text_add(t, "plan ");
         policy_write(s->policy, t);

@@ -26,13 +26,13 @@ static Work work_of(const Program *p, const Device *d, const Task *t, double its
 {
     const Model *m = p->model;
     double samples = samples_of_workers(p, d, t, its_samples);
-    double flops = t->flops + t->flops_per_sample * samples;
+    double flops = task_flops(t, samples);
     Work w = {.kind = t->work, .type = m->precision, .tf32 = m->tf32, .wide = m->precision == F64};
     w.contractions = kernel_contraction_flops(t->kernel, t->flops_per_sample) * samples;
     if (!t->kernel->scan)
         w.contractions += kernel_contraction_flops(t->kernel, t->flops);
     w.operations = flops > w.contractions ? flops - w.contractions : 0;
-    w.bytes = t->bytes + t->bytes_per_sample * samples;
+    w.bytes = task_bytes(t, samples);
     w.steps = t->kernel->scan ? (double)t->kernel->scan->steps : 0;
     return w;
 }

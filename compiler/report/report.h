@@ -13,7 +13,6 @@
 
 /* ---- trace.c: of a training step on the machine of the input, which has the plan's schedule. machine: its name */
 void trace_print(const Program *, const Plan *, const SimulationInput *, const char *machine, Text *);
-double op_bytes(const DeviceSchedule *, const ScheduledOp *); /* that it reads and writes; of a copy, that it copies */
 const char *op_name(const PhaseSchedule *, const ScheduledOp *); /* "fc1.backward.weight", "upload", "all-reduce fc1.bias" */
 /* ---- dot.c: for Graphviz: a graph; the kernels of a phase */
 void dot_graph(const Graph *, Text *);

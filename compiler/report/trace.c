@@ -37,21 +37,11 @@ const char *op_name(const PhaseSchedule *phase, const ScheduledOp *op)
     return VERB[op->verb];
 }
 
-static bool counts(const DeviceSchedule *d, const Access *a)
+static double op_bytes(const ScheduledOp *op) /* that a call moves; of a copy, that it copies */
 {
-    BufferKind kind = d->buffers[a->buffer].kind;
-    return kind != BUFFER_STEP && kind != BUFFER_WORKSPACE && kind != BUFFER_LOCAL;
-}
-
-double op_bytes(const DeviceSchedule *d, const ScheduledOp *op)
-{
-    double bytes = 0;
-    bool call = op->verb == VERB_CALL;
-    for (int i = 0; i < op->read_count; i++)
-        bytes += (call && counts(d, &op->reads[i])) || !op->write_count ? (double)(op->reads[i].end - op->reads[i].begin) : 0;
-    for (int i = 0; i < op->write_count; i++)
-        bytes += !call || counts(d, &op->writes[i]) ? (double)(op->writes[i].end - op->writes[i].begin) : 0;
-    return bytes;
+    if (op->verb == VERB_CALL)
+        return op->bytes;
+    return op->write_count ? accessed_bytes(op->writes, op->write_count) : accessed_bytes(op->reads, op->read_count);
 }
 
 /* ---- which operations are shown, and when */
@@ -150,7 +140,7 @@ static void write_shown(const Timeline *t, const Shown *s, double lane_free)
                                          .line = op->line,
                                          .step = t->micro ? 1 : s->step,
                                          .kernel = op->verb == VERB_CALL ? kernel_label(t->program->kernels[op->target]) : NULL,
-                                         .bytes = op_bytes(device, op),
+                                         .bytes = op_bytes(op),
                                          .flops = op->flops});
 }
 

@@ -180,7 +180,7 @@ typedef struct mgpu_op {
     int line;                          /* in the model */
     const char *layer;                 /* "layer1.0.conv1"; "" at the top, and of what is no call */
     const char *role;                  /* "forward", "backward weight", "update"; "" of what is no call */
-    double flops;                      /* of a call */
+    double flops, bytes;               /* of a call: its operations; what it moves, as the cost model counts it */
     const mgpu_suspect *suspects; int suspect_count;
     int64_t elements;                  /* + 1: a call of so many elements, the device's own part of split values, in place of its
                                         * samples; 0: its samples */

@@ -1,7 +1,7 @@
 /* profile.c: how long each operation of a step takes, added up over steps, sorted, with what it does per second.
  *
  * In: seconds, as the engine measures them around operations; the program's tables, which say what an operation computes
- * (the multiply-adds of a matmul) and touches (the bytes of its accesses). Out: a table. The lane comp's operations
+ * (the multiply-adds of a matmul) and moves (of a call as its schedule says; else the bytes of its accesses). Out: a table. The lane comp's operations
  * follow each other, so what is left of the step's time is waiting: for other lanes and devices, and between steps. */
 #include "runtime/abi/mgpu_gemm.h"
 #include "runtime/base/base.h"
@@ -136,12 +136,10 @@ static double flops_of(const mgpu_contraction *c, int64_t samples)
 
 static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
 {
-    double bytes = 0;
-    for (int i = 0; i < op->read_count + op->write_count; i++) {
-        uint8_t kind = p->buffers[op->access[i].buffer].kind;
-        if (kind != MGPU_STEP && kind != MGPU_WORKSPACE && kind != MGPU_LOCAL)
+    double bytes = op->bytes;
+    for (int i = 0; op->verb != MGPU_CALL && i < op->read_count + op->write_count; i++)
+        if (p->buffers[op->access[i].buffer].kind != MGPU_STEP)
             bytes += (double)(op->access[i].end - op->access[i].begin);
-    }
     return bytes;
 }
 

@@ -169,15 +169,11 @@ static void name_of_op(const mgpu_phase *phase, const mgpu_op *op, char *name, s
         snprintf(name, room, "%s", VERB[op->verb]);
 }
 
-static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
+static double bytes_of(const mgpu_op *op)
 {
-    double bytes = 0;
-    for (int i = op->verb == MGPU_CALL ? 0 : op->read_count; i < op->read_count + op->write_count; i++) {
-        uint8_t kind = p->buffers[op->access[i].buffer].kind;
-        if (op->verb != MGPU_CALL || (kind != MGPU_STEP && kind != MGPU_WORKSPACE && kind != MGPU_LOCAL))
-            bytes += (double)(op->access[i].end - op->access[i].begin);
-    }
-    for (int i = 0; i < op->read_count && !op->write_count; i++) /* report, fetch */
+    double bytes = op->bytes;
+    int first = op->write_count ? op->read_count : 0; /* report, fetch write nothing */
+    for (int i = first; op->verb != MGPU_CALL && i < op->read_count + op->write_count; i++)
         bytes += (double)(op->access[i].end - op->access[i].begin);
     return bytes;
 }
@@ -217,7 +213,7 @@ static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
                             .role = does ? op->role : NULL,
                             .line = op->line,
                             .step = s->step,
-                            .bytes = does ? bytes_of(p, op) : 0,
+                            .bytes = does ? bytes_of(op) : 0,
                             .flops = does ? op->flops : 0});
     free(id);
 }

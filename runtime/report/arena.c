@@ -106,6 +106,8 @@ void mgpu_arena_print(const Page *p, Sheet *s)
     qsort(order, (size_t)d->buffer_count, sizeof *order, compare_bytes);
     touch(lives, d);
     fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ", mgpu_keep_bytes(s, arena));
+    if (p->view->besides)
+        fprintf(s->f, "Besides it, transfers take %s. ", mgpu_keep_bytes(s, (double)p->view->besides));
     for (int i = 0; i < MGPU_COUNT(KINDS); i++)
         fprintf(s->f, "<span class=\"key b-%s\">%s</span> ", KINDS[i], KINDS[i]);
     fprintf(s->f, "</p>\n<svg id=\"arena\" class=\"plot wide\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory over time\">\n", WIDTH, HEIGHT + BELOW);

@@ -66,7 +66,7 @@ static void add_calls(const Page *p, Layer *root, Sheet *s)
         Layer *l = layer_at(root, *path || !*op->role ? path : mgpu_keep_text(s, "(%s)", op->role), s);
         l->us += op->time_us;
         l->flops += op->flops;
-        l->bytes += mgpu_view_op_bytes(d, op);
+        l->bytes += mgpu_view_op_bytes(op);
         l->calls++;
     }
 }

@@ -119,7 +119,7 @@ static void longest_table(const View *v, Sheet *s)
     mgpu_table_add(s, &table, "longest operations", "lane", "line", "takes", "of the step", "bytes", "GFLOP");
     for (int i = 0; i < d->op_count && i < LONGEST; i++)
         mgpu_table_add(s, &table, all[i]->name, mgpu_view_lane[all[i]->lane], all[i]->line ? mgpu_keep_text(s, "%d", all[i]->line) : "",
-                       mgpu_keep_time(s, all[i]->time_us), share_text(all[i]->time_us, v, s), mgpu_keep_bytes(s, mgpu_view_op_bytes(d, all[i])),
+                       mgpu_keep_time(s, all[i]->time_us), share_text(all[i]->time_us, v, s), mgpu_keep_bytes(s, mgpu_view_op_bytes(all[i])),
                        all[i]->flops > 0 ? mgpu_keep_text(s, "%.3g", all[i]->flops / 1e9) : "");
     mgpu_table_html(&table, s);
 }

@@ -40,7 +40,7 @@ static void write_op(Timeline *t, int device, const ViewOp *op, double free_us)
     mgpu_trace_slice(t->f, &(TraceSlice){.device = device, .track = track_of(op), .name = name, .category = mgpu_view_lane[op->lane], .begin_us = begin,
                                          .end_us = end_of(op) > begin ? end_of(op) : begin, .op = id, .kernel = op->lane == VIEW_COMP ? op->label : NULL, .phase = t->view->phase,
                                          .layer = op->layer, .role = op->role, .line = op->line, .step = 1,
-                                         .bytes = mgpu_view_op_bytes(&t->view->devices[device], op), .flops = op->flops});
+                                         .bytes = mgpu_view_op_bytes(op), .flops = op->flops});
 }
 
 static void write_wait(Timeline *t, int device, const ViewOp *op, double free_us)

@@ -9,6 +9,7 @@
 
 enum { LISTED = 40 };
 static const double LEAST_SHARE = .001; /* of the time: of the kernels that are drawn */
+static const double LEAST_CALL_US = .5; /* of those that have a rate */
 
 typedef struct KernelUse {
     const char *label;
@@ -23,7 +24,7 @@ static int compare_use(const void *a, const void *b)
     return x->us != y->us ? (x->us < y->us ? 1 : -1) : strcmp(x->label, y->label);
 }
 
-typedef struct Call { const ViewDevice *device; const ViewOp *op; int times; } Call;
+typedef struct Call { const ViewOp *op; int times; } Call;
 typedef struct Calls { Call *list; int count; } Calls;
 
 static int compare_labels(const void *a, const void *b)
@@ -37,7 +38,7 @@ static void add_calls(const View *v, int times, Calls *calls, Sheet *s)
     const ViewDevice *d = v ? &v->devices[0] : NULL;
     for (int i = 0; v && times && i < d->op_count; i++)
         if (strcmp(d->ops[i].verb, "call") == 0)
-            MGPU_APPEND(s, calls->list, calls->count, ((Call){d, &d->ops[i], times}));
+            MGPU_APPEND(s, calls->list, calls->count, ((Call){&d->ops[i], times}));
 }
 
 static KernelUse *uses_of(const Page *p, int *count, Sheet *s)
@@ -58,7 +59,7 @@ static KernelUse *uses_of(const Page *p, int *count, Sheet *s)
         KernelUse *u = &uses[*count - 1];
         u->calls += c->times;
         u->us += c->times * c->op->time_us;
-        u->bytes += c->times * mgpu_view_op_bytes(c->device, c->op);
+        u->bytes += c->times * mgpu_view_op_bytes(c->op);
         u->flops += c->times * c->op->flops;
         u->longest = c->op->time_us > u->longest->time_us ? c->op : u->longest;
     }
@@ -78,6 +79,14 @@ static PlotLine roof(double bandwidth, double peak, const char *name, int colour
     return (PlotLine){.name = name, .x = x, .y = y, .count = POINTS, .colour = colour};
 }
 
+/* a schedule's times have one decimal: rates of shorter calls, such as those that share a launch, would not be right to a tenth */
+static bool has_rate(const KernelUse *u) { return u->us >= LEAST_CALL_US * u->calls; }
+
+static const char *rate_text(const KernelUse *u, double amount, Sheet *s)
+{
+    return has_rate(u) ? mgpu_keep_text(s, "%.1f", amount / u->us / 1e3) : "-";
+}
+
 static const char *point_text(const KernelUse *u, double all, Sheet *s)
 {
     char time[32];
@@ -93,7 +102,7 @@ static Plot roofline_of(const View *v, const KernelUse *uses, int count, double 
     PlotLine *points = NULL;
     int shown = 0;
     for (int i = 0; i < count; i++)
-        if (uses[i].flops > 0 && uses[i].bytes > 0 && uses[i].us >= LEAST_SHARE * all) {
+        if (uses[i].flops > 0 && uses[i].bytes > 0 && uses[i].us >= LEAST_SHARE * all && has_rate(&uses[i])) {
             x[shown] = uses[i].flops / uses[i].bytes;
             y[shown] = uses[i].flops / uses[i].us / 1e3;
             low = fmin(low, x[shown]);
@@ -137,7 +146,7 @@ static void list_kernels(const View *v, const KernelUse *uses, int count, double
         mgpu_table_add(s, &table, u->label, mgpu_keep_text(s, "%s", mgpu_view_cut(u->longest->name, 48, name, sizeof name)),
                        kernel < 0 ? "" : v->extents[kernel], u->longest->line ? mgpu_keep_text(s, "%d", u->longest->line) : "", mgpu_keep_text(s, "%d", u->calls),
                        mgpu_keep_time(s, u->us), mgpu_keep_text(s, "%.1f", 100 * u->us / all),
-                       u->us > 0 ? mgpu_keep_text(s, "%.1f", u->flops / u->us / 1e3) : "0", u->us > 0 ? mgpu_keep_text(s, "%.1f", u->bytes / u->us / 1e3) : "0");
+                       rate_text(u, u->flops, s), rate_text(u, u->bytes, s));
     }
     mgpu_table_html(&table, s);
 }
@@ -159,7 +168,7 @@ void mgpu_kernels_print(const Page *p, Sheet *s)
     list_kernels(p->view, uses, count, all, s);
     fputs("<p>Times are predicted for ", s->f);
     mgpu_svg_text(p->view->machine ? p->view->machine : "no machine", s);
-    fputs(". A kernel is called as schedules call it.", s->f);
+    fprintf(s->f, ". A kernel is called as schedules call it. Calls of less than %.1f us are too short for a rate.", LEAST_CALL_US);
     if (count > LISTED)
         fprintf(s->f, " %d kernels more take less.", count - LISTED);
     fputs("</p></section>\n", s->f);

@@ -109,8 +109,9 @@ static double sum_of_links(const View *v)
 static void compare_memory(Diff *d)
 {
     const ViewDevice *x = &d->a->devices[0], *y = &d->b->devices[0];
-    compare_bytes(d, "memory of device 0", (double)x->arena, (double)y->arena);
+    compare_bytes(d, "memory of device 0", mgpu_view_memory(d->a, 0), mgpu_view_memory(d->b, 0));
     compare_bytes(d, "of it variables", bytes_of_kind(x, "variable"), bytes_of_kind(y, "variable"));
+    compare_bytes(d, "of it for transfers", (double)d->a->besides, (double)d->b->besides);
     compare_bytes(d, "over links, a step", sum_of_links(d->a), sum_of_links(d->b));
 }
 

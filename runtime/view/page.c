@@ -169,8 +169,10 @@ static void print_memory(const Page *p)
             alive[count++] = &d->buffers[i];
     }
     qsort(alive, (size_t)count, sizeof(ViewBuffer *), by_bytes);
-    fprintf(p->f, "\nmemory of device %d: %s, variables %s; staging %s\n", p->number, mgpu_view_bytes((double)d->arena, a), mgpu_view_bytes((double)weights, b),
-            mgpu_view_bytes((double)d->staging, c));
+    fprintf(p->f, "\nmemory of device %d: %s, variables %s; staging %s\n", p->number, mgpu_view_bytes(mgpu_view_memory(p->view, p->number), a),
+            mgpu_view_bytes((double)weights, b), mgpu_view_bytes((double)d->staging, c));
+    if (p->view->besides)
+        fprintf(p->f, "  of it for transfers, besides the arena: %s\n", mgpu_view_bytes((double)p->view->besides, a));
     if (d->op_count)
         fprintf(p->f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].name, d->ops[at].line);
     for (int i = 0; i < count && i < ALIVE; i++) {

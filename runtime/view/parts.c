@@ -24,7 +24,7 @@ static void print_accesses(const ViewDevice *d, const ViewOp *op, bool writes, F
     char a[32];
     for (int i = writes ? op->read_count : 0; i < (writes ? op->access_count : op->read_count); i++) {
         const ViewBuffer *b = op->buffers[i] >= 0 ? &d->buffers[op->buffers[i]] : NULL;
-        fprintf(f, "  %-7s %10s  %-9s  %s\n", writes ? "writes" : "reads", b ? mgpu_view_bytes((double)b->bytes, a) : "", b ? b->kind : "", op->accesses[i]);
+        fprintf(f, "  %-7s %10s  %-9s  %s\n", writes ? "writes" : "reads", b ? mgpu_view_bytes((double)op->ranges[i], a) : "", b ? b->kind : "", op->accesses[i]);
     }
 }
 
@@ -56,7 +56,10 @@ void mgpu_view_op(const View *v, const ViewRequest *r, FILE *f)
             device, mgpu_view_lane[op->lane], op->line, v->phase);
     if (*op->role)
         fprintf(f, "  %s%s%s\n", op->layer, *op->layer ? ", " : "", op->role);
-    fprintf(f, "  begins at %s, takes %s (%.1f %% of one step by itself)\n", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), v->end_us > 0 ? 100 * op->time_us / v->end_us : 0);
+    fprintf(f, "  begins at %s, takes %s (%.1f %% of one step by itself)", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), v->end_us > 0 ? 100 * op->time_us / v->end_us : 0);
+    if (op->bytes > 0)
+        fprintf(f, ", moves %s", mgpu_view_bytes(op->bytes, a));
+    fputc('\n', f);
     print_accesses(d, op, false, f);
     print_accesses(d, op, true, f);
     for (int i = 0; i < d->op_count; i++) {

@@ -247,6 +247,8 @@ static void read_prediction(Words *w)
         l->name = name(w);
         l->bytes = value_after(*w, "bytes");
         l->share = value_after(*w, "share");
+    } else if (take(w, "transfers")) {
+        v->besides = whole(value_after(*w, "bytes"));
     }
 }
 
@@ -392,6 +394,8 @@ static void read_op(Words *w)
             op->role = name(w);
         } else if (take(w, "flops")) {
             op->flops = number(w);
+        } else if (take(w, "bytes")) {
+            op->bytes = number(w);
         } else {
             skip_word(w);
         }
@@ -613,24 +617,16 @@ const ViewCollective *mgpu_view_find_collective(const View *v, const char *text)
     return NULL;
 }
 
-static bool counts(const ViewDevice *d, const ViewOp *op, int access)
+double mgpu_view_op_bytes(const ViewOp *op)
 {
-    static const char *const NOT[] = {"step", "workspace", "local"};
-    for (int i = 0; op->buffers[access] >= 0 && i < MGPU_COUNT(NOT); i++)
-        if (strcmp(d->buffers[op->buffers[access]].kind, NOT[i]) == 0)
-            return false;
-    return true;
-}
-
-double mgpu_view_op_bytes(const ViewDevice *d, const ViewOp *op)
-{
-    bool call = strcmp(op->verb, "call") == 0, writes = op->read_count < op->access_count;
-    double bytes = 0;
-    for (int i = 0; i < op->access_count; i++)
-        if (call ? counts(d, op, i) : i >= op->read_count || !writes)
-            bytes += (double)op->ranges[i];
+    double bytes = op->bytes;
+    int first = op->read_count < op->access_count ? op->read_count : 0; /* report, fetch write nothing */
+    for (int i = first; strcmp(op->verb, "call") != 0 && i < op->access_count; i++)
+        bytes += (double)op->ranges[i];
     return bytes;
 }
+
+double mgpu_view_memory(const View *v, int device) { return (double)v->devices[device].arena + (double)v->besides; }
 
 bool mgpu_view_stays(const ViewBuffer *b)
 {

@@ -39,7 +39,7 @@ typedef struct ViewWait { int op, back; const char *why; } ViewWait; /* why NULL
 typedef struct ViewOp {
     const char *name, *verb, *label, *layer, *role; /* layer, role: "" where none */
     ViewLane lane;
-    double begin_us, time_us, flops;
+    double begin_us, time_us, flops, bytes; /* flops, bytes: of a call */
     int line;
     int64_t *ranges;                /* bytes of the accesses */
     const char **accesses; int read_count, access_count; /* reads, then writes, as written */
@@ -64,7 +64,7 @@ typedef struct View {               /* one phase of a schedule */
     char *pool, *free, *end;        /* of all names */
     const char *model, *precision, *phase;
     const char *plan, *label;       /* of --plan, and what has to be said of it; NULL: none */
-    int64_t batch;
+    int64_t batch, besides;         /* bytes that transfers take of each GPU besides its arena */
     int accumulate, device_count, nodes; /* device_count: of all nodes, equally many each */
     const char **phases; int phase_count;
     const char **kernels; int kernel_count;
@@ -86,7 +86,8 @@ const ViewUses *mgpu_view_uses(const View *, int device);    /* NULL: not predic
 bool mgpu_view_has_layer(const char *name, const char *layer); /* "layer3.2.conv1" is in "layer3.2" */
 
 const ViewCollective *mgpu_view_find_collective(const View *, const char *name); /* NULL: there is none */
-double mgpu_view_op_bytes(const ViewDevice *, const ViewOp *); /* that it reads and writes; of a copy, that it copies */
+double mgpu_view_op_bytes(const ViewOp *);                   /* that a call moves; of a copy, that it copies */
+double mgpu_view_memory(const View *, int device);           /* bytes that the phase takes of it */
 bool mgpu_view_stays(const ViewBuffer *);                    /* it is used from step to step */
 
 /* ---- words.c */
