@@ -29,6 +29,7 @@
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* ---- what a task must come after */
@@ -480,28 +481,49 @@ static void place_tail(Ordering *o)
 }
 
 /* ---- the timeline of the step, from which its buckets follow */
-/* Updates that share launches (together.c): as all but the first of a launch; returned is the most that a first one takes longer. */
-static double add_updates(const Ordering *o, const Device *d, const int *final, Sum *sums)
+static int compare_updates(const void *a, const void *b)
 {
-    const Phase *p = o->phase;
-    int *last = NEW_ARRAY(int, p->task_count);
-    double launch = 0;
-    for (int t = 0; t < p->task_count; t++)
+    const Update *x = a, *y = b;
+    return x->sum != y->sum ? (x->sum > y->sum) - (x->sum < y->sum) : (x->function > y->function) - (x->function < y->function);
+}
+
+/* by task: the last of the sums that it waits for; -1: there is none */
+static int *last_sums(const Ordering *o, const int *final)
+{
+    int *last = NEW_ARRAY(int, o->phase->task_count);
+    for (int t = 0; t < o->phase->task_count; t++)
         last[t] = -1;
     for (int i = 0; final[i] >= 0; i++)
         last[final[i]] = i;
-    for (int t = 0; t < p->task_count; t++) {
+    for (int t = 0; t < o->phase->task_count; t++)
         for (int i = 0; i < o->needs[t].count; i++)
             if (last[o->needs[t].before[i]] > last[t])
                 last[t] = last[o->needs[t].before[i]];
-        if (!o->tail[t] || p->tasks[t]->kind != TASK_KERNEL)
+    return last;
+}
+
+/* Each as if it shared the launch of one before it; launch_us has the most that the first of a launch takes longer. Those of a bucket of
+ * host devices are a region. */
+static void add_updates(const Ordering *o, const Device *d, const int *final, Timeline *line, Sum *sums)
+{
+    const int *last = last_sums(o, final);
+    Update *updates = NULL;
+    double longer = 0;
+    for (int t = 0; t < o->phase->task_count; t++) {
+        const Task *task = o->phase->tasks[t];
+        if (!o->tail[t] || task->kind != TASK_KERNEL)
             continue;
-        double units = units_of_task(p->tasks[t], o->members->count, o->samples), alone = time_of_task(o->program, d, p->tasks[t], units);
-        double joined = time_of_joined(o->program, d, p->tasks[t], units);
+        const Kernel *function = function_of_launch(o->program, task);
+        double units = units_of_task(task, o->members->count, o->samples), joined = time_of_joined(o->program, d, task, units);
+        longer = fmax(longer, time_of_task(o->program, d, task, units) - joined);
         sums[last[t]].update_us += joined;
-        launch = alone - joined > launch ? alone - joined : launch;
+        APPEND(updates, line->update_count, ((Update){last[t], o->program->target->regions ? 0 : function ? function->number : -1}));
     }
-    return launch;
+    if (updates)
+        qsort(updates, (size_t)line->update_count, sizeof *updates, compare_updates);
+    line->updates = updates;
+    line->function_count = o->program->kernel_count + 1;
+    line->launch_us = d->launch_us.value + longer;
 }
 
 /* what waits for the transfers that are not final; ascending by place, as they were gathered */
@@ -578,7 +600,7 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     t.sums = all;
     for (int i = 0; i < order->call_count; i++)
         call_us[i] = time_in_head(o, &d, order->calls[i]);
-    t.updates_us = d.launch_us.value + add_updates(o, &d, final, all);
+    add_updates(o, &d, final, &t, all);
     WaitedPolicy waited = policy_of(o->program->options)->waited;
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);

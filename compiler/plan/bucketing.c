@@ -33,7 +33,18 @@ static double time_of(const Timeline *t, Collect what, int64_t bytes)
 }
 
 /* ---- two lanes */
-typedef struct Bucket { int after; int64_t bytes; double us, update_us; } Bucket;
+typedef struct Bucket { int after, launches; int64_t bytes; double us, update_us; } Bucket;
+
+static void count_launches(const Timeline *t, const Buckets *b, Bucket *list)
+{
+    int *last = NEW_ARRAY(int, t->function_count); /* bucket + 1 */
+    for (int i = 0; i < t->update_count; i++) {
+        int bucket = b->of[t->updates[i].sum], *seen = t->updates[i].function < 0 ? NULL : &last[t->updates[i].function];
+        list[bucket].launches += !seen || *seen != bucket + 1;
+        if (seen)
+            *seen = bucket + 1;
+    }
+}
 
 static Bucket *list_buckets(const Timeline *t, const Buckets *b)
 {
@@ -46,6 +57,7 @@ static Bucket *list_buckets(const Timeline *t, const Buckets *b)
         x->update_us += s->update_us;
         x->us = time_of(t, s->what, x->bytes);
     }
+    count_launches(t, b, list);
     return list;
 }
 
@@ -93,7 +105,7 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     for (int k = 0; k < b->count; k++)
-        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us + t->updates_us;
+        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us + list[order[k]].launches * t->launch_us;
     return comp;
 }
 
@@ -142,11 +154,11 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 }
 
 /* ---- the partition */
-enum { KEPT = 8, WAITS = 3, MOST_RUNS = 256 };
+enum { KEPT = 16, WAITS = 3, MOST_RUNS = 256 };
 typedef struct State {          /* after the bucket that ends with a sum has begun */
     double comp, comm, sync;    /* until when the lanes are busy */
     double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
-    int buckets;                /* so far */
+    int launches;               /* of updates, so far */
     double guess;               /* when it is over, if all that is left is one bucket, which begins at once */
     struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
     int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
@@ -160,6 +172,7 @@ typedef struct Search {
     double *us_before;          /* of the calls before one */
     Event *events; int event_count, *event_at; /* by call + 1: the first event there or later */
     double *update_before;      /* of the updates of the sums before one */
+    int *update_at, *next_same; /* by sum: the first of its updates, or of a later one; by update: the next of its function, or the count */
     int64_t *bytes[KINDS];      /* of the sums before one; NULL: none is of the kind */
     double *alone_us;
 } Search;
@@ -184,6 +197,34 @@ static void sum_up(Search *s)
     s->us_before = NEW_ARRAY(double, t->call_count + 1);
     for (int i = 0; i < t->call_count; i++)
         s->us_before[i + 1] = s->us_before[i] + t->call_us[i];
+}
+
+static void find_updates(Search *s)
+{
+    const Timeline *t = s->t;
+    int *next = NEW_ARRAY(int, t->function_count);
+    s->update_at = NEW_ARRAY(int, t->sum_count + 1);
+    s->next_same = NEW_ARRAY(int, t->update_count);
+    for (int i = 0; i < t->function_count; i++)
+        next[i] = t->update_count;
+    for (int i = t->update_count - 1, sum = t->sum_count; sum >= 0; sum--) {
+        s->update_at[sum] = i + 1;
+        for (; sum > 0 && i >= 0 && t->updates[i].sum == sum - 1; i--) {
+            int function = t->updates[i].function;
+            s->next_same[i] = function < 0 ? t->update_count : next[function];
+            if (function >= 0)
+                next[function] = i;
+        }
+    }
+}
+
+/* of the updates of an atom, in a bucket that ends with atom `last`: those of a function that no later one there has */
+static int launches_of(const Search *s, int atom, int last)
+{
+    int count = 0;
+    for (int i = s->update_at[s->end[atom]]; i < s->update_at[s->end[atom + 1]]; i++)
+        count += s->next_same[i] >= s->update_at[s->end[last]];
+    return count;
 }
 
 static void find_events(Search *s)
@@ -264,9 +305,9 @@ static void keep(States *all, const State *x)
     int to = 0;
     for (int i = 0; i < all->count; i++) {
         const State *y = &all->kept[i];
-        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->sync <= x->sync + NEAR && y->tail <= x->tail + NEAR && y->buckets <= x->buckets)
+        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->sync <= x->sync + NEAR && y->tail <= x->tail + NEAR && y->launches <= x->launches)
             return;
-        if (!(x->comp <= y->comp && x->comm <= y->comm && x->sync <= y->sync && x->tail <= y->tail && x->buckets <= y->buckets))
+        if (!(x->comp <= y->comp && x->comm <= y->comm && x->sync <= y->sync && x->tail <= y->tail && x->launches <= y->launches))
             all->kept[to++] = *y;
     }
     all->count = to;
@@ -282,14 +323,14 @@ static void keep(States *all, const State *x)
 }
 
 /* reached: the state after the bucket before, where the run's last sum is complete; left_us: of all sums after it, in one bucket, with their updates */
-static void end_run(const Search *s, States *to, const State *reached, int from, int parent, double us, double left_us)
+static void end_run(const Search *s, States *to, const State *reached, int from, int parent, double us, int launches, double left_us)
 {
     State x = *reached;
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
     x.comp += s->t->region_us + PRICE * us;
     x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
-    x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + s->t->updates_us;
-    x.buckets++;
+    x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + launches * s->t->launch_us;
+    x.launches += launches;
     x.guess = x.comm + left_us > x.tail ? x.comm + left_us : x.tail;
     x.from = from;
     x.parent = parent;
@@ -329,15 +370,16 @@ static const States *search(const Search *s, int64_t most)
     states[0] = (States){.count = 1};
     for (int j = 1; j <= s->count; j++) {
         double left_us = run_us(s, s->end[j], s->t->sum_count) + s->update_before[s->t->sum_count] - s->update_before[s->end[j]];
-        for (int i = j - 1; i >= 0; i--) {
+        for (int i = j - 1, launches = 0; i >= 0; i--) {
             double us = run_us(s, s->end[i], s->end[j]);
+            launches += launches_of(s, i, j);
             if (i == j - 1) {
                 reached[i] = states[i];
                 at[i] = i;
             }
             for (int k = 0; k < states[i].count; k++) {
                 advance(s, &reached[i].kept[k], place_of(s, at[i]), place_of(s, j));
-                end_run(s, &states[j], &reached[i].kept[k], i, k, us, left_us);
+                end_run(s, &states[j], &reached[i].kept[k], i, k, us, launches, left_us);
             }
             at[i] = j;
             if (i > 0 && run_bytes(s, s->end[i - 1], s->end[j]) > most)
@@ -354,7 +396,7 @@ static int first_to_end(const Search *s, const States *last)
     for (int k = 0; k < last->count; k++) {
         State x = last->kept[k];
         advance(s, &x, place_of(s, s->count), s->t->call_count - 1);
-        double end = x.comp + s->update_before[s->t->sum_count] + x.buckets * s->t->updates_us;
+        double end = x.comp + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us;
         end = x.tail > end ? x.tail : end;
         if (end < best) {
             best = end;
@@ -368,6 +410,7 @@ static Buckets best_partition(const Timeline *t, int64_t most, Memory *kept)
 {
     Search s = {.t = t};
     sum_up(&s);
+    find_updates(&s);
     find_events(&s);
     find_atoms(&s);
     const States *states = search(&s, most);

@@ -10,8 +10,10 @@ typedef struct Sum {            /* a value that is reduced and that no other tra
     Dtype dtype;
     Collect what;
     bool alone;                 /* shares no bucket */
-    double update_us;           /* of the calls of the tail that wait for this sum, and for none after it */
+    double update_us;           /* of its updates, without launches */
 } Sum;
+typedef struct Update { int sum, function; } Update; /* a call of the tail that waits for this sum, and for none after it; those of one
+                                                       * function in a bucket share a launch; -1: it has its own */
 typedef struct Stop {           /* a transfer after call `place`, which call `before` waits for */
     int place, before;
     double us, shared_us;       /* shared_us: the part of it that takes links; what runs at the same time takes so much longer */
@@ -22,7 +24,8 @@ typedef struct Timeline {       /* what is known of a step before its gradients 
     const double *call_us; int call_count; /* without the tail */
     const Stop *stops; int stop_count; /* ascending by place */
     const Sum *sums; int sum_count; /* ascending by place */
-    double region_us, updates_us; /* that computing loses for each bucket: where it is complete, if a region ends there, and for the launch of its updates */
+    const Update *updates; int update_count, function_count; /* ascending by sum; their functions are numbered from 0 */
+    double region_us, launch_us; /* that computing loses where a bucket is complete, if a region ends there; for a launch of updates */
 } Timeline;
 typedef struct Buckets { int *of, count; } Buckets; /* the bucket of each sum; a bucket has sums of one type, and one way to send them */
 

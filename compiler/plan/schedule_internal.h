@@ -69,7 +69,7 @@ const char **names_of_group(const Names *, const Group *); /* of its members, as
 double units_of_task(const Task *, int devices, double samples); /* its samples; or the elements of the largest part, where it is split */
 double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch, or barrier */
 double time_of_launch(const Program *, const Device *, const Task *, double samples); /* with it, or its share of one that does several calls */
-double time_of_joined(const Program *, const Device *, const Task *, double samples); /* without it, of an update that shares one with those before it */
+double time_of_joined(const Program *, const Device *, const Task *, double samples); /* without it, of one that shares it with calls before it */
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 Members members_of_plan(const Program *, const Plan *); /* with the methods that the plan's transfers may be made by */
 double time_of_transfer(const Members *, const Group *, double bytes);
@@ -81,6 +81,7 @@ void cut_regions(const Phase *, Order *);
 
 /* ---- together.c: of a device without threads: every call a region of its own, but for updates that one launch does */
 void join_updates(const Program *, const Phase *, const Members *, double samples, Order *);
+const Kernel *function_of_launch(const Program *, const Task *); /* NULL: a launch does one such call; else those of one function may share one */
 
 /* ---- own.c: of_class, or a copy with the device's own parts */
 void *copy_array(const void *, size_t bytes);

@@ -81,7 +81,7 @@ double time_of_launch(const Program *p, const Device *d, const Task *t, double s
     return calls > 1 ? (first + (calls - 1) * time_of_joined(p, d, t, samples)) / calls : first;
 }
 
-double time_of_joined(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, together_of(p, t) > 1); }
+double time_of_joined(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, !p->target->regions); }
 
 /* workers of a host device meet between regions; a GPU's launches follow each other */
 double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)

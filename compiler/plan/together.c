@@ -36,10 +36,9 @@ typedef struct Joining {
 
 enum { SMALL_BYTES = 256 << 10 };
 
-/* NULL: a launch does one such call */
-static const Kernel *function_of(const Joining *j, const Task *t)
+const Kernel *function_of_launch(const Program *p, const Task *t)
 {
-    const Target *target = j->program->target;
+    const Target *target = p->target;
     bool several = t->update && target->together && target->together(t->kernel) > 1;
     for (int i = 0; i < t->write_count && several; i++)
         several = t->writes[i]->kind != TENSOR_TEMPORARY || tensor_bytes(t->writes[i], 1) <= SMALL_BYTES;
@@ -83,7 +82,7 @@ static void add_to(Joining *j, int launch, Task *t)
 
 static void add_call(Joining *j, Task *t)
 {
-    const Kernel *function = function_of(j, t);
+    const Kernel *function = function_of_launch(j->program, t);
     int launch = function ? j->open[function->number] - 1 : -1;
     if (launch < 0 || !may_do(j, launch, t))
         launch = new_launch(j, t);

@@ -52,7 +52,10 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     for (int i = 0; i < sums; i++)
         all[i] = (Sum){.place = of[i], .bytes = 4 + 4 * (int64_t)below(most_bytes), .dtype = below(types) ? BF16 : F32, .alone = types > 1 && below(8) == 0,
                        .update_us = below(20)};
-    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .region_us = below(2) * 3, .updates_us = 3};
+    Update *updates = NEW_ARRAY(Update, sums);
+    for (int i = 0; i < sums; i++)
+        updates[i] = (Update){i, i % 7 % 5 - 1}; /* four functions, and updates that share no launch */
+    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .updates = updates, .update_count = sums, .function_count = 4, .region_us = below(2) * 3, .launch_us = 3};
     return t;
 }
 
