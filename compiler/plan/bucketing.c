@@ -84,6 +84,22 @@ static double begin_stop(const Stop *s, double comp, double *comm, double *sync)
     return *lane;
 }
 
+/* Updates of buckets that are over when computing ends share launches, whose number is about that of the first of these. */
+static int own_launches(int launches, double over_us, double computing_us, bool *early)
+{
+    bool first = !*early, is_early = over_us <= computing_us;
+    *early |= is_early;
+    return is_early && !first ? 0 : launches;
+}
+
+static double computing_us(const Timeline *t)
+{
+    double us = 0;
+    for (int i = 0; i < t->call_count; i++)
+        us += t->call_us[i];
+    return us;
+}
+
 static double run_lanes(const Timeline *t, const Buckets *b)
 {
     const Bucket *list = list_buckets(t, b);
@@ -104,8 +120,12 @@ static double run_lanes(const Timeline *t, const Buckets *b)
             over[k] = comm = (comm > comp ? comm : comp) + list[order[k]].us;
         }
     }
-    for (int k = 0; k < b->count; k++)
-        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us + list[order[k]].launches * t->launch_us;
+    bool early = false;
+    double computing = computing_us(t);
+    for (int k = 0; k < b->count; k++) {
+        const Bucket *x = &list[order[k]];
+        comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], computing, &early) * t->launch_us;
+    }
     return comp;
 }
 
@@ -154,11 +174,12 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 }
 
 /* ---- the partition */
-enum { KEPT = 16, WAITS = 3, MOST_RUNS = 256 };
+enum { KEPT = 32, WAITS = 3, MOST_RUNS = 256 };
 typedef struct State {          /* after the bucket that ends with a sum has begun */
     double comp, comm, sync;    /* until when the lanes are busy */
     double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
     int launches;               /* of updates, so far */
+    bool early;                 /* a bucket was over before computing will be */
     double guess;               /* when it is over, if all that is left is one bucket, which begins at once */
     struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
     int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
@@ -298,17 +319,21 @@ static double run_us(const Search *s, int from, int to)
 
 static int place_of(const Search *s, int atom) { return atom > 0 ? s->t->sums[s->end[atom] - 1].place : -2; }
 
-/* the states that no other one is better than in all lanes; with more than are kept, the ones that may end first */
+/* as early in all that what follows depends on */
+static bool is_no_worse(const State *a, const State *b, double near)
+{
+    return a->comp <= b->comp + near && a->comm <= b->comm + near && a->sync <= b->sync + near && a->tail <= b->tail + near && a->launches <= b->launches && a->early >= b->early;
+}
+
+/* the states that no other one is better than; with more than are kept, the ones that may end first */
 static void keep(States *all, const State *x)
 {
-    const double NEAR = 1e-9 * x->comp;
     int to = 0;
     for (int i = 0; i < all->count; i++) {
-        const State *y = &all->kept[i];
-        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->sync <= x->sync + NEAR && y->tail <= x->tail + NEAR && y->launches <= x->launches)
+        if (is_no_worse(&all->kept[i], x, 1e-9 * x->comp))
             return;
-        if (!(x->comp <= y->comp && x->comm <= y->comm && x->sync <= y->sync && x->tail <= y->tail && x->launches <= y->launches))
-            all->kept[to++] = *y;
+        if (!is_no_worse(x, &all->kept[i], 0))
+            all->kept[to++] = all->kept[i];
     }
     all->count = to;
     if (to < KEPT) {
@@ -329,8 +354,9 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
     x.comp += s->t->region_us + PRICE * us;
     x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
-    x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + launches * s->t->launch_us;
-    x.launches += launches;
+    int own = own_launches(launches, x.comm, s->us_before[s->t->call_count], &x.early);
+    x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + own * s->t->launch_us;
+    x.launches += own;
     x.guess = x.comm + left_us > x.tail ? x.comm + left_us : x.tail;
     x.from = from;
     x.parent = parent;
