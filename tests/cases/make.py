@@ -97,3 +97,10 @@ def recurrent(x, w):  # maxima of what each step computes, and where they are
     return (h ** 2).mean() + total / 5 + h.amin(1).sum()
 
 case("maximum_in_loop", {"x": some((6, 5, 4, 3), 1)}, {"u": some((3,), 2), "v": some((4, 3), 3)}, recurrent, steps=3)
+
+def under_condition(x, w):
+    z = w["in.weight"] @ x["x"] + w["in.bias"]
+    a, b = z[:3], z[3:]
+    return ((a * b.exp()) ** 2).sum() + (b ** 2).sum()
+
+case("multiply_add_under_condition", {"x": some((5, 6), 8)}, {"in.weight": some((6, 6), 9).astype(numpy.float64) / 4, "in.bias": some((6,), 10).astype(numpy.float64) / 4}, under_condition)
