@@ -16,7 +16,7 @@ static const Mistake MISTAKES[] = {
     {{13, 1}, {13, 1}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
     {{12, 2}, {12, 2}, "simd loops that reduce several values read uninitialised lanes", "-fno-thread-jumps"},
     {{12, 2}, {12, 2}, "with AVX-512, arrays in the red zone are not aligned as stores to them assume", "-mno-red-zone"},
-    {{12, 2}, {12, 2}, "with AVX-512, multiply-adds under conditions lose the product of some lanes", "-fno-tree-forwprop"},
+    {{12, 2}, {12, 2}, "with AVX-512, multiply-adds under conditions lose the product of some lanes", "-fno-expensive-optimizations"},
 };
 
 /* the version number of GCC, after the parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0"; clang has none there */
