@@ -105,7 +105,7 @@ static int64_t batch_in(const Program *p, const Plan *plan, double bytes)
 
 static double room_bytes(const Room *r) { return (double)r->bytes + (double)r->work; }
 
-/* where a line through two rooms has so many bytes; MOST: nowhere before that */
+/* where a line through two rooms has so many bytes; `most`: nowhere before that */
 static int64_t samples_on_line(const Room *a, const Room *b, double bytes, int64_t most)
 {
     double each = (room_bytes(b) - room_bytes(a)) / (double)(b->samples - a->samples);

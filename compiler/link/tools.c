@@ -249,9 +249,9 @@ static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
  * most of them. -fno-thread-jumps is needed for right results: with it on, gcc 12 reads uninitialised lanes in simd loops
  * that reduce a maximum, a sum and a conditional sum. -mno-red-zone, likewise: in functions that call none, gcc 12 with
  * AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16.
- * -fno-expensive-optimizations, likewise: with AVX-512, gcc 12 makes masked multiply-adds of what is added and multiplied under conditions, and
- * leaves the product of some lanes out. That is made by the pass that contracts (steps of mlp, gpt_mini, ft_transformer and lstm_lm
- * take as long without it: within 3 %; -fno-tree-forwprop helps, too, but keeps loops of layernorms from being vectorised). */
+ * -fno-expensive-optimizations, likewise: with AVX-512, gcc 12 makes masked multiply-adds of what is added and multiplied under
+ * conditions, and leaves the product of some lanes out. The pass that contracts does that. (-fno-tree-forwprop helps, too, but keeps
+ * loops of layernorms from being vectorised.) */
 static const char *const TUNING_FLAGS[] = {"-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
 #ifdef __x86_64__
                                            "-mprefer-vector-width=512", "-mno-red-zone",

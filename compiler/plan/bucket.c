@@ -591,7 +591,7 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     bool regions = o->program->target->regions;
     double *call_us = NEW_ARRAY(double, order->call_count);
     Timeline t = {.members = o->members, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
-                  .region_us = regions ? d.launch_us.value : 0};
+                  .region_us = regions ? d.launch_us.value : 0, .across = !regions};
     while (final[t.sum_count] >= 0)
         t.sum_count++;
     Sum *all = NEW_ARRAY(Sum, t.sum_count);

@@ -84,20 +84,21 @@ static double begin_stop(const Stop *s, double comp, double *comm, double *sync)
     return *lane;
 }
 
-/* Updates of buckets that are over when computing ends share launches, whose number is about that of the first of these. */
-static int own_launches(int launches, double over_us, double computing_us, bool *early)
-{
-    bool first = !*early, is_early = over_us <= computing_us;
-    *early |= is_early;
-    return is_early && !first ? 0 : launches;
-}
-
-static double computing_us(const Timeline *t)
+/* when computing ends if it waits for nothing: updates of buckets that are over by then share launches. 0: none do */
+static double early_us(const Timeline *t)
 {
     double us = 0;
-    for (int i = 0; i < t->call_count; i++)
+    for (int i = 0; i < t->call_count && t->across; i++)
         us += t->call_us[i];
     return us;
+}
+
+/* the launches of the first early bucket are about those of all */
+static int own_launches(int launches, double over_us, double early_us, bool *early)
+{
+    bool first = !*early, is_early = over_us <= early_us;
+    *early |= is_early;
+    return is_early && !first ? 0 : launches;
 }
 
 static double run_lanes(const Timeline *t, const Buckets *b)
@@ -121,10 +122,10 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     bool early = false;
-    double computing = computing_us(t);
+    double until = early_us(t);
     for (int k = 0; k < b->count; k++) {
         const Bucket *x = &list[order[k]];
-        comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], computing, &early) * t->launch_us;
+        comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], until, &early) * t->launch_us;
     }
     return comp;
 }
@@ -191,6 +192,7 @@ typedef struct Search {
     const Timeline *t;
     int *end, count;            /* atoms: sums that share a bucket anyway; one past the last sum of each */
     double *us_before;          /* of the calls before one */
+    double early_us;
     Event *events; int event_count, *event_at; /* by call + 1: the first event there or later */
     double *update_before;      /* of the updates of the sums before one */
     int *update_at, *next_same; /* by sum: the first of its updates, or of a later one; by update: the next of its function, or the count */
@@ -354,7 +356,7 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
     x.comp += s->t->region_us + PRICE * us;
     x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
-    int own = own_launches(launches, x.comm, s->us_before[s->t->call_count], &x.early);
+    int own = own_launches(launches, x.comm, s->early_us, &x.early);
     x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + own * s->t->launch_us;
     x.launches += own;
     x.guess = x.comm + left_us > x.tail ? x.comm + left_us : x.tail;
@@ -434,7 +436,7 @@ static int first_to_end(const Search *s, const States *last)
 
 static Buckets best_partition(const Timeline *t, int64_t most, Memory *kept)
 {
-    Search s = {.t = t};
+    Search s = {.t = t, .early_us = early_us(t)};
     sum_up(&s);
     find_updates(&s);
     find_events(&s);

@@ -26,6 +26,7 @@ typedef struct Timeline {       /* what is known of a step before its gradients 
     const Sum *sums; int sum_count; /* ascending by place */
     const Update *updates; int update_count, function_count; /* ascending by sum; their functions are numbered from 0 */
     double region_us, launch_us; /* that computing loses where a bucket is complete, if a region ends there; for a launch of updates */
+    bool across;                /* a launch may do updates of several buckets */
 } Timeline;
 typedef struct Buckets { int *of, count; } Buckets; /* the bucket of each sum; a bucket has sums of one type, and one way to send them */
 

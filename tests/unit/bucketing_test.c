@@ -55,7 +55,7 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     Update *updates = NEW_ARRAY(Update, sums);
     for (int i = 0; i < sums; i++)
         updates[i] = (Update){i, i % 7 % 5 - 1}; /* four functions, and updates that share no launch */
-    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .updates = updates, .update_count = sums, .function_count = 4, .region_us = below(2) * 3, .launch_us = 3};
+    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .updates = updates, .update_count = sums, .function_count = 4, .region_us = below(2) * 3, .launch_us = 3, .across = sums % 2};
     return t;
 }
 
