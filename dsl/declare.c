@@ -155,7 +155,8 @@ void declare_weight(Elaborator *e, const Tree *t)
         initial_value(e, t, index);
     e->top->at = graph_at(e, place_of(e, t))->at;
     e->top->path = e->graph->path;
-    set_local(e, t->text, value_tensor(graph_variable(e->top, index)));
+    Node *updated = e->frame->training && !weight && !e->in_optimizer ? updated_state(e, index) : NULL;
+    set_local(e, t->text, value_tensor(updated ? updated : graph_variable(e->top, index)));
 }
 
 void run_update(Elaborator *e, const Tree *t)
@@ -166,7 +167,10 @@ void run_update(Elaborator *e, const Tree *t)
     const Variable *v = &e->model->variables[index];
     if (v->kind == WEIGHT)
         error_tree(e, t, "'%s' is a weight: the optimizer sets it; 'update' is for states", t->text);
-    const Place *at = place_of(e, t->first);
+    const Place *at = place_of(e, t->first), *other = map_get(&e->frame->updated, v->name);
+    if (other)
+        error_tree(e, t, "the state '%s' is updated twice in one call (the other time: line %d); one 'update' says what it becomes", t->text, users_line(other));
+    map_set(&e->frame->updated, v->name, (void *)(uintptr_t)at);
     add_update(e, index, node_of(e, at, eval(e, t->first), "what a state becomes"), at);
 }
 

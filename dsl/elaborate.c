@@ -76,6 +76,17 @@ static bool *seen_of(Reach *r, const Graph *g)
     return seen;
 }
 
+/* per argument of a composite: what was seen of its body needs it */
+static const bool *needed_of(Reach *r, const Node *composite)
+{
+    const bool *seen = seen_of(r, composite->body);
+    bool *needed = NEW_ARRAY(bool, composite->inputs);
+    for (int k = 0; k < composite->body->node_count; k++)
+        if (seen[k] && composite->body->nodes[k]->op == OP_ARG)
+            needed[composite->body->nodes[k]->ints[0]] = true;
+    return needed;
+}
+
 static void reach_from(Reach *r, const Node *from)
 {
     const Graph *g = from->graph;
@@ -88,16 +99,22 @@ static void reach_from(Reach *r, const Node *from)
     stack[count++] = from;
     while (count > 0) {
         const Node *n = stack[--count];
+        const Node *whole = n;
+        const bool *needed = NULL;
         if (n->op == OP_RESULT && n->in[0]->body) { /* that result of the body's body alone */
             const Graph *body = n->in[0]->body;
             for (int k = 0, result = 0; k < body->result_count; k++)
                 if (body->results[k].role == ROLE_RESULT && result++ == n->ints[0])
                     reach_from(r, body->results[k].value);
+            if (n->in[0]->op == OP_COMPOSITE) { /* and what it needs of the arguments */
+                whole = n->in[0];
+                needed = needed_of(r, whole);
+            }
         }
-        for (int k = 0; k < n->inputs; k++)
-            if (!seen[n->in[k]->id]) {
-                seen[n->in[k]->id] = true;
-                stack[count++] = n->in[k];
+        for (int k = 0; k < whole->inputs; k++)
+            if (!seen[whole->in[k]->id] && (!needed || needed[k])) {
+                seen[whole->in[k]->id] = true;
+                stack[count++] = whole->in[k];
             }
     }
 }

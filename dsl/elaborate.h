@@ -131,6 +131,7 @@ struct Frame {
     bool training;
     Map locals;              /* name -> Value */
     Map declared;            /* names declared by weight, state, input -> Tree */
+    Map updated;             /* full names of states -> Place of their `update` */
     Instance *instance;
     const char *loops;       /* "" or the iteration of each enclosing for: ".0.3" */
     void (*assign)(Elaborator *, const Tree *); /* what NAME = value does; NULL: it sets a local name */
@@ -143,7 +144,8 @@ struct Frame {
 typedef struct Param { const char *name; const Tree *tree; const char *set; Value *value; int state; } Param;
 typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an update inside a body */
 typedef struct Staged { Role role; const char *name; int variable; Value *value; const Place *at; } Staged;
-typedef struct Staging { Staged *list; int count; } Staging; /* results and updates in a scan's body */
+typedef struct Staging Staging;
+struct Staging { Staged *list; int count; const Staging *outer; }; /* results and updates in a scan's body */
 typedef struct BatchSum { Node *node; const Place *at; } BatchSum;
 typedef struct Rule {
     const Tree *tree;
@@ -291,6 +293,7 @@ bool is_frozen(const Elaborator *, const char *path); /* the instance */
 
 /* ---- results.c */
 Node *fit_variable(Graph *, Node *, const Variable *); /* in its type and shape; NULL: its shape does not fit */
+Node *updated_state(const Elaborator *, int variable); /* NULL: not yet in this step */
 void set_update(Elaborator *, int variable, Node *value, const Place *);
 void add_update(Elaborator *, int variable, Node *, const Place *);
 bool reaches_total(const Elaborator *, const Node *); /* does it depend on a TOTAL of the pass's graph? */

@@ -431,7 +431,7 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
 {
     Elaborator *e = s->e;
     Frame *f = e->frame;
-    Map before = copy_map(&f->locals), within = {0}, names = {0}, declared = copy_map(&f->declared);
+    Map before = copy_map(&f->locals), within = {0}, names = {0}, declared = copy_map(&f->declared), updated = copy_map(&f->updated);
     Map random_paths = copy_map(&e->random_paths), result_names = copy_map(&e->result_names);
     Graph *outer = e->graph;
     graph_at(e, s->at);
@@ -483,6 +483,7 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
     if (!right) {
         f->locals = before;
         f->declared = declared;
+        f->updated = updated;
         e->random_paths = random_paths;
         e->result_names = result_names;
         return false;
@@ -505,7 +506,7 @@ void run_scan(Elaborator *e, const Tree *t)
     for (int round = 0;; round++) {
         ScanBody *s = NEW(ScanBody);
         *s = (ScanBody){.e = e, .outer = e->scan, .at = place_of(e, t), .steps = sources.steps, .guesses = guesses,
-                        .guess_count = guess_count};
+                        .guess_count = guess_count, .staging.outer = e->staging};
         if (run_body(s, &sources, body, &guesses, &guess_count)) {
             settle(s);
             return;

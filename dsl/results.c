@@ -29,7 +29,20 @@ Node *fit_variable(Graph *g, Node *n, const Variable *v)
     return shape_equal(&n->shape, &v->shape) ? n : graph_broadcast(g, n, v->shape);
 }
 
-/* a shared layer updates a state once for each call: the last one holds */
+/* What a state will be after the step, as far as earlier calls of a shared layer have set it: the next call reads that. */
+Node *updated_state(const Elaborator *e, int variable)
+{
+    for (const Staging *s = e->staging; s; s = s->outer)
+        for (int k = s->count - 1; k >= 0; k--)
+            if (s->list[k].role == ROLE_UPDATE && s->list[k].variable == variable)
+                return s->list[k].value->node;
+    for (int k = e->deferred_count - 1; k >= 0; k--)
+        if (e->deferred[k].variable == variable)
+            return e->deferred[k].value;
+    intptr_t known = (intptr_t)map_get(&e->updates, e->model->variables[variable].name);
+    return known ? e->top->results[known - 1].value : NULL;
+}
+
 void set_update(Elaborator *e, int variable, Node *value, const Place *at)
 {
     const char *name = e->model->variables[variable].name;

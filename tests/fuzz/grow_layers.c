@@ -250,6 +250,8 @@ bool grow_shared(Grower *g)
     int64_t c = x->e[x->rank - 1];
     if (chance(g, 50))
         SAY("    %s = shared(|> dense(%lld, act = %s))\n", f, (long long)c, activation(g));
+    else if (x->sample && g->groups && !g->scans)
+        SAY("    %s = shared(|> batchnorm(stats = %d, eps = 1e-2) |> dense(%lld))\n", f, g->groups, (long long)c);
     else
         SAY("    %s = shared(|> layernorm(eps = 1e-2) |> dense(%lld))\n", f, (long long)c);
     return define(g, like(x), format("tanh(%s(%s) - %s(%s(0.5 * %s)))", f, x->name, f, f, x->name));

@@ -369,7 +369,9 @@ bool grow_walk(Grower *g)
     y.e[1] = 1 + below(g, 4);
     const char *call = format("walk(%lld, act = %s%s%s)", (long long)y.e[1], activation(g), chance(g, 30) ? ", rate = 0.2" : "",
                               chance(g, 30) ? ", again = 2" : "");
-    switch (below(g, 4)) {
+    int form = below(g, 4);
+    /* the second call reads what the first has set, a sum over the whole batch, which is not known in micro-batches */
+    switch (form == 1 && g->accumulate > 1 ? 3 : form) {
     case 0: {
         const char *name = x->name;
         const Value *seen = keep(g, y), *h = seen ? keep(g, of_rank1(y.e[1], x->sample)) : NULL;

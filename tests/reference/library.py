@@ -394,6 +394,20 @@ def batchnorm_groups(x, w, size):
     return torch.cat(parts)
 
 
+def batchnorm_twice(x, w, name, steps):
+    """two calls of one instance in each step; its statistics are those of the last step"""
+    mean, var = w.state(f"{name}.running_mean", 4), w.state(f"{name}.running_var", 4)
+    weight, bias, y = w(f"{name}.weight", 4), w(f"{name}.bias", 4), []
+    for step in steps:
+        states, product = (mean, var), 1
+        for v in (step, step ** 2 + 1):
+            states = [s.clone() for s in states]
+            product = product * F.batch_norm(v.reshape(-1, 4), *states, weight, bias, True).reshape(step.shape)
+        y.append(product)
+    mean.copy_(states[0]), var.copy_(states[1])
+    return torch.stack(y, 1)
+
+
 def layer_norm(x, w, name="layernorm_1", eps=1e-5, bias=True):
     c = x.shape[-1]
     return F.layer_norm(x, (c,), w(name + ".weight", c), w(name + ".bias", c) if bias else None, eps)
@@ -417,6 +431,8 @@ case("batchnorm_options", series, lambda x, w: batchnorm(x, w, momentum=0.3, eps
 case("batchnorm_row", row, batchnorm)
 case("batchnorm_groups", image, lambda x, w: batchnorm_groups(x, w, 2))
 case("batchnorm_shard", image, batchnorm)  # of one device
+case("batchnorm_shared", image, lambda x, w: batchnorm_twice(x, w, "twice_1.norm.batchnorm_1", [x])[:, 0])
+case("batchnorm_scan", series, lambda x, w: batchnorm_twice(x, w, "twice_scanned_1.norm.batchnorm_1", x.unbind(1)).reshape(x.shape))
 case("batchnorm_stored", image, lambda x, w: batchnorm(x, w, False))
 case("batch_mean", series, lambda x, w: x - x.mean((0, 1)))
 case("layernorm", series, layer_norm)

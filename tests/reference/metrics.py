@@ -68,6 +68,11 @@ def confusion(x, target):
     return m
 
 
+def mean_iou(m):
+    union = m.sum(0) + m.sum(1) - m.diag()
+    return (m.diag() / union.clamp(min=1)).sum() / (union > 0).sum()
+
+
 def r2(y, t):
     return 1 - ((y - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()
 
@@ -88,6 +93,8 @@ put("recall", ratio(true & likely, true))
 put("recall_at", ratio(doubted & over, doubted))
 put("f1", 2 * (true & likely).sum() / (true.sum() + likely.sum()))
 put("f1_at", 2 * (doubted & over).sum() / (doubted.sum() + over.sum()))
+for name in ("precision_void", "recall_void", "f1_void"):
+    put(name, 0)
 put("auc", auc(p, true))
 put("auc_doubt", auc(p, doubted, known))
 put("auc_close", auc(binned(close), true))
@@ -96,9 +103,10 @@ put("r2", r2(said, given))
 put("r2_far", r2(said, given))
 table("confusion", confusion(z, label))
 table("confusion_pixels", confusion(map_, pixel))
-m = confusion(map_, pixel)
-union = m.sum(0) + m.sum(1) - m.diag()
-put("mean_iou", (m.diag() / union.clamp(min=1)).sum() / (union > 0).sum())
+inner = confusion(z[label != 2], label[label != 2])
+table("confusion_inner", inner)
+put("mean_iou_inner", mean_iou(inner))
+put("mean_iou", mean_iou(confusion(map_, pixel)))
 
 # what auc says of its bins
 assert auc(binned(p), true) == auc(p, true) and auc(binned(p), doubted, known) == auc(p, doubted, known)
