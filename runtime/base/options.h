@@ -26,6 +26,8 @@ typedef struct Options {
     const char **operands; int operand_count;/* after the command */
     const char *phase, *op, *layer, *at, *device; /* of schedule: what is shown; NULL: not given */
     bool full, page, timeline;               /* likewise */
+    const char **kept; int kept_count;       /* what a run keeps when it goes on: "--epochs 30", "--set lr=0.05", "--no-shuffle" */
+    int again;                               /* so many of these, the first, are from the run that goes on */
     int argc; char **argv;                   /* all of it */
     double began;                            /* when main began */
     struct mgpu_processes *processes;        /* runtime/engine/processes.h; NULL: one */

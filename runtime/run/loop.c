@@ -112,6 +112,12 @@ static void read_position(Run *run)
     if (!o->resume)
         return;
     mgpu_read_progress(&run->at, run->program, run->from);
+    char **told;
+    int count = mgpu_read_told(run->from, &told);
+    mgpu_keep_options(&run->own, run->program, told, count);
+    for (int i = 0; i < count; i++)
+        free(told[i]);
+    free(told);
     if (o->seed_given && o->seed != run->at.seed)
         mgpu_fail(MGPU_BAD_USAGE, "the run in %s has the seed %llu and keeps it; leave --seed out, or begin anew with --init",
                   o->resume, (unsigned long long)run->at.seed);
@@ -534,7 +540,8 @@ static const char *reason_of(const Run *run, int status)
 
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
-    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1, .ordered = -1};
+    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .own = *options, .lr = NAN, .saved_step = -1, .ordered = -1};
+    options = run.options = &run.own;
     mgpu_compare_program(options, program, run.plan);
     mgpu_run_watch(&run);
     mgpu_run_find_folder(&run);

@@ -242,6 +242,19 @@ static void read_setting(Options *o, const mgpu_program *p, const char *text)
     }
 }
 
+static bool takes_setting(const mgpu_program *p, const char *text)
+{
+    static const char *const OWN[] = {"epochs", "steps", "validate", "save", "keep"};
+    size_t length = strcspn(text, "=");
+    for (int i = 0; i < MGPU_COUNT(OWN); i++)
+        if (named(OWN[i], text, length))
+            return true;
+    for (int i = 0; i < p->setting_count; i++)
+        if (!p->settings[i].hidden && named(p->settings[i].name, text, length))
+            return true;
+    return named("patience", text, length) && p->best.metric;
+}
+
 static const OptionInfo *find_option(const char *text, size_t length)
 {
     for (int i = 0; i < MGPU_COUNT(OPTIONS); i++)
@@ -362,6 +375,71 @@ static int find_command(Options *o, int argc, char **argv)
     return 0;
 }
 
+/* ---- what a run keeps when it goes on (--resume), unless it is told otherwise */
+
+static void keep_option(Options *o, const OptionInfo *option, const char *value)
+{
+    bool kept = option->id == OPTION_EPOCHS || option->id == OPTION_STEPS || option->id == OPTION_NO_SHUFFLE ||
+                (option->id == OPTION_SET && !named("seed", value, strcspn(value, "=")));
+    if (!kept)
+        return;
+    o->kept = mgpu_resize(o->kept, (size_t)(o->kept_count + 1) * sizeof *o->kept);
+    o->kept[o->kept_count++] = value ? mgpu_format("%s %s", option->name, value) : option->name;
+}
+
+/* what it is about: of "--set lr=0.05" "lr"; how long a run is has one name */
+static size_t kept_name(const char *text, const char **name)
+{
+    static const char *const SET = "--set ";
+    *name = strncmp(text, SET, strlen(SET)) == 0 ? text + strlen(SET) : text + strspn(text, "-");
+    size_t length = strcspn(*name, "= ");
+    if (named("steps", *name, length)) {
+        *name = "epochs";
+        length = strlen(*name);
+    }
+    return length;
+}
+
+static bool said_anew(const Options *o, const char *text)
+{
+    const char *name, *other;
+    size_t length = kept_name(text, &name);
+    for (int i = 0; i < o->kept_count; i++)
+        if (kept_name(o->kept[i], &other) == length && memcmp(name, other, length) == 0)
+            return true;
+    return false;
+}
+
+void mgpu_keep_options(Options *o, const mgpu_program *p, char *const *kept, int count)
+{
+    Options now = *o;
+    o->kept = NULL;
+    o->kept_count = 0;
+    for (int i = 0; i < count; i++) {
+        size_t length = strcspn(kept[i], " ");
+        const char *value = kept[i][length] ? kept[i] + length + 1 : NULL;
+        const OptionInfo *option = NULL;
+        for (int k = 0; k < MGPU_COUNT(OPTIONS); k++)
+            if (named(OPTIONS[k].name, kept[i], length) && OPTIONS[k].takes_value == (value != NULL))
+                option = &OPTIONS[k];
+        if (!option || said_anew(&now, kept[i]))
+            continue;
+        if (option->id == OPTION_SET && !takes_setting(p, value)) {
+            mgpu_say("%s: warning: the run in %s was begun with %s, which this program has no setting for", o->program, o->resume, kept[i]);
+            continue;
+        }
+        int before = o->kept_count;
+        keep_option(o, option, value);
+        if (o->kept_count > before) /* of its copy, which lives on */
+            apply(o, p, option, value ? strchr(o->kept[before], ' ') + 1 : NULL);
+    }
+    o->again = o->kept_count;
+    for (int i = 0; i < now.kept_count; i++) {
+        o->kept = mgpu_resize(o->kept, (size_t)(o->kept_count + 1) * sizeof *o->kept);
+        o->kept[o->kept_count++] = now.kept[i];
+    }
+}
+
 static void check_together(const Options *o, const mgpu_program *p)
 {
     if ((o->init || (o->part_count && o->command == COMMAND_TRAIN)) && o->resume)
@@ -416,6 +494,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
         if (!(option->commands & 1 << o->command))
             usage(option->name, " means nothing to the command ", COMMANDS[o->command]);
         apply(o, p, option, value);
+        keep_option(o, option, value);
     }
     check_together(o, p);
     o->write = o->write && !p->unsaved;

@@ -290,6 +290,11 @@ static void print_start(const StartReport *s)
     printf("; %s step%s%s", mgpu_grouped(s->total_steps, a), s->total_steps == 1 ? "" : "s",
            s->step ? ", going on after step " : "");
     printf("%s\n", s->step ? mgpu_grouped(s->step, b) : "");
+    for (int i = 0; i < s->options->again; i++) {
+        fputs(i ? " " : "as the run was begun: ", stdout);
+        mgpu_print_plain(s->options->kept[i]);
+    }
+    fputs(s->options->again ? "\n" : "", stdout);
     printf("global batch %s", mgpu_grouped(p->batch, a));
     if (p->accumulate > 1)
         printf(" in %s micro-batches of %s", mgpu_grouped(p->accumulate, a), mgpu_grouped(s->plan->micro, b));

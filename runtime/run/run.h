@@ -28,7 +28,8 @@ typedef struct Run {
     StepClock *clock;
     const mgpu_program *program;
     const mgpu_plan *plan;
-    const Options *options;
+    const Options *options;        /* those below */
+    Options own;                   /* the command line's, with what a run that goes on has kept */
     Engine *engine;
     Reporter *reporter;
     Feed feed;

@@ -275,6 +275,8 @@ static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
     job->origin = run->origin;
     job->at = run->at;
     job->keep = run->keep;
+    job->told = run->options->kept;
+    job->told_count = run->options->kept_count;
     job->checkpoint = checkpoint;
     job->best = what == WITH_BEST;
     run->best_due = false;

@@ -27,8 +27,10 @@ static void write_watched(FILE *f, const Watched *w)
 }
 
 /* numbers that may be NaN or infinite are text */
-static void write_progress(FILE *f, const mgpu_program *program, const Progress *p)
+static void write_progress(FILE *f, const SaveJob *job)
 {
+    const mgpu_program *program = job->variables.program;
+    const Progress *p = &job->at;
     fprintf(f, "{\"format\":%d,\"model\":", FORMAT);
     mgpu_json_write_text(f, program->name);
     fprintf(f, ",\"step\":%lld,\"epoch\":%lld,\"position\":%lld,\"seed\":\"%llu\",\"batch\":%lld", (long long)p->step,
@@ -44,6 +46,11 @@ static void write_progress(FILE *f, const mgpu_program *program, const Progress 
     fputs("],\"kept\":[", f);
     for (int i = 0; i < p->kept_count; i++)
         fprintf(f, "%s%lld", i ? "," : "", (long long)p->kept[i]);
+    fputs("],\"options\":[", f);
+    for (int i = 0; i < job->told_count; i++) {
+        fputs(i ? "," : "", f);
+        mgpu_json_write_bytes(f, job->told[i]);
+    }
     fputs("]", f);
     if (p->log) {
         fputs(",\"log\":", f);
@@ -98,7 +105,6 @@ static void set_kept(Manifest *m, const int64_t *kept, int count)
 static char *write_checkpoint(SaveJob *job)
 {
     Draft d;
-    const mgpu_program *program = job->variables.program;
     list_kept(&job->at, job->keep);
     mgpu_draft_begin(&d, job->folder);
     d.manifest.step = job->at.step;
@@ -108,7 +114,7 @@ static char *write_checkpoint(SaveJob *job)
         if (has_view(job, i))
             write_view(&d, i, job);
     FILE *f = mgpu_draft_open(&d, SAVED_RUN);
-    write_progress(f, program, &job->at);
+    write_progress(f, job);
     mgpu_draft_close(&d, f);
     if (has_view(job, SAVED_BEST))
         write_view(&d, SAVED_BEST, job);
@@ -255,6 +261,22 @@ void mgpu_read_progress(Progress *p, const mgpu_program *program, const Saved *f
     if (!good)
         mgpu_fail(MGPU_BAD_INPUT, "%s is no saved run: %s", path, json ? "some of its numbers are missing or are none" : error);
     free(json);
+}
+
+int mgpu_read_told(const Saved *from, char ***told)
+{
+    const char *error;
+    int count = 0;
+    Json *json = read_json(from->file[SAVED_RUN], from->name[SAVED_RUN], &error);
+    const Json *list = mgpu_json_member(json, "options");
+    *told = NULL;
+    for (const Json *one = list && list->kind == JSON_LIST ? list->first : NULL; one; one = one->next)
+        if (one->kind == JSON_TEXT) {
+            *told = mgpu_resize(*told, (size_t)(count + 1) * sizeof **told);
+            (*told)[count++] = mgpu_format("%s", one->text);
+        }
+    free(json);
+    return count;
 }
 
 void mgpu_take_categories(Categories *categories, const TensorFile *file)

@@ -1,5 +1,5 @@
 # copies.sh: a folder that was copied, whatever became of its links, is read, and a run goes on in it
-./m --save w --overwrite --steps 4 --threads 1 >out 2>&1
+./m --save w --overwrite --stop-after 4 --threads 1 >out 2>&1
 copied() { # COMMAND: makes c of w
     local why
     rm -rf c

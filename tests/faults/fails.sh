@@ -29,7 +29,7 @@ group "calls that change files fail"
 
 # a file system without links: DIR/NAME are files, which change after the switch
 rm -rf w
-for run in "--save w --steps 4" "--resume w"; do
+for run in "--save w --stop-after 4" "--resume w"; do
     faults nolinks $run || wrong="$wrong [$run: $(said)]"
 done
 why=$(same_bits w 1) && why=$(kept_are_whole w) && [ -z "$(find w -type l)" ] && ./m eval --save w >out 2>&1 && ./m --resume w --no-save >out 2>&1 ||

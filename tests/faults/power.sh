@@ -5,7 +5,7 @@ if ! command -v python3 >/dev/null; then
 else
     rm -rf w keep states
     mkdir keep
-    CALLS_LOG=trace CALLS_KEEP=$PWD/keep faults trace --save w --steps 4
+    CALLS_LOG=trace CALLS_KEEP=$PWD/keep faults trace --save w --stop-after 4
     python3 "$root/tests/faults/power.py" trace keep ${MGPU_FULL:+--all} >states.out 2>&1
     status=$?
     cases=$(sed -n 's/^\([0-9]*\) states.*/\1/p' states.out)
