@@ -124,6 +124,21 @@ static void print_dropped(const Dropped *d, Text *t)
         text_add(t, "  %4d  %10s in %9.1f us  %d more\n", rest.tensors, bytes_text(rest.bytes), rest.us, d->layer_count - MOST);
 }
 
+/* a line for each row of devices that have as many samples and bytes */
+static void print_devices(const Program *p, const Plan *plan, Text *t)
+{
+    for (int first = 0, next; first < plan->devices; first = next) {
+        int64_t samples = plan->shards[first].share, bytes = device_bytes(p, plan, first);
+        for (next = first + 1; next < plan->devices && plan->shards[next].share == samples && device_bytes(p, plan, next) == bytes;)
+            next++;
+        if (next - first > 1)
+            text_add(t, "  devices %d to %d: ", first, next - 1);
+        else
+            text_add(t, "  device %d: ", first);
+        text_add(t, "%lld sample%s, %s bytes%s\n", (long long)samples, samples == 1 ? "" : "s", grouped(bytes), next - first > 1 ? " each" : "");
+    }
+}
+
 void check_print(const Model *m, const Program *p, bool json, Text *t)
 {
     int64_t parameters = 0, trained = 0;
@@ -161,9 +176,7 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
             continue;
         text_add(t, "%s:%d, global batch %lld%s%s\n", plan->kind, plan->devices, (long long)m->batch,
                  m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "", policy_said(p->options));
-        for (int d = 0; d < plan->devices; d++)
-            text_add(t, "  device %d: %lld samples, %s bytes\n", d, (long long)plan->shards[d].share,
-                     grouped(device_bytes(p, plan, d)));
+        print_devices(p, plan, t);
         if (split_bytes(m, 1, 0))
             text_add(t, "  split over the devices: %s bytes, device 0 has %s of them\n", grouped(split_bytes(m, 1, 0)), grouped(split_bytes(m, plan->devices, 0)));
         if (gathered_bytes(plan->schedule, 0))
