@@ -15,7 +15,7 @@ static const struct { const char *file, *title; } FILES[] = {
     {"optim.net", "Optimizers"},
 };
 
-static const char WORDS_GROUP[] = "Statements", TYPES_GROUP[] = "Types", NAMES_GROUP[] = "Names known everywhere", SETTINGS_GROUP[] = "Settings of train";
+static const char WORDS_GROUP[] = "Statements", TYPES_GROUP[] = "Types", NAMES_GROUP[] = "Names known everywhere", FIELDS_GROUP[] = "Fields of a tensor", SETTINGS_GROUP[] = "Settings of train";
 static const struct { const char *group, *name, *signature, *about; } TEXTS[] = {
     {WORDS_GROUP, "import", "import \"file.net\"", "layers and params of another file, by a path relative to this one"},
     {WORDS_GROUP, "param", "param name = value", "a number, string or list of compile time, which --set name=value replaces"},
@@ -46,8 +46,17 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {TYPES_GROUP, "class", "input label: class(10, ignore = 255, other = 0)",
      "a whole number below 10, or a word that the reader numbers. ignore: one more label, which no loss or metric counts; other: the class "
      "of words that are missing or that training did not see"},
-    {TYPES_GROUP, "f32", "f32[3, 4]", "the model's real numbers, which `precision` makes others; also f64, bf16, f16. f32(x) casts"},
-    {TYPES_GROUP, "u8", "u8[28, 28]", "whole numbers, here of 8 bits and from 0 on; also u16, u32, i8, i16, i32, i64. i32(x) casts"},
+    {TYPES_GROUP, "f32", "f32[3, 4]", "the model's real numbers, which `precision` makes others. f32(x) casts"},
+    {TYPES_GROUP, "f64", "f64[3, 4]", "real numbers of 64 bits, of which 53 are precision"},
+    {TYPES_GROUP, "bf16", "bf16[3, 4]", "real numbers of 16 bits, with the range of f32 and 8 bits of precision"},
+    {TYPES_GROUP, "f16", "f16[3, 4]", "real numbers of 16 bits up to 65504, with 11 bits of precision"},
+    {TYPES_GROUP, "u8", "u8[28, 28]", "whole numbers of 8 bits, 0 to 255"},
+    {TYPES_GROUP, "i8", "i8[28, 28]", "whole numbers of 8 bits, -128 to 127"},
+    {TYPES_GROUP, "u16", "u16[128]", "whole numbers of 16 bits, 0 to 65535"},
+    {TYPES_GROUP, "i16", "i16[128]", "whole numbers of 16 bits, -32768 to 32767"},
+    {TYPES_GROUP, "u32", "u32[128]", "whole numbers of 32 bits, 0 to 2^32 - 1"},
+    {TYPES_GROUP, "i32", "i32[128]", "whole numbers of 32 bits, -2^31 to 2^31 - 1. i32(x) casts"},
+    {TYPES_GROUP, "i64", "i64[128]", "whole numbers of 64 bits, -2^63 to 2^63 - 1"},
     {TYPES_GROUP, "bool", "bool[10]", "true or false, as comparisons make them; f32(x) makes 1 and 0 of them"},
     {NAMES_GROUP, "training", "training",
      "true where the model is built for training, false for evaluation and prediction, and in frozen parts"},
@@ -56,6 +65,14 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {NAMES_GROUP, "progress", "progress", "share of the run that is done: 0 to 1"},
     {NAMES_GROUP, "pi", "pi", "3.14159..."},
     {NAMES_GROUP, "inf", "inf", "infinity"},
+    {FIELDS_GROUP, "shape", "x.shape", "the extents of a sample's axes, a list"},
+    {FIELDS_GROUP, "rank", "x.rank", "how many axes a sample has"},
+    {FIELDS_GROUP, "channels", "x.channels", "the last extent"},
+    {FIELDS_GROUP, "type", "x.type", "the element type: x.type == f32"},
+    {FIELDS_GROUP, "classes", "label.classes", "n of an input class(n), and of views of it; else none"},
+    {FIELDS_GROUP, "ignore", "label.ignore", "the label of class(n, ignore = k) that no loss or metric counts; else none"},
+    {FIELDS_GROUP, "value", "l.value", "of a value with weights (weighted): without them"},
+    {FIELDS_GROUP, "weight", "l.weight", "of a value with weights (weighted): these"},
     {SETTINGS_GROUP, "batch", "batch = 32", "samples of a step, over all devices"},
     {SETTINGS_GROUP, "epochs", "epochs = 10", "passes over the training data"},
     {SETTINGS_GROUP, "steps", "steps = N", "updates, instead of epochs"},

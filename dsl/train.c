@@ -1,20 +1,16 @@
 /* train.c: the train block. It runs twice: first for its numbers alone (rates may ask for the batch before it is set),
  * then for good. What settings and rules mean is in settings.c and rules.c, what becomes of them in optimizer.c. */
+#include "dsl/elsewhere.h"
 #include "dsl/settings.h"
 
 #include <math.h>
 #include <string.h>
 
-static const struct { const char *word, *setting; } ELSEWHERE[] = { /* what other systems call them */
-    {"learning_rate", "lr"}, {"lr_rate", "lr"}, {"weight_decay", "decay"}, {"batch_size", "batch"},
-    {"num_epochs", "epochs"}, {"num_steps", "steps"}, {"random_seed", "seed"},
-};
-
 static _Noreturn void unknown_setting(const Elaborator *e, const Tree *t, const char *name)
 {
-    for (int k = 0; k < COUNT(ELSEWHERE); k++)
-        if (strcmp(ELSEWHERE[k].word, name) == 0)
-            error_tree(e, t, "train has no setting '%s'; it is called '%s'", name, ELSEWHERE[k].setting);
+    const char *here = setting_called(name);
+    if (here)
+        error_tree(e, t, "train has no setting '%s'; it is called '%s'", name, here);
     const char *hint = did_you_mean(name, SETTING_NAMES, SETTING_COUNT);
     if (hint[0])
         error_tree(e, t, "train has no setting '%s'%s", name, hint);

@@ -1,5 +1,6 @@
 /* unknown.c: names that are not there: what was meant. */
 #include "dsl/elaborate.h"
+#include "dsl/elsewhere.h"
 
 #include <string.h>
 
@@ -71,20 +72,13 @@ const char *call_hint(const Elaborator *e, const Value *v, const char *name)
 
 static const char *const TYPES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16", "i8", "i16", "u32", "bool", "class"};
 
-static const struct { const char *word, *type; } TYPES_ELSEWHERE[] = { /* what other systems call them */
-    {"float", "f32"}, {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}, {"float64", "f64"}, {"double", "f64"},
-    {"int", "i32"},   {"int32", "i32"},   {"int64", "i64"},   {"long", "i64"},      {"uint8", "u8"},    {"byte", "u8"},
-};
-
 /* "; it is called 'f32'", of a type's name in other systems; or NULL */
 static const char *type_elsewhere(const char *name)
 {
     if (strcmp(name, "u64") == 0 || strcmp(name, "uint64") == 0)
         return "; write i64, which holds what is below 2^63";
-    for (int k = 0; k < COUNT(TYPES_ELSEWHERE); k++)
-        if (strcmp(TYPES_ELSEWHERE[k].word, name) == 0)
-            return format("; it is called '%s'", TYPES_ELSEWHERE[k].type);
-    return NULL;
+    const char *here = type_called(name);
+    return here ? format("; it is called '%s'", here) : NULL;
 }
 
 _Noreturn void unknown_type(const Elaborator *e, const Tree *type)
@@ -101,24 +95,10 @@ _Noreturn void unknown_type(const Elaborator *e, const Tree *type)
 
 /* ---- all names */
 
-static const struct { const char *word, *name; } ELSEWHERE[] = { /* what other systems call them */
-    {"Linear", "dense"},     {"fully_connected", "dense"}, {"fc", "dense"},         {"conv1d", "conv"},     {"conv2d", "conv"},
-    {"conv3d", "conv"},      {"Conv2d", "conv"},           {"Conv2D", "conv"},      {"max_pool2d", "maxpool"}, {"MaxPool2d", "maxpool"},
-    {"avg_pool2d", "avgpool"}, {"view", "reshape"},        {"cat", "concat"},       {"permute", "transpose"}, {"matmul", "@"},
-    {"CrossEntropyLoss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"MSELoss", "mse"}, {"L1Loss", "mae"}, {"bce", "binary_cross_entropy"},
-    {"batch_norm", "batchnorm"}, {"layer_norm", "layernorm"}, {"swish", "silu"}, {"conv_transpose2d", "conv_transpose"},
-    {"ConvTranspose2d", "conv_transpose"}, {"interpolate", "resized"}, {"index_select", "take"}, {"scatter", "scatter_set"},
-    {"sort", "top_k"},       {"argsort", "top_k"},         {"fft", "rfft"},         {"rint", "round"},      {"bitwise_and", "bit_and"},
-    {"bitwise_or", "bit_or"}, {"bitwise_xor", "bit_xor"},  {"bitwise_not", "bit_not"}, {"left_shift", "shift_left"},
-    {"right_shift", "shift_right"}, {"arctan2", "atan2"},  {"arctan", "atan"},      {"arcsin", "asin"},     {"arccos", "acos"},
-};
-
 static const char *elsewhere(const char *name)
 {
-    for (int k = 0; k < COUNT(ELSEWHERE); k++)
-        if (strcmp(ELSEWHERE[k].word, name) == 0)
-            return format("; it is called '%s'", ELSEWHERE[k].name);
-    return NULL;
+    const char *here = function_called(name);
+    return here ? format("; it is called '%s'", here) : NULL;
 }
 
 _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)

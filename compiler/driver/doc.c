@@ -1,6 +1,7 @@
 /* doc.c: `mgpuc doc`: what a name means; the list of all names; docs/layers.md. */
 #include "compiler/driver/command.h"
 #include "dsl/document.h"
+#include "dsl/elsewhere.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -130,6 +131,45 @@ static const char *spoken_of(const char *word, const Entries *e)
     return text_of(&t);
 }
 
+/* -> whether there are any; the name may be that of several */
+static bool print_entries(const Entries *all, const char *name)
+{
+    bool found = false;
+    for (int k = 0; k < all->count; k++) {
+        if (strcmp(all->list[k].name, name) != 0)
+            continue;
+        if (found)
+            putchar('\n');
+        print_entry(&all->list[k]);
+        found = true;
+    }
+    return found;
+}
+
+/* of a name of another system that `doc` has a page for; or NULL */
+static const char *called_here(const char *word)
+{
+    const char *here = function_called(word);
+    here = here ? here : setting_called(word);
+    return here ? here : type_called(word);
+}
+
+static _Noreturn void unknown(const char *name, const Entries *all)
+{
+    /* what is no name of the language, but an option */
+    static const struct { const char *word, *option; } OPTIONS[] = {
+        {"DDP", "--devices"}, {"FSDP", "--shard"}, {"fsdp", "--shard"}, {"ZeRO", "--shard"}, {"zero1", "--shard"}, {"zero3", "--shard"},
+        {"DeepSpeed", "--shard"}, {"shard", "--shard"}, {"bucket", "--bucket"}, {"buckets", "--bucket"}, {"nodes", "--devices"}, {"devices", "--devices"},
+    };
+    for (int k = 0; k < COUNT(OPTIONS); k++)
+        if (strcmp(OPTIONS[k].word, name) == 0)
+            fail(2, "the language has no '%s'; devices and what they share are options: see %s in mgpuc --help", name, OPTIONS[k].option);
+    const char **names = NEW_ARRAY(const char *, all->count);
+    for (int k = 0; k < all->count; k++)
+        names[k] = all->list[k].name;
+    fail(2, "nothing is called '%s'%s%s; mgpuc doc lists all names", name, did_you_mean(name, names, all->count), spoken_of(name, all));
+}
+
 int command_doc(int argc, char **argv)
 {
     const char *words[2] = {NULL, NULL};
@@ -169,18 +209,12 @@ int command_doc(int argc, char **argv)
         print_list(&all);
         return 0;
     }
-    bool found = false;
-    const char **names = NEW_ARRAY(const char *, all.count);
-    for (int k = 0; k < all.count; k++) {
-        names[k] = all.list[k].name;
-        if (strcmp(names[k], name) != 0)
-            continue;
-        if (found)
-            putchar('\n');
-        print_entry(&all.list[k]);
-        found = true;
+    if (!print_entries(&all, name)) {
+        const char *here = called_here(name);
+        if (!here)
+            unknown(name, &all);
+        printf("%s is called %s.\n\n", name, here);
+        print_entries(&all, here);
     }
-    if (!found)
-        fail(2, "nothing is called '%s'%s%s; mgpuc doc lists all names", name, did_you_mean(name, names, all.count), spoken_of(name, &all));
     return 0;
 }
