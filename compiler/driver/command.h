@@ -50,6 +50,8 @@ int64_t batch_that_fits(const Program *, const Plan *, double bytes); /* the lar
 void warn_of_plans(const Program *);                   /* lints.c: what makes steps slower than they have to be */
 void warn_of_initials(const Model *, LintSet silenced);               /* initials.c: files that are not there */
 void check_print(const Model *, const Program *, bool json, Text *);
+const char *ms_text(double us);                        /* "146.12", "0.0812": milliseconds, three figures at least */
+const char *per_second_text(double per_s);                   /* "219.0", "1,722" */
 const char *grouped(int64_t);                          /* 1234567 -> "1,234,567" */
 void json_text(Text *, const char *);                  /* quoted */
 void phase_print(const Phase *, Text *);              /* --emit fused */

@@ -32,8 +32,8 @@ void plan_compare(Planning *p, Count devices, int64_t batch, bool weak)
 static void print_row(const PlanRow *r, Text *t)
 {
     const char *label = policy_label(r->policy);
-    text_add(t, "%-16s %10.2f %11.1f %8.2f %10.2f %10s  %-22s %10s  %-13s %s%s%s%s\n", r->policy->split ? "weights" : r->policy->name, r->step_us / 1e3, r->samples_per_s,
-             r->step_us / r->least_us, r->exposed_us / 1e3, bytes_text(r->bytes), r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-",
+    text_add(t, "%-16s %10s %11s %8.2f %10s %10s  %-22s %10s  %-13s %s%s%s%s\n", r->policy->split ? "weights" : r->policy->name, ms_text(r->step_us), per_second_text(r->samples_per_s),
+             r->step_us / r->least_us, ms_text(r->exposed_us), bytes_text(r->bytes), r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-",
              r->link ? bytes_text(r->link_bytes) : "-", r->bound, r->policy->scheme, label ? " [" : "", label ? label : "", label ? "]" : "");
 }
 

@@ -5,8 +5,6 @@
 
 enum { MOST_TRIES = 9, TIMES = 4 };
 
-static double ms(double us) { return us / 1e3; }
-
 static void say_best(Planning *p)
 {
     const PlanRow *best = NULL;
@@ -15,8 +13,8 @@ static void say_best(Planning *p)
             best = &p->rows[i];
     if (best)
         APPEND(p->advice, p->advice_count,
-               format("fastest: %s at a global batch of %lld, %.0f samples a second, %.2f times one device", devices_text(best->devices),
-                      (long long)best->batch, best->samples_per_s, best->speed_up));
+               format("fastest: %s at a global batch of %lld, %s samples a second, %.2f times one device", devices_text(best->devices),
+                      (long long)best->batch, per_second_text(best->samples_per_s), best->speed_up));
 }
 
 /* the batch from which so many devices are as fast as one; 0: none was found. Steps are nearly lines over the batch, so the difference
@@ -57,8 +55,8 @@ static void say_slower(Planning *p)
     int64_t pays = batch_that_pays(p, row, &fits);
     double waiting = row->exposed_us + row->devices_us;
     APPEND(p->advice, p->advice_count,
-           format("%s run at %.2fx of one at a global batch of %lld: %.2f ms of communication are waited for, beside %.2f ms of computing; %s", devices_text(row->devices), row->speed_up,
-                  (long long)row->batch, ms(waiting), ms(row->computing_us),
+           format("%s run at %.2fx of one at a global batch of %lld: %s ms of communication are waited for, beside %s ms of computing; %s", devices_text(row->devices), row->speed_up,
+                  (long long)row->batch, ms_text(waiting), ms_text(row->computing_us),
                   pays ? format("they pay from a global batch of about %lld%s", (long long)pays, fits ? "" : ", which does not fit") : "a larger batch does not change that"));
 }
 
@@ -73,8 +71,8 @@ static void say_sums(Planning *p)
     OwnStatistics own = own_statistics(row->devices, row->least, row->most);
     bool single = row->sums == 1;
     APPEND(p->advice, p->advice_count,
-           format("%d all-reduce%s in the middle of a step, such as those of batchnorm, stop%s %s for %.2f ms of %.2f: %sbatchnorm(stats = %lld) takes %s away", row->sums, single ? "" : "s",
-                  single ? "s" : "", devices_text(row->devices), ms(row->sums_us), ms(row->step_us), own.batch ? format("with a batch of %lld, ", (long long)own.batch) : "",
+           format("%d all-reduce%s in the middle of a step, such as those of batchnorm, stop%s %s for %s ms of %s: %sbatchnorm(stats = %lld) takes %s away", row->sums, single ? "" : "s",
+                  single ? "s" : "", devices_text(row->devices), ms_text(row->sums_us), ms_text(row->step_us), own.batch ? format("with a batch of %lld, ", (long long)own.batch) : "",
                   (long long)own.samples, single ? "it" : "them"));
 }
 
@@ -88,8 +86,8 @@ static void say_gradients(Planning *p)
     }
     if (row)
         APPEND(p->advice, p->advice_count,
-               format("on %s %.2f ms of %.2f are %s with nothing left to compute beside them (%s is used to %.0f%%); a larger batch has more to compute",
-                      devices_text(row->devices), ms(row->exposed_us - row->sums_us), ms(row->step_us),
+               format("on %s %s ms of %s are %s with nothing left to compute beside them (%s is used to %.0f%%); a larger batch has more to compute",
+                      devices_text(row->devices), ms_text(row->exposed_us - row->sums_us), ms_text(row->step_us),
                       p->options->shard == SHARD_NOTHING ? "all-reduces of gradients" : "transfers of gradients and weights", row->link ? row->link : "the memory", 100 * row->link_share));
 }
 
@@ -107,8 +105,8 @@ static void say_updates(Planning *p)
     PlanRow parts = plan_row_sharded(p, SHARD_OPTIMIZER, (Count){row->nodes, row->devices}, row->batch);
     if (parts.step_us < (1 - PLAN_WORTH) * row->step_us)
         APPEND(p->advice, p->advice_count,
-               format("all of %s update all weights, which takes %.2f ms of %.2f; with --shard optimizer each updates a part: %.2f ms a step, and %s of memory in place of %s", devices_text(row->devices),
-                      ms(row->updates_us), ms(row->step_us), ms(parts.step_us), bytes_text(parts.bytes), bytes_text(row->bytes)));
+               format("all of %s update all weights, which takes %s ms of %s; with --shard optimizer each updates a part: %s ms a step, and %s of memory in place of %s", devices_text(row->devices),
+                      ms_text(row->updates_us), ms_text(row->step_us), ms_text(parts.step_us), bytes_text(parts.bytes), bytes_text(row->bytes)));
 }
 
 static void say_input(Planning *p)
@@ -122,7 +120,7 @@ static void say_input(Planning *p)
         if (r->input_us <= PLAN_WORTH * r->step_us)
             continue;
         APPEND(p->advice, p->advice_count,
-               format("%s wait%s for input: %.2f ms of %.2f; %s", devices_text(r->devices), r->devices == 1 ? "s" : "", ms(r->input_us), ms(r->step_us), r->input));
+               format("%s wait%s for input: %s ms of %s; %s", devices_text(r->devices), r->devices == 1 ? "s" : "", ms_text(r->input_us), ms_text(r->step_us), r->input));
         return;
     }
     if (row && row->decode_cores > .5 * cores)

@@ -4,9 +4,11 @@
 #include "compiler/plan/policy.h"
 #include "compiler/probe/probe.h"
 
-static const char *rate_text(double bytes_a_second) /* as data sheets have it */
+static const char *input_text(double bytes_a_second) /* as data sheets have it */
 {
-    return bytes_a_second < 1e9 ? format("%.1f MB/s", bytes_a_second / 1e6) : format("%.2f GB/s", bytes_a_second / 1e9);
+    return bytes_a_second < 1e9    ? format("%.1f MB/s", bytes_a_second / 1e6)
+           : bytes_a_second < 1e12 ? format("%.2f GB/s", bytes_a_second / 1e9)
+                                   : format("%.2f TB/s", bytes_a_second / 1e12);
 }
 
 static const char *shares_text(const PlanRow *r)
@@ -17,9 +19,9 @@ static const char *shares_text(const PlanRow *r)
 /* over: the table has rows of several nodes */
 static void print_row(const PlanRow *r, bool over, Text *t)
 {
-    text_add(t, "%-7s %7s %7lld %9s %10.2f %11.1f %8.2f %9.1f%% %10.2f%s %10s %10s %8s  %-22s %s\n", r->weak ? "weak" : "strong", row_devices(r),
-             (long long)r->batch, shares_text(r), r->step_us / 1e3, r->samples_per_s, r->speed_up, 100 * r->efficiency, r->exposed_us / 1e3,
-             over ? format(" %10.2f", r->between_us / 1e3) : "", rate_text(r->input_per_s), bytes_text(r->bytes), r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
+    text_add(t, "%-7s %7s %7lld %9s %10s %11s %8.2f %9.1f%% %10s%s %10s %10s %9s  %-22s %s\n", r->weak ? "weak" : "strong", row_devices(r),
+             (long long)r->batch, shares_text(r), ms_text(r->step_us), per_second_text(r->samples_per_s), r->speed_up, 100 * r->efficiency, ms_text(r->exposed_us),
+             over ? format(" %10s", ms_text(r->between_us)) : "", input_text(r->input_per_s), bytes_text(r->bytes), r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
 
@@ -30,7 +32,7 @@ static void print_table(const Planning *p, Text *t)
         over |= p->rows[i].nodes > 1;
     text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted.\n\n", p->model, p->precision, policy_said(p->options), p->machine_name,
              p->machine == p->options->here ? here_text(p->machine) : p->machine->name, p->options->machine ? "" : "; --machine names another one");
-    text_add(t, "%-7s %7s %7s %9s %10s %11s %8s %10s %10s%s %10s %10s %8s  %-22s %s\n", "scaling", "devices", "batch", "each", "step ms", "samples/s",
+    text_add(t, "%-7s %7s %7s %9s %10s %11s %8s %10s %10s%s %10s %10s %9s  %-22s %s\n", "scaling", "devices", "batch", "each", "step ms", "samples/s",
              "speed-up", "efficiency", "exposed ms", over ? format(" %10s", "between ms") : "", "input", "memory", "fits", "busiest link", "bound by");
     for (int i = 0; i < p->row_count; i++)
         print_row(&p->rows[i], over, t);

@@ -19,12 +19,11 @@ static Table table_of(const Planning *p, Sheet *s)
               strcmp(p->kind, "host") == 0 ? "memory of all" : "memory of each", "bound by");
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
-        char bytes[32], rate[32];
+        char bytes[32];
         mgpu_table_add(s, &t, r->weak ? "weak" : "strong", row_devices(r), format("%lld", (long long)r->batch),
-                  format("%lld", (long long)r->most), format("%.3f", r->step_us / 1e3),
-                  r->samples_per_s < 100 ? format("%.1f", r->samples_per_s)
-                                         : format("%s", mgpu_view_number(r->samples_per_s, rate)),
-                  format("%.2f", r->speed_up), format("%.1f %%", 100 * r->efficiency), format("%.3f", r->exposed_us / 1e3),
+                  format("%lld", (long long)r->most), ms_text(r->step_us),
+                  per_second_text(r->samples_per_s),
+                  format("%.2f", r->speed_up), format("%.1f %%", 100 * r->efficiency), ms_text(r->exposed_us),
                   format("%s", mgpu_view_bytes(r->bytes, bytes)), r->bound);
     }
     return t;
