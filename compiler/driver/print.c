@@ -132,7 +132,7 @@ static void print_devices(const Program *p, const Plan *plan, Text *t)
         for (next = first + 1; next < plan->devices && plan->shards[next].share == samples && device_bytes(p, plan, next) == bytes;)
             next++;
         if (next - first > 1)
-            text_add(t, "  devices %d to %d: ", first, next - 1);
+            text_add(t, "  devices %d %s %d: ", first, next - first > 2 ? "to" : "and", next - 1);
         else
             text_add(t, "  device %d: ", first);
         text_add(t, "%lld sample%s, %s bytes%s\n", (long long)samples, samples == 1 ? "" : "s", grouped(bytes), next - first > 1 ? " each" : "");

@@ -10,10 +10,12 @@ const char *bytes_text(double bytes)
 
 const char *ms_text(double us)
 {
-    return format("%.*f", us >= 1e3 || us <= 0 ? 2 : us >= 100 ? 3 : 4, us / 1e3);
+    char text[32];
+    return format("%s", mgpu_view_ms(us, text));
 }
 
 const char *per_second_text(double per_s)
 {
-    return per_s >= 1e3 ? grouped((int64_t)(per_s + .5)) : format("%.1f", per_s);
+    char text[32];
+    return format("%s", mgpu_view_rate(per_s, text));
 }

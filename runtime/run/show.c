@@ -93,16 +93,16 @@ static void add_row(Table *t, const mgpu_program *p, const mgpu_plan *plan, doub
     const mgpu_plan *one = on_one_device(p);
     const mgpu_prediction *x = &plan->predicted;
     int64_t most = 0, bytes = 0;
-    char rate[32];
+    char rate[32], ms[32];
     for (int d = 0; d < plan->devices; d++) {
         most = plan->device[d].shard.capacity > most ? plan->device[d].shard.capacity : most;
         bytes = plan->device[d].arena_bytes > bytes ? plan->device[d].arena_bytes : bytes;
     }
     double speed_up = one && one->predicted.step_us > 0 ? one->predicted.step_us / x->step_us : 0, per_s = (double)p->batch / x->step_us * 1e6;
     mgpu_table_add(s, t, "strong", mgpu_keep_text(s, "%d", plan->devices), mgpu_keep_text(s, "%lld", (long long)p->batch), mgpu_keep_text(s, "%lld", (long long)most),
-                   mgpu_keep_text(s, "%.3f", x->step_us / 1e3), per_s < 100 ? mgpu_keep_text(s, "%.1f", per_s) : mgpu_keep_text(s, "%s", mgpu_view_number(per_s, rate)),
+                   mgpu_keep_text(s, "%s", mgpu_view_ms(x->step_us, ms)), mgpu_keep_text(s, "%s", mgpu_view_rate(per_s, rate)),
                    speed_up > 0 ? mgpu_keep_text(s, "%.2f", speed_up) : "", speed_up > 0 ? mgpu_keep_text(s, "%.1f %%", 100 * speed_up / plan->devices) : "",
-                   mgpu_keep_text(s, "%.3f", exposed / 1e3), mgpu_keep_bytes(s, (double)bytes), x->bound);
+                   mgpu_keep_text(s, "%s", mgpu_view_ms(exposed, ms)), mgpu_keep_bytes(s, (double)bytes), x->bound);
 }
 
 typedef struct PlanCurves { double *devices, *speed_up, *step, *exposed; int count; } PlanCurves; /* over the plans that have more devices than those before */

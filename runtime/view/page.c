@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 10, ALIVE = 8, MOST_BUCKETS = 20, MOST_LINKS = 8, BAR = 10 };
+enum { LONGEST = 10, MOST_BUCKETS = 20, MOST_LINKS = 8, BAR = 10 };
 
 typedef struct Page {
     const View *view;
@@ -120,70 +120,6 @@ static void print_links(const Page *p)
     free(links);
 }
 
-/* ---- memory */
-static bool is_kept(const ViewBuffer *b) { return strcmp(b->kind, "temporary") != 0 && strcmp(b->kind, "bucket") != 0 && strcmp(b->kind, "workspace") != 0 && strcmp(b->kind, "local") != 0; }
-
-static bool is_alive(const ViewBuffer *b, int op)
-{
-    return strcmp(b->kind, "staging") != 0 && b->bytes > 0 && (is_kept(b) || (b->first >= 0 && b->first <= op && op <= b->last));
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    const ViewBuffer *x = *(const ViewBuffer *const *)a, *y = *(const ViewBuffer *const *)b;
-    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
-}
-
-/* the operation where most bytes are alive, and how many */
-static int peak_of(const ViewDevice *d, int64_t *most)
-{
-    int64_t *change = mgpu_allocate((size_t)d->op_count + 2, sizeof *change), bytes = 0;
-    int at = 0;
-    *most = 0;
-    for (int i = 0; i < d->buffer_count; i++) {
-        const ViewBuffer *b = &d->buffers[i];
-        if (strcmp(b->kind, "staging") == 0 || (!is_kept(b) && b->first < 0))
-            continue;
-        change[is_kept(b) ? 0 : b->first] += b->bytes;
-        change[is_kept(b) ? d->op_count : b->last + 1] -= b->bytes;
-    }
-    for (int i = 0; i < d->op_count; i++)
-        if ((bytes += change[i]) > *most) {
-            *most = bytes;
-            at = i;
-        }
-    free(change);
-    return at;
-}
-
-static void print_memory(const Page *p)
-{
-    const ViewDevice *d = p->device;
-    char a[32], b[32], c[32];
-    int64_t most, weights = 0;
-    int at = peak_of(d, &most), count = 0;
-    const ViewBuffer **alive = mgpu_allocate((size_t)d->buffer_count + 1, sizeof *alive);
-    for (int i = 0; i < d->buffer_count; i++) {
-        weights += strcmp(d->buffers[i].kind, "variable") == 0 ? d->buffers[i].bytes : 0;
-        if (is_alive(&d->buffers[i], at))
-            alive[count++] = &d->buffers[i];
-    }
-    qsort(alive, (size_t)count, sizeof(ViewBuffer *), by_bytes);
-    fprintf(p->f, "\nmemory of device %d: %s, variables %s; staging %s\n", p->number, mgpu_view_bytes(mgpu_view_memory(p->view, p->number), a),
-            mgpu_view_bytes((double)weights, b), mgpu_view_bytes((double)d->staging, c));
-    if (p->view->besides)
-        fprintf(p->f, "  of it for transfers, besides the arena: %s\n", mgpu_view_bytes((double)p->view->besides, a));
-    if (d->op_count)
-        fprintf(p->f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].name, d->ops[at].line);
-    for (int i = 0; i < count && i < ALIVE; i++) {
-        char name[512];
-        fprintf(p->f, "  %10s  %s\n", mgpu_view_bytes((double)alive[i]->bytes, a), mgpu_view_cut(alive[i]->name, p->width - 14, name, sizeof name));
-    }
-    if (count > ALIVE)
-        fprintf(p->f, "  %10s  %d more\n", "", count - ALIVE);
-    free(alive);
-}
-
 /* ---- the longest */
 static int by_time(const void *a, const void *b)
 {
@@ -296,7 +232,7 @@ void mgpu_view_page(const View *v, const ViewRequest *r, FILE *f)
     print_head(&p);
     print_lanes(&p);
     print_links(&p);
-    print_memory(&p);
+    mgpu_view_memory_page(v, p.device, p.number, p.width, f);
     mgpu_view_layers(p.device, NULL, p.width, f);
     print_longest(&p);
     print_buckets(&p);

@@ -94,6 +94,8 @@ bool mgpu_view_stays(const ViewBuffer *);                    /* it is used from 
 const char *mgpu_view_time(double us, char text[32]);   /* 12.3 us, 1.234 ms, 1.234 s */
 const char *mgpu_view_bytes(double bytes, char text[32]);
 const char *mgpu_view_number(double n, char text[32]);  /* 12,345 */
+const char *mgpu_view_ms(double us, char text[32]);     /* 146.12, 0.0812: milliseconds, three figures at least */
+const char *mgpu_view_rate(double per_s, char text[32]); /* 219.0, 1,722 */
 double mgpu_view_time_of(const char *text);             /* of "3ms", microseconds; fails with status 2 */
 const char *mgpu_view_cut(const char *name, int width, char *text, size_t room); /* longer names lose their middle */
 
@@ -101,6 +103,7 @@ const char *mgpu_view_cut(const char *name, int width, char *text, size_t room);
 void mgpu_view_page(const View *, const ViewRequest *, FILE *);
 void mgpu_view_op(const View *, const ViewRequest *, FILE *);
 void mgpu_view_layer(const View *, const ViewRequest *, FILE *);
+void mgpu_view_memory_page(const View *, const ViewDevice *, int number, int width, FILE *); /* memory.c: of the device with that number */
 void mgpu_view_layers(const ViewDevice *, const char *within, int width,
                       FILE *); /* parts of the model, the most expensive first; within NULL: all */
 void mgpu_view_at(const View *, const ViewRequest *, FILE *);

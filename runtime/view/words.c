@@ -23,6 +23,20 @@ const char *mgpu_view_bytes(double bytes, char text[32])
 
 const char *mgpu_view_number(double n, char text[32]) { return mgpu_grouped(n < 1e15 ? (int64_t)(n + .5) : (int64_t)1e15, text); }
 
+const char *mgpu_view_ms(double us, char text[32])
+{
+    snprintf(text, 32, "%.*f", us >= 1e3 || us <= 0 ? 2 : us >= 100 ? 3 : 4, us / 1e3);
+    return text;
+}
+
+const char *mgpu_view_rate(double per_s, char text[32])
+{
+    if (per_s >= 1e3)
+        return mgpu_view_number(per_s, text);
+    snprintf(text, 32, "%.1f", per_s);
+    return text;
+}
+
 const char *mgpu_view_cut(const char *name, int width, char *text, size_t room)
 {
     int length = (int)strlen(name), tail = (width - 2) / 2;
