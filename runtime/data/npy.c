@@ -180,7 +180,7 @@ void mgpu_write_npy(FILE *f, uint8_t dtype, int rank, const int64_t *extent, con
 {
     char header[512];
     const char *code = "f4";
-    for (int i = 0; i < MGPU_COUNT(CODES); i++)
+    for (int i = MGPU_COUNT(CODES) - 1; i >= 0; i--) /* the first of a type's codes is its own */
         if (CODES[i].dtype == dtype)
             code = CODES[i].code;
     int64_t elements = 1;

@@ -96,6 +96,7 @@ typedef struct Feed {                  /* what steps are made of */
     Engine *engine;
     uint64_t seed;
     double total_steps, steps_per_epoch;
+    int64_t applied;                   /* of who does not train: steps that its weights have seen */
 } Feed;
 typedef struct Batch {                 /* samples [place, place + samples) of the order: a whole step */
     const Dataset *set;                /* NULL: staging stays as it is */

@@ -133,8 +133,8 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
     Dataset data;
     mgpu_open_set(&data, p, set, wanted, o->data, categories);
     mgpu_compare_set(o, &data);
-    mgpu_post_set(feed, MGPU_PHASE_EVAL, &data, 0, 0, NULL, NULL);
-    mgpu_post_alone(feed, MGPU_PHASE_REPORT_EVAL, 0, 0);
+    mgpu_post_set(feed, MGPU_PHASE_EVAL, &data, feed->applied, 0, NULL, NULL);
+    mgpu_post_alone(feed, MGPU_PHASE_REPORT_EVAL, feed->applied, 0);
     mgpu_engine_drain(feed->engine);
     Evaluation e = {.split = name, .samples = data.samples};
     if (result->phase)

@@ -280,7 +280,7 @@ static int64_t pass(Writer *w, int32_t rest)
     int64_t length = t->input->tensor.extent[0], count = t->count < length ? t->count : length;
     for (int64_t i = 0; i < length; i++)
         w->window[i] = i < count ? (int32_t)t->tokens[t->count - count + i] : rest;
-    Batch batch = {.set = &w->data, .samples = 1, .fetch = w->result};
+    Batch batch = {.set = &w->data, .samples = 1, .applied = w->feed.applied, .fetch = w->result};
     mgpu_post(&w->feed, MGPU_PHASE_PREDICT, &batch, 0);
     mgpu_engine_drain(w->feed.engine);
     bring(w, count - 1);

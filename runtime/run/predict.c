@@ -54,6 +54,17 @@ static void write_title(FILE *f, const Output *o, int64_t element)
         fputs(o->tensor->name, f);
 }
 
+static void write_number(FILE *f, uint8_t dtype, const uint8_t *data, int64_t i)
+{
+    double value = mgpu_to_double(data, dtype, i);
+    switch (dtype) {
+    case MGPU_I64: fprintf(f, ",%lld", (long long)((const int64_t *)(const void *)data)[i]); break; /* more than a double holds */
+    case MGPU_F64: fprintf(f, ",%.17g", value); break;
+    case MGPU_F32: case MGPU_F16: case MGPU_BF16: fprintf(f, ",%.9g", value); break;
+    default: fprintf(f, ",%.0f", value); /* whole */
+    }
+}
+
 static void write_csv(FILE *f, const Output *o)
 {
     const mgpu_tensor *t = o->tensor;
@@ -71,7 +82,7 @@ static void write_csv(FILE *f, const Output *o)
             mgpu_name_sample(o->stream, s, name, sizeof name);
         write_field(f, name);
         for (int64_t i = 0; i < elements; i++)
-            fprintf(f, t->dtype == MGPU_F64 ? ",%.17g" : ",%.9g", mgpu_to_double(o->data, t->dtype, s * elements + i));
+            write_number(f, t->dtype, o->data, s * elements + i);
         fputc('\n', f);
     }
 }
@@ -255,7 +266,7 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     for (int i = 0; i < program->output_count; i++)
         result[i] = mgpu_allocate((size_t)samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
     if (any)
-        mgpu_post_set(&feed, MGPU_PHASE_PREDICT, &data, 0, 0, result, NULL);
+        mgpu_post_set(&feed, MGPU_PHASE_PREDICT, &data, feed.applied, 0, result, NULL);
     else
         post_samples(&feed, samples, result);
     mgpu_engine_drain(engine);

@@ -275,6 +275,8 @@ static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
     job->origin = run->origin;
     job->at = run->at;
     job->keep = run->keep;
+    job->total_steps = run->total_steps;
+    job->steps_per_epoch = run->steps_per_epoch;
     job->told = run->options->kept;
     job->told_count = run->options->kept_count;
     job->checkpoint = checkpoint;

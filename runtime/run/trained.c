@@ -91,6 +91,19 @@ static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o
     return found;
 }
 
+/* step, epoch and progress are those of the weights' run at their step; a file alone, or a save of an earlier version, is the
+ * end of a run of one epoch */
+static void set_course(Feed *feed, const Options *o, const TensorFile *file, const Saved *saved)
+{
+    Course c = saved ? mgpu_read_course(saved) : (Course){0};
+    feed->applied = file->step > 0 ? file->step : 0;
+    int64_t total = c.total_steps ? c.total_steps : feed->applied ? feed->applied : 1;
+    feed->total_steps = (double)total;
+    feed->steps_per_epoch = (double)(c.steps_per_epoch ? c.steps_per_epoch : total);
+    if (c.seeded && !o->seed_given)
+        feed->seed = c.seed;
+}
+
 Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *feed, Categories *categories, Collect *collect,
                           void *context)
 {
@@ -109,6 +122,8 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
                    .steps_per_epoch = 1};
     mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(engine);
+    if (whole)
+        set_course(feed, o, &file, saved);
     if (whole)
         mgpu_load_model(program, plan, engine, &file);
     mgpu_load_parts(program, plan, engine, o, MGPU_MODEL_VIEW);

@@ -35,6 +35,7 @@ static void write_progress(FILE *f, const SaveJob *job)
     mgpu_json_write_text(f, program->name);
     fprintf(f, ",\"step\":%lld,\"epoch\":%lld,\"position\":%lld,\"seed\":\"%llu\",\"batch\":%lld", (long long)p->step,
             (long long)p->epoch, (long long)p->position, (unsigned long long)p->seed, (long long)p->batch);
+    fprintf(f, ",\"total_steps\":%lld,\"steps_per_epoch\":%lld", (long long)job->total_steps, (long long)job->steps_per_epoch);
     fprintf(f, ",\"loss_sum\":\"%.17g\",\"loss_samples\":\"%.17g\"", p->loss_sum, p->loss_samples);
     fprintf(f, ",\"skipped\":%lld,\"validated\":%lld,\"best\":", (long long)p->skipped, (long long)p->validated);
     write_watched(f, &p->best);
@@ -261,6 +262,19 @@ void mgpu_read_progress(Progress *p, const mgpu_program *program, const Saved *f
     if (!good)
         mgpu_fail(MGPU_BAD_INPUT, "%s is no saved run: %s", path, json ? "some of its numbers are missing or are none" : error);
     free(json);
+}
+
+Course mgpu_read_course(const Saved *from)
+{
+    Course c = {0};
+    const char *error;
+    bool good = true;
+    Json *json = from->file[SAVED_RUN] < 0 ? NULL : read_json(from->file[SAVED_RUN], from->name[SAVED_RUN], &error);
+    read_count(json, "total_steps", &c.total_steps, &good);
+    read_count(json, "steps_per_epoch", &c.steps_per_epoch, &good);
+    c.seeded = read_seed(json, &c.seed);
+    free(json);
+    return good ? c : (Course){0};
 }
 
 int mgpu_read_told(const Saved *from, char ***told)

@@ -54,6 +54,7 @@ typedef struct SaveJob {
     Snapshot variables;
     Progress at;
     char *tables;                      /* of categories; NULL: there are none. The snapshot's notes have it, too */
+    int64_t total_steps, steps_per_epoch;
     const char *const *told; int told_count; /* what the run keeps of its command line: Options.kept */
     int64_t keep;                      /* > 1: the last so many checkpoints are also in FOLDER/step-N */
     bool checkpoint, best;             /* what is saved: how far the run is; the model, as the best one */
@@ -61,6 +62,8 @@ typedef struct SaveJob {
 char *mgpu_write_save(SaveJob *);      /* a checkpoint: at.kept becomes another list. By all processes; what fails is returned by rank 0 */
 char *mgpu_bring_best(SaveFolder *, const Saved *from, const SaveOrigin *); /* of a run that goes on in another folder */
 void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
+typedef struct Course { int64_t total_steps, steps_per_epoch; uint64_t seed; bool seeded; } Course; /* of a run; 0, false: not known */
+Course mgpu_read_course(const Saved *);                     /* of a save that need not be whole */
 int mgpu_read_told(const Saved *, char ***told);            /* -> how many; the caller frees */
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const Saved *);
 void mgpu_load_categories(Categories *, const char *path);  /* of a file of weights: its words' classes, if it has any */
