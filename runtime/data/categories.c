@@ -120,6 +120,33 @@ void mgpu_read_categories(Categories *c, const char *text, const char *path)
     free(json);
 }
 
+/* ---- of several files */
+static bool same_words(const Table *a, const Table *b)
+{
+    bool same = a->numbers == b->numbers;
+    for (int64_t k = 0; k < a->words.count && k < b->words.count && same; k++)
+        same = a->words.text[k] && b->words.text[k] ? strcmp(a->words.text[k], b->words.text[k]) == 0 : a->words.text[k] == b->words.text[k];
+    return same;
+}
+
+const char *mgpu_join_categories(Categories *c, const Categories *more)
+{
+    const char *differs = NULL;
+    for (int i = 0; i < more->count; i++) {
+        const Table *t = &more->tables[i], *own = find_table(c, t->input);
+        differs = own && !same_words(own, t) ? own->input : differs;
+        if (own)
+            continue;
+        Table *copy = add_table(c, t->input, t->numbers);
+        copy->renewable = !c->fixed;
+        copy->words.text = mgpu_allocate((size_t)t->words.count + 1, sizeof *copy->words.text);
+        for (int64_t k = 0; k < t->words.count; k++)
+            copy->words.text[k] = t->words.text[k] ? mgpu_format("%s", t->words.text[k]) : NULL;
+        copy->words.count = t->words.count;
+    }
+    return differs;
+}
+
 /* ---- making a table */
 /* "12" but not "012", "+12", "1.0": one text for each number */
 static bool whole_number(const char *text, int64_t *value)

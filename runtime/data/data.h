@@ -135,6 +135,9 @@ int64_t mgpu_intern(WordTable *, const char *text, size_t length); /* its number
 int64_t mgpu_find_word(const WordTable *, const char *text, size_t length); /* -1: it is not there */
 void mgpu_free_words(WordTable *);
 
+/* The tables of a further file, of weights of which a part is taken: of inputs that have none yet; training may renew them. -> an input whose
+ * words have other classes there; NULL: there is none */
+const char *mgpu_join_categories(Categories *, const Categories *more);
 void mgpu_may_renew(Categories *, const mgpu_input *); /* its table, if the words of the set that trains are others */
 /* by class its word, of the input's table; NULL: there is none, or the words are numbers */
 const Words *mgpu_words_of_classes(const Categories *, const mgpu_input *);

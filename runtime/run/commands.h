@@ -121,6 +121,7 @@ void mgpu_compare_weights(const Options *, const Feed *);
 void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
 /* those of --init PATTERN=FILE alone; view as in PartSource */
 void mgpu_load_parts(const mgpu_program *, const mgpu_plan *, Engine *, const Options *, int view);
+void mgpu_join_parts(Categories *, const Options *);    /* tables of words of the files of --init PART=FILE; says where they differ */
 bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they are all of the model */
 /* the classes that a fresh run begins with: those of the file of the whole model. Where parts begin otherwise, labels (inputs that
  * no output needs) may be others */

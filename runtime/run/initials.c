@@ -156,12 +156,52 @@ static bool has_parts(const mgpu_program *program, const Options *o)
     return parts;
 }
 
+/* the tables of words of a part's file */
+static void join_part(Categories *categories, const char *part, const char *path, const Options *o)
+{
+    Categories *own = mgpu_new_categories(false);
+    mgpu_load_categories(own, path);
+    const char *input = mgpu_join_categories(categories, own);
+    if (input)
+        mgpu_say("%s: warning: %s: words of the input '%s' have other classes there than in the weights whose table is used; what is taken from "
+                 "%s for these classes is of other words", o->program, part, input, path);
+    mgpu_free_categories(own);
+}
+
+void mgpu_join_parts(Categories *categories, const Options *o)
+{
+    for (int i = o->part_count - 1; i >= 0; i--) { /* of several the last counts */
+        const char *path = strchr(o->parts[i], '=') + 1;
+        char *part = mgpu_format("--init %s", o->parts[i]);
+        if (strcmp(path, NONE) != 0)
+            join_part(categories, part, path, o);
+        free(part);
+    }
+}
+
+static void join_rules(Categories *categories, const mgpu_program *program, const Options *o)
+{
+    for (int i = program->initial_count - 1; i >= 0 && !o->init; i--) {
+        const mgpu_initial *initial = &program->initials[i];
+        if (!initial->pattern || !initial->path || replaced(initial, o))
+            continue;
+        char *where = mgpu_format("%s:%d", program->model_file, initial->line), *begin = mgpu_format("%s: ", where), *path = find_file(initial->path, begin, o);
+        join_part(categories, where, path, o);
+        free(path);
+        free(begin);
+        free(where);
+    }
+}
+
 void mgpu_begin_categories(Categories *categories, const mgpu_program *program, const mgpu_plan *plan, const Options *o)
 {
     char *weights = whole_initial(program, o);
+    if (weights)
+        mgpu_load_categories(categories, weights);
+    mgpu_join_parts(categories, o);
+    join_rules(categories, program, o);
     if (!weights)
         return;
-    mgpu_load_categories(categories, weights);
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
     mgpu_wanted_inputs(program, plan, 1u << MGPU_PHASE_PREDICT, wanted);
     for (int i = 0; i < program->input_count && program->output_count && has_parts(program, o); i++)

@@ -132,8 +132,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
         mgpu_take_categories(categories, &file);
         mgpu_close_safetensors(&file);
     }
-    for (int i = 0; i < o->part_count && !whole; i++) /* the last that has some */
-        mgpu_load_categories(categories, strchr(o->parts[i], '=') + 1);
+    mgpu_join_parts(categories, o);
     mgpu_close_saved(saved);
     return engine;
 }
