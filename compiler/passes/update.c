@@ -2,7 +2,7 @@
  *
  * In: a train graph with ROLE_GRADIENT results and, in the updates, GRADIENT leaves. Out: a graph in which every such
  * leaf is the gradient itself, clipped if the model says so; ROLE_GRADIENT is gone; with clipping by the global norm
- * ROLE_REPORT grad_norm is there.
+ * ROLE_REPORT grad_norm is there: the norm of all gradients, before they are clipped.
  *
  * GRADIENT leaves may be before the gradients in the old graph. So the new one is built in two sweeps: first what does
  * not depend on a leaf, then, after the clipping, what does.
@@ -39,6 +39,7 @@ typedef struct Updater {
     Graph *target;
     Node **gradients;   /* by variable; NULL: none */
     Node **observed;    /* the same before clipping */
+    Node **squares;     /* by group of what clips: the sum of their squares before clipping; NULL: none yet, or no gradient */
     Node *good;         /* whether the step counts; NULL: every step does */
 } Updater;
 
@@ -85,24 +86,44 @@ static Clip clip_of(const Model *m, int group)
     return group ? m->clips[group - 1] : (Clip){m->clip_kind, m->clip};
 }
 
-/* the norm of all gradients of a group; reported if it is that of the model */
-static Node *group_norm(Updater *u, const Model *m, int group)
+/* the sum of squares of all gradients of a group, before they are clipped; NULL: it has none */
+static Node *group_squares(Updater *u, const Model *m, int group)
 {
     Graph *g = u->target;
     Node **squares = NULL;
     int count = 0;
+    if (u->squares[group])
+        return u->squares[group];
     for (int v = 0; v < m->variable_count; v++)
-        if (u->gradients[v] && m->variables[v].clip == group) {
+        if (u->observed[v] && m->variables[v].clip == group) {
             g->at = m->variables[v].at;
             g->path = format("%s.norm", m->variables[v].name); /* what schedules call it */
-            Node *square = square_sum(g, u->gradients[v]);
+            Node *square = square_sum(g, u->observed[v]);
             APPEND(squares, count, square);
         }
     g->path = "";
-    Node *norm = graph_unary(g, OP_SQRT, add_all(g, squares, count));
-    if (!group)
-        graph_result(g, ROLE_REPORT, "grad_norm", 0, norm, NULL);
-    return norm;
+    return u->squares[group] = count ? add_all(g, squares, count) : NULL;
+}
+
+static Node *group_norm(Updater *u, const Model *m, int group)
+{
+    Node *squares = group_squares(u, m, group);
+    return graph_unary(u->target, OP_SQRT, squares ? squares : graph_number(u->target, 0, F64));
+}
+
+/* the norm of all gradients, also of weights with a bound of their own; `norm`: that by which the model's clips, or NULL */
+static void report_norm(Updater *u, const Model *m, Node *norm)
+{
+    Graph *g = u->target;
+    Node **terms = NULL;
+    int count = 0;
+    for (int group = 0; group <= m->clip_count; group++) {
+        Node *squares = group_squares(u, m, group);
+        if (squares)
+            APPEND(terms, count, squares);
+    }
+    bool other = !norm || count > (u->squares[0] ? 1 : 0);
+    graph_result(g, ROLE_REPORT, "grad_norm", 0, other ? graph_unary(g, OP_SQRT, add_all(g, terms, count)) : norm, NULL);
 }
 
 static void clip(Updater *u, const Model *m)
@@ -112,8 +133,9 @@ static void clip(Updater *u, const Model *m)
     g->path = "";
     for (int group = 0; group <= m->clip_count; group++) {
         Clip c = clip_of(m, group);
-        bool reported = !group && m->observe & OBSERVE_GRADIENTS;
-        Node *norm = c.kind == CLIP_GLOBAL_NORM || reported ? group_norm(u, m, group) : NULL;
+        Node *norm = c.kind == CLIP_GLOBAL_NORM ? group_norm(u, m, group) : NULL;
+        if (!group && (norm || m->observe & OBSERVE_GRADIENTS))
+            report_norm(u, m, norm);
         for (int v = 0; v < m->variable_count; v++) {
             Node *x = u->gradients[v];
             if (!x || m->variables[v].clip != group)
@@ -336,8 +358,10 @@ Graph *update(Graph *train)
 {
     const Model *m = train->model;
     Graph *g = graph_new(train->model, train->name, NULL);
-    Updater u = {
-        .target = g, .gradients = NEW_ARRAY(Node *, m->variable_count), .observed = NEW_ARRAY(Node *, m->variable_count)};
+    Updater u = {.target = g,
+                 .gradients = NEW_ARRAY(Node *, m->variable_count),
+                 .observed = NEW_ARRAY(Node *, m->variable_count),
+                 .squares = NEW_ARRAY(Node *, m->clip_count + 1)};
     bool *late = NEW_ARRAY(bool, train->node_count); /* depends on a GRADIENT leaf */
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];
