@@ -62,6 +62,7 @@ Value *value_of_shape(const Shape *);
 Value *value_type(Dtype);
 Value *value_layer(Layer *);
 double number_of(const Value *);     /* of a VALUE_NUMBER */
+double exact_number(const Place *, const Value *); /* of a VALUE_NUMBER or VALUE_BOOL, as a constant; an error if no double is it */
 bool has_tensor(const Value *);      /* in the value or, if it is a list, anywhere below */
 const char *value_describe(const Value *); /* "the number 3", "a list", "a tensor [3, 4]": for messages */
 const char *value_print(const Value *);    /* as joined to a string and shown in messages: 3, 0.5, abc, [1, 2] */

@@ -80,7 +80,7 @@ static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
     double value;
     bool constant = !number && (initial->weak || dtype_is_float(initial->dtype)) && node_is_constant(initial, &value);
     if (number)
-        initial = graph_number(parent, v->kind == VALUE_BOOL ? (double)v->i : number_of(v), dtype);
+        initial = graph_number(parent, exact_number(s->at, v), dtype);
     else if (constant && k < s->guess_count)
         initial = graph_fill(parent, value, initial->shape, dtype);
     else if (initial->weak)

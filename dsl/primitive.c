@@ -413,7 +413,8 @@ static Value *run_pad(Elaborator *e, const Place *at, Value **a)
     pads_of(at, a[1], x->shape.rank, ints, ints + x->shape.rank);
     if (a[2]->kind != VALUE_NUMBER && a[2]->kind != VALUE_BOOL)
         error_at(at, "pad: the value must be a number, not %s", value_describe(a[2]));
-    Node *y = graph_pad(graph_at(e, at), x, ints, ints + x->shape.rank, a[2]->kind == VALUE_BOOL ? (double)a[2]->i : number_of(a[2]));
+    double value = exact_number(at, a[2]);
+    Node *y = graph_pad(graph_at(e, at), x, ints, ints + x->shape.rank, value);
     return value_tensor(y);
 }
 
@@ -421,7 +422,7 @@ static Value *run_broadcast(Elaborator *e, const Place *at, Value **a)
 {
     Shape s = shape_from_value(at, a[1], "what broadcast makes");
     if (a[0]->kind == VALUE_NUMBER)
-        return value_tensor(graph_fill(graph_at(e, at), number_of(a[0]), s, F32));
+        return value_tensor(graph_fill(graph_at(e, at), exact_number(at, a[0]), s, F32));
     no_weights(at, a[0], "broadcast");
     Node *x = tensor(e, at, a[0], "what is broadcast");
     Shape both = broadcast_shapes(at, &x->shape, &s, "broadcast");

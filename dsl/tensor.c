@@ -42,7 +42,7 @@ static void gather(const Place *at, const Value *v, Shape *shape, int level, Gat
         out->data = grow(out->data, sizeof(double) * (size_t)out->count, sizeof(double) * (size_t)room);
         out->room = room;
     }
-    double d = v->kind == VALUE_BOOL ? (double)v->i : number_of(v);
+    double d = exact_number(at, v);
     out->boolean |= v->kind == VALUE_BOOL;
     out->number |= v->kind == VALUE_NUMBER;
     out->fraction |= d != floor(d) || (v->kind == VALUE_NUMBER && !v->whole);
@@ -101,7 +101,7 @@ static void check_graph(Elaborator *e, const Place *at, const Node *n)
 Node *node_of(Elaborator *e, const Place *at, const Value *v, const char *what)
 {
     switch (v->kind) {
-    case VALUE_NUMBER: return graph_weak(graph_at(e, at), number_of(v));
+    case VALUE_NUMBER: return graph_weak(graph_at(e, at), exact_number(at, v));
     case VALUE_BOOL: return graph_number(graph_at(e, at), (double)v->i, BOOL);
     case VALUE_LIST: return list_node(e, at, v);
     case VALUE_TENSOR: check_graph(e, at, v->node); return v->node;

@@ -110,6 +110,20 @@ Value *value_step(Step step)
 
 double number_of(const Value *v) { return v->whole ? (double)v->i : v->d; }
 
+double exact_number(const Place *at, const Value *v)
+{
+    if (v->kind == VALUE_BOOL)
+        return (double)v->i;
+    double d = number_of(v);
+    int64_t low = v->i & 0xffffffff;
+    if (v->whole && (d >= 0x1p63 || (int64_t)d != v->i))
+        error_at(at,
+                 "constants of tensors are doubles, which hold every whole number only up to 2^53, not %" PRId64 "; write %.0f.0, the nearest, "
+                 "or compute it in i64: (i64(tensor([%" PRId64 "]))[0] * 4294967296 + %" PRId64 ")",
+                 v->i, d, (v->i - low) / 4294967296, low);
+    return d;
+}
+
 Value *first_of(Value *v) { return v->kind == VALUE_RESULTS ? v->items[0] : v; }
 
 bool has_tensor(const Value *v)
