@@ -223,6 +223,22 @@ static bool truth(const char *text, double *v)
     return false;
 }
 
+/* text that is the number v -> all its digits, which a double may not have; false: it is beyond the range of i64 */
+static bool put_long(const char *text, double v, int64_t *to)
+{
+    const double beyond = 9223372036854775808.0; /* 2^63 */
+    char *end;
+    errno = 0;
+    *to = strtoll(text, &end, 10);
+    bool fits = errno == 0;
+    if (*end == '.')
+        end += 1 + strspn(end + 1, "0");
+    if (*end == 0)
+        return fits;
+    *to = v < beyond ? (int64_t)v : 0; /* 1e3 */
+    return v < beyond;
+}
+
 static void put_number(Parser *p, Column *c, int which, int64_t place)
 {
     const Field *f = &p->fields[c->from[which]];
@@ -253,15 +269,14 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
         good = truth(copy, &v);
     if (!good)
         bad_row(p, "column '%s' is '%.60s', a number is expected", c->titles[which], copy);
-    else if (!mgpu_values_fit(&v, MGPU_F64, 1, c->dtype, &bad))
+    else if (!mgpu_values_fit(&v, MGPU_F64, 1, c->dtype, &bad) ||
+             (c->dtype == MGPU_I64 && !put_long(copy, v, (int64_t *)(void *)c->data + place)))
         bad_row(p, "column '%s' is %s, which is no value of %s", c->titles[which], copy, mgpu_dtype_name(c->dtype));
-    else if (c->dtype == MGPU_I64)
-        ((int64_t *)(void *)c->data)[place] = strtoll(copy, &end, 10);
     if (good && isinf(v))
         c->first_infinite = c->infinite++ ? c->first_infinite : p->row_line;
     if (good && isnan(v))
         c->first_missing = c->missing++ ? c->first_missing : p->row_line;
-    if (good && (c->dtype != MGPU_I64 || *end))
+    if (good && c->dtype != MGPU_I64)
         mgpu_from_double(c->data, c->dtype, place, v);
     if (copy != small)
         free(copy);

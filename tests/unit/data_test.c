@@ -684,6 +684,12 @@ static void test_csv_refusals(void)
             "bad.csv:3: column 'x' has no value, and i32 has none for that");
     write_file("bad.csv", "x,label\n1,a\n1000,b\n");
     refuses("csv-range", "input x: i8  input label: class(2)", data, "bad.csv:3: column 'x' is 1000, which is no value of i8");
+    static const char *const LONGS[] = {"9223372036854775808", "-9223372036854775809", "9223372036854775808.0", "9.3e18", "1e19"};
+    for (int i = 0; i < COUNT(LONGS); i++) {
+        write_file("bad.csv", format("x,label\n9223372036854775807,a\n%s,b\n", LONGS[i]));
+        refuses(format("csv-range-%s", LONGS[i]), "input x: i64  input label: class(2)", data,
+                format("bad.csv:3: column 'x' is %s, which is no value of i64", LONGS[i]));
+    }
     refuses("csv-shape", "input x: f32[3]  input label: class(2)", "train = csv(\"bad.csv\", x = [\"x\", \"x\"])",
             "bad.csv:2: 'x' has the shape [2], input 'x' has [3]");
     refuses("csv-no-file", inputs, "train = csv(\"none.csv\")", "m.net:7: there is no file none.csv, nor none.csv.gz, in the folder");
