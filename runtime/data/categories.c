@@ -2,9 +2,10 @@
  *
  * The set that trains decides, once for each class input: if all its words are whole numbers below n they are the classes
  * themselves; else its words, in order (numbers by value, others byte by byte), are classes 0, 1, ..., leaving out the
- * class `other`. With `other`, words that no sample of the set has are no categories, and of too many the most frequent
- * ones are taken. A missing word (text NULL) and one that has no class go to `other`. The tables are saved in the metadata
- * of the weights' file, as JSON: input -> list of words by class (null: `other`) or "numbers". */
+ * class `other`. Words whose places count, such as names of folders, are always in order of their bytes. With `other`,
+ * words that no sample of the set has are no categories, and of too many the most frequent ones are taken. A missing word
+ * (text NULL) and one that has no class go to `other`. The tables are saved in the metadata of the weights' file, as JSON:
+ * input -> list of words by class (null: `other`) or "numbers". */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -166,6 +167,17 @@ static bool admitted(const mgpu_input *in, int64_t value)
     return (value >= 0 && value < in->classes) || (in->ignore != MGPU_NO_LABEL && value == in->ignore);
 }
 
+/* whether all words are numbers of classes, those that are in use if `used` says it; places: whether each is its place's */
+static bool are_classes(const mgpu_input *in, const Words *words, const int64_t *used)
+{
+    int64_t place = 0, value;
+    for (int64_t k = 0; k < words->count; k++)
+        if (words->text[k] && !(used && !used[k]) &&
+            !(whole_number(words->text[k], &value) && admitted(in, value) && (!words->places || value == place++)))
+            return false;
+    return true;
+}
+
 typedef struct Candidate {
     const char *text;
     int64_t used, number;
@@ -204,7 +216,7 @@ static void list_words(const char *const *words, int64_t count, char *text, size
 int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
 {
     int64_t count = 0, beyond = -1, strange = -1, value;
-    bool numbers = true;
+    bool numbers = !words->places;
     for (int64_t k = 0; k < words->count; k++) {
         if (!words->text[k])
             continue;
@@ -238,16 +250,15 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
 {
     Candidate *list = mgpu_allocate((size_t)words->count, sizeof *list);
     int64_t count = 0, room = in->classes - (in->other != MGPU_NO_LABEL);
-    bool numbers = true, classes = true;
+    bool numbers = !words->places;
     for (int64_t k = 0; k < words->count; k++) {
         if (!words->text[k] || (used && !used[k]))
             continue;
         Candidate *one = &list[count++];
         *one = (Candidate){.text = words->text[k], .used = used ? used[k] : 0};
         numbers = numbers && whole_number(one->text, &one->number);
-        classes = classes && numbers && admitted(in, one->number);
     }
-    Table *t = add_table(c, in->tensor.name, classes && count);
+    Table *t = add_table(c, in->tensor.name, count && are_classes(in, words, used));
     if (!t->numbers) {
         qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
         if (count > room && in->other == MGPU_NO_LABEL)
@@ -321,13 +332,8 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
                                const char *beyond)
 {
     const Table *t = table_for(c, in, words, used, place);
-    bool number = true;
-    for (int64_t k = 0; k < words->count && number; k++) {
-        int64_t value;
-        number = !words->text[k] || (used && !used[k]) || (whole_number(words->text[k], &value) && admitted(in, value));
-    }
     static const Table NUMBERS = {.numbers = true};
-    if (!t && (!c || c->fixed) && number)
+    if (!t && (!c || c->fixed) && are_classes(in, words, used))
         t = &NUMBERS; /* no table is needed */
     if (!t && (!c || c->fixed))
         mgpu_fail(MGPU_BAD_INPUT,

@@ -35,8 +35,9 @@ typedef struct Item {          /* one column of one sample */
     const void *data;          /* row-major; is in the stream's memory or in the Reading's. At any alignment */
 } Item;
 
-/* names of categories: an element k means text[k]; NULL: missing */
-typedef struct Words { char **text; int64_t count; } Words;
+/* names of categories: an element k means text[k]; NULL: missing. places: a word's class is its place among them, in order of
+ * their bytes, also where they look like numbers: folders, characters */
+typedef struct Words { char **text; int64_t count; bool places; } Words;
 
 typedef struct StreamColumn {
     const char *name;

@@ -172,6 +172,7 @@ static bool read_ascii(Windows *w)
             return false;
     w->words.text = mgpu_allocate(0x80, sizeof *w->words.text);
     w->words.count = 0x80;
+    w->words.places = true;
     for (int c = 0; c < 0x80; c++)
         w->words.text[c] = seen[c] ? mgpu_format("%c", c) : NULL;
     return true;

@@ -414,6 +414,30 @@ static void test_categories(void)
     mgpu_free_categories(categories);
 }
 
+/* ---- words whose places are their classes, such as names of folders, also where they are numbers; saved tables hold */
+static void test_places(void)
+{
+    static const struct { const char *name, *words[3], *inputs, *saved; int64_t classes[3]; } CASES[] = {
+        {"by-bytes", {"1", "10", "2"}, "input label: class(3)", NULL, {0, 1, 2}},
+        {"from-1", {"1", "2", "3"}, "input label: class(4)", NULL, {0, 1, 2}},
+        {"their-own", {"0", "1", "2"}, "input label: class(3)", NULL, {0, 1, 2}},
+        {"ignore", {"-100", "0", "1"}, "input label: class(3, ignore = -100)", NULL, {0, 1, 2}},
+        {"saved-words", {"1", "10", "2"}, "input label: class(3)", "{\"label\":[\"1\",\"2\",\"10\"]}", {0, 2, 1}},
+        {"saved-numbers", {"1", "2", "3"}, "input label: class(4)", "{\"label\":\"numbers\"}", {1, 2, 3}},
+    };
+    for (int i = 0; i < COUNT(CASES); i++) {
+        const mgpu_program *p = program_of(CASES[i].inputs, "train = csv(\"train.csv\")");
+        Categories *categories = mgpu_new_categories(CASES[i].saved != NULL);
+        Words words = {(char **)CASES[i].words, 3, .places = true};
+        if (CASES[i].saved)
+            mgpu_read_categories(categories, CASES[i].saved, "w.safetensors");
+        int64_t *classes = mgpu_classes_of_words(categories, &p->inputs[0], &words, NULL, "", "");
+        say(format("places/%s", CASES[i].name), memcmp(classes, CASES[i].classes, sizeof CASES[i].classes) == 0);
+        free(classes);
+        mgpu_free_categories(categories);
+    }
+}
+
 /* ---- orders */
 static void test_orders(void)
 {
@@ -853,6 +877,7 @@ int main(void)
     test_part();
     test_pairs();
     test_categories();
+    test_places();
     test_orders();
     test_threads();
     test_reading_ahead();

@@ -162,7 +162,7 @@ static void open_classes(Folder *f, Files *files, const char *path, const Openin
         free(inner);
     }
     free_names(&pictures);
-    f->classes = (Words){folders.name, folders.count};
+    f->classes = (Words){folders.name, folders.count, .places = true};
     f->prefix = strlen(path) + 1;
 }
 
@@ -222,7 +222,7 @@ Stream *mgpu_open_images(const Opening *o)
         path[--n] = 0;
     open_classes(f, &files, path, o);
     free(path);
-    f->paths = (Words){files.path, files.count};
+    f->paths = (Words){files.path, files.count, .places = true};
     f->class = files.class;
     f->number = mgpu_allocate((size_t)files.count, sizeof *f->number);
     for (int64_t i = 0; i < files.count; i++)
