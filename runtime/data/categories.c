@@ -4,8 +4,8 @@
  * themselves; else its words, in order (numbers by value, others byte by byte), are classes 0, 1, ..., leaving out the
  * class `other`. Words whose places count, such as names of folders, are always in order of their bytes. With `other`,
  * words that no sample of the set has are no categories, and of too many the most frequent ones are taken. A missing word
- * (text NULL) and one that has no class go to `other`. The tables are saved in the metadata of the weights' file, as JSON:
- * input -> list of words by class (null: `other`) or "numbers". */
+ * (text NULL) and one that has no class go to `other`; one that is the number of `ignore` is that label. The tables are
+ * saved in the metadata of the weights' file, as JSON: input -> list of words by class (null: `other`) or "numbers". */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -178,6 +178,13 @@ static bool are_classes(const mgpu_input *in, const Words *words, const int64_t 
     return true;
 }
 
+/* a text that is the number of `ignore` is that label among words, too */
+static bool is_ignored(const mgpu_input *in, const Words *words, int64_t k)
+{
+    int64_t value;
+    return in->ignore != MGPU_NO_LABEL && !words->places && whole_number(words->text[k], &value) && value == in->ignore;
+}
+
 typedef struct Candidate {
     const char *text;
     int64_t used, number;
@@ -218,7 +225,7 @@ int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
     int64_t count = 0, beyond = -1, strange = -1, value;
     bool numbers = !words->places;
     for (int64_t k = 0; k < words->count; k++) {
-        if (!words->text[k])
+        if (!words->text[k] || is_ignored(in, words, k))
             continue;
         if (count++ == in->classes)
             beyond = k;
@@ -250,15 +257,18 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
 {
     Candidate *list = mgpu_allocate((size_t)words->count, sizeof *list);
     int64_t count = 0, room = in->classes - (in->other != MGPU_NO_LABEL);
-    bool numbers = !words->places;
+    bool numbers = !words->places, any = false;
     for (int64_t k = 0; k < words->count; k++) {
         if (!words->text[k] || (used && !used[k]))
+            continue;
+        any = true;
+        if (is_ignored(in, words, k))
             continue;
         Candidate *one = &list[count++];
         *one = (Candidate){.text = words->text[k], .used = used ? used[k] : 0};
         numbers = numbers && whole_number(one->text, &one->number);
     }
-    Table *t = add_table(c, in->tensor.name, count && are_classes(in, words, used));
+    Table *t = add_table(c, in->tensor.name, any && are_classes(in, words, used));
     if (!t->numbers) {
         qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
         if (count > room && in->other == MGPU_NO_LABEL)
@@ -305,7 +315,7 @@ static bool covers(const Table *t, const mgpu_input *in, const Words *words, con
     bool all = t->words.count <= in->classes;
     for (int64_t k = 0; k < words->count && all && in->other == MGPU_NO_LABEL; k++) {
         int64_t value, i = 0;
-        if (!words->text[k] || (used && !used[k]))
+        if (!words->text[k] || (used && !used[k]) || is_ignored(in, words, k))
             continue;
         while (i < t->words.count && !(t->words.text[i] && strcmp(t->words.text[i], words->text[k]) == 0))
             i++;
@@ -362,6 +372,8 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
         const Entry *found = t->numbers ? NULL : bsearch(&key, entries, (size_t)count, sizeof *entries, by_entry);
         if (found)
             class[k] = found->class;
+        else if (is_ignored(in, words, k))
+            class[k] = in->ignore;
         else if (t->numbers && whole_number(words->text[k], &value) && admitted(in, value))
             class[k] = value;
     }

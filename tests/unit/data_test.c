@@ -414,6 +414,40 @@ static void test_categories(void)
     mgpu_free_categories(categories);
 }
 
+/* ---- the number of `ignore` is that label among words, too */
+static void test_ignored_words(void)
+{
+    static const struct { const char *name, *inputs, *content; double labels[4]; const char *tables; } CASES[] = {
+        {"words", "input label: class(2, ignore = -100)", "label\nb\n-100\na\nb\n", {1, -100, 0, 1}, "{\"label\":[\"a\",\"b\"]}"},
+        {"other", "input label: class(3, ignore = 9, other = 0)", "label\nb\n9\n-9\n\"\"\n", {2, 9, 1, 0}, "{\"label\":[null,\"-9\",\"b\"]}"},
+        {"large numbers", "input label: class(2, ignore = 255)", "label\n70\n255\n8\n70\n", {1, 255, 0, 1}, "{\"label\":[\"8\",\"70\"]}"},
+        {"numbers", "input label: class(2, ignore = -100)", "label\n1\n-100\n-100\n1\n", {1, -100, -100, 1}, "{\"label\":\"numbers\"}"},
+        {"alone", "input label: class(2, ignore = -100)", "label\n-100\n-100\n-100\n-100\n", {-100, -100, -100, -100}, "{\"label\":\"numbers\"}"},
+    };
+    for (int i = 0; i < COUNT(CASES); i++) {
+        Categories *categories = mgpu_new_categories(false);
+        Dataset d;
+        write_file("ignored.csv", CASES[i].content);
+        open_set(&d, program_of(CASES[i].inputs, "train = csv(\"ignored.csv\")"), "train", folder, categories);
+        double *labels = read_input(&d, "label", 0, 0);
+        char *json = mgpu_categories_text(categories);
+        say(format("ignore/%s", CASES[i].name),
+            memcmp(labels, CASES[i].labels, sizeof CASES[i].labels) == 0 && strcmp(json, CASES[i].tables) == 0);
+        free(json);
+        free(labels);
+        mgpu_close_set(&d);
+        mgpu_free_categories(categories);
+    }
+    Categories *saved = mgpu_new_categories(true); /* of a save of before */
+    Words words = {(char *[]){"-100", "a", "b"}, 3, false};
+    mgpu_read_categories(saved, "{\"label\":[\"-100\",\"a\",\"b\"]}", "w.safetensors");
+    const mgpu_program *p = program_of("input label: class(3, ignore = -100)", "train = csv(\"ignored.csv\")");
+    int64_t *classes = mgpu_classes_of_words(saved, &p->inputs[0], &words, NULL, "", "");
+    say("ignore/saved", classes[0] == 0 && classes[1] == 1 && classes[2] == 2);
+    free(classes);
+    mgpu_free_categories(saved);
+}
+
 /* ---- words whose places are their classes, such as names of folders, also where they are numbers; saved tables hold */
 static void test_places(void)
 {
@@ -877,6 +911,7 @@ int main(void)
     test_part();
     test_pairs();
     test_categories();
+    test_ignored_words();
     test_places();
     test_orders();
     test_threads();
