@@ -239,16 +239,28 @@ static bool put_long(const char *text, double v, int64_t *to)
     return v < beyond;
 }
 
+static Field without_blanks(const Field *f)
+{
+    Field inner = *f;
+    while (inner.length && (*inner.text == ' ' || *inner.text == '\t'))
+        inner.text++, inner.length--;
+    while (inner.length && (inner.text[inner.length - 1] == ' ' || inner.text[inner.length - 1] == '\t'))
+        inner.length--;
+    return inner;
+}
+
+static bool read_number(const char *text, size_t length, uint8_t dtype, double *v)
+{
+    char *end;
+    *v = strtod(text, &end);
+    bool good = length && end == text + length && !memchr(text, 'x', length) && !memchr(text, 'X', length);
+    return good || (dtype == MGPU_BOOL && truth(text, v));
+}
+
 static void put_number(Parser *p, Column *c, int which, int64_t place)
 {
-    const Field *f = &p->fields[c->from[which]];
-    const char *text = f->text;
-    size_t length = f->length;
-    while (length && (*text == ' ' || *text == '\t'))
-        text++, length--;
-    while (length && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-        length--;
-    Field trimmed = {text, length};
+    const Field *f = &p->fields[c->from[which]], trimmed = without_blanks(f);
+    size_t length = trimmed.length;
     if (is_missing(p, f) || is_missing(p, &trimmed)) {
         if (!mgpu_dtype_is_float(c->dtype)) {
             bad_row(p, "column '%s' has no value, and %s has none for that", c->titles[which], mgpu_dtype_name(c->dtype));
@@ -258,15 +270,12 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
         mgpu_from_double(c->data, c->dtype, place, NAN);
         return;
     }
-    char small[64], *copy = length < sizeof small ? small : mgpu_allocate(length + 1, 1), *end;
-    memcpy(copy, text, length);
+    char small[64], *copy = length < sizeof small ? small : mgpu_allocate(length + 1, 1);
+    memcpy(copy, trimmed.text, length);
     copy[length] = 0;
-    errno = 0;
-    double v = strtod(copy, &end);
-    bool good = end == copy + length && !memchr(copy, 'x', length) && !memchr(copy, 'X', length);
+    double v;
+    bool good = read_number(copy, length, c->dtype, &v);
     int64_t bad;
-    if (!good && c->dtype == MGPU_BOOL)
-        good = truth(copy, &v);
     if (!good)
         bad_row(p, "column '%s' is '%.60s', a number is expected", c->titles[which], copy);
     else if (!mgpu_values_fit(&v, MGPU_F64, 1, c->dtype, &bad) ||
@@ -424,8 +433,41 @@ static void take_names(Parser *p, const mgpu_option *names, const Opening *o, Wh
     }
 }
 
+static bool is_decoded(const mgpu_set *set, const char *column)
+{
+    for (int k = 0; k < set->call_count; k++) {
+        const mgpu_option *o = strcmp(set->calls[k].name, "decode") == 0 ? mgpu_find_option(&set->calls[k], "columns") : NULL;
+        for (int i = 0; o && i < o->count; i++)
+            if (strcmp(o->items[i].text, column) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* whether a line cannot be one of titles: numbers are where numbers have to be, or are words. Titles: of its fields */
+static bool is_sample(const Parser *titles, const Field *line, const Opening *o)
+{
+    bool numbers = false;
+    for (int c = 0; c < o->column_count; c++) {
+        const mgpu_input *in = mgpu_column_input(o, &o->columns[c]);
+        bool words = !in || in->classes || is_decoded(o->set, o->columns[c].name);
+        for (int k = 0; k < o->columns[c].count; k++) {
+            const Field *f = &line[find_title(titles, o->columns[c].texts[k])], inner = without_blanks(f);
+            char *text = mgpu_format("%.*s", (int)inner.length, inner.text);
+            double v;
+            bool number = read_number(text, inner.length, words ? MGPU_F64 : in->tensor.dtype, &v) ||
+                          (!words && (is_missing(titles, f) || is_missing(titles, &inner)));
+            free(text);
+            if (!number && !words)
+                return false;
+            numbers = numbers || number;
+        }
+    }
+    return numbers;
+}
+
 /* A table beside those of the data block, which have `names`: its first line may have titles; else its columns are those of
- * `names`: all, all but labels, or those that are needed. */
+ * `names`: all, all but labels, or those that are needed. With `header` a line of other titles is one, too. */
 static void read_new_titles(Parser *p, const mgpu_option *names, const Opening *o)
 {
     const char *at = p->at;
@@ -435,14 +477,18 @@ static void read_new_titles(Parser *p, const mgpu_option *names, const Opening *
     if (all_titles(p, o))
         return;
     int fields = p->field_count;
-    if (mgpu_option_number(o->call, "header", 0) == 0) {
-        p->at = at;
-        p->line = line;
-    }
+    Field *first = mgpu_allocate((size_t)fields, sizeof *first);
+    memcpy(first, p->fields, (size_t)fields * sizeof *first);
     for (int which = 0; which < NAME_CHOICES; which++) {
         take_names(p, names, o, (WhichNames)which);
-        if (fields == p->field_count)
-            return;
+        if (fields != p->field_count)
+            continue;
+        if (mgpu_option_number(o->call, "header", 0) == 0 || is_sample(p, first, o)) {
+            p->at = at;
+            p->line = line;
+        }
+        free(first);
+        return;
     }
     int needed = p->field_count;
     char titles[400];
@@ -467,17 +513,6 @@ static void read_titles(Parser *p, const Opening *o)
             take_names(p, names, o, ALL_NAMES);
     }
     p->expected = p->field_count;
-}
-
-static bool is_decoded(const mgpu_set *set, const char *column)
-{
-    for (int k = 0; k < set->call_count; k++) {
-        const mgpu_option *o = strcmp(set->calls[k].name, "decode") == 0 ? mgpu_find_option(&set->calls[k], "columns") : NULL;
-        for (int i = 0; o && i < o->count; i++)
-            if (strcmp(o->items[i].text, column) == 0)
-                return true;
-    }
-    return false;
 }
 
 /* x_0, x_1, ... of a vector x, for which the data block names no columns */
