@@ -76,10 +76,7 @@ def put(name, channels, stages="-"):
             x, y, w, h = map(int, rest.replace("x", ".").split("."))
             image = image.crop((x, y, x + w, y + h))
             continue
-        if image.mode == "RGBA":  # each channel for itself; Pillow would multiply colours by alpha before
-            image = Image.merge("RGBA", [band.resize(size, Image.BILINEAR) for band in image.split()])
-        else:
-            image = image.resize(size, Image.NEAREST if nearest else Image.BILINEAR)
+        image = image.resize(size, Image.NEAREST if nearest else Image.BILINEAR)
     lines.append(f"{name} {channels} {stages} {image.width} {image.height} {np.asarray(image).astype(np.uint8).tobytes().hex()}")
 
 
@@ -118,6 +115,12 @@ for stages in ["resize:7", "resize:17", "resize:29", "size:23x5", "size:5x17", "
 put("grey.png", 1, "resize:5")
 put("grey.png", 1, "resize:31")
 put("alpha.png", 4, "size:6x7")
+for stages in ["resize:5", "resize:29", "size:15x4", "size:4x11", "size:15x11", "size:64x3", "size:1x1", "resize:20,center:9x12", "center:30x20,resize:8",
+               "box:3.2.9x8,size:8x8", "size:23x7,size:6x13"]:
+    put("alpha.png", 4, stages)
+put("palette.png", 4, "size:9x11")
+put("grey_alpha.png", 4, "size:16x5")
+put("grey_alpha.png", 3, "size:16x5")
 put("palette.png", 0, "resize:6")
 put("palette.png", 0, "size:40x29")
 put("woven.png", 3, "size:13x4,size:9x17")

@@ -4,7 +4,8 @@
  * Along one axis, from `in` to `out` pixels, with s = in / out and r = max(s, 1): output x has its centre at
  * c = (x + 1/2) s; input i in [c - r, c + r] has the weight max(0, 1 - |i + 1/2 - c| / r), and weights are divided by
  * their sum. They are rounded to 22 bits of fraction. First along x, rounded to bytes, then along y. An axis that keeps
- * its size is left alone. Numbers of classes are taken from the input whose pixel holds the output's centre. */
+ * its size is left alone. Numbers of classes are taken from the input whose pixel holds the output's centre. Colours with
+ * alpha are multiplied by it before and divided by it afterwards, rounded to bytes: what is clear has no colour. */
 #include "runtime/data/image/image.h"
 
 #include <math.h>
@@ -76,6 +77,34 @@ static Image along_x(Reading *reading, const Image *from, int full, int x, int w
     return to;
 }
 
+/* [height, width, 4]: colours times alpha / 255, rounded */
+static Image multiply_alpha(Reading *reading, const Image *from)
+{
+    Image to = {from->width, from->height, 4, (int64_t)from->width * 4, NULL};
+    uint8_t *at = mgpu_reading_room(reading, room_for(&to));
+    to.pixels = at;
+    for (int y = 0; y < from->height; y++) {
+        const uint8_t *pixel = from->pixels + y * from->stride;
+        for (int x = 0; x < from->width; x++, pixel += 4, at += 4) {
+            for (int c = 0; c < 3; c++) {
+                int product = pixel[c] * pixel[3] + 128;
+                at[c] = (uint8_t)((product + (product >> 8)) >> 8);
+            }
+            at[3] = pixel[3];
+        }
+    }
+    return to;
+}
+
+static void divide_alpha(uint8_t *pixel, int64_t count)
+{
+    for (; count; count--, pixel += 4)
+        for (int c = 0; c < 3 && pixel[3]; c++) {
+            int colour = 255 * pixel[c] / pixel[3];
+            pixel[c] = (uint8_t)(colour < 255 ? colour : 255);
+        }
+}
+
 void mgpu_image_resize(Reading *reading, const Image *from, int width, int height, ImageWindow window, bool nearest, Image *to)
 {
     const ImageSums *sums = mgpu_image_sums_choice(0);
@@ -85,6 +114,11 @@ void mgpu_image_resize(Reading *reading, const Image *from, int width, int heigh
     if (nearest) {
         pick_nearest(from, width, height, window, pixels);
         return;
+    }
+    Image multiplied;
+    if (from->channels == 4) {
+        multiplied = multiply_alpha(reading, from);
+        from = &multiplied;
     }
     int first = window.y, rows = window.height; /* of `from`, that the result is made of */
     Weights w = {0};
@@ -105,4 +139,6 @@ void mgpu_image_resize(Reading *reading, const Image *from, int width, int heigh
         else
             memcpy(row, wide.pixels + y * wide.stride, (size_t)to->stride);
     }
+    if (to->channels == 4)
+        divide_alpha(pixels, (int64_t)to->width * to->height);
 }
