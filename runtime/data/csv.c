@@ -615,6 +615,14 @@ static void say_notes(const Parser *p)
                     csv->columns[c].name, csv->columns[c].name, csv->columns[c].name);
 }
 
+/* by its byte order mark, or by the zero that the first character has where it is of ASCII */
+static bool is_utf16(const uint8_t *data, int64_t bytes)
+{
+    if (bytes < 2)
+        return false;
+    return memcmp(data, "\xFF\xFE", 2) == 0 || memcmp(data, "\xFE\xFF", 2) == 0 || !data[0] != !data[1];
+}
+
 static void read_table(Csv *csv, const Opening *o)
 {
     const char *delimiter = mgpu_option_text(o->call, "delimiter", ",");
@@ -629,6 +637,9 @@ static void read_table(Csv *csv, const Opening *o)
                 .missing = mgpu_find_option(o->call, "missing"),
                 .skip = strcmp(mgpu_option_text(o->call, "on_bad", "stop"), "skip") == 0,
                 .line = 1};
+    if (is_utf16(file.data, file.bytes))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the text is UTF-16 and has to be UTF-8; iconv -f UTF-16 -t UTF-8 converts a file", o->where,
+                  csv->path);
     if (file.bytes >= 3 && memcmp(p.at, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
         p.at += 3;
     read_titles(&p, o);

@@ -6,7 +6,7 @@
  *   FILE ...               IDX, .npy or pictures for each input in their order, or NAME=FILE; NAME=PICTURE may be repeated
  *
  * - is standard input. Which kind a file is its first bytes say; what is none of those is a table where its name ends in
- * .csv or .tsv, where it is standard input and where the model reads tables. */
+ * .csv or .tsv, where it is standard input, where the model reads tables, and a text where columns could be all inputs. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/image/image.h"
@@ -82,7 +82,26 @@ static const mgpu_set *set_of_tables(const mgpu_program *p)
     return NULL;
 }
 
-static Kind kind_of(const mgpu_program *p, const char *path)
+/* no characters that control something, but blanks; or a byte order mark of UTF-16, which the reader of tables names */
+static bool begins_as_text(const uint8_t *bytes, int n)
+{
+    bool text = n > 0, wide = n >= 2 && ((bytes[0] == 0xff && bytes[1] == 0xfe) || (bytes[0] == 0xfe && bytes[1] == 0xff));
+    for (int i = 0; i < n; i++)
+        text = text && (bytes[i] >= ' ' || bytes[i] == '\t' || bytes[i] == '\n' || bytes[i] == '\r');
+    return text || wide;
+}
+
+/* whether columns of a table that the data block does not speak of can be the inputs */
+static bool are_columns(const mgpu_program *p, const bool *wanted)
+{
+    bool all = true;
+    for (int i = 0; i < p->input_count; i++)
+        all = all && (!wanted[i] || p->inputs[i].tensor.rank <= 1);
+    return all;
+}
+
+/* alone: the file is all that there is for the inputs */
+static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted, bool alone)
 {
     static const char *const TABLES[] = {".csv", ".tsv"};
     struct stat status;
@@ -108,7 +127,8 @@ static Kind kind_of(const mgpu_program *p, const char *path)
     if (mgpu_reader_of_text(p) && (bytes[0] || bytes[1]))
         mgpu_fail(MGPU_BAD_INPUT, "%s is no .npy or IDX file of windows: %s generate TEXT goes on with a text; predict takes a data set such "
                   "as valid, or windows of numbers", path == STDIN ? "standard input" : path, program_invocation_short_name);
-    if (ends_in(path, TABLES, MGPU_COUNT(TABLES)) || path == STDIN || (set_of_tables(p) && !(n >= 2 && !bytes[0] && !bytes[1])))
+    if (ends_in(path, TABLES, MGPU_COUNT(TABLES)) || path == STDIN || (set_of_tables(p) && !(n >= 2 && !bytes[0] && !bytes[1])) ||
+        (alone && begins_as_text(bytes, n) && are_columns(p, wanted)))
         return n >= 4 && !bytes[0] && !bytes[1] ? KIND_IDX : KIND_TABLE;
     return KIND_IDX;
 }
@@ -159,7 +179,7 @@ static Operand operand_of(const mgpu_program *p, const Options *o, const char *t
         keep_input();
         one.path = STDIN;
     }
-    one.kind = kind_of(p, one.path);
+    one.kind = kind_of(p, one.path, wanted, o->operand_count == 1 && one.input < 0);
     return one;
 }
 

@@ -732,6 +732,12 @@ static void test_csv_refusals(void)
     }
     write_file("bad.csv", "x,label\n1,a\n2,Z\xfcrich\n");
     refuses("csv-latin", inputs, data, "bad.csv:3: column 'label' is no UTF-8; iconv -f LATIN1 -t UTF-8 converts a file");
+    static const char *const WIDE[] = {"\xff\xfex\0,\0y\0\n\0" "1\0,\0" "2\0", "\xfe\xff\0x\0,\0y\0\n\0" "1\0,\0" "2", "x\0,\0y\0\n\0" "1\0,\0" "2\0"};
+    for (int i = 0; i < COUNT(WIDE); i++) {
+        write_bytes("bad.csv", WIDE[i], 14);
+        refuses(format("csv-utf16-%d", i), inputs, data,
+                "bad.csv: the text is UTF-16 and has to be UTF-8; iconv -f UTF-16 -t UTF-8 converts a file");
+    }
     write_file("bad.csv", "x,label\n1,a\nfoo,b\n2\n2,\"b\"c\n3,b\n");
     refuses("csv-skip", inputs, "train = csv(\"bad.csv\", on_bad = \"skip\")",
             "0bad.csv: 3 lines are left out, the first is line 3: column 'x' is 'foo', a number is expected");
