@@ -64,6 +64,17 @@ static mgpu_column *wanted_columns(const mgpu_set *set, const bool *wanted, int 
     return columns;
 }
 
+/* a stage of pictures where the inputs that it is for are not wanted */
+static bool is_idle(OpenStream *open, const Opening *o)
+{
+    if (open != mgpu_open_image_stage || o->column_count == o->set->column_count)
+        return false;
+    for (int c = 0; c < o->from->column_count; c++)
+        if (o->from->columns[c].image)
+            return false;
+    return true;
+}
+
 static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder, bool fresh,
                        Categories *categories)
 {
@@ -75,6 +86,8 @@ static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, c
         o.call = &set->calls[i];
         OpenStream *open =
             i ? find_call(STAGES, MGPU_COUNT(STAGES), o.call->name) : find_call(READERS, MGPU_COUNT(READERS), o.call->name);
+        if (i && is_idle(open, &o))
+            continue;
         bool given = fresh && i == 0; /* on the command line: its path is no path of the data */
         char *where = given ? mgpu_format("%s", "") : mgpu_format("%s:%d: ", p->model_file, o.call->line);
         o.where = where;
