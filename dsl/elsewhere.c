@@ -29,7 +29,7 @@ static const Row FUNCTIONS[] = {
     {"PixelShuffle", "pixel_shuffle"}, {"DropPath", "stochastic_depth"}, {"BCEWithLogitsLoss", "binary_cross_entropy"},
     {"binary_cross_entropy_with_logits", "binary_cross_entropy"}, {"SmoothL1Loss", "huber"}, {"HuberLoss", "huber"},
     {"KLDivLoss", "kl"}, {"CTCLoss", "ctc"}, {"ReLU", "relu"}, {"GELU", "gelu"}, {"SiLU", "silu"}, {"Softmax", "softmax"},
-    {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Flatten", "flatten"}, {"unsqueeze", "insert_axis"}, {"einops", "einsum"},
+    {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Flatten", "flatten"}, {"unsqueeze", "insert_axis"},
     {"SGD", "sgd"}, {"Adam", "adam"}, {"AdamW", "adamw"}, {"CosineAnnealingLR", "cosine"}, {"StepLR", "staircase"},
     {"MultiStepLR", "multistep"}, {"OneCycleLR", "one_cycle"}, {"ReduceLROnPlateau", "plateau"},
 };
@@ -38,7 +38,7 @@ static const Row SETTINGS[] = {
     {"num_steps", "steps"}, {"max_steps", "steps"}, {"random_seed", "seed"}, {"max_grad_norm", "clip"},
     {"clip_grad_norm", "clip"}, {"gradient_accumulation_steps", "accumulate"}, {"grad_accumulation", "accumulate"},
     {"early_stopping", "patience"}, {"gradient_checkpointing", "recompute"}, {"activation_checkpointing", "recompute"},
-    {"checkpoint", "recompute"}, {"amp", "precision"}, {"dtype", "precision"}, {"num_workers", "workers"},
+    {"amp", "precision"}, {"dtype", "precision"}, {"num_workers", "workers"},
 };
 
 static const char *find(const Row *rows, int count, const char *word)
