@@ -17,6 +17,7 @@ static const Mistake MISTAKES[] = {
     {{12, 2}, {12, 2}, "simd loops that reduce several values read uninitialised lanes", "-fno-thread-jumps"},
     {{12, 2}, {12, 2}, "with AVX-512, arrays in the red zone are not aligned as stores to them assume", "-mno-red-zone"},
     {{12, 2}, {12, 2}, "with AVX-512, multiply-adds under conditions lose the product of some lanes", "-fno-expensive-optimizations"},
+    {{12, 1}, {12, 5}, "with AVX-512, copies of constant arrays repeat their first elements", "-mmove-max=128 -mstore-max=128"},
 };
 
 /* the version number of GCC, after the parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0"; clang has none there */
