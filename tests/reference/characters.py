@@ -2,7 +2,7 @@
 """Character models of tinyshakespeare, the examples gpt_mini and char_lstm made narrow, trained in PyTorch: the file
 characters.values beside this script, read by tests/characters.test.
 
-    python3 tests/reference/characters.py build/bin/mgpuc ../shared/data/tinyshakespeare     needs torch and numpy
+    python3 tests/reference/characters.py build/bin/mgpuc data/tinyshakespeare     needs torch and numpy
 
 PyTorch begins with the weights that our program begins with (it writes them after a step whose rate is 0), reads the same
 windows in the same order and drops the same elements (random numbers as in make.py); modules, gradients, clipping and

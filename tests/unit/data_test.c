@@ -197,7 +197,7 @@ static void test_types(void)
 static void test_gpt2(void)
 {
     enum { TRAINING = 1003854 }; /* bytes */
-    const char *data = getenv("MGPU_DATA") ? getenv("MGPU_DATA") : MGPU_SOURCE "/../shared/data";
+    const char *data = getenv("MGPU_DATA") ? getenv("MGPU_DATA") : MGPU_SOURCE "/data";
     size_t length;
     char *text = read_file(format("%s/tinyshakespeare/input.txt", data), &length);
     if (!text || length < TRAINING) {
