@@ -20,11 +20,11 @@ def write_weights(path, tensors):
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + data)
 
-def case(name, inputs, weights, loss, steps=2, lr=0.1):
+def case(name, inputs, weights, loss, steps=2, lr=0.1, written=True):  # written: the weights, into a file; else they are the model's
     folder = os.path.join(here, name)
     for k, v in inputs.items():
         numpy.save(os.path.join(folder, k + ".npy"), v)
-    if weights:
+    if weights and written:
         write_weights(os.path.join(folder, "weights.safetensors"), weights)
     w = {k: torch.tensor(v.astype(numpy.float64), requires_grad=True) for k, v in weights.items()}
     x = {k: torch.tensor(v.astype(numpy.float64) if v.dtype == numpy.float32 else v.astype(numpy.int64)) for k, v in inputs.items()}
@@ -104,3 +104,14 @@ def under_condition(x, w):
     return ((a * b.exp()) ** 2).sum() + (b ** 2).sum()
 
 case("multiply_add_under_condition", {"x": some((5, 6), 8)}, {"in.weight": some((6, 6), 9).astype(numpy.float64) / 4, "in.bias": some((6,), 10).astype(numpy.float64) / 4}, under_condition)
+
+def prefix(count, ones):
+    return numpy.array([1.0] * ones + [0.0] * (count - ones))
+
+def constants(x, w):
+    x, mask = x["x"], torch.tensor(prefix(12, 4))
+    return (((w["w"] * x).sum() - 1) ** 2 + (w["v"] ** 2).sum() + (torch.tensor(prefix(12, 5)) * x).sum() + 3 + 2 * (mask * x).sum() +
+            (torch.eye(5, 4) * x[0]).sum() + torch.where(mask > 0, x, 0).sum() * 3 + mask.sum() * 0.25 * x[1])
+
+case("constant_prefix", {"x": some((5, 12), 11)}, {"w": prefix(12, 4), "v": prefix(6, 2)}, constants, written=False)
+case("scan_gradient", {"x": some((5, 4, 3), 12)}, {"w1": numpy.zeros(3)}, lambda x, w: (x["x"][0] + w["w1"]).sum(), steps=3, lr=1, written=False)
