@@ -60,7 +60,7 @@ static const char *compiled_for(const TranslationUnit *unit, const char *arch)
 }
 
 /* docs/vgpu.md says what for */
-static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
+static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-fPIC", "-shared", "-fvisibility=hidden",
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno",
     "-ffp-contract=fast", "-fexpensive-optimizations", /* as NVRTC does; gcc contracts nothing at -O1 without the second */
     "-ffunction-sections", "-Wl,--emit-relocs"}; /* for the virtual GPU to count static shared memory */
@@ -74,6 +74,8 @@ static Digest identity(const Compiler *virtual, const char *home)
         mgpu_sha256_add(&h, virtual->identity.bytes, sizeof virtual->identity.bytes);
         for (int i = 0; i < COUNT(VIRTUAL_FLAGS); i++)
             mgpu_sha256_add_text(&h, VIRTUAL_FLAGS[i]);
+        for (int i = 0; i < virtual->kernel_flags.count; i++)
+            mgpu_sha256_add_text(&h, virtual->kernel_flags.list[i]);
         for (int i = 0; i < COUNT(CHECKED_FLAGS); i++)
             mgpu_sha256_add_text(&h, CHECKED_FLAGS[i]);
     } else {
@@ -102,6 +104,7 @@ static Arguments command_of(const ImageJob *j, const Compiler *virtual, const ch
             add_argument(&a, virtual->words.list[i]);
         for (int i = 0; i < COUNT(VIRTUAL_FLAGS); i++)
             add_argument(&a, VIRTUAL_FLAGS[i]);
+        add_arguments(&a, &virtual->kernel_flags);
         for (int i = 0; i < COUNT(CHECKED_FLAGS) && is_checked(arch); i++)
             add_argument(&a, CHECKED_FLAGS[i]);
         for (int i = virtual->programs; i < virtual->words.count; i++) /* after ours, so CXX="c++ -O0" is heard */
@@ -177,6 +180,7 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
             if (virtual) {
                 compiler = find_compiler(p->options->cxx, true, home);
                 ask_programs(&compiler, cache, folder);
+                ask_flags(&compiler, cache, folder);
             }
             who[virtual] = identity(virtual ? &compiler : NULL, home);
             known[virtual] = true;
@@ -229,6 +233,7 @@ const char *make_image(const char *text, const char *arch)
     if (virtual) {
         compiler = find_compiler(getenv("CXX"), true, home);
         ask_programs(&compiler, &cache, folder);
+        ask_flags(&compiler, &cache, folder);
     }
     Digest who = identity(virtual ? &compiler : NULL, home);
     ImageJob j = {.unit = &unit, .text = format("%s/text.cu", folder), .image = {arch, format("%s/image", folder), key_of(&unit, arch, &who)}};

@@ -258,6 +258,12 @@ static const char *const TUNING_FLAGS[] = {"-march=native", "-fopenmp-simd", "-f
                                            "-mprefer-vector-width=512", "-mno-red-zone", "-mmove-max=128", "-mstore-max=128",
 #endif
                                            "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps", "-fno-expensive-optimizations"};
+/* those that a compiler of CUDA C for the virtual GPU is told, if it takes them (compiler/link/images.c has the others) */
+static const char *const VIRTUAL_TUNING_FLAGS[] = {
+#ifdef __x86_64__
+    "-mmove-max=128", "-mstore-max=128",
+#endif
+    "-w"};
 /* what gcc and clang read of the environment */
 static const char *const VARIABLES[] = {"CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH"};
 
@@ -280,6 +286,10 @@ Compiler find_compiler(const char *cc, bool cxx, const char *home)
     add_processor(&h);
     add_headers(&h, home);
     c.identity = mgpu_sha256_end(&h);
+    for (int i = 0; i < COUNT(VIRTUAL_TUNING_FLAGS) && cxx; i++)
+        add_argument(&c.tuning_flags, VIRTUAL_TUNING_FLAGS[i]);
+    if (cxx)
+        return c;
     add_argument(&c.table_flags, "-std=gnu11");
     add_argument(&c.table_flags, "-w");
     add_arguments(&c.kernel_flags, &c.table_flags);
