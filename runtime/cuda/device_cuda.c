@@ -359,6 +359,15 @@ static bool cuda_notes(const Device *device)
     return ((const CudaDevice *)device)->noted != NULL;
 }
 
+static int64_t cuda_available(Device *device)
+{
+    const CudaDevice *d = cuda_device(device);
+    size_t available = 0, total = 0;
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_check(d, -1, d->cuda->mem_get_info(&available, &total), "cuMemGetInfo");
+    return (int64_t)available;
+}
+
 static bool cuda_failed(Device *device)
 {
     const CudaDevice *d = cuda_device(device);
@@ -567,8 +576,10 @@ static void cuda_launch(Device *device, void *segment, uint32_t value)
     double began = mgpu_seconds();
     if (g->transfers)
         follow_lane(d, MGPU_COMP, MGPU_COMM);
-    if (g->transfers && d->launched)
+    if (g->transfers && d->launched) {
+        mgpu_cuda_declare(d, MGPU_COMP, "a note", NULL, -1);
         write_value(d, MGPU_COMP, d->launched, value);
+    }
     mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_launch(g->exec, d->stream[MGPU_COMP]), "cuGraphLaunch");
     if (g->transfers)
         follow_lane(d, MGPU_COMM, MGPU_COMP);
@@ -643,6 +654,7 @@ static const AheadKind AHEAD = {
     .note = cuda_note,
     .noted = cuda_noted,
     .notes = cuda_notes,
+    .available = cuda_available,
     .failed = cuda_failed,
     .reach = cuda_reach,
     .begin = cuda_begin,

@@ -11,6 +11,12 @@
  *
  * MGPU_GRAPHS=nccl keeps runs: segments with NCCL's transfers between them (list.c). Each mark of them is inside, and those of the ring belong to
  * one combination each, as there are as many as the ring is long. What in a run waits for another part of it follows a mark of its own.
+ *
+ * A driver may let a call that makes, loads or allocates something wait until all GPUs of the process that reach each other's memory are idle. One that is in
+ * a transfer of NCCL waits for the others, so such a call, made for another one by then, would never return. So where the plan has several
+ * devices, each makes all its graphs, of all phases and combinations of slots, before any of them has a step, and no such call comes after that. All
+ * processes do, as what is captured of a transfer all members must capture in one order.
+ *
  * A phase is kept so if NCCL makes all its transfers of the lane comm, and all devices have the same of them in the same runs: whether a transfer is
  * kept, and in which graph, must be the same for all its members.
  *
@@ -266,6 +272,20 @@ void mgpu_ahead_open(Engine *e)
         mgpu_start_thread(&e->ahead_of[d]->watcher, watch, e->ahead_of[d]);
         mgpu_start_thread(&e->ahead_of[d]->issuer, mgpu_issue, e->ahead_of[d]);
     }
+    for (int d = e->first; d < e->end; d++)
+        hear(e, &e->ahead_of[d]->ready, 1);
+}
+
+GraphsMade mgpu_ahead_graphs(const Engine *e)
+{
+    GraphsMade all = {0};
+    for (int d = e->first; d < e->end; d++) {
+        const GraphsMade *own = &e->ahead_of[d]->made;
+        all.count += own->count;
+        all.bytes = own->bytes > all.bytes ? own->bytes : all.bytes;
+        all.seconds = own->seconds > all.seconds ? own->seconds : all.seconds;
+    }
+    return all;
 }
 
 void mgpu_ahead_close(Engine *e)

@@ -9,6 +9,7 @@ typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT, GRAPHS_NCCL } Graphs;
 struct Ahead {
     Counter done;                /* steps */
     Counter issued;              /* (step << PLACE_BITS) + how much of the list */
+    Counter ready;               /* 1: it has made what it makes before the first step */
     Engine *engine;
     int device;
     pthread_t issuer, watcher;
@@ -18,6 +19,7 @@ struct Ahead {
     int marks;                   /* made so far */
     int step_mark[MGPU_LANES];   /* the first of MGPU_RING, at the end of a step */
     Graphs graphs;
+    GraphsMade made;             /* before the first step */
     bool keeps;                  /* the issuer keeps a run that has transfers; its own */
     int clocks[MGPU_LANES];      /* of a step that is timed */
 };

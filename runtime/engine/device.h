@@ -64,6 +64,7 @@ typedef struct AheadKind {
     void (*note)(Device *, int lane, int mark, uint32_t value);
     uint32_t (*noted)(const Device *, int mark);         /* the last value, at first 0 */
     bool (*notes)(const Device *);                       /* whether the driver can do that; else a note is nothing */
+    int64_t (*available)(Device *);                      /* bytes of its memory that nobody has */
     bool (*failed)(Device *);                            /* none of its calls succeeds any more */
     const char *(*reach)(Device *, int mark, char text[400]); /* waits; NULL, or what failed before it */
     /* around an operation that is waited for: waits until the device has no other; waits until the lane has done it, and fails with it */

@@ -291,6 +291,7 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     e->collective[MGPU_COMM] = kind->connect(e->machine, e->devices, plan, e->processes, NULL);
     if (!lane_of(e, e->first, MGPU_SYNC)->idle)
         e->collective[MGPU_SYNC] = kind->connect(e->machine, e->devices, plan, e->processes, e->collective[MGPU_COMM]);
+    mgpu_hang_stage(e, "graphs are being made", -1);
     if (e->kind->ahead)
         mgpu_ahead_open(e);
     e->said = describe_devices(e);
@@ -489,6 +490,11 @@ int64_t mgpu_engine_launches(const Engine *e, double *seconds)
         *seconds += own;
     }
     return launches;
+}
+
+GraphsMade mgpu_engine_graphs(const Engine *e)
+{
+    return e->kind->ahead ? mgpu_ahead_graphs(e) : (GraphsMade){0};
 }
 
 bool mgpu_engine_checks(const Engine *e)

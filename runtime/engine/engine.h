@@ -52,6 +52,9 @@ bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
 const char *mgpu_engine_library(const Engine *); /* what computes: the library of matmuls, or why there is none; the GPUs */
 int64_t mgpu_engine_library_bytes(const Engine *, int device); /* of transfers and libraries, beside the arena */
+/* before the first step, where the plan has several GPUs: of all devices; bytes of a GPU, the most; seconds, the longest */
+typedef struct GraphsMade { int count; int64_t bytes; double seconds; } GraphsMade;
+GraphsMade mgpu_engine_graphs(const Engine *);
 int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
 int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated here */
 bool mgpu_engine_has(const Engine *, int device);            /* whether it is this process's */

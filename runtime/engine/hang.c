@@ -266,6 +266,26 @@ static bool waits_longer(const Hang *h, char *suspect, size_t room)
     return h->still < (known ? 1.5 : 2) * h->patience;
 }
 
+/* what the engine's caller is at, or threads of devices that it waits for */
+static void say_stage(Report *r, const Hang *h)
+{
+    Engine *e = r->engine;
+    int said = 0;
+    char place[400];
+    for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
+        const Lane *l = &e->lanes[i];
+        if (atomic_load(&l->doing) != DOING_WORK || !l->op || h->stage_device >= 0)
+            continue;
+        mgpu_place_of(l, l->number, l->phase, l->op, place, sizeof place);
+        fprintf(r->calls, "  %s: %s, and a call of the driver or of a library does not return\n", place, h->stage);
+        said++;
+    }
+    if (said)
+        return;
+    fprintf(r->calls, h->stage_device < 0 ? "  " : "  device %d: ", h->stage_device);
+    fprintf(r->calls, "%s, and a call of the driver or of a library does not return%s%s\n", h->stage, e->achieved ? "; " : "", e->achieved ? e->achieved : "");
+}
+
 /* of a program that makes no progress; counts(h) must still be `counted` when it is known what to say */
 static void end_program(const Hang *h, uint64_t counted)
 {
@@ -276,9 +296,7 @@ static void end_program(const Hang *h, uint64_t counted)
                 .sums = mgpu_begin_text(&part[2], &length[2]), .waiting = mgpu_begin_text(&part[3], &length[3])};
     FILE *cures = mgpu_begin_text(&part[4], &length[4]);
     if (h->stage) {
-        fprintf(r.calls, h->stage_device < 0 ? "  " : "  device %d: ", h->stage_device);
-        fprintf(r.calls, "%s, and a call of the driver or of a library does not return%s%s\n", h->stage, e->achieved ? "; " : "",
-                e->achieved ? e->achieved : "");
+        say_stage(&r, h);
     } else {
         r.looks = mgpu_allocate((size_t)e->plan->devices, sizeof *r.looks);
         for (int d = e->first; d < e->end; d++)

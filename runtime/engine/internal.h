@@ -227,6 +227,7 @@ void mgpu_issue_end(Lane *, int op);             /* and has been */
 /* ahead.c */
 void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that issue and that watch begin */
 void mgpu_ahead_close(Engine *);
+GraphsMade mgpu_ahead_graphs(const Engine *);
 void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
 int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has done */
 int64_t mgpu_ahead_issued(const Engine *, int device); /* finished(number): all of that step */

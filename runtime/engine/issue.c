@@ -10,7 +10,8 @@
  * `issued` counts what it has issued; the lane host waits for that before it waits for a mark.
  *
  * A run (list.c) is kept once for each combination of slots, as a graph, and launched. One that has transfers is kept as it would be issued, but
- * that it waits for nothing that is not in it: that is waited for before its launch.
+ * that it waits for nothing that is not in it: that is waited for before its launch. Where the plan has several devices, all runs of all phases
+ * are kept before the first step (ahead.c).
  *
  * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
  * (audit.c) does the same, and looks between them. */
@@ -318,7 +319,6 @@ static void keep_run(Ahead *a, const mgpu_phase *phase, const Run *r)
     turn_to(a, lane_of(a->engine, a->device, MGPU_COMP));
 }
 
-/* All of a step before anything of it is issued: while other devices wait for this one's part of a sum, nothing is made. */
 static void keep_runs(Ahead *a, const mgpu_phase *phase, int64_t number)
 {
     const AheadKind *ahead = a->engine->kind->ahead;
@@ -332,6 +332,37 @@ static void keep_runs(Ahead *a, const mgpu_phase *phase, int64_t number)
         keep_run(a, phase, &p->runs[i]);
         *kept = ahead->end_segment(device);
     }
+}
+
+static void set_step(Ahead *a, const mgpu_phase *phase, int64_t number)
+{
+    for (int lane = 0; lane < MGPU_HOST; lane++) {
+        Lane *l = lane_of(a->engine, a->device, lane);
+        l->number = number;
+        if (phase)
+            set_phase(l, phase);
+    }
+}
+
+static bool keeps_graphs(const Ahead *a) { return a->graphs == GRAPHS_ON || a->graphs == GRAPHS_NCCL; }
+
+/* the runs of all phases, as steps that come later will want them */
+static void keep_all(Ahead *a)
+{
+    const mgpu_plan *plan = a->engine->plan;
+    double began = mgpu_seconds();
+    int64_t before = a->engine->kind->ahead->available(a->engine->devices[a->device]);
+    turn_to(a, lane_of(a->engine, a->device, MGPU_COMP));
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int v = 0; v < a->variants; v++) {
+            set_step(a, &plan->phases[k], a->variants + v);
+            keep_runs(a, &plan->phases[k], a->variants + v);
+            a->made.count += a->phases[k].run_count;
+        }
+    set_step(a, NULL, 0);
+    turn_to(a, NULL);
+    a->made.bytes = before - a->engine->kind->ahead->available(a->engine->devices[a->device]);
+    a->made.seconds = mgpu_seconds() - began;
 }
 
 /* one that has transfers */
@@ -353,7 +384,7 @@ static void issue_list(Ahead *a, const mgpu_phase *phase, int64_t number)
     Engine *e = a->engine;
     const AheadPhase *p = &a->phases[phase - e->plan->phases];
     Lane *comp = turn_to(a, lane_of(e, a->device, MGPU_COMP));
-    bool keeps = (a->graphs == GRAPHS_ON || a->graphs == GRAPHS_NCCL) && !e->audit && !is_observed(comp);
+    bool keeps = keeps_graphs(a) && !e->audit && !is_observed(comp);
     if (keeps)
         keep_runs(a, phase, number);
     for (int at = 0; at < p->length;) {
@@ -382,12 +413,7 @@ static void issue_step(Ahead *a, int64_t number)
 {
     Engine *e = a->engine;
     const mgpu_phase *phase = phase_of(e, number);
-    for (int lane = 0; lane < MGPU_HOST; lane++) {
-        Lane *l = lane_of(e, a->device, lane);
-        l->number = number;
-        if (phase)
-            set_phase(l, phase);
-    }
+    set_step(a, phase, number);
     if (number > 1 && phase != phase_of(e, number - 1))
         meet(a, number - 1);
     if (phase)
@@ -412,6 +438,9 @@ void *mgpu_issue(void *argument)
     snprintf(name, sizeof name, "d%d.issue", a->device % 100000);
     pthread_setname_np(pthread_self(), name);
     CrashGuard *guard = mgpu_guard_begin(say_crash, a);
+    if (keeps_graphs(a) && a->engine->plan->devices > 1)
+        keep_all(a);
+    tell(a->engine, &a->ready, 1);
     for (int64_t number = 1;; number++) {
         hear(a->engine, &a->engine->posted, number);
         if (atomic_load(&a->engine->closing))

@@ -30,8 +30,10 @@ void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const
         mgpu_add_text(&t, ", between steps");
         return;
     }
-    mgpu_add_text(&t, ", step ");
-    mgpu_add_number(&t, atomic_load(&work_of(e, number)->step));
+    bool posted = number <= atomic_load(&e->posted.value);
+    mgpu_add_text(&t, posted ? ", step " : ", before the first step");
+    if (posted)
+        mgpu_add_number(&t, atomic_load(&work_of(e, number)->step));
     mgpu_add_text(&t, ", phase ");
     mgpu_add_text(&t, phase->name);
     if (!op)

@@ -61,6 +61,7 @@ typedef struct Result {
     int64_t arena, besides;    /* bytes, of all devices; besides: of transfers and libraries */
     const char *devices;       /* what computes */
     bool virtual;              /* GPUs that a stand-in of the driver has */
+    GraphsMade graphs;
     double launches, launch_us; /* GPUs: of a step after the first, by the lanes comp; the host's time in one */
     int threads;
     char threads_text[200];
@@ -91,7 +92,8 @@ static void print_json(const mgpu_program *p, const Result *r)
     if (!mgpu_computes_here(r->plan)) {
         printf(", \"gpus\": ");
         mgpu_json_write_text(stdout, r->devices);
-        printf(", \"launches\": %.1f, \"launch_us\": %.2f", r->launches, r->launch_us);
+        printf(", \"launches\": %.1f, \"launch_us\": %.2f, \"graphs\": %d, \"graphs_s\": %.3f, \"graphs_mib\": %.1f", r->launches, r->launch_us, r->graphs.count,
+               r->graphs.seconds, (double)r->graphs.bytes / 1048576);
     }
     if (r->profile) {
         fputs(", ", stdout);
@@ -119,6 +121,8 @@ static void print_text(const mgpu_program *p, const Result *r)
            r->peak_mib, here ? "" : " of GPUs", mgpu_grouped(r->arena, text), mgpu_grouped(r->besides, besides));
     if (!here)
         printf("launches of a step: %.1f, each takes the host %.2f us\n", r->launches, r->launch_us);
+    if (r->graphs.count)
+        printf("%d graphs made before the first step, in %.3f s; %.1f MiB of a GPU\n", r->graphs.count, r->graphs.seconds, (double)r->graphs.bytes / 1048576);
     if (r->profile)
         mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
 }
@@ -188,6 +192,7 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
     int64_t launches = mgpu_engine_launches(feed.engine, &before);
     post_steps(&feed, 1, all);
     launches = mgpu_engine_launches(feed.engine, &after) - launches;
+    r->graphs = mgpu_engine_graphs(feed.engine);
     r->launches = (double)launches / (double)(all - 1);
     r->launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
     summarise(r, bench->finished_at + untimed);

@@ -65,22 +65,29 @@ static struct CUgraph_st *active(int capture) /* the graph of a capture that goe
 }
 
 /* "potentially unsafe API calls": they are not enqueued in a stream, so no capture sees them (cuda.h,
- * cuThreadExchangeStreamCaptureMode); which they are no manual lists: here, all that allocate, free, load or wait */
-static bool is_unsafe(const char *call)
+ * cuThreadExchangeStreamCaptureMode); which they are no manual lists: here, all that allocate, free, load or wait for what was issued.
+ * GPUS: a driver may make them wait until GPUs are idle, also those that can reach each other's memory. */
+typedef enum { UNSAFE = 1, GPUS = 2 } Needs;
+static bool needs(const char *call, Needs what)
 {
-    static const char *const UNSAFE[] = {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx", "cuModuleUnload",
-                                         "cuModuleGetFunction", "cuCtxEnablePeerAccess", "cuStreamSynchronize", "cuEventSynchronize", "ncclCommInitAll",
-                                         "ncclCommInitRank", "ncclCommDestroy", "ncclCommAbort", "ncclMemAlloc", "ncclMemFree"};
-    for (size_t i = 0; i < sizeof UNSAFE / sizeof *UNSAFE; i++)
-        if (strcmp(UNSAFE[i], call) == 0)
-            return true;
+    static const struct { const char *call; int needs; } CALLS[] = {
+        {"cuMemAlloc", UNSAFE | GPUS}, {"cuMemFree", UNSAFE | GPUS}, {"cuMemHostAlloc", UNSAFE | GPUS}, {"cuMemFreeHost", UNSAFE | GPUS},
+        {"cuModuleLoadDataEx", UNSAFE | GPUS}, {"cuModuleUnload", UNSAFE | GPUS}, {"cuModuleGetFunction", UNSAFE | GPUS},
+        {"cuCtxEnablePeerAccess", UNSAFE | GPUS}, {"cuStreamSynchronize", UNSAFE}, {"cuEventSynchronize", UNSAFE},
+        {"ncclCommInitAll", UNSAFE | GPUS}, {"ncclCommInitRank", UNSAFE}, {"ncclCommDestroy", UNSAFE | GPUS}, {"ncclCommAbort", UNSAFE},
+        {"ncclMemAlloc", UNSAFE | GPUS}, {"ncclMemFree", UNSAFE | GPUS}, {"cuStreamCreateWithPriority", GPUS}, {"cuStreamDestroy", GPUS},
+        {"cuEventCreate", GPUS}, {"cuEventDestroy", GPUS}, {"cuGraphInstantiateWithFlags", GPUS}, {"cuGraphUpload", GPUS}, {"cuGraphExecDestroy", GPUS},
+    };
+    for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
+        if (strcmp(CALLS[i].call, call) == 0)
+            return (CALLS[i].needs & (int)what) != 0;
     return false;
 }
 
 CUresult vgpu_check_capture(const char *call)
 {
     CUresult r = CUDA_SUCCESS;
-    for (CUstream s = is_unsafe(call) ? streams : NULL; s; s = s->next) {
+    for (CUstream s = needs(call, UNSAFE) ? streams : NULL; s; s = s->next) {
         struct CUgraph_st *g = s->capture;
         bool own = g && pthread_equal(g->thread, pthread_self());
         if (!g || g->mode == CU_STREAM_CAPTURE_MODE_RELAXED || (!own && g->mode != CU_STREAM_CAPTURE_MODE_GLOBAL))
@@ -88,6 +95,8 @@ CUresult vgpu_check_capture(const char *call)
         g->spoiled = true;
         r = VGPU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
+    if (r == CUDA_SUCCESS && vgpu_machine.calls_wait && needs(call, GPUS) && !vgpu_finish_issued())
+        r = CUDA_ERROR_LAUNCH_FAILED;
     return r;
 }
 

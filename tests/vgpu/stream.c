@@ -377,21 +377,45 @@ static bool wait_for_others(const Op *op)
     return false;
 }
 
-bool vgpu_finish(Op *op)
+static bool run_until(const Op *op)
 {
-    if (!op)
-        return true;
     bool goes_on = true;
-    vgpu_hold(op);
     while (!op->done && goes_on) {
         if (ready_count > 0)
             run_one();
         else
             goes_on = wait_for_others(op);
     }
+    return goes_on;
+}
+
+bool vgpu_finish(Op *op)
+{
+    if (!op)
+        return true;
+    vgpu_hold(op);
+    bool goes_on = run_until(op);
     if (op->done)
         vgpu_know(op);
     vgpu_let_go(op);
+    return goes_on;
+}
+
+bool vgpu_finish_issued(void)
+{
+    int count = 0;
+    bool goes_on = true;
+    for (const Op *op = pending; op; op = op->next)
+        count++;
+    Op **issued_ops = malloc((size_t)(count + 1) * sizeof *issued_ops);
+    count = 0;
+    for (Op *op = pending; op; op = op->next)
+        issued_ops[count++] = vgpu_hold(op);
+    while (count-- > 0) {
+        goes_on = goes_on && run_until(issued_ops[count]);
+        vgpu_let_go(issued_ops[count]);
+    }
+    free(issued_ops);
     return goes_on;
 }
 

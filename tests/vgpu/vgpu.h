@@ -83,6 +83,7 @@ typedef struct Machine {
     struct { char function[64]; double times; } slow_functions[16]; int slow_function_count; /* kernels whose names begin so */
     double slow[SLOWS];              /* how much longer than else what of a name takes; 0: no longer */
     bool quick_ptx;                  /* accesses of kernels in PTX are not checked */
+    bool calls_wait;                 /* calls that allocate, free, load or instantiate wait until all GPUs of the process are idle */
 } Machine;
 extern VGPU_API Machine vgpu_machine;
 
@@ -302,7 +303,7 @@ struct CUevent_st {
 extern VGPU_API pthread_mutex_t vgpu_lock;
 /* After the stream's last Op and those in `more`. Takes the work. */
 VGPU_API CUresult vgpu_issue_or_capture(CUstream, Work); /* takes the work but for its label and device, which are the stream's */
-VGPU_API CUresult vgpu_check_capture(const char *call); /* graph.c: of one that is unsafe while a stream is captured: may this thread make it? */
+VGPU_API CUresult vgpu_check_capture(const char *call); /* graph.c: may this thread make it, though a stream is captured? `calls wait`: it may need idle GPUs */
 VGPU_API void vgpu_gather_on(Gathering *);         /* what it has waited for is there */
 VGPU_API Op *vgpu_issue(CUstream, Work, Op *const *more, int count);
 Op *vgpu_issue_node(int chain, VirtualDevice *, Work, Op *const *before, int count);
@@ -311,6 +312,7 @@ Op *vgpu_hold(Op *);
 void vgpu_let_go(Op *);
 bool vgpu_finish(Op *);                            /* runs until it is done, and the host knows; false: it never will be */
 VGPU_API bool vgpu_finish_device(VirtualDevice *);          /* all of its Ops */
+bool vgpu_finish_issued(void);                     /* what has been issued to any device so far; the host learns nothing of it */
 void vgpu_advance(int ops);                        /* runs some */
 extern _Thread_local bool vgpu_in_host_function;   /* execute.c: of cuLaunchHostFunc, which the thread runs with the lock */
 bool vgpu_execute(Op *);                           /* execute.c: does its work; false: that has no end */
