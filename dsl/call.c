@@ -3,6 +3,7 @@
 #include "dsl/elaborate.h"
 
 #include "compiler/passes/stages.h"
+#include "dsl/elsewhere.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -65,9 +66,9 @@ void bind_arguments(const char *layer, const char *const *names, int count, Argu
                 if (strcmp(names[n], one->name) == 0)
                     to = n;
             if (to < 0) {
-                const char *hint = did_you_mean(one->name, names, count);
+                const char *here = parameter_called(one->name, names, count), *hint = did_you_mean(one->name, names, count);
                 error_at(one->at, "'%s' has no parameter '%s'%s", layer, one->name,
-                         hint[0] ? hint : count ? format("; it has: %s", list_names(names, count)) : "");
+                         here ? format("; it is called '%s'", here) : hint[0] ? hint : count ? format("; it has: %s", list_names(names, count)) : "");
             }
             if (result[to])
                 error_at(one->at, "'%s': the argument '%s' is given twice", layer, one->name);
@@ -159,6 +160,18 @@ static void bind_extent(Elaborator *e, Binding *b, const Tree *dim, const char *
     APPEND(b->checks, b->check_count, c);
 }
 
+/* "x |> dense(width)" */
+static const char *first_example(const Layer *layer)
+{
+    Text t = {0};
+    const Tree *first = layer->tree->first->first;
+    text_add(&t, "%s |> %s(", first->text, layer->name);
+    for (const Tree *p = first->next; p && p->kind == TREE_REQUIRED; p = p->next)
+        text_add(&t, "%s%s", p == first->next ? "" : ", ", p->text);
+    text_add(&t, ")");
+    return text_of(&t);
+}
+
 static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Place *at)
 {
     const Tree *type = param->first, *dims = NULL;
@@ -189,6 +202,9 @@ static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Pla
         APPEND(b->checks, b->check_count, c); /* may be a list: the whole shape */
         return;
     }
+    bool first = param == b->layer->tree->first->first;
+    if (v->kind == VALUE_NUMBER && first && !n->shape.rank && count - dots > 0)
+        error_at(at, "%s: '%s' is a number; it must be a tensor, whose extents are known, as in %s", b->layer->name, name, first_example(b->layer));
     if (dots ? n->shape.rank < count - 1 : n->shape.rank != count)
         error_at(at, "%s: '%s' is %s, of %d ax%s; %s%d %s expected", b->layer->name, name, shape_text(&n->shape),
                  n->shape.rank, n->shape.rank == 1 ? "is" : "es", dots ? "at least " : "", dots ? count - 1 : count,
@@ -224,10 +240,13 @@ static void run_checks(Elaborator *e, const Binding *b)
     }
 }
 
-/* a call without its first argument that is itself an argument: a layer was meant to be passed */
-static const char *missing_hint(const Elaborator *e, const Layer *layer, const Place *at, bool first)
+/* a call without its first argument that is itself an argument: a layer was meant to be passed; or with a number as its first
+ * argument, and without one that follows: a tensor was left out */
+static const char *missing_hint(const Elaborator *e, const Layer *layer, const Value *x, const Place *at, bool first)
 {
-    const Tree *t = e->argument;
+    const Tree *t = e->argument, *type = layer->tree && layer->tree->first->first ? layer->tree->first->first->first : NULL;
+    if (!first && x && x->kind == VALUE_NUMBER && type && type->kind == TREE_TYPE)
+        return format("; the tensor comes first, as in %s", first_example(layer));
     bool passed = t && t->kind == TREE_CALL && t->source == at->source && t->line == at->line && t->column == at->column;
     return first && passed ? format("; to pass it as a layer, write |> %s(...)", layer->name) : "";
 }
@@ -242,7 +261,7 @@ static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
             set_local(e, b->names[k], b->values[k]);
         else if (p->kind == TREE_REQUIRED)
             error_at(at, "'%s' needs an argument '%s'%s", b->layer->name, b->names[k],
-                     missing_hint(e, b->layer, at, k == 0));
+                     missing_hint(e, b->layer, b->values[0], at, k == 0));
     }
     k = 0;
     for (const Tree *p = params->first; p; p = p->next, k++)
@@ -473,7 +492,7 @@ static Value *call_builtin(Elaborator *e, Layer *layer, const Place *at, Argumen
         else if (defaults[k])
             values[k] = defaults[k];
         else
-            error_at(at, "'%s' needs an argument '%s'%s", layer->name, names[k], missing_hint(e, layer, at, k == 0));
+            error_at(at, "'%s' needs an argument '%s'%s", layer->name, names[k], missing_hint(e, layer, values[0], at, k == 0));
     }
     e->key = key;
     warn_of_log(e, layer, values, at);

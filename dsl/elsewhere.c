@@ -30,15 +30,54 @@ static const Row FUNCTIONS[] = {
     {"binary_cross_entropy_with_logits", "binary_cross_entropy"}, {"SmoothL1Loss", "huber"}, {"HuberLoss", "huber"},
     {"KLDivLoss", "kl"}, {"CTCLoss", "ctc"}, {"ReLU", "relu"}, {"GELU", "gelu"}, {"SiLU", "silu"}, {"Softmax", "softmax"},
     {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Flatten", "flatten"}, {"unsqueeze", "insert_axis"},
-    {"SGD", "sgd"}, {"Adam", "adam"}, {"AdamW", "adamw"}, {"CosineAnnealingLR", "cosine"}, {"StepLR", "staircase"},
-    {"MultiStepLR", "multistep"}, {"OneCycleLR", "one_cycle"}, {"ReduceLROnPlateau", "plateau"},
+    {"SGD", "sgd"}, {"Adam", "adam"}, {"AdamW", "adamw"}, {"CosineAnnealingLR", "cosine"}, {"cosine_annealing", "cosine"},
+    {"StepLR", "staircase"}, {"MultiStepLR", "multistep"}, {"OneCycleLR", "one_cycle"}, {"ReduceLROnPlateau", "plateau"},
+    {"mse_loss", "mse"}, {"l1_loss", "mae"}, {"smooth_l1_loss", "huber"}, {"kl_div", "kl"}, {"ctc_loss", "ctc"}, {"triplet_margin_loss", "triplet"},
+    {"randn", "random_normal"}, {"rand", "random"}, {"detach", "stop_gradient"}, {"clip", "clamp"}, {"amax", "max"}, {"amin", "min"},
+    {"topk", "top_k"}, {"leakyrelu", "leaky_relu"}, {"LeakyReLU", "leaky_relu"}, {"Dense", "dense"}, {"MaxPooling2D", "maxpool"},
+    {"BatchNormalization", "batchnorm"}, {"LayerNormalization", "layernorm"}, {"LSTM", "lstm"}, {"GRU", "gru"}, {"RNN", "rnn"},
 };
 static const Row SETTINGS[] = {
     {"learning_rate", "lr"}, {"lr_rate", "lr"}, {"weight_decay", "decay"}, {"batch_size", "batch"}, {"num_epochs", "epochs"},
     {"num_steps", "steps"}, {"max_steps", "steps"}, {"random_seed", "seed"}, {"max_grad_norm", "clip"},
     {"clip_grad_norm", "clip"}, {"gradient_accumulation_steps", "accumulate"}, {"grad_accumulation", "accumulate"},
     {"early_stopping", "patience"}, {"gradient_checkpointing", "recompute"}, {"activation_checkpointing", "recompute"},
-    {"amp", "precision"}, {"dtype", "precision"}, {"num_workers", "workers"},
+    {"amp", "precision"}, {"autocast", "precision"}, {"dtype", "precision"}, {"num_workers", "workers"}, {"scheduler", "lr"}, {"lr_scheduler", "lr"},
+};
+/* A word may be several parameters here; the one that the layer has is meant. */
+static const Row PARAMETERS[] = {
+    {"activation", "act"}, {"dim", "axis"}, {"dim", "axes"}, {"dim", "order"}, {"dims", "axes"}, {"dims", "order"}, {"axis", "axes"}, {"axes", "axis"},
+    {"keepdim", "keep"}, {"keepdims", "keep"}, {"p", "rate"}, {"kernel_size", "size"}, {"pool_size", "size"}, {"strides", "stride"}, {"use_bias", "bias"},
+    {"out_channels", "width"}, {"out_features", "width"}, {"filters", "width"}, {"units", "width"}, {"hidden_size", "width"}, {"embedding_dim", "width"},
+    {"num_embeddings", "count"}, {"num_heads", "heads"}, {"num_groups", "groups"}, {"is_causal", "causal"}, {"attn_mask", "mask"},
+    {"label_smoothing", "smoothing"}, {"epsilon", "eps"}, {"negative_slope", "slope"}, {"input", "x"}, {"tensors", "list"}, {"size", "shape"},
+    {"scale_factor", "by"}, {"dilation_rate", "dilation"}, {"kernel_initializer", "init"}, {"dim_feedforward", "hidden"}, {"dropout", "rate"},
+};
+static const Row VALUES[] = {
+    {"True", "true"}, {"False", "false"}, {"None", "none"},
+};
+static const char *const MODULES[] = {"torch", "nn", "F", "functional", "np", "numpy", "jnp", "jax", "tf", "keras", "layers", "optim", "torchvision"};
+static const Row TOPICS[] = {
+    {"no_grad", "evaluation and prediction compute no gradients; in a model, nothing flows back through stop_gradient(x)"},
+    {"label_smoothing", "it is an argument of the loss: cross_entropy(logits, label, smoothing = 0.1)"},
+    {"checkpoint", "runs save by themselves, as 'save' and 'keep' of the train block say, and go on with --resume (docs/checkpoints.md); activations are "
+                   "computed again by 'recompute'"},
+    {"Sequential", "layers follow each other in a pipeline: x |> dense(128, act = relu) |> dense(10)"},
+    {"gan", "both networks are in one model; to train a generator against a discriminator, its gradient is reversed: 2 * stop_gradient(x) - x"},
+    {"DDP", "devices are options, not words of the language: see --devices in mgpuc --help"},
+    {"DistributedDataParallel", "devices are options, not words of the language: see --devices in mgpuc --help"},
+    {"DataParallel", "devices are options, not words of the language: see --devices in mgpuc --help"},
+    {"devices", "they are options, not words of the language: see --devices in mgpuc --help"},
+    {"nodes", "they are options, not words of the language: see --devices in mgpuc --help"},
+    {"FSDP", "what devices share is an option, not a word of the language: see --shard in mgpuc --help"},
+    {"fsdp", "what devices share is an option, not a word of the language: see --shard in mgpuc --help"},
+    {"ZeRO", "what devices share is an option, not a word of the language: see --shard in mgpuc --help"},
+    {"zero1", "what devices share is an option, not a word of the language: see --shard in mgpuc --help"},
+    {"zero3", "what devices share is an option, not a word of the language: see --shard in mgpuc --help"},
+    {"DeepSpeed", "what devices share is an option, not a word of the language: see --shard in mgpuc --help"},
+    {"shard", "what devices share is an option, not a word of the language: see --shard in mgpuc --help"},
+    {"bucket", "it is an option, not a word of the language: see --bucket in mgpuc --help"},
+    {"buckets", "they are options, not words of the language: see --bucket in mgpuc --help"},
 };
 
 static const char *find(const Row *rows, int count, const char *word)
@@ -52,3 +91,24 @@ static const char *find(const Row *rows, int count, const char *word)
 const char *type_called(const char *word) { return find(TYPES, COUNT(TYPES), word); }
 const char *function_called(const char *word) { return find(FUNCTIONS, COUNT(FUNCTIONS), word); }
 const char *setting_called(const char *word) { return find(SETTINGS, COUNT(SETTINGS), word); }
+const char *value_called(const char *word) { return find(VALUES, COUNT(VALUES), word); }
+const char *topic_called(const char *word) { return find(TOPICS, COUNT(TOPICS), word); }
+
+const char *parameter_called(const char *word, const char *const *names, int count)
+{
+    for (int k = 0; k < COUNT(PARAMETERS); k++)
+        for (int n = 0; n < count && strcmp(PARAMETERS[k].word, word) == 0; n++)
+            if (strcmp(names[n], PARAMETERS[k].here) == 0)
+                return names[n];
+    return NULL;
+}
+
+const char *any_parameter_called(const char *word) { return find(PARAMETERS, COUNT(PARAMETERS), word); }
+
+bool is_module_elsewhere(const char *word)
+{
+    for (int k = 0; k < COUNT(MODULES); k++)
+        if (strcmp(MODULES[k], word) == 0)
+            return true;
+    return false;
+}

@@ -1,6 +1,7 @@
 /* expression.c: the value of an expression. Operators work at compile time where no tensor takes part (value.c), else
  * they make nodes (tensor.c). */
 #include "dsl/elaborate.h"
+#include "dsl/elsewhere.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -289,6 +290,28 @@ static Value *eval_call(Elaborator *e, const Tree *t)
     return call_layer(e, callee->layer, place_of(e, t), eval_arguments(e, t->first->next), NULL, call_key(e, t));
 }
 
+/* an error if the field t is that of a module of PyTorch, as in nn.Linear, or of self */
+static void check_prefix(Elaborator *e, const Tree *t)
+{
+    const Tree *root = t->first;
+    while (root->kind == TREE_FIELD)
+        root = root->first;
+    if (root->kind != TREE_NAME || find_name(e, root->text) || find_layer(e, root->text))
+        return;
+    if (strcmp(root->text, "self") == 0)
+        error_tree(e, root, "unknown name 'self'; a layer is called where it is used, as in x |> dense(10), and has its weights there");
+    if (!is_module_elsewhere(root->text))
+        return;
+    const char *here = function_called(t->text), *type = type_called(t->text);
+    if (here || find_layer(e, t->text))
+        error_tree(e, root, "unknown name '%s'; functions have no prefix here: write %s(...)", root->text, here ? here : t->text);
+    if (type)
+        error_tree(e, root, "unknown name '%s'; types have no prefix here: write %s", root->text, type);
+    const char *topic = topic_called(t->text);
+    error_tree(e, root, "unknown name '%s'; functions have no prefix here, and none is called '%s': %s", root->text, t->text,
+               topic ? topic : "mgpuc doc lists all");
+}
+
 static Value *eval_kind(Elaborator *e, const Tree *t)
 {
     switch (t->kind) {
@@ -300,7 +323,7 @@ static Value *eval_kind(Elaborator *e, const Tree *t)
     case TREE_NAME: return eval_name(e, t);
     case TREE_LIST: return eval_list(e, t);
     case TREE_CALL: return eval_call(e, t);
-    case TREE_FIELD: return field(e, place_of(e, t), eval(e, t->first), t->text);
+    case TREE_FIELD: check_prefix(e, t); return field(e, place_of(e, t), eval(e, t->first), t->text);
     case TREE_INDEX: return eval_index(e, t);
     case TREE_UNARY: return eval_unary(e, t);
     case TREE_BINARY: {

@@ -382,6 +382,14 @@ static const char *word_before(const Parse *p, YYLTYPE *place)
     return copy_text(from, (size_t)(end - from));
 }
 
+/* the word that the line of `at` begins with */
+static const char *first_word(const Parse *p, const YYLTYPE *at)
+{
+    const char *from = start_of(p, &(YYLTYPE){at->first_line, 1, at->first_line, 1});
+    from += strspn(from, " \t");
+    return copy_text(from, strspn(from, "abcdefghijklmnopqrstuvwxyz"));
+}
+
 /* "10 epochs": of the word, which is at `at` */
 static bool is_unit_apart(const Parse *p, const YYLTYPE *at, const char *word)
 {
@@ -406,6 +414,13 @@ static void check_words(const Parse *p, const YYLTYPE *at, const Expected *e, yy
     bool statement = e->comma && e->equals && e->count == 2, item = false;
     for (int i = 0; i < COUNT(ITEMS); i++)
         item |= strcmp(ITEMS[i], word) == 0;
+    const char *line = first_word(p, at);
+    static const char *const HEADS[] = {"for", "if", "else", "while", "def", "class"};
+    for (int i = 0; strcmp(g, "':'") == 0 && i < COUNT(HEADS); i++)
+        if (strcmp(line, HEADS[i]) == 0)
+            say(p, at, "unexpected ':'; a block is written in braces, as in for i in range(3) { ... }");
+    if (got == YYSYMBOL_IDENT && (strcmp(word, "def") == 0 || strcmp(word, "class") == 0))
+        say(p, &there, format("unexpected '%s'; a layer of one's own is written layer name(x) { ... return y }, outside of the model", word));
     if (strcmp(g, "'='") == 0 && is_reserved_word(word))
         say(p, &there, format("'%s' is a reserved word, which cannot be assigned", word));
     if (e->item && got == YYSYMBOL_IDENT) {

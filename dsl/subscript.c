@@ -1,5 +1,6 @@
 /* subscript.c: x[...] of lists, strings and tensors; fields; taking a value apart into several names. */
 #include "dsl/elaborate.h"
+#include "dsl/elsewhere.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -200,12 +201,14 @@ Value *field(Elaborator *e, const Place *at, Value *of, const char *name)
     bool known = false;
     for (int k = 0; k < COUNT(FIELDS); k++)
         known |= strcmp(FIELDS[k], name) == 0;
-    const char *near = did_you_mean(name, FIELDS, COUNT(FIELDS));
+    const char *near = did_you_mean(name, FIELDS, COUNT(FIELDS)), *here = function_called(name), *type = type_called(name);
     if (!known)
         error_at(at, "%s has no field '%s'%s", value_describe(of), name,
-                 near[0]                 ? near
-                 : find_layer(e, name)   ? format("; call it: %s(...), or ... |> %s()", name, name)
-                                         : "; there are: shape rank channels type classes ignore value weight");
+                 find_layer(e, name) ? format("; call it: %s(...), or ... |> %s()", name, name)
+                 : here              ? format("; it is called '%s': %s(...), or ... |> %s()", here, here, here)
+                 : type              ? format("; a cast is written %s(...)", type)
+                 : near[0]           ? near
+                                     : "; there are: shape rank channels type classes ignore value weight");
     if (strcmp(name, "value") == 0 && (number || of->kind == VALUE_TENSOR))
         return of;
     if (strcmp(name, "weight") == 0 && (number || of->kind == VALUE_TENSOR)) {

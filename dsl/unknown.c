@@ -131,7 +131,7 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
         APPEND(names, count, KNOWN[k]);
     for (int k = 0; k < COUNT(TYPES) - 1; k++) /* class is no name by itself */
         APPEND(names, count, TYPES[k]);
-    const char *hint = call ? elsewhere(name) : type_elsewhere(name);
+    const char *value = value_called(name), *hint = call ? elsewhere(name) : value ? format("; it is written '%s'", value) : type_elsewhere(name);
     hint = hint ? hint : did_you_mean(name, names, count);
     error_tree(e, t, call ? "unknown layer or function '%s'%s" : "unknown name '%s'%s", name, hint);
 }

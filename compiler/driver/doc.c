@@ -146,24 +146,42 @@ static bool print_entries(const Entries *all, const char *name)
     return found;
 }
 
-/* of a name of another system that `doc` has a page for; or NULL */
-static const char *called_here(const char *word)
+/* "    conv maxpool": the entries whose signature has the parameter */
+static const char *with_parameter(const char *parameter, const Entries *all)
 {
-    const char *here = function_called(word);
-    here = here ? here : setting_called(word);
-    return here ? here : type_called(word);
+    Text t = {0};
+    text_add(&t, "   ");
+    for (int k = 0; k < all->count; k++) {
+        const char *list = strchr(all->list[k].signature, '(');
+        if (list && has_word(list, parameter))
+            text_add(&t, " %s", all->list[k].name);
+    }
+    return text_of(&t);
+}
+
+/* A name of another system: the entry that it has here, and those of the same name that are something else are left out. */
+static bool print_elsewhere(const Entries *all, const char *word)
+{
+    const char *topic = topic_called(word), *function = function_called(word), *setting = setting_called(word);
+    const char *here = function ? function : setting ? setting : type_called(word), *parameter = any_parameter_called(word);
+    here = here ? here : value_called(word);
+    if (topic)
+        printf("%s: %s.\n", word, topic);
+    else if (!here && parameter)
+        printf("%s is called %s, a parameter of these:\n%s\n", word, parameter, with_parameter(parameter, all));
+    if (topic || !here)
+        return topic || parameter;
+    printf("%s is called %s.\n\n", word, here);
+    Entries some = {0};
+    for (int k = 0; k < all->count; k++)
+        if (!function == (strcmp(all->list[k].group, "Settings of train") == 0) || !setting)
+            APPEND(some.list, some.count, all->list[k]);
+    print_entries(&some, here);
+    return true;
 }
 
 static _Noreturn void unknown(const char *name, const Entries *all)
 {
-    /* what is no name of the language, but an option */
-    static const struct { const char *word, *option; } OPTIONS[] = {
-        {"DDP", "--devices"}, {"FSDP", "--shard"}, {"fsdp", "--shard"}, {"ZeRO", "--shard"}, {"zero1", "--shard"}, {"zero3", "--shard"},
-        {"DeepSpeed", "--shard"}, {"shard", "--shard"}, {"bucket", "--bucket"}, {"buckets", "--bucket"}, {"nodes", "--devices"}, {"devices", "--devices"},
-    };
-    for (int k = 0; k < COUNT(OPTIONS); k++)
-        if (strcmp(OPTIONS[k].word, name) == 0)
-            fail(2, "the language has no '%s'; devices and what they share are options: see %s in mgpuc --help", name, OPTIONS[k].option);
     const char **names = NEW_ARRAY(const char *, all->count);
     for (int k = 0; k < all->count; k++)
         names[k] = all->list[k].name;
@@ -209,12 +227,7 @@ int command_doc(int argc, char **argv)
         print_list(&all);
         return 0;
     }
-    if (!print_entries(&all, name)) {
-        const char *here = called_here(name);
-        if (!here)
-            unknown(name, &all);
-        printf("%s is called %s.\n\n", name, here);
-        print_entries(&all, here);
-    }
+    if (!print_entries(&all, name) && !print_elsewhere(&all, name))
+        unknown(name, &all);
     return 0;
 }
