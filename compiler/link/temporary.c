@@ -6,7 +6,7 @@
  * so that the processes that it has started stop with it.
  *
  * A mgpuc that was killed (SIGKILL, no memory) leaves its folder of intermediate files. Each holds a lock on the file `lock` there
- * as long as it lives; a folder whose lock is free is nobody's any more, and the next mgpuc removes it. What is written beside the
+ * as long as it lives; a folder whose lock is free is nobody's any more, and the next mgpuc removes it, if the file says that it is ours. What is written beside the
  * output has the process in its name, as linkers make files of their own, which nobody holds a lock on. */
 #include "compiler/link/units.h"
 
@@ -24,10 +24,10 @@
 #include <unistd.h>
 
 enum {
-    ABANDONED_S = 24 * 3600, /* a folder without a lock: one that was made just now, or left by an older mgpuc */
+    ABANDONED_S = 24 * 3600, /* a folder that is empty, or whose file system has no locks */
     QUIET_S = 60             /* an output of a process that is not here: it may be at work on another machine */
 };
-static const char PREFIX[] = "mgpuc-", LOCK[] = "lock";
+static const char PREFIX[] = "mgpuc-", LOCK[] = "lock", OURS[] = "intermediate files of mgpuc\n";
 enum { TRIES = 200, TRY_NS = 10000000 }; /* a compiler has 2 s to end */
 
 typedef struct Temporary { struct Temporary *next; atomic_bool kept; char path[]; } Temporary;
@@ -115,24 +115,28 @@ void temporary_keep(const char *path)
 
 /* ---- the folder of intermediate files */
 
-/* of this user, and no running mgpuc's; `file` is the open folder */
-static bool is_left_over(int file)
+static bool is_ours(int lock)
 {
-    struct stat s;
-    if (fstat(file, &s) || s.st_uid != geteuid() || (s.st_mode & (S_IWGRP | S_IWOTH)))
-        return false;
+    char text[sizeof OURS];
+    return read(lock, text, sizeof text) == (ssize_t)strlen(OURS) && memcmp(text, OURS, strlen(OURS)) == 0;
+}
+
+/* made by an mgpuc that runs no more; `file` is the open folder */
+static bool is_left_over(int file, bool old)
+{
     int held = openat(file, LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (held < 0)
-        return errno == ENOENT && time(NULL) - s.st_mtim.tv_sec > ABANDONED_S;
-    bool free = flock(held, LOCK_EX | LOCK_NB) == 0;
-    close(held);
-    return free;
+    bool left = held >= 0 && is_ours(held) && (flock(held, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && old));
+    if (held >= 0)
+        close(held);
+    return left;
 }
 
 static void remove_left_over(int parent, const char *name)
 {
+    struct stat s;
     int file = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    bool left = file >= 0 && is_left_over(file);
+    bool own = file >= 0 && fstat(file, &s) == 0 && s.st_uid == geteuid() && !(s.st_mode & (S_IWGRP | S_IWOTH));
+    bool old = own && time(NULL) - s.st_mtim.tv_sec > ABANDONED_S, left = own && is_left_over(file, old);
     DIR *d = left ? fdopendir(file) : NULL;
     for (struct dirent *e; d && (e = readdir(d));)
         unlinkat(file, e->d_name, 0); /* no folders: we make none there */
@@ -140,8 +144,8 @@ static void remove_left_over(int parent, const char *name)
         closedir(d);
     else if (file >= 0)
         close(file);
-    if (left)
-        unlinkat(parent, name, AT_REMOVEDIR);
+    if (left || old)
+        unlinkat(parent, name, AT_REMOVEDIR); /* if it is empty */
 }
 
 static void remove_left_overs(const char *folder)
@@ -154,21 +158,17 @@ static void remove_left_overs(const char *folder)
         closedir(d);
 }
 
-/* the lock of a new folder, until mgpuc ends, in whatever way; false: another mgpuc was there first and removes the folder */
-static bool lock_folder(const char *folder)
+/* the lock of a new folder, until mgpuc ends, in whatever way. It gets its mark when it is held; without one, nobody removes the folder */
+static void lock_folder(const char *folder)
 {
     const char *path = format("%s/%s", folder, LOCK);
-    struct stat s;
     int held = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (held < 0)
-        return errno != ENOENT;
+        return;
     temporary_add(path);
-    if (flock(held, LOCK_EX | LOCK_NB) == 0)
-        return fstat(held, &s) || s.st_nlink > 0;
-    if (errno == EWOULDBLOCK)
-        return false;
-    unlink(path); /* a file system without locks: nobody else removes this folder for a day */
-    return true;
+    bool locked = flock(held, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are no locks */
+    if (!locked || write(held, OURS, strlen(OURS)) < 0)
+        close(held);
 }
 
 const char *temporary_folder(void)
@@ -176,14 +176,12 @@ const char *temporary_folder(void)
     const char *parent = getenv("TMPDIR");
     parent = parent && *parent ? parent : "/tmp";
     remove_left_overs(parent);
-    for (;;) {
-        char *folder = (char *)(uintptr_t)format("%s/%sXXXXXX", parent, PREFIX);
-        if (!mkdtemp(folder))
-            fail(3, "%s cannot be made: %s; TMPDIR names another folder for intermediate files", folder, strerror(errno));
-        temporary_add(folder);
-        if (lock_folder(folder))
-            return folder;
-    }
+    char *folder = (char *)(uintptr_t)format("%s/%sXXXXXX", parent, PREFIX);
+    if (!mkdtemp(folder))
+        fail(3, "%s cannot be made: %s; TMPDIR names another folder for intermediate files", folder, strerror(errno));
+    temporary_add(folder);
+    lock_folder(folder);
+    return folder;
 }
 
 /* ---- what is written beside the output, and is renamed when it is whole */

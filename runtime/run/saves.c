@@ -22,12 +22,13 @@ static bool goes_on_there(const Run *run)
 static void check_vacant(const Run *run)
 {
     const Options *o = run->options;
-    char *found = o->overwrite || goes_on_there(run) ? NULL : mgpu_find_saved(run->folder);
+    bool goes_on = false;
+    char *found = o->overwrite || goes_on_there(run) ? NULL : mgpu_find_saved(run->folder, &goes_on);
+    char *further = goes_on ? mgpu_format("--resume %s goes on with it, ", run->folder) : mgpu_format("--init takes its weights, ");
     if (found)
-        mgpu_fail(MGPU_BAD_INPUT,
-                  "%s holds %s; --resume %s goes on with it, --overwrite replaces it when the new run is first saved, "
-                  "--save DIR names another folder",
-                  run->folder, found, run->folder);
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds %s; %s--overwrite replaces it when the new run is first saved, --save DIR names another folder",
+                  run->folder, found, further);
+    free(further);
 }
 
 void mgpu_run_find_folder(Run *run)
@@ -45,7 +46,7 @@ void mgpu_run_open_saved(Run *run)
     char *why;
     if (!run->options->resume)
         return;
-    run->from = mgpu_open_saved(run->options->resume, MGPU_NEED_RUN, &why);
+    run->from = mgpu_open_saved(run->options->resume, run->saves ? MGPU_NEED_LOCKED_RUN : MGPU_NEED_RUN, &why);
     if (!run->from)
         mgpu_fail(MGPU_BAD_INPUT, "--resume %s: there is no saved run (%s)", run->options->resume, why);
 }
@@ -65,9 +66,10 @@ void mgpu_run_open_folder(Run *run)
     run->at.kept_count = 0; /* one that goes on elsewhere has a history of its own */
     if (!run->from || !run->at.best.any || !mgpu_has_saved_best(run->from))
         return;
-    char *error = mgpu_bring_best(run->saves, run->from, &run->origin);
+    char *error = mgpu_bring_save(run->saves, run->from, run->at.step, &run->origin); /* with the best model, all of it: so a run can go on there */
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s", error);
+    run->saved_step = run->at.step;
 }
 
 /* Samples are read for it: what is wrong with them is said where reading begins anyway. */
@@ -256,15 +258,18 @@ static bool copy_variables(Run *run, bool checkpoint, bool *copied)
     return !bad;
 }
 
-/* the run is paused while its variables are copied, and while the save before is still being written; what of it failed, rank 0 knows */
-static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
+/* the run is paused while its variables are copied, and while the save before is still being written; what of it failed, rank 0 knows. The
+ * first save is a checkpoint, so that a run can go on in whatever folder has a save */
+static void start_job(Run *run, bool wish, int64_t epoch, bool last)
 {
-    enum { CHECKPOINT_ALONE = 1, WITH_BEST };
+    enum { CHECKPOINT = 1, BEST = 2 };
     double began = mgpu_seconds();
     bool copied;
     mgpu_run_end_save(run, true);
     bool best = run->best_due || (run->best_error && run->at.best.best_step == run->at.step);
-    int what = !run->saved ? 0 : mgpu_of_rank_0(run->options->processes, run->failure ? 0 : best ? WITH_BEST : CHECKPOINT_ALONE);
+    int wanted = (wish || run->saved_step < 0 ? CHECKPOINT : 0) | (best ? BEST : 0);
+    int what = !run->saved ? 0 : mgpu_of_rank_0(run->options->processes, run->failure ? 0 : wanted);
+    bool checkpoint = what & CHECKPOINT;
     SaveJob *job = &run->job;
     job->tables = what ? mgpu_categories_text(run->categories) : NULL;
     if (!what || !copy_variables(run, checkpoint, &copied)) {
@@ -280,7 +285,7 @@ static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
     job->told = run->options->kept;
     job->told_count = run->options->kept_count;
     job->checkpoint = checkpoint;
-    job->best = what == WITH_BEST;
+    job->best = what & BEST;
     run->best_due = false;
     run->job_epoch = epoch;
     run->saved_at = checkpoint ? began : run->saved_at;

@@ -95,14 +95,6 @@ static void list_kept(Progress *p, int64_t keep)
     p->kept_count = all - old;
 }
 
-static void set_kept(Manifest *m, const int64_t *kept, int count)
-{
-    m->kept_count = count;
-    m->kept = mgpu_allocate((size_t)count, sizeof *kept);
-    for (int i = 0; i < count; i++)
-        m->kept[i] = kept[i];
-}
-
 static char *write_checkpoint(SaveJob *job)
 {
     Draft d;
@@ -110,7 +102,7 @@ static char *write_checkpoint(SaveJob *job)
     mgpu_draft_begin(&d, job->folder);
     d.manifest.step = job->at.step;
     d.manifest.origin = job->origin;
-    set_kept(&d.manifest, job->at.kept, job->at.kept_count);
+    mgpu_draft_keep(&d, job->at.kept, job->at.kept_count);
     for (int i = SAVED_WEIGHTS; i <= SAVED_AVERAGE; i++)
         if (has_view(job, i))
             write_view(&d, i, job);
@@ -125,14 +117,15 @@ static char *write_checkpoint(SaveJob *job)
 }
 
 /* a save that has the best model, and all else from the last one */
-static void begin_best(Draft *d, SaveFolder *folder, const SaveOrigin *origin)
+static char *write_best(SaveJob *job)
 {
-    mgpu_draft_begin(d, folder);
-    d->manifest.origin = *origin;
-    d->manifest.step = folder->last.step;
-    set_kept(&d->manifest, folder->last.kept, folder->last.kept_count);
+    Draft d;
+    mgpu_draft_begin_as_last(&d, job->folder);
+    d.manifest.origin = job->origin;
     for (int i = 0; i < SAVED_BEST; i++)
-        mgpu_draft_link(d, i);
+        mgpu_draft_link(&d, i);
+    write_view(&d, SAVED_BEST, job);
+    return mgpu_draft_finish(&d, false);
 }
 
 char *mgpu_write_save(SaveJob *job)
@@ -143,18 +136,18 @@ char *mgpu_write_save(SaveJob *job)
             write_view(&d, i, job);
     if (!job->folder)
         return NULL;
-    if (job->checkpoint)
-        return write_checkpoint(job);
-    begin_best(&d, job->folder, &job->origin);
-    write_view(&d, SAVED_BEST, job);
-    return mgpu_draft_finish(&d, false);
+    return job->checkpoint ? write_checkpoint(job) : write_best(job);
 }
 
-char *mgpu_bring_best(SaveFolder *folder, const Saved *from, const SaveOrigin *origin)
+char *mgpu_bring_save(SaveFolder *folder, const Saved *from, int64_t step, const SaveOrigin *origin)
 {
     Draft d;
-    begin_best(&d, folder, origin);
-    mgpu_draft_copy(&d, from, SAVED_BEST);
+    mgpu_draft_begin(&d, folder);
+    d.manifest.origin = *origin;
+    d.manifest.step = step;
+    for (int i = 0; i < SAVED_FILES; i++)
+        if (from->file[i] >= 0)
+            mgpu_draft_copy(&d, from, i);
     return mgpu_draft_finish(&d, false);
 }
 

@@ -14,7 +14,7 @@ typedef struct SaveOrigin {            /* what a save belongs to; samples: -1, i
     int64_t train_samples, valid_samples;
     char train_data[65], valid_data[65]; /* fingerprints (data/sets.h); "": not known */
 } SaveOrigin;
-enum { MGPU_NEED_RUN = 1, MGPU_NEED_MODEL = 2 };
+enum { MGPU_NEED_RUN = 1, MGPU_NEED_MODEL, MGPU_NEED_LOCKED_RUN /* a run, of a folder that this one holds the lock of */ };
 /* The newest save of the folder whose files are whole, those that are needed: all of a run, or some model. If the newest is damaged,
  * that is said. NULL: there is none; *why: the caller frees. Damage ends the program if there is no whole one */
 Saved *mgpu_open_saved(const char *folder, int need, char **why);
@@ -24,7 +24,7 @@ bool mgpu_open_saved_model(TensorFile *, const Saved *, bool best, bool average)
 /* a file of weights; ends the program if it is one of a save, and damaged */
 void mgpu_open_weights(TensorFile *, const char *path);
 const SaveOrigin *mgpu_saved_origin(const Saved *);         /* NULL: it does not say */
-char *mgpu_find_saved(const char *folder);                  /* words for what is saved there; NULL: nothing. The caller frees */
+char *mgpu_find_saved(const char *folder, bool *goes_on);   /* words for what is saved there, and whether a run can go on with it; NULL: nothing. The caller frees */
 void mgpu_make_folder(const char *folder);
 /* locks it; from: the save in it that the run goes on from, or NULL */
 SaveFolder *mgpu_open_save_folder(const char *folder);
@@ -57,10 +57,10 @@ typedef struct SaveJob {
     int64_t total_steps, steps_per_epoch;
     const char *const *told; int told_count; /* what the run keeps of its command line: Options.kept */
     int64_t keep;                      /* > 1: the last so many checkpoints are also in FOLDER/step-N */
-    bool checkpoint, best;             /* what is saved: how far the run is; the model, as the best one */
+    bool checkpoint, best;             /* what is saved: how far the run is, as always by the first save of a folder; the model, as the best one */
 } SaveJob;
 char *mgpu_write_save(SaveJob *);      /* a checkpoint: at.kept becomes another list. By all processes; what fails is returned by rank 0 */
-char *mgpu_bring_best(SaveFolder *, const Saved *from, const SaveOrigin *); /* of a run that goes on in another folder */
+char *mgpu_bring_save(SaveFolder *, const Saved *from, int64_t step, const SaveOrigin *); /* of a run that goes on in another folder */
 void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
 typedef struct Course { int64_t total_steps, steps_per_epoch; uint64_t seed; bool seeded; } Course; /* of a run; 0, false: not known */
 Course mgpu_read_course(const Saved *);                     /* of a save that need not be whole */

@@ -1,15 +1,20 @@
 /* clean.c: what no save of a folder needs any more is removed. In: the save that counts, whose manifest says which others
  * are kept; out: DIR/saves with nothing else, DIR/step-N of those that are kept. Only after a switch, which is on the disk by
- * then. */
+ * then.
+ *
+ * The folder may have come from elsewhere, in an archive perhaps, and people put things of their own into it. So every name is resolved
+ * in an open folder, no link is followed, and a folder is removed only if its name and the names of all that is in it are those that
+ * saves have. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* What cannot be removed stays, and is tried again after the next save: it harms nobody */
 static bool is_known(const char *name)
 {
     bool known = strcmp(name, MGPU_MANIFEST) == 0;
@@ -18,80 +23,132 @@ static bool is_known(const char *name)
     return known;
 }
 
-/* calls `each` for the names in a folder, but for . and .. */
-void mgpu_each_name(const char *folder, void each(void *context, const char *name), void *context)
+int mgpu_open_below(int parent, const char *name)
 {
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return;
-    for (struct dirent *e; (e = readdir(dir));)
+    return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* calls `each` for the names in an open folder, but for . and .. */
+void mgpu_each_name(int folder, void each(void *context, const char *name), void *context)
+{
+    int own = folder < 0 ? -1 : mgpu_open_below(folder, ".");
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    for (struct dirent *e; dir && (e = readdir(dir));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             each(context, e->d_name);
-    closedir(dir);
+    if (dir)
+        closedir(dir);
+    else if (own >= 0)
+        close(own);
+}
+
+static void check_known(void *context, const char *name)
+{
+    bool *only_known = context;
+    *only_known = *only_known && is_known(name);
+}
+
+static bool has_known_alone(int folder)
+{
+    bool only_known = true;
+    mgpu_each_name(folder, check_known, &only_known);
+    return only_known;
+}
+
+bool mgpu_is_flat_save(const char *path)
+{
+    int folder = mgpu_open_below(AT_FDCWD, path);
+    bool is = folder >= 0 && has_known_alone(folder);
+    if (folder >= 0)
+        close(folder);
+    return is;
 }
 
 static void remove_name(void *context, const char *name)
 {
-    char *path = mgpu_format("%s/%s", (const char *)context, name);
-    unlink(path);
-    free(path);
+    unlinkat(*(const int *)context, name, 0);
 }
 
-void mgpu_remove_flat(char *path)
+static bool is_folder(int folder, const struct stat *wanted)
 {
-    mgpu_each_name(path, remove_name, path);
-    rmdir(path);
+    struct stat s;
+    return fstat(folder, &s) != 0 || (s.st_dev == wanted->st_dev && s.st_ino == wanted->st_ino);
+}
+
+/* spared: the folder of the save that counts, or NULL. What cannot be removed stays, and is tried again after the next save: it harms
+ * nobody */
+static void remove_flat(int parent, const char *name, const struct stat *spared)
+{
+    int folder = mgpu_open_below(parent, name);
+    if (folder < 0)
+        return;
+    if (!(spared && is_folder(folder, spared)) && has_known_alone(folder)) {
+        mgpu_each_name(folder, remove_name, &folder);
+        unlinkat(parent, name, AT_REMOVEDIR);
+    }
+    close(folder);
+}
+
+void mgpu_remove_draft(const char *path)
+{
+    remove_flat(AT_FDCWD, path, NULL);
 }
 
 typedef struct Cleaning {
-    SaveFolder *folder;
-    const char *spared;
-    bool only_known;
+    const SaveFolder *folder;
+    int root, saves;     /* DIR, DIR/saves */
+    struct stat spared;
 } Cleaning;
 
-static void check_known(void *context, const char *name)
+/* "17", "17.step", "17.gone", "gone-12" */
+static bool is_of_saves(const char *name)
 {
-    Cleaning *c = context;
-    c->only_known = c->only_known && is_known(name);
+    static const char GONE[] = "gone-";
+    bool step = strncmp(name, GONE, sizeof GONE - 1) == 0;
+    const char *number = name + (step ? sizeof GONE - 1 : 0), *rest = number + strspn(number, "0123456789");
+    return rest > number && (!*rest || (!step && (strcmp(rest, ".step") == 0 || strcmp(rest, ".gone") == 0)));
 }
 
 static void remove_save(void *context, const char *name)
 {
-    Cleaning *c = context;
-    char *path = mgpu_format("%s/saves/%s", c->folder->path, name);
-    if (!mgpu_same_folder(path, c->spared) && unlink(path) != 0)
-        mgpu_remove_flat(path);
-    free(path);
+    const Cleaning *c = context;
+    if (is_of_saves(name))
+        remove_flat(c->saves, name, &c->spared);
 }
 
-/* "step-12", if the run keeps no such step and nobody has put something else there: out of sight first, so that it is whole or
- * absent */
+/* "step-12", if the run keeps no such step: out of sight first, so that it is whole or absent */
 static void remove_step(void *context, const char *name)
 {
-    Cleaning *c = context;
+    const Cleaning *c = context;
     if (strncmp(name, "step-", 5) != 0 || !name[5] || name[5 + strspn(name + 5, "0123456789")])
         return;
     int64_t step = strtoll(name + 5, NULL, 10);
     for (int i = 0; i < c->folder->last.kept_count; i++)
         if (c->folder->last.kept[i] == step)
             return;
-    char *path = mgpu_format("%s/%s", c->folder->path, name), *gone = mgpu_format("%s/saves/gone-%s", c->folder->path, name + 5);
-    c->only_known = true;
-    mgpu_each_name(path, check_known, c);
-    if (c->only_known && !mgpu_same_folder(path, c->spared))
-        rename(path, gone);
-    free(path);
+    int folder = mgpu_open_below(c->root, name);
+    if (folder < 0)
+        return;
+    char *gone = mgpu_format("gone-%s", name + 5);
+    if (!is_folder(folder, &c->spared) && has_known_alone(folder))
+        renameat(c->root, name, c->saves, gone);
+    close(folder);
     free(gone);
 }
 
 void mgpu_clean_folder(SaveFolder *f, const char *path)
 {
     Draft ignored = {0};
-    Cleaning c = {.folder = f, .spared = path};
-    char *saves = mgpu_format("%s/saves", f->path);
-    mgpu_each_name(f->path, remove_step, &c);
-    mgpu_draft_sync(&ignored, f->path);
-    mgpu_each_name(saves, remove_save, &c);
-    free(saves);
+    Cleaning c = {.folder = f, .root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    c.saves = c.root < 0 ? -1 : mgpu_open_below(c.root, "saves");
+    if (c.saves >= 0 && stat(path, &c.spared) == 0) {
+        mgpu_each_name(c.root, remove_step, &c);
+        mgpu_draft_sync(&ignored, f->path);
+        mgpu_each_name(c.saves, remove_save, &c);
+    }
+    if (c.saves >= 0)
+        close(c.saves);
+    if (c.root >= 0)
+        close(c.root);
     free(ignored.error);
 }

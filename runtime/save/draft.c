@@ -256,3 +256,19 @@ void mgpu_draft_begin(Draft *d, SaveFolder *folder)
     if (errno)
         mgpu_draft_fail(d, d->path, errno);
 }
+
+void mgpu_draft_keep(Draft *d, const int64_t *kept, int count)
+{
+    d->manifest.kept_count = count;
+    d->manifest.kept = mgpu_allocate((size_t)count, sizeof *kept);
+    for (int i = 0; i < count; i++)
+        d->manifest.kept[i] = kept[i];
+}
+
+void mgpu_draft_begin_as_last(Draft *d, SaveFolder *folder)
+{
+    mgpu_draft_begin(d, folder);
+    d->manifest.origin = folder->last.origin;
+    d->manifest.step = folder->last.step;
+    mgpu_draft_keep(d, folder->last.kept, folder->last.kept_count);
+}

@@ -3,6 +3,7 @@
 #include "runtime/save/save.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,9 +76,15 @@ SaveFolder *mgpu_open_save_folder(const char *folder)
     draw_digits(f->run);
     draw_digits(f->token);
     f->lock = mgpu_lock_folder(folder, f->token);
-    char *saves = mgpu_format("%s/saves", folder);
+    char *path = mgpu_format("%s/saves", folder);
+    int saves = mgpu_open_below(AT_FDCWD, path);
+    if (saves < 0 && errno != ENOENT)
+        mgpu_fail(MGPU_BAD_INPUT, "%s is a link, or no folder that can be read: no save is made through it; rename it, or name another folder with --save",
+                  path);
     mgpu_each_name(saves, find_number, f);
-    free(saves);
+    if (saves >= 0)
+        close(saves);
+    free(path);
     return f;
 }
 
@@ -96,6 +103,19 @@ bool mgpu_share_folder(const SaveFolder *f, Processes *p)
     return count == p->count;
 }
 
+/* becomes the save that counts, under a new number */
+static void count_last(SaveFolder *f)
+{
+    Draft d;
+    mgpu_draft_begin_as_last(&d, f);
+    for (int i = 0; i < SAVED_FILES; i++)
+        mgpu_draft_link(&d, i);
+    char *error = mgpu_draft_finish(&d, false);
+    if (error) /* the next save may */
+        mgpu_say("%s: warning: the save of step %lld in %s does not count yet: %s", program_invocation_short_name, (long long)f->last.step, f->path, error);
+    free(error);
+}
+
 void mgpu_continue_saves(SaveFolder *f, const Saved *from)
 {
     f->number = from->manifest.number > f->number ? from->manifest.number : f->number;
@@ -107,7 +127,9 @@ void mgpu_continue_saves(SaveFolder *f, const Saved *from)
     for (int i = 0; i < f->last.kept_count; i++)
         f->last.kept[i] = from->manifest.kept[i];
     f->last_path = mgpu_format("%s", from->path);
-    if (!from->older) /* else what is damaged stays until the next save, for who wants to look at it */
+    if (from->uncounted)
+        count_last(f);
+    else if (!from->older) /* else what is damaged stays until the next save, for who wants to look at it */
         mgpu_clean_folder(f, f->last_path);
 }
 

@@ -26,6 +26,11 @@ static char *holder_of(int file)
 
 static void write_holder(int file, const char *path, const char *token)
 {
+    static const char BEGIN[] = "process ";
+    char was[sizeof BEGIN];
+    ssize_t length = pread(file, was, sizeof BEGIN - 1, 0);
+    if (length > 0 && memcmp(was, BEGIN, (size_t)length) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s is a file of another kind, which no run has written; rename it, or name another folder with --save", path);
     char host[200] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         *host = 0;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum { MOST_TRIES = 1000 };
+static const char SAVES[] = "saves/";
 
 /* ---- files */
 typedef struct Bytes {
@@ -144,13 +145,13 @@ static char *check(const Saved *s, int need)
 {
     char *wrong = NULL;
     for (int i = 0; i < SAVED_FILES && !wrong; i++)
-        if (s->manifest.files[i].there && (need == MGPU_NEED_RUN || i == SAVED_WEIGHTS || i == SAVED_AVERAGE || i == SAVED_BEST))
+        if (s->manifest.files[i].there && (need != MGPU_NEED_MODEL || i == SAVED_WEIGHTS || i == SAVED_AVERAGE || i == SAVED_BEST))
             wrong = compare(s, i);
     return wrong;
 }
 
-/* where DIR/current points to: "saves/17", or "current", where a copy of the folder has what the link led to; NULL: there is
- * none. The caller frees */
+/* where DIR/current points to: "saves/17", or "current", where a copy of the folder has what the link led to, or that leads elsewhere;
+ * NULL: there is none. The caller frees */
 static char *read_current(const char *folder)
 {
     char *path = mgpu_format("%s/current", folder), target[300];
@@ -169,7 +170,8 @@ static char *read_current(const char *folder)
     if (length <= 0)
         return NULL;
     target[length] = 0;
-    return mgpu_format("%s", target);
+    size_t digits = strncmp(target, SAVES, strlen(SAVES)) == 0 ? strspn(target + strlen(SAVES), "0123456789") : 0;
+    return mgpu_format("%s", digits && !target[strlen(SAVES) + digits] ? target : "current");
 }
 
 /* NULL and *wrong: it is damaged; both NULL: the folder has no such thing. Before its first checkpoint a run may have saved its
@@ -205,35 +207,35 @@ static Saved *open_newest(const char *folder, int need, char **wrong)
     return NULL;
 }
 
-/* ---- another one, if that is damaged */
-static Saved *open_one(const char *folder, char *path, int need)
+/* ---- another one, if that is damaged, or newer and whole */
+
+/* NULL: it is damaged, has not what is needed, or is none with a number above that */
+static Saved *open_one(const char *folder, char *path, int need, int64_t above)
 {
     Saved *s = new_saved(folder, path);
     bool gone;
     char *why = open_files(s, s->path, &gone);
-    if (!why)
+    bool wanted = !why && s->manifest.number > above && (need == MGPU_NEED_MODEL || s->file[SAVED_RUN] >= 0);
+    if (wanted)
         why = check(s, need);
-    if (!why)
+    if (wanted && !why)
         return s;
     free(why);
     mgpu_close_saved(s);
     return NULL;
 }
 
-static void search(Saved **best, const char *folder, const char *below, const char *prefix, int need)
+static void search(Saved **best, const char *folder, const char *below, const char *prefix, int need, int64_t above)
 {
     char *where = mgpu_format("%s%s", folder, below);
     DIR *dir = opendir(where);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         if (*e->d_name == '.' || strncmp(e->d_name, prefix, strlen(prefix)) != 0)
             continue;
-        Saved *s = open_one(folder, mgpu_format("%s/%s", where, e->d_name), need);
-        bool better = s && (!*best || s->manifest.number > (*best)->manifest.number);
-        if (better) {
+        Saved *s = open_one(folder, mgpu_format("%s/%s", where, e->d_name), need, *best ? (*best)->manifest.number : above);
+        if (s) {
             mgpu_close_saved(*best);
             *best = s;
-        } else {
-            mgpu_close_saved(s);
         }
     }
     if (dir)
@@ -245,9 +247,27 @@ static void search(Saved **best, const char *folder, const char *below, const ch
 static Saved *find_whole(const char *folder, int need)
 {
     Saved *best = NULL;
-    search(&best, folder, "/saves", "", need);
-    search(&best, folder, "", "step-", need);
+    search(&best, folder, "/saves", "", need, -1);
+    search(&best, folder, "", "step-", need, -1);
     return best;
+}
+
+/* A save whose DIR/step-N was made, but which did not become the one that counts, since the program or the room ended there. -> s, if
+ * there is none */
+static Saved *prefer_newer(const char *folder, Saved *s, int need)
+{
+    Saved *newer = NULL;
+    search(&newer, folder, "", "step-", need, s->manifest.number);
+    if (!newer || strcmp(newer->manifest.run, s->manifest.run) != 0) {
+        mgpu_close_saved(newer);
+        return s;
+    }
+    mgpu_say("%s: warning: the save of step %lld in %s is whole, but something ended it before it became the one that counts; it is taken, not that of "
+             "step %lld",
+             program_invocation_short_name, (long long)newer->manifest.step, newer->path, (long long)s->manifest.step);
+    mgpu_close_saved(s);
+    newer->uncounted = true;
+    return newer;
 }
 
 static Saved *open_older(const char *folder, int need, const char *wrong)
@@ -304,6 +324,33 @@ static Saved *open_plain(const char *folder)
 }
 
 /* ---- */
+static bool has_what(const Saved *s, int need)
+{
+    return s && (need == MGPU_NEED_MODEL || s->file[SAVED_RUN] >= 0);
+}
+
+/* no run is in the folder; s: what is there, or NULL */
+static char *why_none(const char *folder, const Saved *s)
+{
+    if (s && s->file[SAVED_BEST] >= 0)
+        return mgpu_format("%s alone is there, of a run that ended before its first checkpoint; --init takes that file, and --overwrite lets the "
+                           "new run save there", s->name[SAVED_BEST]);
+    char *run = mgpu_format("%s/run.json", folder);
+    char *why = mgpu_format("%s: %s", run, strerror(access(run, R_OK) == 0 ? ENOENT : errno));
+    free(run);
+    return why;
+}
+
+/* where a copy left out links, or the save that counts is the best model of a run that never saved more */
+static void take_uncounted(Saved *s, const char *folder)
+{
+    char *current = read_current(folder);
+    mgpu_say("%s: warning: %s %s; the newest whole save is taken, that of step %lld, %s", program_invocation_short_name, folder,
+             current ? "has no run in the save that counts" : "has no 'current', which says which save counts", (long long)s->manifest.step, s->path);
+    s->uncounted = true;
+    free(current);
+}
+
 Saved *mgpu_open_saved(const char *folder, int need, char **why)
 {
     char *wrong;
@@ -317,22 +364,18 @@ Saved *mgpu_open_saved(const char *folder, int need, char **why)
         s = new_saved(folder, mgpu_format("%s", folder));
         if ((wrong = open_files(s, s->path, &gone)) || (wrong = check(s, need)))
             mgpu_fail(MGPU_BAD_INPUT, "%s", wrong);
-    } else if (!s && !(s = open_plain(folder)) && (s = find_whole(folder, need))) { /* a copy that left out links */
-        mgpu_say("%s: warning: %s has no 'current', which says which save counts; the newest whole save is taken, that of step "
-                 "%lld, %s",
-                 program_invocation_short_name, folder, (long long)s->manifest.step, s->path);
-        s->older = true;
+    } else if (!s && !has_what(s = open_plain(folder), need)) {
+        Saved *whole = find_whole(folder, need);
+        *why = whole ? NULL : why_none(folder, s);
+        mgpu_close_saved(s);
+        s = whole;
+        if (s)
+            take_uncounted(s, folder);
+    } else if (s && need == MGPU_NEED_LOCKED_RUN && s->sealed) {
+        s = prefer_newer(folder, s, need);
     }
     free(own);
     free(wrong);
-    if (s && need == MGPU_NEED_RUN && s->file[SAVED_RUN] < 0) {
-        mgpu_close_saved(s);
-        s = NULL;
-    }
-    char *run = mgpu_format("%s/run.json", folder);
-    if (!s)
-        *why = mgpu_format("%s: %s", run, strerror(access(run, R_OK) == 0 ? ENOENT : errno));
-    free(run);
     return s;
 }
 
@@ -393,27 +436,53 @@ const SaveOrigin *mgpu_saved_origin(const Saved *s)
     return s->sealed ? &s->manifest.origin : NULL;
 }
 
-char *mgpu_find_saved(const char *folder)
+static char *words_for(const Saved *s, bool *goes_on)
+{
+    *goes_on = s->file[SAVED_RUN] >= 0;
+    return *goes_on ? mgpu_format("a run, at step %lld", (long long)s->manifest.step)
+                    : mgpu_format("the best model of a run that ended before its first checkpoint");
+}
+
+/* the save that counts, whether or not it is whole; NULL: there is none */
+static char *find_current(const char *folder, bool *goes_on)
 {
     char *target = read_current(folder), *found = NULL;
     if (target) {
         Saved *s = new_saved(folder, mgpu_format("%s/%s", folder, target));
         bool gone;
         char *wrong = open_files(s, s->path, &gone);
-        found = wrong ? mgpu_format("a run") : mgpu_format("a run, at step %lld", (long long)s->manifest.step);
+        found = wrong ? mgpu_format("a run") : words_for(s, goes_on);
         free(wrong);
         mgpu_close_saved(s);
     }
     free(target);
-    for (int i = 0; i < SAVED_FILES && !found; i++) {
-        char *path = mgpu_format("%s/%s", folder, mgpu_saved_names[i]);
-        if (access(path, F_OK) == 0)
+    return found;
+}
+
+/* a file without a manifest */
+static char *find_plain(const char *folder, bool *goes_on)
+{
+    Saved *s = open_plain(folder);
+    char *found = NULL;
+    for (int i = 0; i < SAVED_FILES && s && !found; i++)
+        if (s->file[i] >= 0)
             found = mgpu_format("%s", mgpu_saved_names[i]);
-        free(path);
+    *goes_on = has_what(s, MGPU_NEED_RUN);
+    mgpu_close_saved(s);
+    return found;
+}
+
+char *mgpu_find_saved(const char *folder, bool *goes_on)
+{
+    *goes_on = true;
+    char *found = find_current(folder, goes_on);
+    if (!found)
+        found = find_plain(folder, goes_on);
+    Saved *whole = found && *goes_on ? NULL : find_whole(folder, MGPU_NEED_RUN);
+    if (whole) {
+        free(found);
+        found = words_for(whole, goes_on);
     }
-    Saved *whole = found ? NULL : find_whole(folder, MGPU_NEED_MODEL);
-    if (whole)
-        found = mgpu_format("a run, at step %lld", (long long)whole->manifest.step);
     mgpu_close_saved(whole);
     return found;
 }

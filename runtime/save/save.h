@@ -57,6 +57,8 @@ typedef struct Draft {                 /* a save that is being written */
     Sha256 hash;
 } Draft;
 void mgpu_draft_begin(Draft *, SaveFolder *);
+void mgpu_draft_begin_as_last(Draft *, SaveFolder *);   /* of the step of the folder's last save, with what that keeps */
+void mgpu_draft_keep(Draft *, const int64_t *steps, int count); /* that the save keeps; copies them */
 FILE *mgpu_draft_open(Draft *, int which);              /* always a stream: what is written to it may go nowhere */
 void mgpu_draft_close(Draft *, FILE *);
 /* The same by all processes, each of which writes its part of the file */
@@ -70,8 +72,10 @@ void mgpu_draft_sync(Draft *, const char *folder);
 int mgpu_write_new(const char *path, const char *text, size_t length); /* a file that is not there yet, synced; 0, or errno */
 int mgpu_link_file(const char *from, const char *to);   /* or a copy, where there are no links; 0, or errno */
 char *mgpu_draft_finish(Draft *, bool keep);            /* keep: also as DIR/step-N */
-void mgpu_each_name(const char *folder, void each(void *context, const char *name), void *context); /* but . and .. */
-void mgpu_remove_flat(char *folder);                    /* with the files in it */
+int mgpu_open_below(int parent, const char *name);      /* a folder; -1: it is none. A link is not followed */
+void mgpu_each_name(int folder, void each(void *context, const char *name), void *context); /* but . and ..; -1: none */
+bool mgpu_is_flat_save(const char *path);               /* a folder, no link, with files of a save and nothing else */
+void mgpu_remove_draft(const char *path);               /* such a folder */
 void mgpu_clean_folder(SaveFolder *, const char *path); /* of what is neither that save nor kept */
 
 /* ---- save/read.c */
@@ -82,6 +86,7 @@ struct Saved {                         /* a whole save whose files are open: it 
     int file[SAVED_FILES];             /* descriptors; -1: it has no such file */
     bool sealed;                       /* it has a manifest; else it was written before there were any */
     bool older;                        /* than the newest, which is damaged */
+    bool uncounted;                    /* whole, but `current` does not name it */
     Manifest manifest;
 };
 #endif

@@ -19,16 +19,31 @@
 #include <unistd.h>
 
 /* ---- steps of it */
-static void move(Draft *d, const char *from, const char *to)
-{
-    if (!d->error && rename(from, to) != 0)
-        mgpu_draft_fail(d, to, errno);
-}
-
 static bool is_missing(const char *path)
 {
     struct stat s;
     return lstat(path, &s) != 0 && errno == ENOENT;
+}
+
+/* A rename may be done although its answer is an error (over a network, as ENOENT or EIO): then `from`, which nobody else removes,
+ * is there no more */
+static void move(Draft *d, const char *from, const char *to)
+{
+    if (d->error || rename(from, to) == 0)
+        return;
+    int error = errno;
+    if (!is_missing(from) || is_missing(to))
+        mgpu_draft_fail(d, to, error);
+}
+
+/* out of the way of a new one: a folder of a save is removed later, under `saves`; what else people have put there stays, beside it */
+static void move_aside(Draft *d, const char *path)
+{
+    char *gone = mgpu_is_flat_save(path) ? mgpu_format("%s.gone", d->path)
+                                         : mgpu_format("%s.before-%lld", path, (long long)d->manifest.number);
+    if (!d->error && !is_missing(path))
+        move(d, path, gone);
+    free(gone);
 }
 
 static void write_manifest(Draft *d)
@@ -48,7 +63,6 @@ static void keep_step(Draft *d, const char *saves)
 {
     char *fresh = mgpu_format("%s.step", d->path),
          *step = mgpu_format("%s/step-%lld", d->folder->path, (long long)d->manifest.step);
-    char *gone = mgpu_format("%s.gone", d->path);
     if (mkdir(fresh, 0777) != 0)
         mgpu_draft_fail(d, fresh, errno);
     for (int i = 0; i <= SAVED_FILES && !d->error; i++) {
@@ -64,12 +78,10 @@ static void keep_step(Draft *d, const char *saves)
     }
     mgpu_draft_sync(d, fresh);
     mgpu_draft_sync(d, saves);
-    if (!d->error && !is_missing(step))
-        move(d, step, gone);
+    move_aside(d, step);
     move(d, fresh, step);
     free(fresh);
     free(step);
-    free(gone);
 }
 
 /* a link to a save, or where there are no links a file that says its name; readers take either */
@@ -127,17 +139,15 @@ static void show_file(Draft *d, int which, bool replace)
 static void clear_place(Draft *d, const char *current)
 {
     struct stat s;
-    char *gone = mgpu_format("%s.gone", d->path);
     if (lstat(current, &s) == 0 && S_ISDIR(s.st_mode))
-        move(d, current, gone);
-    free(gone);
+        move_aside(d, current);
 }
 
 static void abandon(Draft *d)
 {
     char *step = mgpu_format("%s.step", d->path);
-    mgpu_remove_flat(step);
-    mgpu_remove_flat(d->path);
+    mgpu_remove_draft(step);
+    mgpu_remove_draft(d->path);
     free(step);
     free(d->path);
     free(d->manifest.kept);

@@ -3,6 +3,7 @@
  *   "count"        nothing
  *   "kill N"       the process is killed at call N; of a write half of it is done
  *   "fail N E"     call N fails with errno E
+ *   "late N E"     rename N is done, but says that it failed with errno E
  *   "full N M"     calls N to M that need room (files, folders, links, writes) fail with ENOSPC
  *   "nolinks"      there are no links, neither hard nor symbolic, as on FAT
  *   "slow N"       each fsync takes N ms longer
@@ -73,6 +74,12 @@ static bool fails(bool needs_room, void half(void *), void *context)
     return false;
 }
 
+static bool is_late(void)
+{
+    static long renames;
+    return ++renames == first && strcmp(how, "late") == 0;
+}
+
 static void note(const char *pattern, ...)
 {
     char line[1000];
@@ -102,12 +109,12 @@ static void note(const char *pattern, ...)
             return real arguments;                                                                                         \
         if (strcmp(how, "nolinks") == 0 && (strcmp(#name, "link") == 0 || strcmp(#name, "symlink") == 0))                  \
             return errno = EPERM, -1;                                                                                      \
-        if (fails(needs_room, NULL, NULL))                                                                                 \
+        if (fails(needs_room, NULL, NULL)      )                                                                           \
             return -1;                                                                                                     \
         int result = real arguments;                                                                                       \
         if (result == 0)                                                                                                   \
             note(__VA_ARGS__);                                                                                             \
-        return result;                                                                                                     \
+        return strcmp(#name, "rename") == 0 && is_late() ? (errno = (int)second, -1) : result;                             \
     }
 
 ON_PATHS(rename, false, is_inside(from) || is_inside(to), (const char *from, const char *to), (from, to), "rename %s %s\n", from, to)
@@ -116,6 +123,66 @@ ON_PATHS(symlink, true, is_inside(path), (const char *target, const char *path),
 ON_PATHS(unlink, false, is_inside(path), (const char *path), (path), "unlink %s\n", path)
 ON_PATHS(rmdir, false, is_inside(path), (const char *path), (path), "rmdir %s\n", path)
 ON_PATHS(mkdir, true, is_inside(path), (const char *path, mode_t mode), (path, mode), "mkdir %s\n", path)
+
+/* ---- names within an open folder */
+static bool is_watched(int file)
+{
+    return file >= 0 && file < FILES && number_of[file];
+}
+
+static bool in_folder(char *path, size_t room, int at, const char *name)
+{
+    if (is_watched(at))
+        snprintf(path, room, "%s/%s", path_of[at], name);
+    else
+        snprintf(path, room, "%s", name);
+    return at == AT_FDCWD ? is_inside(name) : is_watched(at);
+}
+
+#define PATHS(path, at, name)                                                                                              \
+    char path[600];                                                                                                        \
+    bool path##_inside = in_folder(path, sizeof path, at, name)
+
+int unlinkat(int at, const char *name, int flags)
+{
+    REAL(int, unlinkat, (int, const char *, int));
+    PATHS(path, at, name);
+    if (path_inside && fails(false, NULL, NULL))
+        return -1;
+    int result = real(at, name, flags);
+    if (result == 0 && path_inside)
+        note(flags & AT_REMOVEDIR ? "rmdir %s\n" : "unlink %s\n", path);
+    return result;
+}
+
+int renameat(int from_folder, const char *from_name, int to_folder, const char *to_name)
+{
+    REAL(int, renameat, (int, const char *, int, const char *));
+    PATHS(from, from_folder, from_name);
+    PATHS(to, to_folder, to_name);
+    if ((from_inside || to_inside) && fails(false, NULL, NULL))
+        return -1;
+    int result = real(from_folder, from_name, to_folder, to_name);
+    if (result == 0 && (from_inside || to_inside))
+        note("rename %s %s\n", from, to);
+    return (from_inside || to_inside) && is_late() ? (errno = (int)second, -1) : result;
+}
+
+int openat(int at, const char *name, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    REAL(int, openat, (int, const char *, int, ...));
+    PATHS(path, at, name);
+    int file = real(at, name, flags, mode);
+    if (file < 0 || file >= FILES)
+        return file;
+    number_of[file] = path_inside ? ++made : 0;
+    snprintf(path_of[file], sizeof path_of[file], "%.*s", (int)sizeof path_of[file] - 1, path);
+    return file;
+}
 
 static void keep(const char *path, long number)
 {
@@ -147,11 +214,6 @@ int open(const char *path, int flags, ...)
         note("create %s %ld\n", path, made);
     }
     return file;
-}
-
-static bool is_watched(int file)
-{
-    return file >= 0 && file < FILES && number_of[file];
 }
 
 typedef struct Half { int file; const void *bytes; size_t length; } Half;

@@ -19,6 +19,17 @@ rm -rf w
 faults "full $((calls / 2)) 99999" --save w --failed-saves 2 --steps 80
 [ $? = 3 ] && grep -q "error: step [0-9]* could not be saved: .*; --failed-saves 2$" out && [ "$(grep -c warning: out)" = 1 ] && ./m --resume w --no-save >out 2>&1 ||
     wrong="$wrong [--failed-saves 2: $(said)]"
+./m --save whole.often --threads 1 --set validate=1steps >out 2>&1
+for begin in 12 24 32 36 40 44 64 72 76 80 84; do # from some call on: what is whole is found and said, or there is nothing
+    rm -rf w
+    faults "full $begin 99999" --save w --set validate=1steps
+    [ $? = 3 ] || wrong="$wrong [no room from call $begin on: $(said)]"
+    run="--save w --set validate=1steps"
+    if [ -L w/current ] || compgen -G "w/step-*" >out; then run="--resume w"; fi
+    ./m $run --threads 1 >out 2>&1 || wrong="$wrong [no room from call $begin on, afterwards, $run: $(said)]"
+    for file in $files; do cmp -s w/$file whole.often/$file || wrong="$wrong [no room from call $begin on, afterwards, $run: $file differs]"; done
+    cases=$((cases + 1))
+done
 rm -rf w # the best model has no room, and none is better afterwards
 faults "full 3 4" --save w --steps 4 --set save=none --set lr=0
 [ $? = 3 ] && grep -q "error: the best model, of step 2, could not be saved: .*No space left on device" out && ./m --resume w --no-save >out 2>&1 ||
