@@ -252,7 +252,7 @@ static const Place *batch_place(const Elaborator *e)
 enum { IN_MODEL = 1 << FRAME_MODEL, IN_LAYERS = 1 << FRAME_MODEL | 1 << FRAME_LAYER, IN_TRAIN = 1 << FRAME_TRAIN };
 static const Statement STATEMENTS[] = {
     {TREE_INPUT, IN_MODEL, "a model", declare_input},
-    {TREE_OUTPUT, IN_MODEL, "a model", run_result},
+    {TREE_OUTPUT, IN_LAYERS, "a model or a layer", run_result},
     {TREE_LOSS, IN_LAYERS, "a model or a layer", run_result},
     {TREE_METRIC, IN_LAYERS, "a model or a layer", run_result},
     {TREE_WEIGHT, IN_LAYERS, "a model or a layer", declare_weight},
