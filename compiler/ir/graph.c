@@ -574,7 +574,7 @@ Node *graph_attention(Graph *graph, Node *q, Node *k, Node *v, bool causal, int6
     return NODE(graph, OP_ATTENTION, ints, COUNT(ints), NULL, q, k, v);
 }
 
-Node *graph_attention_logarithms(Graph *graph, const Node *y)
+Node *graph_attention_sums(Graph *graph, const Node *y)
 {
     int64_t ints[4] = {y->ints[0], y->ints[1], y->ints[2], 1};
     return graph_node(graph, OP_ATTENTION, y->in, y->inputs, ints, COUNT(ints), NULL);

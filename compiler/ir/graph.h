@@ -357,7 +357,7 @@ Node *graph_convolve_weight(Graph *, Node *x, Node *g, const int64_t *ints, int 
 
 /* ATTENTION; window 0: none. Needs s >= t if causal, at least one key, one dtype */
 Node *graph_attention(Graph *, Node *q, Node *k, Node *v, bool causal, int64_t window, double scale);
-Node *graph_attention_logarithms(Graph *, const Node *y);  /* of the sums that y divides by */
+Node *graph_attention_sums(Graph *, const Node *y);  /* what y divides by */
 Node *graph_attention_gradient(Graph *, Node *y, Node *logarithms, Node *g, int64_t which);
 double node_attention_scale(const Node *);   /* of ATTENTION and its gradient */
 

@@ -243,13 +243,13 @@ static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, cons
 }
 
 /* One query's probabilities p of the keys, and with a gradient those of its scores, ds = p (g v - g y), lead to all that is asked
- * for: y = p v; dq = scale ds k; dk += scale ds q; dv += p g. The gradient's logarithms are not looked at. */
+ * for: y = p v; dq = scale ds k; dk += scale ds q; dv += p g. The gradient's sums are not looked at. */
 static void attention(const Node *n, const double *const *in, double *out)
 {
     const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
     int64_t t = q->extent[0], heads = q->extent[1], d = q->extent[2], s = k->extent[0], groups = k->extent[1], e = v->extent[2];
-    double scale = node_attention_scale(n);
-    bool logarithms = n->op == OP_ATTENTION && n->ints[3] == 1;
+    double scale = node_attention_scale(n), sign = scale < 0 ? -1 : scale > 0;
+    bool sums = n->op == OP_ATTENTION && n->ints[3] == 1;
     int64_t which = n->op == OP_ATTENTION ? -1 : n->ints[3];
     double *p = malloc(sizeof *p * 2 * (size_t)s), *ds = p + s;
     memset(out, 0, sizeof *out * (size_t)shape_count(&n->shape));
@@ -265,13 +265,14 @@ static void attention(const Node *n, const double *const *in, double *out)
                 for (int64_t c = 0; c < d; c++)
                     p[j] += own[c] * in[1][(j * groups + group) * d + c];
                 bool seen = (!n->ints[0] || age - j >= 0) && (!n->ints[1] || age - j < n->ints[1]);
-                p[j] = seen ? p[j] * scale : -INFINITY;
+                p[j] = seen ? p[j] * sign : -INFINITY;
                 most = p[j] > most ? p[j] : most;
             }
             for (int64_t j = 0; j < s; j++)
-                sum += p[j] = most == -INFINITY ? 0 : exp(p[j] - most);
-            if (logarithms) {
-                out[h * t + i] = most == -INFINITY ? INFINITY : most + log(sum);
+                sum += p[j] = p[j] == -INFINITY ? 0 : exp((p[j] - most) * fabs(scale));
+            if (sums) {
+                out[(h * t + i) * 2] = most == -INFINITY ? 0 : most;
+                out[(h * t + i) * 2 + 1] = most == -INFINITY ? INFINITY : log(sum);
                 continue;
             }
             for (int64_t j = 0; j < s; j++) {

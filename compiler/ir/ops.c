@@ -455,7 +455,7 @@ static void shape_attended(Node *n)
     n->shape.extent[2] = v->extent[2];
 }
 
-static Dtype logarithm_type(Dtype t) { return dtype_is_half(t) ? F32 : t; }
+static Dtype sum_type(Dtype t) { return dtype_is_half(t) ? F32 : t; }
 
 static void shape_attention(Node *n, bool over)
 {
@@ -465,21 +465,21 @@ static void shape_attention(Node *n, bool over)
         mistake(n, "result %lld of attention", (long long)n->ints[3]);
     if (n->ints[3] == 0)
         return;
-    n->dtype = logarithm_type(n->dtype);
-    n->shape = SHAPE(n->shape.extent[1], n->shape.extent[0]);
+    n->dtype = sum_type(n->dtype);
+    n->shape = SHAPE(n->shape.extent[1], n->shape.extent[0], 2);
 }
 
 static void shape_attention_gradient(Node *n, bool over)
 {
     (void)over;
     shape_attended(n);
-    const Node *q = n->in[0], *logarithms = n->in[5];
-    const Shape queries = SHAPE(q->shape.extent[1], q->shape.extent[0]);
+    const Node *q = n->in[0], *sums = n->in[5];
+    const Shape queries = SHAPE(q->shape.extent[1], q->shape.extent[0], 2);
     for (int i = 3; i < 5; i++)
         if (!shape_equal(&n->in[i]->shape, &n->shape) || n->in[i]->dtype != q->dtype)
             mistake(n, "the gradient of attention of %s", shape_text(&n->in[i]->shape));
-    if (!shape_equal(&logarithms->shape, &queries) || logarithms->dtype != logarithm_type(q->dtype))
-        mistake(n, "the gradient of attention of logarithms %s", shape_text(&logarithms->shape));
+    if (!shape_equal(&sums->shape, &queries) || sums->dtype != sum_type(q->dtype))
+        mistake(n, "the gradient of attention of sums %s", shape_text(&sums->shape));
     if (n->ints[3] < 0 || n->ints[3] > 3)
         mistake(n, "the gradient of attention of operand %lld", (long long)n->ints[3]);
     if (n->ints[3] < 3) {

@@ -107,16 +107,15 @@ const Node *attention_operand(const Node *operand, bool (*stored)(const Node *))
 
 /* ---- plans */
 
-/* strides of a [rows, heads, places] value, or of a [heads, rows] one */
-static mgpu_attention_operand operand_of(const Shape *shape, const View *view, const Tensor *tensor, int argument)
+/* strides of a [rows, heads, places] value, or of sums [heads, rows, 2] */
+static mgpu_attention_operand operand_of(const View *view, bool sums, const Tensor *tensor, int argument)
 {
-    bool numbers = shape->rank == 2;
     int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
-    return (mgpu_attention_operand){argument, view->first, sample, view->stride[numbers], view->stride[!numbers], half_of(tensor->dtype)};
+    return (mgpu_attention_operand){argument, view->first, sample, view->stride[sums], view->stride[!sums], half_of(tensor->dtype)};
 }
 
 /* a value as a part of what is stored */
-static mgpu_attention_operand place_of(const Node *n, const Node *base, const Tensor *tensor, int argument)
+static mgpu_attention_operand place_of(const Node *n, bool sums, const Node *base, const Tensor *tensor, int argument)
 {
     View view;
     for (int i = 0; tensor->order && i < tensor->shape.rank; i++)
@@ -124,7 +123,7 @@ static mgpu_attention_operand place_of(const Node *n, const Node *base, const Te
             die("an operand of attention (node %d) in an order of its own", n->id);
     if (!view_of(n, base, &view))
         die("an operand of attention (node %d) is no view of node %d", n->id, base->id);
-    return operand_of(&n->shape, &view, tensor, argument);
+    return operand_of(&view, sums, tensor, argument);
 }
 
 /* gradients in one, [rows, 3, heads, places], are where [rows, heads, places] would be with such long rows */
@@ -132,7 +131,7 @@ static mgpu_attention_operand result_of(const Node *n, const Tensor *tensor, int
 {
     View view;
     view_of(n, n, &view);
-    mgpu_attention_operand own = operand_of(&n->shape, &view, tensor, argument);
+    mgpu_attention_operand own = operand_of(&view, n->op == OP_ATTENTION && n->ints[3] == 1, tensor, argument);
     own.head = n->shape.rank == 4 ? view.stride[2] : own.head;
     return own;
 }
@@ -151,12 +150,12 @@ Attention *attention_plan(const Node *const *nodes, int count, const Node *const
     t->rows = CHIP[PROCESSOR_HOST].cache_bytes / 8 / (wide ? 8 : 4) / t->keys;
     t->rows = t->rows < LEAST_ROWS ? LEAST_ROWS : t->rows > MGPU_ATTENTION_ROWS ? MGPU_ATTENTION_ROWS : t->rows;
     t->rows = t->rows > t->queries ? t->queries : t->rows;
-    mgpu_attention_operand *const in[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms};
+    mgpu_attention_operand *const in[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->sums};
     plan->operands = n->inputs;
-    t->g.argument = t->y.argument = t->logarithms.argument = t->dq.argument = t->dk.argument = t->dv.argument = -1;
+    t->g.argument = t->y.argument = t->sums.argument = t->dq.argument = t->dk.argument = t->dv.argument = -1;
     for (int i = 0; i < n->inputs; i++) {
         plan->operand[i] = tensor[i];
-        *in[i] = place_of(n->in[i], base[i], tensor[i], i);
+        *in[i] = place_of(n->in[i], in[i] == &t->sums, base[i], tensor[i], i);
     }
     plan->results = count;
     for (int i = 0; i < count; i++) {
@@ -164,7 +163,7 @@ Attention *attention_plan(const Node *const *nodes, int count, const Node *const
         mgpu_attention_operand own = result_of(nodes[i], result[i], n->inputs + i);
         plan->result[i] = result[i];
         if (!backward) {
-            *(nodes[i]->ints[3] == 0 ? &t->y : &t->logarithms) = own;
+            *(nodes[i]->ints[3] == 0 ? &t->y : &t->sums) = own;
         } else if (nodes[i]->ints[3] < 3) {
             *out[nodes[i]->ints[3]] = own;
         } else {
@@ -223,8 +222,8 @@ static void print_body(const Attention *plan, const char *name, Text *text)
              (long long)t->e, (long long)t->window);
     text_add(text, "    .scale = %.17g, .rows = %lld,\n    /* argument, first element, strides of samples, rows and heads, half */\n",
              t->scale, (long long)t->rows);
-    const char *const field[] = {"q", "k", "v", "y", "logarithms", "g", "dq", "dk", "dv"};
-    const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->y, &t->logarithms, &t->g, &t->dq, &t->dk, &t->dv};
+    const char *const field[] = {"q", "k", "v", "y", "sums", "g", "dq", "dk", "dv"};
+    const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->y, &t->sums, &t->g, &t->dq, &t->dk, &t->dv};
     for (int i = 0; i < (t->backward ? COUNT(operand) : 5); i++)
         print_operand(field[i], operand[i], text);
     text_add(text, "    .workspace = %d};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
@@ -275,7 +274,7 @@ bool attention_is_aligned(const Attention *plan)
 void attention_identity(const Attention *plan, Sha256 *sha)
 {
     const mgpu_attention *t = &plan->table;
-    const mgpu_attention_operand *const operands[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms, &t->dq, &t->dk, &t->dv};
+    const mgpu_attention_operand *const operands[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->sums, &t->dq, &t->dk, &t->dv};
     IDENTITY_ADD(sha, t->type, t->backward, t->causal, t->queries, t->keys, t->heads, t->groups, t->d, t->e, t->window, t->rows, t->workspace,
                  attention_is_aligned(plan));
     identity_double(sha, t->scale);

@@ -4,7 +4,7 @@
  *   plan       node, stored operands, results -> Attention
  *   print      Attention -> one C function that hands a constant table to runtime/abi/mgpu_attention.h
  *
- * Tensors are F32 or BF16 each, or all F64; logarithms are no halves. The function's arguments are the stored operands (each an argument, even if
+ * Tensors are F32 or BF16 each, or all F64; sums are no halves. The function's arguments are the stored operands (each an argument, even if
  * they are one tensor), the results, the workspace. */
 #ifndef MGPU_ATTENTION_PLAN_H
 #define MGPU_ATTENTION_PLAN_H

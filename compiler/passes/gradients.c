@@ -494,13 +494,13 @@ static const Node *sliced(const Node *x)
 }
 
 /* the kernel that makes y makes them, too: they are of the forward pass */
-static Node *attention_logarithms(Sweep *s, const Node *y)
+static Node *attention_sums(Sweep *s, const Node *y)
 {
     bool backward = s->g->backward;
     s->g->backward = false;
-    Node *logarithms = graph_attention_logarithms(s->g, y);
+    Node *sums = graph_attention_sums(s->g, y);
     s->g->backward = backward;
-    return logarithms;
+    return sums;
 }
 
 /* If q, k and v are slices of one value, their gradients are made as one, of which that value's is a view. */
@@ -509,10 +509,10 @@ static void gradient_attention(Sweep *s, Node *n, Node *g)
     Node *const *in = n->in;
     bool one = sliced(in[0]) && sliced(in[0]) == sliced(in[1]) && sliced(in[0]) == sliced(in[2]) && in[0]->sharded &&
                shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
-    Node *logarithms = attention_logarithms(s, n), *all = one ? graph_attention_gradient(s->g, n, logarithms, g, 3) : NULL;
+    Node *sums = attention_sums(s, n), *all = one ? graph_attention_gradient(s->g, n, sums, g, 3) : NULL;
     for (int k = 0; k < 3; k++) {
         if (!one) {
-            give(s, n, k, graph_attention_gradient(s->g, n, logarithms, g, k));
+            give(s, n, k, graph_attention_gradient(s->g, n, sums, g, k));
             continue;
         }
         Shape part = all->shape;

@@ -283,10 +283,10 @@ static Node *to_heads(const Batch *b, Node *x)
     return graph_reshape(b->g, x, SHAPE(x->shape.extent[0], x->shape.extent[1] * x->shape.extent[2], x->shape.extent[3]));
 }
 
-/* [steps, h, t], a number for each query */
-static Node *numbers_to_heads(const Batch *b, Node *x)
+/* [steps, h, t, 2] */
+static Node *sums_to_heads(const Batch *b, Node *x)
 {
-    return graph_reshape(b->g, x, SHAPE(x->shape.extent[0] * x->shape.extent[1], x->shape.extent[2]));
+    return graph_reshape(b->g, x, SHAPE(x->shape.extent[0] * x->shape.extent[1], x->shape.extent[2], 2));
 }
 
 static Node *attention(const Batch *b, const Node *n, const Outside *in)
@@ -294,11 +294,11 @@ static Node *attention(const Batch *b, const Node *n, const Outside *in)
     Graph *g = b->g;
     Node *own[6];
     for (int k = 0; k < n->inputs; k++)
-        own[k] = (n->in[k]->shape.rank == 2 ? numbers_to_heads : to_heads)(b, all_steps(b, in[k]));
+        own[k] = (k == 5 ? sums_to_heads : to_heads)(b, all_steps(b, in[k]));
     Node *y = graph_rebuild(g, n, own);
     const int64_t *e = n->shape.extent;
-    if (n->shape.rank == 2)
-        return graph_reshape(g, y, SHAPE(b->steps, e[0], e[1]));
+    if (n->op == OP_ATTENTION && n->ints[3] == 1)
+        return graph_reshape(g, y, SHAPE(b->steps, e[0], e[1], e[2]));
     if (n->shape.rank == 3) {
         y = graph_reshape(g, y, SHAPE(e[0], b->steps, e[1], e[2]));
         return move_axis(b, y, 1, 0);

@@ -112,10 +112,10 @@ static bool is_contraction(const Node *n)
            (n->in[0]->sharded || n->in[1]->sharded);
 }
 
-/* an input that it takes rounded: all but the logarithms of attention's gradient */
+/* an input that it takes rounded: all but the sums of attention's gradient */
 static bool takes_half(const Node *n, int input) { return is_contraction(n) && !(n->op == OP_ATTENTION_GRADIENT && input == 5); }
 
-/* sums over samples and attention's logarithms stay F32 */
+/* sums over samples and attention's sums stay F32 */
 static bool makes_half(const Node *n) { return is_contraction(n) && n->sharded && !(n->op == OP_ATTENTION && n->ints[3] == 1); }
 
 /* the same numbers at other places */

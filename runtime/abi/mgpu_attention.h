@@ -1,8 +1,9 @@
 /* mgpu_attention.h: attention for generated kernels: y = softmax(scale q k' + mask) v for each head, and its gradients.
  *
  * In: a constant table (mgpu_attention). A block of queries at a time meets the keys that it sees; its scores are in the
- * thread's workspace, so there is no score matrix in memory. The gradient computes them again, from the logarithms of their sums:
- *     p = exp(scale q k' - logarithm), ds = scale p (g v' - sum p (g v')): dq = ds k, dk = ds' q, dv = p' g
+ * thread's workspace, so there is no score matrix in memory. The gradient computes them again, the same bits, from their
+ * maximum m and the logarithm of their sum from there, which large scores would swallow if the two were added up (for scale > 0):
+ *     p = exp(scale (q k' - m) - logarithm), ds = scale p (g v' - sum p (g v')): dq = ds k, dk = ds' q, dv = p' g
  * After Dao et al., "FlashAttention" (2022), with whole rows of scores, which a CPU's cache holds.
  *
  * The code is in the runtime library, once for every instruction set: runtime/host/attention_real.h. */

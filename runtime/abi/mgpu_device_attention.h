@@ -2,9 +2,9 @@
  * gradients, without a matrix of scores in memory.
  *
  * After Dao, "FlashAttention-2" (2023): a block has some queries and goes through the keys that they see; maximum and sum of a
- * row change as it goes, and what has been added up is scaled to the new maximum. It keeps the logarithm of each row's sum, from
- * which the gradient computes the scores' shares again. One function takes blocks of queries: dq, and for each query the logarithm
- * to base 2 and y . g, which is sum p (g v'), side by side for the other one. That takes blocks of keys, and queries one after the
+ * row change as it goes, and what has been added up is scaled to the new maximum. It keeps the maximum and the logarithm of each
+ * row's sum from there, from which the gradient computes the scores' shares again. One function takes blocks of queries: dq, and for each
+ * query its sums to base 2 and y . g, which is sum p (g v'), side by side for the other one. That takes blocks of keys, and queries one after the
  * other: dk, dv. So nothing is added by two blocks. */
 #ifndef MGPU_DEVICE_ATTENTION_H
 #define MGPU_DEVICE_ATTENTION_H
@@ -441,13 +441,12 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     /* as an int that is compared with places in a tile */
     MGPU_FUNCTION int near(place v) { return (int)max(min(v, (place)(S.rows + S.columns)), (place)-(S.rows + S.columns)); }
 
-    /* Scores: -infinity where a query does not see the key. They are multiplied by scale and log2 e when their shares are computed
-     * (FACTOR), but here where that changes which is the largest, and in f64, for the last bit. */
-    static constexpr bool LATE = T.scale > 0 && T.type != MGPU_F64;
-    static constexpr sum FACTOR = LATE ? (sum)(T.scale * 1.4426950408889634074) : (sum)1;
+    /* Scores: -infinity where a query does not see the key. The sign of scale is theirs, so that the largest has the largest share. What
+     * they are less than the largest, which is exact where shares are not small, is multiplied by the rest of scale and log2 e (FACTOR):
+     * a product of large scores would be rounded by more than 1. */
+    static constexpr sum FACTOR = T.scale == 0 ? (sum)1 : (sum)((T.scale < 0 ? -T.scale : T.scale) * 1.4426950408889634074);
     template <bool WHOLE> __device__ __forceinline__ void mask(scores &tile, place column) const
     {
-        constexpr sum factor = (sum)(T.scale * 1.4426950408889634074);
         const place last = SHIFT + (BY_KEYS ? column - row : row - column); /* key - query that is seen in a causal one */
         const int there = near((BY_KEYS ? T.queries : T.keys) - column), most = near(last), least = near(last - T.window);
 #pragma unroll
@@ -455,8 +454,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
 #pragma unroll
             for (int j = 0; j < ACROSS; j++) {
                 const int ahead = BY_KEYS ? scores::row(i) - scores::column(j) : scores::column(j) - scores::row(i); /* key - query */
-                if (!LATE)
-                    tile.value[i][j] = T.scale == 0 ? (sum)0 : tile.value[i][j] * factor;
+                if (T.scale <= 0)
+                    tile.value[i][j] = T.scale == 0 ? (sum)0 : -tile.value[i][j];
                 if (!WHOLE && !(scores::column(j) < there && (!T.causal || ahead <= most) && (T.window <= 0 || ahead > least)))
                     tile.value[i][j] = -(sum)INFINITY;
             }
@@ -481,21 +480,19 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     /* of the threads that share a row */
     MGPU_FUNCTION bool is_first_of_row(void) { return threadIdx.x % scores::LANES == 0; }
 
-    template <typename NUMBER> MGPU_FUNCTION NUMBER *logarithm_of(NUMBER *logarithms, int64_t sample, int64_t head, int64_t query)
+    template <typename NUMBER> MGPU_FUNCTION NUMBER *sums_of(NUMBER *sums, int64_t sample, int64_t head, int64_t query)
     {
-        constexpr mgpu_attention_operand l = T.logarithms;
-        return logarithms + (l.first + sample * l.sample + head * l.head + query * l.row);
+        constexpr mgpu_attention_operand l = T.sums;
+        return sums + (l.first + sample * l.sample + head * l.head + query * l.row);
     }
 
     /* what a row's sum makes of 1: a row that sees nothing is 0 */
     MGPU_FUNCTION sum share_of_one(sum total) { return total == 0 ? (sum)0 : 1 / total; }
 
-    /* the logarithm of a row's sum; such a large one that shares are 0 where a row sees nothing */
-    MGPU_FUNCTION sum log_of_sum(sum most, sum total) { return total == 0 ? (sum)INFINITY : most * FACTOR + mgpu_log_2(total); }
-
     /* a score's share of its row, and what the row's result changes with the score (but for its scale); what is not seen adds
-     * nothing, whatever it holds */
-    MGPU_FUNCTION sum share_of(sum score, sum log_sum) { return mgpu_power_of_2(fma(score, FACTOR, -log_sum)); }
+     * nothing, whatever it holds. No score is above the largest one, which is one of them, to the bit: forward and gradients are by the
+     * same instructions */
+    MGPU_FUNCTION sum share_of(sum score, sum most, sum log_sum) { return mgpu_power_of_2(fma(score - most, FACTOR, -log_sum)); }
     template <bool WHOLE> MGPU_FUNCTION sum slope_of(sum share, sum slope, sum mean)
     {
         return !WHOLE && share == 0 ? (sum)0 : share * (slope - mean);
@@ -543,13 +540,13 @@ template <typename ATTEND> struct mgpu_softmax {
             for (int j = 1; j < ATTEND::ACROSS; j++)
                 top = fmax(top, tile.value[i][j]);
             top = fmax(most[i], ATTEND::largest_of_row(top));
-            const sum base = top == -(sum)INFINITY ? (sum)0 : top * ATTEND::FACTOR; /* nothing is seen yet */
-            older[i] = mgpu_power_of_2(fma(most[i], ATTEND::FACTOR, -base));
+            const sum base = top == -(sum)INFINITY ? (sum)0 : top; /* nothing is seen yet */
+            older[i] = mgpu_power_of_2((most[i] - base) * ATTEND::FACTOR);
             most[i] = top;
             total[i] *= older[i];
 #pragma unroll
             for (int j = 0; j < ATTEND::ACROSS; j++) {
-                tile.value[i][j] = mgpu_power_of_2(fma(tile.value[i][j], ATTEND::FACTOR, -base));
+                tile.value[i][j] = mgpu_power_of_2((tile.value[i][j] - base) * ATTEND::FACTOR);
                 total[i] += tile.value[i][j];
             }
         }
@@ -576,13 +573,13 @@ struct mgpu_attend_item {
 /* ---- what kernels call */
 
 template <const mgpu_attention &T, const mgpu_attention_tiles &S>
-MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void *v, void *y, void *logarithms, int64_t n)
+MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void *v, void *y, void *sums, int64_t n)
 {
     typedef mgpu_attend<T, S, false> attend;
     typedef typename attend::sum sum;
-    constexpr bool wanted = T.y.argument >= 0, keeps = T.logarithms.argument >= 0;
+    constexpr bool wanted = T.y.argument >= 0, keeps = T.sums.argument >= 0;
     constexpr int DOWN = attend::DOWN, RESULTS = S.results < attend::E ? S.results : attend::E;
-    const int64_t items = mgpu_attention_blocks(&S, T.queries, attend::E) * T.heads * (T.y.sample + T.logarithms.sample > 0 ? n : 1);
+    const int64_t items = mgpu_attention_blocks(&S, T.queries, attend::E) * T.heads * (T.y.sample + T.sums.sample > 0 ? n : 1);
     for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
         const mgpu_attend_item at(item, T.queries, T.heads, S.rows, attend::E, S.results);
         attend a(mgpu_dynamic_shared(), (typename attend::place)at.row);
@@ -620,9 +617,11 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
         for (int i = 0; i < DOWN; i++) {
             const sum total = attend::sum_of_row(softmax.total[i]);
             share[i] = attend::share_of_one(total);
-            if (keeps && at.first == 0 && attend::is_first_of_row() && a.row + attend::scores::row(i) < T.queries)
-                *attend::logarithm_of((sum *)logarithms, at.sample, at.head, a.row + attend::scores::row(i)) =
-                    attend::log_of_sum(softmax.most[i], total) * (sum)0.69314718055994530942;
+            if (keeps && at.first == 0 && attend::is_first_of_row() && a.row + attend::scores::row(i) < T.queries) {
+                sum *own = attend::sums_of((sum *)sums, at.sample, at.head, a.row + attend::scores::row(i));
+                own[0] = total == 0 ? (sum)0 : softmax.most[i];
+                own[1] = total == 0 ? (sum)INFINITY : mgpu_log_2(total) * (sum)0.69314718055994530942; /* shares of a row that sees nothing are 0 */
+            }
         }
         if constexpr (!wanted)
             continue;
@@ -636,12 +635,12 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
 }
 
 /* what the other function needs of each query, in `work` [sample, head, query] */
-template <typename SUM> struct mgpu_attended_query {
-    SUM log_sum, mean; /* the logarithm of its sum to base 2, and sum p (g v') */
+template <typename SUM> struct alignas(16) mgpu_attended_query {
+    SUM most, log_sum, mean, zero; /* its largest score, the logarithm of its sum to base 2, sum p (g v'); four are read at once */
 };
 
 template <const mgpu_attention &T, const mgpu_attention_tiles &S>
-MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void *v, const void *g, const void *y, const void *logarithms,
+MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void *v, const void *g, const void *y, const void *sums,
                                        void *dq, void *work, int64_t n)
 {
     typedef mgpu_attend<T, S, false> attend;
@@ -659,16 +658,18 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
         a.columns_2.set(v, at.sample, at.head);
         mgpu_attended_rows<T, S, MGPU_ATTEND_Y> rows_y;
         rows_y.set(y, at.sample, at.head);
-        sum mean[DOWN], log_sum[DOWN];
+        sum mean[DOWN], most[DOWN], log_sum[DOWN];
 #pragma unroll
         for (int i = 0; i < DOWN; i++) {
             const int64_t query = a.row + attend::scores::row(i), there = min(query, (int64_t)T.queries - 1);
-            log_sum[i] = *attend::logarithm_of((const sum *)logarithms, at.sample, at.head, there) * (sum)1.4426950408889634074;
+            const sum *own = attend::sums_of((const sum *)sums, at.sample, at.head, there);
+            most[i] = own[0];
+            log_sum[i] = own[1] * (sum)1.4426950408889634074;
             mean[i] = 0;
             if constexpr (slopes)
                 mean[i] = attend::sum_of_row(a.rows_2.multiply_row(rows_y, there, (int)(threadIdx.x % attend::scores::LANES), attend::scores::LANES));
             if (at.first == 0 && attend::is_first_of_row() && query < T.queries)
-                ((mgpu_attended_query<sum> *)work)[(at.sample * T.heads + at.head) * T.queries + query] = {log_sum[i], mean[i]};
+                ((mgpu_attended_query<sum> *)work)[(at.sample * T.heads + at.head) * T.queries + query] = {most[i], log_sum[i], mean[i], 0};
         }
         if constexpr (wanted) {
             typename attend::result results[RESULTS];
@@ -688,7 +689,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
                 for (int i = 0; i < DOWN; i++)
 #pragma unroll
                     for (int j = 0; j < ACROSS; j++)
-                        tile.value[i][j] = attend::template slope_of<whole.value>(attend::share_of(tile.value[i][j], log_sum[i]), slope.value[i][j], mean[i]);
+                        tile.value[i][j] = attend::template slope_of<whole.value>(attend::share_of(tile.value[i][j], most[i], log_sum[i]), slope.value[i][j], mean[i]);
                 a.template add<false, attend::D, RESULTS>(results, tile, at.first, stage, column);
                 a.template added<RESULTS>(results);
             });
@@ -751,11 +752,11 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
 #pragma unroll
                 for (int j = 0; j < ACROSS; j++) {
                     const int own = whole.value ? attend::scores::column(j) : min(attend::scores::column(j), last);
-                    const mgpu_vector<sum, 2> of = *(const mgpu_vector<sum, 2> *)(of_column + own);
-                    mean[j] = of.at[1];
+                    const mgpu_attended_query<sum> of = of_column[own];
+                    mean[j] = of.mean;
 #pragma unroll
                     for (int i = 0; i < DOWN; i++)
-                        tile.value[i][j] = attend::share_of(tile.value[i][j], of.at[0]);
+                        tile.value[i][j] = attend::share_of(tile.value[i][j], of.most, of.log_sum);
                 }
                 if constexpr (want_v)
                     a.template add<true, attend::E, RESULTS_V>(results_v, tile, at.first, stage, column);

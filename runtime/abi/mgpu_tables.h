@@ -77,8 +77,8 @@ typedef struct mgpu_attention {
     double scale;
     int64_t rows;               /* queries of a block */
     mgpu_attention_operand q, k, v, g; /* g: the gradient of y */
-    mgpu_attention_operand y, logarithms; /* backward: operands, too; the host's does without y. logarithms [head, row]: log sum exp(scale q k'),
-                                           * infinity where no key is seen */
+    mgpu_attention_operand y, sums; /* backward: operands, too; the host's does without y. sums [head, row, 2]: m = max sign(scale) q k',
+                                     * and log sum exp(scale q k' - |scale| m); 0 and infinity where no key is seen */
     mgpu_attention_operand dq, dk, dv;
     int workspace;              /* its argument: mgpu_attention_room elements */
 } mgpu_attention;

@@ -9,8 +9,8 @@ typedef struct MGPU_NAME(attend) { /* a head of a sample */
     MGPU_REAL *work;
     const void *q, *k, *v, *g;
     void *y, *dq, *dk, *dv;
-    MGPU_REAL *logarithms;
-    int64_t at_q, at_k, at_v, at_g, at_y, at_logarithms, at_dq, at_dk, at_dv; /* elements of the head's first ones in them */
+    MGPU_REAL *sums; /* [head, row, 2] */
+    int64_t at_q, at_k, at_v, at_g, at_y, at_sums, at_dq, at_dk, at_dv; /* elements of the head's first ones in them */
     int64_t begin, rows;          /* queries of the block */
     int64_t low, high;            /* keys that it sees: from a whole vector on */
     /* tables of offsets: rows of A and of C, K */
@@ -101,29 +101,31 @@ MGPU_INLINE void MGPU_NAME(clear_around)(MGPU_REAL *row, int64_t begin, int64_t 
         STORE(row + j) = (VECTOR){0};
 }
 
-/* scores of [low, high), what is beside them in their vectors does not count; the factor that they still need */
-MGPU_INLINE MGPU_REAL MGPU_NAME(mask_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t begin, int64_t low, int64_t high, int64_t end)
+/* Scores of [low, high), what is beside them in their vectors does not count. -> the sign that they still need, so that the largest
+ * has the largest share; *factor: of what they are less than that, which is exact where shares are not small */
+MGPU_INLINE MGPU_REAL MGPU_NAME(mask_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t begin, int64_t low, int64_t high, int64_t end,
+                                          MGPU_REAL *factor)
 {
-    if (scale == 0) {
+    MGPU_REAL sign = scale < 0 ? -1 : 1;
+    if (scale == 0)
         MGPU_NAME(clear)(row + begin, end - begin);
-        scale = 1;
-    }
-    MGPU_NAME(fill_edges)(row, begin, low, high, end, scale > 0 ? -(MGPU_REAL)INFINITY : (MGPU_REAL)INFINITY);
-    return scale;
+    MGPU_NAME(fill_edges)(row, begin, low, high, end, -sign * (MGPU_REAL)INFINITY);
+    *factor = scale == 0 ? 1 : sign * scale;
+    return sign;
 }
 
-/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors; low = high: all 0. -> the logarithm of
- * the sum */
-MGPU_NOINLINE MGPU_REAL MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t low, int64_t high, int64_t to)
+/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors; low = high: all 0. sums: the largest
+ * score, and the logarithm of the sum from there, or NULL */
+MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t low, int64_t high, int64_t to, MGPU_REAL *sums)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
-    scale = MGPU_NAME(mask_row)(row, scale, begin, low, high, end);
+    MGPU_REAL factor, sign = MGPU_NAME(mask_row)(row, scale, begin, low, high, end, &factor);
     VECTOR top = SPLAT(-(MGPU_REAL)INFINITY), total = {0};
     for (int64_t j = begin; j < end; j += LANES)
-        top = MGPU_NAME(larger)(LOAD(row + j) * scale, top);
+        top = MGPU_NAME(larger)(LOAD(row + j) * sign, top);
     MGPU_REAL most = MGPU_NAME(largest)(top);
     for (int64_t j = begin; j < end; j += LANES) {
-        VECTOR p = MGPU_NAME(exp_below)(LOAD(row + j) * scale - most);
+        VECTOR p = MGPU_NAME(exp_below)((LOAD(row + j) * sign - most) * factor);
         total += p;
         STORE(row + j) = p;
     }
@@ -132,16 +134,19 @@ MGPU_NOINLINE MGPU_REAL MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, 
         STORE(row + j) = LOAD(row + j) * share;
     MGPU_NAME(fill_edges)(row, begin, low, high, end, 0);
     MGPU_NAME(clear_around)(row, begin, end, to);
-    return low >= high ? (MGPU_REAL)INFINITY : most + (MGPU_REAL)log((double)sum);
+    if (sums) {
+        sums[0] = low >= high ? 0 : most;
+        sums[1] = low >= high ? (MGPU_REAL)INFINITY : (MGPU_REAL)log((double)sum);
+    }
 }
 
-/* the same row, from the logarithm of its sum */
-MGPU_NOINLINE void MGPU_NAME(shares_row)(MGPU_REAL *row, MGPU_REAL scale, MGPU_REAL logarithm, int64_t low, int64_t high, int64_t to)
+/* the same row, from its sums: no score is above the largest one, which is one of them, to the bit */
+MGPU_NOINLINE void MGPU_NAME(shares_row)(MGPU_REAL *row, MGPU_REAL scale, const MGPU_REAL *sums, int64_t low, int64_t high, int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
-    scale = MGPU_NAME(mask_row)(row, scale, begin, low, high, end);
+    MGPU_REAL factor, sign = MGPU_NAME(mask_row)(row, scale, begin, low, high, end, &factor);
     for (int64_t j = begin; j < end; j += LANES)
-        STORE(row + j) = MGPU_NAME(exp_below)(LOAD(row + j) * scale - logarithm);
+        STORE(row + j) = MGPU_NAME(exp_below)((LOAD(row + j) * sign - sums[0]) * factor - sums[1]);
     MGPU_NAME(fill_edges)(row, begin, low, high, end, 0);
     MGPU_NAME(clear_around)(row, begin, end, to);
 }
@@ -303,7 +308,7 @@ MGPU_INLINE void MGPU_NAME(attend_put)(void *to, int64_t first, const mgpu_atten
 
 /* ---- a block of queries of a head: p; then y, or dq and the block's part of dk and dv */
 
-/* p, and the logarithms of the sums if this is forward; else from them */
+/* p, and its sums if this is forward; else from them */
 MGPU_INLINE void MGPU_NAME(attend_shares)(MGPU_NAME(attend) *w, MGPU_REAL *p, int64_t to)
 {
     const mgpu_attention *t = w->table;
@@ -311,15 +316,12 @@ MGPU_INLINE void MGPU_NAME(attend_shares)(MGPU_NAME(attend) *w, MGPU_REAL *p, in
     MGPU_NAME(attend_scores)(w, q, w->own, w->work + w->room.k_t, t->d, p);
     for (int64_t i = 0; i < w->rows; i++) {
         MGPU_REAL *row = p + i * w->room.pitch;
-        int64_t at = w->at_logarithms + (w->begin + i) * t->logarithms.row;
+        MGPU_REAL *sums = w->sums ? w->sums + w->at_sums + (w->begin + i) * t->sums.row : NULL;
         int64_t low = MGPU_NAME(first_seen)(w, w->begin + i) - w->low, high = MGPU_NAME(end_seen)(w, w->begin + i) - w->low;
-        if (t->backward) {
-            MGPU_NAME(shares_row)(row, (MGPU_REAL)t->scale, w->logarithms[at], low, high, to);
-            continue;
-        }
-        MGPU_REAL logarithm = MGPU_NAME(softmax_row)(row, (MGPU_REAL)t->scale, low, high, to);
-        if (w->logarithms)
-            w->logarithms[at] = logarithm;
+        if (t->backward)
+            MGPU_NAME(shares_row)(row, (MGPU_REAL)t->scale, sums, low, high, to);
+        else
+            MGPU_NAME(softmax_row)(row, (MGPU_REAL)t->scale, low, high, to, sums);
     }
 }
 
@@ -381,7 +383,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_group)(MGPU_NAME(attend) *w, void *const *ar
         w->at_q = t->q.first + sample * t->q.sample + h * t->q.head;
         w->at_g = t->g.first + sample * t->g.sample + h * t->g.head;
         w->at_y = t->y.first + sample * t->y.sample + h * t->y.head;
-        w->at_logarithms = t->logarithms.first + sample * t->logarithms.sample + h * t->logarithms.head;
+        w->at_sums = t->sums.first + sample * t->sums.sample + h * t->sums.head;
         w->at_dq = t->dq.first + sample * t->dq.sample + h * t->dq.head;
         for (w->begin = 0; w->begin < t->queries; w->begin += w->rows) {
             w->rows = mgpu_least(t->rows, t->queries - w->begin);
@@ -404,7 +406,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_samples)(const mgpu_attention *t, void *cons
     w.v = argument[t->v.argument];
     w.g = t->backward ? argument[t->g.argument] : NULL;
     w.y = !t->backward && t->y.argument >= 0 ? argument[t->y.argument] : NULL;
-    w.logarithms = t->logarithms.argument >= 0 ? argument[t->logarithms.argument] : NULL;
+    w.sums = t->sums.argument >= 0 ? argument[t->sums.argument] : NULL;
     w.dq = t->backward && t->dq.argument >= 0 ? argument[t->dq.argument] : NULL;
     w.dk = t->backward && t->dk.argument >= 0 ? argument[t->dk.argument] : NULL;
     w.dv = t->backward && t->dv.argument >= 0 ? argument[t->dv.argument] : NULL;

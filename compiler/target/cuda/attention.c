@@ -109,7 +109,7 @@ void cuda_launches_attention(const Attention *plan, const char *name, mgpu_launc
 int64_t cuda_attention_workspace(const Attention *plan, int64_t *per_sample)
 {
     const mgpu_attention *t = attention_table(plan);
-    int64_t bytes = t->backward ? 2 * t->heads * t->queries * (t->type == MGPU_F64 ? 8 : 4) : 0;
+    int64_t bytes = t->backward ? t->heads * t->queries * (t->type == MGPU_F64 ? 32 : 16) : 0; /* an mgpu_attended_query for each */
     *per_sample = has_samples(t) ? bytes : 0;
     return has_samples(t) ? 0 : bytes;
 }
@@ -140,7 +140,7 @@ enum { IN_TABLE = 9 };
 /* in the order of the table */
 static void operands_of(const mgpu_attention *t, const mgpu_attention_operand *operand[IN_TABLE])
 {
-    const mgpu_attention_operand *const all[IN_TABLE] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms, &t->dq, &t->dk, &t->dv};
+    const mgpu_attention_operand *const all[IN_TABLE] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->sums, &t->dq, &t->dk, &t->dv};
     memcpy(operand, all, sizeof all);
 }
 
@@ -151,7 +151,7 @@ static void print_table(const mgpu_attention *t, const char *name, Text *text)
     text_add(text, "static __device__ constexpr mgpu_attention %s_attention = {\n"
              "    /* type, backward, causal; queries, keys, heads, groups; elements of keys, of values; window, scale */\n"
              "    %s, %s, %s, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %.17g, 0,\n"
-             "    /* q, k, v, g, y, logarithms, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n", name,
+             "    /* q, k, v, g, y, sums, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n", name,
              type_name(t->type), t->backward ? "true" : "false", t->causal ? "true" : "false", (long long)t->queries, (long long)t->keys,
              (long long)t->heads, (long long)t->groups, (long long)t->d, (long long)t->e, (long long)t->window, t->scale);
     for (int i = 0; i < IN_TABLE; i++) {
@@ -176,7 +176,7 @@ static void print_tiles(const mgpu_attention_tiles *s, const char *name, bool fi
 /* the parameter that is argument `number` */
 static const char *parameter(const mgpu_attention *t, int number)
 {
-    static const char *const name[IN_TABLE] = {"q", "k", "v", "g", "y", "logarithms", "dq", "dk", "dv"};
+    static const char *const name[IN_TABLE] = {"q", "k", "v", "g", "y", "sums", "dq", "dk", "dv"};
     const mgpu_attention_operand *operand[IN_TABLE];
     operands_of(t, operand);
     if (number == t->dq.argument && number == t->dk.argument)
@@ -209,8 +209,8 @@ static const char *operand_text(const mgpu_attention *t, const mgpu_attention_op
 
 static void print_call(const mgpu_attention *t, const char *name, bool finish, bool alone, Text *text)
 {
-    const mgpu_attention_operand *const forward[] = {&t->q, &t->k, &t->v, &t->y, &t->logarithms};
-    const mgpu_attention_operand *const queries[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->logarithms, &t->dq};
+    const mgpu_attention_operand *const forward[] = {&t->q, &t->k, &t->v, &t->y, &t->sums};
+    const mgpu_attention_operand *const queries[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->sums, &t->dq};
     const mgpu_attention_operand *const keys[] = {&t->q, &t->k, &t->v, &t->g, &t->dk, &t->dv};
     const mgpu_attention_operand *const *operand = !t->backward ? forward : finish ? keys : queries;
     int count = !t->backward ? COUNT(forward) : finish ? COUNT(keys) : COUNT(queries);
