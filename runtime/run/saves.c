@@ -279,7 +279,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     job->folder = run->saves;
     job->origin = run->origin;
     job->at = run->at;
-    job->keep = run->keep;
+    job->keep = wish ? run->keep : 1; /* steps are kept of checkpoints that were due */
     job->total_steps = run->total_steps;
     job->steps_per_epoch = run->steps_per_epoch;
     job->told = run->options->kept;
