@@ -7,6 +7,10 @@
  * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no order:
  * what one of them touches, lives as long as the region. Workspaces are at the end: every thread has its own. So do values
  * of samples that never leave a region (local): room for one chunk, needed from call to call, as a thread takes them in order.
+ *
+ * What is transferred between devices is at one offset on all of them: NCCL uses memory that is registered where it is only so. Devices
+ * that have about as many samples have one layout, that of the one with most (its `room`); others have what is transferred before all else
+ * of a step, where its offsets do not depend on samples. The persistent part is that of the one with most in any case.
  */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/policy.h"
@@ -25,33 +29,38 @@ int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
 int workspace_alignment(const Program *p) { return p->target->workspace_alignment; }
 
 /* ---- the persistent part */
-static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, int64_t bytes, int slots, int index,
+typedef struct Bytes { int64_t own, room; } Bytes; /* of the device; that are set aside on each */
+
+static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, Bytes bytes, int slots, int index,
                       int64_t *arena)
 {
-    Buffer b = {.name = name, .kind = kind, .offset = *arena, .bytes = bytes, .slots = slots, .index = index};
+    Buffer b = {.name = name, .kind = kind, .offset = *arena, .bytes = bytes.own, .slots = slots, .index = index};
     for (int i = 0; i < slots; i++)
-        *arena = add_bytes(*arena, align_bytes(bytes));
+        *arena = add_bytes(*arena, align_bytes(bytes.room));
     APPEND(*buffers, *count, b);
     return *count - 1;
 }
 
-typedef struct Found { const char *name; int64_t bytes, each; int type; bool used; } Found; /* name NULL: no phase has it */
+typedef struct Found { const char *name; Bytes bytes; int64_t each; int type; bool used; } Found; /* name NULL: no phase has it */
 
-static void find_tensor(Found *found, const Tensor *x, TensorKind kind, int64_t capacity, bool used)
+static Bytes bytes_for(const Tensor *x, Samples n) { return (Bytes){tensor_bytes(x, n.own), tensor_bytes(x, n.room)}; }
+static Bytes same_bytes(int64_t bytes) { return (Bytes){bytes, bytes}; }
+
+static void find_tensor(Found *found, const Tensor *x, TensorKind kind, Samples samples, bool used)
 {
     if (x->kind != kind)
         return;
-    int64_t bytes = tensor_bytes(x, capacity);
+    Bytes bytes = bytes_for(x, samples);
     Found *f = &found[x->index];
     f->name = f->name ? f->name : x->name;
-    f->bytes = bytes > f->bytes ? bytes : f->bytes;
+    f->bytes = bytes.own > f->bytes.own ? bytes : f->bytes;
     f->used |= used;
     f->each = x->sharded ? tensor_bytes(x, 1) : 0;
     f->type = (int)x->dtype + 1;
 }
 
 /* what the phases know of the tensors of a kind, by index; used: by a task */
-static Found *find_tensors(const Program *p, TensorKind kind, int64_t capacity, int *count)
+static Found *find_tensors(const Program *p, TensorKind kind, Samples samples, int *count)
 {
     for (int i = 0; i < p->phase_count; i++)
         for (int k = 0; k < p->phases[i]->tensor_count; k++) {
@@ -63,12 +72,12 @@ static Found *find_tensors(const Program *p, TensorKind kind, int64_t capacity, 
     for (int i = 0; i < p->phase_count; i++) {
         const Phase *phase = p->phases[i];
         for (int k = 0; k < phase->tensor_count; k++)
-            find_tensor(found, phase->tensors[k], kind, capacity, false);
+            find_tensor(found, phase->tensors[k], kind, samples, false);
         for (int t = 0; t < phase->task_count; t++) {
             for (int k = 0; k < phase->tasks[t]->read_count; k++)
-                find_tensor(found, phase->tasks[t]->reads[k], kind, capacity, true);
+                find_tensor(found, phase->tasks[t]->reads[k], kind, samples, true);
             for (int k = 0; k < phase->tasks[t]->write_count; k++)
-                find_tensor(found, phase->tasks[t]->writes[k], kind, capacity, true);
+                find_tensor(found, phase->tasks[t]->writes[k], kind, samples, true);
         }
     }
     return found;
@@ -82,17 +91,20 @@ static int *no_buffers(int count)
     return numbers;
 }
 
-Persistent *place_persistent(const Program *p, int64_t capacity, int64_t batch, int devices)
+Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, int devices)
 {
+    Samples of_inputs = batch ? (Samples){.own = batch, .room = batch} : samples;
     const Policy *policy = policy_of(p->options);
     int staged = policy->slots > SLOTS ? policy->slots : SLOTS;
     const Model *m = p->model;
     Persistent *a = NEW(Persistent);
     a->devices = devices;
+    a->samples = samples;
+    a->group = m->group > 1 ? m->group : 1;
     int inputs = 0, variables = m->variable_count, outputs = 0, reports = 0;
-    Found *input = find_tensors(p, TENSOR_INPUT, batch, &inputs);
-    Found *variable = find_tensors(p, TENSOR_VARIABLE, capacity, &variables);
-    Found *output = find_tensors(p, TENSOR_OUTPUT, capacity, &outputs);
+    Found *input = find_tensors(p, TENSOR_INPUT, of_inputs, &inputs);
+    Found *variable = find_tensors(p, TENSOR_VARIABLE, samples, &variables);
+    Found *output = find_tensors(p, TENSOR_OUTPUT, samples, &outputs);
     for (int i = 0; i < p->phase_count; i++)
         reports = p->phases[i]->report_count > reports ? p->phases[i]->report_count : reports;
     a->staging = no_buffers(inputs);
@@ -107,7 +119,7 @@ Persistent *place_persistent(const Program *p, int64_t capacity, int64_t batch, 
             a->buffers[a->staging[i]].type = input[i].type;
         }
     int64_t *arena = &a->arena_bytes;
-    a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, (int64_t)sizeof(mgpu_step), SLOTS, -1, arena);
+    a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, same_bytes((int64_t)sizeof(mgpu_step)), SLOTS, -1, arena);
     for (int i = 0; i < inputs; i++)
         if (input[i].used) {
             a->input[i] =
@@ -117,15 +129,15 @@ Persistent *place_persistent(const Program *p, int64_t capacity, int64_t batch, 
         }
     for (int i = 0; i < variables; i++) {
         const Variable *v = &m->variables[i];
-        int64_t elements = shape_count(&v->shape), room = v->split ? mgpu_even_part(elements, devices, 1) : elements; /* the first has most */
-        int64_t bytes = room * dtype_bytes(v->dtype);
+        int64_t elements = shape_count(&v->shape), whole = v->split ? mgpu_even_part(elements, devices, 1) : elements; /* the first has most */
+        Bytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
         a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, variable[i].name ? variable[i].name : format("w.%s", v->name),
-                                    BUFFER_VARIABLE, variable[i].bytes > bytes && !v->split ? variable[i].bytes : bytes, 1, i, arena);
+                                    BUFFER_VARIABLE, variable[i].bytes.own > bytes.own && !v->split ? variable[i].bytes : bytes, 1, i, arena);
         a->buffers[a->variable[i]].elements = v->split ? elements : 0;
         a->buffers[a->variable[i]].type = variable[i].name ? variable[i].type : (int)v->dtype + 1;
     }
     if (reports)
-        a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, (int64_t)sizeof(double) * reports, SLOTS,
+        a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, same_bytes((int64_t)sizeof(double) * reports), SLOTS,
                                -1, arena);
     if (reports)
         a->buffers[a->report].type = F64 + 1;
@@ -145,7 +157,9 @@ typedef struct Placing {
     const Phase *phase;
     const Order *order;
     const Persistent *persistent;
-    int64_t capacity, micro;
+    Samples samples;
+    bool apart;         /* what is transferred is before the rest */
+    int64_t micro;
     const char *archs;
     const Target *target;
     Placement *layout;
@@ -158,10 +172,10 @@ typedef struct Placing {
     bool *own;          /* by tensor: the device has room for its own part alone */
 } Placing;
 
-static int add_block(Placing *s, const char *name, BufferKind kind, int64_t bytes) /* -> number of the buffer */
+static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes) /* -> number of the buffer */
 {
-    Block block = {.bytes = bytes, .first = NOBODY, .last = NOBODY};
-    Buffer buffer = {.name = name, .kind = kind, .bytes = bytes, .slots = 1, .index = -1};
+    Block block = {.bytes = bytes.room, .first = NOBODY, .last = NOBODY};
+    Buffer buffer = {.name = name, .kind = kind, .bytes = bytes.own, .slots = 1, .index = -1};
     int count = s->count;
     APPEND(s->blocks, count, block);
     APPEND(s->buffers, s->count, buffer);
@@ -193,30 +207,32 @@ static void find_regions(Placing *s)
         s->region_last[i] = i + 1 < o->call_count && o->region[i + 1] == o->region[i] ? s->region_last[i + 1] : i;
 }
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static Access access_of(Placing *s, const Tensor *x)
 {
     const Persistent *a = s->persistent;
-    int64_t bytes = tensor_bytes(x, s->capacity);
+    Bytes bytes = bytes_for(x, s->samples);
     switch (x->kind) {
-    case TENSOR_INPUT: return whole_buffer(a->input[x->index], bytes);
-    case TENSOR_VARIABLE: return whole_buffer(a->variable[x->index], a->buffers[a->variable[x->index]].elements ? a->buffers[a->variable[x->index]].bytes : bytes);
-    case TENSOR_OUTPUT: return whole_buffer(a->output[x->index], bytes);
+    case TENSOR_INPUT: return whole_buffer(a->input[x->index], bytes.own);
+    case TENSOR_VARIABLE: return whole_buffer(a->variable[x->index], a->buffers[a->variable[x->index]].elements ? a->buffers[a->variable[x->index]].bytes : bytes.own);
+    case TENSOR_OUTPUT: return whole_buffer(a->output[x->index], bytes.own);
     case TENSOR_REPORT: return whole_buffer(a->report, (int64_t)sizeof(double) * s->phase->report_count);
     case TENSOR_TEMPORARY: {
         if (s->local[x->id]) {
-            int64_t chunk = s->chunk[x->id] < s->capacity ? s->chunk[x->id] : s->capacity;
-            int buffer = add_block(s, x->name, BUFFER_LOCAL, tensor_bytes(x, chunk));
+            Bytes chunk = bytes_for(x, (Samples){.own = smaller(s->chunk[x->id], s->samples.own), .room = smaller(s->chunk[x->id], s->samples.room)});
+            int buffer = add_block(s, x->name, BUFFER_LOCAL, chunk);
             s->buffers[s->count - 1].each = tensor_bytes(x, 1);
             s->buffers[s->count - 1].type = (int)x->dtype + 1;
-            return whole_buffer(buffer, tensor_bytes(x, chunk));
+            return whole_buffer(buffer, chunk.own);
         }
         int64_t elements = s->own[x->id] ? shape_count(&x->shape) : 0;
-        bytes = elements ? mgpu_even_part(elements, a->devices, 1) * dtype_bytes(x->dtype) : bytes;
+        bytes = elements ? same_bytes(mgpu_even_part(elements, a->devices, 1) * dtype_bytes(x->dtype)) : bytes;
         int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
         s->buffers[s->count - 1].elements = elements;
         s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
         s->buffers[s->count - 1].type = (int)x->dtype + 1;
-        return whole_buffer(buffer, bytes);
+        return whole_buffer(buffer, bytes.own);
     }
     }
     die("tensor %s is of no kind", x->name);
@@ -236,12 +252,12 @@ static void touch_groups(Placing *s)
 {
     for (int i = 0; i < s->order->group_count; i++) {
         const Group *g = &s->order->groups[i];
-        int bucket = g->bucket ? add_block(s, format("bucket%d", i), BUFFER_BUCKET, g->bytes) : -1;
+        int bucket = g->bucket ? add_block(s, format("bucket%d", i), BUFFER_BUCKET, same_bytes(g->bytes)) : -1;
         if (g->bucket)
             s->buffers[s->count - 1].type = (int)g->members[0]->dtype + 1; /* that of the whole sum */
         for (int k = 0; k < g->member_count && g->bucket; k++)
             s->layout->tensor[g->members[k]->id] =
-                (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->capacity))};
+                (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->samples.own))};
         touch(s, g->members[0], g->after > 0 ? g->after : 0);
         s->layout->group[i] = g->bucket ? whole_buffer(bucket, g->bytes) : s->layout->tensor[g->members[0]->id];
     }
@@ -264,13 +280,15 @@ static void touch_calls(Placing *s)
             touch(s, task->reads[i], c);
         for (int i = 0; i < task->write_count; i++)
             touch(s, task->writes[i], c);
-        int64_t bytes;
-        if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->capacity, &bytes))
+        Bytes bytes;
+        if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->samples.own, &bytes.own) ||
+            __builtin_mul_overflow(task->workspace_bytes_per_sample, s->samples.room, &bytes.room))
             fail_too_large();
-        bytes = add_bytes(bytes, fixed_workspace(s, task));
+        bytes.own = add_bytes(bytes.own, fixed_workspace(s, task));
+        bytes.room = add_bytes(bytes.room, fixed_workspace(s, task));
         s->layout->work[c].buffer = -1;
-        if (bytes > 0) {
-            s->layout->work[c] = whole_buffer(add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), bytes);
+        if (bytes.own > 0) {
+            s->layout->work[c] = whole_buffer(add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), bytes.own);
             live(s, s->layout->work[c].buffer, c);
         }
     }
@@ -325,22 +343,49 @@ static void keep_unread_sums(Placing *s)
     }
 }
 
-/* the workspaces (of which every thread has its own), or all else */
-static void place_kind(Placing *s, bool workspaces, bool reuse, int alignment, int64_t *bytes, int64_t *least)
+/* what is transferred, if it is apart from the rest; the rest; the workspaces, of which every thread has its own */
+typedef enum Zone { ZONE_TRANSFERRED, ZONE_REST, ZONE_WORKSPACES, ZONES } Zone;
+
+static Zone *find_zones(const Placing *s)
+{
+    Zone *zone = NEW_ARRAY(Zone, s->count);
+    for (int i = 0; i < s->count; i++)
+        zone[i] = s->buffers[i].kind == BUFFER_WORKSPACE || s->buffers[i].kind == BUFFER_LOCAL ? ZONE_WORKSPACES : ZONE_REST;
+    for (int i = 0; i < s->order->group_count && s->apart; i++) {
+        int block = s->layout->group[i].buffer - s->persistent->buffer_count;
+        if (block >= 0)
+            zone[block] = ZONE_TRANSFERRED;
+    }
+    return zone;
+}
+
+/* after `begin`; returns the bytes of it */
+static int64_t place_zone(Placing *s, const Zone *zone, Zone which, bool reuse, int alignment, int64_t begin, int64_t *least)
 {
     Block *blocks = NEW_ARRAY(Block, s->count);
     int *number = NEW_ARRAY(int, s->count), count = 0;
     for (int i = 0; i < s->count; i++)
-        if ((s->buffers[i].kind == BUFFER_WORKSPACE || s->buffers[i].kind == BUFFER_LOCAL) == workspaces) {
+        if (zone[i] == which) {
             number[count] = i;
             blocks[count++] = s->blocks[i];
         }
-    *bytes = place_blocks(blocks, count, reuse, alignment, least);
-    for (int i = 0; i < count; i++)
+    int64_t bytes = place_blocks(blocks, count, reuse, alignment, least);
+    for (int i = 0; i < count; i++) {
         s->blocks[number[i]] = blocks[i];
+        s->blocks[number[i]].offset = add_bytes(blocks[i].offset, begin);
+    }
+    return bytes;
 }
 
-Placement *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t capacity, int64_t micro)
+/* the same answer for all devices of a plan */
+static bool has_own_layout(const Persistent *a)
+{
+    enum { PART = 8 };
+    int64_t apart = a->samples.room - a->samples.least;
+    return apart > a->group && apart > a->samples.room / PART;
+}
+
+Placement *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t micro)
 {
     Placement *l = NEW(Placement);
     l->tensor = NEW_ARRAY(Access, p->tensor_count);
@@ -348,8 +393,10 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     l->group = NEW_ARRAY(Access, order->group_count);
     for (int i = 0; i < p->tensor_count; i++)
         l->tensor[i].buffer = -1;
-    Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .micro = micro,
+    bool apart = has_own_layout(a);
+    Placing s = {.phase = p, .order = order, .persistent = a, .samples = a->samples, .apart = apart, .micro = micro,
                  .archs = program->options->arch, .target = program->target, .layout = l};
+    s.samples.room = apart ? s.samples.own : s.samples.room;
     find_regions(&s);
     s.local = NEW_ARRAY(bool, p->tensor_count);
     s.chunk = NEW_ARRAY(int64_t, p->tensor_count);
@@ -358,17 +405,22 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);
-    place_kind(&s, false, !program->options->no_reuse, ALIGNMENT, &l->arena_bytes, &l->least_arena);
-    place_kind(&s, true, !program->options->no_reuse, workspace_alignment(program), &l->work_bytes, &l->least_work);
-    l->arena_bytes = align_to(add_bytes(a->arena_bytes, l->arena_bytes), workspace_alignment(program)); /* workspaces follow */
-    l->least_arena = add_bytes(a->arena_bytes, l->least_arena);
+    const Zone *zone = find_zones(&s);
+    bool reuse = !program->options->no_reuse;
+    int64_t end = a->arena_bytes, least[ZONES];
+    end = add_bytes(end, place_zone(&s, zone, ZONE_TRANSFERRED, reuse, ALIGNMENT, end, &least[ZONE_TRANSFERRED]));
+    end = add_bytes(end, place_zone(&s, zone, ZONE_REST, reuse, ALIGNMENT, end, &least[ZONE_REST]));
+    l->arena_bytes = align_to(end, workspace_alignment(program));
+    l->work_bytes = place_zone(&s, zone, ZONE_WORKSPACES, reuse, workspace_alignment(program), l->arena_bytes, &least[ZONE_WORKSPACES]);
+    l->least_arena = add_bytes(add_bytes(a->arena_bytes, least[ZONE_TRANSFERRED]), least[ZONE_REST]);
+    l->least_work = least[ZONE_WORKSPACES];
     l->buffer_count = a->buffer_count + s.count;
     l->buffers = NEW_ARRAY(Buffer, l->buffer_count);
     memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)a->buffer_count);
     for (int i = 0; i < s.count; i++) {
         Buffer *b = &l->buffers[a->buffer_count + i];
         *b = s.buffers[i];
-        b->offset = add_bytes(b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL ? l->arena_bytes : a->arena_bytes, s.blocks[i].offset);
+        b->offset = s.blocks[i].offset;
     }
     return l;
 }

@@ -477,10 +477,10 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 
 /* ---- the stage */
 /* batch: of all devices */
-static Class class_of_capacity(const Program *p, int devices, int device, int64_t capacity, int64_t micro, int64_t batch)
+static Class class_of_capacity(const Program *p, int devices, int device, Samples samples, int64_t micro, int64_t batch)
 {
-    Persistent *persistent = place_persistent(p, capacity, policy_of(p->options)->input == INPUT_WHOLE ? batch : capacity, devices);
-    return (Class){device, capacity, micro, persistent, persistent->arena_bytes, 0, persistent->arena_bytes, 0, 0};
+    Persistent *persistent = place_persistent(p, samples, policy_of(p->options)->input == INPUT_WHOLE ? batch : 0, devices);
+    return (Class){device, samples.own, micro, persistent, persistent->arena_bytes, 0, persistent->arena_bytes, 0, 0};
 }
 
 static bool alike(const Program *p, int a, int b)
@@ -497,6 +497,14 @@ static int64_t whole_batch(const Plan *plan)
     return end;
 }
 
+static int64_t least_capacity(const Plan *plan)
+{
+    int64_t least = plan_capacity(plan);
+    for (int d = 0; d < plan->devices; d++)
+        least = plan->shards[d].capacity < least ? plan->shards[d].capacity : least;
+    return least;
+}
+
 static int find_classes(const Program *p, const Plan *plan, Class *classes, int *class_of)
 {
     int count = 0;
@@ -505,7 +513,7 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
         while (c < count && (classes[c].capacity != plan->shards[d].capacity || !alike(p, plan_place(plan, classes[c].device), plan_place(plan, d))))
             c++;
         if (c == count)
-            classes[count++] = class_of_capacity(p, plan->devices, d, plan->shards[d].capacity, 0, whole_batch(plan));
+            classes[count++] = class_of_capacity(p, plan->devices, d, (Samples){plan->shards[d].capacity, plan_capacity(plan), least_capacity(plan)}, 0, whole_batch(plan));
         class_of[d] = c;
     }
     return count;
@@ -520,16 +528,16 @@ static int find_trials(const Program *p, const Plan *plan, Class **trials)
     if (!p->target->own_memory)
         return 0;
     for (; samples <= most / 2; samples *= 2)
-        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices, samples * plan->devices));
-    APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, most, plan->micro, whole_batch(plan)));
+        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices));
+    APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){most, most, most}, plan->micro, whole_batch(plan)));
     for (samples = 2 * most; count == 1 || samples <= ENOUGH; samples *= 2) /* few samples do not show how the arena grows */
-        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices, samples * plan->devices));
+        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices));
     return count;
 }
 
 static Placement *place_class(const Program *p, const Phase *phase, const Order *order, Class *class)
 {
-    Placement *l = place_phase(p, phase, order, class->persistent, class->capacity, class->micro);
+    Placement *l = place_phase(p, phase, order, class->persistent, class->micro);
     class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
     class->work_bytes = l->work_bytes > class->work_bytes ? l->work_bytes : class->work_bytes;
     class->least_arena = l->least_arena > class->least_arena ? l->least_arena : class->least_arena;
@@ -682,6 +690,6 @@ Room *find_rooms(const Program *p, const Plan *plan, int *count)
 
 Room find_room(const Program *p, const Plan *plan, int64_t samples)
 {
-    Class trial = class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices, samples * plan->devices);
+    Class trial = class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices);
     return *rooms_of(p, plan, &trial, 1);
 }

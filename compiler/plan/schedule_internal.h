@@ -107,14 +107,17 @@ int workspace_alignment(const Program *);
 /* By tensor: whether its values never leave the region that makes them, so that each thread has them for the chunk that it works on. */
 void find_locals(const Phase *, const Order *, bool *local, int64_t *chunk);
 
+typedef struct Samples { int64_t own, room, least; } Samples; /* of a device; of those with most and with least in the plan */
 typedef struct Persistent {  /* the buffers that all phases of a plan have in common */
     Buffer *buffers; int buffer_count;
     int step, report;                        /* numbers of buffers; -1: none */
     int *staging, *input, *variable, *output;/* by index; -1: none */
     int64_t arena_bytes, staging_bytes;
     int devices;
+    Samples samples;
+    int64_t group;                           /* of samples, that no device shares with another */
 } Persistent;
-Persistent *place_persistent(const Program *, int64_t capacity, int64_t batch, int devices); /* batch: samples that inputs have room for */
+Persistent *place_persistent(const Program *, Samples, int64_t batch, int devices); /* batch: samples that inputs have room for; 0: those of a device */
 
 typedef struct Placement {      /* the buffers of one phase on a device of some capacity */
     Buffer *buffers; int buffer_count; /* the persistent ones first */
@@ -127,5 +130,5 @@ typedef struct Placement {      /* the buffers of one phase on a device of some 
 } Placement;
 /* micro: workspaces are those of kernels made for micro-batches of so many samples; 0: of the kernels as they are */
 void name_buffers(const Names *, const Phase *, const Order *, Placement *); /* names.c */
-Placement *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);
+Placement *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t micro);
 #endif

@@ -567,6 +567,10 @@ static const char *check_collectives(const Schedule *s, int p)
             else if (op->lane != zero->ops[c->ops[0]].lane)
                 return bad(&at, "d%d.%s is in lane %s, its partner d0.%s in lane %s", d, op->id, LANE_NAME[op->lane], zero->ops[c->ops[0]].id,
                            LANE_NAME[zero->ops[c->ops[0]].lane]);
+            else if (zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].offset != at.device->buffers[op->reads[0].buffer].offset)
+                return bad(&at, "d%d.%s is at %lld of the arena, its partner d0.%s at %lld: what is transferred is at one offset on all devices", d,
+                           at.device->buffers[op->reads[0].buffer].name, (long long)at.device->buffers[op->reads[0].buffer].offset,
+                           zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name, (long long)zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].offset);
             else if (begins[op->target] != begin)
                 return bad(&at, "%s begins at byte %lld of %s on device %d, at %lld on device 0", c->name, (long long)begin,
                            at.device->buffers[op->reads[0].buffer].name, d, (long long)begins[op->target]);

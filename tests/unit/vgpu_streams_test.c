@@ -374,7 +374,7 @@ static void test_order(void)
 
 static ncclComm_t comms[2][DEVICES];
 #define NCCL_FIELD(result, symbol, field, parameters) result(*field) parameters;
-static struct { NCCL_FUNCTIONS(NCCL_FIELD) } nccl;
+static struct { NCCL_FUNCTIONS(NCCL_FIELD) NCCL_LATER(NCCL_FIELD) } nccl;
 #undef NCCL_FIELD
 
 static void open_nccl(int communicators)
@@ -382,6 +382,7 @@ static void open_nccl(int communicators)
     void *library = dlopen(MGPU_BINARY "/vgpu/libnccl.so.2", RTLD_NOW), *at;
 #define NCCL_LOOK_UP(result, symbol, field, parameters) memcpy(&nccl.field, (at = dlsym(library, #symbol), &at), sizeof nccl.field);
     NCCL_FUNCTIONS(NCCL_LOOK_UP)
+    NCCL_LATER(NCCL_LOOK_UP)
 #undef NCCL_LOOK_UP
     for (int k = 0; k < communicators; k++)
         nccl.comm_init_all(comms[k], DEVICES, NULL);
@@ -423,6 +424,20 @@ static void unequal_sums(int wrong)
     nccl.group_start();
     for (int d = 0; d < DEVICES; d++)
         sum(0, d, 0, gpu[d].a, wrong && d == 1 ? 99 : 100, "bucket1");
+    nccl.group_end();
+}
+
+static void registered_sums(int wrong)
+{
+    open_nccl(1);
+    void *handle;
+    for (int d = 0; d < DEVICES; d++) {
+        use(d);
+        nccl.comm_register(comms[0][d], (void *)(uintptr_t)gpu[d].a, 400, &handle);
+    }
+    nccl.group_start();
+    for (int d = 0; d < DEVICES; d++)
+        sum(0, d, 0, gpu[d].a + (wrong && d == 1 ? 16 : 0), 96, "bucket1");
     nccl.group_end();
 }
 
@@ -632,6 +647,8 @@ static void test_collectives(void)
     both("sums in another order", NULL, "vgpu", swapped_sums, "collective", "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
     both("sums of unequal size", NULL, "vgpu", unequal_sums, "collective", "sums 99 elements of type 7, d0.m1 before it 100");
     both("sums of one device long before those of the others", NULL, "vgpu", many_sums, "collective", "sums 99 elements of type 7, d0.m1 before it 100");
+    both("sums at two places of registered memory", NULL, "vgpu", registered_sums, "collective",
+         "d1.m1 of member 1 sums byte 16 of registered memory, d0.m1 before it byte 0 of registered memory");
     both("sums of two types", NULL, "vgpu", sums_of_two_types, "collective", "sums 100 elements of type 2, d0.m1 before it 100 of type 7");
     both("sum that a device leaves out", NULL, "vgpu", skipped_sum, "collective", "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
     both("result of a sum without a wait", NULL, "vgpu", result_of_sum_too_early, "race", "d0.m1 (ncclAllReduce)");

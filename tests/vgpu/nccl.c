@@ -52,7 +52,7 @@ typedef struct Head {
     int rank, members; char uuid[16]; /* of a hello */
     Function function;
     int role, dtype, root, from, to;
-    bool registered;
+    int64_t registered;
     uint64_t number, kept;
     size_t count;
     char operation[96], buffer[64];
@@ -71,7 +71,7 @@ typedef struct Sum {
     Function function;
     size_t count;
     int dtype, root;
-    bool registered;
+    int64_t registered;              /* as registered_at */
     pid_t thread; uint64_t group;    /* that the last member's call was made by, and in; 0: in none */
     const char *buffer, *operation;
     int from, to; struct Sum *next;  /* of what one sends to another: in the group's list until both have come */
@@ -230,12 +230,28 @@ static void run(Gathering *g)
 
 /* ---- agreement */
 
-static bool is_registered(const ncclComm_t c, uintptr_t at, size_t bytes)
+/* where it is in memory that the communicator has registered; -1: in none */
+static int64_t find_registered(const ncclComm_t c, uintptr_t at, size_t bytes)
 {
     for (int i = 0; i < c->memories; i++)
         if (at >= c->memory[i].begin && at + bytes <= c->memory[i].end)
-            return true;
-    return false;
+            return (int64_t)(at - c->memory[i].begin);
+    return -1;
+}
+
+/* "keep the offset to the head address of the buffer same for each rank": of what each member has whole. -1: not registered */
+static int64_t registered_at(const Request *r, size_t reads, size_t writes)
+{
+    int64_t from = find_registered(r->comm, (uintptr_t)r->send, reads), to = find_registered(r->comm, (uintptr_t)r->receive, writes);
+    if ((reads && from < 0) || (writes && to < 0))
+        return -1;
+    return r->function == ALL_REDUCE || r->function == REDUCE_SCATTER ? from : r->function == ALL_GATHER ? to : 0;
+}
+
+static const char *name_registered(int64_t at, char text[60])
+{
+    snprintf(text, 60, at < 0 ? "memory that is not registered" : "byte %lld of registered memory", (long long)at);
+    return text;
 }
 
 /* "a collective property of that operation": of what one sends to another, both ends are captured, or none */
@@ -247,7 +263,7 @@ static const char *name_kept(uint64_t kept, char text[40])
     return text;
 }
 
-static bool agrees(const Sum *s, const Request *r, bool registered, const char *buffer, const Label *l, uint64_t kept)
+static bool agrees(const Sum *s, const Request *r, int64_t registered, const char *buffer, const Label *l, uint64_t kept)
 {
     const char *me = l && l->name ? l->name : FUNCTION[r->function], *first = s->operation ? s->operation : FUNCTION[s->function];
     VirtualDevice *d = r->comm->group->device[r->comm->member];
@@ -267,14 +283,14 @@ static bool agrees(const Sum *s, const Request *r, bool registered, const char *
                        member, buffer, first, s->buffer);
         return false;
     }
-    char own[40], other[40];
+    char own[60], other[60];
     if (!is_same_kept(s, kept)) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d is %s, %s before it is %s", me, member, name_kept(kept, own), first, name_kept(s->kept, other));
         return false;
     }
     if (s->registered != registered) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums memory that is%s registered, %s before it memory that is%s", me,
-                       member, registered ? "" : " not", first, registered ? " not" : "");
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %s, %s before it %s", me, member, name_registered(registered, own), first,
+                       name_registered(s->registered, other));
         return false;
     }
     return true;
@@ -292,7 +308,7 @@ static void compare(const Sum *s, const Head *h)
 {
     VirtualDevice *d = s->gathering.op[0]->work.device;
     const char *here = s->operation ? s->operation : FUNCTION[s->function], *there = *h->operation ? h->operation : FUNCTION[h->function];
-    char own[40], other[40];
+    char own[60], other[60];
     if (s->function != h->function || (s->function != SEND && s->root != h->root))
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s calls %s, root %d, %s of another process %s, root %d", here, FUNCTION[s->function], s->root,
                        there, FUNCTION[h->function], h->root);
@@ -304,8 +320,8 @@ static void compare(const Sum *s, const Head *h)
     else if (!is_same_kept(s, h->kept))
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s is %s, %s of another process is %s", here, name_kept(s->kept, own), there, name_kept(h->kept, other));
     else if (s->registered != h->registered)
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums memory that is%s registered, %s of another process memory that is%s", here,
-                       s->registered ? "" : " not", there, h->registered ? "" : " not");
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %s, %s of another process %s", here, name_registered(s->registered, own), there,
+                       name_registered(h->registered, other));
 }
 
 /* once all parts are there they are the sum's */
@@ -469,7 +485,7 @@ static Gathering *take_part(const Request *r, uint64_t kept, bool hangs, uint64_
     measure(r, &reads, &writes);
     Op probe = {.work = {.label = (Label *)label}};
     const char *buffer = vgpu_buffer_name(&probe, (uintptr_t)r->receive);
-    bool registered = (!reads || is_registered(c, (uintptr_t)r->send, reads)) && (!writes || is_registered(c, (uintptr_t)r->receive, writes));
+    int64_t registered = registered_at(r, reads, writes);
     if (!s) {
         *place = s = calloc(1, sizeof *s);
         *s = (Sum){.gathering = {.members = own, .run = run, .begin = apart || g->own < members ? begin : NULL, .name = FUNCTION[r->function]},
