@@ -130,6 +130,7 @@ static void print_help(void)
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
          "  mgpuc machines [NAME]        the machines that --machine knows by name\n"
          "  mgpuc probe [-o FILE]        measure this machine and its GPUs, for --machine FILE\n"
+         "  mgpuc selftest               does the C compiler (CC) make right code of kernels here? selftest --help\n"
          "  mgpuc report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html\n"
          "                               one page: plan, timelines, memory, kernels, layers, curves of runs\n"
          "  mgpuc plot RUN.jsonl ...     curves of runs that ./PROGRAM --log wrote, over each other; plot --help\n"
@@ -153,6 +154,7 @@ static void print_help(void)
          "Compiled objects are kept in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
          "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
          "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
+         "MGPUC_SELFTEST=off: no test of a C compiler before its first use.\n"
          "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
          "The language: docs/language.md. First steps: README.md.");
 }
@@ -194,7 +196,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "plan", "bench", "schedule", "diff", "verify", "fmt", "doc", "devices", "machines", "probe", "report", "plot"};
+    static const char *const COMMANDS[] = {"check", "plan", "bench", "schedule", "diff", "verify", "fmt", "doc", "devices", "machines", "probe", "report", "plot", "selftest"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))

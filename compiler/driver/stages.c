@@ -7,6 +7,7 @@
 #include "compiler/plan/plan.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/selftest/selftest.h"
 #include "compiler/verify/proof.h"
 
 typedef Graph *GraphPass(Graph *);
@@ -192,7 +193,7 @@ void pass_verify(Compilation *c)
 void pass_emit(Compilation *c)
 {
     predict_plans(c->program);
-    c->build = build_begin(c->program);
+    c->build = build_begin(c->program, test_compiler);
     c->said = build_texts(c->build);
 }
 

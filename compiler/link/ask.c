@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char NOTHING[] = "int mgpu_nothing;\n";
@@ -140,6 +141,28 @@ void ask_flags(Compiler *c, Cache *cache, const char *folder)
     take_flags(c, taken.list, taken.count);
     if (any)
         keep_answer(cache, &key, folder, &list);
+}
+
+/* a file's size and time of change: mgpuc and its runtime library are the test, too */
+static const char *state_of(const char *file)
+{
+    struct stat s;
+    return stat(file, &s) ? "" : format("%lld %lld.%09ld", (long long)s.st_size, (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
+}
+
+void ask_test(const Compiler *c, Cache *cache, const char *home, const char *folder, CompilerTest *test)
+{
+    const char *wish = getenv("MGPUC_SELFTEST");
+    Arguments all = {0};
+    add_arguments(&all, &c->kernel_flags);
+    add_argument(&all, state_of("/proc/self/exe"));
+    add_argument(&all, state_of(format("%s/libmgpu.a", home)));
+    Digest key = key_of(c, "mgpuc test 1", &all);
+    if (!cache->folder || (wish && strcmp(wish, "off") == 0) || kept_answer(cache, &key, folder))
+        return;
+    Text answer = {0};
+    text_add(&answer, "%s\n", test(c, folder) ? "right" : "not tested");
+    keep_answer(cache, &key, folder, &answer);
 }
 
 typedef struct Need {

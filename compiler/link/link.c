@@ -55,6 +55,7 @@ struct Build {
     Cache cache;
     Compiler compiler;          /* of a whole build */
     Arguments mpicc;            /* of --mpi; else none */
+    CompilerTest *test;         /* before its first use */
     TranslationUnit *units; int count;
     Images images;
     struct Job *jobs;           /* of the units */
@@ -89,17 +90,13 @@ static Digest key_of(const Compiler *c, const TranslationUnit *p)
     return mgpu_sha256_end(&h);
 }
 
-/* mpi: the object of its calls; NULL: there is none */
-static Arguments link_command(const Compiler *c, const Arguments *mpicc, const char *mpi, const Job *jobs, int count, const char *home, const char *output)
+Arguments link_command(const Compiler *c, const Arguments *mpicc, const Arguments *objects, const char *home, const char *output)
 {
     Arguments a = {0};
     add_arguments(&a, mpicc->count ? mpicc : &c->words);
     for (int i = c->programs; mpicc->count && i < c->words.count; i++) /* options of CC */
         add_argument(&a, c->words.list[i]);
-    for (int i = 0; i < count; i++)
-        add_argument(&a, jobs[i].object);
-    if (mpi)
-        add_argument(&a, mpi);
+    add_arguments(&a, objects);
     const char *rest[] = {format("%s/libmgpu.a", home), format("-L%s", home), "-o", output, "-lz", "-lm", "-lpthread", "-ldl"};
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(&a, rest[i]);
@@ -143,10 +140,10 @@ static void check_tools(Build *b)
         p->library_folders = toolkit_folders();
 }
 
-Build *build_begin(Program *p)
+Build *build_begin(Program *p, CompilerTest *test)
 {
     Build *b = NEW(Build);
-    *b = (Build){.program = p, .home = runtime_folder(), .whole = !p->options->emit};
+    *b = (Build){.program = p, .home = runtime_folder(), .whole = !p->options->emit, .test = test};
     if (b->whole)
         check_tools(b);
     return b;
@@ -176,6 +173,8 @@ static void find_tools(Build *b)
     if (b->whole) {
         ask_programs(&b->compiler, &b->cache, b->folder);
         ask_flags(&b->compiler, &b->cache, b->folder);
+        if (!b->program->target->images)
+            ask_test(&b->compiler, &b->cache, b->home, b->folder, b->test);
     }
 }
 
@@ -251,7 +250,12 @@ const char *build_link(Build *b)
 {
     const char *output = b->program->options->output, *fresh = fresh_path(output);
     const char *mpi = b->mpicc.count ? compile_mpi(&b->mpicc, b->home, b->folder) : NULL;
-    Arguments command = link_command(&b->compiler, &b->mpicc, mpi, b->jobs, b->count, b->home, fresh);
+    Arguments objects = {0};
+    for (int i = 0; i < b->count; i++)
+        add_argument(&objects, b->jobs[i].object);
+    if (mpi)
+        add_argument(&objects, mpi);
+    Arguments command = link_command(&b->compiler, &b->mpicc, &objects, b->home, fresh);
     if (run_tools(&command, 1, 1) >= 0)
         fail(3, "'%s' failed on linking (its message is above)%s", command.list[0], what_is_missing(&b->compiler, b->home, b->folder));
     if (rename(fresh, output))

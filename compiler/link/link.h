@@ -7,7 +7,11 @@
 /* A program on its way from C to an executable, by the last passes of the driver's table, in this order. Each says, for -v, what it
  * did. */
 typedef struct Build Build;
-Build *build_begin(Program *);
+/* A test of the C compiler, which is made once for each compiler, with its flags, on each processor: ends mgpuc if it fails.
+ * -> false: the compiler could not be tested */
+struct Compiler;
+typedef bool CompilerTest(const struct Compiler *, const char *folder);
+Build *build_begin(Program *, CompilerTest *);
 const char *build_texts(Build *);     /* C in translation units; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
 const char *build_images(Build *);    /* of kernels for GPUs, by NVRTC */
 const char *build_objects(Build *);   /* by the C compiler, or from the cache */

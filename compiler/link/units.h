@@ -89,6 +89,8 @@ void tool_ends(pid_t);
 typedef struct Cache Cache;
 const char *runtime_folder(void);                /* of the runtime library and of its headers */
 void write_text(const char *path, const Text *); /* exit 3 if it cannot be */
+/* objects and the runtime library to a program; mpicc: the words of the compiler of --mpi, or none */
+Arguments link_command(const Compiler *, const Arguments *mpicc, const Arguments *objects, const char *home, const char *output);
 
 /* ---- mpi.c: of --mpi */
 Arguments find_mpi(void); /* the words of mpicc; exit 3 if there is none */
@@ -97,6 +99,8 @@ const char *compile_mpi(const Arguments *mpicc, const char *home, const char *fo
 /* ---- ask.c; `folder`: of temporaries */
 void ask_programs(Compiler *, Cache *, const char *folder);
 void ask_flags(Compiler *, Cache *, const char *folder);
+/* before the compiler is used for the first time, if answers are kept, and MGPUC_SELFTEST is not off */
+void ask_test(const Compiler *, Cache *, const char *home, const char *folder, CompilerTest *);
 /* when the compiler failed: the end of a sentence that names what is not installed, or "" */
 const char *what_is_missing(const Compiler *, const char *home, const char *folder);
 

@@ -35,7 +35,7 @@ static void add_softmax(Graph *g, Node *x, int axis)
 
 static Graph *long_rows(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const int64_t LENGTHS[] = {3, 10, 33, 96, 190, 384, 1000, 5002};
     for (int i = 0; i < COUNT(LENGTHS); i++) {
         add_softmax(g, new_input(g, t, SHAPE(3, LENGTHS[i]), 0), 1);
@@ -55,7 +55,7 @@ static Graph *long_rows(Dtype t)
 
 static Graph *long_columns(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const int64_t SIDES[][2] = {{5, 3}, {40, 7}, {33, 130}, {600, 5}, {18, 1000}, {3000, 1}};
     for (int i = 0; i < COUNT(SIDES); i++) {
         Node *x = new_input(g, t, SHAPE(SIDES[i][0], SIDES[i][1]), 0);
@@ -78,7 +78,7 @@ static Graph *long_columns(Dtype t)
 /* the gradient of a layer's normalization, and a softmax's: rows, and sums over all of them, which the same kernel makes */
 static Graph *rows_across(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const int64_t SIDES[][2] = {{6600, 65}, {4, 64}, {37, 96}, {9, 190}, {70, 768}, {3, 1025}, {1, 8192}};
     for (int i = t != F64; i < COUNT(SIDES); i++) { /* the first: more rows than all blocks have room for sums of at once */
         const int64_t rows = i == 0 && is_brief() ? 2500 : SIDES[i][0];
@@ -108,7 +108,7 @@ static Graph *rows_across(Dtype t)
 /* few results of many numbers */
 static Graph *large_sums(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const int64_t SIZES[] = {3000, 40001, 100352};
     for (int i = 0; i < COUNT(SIZES); i++) {
         Node *w = new_variable(g, t, SHAPE(SIZES[i])), *x = new_input(g, t, SHAPE(SIZES[i]), 0);
@@ -129,7 +129,7 @@ static Graph *large_sums(Dtype t)
 /* element-wise: vectors of every width, in place, with draws, turned, joined, cut */
 static Graph *large_points(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const Shape SHAPES[] = {{2, {64, 96}}, {2, {70, 50}}, {3, {9, 64, 32}}, {2, {77, 77}}};
     for (int i = 0; i < COUNT(SHAPES); i++) {
         Shape s = SHAPES[i];
@@ -165,7 +165,7 @@ static Graph *large_points(Dtype t)
 
 static Graph *pictures(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const int64_t CHANNELS[] = {3, 8, 64};
     for (int i = 0; i < COUNT(CHANNELS); i++) {
         Shape s = SHAPE(21, 20, CHANNELS[i]);
@@ -190,7 +190,7 @@ static Graph *pictures(Dtype t)
 /* tables that samples add to, of few rows and of many, and tables of samples */
 static Graph *tables(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const int64_t SIDES[][2] = {{65, 64}, {3000, 4}, {3000, 96}, {10, 1}, {7, 1000}};
     for (int i = 0; i < COUNT(SIDES); i++) {
         int64_t columns = SIDES[i][1], rows = is_brief() && i == 2 ? 700 : SIDES[i][0], zero = 0;
@@ -211,7 +211,7 @@ static Graph *tables(Dtype t)
  * in tables, sizes of arrays, what they read of the step. */
 static Graph *other_numbers(Dtype t)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const int64_t WIDTHS[] = {4, 6, 9, 14, 40, 65};
     static const RunScalar RUN[] = {RUN_PROGRESS, RUN_EPOCH, RUN_STEP};
     for (int i = 0; i < COUNT(WIDTHS); i++) {
@@ -241,7 +241,7 @@ static Graph *other_numbers(Dtype t)
 
 static void add_large_case(const char *name, Graph *graph(Dtype), Dtype t, double tolerance)
 {
-    random_state = 77;
+    seed_random(77);
     model_batch = t == F32 ? SAMPLES : 0; /* indices of 32 bits, and of 64 */
     add_fused_case(format("%s, %s", name, dtype_name(t)), graph(t));
     cases[case_count - 1].tolerance = tolerance;

@@ -27,7 +27,7 @@ static int64_t blocks_of(const mgpu_launch *l, int64_t samples)
     return blocks < 1 ? 1 : blocks < l->most ? blocks : l->most;
 }
 
-static const char *launch(const Workers *workers, const Kernel *k, const mgpu_launch *l, int way)
+static const char *launch(const Trial *trial, const Kernel *k, const mgpu_launch *l, int way)
 {
     mgpu_vgpu_entry *entry;
     const Kernel *own = k->canonical ? k->canonical : k; /* whose functions they are */
@@ -35,12 +35,12 @@ static const char *launch(const Workers *workers, const Kernel *k, const mgpu_la
     memcpy(&entry, &found, sizeof entry);
     if (!entry)
         return format("%s is not in the module", l->function);
-    int count = workers->work_argument + (workers->stride > 0);
-    const mgpu_step *step = &workers->step;
+    int count = trial->work_argument + (trial->stride > 0);
+    const mgpu_step *step = &trial->step;
     int64_t n = SAMPLES;
     void **values = NEW_ARRAY(void *, count + 2), **params = NEW_ARRAY(void *, count + 3);
     for (int i = 0; i < count; i++) {
-        values[i] = i < workers->work_argument ? workers->arguments[i] : workers->work;
+        values[i] = i < trial->work_argument ? trial->arguments[i] : trial->work;
         params[i] = &values[i];
     }
     params[count] = &step;
@@ -56,13 +56,13 @@ static const char *launch(const Workers *workers, const Kernel *k, const mgpu_la
     return wrong ? wrong : ended ? NULL : format("%s failed", l->function);
 }
 
-static const char *run_on_gpu(const Workers *workers, const Kernel *k, int way)
+static const char *run_on_gpu(const Trial *trial, const Kernel *k, int way)
 {
     mgpu_launch l[2];
     cuda_launches(k, l);
-    memset(workers->work, 0xFF, (size_t)workers->stride);
-    const char *wrong = launch(workers, k, &l[0], way);
-    return !wrong && mgpu_launch_has_work(&l[1], SAMPLES) ? launch(workers, k, &l[1], way) : wrong;
+    memset(trial->work, 0xFF, (size_t)trial->stride);
+    const char *wrong = launch(trial, k, &l[0], way);
+    return !wrong && mgpu_launch_has_work(&l[1], SAMPLES) ? launch(trial, k, &l[1], way) : wrong;
 }
 
 /* ---- building */

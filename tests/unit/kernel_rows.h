@@ -39,7 +39,7 @@ static void add_rows(Graph *g, const char *name, Node *x)
 /* odd and empty shapes; ties, zeros of both signs, NaN and infinities; weights in an order of their own; through reshapes */
 static Graph *row_shapes(void)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     static const Shape SHAPES[] = {{1, {7}}, {3, {3, 5, 4}}, {3, {2, 70, 3}}, {2, {33, 130}},
                                    {2, {1, 1}}, {2, {0, 3}}, {2, {3, 0}}, {3, {9, 1, 2}}};
     for (int i = 0; i < COUNT(SHAPES); i++) {
@@ -61,7 +61,7 @@ static Graph *row_shapes(void)
 
 static Graph *row_types(void)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     Node *x = new_input(g, F64, SHAPE(5, 37), 0), *half = new_input(g, BF16, SHAPE(70, 6), 0);
     Node *big = graph_binary(g, OP_MUL, x, graph_number(g, 300, F64));
     for (int t = BOOL; t <= I64; t++)
@@ -81,7 +81,7 @@ static Graph *row_types(void)
 /* tables of all shapes that many samples add to: by input, computed and constant indices, some outside; one sums to a table */
 static Graph *row_sums(void)
 {
-    Graph *g = new_graph(new_model());
+    Graph *g = new_graph(new_model(model_batch));
     Node *i = new_input(g, U16, SHAPE(9), 60), *x = new_input(g, F32, SHAPE(9, 33), 0), *one = new_input(g, I32, SCALAR, 60);
     Node *far = graph_cast(g, graph_binary(g, OP_MUL, x, graph_number(g, 70, F32)), I32); /* some below 0 */
     Node *grown = select_valid(g, graph_unary(g, OP_EXP, graph_binary(g, OP_MUL, x, graph_number(g, 9, F32))));

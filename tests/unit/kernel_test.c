@@ -14,6 +14,8 @@
 
 #include <time.h>
 
+static const Options fuse_them;
+
 static int kernels_of(const Phase *p)
 {
     int count = 0;

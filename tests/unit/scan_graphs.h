@@ -1,5 +1,5 @@
 /* scan_graphs.h: loops built by hand, as the compiler has them before it makes kernels: in f64 and f32, with several carries,
- * sequences and stacks, products, attention and convolutions in the body, nested; and random ones. */
+ * sequences and stacks, products, attention and convolutions in the body, nested. */
 #ifndef SCAN_GRAPHS_H
 #define SCAN_GRAPHS_H
 
@@ -10,8 +10,7 @@ static int64_t batch;       /* samples of a step that their model says; a chunk 
 
 static Graph *begin(void)
 {
-    Model *m = new_model();
-    m->batch = batch;
+    Model *m = new_model(batch);
     m->precision = real;
     return new_graph(m);
 }
@@ -383,64 +382,6 @@ static Graph *halves(void)
     return g;
 }
 
-/* ---- random bodies */
-
-static Node *pick(Node **pool, int count) { return pool[draw(count)]; }
-
-static Graph *random_scan(void)
-{
-    Graph *g = begin();
-    enum { D = 6 };
-    int64_t steps = 1 + draw(5);
-    int carries = 1 + (int)draw(3), sequences = (int)draw(3), stacks = (int)draw(4);
-    Node *pool[64], *next[3], *stack[4], *outside[4] = {input(g, SHAPE(D)), weight(g, SHAPE(D)), weight(g, SHAPE(D, D)),
-                                                        input(g, SHAPE(D, D))};
-    int count = 0;
-    Graph *b = graph_open_body(g, "random");
-    for (int i = 0; i < carries; i++) {
-        Node *constant = graph_fill(g, (double)draw(2), SHAPE(D), real);
-        pool[count++] = graph_scan_carry(b, draw(2) ? input(g, SHAPE(D)) : draw(2) ? straight(g, SHAPE(D)) : constant, draw(2));
-    }
-    for (int i = 0; i < sequences; i++)
-        pool[count++] = graph_scan_sequence(b, draw(3) ? input(g, SHAPE(steps, D)) : straight(g, SHAPE(steps, D)));
-    for (int i = 0; i < 2; i++)
-        pool[count++] = graph_capture(b, outside[i]);
-    for (int i = (int)draw(14) + 2; i > 0; i--) {
-        static const Op ELEMENTWISE_OF[] = {OP_ADD, OP_SUB, OP_MUL, OP_MAXIMUM, OP_ADD};
-        Node *a = pick(pool, count), *made = NULL;
-        switch (draw(7)) {
-        case 0:
-            made = in(b, draw(2) ? OP_TANH : OP_SIN, a, NULL);
-            break;
-        case 1:
-            made = graph_capture(b, outside[draw(2) ? 2 : 3]);
-            made = graph_einsum(b, draw(2) ? "a,ab->b" : "a,ba->b", (Node *[]){a, made}, 2, false);
-            break;
-        case 2:
-            made = graph_broadcast(b, graph_reshape(b, graph_max(b, a, (int[]){0}, 1), SHAPE(1)), SHAPE(D));
-            break;
-        case 3:
-            made = graph_slice(b, a, &(int64_t){D - 1}, &(int64_t){D}, &(int64_t){-1});
-            break;
-        default:
-            made = in(b, ELEMENTWISE_OF[draw(COUNT(ELEMENTWISE_OF))], a, pick(pool, count));
-        }
-        pool[count++] = made;
-    }
-    for (int i = 0; i < carries; i++)
-        next[i] = in(b, OP_TANH, pick(pool, count), NULL);
-    for (int i = 0; i < stacks; i++)
-        stack[i] = draw(3) ? pick(pool, count) : next[draw(carries)];
-    Node *scan = graph_close_scan(b, steps, draw(2), next, stack, stacks);
-    bool any = false;
-    for (int i = 0; i < carries + stacks; i++)
-        if (draw(4) || (!any && i == carries + stacks - 1)) {
-            output(g, graph_scan_result(g, scan, i));
-            any = true;
-        }
-    return g;
-}
-
 /* ---- cases */
 
 /* one of `every` */
@@ -466,7 +407,7 @@ static void add_scans(const char *type, int every)
 /* returns how many are chosen; they come first. In chunks and in f32: one of `every` */
 static int add_scan_cases(int random_count, int every)
 {
-    random_state = 5;
+    seed_random(5);
     add_scans("f64", 1);
     batch = 2;
     add_scans("f64", every);
@@ -477,11 +418,8 @@ static int add_scan_cases(int random_count, int every)
     cases[case_count - 1].tolerance = 1e-5;
     real = F64;
     int chosen = case_count;
-    for (int i = 0; i < random_count; i++) {
-        batch = draw(2) ? 0 : 1 + draw(3);
-        add_case(format("random scan %d", i), random_scan());
-    }
-    batch = 0;
+    for (int i = 0; i < random_count; i++)
+        add_random_case(format("random scan %d", i), random_loop(i, F64), F64);
     return chosen;
 }
 #endif

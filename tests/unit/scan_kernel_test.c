@@ -15,6 +15,7 @@
 static void check_calls(void)
 {
     Graph *g = lstm(5, 16, false);
+    const Options fuse_them = {0};
     Program p = {.model = g->model, .options = &fuse_them, .target = &host_target};
     fuse(&p, g, PHASE_TRAIN, false);
     int scans = 0, calls = 0;
@@ -46,7 +47,6 @@ int main(int argc, char **argv)
     }
     if (good == case_count)
         report(format("%d random bodies", RANDOM), NULL);
-    batch = 0;
     check_calls();
     return failed != 0;
 }
