@@ -4,7 +4,7 @@
 
 #include "runtime/base/base.h"
 
-typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE, COMMAND_WATCH, COMMAND_REPORT } CommandKind;
+typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE, COMMAND_WATCH, COMMAND_REPORT, COMMAND_CHECK_GRADIENTS } CommandKind;
 typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, where `best` is set */
 typedef struct Options {
     CommandKind command;

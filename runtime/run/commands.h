@@ -104,6 +104,7 @@ double mgpu_bench_ms(const mgpu_program *, const mgpu_plan *, const Options *, b
 /* rows.c: whether options of bench ask for several rows; and that bench */
 bool mgpu_asks_for_rows(const Options *);
 int mgpu_bench_rows(const mgpu_program *, const Options *);
+int mgpu_check_gradients(const mgpu_program *, const Options *); /* gradients.c: 1: finite differences contradict */
 int mgpu_follow(const mgpu_program *, const Options *); /* follow.c: watch */
 int mgpu_show(const mgpu_program *, const Options *);   /* show.c: report */
 /* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */

@@ -16,6 +16,8 @@ static const char USAGE[] =
     "       %1$s predict IN ... -o OUT       what the model puts out for new samples: new.csv, *.jpg, a folder, x.npy\n"
     "       %1$s generate TEXT               a text that a model of characters or tokens goes on with\n"
     "       %1$s bench                       time of a step, on random data\n"
+    "       %1$s check-gradients             gradients of the first batch against finite differences; compiled with --set precision=f64\n"
+    "                                        --set observe=gradients\n"
     "       %1$s watch RUN.jsonl             follows the log of a run from another terminal\n"
     "       %1$s report RUN ... -o OUT.html  a page of its runs (folders of saves, logs), their timeline and what was predicted\n"
     "       %1$s info                        what this program holds: weights, inputs, plans, settings\n"

@@ -60,19 +60,20 @@ typedef enum OptionId {
 
 enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMMAND_PREDICT, INFO = 1 << COMMAND_INFO,
        SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE, REPORT = 1 << COMMAND_REPORT,
+       GRADIENTS = 1 << COMMAND_CHECK_GRADIENTS,
        TRAINED = EVAL | PREDICT | GENERATE, ANY = -1 };
 
 typedef struct OptionInfo { const char *name; OptionId id; bool takes_value; int commands; } OptionInfo;
 static const OptionInfo OPTIONS[] = {
-    {"--data", OPTION_DATA, true, TRAIN | TRAINED},
+    {"--data", OPTION_DATA, true, TRAIN | TRAINED | GRADIENTS},
     {"--epochs", OPTION_EPOCHS, true, TRAIN},
     {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
     {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},
     {"--devices", OPTION_DEVICES, true, ANY},
-    {"--threads", OPTION_THREADS, true, TRAIN | TRAINED | INFO | BENCH},
-    {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED},
-    {"--set", OPTION_SET, true, TRAIN | TRAINED | BENCH},
-    {"--init", OPTION_INIT, true, TRAIN | TRAINED},
+    {"--threads", OPTION_THREADS, true, TRAIN | TRAINED | INFO | BENCH | GRADIENTS},
+    {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED | GRADIENTS},
+    {"--set", OPTION_SET, true, TRAIN | TRAINED | BENCH | GRADIENTS},
+    {"--init", OPTION_INIT, true, TRAIN | TRAINED | GRADIENTS},
     {"--save", OPTION_SAVE, true, TRAIN | TRAINED},
     {"--no-save", OPTION_NO_SAVE, false, TRAIN},
     {"--overwrite", OPTION_OVERWRITE, false, TRAIN},
@@ -112,7 +113,7 @@ static const OptionInfo OPTIONS[] = {
     {"-h", OPTION_HELP, false, ANY},
 };
 
-static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report"};
+static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report", "check-gradients"};
 
 const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
 
@@ -463,7 +464,7 @@ static void check_together(const Options *o, const mgpu_program *p)
         usage(o->profile ? "--profile" : "--measure", "", " is of one number of devices and the program's batch: --devices 2");
     if (o->command == COMMAND_TRAIN && o->operand_count)
         usage("what is '", o->operands[0], "'? Training takes options only");
-    if ((o->command == COMMAND_INFO || o->command == COMMAND_SCHEDULE || o->command == COMMAND_BENCH) && o->operand_count)
+    if ((o->command == COMMAND_INFO || o->command == COMMAND_SCHEDULE || o->command == COMMAND_BENCH || o->command == COMMAND_CHECK_GRADIENTS) && o->operand_count)
         usage("what is '", o->operands[0], "'?");
 }
 

@@ -25,29 +25,39 @@ static int devices_with(const mgpu_plan *plan, const mgpu_variable *v)
     return v->kind == MGPU_ACCUMULATOR && !v->replicated ? plan->devices : 1;
 }
 
-static void keep(KeptState *k, const Feed *f, const Progress *at)
+static int64_t bytes_of_variables(const Feed *f)
 {
     const mgpu_program *p = f->program;
     int64_t bytes = 0;
     for (int v = 0; v < p->variable_count; v++)
         bytes += mgpu_tensor_bytes(&p->variables[v].tensor) * devices_with(f->plan, &p->variables[v]);
-    if (bytes > MOST_KEPT)
-        return;
-    k->data = mgpu_resize(k->data, (size_t)bytes);
-    uint8_t *to = k->data;
+    return bytes;
+}
+
+uint8_t *mgpu_copy_variables(const Feed *f, uint8_t *data)
+{
+    const mgpu_program *p = f->program;
+    uint8_t *to = data = mgpu_resize(data, (size_t)bytes_of_variables(f));
     for (int v = 0; v < p->variable_count; v++)
         for (int d = 0; d < devices_with(f->plan, &p->variables[v]); d++, to += mgpu_tensor_bytes(&p->variables[v].tensor))
             mgpu_engine_read_variable(f->engine, d, v, to);
+    return data;
+}
+
+static void keep(KeptState *k, const Feed *f, const Progress *at)
+{
+    if (bytes_of_variables(f) > MOST_KEPT)
+        return;
+    k->data = mgpu_copy_variables(f, k->data);
     memcpy(k->setting, f->setting, sizeof k->setting);
     k->at = *at;
     k->known = true;
     k->when = mgpu_seconds();
 }
 
-static void put_back(const KeptState *k, const Feed *f)
+void mgpu_put_variables_back(const Feed *f, const uint8_t *from)
 {
     const mgpu_program *p = f->program;
-    const uint8_t *from = k->data;
     for (int v = 0; v < p->variable_count; v++) {
         int parts = devices_with(f->plan, &p->variables[v]);
         int64_t bytes = mgpu_tensor_bytes(&p->variables[v].tensor);
@@ -111,7 +121,7 @@ static void begin_once_more(Run *run)
 static void restore(Run *run)
 {
     if (run->kept.data)
-        put_back(&run->kept, &run->feed);
+        mgpu_put_variables_back(&run->feed, run->kept.data);
     else
         begin_once_more(run);
     memcpy(run->setting, run->kept.setting, sizeof run->setting);

@@ -135,6 +135,9 @@ void mgpu_run_compare_data(Run *);         /* open data, of which fingerprints a
 void mgpu_run_compare_state(Run *);        /* of an engine that is about to train */
 
 /* ---- replay.c */
+/* all variables of a drained engine of one process, into `data`, which is resized (NULL: new); the caller frees. And back. */
+uint8_t *mgpu_copy_variables(const Feed *, uint8_t *data);
+void mgpu_put_variables_back(const Feed *, const uint8_t *data);
 void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */
 void mgpu_run_note_rates(Run *);           /* run->setting has changed after the step that was posted last */
 void mgpu_run_explain(Run *);              /* failure becomes a whole message */

@@ -1,0 +1,215 @@
+/* gradients.c: `check-gradients`: gradients against finite differences, on the first batch of the training data (without data: on
+ * random values, as bench has them).
+ *
+ * In: a program in f64 that keeps its gradients (observe = "gradients"). A step gives the gradients; then a few elements of each
+ * weight are moved by +h and -h, and the step is run again from the same state, with the same random numbers. The central
+ * differences of h and h / 2 are extrapolated (Richardson): their error is of order h^4. Three sizes of h are tried and the best
+ * difference counts, as rounding spoils small ones, and kinks (relu) large ones. Out: a row for each weight. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/data.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/engine.h"
+#include "runtime/run/commands.h"
+#include "runtime/run/run.h"
+#include "runtime/run/sets.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS = 4 };              /* of a weight that are compared */
+static const double STEPS[] = {1e-3, 1e-4, 1e-5};
+static const double TOLERANCE = 1e-4; /* of the relative difference */
+static const double ROUNDING = 1e-13; /* of the loss: differences of losses below this are not told from rounding */
+
+typedef struct Check {
+    Feed feed;
+    Dataset train;                  /* samples 0: there are no data, and staging has random values */
+    double loss;                    /* of the step that was collected last */
+    uint8_t *state;                 /* of all variables, before the step */
+} Check;
+
+static void collect(void *context, const Work *work)
+{
+    Check *c = context;
+    if (work->phase->kind == MGPU_PHASE_TRAIN)
+        c->loss = mgpu_report_value(work->phase->reports, work->report, work->phase->report_count, "loss");
+}
+
+static int gradient_of(const mgpu_program *p, int weight)
+{
+    char *name = mgpu_format("%s.gradient", p->variables[weight].tensor.name);
+    int found = -1;
+    for (int v = 0; v < p->variable_count && found < 0; v++)
+        if (p->variables[v].kind == MGPU_OBSERVED && strcmp(p->variables[v].tensor.name, name) == 0)
+            found = v;
+    free(name);
+    return found;
+}
+
+/* the loss of the first step, if the element of a weight is moved by `by` */
+static double loss_with(Check *c, int weight, double *values, int64_t element, double by)
+{
+    const mgpu_program *p = c->feed.program;
+    mgpu_put_variables_back(&c->feed, c->state);
+    double was = values ? values[element] : 0;
+    if (values) {
+        values[element] = was + by;
+        for (int d = 0; d < c->feed.plan->devices; d++)
+            mgpu_engine_write_variable(c->feed.engine, d, weight, values);
+        values[element] = was;
+    }
+    Batch batch = {.set = c->train.samples ? &c->train : NULL, .samples = p->batch};
+    if (c->train.samples && c->train.samples < p->batch)
+        batch.samples = c->train.samples;
+    mgpu_post_step(&c->feed, &batch);
+    mgpu_engine_drain(c->feed.engine);
+    return c->loss;
+}
+
+/* The relative difference of a gradient from the closest of the finite differences. kink: the slopes on both sides differ, so there
+ * is no derivative to compare with. */
+static double difference(Check *c, int weight, double *values, int64_t element, double gradient, double loss, bool *kink)
+{
+    double least = INFINITY;
+    *kink = false;
+    for (int k = 0; k < MGPU_COUNT(STEPS) && least > TOLERANCE / 100; k++) {
+        double h = STEPS[k] * fmax(1, fabs(values[element])), slope[2];
+        for (int half = 0; half < 2; half++) {
+            double at = half ? h / 2 : h;
+            double above = loss_with(c, weight, values, element, at), below = loss_with(c, weight, values, element, -at);
+            slope[half] = (above - below) / (2 * at);
+            double bend = fabs(above + below - 2 * loss) / at, rounding = ROUNDING * fabs(loss) / at;
+            *kink = bend > TOLERANCE * fabs(slope[half]) + rounding;
+        }
+        double best = (4 * slope[1] - slope[0]) / 3, scale = fmax(fabs(gradient), fabs(best)), rounding = ROUNDING * fabs(loss) / h;
+        double off = fabs(gradient - best), relative = off > 0 ? off / scale : 0;
+        least = fmin(least, off <= rounding ? fmin(relative, TOLERANCE / 100) : relative);
+    }
+    return least;
+}
+
+/* "[3, 17]" */
+static void print_index(const mgpu_tensor *t, int64_t element)
+{
+    int64_t index[MGPU_MAX_RANK];
+    for (int k = t->rank - 1; k >= 0; k--) {
+        index[k] = element % t->extent[k];
+        element /= t->extent[k];
+    }
+    putchar('[');
+    for (int k = 0; k < t->rank; k++)
+        printf("%s%lld", k ? ", " : "", (long long)index[k]);
+    putchar(']');
+}
+
+/* the element whose gradient is largest, then others, each in its own part of the tensor, in a place that differs from part to part */
+static int64_t element_of(const double *gradients, int64_t count, int k)
+{
+    int64_t largest = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (fabs(gradients[i]) > fabs(gradients[largest]))
+            largest = i;
+    int64_t begin = count * (k - 1) / (ELEMENTS - 1), size = count * k / (ELEMENTS - 1) - begin;
+    return k == 0 ? largest : size > 0 ? begin + size * (k * 37 % 100) / 100 : -1;
+}
+
+/* -> whether the gradients of the weight agree */
+static bool check_weight(Check *c, int weight, const double *gradients, double loss)
+{
+    const mgpu_tensor *t = &c->feed.program->variables[weight].tensor;
+    int64_t count = mgpu_elements(t), worst = 0;
+    double *values = mgpu_allocate((size_t)count, sizeof *values), most = 0;
+    int compared = 0, kinks = 0;
+    mgpu_put_variables_back(&c->feed, c->state);
+    mgpu_engine_read_whole(c->feed.engine, weight, values);
+    for (int k = 0; k < ELEMENTS && count; k++) {
+        int64_t element = element_of(gradients, count, k);
+        if (element < 0)
+            continue;
+        bool kink;
+        double off = difference(c, weight, values, element, gradients[element], loss, &kink);
+        bool none = kink && off > TOLERANCE;
+        kinks += none;
+        compared += !none;
+        if (!none && !(off <= most)) {
+            most = off;
+            worst = element;
+        }
+    }
+    bool good = most <= TOLERANCE;
+    printf("%-5s  %-40s  %d compared, largest relative difference %.1e", good ? "ok" : "WRONG", t->name, compared, most);
+    if (!good) {
+        printf(" at ");
+        print_index(t, worst);
+        printf(", whose gradient is %.10g", gradients[worst]);
+    }
+    if (kinks)
+        printf(", %d at a kink", kinks);
+    putchar('\n');
+    fflush(stdout);
+    free(values);
+    return good;
+}
+
+static void open_first_batch(Check *c, const Options *o)
+{
+    const mgpu_program *p = c->feed.program;
+    const mgpu_set *train = mgpu_find_set(p, "train");
+    mgpu_check_later(p, "train");
+    if (!train) {
+        mgpu_engine_fill_staging(c->feed.engine, o->seed);
+        return;
+    }
+    bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(p, c->feed.plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
+    Categories *categories = mgpu_new_categories(false);
+    mgpu_begin_categories(categories, p, c->feed.plan, o);
+    mgpu_open_set(&c->train, p, train, wanted, o->data, categories);
+    free(wanted);
+}
+
+int mgpu_check_gradients(const mgpu_program *program, const Options *o)
+{
+    bool observes = false, precise = true;
+    for (int v = 0; v < program->variable_count; v++) {
+        observes = observes || program->variables[v].kind == MGPU_OBSERVED;
+        precise = precise && (program->variables[v].kind != MGPU_WEIGHT || program->variables[v].tensor.dtype == MGPU_F64);
+    }
+    if (!observes || !precise)
+        mgpu_fail(MGPU_BAD_USAGE, "check-gradients needs a program in f64 that keeps its gradients: mgpuc %s --set precision=f64 "
+                  "--set observe=gradients", program->model_file);
+    Check c = {.feed = {.program = program, .plan = mgpu_choose_plan(program, o), .setting = o->setting, .seed = o->seed, .total_steps = 1,
+                        .steps_per_epoch = 1}};
+    c.feed.engine = mgpu_engine_open(mgpu_kind_of(c.feed.plan), program, c.feed.plan, o, collect, &c);
+    mgpu_post_alone(&c.feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_engine_drain(c.feed.engine);
+    mgpu_load_initials(program, c.feed.plan, c.feed.engine, o);
+    open_first_batch(&c, o);
+    c.state = mgpu_copy_variables(&c.feed, NULL);
+    double loss = loss_with(&c, -1, NULL, 0, 0);
+    printf("loss of the first batch %.10g; gradients against finite differences in f64\n", loss);
+    double **gradients = mgpu_allocate((size_t)program->variable_count, sizeof *gradients);
+    for (int v = 0; v < program->variable_count; v++) {
+        int g = program->variables[v].kind == MGPU_WEIGHT ? gradient_of(program, v) : -1;
+        if (g < 0)
+            continue;
+        gradients[v] = mgpu_allocate((size_t)mgpu_elements(&program->variables[v].tensor) + 1, sizeof **gradients);
+        mgpu_engine_read_whole(c.feed.engine, g, gradients[v]);
+    }
+    int wrong = 0;
+    for (int v = 0; v < program->variable_count; v++) {
+        if (gradients[v])
+            wrong += !check_weight(&c, v, gradients[v], loss);
+        free(gradients[v]);
+    }
+    free(gradients);
+    mgpu_engine_close(c.feed.engine, "all gradients are compared");
+    if (c.train.samples)
+        mgpu_close_set(&c.train);
+    free(c.state);
+    if (wrong)
+        printf("%d weights have gradients that finite differences contradict\n", wrong);
+    return wrong ? MGPU_BAD_INPUT : 0;
+}
