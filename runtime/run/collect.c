@@ -65,6 +65,8 @@ static void collect_step(Run *run, const Work *work)
         run->at.loss_sum += loss * (double)s.samples;
         run->at.loss_samples += (double)s.samples;
     }
+    if (s.step == 1)
+        run->first_loss = loss;
     mgpu_trace_step(run->trace, s.step, run->last_finish, s.finished_at);
     mgpu_report_step(run->reporter, &s);
     judge_step(run, s.step, loss, mgpu_report_value(s.names, s.values, s.count, "grad_norm"),

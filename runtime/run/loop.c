@@ -336,6 +336,7 @@ static void report_epoch(Run *run, const Evaluation *valid)
     e.loss = mgpu_report_value(e.train.names, e.train.values, e.train.count, "loss");
     if (isnan(e.loss) && at->loss_samples > 0)
         e.loss = at->loss_sum / at->loss_samples;
+    run->last_loss = e.loss;
     finish_row(run, &e, valid);
 }
 
@@ -407,6 +408,28 @@ static int asked(Run *run)
     return mgpu_of_rank_0(run->options->processes, found | (run->failure ? ASKED_FAILED : 0));
 }
 
+/* A complete run that has learned nothing says so: none of its steps changed a weight, which is a failure; or its loss, of a model with one,
+ * is no lower than in its first step. Losses of single steps differ by their samples, so little is as good as nothing. */
+static void judge_end(Run *run)
+{
+    const int64_t ENOUGH_STEPS = 50;
+    const double LITTLE = .02;
+    const mgpu_phase *train = mgpu_engine_phase(run->engine, MGPU_PHASE_TRAIN, false);
+    int64_t steps = run->at.step - run->begun_at;
+    int losses = 0;
+    bool lower = isfinite(run->first_loss) ? run->last_loss < run->first_loss - LITTLE * fabs(run->first_loss) : isfinite(run->last_loss);
+    for (int i = 0; i < train->report_count; i++)
+        losses += strncmp(train->reports[i], "loss.", 5) == 0;
+    if (run->at.step < run->total_steps || !steps)
+        return;
+    if (run->at.skipped - run->begun_skipped == steps)
+        run->failure = mgpu_format("all %lld steps were skipped, since the loss or gradients were not finite: the weights are those that the run began with; "
+                                   "a smaller lr, a warmup, clip = 1.0 or another precision than %s may cure it", (long long)steps, run->program->precision);
+    else if (!run->begun_at && steps >= ENOUGH_STEPS && losses < 2 && !lower)
+        mgpu_report_warning(run->reporter, "the run has hardly learned anything: the loss was %.6g in the first step and %.6g in the last epoch; lr was %.3g at its end: "
+                            "a smaller one, a warmup or clip = 1.0 helps where the loss grew, a larger one where it stayed", run->first_loss, run->last_loss, run->lr);
+}
+
 static int run_training(Run *run)
 {
     validate_if_pending(run);
@@ -429,7 +452,7 @@ static int run_training(Run *run)
             mgpu_run_end_save(run, true);
             if (stop || run->failure)
                 break;
-            if (!run->save_error)
+            if (!run->save_error && run->saved_step == run->at.step)
                 mgpu_report_note(run->reporter, "saved at step %lld in %s", (long long)run->saved_step, run->folder);
             mgpu_report_resume(run->reporter);
             run->last_finish = mgpu_seconds();
@@ -448,6 +471,8 @@ static int run_training(Run *run)
         run->failure = mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,
                                    run->bad_validations == 1 ? "" : "s", (long long)run->bad_validation,
                                    run->saved_step >= 0 ? "; the weights are saved in " : "", run->saved_step >= 0 ? run->folder : "");
+    if (!run->failure && !number)
+        judge_end(run);
     return run->failure_status  ? run->failure_status
            : run->failure       ? MGPU_BAD_INPUT
            : number && !over(run) ? 128 + number : 0;
@@ -514,7 +539,7 @@ static void print_end(const Run *run)
     mgpu_run_print_saves(run, mgpu_seconds() - run->began);
     if (run->saved_step < 0)
         return;
-    char *saved = over(run) ? mgpu_format("saved in %s", run->folder)
+    char *saved = over(run) ? mgpu_format(run->save_refused ? "saved in %s, at step %lld" : "saved in %s", run->folder, (long long)run->saved_step)
                             : mgpu_format("saved in %s; to go on: %s --resume %s", run->folder, run->options->program, run->folder);
     mgpu_print_plain(saved);
     putchar('\n');
@@ -540,7 +565,7 @@ static const char *reason_of(const Run *run, int status)
 
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
-    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .own = *options, .lr = NAN, .saved_step = -1, .ordered = -1};
+    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .own = *options, .lr = NAN, .saved_step = -1, .ordered = -1, .first_loss = NAN, .last_loss = NAN};
     options = run.options = &run.own;
     mgpu_compare_program(options, program, run.plan);
     mgpu_run_watch(&run);
@@ -573,6 +598,8 @@ int mgpu_train(const mgpu_program *program, const Options *options)
         mgpu_run_compare_state(&run);
     mgpu_run_open_trace(&run);
     start_report(&run);
+    run.begun_at = run.at.step;
+    run.begun_skipped = run.at.skipped;
     run.began = run.validated_at = run.saved_at = mgpu_seconds();
     run.out_of_patience = mgpu_out_of_patience(&run.at.best, run.patience, &run.pace, run.at.step);
     print_over(&run);

@@ -57,6 +57,7 @@ typedef struct Run {
     char *save_error;              /* why the last save failed; NULL: it did not */
     int64_t failed_saves;          /* in a row */
     bool saved;                    /* rank 0 saves the run */
+    bool save_refused;             /* once, since weights were not finite */
     bool best_due;                 /* the model is the best so far, and not saved yet */
     SaveJob job;                   /* the last save, */
     bool preparing;                /* a thread, saver, takes memory for copies */
@@ -73,6 +74,8 @@ typedef struct Run {
     int64_t saved_step;            /* of the last checkpoint there; -1: none */
     bool out_of_patience;
     int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
+    int64_t begun_at, begun_skipped; /* step and skipped steps when this process began */
+    double first_loss, last_loss;  /* of step 1; of the last row of an epoch, its mean. NaN: not known */
     char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
     int64_t failed_step;           /* where; 0: at no step */
     KeptState kept;

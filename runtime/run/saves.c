@@ -246,14 +246,28 @@ void mgpu_run_end_save(Run *run, bool wait)
     end_job(run, false);
 }
 
+/* with on_nan = "ignore" the run goes on, and the save before stays */
+static void pass_over(Run *run, const char *bad)
+{
+    run->best_due = false;
+    if (run->save_refused)
+        return;
+    run->save_refused = true;
+    char *saved = run->saved_step < 0 ? mgpu_format("nothing is saved")
+                                      : mgpu_format("the checkpoint in %s stays that of step %lld", run->folder, (long long)run->saved_step);
+    mgpu_report_warning(run->reporter, "step %lld: '%s' is not finite, so it is not saved; %s", (long long)run->at.step, bad, saved);
+    free(saved);
+}
+
 /* false: some weights are not finite */
 static bool copy_variables(Run *run, bool checkpoint, bool *copied)
 {
     run->job.variables.notes = (FileNotes){run->at.step, run->job.tables};
     *copied = mgpu_take_snapshot(&run->job.variables, run->engine, checkpoint);
-    const char *bad =
-        !checkpoint || run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_snapshot_not_finite(&run->job.variables);
-    if (bad)
+    const char *bad = mgpu_snapshot_not_finite(&run->job.variables);
+    if (bad && run->program->on_nan == MGPU_NAN_IGNORE)
+        pass_over(run, bad);
+    else if (bad)
         mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
     return !bad;
 }
