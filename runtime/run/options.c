@@ -240,6 +240,8 @@ static void read_setting(Options *o, const mgpu_program *p, const char *text)
         o->setting[found] = strtod(equals + 1, &end);
         if (*end || !isfinite(o->setting[found]))
             mgpu_fail(MGPU_BAD_USAGE, "--set %s: a number was expected after the =", text);
+        if (o->setting[found] < 0) /* lr and decay, as in the train block */
+            mgpu_fail(MGPU_BAD_USAGE, "--set %s: %s must not be negative", text, p->settings[found].name);
     }
 }
 

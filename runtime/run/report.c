@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -26,7 +27,9 @@ enum { LOG_VERSION = 2 }; /* docs/logs.md */
 enum { MOST_COLUMNS = 8 }; /* of a metric in the table; of one with more elements the log alone has them */
 
 struct Reporter {
-    FILE *log;                 /* NULL: none, or it cannot be written any more */
+    FILE *log;                 /* of the event that is being written, in log_line; NULL: there is no log, or it cannot be written any more */
+    char *log_line; size_t log_length;
+    int log_file;              /* gets each event in one write, so that no other process's lines are within it */
     const char *log_path;
     bool log_cut, screen_cut;  /* lines are missing */
     int lost;                  /* mgpu_screen_lost */
@@ -99,36 +102,66 @@ int mgpu_screen_lost(const Reporter *r)
     return r->lost;
 }
 
+static void close_log(Reporter *r)
+{
+    if (!r->log)
+        return;
+    mgpu_end_text(r->log);
+    free(r->log_line);
+    close(r->log_file);
+    r->log = NULL;
+}
+
 /* without the log, if it is the log that failed */
 static void lose_log(Reporter *r, int error)
 {
-    r->log = NULL;
+    close_log(r);
     r->log_cut = true;
     mgpu_report_warning(r, "the log %s cannot be written: %s; it ends here, and the status of this run will be %d", r->log_path,
                         strerror(error ? error : ENOSPC), MGPU_MACHINE_FAILED);
 }
 
 /* ---- opening */
-/* a line that was cut off when a run was killed stays alone */
-static void end_last_line(FILE *log, const char *path)
+
+/* a pipe is opened when somebody reads it */
+static int open_file(const char *path)
 {
-    FILE *before = fopen(path, "re");
-    if (before && fseek(before, -1, SEEK_END) == 0 && fgetc(before) != '\n')
-        fputc('\n', log);
-    if (before)
-        fclose(before);
+    enum { MODE = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC };
+    int file = open(path, MODE | O_NONBLOCK, 0666);
+    if (file < 0 && errno == ENXIO) {
+        mgpu_say("%s: the log %s is a pipe that nobody reads yet: the run begins when somebody does", program_invocation_short_name, path);
+        return open(path, MODE, 0666);
+    }
+    if (file >= 0)
+        fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+    return file;
 }
 
-static FILE *open_log(const char *path, bool goes_on)
+/* a line that was cut off when a run was killed stays alone */
+static void end_last_line(int file, const char *path)
+{
+    char last = '\n';
+    int before = open(path, O_RDONLY | O_CLOEXEC);
+    off_t end = before < 0 ? 0 : lseek(before, 0, SEEK_END);
+    if (end > 0 && pread(before, &last, 1, end - 1) == 1 && last != '\n' && write(file, "\n", 1) != 1)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", path, strerror(errno));
+    if (before >= 0)
+        close(before);
+}
+
+/* one run writes a file: what it would be with the lines of two, nobody could read */
+static int open_log(const char *path, bool goes_on)
 {
     struct stat status;
-    bool file = stat(path, &status) != 0 || S_ISREG(status.st_mode); /* a pipe has no end to look at */
-    FILE *log = fopen(path, goes_on && file ? "ae" : "we");
-    if (!log)
+    int file = open_file(path);
+    bool regular = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode); /* a pipe has no end to look at */
+    if (regular && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        mgpu_fail(MGPU_BAD_INPUT, "another run writes the log %s; name another file with --log", path);
+    if (file < 0 || (regular && !goes_on && ftruncate(file, 0) != 0))
         mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", path, strerror(errno));
-    if (goes_on && file)
-        end_last_line(log, path);
-    return log;
+    if (goes_on && regular)
+        end_last_line(file, path);
+    return file;
 }
 
 Reporter *mgpu_reporter_open(const mgpu_program *program, const Options *o)
@@ -138,7 +171,10 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const Options *o)
     r->terminal = isatty(STDOUT_FILENO) && (!o->processes || isatty(STDERR_FILENO)); /* Open MPI gives rank 0 a terminal whatever its own output is */
     r->began = r->printed_at = r->last_finish = mgpu_seconds();
     r->log_path = o->log;
-    r->log = o->log ? open_log(o->log, o->resume != NULL) : NULL;
+    if (o->log) {
+        r->log_file = open_log(o->log, o->resume != NULL);
+        r->log = mgpu_begin_text(&r->log_line, &r->log_length);
+    }
     r->events = o->tensorboard ? mgpu_events_open(o->tensorboard) : NULL;
     return r;
 }
@@ -147,8 +183,7 @@ Events *mgpu_report_events(const Reporter *r) { return r->events; }
 
 bool mgpu_reporter_close(Reporter *r)
 {
-    if (r->log && fclose(r->log))
-        lose_log(r, errno);
+    close_log(r);
     bool whole = !r->log_cut;
     mgpu_events_close(r->events);
     free(r->header);
@@ -226,12 +261,19 @@ static void log_values_if_any(Reporter *r, const char *key, const Evaluation *e,
 static void end_event(Reporter *r)
 {
     fprintf(r->log, ",\"time\":%.3f}\n", wall_time(r->happened));
-    errno = 0;
-    if (fflush(r->log) == 0 && !ferror(r->log))
-        return;
-    int error = errno;
-    fclose(r->log);
-    lose_log(r, error);
+    if (fflush(r->log) || ferror(r->log))
+        mgpu_no_memory(r->log_length);
+    for (size_t done = 0; done < r->log_length;) { /* at once, unless the room ends within it */
+        ssize_t n = write(r->log_file, r->log_line + done, r->log_length - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            lose_log(r, n ? errno : ENOSPC);
+            return;
+        }
+        done += (size_t)n;
+    }
+    rewind(r->log);
 }
 
 static void check_events(Reporter *r)
