@@ -2,6 +2,7 @@
  * written, so that a mistake in one leaves all as they were. A file is written beside itself and renamed. */
 #include "compiler/driver/command.h"
 #include "dsl/dsl.h"
+#include "runtime/base/whole.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,26 +45,14 @@ static bool is_same(const Source *s, const Text *t)
 
 static void replace(const char *path, const Text *t)
 {
-    char *real = realpath(path, NULL); /* a link stays one */
-    struct stat was;
-    if (!real || stat(real, &was) != 0)
-        fail(3, "%s cannot be written: %s", path, strerror(errno));
-    if (access(real, W_OK) != 0)
-        fail(3, "%s cannot be written: %s", path, strerror(errno));
-    char *beside = (char *)(uintptr_t)format("%s.XXXXXX", real);
-    int file = mkstemp(beside);
-    FILE *f = file >= 0 ? fdopen(file, "wb") : NULL;
-    bool good = f && fchmod(file, was.st_mode & 07777) == 0 && fwrite(text_of(t), 1, t->length, f) == t->length;
-    int error = errno;
-    if (f && fclose(f) != 0 && good)
-        error = errno, good = false;
-    if (good && rename(beside, real) != 0)
-        error = errno, good = false;
-    if (!good && file >= 0)
-        unlink(beside);
-    if (!good)
+    WholeFile file;
+    int error = access(path, W_OK) == 0 ? mgpu_open_whole(&file, path) : errno;
+    if (!error) {
+        fwrite(text_of(t), 1, t->length, file.f);
+        error = mgpu_close_whole(&file);
+    }
+    if (error)
         fail(3, "%s cannot be written: %s", path, strerror(error));
-    free(real);
 }
 
 int command_fmt(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/machine/cost.h"
 #include "compiler/probe/probe.h"
+#include "runtime/base/whole.h"
 #include "runtime/cuda/gpus.h"
 
 #include <stdlib.h>
@@ -106,13 +107,18 @@ int command_probe(int argc, char **argv)
         output = argv[1];
     else if (argc > 0)
         fail(2, "mgpuc probe takes -o FILE and nothing else; what is '%s'?", argv[0]);
-    FILE *f = output ? fopen(output, "ae") : stdout; /* a file that cannot be written is found before it takes seconds to measure */
+    WholeFile file = {.f = stdout};
     ProbedKind gpus = PROBED_NONE;
-    const char *text = f ? measure_here(PROBE_LONG, host_memory(), &gpus) : NULL;
-    if (f && output)
-        f = freopen(output, "we", f);
-    if (!f || fputs(text, f) < 0 || (output && fclose(f)))
-        fail(3, "%s cannot be written: %m", output ? output : "standard output");
+    int error = output ? mgpu_check_whole(output) : 0; /* before it takes seconds to measure */
+    const char *text = error ? "" : measure_here(PROBE_LONG, host_memory(), &gpus);
+    if (output && !error)
+        error = mgpu_open_whole(&file, output);
+    if (!error)
+        fputs(text, file.f);
+    if (output && !error)
+        error = mgpu_close_whole(&file);
+    if (error)
+        fail(3, "%s cannot be written: %s", output, strerror(error));
     if (gpus == PROBED_OTHERS)
         fprintf(stderr, "mgpuc probe: note: the GPUs here are not measured: kernels are for compute capability %d.0 and newer, and for whole GPUs (not parts, MIG); "
                         "'mgpuc machines' lists files with lines of GPUs to copy\n", MGPU_OLDEST_GPU);

@@ -1,5 +1,6 @@
 /* plot.c: `mgpuc plot RUN.jsonl ... [-o CURVES.svg]`: the curves of runs, as SVG or in the terminal, and a table. */
 #include "compiler/driver/command.h"
+#include "runtime/base/whole.h"
 #include "runtime/report/runs.h"
 
 #include <errno.h>
@@ -58,11 +59,12 @@ static int terminal_width(void)
 
 static void write_svg(const Curves *c, const char *path, Sheet *s)
 {
-    s->f = fopen(path, "we");
-    int error = s->f ? 0 : errno;
-    if (s->f) {
+    WholeFile file;
+    int error = mgpu_open_whole(&file, path);
+    s->f = file.f;
+    if (!error) {
         mgpu_curves_svg(c, s);
-        error = mgpu_finish_file(s->f, false);
+        error = mgpu_close_whole(&file);
     }
     if (error)
         fail(3, "%s cannot be written: %s", path, strerror(error));

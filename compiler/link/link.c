@@ -8,6 +8,7 @@
 #include "compiler/link/units.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/kernel/target.h"
+#include "runtime/base/whole.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -103,13 +104,35 @@ Arguments link_command(const Compiler *c, const Arguments *mpicc, const Argument
     return a;
 }
 
-/* an older file stays until the new one is whole */
+/* bytes as a file of the user; what stops mgpuc meanwhile leaves the older one */
+static void keep_file(const char *path, const char *bytes, size_t length)
+{
+    WholeFile file;
+    int error = mgpu_open_whole(&file, path);
+    if (error)
+        fail(3, "%s cannot be written: %s", path, strerror(error));
+    const char *beside = file.beside ? format("%s", file.beside) : NULL;
+    if (beside)
+        temporary_add(beside);
+    fwrite(bytes, 1, length, file.f);
+    error = mgpu_close_whole(&file);
+    if (error)
+        fail(3, "%s cannot be written: %s", path, strerror(error));
+    if (beside)
+        temporary_keep(beside);
+}
+
+/* not over a text of the user's, which has no first line of ours */
 static void keep_text(const char *path, const Text *t)
 {
-    const char *fresh = fresh_path(path);
-    write_text(fresh, t);
-    if (rename(fresh, path))
-        fail(3, "%s cannot be written: %s", path, strerror(errno));
+    char line[200] = "";
+    FILE *was = fopen(path, "re");
+    bool empty = !was || !fgets(line, sizeof line, was);
+    if (was)
+        fclose(was);
+    if (!empty && !strstr(line, " by mgpuc ") && strncmp(line, "mgpu-schedule ", 14) != 0)
+        fail(1, "-S writes %s, and a file of that name is there that mgpuc has not written; name another program with -o, or rename the file", path);
+    keep_file(path, text_of(t), t->length);
 }
 
 static void keep_texts(const Program *p)
@@ -154,6 +177,8 @@ const char *build_texts(Build *b)
     const Options *o = b->program->options;
     if (b->whole) {
         remove_old_outputs(o->output);
+        if (o->keep && mgpu_in_place(o->output))
+            fail(2, "-S keeps texts beside the program, and -o %s is no file", o->output);
         if (o->keep)
             keep_texts(b->program);
     }
@@ -246,9 +271,22 @@ const char *build_objects(Build *b)
     return text_take(&said);
 }
 
+static void copy_program(const char *from, const char *to)
+{
+    size_t length;
+    const char *bytes = read_file(from, &length);
+    if (!bytes)
+        fail(3, "%s cannot be read: %s", from, strerror(errno));
+    keep_file(to, bytes, length);
+}
+
 const char *build_link(Build *b)
 {
-    const char *output = b->program->options->output, *fresh = fresh_path(output);
+    const char *output = b->program->options->output;
+    bool in_place = mgpu_in_place(output);
+    const char *fresh = in_place ? format("%s/program", b->folder) : fresh_path(output);
+    if (in_place)
+        temporary_add(fresh);
     const char *mpi = b->mpicc.count ? compile_mpi(&b->mpicc, b->home, b->folder) : NULL;
     Arguments objects = {0};
     for (int i = 0; i < b->count; i++)
@@ -258,7 +296,9 @@ const char *build_link(Build *b)
     Arguments command = link_command(&b->compiler, &b->mpicc, &objects, b->home, fresh);
     if (run_tools(&command, 1, 1) >= 0)
         fail(3, "'%s' failed on linking (its message is above)%s", command.list[0], what_is_missing(&b->compiler, b->home, b->folder));
-    if (rename(fresh, output))
+    if (in_place)
+        copy_program(fresh, output);
+    else if (rename(fresh, output))
         fail(3, "%s cannot be written: %s", output, strerror(errno));
     cache_close(&b->cache);
     return format("objects and the runtime library%s%s", b->cache.trouble ? "\n" : "",

@@ -3,9 +3,11 @@
 #include "runtime/base/base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const size_t MOST_OF_A_PIPE = (size_t)256 << 20;
 
@@ -58,4 +60,91 @@ bool mgpu_same_file(const char *a, const char *b)
 {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* ---- writing */
+bool mgpu_in_place(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && (!S_ISREG(s.st_mode) || strncmp(path, "/dev/", 5) == 0); /* /dev/stdout is what the shell has opened */
+}
+
+int mgpu_open_in_place(const char *path, int flags)
+{
+    int mode = O_WRONLY | O_CREAT | O_CLOEXEC | flags, file = open(path, mode | O_NONBLOCK, 0666);
+    if (file < 0 && errno == ENXIO) {
+        mgpu_say("%s: %s is a pipe that nobody reads yet: it is written when somebody does", program_invocation_short_name, path);
+        return open(path, mode, 0666);
+    }
+    if (file >= 0)
+        fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+    return file;
+}
+
+/* a new file beside w->path; -1: errno says why */
+static int open_beside(WholeFile *w)
+{
+    enum { TRIES = 100 };
+    struct stat was;
+    int file = -1;
+    for (int i = 0; i < TRIES && file < 0 && (!i || errno == EEXIST); i++) {
+        free(w->beside);
+        w->beside = mgpu_format("%s.%ld%s%.0d.new", w->path, (long)getpid(), i ? "-" : "", i);
+        file = open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    if (file >= 0 && stat(w->path, &was) == 0)
+        fchmod(file, was.st_mode & 0777);
+    return file;
+}
+
+int mgpu_open_whole(WholeFile *w, const char *path)
+{
+    char *real = mgpu_in_place(path) ? NULL : realpath(path, NULL);
+    *w = (WholeFile){.path = mgpu_format("%s", real ? real : path)};
+    free(real);
+    int file = mgpu_in_place(path) ? -1 : open_beside(w);
+    if (file < 0) {
+        bool fixed = mgpu_in_place(path) || (errno == EACCES && access(path, W_OK) == 0); /* the file may be written, its folder not */
+        free(w->beside);
+        w->beside = NULL;
+        file = fixed ? mgpu_open_in_place(path, O_TRUNC) : -1;
+    }
+    w->f = file < 0 ? NULL : fdopen(file, "w");
+    int error = w->f ? 0 : errno;
+    if (error)
+        free(w->path);
+    return error;
+}
+
+static void forget(WholeFile *w)
+{
+    free(w->path);
+    free(w->beside);
+    *w = (WholeFile){0};
+}
+
+int mgpu_close_whole(WholeFile *w)
+{
+    int error = mgpu_finish_file(w->f, false);
+    if (w->beside && !error && rename(w->beside, w->path) != 0)
+        error = errno;
+    if (w->beside && error)
+        unlink(w->beside);
+    forget(w);
+    return error;
+}
+
+int mgpu_check_whole(const char *path)
+{
+    if (mgpu_in_place(path))
+        return access(path, W_OK) == 0 ? 0 : errno;
+    WholeFile w;
+    int error = mgpu_open_whole(&w, path);
+    if (error)
+        return error;
+    fclose(w.f);
+    if (w.beside)
+        unlink(w.beside);
+    forget(&w);
+    return 0;
 }

@@ -4,6 +4,7 @@
  * lanes work on different steps at the same time; what is written is what happened between the end of the step before the first and the
  * end of the last. An arrow leads from the last span of an operation to the first of one on another lane that waits for it. */
 #include "runtime/base/base.h"
+#include "runtime/base/whole.h"
 #include "runtime/engine/trace.h"
 
 #include <errno.h>
@@ -318,12 +319,11 @@ char *mgpu_trace_write(const Trace *t, const char *path)
 {
     if (t->end <= 0)
         return mgpu_format("no step from %lld to %lld was run", (long long)t->first, (long long)t->last);
-    char *beside = mgpu_format("%s.part", path);
-    Writer w = {.trace = t, .f = fopen(beside, "we")};
-    if (!w.f) {
-        free(beside);
-        return mgpu_format("%s", strerror(errno));
-    }
+    WholeFile file;
+    int error = mgpu_open_whole(&file, path);
+    if (error)
+        return mgpu_format("%s", strerror(error));
+    Writer w = {.trace = t, .f = file.f};
     const mgpu_prediction *x = &t->plan->predicted;
     find_numbers(&w);
     mgpu_trace_begin(w.f, &(TraceHead){.made = "measured", .model = t->program->name, .file = t->program->model_file, .kind = t->plan->kind,
@@ -336,11 +336,6 @@ char *mgpu_trace_write(const Trace *t, const char *path)
     for (int d = 0; d < t->plan->devices; d++)
         free(w.last[d]);
     free(w.last);
-    int error = mgpu_finish_file(w.f, false);
-    if (!error && rename(beside, path))
-        error = errno;
-    if (error)
-        unlink(beside);
-    free(beside);
+    error = mgpu_close_whole(&file);
     return error ? mgpu_format("%s", strerror(error)) : NULL;
 }

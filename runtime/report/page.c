@@ -259,11 +259,12 @@ void mgpu_page_write(Page *page, const char *output, Sheet *s)
 {
     if (page->run_count && !page->view)
         page->about = mgpu_keep_text(s, "what ./train --log wrote: %d run%s", page->run_count, page->run_count == 1 ? "" : "s");
-    s->f = fopen(output, "we");
-    int error = s->f ? 0 : errno;
-    if (s->f) {
+    WholeFile file;
+    int error = mgpu_open_whole(&file, output);
+    s->f = file.f;
+    if (!error) {
         page_print(page, s);
-        error = mgpu_finish_file(s->f, false);
+        error = mgpu_close_whole(&file);
     }
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", output, strerror(error));

@@ -8,6 +8,7 @@
  * With --profile or --measure as many steps follow with a clock around every operation; they do not count in the figures above. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
+#include "runtime/base/whole.h"
 #include "runtime/base/cores.h"
 #include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
@@ -140,17 +141,16 @@ static void summarise(Result *r, const double *finished_at) /* [-1]: of the step
     free(ms);
 }
 
-/* the file is whole or not there */
 static void write_measured(const Profile *profile, const char *path, const Result *r)
 {
-    char *beside = mgpu_format("%s.part", path);
-    FILE *f = fopen(beside, "we");
-    if (f)
-        mgpu_profile_write(profile, f, r->steps, r->threads, r->virtual);
-    bool bad = !f || fflush(f) || ferror(f);
-    if ((f && fclose(f)) || bad || rename(beside, path))
-        mgpu_fail(MGPU_MACHINE_FAILED, "--measure %s: it cannot be written: %s", path, strerror(errno));
-    free(beside);
+    WholeFile file;
+    int error = mgpu_open_whole(&file, path);
+    if (!error) {
+        mgpu_profile_write(profile, file.f, r->steps, r->threads, r->virtual);
+        error = mgpu_close_whole(&file);
+    }
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "--measure %s: it cannot be written: %s", path, strerror(error));
 }
 
 typedef struct Memory { int64_t arena, besides; double peak_mib; } Memory;

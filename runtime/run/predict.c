@@ -1,6 +1,7 @@
 /* predict.c: `predict`: samples (samples.c) -> the model's outputs, as .npy, or as .csv with the samples' names. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
+#include "runtime/base/whole.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/processes.h"
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void mgpu_collect_nothing(void *context, const Work *work)
@@ -105,27 +105,19 @@ static void write_array(FILE *f, const Output *o)
     free(converted);
 }
 
-/* by a temporary name, but what is no file (a pipe) by its own */
 static void write_file(const char *path, const Output *o)
 {
-    struct stat status;
-    bool direct = lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
-    char *fresh = mgpu_format("%s%s", path, direct ? "" : ".new");
-    FILE *f = fopen(fresh, "wbe");
-    if (!f)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
-    if (strcmp(strrchr(path, '.'), ".csv") == 0)
-        write_csv(f, o);
-    else
-        write_array(f, o);
-    int error = mgpu_finish_file(f, false);
-    if (!error && !direct && rename(fresh, path) != 0)
-        error = errno;
-    if (error && !direct)
-        unlink(fresh);
+    WholeFile file;
+    int error = mgpu_open_whole(&file, path);
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error));
-    free(fresh);
+    if (strcmp(strrchr(path, '.'), ".csv") == 0)
+        write_csv(file.f, o);
+    else
+        write_array(file.f, o);
+    error = mgpu_close_whole(&file);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error));
 }
 
 /* the words of the classes that the elements of a vector are for: of an input that no output needs, as labels are, with as

@@ -3,6 +3,7 @@
  * have the digits that give the program's precision back (%.9g, in f64 %.17g; null where they are not finite); in the
  * table they are rounded. */
 #include "runtime/base/base.h"
+#include "runtime/base/whole.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/events.h"
@@ -123,20 +124,6 @@ static void lose_log(Reporter *r, int error)
 
 /* ---- opening */
 
-/* a pipe is opened when somebody reads it */
-static int open_file(const char *path)
-{
-    enum { MODE = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC };
-    int file = open(path, MODE | O_NONBLOCK, 0666);
-    if (file < 0 && errno == ENXIO) {
-        mgpu_say("%s: the log %s is a pipe that nobody reads yet: the run begins when somebody does", program_invocation_short_name, path);
-        return open(path, MODE, 0666);
-    }
-    if (file >= 0)
-        fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
-    return file;
-}
-
 /* a line that was cut off when a run was killed stays alone */
 static void end_last_line(int file, const char *path)
 {
@@ -153,7 +140,7 @@ static void end_last_line(int file, const char *path)
 static int open_log(const char *path, bool goes_on)
 {
     struct stat status;
-    int file = open_file(path);
+    int file = mgpu_open_in_place(path, O_APPEND);
     bool regular = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode); /* a pipe has no end to look at */
     if (regular && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         mgpu_fail(MGPU_BAD_INPUT, "another run writes the log %s; name another file with --log", path);

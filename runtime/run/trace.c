@@ -2,14 +2,13 @@
  * to it is over, for which the run pauses once. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
+#include "runtime/base/whole.h"
 #include "runtime/engine/trace.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { USUAL_LAST = 15, USUAL_STEPS = 5 }; /* without --trace-steps, of a run as it goes on: when caches are warm */
 
@@ -41,13 +40,9 @@ static void choose_steps(const Run *run, int64_t *first, int64_t *last)
 /* known before the run, which may be long */
 static void check_file(const char *path)
 {
-    char *beside = mgpu_format("%s.part", path);
-    FILE *f = fopen(beside, "we");
-    if (!f)
-        mgpu_fail(MGPU_MACHINE_FAILED, "--trace %s: it cannot be written: %s", path, strerror(errno));
-    fclose(f);
-    unlink(beside);
-    free(beside);
+    int error = mgpu_check_whole(path);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "--trace %s: it cannot be written: %s", path, strerror(error));
 }
 
 void mgpu_run_open_trace(Run *run)
