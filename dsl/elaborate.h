@@ -353,6 +353,10 @@ void load_readers(Elaborator *);
 void finish_layers(Elaborator *);
 void load_files(Elaborator *, const Tree *file); /* library, builtins, the file and its imports */
 
+/* ---- require.c */
+Value *run_require(Elaborator *, const Place *, Value **arguments);
+void require_of_inputs(Elaborator *, const Node *value); /* of a result, none of whose elements has weight 0 */
+
 /* ---- library.c */
 void load_library(Elaborator *);
 Layer *library_layer(const Elaborator *, const char *name); /* NULL: there is none */

@@ -145,6 +145,7 @@ void add_result(Elaborator *e, Role role, const char *name, const Value *v, cons
         error_at(at, "total belongs in metrics: a loss is a mean already, and has a gradient");
     if (total && (value->sharded || weight))
         error_at(at, "a metric with total is computed from totals alone; this one also depends on one sample");
+    require_of_inputs(e, weight ? weight : value);
     Result *r = graph_result(e->top, role, name, 0, value, weight);
     r->at = at;
 }

@@ -66,6 +66,9 @@ static const Field INPUT_FIELDS[] = {
     {"classes", WHOLE, AT(Input, classes)},
     {"ignore", WHOLE, AT(Input, ignore), .none = NO_LABEL, .least = INT32_MIN},
     {"other", WHOLE, AT(Input, other), .none = NO_LABEL, .least = INT32_MIN},
+    {"required", WORD, AT(Input, required)},
+    {"least", WHOLE, AT(Input, least), .least = INT64_MIN},
+    {"most", WHOLE, AT(Input, most), .least = INT64_MIN},
     {NULL, PLACE_OF, AT(Input, at)},
 };
 static const Field VARIABLE_FIELDS[] = {

@@ -66,7 +66,8 @@ struct Node {
     int int_count;
     double *data;           /* CONSTANT: row-major elements, or one for all; PAD: the value */
     int64_t data_count;
-    const char *text;       /* EINSUM: "ab,bc->ac"; RANDOM: the operation's path; COMPOSITE: the layer's name */
+    const char *text;       /* EINSUM: "ab,bc->ac"; RANDOM: the operation's path; COMPOSITE: the layer's name; WHERE: what is
+                             * required, where it makes NaN of what is not so; NULL: a choice */
     Graph *body;            /* COMPOSITE, SCAN; a body is never changed once its node is there */
     const char *name;       /* the variable of the program that it was assigned to, or NULL; for readers */
     const char *path;       /* the instance it belongs to: "layer1.0.conv1"; "" at the top */
@@ -144,6 +145,8 @@ typedef struct Input {
     Shape shape;
     int64_t classes;             /* class(n): n, else 0 */
     int64_t ignore, other;       /* class(..., ignore =, other =); NO_LABEL: none */
+    const char *required;        /* what losses and metrics require of it, in words; NULL: nothing */
+    int64_t least, most;         /* required: of its elements, which are whole numbers */
     const Place *at;
 } Input;
 

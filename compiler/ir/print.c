@@ -79,6 +79,8 @@ static void print_attributes(const Node *n, Text *t)
                 text_add(t, " %s", dtype_name((Dtype)n->ints[0]));
             break;
         case FORM_TEXT:
+            if (!n->text && form.optional)
+                break;
             text_add(t, " ");
             write_quoted(n->text ? n->text : "", t);
             break;

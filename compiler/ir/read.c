@@ -49,6 +49,8 @@ static void read_attributes(Dump *d, Node *n)
                 set_one(n, read_dtype(d));
             break;
         case FORM_TEXT:
+            if (form.optional && *d->at != '"')
+                break;
             if (*d->at != '"')
                 wrong(d, "expected a text in quotes, which '%s' needs", OP_INFO[n->op].name);
             n->text = read_word(d, "a text");

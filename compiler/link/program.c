@@ -35,6 +35,10 @@ static const char *dtype_macro(Dtype d)
     return NAMES[d];
 }
 
+static const char *bound(int64_t v)
+{
+    return v == INT64_MIN ? "INT64_MIN" : v == INT64_MAX ? "INT64_MAX" : format("%lld", (long long)v);
+}
 static const char *label(int64_t l) { return l == NO_LABEL ? "MGPU_NO_LABEL" : format("%lld", (long long)l); }
 
 static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
@@ -208,7 +212,13 @@ static void emit_model(const Model *m, Text *t)
         const Input *in = &m->inputs[i];
         text_add(t, "    {");
         tensor(t, in->name, in->dtype, &in->shape);
-        text_add(t, ", %lld, %s, %s},\n", (long long)in->classes, label(in->ignore), label(in->other));
+        text_add(t, ", %lld, %s, %s", (long long)in->classes, label(in->ignore), label(in->other));
+        if (in->required) {
+            text_add(t, ", ");
+            quote(t, in->required);
+            text_add(t, ", %s, %s", bound(in->least), bound(in->most));
+        }
+        text_add(t, "},\n");
     }
     if (!m->input_count)
         text_add(t, "    {{0}, 0, 0, 0}\n");
@@ -304,7 +314,12 @@ static void emit_op(const ScheduledOp *op, Text *t)
     for (int i = 0; i < op->suspect_count; i++) {
         text_add(t, "%s{%s, ", i ? ", " : "", c_string(op->suspects[i].word));
         quote(t, op->suspects[i].layer);
-        text_add(t, ", %d}", op->suspects[i].line);
+        text_add(t, ", %d", op->suspects[i].line);
+        if (op->suspects[i].required) {
+            text_add(t, ", ");
+            quote(t, op->suspects[i].required);
+        }
+        text_add(t, "}");
     }
     text_add(t, "%s, %d", op->suspect_count ? "}" : "", op->suspect_count);
     if (op->elements)

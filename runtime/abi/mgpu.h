@@ -164,8 +164,9 @@ typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in th
 enum { MGPU_AHEAD = 4 }; /* steps that a lane may be ahead of the last one that is over everywhere */
 
 /* an operation of a kernel that may make NaN or infinity of finite numbers: "log", of the layer "head.fc", in that line. word "":
- * there is none but those whose results may be too large */
-typedef struct mgpu_suspect { const char *word, *layer; int line; } mgpu_suspect;
+ * there is none but those whose results may be too large; "require", and these come first: it makes NaN
+ * of what is not as the words `required` say */
+typedef struct mgpu_suspect { const char *word, *layer; int line; const char *required; } mgpu_suspect;
 /* Calls that follow each other and have the same `region` run without a barrier of the workers between them: each thread
  * takes `chunk` of its samples at a time through all of them. */
 typedef struct mgpu_op {
@@ -244,7 +245,12 @@ typedef struct mgpu_variable {
 } mgpu_variable;
 typedef struct mgpu_copy { int copy, master; } mgpu_copy; /* two variables of one shape and order: one in full, one MGPU_ROUNDED */
 enum { MGPU_NO_LABEL = INT32_MIN };
-typedef struct mgpu_input { mgpu_tensor tensor; int64_t classes, ignore, other; } mgpu_input; /* classes 0: not a class; ignore, other: MGPU_NO_LABEL if there is none */
+typedef struct mgpu_input {
+    mgpu_tensor tensor;
+    int64_t classes, ignore, other;    /* classes 0: not a class; ignore, other: MGPU_NO_LABEL if there is none */
+    const char *required;              /* in words: each element is a whole number from `least` to `most`; NULL: nothing is required */
+    int64_t least, most;
+} mgpu_input;
 /* A data set: its calls are a reader, then stages. Columns are the reader's: `texts` are what it was told of each (paths,
  * columns of a table), nothing where its name says all; input -1: only a stage needs it. */
 typedef struct mgpu_item { const char *text; double number; } mgpu_item; /* text NULL: a number */

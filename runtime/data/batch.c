@@ -130,6 +130,21 @@ static void put_values(const Place *p, const Item *item, const void *data, int64
     mgpu_convert(to, t->dtype, data, item->dtype, count);
 }
 
+/* elements of an input that losses require more of than its type says */
+static void check_required(const Place *p, const void *elements)
+{
+    const mgpu_input *in = &p->set->program->inputs[p->input];
+    int64_t count = mgpu_elements(&in->tensor);
+    char text[600];
+    for (int64_t i = 0; i < count; i++) {
+        double v = mgpu_to_double(elements, in->tensor.dtype, i);
+        if (v >= (double)in->least && v <= (double)in->most)
+            continue;
+        snprintf(text, sizeof text, "holds %.17g; %s", v, in->required);
+        misfit(p, text);
+    }
+}
+
 /* a sample's column -> the input's elements */
 static void put(const Place *p, const Item *item, void *to, Reading *r)
 {
@@ -158,6 +173,8 @@ static void put(const Place *p, const Item *item, void *to, Reading *r)
         put_classes(p, item, data, count, to);
     else
         put_values(p, item, data, count, to);
+    if (in->required)
+        check_required(p, to);
 }
 
 /* ---- binding */
@@ -232,7 +249,7 @@ static void bind_input(Dataset *d, int input, Categories *categories)
         bad_shape(&first, c->rank, c->extent);
     if (c->words)
         bind_words(d, input, categories);
-    b->plain = c->uniform && !in->classes && always_fits(c->dtype, in->tensor.dtype);
+    b->plain = c->uniform && !in->classes && !in->required && always_fits(c->dtype, in->tensor.dtype);
 }
 
 /* all samples of an input, if that takes no more than a moment */

@@ -29,6 +29,7 @@ struct Audit {
     pthread_mutex_t lock;
     AuditedDevice *devices;
     Origin *origins; int count;
+    _Atomic int found;           /* a sum of a report is not finite */
     int report, variable;        /* origins of what is not finite there; -1: all is */
 };
 
@@ -199,6 +200,8 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_TRANSFER ? before : now; /* of another part */
         if (now.bits && b->kind == MGPU_REPORT_BUFFER && comes_first(audit, now.origin, audit->report))
             audit->report = now.origin;
+        if (now.bits && is_sum(l->engine, b))
+            atomic_store(&audit->found, 1);
         if (now.bits && b->kind == MGPU_VARIABLE && !is_sum(l->engine, b) && comes_first(audit, now.origin, audit->variable))
             audit->variable = now.origin;
     }
@@ -229,6 +232,8 @@ void mgpu_audit_begin(Engine *e)
     pthread_mutex_init(&audit->lock, NULL);
     e->audit = audit;
 }
+
+const _Atomic int *mgpu_audit_found(const Engine *e) { return &e->audit->found; }
 
 bool mgpu_audit_end(Engine *e, Origin *origin)
 {

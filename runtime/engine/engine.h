@@ -89,6 +89,7 @@ typedef struct Origin {
     int64_t sample;                    /* its place in the set; -1: of none, or not known */
 } Origin;
 void mgpu_audit_begin(Engine *);       /* of a drained engine: what is posted from now on runs operation by operation */
+const _Atomic int *mgpu_audit_found(const Engine *); /* 1 once a sum of a report is not finite */
 bool mgpu_audit_end(Engine *, Origin *); /* likewise; false: all was finite */
 
 /* ---- steps.c: posting steps, for all commands */

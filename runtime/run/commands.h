@@ -11,6 +11,11 @@
 /* ---- options.c */
 const char *mgpu_command_name(CommandKind);
 
+/* ---- origin.c: in words, which the caller frees. domain: it is no matter of rates. What made the loss of an evaluation NaN or infinite,
+ * which is done once more for it if one process is alone */
+char *mgpu_origin_text(const mgpu_plan *, const Dataset *, const Origin *, bool *domain);
+char *mgpu_find_bad_sample(const Feed *, const Dataset *, int64_t applied, int64_t epoch, bool alone);
+
 /* ---- told.c: what a run was told */
 char *mgpu_command_line(const Options *);               /* as a shell takes it; the caller frees */
 void mgpu_write_told(FILE *, const mgpu_program *, const Options *, bool params); /* "name":value, ... of settings, or of params */

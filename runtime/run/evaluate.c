@@ -111,13 +111,18 @@ const char *mgpu_bad_loss(const Evaluation *e)
 }
 
 /* a loss that is no number, in words, which the caller frees; NULL: it is one */
-static char *judge(const Feed *feed, const Options *o, const Evaluation *e)
+static char *judge(const Feed *feed, const Options *o, const Evaluation *e, const Dataset *set)
 {
     const char *loss = mgpu_bad_loss(e);
     const char *bad = loss ? mgpu_not_finite(feed->program, feed->plan, feed->engine, o->processes) : NULL;
     if (bad)
         return mgpu_format("the loss of '%s' is %s: '%s' is not finite", e->split, loss, bad);
-    return loss ? mgpu_format("the loss of '%s' is %s; the weights are finite, so some sample of this data set makes it so", e->split, loss) : NULL;
+    if (!loss)
+        return NULL;
+    char *origin = mgpu_find_bad_sample(feed, set, feed->applied, 0, !o->processes);
+    char *why = mgpu_format("the loss of '%s' is %s; %s", e->split, loss, origin);
+    free(origin);
+    return why;
 }
 
 /* -> as judge */
@@ -142,9 +147,10 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
                          .count = result->phase->report_count};
     print_result(&e);
     mgpu_report_eval(reporter, &e, 0, 0);
+    char *why = judge(feed, o, &e, &data);
     mgpu_close_set(&data);
     free(wanted);
-    return judge(feed, o, &e);
+    return why;
 }
 
 int mgpu_evaluate(const mgpu_program *program, const Options *o)

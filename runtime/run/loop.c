@@ -256,6 +256,17 @@ static void keep_best(Run *run, Evaluation *e)
     run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
 }
 
+/* its report is another one */
+static char *find_bad_sample(Run *run)
+{
+    const Numbers before = run->eval_report;
+    run->eval_report.values = NULL;
+    char *origin = mgpu_find_bad_sample(&run->feed, &run->valid, run->at.step, run->at.epoch, !run->options->processes);
+    free(run->eval_report.values);
+    run->eval_report = before;
+    return origin;
+}
+
 /* A validation whose loss is no number spoils no weight, so the run goes on, if the weights are numbers; it ends with status 1,
  * unless on_nan says otherwise */
 static void judge_validation(Run *run, const Evaluation *e)
@@ -270,8 +281,9 @@ static void judge_validation(Run *run, const Evaluation *e)
         return;
     if (!run->bad_validations++) {
         run->bad_validation = run->at.step;
-        mgpu_report_warning(run->reporter, "validation at step %lld: the loss is %s; the weights are finite, so some sample of the data set "
-                            "valid makes it so", (long long)run->at.step, loss);
+        char *origin = find_bad_sample(run);
+        mgpu_report_warning(run->reporter, "validation at step %lld: the loss is %s; %s", (long long)run->at.step, loss, origin);
+        free(origin);
     }
 }
 

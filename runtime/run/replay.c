@@ -7,6 +7,7 @@
  * the run, or as the run began: a run that goes on from there is the same run, and nothing is done while all is well. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
+#include "runtime/run/commands.h"
 #include "runtime/run/run.h"
 #include "runtime/save/checkpoint.h"
 #include "runtime/weights/weights.h"
@@ -136,78 +137,6 @@ void mgpu_run_forget(Run *run)
     free(run->rates);
 }
 
-/* ---- words */
-typedef struct Phrase { const char *word, *infinite, *nan, *both; } Phrase;
-static const Phrase PHRASES[] = {
-    {"log", "log of 0", "log of a negative number", "log of 0 or of a negative number"},
-    {"log1p", "log1p of -1", "log1p of a number below -1", "log1p of -1 or below"},
-    {"sqrt", "sqrt of a number too large", "sqrt of a negative number", "sqrt of a negative number"},
-    {"div", "a division by 0, or of numbers too large", "0 / 0", "a division by 0"},
-    {"exp", "exp of a number too large", "exp of a number too large", "exp of a number too large"},
-    {"expm1", "expm1 of a number too large", "expm1 of a number too large", "expm1 of a number too large"},
-    {"pow", "** of a number too large, or of 0 to a negative one", "** of a negative number to a fraction", "** of numbers that it has no result for"},
-    {"mod", "% of 0", "% of 0", "% of 0"},
-};
-
-/* false: it may as well come of numbers that have grown too large */
-static bool say_suspect(FILE *to, const mgpu_suspect *s, const Origin *o)
-{
-    const char *what = NULL;
-    for (int i = 0; i < MGPU_COUNT(PHRASES); i++)
-        if (strcmp(PHRASES[i].word, s->word) == 0)
-            what = o->bits == AUDIT_INFINITE ? PHRASES[i].infinite : o->bits == AUDIT_NAN ? PHRASES[i].nan : PHRASES[i].both;
-    fprintf(to, "line %d: ", s->line);
-    if (what)
-        fputs(what, to);
-    else if (*s->word)
-        fprintf(to, "%s of a number that it has no result for", s->word);
-    else
-        fputs(o->bits & AUDIT_NAN ? "NaN" : "a number too large", to);
-    if (*s->layer)
-        fprintf(to, " in '%s'", s->layer);
-    bool grows = *s->word == 'e' || *s->word == 'p' || (*s->word == 'd' && o->bits == AUDIT_INFINITE); /* exp, expm1, pow, div */
-    return *s->word && !grows;
-}
-
-/* the sample as its file has it */
-static void say_sample(FILE *to, const Dataset *set, const Origin *o)
-{
-    char text[600];
-    if (o->sample < 0 || o->sample >= set->samples || !set->stream)
-        return;
-    mgpu_describe(set->stream, o->sample, 0, text, sizeof text);
-    fprintf(to, ", of %s", text);
-}
-
-static char *origin_text(const mgpu_plan *plan, const Dataset *set, const Origin *o, bool *domain)
-{
-    char *text;
-    size_t length;
-    FILE *to = mgpu_begin_text(&text, &length);
-    *domain = false;
-    if (o->input) {
-        fprintf(to, "input '%s' holds %s", o->input, o->bits & AUDIT_NAN ? "NaN" : "infinity");
-        *domain = true;
-    } else if (!o->op) {
-        fprintf(to, "'%s' held %s before it", o->variable, o->bits & AUDIT_NAN ? "NaN" : "infinity");
-    } else {
-        *domain = o->op->suspect_count > 0;
-        for (int i = 0; i < o->op->suspect_count; i++) {
-            fputs(i ? ", or " : "", to);
-            *domain = say_suspect(to, &o->op->suspects[i], o) && *domain;
-        }
-        if (!o->op->suspect_count)
-            say_suspect(to, &(mgpu_suspect){"", "", o->op->line}, o);
-    }
-    say_sample(to, set, o);
-    if (plan->devices > 1)
-        fprintf(to, ", on device %d", o->device);
-    if (o->op && o->op->suspect_count > 1)
-        fprintf(to, " (they are one kernel; mgpuc --no-fuse makes one of each)");
-    mgpu_end_text(to);
-    return text;
-}
-
 /* ---- of a run */
 /* of a drained engine */
 void mgpu_run_keep(Run *run)
@@ -286,7 +215,7 @@ static char *find_origin(Run *run, int64_t *step, bool *domain)
         if (!audit_step(run, s, &origin))
             return text;
         free(text);
-        text = origin_text(run->plan, &run->train, &origin, domain);
+        text = mgpu_origin_text(run->plan, &run->train, &origin, domain);
         earlier = !origin.op && origin.variable;
         *step = s;
     }

@@ -14,7 +14,7 @@ static Program likes = {.target = &TARGET}, gpu = {.target = &GPU};
 static Node *new_input(Graph *g, Shape shape)
 {
     Model *m = g->model;
-    APPEND(m->inputs, m->input_count, ((Input){format("x%d", m->input_count), F32, shape, 0, -1, -1, NULL}));
+    APPEND(m->inputs, m->input_count, ((Input){.name = format("x%d", m->input_count), .dtype = F32, .shape = shape, .ignore = -1, .other = -1}));
     return graph_input(g, m->input_count - 1);
 }
 

@@ -48,7 +48,8 @@ static inline const mgpu_program *program_of(const char *inputs, const char *dat
     mgpu_input *list = NEW_ARRAY(mgpu_input, m->input_count);
     for (int i = 0; i < m->input_count; i++) {
         const Input *in = &m->inputs[i];
-        list[i] = (mgpu_input){{in->name, (uint8_t)in->dtype, in->shape.rank, {0}}, in->classes, in->ignore, in->other};
+        list[i] = (mgpu_input){.tensor = {in->name, (uint8_t)in->dtype, in->shape.rank, {0}}, .classes = in->classes,
+                               .ignore = in->ignore, .other = in->other};
         memcpy(list[i].tensor.extent, in->shape.extent, (size_t)in->shape.rank * sizeof(int64_t));
     }
     mgpu_program *p = NEW(mgpu_program);

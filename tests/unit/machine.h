@@ -241,7 +241,8 @@ static inline Model *toy_model(void)
     m->inputs = NEW_ARRAY(Input, COUNT(INPUTS));
     m->input_count = COUNT(INPUTS);
     for (int i = 0; i < COUNT(INPUTS); i++)
-        m->inputs[i] = (Input){INPUTS[i].name, INPUTS[i].type, INPUTS[i].shape, INPUTS[i].classes, -1, -1, NULL};
+        m->inputs[i] = (Input){.name = INPUTS[i].name, .dtype = INPUTS[i].type, .shape = INPUTS[i].shape, .classes = INPUTS[i].classes,
+                                 .ignore = -1, .other = -1};
     return m;
 }
 

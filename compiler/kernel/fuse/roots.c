@@ -98,6 +98,9 @@ static bool always_root(const Node *n)
 }
 
 /* a cast after which less is stored */
+/* whoever looks for what made a NaN finds the sample in memory */
+static bool is_required(const Node *n) { return n->op == OP_WHERE && n->text && n->sharded; }
+
 static bool narrows(const Node *n)
 {
     bool many = n->sharded || shape_count(&n->shape) > 1;
@@ -402,7 +405,7 @@ static void choose(Fusion *f)
         store_of_gathered(f, n);
         bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a contraction reads */
         if (!never_root(n) || moved)
-            info->root = always_root(n) || info->store || info->same || f->separate || (!f->computed[i] && worth_storing(f, n));
+            info->root = always_root(n) || is_required(n) || info->store || info->same || f->separate || (!f->computed[i] && worth_storing(f, n));
         store_operands(f, n);
         count_uses(f, n);
     }

@@ -19,14 +19,23 @@ static void add_suspect(Task *t, const Node *n)
     static const char *const WORDS[] = {"log", "log1p", "sqrt", "div", "pow", "exp", "expm1", "mod", "asin", "acos", "atanh", "acosh"};
     const char *word = NULL;
     Suspect s = {.layer = n->path ? n->path : "", .line = model_line(n->at)};
+    if (n->op == OP_WHERE && n->text) {
+        word = "require";
+        s.required = n->text;
+    }
     for (int i = 0; i < COUNT(WORDS) && !word; i++)
         word = strcmp(WORDS[i], OP_INFO[n->op].name) == 0 ? WORDS[i] : NULL;
     for (int i = 0; i < t->suspect_count; i++)
         if (t->suspects[i].word == word && t->suspects[i].line == s.line && strcmp(t->suspects[i].layer, s.layer) == 0)
             return;
     s.word = word;
-    if (word && s.line > 0)
-        APPEND(t->suspects, t->suspect_count, s);
+    if (!word || s.line <= 0)
+        return;
+    APPEND(t->suspects, t->suspect_count, s);
+    for (int i = t->suspect_count - 1; i > 0 && s.required && !t->suspects[i - 1].required; i--) { /* these are named first */
+        t->suspects[i] = t->suspects[i - 1];
+        t->suspects[i - 1] = s;
+    }
 }
 
 /* never 0, as far as can be seen: a number, of samples, max(x, 1e-30), sqrt(x) + 1e-8 */
@@ -105,7 +114,7 @@ Task *fuse_task(const Fusion *f, const FusionGroup *g)
         task_suspects(t, k);
     }
     const Node *first = g->members[0]->node;
-    Suspect only = {"", first && first->path ? first->path : "", model_line(t->at)}; /* of all else that is only too large */
+    Suspect only = {.word = "", .layer = first && first->path ? first->path : "", .line = model_line(t->at)}; /* of all else that is only too large */
     if (!t->suspect_count && only.line > 0 && *only.layer)
         APPEND(t->suspects, t->suspect_count, only);
     return t;

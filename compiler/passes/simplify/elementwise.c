@@ -145,6 +145,8 @@ static Node *rule_where(Simplifier *s, Node *n)
         return v != 0 ? a : b;
     if (a == b)
         return a;
+    if (n->text) /* its words are kept as they are */
+        return NULL;
     if (c->op == OP_NOT)
         return SIMPLE(s, OP_WHERE, c->in[0], b, a);
     if (a->op == OP_WHERE && a->in[0] == c)
@@ -222,7 +224,7 @@ static Node *compute_both_sides(Simplifier *s, Node *n)
         which = k;
     }
     const Node *choice = which < 0 || n->op == OP_WHERE ? NULL : n->in[which];
-    if (!choice || choice->op != OP_WHERE || choice->weak || !node_is_constant(choice->in[1], &v) ||
+    if (!choice || choice->op != OP_WHERE || choice->text || choice->weak || !node_is_constant(choice->in[1], &v) ||
         !node_is_constant(choice->in[2], &v))
         return NULL;
     Node *side[2];

@@ -1,0 +1,105 @@
+/* origin.c: what made a NaN or infinity, in words: of an audit's origin; of an evaluation, which is done once more, audited. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+#include "runtime/engine/engine.h"
+#include "runtime/run/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Phrase { const char *word, *infinite, *nan, *both; } Phrase;
+static const Phrase PHRASES[] = {
+    {"log", "log of 0", "log of a negative number", "log of 0 or of a negative number"},
+    {"log1p", "log1p of -1", "log1p of a number below -1", "log1p of -1 or below"},
+    {"sqrt", "sqrt of a number too large", "sqrt of a negative number", "sqrt of a negative number"},
+    {"div", "a division by 0, or of numbers too large", "0 / 0", "a division by 0"},
+    {"exp", "exp of a number too large", "exp of a number too large", "exp of a number too large"},
+    {"expm1", "expm1 of a number too large", "expm1 of a number too large", "expm1 of a number too large"},
+    {"pow", "** of a number too large, or of 0 to a negative one", "** of a negative number to a fraction", "** of numbers that it has no result for"},
+    {"mod", "% of 0", "% of 0", "% of 0"},
+};
+
+/* false: it may as well come of numbers that have grown too large */
+static bool say_suspect(FILE *to, const mgpu_suspect *s, const Origin *o)
+{
+    const char *what = NULL;
+    for (int i = 0; i < MGPU_COUNT(PHRASES); i++)
+        if (strcmp(PHRASES[i].word, s->word) == 0)
+            what = o->bits == AUDIT_INFINITE ? PHRASES[i].infinite : o->bits == AUDIT_NAN ? PHRASES[i].nan : PHRASES[i].both;
+    fprintf(to, "line %d: ", s->line);
+    if (what || s->required)
+        fputs(s->required ? s->required : what, to);
+    else if (*s->word)
+        fprintf(to, "%s of a number that it has no result for", s->word);
+    else
+        fputs(o->bits & AUDIT_NAN ? "NaN" : "a number too large", to);
+    if (*s->layer && !s->required)
+        fprintf(to, " in '%s'", s->layer);
+    bool grows = *s->word == 'e' || *s->word == 'p' || (*s->word == 'd' && o->bits == AUDIT_INFINITE); /* exp, expm1, pow, div */
+    return *s->word && !grows;
+}
+
+/* the sample as its file has it */
+static void say_sample(FILE *to, const Dataset *set, const Origin *o)
+{
+    char text[600];
+    if (o->sample < 0 || o->sample >= set->samples || !set->stream)
+        return;
+    mgpu_describe(set->stream, o->sample, 0, text, sizeof text);
+    fprintf(to, ", of %s", text);
+}
+
+/* of the suspects that an operation has, those that are named: what is required makes NaN of finite numbers, all else hardly does */
+static int named(const Origin *o)
+{
+    int count = 0;
+    while (o->bits == AUDIT_NAN && count < o->op->suspect_count && o->op->suspects[count].required)
+        count++;
+    return count ? count : o->op->suspect_count;
+}
+
+char *mgpu_origin_text(const mgpu_plan *plan, const Dataset *set, const Origin *o, bool *domain)
+{
+    char *text;
+    size_t length;
+    FILE *to = mgpu_begin_text(&text, &length);
+    int suspects = o->op && !o->input ? named(o) : 0;
+    *domain = false;
+    if (o->input) {
+        fprintf(to, "input '%s' holds %s", o->input, o->bits & AUDIT_NAN ? "NaN" : "infinity");
+        *domain = true;
+    } else if (!o->op) {
+        fprintf(to, "'%s' held %s before it", o->variable, o->bits & AUDIT_NAN ? "NaN" : "infinity");
+    } else {
+        *domain = suspects > 0;
+        for (int i = 0; i < suspects; i++) {
+            fputs(i ? ", or " : "", to);
+            *domain = say_suspect(to, &o->op->suspects[i], o) && *domain;
+        }
+        if (!suspects)
+            say_suspect(to, &(mgpu_suspect){.word = "", .layer = "", .line = o->op->line}, o);
+    }
+    say_sample(to, set, o);
+    if (plan->devices > 1)
+        fprintf(to, ", on device %d", o->device);
+    if (suspects > 1 && !o->op->suspects[0].required)
+        fprintf(to, " (they are one kernel; mgpuc --no-fuse makes one of each)");
+    mgpu_end_text(to);
+    return text;
+}
+
+/* of an evaluation, which has begun from sums that are 0 */
+char *mgpu_find_bad_sample(const Feed *f, const Dataset *set, int64_t applied, int64_t epoch, bool alone)
+{
+    Origin origin;
+    bool domain, found = false;
+    if (alone) {
+        mgpu_audit_begin(f->engine);
+        mgpu_post_set(f, MGPU_PHASE_EVAL, set, applied, epoch, NULL, mgpu_audit_found(f->engine));
+        mgpu_post_alone(f, MGPU_PHASE_REPORT_EVAL, applied, epoch);
+        mgpu_engine_drain(f->engine);
+        found = mgpu_audit_end(f->engine, &origin);
+    }
+    return found ? mgpu_origin_text(f->plan, set, &origin, &domain)
+                 : mgpu_format("the weights are finite, so some sample of '%s' makes it so", set->name);
+}
