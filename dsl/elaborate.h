@@ -195,6 +195,7 @@ struct Elaborator {
     bool valid_later;        /* so does the data set valid */
     Frame *frame;
     int calls, depth;        /* of layers; of eval */
+    int steps;               /* of all `for`, of all passes */
     const char *key;         /* of the call of the builtin that runs */
     const Tree *argument;    /* the argument that is being evaluated; NULL outside of calls */
     const char *shared_name; /* the variable to which a shared(...) is being assigned */

@@ -55,6 +55,7 @@ static void run_return(Elaborator *e, const Tree *t)
 
 static void run_for(Elaborator *e, const Tree *t)
 {
+    enum { MOST_STEPS = 1000000 }; /* more do not end in minutes, nor does their graph fit into memory */
     const Tree *names = t->first, *list = names->next, *body = list->next;
     Value *v = eval(e, list);
     if (v->kind == VALUE_TENSOR)
@@ -66,6 +67,8 @@ static void run_for(Elaborator *e, const Tree *t)
     Frame *f = e->frame;
     const char *before = f->loops;
     for (int k = 0; k < v->count && !f->returned; k++) {
+        if (++e->steps > MOST_STEPS)
+            error_tree(e, t, "'for' runs at compile time, each step is a part of the graph, and these are more than %d steps; 'scan' is a loop at run time, and operations on tensors need none", MOST_STEPS);
         f->loops = format("%s.%d", before, k);
         if (names->first->next)
             unpack(e, names, v->items[k]);

@@ -155,6 +155,7 @@ static void print_help(void)
          "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
          "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
          "MGPUC_SELFTEST=off: no test of a C compiler before its first use.\n"
+         "MGPUC_PATIENCE, the seconds after which stderr says which stage takes so long (default 2; 0: it never does).\n"
          "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
          "The language: docs/language.md. First steps: README.md.");
 }

@@ -36,14 +36,16 @@ double host_memory(void);                             /* of this machine, or of 
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
 double needed_bytes(const Program *, const Plan *, int *fullest); /* of the fullest device; of host devices: of all of a node together */
+double variables_needed(const Program *, const Plan *); /* likewise, of variables alone: neither recompute nor accumulate makes less of them */
 double memory_there(const Program *, const Plan *);    /* what needed_bytes may be: --memory, the named machine's, that of what is here */
 void schedule_in_memory(Program *, Plan *);            /* memory.c */
 const char *dropped_text(const Dropped *);             /* recompute.c */
-const char *recompute_cure(Program *, const Plan *, double needed); /* what it would do to a plan that does not fit; NULL: nothing */
+const char *recompute_cure(Program *, const Plan *); /* what it would do to a plan that does not fit; NULL: nothing */
 /* an error with --memory; silent if there is enough */
 void warn_of_memory(const Model *, Program *, const Plan *);
 bool memory_is_said(const Options *);                  /* by --memory, or a program is made for the machine that --machine names */
 int64_t gathered_bytes(const Schedule *, int device); /* peak.c: of weights in parts, what is whole at the same time, at most */
+int64_t variable_bytes(const Schedule *, int device); /* peak.c: weights, states of the optimizer and of layers */
 void peak_print(const Schedule *, int device, int most, Text *); /* peak.c: the largest tensors where a device's memory is fullest */
 double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices of a node together */
 const char *cure_of_none(const Program *, const Plan *); /* what helps where not even one sample fits */

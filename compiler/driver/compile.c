@@ -1,5 +1,6 @@
 /* compile.c: `mgpuc MODEL.net` and `mgpuc check`: all passes, or those up to what is asked for. `mgpuc plan` needs those up to the
  * schedule. */
+#include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
@@ -32,17 +33,17 @@ static Compilation begin(const Options *options)
 }
 
 /* ---- accumulate = "auto" */
-typedef struct Fit { bool fits; double needed; } Fit; /* needed: bytes of the plan that lacks most */
+typedef struct Fit { bool fits, hopeless; double needed; } Fit; /* of the plan that lacks most bytes; hopeless: its variables alone do not fit */
 
 static Fit fit_of(const Program *p)
 {
     Fit fit = {.fits = true};
     double lack = 0;
     for (int i = 0; i < p->plan_count; i++) {
-        double needed = needed_bytes(p, &p->plans[i], NULL), more = needed - memory_there(p, &p->plans[i]);
+        double needed = needed_bytes(p, &p->plans[i], NULL), there = memory_there(p, &p->plans[i]), more = needed - there;
         if (i == 0 || more > lack) {
             lack = more;
-            fit = (Fit){more <= 0, needed};
+            fit = (Fit){more <= 0, variables_needed(p, &p->plans[i]) > there, needed};
         }
     }
     return fit;
@@ -69,11 +70,14 @@ static Fit try_accumulate(const Options *o, int64_t parts)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Options *quiet = with_accumulate(o, parts);
+    Stage stage;
+    stage_begin(&stage, "does it fit?", "%lld micro-batch%s", (long long)parts, parts == 1 ? "" : "es");
     quiet->verbose = false;
     Compilation c = begin(quiet);
     c.program->tries = true;
     run_passes(&c, "schedule");
     Fit fit = fit_of(c.program);
+    stage_end(&stage);
     memory_use(outer);
     memory_free(own);
     return fit;
@@ -109,9 +113,10 @@ static Compilation settled(const Options *o)
 {
     Compilation c = begin(o);
     run_passes(&c, "simplify");
-    if (c.program->model->fit_accumulate && !c.program->model->not_yet && !try_accumulate(o, 1).fits)
-        c = begin(with_accumulate(o, find_accumulate(o, c.program->model->batch)));
-    return c;
+    if (!c.program->model->fit_accumulate || c.program->model->not_yet)
+        return c;
+    Fit whole = try_accumulate(o, 1);
+    return whole.fits || whole.hopeless ? c : begin(with_accumulate(o, find_accumulate(o, c.program->model->batch)));
 }
 
 static Compilation schedules_of(const Options *o)

@@ -265,7 +265,7 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
     text_add(&t, "%s:%d with a batch of %lld takes %s bytes%s, and %s %s\n", plan->kind, plan->devices, (long long)m->batch, grouped((int64_t)needed),
              host ? "" : " on a device", p->options->memory ? "--memory allows" : format("the machine '%s' has", p->options->planned->name), grouped((int64_t)limit));
     peak_print(plan->schedule, fullest, 8, &t);
-    const char *recomputed = recompute_cure(p, plan, needed);
+    const char *recomputed = recompute_cure(p, plan);
     if (recomputed)
         text_add(&t, "  %s\n", recomputed);
     if (host)
@@ -276,11 +276,14 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
     error_at(m->batch_at, "%s", t.data);
 }
 
-double needed_bytes(const Program *p, const Plan *plan, int *fullest)
+typedef int64_t BytesOf(const Program *, const Plan *, int device);
+
+/* of the device with most; host devices: of all of a node together */
+static double fullest_bytes(const Program *p, const Plan *plan, BytesOf *bytes_of, int *fullest)
 {
     double most = 0, all = 0;
     for (int d = 0; d < plan->devices; d++) {
-        double bytes = (double)device_bytes(p, plan, d);
+        double bytes = (double)bytes_of(p, plan, d);
         if (fullest && (bytes > most || d == 0))
             *fullest = d;
         most = bytes > most ? bytes : most;
@@ -288,6 +291,15 @@ double needed_bytes(const Program *p, const Plan *plan, int *fullest)
     }
     return p->target->own_memory ? most : all;
 }
+
+static int64_t variables_of(const Program *p, const Plan *plan, int device)
+{
+    (void)p;
+    return variable_bytes(plan->schedule, device);
+}
+
+double needed_bytes(const Program *p, const Plan *plan, int *fullest) { return fullest_bytes(p, plan, device_bytes, fullest); }
+double variables_needed(const Program *p, const Plan *plan) { return fullest_bytes(p, plan, variables_of, NULL); }
 
 /* of this machine; 0: it has no GPU */
 static double memory_here(bool host) { return host ? host_memory() : gpu_memory(); }

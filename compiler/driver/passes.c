@@ -1,6 +1,7 @@
 /* passes.c: the compiler on one screen: text to tree to graphs to kernels to schedules to C to a program. The driver alone looks at
  * options, checks what passes need, takes times and prints. --emit, --from, --help, `mgpuc -v` and docs/generate read the table. */
 #include "compiler/driver/passes.h"
+#include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
 #include "compiler/plan/policy.h"
 
@@ -151,8 +152,11 @@ static void run_pass(Compilation *c, const Pass *p)
     check_needs(c, p);
     if (p->run) {
         double begin = now_ms();
+        Stage stage;
         c->said = p->why;
+        stage_begin(&stage, p->why, "%s", p->name);
         p->run(c);
+        stage_end(&stage);
         if (c->options->verbose)
             print_pass(p->name, now_ms() - begin, c->said);
     }

@@ -1,5 +1,6 @@
 /* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, and that is simulated. */
 #include "compiler/driver/plan.h"
+#include "compiler/base/progress.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
 #include "compiler/plan/times.h"
@@ -31,6 +32,14 @@ static const char *list_text(const Count *counts, int count, const char *kind)
     return text_take(&list);
 }
 
+static const char *counts_text(const Count *counts, int count)
+{
+    Text list = {0};
+    for (int i = 0; i < count; i++)
+        text_add(&list, "%s%d", i ? "," : "", counts[i].devices);
+    return format("%s device%s", text_of(&list), counts[count - 1].devices == 1 ? "" : "s");
+}
+
 /* counts: ascending */
 static Made make(Planning *p, const Count *counts, int count, int64_t batch)
 {
@@ -55,7 +64,11 @@ static Made make(Planning *p, const Count *counts, int count, int64_t batch)
         o->silenced = ~0u;
     p->warned = true;
     lint_silence(&o->silenced, lint_name(LINT_LEARNING_RATE)); /* a batch of a table is not one to train with */
+    Stage stage;
+    stage_begin(&stage, NULL, "the plan of %s%s", counts_text(counts, count),
+                batch > 0 ? format(" with a batch of %lld", (long long)batch) : "");
     m.program = make_schedules(o);
+    stage_end(&stage);
     return m;
 }
 

@@ -3,6 +3,7 @@
  * In: the phases, and each plan's samples. Out: phases that fit, if that can be. The plan that lacks most bytes decides, for the
  * phases are those of all plans. plan/recompute.c counts temporaries; buckets, gaps between offsets and workspaces are known of a
  * schedule only. So limits are tried until the schedule fits, by bisection: what is printed is what was tried. */
+#include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
@@ -10,60 +11,66 @@
 #include "compiler/plan/recompute.h"
 
 enum { TRIALS = 10 };
-static const double CLOSE = 0.01; /* of the memory: no more is given back */
+static const double CLOSE = 0.01;   /* of the memory: no more is given back */
+static const double HINT_MS = 4000; /* a hint is not searched for longer */
 
 static bool keeps_much(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
 
-/* the program's phases with so many bytes of temporaries; all: what is said of its full steps */
-static void recompute_phases(const Program *p, const Plan *plan, Phase *const *before, int64_t limit, Phase **after, Recomputed *full, int64_t *peak)
+/* full: what is said of full steps */
+typedef struct Trial { int64_t limit, peak, least; double needed, variables; Recomputed full; } Trial;
+
+/* the program's phases with at most t->limit bytes of temporaries */
+static void recompute_phases(const Program *p, const Plan *plan, Phase *const *before, Phase **after, Trial *t)
 {
-    *full = (Recomputed){0};
-    *peak = 0;
     for (int i = 0; i < p->phase_count; i++) {
         Recomputed made;
         after[i] = before[i];
         if (!keeps_much(before[i]))
             continue;
-        after[i] = recompute(p, plan, before[i], plan_capacity(plan), limit, &made);
+        after[i] = recompute(p, plan, before[i], plan_capacity(plan), t->limit, &made);
         after[i] = made.tensors == 0 ? before[i] : gather_weights(after[i]);
         if (before[i]->kind == PHASE_TRAIN && !before[i]->partial_batch)
-            *full = made;
-        *peak = made.peak_before > *peak ? made.peak_before : *peak;
+            t->full = made;
+        t->peak = made.peak_before > t->peak ? made.peak_before : t->peak;
+        t->least = made.least > t->least ? made.least : t->least;
     }
 }
-
-static double bytes_needed(const Program *p, const Plan *plan)
-{
-    Plan with = *plan;
-    with.schedule = schedule(p, &with);
-    return needed_bytes(p, &with, NULL);
-}
-
-typedef struct Trial { int64_t limit, peak; double needed; Recomputed full; } Trial;
 
 static Trial try_limit(Program *p, const Plan *plan, int64_t limit)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Phase **before = p->phases;
+    Plan with = *plan;
     Trial t = {.limit = limit};
     p->phases = NEW_ARRAY(Phase *, p->phase_count);
-    recompute_phases(p, plan, before, limit, p->phases, &t.full, &t.peak);
-    t.needed = bytes_needed(p, plan);
+    recompute_phases(p, plan, before, p->phases, &t);
+    with.schedule = schedule(p, &with);
+    t.needed = needed_bytes(p, &with, NULL);
+    t.variables = variables_needed(p, &with);
     p->phases = before;
     memory_use(outer);
     memory_free(own);
     return t;
 }
 
+static int counted_devices(const Program *p, const Plan *plan) { return p->target->own_memory ? 1 : plan_each(plan); } /* whose bytes are added */
+
+/* No recomputing leads below it: variables, and what one kernel reads or writes. */
+static double least_bytes(const Program *p, const Plan *plan, const Trial *t)
+{
+    return t->variables + (double)t->least * counted_devices(p, plan);
+}
+
 /* the highest limit under which the plan fits; if there is none, the one with the fewest bytes. A lower limit may help where one above it did
- * not: what has to be dropped together is dropped once each of it pays. So until one fits, steps down are twice as long each time. */
-static Trial find_limit(Program *p, const Plan *plan, Trial first, double there)
+ * not: what has to be dropped together is dropped once each of it pays. So until one fits, steps down are twice as long each time. until_ms: by now_ms(), what was
+ * found by then is enough; 0: there is no hurry. */
+static Trial find_limit(Program *p, const Plan *plan, Trial first, double there, double until_ms)
 {
     int64_t failing = first.peak;
-    int devices = p->target->own_memory ? 1 : plan->devices;
+    int devices = counted_devices(p, plan);
     Trial best = first, last = first;
     bool fits = false;
-    for (int k = 0; k < TRIALS && failing > 0; k++) {
+    for (int k = 0; k < TRIALS && failing > 0 && !(until_ms > 0 && now_ms() > until_ms) && !(fits && p->tries); k++) {
         int64_t over = (int64_t)((last.needed - there) / devices), step = (over > failing / 64 ? over : failing / 64) << k;
         int64_t limit = fits ? best.limit + (failing - best.limit) / 2 : failing - step - 1;
         last = try_limit(p, plan, limit > 0 ? limit : 0);
@@ -79,54 +86,65 @@ static Trial find_limit(Program *p, const Plan *plan, Trial first, double there)
     return best;
 }
 
-static const Plan *neediest(const Program *p, double *needed, double *there)
+static const Plan *neediest(Program *p, Trial *first, double *there)
 {
     const Plan *most = NULL;
     double lack = 0;
     for (int i = 0; i < p->plan_count; i++) {
-        Memory *own = memory_new(), *outer = memory_use(own);
-        double bytes = bytes_needed(p, &p->plans[i]), memory = memory_there(p, &p->plans[i]);
-        memory_use(outer);
-        memory_free(own);
-        if (bytes - memory <= lack && most)
+        Trial t = try_limit(p, &p->plans[i], INT64_MAX);
+        double memory = memory_there(p, &p->plans[i]);
+        if (most && t.needed - memory <= lack)
             continue;
-        lack = bytes - memory;
+        lack = t.needed - memory;
         most = &p->plans[i];
-        *needed = bytes;
+        *first = t;
         *there = memory;
     }
     return most;
 }
 
-const char *recompute_cure(Program *p, const Plan *plan, double needed)
+const char *recompute_cure(Program *p, const Plan *plan)
 {
-    double there = memory_there(p, plan);
-    Trial found = find_limit(p, plan, try_limit(p, plan, INT64_MAX), there);
-    Dropped d = {.tensors = found.full.tensors, .bytes = needed - found.needed, .flops = found.full.flops / found.full.flops_before - 1, .time = found.full.us / found.full.us_before - 1};
-    if (p->model->recompute || !d.tensors)
+    double there = memory_there(p, plan), until_ms = now_ms() + HINT_MS;
+    bool asked = p->model->recompute;
+    Stage stage;
+    if (p->dropped.tensors)
+        return NULL;
+    stage_begin(&stage, "would recompute = \"auto\" make it fit?", "a hint");
+    Trial first = try_limit(p, plan, INT64_MAX);
+    double least = least_bytes(p, plan, &first);
+    Trial found = least > there || asked ? first : find_limit(p, plan, first, there, until_ms);
+    stage_end(&stage);
+    if (least > there)
+        return format("recompute = \"auto\" does not make it fit: weights and states take %s bytes, and one kernel %s more", grouped((int64_t)found.variables),
+                      grouped((int64_t)(least - found.variables)));
+    if (!found.full.tensors)
         return NULL;
     return format("recompute = \"auto\" takes %s bytes%s: it drops %d tensor%s, for +%.1f %% computing time", grouped((int64_t)found.needed),
-                  found.needed > there ? " at least" : "", d.tensors, d.tensors == 1 ? "" : "s", 100 * d.time);
+                  found.needed > there ? " at least" : "", found.full.tensors, found.full.tensors == 1 ? "" : "s", 100 * (found.full.us / found.full.us_before - 1));
 }
 
 void pass_recompute(Compilation *c)
 {
     Program *p = c->program;
-    double needed = 0, there = 0;
+    Trial first;
+    double there = 0;
     if (!p->model->recompute)
         return;
-    const Plan *plan = neediest(p, &needed, &there);
-    if (!plan || needed <= there) {
+    const Plan *plan = neediest(p, &first, &there);
+    if (!plan || first.needed <= there) {
         c->said = "nothing: all of it fits";
         return;
     }
-    Trial first = try_limit(p, plan, INT64_MAX), found = find_limit(p, plan, first, there);
+    if (least_bytes(p, plan, &first) > there) {
+        c->said = format("nothing: variables and what one kernel needs take %s bytes, more than there are", grouped((int64_t)least_bytes(p, plan, &first)));
+        return;
+    }
+    Trial found = find_limit(p, plan, first, there, 0), made = {.limit = found.limit};
     Phase **phases = NEW_ARRAY(Phase *, p->phase_count);
-    int64_t peak;
-    Recomputed full;
-    recompute_phases(p, plan, p->phases, found.limit, phases, &full, &peak);
+    recompute_phases(p, plan, p->phases, phases, &made);
     p->phases = phases;
-    p->dropped = (Dropped){full.tensors, needed - found.needed, full.flops / full.flops_before - 1, full.us / full.us_before - 1, full.layers, full.layer_count};
+    p->dropped = (Dropped){made.full.tensors, first.needed - found.needed, made.full.flops / made.full.flops_before - 1, made.full.us / made.full.us_before - 1, made.full.layers, made.full.layer_count};
     c->said = dropped_text(&p->dropped);
 }
 

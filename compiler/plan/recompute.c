@@ -10,6 +10,10 @@
  * taken that frees most bytes x positions above the limit for a microsecond of the cost model; one that does not lower what is above
  * the limit is taken back. Copies may be dropped again later, so a deep model ends at segments of about sqrt(n) layers.
  *
+ * Candidates are in a heap, by the rate that each had when it was rated last. Rates fall as less is above the limit, so the first one is
+ * rated again and taken if it is still the first; those of the tensors that a round touches are rated anew, and all are before the search
+ * ends. A round then rates a few candidates, not all.
+ *
  * Chen et al. 2016, Training deep nets with sublinear memory cost; Jain et al. 2020, Checkmate; the order by cost and bytes is that of
  * Kirisame et al. 2021, Dynamic tensor rematerialization. */
 #include "compiler/plan/recompute.h"
@@ -21,15 +25,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CHAIN = 24, ROUNDS_PER_TASK = 4 };
+enum { MOST_CHAIN = 24, MOST_TRIED = 4 * MOST_CHAIN, ROUNDS_PER_TASK = 4 };
 static const int64_t SMALL = 8; /* an input of a chain is kept if it has no more than this part of the bytes that are freed */
 
 typedef struct Unit { int first, count; } Unit; /* tasks that are computed together: a contraction and its epilogue */
 typedef struct Chain {
     Unit units[MOST_CHAIN]; int count; /* in their order */
+    int *tried;                        /* units that were tried, in the chain or not: at most MOST_TRIED */
     double us, lost;                   /* lost: bytes x positions above the limit, of what is kept longer */
 } Chain;
 typedef struct Choice { Chain chain; const Tensor *tensor; int at; double rate; } Choice; /* at: the reader's position */
+typedef struct Candidate { int tensor, use; double rate; } Candidate; /* a copy for its use of this number; the rate it had when it was rated */
 typedef struct Rename { Task *task; int read; Tensor *before; } Rename;
 
 typedef struct Recomputing {
@@ -51,6 +57,8 @@ typedef struct Recomputing {
     double excess;          /* bytes above the limit, over all positions */
     int64_t peak;
     Rename *renames; int rename_count; /* of the last choice */
+    Candidate *heap; int heap_count, heap_room; /* the highest rate first */
+    Memory *kept, *seen;    /* of the heap; of what is known of this round */
 } Recomputing;
 
 /* ---- tasks as units */
@@ -204,11 +212,37 @@ static void find_alive(Recomputing *r)
     }
 }
 
+/* what is known of the phase as it is now; a later look frees it */
 static void look(Recomputing *r)
 {
+    Memory *old = r->seen;
+    memory_use(r->seen = memory_new());
+    if (old)
+        memory_free(old);
     find_uses(r);
     find_makers(r);
     find_alive(r);
+}
+
+/* bytes that some task needs at once. What it writes may be in place of what it reads */
+static int64_t least_alive(const Recomputing *r)
+{
+    int64_t most = 0;
+    int *seen = NEW_ARRAY(int, r->phase->tensor_count); /* 1 + the task */
+    for (int t = 0; t < r->phase->task_count; t++) {
+        const Task *task = r->phase->tasks[t];
+        int64_t reads = 0, writes = 0;
+        for (int k = 0; k < task->read_count; k++)
+            if (counts(r, task->reads[k]) && seen[task->reads[k]->id] != t + 1) {
+                seen[task->reads[k]->id] = t + 1;
+                reads += bytes_of(r, task->reads[k]);
+            }
+        for (int k = 0; k < task->write_count; k++)
+            writes += counts(r, task->writes[k]) ? bytes_of(r, task->writes[k]) : 0;
+        most = reads > most ? reads : most;
+        most = writes > most ? writes : most;
+    }
+    return most;
 }
 
 /* ---- chains */
@@ -258,7 +292,7 @@ static bool add_unit(Recomputing *r, Chain *c, const Tensor *x, int at, bool dee
 {
     Unit u = unit_that_makes(r, x);
     Chain before = *c;
-    if (!may_run_again(r, u) || c->count + 1 >= MOST_CHAIN)
+    if (!may_run_again(r, u) || c->count + 1 >= MOST_CHAIN || ++*c->tried > MOST_TRIED)
         return false;
     for (int i = u.first; i < u.first + u.count; i++)
         for (int k = 0; k < r->phase->tasks[i]->read_count; k++) {
@@ -294,32 +328,109 @@ static double freed_by(const Recomputing *r, const Chain *c, int at)
     return freed;
 }
 
-static void consider(Recomputing *r, const Tensor *x, int from, int reader, Choice *best)
+/* a copy of the tensor for its use of this number; rate 0: there is none, or it does not help */
+static Choice rate(Recomputing *r, int tensor, int use)
 {
-    int at = unit_of(r, reader).first; /* nothing comes between a contraction and its epilogue */
-    if (above(r, from + 1, at - 1) <= 0)
-        return;
+    const Tensor *x = r->phase->tensors[tensor];
+    const int *uses = r->uses + r->use_begin[tensor];
+    Choice best = {.rate = 0};
+    if (!counts(r, x) || r->banned[r->root[tensor]] || r->writers[tensor] != 1 || use >= r->use_begin[tensor + 1] - r->use_begin[tensor])
+        return best;
+    int at = unit_of(r, uses[use]).first; /* nothing comes between a contraction and its epilogue */
+    if (above(r, uses[use - 1] + 1, at - 1) <= 0)
+        return best;
     for (int deep = 0; deep < 2; deep++) {
-        Chain c = {0};
+        int tried = 0;
+        Chain c = {.tried = &tried};
         if (!add_unit(r, &c, x, at, deep, bytes_of(r, x)))
             continue;
-        double rate = (freed_by(r, &c, at) - c.lost) / c.us;
-        if (rate > best->rate)
-            *best = (Choice){c, x, at, rate};
+        double found = (freed_by(r, &c, at) - c.lost) / c.us;
+        if (found > best.rate)
+            best = (Choice){c, x, at, found};
+    }
+    return best;
+}
+
+/* ---- candidates */
+static bool better(const Candidate *a, const Candidate *b)
+{
+    return a->rate != b->rate ? a->rate > b->rate : a->tensor != b->tensor ? a->tensor < b->tensor : a->use < b->use;
+}
+
+static void push(Recomputing *r, Candidate c)
+{
+    if (r->heap_count == r->heap_room) {
+        int room = 2 * r->heap_room + 64;
+        Memory *scratch = memory_use(r->kept);
+        r->heap = grow(r->heap, sizeof *r->heap * (size_t)r->heap_room, sizeof *r->heap * (size_t)room);
+        memory_use(scratch);
+        r->heap_room = room;
+    }
+    int i = r->heap_count++;
+    for (; i > 0 && better(&c, &r->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        r->heap[i] = r->heap[(i - 1) / 2];
+    r->heap[i] = c;
+}
+
+static Candidate pop(Recomputing *r)
+{
+    Candidate first = r->heap[0], last = r->heap[--r->heap_count];
+    int i = 0;
+    for (;;) {
+        int child = 2 * i + 1;
+        if (child + 1 < r->heap_count && better(&r->heap[child + 1], &r->heap[child]))
+            child++;
+        if (child >= r->heap_count || !better(&r->heap[child], &last))
+            break;
+        r->heap[i] = r->heap[child];
+        i = child;
+    }
+    r->heap[i] = last;
+    return first;
+}
+
+static void rate_tensor(Recomputing *r, int tensor)
+{
+    for (int use = 1; use < r->use_begin[tensor + 1] - r->use_begin[tensor]; use++) {
+        double found = rate(r, tensor, use).rate;
+        if (found > 0)
+            push(r, (Candidate){tensor, use, found});
+    }
+}
+
+static void rate_all(Recomputing *r)
+{
+    r->heap_count = 0;
+    for (int i = 0; i < r->phase->tensor_count; i++)
+        rate_tensor(r, i);
+}
+
+/* the tensors that added tasks read and write, and what those copy */
+static void rate_touched(Recomputing *r, int at, int count)
+{
+    for (int t = at; t < at + count; t++) {
+        const Task *task = r->phase->tasks[t];
+        for (int k = 0; k < task->read_count; k++)
+            if (task->reads[k]->kind == TENSOR_TEMPORARY)
+                rate_tensor(r, task->reads[k]->id);
+        for (int k = 0; k < task->write_count; k++)
+            for (int i = task->writes[k]->id; i >= 0; i = r->older[i])
+                rate_tensor(r, i);
     }
 }
 
 static Choice choose(Recomputing *r)
 {
-    Choice best = {.rate = 0};
-    for (int i = 0; i < r->phase->tensor_count; i++) {
-        const Tensor *x = r->phase->tensors[i];
-        if (!counts(r, x) || r->banned[r->root[i]] || r->writers[i] != 1)
-            continue;
-        for (int k = r->use_begin[i] + 1; k < r->use_begin[i + 1]; k++)
-            consider(r, x, r->uses[k - 1], r->uses[k], &best);
+    while (r->heap_count) {
+        Candidate first = pop(r);
+        Choice now = rate(r, first.tensor, first.use);
+        first.rate = now.rate;
+        if (now.rate > 0 && (!r->heap_count || !better(&r->heap[0], &first)))
+            return now;
+        if (now.rate > 0)
+            push(r, first);
     }
-    return best;
+    return (Choice){.rate = 0};
 }
 
 /* ---- the phase changes */
@@ -490,7 +601,7 @@ Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Members members = members_of_plan(program, plan);
-    Recomputing r = {.program = program, .samples = samples, .limit = limit, .tensor_room = p->tensor_count, .task_room = p->task_count};
+    Recomputing r = {.program = program, .samples = samples, .limit = limit, .tensor_room = p->tensor_count, .task_room = p->task_count, .kept = own};
     r.device = member_device(&members, 0);
     r.local = NEW_ARRAY(bool, p->tensor_count);
     find_locals(p, order_calls(program, p, &members, samples), r.local, NEW_ARRAY(int64_t, p->tensor_count));
@@ -501,34 +612,37 @@ Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64
     memory_use(outer);
     r.phase = copy_phase(p);
     *made = (Recomputed){0};
-    for (int round = 0; round < ROUNDS_PER_TASK * p->task_count; round++) {
-        Memory *scratch = memory_new();
-        memory_use(scratch);
-        look(&r);
-        made->peak_before = round ? made->peak_before : r.peak;
-        Choice c = r.excess > 0 ? choose(&r) : (Choice){.rate = 0};
-        double excess = r.excess;
-        if (c.rate > 0) {
-            int tensors = r.phase->tensor_count, count = insert_chain(&r, &c.chain, c.at, outer);
-            look(&r);
-            if (r.excess >= excess) {
-                r.banned[r.root[c.tensor->id]] = true;
-                take_back(&r, c.at, count, tensors);
-            } else {
-                made->tensors++;
-            }
+    look(&r);
+    made->peak_before = r.peak;
+    made->least = least_alive(&r);
+    bool fresh = false; /* all candidates are in the heap, as nothing has changed since they were rated */
+    for (int round = 0; round < ROUNDS_PER_TASK * p->task_count && r.excess > 0; round++) {
+        Choice c = choose(&r);
+        if (c.rate <= 0 && !fresh) {
+            rate_all(&r);
+            fresh = true;
+            c = choose(&r);
         }
-        memory_use(outer);
-        memory_free(scratch);
         if (c.rate <= 0)
             break;
+        double excess = r.excess;
+        int tensors = r.phase->tensor_count, count = insert_chain(&r, &c.chain, c.at, outer);
+        look(&r);
+        if (r.excess >= excess) {
+            r.banned[r.root[c.tensor->id]] = true;
+            take_back(&r, c.at, count, tensors);
+            look(&r);
+        } else {
+            made->tensors++;
+            rate_touched(&r, c.at, count);
+            fresh = false;
+        }
     }
-    memory_use(own);
-    look(&r);
     measure(&r, p, made);
     check_same_values(p, r.phase, plan->devices);
     memory_use(outer);
     list_layers(&r, made);
+    memory_free(r.seen);
     memory_free(own);
     return r.phase;
 }

@@ -8,7 +8,7 @@
 
 typedef struct Recomputed {
     int tensors;                        /* that are dropped; one that is dropped twice counts twice */
-    int64_t peak_before, peak;          /* bytes of temporaries that are alive at once, of a device */
+    int64_t peak_before, peak, least;   /* bytes of temporaries that are alive at once, of a device; that one task needs at least */
     double flops_before, flops, us_before, us; /* of the phase, by the cost model */
     DroppedLayer *layers; int layer_count;     /* as Dropped has them */
 } Recomputed;
