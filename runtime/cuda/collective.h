@@ -26,9 +26,11 @@ struct CudaCollective {
     int64_t *meetings;           /* [member]: so far; the same ones of all members */
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
+    int64_t scratch_bytes;       /* of each */
     CUdeviceptr *codes;          /* [member]: for what all have coded of sums of bits; NULL: there are none */
     uint8_t made[MGPU_WAYS];     /* how what the plan wants in a way is made, MGPU_WAY_...; AUTO: no transfer is */
     CudaLinks links;
+    bool barred[MGPU_WAYS];      /* ways that failed here */
     char *note, *names;
     void *nccl;                  /* cuda/nccl.c */
 };
@@ -39,6 +41,11 @@ CudaLinks mgpu_cuda_links(const CudaCollective *, bool peers);
 void mgpu_cuda_declare_share(const CudaCollective *, int member, const Operand *); /* what the member sends is read, what it receives written */
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);
 
+/* cuda/trial.c: every transfer of the plan, by the way that it is made in, with numbers whose sums are known. NULL; else what is wrong, for the caller
+ * to free, and of which way. All processes have the same answer */
+char *mgpu_cuda_try(CudaCollective *, const mgpu_plan *, uint8_t *way);
+char *mgpu_cuda_of_any(Processes *, char *why); /* why, or, if it is NULL and another process has a reason, that */
+
 /* cuda/collective.c */
 bool mgpu_cuda_exchange(Collective *, int member, const Operand *);
 bool mgpu_cuda_adds(uint8_t dtype);                               /* kernels can */
@@ -48,10 +55,11 @@ Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, 
 /* cuda/nccl.c: NULL, or why not, for the caller to free */
 char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
+void mgpu_nccl_drop(CudaCollective *); /* of one whose trial failed */
 const char *mgpu_nccl_name(const CudaCollective *); /* "NCCL 2.27.3", of one that is open */
 bool mgpu_nccl_is_captured(const CudaCollective *); /* this version is, with this driver */
 bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);
-void mgpu_nccl_try(CudaCollective *, const Operand *); /* [member], of own ones; before the lanes run */
+char *mgpu_nccl_try(CudaCollective *, const Operand *); /* [member], of own ones; before the lanes run: NULL, or why it failed */
 bool mgpu_nccl_trouble(Collective *, int member, char text[400]);
 bool mgpu_nccl_adds(uint8_t dtype);
 #endif

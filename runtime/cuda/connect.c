@@ -4,6 +4,7 @@
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,7 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
     if (!bytes)
         return;
     c->scratch = mgpu_allocate((size_t)c->members, sizeof *c->scratch);
+    c->scratch_bytes = bytes;
     for (int d = 0; d < c->members; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         c->scratch[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes,
@@ -127,9 +129,6 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
     }
 }
 
-/* ---- NCCL connects members, takes memory and loads kernels when a transfer first needs them (NCCL_RUNTIME_CONNECT), and a driver that
- * does so waits for what runs. So each kind and size of transfer is made once before the first step, in the arenas, which are
- * empty as yet, and are so again. What the library cannot do here is heard here. */
 static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
 {
     bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !is_of_bits(x);
@@ -142,65 +141,6 @@ static bool may_be_kept(const Collective *base, const mgpu_collective *x)
     return is_by_nccl(c, x) && mgpu_nccl_is_captured(c);
 }
 
-static int by_kind(const void *a, const void *b)
-{
-    const mgpu_collective *x = *(const mgpu_collective *const *)a, *y = *(const mgpu_collective *const *)b;
-    const int64_t differences[] = {x->parties.transfer - y->parties.transfer, x->dtype - y->dtype, (x->count > y->count) - (x->count < y->count),
-                                   x->parties.from - y->parties.from, x->parties.to - y->parties.to};
-    for (int i = 0; i < MGPU_COUNT(differences); i++)
-        if (differences[i])
-            return differences[i] < 0 ? -1 : 1;
-    return 0;
-}
-
-static void try_transfer(CudaCollective *c, const mgpu_collective *x)
-{
-    Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);
-    int64_t parts[c->members + 1];
-    for (int d = c->own.first; d < c->own.end; d++) {
-        Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
-        operands[d] = is_of_bits(x) ? mgpu_cuda_codes_of(c, d, &o, parts) : o;
-    }
-    mgpu_nccl_try(c, operands);
-    free(operands);
-}
-
-static void clear_arenas(const CudaCollective *c, size_t bytes)
-{
-    for (int i = c->own.first; i < c->own.end; i++) {
-        const CudaDevice *d = c->devices[i];
-        mgpu_cuda_enter(d, -1);
-        if (bytes > 0)
-            mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[c->lane]), "cuMemsetD8Async");
-        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize of transfers that are tried");
-    }
-}
-
-static void try_transfers(CudaCollective *c, const mgpu_plan *plan)
-{
-    int room = 0, count = 0;
-    int64_t most = 0;
-    for (int k = 0; k < plan->phase_count; k++)
-        room += plan->phases[k].collective_count;
-    const mgpu_collective **all = mgpu_allocate((size_t)room, sizeof *all);
-    for (int k = 0; k < plan->phase_count; k++)
-        for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (plan->phases[k].collectives[i].count > 0 && is_by_nccl(c, &plan->phases[k].collectives[i]))
-                all[count++] = &plan->phases[k].collectives[i];
-    if (count)
-        qsort(all, (size_t)count, sizeof *all, by_kind);
-    for (int i = 0; i < count; i++) {
-        int64_t bytes = is_of_bits(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
-        if (i && by_kind(&all[i], &all[i - 1]) == 0)
-            continue;
-        try_transfer(c, all[i]);
-        most = bytes > most ? bytes : most;
-    }
-    if (count)
-        clear_arenas(c, (size_t)most);
-    free(all);
-}
-
 /* for sums that go through the host */
 static void open_memory(CudaCollective *c, int64_t largest)
 {
@@ -208,19 +148,34 @@ static void open_memory(CudaCollective *c, int64_t largest)
         c->memory[d] = mgpu_device_cuda.ahead->locked(c->machine, largest);
 }
 
-static void close_collective(Collective *base)
+static void close_ways(CudaCollective *c)
 {
-    CudaCollective *c = (CudaCollective *)base;
-    mgpu_nccl_close(c);
     for (int i = c->own.first; i < c->own.end; i++) {
         const CudaDevice *d = c->devices[i];
         mgpu_cuda_enter(d, -1);
         if (c->memory[i])
             mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
-        for (int k = 0; k < MGPU_COUNT(c->met) && c->met[k]; k++)
-            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->met[k][i]), "cuEventDestroy");
+        c->memory[i] = NULL;
+        mgpu_cuda_enter(d, -1);
         if (c->scratch)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->scratch[i]), "cuMemFree");
+        c->devices[i]->besides -= c->scratch_bytes;
+    }
+    free(c->scratch);
+    c->scratch = NULL;
+    c->scratch_bytes = 0;
+}
+
+static void close_collective(Collective *base)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    mgpu_nccl_close(c);
+    close_ways(c);
+    for (int i = c->own.first; i < c->own.end; i++) {
+        const CudaDevice *d = c->devices[i];
+        mgpu_cuda_enter(d, -1);
+        for (int k = 0; k < MGPU_COUNT(c->met) && c->met[k]; k++)
+            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->met[k][i]), "cuEventDestroy");
         if (c->codes)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->codes[i]), "cuMemFree");
     }
@@ -234,7 +189,6 @@ static void close_collective(Collective *base)
     free(c->met[1]);
     free(c->meetings);
     free(c->operand);
-    free(c->scratch);
     free(c->note);
     free(c->names);
     free(c);
@@ -278,7 +232,7 @@ bool mgpu_cuda_may_use_nccl(const Machine *m, const mgpu_plan *plan)
 static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
 {
     bool may = c->lane == MGPU_COMM; /* two of its kernels at the same time may wait for each other for ever */
-    if (may && wishes_nccl(wanted, shared)) {
+    if (may && wishes_nccl(wanted, shared) && !c->barred[MGPU_WAY_NCCL]) {
         char *why = open_nccl(c, shared);
         if (!why)
             return MGPU_WAY_NCCL;
@@ -290,7 +244,9 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
     }
     if (wanted == MGPU_WAY_PEER && forced && !reach)
         forced_fails("peer: the GPUs cannot reach each other's memory; copy works without that");
-    return mgpu_way_has_rounds(wanted) ? wanted : wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;
+    uint8_t way = mgpu_way_has_rounds(wanted) ? wanted : wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;
+    way = c->barred[way] ? MGPU_WAY_COPY : way;
+    return c->barred[way] ? MGPU_WAY_HOST : way;
 }
 
 static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
@@ -345,6 +301,14 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
     return bytes;
 }
 
+/* and what they need besides */
+static void open_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
+{
+    make_ways(c, plan, forced);
+    open_scratch(c, plan);
+    open_memory(c, largest_through_host(c, plan));
+}
+
 /* NCCL makes everything, and needs nothing of what the other ways have */
 static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
@@ -360,6 +324,7 @@ static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t 
     if (why)
         mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by NCCL: %s", why);
     memset(c->made, MGPU_WAY_NCCL, sizeof c->made);
+    open_codes(c, plan);
     if (largest_through_host(c, plan))
         mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, which adds no numbers of 16 bits that are whole; start one process");
 }
@@ -373,8 +338,53 @@ static void connect_own(CudaCollective *c, const mgpu_plan *plan, uint8_t forced
     if (forced != MGPU_WAY_HOST)
         open_kernels(c);
     c->links = beside ? beside->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
-    make_ways(c, plan, forced);
-    open_scratch(c, plan);
+    open_codes(c, plan);
+    open_ways(c, plan, forced);
+}
+
+/* what helps where NCCL fails, by words of its own message */
+static const char *cure_of(const char *why)
+{
+    static const struct { const char *words, *cure; } CURES[] = {
+        {"shared memory", "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1"},
+        {"/dev/shm", "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1"},
+        {"memlock", "it locks memory: ulimit -l unlimited, docker run --ulimit memlock=-1"},
+        {"multicast", "NVLink's switches need NVIDIA's Fabric Manager: systemctl status nvidia-fabricmanager; NCCL_NVLS_ENABLE=0 does without them"},
+        {"NVLS", "NVLink's switches need NVIDIA's Fabric Manager: systemctl status nvidia-fabricmanager; NCCL_NVLS_ENABLE=0 does without them"},
+        {"is right", "numbers that arrive changed come of an IOMMU or of PCIe's access control (ACS) between GPUs: NCCL_P2P_DISABLE=1 goes around them"},
+    };
+    for (int i = 0; i < MGPU_COUNT(CURES); i++)
+        if (strcasestr(why, CURES[i].words))
+            return CURES[i].cure;
+    return "NCCL_DEBUG=WARN says more; NCCL_NVLS_ENABLE=0 does without NVLink's switches";
+}
+
+static void say_failed(uint8_t way, const CudaCollective *c, const char *why)
+{
+    bool nccl = way == MGPU_WAY_NCCL;
+    mgpu_say("%s: warning: transfers by %s fail: %s; the next way is tried%s%s", program_invocation_short_name, nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why,
+             nccl ? "; " : "", nccl ? cure_of(why) : "");
+}
+
+/* Ways are tried until one gives what it should: NCCL, peer, copy, host. */
+static void try_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
+{
+    uint8_t way = MGPU_WAY_AUTO;
+    for (char *why; (why = mgpu_cuda_try(c, plan, &way)); free(why)) {
+        bool nccl = way == MGPU_WAY_NCCL;
+        if (c->processes)
+            mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by %s, and it fails: %s; %s", mgpu_nccl_name(c), why, cure_of(why));
+        if (forced || way == MGPU_WAY_HOST)
+            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why, nccl ? "; " : "", nccl ? cure_of(why) : "");
+        say_failed(way, c, why);
+        c->barred[way] = true;
+        if (nccl)
+            c->note = c->note ? c->note : mgpu_format("no %s, which fails", mgpu_nccl_name(c));
+        if (nccl)
+            mgpu_nccl_drop(c);
+        close_ways(c);
+        open_ways(c, plan, forced);
+    }
 }
 
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
@@ -394,9 +404,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
         connect_processes(c, plan, forced);
     else
         connect_own(c, plan, forced, (CudaCollective *)beside);
-    open_codes(c, plan);
-    try_transfers(c, plan);
-    open_memory(c, largest_through_host(c, plan));
+    try_ways(c, plan, forced);
     c->names = name_ways(c, plan);
     c->collective.transfer = mgpu_cuda_exchange;
     c->collective.made_by = made_by;

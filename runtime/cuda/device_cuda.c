@@ -166,6 +166,7 @@ static Device *cuda_open(const DevicePlan *p)
     d->context = m->context[p->number];
     d->fail = p->fail;
     d->fail_late = p->fail_late;
+    d->stage = p->stage;
     d->owner = p->context;
     d->returned = p->returned;
     d->program = p->program;

@@ -67,6 +67,7 @@ typedef struct CudaDevice {
     char said[400];
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
     void (*fail_late)(void *context, const char *error, const char *call);
+    void (*stage)(void *context, const char *what); /* while devices are opened: what may hang from now on */
     void *owner;
     _Atomic int64_t *returned;         /* calls of the driver that have */
 } CudaDevice;

@@ -115,6 +115,7 @@ typedef void CudaTell(const void *counter, int64_t value);
     X(cuCtxSetCurrent, ctx_set_current, (CUcontext context))                                                           \
     X(cuDeviceCanAccessPeer, device_can_access_peer, (int *can, CUdevice device, CUdevice peer))                       \
     X(cuCtxEnablePeerAccess, ctx_enable_peer_access, (CUcontext peer, unsigned flags))                                 \
+    X(cuCtxDisablePeerAccess, ctx_disable_peer_access, (CUcontext peer))                                               \
     X(cuMemGetInfo_v2, mem_get_info, (size_t *free_bytes, size_t *total_bytes))                                        \
     X(cuMemAlloc_v2, mem_alloc, (CUdeviceptr *memory, size_t bytes))                                                   \
     X(cuMemFree_v2, mem_free, (CUdeviceptr memory))                                                                    \

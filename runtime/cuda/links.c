@@ -66,10 +66,18 @@ static void try_host(const Trial *t, int member)
     d->fail(d->owner, -1, text);
 }
 
+static void say_trial(const CudaDevice *a, const CudaDevice *b)
+{
+    char what[120];
+    snprintf(what, sizeof what, "what GPU %s sends to GPU %s is tried", a->gpu->bus, b->gpu->bus);
+    b->stage(b->owner, what);
+}
+
 /* by the copy engine and, where there is access, by a kernel that reads the other's memory */
 static bool try_link(const Trial *t, int from, int to, bool access)
 {
     const CudaDevice *a = t->c->devices[from], *b = t->c->devices[to];
+    say_trial(a, b);
     fill_pattern(t, from, to);
     mgpu_cuda_enter(a, -1);
     send(t, t->source[from], from);
@@ -90,6 +98,14 @@ static bool try_link(const Trial *t, int from, int to, bool access)
     return arrived(t, to);
 }
 
+static int first_of_gpu(const CudaCollective *c, int member)
+{
+    int d = c->own.first;
+    while (c->devices[d]->gpu != c->devices[member]->gpu)
+        d++;
+    return d;
+}
+
 static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
 {
     int can = 0;
@@ -98,19 +114,19 @@ static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
     if (!can)
         return false;
     CUresult r = d->cuda->ctx_enable_peer_access(peer->context, 0);
-    if (r == CUDA_ERROR_TOO_MANY_PEERS || r == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
-        return false;
-    if (r != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
-        mgpu_cuda_check(d, -1, r, "cuCtxEnablePeerAccess");
-    return true;
+    return r == CUDA_SUCCESS || r == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
-static int first_of_gpu(const CudaCollective *c, int member)
+/* A GPU may have access to eight others at most, where no switch joins them; so what is not used is given back, for who else asks for it. */
+static void give_up_access(const CudaCollective *c)
 {
-    int d = c->own.first;
-    while (c->devices[d]->gpu != c->devices[member]->gpu)
-        d++;
-    return d;
+    for (int to = c->own.first; to < c->own.end; to++)
+        for (int from = c->own.first; from < c->own.end; from++) {
+            if (first_of_gpu(c, from) != from || first_of_gpu(c, to) != to || from == to)
+                continue;
+            mgpu_cuda_enter(c->devices[to], -1);
+            c->devices[to]->cuda->ctx_disable_peer_access(c->devices[from]->context); /* what was never enabled is no failure */
+        }
 }
 
 /* The arenas are empty as yet, and there may be little else. */
@@ -204,6 +220,8 @@ CudaLinks mgpu_cuda_links(const CudaCollective *c, bool peers)
             try_host(&t, d);
     if (peers)
         try_peers(&t, c, &links);
+    if (peers && !links.reach)
+        give_up_access(c);
     release(&t);
     return links;
 }

@@ -9,7 +9,9 @@
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/nccl.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NCCL_FIELD(result, symbol, field, parameters) result (*field) parameters;
 typedef struct Nccl {
@@ -17,6 +19,7 @@ typedef struct Nccl {
     NCCL_LATER(NCCL_FIELD)
     ncclComm_t *comms;       /* [member], of own ones */
     void **registered;       /* [member]: of its arena; NULL: none are */
+    char *trial;             /* room for what fails of a transfer that is tried; NULL: what fails ends the program */
     char said[40];
     int version;             /* 22005: 2.20.5 */
 } Nccl;
@@ -48,15 +51,30 @@ bool mgpu_nccl_adds(uint8_t dtype)
     return type_of(dtype) >= 0;
 }
 
+enum { SAID = 400 };
+
+/* "unhandled system error (what NCCL itself says of its last one)" */
+static const char *words_of(const Nccl *n, ncclResult_t r, char text[SAID])
+{
+    const char *last = n->get_last_error ? n->get_last_error(NULL) : NULL;
+    bool more = last && *last;
+    snprintf(text, SAID, "%s%s%.*s%s", n->get_error_string(r), more ? " (" : "", more ? (int)strcspn(last, "\n") : 0, more ? last : "", more ? ")" : "");
+    return text;
+}
+
 static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, const char *call)
 {
-    char text[200];
+    char text[SAID + 60], words[SAID];
     size_t available, total;
+    if (r == ncclSuccess)
+        return;
     if (r == ncclUnhandledCudaError) /* what failed before the library was asked, the driver says in its own words */
         mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&available, &total), call);
-    snprintf(text, sizeof text, "%s: %s", call, n->get_error_string(r));
-    if (r != ncclSuccess)
+    snprintf(text, sizeof text, "%s: %s", call, words_of(n, r, words));
+    if (!n->trial)
         d->fail(d->owner, lane, text);
+    if (!*n->trial)
+        snprintf(n->trial, SAID, "%.*s", SAID - 1, text);
 }
 
 /* ---- memory
@@ -146,6 +164,23 @@ static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
     return r != ncclSuccess ? r : end;
 }
 
+/* Ranks with unlike versions of NCCL are not promised to understand each other; unlike drivers may. */
+static void compare_versions(Processes *p, const Nccl *n, int driver)
+{
+    int drivers[p->count];
+    char *cure = mgpu_format("rank 0 has %s; install the same on all hosts", n->said);
+    p->compare(p, "another version of NCCL", cure, (uint64_t)n->version);
+    free(cure);
+    drivers[p->rank] = driver;
+    mgpu_gather_each(p, drivers, sizeof *drivers);
+    for (int r = 1; r < p->count && p->rank == 0; r++)
+        if (drivers[r] != drivers[0]) {
+            mgpu_say("%s: warning: rank %d has a driver of CUDA %d.%d, rank 0 of %d.%d: install the same on all hosts", program_invocation_short_name, r,
+                     drivers[r] / 1000, drivers[r] % 1000 / 10, drivers[0] / 1000, drivers[0] % 1000 / 10);
+            break;
+        }
+}
+
 char *mgpu_nccl_open(CudaCollective *c, bool shared)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
@@ -158,12 +193,15 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
     check(n, c->devices[c->own.first], -1, n->get_version(&n->version), "ncclGetVersion");
     snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", n->version / 10000, n->version / 100 % 100, n->version % 100);
+    if (c->processes)
+        compare_versions(c->processes, n, c->machine->version);
     if (shared)
         setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
     ncclResult_t r = (c->processes ? connect_processes : connect_own)(n, c);
     if (r != ncclSuccess) {
+        char words[SAID];
         why = mgpu_format("%s does not start%s: %s; NCCL_DEBUG=WARN says more", n->said,
-                          shared ? " with devices that share a GPU, which newer ones can do" : "", n->get_error_string(r));
+                          shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
         free(n->comms);
         free(n);
         return why;
@@ -194,6 +232,23 @@ void mgpu_nccl_close(CudaCollective *c)
     free(n->registered);
     free(n->comms);
     free(n);
+}
+
+/* its communicators may wait for each other still, so they are left to themselves where they cannot be ended */
+void mgpu_nccl_drop(CudaCollective *c)
+{
+    Nccl *n = c->nccl;
+    for (int d = c->own.first; d < c->own.end && n->comm_abort; d++) {
+        mgpu_cuda_enter(c->devices[d], -1);
+        if (n->registered)
+            n->comm_deregister(n->comms[d], n->registered[d]);
+        n->comm_abort(n->comms[d]);
+    }
+    free(n->registered);
+    free(n->comms);
+    free(n);
+    c->nccl = NULL;
+    c->collective.trouble = NULL;
 }
 
 /* ---- transfers */
@@ -290,16 +345,24 @@ bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
 }
 
 /* One thread issues them, so they are a group ("Management Of Multiple GPUs From One Thread"). */
-void mgpu_nccl_try(CudaCollective *c, const Operand *operands)
+char *mgpu_nccl_try(CudaCollective *c, const Operand *operands)
 {
-    const Nccl *n = c->nccl;
+    Nccl *n = c->nccl;
+    char failed[SAID] = "", text[400];
+    n->trial = failed;
     check(n, c->devices[c->own.first], -1, n->group_start(), "ncclGroupStart");
-    for (int d = c->own.first; d < c->own.end; d++) {
+    for (int d = c->own.first; d < c->own.end && !*failed; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         mgpu_cuda_declare(c->devices[d], MGPU_COMM, "a transfer that is tried", NULL, -1);
         make(c, d, -1, &operands[d]);
     }
-    check(n, c->devices[c->own.first], -1, n->group_end(), "ncclGroupEnd");
+    if (!*failed)
+        check(n, c->devices[c->own.first], -1, n->group_end(), "ncclGroupEnd");
+    for (int d = c->own.first; d < c->own.end && !*failed; d++)
+        if (mgpu_nccl_trouble(&c->collective, d, text))
+            snprintf(failed, SAID, "%s", text);
+    n->trial = NULL;
+    return *failed ? mgpu_format("%s", failed) : NULL;
 }
 
 /* If a GPU has failed, the driver tells those who wait for it, and in its own words. */

@@ -13,7 +13,7 @@ enum { ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4
        ncclFloat64 = 8, ncclBfloat16 = 9 };
 enum { ncclSum = 0 };
 
-/* X(result, symbol in the library, field of the table, parameters); since 2.19 also NCCL_LATER */
+/* X(result, symbol in the library, field of the table, parameters); NCCL_LATER: not all have them, 2.19 has */
 #define NCCL_FUNCTIONS(X)                                                                                              \
     X(ncclResult_t, ncclGetVersion, get_version, (int *version))                                                       \
     X(const char *, ncclGetErrorString, get_error_string, (ncclResult_t result))                                       \
@@ -37,6 +37,8 @@ enum { ncclSum = 0 };
     X(ncclResult_t, ncclGroupStart, group_start, (void))                                                               \
     X(ncclResult_t, ncclGroupEnd, group_end, (void))
 #define NCCL_LATER(X)                                                                                                  \
+    X(const char *, ncclGetLastError, get_last_error, (ncclComm_t comm))                                               \
+    X(ncclResult_t, ncclCommAbort, comm_abort, (ncclComm_t comm))                                                      \
     X(ncclResult_t, ncclCommRegister, comm_register, (const ncclComm_t comm, void *memory, size_t bytes, void **handle)) \
     X(ncclResult_t, ncclCommDeregister, comm_deregister, (const ncclComm_t comm, void *handle))                        \
     X(ncclResult_t, ncclMemAlloc, mem_alloc, (void **memory, size_t bytes))                                            \

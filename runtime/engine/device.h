@@ -22,6 +22,7 @@ typedef struct DevicePlan {
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
     /* if it was an operation that was issued some time before; error: what the driver calls it, call: that heard of it */
     void (*fail_late)(void *context, const char *error, const char *call);
+    void (*stage)(void *context, const char *what); /* while devices are opened: what may hang from now on */
     void *context;
     _Atomic int64_t *returned; /* counts calls of the driver that have returned */
 } DevicePlan;

@@ -88,6 +88,12 @@ static void fail_late(void *context, const char *error, const char *call)
     mgpu_fail_late(l->engine, l->device, error, call);
 }
 
+static void stage(void *context, const char *what)
+{
+    const Lane *l = context;
+    mgpu_hang_stage(l->engine, what, -1);
+}
+
 static void open_devices(Engine *e, const Options *o)
 {
     if (o->tune && !e->kind->ahead)
@@ -117,6 +123,7 @@ static void open_devices(Engine *e, const Options *o)
                                                     .tune = o->tune,
                                                     .fail = fail,
                                                     .fail_late = fail_late,
+                                                    .stage = stage,
                                                     .context = comp,
                                                     .returned = &comp->returned});
         if (!e->devices[d])
@@ -286,11 +293,13 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     slow_down(e);
     open_devices(e, o);
     make_records(e);
+    mgpu_hang_connects(e, true);
     mgpu_hang_stage(e, "all-reduces are being prepared", -1);
     find_idle_lanes(e);
     e->collective[MGPU_COMM] = kind->connect(e->machine, e->devices, plan, e->processes, NULL);
     if (!lane_of(e, e->first, MGPU_SYNC)->idle)
         e->collective[MGPU_SYNC] = kind->connect(e->machine, e->devices, plan, e->processes, e->collective[MGPU_COMM]);
+    mgpu_hang_connects(e, false);
     mgpu_hang_stage(e, "graphs are being made", -1);
     if (e->kind->ahead)
         mgpu_ahead_open(e);

@@ -21,14 +21,17 @@
 #include <string.h>
 #include <time.h>
 
-static const double PATIENCE_S = 600, LONGEST_NAP_S = 1, NAPS = 10;
+/* devices that never transfer anything hang when they are connected, which takes seconds at most */
+static const double PATIENCE_S = 600, CONNECTING_S = 60, LONGEST_NAP_S = 1, NAPS = 10;
 
 struct Hang {
     Engine *engine;
     double patience, nap;        /* seconds */
     Ticker *ticker;
     pthread_mutex_t lock;        /* of all below; held while a report is made, so that nothing it looks at goes away */
-    const char *stage;           /* what the engine's caller is at; NULL: nothing */
+    const char *stage;           /* what the engine's caller is at, of `text`; NULL: nothing */
+    char text[300];
+    bool asked, connects;        /* the patience is the user's; devices are being connected */
     int stage_device;
     uint64_t stages, counted;    /* counted: at the last look */
     double still;                /* seconds since something went on */
@@ -255,6 +258,8 @@ static uint64_t counts(const Hang *h)
     return sum;
 }
 
+static double limit(const Hang *h) { return h->connects && !h->asked && h->patience > CONNECTING_S ? CONNECTING_S : h->patience; }
+
 /* Of what this process waits for others: they are given time to say what ails them, or, who knows of none that is silent, to say who is. */
 static bool waits_longer(const Hang *h, char *suspect, size_t room)
 {
@@ -316,7 +321,7 @@ static void end_program(const Hang *h, uint64_t counted)
     mgpu_end_text(cures);
     bool others = e->processes && length[2] && !length[0] && !length[1];
     if (counts(h) == counted && !(others && waits_longer(h, suspect, sizeof suspect)))
-        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s%s", others ? h->still : h->patience, part[0],
+        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s%s", others ? h->still : limit(h), part[0],
                   part[1], part[2], part[3], suspect, part[4]);
     for (int i = 0; i < 5; i++)
         free(part[i]);
@@ -364,12 +369,12 @@ static void look_on(void *argument)
     h->counted = now;
     h->still = goes_on ? 0 : h->still + h->nap;
     h->warned = h->warned && !goes_on;
-    const Lane *reads = h->still < h->patience ? NULL : reader(h);
-    if (h->still >= h->patience && !reads)
+    const Lane *reads = h->still < limit(h) ? NULL : reader(h);
+    if (h->still >= limit(h) && !reads)
         end_program(h, now);
     else if (reads && !h->warned)
         warn(h, reads);
-    h->warned = h->still >= h->patience;
+    h->warned = h->still >= limit(h);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -393,7 +398,8 @@ void mgpu_hang_open(Engine *e)
     if (!e->kind->ahead || patience <= 0)
         return;
     Hang *h = mgpu_allocate(1, sizeof *h);
-    *h = (Hang){.engine = e, .patience = patience, .nap = patience / NAPS < LONGEST_NAP_S ? patience / NAPS : LONGEST_NAP_S};
+    const char *asked = getenv("MGPU_PATIENCE");
+    *h = (Hang){.engine = e, .patience = patience, .asked = asked && *asked, .nap = patience / NAPS < LONGEST_NAP_S ? patience / NAPS : LONGEST_NAP_S};
     pthread_mutex_init(&h->lock, NULL);
     h->ticker = mgpu_ticker_open("patience", h->nap, look_on, h);
     e->hang = h;
@@ -414,7 +420,8 @@ void mgpu_hang_stage(const Engine *e, const char *what, int device)
     if (!h)
         return;
     pthread_mutex_lock(&h->lock);
-    h->stage = what;
+    snprintf(h->text, sizeof h->text, "%s", what ? what : "");
+    h->stage = what ? h->text : NULL;
     h->stage_device = device;
     h->stages++;
     pthread_mutex_unlock(&h->lock);
@@ -427,5 +434,15 @@ void mgpu_hang_lanes(const Engine *e, bool run)
         return;
     pthread_mutex_lock(&h->lock);
     h->lanes = run;
+    pthread_mutex_unlock(&h->lock);
+}
+
+void mgpu_hang_connects(const Engine *e, bool connects)
+{
+    Hang *h = e->hang;
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->lock);
+    h->connects = connects;
     pthread_mutex_unlock(&h->lock);
 }

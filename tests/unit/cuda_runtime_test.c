@@ -247,8 +247,8 @@ static void test_failures(Test *t)
 #undef NAME_OF
         "ncclAllReduce", "ncclCommInitAll", "ncclCommDestroy", "ncclGetVersion"};
     static const int NUMBER[CALLS] = {1, 2, 40};
-    /* in the first run; without a communicator NCCL is not taken */
-    static const char UNUSED[] = " cuGetErrorName cuGetErrorString cuEventElapsedTime cuEventRecord cuMemcpyDtoDAsync_v2 cuLaunchHostFunc ncclCommInitAll ";
+    /* in the first run; without a communicator, or where a transfer that is tried fails, NCCL is not taken, and without access no peers are */
+    static const char UNUSED[] = " cuGetErrorName cuGetErrorString cuEventElapsedTime cuEventRecord cuMemcpyDtoDAsync_v2 cuLaunchHostFunc cuCtxEnablePeerAccess cuCtxDisablePeerAccess ncclCommInitAll ncclAllReduce ";
     mgpu_program p = make_cuda_program(4, 1);
     setenv("FAKE_CUDA", "gpus=2 pause=100", 1);
     double start = mgpu_seconds();

@@ -238,6 +238,11 @@ static CUresult enable_peer(CUcontext peer)
         return 217; /* CUDA_ERROR_PEER_ACCESS_UNSUPPORTED */
     if (d->peer[peer->device->number])
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    int others = 0;
+    for (int i = 0; i < VGPU_DEVICES; i++)
+        others += d->peer[i];
+    if (vgpu_machine.peers && others >= vgpu_machine.peers)
+        return CUDA_ERROR_TOO_MANY_PEERS;
     d->peer[peer->device->number] = true;
     return CUDA_SUCCESS;
 }
@@ -246,6 +251,15 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
     CUresult r = vgpu_enter("cuCtxEnablePeerAccess");
     return vgpu_leave(r ? r : flags ? CUDA_ERROR_INVALID_VALUE : enable_peer(peer));
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+    CUresult r = vgpu_enter("cuCtxDisablePeerAccess");
+    r = r ? r : !peer ? CUDA_ERROR_INVALID_CONTEXT : vgpu_current()->device->peer[peer->device->number] ? CUDA_SUCCESS : 705 /* CUDA_ERROR_PEER_ACCESS_NOT_ENABLED */;
+    if (r == CUDA_SUCCESS)
+        vgpu_current()->device->peer[peer->device->number] = false;
+    return vgpu_leave(r);
 }
 
 /* ---- memory */

@@ -73,7 +73,7 @@ static bool needs(const char *call, Needs what)
     static const struct { const char *call; int needs; } CALLS[] = {
         {"cuMemAlloc", UNSAFE | GPUS}, {"cuMemFree", UNSAFE | GPUS}, {"cuMemHostAlloc", UNSAFE | GPUS}, {"cuMemFreeHost", UNSAFE | GPUS},
         {"cuModuleLoadDataEx", UNSAFE | GPUS}, {"cuModuleUnload", UNSAFE | GPUS}, {"cuModuleGetFunction", UNSAFE | GPUS},
-        {"cuCtxEnablePeerAccess", UNSAFE | GPUS}, {"cuStreamSynchronize", UNSAFE}, {"cuEventSynchronize", UNSAFE},
+        {"cuCtxEnablePeerAccess", UNSAFE | GPUS}, {"cuCtxDisablePeerAccess", UNSAFE | GPUS}, {"cuStreamSynchronize", UNSAFE}, {"cuEventSynchronize", UNSAFE},
         {"ncclCommInitAll", UNSAFE | GPUS}, {"ncclCommInitRank", UNSAFE}, {"ncclCommDestroy", UNSAFE | GPUS}, {"ncclCommAbort", UNSAFE},
         {"ncclMemAlloc", UNSAFE | GPUS}, {"ncclMemFree", UNSAFE | GPUS}, {"cuStreamCreateWithPriority", GPUS}, {"cuStreamDestroy", GPUS},
         {"cuEventCreate", GPUS}, {"cuEventDestroy", GPUS}, {"cuGraphInstantiateWithFlags", GPUS}, {"cuGraphUpload", GPUS}, {"cuGraphExecDestroy", GPUS},

@@ -54,7 +54,7 @@ static const char *const CALLS[] = {
     "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceCanAccessPeer",
     "cuDeviceGetAttribute", "cuDeviceGetName", "cuDeviceGetPCIBusId", "cuDeviceGetUuid", "cuDeviceTotalMem", "cuDevicePrimaryCtxRetain",
     "cuDevicePrimaryCtxRelease", "cuCtxSetCurrent",
-    "cuCtxEnablePeerAccess", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx",
+    "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx",
     "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute", "cuFuncSetAttribute", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
     "cuMemcpyDtoDAsync", "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemsetD32Async",
     "cuLaunchKernel", "cuLaunchKernelEx", "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamSynchronize", "cuLaunchHostFunc", "cuStreamWriteValue32",
@@ -496,6 +496,12 @@ static void read_biases(const Line *l)
     vgpu_machine.wide_biases = true;
 }
 
+static void read_peers(const Line *l)
+{
+    vgpu_machine.peers = small(l, 1, 1);
+    end(l, 2);
+}
+
 static void read_calls(const Line *l)
 {
     if (!is(l, 1, "wait"))
@@ -508,7 +514,7 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
     {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL}, {"turns", read_turns, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
-    {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
+    {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"peers", read_peers, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
     {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},

@@ -120,6 +120,8 @@ static ncclResult_t enter_unsafe(const char *call)
     return r ? r : vgpu_check_capture(call) ? ncclUnhandledCudaError : ncclSuccess;
 }
 
+static char last_error[200];
+
 static ncclResult_t leave(ncclResult_t r)
 {
     pthread_mutex_unlock(&vgpu_lock);
@@ -672,6 +674,8 @@ ncclResult_t ncclGroupStart(void)
 ncclResult_t ncclGroupEnd(void)
 {
     ncclResult_t r = enter("ncclGroupEnd");
+    if (r == SYSTEM_ERROR) /* as a container with too little of it makes NCCL say */
+        snprintf(last_error, sizeof last_error, "Error while creating shared memory segment /dev/shm/nccl-virtual (size 9637888)\n");
     return leave(r ? r : end_group());
 }
 
@@ -931,6 +935,12 @@ ncclResult_t ncclGetVersion(int *version)
     ncclResult_t r = enter("ncclGetVersion");
     *version = vgpu_machine.nccl;
     return leave(r);
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return last_error;
 }
 
 const char *ncclGetErrorString(ncclResult_t result)

@@ -715,6 +715,12 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
+CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+    (void)peer;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
     ENTER();

@@ -1,0 +1,285 @@
+/* trial.c: does each transfer of the plan give what it should? Tried before the first step, by every way that the plan's transfers are made in.
+ *
+ * NCCL connects members, takes memory and loads kernels when a transfer first needs them (NCCL_RUNTIME_CONNECT), and a driver that does so waits for
+ * what runs. So of NCCL each kind and size is made once; of other ways, whose code does not depend on the size, the largest of each kind.
+ *
+ * They are made in the arenas, which are empty as yet, and are so again. Windows of the value hold a pattern: of each element two members have
+ * a small number, which depends on its place, the others 0. So every type has the sum exactly, and a member that is left out, counted twice
+ * or shifted changes it. Between the windows are zeros. */
+#include "runtime/abi/mgpu_half.h"
+#include "runtime/base/base.h"
+#include "runtime/cuda/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 8192 /* elements */, WINDOWS = 16 };
+typedef struct Trial { CudaCollective *c; const Operand *operands; /* [member] */ uint8_t *bytes; /* page-locked, of a window */ Counter begun; } Trial;
+
+/* ---- the pattern */
+static int number_of(int64_t element, int member, int members)
+{
+    int first = (int)(element % members), second = (int)(element / 7 % members);
+    return (member == first ? 1 + (int)(element % 5) : 0) + (member == second ? 1 + (int)(element % 3) : 0);
+}
+
+static int sum_of(int64_t element, int members)
+{
+    int sum = number_of(element, (int)(element % members), members), second = (int)(element / 7 % members);
+    return second == element % members ? sum : sum + number_of(element, second, members);
+}
+
+static void set_number(uint8_t *to, uint8_t dtype, int value)
+{
+    float f = (float)value;
+    double d = value;
+    mgpu_bf16 bf16 = mgpu_to_bf16(f);
+    mgpu_f16 f16 = mgpu_to_f16(f);
+    int64_t whole = value; /* the low bytes come first */
+    const void *from = dtype == MGPU_F32 ? (void *)&f : dtype == MGPU_F64 ? (void *)&d : dtype == MGPU_BF16 ? (void *)&bf16 : dtype == MGPU_F16 ? (void *)&f16 : (void *)&whole;
+    memcpy(to, from, (size_t)mgpu_dtype_bytes(dtype));
+}
+
+static double number_at(const uint8_t *from, uint8_t dtype)
+{
+    float f;
+    double d;
+    uint16_t half;
+    int64_t whole = 0;
+    switch (dtype) {
+    case MGPU_F32: return (double)*(float *)memcpy(&f, from, sizeof f);
+    case MGPU_F64: return *(double *)memcpy(&d, from, sizeof d);
+    case MGPU_BF16: return (double)mgpu_from_bf16(*(uint16_t *)memcpy(&half, from, sizeof half));
+    case MGPU_F16: return (double)mgpu_from_f16(*(uint16_t *)memcpy(&half, from, sizeof half));
+    default: memcpy(&whole, from, (size_t)mgpu_dtype_bytes(dtype)); return (double)whole;
+    }
+}
+
+/* what an element is once it is transferred */
+static int expected_at(const CudaCollective *c, const Operand *o, int64_t element)
+{
+    if (mgpu_transfer_row(o->parties.transfer)->adds)
+        return sum_of(element, c->members);
+    for (int d = 0; d < c->members; d++) {
+        mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, d);
+        if (element >= sent.begin && element < sent.end)
+            return number_of(element, d, c->members);
+    }
+    return 0;
+}
+
+/* ---- one transfer */
+/* window number w of the elements [begin, end): WINDOWS of them at most, the first and the last elements among them */
+static mgpu_stretch window_of(mgpu_stretch s, int w)
+{
+    int64_t count = s.end - s.begin, all = (count + WINDOW - 1) / WINDOW, windows = all < WINDOWS ? all : WINDOWS;
+    if (w >= windows)
+        return (mgpu_stretch){0, 0};
+    int64_t begin = s.begin + (all <= WINDOWS ? (int64_t)w * WINDOW : (count - WINDOW) / (WINDOWS - 1) * w);
+    if (all > WINDOWS && w == WINDOWS - 1)
+        begin = s.end - WINDOW;
+    return (mgpu_stretch){begin, begin + WINDOW < s.end ? begin + WINDOW : s.end};
+}
+
+static void copy_window(const Trial *t, int member, const Operand *o, mgpu_stretch w, bool out)
+{
+    const CudaDevice *d = t->c->devices[member];
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)o->data + (CUdeviceptr)(w.begin * each);
+    CUstream stream = d->stream[t->c->lane];
+    size_t bytes = (size_t)((w.end - w.begin) * each);
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_declare(d, t->c->lane, "a pattern of a transfer that is tried", NULL, -1);
+    if (out)
+        mgpu_cuda_check(d, -1, d->cuda->memcpy_dtoh_async(t->bytes, at, bytes, stream), "cuMemcpyDtoHAsync");
+    else
+        mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(at, t->bytes, bytes, stream), "cuMemcpyHtoDAsync");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(stream), "cuStreamSynchronize of a transfer that is tried");
+}
+
+/* zeros, and its numbers in the windows of what it sends */
+static void fill_operand(const Trial *t, int member)
+{
+    const Operand *o = &t->operands[member];
+    const CudaDevice *d = t->c->devices[member];
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), whole = {0, o->count};
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_declare(d, t->c->lane, "a transfer that is tried", NULL, -1);
+    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async((CUdeviceptr)(uintptr_t)o->data, 0, (size_t)(o->count * each), d->stream[t->c->lane]), "cuMemsetD8Async");
+    for (int w = 0; w < WINDOWS; w++) {
+        mgpu_stretch part = mgpu_overlap(window_of(whole, w), sent);
+        for (int64_t i = part.begin; i < part.end; i++)
+            set_number(t->bytes + (i - part.begin) * each, o->dtype, number_of(i, member, t->c->members));
+        if (part.end > part.begin)
+            copy_window(t, member, o, part, false);
+    }
+}
+
+/* NULL, or what is wrong there */
+static char *check_operand(const Trial *t, int member)
+{
+    const Operand *o = &t->operands[member];
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    mgpu_stretch received = mgpu_received_by(&o->parties, o->count, member), whole = {0, o->count};
+    for (int w = 0; w < WINDOWS; w++) {
+        mgpu_stretch part = mgpu_overlap(window_of(whole, w), received);
+        if (part.end <= part.begin)
+            continue;
+        copy_window(t, member, o, part, true);
+        for (int64_t i = part.begin; i < part.end; i++) {
+            int right = expected_at(t->c, o, i);
+            double found = number_at(t->bytes + (i - part.begin) * each, o->dtype);
+            if (found == (double)right)
+                continue;
+            return mgpu_format("GPU %s gets %.17g as element %lld of %lld in the %s %s, where %d is right", t->c->devices[member]->gpu->bus, found, (long long)i,
+                               (long long)o->count, mgpu_transfer_row(o->parties.transfer)->kind, o->name, right);
+        }
+    }
+    return NULL;
+}
+
+/* ---- all of them */
+typedef struct Member { Trial *trial; int number; pthread_t thread; } Member;
+
+/* members of other ways than NCCL's meet, so each has a thread */
+static void *exchange_one(void *argument)
+{
+    const Member *m = argument;
+    CudaCollective *c = m->trial->c;
+    const CudaDevice *d = c->devices[m->number];
+    mgpu_counter_wait(&m->trial->begun, 1);
+    mgpu_device_cuda.ahead->hear(c->machine, &m->trial->begun, 1);
+    if (!mgpu_cuda_exchange(&c->collective, m->number, &m->trial->operands[m->number]))
+        mgpu_die("the devices disagree about a transfer that is tried");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize of a transfer that is tried");
+    return NULL;
+}
+
+static void exchange_all(Trial *t)
+{
+    CudaCollective *c = t->c;
+    Member *members = mgpu_allocate((size_t)c->members, sizeof *members);
+    mgpu_device_cuda.ahead->tell(c->machine, &t->begun, 1);
+    mgpu_counter_set(&t->begun, 1);
+    for (int d = 0; d < c->members; d++) {
+        members[d] = (Member){.trial = t, .number = d};
+        mgpu_start_thread(&members[d].thread, exchange_one, &members[d]);
+    }
+    for (int d = 0; d < c->members; d++)
+        pthread_join(members[d].thread, NULL);
+    free(members);
+}
+
+static bool is_of_bits(const mgpu_collective *x) { return x->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+
+static uint8_t way_of(const CudaCollective *c, const mgpu_collective *x)
+{
+    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !is_of_bits(x);
+    bool may = c->made[x->way] != MGPU_WAY_NCCL || !adds || mgpu_nccl_adds(x->dtype);
+    return may ? c->made[x->way] : MGPU_WAY_HOST;
+}
+
+/* NULL, or what is wrong with it. Of a sum of bits its codes are gathered. */
+static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *bytes)
+{
+    Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);
+    int64_t parts[c->members + 1];
+    Trial t = {.c = c, .operands = operands, .bytes = bytes};
+    char *why = NULL;
+    for (int d = c->own.first; d < c->own.end; d++) {
+        Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
+        operands[d] = is_of_bits(x) ? mgpu_cuda_codes_of(c, d, &o, parts) : o;
+        fill_operand(&t, d);
+    }
+    const CudaDevice *first = c->devices[c->own.first], *last = c->devices[c->own.end - 1];
+    char what[300];
+    snprintf(what, sizeof what, "a transfer over %d devices (%s of %lld elements; GPUs %s to %s are here) is being tried", c->members,
+             mgpu_transfer_row(x->parties.transfer)->kind, (long long)x->count, first->gpu->bus, last->gpu->bus);
+    first->stage(first->owner, what);
+    if (way_of(c, x) == MGPU_WAY_NCCL)
+        why = mgpu_cuda_of_any(c->processes, mgpu_nccl_try(c, operands));
+    else
+        exchange_all(&t);
+    for (int d = c->own.first; d < c->own.end && !why; d++)
+        why = check_operand(&t, d);
+    free(operands);
+    return why;
+}
+
+static int by_kind(const void *a, const void *b)
+{
+    const mgpu_collective *x = *(const mgpu_collective *const *)a, *y = *(const mgpu_collective *const *)b;
+    const int64_t differences[] = {x->way - y->way, x->parties.transfer - y->parties.transfer, x->dtype - y->dtype, (x->count > y->count) - (x->count < y->count),
+                                   x->parties.from - y->parties.from, x->parties.to - y->parties.to};
+    for (int i = 0; i < MGPU_COUNT(differences); i++)
+        if (differences[i])
+            return differences[i] < 0 ? -1 : 1;
+    return 0;
+}
+
+static bool is_tried(const CudaCollective *c, const mgpu_collective *x, const mgpu_collective *next)
+{
+    if (next && by_kind(&x, &next) == 0)
+        return false;
+    bool alike = next && next->way == x->way && next->parties.transfer == x->parties.transfer && next->dtype == x->dtype;
+    return way_of(c, x) == MGPU_WAY_NCCL || !alike;
+}
+
+static void clear_arenas(const CudaCollective *c, size_t bytes)
+{
+    for (int i = c->own.first; i < c->own.end; i++) {
+        const CudaDevice *d = c->devices[i];
+        mgpu_cuda_enter(d, -1);
+        mgpu_cuda_declare(d, c->lane, "arenas are cleared", NULL, -1);
+        if (bytes > 0)
+            mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[c->lane]), "cuMemsetD8Async");
+        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize of transfers that are tried");
+    }
+}
+
+char *mgpu_cuda_of_any(Processes *p, char *why)
+{
+    typedef struct Card { char text[400]; } Card;
+    if (!p)
+        return why;
+    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
+    snprintf(cards[p->rank].text, sizeof cards->text, "%s", why ? why : "");
+    mgpu_gather_each(p, cards, sizeof *cards);
+    for (int r = 0; r < p->count && !why; r++)
+        why = cards[r].text[0] ? mgpu_format("rank %d: %s", r, cards[r].text) : NULL;
+    free(cards);
+    return why;
+}
+
+char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *way)
+{
+    int room = 0, count = 0;
+    int64_t most = 0;
+    char *why = NULL;
+    for (int k = 0; k < plan->phase_count; k++)
+        room += plan->phases[k].collective_count;
+    const mgpu_collective **all = mgpu_allocate((size_t)room + 1, sizeof *all);
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++)
+            if (plan->phases[k].collectives[i].count > 0 && mgpu_collective_lane(&plan->phases[k].collectives[i]) == c->lane)
+                all[count++] = &plan->phases[k].collectives[i];
+    if (count)
+        qsort(all, (size_t)count, sizeof *all, by_kind);
+    uint8_t *bytes = count ? mgpu_device_cuda.ahead->locked(c->machine, WINDOW * (int64_t)sizeof(int64_t)) : NULL;
+    for (int i = 0; i < count && !why; i++) {
+        if (!is_tried(c, all[i], i + 1 < count ? all[i + 1] : NULL))
+            continue;
+        *way = way_of(c, all[i]);
+        why = try_transfer(c, all[i], bytes);
+        int64_t own = is_of_bits(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
+        most = own > most ? own : most;
+    }
+    why = mgpu_cuda_of_any(c->processes, why);
+    if (count && !why)
+        clear_arenas(c, (size_t)most);
+    if (count)
+        mgpu_device_cuda.ahead->unlock(c->machine, bytes);
+    free(all);
+    return why;
+}
