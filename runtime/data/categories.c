@@ -1,8 +1,8 @@
 /* categories.c: words as classes.
  *
  * The set that trains decides, once for each class input: if all its words are whole numbers below n they are the classes
- * themselves; else its words, in order (numbers by value, others byte by byte), are classes 0, 1, ..., leaving out the
- * class `other`. Words whose places count, such as names of folders, are always in order of their bytes. With `other`,
+ * themselves, however they are spelled (3, 3.0, +3, 3e0); else its words, in order (numbers by value, others byte by byte), are
+ * classes 0, 1, ..., leaving out the class `other`. Spellings of one whole number are one word, if all words are such. Words whose places count, such as names of folders, are always in order of their bytes. With `other`,
  * words that no sample of the set has are no categories, and of too many the most frequent ones are taken. A missing word
  * (text NULL) and one that has no class go to `other`; one that is the number of `ignore` is that label. The tables are
  * saved in the metadata of the weights' file, as JSON: input -> list of words by class (null: `other`) or "numbers". */
@@ -10,6 +10,7 @@
 #include "runtime/data/data.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,17 +150,31 @@ const char *mgpu_join_categories(Categories *c, const Categories *more)
 }
 
 /* ---- making a table */
-/* "12" but not "012", "+12", "1.0": one text for each number */
+/* in any spelling: "12", "012", "+12", " 12", "12.0", "1.2e1" */
 static bool whole_number(const char *text, int64_t *value)
 {
     char *end;
-    if (!text || !((*text >= '0' && *text <= '9') || *text == '-'))
+    const char *begin = text ? text + strspn(text, " \t") : "";
+    size_t length = strspn(begin, "+-.0123456789eE");
+    if (!length || begin[length + strspn(begin + length, " \t")])
         return false;
     errno = 0;
-    *value = strtoll(text, &end, 10);
-    char again[32];
-    snprintf(again, sizeof again, "%lld", (long long)*value);
-    return errno == 0 && *end == 0 && strcmp(again, text) == 0;
+    *value = strtoll(begin, &end, 10);
+    if (end == begin + length)
+        return errno == 0;
+    double v = strtod(begin, &end);
+    bool whole = end == begin + length && v == floor(v) && fabs(v) < 0x1p53;
+    *value = whole ? (int64_t)v : 0;
+    return whole;
+}
+
+static char *number_text(int64_t value) { return mgpu_format("%lld", (long long)value); }
+
+static bool usual_spelling(const char *text, int64_t value)
+{
+    char usual[32];
+    snprintf(usual, sizeof usual, "%lld", (long long)value);
+    return strcmp(usual, text) == 0;
 }
 
 static bool admitted(const mgpu_input *in, int64_t value)
@@ -252,6 +267,38 @@ static _Noreturn void too_many(const mgpu_input *in, const Words *all, const Can
         (long long)count, (long long)in->classes);
 }
 
+/* what is guessed of labels that look like numbers; table: whether it has classes for them, or they are the classes */
+static void say_guess(const mgpu_input *in, const Candidate *list, int64_t count, bool table, const char *place)
+{
+    int64_t numbers = 0, value, odd = -1, spelled = -1;
+    for (int64_t k = 0; k < count; k++) {
+        bool number = whole_number(list[k].text, &value);
+        numbers += number;
+        odd = number || odd >= 0 ? odd : k;
+        spelled = number && spelled < 0 && !usual_spelling(list[k].text, value) ? k : spelled;
+    }
+    if (numbers < count && 2 * numbers >= count)
+        mgpu_say("%s: '%.40s' is no whole number, so all values of '%s' are words, which have their classes in the order of their bytes",
+                 place, list[odd].text, in->tensor.name);
+    else if (numbers == count && table)
+        mgpu_say("%s: the numbers in it are not the classes 0 to %lld of '%s', which are given to them in their order", place,
+                 (long long)in->classes - 1, in->tensor.name);
+    else if (numbers == count && spelled >= 0)
+        mgpu_say("%s: all values are whole numbers, such as '%.40s': they are the classes of '%s'", place, list[spelled].text, in->tensor.name);
+}
+
+/* sorted by number: of one number in several spellings one is left; -> how many are */
+static int64_t join_spellings(Candidate *list, int64_t count)
+{
+    int64_t left = 0;
+    for (int64_t k = 0; k < count; k++)
+        if (left && list[left - 1].number == list[k].number)
+            list[left - 1].used += list[k].used;
+        else
+            list[left++] = list[k];
+    return left;
+}
+
 static const Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
                                const char *beyond)
 {
@@ -269,8 +316,11 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
         numbers = numbers && whole_number(one->text, &one->number);
     }
     Table *t = add_table(c, in->tensor.name, any && are_classes(in, words, used));
+    if (!words->places && count)
+        say_guess(in, list, count, !t->numbers, place);
     if (!t->numbers) {
         qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
+        count = numbers ? join_spellings(list, count) : count;
         if (count > room && in->other == MGPU_NO_LABEL)
             too_many(in, words, list, count, beyond);
         if (count > room) {
@@ -284,7 +334,7 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
         for (int64_t k = 0, class = 0; k < count; k++, class ++) {
             if (class == in->other)
                 class ++;
-            t->words.text[class] = mgpu_format("%s", list[k].text);
+            t->words.text[class] = numbers ? number_text(list[k].number) : mgpu_format("%s", list[k].text);
             t->words.count = class + 1;
         }
     }
@@ -295,12 +345,57 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
 /* ---- using one */
 typedef struct Entry {
     const char *text;
-    int64_t class;
+    int64_t class, number;
 } Entry;
+
+/* classes of a table by their words; if all are whole numbers, by these, too */
+typedef struct Lookup { Entry *texts, *numbers; int64_t count; } Lookup;
 
 static int by_entry(const void *a, const void *b)
 {
     return strcmp(((const Entry *)a)->text, ((const Entry *)b)->text);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = ((const Entry *)a)->number, y = ((const Entry *)b)->number;
+    return (x > y) - (x < y);
+}
+
+static Lookup begin_lookup(const Table *t, bool places)
+{
+    Lookup l = {.texts = mgpu_allocate((size_t)t->words.count + 1, sizeof *l.texts)};
+    bool numbers = !places;
+    for (int64_t k = 0; k < t->words.count; k++) {
+        if (!t->words.text[k])
+            continue;
+        Entry *e = &l.texts[l.count++];
+        *e = (Entry){.text = t->words.text[k], .class = k};
+        numbers = numbers && whole_number(e->text, &e->number);
+    }
+    if (numbers) {
+        l.numbers = mgpu_allocate((size_t)l.count + 1, sizeof *l.numbers);
+        memcpy(l.numbers, l.texts, (size_t)l.count * sizeof *l.numbers);
+        qsort(l.numbers, (size_t)l.count, sizeof *l.numbers, by_value);
+    }
+    qsort(l.texts, (size_t)l.count, sizeof *l.texts, by_entry);
+    return l;
+}
+
+static void end_lookup(Lookup *l)
+{
+    free(l->texts);
+    free(l->numbers);
+}
+
+/* MGPU_NO_LABEL: it has none */
+static int64_t look_up(const Lookup *l, const char *text)
+{
+    Entry key = {.text = text};
+    const Entry *found = bsearch(&key, l->texts, (size_t)l->count, sizeof key, by_entry);
+    if (!found && l->numbers && whole_number(text, &key.number))
+        found = bsearch(&key, l->numbers, (size_t)l->count, sizeof key, by_value);
+    return found ? found->class : MGPU_NO_LABEL;
 }
 
 void mgpu_may_renew(Categories *c, const mgpu_input *in)
@@ -313,14 +408,14 @@ void mgpu_may_renew(Categories *c, const mgpu_input *in)
 static bool covers(const Table *t, const mgpu_input *in, const Words *words, const int64_t *used)
 {
     bool all = t->words.count <= in->classes;
+    Lookup l = begin_lookup(t, words->places);
     for (int64_t k = 0; k < words->count && all && in->other == MGPU_NO_LABEL; k++) {
-        int64_t value, i = 0;
+        int64_t value;
         if (!words->text[k] || (used && !used[k]) || is_ignored(in, words, k))
             continue;
-        while (i < t->words.count && !(t->words.text[i] && strcmp(t->words.text[i], words->text[k]) == 0))
-            i++;
-        all = t->numbers ? whole_number(words->text[k], &value) && admitted(in, value) : i < t->words.count;
+        all = t->numbers ? whole_number(words->text[k], &value) && admitted(in, value) : look_up(&l, words->text[k]) != MGPU_NO_LABEL;
     }
+    end_lookup(&l);
     return all;
 }
 
@@ -357,26 +452,20 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
                   place, in->tensor.name, (long long)t->words.count, (long long)in->classes);
     if (!t)
         t = make_table(c, in, words, used, place, beyond);
-    Entry *entries = mgpu_allocate((size_t)t->words.count, sizeof *entries);
-    int64_t count = 0, *class = mgpu_allocate((size_t)words->count, sizeof *class);
-    for (int64_t k = 0; k < t->words.count; k++)
-        if (t->words.text[k])
-            entries[count++] = (Entry){t->words.text[k], k};
-    qsort(entries, (size_t)count, sizeof *entries, by_entry);
+    int64_t *class = mgpu_allocate((size_t)words->count, sizeof *class);
+    Lookup l = begin_lookup(t, words->places);
     for (int64_t k = 0; k < words->count; k++) {
-        int64_t value;
+        int64_t value, found = words->text[k] && !t->numbers ? look_up(&l, words->text[k]) : MGPU_NO_LABEL;
         class[k] = in->other;
         if (!words->text[k])
             continue;
-        Entry key = {.text = words->text[k]};
-        const Entry *found = t->numbers ? NULL : bsearch(&key, entries, (size_t)count, sizeof *entries, by_entry);
-        if (found)
-            class[k] = found->class;
+        if (found != MGPU_NO_LABEL)
+            class[k] = found;
         else if (is_ignored(in, words, k))
             class[k] = in->ignore;
         else if (t->numbers && whole_number(words->text[k], &value) && admitted(in, value))
             class[k] = value;
     }
-    free(entries);
+    end_lookup(&l);
     return class;
 }
