@@ -184,10 +184,11 @@ static bool batchnorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
     return true;
 }
 
-static bool batchnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+static bool batchnorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                                Node **input_gradients)
 {
     (void)results;
+    Graph *g = s->g;
     BatchNorm b = {.momentum = 0};
     if (result_gradients[RESULT_MEAN] || result_gradients[RESULT_VAR] ||
         !batchnorm_statistics(g, composite, inputs, &b))
@@ -279,9 +280,10 @@ static bool norm_forward(Graph *g, Node *composite, Node **inputs, Node **result
     return true;
 }
 
-static bool norm_gradient(Graph *g, Node *composite, Node **inputs, Node **result_gradients, Node **input_gradients,
+static bool norm_gradient(Sweep *s, Node *composite, Node **inputs, Node **result_gradients, Node **input_gradients,
                           bool centred)
 {
+    Graph *g = s->g;
     LayerNorm n;
     if (!norm_rows(g, composite, inputs, centred, &n))
         return false;
@@ -289,10 +291,12 @@ static bool norm_gradient(Graph *g, Node *composite, Node **inputs, Node **resul
         input_gradients[k] = NULL;
     if (!result_gradients[0])
         return true;
-    Node *y = graph_cast(g, result_gradients[0], n.xhat->dtype), *u = graph_binary(g, OP_MUL, y, n.gain);
-    Node *slope = graph_binary(g, OP_MUL, n.xhat, mean_of_rows(g, graph_binary(g, OP_MUL, u, n.xhat)));
+    Node *y = graph_cast(g, result_gradients[0], n.xhat->dtype), *u = selected_product(s, y, n.gain);
+    Node *mean = mean_of_rows(g, selected_product(s, u, n.xhat));
+    Node *slope = selected(s, mean, graph_binary(g, OP_MUL, n.xhat, mean));
     Node *rest = graph_binary(g, OP_SUB, centred ? graph_binary(g, OP_SUB, u, mean_of_rows(g, u)) : u, slope);
-    Node *dx = graph_binary(g, OP_MUL, n.inverse, rest), *x = inputs[n.x], *along[2] = {graph_binary(g, OP_MUL, y, n.xhat), y};
+    Node *dx = selected(s, rest, graph_binary(g, OP_MUL, n.inverse, rest)), *x = inputs[n.x];
+    Node *along[2] = {selected_product(s, y, n.xhat), y};
     int place[2] = {n.weight, n.bias};
     if (dtype_is_float(x->dtype))
         input_gradients[n.x] = graph_cast(g, dx, x->dtype);
@@ -310,11 +314,11 @@ static bool layernorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
     return norm_forward(g, composite, inputs, results, true);
 }
 
-static bool layernorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+static bool layernorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                                Node **input_gradients)
 {
     (void)results;
-    return norm_gradient(g, composite, inputs, result_gradients, input_gradients, true);
+    return norm_gradient(s, composite, inputs, result_gradients, input_gradients, true);
 }
 
 static bool rmsnorm_forward(Graph *g, Node *composite, Node **inputs, Node **results)
@@ -322,11 +326,11 @@ static bool rmsnorm_forward(Graph *g, Node *composite, Node **inputs, Node **res
     return norm_forward(g, composite, inputs, results, false);
 }
 
-static bool rmsnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+static bool rmsnorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                              Node **input_gradients)
 {
     (void)results;
-    return norm_gradient(g, composite, inputs, result_gradients, input_gradients, false);
+    return norm_gradient(s, composite, inputs, result_gradients, input_gradients, false);
 }
 
 /* ---- softmax */
@@ -359,9 +363,10 @@ static bool softmax_forward(Graph *g, Node *composite, Node **inputs, Node **res
     return true;
 }
 
-static bool softmax_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+static bool softmax_gradient(Sweep *s, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                              Node **input_gradients)
 {
+    Graph *g = s->g;
     int axis = softmax_axis(composite, inputs);
     if (axis < 0)
         return false;
@@ -369,8 +374,8 @@ static bool softmax_gradient(Graph *g, Node *composite, Node **inputs, Node **re
     input_gradients[0] = NULL;
     if (!given)
         return true;
-    Node *rest = graph_binary(g, OP_SUB, given, along_axis(g, graph_sum, graph_binary(g, OP_MUL, given, y), axis));
-    input_gradients[0] = graph_binary(g, OP_MUL, y, rest);
+    Node *rest = graph_binary(g, OP_SUB, given, along_axis(g, graph_sum, selected_product(s, given, y), axis));
+    input_gradients[0] = selected(s, rest, graph_binary(g, OP_MUL, y, rest));
     return true;
 }
 
@@ -431,7 +436,7 @@ static const struct Composite {
     const char *layer;
     bool training;     /* in training only */
     bool (*forward)(Graph *, Node *composite, Node **inputs, Node **results);
-    bool (*gradient)(Graph *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+    bool (*gradient)(Sweep *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                      Node **input_gradients); /* NULL: those of the nodes that forward makes */
 } COMPOSITES[] = {
     {"batchnorm", true, batchnorm_forward, batchnorm_gradient},
@@ -461,11 +466,11 @@ bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **resu
     return row && row->forward(target, composite, inputs, results);
 }
 
-bool composite_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+bool composite_gradient(Sweep *s, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                         Node **input_gradients)
 {
     const struct Composite *row = find_composite(composite->text);
-    return row && row->gradient && row->gradient(g, composite, inputs, results, result_gradients, input_gradients);
+    return row && row->gradient && row->gradient(s, composite, inputs, results, result_gradients, input_gradients);
 }
 
 /* ---- whole graphs */

@@ -2,7 +2,7 @@
 #ifndef MGPU_COMPOSITE_H
 #define MGPU_COMPOSITE_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/passes/gradients.h"
 
 /* Puts the table's forward of `composite` into `target`, of primitives alone. inputs: the nodes of target that are
  * for the composite's inputs; results: filled, one per result of its body. false, and nothing is added: the table has no
@@ -13,7 +13,7 @@ bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **resu
  * updates only). Fills input_gradients (NULL: none), each of its input's shape and dtype; for an input that is the same
  * for all samples it is already summed over them. false, and nothing is added: differentiate the expansion by the
  * ordinary rules. */
-bool composite_gradient(Graph *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+bool composite_gradient(Sweep *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                         Node **input_gradients);
 
 /* every composite by the table's forward, or by its library body */

@@ -114,12 +114,13 @@ static Term weighted_term(Graph *g, Node *e, Node *w)
 {
     Term t = {.over_samples = e->sharded || w->sharded};
     Node *zero = graph_number(g, 0, e->dtype);
+    Shape shape = graph_binary(g, OP_MUL, graph_cast(g, w, e->dtype), e)->shape; /* that they have together */
+    while (w->op == OP_BROADCAST) /* so that `unused` shows along which axes it is the same */
+        w = w->in[0];
     w = graph_cast(g, w, e->dtype);
-    /* both of the shape that they have together */
-    Shape shape = graph_binary(g, OP_MUL, w, e)->shape;
-    w = graph_broadcast(g, w, shape);
     w = t.over_samples ? select_valid(g, w) : w;
-    Node *unused = graph_binary(g, OP_EQ, w, zero);
+    Node *unused = graph_broadcast(g, graph_binary(g, OP_EQ, w, zero), shape);
+    w = graph_broadcast(g, w, shape);
     Node *weighed = graph_where(g, unused, zero, graph_binary(g, OP_MUL, w, e));
     Node *sum_of_weights = sum_in_double(g, w, t.over_samples), *nothing = graph_number(g, 0, F64);
     Node *inverse = graph_binary(g, OP_DIV, graph_weak(g, 1), sum_of_weights);
@@ -197,7 +198,7 @@ static void composite_event(Sweep *s, const Event *event)
     }
     if (!any)
         return;
-    if (composite_gradient(s->g, event->composite, event->inputs, event->results, gradients, to_inputs)) {
+    if (composite_gradient(s, event->composite, event->inputs, event->results, gradients, to_inputs)) {
         for (int k = 0; k < event->composite->inputs; k++)
             if (to_inputs[k])
                 sweep_contribute(s, event->inputs[k], to_inputs[k]);

@@ -6,8 +6,8 @@
  * no gradient of a weight exists per sample. A gradient that is the same for all samples may be booked at a node that is
  * not; it holds for every sample.
  *
- * Where a derivative can be infinite the product with a zero gradient is zero (times_safe), so what a mask has taken out
- * of the loss never comes back as NaN. */
+ * Products with derivatives are selected_product() and quotient(), which are an exact zero where a choice has taken the gradient
+ * away, whatever the derivative is: so what a mask has taken out of the loss never comes back as NaN (selection.c). */
 #include "compiler/passes/gradients.h"
 #include "compiler/ir/rebuild.h"
 
@@ -124,16 +124,7 @@ static void give(Sweep *s, const Node *n, int k, Node *gradient)
 
 static Node *number_like(Graph *g, const Node *a, double v) { return graph_fill(g, v, a->shape, a->dtype); }
 
-static Node *times(Graph *g, Node *a, Node *b)
-{
-    if (is_constant(a, 1) || node_is_zero(b))
-        return b;
-    if (is_constant(b, 1) || node_is_zero(a))
-        return a;
-    return graph_binary(g, OP_MUL, a, b);
-}
-
-static Node *scaled(Graph *g, Node *a, double factor) { return times(g, a, number_like(g, a, factor)); }
+static Node *scaled(Graph *g, Node *a, double factor) { return graph_times(g, a, number_like(g, a, factor)); }
 static Node *equals(Graph *g, Node *a, double number) { return graph_binary(g, OP_EQ, a, number_like(g, a, number)); }
 
 /* where(a == 0, 0 like `like`, other). Nodes are made in an order of their own, not in that of a call's arguments: C leaves that open */
@@ -143,17 +134,19 @@ static Node *zero_where_zero(Graph *g, Node *a, Node *like, Node *other)
     return graph_where(g, equals(g, a, 0), zero, other);
 }
 
-/* where(gradient == 0, 0, product), product = gradient x a derivative that may be infinite */
-static Node *unless_zero(Graph *g, Node *gradient, Node *product)
+static Node *quotient(Sweep *s, Node *gradient, Node *divisor)
 {
-    if (gradient->op == OP_CONSTANT)
-        return node_is_zero(gradient) ? gradient : product;
-    return zero_where_zero(g, gradient, gradient, product);
+    double number;
+    if (node_is_constant(divisor, &number) && number != 0)
+        return graph_binary(s->g, OP_DIV, gradient, divisor);
+    return selected(s, gradient, graph_binary(s->g, OP_DIV, before_selection(gradient), divisor));
 }
 
-static Node *times_safe(Graph *g, Node *gradient, Node *derivative)
+/* that of a square root y */
+static Node *of_root(Sweep *s, Node *gradient, Node *y)
 {
-    return unless_zero(g, gradient, times(g, gradient, derivative));
+    Node *half = scaled(s->g, before_selection(gradient), 0.5);
+    return selected(s, gradient, graph_binary(s->g, OP_DIV, half, y));
 }
 
 /* y lacks the axes of x: repeats it along them */
@@ -186,18 +179,17 @@ static void gradient_mul(Sweep *s, Node *n, Node *g)
 {
     for (int k = 0; k < 2; k++)
         if (wants(s, n, k))
-            give(s, n, k, times(s->g, g, n->in[1 - k]));
+            give(s, n, k, selected_product(s, g, n->in[1 - k]));
 }
 
 static void gradient_div(Sweep *s, Node *n, Node *g)
 {
-    double divisor;
-    bool plain = node_is_constant(n->in[1], &divisor) && divisor != 0;
-    Node *quotient = graph_binary(s->g, OP_DIV, g, n->in[1]);
     if (wants(s, n, 0))
-        give(s, n, 0, plain ? quotient : unless_zero(s->g, g, quotient));
-    if (wants(s, n, 1))
-        give(s, n, 1, unless_zero(s->g, g, graph_negate(s->g, times(s->g, quotient, n))));
+        give(s, n, 0, quotient(s, g, n->in[1]));
+    if (wants(s, n, 1)) {
+        Node *part = graph_binary(s->g, OP_DIV, before_selection(g), n->in[1]);
+        give(s, n, 1, selected(s, g, graph_negate(s->g, graph_times(s->g, part, n))));
+    }
 }
 
 static void gradient_pow(Sweep *s, Node *n, Node *g)
@@ -209,22 +201,20 @@ static void gradient_pow(Sweep *s, Node *n, Node *g)
         if (c == 1)
             give(s, n, 0, g);
         else if (c == 2)
-            give(s, n, 0, times(to, g, scaled(to, a, 2)));
-        else if (c > 2)
-            give(s, n, 0, times(to, g, scaled(to, graph_binary(to, OP_POW, a, number_like(to, a, c - 1)), c)));
+            give(s, n, 0, selected_product(s, g, scaled(to, a, 2)));
         else if (c == 0.5)
-            give(s, n, 0, unless_zero(to, g, graph_binary(to, OP_DIV, scaled(to, g, 0.5), n)));
+            give(s, n, 0, of_root(s, g, n));
         else if (c != 0)
-            give(s, n, 0, times_safe(to, g, scaled(to, graph_binary(to, OP_POW, a, number_like(to, a, c - 1)), c)));
+            give(s, n, 0, selected_product(s, g, scaled(to, graph_binary(to, OP_POW, a, number_like(to, a, c - 1)), c)));
     } else if (wants(s, n, 0)) {
-        Node *power = times(to, b, graph_binary(to, OP_POW, a, graph_binary(to, OP_SUB, b, number_like(to, b, 1))));
-        give(s, n, 0, times_safe(to, g, zero_where_zero(to, b, b, power)));
+        Node *power = graph_times(to, b, graph_binary(to, OP_POW, a, graph_binary(to, OP_SUB, b, number_like(to, b, 1))));
+        give(s, n, 0, selected_product(s, g, zero_where_zero(to, b, b, power)));
     }
     if (wants(s, n, 1)) { /* log(a) is real for a > 0 alone */
         Node *zero = number_like(to, a, 0), *log = graph_unary(to, OP_LOG, a);
-        Node *slope = times(to, n, log);
+        Node *slope = graph_times(to, n, log);
         slope = graph_where(to, graph_binary(to, OP_LE, a, zero), zero, slope);
-        give(s, n, 1, times_safe(to, g, slope));
+        give(s, n, 1, selected_product(s, g, slope));
     }
 }
 
@@ -234,7 +224,7 @@ static void gradient_mod(Sweep *s, Node *n, Node *g)
         give(s, n, 0, g);
     if (wants(s, n, 1)) {
         Node *floor = graph_unary(s->g, OP_FLOOR, graph_binary(s->g, OP_DIV, n->in[0], n->in[1]));
-        give(s, n, 1, graph_negate(s->g, times_safe(s->g, g, floor)));
+        give(s, n, 1, selected(s, g, graph_negate(s->g, graph_times(s->g, before_selection(g), floor))));
     }
 }
 
@@ -245,9 +235,10 @@ static void to_the_chosen(Sweep *s, Node *n, Node *g, bool smaller)
     for (int k = 0; k < 2; k++)
         if (wants(s, n, k)) {
             Node *mine = n->in[k], *other = n->in[1 - k];
-            Node *chosen = graph_binary(to, OP_LT, smaller ? mine : other, smaller ? other : mine);
-            Node *none = number_like(to, g, 0), *half = scaled(to, g, 0.5), *tie = graph_where(to, graph_binary(to, OP_EQ, mine, other), half, none);
-            give(s, n, k, graph_where(to, chosen, g, tie));
+            Node *chosen = graph_binary(to, OP_LE, smaller ? mine : other, smaller ? other : mine);
+            Node *none = number_like(to, g, 0), *half = scaled(to, g, 0.5);
+            Node *part = graph_where(to, graph_binary(to, OP_EQ, mine, other), half, g);
+            give(s, n, k, graph_where(to, chosen, part, none));
         }
 }
 
@@ -273,61 +264,54 @@ static void gradient_abs(Sweep *s, Node *n, Node *g)
     give(s, n, 0, graph_where(s->g, graph_binary(s->g, OP_LT, x, zero), falling, rising));
 }
 
-static void gradient_sqrt(Sweep *s, Node *n, Node *g)
-{
-    give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, scaled(s->g, g, 0.5), n)));
-}
-
-static void gradient_exp(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, n)); }
-
-static void gradient_log(Sweep *s, Node *n, Node *g)
-{
-    give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, g, n->in[0])));
-}
+static void gradient_sqrt(Sweep *s, Node *n, Node *g) { give(s, n, 0, of_root(s, g, n)); }
+static void gradient_exp(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_product(s, g, n)); }
+static void gradient_log(Sweep *s, Node *n, Node *g) { give(s, n, 0, quotient(s, g, n->in[0])); }
 
 /* e^x, not y + 1, which is 0 far below 0 */
-static void gradient_expm1(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, graph_unary(s->g, OP_EXP, n->in[0]))); }
+static void gradient_expm1(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_product(s, g, graph_unary(s->g, OP_EXP, n->in[0]))); }
 
 static void gradient_log1p(Sweep *s, Node *n, Node *g)
 {
-    Node *x = n->in[0], *y = graph_binary(s->g, OP_ADD, x, number_like(s->g, x, 1));
-    give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, g, y)));
+    Node *x = n->in[0];
+    give(s, n, 0, quotient(s, g, graph_binary(s->g, OP_ADD, x, number_like(s->g, x, 1))));
 }
 
 static void gradient_logistic(Sweep *s, Node *n, Node *g)
 {
     Node *rest = graph_binary(s->g, OP_SUB, number_like(s->g, n, 1), n);
-    give(s, n, 0, times(s->g, g, times(s->g, n, rest)));
+    give(s, n, 0, selected_product(s, g, graph_times(s->g, n, rest)));
 }
 
-static void gradient_sin(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, graph_unary(s->g, OP_COS, n->in[0]))); }
+static void gradient_sin(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_product(s, g, graph_unary(s->g, OP_COS, n->in[0]))); }
 
 static void gradient_cos(Sweep *s, Node *n, Node *g)
 {
-    give(s, n, 0, graph_negate(s->g, times(s->g, g, graph_unary(s->g, OP_SIN, n->in[0]))));
+    Node *slope = graph_times(s->g, before_selection(g), graph_unary(s->g, OP_SIN, n->in[0]));
+    give(s, n, 0, selected(s, g, graph_negate(s->g, slope)));
 }
 
 static void gradient_tanh(Sweep *s, Node *n, Node *g)
 {
-    Node *square = times(s->g, n, n);
-    give(s, n, 0, times(s->g, g, graph_binary(s->g, OP_SUB, number_like(s->g, n, 1), square)));
+    Node *square = graph_times(s->g, n, n);
+    give(s, n, 0, selected_product(s, g, graph_binary(s->g, OP_SUB, number_like(s->g, n, 1), square)));
 }
 
 static void gradient_atan2(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;
-    Node *y = n->in[0], *x = n->in[1], *of_y = times(to, y, y), *square = graph_binary(to, OP_ADD, times(to, x, x), of_y);
+    Node *y = n->in[0], *x = n->in[1], *of_y = graph_times(to, y, y), *square = graph_binary(to, OP_ADD, graph_times(to, x, x), of_y);
     for (int k = 0; k < 2; k++)
         if (wants(s, n, k)) {
             Node *slope = graph_binary(to, OP_DIV, k ? graph_negate(to, y) : x, square);
-            give(s, n, k, times_safe(to, g, zero_where_zero(to, square, g, slope)));
+            give(s, n, k, selected_product(s, g, zero_where_zero(to, square, g, slope)));
         }
 }
 
 static void gradient_erf(Sweep *s, Node *n, Node *g)
 {
-    Node *x = n->in[0], *bell = graph_unary(s->g, OP_EXP, graph_negate(s->g, times(s->g, x, x)));
-    give(s, n, 0, times(s->g, g, scaled(s->g, bell, 1.1283791670955126))); /* 2 / sqrt(pi) */
+    Node *x = n->in[0], *bell = graph_unary(s->g, OP_EXP, graph_negate(s->g, graph_times(s->g, x, x)));
+    give(s, n, 0, selected_product(s, g, scaled(s->g, bell, 1.1283791670955126))); /* 2 / sqrt(pi) */
 }
 
 /* ---- reductions */
@@ -346,7 +330,9 @@ static void gradient_max(Sweep *s, Node *n, Node *g)
         axes[i] = (int)n->ints[i];
     Node *top = graph_binary(to, OP_EQ, x, stretch(to, n, &x->shape, n->ints, n->int_count));
     Node *count = graph_sum(to, graph_cast(to, top, x->dtype), axes, n->int_count);
-    Node *part = stretch(to, graph_binary(to, OP_DIV, g, count), &x->shape, n->ints, n->int_count);
+    Node *part = graph_binary(to, OP_DIV, g, count); /* a maximum that is NaN has no place, and no gradient */
+    selection_note(s, part, selection_of(s, g));
+    part = stretch(to, part, &x->shape, n->ints, n->int_count);
     give(s, n, 0, graph_where(to, top, part, number_like(to, x, 0)));
 }
 
@@ -368,7 +354,7 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
     bool over = over_samples(n, k), used[128] = {false};
     int count = 0;
     Node **in = NEW_ARRAY(Node *, n->inputs + MAX_RANK + 1), *factor = NULL;
-    const char **letters = NEW_ARRAY(const char *, n->inputs + MAX_RANK + 1), *p = n->text, *own = NULL;
+    const char **letters = NEW_ARRAY(const char *, n->inputs + MAX_RANK + 1), *p = n->text, *own = NULL, *of_g = "";
     for (int i = 0; i <= n->inputs; i++) { /* the last is the result */
         const Node *operand = i < n->inputs ? n->in[i] : n;
         const char *text = copy_text(p, (size_t)operand->shape.rank);
@@ -379,11 +365,12 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
             own = text;
         } else if (operand->shape.rank == 0) {
             Node *number = i < n->inputs ? n->in[i] : g;
-            factor = factor ? times(to, factor, number) : number;
+            factor = factor ? graph_times(to, factor, number) : number;
         } else {
             in[count] = i < n->inputs ? n->in[i] : g;
             letters[count++] = text;
         }
+        of_g = text; /* the last */
     }
     char target[MAX_RANK + 1] = "";
     for (int i = 0; i < shape->rank; i++) {
@@ -402,12 +389,15 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
         letters[count++] = format("%c%c", own[i], fresh);
     }
     if (count == 0) { /* numbers alone */
+        factor = selected(s, g, factor);
         Node *y = over ? graph_sum_samples(to, factor, NULL, 0) : factor;
         sweep_contribute(s, n->in[k], graph_broadcast(to, y, *shape));
         return;
     }
     if (factor)
-        in[0] = times(to, factor, in[0]);
+        in[0] = graph_times(to, factor, in[0]);
+    if (g->shape.rank == 0)
+        in[0] = selected(s, g, in[0]);
     Text spec = {0};
     char present[MAX_RANK + 1] = "";
     Shape kept = *shape;
@@ -419,7 +409,7 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
         else
             kept.extent[i] = 1;
     text_add(&spec, "->%s", present);
-    Node *y = graph_einsum(to, text_of(&spec), in, count, over);
+    Node *y = selection_of_contraction(s, graph_einsum(to, text_of(&spec), in, count, over), g, of_g, present);
     sweep_contribute(s, n->in[k], graph_broadcast(to, graph_reshape(to, y, kept), *shape));
 }
 
@@ -482,6 +472,7 @@ static void gradient_convolve(Sweep *s, Node *n, Node *g)
         ints[1 + 4 * r + i] = stride[i];
     }
     Node *y = NODE(to, OP_CONVOLVE, ints, n->int_count, NULL, g, transposed_weight(to, w, n->ints[1 + 5 * r]));
+    y = selection_of_contraction(s, y, g, NULL, NULL);
     sweep_contribute(s, x, over_samples(n, 0) ? graph_sum_samples(to, y, NULL, 0) : y);
 }
 
@@ -503,16 +494,21 @@ static Node *attention_sums(Sweep *s, const Node *y)
     return sums;
 }
 
+static Node *attention_operand(Sweep *s, Node *n, Node *sums, Node *g, int64_t which)
+{
+    return selection_of_contraction(s, graph_attention_gradient(s->g, n, sums, g, which), g, NULL, NULL);
+}
+
 /* If q, k and v are slices of one value, their gradients are made as one, of which that value's is a view. */
 static void gradient_attention(Sweep *s, Node *n, Node *g)
 {
     Node *const *in = n->in;
     bool one = sliced(in[0]) && sliced(in[0]) == sliced(in[1]) && sliced(in[0]) == sliced(in[2]) && in[0]->sharded &&
                shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
-    Node *sums = attention_sums(s, n), *all = one ? graph_attention_gradient(s->g, n, sums, g, 3) : NULL;
+    Node *sums = attention_sums(s, n), *all = one ? attention_operand(s, n, sums, g, 3) : NULL;
     for (int k = 0; k < 3; k++) {
         if (!one) {
-            give(s, n, k, graph_attention_gradient(s->g, n, sums, g, k));
+            give(s, n, k, attention_operand(s, n, sums, g, k));
             continue;
         }
         Shape part = all->shape;
@@ -649,8 +645,11 @@ static void gradient_top_k(Sweep *s, Node *n, Node *g)
     Shape all = SHAPE(outer * extent * inner), chosen = SHAPE(outer * k * inner);
     Node *values = graph_reshape(to, g, chosen), *y;
     place = graph_reshape(to, place, chosen);
-    y = graph_scatter_add(to, graph_fill(to, 0, all, g->dtype), place, values, 0, false);
-    give(s, n, 0, graph_reshape(to, y, *x));
+    y = graph_reshape(to, graph_scatter_add(to, graph_fill(to, 0, all, g->dtype), place, values, 0, false), *x);
+    char of_x[] = "abcdefgh", of_y[] = "abcdefgh";
+    of_x[x->rank] = of_y[x->rank] = 0;
+    of_y[axis] = 'X';
+    give(s, n, 0, selection_of_contraction(s, y, g, of_y, of_x));
 }
 
 /* ---- across samples */

@@ -9,15 +9,17 @@
  *   - values of the forward step, which are stacked by the loop (its node is replaced by one with more results) or computed
  *     again. Stored is what takes longer than to write and read it (FLOPS_OF_BYTE), contractions as a rule; of the
  * rest, carries before the step included, a least cut decides: the fewest bytes from which the rest can be computed again.
+ * Where given gradients are zero by selection (selection.c), those of the step are, too: conditions that are the same for all steps and
+ * all given gradients hold for the carries; others are slices, for the stack that they belong to.
  * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one contraction of
  * all steps and samples of them where it can. Through carries that no gradient reaches nothing is computed. */
 #include "compiler/passes/loops.h"
 #include "compiler/passes/same.h"
 #include "compiler/passes/simplify/simplify.h"
 
-/* what an ARG of the step's gradient is */
-typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT } Meaning;
-typedef struct Argument { Meaning meaning; int number; } Argument; /* of the carry, input or stack */
+/* what an ARG of the step's gradient is; CONDITION: one that selects a gradient */
+typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT, CONDITION } Meaning;
+typedef struct Argument { Meaning meaning; int number; } Argument; /* of the carry, input, stack or condition */
 
 typedef Argument Output; /* a gradient; BEFORE: of the carry before the step; INPUT: of the slice or the captured value */
 
@@ -28,6 +30,10 @@ typedef struct Reverse {
     Loop l;
     Node **given;           /* by result of the scan: its gradient, or NULL */
     bool *active;           /* by carry: a gradient may flow through it */
+    Selection common;       /* of all that is given, in every step */
+    Node **conditions;      /* by number: the node outside, of which each step reads all or its slice */
+    bool *stepwise;
+    int condition_count;
     Graph *body;            /* a step of the loop and its gradient; results: outputs */
     Argument *arguments;
     int argument_count;
@@ -84,6 +90,88 @@ static bool is_nothing(const Node *n)
     return !n || is_constant(n, 0);
 }
 
+/* ---- what is zero by selection */
+
+/* the condition of a stack's gradient as one of each step's: without its first axis; NULL: it is not the same in all steps */
+static Node *in_every_step(Graph *g, Node *c, int rank)
+{
+    if (c->shape.rank < rank)
+        return c;
+    Shape shape = {.rank = rank - 1};
+    memcpy(shape.extent, c->shape.extent + 1, (size_t)shape.rank * sizeof *shape.extent);
+    return c->shape.extent[0] == 1 ? graph_reshape(g, c, shape) : NULL;
+}
+
+static Selection in_every_step_of(Reverse *r, int result)
+{
+    const Selection *given = selection_of(r->s, r->given[result]);
+    Selection y = {NULL, 0};
+    for (int i = 0; i < given->count; i++) {
+        Node *c = given->conditions[i];
+        c = result < r->l.carries ? c : in_every_step(r->g, c, r->given[result]->shape.rank);
+        if (c)
+            APPEND(y.conditions, y.count, c);
+    }
+    return y;
+}
+
+/* r->common; of samples alone, as carries, stacks and what is in between have shapes of their own */
+static void find_common(Reverse *r)
+{
+    bool first = true;
+    for (int i = 0; i < r->l.carries + r->l.stacks; i++) {
+        if (!r->given[i])
+            continue;
+        Selection own = in_every_step_of(r, i), kept = {NULL, 0};
+        for (int k = 0; k < own.count; k++) {
+            Node *c = own.conditions[k];
+            bool shared = first;
+            if (shape_count(&c->shape) != 1)
+                continue;
+            c = graph_reshape(r->g, c, SCALAR);
+            for (int j = 0; j < r->common.count && !first; j++)
+                shared = shared || r->common.conditions[j] == c;
+            if (shared)
+                APPEND(kept.conditions, kept.count, c);
+        }
+        r->common = kept;
+        first = false;
+    }
+}
+
+static Node *condition_argument(Reverse *r, Node *c, bool stepwise)
+{
+    Node like = *c;
+    int number = 0;
+    while (number < r->condition_count && (r->conditions[number] != c || r->stepwise[number] != stepwise))
+        number++;
+    if (number == r->condition_count) {
+        int count = r->condition_count;
+        APPEND(r->stepwise, count, stepwise);
+        APPEND(r->conditions, r->condition_count, c);
+    }
+    if (stepwise) {
+        like.shape.rank--;
+        memmove(like.shape.extent, like.shape.extent + 1, (size_t)like.shape.rank * sizeof *like.shape.extent);
+    }
+    return new_argument(r, c, &like, CONDITION, number);
+}
+
+/* notes it of the ARG of a gradient in the step; stack -1: of a carry's */
+static Node *note_selection(Reverse *r, Sweep *own, Node *argument, int stack)
+{
+    Selection y = {NULL, 0};
+    for (int i = 0; i < r->common.count; i++)
+        APPEND(y.conditions, y.count, condition_argument(r, r->common.conditions[i], false));
+    const Node *given = stack < 0 ? NULL : r->given[r->l.carries + stack];
+    const Selection *by = given ? selection_of(r->s, given) : NULL;
+    for (int i = 0; by && i < by->count; i++)
+        if (!in_every_step(r->g, by->conditions[i], given->shape.rank))
+            APPEND(y.conditions, y.count, condition_argument(r, by->conditions[i], true));
+    selection_note(own, argument, &y);
+    return argument;
+}
+
 /* r->body and its results; false: a carry turned out to be active, again */
 static bool build_step(Reverse *r)
 {
@@ -103,14 +191,15 @@ static bool build_step(Reverse *r)
     r->body->backward = true;
     for (int i = 0; i < l->carries; i++)
         if (r->active[i])
-            contribute(&own, l->next[i]->mapped, new_argument(r, l->in[i], l->arg[i], CARRY_GRADIENT, i));
+            contribute(&own, l->next[i]->mapped,
+                       note_selection(r, &own, new_argument(r, l->in[i], l->arg[i], CARRY_GRADIENT, i), -1));
     for (int j = 0; j < l->stacks; j++) {
         Node *given = r->given[l->carries + j];
         if (!given)
             continue;
         Node like = *given;
         like.shape = l->stack[j]->shape;
-        contribute(&own, l->stack[j]->mapped, new_argument(r, given, &like, STACK_GRADIENT, j));
+        contribute(&own, l->stack[j]->mapped, note_selection(r, &own, new_argument(r, given, &like, STACK_GRADIENT, j), j));
     }
     for (int i = own.forward_count - 1; i >= 0; i--)
         sweep_node(&own, r->body->nodes[i]);
@@ -167,7 +256,7 @@ static void decide(Reverse *r)
         if (n->op == OP_ARG) {
             Argument a = r->arguments[n->ints[0]];
             there = a.meaning == INPUT;
-            r->reverse[i] = a.meaning == CARRY_GRADIENT || a.meaning == STACK_GRADIENT;
+            r->reverse[i] = a.meaning == CARRY_GRADIENT || a.meaning == STACK_GRADIENT || a.meaning == CONDITION;
             r->varies[i] = a.meaning != INPUT || loop_kind(&r->l, a.number) == AS_SEQUENCE;
         }
         for (int k = 0; k < n->inputs; k++) {
@@ -250,6 +339,8 @@ static Node *argument_inside(const Reverse *r, Graph *inner, const Node *n, Node
     case INPUT: return graph_capture(inner, r->l.in[a.number]);
     case CARRY_GRADIENT: return carries[a.number];
     case STACK_GRADIENT: return graph_scan_sequence(inner, r->given[r->l.carries + a.number]);
+    case CONDITION:
+        return (r->stepwise[a.number] ? graph_scan_sequence : graph_capture)(inner, r->conditions[a.number]);
     case BEFORE: break;
     }
     die("a carry that was not stored");
@@ -306,6 +397,14 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
     return graph_close_scan(inner, l->steps, !l->reverse, next, stacks, stack_count);
 }
 
+/* of samples that no given gradient selects, the loop's are zero */
+static void contribute_selected(Reverse *r, Node *n, Node *gradient)
+{
+    if (gradient->sharded && r->common.count)
+        selection_note(r->s, gradient, &r->common);
+    contribute(r->s, n, gradient);
+}
+
 void scan_gradient(Sweep *s, Node *scan, Node **given)
 {
     Reverse r = {.s = s, .g = s->g, .scan = scan, .l = loop_of(scan), .given = given};
@@ -316,6 +415,7 @@ void scan_gradient(Sweep *s, Node *scan, Node **given)
             given[i] = NULL;
     for (int i = 0; i < l->carries; i++)
         r.active[i] = given[i] != NULL;
+    find_common(&r);
     while (!build_step(&r))
         ;
     if (r.output_count == 0)
@@ -333,10 +433,10 @@ void scan_gradient(Sweep *s, Node *scan, Node **given)
     for (int i = 0; i < l->carries; i++)
         if (r.active[i]) {
             if (results[at])
-                contribute(s, l->in[i], results[at]);
+                contribute_selected(&r, l->in[i], results[at]);
             at++;
         }
     for (int o = 0; o < r.output_count; o++)
         if (r.outputs[o].meaning == INPUT)
-            contribute(s, l->in[r.outputs[o].number], results[at++]);
+            contribute_selected(&r, l->in[r.outputs[o].number], results[at++]);
 }

@@ -123,3 +123,15 @@ def large_scores(x, w):  # of 6e4, 2e6 and 4e12; the network computes in f32, wh
 zeros = numpy.zeros((7, 1, 6))
 case("attention_large_scores", {"q": some((4, 7, 1, 6), 1) * numpy.float32(1024), "k": some((4, 7, 1, 6), 2) * numpy.float32(1024)},
      {"u": zeros, "v": zeros, "w": zeros}, large_scores, steps=3, lr=1, written=False)
+
+def masked(x, w):  # three of eight targets are NaN: the mean is over the other five; four samples
+    y, t, z = w["d.weight"] @ x["x"] + w["d.bias"], x["t"], x["u"].nan_to_num(0, 0, 0) * w["w"]
+    counts = t == t
+    z = torch.where(z > 0, z, 1)
+    return (torch.where(counts, y - t.nan_to_num(0), 0) ** 2).sum() * 4 / 5 + (z * z.log()).sum()
+
+target, factor = some((4, 2), 14), some((4, 4), 15)
+target[0, 0] = target[2] = numpy.nan
+factor[1, 0], factor[1, 1], factor[2, 2], factor[3, 3] = numpy.nan, numpy.inf, -numpy.inf, 0
+case("masked_nan", {"x": some((4, 3), 13), "t": target, "u": factor},
+     {"d.weight": some((2, 3), 16).astype(numpy.float64), "d.bias": some((2,), 17).astype(numpy.float64), "w": some((4,), 18).astype(numpy.float64)}, masked, steps=3)

@@ -93,7 +93,6 @@ extern "C" __global__ void k4(
         const int32_t value = (int32_t)v_label_at;
         const bool inside = 0 <= (int64_t)value && (int64_t)value < 3;
         const int64_t at = (int64_t)value;
-        const float v_where = inside ? 0.125f : 0.0f;
         float most = -INFINITY;
         for (int j = 0; j < 3; j++) {
             most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
@@ -103,20 +102,20 @@ extern "C" __global__ void k4(
             sum += mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
         }
         const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum);
-        const float v_where_2 = inside ? v_logp : 0.0f;
-        const float v_where_3 = v_where == 0.0f ? 0.0f : v_where / sum;
+        const float v_where = inside ? v_logp : 0.0f;
+        const float v_div = (inside ? 0.125f : 0.0f) / sum;
         for (int j = 0; j < 3; j++) {
-            const float v_add = (value == (int32_t)j ? -0.125f : 0.0f) + v_where_3 * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
+            const float v_add = (value == (int32_t)j ? -0.125f : 0.0f) + v_div * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
             v_d_log_softmax[3 * i + j] = v_add;
         }
-        v_cross_entropy[i] = v_where_2;
+        v_cross_entropy[i] = v_where;
     }
 }
 MGPU_ENTRY(k4)
 
 /* dense_1, small.net:5: einsum a,b->ba
- * t8_div f32 n x [16], t58_d_log_softmax f32 n x [3] -> t61_d_dense f32 [3, 16] (a part of the sum)
- * M x N x K = 3 x 16 x n; A is t58_d_log_softmax, each element by a thread */
+ * t8_div f32 n x [16], t56_d_log_softmax f32 n x [3] -> t59_d_dense f32 [3, 16] (a part of the sum)
+ * M x N x K = 3 x 16 x n; A is t56_d_log_softmax, each element by a thread */
 static __device__ constexpr mgpu_axis k5_axis[] = {
     /* extent, strides in A, B, C, window, step */
     {3, 1, 0, 16, 0, 0}, /* M */
@@ -266,9 +265,9 @@ extern "C" __global__ void k11(
         }
         const float v_logp = (inside ? v_y[3 * i + at] : 0.0f) + (inside ? v_bias[at] : 0.0f) - most - mgpu_log(sum_2);
         const float v_where = inside ? v_logp : 0.0f;
-        const float v_where_2 = sum == 0.0f ? 0.0f : sum / sum_2;
+        const float v_div = sum / sum_2;
         for (int j = 0; j < 3; j++) {
-            const float v_add = (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f) + v_where_2 * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
+            const float v_add = (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f) + v_div * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
             v_d_log_softmax[3 * i + j] = v_add;
         }
         v_cross_entropy[i] = v_where;

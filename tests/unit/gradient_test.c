@@ -396,6 +396,186 @@ static int check_rows(void)
     return failed;
 }
 
+/* ---- what is not selected: NaN and infinity there reach no gradient */
+
+/* an element-wise operation of one operand, or of the operand and a number */
+static Node *apply(Graph *g, Op op, Node *x)
+{
+    Node *number = graph_fill(g, 0.7, x->shape, x->dtype);
+    return OP_INFO[op].inputs == 1 ? graph_unary(g, op, x) : OP_INFO[op].inputs == 2 ? graph_binary(g, op, x, number) : NULL;
+}
+
+static bool has_element_rule(int op)
+{
+    static const bool NONE[OPS] = {[OP_EQ] = true, [OP_LT] = true, [OP_LE] = true, [OP_AND] = true, [OP_OR] = true, [OP_NOT] = true,
+                                   [OP_FLOOR] = true, [OP_CAST] = true};
+    return OP_INFO[op].op_class == ELEMENTWISE && op < OP_BIT_AND && !NONE[op] && OP_INFO[op].inputs < 3;
+}
+
+/* [2, 3], every row of which is like `rows`: between the operations, and between them and the choice */
+typedef enum Between { NOTHING, CONTRACTED, NORMALISED, SUMMED, MOVED, SLICED, DEVIATION, WAYS } Between;
+
+static Node *between(Graph *g, Node *x, Between way)
+{
+    static const char *const EACH = "tc,cd->td";
+    double square[9] = {0.5, 0.3, 0.2, 0.1, 0.4, 0.6, 0.7, 0.3, 0.9};
+    Node *part[2], *sum;
+    switch (way) {
+    case CONTRACTED:
+        return graph_einsum(g, EACH, (Node *[]){x, graph_constant(g, square, SHAPE(3, 3), F32)}, 2, false);
+    case NORMALISED:
+        sum = graph_reshape(g, graph_sum(g, graph_binary(g, OP_MUL, x, x), (int[]){1}, 1), SHAPE(2, 1));
+        return graph_binary(g, OP_DIV, x, graph_unary(g, OP_SQRT, sum));
+    case SUMMED:
+        return graph_binary(g, OP_ADD, x, NODE(g, OP_CUMSUM, ((int64_t[]){1, 0}), 2, NULL, x));
+    case MOVED:
+        x = graph_reshape(g, graph_transpose(g, x, (int[]){1, 0}), SHAPE(3, 1, 2));
+        return graph_transpose(g, graph_reshape(g, x, SHAPE(3, 2)), (int[]){1, 0});
+    case SLICED:
+        for (int i = 0; i < 2; i++)
+            part[i] = graph_slice(g, x, (int64_t[]){1 - i, 0}, (int64_t[]){1, 3}, (int64_t[]){1, 1});
+        return graph_concat(g, (Node *[]){part[1], part[0]}, 2, 0);
+    case DEVIATION:
+        sum = graph_reshape(g, graph_sum(g, x, (int[]){1}, 1), SHAPE(2, 1));
+        return graph_binary(g, OP_SUB, x, graph_binary(g, OP_MUL, sum, graph_weak(g, 0.1)));
+    default:
+        return x;
+    }
+}
+
+static double *gradient_at(Graph *d, Setup *s, int variable, int64_t count)
+{
+    Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s};
+    interpret(d, &run);
+    double *copy = NEW_ARRAY(double, count);
+    memcpy(copy, run.values[graph_find_result(d, ROLE_GRADIENT, variable)->value->id], (size_t)count * sizeof *copy);
+    for (int k = 0; k < d->node_count; k++)
+        free(run.values[k]);
+    free(run.values);
+    return copy;
+}
+
+/* Row 1 of each sample, and all of sample 2, are not selected. Gradients are the same whether there are NaN, infinities and 0 or
+ * ordinary numbers. by_weight: the loss has weights; else a choice. */
+static const char *check_unselected(Op first, Between way, Op second, bool by_weight)
+{
+    static Setup s;
+    s = (Setup){.valid = 0};
+    Graph *g = begin(&s, SAMPLES);
+    random_state = (uint64_t)(first * 64 + second);
+    Shape shape = SHAPE(2, 3);
+    Node *w = make_weight(g, &s, shape, 0.5, 1), *v = make_weight(g, &s, shape, 0.5, 1), *x = make_input(g, &s, shape, F32, 0.3, 0.9);
+    Node *mask = make_input(g, &s, SHAPE(2, 1), F32, 0.5, 1), *y = apply(g, first, graph_binary(g, OP_MUL, w, x));
+    /* of a NaN that stays one, but else between 0.4 and 0.6, which every operation takes */
+    y = graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, graph_unary(g, OP_LOGISTIC, y), graph_weak(g, 0.2)), graph_weak(g, 0.4));
+    y = apply(g, second, graph_binary(g, OP_MUL, between(g, y, way), v));
+    Node *counts = graph_binary(g, OP_LT, graph_weak(g, 0), mask), *zero = graph_weak(g, 0);
+    Node *e = graph_binary(g, OP_MUL, y, graph_binary(g, OP_ADD, y, graph_weak(g, 1)));
+    if (by_weight)
+        graph_result(g, ROLE_LOSS, "loss", 0, e, counts);
+    else
+        graph_result(g, ROLE_LOSS, "loss", 0, sum_all(g, graph_where(g, graph_broadcast(g, counts, shape), e, zero)), NULL);
+    for (int i = 0; i < 2 * SAMPLES; i++)
+        s.inputs[1][i] = i % 2 == 0 && i / 2 != 2;
+    Graph *d = gradients_of(g);
+    const double *right[2], bad[] = {NAN, INFINITY, -INFINITY, 0};
+    for (int k = 0; k < 2; k++)
+        right[k] = gradient_at(d, &s, k, 6);
+    for (int b = 0; b < COUNT(bad); b++) {
+        for (int i = 0; i < 6 * SAMPLES; i++)
+            s.inputs[0][i] = i % 6 >= 3 || i / 6 == 2 ? bad[b] : s.inputs[0][i];
+        for (int k = 0; k < 2; k++) {
+            const double *now = gradient_at(d, &s, k, 6);
+            for (int i = 0; i < 6; i++)
+                if (!(now[i] == right[k][i]))
+                    return format("%s, %d, %s, %s: %g: gradient %d of weight %d is %.17g, %.17g expected", OP_INFO[first].name, way,
+                                  OP_INFO[second].name, by_weight ? "weights" : "where", bad[b], i, k, now[i], right[k][i]);
+        }
+    }
+    return NULL;
+}
+
+static int check_selection(void)
+{
+    int failed = 0;
+    for (int op = 0; op < OPS; op++) {
+        const char *wrong = NULL;
+        if (!has_element_rule(op))
+            continue;
+        for (int other = 0; other < OPS && !wrong; other++)
+            for (int way = 0; way < WAYS && !wrong && has_element_rule(other); way++)
+                if (every_mode || way == NOTHING || (op + other + way) % WAYS == 0)
+                    wrong = check_unselected((Op)op, (Between)way, (Op)other, (op + other) % 2 != 0);
+        printf(wrong ? "not ok not selected: %s%s: %s\n" : "ok not selected: %s%s\n", OP_INFO[op].name, behind(), wrong);
+        failed += wrong != NULL;
+    }
+    return failed;
+}
+
+/* ---- gradients of gradients */
+
+/* the sum of all gradients of the loss, as a loss */
+static Graph *gradients_as_loss(Graph *train)
+{
+    Graph *d = simplify(differentiate(simplify(train))), *g = graph_new(train->model, "train", NULL);
+    Node *sum = NULL;
+    for (int i = 0; i < d->node_count; i++)
+        graph_copy_node(g, d->nodes[i])->backward = false;
+    for (int i = 0; i < d->result_count; i++)
+        if (d->results[i].role == ROLE_GRADIENT) {
+            Node *part = sum_all(g, d->results[i].value->mapped);
+            sum = sum ? graph_binary(g, OP_ADD, sum, part) : part;
+        }
+    graph_result(g, ROLE_LOSS, "loss", 0, sum, NULL);
+    return g;
+}
+
+/* of a choice, whose gradient is one of selected products */
+static const char *check_twice(Op op)
+{
+    static Setup s;
+    s = (Setup){.valid = 0};
+    Graph *g = begin(&s, SAMPLES);
+    random_state = (uint64_t)op;
+    Node *w = make_weight(g, &s, SHAPE(3), 0.3, 0.6), *v = make_weight(g, &s, SHAPE(3), 0.3, 0.6);
+    Node *y = OP_INFO[op].inputs == 1 ? graph_unary(g, op, w) : graph_binary(g, op, w, v);
+    y = graph_binary(g, OP_MUL, graph_binary(g, OP_MUL, y, y), v);
+    Node *third = graph_binary(g, OP_LT, graph_arange(g, 3), graph_weak(g, 2));
+    graph_result(g, ROLE_LOSS, "loss", 0, sum_all(g, graph_where(g, third, y, graph_weak(g, 0))), NULL);
+    return compare(gradients_as_loss(g), &s);
+}
+
+/* log(x)^2 at its minimum x = 1, where its gradient is 0 and the second derivative 2 */
+static const char *check_minimum(bool choice)
+{
+    static Setup s;
+    s = (Setup){.valid = 0};
+    Graph *g = begin(&s, SAMPLES);
+    Node *w = make_weight(g, &s, SCALAR, 1, 1), *y = graph_binary(g, OP_POW, graph_unary(g, OP_LOG, w), graph_weak(g, 2));
+    if (choice)
+        y = graph_where(g, graph_binary(g, OP_LT, graph_weak(g, 0), w), y, graph_weak(g, 0));
+    graph_result(g, ROLE_LOSS, "loss", 0, y, NULL);
+    double second = *gradient_at(gradients_of(gradients_as_loss(g)), &s, 0, 1);
+    return second == 2 ? NULL : format("the second derivative of log(x)^2 at 1 is %.17g, 2 expected", second);
+}
+
+static int check_gradients_of_gradients(void)
+{
+    int failed = 0;
+    for (int op = 0; op < OPS; op++) {
+        const char *wrong = has_element_rule(op) ? check_twice((Op)op) : NULL;
+        if (has_element_rule(op))
+            printf(wrong ? "not ok second derivative: %s%s: %s\n" : "ok second derivative: %s%s\n", OP_INFO[op].name, behind(), wrong);
+        failed += wrong != NULL;
+    }
+    for (int choice = 0; choice < 2; choice++) {
+        const char *wrong = check_minimum(choice);
+        printf(wrong ? "not ok second derivative at a minimum%s: %s\n" : "ok second derivative at a minimum%s\n", behind(), wrong);
+        failed += wrong != NULL;
+    }
+    return failed;
+}
+
 /* ---- whole graphs */
 
 enum { CLASSES = 4, IGNORE = 255 };
@@ -730,8 +910,8 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     const char *full = getenv("MGPU_FULL");
     every_mode = full && *full;
-    int failed = check_rows() + check_nets();
+    int failed = check_rows() + check_nets() + check_selection() + check_gradients_of_gradients();
     through_stages = true;
-    failed += check_rows() + check_nets();
+    failed += check_rows() + check_nets() + check_selection() + check_gradients_of_gradients();
     return failed > 0;
 }
