@@ -1,6 +1,6 @@
 /* known.c: versions of C compilers that compile correct C wrongly, and how emitted C stays clear of it; `mgpuc -v` names them.
- * tests/compilers.test compares what the compilers of a machine make of emitted text with the interpreter: what it finds comes
- * into this table. */
+ * `mgpuc selftest` and tests/compilers.test compare what compilers make of kernels with the interpreter: what they find comes into this
+ * table, and as plain C into tests/compilers, which tests/compilers.test compiles with the cure and without. */
 #include "compiler/link/units.h"
 
 #include <stdlib.h>
@@ -8,13 +8,13 @@
 
 typedef struct Mistake {
     int first[2], last[2]; /* of GCC: major, minor; both are wrong */
-    const char *what, *avoided;
+    const char *what, *avoided; /* where that is flags, compiler/link/tools.c gives them */
 } Mistake;
 static const Mistake MISTAKES[] = {
     {{11, 1}, {11, 4}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
     {{12, 1}, {12, 3}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
     {{13, 1}, {13, 1}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
-    {{12, 2}, {12, 2}, "simd loops that reduce several values read uninitialised lanes", "-fno-thread-jumps"},
+    {{12, 2}, {12, 2}, "simd loops that reduce several values, some of them under conditions, read uninitialised lanes", "-fno-thread-jumps"},
     {{12, 2}, {12, 2}, "with AVX-512, arrays in the red zone are not aligned as stores to them assume", "-mno-red-zone"},
     {{12, 2}, {12, 2}, "with AVX-512, multiply-adds under conditions lose the product of some lanes", "-fno-expensive-optimizations"},
     {{12, 1}, {12, 5}, "with AVX-512, copies of constant arrays repeat their first elements", "-mmove-max=128 -mstore-max=128"},

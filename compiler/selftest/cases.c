@@ -152,7 +152,7 @@ static double *draw_values(int64_t count, Dtype t, int64_t classes)
 static double **interpret_case(CaseValues *v, double noise, uint64_t noise_seed)
 {
     const Case *c = v->c;
-    Interpretation in = {.samples = SAMPLES, .first_sample = FIRST_SAMPLE, .step = STEP, .seed = SEED, .leaf = leaf, .context = v,
+    Interpretation in = {.samples = SAMPLES, .first_sample = FIRST_SAMPLE, .step = STEP, .seed = SEED, .leaf = leaf, .context = v, .f32_range = true,
                          .noise = noise, .noise_seed = noise_seed};
     in.values = NEW_ARRAY(double *, c->graph->node_count);
     interpret(c->graph, &in);

@@ -59,22 +59,29 @@ static Graph *multiply_adds(Dtype real)
     return g;
 }
 
-/* a maximum, a sum and a sum under a condition of the same rows, of several lengths */
+/* Maxima, sums and sums under conditions of the same rows, of several lengths; sums in a type of another size. */
 static Graph *several_reductions(Dtype real)
 {
-    static const int64_t LENGTH[] = {2, 7, 10, 16, 33, 70};
+    static const int64_t LENGTH[] = {2, 7, 10, 17, 24, 33, 70};
+    const Dtype other = real == F64 ? F32 : F64;
     Graph *g = new_graph(new_model(0));
     for (int i = 0; i < COUNT(LENGTH); i++) {
         int64_t n = LENGTH[i];
-        Node *z = new_input(g, real, SHAPE(n), 0), *label = new_input(g, U8, SCALAR, n);
-        Node *most = graph_broadcast(g, graph_max(g, z, (int[]){0}, 1), SHAPE(n)), *below = graph_binary(g, OP_SUB, z, most);
-        Node *sum = graph_sum(g, graph_unary(g, OP_EXP, below), (int[]){0}, 1);
+        Node *z = new_input(g, real, SHAPE(n), 0), *label = new_input(g, U8, SCALAR, n), *zero = number(g, 0, real);
         Node *hot = graph_binary(g, OP_EQ, graph_cast(g, label, I32), graph_arange(g, n));
-        Node *own = graph_sum(g, graph_where(g, hot, below, number(g, 0, real)), (int[]){0}, 1);
-        Node *plain = graph_sum(g, z, (int[]){0}, 1), *best = graph_max(g, z, (int[]){0}, 1);
-        Node *few = graph_sum(g, graph_where(g, hot, z, number(g, 0, real)), (int[]){0}, 1);
-        graph_result(g, ROLE_OUTPUT, format("loss%d", i), 0, graph_binary(g, OP_SUB, graph_unary(g, OP_LOG, sum), own), NULL);
-        graph_result(g, ROLE_OUTPUT, format("three%d", i), 0, graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, plain, best), few), NULL);
+        Node *above = graph_binary(g, OP_LT, zero, z), *tripled = graph_binary(g, OP_MUL, z, number(g, 3, real));
+        Node *sums[] = {graph_binary(g, OP_MUL, z, z), graph_where(g, above, tripled, zero), graph_where(g, above, zero, z), graph_where(g, hot, z, zero)};
+        Node *most[] = {graph_where(g, above, z, zero), graph_where(g, hot, z, number(g, -1, real))};
+        for (int k = 0; k < COUNT(sums); k++)
+            graph_result(g, ROLE_OUTPUT, format("sum%d_%d", i, k), 0, graph_sum(g, graph_cast(g, sums[k], other), (int[]){0}, 1), NULL);
+        for (int k = 0; k < COUNT(most); k++)
+            graph_result(g, ROLE_OUTPUT, format("most%d_%d", i, k), 0, graph_max(g, most[k], (int[]){0}, 1), NULL);
+        z = new_input(g, real, SHAPE(n), 0);
+        Node *highest = graph_max(g, z, (int[]){0}, 1);
+        Node *below = graph_binary(g, OP_SUB, z, graph_broadcast(g, highest, SHAPE(n)));
+        Node *sum = graph_sum(g, graph_unary(g, OP_EXP, below), (int[]){0}, 1);
+        Node *chosen = graph_sum(g, graph_where(g, hot, below, zero), (int[]){0}, 1);
+        graph_result(g, ROLE_OUTPUT, format("loss%d", i), 0, graph_binary(g, OP_SUB, graph_unary(g, OP_LOG, sum), chosen), NULL);
     }
     return g;
 }

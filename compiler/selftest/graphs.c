@@ -90,7 +90,7 @@ static Node *any_unary(Pool *p)
     static const Op OPS_OF[] = {OP_ABS, OP_EXP, OP_SIN, OP_COS, OP_TANH, OP_ERF, OP_EXPM1, OP_LOGISTIC};
     Node *n = any_float(p);
     Op op = OPS_OF[draw(COUNT(OPS_OF))];
-    return graph_unary(p->g, op, op == OP_EXP ? bounded(p->g, n) : n);
+    return graph_unary(p->g, op, op == OP_EXP || op == OP_EXPM1 ? bounded(p->g, n) : n);
 }
 
 static Node *any_binary(Pool *p)
