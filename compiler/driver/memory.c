@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double CARD = 80e9; /* A100, H100: the driver and its libraries take the rest of their 80 GiB */
-
 int64_t arena_bytes(const Schedule *s, int device)
 {
     int64_t most = 0;
@@ -309,7 +307,7 @@ double memory_there(const Program *p, const Plan *plan)
     bool host = !p->target->own_memory;
     const Machine *named = p->options->planned;
     double there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan_each(plan)) : memory_here(host);
-    return there > 0 ? there : CARD;
+    return there > 0 ? there : planned_memory(machine_of(p), host, plan_each(plan)); /* what is planned for where no GPU is here */
 }
 
 void warn_of_memory(const Model *m, Program *p, const Plan *plan)
@@ -331,6 +329,6 @@ void warn_of_memory(const Model *m, Program *p, const Plan *plan)
             named     ? format("the machine '%s' has", named->name)
             : host    ? "this machine has"
             : memory_here(host) > 0 ? "the GPU here has"
-                    : "a usual card (A100, H100) has",
+                    : format("a device of %s, which is planned for where there are no GPUs, has", machine_of(p)->name),
             bytes_text(limit), cure);
 }

@@ -120,7 +120,8 @@ static void find_memory(PlanRow *row, const Program *program, const Plan *plan, 
     bool host = !program->target->own_memory;
     row->bytes = needed_bytes(program, plan, NULL);
     row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan_each(plan));
-    row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program, plan, row->memory);
+    bool searched = program->model->recompute || program->model->fit_accumulate; /* another batch gets another program: --fit finds it */
+    row->fits = host || row->memory <= 0 || searched ? -1 : batch_that_fits(program, plan, row->memory);
 }
 
 static double sample_bytes(const Model *m)
@@ -129,6 +130,37 @@ static double sample_bytes(const Model *m)
     for (int i = 0; i < m->input_count; i++)
         bytes += (double)(shape_count(&m->inputs[i].shape) * dtype_bytes(m->inputs[i].dtype));
     return bytes;
+}
+
+/* of the model's operations, what devices of this precision do at most */
+static double peak_flops(const Model *m, const Machine *machine, Processor processor, int devices)
+{
+    bool matrix = dtype_bytes(m->precision) == 2 || m->tf32;
+    double flops = 0;
+    for (int d = 0; d < devices; d++) {
+        Device device = machine_device(machine, processor, d, devices);
+        const Fact *rates = matrix && device.matrix[m->precision].value > 0 ? device.matrix : device.plain;
+        flops += rates[m->precision].value > 0 ? rates[m->precision].value : rates[F32].value;
+    }
+    return flops;
+}
+
+static double sample_tokens(const Model *m)
+{
+    for (int i = 0; i < m->input_count; i++)
+        if (m->inputs[i].classes && m->inputs[i].shape.rank == 1 && m->inputs[i].shape.extent[0] > 1)
+            return (double)m->inputs[i].shape.extent[0];
+    return 0;
+}
+
+/* what makes the baseline slower than it would be with the memory that the row has */
+static const char *unlike_of(const PlanRow *row, const PlanRow *one)
+{
+    if (one && one->recomputed > row->recomputed + .005)
+        return format("recomputes, which takes %.1f%% of its computing time more", 100 * (one->recomputed - row->recomputed));
+    if (one && one->micro > row->micro)
+        return format("has %lld micro-batches in place of %lld", (long long)one->micro, (long long)row->micro);
+    return NULL;
 }
 
 /* in what has been made; factor: of compute_factor */
@@ -160,11 +192,18 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     row.samples_per_s = (double)row.batch / s->step_us * 1e6;
     row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;
     row.efficiency = row.speed_up / devices;
+    row.recomputed = made->program->dropped.time;
+    row.micro = made->program->model->accumulate > 0 ? made->program->model->accumulate : 1;
+    row.tokens = sample_tokens(made->program->model);
+    double peak = plan->nodes * peak_flops(made->program->model, p->machine, processor_of(made->program), plan_each(plan));
+    row.mfu = peak > 0 ? step_flops(made->program) * row.samples_per_s / peak : 0;
     row.input_per_s = row.samples_per_s * sample_bytes(made->program->model);
     row.decode_cores = row.samples_per_s / plan->nodes * in.decode_us / 1e6;
     find_memory(&row, made->program, plan, p->machine);
     memory_use(made->outer); /* the name of the link stays */
+    row.unlike = unlike_of(&row, one);
     row.cure = row.fits == 0 ? cure_of_none(made->program, plan) : NULL;
+    row.recompute = row.memory > 0 && row.bytes > row.memory ? recompute_cure(made->program, plan) : NULL;
     find_link(&row, p->machine, s);
     row.input = input_needs(&in, &use, row.batch);
     memory_use(made->own);

@@ -29,7 +29,12 @@ typedef struct PlanRow {
     double input_per_s, decode_cores; /* bytes of inputs a second, of all nodes; cores of a node that decode pictures */
     double bytes, memory;       /* that a device takes, and has; of host devices: all of a node together */
     int64_t fits;               /* the largest batch that does; -1: not known */
-    const char *cure;           /* where none does, what would; else NULL */
+    const char *cure, *recompute; /* where none does, what would; what recompute = "auto" would do where the row does not fit; else NULL */
+    double mfu;                 /* FLOPs of the model a second, of those that the devices' matrix units (f32, f64: without them) have */
+    double tokens;              /* of a sample: elements of its first input of classes that is a sequence; 0: none is */
+    double recomputed;          /* which part of computing time recomputing takes */
+    int64_t micro;              /* micro-batches */
+    const char *unlike;         /* how the program of one device, which this is compared with, differs: "recomputes ..."; NULL: it does not */
     double link_bytes, link_share; /* of the busiest link and direction, in a step; of what it carries in that time */
     const char *link;           /* "host to 0" */
     const char *input;          /* of input_needs */

@@ -136,7 +136,23 @@ static void say_memory(Planning *p)
         APPEND(p->advice, p->advice_count,
                format("a global batch of %lld does not fit on %s: %s %s, there are %s%s", (long long)r->batch, devices_text(r->devices), bytes_text(r->bytes),
                       p->machine->device_count ? "on a device" : "in all", bytes_text(r->memory), r->fits > 0 ? format("; a batch of %lld fits", (long long)r->fits) : r->cure ? format("; %s", r->cure) : ""));
+        if (r->recompute)
+            APPEND(p->advice, p->advice_count, format("on %s %s", devices_text(r->devices), r->recompute));
     }
+}
+
+/* what is compared is not alike, or kernels of fewer samples take less of a sample */
+static void say_efficiency(Planning *p)
+{
+    const PlanRow *row = NULL;
+    for (int i = 0; i < p->row_count; i++)
+        if (p->rows[i].devices > 1 && p->rows[i].efficiency > 1.01 && (!row || p->rows[i].efficiency > row->efficiency))
+            row = &p->rows[i];
+    if (row)
+        APPEND(p->advice, p->advice_count,
+               format("an efficiency of %.1f%% on %s: %s", 100 * row->efficiency, devices_text(row->devices),
+                      row->unlike ? format("the one device that it is compared with %s", row->unlike)
+                                  : format("kernels of %lld samples take a smaller part of those of the whole batch than 1/%d", (long long)row->most, row->devices)));
 }
 
 static void say_idle(Planning *p)
@@ -167,6 +183,7 @@ void plan_advise(Planning *p)
     say_updates(p);
     say_input(p);
     say_memory(p);
+    say_efficiency(p);
     say_idle(p);
     say_scaling(p);
 }

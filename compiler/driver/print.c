@@ -40,8 +40,8 @@ static const char *magnitude(double n) /* 3209216 -> "3.21 M" */
     return u ? format("%.3g%s", n, UNIT[u]) : format("%.0f", n);
 }
 
-/* of contractions and convolutions, as the literature counts: 2 x multiply-adds */
-static double step_flops(const Program *p)
+/* of contractions and convolutions, as the literature counts: 2 x multiply-adds, none of what is recomputed */
+double step_flops(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++) {
         const Phase *phase = p->phases[i];
@@ -49,7 +49,7 @@ static double step_flops(const Program *p)
             continue;
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
-            if (phase->tasks[k]->kernel)
+            if (phase->tasks[k]->kernel && !phase->tasks[k]->again)
                 flops += kernel_contraction_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
         return flops;
     }
