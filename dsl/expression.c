@@ -70,7 +70,7 @@ static Value *quantity_literal(const Elaborator *e, const Tree *t)
 
 static const struct { const char *text; Op op; bool swap, negate; } OPERATORS[] = {
     {"+", OP_ADD, false, false}, {"-", OP_SUB, false, false}, {"*", OP_MUL, false, false}, {"/", OP_DIV, false, false},
-    {"//", OP_DIV, false, false}, {"%", OP_MOD, false, false}, {"**", OP_POW, false, false},
+    {"//", OP_QUOTIENT, false, false}, {"%", OP_MOD, false, false}, {"**", OP_POW, false, false},
     {"==", OP_EQ, false, false}, {"!=", OP_EQ, false, true}, {"<", OP_LT, false, false}, {">", OP_LT, true, false},
     {"<=", OP_LE, false, false}, {">=", OP_LE, true, false}, {"and", OP_AND, false, false}, {"or", OP_OR, false, false},
 };

@@ -306,7 +306,7 @@ static Value *window(Elaborator *e, const Place *at, Value **a, Op op, const cha
     each_of(at, a[1], r, "a window's size", 1, ints);
     each_of(at, a[2]->kind == VALUE_NONE ? a[1] : a[2], r, "stride", 1, ints + r);
     pads_of(at, a[3], r, ints + 2 * r, ints + 3 * r);
-    if (x->dtype == BOOL || (op == OP_WINDOW_SUM && !dtype_is_float(x->dtype)))
+    if (x->dtype == BOOL && op == OP_WINDOW_MAX)
         x = graph_cast(graph_at(e, at), x, F32);
     return value_tensor(graph_node(graph_at(e, at), op, &x, 1, ints, 4 * r, NULL));
 }
@@ -454,7 +454,7 @@ static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
         error_at(at, "scatter_add: what is added to is a number; it needs an axis for the index");
     if (v->weak)
         v = graph_strong(g, v, x->dtype);
-    Dtype dtype = dtype_promote(x->dtype, v->dtype);
+    Dtype dtype = dtype_summed(dtype_promote(x->dtype, v->dtype));
     if (x->shape.rank - 1 + i->shape.rank <= MAX_RANK) { /* else the graph says so */
         Shape rows = i->shape;
         for (int k = 1; k < x->shape.rank; k++)

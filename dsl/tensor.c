@@ -223,23 +223,6 @@ static Node *plain(Elaborator *e, const Place *at, const Value *v, const char *w
     return node_of(e, at, v, what);
 }
 
-static Node *floor_division(Elaborator *e, const Place *at, Node *a, Node *b)
-{
-    Graph *g = graph_at(e, at);
-    bool whole = !dtype_is_float(a->dtype) && !dtype_is_float(b->dtype);
-    if (a->weak != b->weak) /* a whole literal keeps whole numbers whole */
-        whole = !dtype_is_float(a->weak ? b->dtype : a->dtype) && (a->weak ? a : b)->op == OP_CONSTANT &&
-                (a->weak ? a : b)->data[0] == floor((a->weak ? a : b)->data[0]);
-    if (!whole)
-        return graph_unary(g, OP_FLOOR, graph_binary(g, OP_DIV, a, b));
-    Dtype dtype = a->weak ? b->dtype : b->weak ? a->dtype : dtype_promote(a->dtype, b->dtype);
-    if (dtype != I64 && dtype != U32)
-        dtype = I32;
-    a = a->weak ? graph_strong(g, a, F64) : graph_cast(g, a, F64);
-    b = b->weak ? graph_strong(g, b, F64) : graph_cast(g, b, F64);
-    return graph_cast(g, graph_unary(g, OP_FLOOR, graph_binary(g, OP_DIV, a, b)), dtype);
-}
-
 /* op on tensors; `swap`: with the operands exchanged; `negate`: not of the result (bool) */
 Value *apply_binary(Elaborator *e, const Place *at, Op op, bool swap, bool negate, Value *a, Value *b, const char *shown)
 {
@@ -252,11 +235,7 @@ Value *apply_binary(Elaborator *e, const Place *at, Op op, bool swap, bool negat
         error_at(at, "'%s' is for true, false and bool tensors, not for %s", shown,
                  value_describe(x->dtype != BOOL ? a : b));
     Graph *g = graph_at(e, at);
-    Node *r;
-    if (strcmp(shown, "//") == 0)
-        r = floor_division(e, at, x, y);
-    else
-        r = swap ? graph_binary(g, op, y, x) : graph_binary(g, op, x, y);
+    Node *r = swap ? graph_binary(g, op, y, x) : graph_binary(g, op, x, y);
     if (negate)
         r = graph_unary(g, OP_NOT, r);
     const Value *w = a->kind == VALUE_WEIGHTED ? a : b->kind == VALUE_WEIGHTED ? b : NULL;

@@ -218,8 +218,8 @@ void graph_lies_here(Graph *graph)
 
 static Dtype literal_type(Dtype, const Node *weak);
 
-/* the inputs that take part get one type: the promoted one; a float if `real` */
-static void promote_inputs(Graph *graph, Node **in, const bool *takes_part, int inputs, bool real)
+/* the inputs that take part get one type: the promoted one; a float for convolutions, one for sums where they are added up */
+static void promote_inputs(Graph *graph, Op op, Node **in, const bool *takes_part, int inputs)
 {
     Dtype t = BOOL;
     bool strong = false;
@@ -232,7 +232,9 @@ static void promote_inputs(Graph *graph, Node **in, const bool *takes_part, int 
         if (takes_part[i] && in[i]->weak)
             t = strong ? literal_type(t, in[i]) : F32;
     }
-    if (real && !dtype_is_float(t))
+    if (op == OP_SCATTER_ADD)
+        t = dtype_summed(t);
+    if ((op == OP_CONVOLVE || op == OP_CONVOLVE_WEIGHT) && !dtype_is_float(t))
         t = F32;
     for (int i = 0; i < inputs; i++)
         if (takes_part[i])
@@ -256,7 +258,7 @@ static Node *make_promoted(Graph *graph, Op op, Node **in, int inputs, const int
             own[i] = graph_strong(graph, own[i], I32);
     }
     if (op == OP_EINSUM || op == OP_CONVOLVE || op == OP_CONVOLVE_WEIGHT || op == OP_CONCAT || op == OP_SCATTER_ADD)
-        promote_inputs(graph, own, takes_part, inputs, op == OP_CONVOLVE || op == OP_CONVOLVE_WEIGHT);
+        promote_inputs(graph, op, own, takes_part, inputs);
     /* attributes are copied by intern, which alone writes to what it copied */
     return graph_make(graph, &(Node){.op = op, .in = own, .inputs = inputs, .ints = (int64_t *)(uintptr_t)ints,
                                .int_count = int_count, .text = text}, over);
@@ -372,27 +374,13 @@ Node *graph_arange(Graph *graph, int64_t n) { return leaf(graph, OP_ARANGE, I32,
 
 /* ---- types */
 
-static double limit_value(double v, Dtype t) /* what a cast of a float gives: towards zero, at the limits, NaN as 0 */
-{
-    static const double least[DTYPES] = {[I8] = -128, [I16] = -32768, [I32] = -2147483648.0, [I64] = -9223372036854775808.0};
-    static const double most[DTYPES] = {[U8] = 255, [I8] = 127, [U16] = 65535, [I16] = 32767, [U32] = 4294967295.0,
-                                        [I32] = 2147483647.0, [I64] = 9223372036854774784.0};
-    if (dtype_is_float(t))
-        return v;
-    if (t == BOOL)
-        return v != 0;
-    if (!(v >= least[t]))
-        return v < least[t] ? least[t] : 0;
-    return v > most[t] ? most[t] : (double)(int64_t)v;
-}
-
 Node *graph_cast(Graph *graph, Node *a, Dtype t)
 {
     double value;
     if (a->dtype == t && !a->weak)
         return a;
     if (node_is_constant(a, &value))
-        return graph_fill(graph, limit_value(value, t), a->shape, t);
+        return graph_fill(graph, cast_number(a->weak ? F64 : a->dtype, t, value), a->shape, t);
     return NODE(graph, OP_CAST, ((int64_t[]){t}), 1, NULL, a);
 }
 
@@ -406,9 +394,9 @@ static Dtype literal_type(Dtype t, const Node *weak)
         return t;
     if (!node_is_constant(weak, &v) || !(v > -0x1p63 && v < 0x1p63) || v != (double)(int64_t)v)
         return F32;
-    if (t != BOOL && limit_value(v, t) == v)
+    if (t != BOOL && cast_number(F64, t, v) == v)
         return t;
-    return dtype_promote(t, limit_value(v, I32) == v ? I32 : I64);
+    return dtype_promote(t, cast_number(F64, I32, v) == v ? I32 : I64);
 }
 
 static Dtype common_type(const Node *a, const Node *b)
@@ -436,6 +424,8 @@ static Shape broadcast_shape(const Graph *graph, Op op, const Node *a, const Nod
 
 Node *graph_unary(Graph *graph, Op op, Node *a)
 {
+    if (op == OP_FLOOR && !dtype_is_float(a->dtype))
+        return a->dtype == BOOL ? graph_cast(graph, a, I32) : a;
     if (op != OP_ABS && op != OP_NOT && op != OP_BIT_NOT && !dtype_is_float(a->dtype))
         a = graph_cast(graph, a, F32);
     return NODE(graph, op, NULL, 0, NULL, a);
@@ -447,8 +437,10 @@ Node *graph_binary(Graph *graph, Op op, Node *a, Node *b)
         Dtype t = common_type(a, b);
         if ((op == OP_DIV || op == OP_POW || op == OP_ATAN2) && !dtype_is_float(t))
             t = F32;
-        if ((op == OP_ADD || op == OP_SUB || op == OP_MUL) && !dtype_is_float(t) && dtype_bytes(t) < 4)
-            t = I32;
+        if (op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_QUOTIENT)
+            t = dtype_summed(t);
+        if (op == OP_QUOTIENT && dtype_is_float(t))
+            return graph_unary(graph, OP_FLOOR, graph_binary(graph, OP_DIV, a, b));
         if (!(a->weak && b->weak)) {
             a = graph_cast(graph, a, t);
             b = graph_cast(graph, b, t);
@@ -557,8 +549,8 @@ Node *graph_pad(Graph *graph, Node *a, const int64_t *low, const int64_t *high, 
     }
     if (same)
         return a;
-    if (!dtype_is_float(a->dtype) && limit_value(value, a->dtype) != value)
-        a = graph_cast(graph, a, value == limit_value(value, I32) ? dtype_promote(a->dtype, I32) : F32);
+    if (!dtype_is_float(a->dtype) && cast_number(F64, a->dtype, value) != value)
+        a = graph_cast(graph, a, value == cast_number(F64, I32, value) ? dtype_promote(a->dtype, I32) : F32);
     Node n = {.op = OP_PAD, .in = &a, .inputs = 1, .ints = ints, .int_count = 2 * r, .data_count = 1};
     n.data = NEW(double);
     n.data[0] = value;

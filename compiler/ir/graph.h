@@ -29,6 +29,7 @@ bool dtype_is_float(Dtype);
 bool dtype_is_half(Dtype);             /* BF16, F16: how values are in memory; kernels calculate in F32 */
 bool dtype_by_name(const char *, Dtype *);
 Dtype dtype_promote(Dtype, Dtype);      /* language reference, section 6 */
+Dtype dtype_summed(Dtype);              /* of what is added up: narrow whole numbers and bools are i32 */
 
 typedef struct Shape { int rank; int64_t extent[MAX_RANK]; } Shape;
 int64_t shape_count(const Shape *);     /* elements; 1 for rank 0; checked against overflow where shapes are made */
@@ -434,6 +435,9 @@ bool node_is_zero(const Node *);
 
 /* meaning.c: of an element-wise operation, but of CAST. Whole numbers are not brought into the range of their type. */
 double op_value(Op, double a, double b, double c);
+double wrap_number(Dtype, int64_t v);  /* the lowest bits of v as a number of the type; not 0 as true */
+double fit_number(Dtype, double v);    /* what an operation on numbers of the type has given, as one of them */
+double cast_number(Dtype from, Dtype to, double v); /* whole numbers wrap; floats go towards zero, to the limits, NaN to 0 */
 
 /* interpret.c: the slow, clear meaning of every operation, in double; the reference of tests.
  * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. BF16 and F16 are rounded. */

@@ -29,20 +29,6 @@ static void run_graph(Run *);
 
 /* ---- numbers */
 
-static double as_whole(Dtype t, int64_t v)
-{
-    switch (t) {
-    case BOOL: return v != 0;
-    case U8: return (uint8_t)v;
-    case I8: return (int8_t)v;
-    case U16: return (uint16_t)v;
-    case I16: return (int16_t)v;
-    case U32: return (uint32_t)v;
-    case I32: return (int32_t)v;
-    default: return (double)v;
-    }
-}
-
 /* a double as the nearest number of 8 bits and the exponents of a float */
 static double to_bf16(double v)
 {
@@ -65,38 +51,16 @@ static double to_f16(double v)
     return nearbyint(v / unit) * unit;
 }
 
-/* a double that an operation on numbers of type t has given, as a number of type t */
-static double fit(Dtype t, double v)
-{
-    if (dtype_is_float(t))
-        return v;
-    if (v != v)
-        return 0;
-    if (t == BOOL)
-        return v != 0;
-    return as_whole(t, v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v);
-}
-
-static double cast(Dtype from, Dtype to, double v)
-{
-    if (dtype_is_float(to) || !dtype_is_float(from) || to == BOOL)
-        return fit(to, v);
-    double least = to == I8 ? INT8_MIN : to == I16 ? INT16_MIN : to == I32 ? INT32_MIN : to == I64 ? -0x1p63 : 0;
-    double most = to == U8 ? UINT8_MAX : to == I8 ? INT8_MAX : to == U16 ? UINT16_MAX : to == I16 ? INT16_MAX
-                : to == U32 ? UINT32_MAX : to == I32 ? INT32_MAX : 0x1p63 - 1024;
-    return v != v ? 0 : v < least ? least : v > most ? most : trunc(v);
-}
-
 static double element(const Node *n, double a, double b, double c)
 {
     if (n->op == OP_CAST)
-        return cast(n->in[0]->dtype, n->dtype, a);
+        return cast_number(n->in[0]->dtype, n->dtype, a);
     bool whole = !dtype_is_float(n->dtype) && n->dtype != BOOL;
     if (whole && (n->op == OP_ADD || n->op == OP_SUB || n->op == OP_MUL)) {
         uint64_t x = (uint64_t)(int64_t)a, y = (uint64_t)(int64_t)b;
-        return as_whole(n->dtype, (int64_t)(n->op == OP_ADD ? x + y : n->op == OP_SUB ? x - y : x * y));
+        return wrap_number(n->dtype, (int64_t)(n->op == OP_ADD ? x + y : n->op == OP_SUB ? x - y : x * y));
     }
-    return fit(n->dtype, op_value(n->op, a, b, c));
+    return fit_number(n->dtype, op_value(n->op, a, b, c));
 }
 
 /* ---- places in row-major arrays */
@@ -416,7 +380,7 @@ static void cumsum(const Node *n, const double *x, double *out)
             double sum = 0;
             for (int64_t i = 0; i < extent; i++) {
                 int64_t at = (o * extent + (n->ints[1] ? extent - 1 - i : i)) * inner + j;
-                out[at] = sum = fit(n->dtype, sum + x[at]);
+                out[at] = sum = fit_number(n->dtype, sum + x[at]);
             }
         }
 }
@@ -531,7 +495,7 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
         die("the interpreter does not know %s", OP_INFO[n->op].name);
     }
     for (int64_t i = 0; i < count && !dtype_is_float(n->dtype); i++)
-        out[i] = fit(n->dtype, out[i]);
+        out[i] = fit_number(n->dtype, out[i]);
 }
 
 static void round_all(const Run *run, const Node *n, double *out, int64_t count)
@@ -586,7 +550,7 @@ static void group_sum(const Run *run, const Node *n, double *out)
             for (int64_t s = from; s < to; s++)
                 total += block(run, n->in[0], s)[i];
             for (int64_t s = from; s < to; s++)
-                out[s * count + i] = fit(n->dtype, total);
+                out[s * count + i] = fit_number(n->dtype, total);
         }
     }
     round_all(run, n, out, samples * count);
@@ -720,7 +684,7 @@ static void run_node(Run *run, const Node *n, double *out)
             in[i] = block(run, n->in[i], s);
         compute(run, n, s, in, sums ? part : out + s * count);
         for (int64_t i = 0; i < count && sums; i++)
-            out[i] = fit(n->dtype, out[i] + part[i]);
+            out[i] = fit_number(n->dtype, out[i] + part[i]);
     }
     round_all(run, n, out, (int64_t)all);
     add_noise(top, n, out, all);

@@ -32,6 +32,14 @@ static double mgpu_shift_left(double a, double b)
 }
 static double mgpu_shift_right(double a, double b) { return floor(b < 0 || b > 63 ? ldexp(a, -64) : ldexp(a, -(int)b)); }
 
+static double mgpu_quotient(double a, double b)
+{
+    int64_t x = (int64_t)a, y = (int64_t)b;
+    if (y == 0 || y == -1)
+        return y ? -a : 0;
+    return (double)(x / y - (x % y != 0 && (x < 0) != (y < 0)));
+}
+
 static double mgpu_mod(double a, double b)
 {
     double r = fmod(a, b);
@@ -55,5 +63,42 @@ static double (*const MEANING[OPS])(double, double, double) = {
 #define OP(op, ...) [OP_##op] = meaning_##op,
 #include "compiler/ir/ops.def"
 };
+
+/* ---- as numbers of a type */
+
+double wrap_number(Dtype t, int64_t v)
+{
+    switch (t) {
+    case BOOL: return v != 0;
+    case U8: return (uint8_t)v;
+    case I8: return (int8_t)v;
+    case U16: return (uint16_t)v;
+    case I16: return (int16_t)v;
+    case U32: return (uint32_t)v;
+    case I32: return (int32_t)v;
+    default: return (double)v;
+    }
+}
+
+double fit_number(Dtype t, double v)
+{
+    if (dtype_is_float(t))
+        return v;
+    if (v != v)
+        return 0;
+    if (t == BOOL)
+        return v != 0;
+    return wrap_number(t, v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v);
+}
+
+double cast_number(Dtype from, Dtype to, double v)
+{
+    if (dtype_is_float(to) || !dtype_is_float(from) || to == BOOL)
+        return fit_number(to, v);
+    double least = to == I8 ? INT8_MIN : to == I16 ? INT16_MIN : to == I32 ? INT32_MIN : to == I64 ? -0x1p63 : 0;
+    double most = to == U8 ? UINT8_MAX : to == I8 ? INT8_MAX : to == U16 ? UINT16_MAX : to == I16 ? INT16_MAX
+                : to == U32 ? UINT32_MAX : to == I32 ? INT32_MAX : 0x1p63 - 1024;
+    return v != v ? 0 : v < least ? least : v > most ? most : trunc(v);
+}
 
 double op_value(Op op, double a, double b, double c) { return MEANING[op](a, b, c); }

@@ -149,7 +149,7 @@ static void like_first(Node *n)
     n->sharded = any_sharded(n);
 }
 
-static Dtype summed_type(Dtype t) { return dtype_bytes(t) < 4 && !dtype_is_float(t) ? I32 : t; }
+Dtype dtype_summed(Dtype t) { return dtype_bytes(t) < 4 && !dtype_is_float(t) ? I32 : t; }
 
 static void same_inputs(Node *n, int from)
 {
@@ -256,7 +256,7 @@ static void shape_sum(Node *n, bool over)
 {
     like_first(n);
     drop_axes(n);
-    n->dtype = summed_type(n->dtype);
+    n->dtype = dtype_summed(n->dtype);
     n->sharded = n->sharded && !over;
 }
 
@@ -288,7 +288,7 @@ static void shape_cumsum(Node *n, bool over)
     (void)over;
     check_axis(n);
     like_first(n);
-    if (n->dtype != summed_type(n->dtype))
+    if (n->dtype != dtype_summed(n->dtype))
         mistake(n, "cumsum of %s", dtype_name(n->dtype));
 }
 
@@ -315,7 +315,7 @@ static void shape_einsum(Node *n, bool over)
     const char *p = n->text;
     like_first(n);
     n->sharded = n->sharded && !over;
-    n->dtype = n->int_count ? (Dtype)n->ints[0] : summed_type(n->dtype);
+    n->dtype = n->int_count ? (Dtype)n->ints[0] : dtype_summed(n->dtype);
     for (int i = 0; i < n->inputs; i++) {
         const Shape *x = &n->in[i]->shape;
         int letters = 0;
@@ -518,7 +518,7 @@ static void shape_window(Node *n, bool over)
                      OP_INFO[n->op].name, i, (long long)v[i], (long long)v[2 * r + i], (long long)v[3 * r + i]);
     }
     if (n->op == OP_WINDOW_SUM)
-        n->dtype = summed_type(n->dtype);
+        n->dtype = dtype_summed(n->dtype);
 }
 
 static void shape_window_argmax(Node *n, bool over)
@@ -685,7 +685,7 @@ static void shape_scatter(Node *n, bool over)
         error_at(n->at, "scatter_add: the values are %s, %s expected for %s at axis %lld of %s",
                  shape_text(&n->in[2]->shape), shape_text(&expected), shape_text(&n->in[1]->shape), (long long)n->ints[0],
                  shape_text(&n->in[0]->shape));
-    if (n->in[2]->dtype != n->dtype)
+    if (n->in[2]->dtype != n->dtype || n->dtype != dtype_summed(n->dtype))
         mistake(n, "scatter_add of %s into %s", dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
 }
 
@@ -695,7 +695,7 @@ static void shape_group_sum(Node *n, bool over)
     like_first(n);
     limit_attribute(n, "group", n->ints[0], 0);
     n->sharded = true;
-    n->dtype = summed_type(n->dtype);
+    n->dtype = dtype_summed(n->dtype);
 }
 
 static void shape_total(Node *n, bool over)
@@ -703,7 +703,7 @@ static void shape_total(Node *n, bool over)
     (void)over;
     like_first(n);
     n->sharded = false;
-    n->dtype = summed_type(n->dtype);
+    n->dtype = dtype_summed(n->dtype);
 }
 
 static void shape_body(Node *n, bool over)

@@ -406,6 +406,19 @@ MGPU_LARGER(u32, uint32_t)
 MGPU_LARGER(i64, int64_t)
 #undef MGPU_LARGER
 
+/* the largest whole number not above a / b; 0 for b = 0. The least number by -1 wraps, as -a does */
+#define MGPU_QUOTIENT(name, type, wide)                                                                                   \
+    MGPU_FUNCTION type mgpu_quotient_##name(type a, type b)                                                               \
+    {                                                                                                                     \
+        const bool plain = b != 0 && b != (type)-1;                                                                       \
+        const type by = plain ? b : 1, q = a / by, r = a % by;                                                            \
+        return plain ? (type)(q - (r != 0 && (r < 0) != (b < 0))) : b == 0 ? 0 : (type)(0 - (wide)a);                     \
+    }
+MGPU_QUOTIENT(i32, int32_t, uint32_t)
+MGPU_QUOTIENT(i64, int64_t, uint64_t)
+#undef MGPU_QUOTIENT
+MGPU_FUNCTION uint32_t mgpu_quotient_u32(uint32_t a, uint32_t b) { return b != 0 ? a / b : 0; }
+
 /* shifts in the type's own bits; all of them out where there are not so many */
 #define MGPU_SHIFTS(name, type)                                                                                           \
     MGPU_FUNCTION type mgpu_shift_left_##name(type a, type n)                                                             \
@@ -448,6 +461,7 @@ MGPU_SHIFTS(i64, int64_t)
     _Generic((a), uint32_t: mgpu_##name##_u32, int64_t: mgpu_##name##_i64, default: mgpu_##name##_i32)(a, b)
 #define mgpu_shift_left(a, b) mgpu_of_whole(shift_left, a, b)
 #define mgpu_shift_right(a, b) mgpu_of_whole(shift_right, a, b)
+#define mgpu_quotient(a, b) mgpu_of_whole(quotient, a, b)
 #define mgpu_mod(a, b)                                                                                                    \
     _Generic((a), float: mgpu_modf((float)(a), (float)(b)), double: mgpu_mod_double((double)(a), (double)(b)),            \
              default: mgpu_mod_whole((int64_t)(a), (int64_t)(b)))
@@ -491,6 +505,7 @@ template <class A, class B> MGPU_FUNCTION double mgpu_atan2(A a, B b) { return m
     template <class B> MGPU_FUNCTION uint32_t mgpu_##name(uint32_t a, B b) { return mgpu_##name##_u32(a, (uint32_t)b); }   \
     template <class B> MGPU_FUNCTION int64_t mgpu_##name(int64_t a, B b) { return mgpu_##name##_i64(a, (int64_t)b); }      \
     template <class B> MGPU_FUNCTION int32_t mgpu_##name(int32_t a, B b) { return mgpu_##name##_i32(a, (int32_t)b); }
+MGPU_OF_WHOLE(quotient)
 MGPU_OF_WHOLE(shift_left)
 MGPU_OF_WHOLE(shift_right)
 #undef MGPU_OF_WHOLE

@@ -66,6 +66,13 @@ static void test_types(void)
         {"where of numbers", graph_where(g, mask, graph_weak(g, 1), graph_weak(g, 0)), F32},
         {"where of a tensor and a number", graph_where(g, mask, x, graph_weak(g, 0)), F32},
         {"concat of u8 and f32", graph_concat(g, (Node *[]){image, graph_fill(g, 0, SHAPE(2), F32)}, 2, 0), F32},
+        {"u8 // u8", graph_binary(g, OP_QUOTIENT, image, image), I32},
+        {"i32 // large number", graph_binary(g, OP_QUOTIENT, label, graph_weak(g, 1e10)), I64},
+        {"i32 // fraction", graph_binary(g, OP_QUOTIENT, label, graph_weak(g, 2.5)), F32},
+        {"floor of i32", graph_unary(g, OP_FLOOR, label), I32},
+        {"floor of u8", graph_unary(g, OP_FLOOR, image), U8},
+        {"floor of bool", graph_unary(g, OP_FLOOR, mask), I32},
+        {"scatter_add into u8", graph_scatter_add(g, image, label, graph_number(g, 1, U8), 0, false), I32},
     };
     for (int i = 0; i < COUNT(MADE); i++)
         report(MADE[i].name, MADE[i].node->dtype == MADE[i].dtype, format("it is %s", dtype_name(MADE[i].node->dtype)));
@@ -179,6 +186,9 @@ static void test_meaning(void)
     EXPECT("shift_right, too far", g, graph_binary(g, OP_SHIFT_RIGHT, small, graph_weak(g, 100)), 1, -1, -1, 0);
     EXPECT("shift_right by less than 0", g, graph_binary(g, OP_SHIFT_RIGHT, bits, graph_number(g, -1, I32)), 1, 0, 0, 0, 0);
     EXPECT("bits of i32", g, graph_binary(g, OP_SHIFT_LEFT, graph_number(g, 3, I32), graph_number(g, 31, I32)), 1, -2147483648.0);
+    Node *ends = graph_constant(g, (double[]){-7, 7, -2147483648.0, 5, -6}, SHAPE(5), I32), *by = graph_constant(g, (double[]){3, -3, -1, 0, 3}, SHAPE(5), I32);
+    EXPECT("quotients of i32", g, graph_binary(g, OP_QUOTIENT, ends, by), 1, -3, -3, -2147483648.0, 0, -2);
+    EXPECT("quotient of i64", g, graph_binary(g, OP_QUOTIENT, graph_number(g, 0x1p53 - 1, I64), graph_number(g, 3, I64)), 1, 3002399751580330.0);
     EXPECT("mod goes down", g, graph_binary(g, OP_MOD, graph_number(g, -7, I32), graph_number(g, 3, I32)), 1, 2);
     EXPECT("sum over samples", g, graph_sum_samples(g, image, (int[]){0}, 1), 2, 21);
     EXPECT("sum of one value over samples", g, graph_sum_samples(g, graph_number(g, 2, F32), NULL, 0), 2, 2);

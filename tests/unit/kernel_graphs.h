@@ -101,6 +101,8 @@ static Graph *whole_numbers(void)
         Node *sum = graph_binary(g, OP_SUB, graph_binary(g, OP_MUL, i, j), j);
         graph_result(g, ROLE_OUTPUT, format("a%d", t), 0, graph_cast(g, sum, F64), NULL);
         graph_result(g, ROLE_OUTPUT, format("b%d", t), 0, graph_cast(g, graph_binary(g, OP_MOD, i, j), F64), NULL);
+        graph_result(g, ROLE_OUTPUT, format("q%d", t), 0, graph_binary(g, OP_QUOTIENT, i, j), NULL);
+        graph_result(g, ROLE_OUTPUT, format("e%d", t), 0, graph_binary(g, OP_QUOTIENT, i, graph_weak(g, 3)), NULL);
         graph_result(g, ROLE_OUTPUT, format("c%d", t), 0, graph_binary(g, OP_MAXIMUM, i, j), NULL);
         static const Op BITS[] = {OP_BIT_AND, OP_BIT_OR, OP_BIT_XOR, OP_SHIFT_LEFT, OP_SHIFT_RIGHT};
         for (int k = 0; k < COUNT(BITS); k++) { /* and in the middle of an expression, in 64 bits */

@@ -12,14 +12,10 @@
 static bool compute(const Node *n, double a, double b, double c, double *y)
 {
     if (n->op == OP_CAST)
-        *y = n->dtype == BOOL ? a != 0 : dtype_is_float(n->dtype) ? a : trunc(a);
+        *y = cast_number(n->in[0]->dtype, n->dtype, a);
     else
         *y = op_value(n->op, a, b, c);
-    /* whole numbers beyond the range of their type, or that a double may have rounded, are left to run time */
-    static const double least[DTYPES] = {[I8] = -128, [I16] = -32768, [I32] = -2147483648.0, [I64] = 1 - 0x1p53};
-    static const double most[DTYPES] = {[BOOL] = 1, [U8] = 255, [I8] = 127, [U16] = 65535, [I16] = 32767,
-                                        [U32] = 4294967295.0, [I32] = 2147483647.0, [I64] = 0x1p53 - 1};
-    return *y == *y && (n->dtype == F32 || n->dtype == F64 || (*y >= least[n->dtype] && *y <= most[n->dtype]));
+    return *y == *y && (!dtype_is_half(n->dtype) || *y == 0) && is_exact(n->dtype, *y);
 }
 
 static Node *fold(Simplifier *s, const Node *n)

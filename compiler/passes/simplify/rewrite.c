@@ -4,6 +4,7 @@
  * these are simple, too. */
 #include "compiler/passes/simplify/rules.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { RULES_PER_NODE = 64 };
@@ -20,6 +21,31 @@ Node *simple_node(Simplifier *s, Op op, Node **in, int inputs, const int64_t *in
     return simplify_node(s, graph_node(s->target, op, in, inputs, ints, int_count, NULL));
 }
 
+bool is_exact(Dtype t, double v)
+{
+    static const double least[DTYPES] = {[I8] = -128, [I16] = -32768, [I32] = -2147483648.0, [I64] = 1 - 0x1p53};
+    static const double most[DTYPES] = {[BOOL] = 1, [U8] = 255, [I8] = 127, [U16] = 65535, [I16] = 32767,
+                                        [U32] = 4294967295.0, [I32] = 2147483647.0, [I64] = 0x1p53 - 1};
+    return dtype_is_float(t) || (v >= least[t] && v <= most[t]);
+}
+
+/* Doubles hold all sums of whole numbers that the node may make on its way: it is at most the largest product as often as it
+ * has elements. */
+static bool adds_exactly(const Node *n)
+{
+    double product = 1, elements = 0;
+    if (dtype_is_float(n->dtype) || dtype_is_float(n->in[0]->dtype) || OP_INFO[n->op].op_class == VIEW)
+        return true;
+    for (int k = 0; k < n->inputs; k++) {
+        double most = 1;
+        for (int64_t i = 0; i < n->in[k]->data_count; i++)
+            most = fmax(most, fabs(n->in[k]->data[i]));
+        product *= most;
+        elements += (double)shape_count(&n->in[k]->shape);
+    }
+    return product * elements < 0x1p53;
+}
+
 static bool no_leaf(void *context, const Node *n, double *out, int64_t count)
 {
     (void)context, (void)n, (void)out, (void)count;
@@ -34,7 +60,7 @@ Node *fold_by_interpreter(Simplifier *s, Node *n)
             return NULL;
         elements += shape_count(&n->in[k]->shape);
     }
-    if (n->inputs == 0 || elements > FOLD_ELEMENTS || node_flops(n) > 64.0 * FOLD_ELEMENTS)
+    if (n->inputs == 0 || !adds_exactly(n) || elements > FOLD_ELEMENTS || node_flops(n) > 64.0 * FOLD_ELEMENTS)
         return NULL;
     Graph *g = graph_new(s->target->model, "constant", NULL);
     Node **in = NEW_ARRAY(Node *, n->inputs);

@@ -53,4 +53,6 @@ Node *simple_node(Simplifier *, Op, Node **in, int inputs, const int64_t *ints, 
 Node *fill_like(Simplifier *, const Node *n, double value);
 /* n's numbers, if all its inputs are constants and there are few of them; else NULL */
 Node *fold_by_interpreter(Simplifier *, Node *);
+/* whether v is a number of type t, and doubles have counted right so far: whole numbers beyond are left to run time, where they wrap */
+bool is_exact(Dtype t, double v);
 #endif

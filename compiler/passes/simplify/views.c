@@ -484,7 +484,7 @@ Node *rule_sum(Simplifier *s, Node *n)
     }
     if (!over && n->int_count == 0)
         return graph_cast(s->target, a, n->dtype);
-    if (node_is_constant(a, &value) && (dtype_is_float(n->dtype) || value * factor < 2147483647.0))
+    if (node_is_constant(a, &value) && is_exact(n->dtype, value * factor))
         return fill_like(s, n, value * factor);
     if (is_constant(a, 0))
         return fill_like(s, n, 0);
@@ -524,9 +524,9 @@ Node *rule_window_sum(Simplifier *s, Node *n)
         padded = padded || !plain;
         value *= plain ? (double)v[0] : 1;
     }
-    if (!padded)
+    if (!padded && is_exact(n->dtype, value))
         return fill_like(s, n, value);
-    if (!smaller)
+    if (!padded || !smaller)
         return fold_by_interpreter(s, n);
     Node *x = graph_fill(s->target, n->in[0]->data[0], shape_of(r, extent), n->in[0]->dtype);
     Node *y = simple_node(s, OP_WINDOW_SUM, &x, 1, ints, 4 * r);
