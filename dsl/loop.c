@@ -20,7 +20,7 @@ typedef struct Carry {   /* one tensor that may be carried */
     Node *arg;
     Node *next;          /* NULL: it is not carried after all */
     bool number;         /* it begins as a number, or as true or false */
-    bool constant;       /* it begins as a tensor of one number, zeros([n]): a float, as wide as what the body makes of it */
+    bool constant;       /* it begins as a tensor of numbers, zeros([n]) or tensor([1, 0]): of the type that the body makes of it */
 } Carry;
 
 typedef struct Guess { Dtype dtype; bool sharded; } Guess; /* of a carry */
@@ -70,6 +70,17 @@ static void assigned_names(const Tree *block, Map *names)
 
 /* ---- into the body */
 
+/* a tensor of numbers, or what a loop around this one carries and began so */
+static bool takes_type(const ScanBody *s, const Node *initial)
+{
+    if (initial->op == OP_CONSTANT)
+        return initial->dtype != BOOL;
+    for (int k = 0; s->outer && k < s->outer->carry_count; k++)
+        if (s->outer->carries[k].arg == initial)
+            return initial->dtype != BOOL && (s->outer->carries[k].number || s->outer->carries[k].constant);
+    return false;
+}
+
 static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
 {
     Graph *parent = s->inner->parent;
@@ -77,12 +88,11 @@ static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
     int k = s->carry_count;
     Dtype dtype = k < s->guess_count ? s->guesses[k].dtype : v->kind == VALUE_BOOL ? BOOL : F32;
     Node *initial = v->node;
-    double value;
-    bool constant = !number && (initial->weak || dtype_is_float(initial->dtype)) && node_is_constant(initial, &value);
+    bool constant = !number && takes_type(s, initial);
     if (number)
         initial = graph_number(parent, exact_number(s->at, v), dtype);
     else if (constant && k < s->guess_count)
-        initial = graph_fill(parent, value, initial->shape, dtype);
+        initial = graph_cast(parent, initial, dtype);
     else if (initial->weak)
         initial = graph_strong(parent, initial, F32);
     bool sharded = k < s->guess_count && s->guesses[k].sharded;
@@ -191,7 +201,7 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
                  c->number ? format("; begin with zeros(%s)", shape_text(&n->shape)) : "");
     if (n->weak)
         n = graph_strong(graph_at(s->e, s->at), n, c->arg->dtype);
-    bool wider = c->constant && dtype_is_float(n->dtype) && dtype_promote(c->arg->dtype, n->dtype) == n->dtype;
+    bool wider = c->constant && dtype_promote(c->arg->dtype, n->dtype) == n->dtype;
     if (n->dtype != c->arg->dtype && !c->number && !wider)
         error_at(s->at, "'%s' is carried from step to step and must keep its type: %s before, %s after the first step; "
                         "%s(...) casts it",
