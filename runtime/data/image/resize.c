@@ -1,5 +1,6 @@
 /* resize.c: pixels -> pixels of another size, as Pillow's Image.resize(..., BILINEAR) and torchvision's Resize on
- * its images: antialiased, the same bits.
+ * its images: antialiased, the same bits as Pillow 12 (12.3 and before). Pillow 13 goes along y first where the height shrinks, and by
+ * more than twice as many pixels as the width does: as bytes are rounded between the two, values may be one off there. Elsewhere its bits are these, too (both compared on random pictures).
  *
  * Along one axis, from `in` to `out` pixels, with s = in / out and r = max(s, 1): output x has its centre at
  * c = (x + 1/2) s; input i in [c - r, c + r] has the weight max(0, 1 - |i + 1/2 - c| / r), and weights are divided by
