@@ -4,7 +4,7 @@
  * `token` has its elements, `next` those one place further on. What is left at the end and fills no window is not read.
  * part(a, b) cuts the sequence by place, so that no window of one part reaches into the other.
  *
- * tokens: a file of whole numbers, little-endian, without a header. characters: text in UTF-8; its characters are words,
+ * tokens: a file of whole numbers, little-endian, without a header, or a .npy file of one axis. characters: text in UTF-8; its characters are words,
  * in order of their code points. Plain files are mapped; text beyond ASCII is decoded in memory. text: the tokens of a
  * vocabulary (bpe.c), in memory. */
 #include "runtime/base/base.h"
@@ -17,6 +17,7 @@ typedef struct Windows {
     char *path;
     const char *unit; /* "token" */
     FileBytes file;
+    Array array;         /* of a .npy file, in place of `file` */
     const uint8_t *data; /* elements */
     void *decoded;       /* NULL: data is in the file */
     uint8_t dtype;
@@ -75,6 +76,7 @@ static void close_windows(Stream *s)
     free(w->decoded);
     free(w->path);
     mgpu_close_file(&w->file);
+    mgpu_free_array(&w->array);
     free(w);
 }
 
@@ -118,6 +120,47 @@ static Stream *finish(Stream *s, const Opening *o, uint8_t dtype, int64_t count)
 }
 
 /* ---- tokens */
+/* files that are more than numbers one after the other */
+static const struct Format { const char *begin, *what; } FORMATS[] = {
+    {"PK\3\4", "a zip or .npz archive, whose arrays are read as .npy files when it is unpacked"},
+    {"\x28\xb5\x2f\xfd", "compressed by zstd; unzstd unpacks it"},
+    {"\xfd" "7zXZ", "compressed by xz; unxz unpacks it"},
+    {"BZh9", "compressed by bzip2; bunzip2 unpacks it"},
+    {"PAR1", "a Parquet table"},
+    {"ARROW1", "an Arrow table"},
+    {"\x89HDF", "an HDF5 file"},
+    {"MMIDIDX", "the index of a data set of Megatron-LM; its tokens are in the .bin file beside it"},
+    {"\x88\xd8\x34\x01", "a file of llm.c, with a header of 1024 bytes; tail -c +1025 FILE writes its tokens"},
+};
+
+static void check_format(const Windows *w, const char *where)
+{
+    for (int i = 0; i < MGPU_COUNT(FORMATS); i++) {
+        size_t length = strlen(FORMATS[i].begin);
+        if (w->file.bytes >= (int64_t)length && memcmp(w->file.data, FORMATS[i].begin, length) == 0)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s is %s; tokens(...) reads whole numbers without a header, and .npy files", where, w->path,
+                      FORMATS[i].what);
+    }
+}
+
+/* -> the number of tokens; *dtype: of `type`, if it is given, becomes that of the file */
+static int64_t read_array(Windows *w, const Opening *o, uint8_t *dtype)
+{
+    mgpu_close_file(&w->file);
+    w->file = (FileBytes){0};
+    mgpu_read_npy(&w->array, w->path, o->where, 0, mgpu_find_option(o->call, "cache") != NULL, NULL);
+    const char *is = mgpu_dtype_name(w->array.dtype);
+    if (w->array.rank || mgpu_dtype_is_float(w->array.dtype) || w->array.dtype == MGPU_BOOL)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: an array %s of %d axes; tokens are whole numbers in an array of one axis", o->where, w->path, is,
+                  w->array.rank + 1);
+    if (mgpu_find_option(o->call, "type") && w->array.dtype != *dtype)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array is %s, and the data block says type = %s; a .npy file needs no type", o->where, w->path, is,
+                  mgpu_dtype_name(*dtype));
+    *dtype = w->array.dtype;
+    w->data = w->array.data;
+    return w->array.samples;
+}
+
 Stream *mgpu_open_tokens(const Opening *o)
 {
     static const uint8_t TYPES[] = {MGPU_U8, MGPU_U16, MGPU_U32, MGPU_I32, MGPU_I64};
@@ -127,7 +170,12 @@ Stream *mgpu_open_tokens(const Opening *o)
         if (strcmp(mgpu_dtype_name(TYPES[i]), type) == 0)
             dtype = TYPES[i];
     Stream *s = new_windows(o, "token");
-    const Windows *w = s->state;
+    Windows *w = s->state;
+    if (w->file.bytes >= 6 && memcmp(w->file.data, "\x93NUMPY", 6) == 0) {
+        int64_t count = read_array(w, o, &dtype);
+        return finish(s, o, dtype, count);
+    }
+    check_format(w, o->where);
     int64_t bytes = mgpu_dtype_bytes(dtype);
     if (w->file.bytes % bytes)
         mgpu_fail(MGPU_BAD_INPUT,

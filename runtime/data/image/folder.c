@@ -2,7 +2,7 @@
  *
  * As torchvision's ImageFolder: the folders in `dir`, sorted byte by byte, are the classes; a class's pictures are the
  * files below its folder, however deep, whose names end in .jpg, .jpeg or .png (in any case), sorted by folder, then by
- * name. Names that begin with a point are passed over; links are followed. */
+ * name. Names that begin with a point are passed over; links are followed. Other files are counted, and one is named. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 
@@ -21,6 +21,8 @@ typedef struct Files {
     char **path;
     uint32_t *class;
     int64_t count, room;
+    int64_t left;     /* files that are no pictures by their names */
+    char *first_left; /* the first of them, byte by byte */
 } Files; /* in the reader's order */
 
 typedef struct Above {
@@ -68,8 +70,32 @@ bool mgpu_is_picture(const char *name)
     return false;
 }
 
-/* what is in a folder, sorted; false: it cannot be read */
-static bool list(const char *folder, Names *folders, Names *pictures)
+static void leave_out(Files *files, const char *path)
+{
+    files->left++;
+    if (files->first_left && strcmp(path, files->first_left) > 0)
+        return;
+    free(files->first_left);
+    files->first_left = mgpu_format("%s", path);
+}
+
+/* nobody misses a picture unnoticed: of what was left out, if there is any; it is forgotten */
+static void say_left(Files *files, const char *where)
+{
+    char more[60] = " is";
+    if (files->left > 1)
+        snprintf(more, sizeof more, " and %lld more are", (long long)files->left - 1);
+    if (files->left)
+        mgpu_say("%s%s%s left out: pictures are files whose names end in .jpg, .jpeg or .png; ImageMagick's `mogrify -format png FILES` "
+                 "converts others",
+                 where, files->first_left, more);
+    free(files->first_left);
+    files->first_left = NULL;
+    files->left = 0;
+}
+
+/* what is in a folder, sorted; `files` counts what is neither; false: it cannot be read */
+static bool list(const char *folder, Names *folders, Names *pictures, Files *files)
 {
     DIR *d = opendir(folder);
     if (!d)
@@ -85,6 +111,8 @@ static bool list(const char *folder, Names *folders, Names *pictures)
             add_name(folders, entry->d_name);
         else if (there && mgpu_is_picture(entry->d_name))
             add_name(pictures, entry->d_name);
+        else if (there)
+            leave_out(files, path);
         free(path);
     }
     closedir(d);
@@ -111,7 +139,7 @@ static void collect(Files *files, const char *folder, int64_t class, const Above
 {
     Names folders = {0}, pictures = {0};
     struct stat status;
-    if (stat(folder, &status) != 0 || !list(folder, &folders, &pictures))
+    if (stat(folder, &status) != 0 || !list(folder, &folders, &pictures, files))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, folder, strerror(errno));
     const Above own = {status.st_dev, status.st_ino, up};
     for (; up; up = up->up)
@@ -137,6 +165,7 @@ char **mgpu_list_pictures(const char *folder, int64_t *count)
     collect(&files, path, 0, NULL, "");
     if (!files.count)
         mgpu_fail(MGPU_BAD_INPUT, "%s holds no pictures: no file below it ends in .jpg, .jpeg or .png", folder);
+    say_left(&files, "");
     free(path);
     free(files.class);
     *count = files.count;
@@ -146,12 +175,15 @@ char **mgpu_list_pictures(const char *folder, int64_t *count)
 static void open_classes(Folder *f, Files *files, const char *path, const Opening *o)
 {
     Names folders = {0}, pictures = {0};
-    if (!list(path, &folders, &pictures))
+    if (!list(path, &folders, &pictures, files))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s%s", o->where, path, errno == ENOENT ? "there is no such folder" : strerror(errno),
                   errno == ENOENT && !o->folder ? "; say where the data is with --data DIR" : "");
     if (!folders.count)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s holds no folders; images(\"%s\") takes a folder for each class, %s/CLASS/*.jpg or *.png",
                   o->where, path, path, path);
+    if (pictures.count)
+        mgpu_say("%s%s/%s%s in no folder of a class: left out", o->where, path, pictures.name[0],
+                 pictures.count > 1 ? " and other pictures are" : " is");
     for (int64_t c = 0; c < folders.count; c++) {
         int64_t before = files->count;
         char *inner = mgpu_format("%s/%s", path, folders.name[c]);
@@ -161,6 +193,7 @@ static void open_classes(Folder *f, Files *files, const char *path, const Openin
                       inner);
         free(inner);
     }
+    say_left(files, o->where);
     free_names(&pictures);
     f->classes = (Words){folders.name, folders.count, .places = true};
     f->prefix = strlen(path) + 1;
