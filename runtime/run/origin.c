@@ -39,14 +39,37 @@ static bool say_suspect(FILE *to, const mgpu_suspect *s, const Origin *o)
     return *s->word && !grows;
 }
 
-/* the sample as its file has it */
+enum { PLACES = 4 }; /* that are said of a sample of several files */
+
+/* The sample as its files have it: that of the input; or, of an operation, which may have read any of them, all: a line of a table
+ * without its column, each file of an array. */
 static void say_sample(FILE *to, const Dataset *set, const Origin *o)
 {
-    char text[600];
+    char text[PLACES][600];
+    int count = 0, more = 0;
     if (o->sample < 0 || o->sample >= set->samples || !set->stream)
         return;
-    mgpu_describe(set->stream, o->sample, 0, text, sizeof text);
-    fprintf(to, ", of %s", text);
+    for (int i = 0; i < set->program->input_count; i++) {
+        const char *name = set->program->inputs[i].tensor.name;
+        int column = mgpu_find_column(set->stream, name), k = 0;
+        if (!mgpu_is_read(set, i) || column < 0 || (o->input && strcmp(o->input, name) != 0))
+            continue;
+        char place[sizeof text[0]];
+        mgpu_describe(set->stream, o->sample, column, place, sizeof place);
+        char *of_column = o->input ? NULL : strstr(place, ": column '");
+        if (of_column)
+            *of_column = 0;
+        while (k < count && strcmp(text[k], place) != 0)
+            k++;
+        if (k == count && count < PLACES)
+            memcpy(text[count++], place, sizeof place);
+        else
+            more += k == count;
+    }
+    for (int k = 0; k < count; k++)
+        fprintf(to, "%s%s", k == 0 ? ", of " : k + 1 < count || more ? ", " : " and ", text[k]);
+    if (more)
+        fprintf(to, " and %d more", more);
 }
 
 /* of the suspects that an operation has, those that are named: what is required makes NaN of finite numbers, all else hardly does */
