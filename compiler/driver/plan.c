@@ -120,8 +120,7 @@ static void find_memory(PlanRow *row, const Program *program, const Plan *plan, 
     bool host = !program->target->own_memory;
     row->bytes = needed_bytes(program, plan, NULL);
     row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan_each(plan));
-    bool searched = program->model->recompute || program->model->fit_accumulate; /* another batch gets another program: --fit finds it */
-    row->fits = host || row->memory <= 0 || searched ? -1 : batch_that_fits(program, plan, row->memory);
+    row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program, plan, row->memory);
 }
 
 static double sample_bytes(const Model *m)
@@ -200,6 +199,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     row.input_per_s = row.samples_per_s * sample_bytes(made->program->model);
     row.decode_cores = row.samples_per_s / plan->nodes * in.decode_us / 1e6;
     find_memory(&row, made->program, plan, p->machine);
+    row.fits = p->searched ? -1 : row.fits;
     memory_use(made->outer); /* the name of the link stays */
     row.unlike = unlike_of(&row, one);
     row.cure = row.fits == 0 ? cure_of_none(made->program, plan) : NULL;
@@ -423,7 +423,8 @@ void plan_fill(Planning *p)
     p->model = copy_text(m->name, strlen(m->name));
     p->precision = dtype_name(m->precision);
     p->may_be_stale = m->accumulate <= 1 && !m->fit_accumulate && m->precision != F16;
-    p->apart = m->fit_accumulate || m->recompute || options->shard != SHARD_NOTHING;
+    p->searched = m->fit_accumulate || m->recompute || first.program->options->elaborated; /* elaborated: a number of micro-batches was found */
+    p->apart = p->searched || options->shard != SHARD_NOTHING;
     if (!batch_count)
         batches[batch_count++] = m->batch;
     bool both = counts[count - 1].nodes > 1 && !options->weak && !options->strong;

@@ -50,6 +50,7 @@ typedef struct Planning {
     const char *machine_name, *model, *precision, *kind; /* kind: "cuda", "host" */
     PlanRow *rows; int row_count;
     const char **advice; int advice_count;
+    bool searched;              /* recompute, accumulate: another batch gets another program, so what fits is not known of one */
     bool apart;                 /* rows are of programs for those devices alone */
     bool warned;                /* what is wrong with the model has been said: each row is compiled anew */
     double measured;            /* --measured; 0: nothing was */

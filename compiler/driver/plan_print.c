@@ -59,7 +59,12 @@ static void json_row(const PlanRow *r, Text *t)
              r->speed_up, r->efficiency, r->computing_us / 1e3, r->exposed_us / 1e3, r->between_us / 1e3, r->upload_us / 1e3, r->input_us / 1e3, r->devices_us / 1e3);
     text_add(t, "\"sums\":%d,\"sums_ms\":%.9g,\"input_bytes_per_s\":%.9g,\"decode_cores\":%.9g,\"bytes\":%.0f,\"memory\":%.0f,\"fits\":%s,", r->sums, r->sums_us / 1e3,
              r->input_per_s, r->decode_cores, r->bytes, r->memory, r->fits < 0 ? "null" : format("%lld", (long long)r->fits));
-    text_add(t, "\"link\":");
+    text_add(t, "\"unlike\":");
+    if (r->unlike)
+        json_text(t, r->unlike);
+    else
+        text_add(t, "null");
+    text_add(t, ",\"link\":");
     if (r->link)
         json_text(t, r->link);
     else
