@@ -543,24 +543,44 @@ static Value *group_sum(Elaborator *e, Node *x, int64_t samples)
     return value_tensor(graph_where(g, graph_valid(g), sum, own));
 }
 
-static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
+static void check_batch(const Elaborator *e, const Place *at, const char *name)
 {
     if (!e->in_model || e->in_init)
-        error_at(at, "batch_sum belongs in a model or a layer of it: there are no samples here");
+        error_at(at, "%s belongs in a model or a layer of it: there are no samples here", name);
     if (!e->frame->training)
-        error_at(at, "batch_sum where 'training' is false: a prediction would depend on its neighbours; a loss of training alone "
-                     "is put into if training { }, what evaluation needs into a state that training updates");
+        error_at(at, "%s where 'training' is false: a prediction would depend on its neighbours; a loss of training alone "
+                     "is put into if training { }, what evaluation needs into a state that training updates", name);
+}
+
+static Value *of_batch(Elaborator *e, const Place *at, Node *y)
+{
+    BatchSum s = {.node = y, .at = at};
+    if (!e->scan) /* the nodes of a scan's body are made anew when it is closed */
+        APPEND(e->batch_sums, e->batch_sum_count, s);
+    return value_tensor(y);
+}
+
+static Value *run_batch_moments(Elaborator *e, const Place *at, Value **a)
+{
+    check_batch(e, at, "batch_moments");
+    Node *x = summable(e, at, a[0], "batch_moments");
+    Graph *g = graph_at(e, at);
+    x = graph_cast(g, x->weak ? graph_strong(g, x, F32) : x, dtype_is_float(x->dtype) ? dtype_promote(x->dtype, F32) : F64);
+    if (x->shape.rank == MAX_RANK)
+        error_at(at, "batch_moments of a tensor of %d axes: the result has one more, and %d are the most", x->shape.rank, MAX_RANK);
+    return of_batch(e, at, graph_moments(g, x, NULL, 0));
+}
+
+static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
+{
+    check_batch(e, at, "batch_sum");
     Node *x = summable(e, at, a[0], "batch_sum");
     Graph *g = graph_at(e, at);
     const Value *group = a[1];
     if (group->kind == VALUE_STRING && strcmp(group->text, "batch") == 0) {
         if (!x->sharded)
             return value_tensor(graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)));
-        Node *y = graph_sum_samples(g, select_valid_samples(e, x), NULL, 0);
-        BatchSum s = {.node = y, .at = at};
-        if (!e->scan) /* the nodes of a scan's body are made anew when it is closed */
-            APPEND(e->batch_sums, e->batch_sum_count, s);
-        return value_tensor(y);
+        return of_batch(e, at, graph_sum_samples(g, select_valid_samples(e, x), NULL, 0));
     }
     if (group->kind == VALUE_STRING && strcmp(group->text, "shard") == 0) {
         e->model->shard_statistics = true;
@@ -620,6 +640,7 @@ const Builtin PRIMITIVES[] = {
     {"arange", "n", run_arange},
     {"tensor", "list", run_tensor},
     {"stop_gradient", "x", run_stop_gradient},
+    {"batch_moments", "x", run_batch_moments},
     {"batch_sum", "x, group = \"batch\"", run_batch_sum},
     {"total", "x", run_total},
     {NULL, NULL, NULL},

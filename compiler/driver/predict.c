@@ -68,6 +68,8 @@ static Map lines_with_statistics(const Program *p)
     return lines;
 }
 
+static bool is_sum(int transfer) { return transfer == MGPU_TRANSFER_REDUCE || transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
+
 MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_batch, const SimulatedDevice *s, int device)
 {
     const PhaseSchedule *phase = train_phase(plan->schedule, partial_batch);
@@ -84,7 +86,7 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
         for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
             int before = d->ops[i].waits[w].op;
             if (d->ops[i].waits[w].back || !mgpu_lane_transfers((int)d->ops[before].lane) || counted[before] ||
-                phase->collectives[d->ops[before].target].parties.transfer != MGPU_TRANSFER_REDUCE)
+                !is_sum(phase->collectives[d->ops[before].target].parties.transfer))
                 continue;
             const Node *statistic = map_get(&lines, format("%d", d->ops[before].line));
             if (!statistic)

@@ -704,4 +704,55 @@ Node *graph_convolve_weight(Graph *graph, Node *x, Node *g, const int64_t *ints,
     return make_promoted(graph, OP_CONVOLVE_WEIGHT, (Node *[]){x, g}, 2, ints, int_count, NULL, over_samples);
 }
 
-Node *graph_reduce(Graph *graph, Node *partial) { return NODE(graph, OP_REDUCE, NULL, 0, NULL, partial); }
+Node *graph_reduce(Graph *graph, Node *partial)
+{
+    return NODE(graph, partial->op == OP_MOMENTS ? OP_REDUCE_MOMENTS : OP_REDUCE, NULL, 0, NULL, partial);
+}
+
+/* ---- moments */
+
+Node *graph_moments(Graph *graph, Node *x, const int *axes, int axis_count)
+{
+    int64_t ints[MAX_RANK];
+    int count = ascending_axes(x, axes, axis_count, ints);
+    Node *in[] = {x, graph_valid(graph)};
+    return graph_make(graph, &(Node){.op = OP_MOMENTS, .in = in, .inputs = 2, .ints = ints, .int_count = count}, true);
+}
+
+Node *graph_moment(Graph *graph, Node *moments, int which)
+{
+    int64_t start[MAX_RANK] = {0}, count[MAX_RANK], step[MAX_RANK];
+    Shape rest = {.rank = moments->shape.rank - 1};
+    for (int i = 0; i < moments->shape.rank; i++) {
+        step[i] = 1;
+        count[i] = moments->shape.extent[i];
+        if (i < rest.rank)
+            rest.extent[i] = count[i];
+    }
+    start[rest.rank] = which;
+    count[rest.rank] = 1;
+    return graph_reshape(graph, graph_slice(graph, moments, start, count, step), rest);
+}
+
+/* Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979. One of the two may be of nothing. */
+Node *graph_merge_moments(Graph *graph, Node *a, Node *b)
+{
+    Node *n[2], *mean[2], *squares[2], *in[] = {a, b}, *result[MOMENTS];
+    for (int i = 0; i < 2; i++) {
+        n[i] = graph_moment(graph, in[i], MOMENT_COUNT);
+        mean[i] = graph_moment(graph, in[i], MOMENT_MEAN);
+        squares[i] = graph_moment(graph, in[i], MOMENT_SQUARES);
+    }
+    Node *all = graph_binary(graph, OP_ADD, n[0], n[1]), *one = graph_fill(graph, 1, all->shape, all->dtype);
+    Node *share = graph_binary(graph, OP_DIV, n[1], graph_binary(graph, OP_MAXIMUM, all, one));
+    Node *away = graph_binary(graph, OP_SUB, mean[1], mean[0]);
+    Node *between = graph_binary(graph, OP_MUL, graph_binary(graph, OP_MUL, away, away), graph_binary(graph, OP_MUL, n[0], share));
+    result[MOMENT_COUNT] = all;
+    result[MOMENT_MEAN] = graph_binary(graph, OP_ADD, mean[0], graph_binary(graph, OP_MUL, away, share));
+    result[MOMENT_SQUARES] = graph_binary(graph, OP_ADD, graph_binary(graph, OP_ADD, squares[0], squares[1]), between);
+    Shape row = a->shape;
+    row.extent[row.rank - 1] = 1;
+    for (int i = 0; i < MOMENTS; i++)
+        result[i] = graph_reshape(graph, result[i], row);
+    return graph_concat(graph, result, MOMENTS, row.rank - 1);
+}

@@ -283,6 +283,8 @@ extern const OpInfo OP_INFO[OPS];
 int transfer_of(Op);                                       /* MGPU_TRANSFER_...; -1: it is none */
 const char *transfer_word(int transfer);                   /* "reduce": the name of its node, and of the schedule's verb */
 static inline bool op_is_transfer(Op op) { return transfer_of(op) >= 0; }
+static inline bool op_reduces(Op op) { return op == OP_REDUCE || op == OP_REDUCE_MOMENTS; } /* what `distribute` inserts */
+enum { MOMENT_COUNT, MOMENT_MEAN, MOMENT_SQUARES, MOMENTS }; /* the first axis of MOMENTS */
 mgpu_parties transfer_parties(const Node *);               /* of a transfer; parts NULL: as the plan splits it */
 const char *transfer_wrong_parts(const Node *);            /* NULL: what is given of a split is one, and the inputs are split alike */
 /* Of a node some of whose inputs are Split or Local, or that is a transfer, given the distribution of its inputs: its own; or what
@@ -350,7 +352,10 @@ Node *graph_sum_samples(Graph *, Node *, const int *axes, int axis_count);    /*
 Node *graph_einsum(Graph *, const char *spec, Node **in, int inputs, bool over_samples);
 Node *graph_group_sum(Graph *, Node *, int64_t group);     /* y[i] = sum over the samples of i's group; 0: the shard */
 Node *graph_concat(Graph *, Node **in, int inputs, int axis);
-Node *graph_reduce(Graph *, Node *partial);                /* an explicit all-reduce */
+Node *graph_reduce(Graph *, Node *partial);                /* an explicit all-reduce; of MOMENTS, REDUCE_MOMENTS */
+Node *graph_moments(Graph *, Node *x, const int *axes, int axis_count); /* [..., 3] F64, of the valid samples; the axes are ascending */
+Node *graph_moment(Graph *, Node *moments, int which);     /* [...] */
+Node *graph_merge_moments(Graph *, Node *a, Node *b);      /* the moments of all elements of both */
 
 /* x with constants around it; low, high >= 0 */
 Node *graph_pad(Graph *, Node *, const int64_t *low, const int64_t *high, double value);

@@ -556,6 +556,29 @@ static void group_sum(const Run *run, const Node *n, double *out)
     round_all(run, n, out, samples * count);
 }
 
+/* in two passes over the samples that count */
+static void moments(const Run *run, const Node *n, double *out)
+{
+    const Shape *x = &n->in[0]->shape;
+    Node kept = {.op = OP_SUM, .in = n->in, .inputs = 1, .ints = n->ints, .int_count = n->int_count, .shape.rank = n->shape.rank - 1};
+    memcpy(kept.shape.extent, n->shape.extent, (size_t)kept.shape.rank * sizeof *kept.shape.extent);
+    int64_t count = shape_count(&kept.shape), elements = shape_count(x);
+    memset(out, 0, (size_t)(MOMENTS * count) * sizeof *out);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t s = 0; s < run->top->samples; s++) {
+            int64_t index[MAX_RANK] = {0};
+            const double *from = block(run, n->in[0], s);
+            for (int64_t i = 0; i < elements && block(run, n->in[1], s)[0] != 0; i++, next(x->rank, x->extent, index)) {
+                double *own = out + MOMENTS * kept_offset(&kept, index), away = from[i] - own[MOMENT_MEAN];
+                own[MOMENT_COUNT] += pass ? 0 : 1;
+                own[pass ? MOMENT_SQUARES : MOMENT_MEAN] += pass ? away * away : from[i];
+            }
+        }
+        for (double *own = out; own < out + MOMENTS * count && !pass; own += MOMENTS)
+            own[MOMENT_MEAN] /= own[MOMENT_COUNT] > 0 ? own[MOMENT_COUNT] : 1;
+    }
+}
+
 static void run_body(Run *run, const Node *n)
 {
     Run inner = {.top = run->top, .graph = n->body};
@@ -655,6 +678,9 @@ static void run_node(Run *run, const Node *n, double *out)
         break;
     case OP_GROUP_SUM:
         group_sum(run, n, out);
+        return;
+    case OP_MOMENTS:
+        moments(run, n, out);
         return;
     case OP_COMPOSITE:
         run_body(run, n);

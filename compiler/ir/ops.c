@@ -260,6 +260,24 @@ static void shape_sum(Node *n, bool over)
     n->sharded = n->sharded && !over;
 }
 
+static void shape_moments(Node *n, bool over)
+{
+    like_first(n);
+    drop_axes(n);
+    if (!over || n->shape.rank == MAX_RANK || n->in[1]->dtype != BOOL || n->in[1]->shape.rank)
+        mistake(n, "moments of %s", shape_text(&n->in[0]->shape));
+    n->shape.extent[n->shape.rank++] = MOMENTS;
+    n->dtype = F64;
+    n->sharded = false;
+}
+
+static void shape_reduced_moments(Node *n, bool over)
+{
+    shape_same(n, over);
+    if (n->dtype != F64 || n->shape.rank < 1 || n->shape.extent[n->shape.rank - 1] != MOMENTS)
+        mistake(n, "%s of %s%s", OP_INFO[n->op].name, dtype_name(n->dtype), shape_text(&n->shape));
+}
+
 static void shape_max(Node *n, bool over)
 {
     (void)over;

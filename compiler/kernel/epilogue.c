@@ -27,8 +27,8 @@ static const Expr *without_casts(const Expr *e)
 
 /* ---- where */
 
-/* the offset modulo `length`, if that is so for reasons that are easily seen */
-static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int64_t length)
+/* `scale` times the offset modulo `length`, if that is so for reasons that are easily seen */
+static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int64_t length, int64_t scale)
 {
     int64_t most = 0;
     if (part->kind != X_SUM && part->kind != X_AXIS)
@@ -37,7 +37,7 @@ static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int6
         const Axis *a = &x->axis[i];
         int64_t whole = expr_factor(offset, i), own = expr_factor(part, i);
         bool inside = whole < length && !a->samples;
-        if (a->kind != AXIS_PLAIN || whole < 0 || (inside ? own != whole : own != 0 || whole % length != 0))
+        if (a->kind != AXIS_PLAIN || whole < 0 || (inside ? own != scale * whole : own != 0 || whole % length != 0))
             return false;
         most += inside ? whole * (a->extent - 1) : 0;
     }
@@ -78,7 +78,7 @@ static bool loads_at(const Kernel *k, const Expr *e, const Expr *offset, int bia
 {
     if (e->kind == X_LOAD)
         return e->count == 1 && tensor_place(k->reads, k->read_count, e->tensor) >= 0 &&
-               (bias >= 0 && e->tensor == k->reads[bias] ? is_modulo(k->nests->exprs, e->in[0], offset, shape_count(&e->tensor->shape))
+               (bias >= 0 && e->tensor == k->reads[bias] ? is_modulo(k->nests->exprs, e->in[0], offset, shape_count(&e->tensor->shape), 1)
                                                          : e->in[0] == offset);
     for (int i = 0; i < e->count && e->kind == X_OP; i++)
         if (!loads_at(k, e->in[i], offset, bias))
@@ -115,7 +115,7 @@ bool epilogue_is_pointwise(const Kernel *k, int bias, int *sums)
         for (const Expr *e = added; e && !offset; e = e->count > 0 ? e->in[0] : NULL)
             offset = e->kind == X_LOAD ? e->in[0] : NULL;
     return added && offset && nest->reductions[0].kind == REDUCE_SUM && result->kind == X_RESULT && loads_at(k, added, offset, bias) &&
-           is_modulo(nest->exprs, s->offset, offset, shape_count(&s->tensor->shape));
+           is_modulo(nest->exprs, s->offset, offset, shape_count(&s->tensor->shape), 1);
 }
 
 bool epilogue_is_sum(const Kernel *k)
@@ -247,43 +247,17 @@ bool epilogue_finds_function(const Kernel *k, Epilogue *e)
     return e->kind != EPILOGUE_NONE;
 }
 
-static const Expr *load_of(const Expr *e, const Tensor *t)
+/* moments of all elements of x, for each place along the last axis; all samples count */
+bool epilogue_finds_moments(const Kernel *k)
 {
-    const Expr *found = e->kind == X_LOAD && e->tensor == t ? e : NULL;
-    for (int i = 0; i < e->count && e->kind == X_OP && !found; i++)
-        found = load_of(e->in[i], t);
-    return found;
-}
-
-/* which of the two sums the store is that of: 0, 1; -1: it is none over all elements of x, one for each place along the last axis */
-static int statistic_of(const Kernel *k, const Epilogue *e, const Store *s)
-{
-    const Nest *nest = k->nests;
-    const Tensor *x = k->reads[e->x];
-    const Expr *result = s && is_plain(s) && s->outer ? without_casts(s->value) : NULL;
-    const Reduction *r = result && result->kind == X_RESULT ? &nest->reductions[result->constant] : NULL;
-    const Expr *load = r && r->kind == REDUCE_SUM && !r->across ? load_of(r->value, x) : NULL;
-    if (!load || !loads_at(k, r->value, load->in[0], e->bias) || !covers(nest->exprs, load->in[0], shape_count(&x->shape)) ||
-        !is_modulo(nest->exprs, s->offset, load->in[0], shape_count(&s->tensor->shape)))
-        return -1;
-    Polynomial inner = polynomial_unknown(), d = polynomial_variable(D), bias = polynomial_variable(BIAS);
-    Polynomial distance = polynomial_add(&d, &bias, -1), square = polynomial_multiply(&distance, &distance);
-    Reading own = reading_of_function(k, e, &inner);
-    Polynomial is = value_of(&own, r->value);
-    return polynomial_equal(&is, &distance) ? 0 : polynomial_equal(&is, &square) ? 1 : -1;
-}
-
-bool epilogue_finds_statistics(const Kernel *k, Epilogue *e)
-{
-    const Nest *nest = k->nests;
-    if (k->nest_count != 1 || k->read_count != 2 || k->write_count != 2 || nest->store_count != 2 || nest->reduction_count != 2)
+    if (k->nest_count != 1 || k->read_count != 1 || k->write_count != 1 || !nest_has_moments(k->nests))
         return false;
-    int which = statistic_of(k, e, store_of(k, 0));
-    if (which < 0 || statistic_of(k, e, store_of(k, 1)) != 1 - which)
-        return false;
-    e->sums = which;
-    e->y = 1 - which;
-    return true;
+    const Nest *nest = k->nests;
+    const Tensor *x = k->reads[0];
+    const Expr *away = nest->reductions[0].value, *load = away->kind == X_OP && away->op == OP_SUB ? without_casts(away->in[0]) : NULL;
+    return load && load->kind == X_LOAD && load->count == 1 && load->tensor == x && without_casts(away->in[1])->kind == X_LOAD &&
+           covers(nest->exprs, load->in[0], shape_count(&x->shape)) &&
+           is_modulo(nest->exprs, nest->stores[0].offset, load->in[0], shape_count(&k->writes[0]->shape) / MOMENTS, MOMENTS);
 }
 
 bool epilogue_is_gradient(const Kernel *k, const Epilogue *e, const Kernel *forward, const Epilogue *f, const int *from)

@@ -14,7 +14,7 @@ typedef enum EpilogueKind {
     EPILOGUE_GELU,          /* likewise; by tanh */
     EPILOGUE_GELU_GRADIENT, /* y = d gelu'(before + bias), where `before` is another contraction's result; and the sums of y */
     EPILOGUE_SUMS,          /* of an operand: over what the contraction sums, too */
-    EPILOGUE_STATISTICS,    /* sums = sum of d - bias, y = sum of (d - bias)^2 (batchnorm): d is stored as well, and others read it */
+    EPILOGUE_STATISTICS,    /* y = moments of d (batchnorm): d is stored as well, and others read it */
 } EpilogueKind;
 
 typedef struct Epilogue {
@@ -27,7 +27,7 @@ typedef struct Epilogue {
  * over the axes before the last: *sums; -1: none */
 bool epilogue_is_pointwise(const Kernel *, int bias, int *sums);
 bool epilogue_is_sum(const Kernel *);   /* its sums are those of all that it reads */
-bool epilogue_finds_statistics(const Kernel *, Epilogue *); /* of x and bias, and nothing else: y and sums */
+bool epilogue_finds_moments(const Kernel *); /* of what it reads */
 bool epilogue_finds_function(const Kernel *, Epilogue *); /* of x and bias, in y: its kind */
 /* `before` and bias are those of the forward kernel; from[i]: which of its writes the i-th read is; -1: none */
 bool epilogue_is_gradient(const Kernel *, const Epilogue *, const Kernel *forward, const Epilogue *of_forward, const int *from);

@@ -319,6 +319,7 @@ bool node_is_loop_reduction(const Node *n)
     case OP_MAX:
         return n->int_count || node_sums_samples(n);
     case OP_ARGMAX:
+    case OP_MOMENTS:
     case OP_EINSUM:
     case OP_CONVOLVE:
     case OP_CONVOLVE_WEIGHT:
@@ -384,7 +385,7 @@ int node_axes(const Node *n, Axis *axes)
             add_axis(axes, &count, s->extent[i], false);
         return count;
     }
-    if (n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX) {
+    if (n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_MOMENTS) {
         for (int i = 0; i < x->rank; i++) {
             bool reduction = false;
             for (int k = 0; k < n->int_count; k++)
@@ -475,6 +476,24 @@ static Expr *convolve_point(Evaluation *e, const Node *n, Expr *sample, Expr *co
     return multiply(e, n, value, evaluate(e, n->in[1], sample, other, NULL));
 }
 
+Expr *evaluate_pivot(Evaluation *e, const Node *n, Expr *const *index)
+{
+    Expr *at[MAX_RANK];
+    const Shape *x = &n->in[0]->shape;
+    memcpy(at, index, sizeof *at * (size_t)x->rank);
+    for (int k = 0; k < n->int_count; k++)
+        at[n->ints[k]] = expr_index(e->exprs, x->extent[n->ints[k]] / 2);
+    return evaluate(e, n->in[0], e->divided ? expr_first(e->exprs) : expr_index(e->exprs, 0), at, NULL);
+}
+
+/* how far the element is from the pivot, or 0 where the sample does not count */
+static Expr *distance(Evaluation *e, const Node *n, Expr *sample, Expr *const *index)
+{
+    Exprs *x = e->exprs;
+    Expr *in[] = {evaluate(e, n->in[0], sample, index, NULL), evaluate_pivot(e, n, index)}, *valid = evaluate(e, n->in[1], sample, NULL, NULL);
+    return expr_select(x, valid, expr_op(x, OP_SUB, in[0]->dtype, in, 2, NULL), 0);
+}
+
 Expr *evaluate_point(Evaluation *e, const Node *n, Expr *const *index)
 {
     Expr *element[MAX_RANK];
@@ -498,6 +517,8 @@ Expr *evaluate_point(Evaluation *e, const Node *n, Expr *const *index)
         Expr *value = evaluate(e, n->in[0], sample, index, NULL);
         return expr_op(e->exprs, OP_CAST, n->dtype, &value, 1, NULL);
     }
+    case OP_MOMENTS:
+        return distance(e, n, sample, index);
     case OP_MAX:
     case OP_ARGMAX:
         return evaluate(e, n->in[0], sample, index, NULL);

@@ -261,6 +261,12 @@ Expr *expr_axis(Exprs *x, int axis)
     return intern(x, &e);
 }
 
+Expr *expr_first(Exprs *x)
+{
+    Expr e = {.kind = X_FIRST, .dtype = I64, .high = FAR};
+    return intern(x, &e);
+}
+
 Expr *expr_add(Exprs *x, Expr *a, Expr *b)
 {
     Terms t = {0};
@@ -484,6 +490,12 @@ Expr *expr_number(Exprs *x, double value, Dtype dtype)
     return intern(x, &e);
 }
 
+Expr *expr_count(Exprs *x, bool valid, Dtype dtype)
+{
+    Expr e = {.kind = X_COUNT, .dtype = dtype, .other = valid};
+    return intern(x, &e);
+}
+
 Expr *expr_value_of(Exprs *x, Expr *index, Dtype dtype)
 {
     if (index->kind == X_SUM && index->count == 0)
@@ -632,6 +644,8 @@ static Expr *rewrite_index(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
     switch (e->kind) {
     case X_AXIS:
         return axes[e->constant];
+    case X_FIRST:
+        return expr_first(to);
     case X_SUM: {
         Terms t = {.constant = e->constant};
         for (int i = 0; i < e->count; i++)

@@ -44,6 +44,7 @@ typedef enum ExprKind {
     /* whole numbers of 64 bits: indices */
     X_SUM,      /* constant + sum of factor[i] * in[i]; the operands are no sums, ascending by id */
     X_AXIS,     /* the loop variable of axis `constant` */
+    X_FIRST,    /* the first sample that the call computes; where one call computes all, 0 */
     X_DIV,      /* in[0] / constant, rounded down; in[0] is never negative */
     X_MOD,      /* in[0] mod constant, likewise */
     X_INDEX_OF, /* the value in[0] as an index */
@@ -54,6 +55,7 @@ typedef enum ExprKind {
     X_VALID,    /* sample in[0] is real */
     /* values */
     X_NUMBER,   /* number */
+    X_COUNT,    /* samples that the call sums: all that it computes or, if `other`, the valid ones among them */
     X_VALUE_OF, /* the index in[0] as a value */
     X_LOAD,     /* element in[0] of `tensor`; where in[1], if there is one, is false: `number` if `other`, else anything */
     X_TABLE,    /* element in[0] of the constant `node`; likewise */
@@ -97,6 +99,7 @@ typedef struct Exprs {
 /* ---- expr.c */
 Expr *expr_index(Exprs *, int64_t);
 Expr *expr_axis(Exprs *, int axis);              /* 0 for an axis of extent 1 */
+Expr *expr_first(Exprs *);
 Expr *expr_add(Exprs *, Expr *, Expr *);
 Expr *expr_scale(Exprs *, Expr *, int64_t factor);
 Expr *expr_plus(Exprs *, Expr *, int64_t);
@@ -108,6 +111,7 @@ Expr *expr_range(Exprs *, Expr *index, int64_t low, int64_t high); /* NULL: alwa
 Expr *expr_both(Exprs *, Expr *, Expr *);        /* NULL: true */
 Expr *expr_valid(Exprs *, Expr *sample);
 Expr *expr_number(Exprs *, double, Dtype);
+Expr *expr_count(Exprs *, bool valid, Dtype);    /* X_COUNT, in a store that is OUTER */
 Expr *expr_value_of(Exprs *, Expr *index, Dtype);
 Expr *expr_load(Exprs *, const Tensor *, Expr *offset, Expr *guard);
 Expr *expr_table(Exprs *, const Node *, Expr *offset, Expr *guard);
@@ -130,6 +134,7 @@ typedef struct Evaluation Evaluation;
 struct Evaluation {
     Exprs *exprs;
     bool initial;           /* phase init */
+    bool divided;           /* several calls may compute some of the samples each */
     /* what a stored element is (X_LOAD, X_RESULT, or what this nest makes of it); NULL: compute it from its inputs */
     Expr *(*stored)(void *context, Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
     void *context;
@@ -147,6 +152,9 @@ int node_axes(const Node *, Axis *axes);
 Axis axis_of_split(const Shape *);              /* of values that are split: a device's own part of the elements */
 /* the value at one iteration of these axes; index[k] belongs to axes[k] */
 Expr *evaluate_point(Evaluation *, const Node *, Expr *const *index);
+/* Of MOMENTS, whose value at an iteration is the distance from it: an element of the call's first sample, in the middle of the axes that are summed. So
+ * the sums of distances and of their squares lose nothing, however far the values are from 0. */
+Expr *evaluate_pivot(Evaluation *, const Node *, Expr *const *index);
 
 /* ---- nests */
 typedef enum ReductionKind { REDUCE_SUM, REDUCE_MAX, REDUCE_ARGMAX } ReductionKind;
@@ -155,7 +163,7 @@ typedef struct Reduction {
     Expr *value;            /* at every iteration */
     Expr *place;            /* ARGMAX: what the result is at that iteration */
     Dtype dtype;            /* of the result */
-    bool in_double;         /* a long sum of F32 is accumulated in double */
+    bool in_double;         /* a long sum of F32 is accumulated in double; its result is rounded unless `dtype` is F64 */
     bool across;            /* a sum over the parallel axes, of rows */
     int64_t partial;        /* bytes from the start of the workspace to its partial sums: nest->partial, or across */
     const Node *node;
@@ -167,6 +175,7 @@ typedef struct Store {
     bool outer;             /* at the parallel axes only, after all passes; */
     bool across;            /* or, if it is across, too, at the reduction axes only, at the kernel's end */
     bool add;               /* += ; one iteration after the other */
+    int moment;             /* > 0: MOMENT_... + 1: of the iterations of a call; those of several calls are merged (nest_has_moments) */
     int64_t run, apart;     /* run > 0: the lanes are in runs of so many elements, whose beginnings are so many apart; the */
                             /* offset is that of the first lane */
     const Node *node;
@@ -205,6 +214,7 @@ typedef struct Nest {
     int divided;            /* + 1: the axis that the workers divides; 0: none */
     int64_t grain;          /* MGPU_SPLIT_WORKERS: of that axis */
     bool partial;           /* that axis is a reduction axis: results are partial, and OUTER stores belong to the kernel's end */
+    bool merges;            /* host: likewise, of a nest of moments: those of calls, and of threads, are merged */
     int across;             /* sums across its rows */
     int owned;              /* + 1: the axis of the kernel's owned rows; 0: none */
     int64_t owned_iterations;   /* of that axis, of each row */
@@ -305,5 +315,6 @@ bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t fac
 /* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it is outside of all loops */
 const Expr *offset_row_term(const Expr *offset, int64_t *factor);
 Dtype reduction_type(const Reduction *);            /* of its accumulator */
+static inline bool nest_has_moments(const Nest *nest) { return nest->store_count > 0 && nest->stores[0].moment > 0; } /* and nothing else */
 bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */
 #endif

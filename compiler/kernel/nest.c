@@ -635,7 +635,7 @@ void nest_widen(Nest *nest)
     for (int i = 0; i < nest->reduction_count; i++)
         if (nest->reductions[i].kind != REDUCE_SUM)
             return;
-    if (!nest->columns || !nest->partial || x->axis[inner].extent >= NARROWEST_LANE || nest->serial)
+    if (!nest->columns || !nest->partial || nest_has_moments(nest) || x->axis[inner].extent >= NARROWEST_LANE || nest->serial)
         return;
     for (int i = 0; i < inner; i++)
         if (!x->axis[i].reduction)
@@ -743,7 +743,8 @@ void nest_finish(Nest *nest, const Target *target)
     nest->passes = 1;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
-        r->in_double = r->kind == REDUCE_SUM && (r->dtype == F32 || dtype_is_half(r->dtype)) && (samples || r->across || count > LONG_SUM);
+        Dtype t = nest_has_moments(nest) ? r->value->dtype : r->dtype;
+        r->in_double = r->kind == REDUCE_SUM && (t == F32 || dtype_is_half(t)) && (samples || r->across || count > LONG_SUM);
         if (r->value->pass + 1 > nest->passes)
             nest->passes = r->value->pass + 1;
     }

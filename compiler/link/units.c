@@ -12,6 +12,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/kernel/target.h"
 #include "compiler/link/units.h"
+#include "runtime/abi/mgpu_rounds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -237,11 +238,11 @@ void make_units(const Program *p, TranslationUnit **units, int *count)
         kernel_units(families, family_count, false, is_quick(p->options->cc) ? QUICK_UNIT : size_of_units(families, family_count), units, count);
 }
 
-static bool sends_bits(const Program *p)
+static bool gathers(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++)
         for (int t = 0; t < p->phases[i]->task_count; t++)
-            if (p->phases[i]->tasks[t]->kind == TASK_TRANSFER && p->phases[i]->tasks[t]->parties.transfer == MGPU_TRANSFER_REDUCE_BITS)
+            if (p->phases[i]->tasks[t]->kind == TASK_TRANSFER && mgpu_gathers(p->phases[i]->tasks[t]->parties.transfer))
                 return true;
     return false;
 }
@@ -264,7 +265,7 @@ void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *
     for (int i = 0; i < p->plan_count; i++)
         if (p->plans[i].devices > 1) { /* all-reduces are kernels of the runtime */
             TranslationUnit sums = {.cost = 1};
-            text_add(&sums.text, "#include \"mgpu_device_collective.h\"\n%s", sends_bits(p) ? "#include \"mgpu_device_bits.h\"\n" : "");
+            text_add(&sums.text, "#include \"mgpu_device_collective.h\"\n%s", gathers(p) ? "#include \"mgpu_device_bits.h\"\n#include \"mgpu_device_moments.h\"\n" : "");
             APPEND(*units, *count, sums);
             break;
         }

@@ -359,15 +359,20 @@ Cost cost_on_host(const Machine *m, Collect what, Method method, double bytes, i
     return c;
 }
 
-/* what all members of a sum of bits send, of B bytes of f32 */
-static double coded_bytes(const Members *g, double bytes) { return g->count * bytes * (double)mgpu_coded_bytes(MGPU_SEGMENT, 4) / (4 * MGPU_SEGMENT); }
+static bool gathers(Collect what) { return what == COLLECT_BITS || what == COLLECT_MOMENTS; }
+
+/* what all members send, of B bytes, to be added up by each: of bits, a code of B bytes of f32 */
+static double gathered_bytes(const Members *g, Collect what, double bytes)
+{
+    return g->count * bytes * (what == COLLECT_BITS ? (double)mgpu_coded_bytes(MGPU_SEGMENT, 4) / (4 * MGPU_SEGMENT) : 1);
+}
 
 /* everybody codes B, gathers, and adds up B of all codes; memory of host devices is one */
-static Cost bits_cost(const Members *g, Method method, double bytes)
+static Cost gathered_cost(const Members *g, Collect what, Method method, double bytes)
 {
     bool host = g->processor == PROCESSOR_HOST;
     const Device *d = &g->machine->devices[0];
-    double coded = coded_bytes(g, bytes), touched = 2 * bytes + coded + coded / g->count;
+    double coded = gathered_bytes(g, what, bytes), touched = 2 * bytes + coded + coded / g->count;
     Cost c = cost_collective(g, COLLECT_ALL_GATHER, method, coded);
     c.us += (host ? g->count * touched / g->machine->host.bandwidth.value : touched / d->bandwidth.value) * 1e6 + (host ? 0 : 2 * d->launch_us.value);
     return c;
@@ -378,8 +383,8 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
     const Machine *m = g->machine;
     if (g->count < 2)
         return (Cost){.bound = BOUND_LATENCY};
-    if (what == COLLECT_BITS)
-        return bits_cost(g, method, bytes);
+    if (gathers(what))
+        return gathered_cost(g, what, method, bytes);
     if (g->nodes > 1)
         return cost_between(g, what, method, bytes);
     if (g->processor == PROCESSOR_HOST)
@@ -425,8 +430,8 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
 {
     const Machine *m = g->machine;
     int n = g->count < m->device_count ? g->count : m->device_count;
-    if (g->count > 1 && what == COLLECT_BITS)
-        return collective_bytes(g, COLLECT_ALL_GATHER, method, coded_bytes(g, bytes), of_link);
+    if (g->count > 1 && gathers(what))
+        return collective_bytes(g, COLLECT_ALL_GATHER, method, gathered_bytes(g, what, bytes), of_link);
     if (g->nodes > 1)
         return bytes_between(g, what, method, bytes, of_link);
     if (g->processor == PROCESSOR_HOST || g->count < 2 || n < 2)

@@ -58,7 +58,7 @@ Cost cost_transfer(const Machine *, int from, int to, double bytes);
 Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the same time: until the last one is over */
 
 /* ---- collectives of a number of GPUs, or of host devices */
-typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS, COLLECT_BITS = COLLECTS /* of an all-gather */ } Collect;
+typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS, COLLECT_BITS = COLLECTS, COLLECT_MOMENTS /* of an all-gather */ } Collect;
 typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHOD_LEVELS, METHODS } Method;
 extern const char *const METHOD_NAME[METHODS];
 typedef struct TransferFactor { Collect what; double bytes, factor; } TransferFactor; /* how many times the modelled time it was measured to take */

@@ -51,7 +51,7 @@ static void find_cuts(Splitter *s)
     }
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
-        if (n->op != OP_REDUCE)
+        if (!op_reduces(n->op))
             continue;
         Cut cut = {n, within[i], 0};
         APPEND(s->cuts, s->cut_count, cut);
@@ -67,7 +67,7 @@ static void check_ahead(const Splitter *s)
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         bool state = n->op == OP_VARIABLE && s->model->variables[n->ints[0]].kind == STATE;
-        late[i] = (n->op == OP_VARIABLE && !state) || n->op == OP_REDUCE;
+        late[i] = (n->op == OP_VARIABLE && !state) || op_reduces(n->op);
         for (int k = 0; k < n->inputs; k++)
             late[i] = late[i] || late[n->in[k]->id];
         if (s->cut_of[i] && s->cuts[s->cut_of[i] - 1].ahead && late[n->in[0]->id])
@@ -97,17 +97,36 @@ static Node *with_type(Node *n, Distribution d)
     return n;
 }
 
-/* where(micro == 0, 0, accumulator) + p */
-static Node *accumulated(Graph *g, int variable, Node *p)
+/* moments of both; each device has its own */
+static Node *merged(Graph *g, Node *before, Node *p)
 {
+    int first = g->node_count;
+    Node *all = graph_merge_moments(g, before, with_type(NODE(g, OP_OWN, NULL, 0, NULL, p), LOCAL));
+    for (int i = first; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        bool own = n->distribution == LOCAL;
+        for (int k = 0; k < n->inputs; k++)
+            own = own || n->in[k]->distribution == LOCAL;
+        with_type(n, own ? LOCAL : REPLICATED);
+    }
+    return all;
+}
+
+/* where(micro == 0, 0, accumulator) + p */
+static Node *accumulated(Graph *g, const Cut *cut, Node *p)
+{
+    int variable = cut->variable;
+    bool moments = cut->reduce->op == OP_REDUCE_MOMENTS;
     stand_at(g, p);
     Node *acc = with_type(graph_variable(g, variable), PARTIAL);
     Node *micro = with_type(graph_run(g, RUN_MICRO, 0), REPLICATED), *zero = with_type(graph_weak(g, 0), REPLICATED);
     Node *first = with_type(graph_binary(g, OP_EQ, micro, zero), REPLICATED);
     first = with_type(graph_broadcast(g, first, p->shape), REPLICATED);
     Node *nothing = with_type(graph_fill(g, 0, p->shape, p->dtype), REPLICATED);
-    Node *before = with_type(graph_where(g, first, nothing, acc), PARTIAL);
-    return with_type(graph_binary(g, OP_ADD, before, p), PARTIAL);
+    if (moments)
+        acc = with_type(NODE(g, OP_OWN, NULL, 0, NULL, acc), LOCAL);
+    Node *before = with_type(graph_where(g, first, nothing, acc), acc->distribution);
+    return moments ? merged(g, before, p) : with_type(graph_binary(g, OP_ADD, before, p), PARTIAL);
 }
 
 static void copy_typed(Graph *target, Node *n) { graph_copy_node(target, n)->distribution = n->distribution; }
@@ -128,7 +147,7 @@ static Graph *make_prologue(const Splitter *s)
             copy_typed(g, train->nodes[i]);
     for (int c = 0; c < s->cut_count; c++)
         if (s->cuts[c].ahead) {
-            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->mapped);
+            Node *sum = accumulated(g, &s->cuts[c], s->cuts[c].reduce->in[0]->mapped);
             graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
         }
     return g;
@@ -139,7 +158,7 @@ static Node *denominator(Graph *g, const Cut *cut)
 {
     stand_at(g, cut->reduce);
     Node *acc = with_type(graph_variable(g, cut->variable), PARTIAL);
-    return with_type(graph_reduce(g, acc), REPLICATED);
+    return with_type(NODE(g, cut->reduce->op, NULL, 0, NULL, acc), REPLICATED);
 }
 
 static bool is_partial_update(const Model *m, const Result *r)
@@ -172,7 +191,7 @@ static Graph *make_accumulate(const Splitter *s)
     }
     for (int c = 0; c < s->cut_count; c++)
         if (!s->cuts[c].ahead) {
-            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->mapped);
+            Node *sum = accumulated(g, &s->cuts[c], s->cuts[c].reduce->in[0]->mapped);
             graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
         }
     for (int i = 0; i < train->result_count; i++) {
@@ -199,9 +218,9 @@ static Graph *make_last(const Splitter *s)
         if (cut->ahead) {
             become(n, denominator(g, cut));
         } else {
-            Node *sum = accumulated(g, cut->variable, n->in[0]->mapped);
+            Node *sum = accumulated(g, cut, n->in[0]->mapped);
             stand_at(g, n);
-            become(n, with_type(graph_reduce(g, sum), REPLICATED));
+            become(n, with_type(NODE(g, n->op, NULL, 0, NULL, sum), REPLICATED));
         }
     }
     graph_copy_results(g, train);

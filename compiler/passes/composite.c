@@ -6,11 +6,11 @@
  * A row's forward is a function of the target graph and the composite's inputs alone; equal nodes are shared, so its
  * gradient builds the forward once more to get at what is between (means, normalised values) and adds no node by that.
  *
- * batchnorm: s = [sum (x - r), sum (x - r)^2] about the stored mean r, over the valid samples samples: one reduction; with
- * a = s1 / n, v = s2 / n - a^2 (in double): mean = r + a, inv = 1 / sqrt(v + eps), y = (x - mean) inv weight + bias.
+ * batchnorm: the moments of x over the valid samples (number, mean m, sum of squared distances from it), which are merged over devices: one transfer; with
+ * v = squares / n (in double): inv = 1 / sqrt(v + eps), y = (x - m) inv weight + bias.
  * Backward: t = [sum g, sum g xhat]: one reduction; t1 and t2 are the gradients of bias and weight, and
  * dx = weight inv (g - t1 / n - xhat t2 / n). Statistics of groups (or the shard): the same with sums over a group for
- * every sample; gradients of bias and weight are then ordinary sums over the samples.
+ * every sample, of its mean and its squares; gradients of bias and weight are then ordinary sums over the samples.
  *
  * layernorm: xhat = (x - mean) inv along the last axis, y = xhat weight + bias; with u = g weight,
  * dx = inv (u - mean(u) - xhat mean(u xhat)). rmsnorm: likewise without the means of x and u.
@@ -118,30 +118,62 @@ static void sums_of_two(Graph *g, const BatchNorm *b, Node *in[2], Node *out[2])
         out[i] = part_of(g, both, i * b->channels, b->channels);
 }
 
+/* The mean of each sample's places and their squared distances from it, [c] F64, by distances from the place in the middle, which lose nothing. */
+static void statistics_of_samples(Graph *g, const BatchNorm *b, Node *x, double places, Node **mean, Node **squares)
+{
+    int64_t start[MAX_RANK] = {0}, count[MAX_RANK], step[MAX_RANK];
+    for (int i = 0; i < x->shape.rank; i++) {
+        start[i] = i < b->axis_count ? x->shape.extent[i] / 2 : 0;
+        count[i] = i < b->axis_count ? 1 : x->shape.extent[i];
+        step[i] = 1;
+    }
+    Shape row = {.rank = 1, .extent = {b->channels}};
+    Node *pivot = graph_reshape(g, graph_slice(g, x, start, count, step), row), *away = graph_binary(g, OP_SUB, x, pivot);
+    Node *sum = graph_cast(g, graph_sum(g, away, b->axes, b->axis_count), F64), *all = graph_weak(g, places);
+    Node *square = graph_cast(g, graph_sum(g, graph_binary(g, OP_MUL, away, away), b->axes, b->axis_count), F64), *shift = graph_binary(g, OP_DIV, sum, all);
+    *mean = graph_binary(g, OP_ADD, graph_cast(g, pivot, F64), shift);
+    *squares = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, square, graph_binary(g, OP_MUL, shift, sum)), graph_weak(g, 0));
+}
+
+/* Of each group: the statistics of its samples, then those of the samples' means, which are few. The mean is returned. */
+static Node *group_statistics(Graph *g, BatchNorm *b, Node *x)
+{
+    int64_t group = b->group < 0 ? 0 : b->group;
+    double places = (double)shape_count(&x->shape) / (double)b->channels;
+    Node *stored = graph_cast(g, b->part[NORM_MEAN], F64), *one = graph_number(g, 1, F64), *mean, *squares = NULL;
+    if (b->axis_count)
+        statistics_of_samples(g, b, x, places, &mean, &squares);
+    else
+        mean = graph_cast(g, x, F64);
+    Node *samples = graph_binary(g, OP_MAXIMUM, graph_group_sum(g, select_valid(g, one), group), one); /* a group of missing samples only */
+    b->count = graph_binary(g, OP_MUL, samples, graph_number(g, places, F64));
+    Node *in[] = {graph_binary(g, OP_SUB, mean, stored), squares};
+    Node *all = graph_group_sum(g, select_valid(g, squares ? graph_concat(g, in, 2, 0) : in[0]), group);
+    Node *shift = graph_binary(g, OP_DIV, part_of(g, all, 0, b->channels), samples), *mean_of_all = graph_binary(g, OP_ADD, stored, shift);
+    Node *away = graph_binary(g, OP_SUB, mean, mean_of_all), *around = graph_group_sum(g, select_valid(g, graph_binary(g, OP_MUL, away, away)), group);
+    b->var = graph_binary(g, OP_DIV, around, samples);
+    if (squares)
+        b->var = graph_binary(g, OP_ADD, b->var, graph_binary(g, OP_DIV, part_of(g, all, b->channels, b->channels), b->count));
+    return mean_of_all;
+}
+
 static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs, BatchNorm *b)
 {
     if (!find_parts(g, composite, inputs, b))
         return false;
     Node *x = b->part[NORM_X] = graph_cast(g, b->part[NORM_X], dtype_promote(b->part[NORM_X]->dtype, F32));
     Dtype t = x->dtype;
-    Node *stored = graph_cast(g, b->part[NORM_MEAN], t);
-    int64_t spatial = shape_count(&x->shape) / b->channels;
-    Node *centred = select_valid(g, graph_binary(g, OP_SUB, x, stored)), *sums[2];
-    sums_of_two(g, b, (Node *[]){centred, graph_binary(g, OP_MUL, centred, centred)}, sums);
+    Node *away = graph_cast(g, b->part[NORM_MEAN], F64), *mean;
     if (b->group == 0) {
-        Node *samples = graph_run(g, RUN_SAMPLES, 0);
-        b->count = graph_binary(g, OP_MUL, graph_weak(g, (double)spatial), samples);
-        b->count = graph_strong(g, b->count, F64);
+        Node *moments = graph_moments(g, x, b->axes, b->axis_count), *count = graph_run(g, RUN_SAMPLES, 0);
+        b->count = graph_strong(g, graph_binary(g, OP_MUL, graph_weak(g, (double)shape_count(&x->shape) / (double)b->channels), count), F64);
+        mean = graph_moment(g, moments, MOMENT_MEAN);
+        b->var = graph_binary(g, OP_DIV, graph_moment(g, moments, MOMENT_SQUARES), b->count);
     } else {
-        Node *valid = select_valid(g, graph_number(g, (double)spatial, F64));
-        valid = graph_group_sum(g, valid, b->group < 0 ? 0 : b->group);
-        b->count = graph_binary(g, OP_MAXIMUM, valid, graph_number(g, 1, F64)); /* a group of missing samples only */
+        mean = group_statistics(g, b, x);
     }
-    b->shift = graph_binary(g, OP_DIV, graph_cast(g, sums[0], F64), b->count);
-    Node *square = graph_binary(g, OP_DIV, graph_cast(g, sums[1], F64), b->count);
-    b->var = graph_binary(g, OP_SUB, square, graph_binary(g, OP_MUL, b->shift, b->shift));
-    b->var = graph_binary(g, OP_MAXIMUM, b->var, graph_weak(g, 0)); /* rounding may leave less than nothing */
-    b->mean = graph_binary(g, OP_ADD, stored, graph_cast(g, b->shift, t));
+    b->shift = graph_binary(g, OP_SUB, mean, away);
+    b->mean = graph_cast(g, mean, t);
     Node *deviation = graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, b->var, graph_weak(g, b->eps)));
     Node *inverse = graph_cast(g, graph_binary(g, OP_DIV, graph_weak(g, 1), deviation), t);
     b->scale = graph_binary(g, OP_MUL, graph_cast(g, b->part[NORM_WEIGHT], t), inverse);

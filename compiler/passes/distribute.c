@@ -154,9 +154,11 @@ static void price(Distributor *d)
         if (r->weight)
             d->values[r->weight->id].forced = true;
     }
-    for (int i = 0; i < g->node_count; i++)
+    for (int i = 0; i < g->node_count; i++) {
         if (takes_share(g->nodes[i]))
             d->values[g->nodes[i]->in[0]->id].accumulates = true;
+        d->values[i].forced = d->values[i].forced || g->nodes[i]->op == OP_MOMENTS; /* nothing else knows what to do with its parts */
+    }
     for (int i = 0; i < g->node_count; i++)
         d->values[i].type = lazy_type(d, g->nodes[i]);
     for (int i = g->node_count - 1; i >= 0; i--) {
@@ -229,11 +231,11 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
         in[k] = adds ? partial : n->in[k]->mapped;
         d->type[k] = in[k]->distribution;
     }
-    if (n->op == OP_STOP_GRADIENT || (n->op == OP_REDUCE && d->type[0] == REPLICATED)) {
+    if (n->op == OP_STOP_GRADIENT || (op_reduces(n->op) && d->type[0] == REPLICATED)) {
         become(n, in[0]);
         return;
     }
-    if (n->op == OP_REDUCE) {
+    if (n->op == OP_REDUCE || (n->op == OP_REDUCE_MOMENTS && in[0]->op == OP_MOMENTS)) {
         become(n, reduced(d, in[0]));
         return;
     }

@@ -657,6 +657,21 @@ static void gradient_top_k(Sweep *s, Node *n, Node *g)
 static void gradient_group_sum(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_group_sum(s->g, g, n->ints[0])); }
 static void gradient_reduce(Sweep *s, Node *n, Node *g) { give(s, n, 0, g); }
 
+/* d mean / dx = 1 / n, d sum (x - mean)^2 / dx = 2 (x - mean), where the sample counts */
+static void gradient_moments(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    Node *x = n->in[0], *number = graph_moment(to, n, MOMENT_COUNT), *one = number_like(to, number, 1);
+    Node *each = graph_binary(to, OP_DIV, graph_moment(to, g, MOMENT_MEAN), graph_binary(to, OP_MAXIMUM, number, one));
+    Node *mean = stretch(to, graph_moment(to, n, MOMENT_MEAN), &x->shape, n->ints, n->int_count);
+    Node *squares = stretch(to, graph_moment(to, g, MOMENT_SQUARES), &x->shape, n->ints, n->int_count);
+    Node *away = graph_binary(to, OP_SUB, graph_cast(to, x, F64), mean);
+    Node *dx = graph_binary(to, OP_MUL, number_like(to, away, 2), selected_product(s, squares, away));
+    dx = graph_binary(to, OP_ADD, stretch(to, each, &x->shape, n->ints, n->int_count), dx);
+    dx = graph_cast(to, select_valid(to, dx), x->dtype);
+    give(s, n, 0, over_samples(n, 0) ? graph_sum_samples(to, dx, NULL, 0) : dx);
+}
+
 /* ---- bodies */
 
 static void gradient_result(Sweep *s, Node *n, Node *g)

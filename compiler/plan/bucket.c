@@ -225,7 +225,8 @@ static void place_head(Ordering *o)
 static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
 
 static bool is_of_bits(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
-static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t); }
+static bool is_of_moments(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
+static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t) || is_of_moments(t); }
 
 /* [devices + 1]: where each device's part begins, if no graph says it */
 static int64_t *split_elements(int64_t count, int devices)
@@ -283,8 +284,8 @@ static void gather_others(Ordering *o, const int *ready)
             for (int i = 0; i < o->needs[t].count; i++)
                 completes[o->needs[t].before[i]] = true;
     }
-    int open[DTYPES];
-    for (int i = 0; i < DTYPES; i++)
+    int open[2 * DTYPES]; /* by type; then those of moments */
+    for (int i = 0; i < 2 * DTYPES; i++)
         open[i] = -1;
     for (int i = 0, call = -1; call < o->order->call_count; call++) {
         if (call >= 0) {
@@ -292,14 +293,14 @@ static void gather_others(Ordering *o, const int *ready)
             bool keep = completes[task_of[call]];
             for (int k = 0; k < need->count && keep; k++) {
                 int g = o->group[need->before[k]];
-                keep = g < 0 || open[o->order->groups[g].dtype] != g;
+                keep = g < 0 || (open[o->order->groups[g].dtype] != g && open[DTYPES + o->order->groups[g].dtype] != g);
             }
-            for (int k = 0; k < DTYPES && !keep; k++)
+            for (int k = 0; k < 2 * DTYPES && !keep; k++)
                 open[k] = -1;
         }
         for (; ready[i] >= 0 && o->place[ready[i]] == call; i++) {
             const Tensor *x = p->tasks[ready[i]]->writes[0];
-            int *g = &open[x->dtype];
+            int *g = &open[x->dtype + (is_of_moments(p->tasks[ready[i]]) ? DTYPES : 0)];
             if (!may_move(x) || !sums(p->tasks[ready[i]])) {
                 join_group(o, new_group(o, ready[i]), ready[i]);
                 continue;
@@ -550,7 +551,7 @@ static Sum sum_of(const Ordering *o, int t)
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
     return (Sum){.place = o->place[t], .bytes = tensor_bytes(x, 1), .dtype = x->dtype, .what = collect_of(task->parties.transfer),
-                 .alone = !may_move(x) || !sums(task) || (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
+                 .alone = !may_move(x) || !sums(task) || is_of_moments(task) || (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
 }
 
 /* with the lane of the stops that it is given; end: of the step */

@@ -1,4 +1,4 @@
-/* bits.c: what is sent as bits has two values in each segment of MGPU_SEGMENT elements.
+/* bits.c: what is sent as bits has two values in each segment of MGPU_SEGMENT elements; moments are three numbers each.
  *
  * A kernel makes such values, segment by segment from the first element of its result on; that it does is trusted, as all that kernels
  * compute. In: a phase whose collectives match (verify.c). Out: NULL, or the first operation that writes a part of a segment before it is
@@ -45,6 +45,9 @@ const char *verify_bits(const Schedule *s, int phase, int device)
         const Collective *c = op->verb == VERB_TRANSFER ? &p->collectives[op->target] : NULL;
         if (c && sends_bits(c) && c->dtype != F32 && c->dtype != F64)
             return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name, mgpu_transfer_row(c->parties.transfer)->kind, c->name, dtype_name(c->dtype));
+        if (c && c->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS && (c->dtype != F64 || c->count % 3 != 0))
+            return format("phase %s: %s %s is of %lld %s; moments are three f64 each", p->name, mgpu_transfer_row(c->parties.transfer)->kind, c->name, (long long)c->count,
+                          dtype_name(c->dtype));
         for (int i = 0; i < op->write_count; i++) {
             int by = sender[op->writes[i].buffer];
             const char *why = by > o ? check_write(p, device, op, &op->writes[i], &p->collectives[d->ops[by].target], &d->ops[by].reads[0]) : NULL;

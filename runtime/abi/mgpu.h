@@ -104,8 +104,7 @@ enum { MGPU_EPILOGUE_NONE,
        MGPU_EPILOGUE_DGELU,   /* y = d gelu'(before + bias), where the library takes what it has stored for `before` + bias; and
                                * the sums of y over the columns */
        MGPU_EPILOGUE_BGRAD,   /* sums of a or b over K; the library stores d, too */
-       MGPU_EPILOGUE_STATISTICS /* sums = sum of d - bias over the rows of a tile's column, y = that of (d - bias)^2: by a kernel of our own that does
-                               * both, which stores d, too */ };
+       MGPU_EPILOGUE_STATISTICS /* y = moments of d's columns (mgpu_moments.h): by a kernel of our own that does both, which stores d, too */ };
 typedef struct mgpu_epilogue {
     uint8_t kind;
     uint8_t reads, writes;                    /* arguments of the kernel, */

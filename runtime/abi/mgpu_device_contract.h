@@ -113,16 +113,15 @@ MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_contractio
     }
 }
 
-/* ---- statistics of C: for each column the sums, over all rows, of distances from a shift, and of their squares. Each tile leaves its part of
- * both, [2][tiles down][pitch], and k12_finish adds them up, in double, in their order */
+/* ---- statistics of C: for each column the moments (mgpu_moments.h) of all rows. Each tile leaves the mean of its rows and their sum of squared distances
+ * from it, [2][tiles down][pitch], which it finds by distances from its first row; k12_finish puts them together, in their order. */
 
 enum { MGPU_STATISTICS_TOGETHER = 4 /* columns, side by side, of a thread that adds up */ };
 
 struct mgpu_no_statistics { static constexpr bool ANY = false; };
-template <typename SUM> struct mgpu_statistics {
+struct mgpu_statistics {
     static constexpr bool ANY = true;
-    const SUM *shift;
-    SUM *parts;
+    double *parts;
 };
 
 template <const mgpu_contraction &T, const mgpu_tiles &S> MGPU_FUNCTION int64_t mgpu_statistics_pitch(const mgpu_contraction_sizes<T, S> &all)
@@ -132,23 +131,30 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> MGPU_FUNCTION int64_t 
 
 /* The tile's part, of elements as they are stored: each thread adds up its rows of a column, a warp its lanes', and then come the warps, by `shared`.
  * All threads are through with the stages, and are through with this when it returns. */
-template <const mgpu_contraction &T, const mgpu_tiles &S, typename TILE, typename SUM>
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename TILE>
 MGPU_FUNCTION void mgpu_tile_statistics(const mgpu_contraction_sizes<T, S> &all, const TILE &tile, const mgpu_tile_place<T, S> &at, char *shared,
-                                        const mgpu_statistics<SUM> &to)
+                                        const mgpu_statistics &to)
 {
     typedef mgpu_element<S.type_c> element;
+    typedef typename mgpu_element<T.type>::sum SUM;
     constexpr int THREADS = mgpu_tiles_threads(&S), LINE = TILE::WARPS_DOWN * S.columns;
-    static_assert(2 * LINE * (int)sizeof(SUM) <= mgpu_tiles_shared_bytes(&S), "warps' sums are where the stages were");
-    SUM *const room = (SUM *)shared + TILE::warp_down() * S.columns;
+    static_assert((2 * LINE + S.columns) * (int)sizeof(SUM) <= mgpu_tiles_shared_bytes(&S), "warps' sums and the first row are where the stages were");
+    SUM *const room = (SUM *)shared + TILE::warp_down() * S.columns, *const first = (SUM *)shared + 2 * LINE;
+#pragma unroll
+    for (int i = 0; i < TILE::DOWN; i++)
+        if (TILE::row(i) == 0)
+#pragma unroll
+            for (int j = 0; j < TILE::ACROSS; j++)
+                first[TILE::column(j)] = element::widen(element::narrow(tile.value[i][j]));
+    __syncthreads();
 #pragma unroll
     for (int j = 0; j < TILE::ACROSS; j++) {
         const int column = TILE::column(j);
         const bool is_column = at.column + column < all.columns;
-        const SUM shift = is_column ? to.shift[at.column + column] : (SUM)0;
         SUM sum = 0, squares = 0;
 #pragma unroll
         for (int i = 0; i < TILE::DOWN; i++) {
-            const SUM distance = is_column && at.row + TILE::row(i) < all.rows ? element::widen(element::narrow(tile.value[i][j])) - shift : (SUM)0;
+            const SUM distance = is_column && at.row + TILE::row(i) < all.rows ? element::widen(element::narrow(tile.value[i][j])) - first[column] : (SUM)0;
             sum += distance;
             squares += distance * distance;
         }
@@ -163,13 +169,16 @@ MGPU_FUNCTION void mgpu_tile_statistics(const mgpu_contraction_sizes<T, S> &all,
     }
     __syncthreads();
     const int64_t pitch = mgpu_statistics_pitch(all), tiles_down = (all.rows + S.rows - 1) / S.rows;
-    for (int k = (int)threadIdx.x; k < 2 * S.columns; k += THREADS) {
-        const int column = k % S.columns, which = k / S.columns;
-        SUM sum = 0;
-        for (int w = 0; w < TILE::WARPS_DOWN; w++)
-            sum += ((SUM *)shared)[which * LINE + w * S.columns + column];
-        if (at.column + column < pitch)
-            to.parts[(which * tiles_down + at.row / S.rows) * pitch + at.column + column] = sum;
+    const double rows = (double)(all.rows - at.row < S.rows ? all.rows - at.row : S.rows);
+    for (int column = (int)threadIdx.x; column < S.columns && at.column + column < pitch; column += THREADS) {
+        double sum = 0, squares = 0;
+        for (int w = 0; w < TILE::WARPS_DOWN; w++) {
+            sum += (double)((SUM *)shared)[w * S.columns + column];
+            squares += (double)((SUM *)shared)[LINE + w * S.columns + column];
+        }
+        double *const part = to.parts + at.row / S.rows * pitch + at.column + column;
+        part[0] = (double)first[column] + sum / rows;
+        part[tiles_down * pitch] = max(squares - sum / rows * sum, 0.0);
     }
     __syncthreads();
 }
@@ -403,36 +412,50 @@ MGPU_FUNCTION int64_t mgpu_contract(const mgpu_numbers &numbers, const void *a, 
     return mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, work, n, before);
 }
 
-/* with statistics: shift, and what is left in `parts`, are of the type of sums. It is not split */
-template <const mgpu_contraction &T, const mgpu_tiles &S, typename SUM>
-MGPU_FUNCTION void mgpu_contract_with_statistics(const mgpu_numbers &numbers, const void *a, const void *b, void *c, const SUM *shift, void *parts, int64_t n)
+/* with statistics. It is not split */
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION void mgpu_contract_with_statistics(const mgpu_numbers &numbers, const void *a, const void *b, void *c, void *parts, int64_t n)
 {
     static_assert(S.split_tiles == 0 && S.arithmetic != MGPU_DIRECT, "whole tiles");
-    mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, nullptr, n, 0, mgpu_statistics<SUM>{shift, (SUM *)parts});
+    mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, nullptr, n, 0, mgpu_statistics{(double *)parts});
 }
 
-/* a block has some columns of one of the two at a time */
-template <const mgpu_contraction &T, const mgpu_tiles &S, typename SUM>
-MGPU_FUNCTION void mgpu_finish_statistics(const mgpu_numbers &numbers, const void *parts, SUM *sums, SUM *squares, int64_t n)
+/* A block has some columns at a time: first the mean of all rows, then what is around it. */
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION void mgpu_finish_statistics(const mgpu_numbers &numbers, const void *parts, double *moments, int64_t n)
 {
     enum { TOGETHER = MGPU_STATISTICS_TOGETHER };
+    typedef mgpu_vector<double, TOGETHER> Part;
     const mgpu_contraction_sizes<T, S> all(mgpu_parameter_numbers{numbers}, n);
     const int64_t pitch = mgpu_statistics_pitch(all);
     const int tiles_down = (int)((all.rows + S.rows - 1) / S.rows), groups = (int)(pitch / TOGETHER);
-    for (int item = (int)blockIdx.x; item < 2 * groups; item += (int)gridDim.x) {
-        const int column = item % groups * TOGETHER;
-        const SUM *const from = (const SUM *)parts + item / groups * tiles_down * pitch + column;
-        double sum[TOGETHER] = {0};
-#pragma unroll 8
+    for (int item = (int)blockIdx.x; item < groups; item += (int)gridDim.x) {
+        const int column = item * TOGETHER;
+        const double *const means = (const double *)parts + column, *const around = means + tiles_down * pitch;
+        double mean[TOGETHER] = {0}, squares[TOGETHER] = {0};
         for (int k = (int)threadIdx.x; k < tiles_down; k += MGPU_THREADS) {
-            const mgpu_vector<SUM, TOGETHER> own = *(const mgpu_vector<SUM, TOGETHER> *)(from + k * pitch);
+            const double rows = (double)(all.rows - (int64_t)k * S.rows < S.rows ? all.rows - (int64_t)k * S.rows : S.rows);
+            const Part own = *(const Part *)(means + k * pitch), first = *(const Part *)means;
             for (int e = 0; e < TOGETHER; e++)
-                sum[e] += (double)own.at[e];
+                mean[e] += rows * (own.at[e] - first.at[e]);
         }
-        mgpu_columns_add(sum, 1);
+        mgpu_columns_add(mean, 1);
         for (int e = 0; e < TOGETHER; e++)
-            if ((int)threadIdx.x == e && column + e < all.columns)
-                (item < groups ? sums : squares)[column + e] = (SUM)sum[e];
+            mean[e] = means[e] + mean[e] / (double)all.rows;
+        for (int k = (int)threadIdx.x; k < tiles_down; k += MGPU_THREADS) {
+            const double rows = (double)(all.rows - (int64_t)k * S.rows < S.rows ? all.rows - (int64_t)k * S.rows : S.rows);
+            const Part own = *(const Part *)(means + k * pitch), rest = *(const Part *)(around + k * pitch);
+            for (int e = 0; e < TOGETHER; e++)
+                squares[e] += rest.at[e] + rows * (own.at[e] - mean[e]) * (own.at[e] - mean[e]);
+        }
+        mgpu_columns_add(squares, 1);
+        for (int e = 0; e < TOGETHER; e++)
+            if ((int)threadIdx.x == e && column + e < all.columns) {
+                double *const own = moments + 3 * (column + e);
+                own[0] = (double)all.rows;
+                own[1] = mean[e];
+                own[2] = squares[e];
+            }
     }
 }
 

@@ -78,6 +78,18 @@ MGPU_PARTS_OF(i64, int64_t)
 #undef MGPU_PARTS_OF
 #undef MGPU_PARTS
 
+/* ---- moments of all threads, in the first one's workspace */
+
+MGPU_OPTIONAL void mgpu_moments_parts(double *restrict n, double *restrict mean, double *restrict squares, int64_t count, const mgpu_part *part)
+{
+    for (int t = 1; t < part->threads; t++)
+        for (int64_t i = 0; i < count; i++) {
+            const char *own = (const char *)(n + i) + t * part->stride, *own_mean = (const char *)(mean + i) + t * part->stride;
+            const char *own_squares = (const char *)(squares + i) + t * part->stride;
+            mgpu_merge_moments(n + i, mean + i, squares + i, *(const double *)own, *(const double *)own_mean, *(const double *)own_squares, false);
+        }
+}
+
 /* ---- random numbers: those of mgpu_rand and mgpu_randf, many at once */
 
 enum { MGPU_RANDOM_NUMBERS = 32 }; /* in one block: eight counters of four words */

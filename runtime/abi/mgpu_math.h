@@ -19,6 +19,7 @@
 #endif
 
 #include "mgpu_half.h"
+#include "mgpu_moments.h"
 
 /* to the nearest whole number, |v| < 2^22 */
 MGPU_FUNCTION float mgpu_round(float v) { return (v + 12582912.0f) - 12582912.0f; }

@@ -13,11 +13,20 @@ typedef struct mgpu_turn { int from; bool adds; mgpu_stretch elements; } mgpu_tu
 
 static inline bool mgpu_way_has_rounds(int way) { return way >= MGPU_WAY_RING && way <= MGPU_WAY_DEVICE; }
 
+/* Every member gets what all have sent, and adds it up by itself: numbers as bits (mgpu_bits.h), or moments (mgpu_moments.h). */
+static inline bool mgpu_gathers(int transfer) { return transfer == MGPU_TRANSFER_REDUCE_BITS || transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
+
+/* bytes that a member then sends */
+static inline int64_t mgpu_gathered_bytes(int transfer, int64_t count, int64_t each)
+{
+    return transfer == MGPU_TRANSFER_REDUCE_BITS ? mgpu_coded_bytes(count, each) : count * each;
+}
+
 /* bytes that a member adds at once, of a transfer of elements of `each` bytes: the most of all members */
 static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
 {
     int64_t most = 0;
-    for (int d = 0; d < members && mgpu_transfer_row(p->transfer)->adds && p->transfer != MGPU_TRANSFER_REDUCE_BITS; d++) {
+    for (int d = 0; d < members && mgpu_transfer_row(p->transfer)->adds && !mgpu_gathers(p->transfer); d++) {
         mgpu_stretch own = mgpu_received_by(p, count, d);
         int64_t bytes = (own.end - own.begin) * each / (p->transfer == MGPU_TRANSFER_REDUCE ? members : 1);
         most = bytes > most ? bytes : most;
@@ -25,10 +34,10 @@ static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int
     return most;
 }
 
-/* bytes beside the arenas for the codes of all members, of a sum of bits */
+/* bytes beside the arenas for what all members send, where each adds it up */
 static inline int64_t mgpu_codes_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
 {
-    return p->transfer == MGPU_TRANSFER_REDUCE_BITS ? members * mgpu_coded_bytes(count, each) : 0;
+    return mgpu_gathers(p->transfer) ? members * mgpu_gathered_bytes(p->transfer, count, each) : 0;
 }
 
 /* bytes beside the arenas that a way copies to what it adds: a slice of everybody else's, or all of one other's at once. slice: bytes of

@@ -8,7 +8,8 @@
  *   from, to  the distribution of the node's input and of its result (compiler/ir/graph.h). LOCAL also takes what is partial or
  *             replicated: each device has a value of its own. PARTIAL also takes what is local: the sum of what all have
  *   adds      ADDS: the members' values are added, in the order of the devices; MOVES: they are copied
- *   (REDUCE_BITS sends a bit of each element, and two values for MGPU_SEGMENT of them: mgpu_bits.h)
+ *   (REDUCE_BITS sends a bit of each element, and two values for MGPU_SEGMENT of them: mgpu_bits.h; REDUCE_MOMENTS merges, three
+ *   numbers at a time: mgpu_moments.h)
  *   sends     of `count` elements, those that a member reads: WHOLE: all; OWN: its part of the split; ROOT: device `from` all of
  *             them, the others none
  *   receives  those that it writes: WHOLE; OWN; OTHERS: all, but device `from` none; TARGET: device `to` all, the others none
@@ -31,7 +32,8 @@
     X(ALL_GATHER,     "all-gather",     SPLIT,   REPLICATED, MOVES, OWN,   WHOLE,  0)      \
     X(BROADCAST_FROM, "broadcast",      LOCAL,   REPLICATED, MOVES, ROOT,  OTHERS, 1)      \
     X(SEND,           "send",           LOCAL,   LOCAL,      MOVES, ROOT,  TARGET, 2)      \
-    X(REDUCE_BITS,    "one-bit-reduce", LOCAL,   REPLICATED, ADDS,  WHOLE, WHOLE,  0)
+    X(REDUCE_BITS,    "one-bit-reduce", LOCAL,   REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
+    X(REDUCE_MOMENTS, "moments-reduce", PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)
 
 #define MGPU_TRANSFER_NUMBER(name, ...) MGPU_TRANSFER_##name,
 enum { MGPU_TRANSFER_TABLE(MGPU_TRANSFER_NUMBER) MGPU_TRANSFERS };

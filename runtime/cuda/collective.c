@@ -7,7 +7,7 @@
  *   host   through page-locked memory; reduce.c adds, in functions of the host that the streams call; server likewise
  *   ring, tree, device   in rounds (mgpu_rounds.h): each GPU copies what it takes to itself, and adds it
  *
- * A sum of bits is an all-gather in one of these ways, of codes (mgpu_bits.h): kernels of each GPU make them, and add them up.
+ * A sum of bits is an all-gather in one of these ways, of codes (mgpu_bits.h): kernels of each GPU make them, and add them up. So are moments.
  *
  * A reduce-scatter ends with the sum, which is the member's own. Values that are moved and not added each member copies to itself
  * from who sends them, or through page-locked memory.
@@ -392,35 +392,35 @@ static bool exchange_values(Collective *base, int member, const Operand *o)
     return EXCHANGE[((CudaCollective *)base)->made[o->way]](base, member, o);
 }
 
-/* ---- sums of bits */
-int64_t mgpu_cuda_coded_bytes(int64_t count, uint8_t dtype) { return mgpu_coded_bytes(count, mgpu_dtype_bytes(dtype)); }
+/* ---- what members gather */
 
-/* adds: adds up the codes of all, else makes the member's own */
+/* adds: adds up what all have sent, else puts down the member's own */
 static void launch_code(const CudaCollective *c, int member, const Operand *o, bool adds)
 {
     CudaDevice *d = c->devices[member];
-    int64_t bytes = mgpu_cuda_coded_bytes(o->count, o->dtype), count = o->count, blocks = (count + 4 * SUM_THREADS - 1) / (4 * SUM_THREADS);
+    bool moments = o->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS;
+    int64_t bytes = mgpu_sent_bytes(o), count = o->count, blocks = (count + 4 * SUM_THREADS - 1) / (4 * SUM_THREADS);
     int members = c->members;
     CUdeviceptr values = address_of(o, 0), codes = c->codes[member] + (CUdeviceptr)(adds ? 0 : bytes * member);
     CudaRange range[] = {{values, address_of(o, count), adds, o->buffer}, {codes, codes + (CUdeviceptr)(adds ? bytes * members : bytes), !adds, "codes"}};
     void *encode[] = {&codes, &values, &count}, *add[] = {&values, &codes, &members, &count};
     mgpu_cuda_declare(d, c->lane, o->name, range, 2);
-    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->code[member][2 * (o->dtype == MGPU_F64) + adds], (unsigned)(blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS), 1, 1,
+    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->code[member][(moments ? 4 : o->dtype == MGPU_F64 ? 2 : 0) + adds], (unsigned)(blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS), 1, 1,
                                                         SUM_THREADS, 1, 1, 0, d->stream[c->lane], adds ? add : encode, NULL),
-                    "cuLaunchKernel of a sum of bits");
+                    "cuLaunchKernel of a sum that is gathered");
 }
 
-/* what of a sum of bits is gathered */
+/* what is gathered */
 Operand mgpu_cuda_codes_of(const CudaCollective *c, int member, const Operand *o, int64_t *parts)
 {
-    int64_t bytes = mgpu_cuda_coded_bytes(o->count, o->dtype);
+    int64_t bytes = mgpu_sent_bytes(o);
     for (int d = 0; d <= c->members; d++)
         parts[d] = bytes * d;
     return (Operand){.name = o->name, .buffer = "codes", .data = (void *)(uintptr_t)c->codes[member], .count = bytes * c->members, .dtype = MGPU_U8,
                      .parties = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts}, .tag = o->tag, .way = o->way};
 }
 
-static bool exchange_bits(Collective *base, int member, const Operand *o)
+static bool exchange_gathered(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
     int64_t parts[c->members + 1];
@@ -437,5 +437,5 @@ static bool exchange_bits(Collective *base, int member, const Operand *o)
 
 bool mgpu_cuda_exchange(Collective *base, int member, const Operand *o)
 {
-    return (mgpu_sends_bits(o) ? exchange_bits : exchange_values)(base, member, o);
+    return (mgpu_gathers(o->parties.transfer) ? exchange_gathered : exchange_values)(base, member, o);
 }

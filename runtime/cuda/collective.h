@@ -6,7 +6,7 @@
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/host/reduce.h"
 
-enum { SUM_FUNCTIONS = 8, CODE_FUNCTIONS = 4 };
+enum { SUM_FUNCTIONS = 8, CODE_FUNCTIONS = 6 };
 typedef struct CudaCollective CudaCollective;
 typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
 typedef struct SumSlice { int64_t begin, end; size_t bytes; } SumSlice; /* elements of an operand that one member adds up */
@@ -27,7 +27,7 @@ struct CudaCollective {
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
     int64_t scratch_bytes;       /* of each */
-    CUdeviceptr *codes;          /* [member]: for what all have coded of sums of bits; NULL: there are none */
+    CUdeviceptr *codes;          /* [member]: for what all have sent, where each adds it up; NULL: nothing is */
     uint8_t made[MGPU_WAYS];     /* how what the plan wants in a way is made, MGPU_WAY_...; AUTO: no transfer is */
     CudaLinks links;
     bool barred[MGPU_WAYS];      /* ways that failed here */
@@ -49,7 +49,6 @@ char *mgpu_cuda_of_any(Processes *, char *why); /* why, or, if it is NULL and an
 /* cuda/collective.c */
 bool mgpu_cuda_exchange(Collective *, int member, const Operand *);
 bool mgpu_cuda_adds(uint8_t dtype);                               /* kernels can */
-int64_t mgpu_cuda_coded_bytes(int64_t count, uint8_t dtype);      /* of a sum of bits, that a member codes */
 Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, int64_t *parts); /* what of it is gathered; parts: [members + 1] */
 
 /* cuda/nccl.c: NULL, or why not, for the caller to free */

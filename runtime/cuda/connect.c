@@ -10,9 +10,9 @@
 
 static const char *const SUM_NAME[SUM_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64", "mgpu_sum_bf16", "mgpu_sum_f16"};
 
-static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32", "mgpu_encode_f64", "mgpu_add_f64"};
+static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32", "mgpu_encode_f64", "mgpu_add_f64", "mgpu_put_moments", "mgpu_add_moments"};
 
-static bool is_of_bits(const mgpu_collective *x) { return x->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+static bool gathers(const mgpu_collective *x) { return mgpu_gathers(x->parties.transfer); }
 
 /* one device has all of it */
 static bool exchange_alone(Collective *base, int member, const Operand *o)
@@ -38,7 +38,7 @@ static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *pl
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             bool (*adds)(uint8_t) = ADDS[c->made[x->way]];
-            int64_t whole = is_of_bits(x) ? plan->devices * mgpu_cuda_coded_bytes(x->count, x->dtype) : x->count * mgpu_dtype_bytes(x->dtype);
+            int64_t whole = gathers(x) ? plan->devices * mgpu_gathered_bytes(x->parties.transfer, x->count, mgpu_dtype_bytes(x->dtype)) : x->count * mgpu_dtype_bytes(x->dtype);
             int64_t bytes = mgpu_collective_lane(x) == c->lane ? whole : 0;
             if (!adds || (mgpu_transfer_row(x->parties.transfer)->adds && !adds(x->dtype)))
                 largest = bytes > largest ? bytes : largest;
@@ -107,7 +107,7 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
     c->code = mgpu_allocate((size_t)c->members, sizeof *c->code);
     for (int d = c->own.first; d < c->own.end; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
-        c->codes[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, one-bit gradients of all devices take");
+        c->codes[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, what devices gather to add it up takes");
         c->devices[d]->besides += bytes;
         for (int i = 0; i < CODE_FUNCTIONS; i++)
             c->code[d][i] = mgpu_cuda_function(c->devices[d], CODE_NAME[i]);
@@ -131,7 +131,7 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 
 static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
 {
-    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !is_of_bits(x);
+    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !gathers(x);
     return mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_NCCL && (!adds || mgpu_nccl_adds(x->dtype));
 }
 

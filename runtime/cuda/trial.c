@@ -7,6 +7,7 @@
  * a small number, which depends on its place, the others 0. So every type has the sum exactly, and a member that is left out, counted twice
  * or shifted changes it. Between the windows are zeros. */
 #include "runtime/abi/mgpu_half.h"
+#include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
 
@@ -171,16 +172,16 @@ static void exchange_all(Trial *t)
     free(members);
 }
 
-static bool is_of_bits(const mgpu_collective *x) { return x->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+static bool gathers(const mgpu_collective *x) { return mgpu_gathers(x->parties.transfer); }
 
 static uint8_t way_of(const CudaCollective *c, const mgpu_collective *x)
 {
-    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !is_of_bits(x);
+    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !gathers(x);
     bool may = c->made[x->way] != MGPU_WAY_NCCL || !adds || mgpu_nccl_adds(x->dtype);
     return may ? c->made[x->way] : MGPU_WAY_HOST;
 }
 
-/* NULL, or what is wrong with it. Of a sum of bits its codes are gathered. */
+/* NULL, or what is wrong with it. Of a sum that members gather (mgpu_gathers), what they send is. */
 static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *bytes)
 {
     Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);
@@ -189,7 +190,7 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *
     char *why = NULL;
     for (int d = c->own.first; d < c->own.end; d++) {
         Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
-        operands[d] = is_of_bits(x) ? mgpu_cuda_codes_of(c, d, &o, parts) : o;
+        operands[d] = gathers(x) ? mgpu_cuda_codes_of(c, d, &o, parts) : o;
         fill_operand(&t, d);
     }
     const CudaDevice *first = c->devices[c->own.first], *last = c->devices[c->own.end - 1];
@@ -272,7 +273,7 @@ char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *way)
             continue;
         *way = way_of(c, all[i]);
         why = try_transfer(c, all[i], bytes);
-        int64_t own = is_of_bits(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
+        int64_t own = gathers(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
         most = own > most ? own : most;
     }
     why = mgpu_cuda_of_any(c->processes, why);

@@ -5,8 +5,8 @@
  * A slice is touched by one member only between the two meetings, so it works in place, and since the order of additions is fixed
  * and every device gets the same sum, all hold the same bits. Slices of an all-reduce begin at multiples of a cache line. Sums of
  * f16 and bf16 are formed in double and rounded by way of float. A plan may want rounds instead (mgpu_rounds.h), after each of which all meet. In other transfers each
- * member copies what it receives from who sends it: nobody receives over what it sends. A sum of bits is by codes (mgpu_bits.h): each
- * member codes its numbers, and adds up everybody's. */
+ * member copies what it receives from who sends it: nobody receives over what it sends. Sums of bits
+ * and moments (gathered.c): each member puts down what it sends, and adds up everybody's. */
 #include "runtime/abi/mgpu_half.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
@@ -26,7 +26,7 @@ struct Reduction {
     SlowLink *links;  /* by member; shared with a reduction beside */
     int flow;
     double *met;      /* by member: when the meeting before its last transfer was over */
-    void **codes;     /* by member: of its last sum of bits */
+    void **codes;     /* by member: what it has sent last, where all gather it */
     int64_t *room;    /* bytes of each */
 };
 
@@ -202,21 +202,20 @@ static void take_round(Reduction *r, int member, int k)
     }
 }
 
-/* ---- sums of bits */
-bool mgpu_sends_bits(const Operand *o) { return o->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+/* ---- what members gather */
+static bool gathers(const Operand *o) { return mgpu_gathers(o->parties.transfer); }
 
-static int64_t coded_bytes(const Operand *o) { return mgpu_coded_bytes(o->count, mgpu_dtype_bytes(o->dtype)); }
-
-/* before all meet: nobody reads the codes of the sum before any more */
-static void encode(Reduction *r, int member)
+/* before all meet: nobody reads what was sent before any more */
+static void put_sent(Reduction *r, int member)
 {
     const Operand *o = &r->member[member];
-    if (coded_bytes(o) > r->room[member]) {
+    int64_t bytes = mgpu_sent_bytes(o);
+    if (bytes > r->room[member]) {
         free(r->codes[member]);
-        r->room[member] = coded_bytes(o);
-        r->codes[member] = mgpu_allocate_aligned(64, (size_t)r->room[member]);
+        r->room[member] = bytes;
+        r->codes[member] = mgpu_allocate_aligned(64, (size_t)bytes);
     }
-    if (!mgpu_encode(r->codes[member], o->data, o->count, o->dtype))
+    if (!mgpu_put_sent(o, r->codes[member]))
         mgpu_die("%s: a segment of device %d has more than two numbers, and cannot be sent as bits", o->name, member);
 }
 
@@ -233,7 +232,8 @@ static double bytes_sent(const Reduction *r, const Operand *o)
         case MGPU_WAY_SERVER: return 2 * bytes;
         default: return 2 * others * bytes;
         }
-    case MGPU_TRANSFER_REDUCE_BITS: return (r->members - 1) * (double)coded_bytes(o);
+    case MGPU_TRANSFER_REDUCE_BITS:
+    case MGPU_TRANSFER_REDUCE_MOMENTS: return (r->members - 1) * (double)mgpu_sent_bytes(o);
     case MGPU_TRANSFER_REDUCE_SCATTER:
     case MGPU_TRANSFER_ALL_GATHER: return others * bytes;
     default: return bytes;
@@ -247,8 +247,8 @@ int mgpu_exchange_parts(const Operand *o, int members) { return is_in_rounds(o) 
 static void take_part(Reduction *r, int member, int part)
 {
     const Operand *o = &r->member[member];
-    if (mgpu_sends_bits(o))
-        mgpu_add_codes((const void *const *)r->codes, r->members, o->data, o->count, o->dtype);
+    if (gathers(o))
+        mgpu_add_sent((const void *const *)r->codes, r->members, o);
     else if (is_in_rounds(o))
         take_round(r, member, part);
     else if (mgpu_transfer_row(o->parties.transfer)->adds)
@@ -266,8 +266,8 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
 {
     if (r->members > 1) {
         r->member[member] = *o;
-        if (mgpu_sends_bits(o))
-            encode(r, member);
+        if (gathers(o))
+            put_sent(r, member);
         mgpu_meet(r);
     }
     r->met[member] = mgpu_seconds();

@@ -6,8 +6,9 @@
  * adds it up in the order of the ranks. Of a reduce-scatter that is what its devices receive; of an all-reduce each gathers the parts of the others.
  * Bytes that a process sends: twice the value's, or once, however many devices and processes there are; and MPI is never asked to add.
  *
- * What is moved: the devices put what they send in its place of the whole value, which the processes gather. Sums of bits are that, of codes
- * (mgpu_bits.h), which each device adds up. */
+ * What is moved: the devices put what they send in its place of the whole value, which the processes gather. Sums of bits
+ * and moments are that, of what each device sends, and each device adds them up (runtime/host/gathered.c). */
+#include "runtime/abi/mgpu_rounds.h"
 #include "runtime/host/reduce.h"
 #include "runtime/mpi/mpi.h"
 
@@ -176,29 +177,27 @@ static void transfer_values(Spanning *s, int member, const Operand *o)
     take(s, member, o);
 }
 
-/* ---- sums of bits */
-static int64_t coded_bytes(const Operand *o) { return mgpu_coded_bytes(o->count, mgpu_dtype_bytes(o->dtype)); }
+/* ---- what all devices send, as one value that is gathered */
 
-/* the codes of all devices, as one value that is gathered */
 static Operand codes_of(const Spanning *s, const Operand *o)
 {
-    return (Operand){.name = o->name, .buffer = "codes", .data = s->whole, .count = coded_bytes(o) * s->devices, .dtype = MGPU_U8,
+    return (Operand){.name = o->name, .buffer = "codes", .data = s->whole, .count = mgpu_sent_bytes(o) * s->devices, .dtype = MGPU_U8,
                      .parties = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = s->code_parts}, .tag = o->tag};
 }
 
 static void note_codes(Spanning *s, const Operand *o)
 {
-    make_room(&s->whole, &s->room, coded_bytes(o) * s->devices + 1);
+    make_room(&s->whole, &s->room, mgpu_sent_bytes(o) * s->devices + 1);
     for (int d = 0; d <= s->devices; d++)
-        s->code_parts[d] = coded_bytes(o) * d;
+        s->code_parts[d] = mgpu_sent_bytes(o) * d;
     for (int d = 0; d < s->devices; d++)
         s->codes[d] = s->whole + s->code_parts[d];
 }
 
-static void transfer_bits(Spanning *s, int member, const Operand *o)
+static void transfer_gathered(Spanning *s, int member, const Operand *o)
 {
     int device = s->first + member;
-    if (!mgpu_encode(s->whole + s->code_parts[device], o->data, o->count, o->dtype))
+    if (!mgpu_put_sent(o, s->whole + s->code_parts[device]))
         mgpu_die("%s: a segment of device %d has more than two numbers, and cannot be sent as bits", o->name, device);
     mgpu_meet(s->here);
     if (member == 0) {
@@ -206,7 +205,7 @@ static void transfer_bits(Spanning *s, int member, const Operand *o)
         exchange(s, &codes);
     }
     mgpu_meet(s->here);
-    mgpu_add_codes(s->codes, s->devices, o->data, o->count, o->dtype);
+    mgpu_add_sent(s->codes, s->devices, o);
 }
 
 static bool transfer(Collective *c, int device, const Operand *o)
@@ -214,14 +213,14 @@ static bool transfer(Collective *c, int device, const Operand *o)
     Spanning *s = (Spanning *)c;
     int member = device - s->first;
     note_operand(s, member, o);
-    if (member == 0 && mgpu_sends_bits(o))
+    if (member == 0 && mgpu_gathers(o->parties.transfer))
         note_codes(s, o);
     mgpu_meet(s->here);
     s->met[member] = mgpu_seconds();
     for (int d = 0; d < s->members; d++)
         if (!mgpu_operands_agree(&s->operand[d], o, s->devices))
             return false;
-    (mgpu_sends_bits(o) ? transfer_bits : transfer_values)(s, member, o);
+    (mgpu_gathers(o->parties.transfer) ? transfer_gathered : transfer_values)(s, member, o);
     mgpu_meet(s->here);
     return true;
 }

@@ -84,6 +84,30 @@ static void sum_of(const Case *c, int64_t i, void *to)
         memcpy(to, &whole, (size_t)mgpu_dtype_bytes(c->dtype)); /* modulo 2^bits */
 }
 
+/* what each member has: so many elements, their mean, the sum of their squared distances from it */
+static bool moments_are_right(const Case *c, int member)
+{
+    int64_t count = c->count / 3;
+    bool good = true;
+    for (int64_t i = 0; i < count && good; i++) {
+        double n = 0, mean = 0, squares = 0, got[3];
+        for (int d = 0; d < c->members; d++) {
+            n += mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i);
+            mean += mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i) * mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 1);
+        }
+        mean /= n > 0 ? n : 1;
+        for (int d = 0; d < c->members; d++) {
+            double own = mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i), away = mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 1) - mean;
+            squares += own > 0 ? mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 2) + own * away * away : 0;
+        }
+        for (int k = 0; k < 3; k++)
+            got[k] = mgpu_to_double(c->after[member] + MARGIN, MGPU_F64, 3 * i + k);
+        good = got[0] == n && (n == 0 || (fabs(got[1] - mean) < 1e-11 * (1 + fabs(mean)) && fabs(got[2] - squares) < 1e-11 * (1 + squares)));
+        good = good && memcmp(c->after[member] + MARGIN, c->after[0] + MARGIN, (size_t)c->count * 8) == 0;
+    }
+    return good;
+}
+
 static bool has(mgpu_stretch s, int64_t i) { return s.begin <= i && i < s.end; }
 
 static bool is_right(const Case *c, int member, int64_t i)
@@ -107,8 +131,10 @@ static bool check(const Case *c)
     for (int d = 0; d < c->members; d++) {
         size_t end = MARGIN + (size_t)(c->count * mgpu_dtype_bytes(c->dtype));
         good = good && c->agreed[d] && memcmp(c->before[d], c->after[d], MARGIN) == 0 && memcmp(c->before[d] + end, c->after[d] + end, c->bytes - end) == 0;
-        for (int64_t i = 0; i < c->count && good; i++)
+        for (int64_t i = 0; i < c->count && good && c->parties.transfer != MGPU_TRANSFER_REDUCE_MOMENTS; i++)
             good = is_right(c, d, i);
+        if (c->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS)
+            good = good && moments_are_right(c, d);
     }
     return good;
 }
@@ -130,9 +156,25 @@ static void draw_bits(Case *c, uint8_t *to)
     }
 }
 
+/* members without an element, too, whose means and sums are anything */
+static void draw_moments(const Case *c, uint8_t *to)
+{
+    int64_t count = c->count / 3;
+    for (int64_t i = 0; i < count; i++) {
+        mgpu_from_double(to, MGPU_F64, 3 * i, draw(3) ? draw(100) : 0);
+        mgpu_from_double(to, MGPU_F64, 3 * i + 1, 1e4 + draw(100) / 7.0);
+        mgpu_from_double(to, MGPU_F64, 3 * i + 2, draw(1000) / 9.0);
+    }
+}
+
+static bool takes(int transfer, uint8_t dtype)
+{
+    return transfer == MGPU_TRANSFER_REDUCE_MOMENTS ? dtype == MGPU_F64 : transfer != MGPU_TRANSFER_REDUCE_BITS || dtype == MGPU_F32 || dtype == MGPU_F64;
+}
+
 static void draw_case(Case *c, int transfer, uint8_t dtype)
 {
-    c->count = draw(MOST);
+    c->count = transfer == MGPU_TRANSFER_REDUCE_MOMENTS ? 3 * draw(MOST / 3) : draw(MOST);
     c->dtype = dtype;
     c->tag++;
     for (int d = 1; d < c->members; d++)
@@ -149,6 +191,8 @@ static void draw_case(Case *c, int transfer, uint8_t dtype)
             mgpu_from_double(c->before[d] + MARGIN, dtype, i, c->way == MGPU_WAY_AUTO ? draw(2000) / 7.0 - 100 : draw(16)); /* any order */
         if (transfer == MGPU_TRANSFER_REDUCE_BITS)
             draw_bits(c, c->before[d] + MARGIN);
+        if (transfer == MGPU_TRANSFER_REDUCE_MOMENTS)
+            draw_moments(c, c->before[d] + MARGIN);
     }
 }
 
@@ -156,7 +200,7 @@ static void test(int transfer, Case *c)
 {
     bool good = true;
     for (size_t t = 0; t < sizeof DTYPES; t++)
-        for (int round = 0; round < ROUNDS && good && (transfer != MGPU_TRANSFER_REDUCE_BITS || DTYPES[t] == MGPU_F32 || DTYPES[t] == MGPU_F64); round++) {
+        for (int round = 0; round < ROUNDS && good && takes(transfer, DTYPES[t]); round++) {
             draw_case(c, transfer, DTYPES[t]);
             run(c);
             good = check(c);

@@ -148,6 +148,8 @@ static const Case CASES[] = {
     {OP_GROUP_SUM, "of two", 1, {S(3)}, INTS(2)}, {OP_GROUP_SUM, "of the shard", 1, {S(2, 1)}, INTS(0)},
     {OP_GROUP_SUM, "of one", 1, {S0}, INTS(1)}, {OP_GROUP_SUM, "empty", 1, {S(0)}, INTS(2)},
     {OP_REDUCE, "of samples", 1, {S(3)}, .over = true},
+    {OP_MOMENTS, "of samples", 1, {S(3)}, .over = true}, {OP_MOMENTS, "of samples and places", 1, {S(2, 3)}, INTS(0)},
+    {OP_MOMENTS, "a number", 1, {S0}, .over = true},
 };
 
 /* ---- one run: a model with weights w0 .. and inputs that make them per sample */
@@ -238,6 +240,8 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
         return graph_scatter_add(g, v[0], index, v[1], (int)c->ints[0], c->over && !v[0]->sharded);
     case OP_GROUP_SUM:
         return graph_group_sum(g, select_valid(g, v[0]), c->ints[0]);
+    case OP_MOMENTS:
+        return graph_moments(g, v[0], axes, c->int_count);
     case OP_REDUCE:
         return graph_reduce(g, graph_sum_samples(g, select_valid(g, v[0]), NULL, 0));
     default:

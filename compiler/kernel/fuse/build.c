@@ -342,18 +342,51 @@ static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
     return result;
 }
 
+/* Number, mean and sum of squared distances of what the call sums, in double: of its sums of distances from the pivot, and of their squares. */
+static void add_moments(Nest *nest, const Root *r, const Tensor *tensor, Evaluation *e, Expr **axes)
+{
+    Exprs *x = nest->exprs;
+    const Node *n = r->node;
+    Expr *away = evaluate_point(e, n, axes), *squared = expr_op(x, OP_MUL, away->dtype, (Expr *[]){away, away}, 2, NULL), *sum[2], *moment[MOMENTS];
+    for (int i = 0; i < 2; i++) {
+        Reduction red = {.kind = REDUCE_SUM, .value = i ? squared : away, .dtype = F64, .node = n};
+        sum[i] = expr_result(x, nest->reduction_count, false, F64, away->pass + 1, n);
+        APPEND(nest->reductions, nest->reduction_count, red);
+    }
+    int64_t count = shape_count(&n->shape) / MOMENTS, each = count ? shape_count(&n->in[0]->shape) / count : 0;
+    Expr *pivot = evaluate_pivot(e, n, axes + 1), *samples = expr_count(x, n->in[1]->sharded, F64), *one = expr_number(x, 1, F64);
+    moment[MOMENT_COUNT] = expr_op(x, OP_MUL, F64, (Expr *[]){samples, expr_number(x, (double)each, F64)}, 2, NULL);
+    Expr *divisor = expr_op(x, OP_MAXIMUM, F64, (Expr *[]){moment[MOMENT_COUNT], one}, 2, NULL);
+    Expr *shift = expr_op(x, OP_DIV, F64, (Expr *[]){sum[0], divisor}, 2, NULL), *lost = expr_op(x, OP_MUL, F64, (Expr *[]){shift, sum[0]}, 2, NULL);
+    moment[MOMENT_MEAN] = expr_op(x, OP_ADD, F64, (Expr *[]){expr_op(x, OP_CAST, F64, &pivot, 1, NULL), shift}, 2, NULL);
+    moment[MOMENT_SQUARES] = expr_op(x, OP_MAXIMUM, F64, (Expr *[]){expr_op(x, OP_SUB, F64, (Expr *[]){sum[1], lost}, 2, NULL), expr_number(x, 0, F64)}, 2, NULL);
+    Shape rest = {.rank = n->shape.rank - 1};
+    Expr *kept[MAX_AXES];
+    int rank = 0;
+    for (int i = 0; i < r->axis_count; i++)
+        if (!r->axes[i].reduction)
+            kept[rank++] = axes[i];
+    memcpy(rest.extent, n->shape.extent, (size_t)rest.rank * sizeof *rest.extent);
+    for (int i = 0; i < MOMENTS; i++)
+        add_store(nest, tensor, expr_plus(x, expr_scale(x, expr_flatten(x, &rest, kept), MOMENTS), i), moment[i], true, n)->moment = i + 1;
+}
+
 static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
 {
     Context c = {.f = f, .group = g};
     Nest *nest = NEW(Nest);
     Exprs *x = nest->exprs = NEW(Exprs);
-    Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
+    Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .divided = f->program->target->regions, .stored = stored, .context = &c};
     Expr *axes[MAX_AXES];
     own_axes(x, g->shape, axes);
     for (int i = 0; i < g->count; i++) {
         Root *r = g->members[i];
         const Node *n = r->node;
         r->value = NULL;
+        if (n->op == OP_MOMENTS && !r->target) {
+            add_moments(nest, r, f->info[n->id].tensor, &e, axes);
+            continue;
+        }
         place_member(x, g->shape, axes, r);
         if (r->target) {
             Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(x, r->copied->target, n, r->sample, r->index), NULL)

@@ -6,7 +6,7 @@
  *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias) reads,
  *                                        too: both are epilogues or none is, since x + bias is stored where the kernels have x
  *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
- *   sums of d - m and (d - m)^2          where d is the contraction's result, which others may read, m a vector: batchnorm's statistics
+ *   moments of d                         where d is the contraction's result, which others may read: batchnorm's statistics
  *
  * If the target agrees, the kernel's task moves after the contraction's, and from now on its accesses are also the contraction's
  * operands, a workspace, and the contraction's result, changed in place, where something is stored there: it may do both calls in
@@ -72,12 +72,11 @@ static bool find_sums(const Task *task, const Task *contraction, Epilogue *e)
            epilogue_is_pointwise(task->kernel, -1, &sums) && sums >= 0 && epilogue_is_sum(task->kernel);
 }
 
-/* of the contraction's result and a vector that is there before it */
+/* of the contraction's result */
 static bool find_statistics(const Task *task, const Tensor *d, Epilogue *e)
 {
-    int x = task->kind == TASK_KERNEL && task->read_count == 2 ? place_of(task, d) : -1;
-    *e = (Epilogue){.kind = EPILOGUE_STATISTICS, .x = x, .bias = 1 - x, .before = -1};
-    return x >= 0 && task->reads[1 - x]->kind == TENSOR_VARIABLE && epilogue_finds_statistics(task->kernel, e);
+    *e = (Epilogue){.kind = EPILOGUE_STATISTICS, .bias = -1, .before = -1, .sums = -1};
+    return task->kind == TASK_KERNEL && task->read_count == 1 && task->reads[0] == d && epilogue_finds_moments(task->kernel);
 }
 
 /* ---- which contractions they go with */

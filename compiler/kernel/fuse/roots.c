@@ -643,8 +643,8 @@ void fuse_find_roots(Fusion *f)
                 : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
-        r->alone = copies_part(n);
-        r->update = t.reduced[i] && !t.used_before[i] && !summed && !r->alone;
+        r->alone = copies_part(n) || n->op == OP_MOMENTS;
+        r->update = t.reduced[i] && !t.used_before[i] && !summed && !copies_part(n);
         r->backward = n->backward && !r->update;
     }
     int report = 0, outputs = 0;

@@ -40,7 +40,7 @@ static Node *rule_window(Simplifier *s, Node *n)
 
 static Node *rule_mark(Simplifier *s, Node *n)
 {
-    if (n->op == OP_REDUCE && (n->in[0]->op == OP_REDUCE || is_constant(n->in[0], 0)))
+    if (op_reduces(n->op) && (n->in[0]->op == n->op || is_constant(n->in[0], 0)))
         return n->in[0];
     return n->op == OP_STOP_GRADIENT && s->differentiated ? n->in[0] : NULL;
 }

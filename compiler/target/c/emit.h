@@ -99,6 +99,8 @@ void emit_nest(Printer *, const Nest *);
 void emit_begin_nest(Printer *, const Nest *);            /* before anything else of it */
 void emit_store(Printer *, const Store *);
 const char *emit_start(const Reduction *);                /* what an accumulator begins with */
+/* a cast of a result to its type; "": it has it already */
+static inline const char *emit_narrowing(const Reduction *r) { return r->in_double && r->dtype != F64 ? "(float)" : ""; }
 void emit_accumulate(Printer *, const Reduction *, const char *name, const char *where); /* where: "" or "[c]": the lane */
 const char *emit_result_name(Printer *, const Reduction *);
 int emit_pass_roots(const Nest *, int pass, Expr **);     /* what FULL stores and reductions of a pass consist of */

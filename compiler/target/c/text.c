@@ -2,6 +2,7 @@
  * parentheses as C needs. */
 #include "compiler/kernel/phase.h"
 #include "compiler/target/c/marks.h"
+#include "runtime/abi/mgpu.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -355,6 +356,9 @@ const char *emit_random_place(Printer *p, const Expr *e)
     return e->other & 1 ? format("step->sample + %s, step->step", emit_operand(p, e->in[1], LEVEL_PRODUCT)) : "0, step->step";
 }
 
+/* the call computes samples [begin, end) */
+static bool emit_has_some(const Printer *p) { return p->kernel->split == MGPU_SPLIT_SAMPLES && p->nest->divided; }
+
 const char *emit_expr(Printer *p, const Expr *e, Level *level)
 {
     *level = LEVEL_ATOM;
@@ -363,6 +367,13 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
         return sum_text(p, e, level);
     case X_AXIS:
         return p->axis_name[e->constant];
+    case X_FIRST:
+        return emit_has_some(p) ? "begin" : "0";
+    case X_COUNT: {
+        const char *from = emit_has_some(p) ? "begin" : "0", *to = emit_has_some(p) ? "end" : "n";
+        *level = e->other ? LEVEL_ATOM : LEVEL_UNARY;
+        return e->other ? format("mgpu_valid_samples(step->valid, %s, %s)", from, to) : format("(%s)(%s - %s)", C_TYPE[e->dtype], to, from);
+    }
     case X_DIV:
     case X_MOD:
         *level = LEVEL_PRODUCT;

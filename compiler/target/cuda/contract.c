@@ -70,20 +70,17 @@ static Contraction with_statistics(const Contraction *plan, const Kernel *k)
 static bool is_full(const mgpu_tiles *s) { return s->arithmetic == MGPU_FMA && s->rows * s->columns / mgpu_tiles_threads(s) >= 64; }
 
 /* Tiles have whole columns of the channels, one after the other in C, and all samples and places are their rows. */
-bool cuda_contraction_may_have_statistics(const Contraction *plan, const Kernel *k, const Epilogue *e)
+bool cuda_contraction_may_have_statistics(const Contraction *plan, const Kernel *k)
 {
     const Contraction own = with_statistics(plan, k);
     const CudaMatmul *p = matmul_of(&own, false);
     const mgpu_contraction *t = &p->table;
     int columns = cuda_matmul_column_list(p), first = mgpu_list_first(t, columns);
-    Dtype sums = t->type == MGPU_F64 ? F64 : F32;
     if (plan->alone || is_full(&p->tiles) || cuda_number_count(p) != 1 || p->tiles.stages == 0 || t->batch > 0 || mgpu_list_count(t, columns) != 1 ||
         t->axis[first].c != 1 || t->axis[first].extent == MGPU_SAMPLES || p->tiles.c != 0 || !plan->tensor[C]->sharded)
         return false;
     int64_t channels = t->axis[first].extent, all = mgpu_list_extent(t, MGPU_LIST_M, 1) * mgpu_list_extent(t, MGPU_LIST_N, 1);
-    return all == shape_count(&plan->tensor[C]->shape) && tensor_pitch(plan->tensor[C]) == all && k->reads[e->bias]->dtype == sums &&
-           shape_count(&k->reads[e->bias]->shape) == channels && k->writes[0]->dtype == sums && k->writes[1]->dtype == sums &&
-           shape_count(&k->writes[0]->shape) == channels;
+    return all == shape_count(&plan->tensor[C]->shape) && tensor_pitch(plan->tensor[C]) == all && shape_count(&k->writes[0]->shape) == MOMENTS * channels;
 }
 
 Contraction *cuda_contraction_with_statistics(const Contraction *plan, const Kernel *k)
@@ -98,7 +95,7 @@ int64_t cuda_statistics_workspace(const Contraction *plan, const Kernel *k, int6
     const Contraction own = with_statistics(plan, k);
     const CudaMatmul *p = matmul_of(&own, false);
     int list = cuda_matmul_column_list(p) == MGPU_LIST_N ? MGPU_LIST_M : MGPU_LIST_N;
-    int64_t line = 2 * statistics_pitch(p) * (p->table.type == MGPU_F64 ? 8 : 4), rows = mgpu_list_extent(&p->table, list, 1);
+    int64_t line = 2 * statistics_pitch(p) * (int64_t)sizeof(double), rows = mgpu_list_extent(&p->table, list, 1);
     *per_sample = (line * rows + p->tiles.rows - 1) / p->tiles.rows;
     return line;
 }
@@ -125,22 +122,18 @@ bool cuda_statistics_are_faster(const Contraction *plan, const Machine *m)
 
 static void print_statistics(const Contraction *plan, const CudaMatmul *p, const char *name, bool finish, Text *text)
 {
-    const Kernel *k = plan->statistics;
-    const Epilogue *e = k->epilogue;
     const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b";
     text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s%s(", finish ? STATISTICS_THREADS : mgpu_tiles_threads(&p->tiles),
              finish ? "" : format(", %d", cuda_matmul_blocks(p)), name, finish ? "_finish" : "");
-    for (int i = 0; i < k->read_count; i++)
-        text_add(text, "const %s *%s, ", type_text(k->reads[i]), i == e->bias ? "__restrict__ shift" : "" /* c */);
+    text_add(text, "const %s *, ", type_text(plan->tensor[C])); /* c */
     text_add(text, "const %s *__restrict__ a, const %s *__restrict__ b, ", type_text(plan->tensor[A]), type_text(plan->tensor[B]));
-    for (int i = 0; i < k->write_count; i++)
-        text_add(text, "%s *__restrict__ %s, ", type_text(k->writes[i]), i == e->sums ? "sums" : "squares");
-    text_add(text, "%s *__restrict__ c, char *__restrict__ work, const mgpu_step *step, int64_t n, const __grid_constant__ mgpu_numbers numbers)\n"
-             "{\n    (void)step, (void)%s;\n", type_text(plan->tensor[C]), finish ? "shift, (void)a, (void)b, (void)c" : "sums, (void)squares");
+    text_add(text, "double *__restrict__ moments, %s *__restrict__ c, char *__restrict__ work, const mgpu_step *step, int64_t n, "
+             "const __grid_constant__ mgpu_numbers numbers)\n{\n    (void)step, (void)%s;\n", type_text(plan->tensor[C]),
+             finish ? "a, (void)b, (void)c" : "moments");
     if (finish)
-        text_add(text, "    mgpu_finish_statistics<%s_matmul, %s_tiles>(numbers, work, sums, squares, n);\n", name, name);
+        text_add(text, "    mgpu_finish_statistics<%s_matmul, %s_tiles>(numbers, work, moments, n);\n", name, name);
     else
-        text_add(text, "    mgpu_contract_with_statistics<%s_matmul, %s_tiles>(numbers, %s, %s, c, shift, work, n);\n", name, name, a, b);
+        text_add(text, "    mgpu_contract_with_statistics<%s_matmul, %s_tiles>(numbers, %s, %s, c, work, n);\n", name, name, a, b);
     text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
 }
 
@@ -206,7 +199,7 @@ static const char *form_of(const Contraction *plan, const CudaMatmul *p)
     IDENTITY_ADD(&sha, 'f', plan->tensor[A]->dtype, plan->tensor[B]->dtype, plan->tensor[C]->dtype, plan->swapped);
     cuda_matmul_form(&sha, p);
     if (plan->statistics)
-        IDENTITY_ADD(&sha, plan->statistics->epilogue->x, plan->statistics->epilogue->sums);
+        IDENTITY_ADD(&sha, MOMENTS);
     Digest d = mgpu_sha256_end(&sha);
     return identity_key(&d);
 }
@@ -243,7 +236,7 @@ void cuda_launches_contraction(const Contraction *plan, const char *kernel_name,
     const CudaMatmul *p = matmul_of(plan, false);
     cuda_matmul_launches(p, kernel_name, launch);
     if (plan->statistics)
-        launch[1] = (mgpu_launch){.function = format("%s_finish", kernel_name), .iterations = 2 * statistics_pitch(p) / STATISTICS_TOGETHER,
+        launch[1] = (mgpu_launch){.function = format("%s_finish", kernel_name), .iterations = statistics_pitch(p) / STATISTICS_TOGETHER,
                                   .per_block = 1, .most = INT32_MAX, .threads = STATISTICS_THREADS};
 }
 

@@ -40,7 +40,7 @@ bool cuda_may_epilogue(const Task *contraction, const Task *task, const Epilogue
 {
     mgpu_library_matmul p;
     if (e->kind == EPILOGUE_STATISTICS)
-        return cuda_contraction_may_have_statistics(contraction->kernel->contraction, task->kernel, e);
+        return cuda_contraction_may_have_statistics(contraction->kernel->contraction, task->kernel);
     if (!cuda_library_form(contraction->kernel->contraction, &p))
         return false;
     switch (e->kind) {

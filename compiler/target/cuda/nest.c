@@ -129,7 +129,7 @@ static void name_results(const Loops *l, int pass)
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
         if (pass_of(l, i) == pass && !r->across)
-            l->p->result[i] = format("%s%s%s", r->in_double ? "(float)" : "", l->p->result[i],
+            l->p->result[i] = format("%s%s%s", emit_narrowing(r), l->p->result[i],
                                      l->lane_parallel ? format("[%s]", l->p->axis_name[l->lane]) : "");
     }
 }
@@ -688,7 +688,7 @@ static void print_finish(Loops *l)
         const char *sum = emit_result_name(p, r);
         emit_line(p, "const %s %s = mgpu_slices_%s(%s, %s, %s, %s, %d);", C_TYPE[reduction_type(r)], sum,
                   r->kind == REDUCE_SUM ? "add" : "larger", p->partial[i], l->slices, emit_count(p, count), iteration, across);
-        p->result[i] = r->in_double ? format("(float)%s", sum) : sum;
+        p->result[i] = format("%s%s", emit_narrowing(r), sum);
     }
     if (count == 1)
         emit_line(p, "if (%s == 0) {", loop ? "threadIdx.x" : "mgpu_grid_thread()");

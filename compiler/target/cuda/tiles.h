@@ -79,9 +79,9 @@ int64_t cuda_contraction_workspace(const Contraction *, int64_t samples);
 /* the same in other tiles, of which it has `place` better ones, with the same arguments; NULL: there are none, or nobody times them */
 Contraction *cuda_contraction_in_tiles(const Contraction *, int place, const char *archs);
 int64_t cuda_contraction_or_library_workspace(const Contraction *, int64_t samples, const char *archs);
-/* The same with statistics of the result, whose kernel is k: sums over rows, which k has a call for (EPILOGUE_STATISTICS). Parameters: what k reads; a, b;
+/* The same with statistics of the result, whose kernel is k: moments of its columns, which k has a call for (EPILOGUE_STATISTICS). Parameters: what k reads; a, b;
  * what k writes; c; work, step, n, numbers. Never with split-K */
-bool cuda_contraction_may_have_statistics(const Contraction *, const Kernel *k, const Epilogue *);
+bool cuda_contraction_may_have_statistics(const Contraction *, const Kernel *k);
 Contraction *cuda_contraction_with_statistics(const Contraction *, const Kernel *k);
 bool cuda_statistics_are_faster(const Contraction *, const Machine *); /* than a library's matmul, and then the sums, by the cost model */
 int64_t cuda_statistics_workspace(const Contraction *, const Kernel *k, int64_t *per_sample);

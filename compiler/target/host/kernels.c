@@ -22,6 +22,10 @@ const bool *emit_needed(const Nest *nest, bool finish)
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
         bool at_end = nest->across ? s->across : s->outer;
+        if (nest->merges) { /* values of each call, and where those of all go */
+            needed[(finish ? s->offset : s->value)->id] = true;
+            continue;
+        }
         if ((nest->partial || nest->across) && at_end != finish)
             continue;
         needed[s->value->id] = needed[s->offset->id] = true;
@@ -136,8 +140,8 @@ static void print_function(const Kernel *k, Text *t, bool by_path, bool finish)
         const Exprs *x = k->nests[i].exprs;
         p.needed[i] = emit_needed(&k->nests[i], finish);
         for (int j = 0; j < x->count; j++)
-            uses_step = uses_step || (p.needed[i][j] &&
-                                      (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM));
+            uses_step = uses_step || (p.needed[i][j] && (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM ||
+                                                         (x->all[j]->kind == X_COUNT && x->all[j]->other)));
         for (int j = 0; j < x->axis_count; j++)
             uses_n = uses_n || (!finish && !is_divided_samples(k, &k->nests[i], j) &&
                                 (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));

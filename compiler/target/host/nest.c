@@ -92,19 +92,15 @@ int emit_outer_roots(const Printer *p, Expr **roots)
 {
     const Nest *nest = p->nest;
     int count = 0;
-    for (int i = 0; i < nest->store_count; i++)
-        if (store_is_outer(nest, &nest->stores[i], p->finish)) {
-            roots[count++] = nest->stores[i].value;
-            roots[count++] = nest->stores[i].offset;
-        }
+    for (int i = 0; i < nest->store_count; i++) {
+        const Store *s = &nest->stores[i];
+        bool outer = store_is_outer(nest, s, p->finish);
+        if (nest->merges ? !p->finish : outer)
+            roots[count++] = s->value;
+        if (outer)
+            roots[count++] = s->offset;
+    }
     return count;
-}
-
-static void outer_stores(Printer *p)
-{
-    for (int i = 0; i < p->nest->store_count; i++)
-        if (p->nest->stores[i].outer)
-            emit_store(p, &p->nest->stores[i]);
 }
 
 /* the number of the parallel iteration */
@@ -122,6 +118,27 @@ static const char *parallel_place(const Printer *p, const int *parallel, int par
         text_add(&t, "%s", p->axis_name[parallel[i]]);
     }
     return parallel_count ? text_of(&t) : "0";
+}
+
+/* place: the number of the parallel iteration. A call merges its moments into those of the thread, and the end stores those of all */
+static void outer_stores(Printer *p, const char *place)
+{
+    const Nest *nest = p->nest;
+    Text values = {0};
+    for (int i = 0; i < nest->store_count; i++) {
+        const Store *s = &nest->stores[i];
+        if (nest->merges && !p->finish) {
+            text_add(&values, "%s, ", p->shown[s->value->id].text);
+            continue;
+        }
+        if (nest->merges)
+            p->shown[s->value->id] = (Shown){.text = format("%s[%s]", p->partial[i], place), .level = LEVEL_ATOM};
+        if (s->outer)
+            emit_store(p, s);
+    }
+    if (nest->merges && !p->finish)
+        emit_line(p, "mgpu_merge_moments(%s + %s, %s + %s, %s + %s, %spart->first);", p->partial[MOMENT_COUNT], place, p->partial[MOMENT_MEAN], place,
+                  p->partial[MOMENT_SQUARES], place, text_of(&values));
 }
 
 /* the sums of the lanes of the same result */
@@ -217,8 +234,8 @@ static void narrow_results(Printer *p, int pass)
 {
     for (int i = 0; i < p->nest->reduction_count; i++) {
         const Reduction *r = &p->nest->reductions[i];
-        if (r->value->pass == pass && r->in_double)
-            p->result[i] = format("(float)%s", p->result[i]);
+        if (r->value->pass == pass)
+            p->result[i] = format("%s%s", emit_narrowing(r), p->result[i]);
     }
 }
 
@@ -372,7 +389,7 @@ static void print_rows(Printer *p, const int *parallel, int parallel_count, cons
         pass_statements(p, pass, "");
         emit_close_loops(p, parallel_count);
         emit_restore_texts(p, saved);
-        if (nest->partial) {
+        if (nest->partial && !nest->merges) {
             keep_partial(p, parallel_place(p, parallel, parallel_count), "1", false);
             break;
         }
@@ -385,7 +402,7 @@ static void print_rows(Printer *p, const int *parallel, int parallel_count, cons
         p->loops = parallel_count;
         emit_find_wanted(p, roots, count, p->loops);
         emit_define(p, parallel_count, nest->passes);
-        outer_stores(p);
+        outer_stores(p, parallel_place(p, parallel, parallel_count));
     }
     p->loops = parallel_count;
     emit_close_loops(p, 0);
@@ -434,7 +451,7 @@ static void column_results(Printer *p, int pass, int lane)
     for (int i = 0; i < p->nest->reduction_count; i++) {
         const Reduction *r = &p->nest->reductions[i];
         if (r->value->pass == pass)
-            p->result[i] = format("%s%s[%s]", r->in_double ? "(float)" : "", p->result[i], emit_lane(p, lane));
+            p->result[i] = format("%s%s[%s]", emit_narrowing(r), p->result[i], emit_lane(p, lane));
     }
 }
 
@@ -497,12 +514,12 @@ static void print_columns(Printer *p, const int *parallel, int parallel_count, c
         p->loops--;
         emit_close_loops(p, outer);
         emit_restore_texts(p, saved);
-        if (nest->partial)
+        if (nest->partial && !nest->merges)
             break;
         column_results(p, pass, lane);
     }
     int count = emit_outer_roots(p, roots);
-    if (nest->partial) {
+    if (nest->partial && !nest->merges) {
         int64_t stride = extent;
         const char *place = p->tile_start ? p->tile_start : "0";
         for (int i = outer - 1; i >= 0; i--) {
@@ -520,7 +537,7 @@ static void print_columns(Printer *p, const int *parallel, int parallel_count, c
         p->loop[p->loops++] = lane;
         emit_find_wanted(p, roots, count, p->loops);
         emit_open_loops(p, outer, nest->passes, true, -1);
-        outer_stores(p);
+        outer_stores(p, parallel_place(p, parallel, parallel_count));
         emit_close_loops(p, outer);
     }
     if (tiled)
@@ -534,11 +551,13 @@ static void print_finish(Printer *p, const int *parallel, int parallel_count)
 {
     const Nest *nest = p->nest;
     int64_t count = nest_result_iterations(nest);
-    for (int i = 0; i < nest->reduction_count; i++) {
+    if (nest->merges)
+        emit_line(p, "mgpu_moments_parts(%s, %s, %s, %lld, part);", p->partial[MOMENT_COUNT], p->partial[MOMENT_MEAN], p->partial[MOMENT_SQUARES], (long long)count);
+    for (int i = 0; i < nest->reduction_count && !nest->merges; i++) {
         const Reduction *r = &nest->reductions[i];
         emit_line(p, "mgpu_%s_%s_parts(%s, %lld, part);", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)),
                   p->partial[i], (long long)count);
-        p->result[i] = format("%s%s[%s]", r->in_double ? "(float)" : "", p->partial[i], parallel_place(p, parallel, parallel_count));
+        p->result[i] = format("%s%s[%s]", emit_narrowing(r), p->partial[i], parallel_place(p, parallel, parallel_count));
     }
     Expr **roots = emit_root_room(nest);
     p->loops = 0;
@@ -547,21 +566,31 @@ static void print_finish(Printer *p, const int *parallel, int parallel_count)
     emit_find_wanted(p, roots, emit_outer_roots(p, roots), p->loops);
     emit_define(p, 0, 1);
     emit_open_loops(p, 0, 1, false, nest->passes);
-    outer_stores(p);
+    outer_stores(p, parallel_place(p, parallel, parallel_count));
     emit_close_loops(p, 0);
 }
 
 /* where the partial sums are */
 static void print_partial(Printer *p)
 {
+    static const char *const NAME[MOMENTS] = {"number", "mean", "squares"};
     const Nest *nest = p->nest;
-    p->partial = NEW_ARRAY(const char *, nest->reduction_count);
-    for (int i = 0; i < nest->reduction_count; i++) {
-        const Reduction *r = &nest->reductions[i];
-        const char *type = C_TYPE[reduction_type(r)];
-        p->partial[i] = emit_own_name(p, "partial");
+    int64_t count = nest_result_iterations(nest);
+    int all = nest->merges ? MOMENTS : nest->reduction_count;
+    p->partial = NEW_ARRAY(const char *, all);
+    for (int i = 0; i < all; i++) {
+        const char *type = C_TYPE[nest->merges ? F64 : reduction_type(&nest->reductions[i])];
+        int64_t at = nest->merges ? i * whole_lines(count * dtype_bytes(F64)) : nest->reductions[i].partial;
+        p->partial[i] = emit_own_name(p, nest->merges ? NAME[i] : "partial");
         emit_line(p, "%s *restrict %s = (%s *)((char *)argument[%d] + %lld); %s", type, p->partial[i], type,
-                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, c_comment("[%lld]", (long long)nest_result_iterations(nest)));
+                  p->kernel->read_count + p->kernel->write_count, (long long)at, c_comment("[%lld]", (long long)count));
+    }
+    if (nest->merges && !p->finish) { /* a thread that has no samples is called once, too, and there is no first one to look at */
+        emit_line(p, "if (begin == end) {");
+        emit_line(p, "    for (int64_t k = 0; part->first && k < %lld; k++)", (long long)count);
+        emit_line(p, "        %s[k] = 0;", p->partial[MOMENT_COUNT]);
+        emit_line(p, "    return;");
+        emit_line(p, "}");
     }
 }
 

@@ -118,10 +118,12 @@ static bool may_be_partial(const Nest *nest, int axis)
 /* lays out the partial sums; false: too many */
 static bool place_partial(Kernel *k, Nest *nest, int axis)
 {
-    int64_t bytes = 0, parallel = nest_result_iterations(nest);
+    int64_t parallel = nest_result_iterations(nest);
+    bool merges = nest_has_moments(nest);
     if (parallel > MOST_PARTIAL)
         return false;
-    for (int i = 0; i < nest->reduction_count; i++) {
+    int64_t bytes = merges ? MOMENTS * whole_lines(parallel * dtype_bytes(F64)) : 0;
+    for (int i = 0; i < nest->reduction_count && !merges; i++) {
         Reduction *r = &nest->reductions[i];
         r->partial = bytes;
         bytes += whole_lines(parallel * dtype_bytes(reduction_type(r)));
@@ -129,6 +131,7 @@ static bool place_partial(Kernel *k, Nest *nest, int axis)
     if (!bytes || bytes > MOST_PARTIAL)
         return false;
     nest->partial = true;
+    nest->merges = merges;
     divide(nest, axis);
     nest_widen(nest);
     k->partial_bytes = bytes;

@@ -50,7 +50,7 @@ static bool has_line(const Expr *e) { return e->kind != X_AXIS && e->kind != X_N
 static void print_expression(const Kernel *k, const Expr *e, Text *t)
 {
     static const char *const WORD[] = {
-        [X_DIV] = "quotient", [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe", [X_RANGE] = "range", [X_BOTH] = "both",
+        [X_DIV] = "quotient", [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe", [X_FIRST] = "first", [X_COUNT] = "count", [X_RANGE] = "range", [X_BOTH] = "both",
         [X_VALID] = "valid", [X_VALUE_OF] = "value", [X_RUN] = "run", [X_RANDOM] = "random", [X_LOAD] = "", [X_OP] = ""};
     text_add(t, "    e%d = ", e->id);
     if (e->kind == X_SUM) {
