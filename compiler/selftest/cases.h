@@ -50,7 +50,7 @@ Case new_case(const char *name, Graph *, Program *, bool separate); /* fused, an
 typedef struct CaseValues { /* inputs, variables, and what the interpreter computes of them */
     const Case *c;
     double **input, **variable, **node; /* row-major; node: by id */
-    double **slack;                     /* by result: what noise changes; NULL: none */
+    double **slack; int tries;          /* by result: what noise changes, in so many tries; NULL: none */
 } CaseValues;
 CaseValues case_values(const Case *);
 void case_values_free(CaseValues *);
@@ -70,7 +70,7 @@ typedef struct CaseRun {
 /* fills memory and makes the calls; -> what is wrong, or NULL */
 const char *case_start(const CaseValues *, const Phase *, int threads, CaseRunner *, CaseRun *);
 /* when the calls are done: -> what is wrong, with the kernel's name, or NULL; bits: of all results, as one number */
-const char *case_end(const CaseValues *, const CaseRun *, uint64_t *bits);
+const char *case_end(CaseValues *, const CaseRun *, uint64_t *bits);
 
 
 #endif

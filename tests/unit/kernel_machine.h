@@ -97,7 +97,7 @@ static int64_t workspace_of_gpu(const Kernel *k, const Task *t)
 }
 
 /* way: of the host the number of threads; bits: of all results, as one number */
-static const char *run(const CaseValues *v, const Phase *p, const mgpu_kernel *kernels, int way, uint64_t *bits)
+static const char *run(CaseValues *v, const Phase *p, const mgpu_kernel *kernels, int way, uint64_t *bits)
 {
     Here h = {.runner = {take_here, call_here, run_gpu ? workspace_of_gpu : NULL}, .kernels = kernels, .way = way};
     CaseRun started;
