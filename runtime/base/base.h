@@ -31,6 +31,7 @@ void *mgpu_allocate_aligned(size_t alignment, size_t bytes); /* likewise */
 void *mgpu_resize(void *old, size_t bytes);
 FILE *mgpu_begin_text(char **text, size_t *length);  /* a stream that makes a text, which the caller frees */
 void mgpu_end_text(FILE *);
+__attribute__((format(printf, 1, 2))) void mgpu_warn_of_this(const char *pattern, ...); /* of any process, which it names */
 void mgpu_start_thread(pthread_t *, void *(*run)(void *), void *argument); /* fails with status 3 */
 char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2); /* the caller frees */
 char *mgpu_vformat(const char *pattern, va_list) MGPU_PRINTF(1, 0);

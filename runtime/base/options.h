@@ -11,6 +11,7 @@ typedef struct Options {
     const char *program;                     /* as it was called, without folders */
     const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps, *tensorboard, *batches;
     int64_t epochs, steps, warmup, stop_after, histograms; /* -1: not given */
+    double stall;                            /* seconds without any progress after which that is said; 0: never */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
     bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;

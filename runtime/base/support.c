@@ -63,6 +63,18 @@ void mgpu_say(const char *pattern, ...)
     va_end(arguments);
 }
 
+void mgpu_warn_of_this(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    flockfile(stderr);
+    fprintf(stderr, "%s: %swarning: ", program_invocation_short_name, self.name ? self.name : "");
+    mgpu_print_message(stderr, pattern, arguments);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+    va_end(arguments);
+}
+
 char *mgpu_plain(const char *text)
 {
     char *plain = mgpu_plain_text(text, false);

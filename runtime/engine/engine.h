@@ -77,6 +77,7 @@ void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *
 
 /* hang.c: seconds without any progress after which a run ends, as MGPU_PATIENCE says; 0: it waits for ever */
 double mgpu_patience(void);
+void mgpu_engine_does(const Engine *, const char *what); /* who posts steps does this until it says NULL; a literal, for what says that nothing moves */
 
 /* audit.c: where the first NaN or infinity of a step comes from */
 typedef struct Audit Audit;

@@ -1,4 +1,5 @@
-/* hang.c: a program for GPUs in which nothing goes on any more says who hangs, and ends. In: what the engine's threads count;
+/* hang.c: a program in which nothing goes on says once, after --stall seconds, what each lane is at, and what is done between steps, on any kind of
+ * device. One for GPUs in which nothing goes on any more says who hangs, and ends. In: what the engine's threads count;
  * out: one message and status 3.
  *
  * A kernel without an end, a sum that a member never joins, a link or a driver that stalls: whoever waits for them waits for
@@ -35,7 +36,10 @@ struct Hang {
     int stage_device;
     uint64_t stages, counted;    /* counted: at the last look */
     double still;                /* seconds since something went on */
-    bool lanes, warned;
+    const char *activity;        /* of who posts steps, outside of the engine; NULL: none that may stand still */
+    double stall;                /* seconds after which it is said once what stands still; 0: never */
+    bool ends;                   /* the program ends after `patience`: devices that run ahead */
+    bool lanes, warned, stalled;
 };
 
 typedef struct Report {
@@ -253,7 +257,7 @@ static uint64_t counts(const Hang *h)
     uint64_t sum = h->stages + (uint64_t)atomic_load(&e->posted.value);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         sum += (uint64_t)atomic_load(&e->lanes[i].progress.value) + (uint64_t)atomic_load(&e->lanes[i].returned);
-    for (int d = e->first; d < e->end && h->lanes; d++)
+    for (int d = e->first; d < e->end && h->lanes && e->kind->ahead; d++)
         sum += (uint64_t)mgpu_ahead_steps(e, d) + (uint64_t)mgpu_ahead_issued(e, d);
     return sum;
 }
@@ -338,10 +342,78 @@ static bool is_under_way(const Hang *h)
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         if (atomic_load(&e->lanes[i].progress.value) < finished(posted))
             return true;
-    for (int d = e->first; d < e->end; d++)
+    for (int d = e->first; d < e->end && e->kind->ahead; d++)
         if (mgpu_ahead_steps(e, d) < posted)
             return true;
     return false;
+}
+
+/* ---- what stands still, of devices of any kind. A lane that waits for another one of its device is not named: that one is. */
+static const char *at_work(const Lane *l)
+{
+    switch (atomic_load(&l->doing)) {
+    case DOING_WORK: return l->op ? "is at work" : NULL;
+    case DOING_MARK:
+    case DOING_END: return "waits for the GPU";
+    case DOING_SUM: return "is in its transfer";
+    case DOING_READ: return "reads samples";
+    default: return NULL;
+    }
+}
+
+static void add_lanes(const Hang *h, FILE *to)
+{
+    Engine *e = h->engine;
+    char place[400];
+    for (int i = e->first * MGPU_LANES; i < e->end * MGPU_LANES; i++) {
+        const Lane *l = &e->lanes[i];
+        const char *does = l->idle ? NULL : at_work(l);
+        if (!does)
+            continue;
+        mgpu_place_of(l, l->number, l->op ? l->phase : phase_of(e, l->number), l->op, place, sizeof place);
+        fprintf(to, "  %s, lane %s: %s\n", place, LANE[l->lane], does);
+    }
+    for (int d = e->first; d < e->end && h->lanes && e->kind->ahead; d++) {
+        int64_t number = mgpu_ahead_steps(e, d) + 1;
+        if (number > atomic_load(&e->posted.value))
+            continue;
+        mgpu_place_of(lane_of(e, d, MGPU_COMP), number, phase_of(e, number), NULL, place, sizeof place);
+        fprintf(to, "  %s: the GPU has not done all of it\n", place);
+    }
+}
+
+/* what the thread that posts steps does between them; NULL: nothing that may stand still */
+static const char *between_steps(const Hang *h, char *text, size_t room)
+{
+    const Processes *p = h->engine->processes;
+    if (p && p->waits && p->waits(p, text, room))
+        return text;
+    return h->stage ? h->stage : h->activity;
+}
+
+/* the last step of the run; what is posted to drain the engine has no number */
+static int64_t last_step(Engine *e)
+{
+    int64_t last = 0;
+    for (int i = 0; i < MGPU_RING; i++)
+        last = atomic_load(&e->ring[i].step) > last ? atomic_load(&e->ring[i].step) : last;
+    return last;
+}
+
+static void say_stall(const Hang *h)
+{
+    char *text, waits[300];
+    size_t length;
+    FILE *to = mgpu_begin_text(&text, &length);
+    const char *what = between_steps(h, waits, sizeof waits);
+    if (what && h->stage_device >= 0 && h->stage)
+        fprintf(to, "  device %d, after step %lld: %s\n", h->stage_device, (long long)last_step(h->engine), what);
+    else if (what)
+        fprintf(to, "  after step %lld: %s\n", (long long)last_step(h->engine), what);
+    add_lanes(h, to);
+    mgpu_end_text(to);
+    mgpu_warn_of_this("nothing has moved for %g s:\n%s  --stall %g waits twice as long before this is said, 0 for ever", h->stall, text, 2 * h->stall);
+    free(text);
 }
 
 static const Lane *reader(const Hang *h)
@@ -365,10 +437,20 @@ static void look_on(void *argument)
     Hang *h = argument;
     pthread_mutex_lock(&h->lock);
     uint64_t now = counts(h);
-    bool goes_on = now != h->counted || !is_under_way(h);
+    char waits[300];
+    bool goes_on = now != h->counted || !(is_under_way(h) || between_steps(h, waits, sizeof waits));
     h->counted = now;
     h->still = goes_on ? 0 : h->still + h->nap;
     h->warned = h->warned && !goes_on;
+    h->stalled = h->stalled && !goes_on;
+    if (h->stall > 0 && h->still >= h->stall && !h->stalled) {
+        say_stall(h);
+        h->stalled = true;
+    }
+    if (!h->ends || !(is_under_way(h) || goes_on)) {
+        pthread_mutex_unlock(&h->lock);
+        return;
+    }
     const Lane *reads = h->still < limit(h) ? NULL : reader(h);
     if (h->still >= limit(h) && !reads)
         end_program(h, now);
@@ -392,14 +474,14 @@ double mgpu_patience(void)
     return seconds;
 }
 
-void mgpu_hang_open(Engine *e)
+void mgpu_hang_open(Engine *e, double stall)
 {
-    double patience = mgpu_patience();
-    if (!e->kind->ahead || patience <= 0)
+    double patience = e->kind->ahead ? mgpu_patience() : 0, first = patience > 0 && (stall <= 0 || patience < stall) ? patience : stall;
+    if (first <= 0)
         return;
     Hang *h = mgpu_allocate(1, sizeof *h);
     const char *asked = getenv("MGPU_PATIENCE");
-    *h = (Hang){.engine = e, .patience = patience, .asked = asked && *asked, .nap = patience / NAPS < LONGEST_NAP_S ? patience / NAPS : LONGEST_NAP_S};
+    *h = (Hang){.engine = e, .patience = patience, .stall = stall, .ends = patience > 0, .asked = asked && *asked, .nap = first / NAPS < LONGEST_NAP_S ? first / NAPS : LONGEST_NAP_S};
     pthread_mutex_init(&h->lock, NULL);
     h->ticker = mgpu_ticker_open("patience", h->nap, look_on, h);
     e->hang = h;
@@ -444,5 +526,16 @@ void mgpu_hang_connects(const Engine *e, bool connects)
         return;
     pthread_mutex_lock(&h->lock);
     h->connects = connects;
+    pthread_mutex_unlock(&h->lock);
+}
+
+void mgpu_engine_does(const Engine *e, const char *what)
+{
+    Hang *h = e->hang;
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->lock);
+    h->activity = what;
+    h->stages++;
     pthread_mutex_unlock(&h->lock);
 }

@@ -29,6 +29,8 @@ struct mgpu_processes {
     void (*watch)(Processes *, Where *, const void *engine);
     /* which process has said nothing for a while: "rank 1 on b has said nothing ..."; false: none is known here */
     bool (*suspect)(const Processes *, char *text, size_t room);
+    /* whether this one waits for others, and what for; NULL: it is not known */
+    bool (*waits)(const Processes *, char *text, size_t room);
     void (*close)(Processes *);
 };
 

@@ -15,6 +15,7 @@ typedef struct Roll Roll;
 Roll *mgpu_roll_open(const Processes *, double patience); /* seconds; 0: nobody ever loses patience */
 void mgpu_roll_close(Roll *, Processes *);  /* of all processes */
 void mgpu_roll_wait(Roll *, int channel, const char *what); /* NULL: it does not wait any more */
+bool mgpu_roll_waits(Roll *, char *text, size_t room); /* as Processes.waits */
 void mgpu_roll_watch(Roll *, Where *, const void *engine);
 /* of who has waited longer than the patience; ends the program if it is this process's to say why */
 bool mgpu_roll_suspect(Roll *, char *text, size_t room); /* as Processes.suspect */

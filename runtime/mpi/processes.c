@@ -145,6 +145,7 @@ static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
 }
 
 static bool suspect(const Processes *p, char *text, size_t room) { return mgpu_roll_suspect(((const Mpi *)p)->roll, text, room); }
+static bool waits(const Processes *p, char *text, size_t room) { return mgpu_roll_waits(((const Mpi *)p)->roll, text, room); }
 static void watch(Processes *p, Where *where, const void *engine) { mgpu_roll_watch(((Mpi *)p)->roll, where, engine); }
 
 static void close_processes(Processes *p)
@@ -210,7 +211,7 @@ Processes *mgpu_mpi_processes(void)
         return NULL;
     }
     *p = (Processes){.rank = p->rank, .count = p->count, .host = m->host, .check = check, .connect = connect, .follow = follow,
-                     .compare = compare, .gather = gather, .collect = collect, .exchange = exchange, .watch = watch, .suspect = suspect, .close = close_processes};
+                     .compare = compare, .gather = gather, .collect = collect, .exchange = exchange, .watch = watch, .suspect = suspect, .waits = waits, .close = close_processes};
     snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
     mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
     m->patience = mgpu_patience();

@@ -122,6 +122,16 @@ void mgpu_roll_wait(Roll *r, int channel, const char *what)
     pthread_mutex_unlock(&r->lock);
 }
 
+bool mgpu_roll_waits(Roll *r, char *text, size_t room)
+{
+    pthread_mutex_lock(&r->lock);
+    const char *what = r->waits[MGPU_MPI_RUN] ? r->waits[MGPU_MPI_RUN] : r->waits[MGPU_MPI_SAVE];
+    if (what)
+        snprintf(text, room, "the other processes are waited for: %s", what);
+    pthread_mutex_unlock(&r->lock);
+    return what != NULL;
+}
+
 void mgpu_roll_watch(Roll *r, Where *where, const void *engine)
 {
     pthread_mutex_lock(&r->lock);

@@ -30,6 +30,7 @@ static const char OPTIONS[] =
     "  --epochs N         passes over the training data, counted from the beginning of the run\n"
     "  --steps N          steps instead of epochs, likewise\n"
     "  --stop-after N     save and end when N steps are done, to go on later with --resume\n"
+    "  --stall SECONDS    says what each device is at when nothing has moved for so long; default: 120. 0: never\n"
     "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2); which GPUs: by index (cuda:0,2), UUID\n"
     "                     (cuda:GPU-8932f937) or bus id (cuda:0000:65:00.0); cuda:0x4: four devices on GPU 0. Default: of a\n"
     "                     host one device (else the fewest), of GPUs the most that there is a plan for\n"

@@ -138,10 +138,12 @@ void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
 {
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(run->engine);
+    mgpu_engine_does(run->engine, "weights are being loaded");
     if (from)
         mgpu_load_checkpoint(run->program, run->plan, run->engine, at, from);
     else
         mgpu_load_initials(run->program, run->plan, run->engine, run->options);
+    mgpu_engine_does(run->engine, NULL);
 }
 
 static void open_engine(Run *run)

@@ -16,6 +16,7 @@ typedef enum OptionId {
     OPTION_EPOCHS,
     OPTION_STEPS,
     OPTION_STOP_AFTER,
+    OPTION_STALL,
     OPTION_DEVICES,
     OPTION_THREADS,
     OPTION_SEED,
@@ -69,6 +70,7 @@ static const OptionInfo OPTIONS[] = {
     {"--epochs", OPTION_EPOCHS, true, TRAIN},
     {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
     {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},
+    {"--stall", OPTION_STALL, true, TRAIN | TRAINED | BENCH | GRADIENTS},
     {"--devices", OPTION_DEVICES, true, ANY},
     {"--threads", OPTION_THREADS, true, TRAIN | TRAINED | INFO | BENCH | GRADIENTS},
     {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED | GRADIENTS},
@@ -300,6 +302,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_EPOCHS: o->epochs = whole_number(option->name, value, 1); break;
     case OPTION_STEPS: o->steps = whole_number(option->name, value, 1); break;
     case OPTION_STOP_AFTER: o->stop_after = whole_number(option->name, value, 1); break;
+    case OPTION_STALL: o->stall = (double)whole_number(option->name, value, 0); break;
     case OPTION_DEVICES: o->devices = value; break;
     case OPTION_THREADS:
         o->threads = thread_count(option->name, value);
@@ -474,7 +477,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
-                   .warmup = 3, .stop_after = -1, .histograms = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
+                   .warmup = 3, .stop_after = -1, .stall = 120, .histograms = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
                    .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

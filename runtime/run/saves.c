@@ -234,6 +234,7 @@ void mgpu_run_prepare_saves(Run *run)
 
 void mgpu_run_end_save(Run *run, bool wait)
 {
+    mgpu_engine_does(run->engine, wait && (run->preparing || run->saving) ? "the last save is being finished" : NULL);
     if (wait && run->preparing) {
         pthread_join(run->saver, NULL);
         run->preparing = false;
@@ -241,6 +242,7 @@ void mgpu_run_end_save(Run *run, bool wait)
     if (!run->saving || !(wait || atomic_load(&run->job_done)))
         return;
     pthread_join(run->saver, NULL);
+    mgpu_engine_does(run->engine, NULL);
     run->saving = false;
     mgpu_trace_text(run->trace, TRACK_SAVES, "write a save", run->job_began, run->job_began + run->job_seconds);
     end_job(run, false);
@@ -280,6 +282,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     double began = mgpu_seconds();
     bool copied;
     mgpu_run_end_save(run, true);
+    mgpu_engine_does(run->engine, "the run is being saved");
     bool best = run->best_due || (run->best_error && run->at.best.best_step == run->at.step);
     int wanted = (wish || run->saved_step < 0 ? CHECKPOINT : 0) | (best ? BEST : 0);
     int what = !run->saved ? 0 : mgpu_of_rank_0(run->options->processes, run->failure ? 0 : wanted);
@@ -288,6 +291,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     job->tables = what ? mgpu_categories_text(run->categories) : NULL;
     if (!what || !copy_variables(run, checkpoint, &copied)) {
         free(job->tables);
+        mgpu_engine_does(run->engine, NULL);
         return;
     }
     job->folder = run->saves;
@@ -310,6 +314,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     run->job_stall = mgpu_seconds() - began;
     run->stalled += last ? 0 : run->job_stall;
     run->saves_begun += !last;
+    mgpu_engine_does(run->engine, NULL);
     if (!run->saving)
         end_job(run, last);
 }
