@@ -51,7 +51,7 @@ int command_verify(const Options *options)
             return 1;
         }
         printf("%s: proved for %d device%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
-               "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once%s\n", file, s->devices, s->devices == 1 ? "" : "s",
+               "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once, all phases of the program and each what its name says%s\n", file, s->devices, s->devices == 1 ? "" : "s",
                s->devices == 1 ? "" : ", all devices run one program");
     }
     printf("%s: trusted: what each kernel reads and writes (a program compiled with --arch vgpu-check checks it as it runs), and that the digests are the model's\n", file);

@@ -581,7 +581,7 @@ static const Phase *with_gathers_kept(const Program *p, const Plan *plan, Phase 
     return p->gathered_kept > 0 && plan->devices > 1 ? keep_gathered(phase, p->gathered_kept) : phase;
 }
 
-static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, Phase *given, Class *classes, int class_count,
+static void schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Program *p, const Plan *plan, Phase *given, Class *classes, int class_count,
                            const int *class_of, const KernelNumber *kernels, const Members *members)
 {
     Memory *own = memory_new(), *kept = memory_use(own);
@@ -612,6 +612,10 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
             b->name = copy_text(b->name, strlen(b->name));
         }
     s->name = phase_name(phase->kind, phase->partial_batch);
+    *whole = (PhaseDigest){s->name, digest_phase(s->name)};
+    for (int t = 0; t < phase->task_count; t++)
+        if (phase->tasks[t]->kind == TASK_KERNEL)
+            whole->digest = digest_of_phase(whole->digest, digest_of(digests, phase->task_count, phase->tasks[t]));
     s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);
     Buffer **buffers = NEW_ARRAY(Buffer *, class_count);
     for (int c = 0; c < class_count; c++) {
@@ -644,6 +648,8 @@ Schedule *schedule(const Program *p, const Plan *plan)
                     .phase_count = p->phase_count, .gathered_kept = p->gathered_kept, .gathered_ahead = p->gathered_ahead};
     s->policy = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options);
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
+    s->phase_digests = NEW_ARRAY(PhaseDigest, p->phase_count);
+    s->phase_digest_count = p->phase_count;
     Class *classes = NEW_ARRAY(Class, plan->devices);
     int *class_of = NEW_ARRAY(int, plan->devices);
     int class_count = find_classes(p, plan, classes, class_of);
@@ -651,7 +657,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
     Members members = members_of_plan(p, plan);
     s->signatures = list_signatures(p, &s->signature_count);
     for (int i = 0; i < p->phase_count; i++)
-        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, kernels, &members);
+        schedule_phase(&s->phases[i], &s->phase_digests[i], p, plan, p->phases[i], classes, class_count, class_of, kernels, &members);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||

@@ -105,11 +105,13 @@ typedef struct Signature {  /* of a kernel: its parameters. A kernel may have se
     int64_t work, work_each; /* bytes of its workspace, and those for each sample of the device besides */
 } Signature;
 typedef struct Room { int64_t samples, bytes, work; } Room; /* the arena of a device with so many samples; work: the workspaces, besides */
+typedef struct PhaseDigest { const char *phase; uint32_t digest; } PhaseDigest; /* of a phase of the program, by its name: of all its calls */
 struct Schedule {
     const char *model, *precision;
     int64_t batch;
     int accumulate, nodes, devices;          /* devices: of all nodes, equally many each */
     const Policy *policy;                    /* NULL: auto */
+    PhaseDigest *phase_digests; int phase_digest_count; /* all that the program has, in its order; 0: a text of an earlier version */
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
     Signature *signatures; int signature_count; /* ascending by kernel */
     const char *notes;                       /* comments of the head: what is predicted; NULL: none */
@@ -131,6 +133,10 @@ static inline uint64_t digest_transfer(uint64_t value, const mgpu_parties *p) /*
     uint64_t words[] = {p->transfer, (uint64_t)p->from, (uint64_t)p->to};
     return hash_bytes(value, words, sizeof words);
 }
+
+/* a phase's begins with its name and takes in the digest of each call, in any order */
+static inline uint32_t digest_phase(const char *name) { return (uint32_t)hash_bytes(0, name, strlen(name)); }
+static inline uint32_t digest_of_phase(uint32_t phase, uint32_t call) { return phase + (uint32_t)hash_bytes(1, &call, sizeof call); }
 
 /* split.c */
 void split(const Program *, Plan *);

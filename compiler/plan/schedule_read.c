@@ -116,6 +116,18 @@ static void read_model(Reader *r)
     schedule_end_record(r);
 }
 
+static void read_phase_digests(Reader *r)
+{
+    Schedule *s = r->schedule;
+    do {
+        PhaseDigest d = {.phase = schedule_read_name(r, "the name of a phase")};
+        d.digest = schedule_read_digest(r);
+        APPEND(s->phase_digests, s->phase_digest_count, d);
+        schedule_skip_blanks(r);
+    } while (*r->at && *r->at != '\n');
+    schedule_end_record(r);
+}
+
 static void read_plan(Reader *r)
 {
     Policy *p = NEW(Policy);
@@ -554,6 +566,10 @@ Schedule *schedule_read(const char *file, const char *text)
     bool more = schedule_next_record(&r);
     if (more && schedule_take_word(&r, "plan")) {
         read_plan(&r);
+        more = schedule_next_record(&r);
+    }
+    if (more && schedule_take_word(&r, "phases")) {
+        read_phase_digests(&r);
         more = schedule_next_record(&r);
     }
     for (; more && schedule_take_word(&r, "kernel"); more = schedule_next_record(&r))

@@ -2,7 +2,7 @@
  *
  * One record per line, words apart by spaces. Blank lines and lines that begin with # are skipped by the reader.
  *
- *   file        "mgpu-schedule 3" model [plan] kernel* phase*
+ *   file        "mgpu-schedule 3" model [plan] [phases] kernel* phase*
  *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N ["nodes" N]
  *                 nodes: equally many devices on each, the first ones on the first; absent: one
  *               "#" "predicted" "step_us" DECIMAL "machine" NAME "bound" NAME      comments, for people and views: a step of the run,
@@ -13,6 +13,9 @@
  *               "#" "transfers" "bytes" N              what they take of each GPU besides its arena; absent: nothing
  *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "waited" WORD "gradients" WORD "slots" N ["label" "TEXT"]
  *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
+ *   phases      "phases" (NAME HHHHHHHH)*
+ *                 the phases of the program, all of them and in its order, and of each a digest of its name and of its calls' digests:
+ *                 what the phase of this name computes; absent: a text of an earlier version, which is not proved
  *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["own" "of" N] ["work" BYTES ["each" BYTES]]
  *                 ["extent" "TEXT"]
  *                 what the kernel reads and what it writes, in the order of a call's arguments, and its workspace: bytes, and bytes
@@ -283,6 +286,13 @@ void schedule_write(const Schedule *s, Text *t)
         policy_write(s->policy, t);
         text_add(t, "\n");
     }
+    text_add(t, "%s", s->phase_digest_count ? "phases" : "");
+    for (int i = 0; i < s->phase_digest_count; i++) {
+        text_add(t, " ");
+        write_name(s->phase_digests[i].phase, t);
+        text_add(t, " %08x", (unsigned)s->phase_digests[i].digest);
+    }
+    text_add(t, "%s", s->phase_digest_count ? "\n" : "");
     for (int i = 0; i < s->signature_count; i++) {
         text_add(t, "kernel ");
         signature_write(&s->signatures[i], t);

@@ -13,6 +13,7 @@
  *   - each verb runs in its lane and touches what it is for
  *   - the shards are contiguous, apart and together the micro-batch; each input is read and uploaded once a step, whole
  *   - every collective has one member per device, of its size, and all devices have the collectives in one order
+ *   - the phases are those that the program has, and each makes all calls of the one whose name it has
  * verify/region.c proves that regions need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order
  * of all accesses, verify/calls.c and verify/values.c that the calls are those of the program.
  *
@@ -605,6 +606,30 @@ static const char *check_phase(const Schedule *s, int p, int d)
 static const char *check_kept(const Schedule *s, int p, int d) { return p > 0 ? NULL : check_persistent(s, d); }
 static const char *check_arena(const Schedule *s, int p, int d) { return p > 0 ? NULL : verify_memory(s, d); }
 
+/* The program's phases are there, no others, and each computes what the one of this name computes: a step that trains is no evaluation */
+static const char *check_phases(const Schedule *s)
+{
+    if (!s->phase_digest_count)
+        return "the schedule does not say which phases the program has, as none of an earlier version does: write it anew with mgpuc --emit schedule, or "
+               "compile the program anew";
+    for (int p = 0; p < s->phase_digest_count || p < s->phase_count; p++) {
+        if (p >= s->phase_count)
+            return format("phase %s of the program is missing", s->phase_digests[p].phase);
+        if (p >= s->phase_digest_count || strcmp(s->phases[p].name, s->phase_digests[p].phase) != 0)
+            return format("here is phase %s, but the program has %s", s->phases[p].name,
+                          p < s->phase_digest_count ? s->phase_digests[p].phase : "no more phases");
+        const DeviceSchedule *d = &s->phases[p].devices[0]; /* all run one program: verify_program */
+        uint32_t digest = digest_phase(s->phases[p].name);
+        for (int o = 0; o < d->op_count; o++)
+            if (d->ops[o].verb == VERB_CALL)
+                digest = digest_of_phase(digest, d->ops[o].digest);
+        if (digest != s->phase_digests[p].digest)
+            return format("phase %s computes something else than the program's phase of this name: its digest is %08x, not %08x", s->phases[p].name,
+                          (unsigned)digest, (unsigned)s->phase_digests[p].digest);
+    }
+    return NULL;
+}
+
 static bool has_operations(const Schedule *s)
 {
     for (int p = 0; p < s->phase_count; p++)
@@ -636,5 +661,5 @@ const char *verify(const Schedule *s)
                     return why;
                 memory_free(own);
             }
-    return NULL;
+    return check_phases(s);
 }

@@ -65,6 +65,24 @@ static const char *check_example(const Example *e, Random *random)
 
 typedef struct Kind { Mutation mutation; bool everywhere; } Kind;
 
+/* a run asks for phases by their names: where these are in the mutant; else what is missing */
+static const char *find_phases(const Schedule *s, const Schedule *mutant, int steps[RUN_STEPS])
+{
+    for (int p = 0; p < s->phase_count; p++) {
+        int at = 0;
+        while (at < mutant->phase_count && strcmp(mutant->phases[at].name, s->phases[p].name) != 0)
+            at++;
+        if (at == mutant->phase_count)
+            return format("there is no phase %s", s->phases[p].name);
+    }
+    for (int i = 0; i < RUN_STEPS; i++) {
+        const char *name = s->phases[steps[i]].name;
+        for (steps[i] = 0; strcmp(mutant->phases[steps[i]].name, name) != 0;)
+            steps[i]++;
+    }
+    return NULL;
+}
+
 /* false: no change of the kind was found in this example */
 static bool judge(const Example *e, Kind kind, Random *random, Tally *t)
 {
@@ -80,7 +98,9 @@ static bool judge(const Example *e, Kind kind, Random *random, Tally *t)
     const char *why = run_once(e->schedule, steps, &left), *rejected = verify(mutant);
     if (why)
         die("%s: %s", e->name, why);
-    why = find_difference(mutant, steps, left, ORDERS, random);
+    why = find_phases(e->schedule, mutant, steps);
+    if (!why)
+        why = find_difference(mutant, steps, left, ORDERS, random);
     t->mutants++;
     t->rejected += rejected != NULL;
     t->equivalent += !rejected && !why;

@@ -12,7 +12,8 @@ const char *const MUTATION_NAME[MUTATIONS] = {
     "wrong_step", "merge_regions",    "move_call",    "drop_samples",  "overlap_in_region", "add_wait", "change_lane",
     "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
     "change_dtype", "exchange_index", "change_transfer", "change_part", "drop_gather", "late_gather",
-    "free_early", "cut_segment", "swap_lanes"};
+    "free_early", "cut_segment", "swap_lanes",
+    "drop_phase", "rename_phase", "exchange_phases"};
 
 /* ---- copies */
 
@@ -585,15 +586,52 @@ static bool change_transfer(Change *c)
     return before.transfer != parties->transfer || before.from != parties->from || before.to != parties->to || (parties->parts != before.parts && by);
 }
 
+/* ---- of whole phases */
+static bool drop_phase(Change *c)
+{
+    c->what = "it is missing";
+    for (int p = c->phase; p + 1 < c->s->phase_count; p++)
+        c->s->phases[p] = c->s->phases[p + 1];
+    return --c->s->phase_count > 0;
+}
+
+static bool rename_phase(Change *c)
+{
+    static const char *const NAMES[] = {"train.full", "train.partial", "eval.full", "predict.full", "report.eval"};
+    const char *name = NAMES[random_below(c->random, COUNT(NAMES))];
+    c->what = format("it is called %s", name);
+    for (int p = 0; p < c->s->phase_count; p++)
+        if (strcmp(c->s->phases[p].name, name) == 0)
+            return false;
+    c->s->phases[c->phase].name = name;
+    return true;
+}
+
+static bool exchange_phases(Change *c)
+{
+    PhaseSchedule *a = &c->s->phases[c->phase], *b = &c->s->phases[random_below(c->random, c->s->phase_count)], other = *b;
+    c->what = format("it and %s are exchanged", b->name);
+    if (a == b)
+        return false;
+    const char *name = a->name;
+    *b = *a;
+    *a = other;
+    b->name = other.name;
+    a->name = name;
+    return true;
+}
+
 Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *random, const char **what, int *phase)
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
         wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait, change_lane,
         swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
-        change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early, cut_segment, swap_lanes};
+        change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early, cut_segment, swap_lanes,
+        drop_phase, rename_phase, exchange_phases};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};
-    int first = everywhere ? 0 : random_below(random, s->devices), last = everywhere && kind != CHANGE_DTYPE ? s->devices - 1 : first;
+    const char *name = s->phases[c.phase].name;
+    int first = everywhere ? 0 : random_below(random, s->devices), last = everywhere && kind != CHANGE_DTYPE && kind < DROP_PHASE ? s->devices - 1 : first;
     Random same = *random; /* devices have equal lists of operations and buffers, so equal draws make the same change */
     for (int d = first; d <= last; d++) {
         Random own = same;
@@ -605,10 +643,10 @@ Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *rand
         if (!made)
             return NULL;
     }
-    if (everywhere)
+    if (everywhere && kind < DROP_PHASE)
         remove_empty(c.s, c.phase);
     *what = format("%s%s, phase %s: %s", MUTATION_NAME[kind], everywhere && s->devices > 1 ? " on all devices" : "",
-                   s->phases[c.phase].name, c.what);
+                   name, c.what);
     *phase = c.phase;
     return c.s;
 }

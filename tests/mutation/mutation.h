@@ -48,6 +48,9 @@ typedef enum Mutation {
     FREE_EARLY,       /* a buffer's bytes are another one's before its last use */
     CUT_SEGMENT,      /* what is sent as bits begins a line later in its bucket, as does what comes after it */
     SWAP_LANES,       /* two operations of the list that follow each other, of two lanes, change places */
+    DROP_PHASE,       /* from here on: of whole phases, all devices */
+    RENAME_PHASE,
+    EXCHANGE_PHASES,  /* each has the name of the other */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

@@ -178,12 +178,26 @@ static void fill_digests(const PhaseSchedule *p, DeviceSchedule *d)
     }
 }
 
+static void state_phases(Schedule *s)
+{
+    s->phase_digest_count = 0;
+    for (int p = 0; p < s->phase_count; p++) {
+        const DeviceSchedule *first = &s->phases[p].devices[0];
+        PhaseDigest whole = {s->phases[p].name, digest_phase(s->phases[p].name)};
+        for (int o = 0; o < first->op_count && s->devices > 0; o++)
+            if (first->ops[o].verb == VERB_CALL)
+                whole.digest = digest_of_phase(whole.digest, first->ops[o].digest);
+        APPEND(s->phase_digests, s->phase_digest_count, whole);
+    }
+}
+
 static Schedule *read_schedule(const char *name, const char *text)
 {
     Schedule *s = schedule_read(name, with_digests(text));
     for (int p = 0; p < s->phase_count; p++)
         for (int d = 0; d < s->devices; d++)
             fill_digests(&s->phases[p], &s->phases[p].devices[d]);
+    state_phases(s);
     return s;
 }
 
@@ -837,6 +851,35 @@ static void test_calls(void)
     }
 }
 
+static void test_phases(void)
+{
+    Schedule *s = read_schedule("good", GOOD);
+    PhaseSchedule *p = s->phases, train = p[0];
+    s->phase_count--;
+    say("phase_missing", "phase eval.full of the program is missing", verify(s));
+    s->phase_count++;
+    s->phase_digest_count--;
+    say("phase_more", "here is phase eval.full, but the program has no more phases", verify(s));
+    s->phase_digest_count++;
+    p[0].name = "train.partial";
+    say("phase_renamed", "here is phase train.partial, but the program has train.full", verify(s));
+    p[0] = p[1];
+    p[1] = train;
+    say("phases_in_another_order", "here is phase eval.full, but the program has train.full", verify(s));
+    p[0].name = "train.full";
+    p[1].name = "eval.full";
+    const char *why = verify(s);
+    say("phases_exchanged", NULL, why && strstr(why, "phase train.full computes something else than the program's phase of this name: its digest is ") ? NULL : "it is accepted");
+    p[1] = p[0];
+    p[0] = train;
+    p[0].name = "train.full";
+    p[1].name = "eval.full";
+    say("phases_restored", NULL, verify(s));
+    s->phase_digest_count = 0;
+    say("phases_unsaid", "the schedule does not say which phases the program has, as none of an earlier version does: write it anew with mgpuc --emit schedule, "
+        "or compile the program anew", verify(s));
+}
+
 /* no text says this: numbers of operations and buffers that do not exist */
 static void test_numbers(void)
 {
@@ -993,6 +1036,7 @@ int main(void)
         say(c->name, c->message, verify(read_schedule(c->name, text)));
     }
     test_calls();
+    test_phases();
     test_numbers();
     test_made();
     test_deep();
