@@ -115,35 +115,60 @@ static void print_option_help(const struct OptionRow *o)
     putchar('\n');
 }
 
-static void print_help(void)
+/* those that print_help lists; what shares this command line has options, others know --help themselves */
+static const struct CommandRow { const char *name; int command; const char *usage, *help; } COMMANDS[] = {
+    {"check", COMMAND_CHECK, "check MODEL.net", "check only: layers, shapes, parameters, FLOPs, bytes per device"},
+    {"plan", COMMAND_PLAN, "plan MODEL.net", "predict how fast it trains on which devices, and why"},
+    {"bench", COMMAND_BENCH, "bench MODEL.net", "measure that here: compile, run, and compare with what was predicted"},
+    {"schedule", COMMAND_SCHEDULE, "schedule FILE", "what a schedule (FILE.sched), or that of a model, does: step time, lanes, memory, ..."},
+    {"diff", -1, "diff A.sched B.sched", "what another schedule changes, in words and numbers"},
+    {"verify", COMMAND_VERIFY, "verify FILE.sched", "prove a schedule free of races and deadlocks"},
+    {"fmt", -1, "fmt FILE.net ...", "rewrite models in the standard layout; fmt --check, fmt -, fmt --help"},
+    {"devices", -1, "devices", "the GPUs of this machine, and its cores"},
+    {"machines", -1, "machines [NAME]", "the machines that --machine knows by name"},
+    {"probe", -1, "probe [-o FILE]", "measure this machine and its GPUs, for --machine FILE"},
+    {"selftest", -1, "selftest", "does the C compiler (CC) make right code of kernels here? selftest --help"},
+    {"report", COMMAND_REPORT, "report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html", "one page: plan, timelines, memory, kernels, layers, curves of runs"},
+    {"plot", -1, "plot RUN.jsonl ...", "curves of runs that ./PROGRAM --log wrote, over each other; plot --help"},
+    {"doc", -1, "doc [NAME] [FILE.net]", "what a layer, primitive, reader, setting or word means; doc --help"},
+};
+
+static void print_usage(const struct CommandRow *c)
 {
-    puts("mgpuc: compiles a network into a program that trains it\n"
-         "\n"
-         "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help\n"
-         "  mgpuc check MODEL.net        check only: layers, shapes, parameters, FLOPs, bytes per device\n"
-         "  mgpuc plan MODEL.net         predict how fast it trains on which devices, and why\n"
-         "  mgpuc bench MODEL.net        measure that here: compile, run, and compare with what was predicted\n"
-         "  mgpuc schedule FILE          what a schedule (FILE.sched), or that of a model, does: step time, lanes, memory, ...\n"
-         "  mgpuc diff A.sched B.sched   what another schedule changes, in words and numbers\n"
-         "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
-         "  mgpuc fmt FILE.net ...       rewrite models in the standard layout; fmt --check, fmt -, fmt --help\n"
-         "  mgpuc devices                the GPUs of this machine, and its cores\n"
-         "  mgpuc machines [NAME]        the machines that --machine knows by name\n"
-         "  mgpuc probe [-o FILE]        measure this machine and its GPUs, for --machine FILE\n"
-         "  mgpuc selftest               does the C compiler (CC) make right code of kernels here? selftest --help\n"
-         "  mgpuc report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html\n"
-         "                               one page: plan, timelines, memory, kernels, layers, curves of runs\n"
-         "  mgpuc plot RUN.jsonl ...     curves of runs that ./PROGRAM --log wrote, over each other; plot --help\n"
-         "  mgpuc doc [NAME] [FILE.net]  what a layer, primitive, reader, setting or word means; doc --help\n"
-         "\n"
-         "Options");
+    enum { COLUMN = 22 };
+    bool fits = strlen(c->usage) <= COLUMN;
+    printf("  mgpuc %-*s%s%s\n", COLUMN, c->usage, fits ? " " : "\n                               ", c->help);
+}
+
+static void print_options(unsigned commands)
+{
+    puts("\nOptions");
     for (int i = 0; i < COUNT(OPTIONS); i++) {
         const struct OptionRow *o = &OPTIONS[i];
         const char *spelling = format("%s%s%s%s%s", o->letter ? o->letter : "", o->letter && o->name ? ", " : "",
                                       o->name ? o->name : "", o->argument ? " " : "", o->argument ? o->argument : "");
+        if (!(o->commands & commands))
+            continue;
         printf("  %-20s ", spelling);
         print_option_help(o);
     }
+}
+
+static void print_command_help(const struct CommandRow *c)
+{
+    print_usage(c);
+    print_options(1u << c->command);
+    puts("  -h, --help           this text; mgpuc --help has all commands, the environment and exit statuses");
+}
+
+static void print_help(void)
+{
+    puts("mgpuc: compiles a network into a program that trains it\n"
+         "\n"
+         "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help");
+    for (int i = 0; i < COUNT(COMMANDS); i++)
+        print_usage(&COMMANDS[i]);
+    print_options(ALL);
     puts("  -h, --help           this text\n"
          "  --version            the version\n"
          "\n"
@@ -197,9 +222,11 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "plan", "bench", "schedule", "diff", "verify", "fmt", "doc", "devices", "machines", "probe", "report", "plot", "selftest"};
+    const char *names[COUNT(COMMANDS)];
+    for (int i = 0; i < COUNT(COMMANDS); i++)
+        names[i] = COMMANDS[i].name;
     if (!strpbrk(first, "./"))
-        fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
+        fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, names, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
         fail(2, "what is '%s'? A command comes first: mgpuc check %s", second, first);
     fail(2, "one model at a time: %s and %s were given", first, second);
@@ -426,13 +453,15 @@ static void choose_library(Policy *p, const char *plan)
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
-    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}, {"bench", COMMAND_BENCH}, {"schedule", COMMAND_SCHEDULE}, {"report", COMMAND_REPORT}};
-    bool named = false;
+    const struct CommandRow *named = NULL;
     uint64_t given = 0;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-            print_help();
+            if (named)
+                print_command_help(named);
+            else
+                print_help();
             end_output();
             exit(0);
         }
@@ -442,13 +471,13 @@ Options parse_command(int argc, char **argv)
             exit(0);
         }
         if (word[0] != '-' || !word[1]) {
-            int command = -1;
+            const struct CommandRow *command = NULL;
             for (int k = 0; k < COUNT(COMMANDS) && !named && !o.file; k++)
-                if (strcmp(COMMANDS[k].name, word) == 0)
-                    command = k;
-            if (command >= 0) {
-                o.command = COMMANDS[command].command;
-                named = true;
+                if (COMMANDS[k].command >= 0 && strcmp(COMMANDS[k].name, word) == 0)
+                    command = &COMMANDS[k];
+            if (command) {
+                o.command = (Command)command->command;
+                named = command;
             } else if (o.file && o.command == COMMAND_REPORT) {
                 APPEND(o.more, o.more_count, word);
             } else if (o.file) {

@@ -87,6 +87,7 @@ double mgpu_report_value(const char *const *names, const double *values, int cou
 void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); /* ends the program for --help, --version */
 /* Of a run that goes on: what its save has kept of the command line that began it (as Options has it), as far as this one does not say it
  * anew. `kept` is not needed afterwards. A setting that the program has no more is said */
+char *mgpu_resume_command(const Options *, const char *folder); /* for a shell: what goes on there as this run does; the caller frees */
 void mgpu_keep_options(Options *, const mgpu_program *, char *const *kept, int count);
 void mgpu_print_help(const mgpu_program *, const char *name, FILE *);
 

@@ -122,7 +122,7 @@ static void read_step(Follower *w, const Json *j)
     double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate, left = (w->total_steps - step) * mgpu_json_number(j, "samples") / smooth;
     bool known = w->steps_per_epoch > 0;
     w->at = (RunPlace){.epoch = count_of(mgpu_json_number(j, "epoch")), .epochs = known ? count_of(ceil(w->total_steps / w->steps_per_epoch)) : 0,
-                       .step = known ? count_of(fmod(step - 1, w->steps_per_epoch)) + 1 : count_of(step), .steps_per_epoch = known ? count_of(w->steps_per_epoch) : 0,
+                       .step = known ? count_of(fmod(step - 1, w->steps_per_epoch)) + 1 : count_of(step), .steps = known ? mgpu_steps_of_epoch(count_of(step), count_of(w->steps_per_epoch), count_of(w->total_steps)) : 0,
                        .loss = mgpu_json_number(j, "loss"), .lr = mgpu_json_number(j, "lr"), .rate = (double)count_of(smooth), .waiting = w->waiting,
                        .seconds_left = left >= 0 ? (double)count_of(left) : (double)NAN};
     if (!isfinite(w->at.loss))

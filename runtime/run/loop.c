@@ -553,11 +553,13 @@ static void print_end(const Run *run)
     mgpu_run_print_saves(run, mgpu_seconds() - run->began);
     if (run->saved_step < 0)
         return;
+    char *command = mgpu_resume_command(run->options, run->folder);
     char *saved = over(run) ? mgpu_format(run->save_refused ? "saved in %s, at step %lld" : "saved in %s", run->folder, (long long)run->saved_step)
-                            : mgpu_format("saved in %s; to go on: %s --resume %s", run->folder, run->options->program, run->folder);
+                            : mgpu_format("saved in %s; to go on: %s", run->folder, command);
     mgpu_print_plain(saved);
     putchar('\n');
     free(saved);
+    free(command);
 }
 
 /* a run may be at its end when it begins */

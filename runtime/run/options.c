@@ -393,6 +393,50 @@ static void keep_option(Options *o, const OptionInfo *option, const char *value)
     o->kept[o->kept_count++] = value ? mgpu_format("%s %s", option->name, value) : option->name;
 }
 
+/* as a shell takes it */
+static char *quoted(const char *word)
+{
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+    if (*word && !word[strspn(word, PLAIN)])
+        return mgpu_format("%s", word);
+    char *all = mgpu_format("'");
+    for (const char *part = word; part;) {
+        const char *quote = strchr(part, '\'');
+        char *longer = mgpu_format("%s%.*s%s", all, quote ? (int)(quote - part) : (int)strlen(part), part, quote ? "'\\''" : "'");
+        free(all);
+        all = longer;
+        part = quote ? quote + 1 : NULL;
+    }
+    return all;
+}
+
+char *mgpu_resume_command(const Options *o, const char *folder)
+{
+    static const OptionId GIVEN[] = {OPTION_DATA, OPTION_DEVICES, OPTION_THREADS, OPTION_FAILED_SAVES, OPTION_LOG, OPTION_TENSORBOARD,
+                                     OPTION_HISTOGRAMS, OPTION_NO_EVAL, OPTION_TUNE};
+    char *program = quoted(o->argc ? o->argv[0] : o->program), *place = quoted(folder);
+    char *all = mgpu_format("%s --resume %s", program, place);
+    for (int i = 1; i < o->argc; i++) {
+        if (o->argv[i][0] != '-' || !o->argv[i][1])
+            continue;
+        size_t length = strcspn(o->argv[i], "=");
+        const OptionInfo *option = find_option(o->argv[i], length);
+        const char *value = !option->takes_value ? NULL : o->argv[i][length] ? o->argv[i] + length + 1 : o->argv[++i];
+        bool again = false;
+        for (int k = 0; k < MGPU_COUNT(GIVEN); k++)
+            again = again || option->id == GIVEN[k];
+        if (!again)
+            continue;
+        char *word = value ? quoted(value) : NULL, *longer = mgpu_format("%s %s%s%s", all, option->name, word ? " " : "", word ? word : "");
+        free(all);
+        free(word);
+        all = longer;
+    }
+    free(program);
+    free(place);
+    return all;
+}
+
 /* what it is about: of "--set lr=0.05" "lr"; how long a run is has one name */
 static size_t kept_name(const char *text, const char **name)
 {

@@ -424,7 +424,7 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
     if (r->rate > 0 && s->step)
         seconds = (double)(s->total_steps - s->step) * (double)s->samples / r->rate;
     char *text = mgpu_place_text(&(RunPlace){.epoch = s->epoch, .epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch,
-                                             .step = (s->step - 1) % s->steps_per_epoch + 1, .steps_per_epoch = s->steps_per_epoch, .loss = loss, .lr = lr,
+                                             .step = (s->step - 1) % s->steps_per_epoch + 1, .steps = mgpu_steps_of_epoch(s->step, s->steps_per_epoch, s->total_steps), .loss = loss, .lr = lr,
                                              .rate = r->rate, .waiting = r->waiting, .seconds_left = seconds});
     printf("%.*s", r->terminal ? terminal_width() - 1 : (int)strlen(text), text); /* a line that wraps could not be overwritten */
     free(text);
