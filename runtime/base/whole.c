@@ -65,8 +65,8 @@ bool mgpu_same_file(const char *a, const char *b)
 /* ---- writing */
 bool mgpu_in_place(const char *path)
 {
-    struct stat s;
-    return stat(path, &s) == 0 && (!S_ISREG(s.st_mode) || strncmp(path, "/dev/", 5) == 0); /* /dev/stdout is what the shell has opened */
+    struct stat s; /* /dev/stdout and the like are what somebody has opened, which may have no name any more */
+    return stat(path, &s) == 0 && (!S_ISREG(s.st_mode) || strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0);
 }
 
 int mgpu_open_in_place(const char *path, int flags)
