@@ -351,7 +351,8 @@ static bool grow_batch(Grower *g)
     static const char *const FORMS[] = {"if training then tanh(batch_sum($#) / 4) else 0.5 * $",
                                         "if training then ($ - batch_sum($#) / batch_sum(1#)) else $",
                                         "if training then ($ / sqrt(batch_sum($ ** 2#) / batch_sum(1#) + 0.1)) else $",
-                                        "if training then $ * exp(-batch_sum($ ** 2#) / batch_sum(1#)) else $"};
+                                        "if training then $ * exp(-batch_sum($ ** 2#) / batch_sum(1#)) else $",
+                                        "if training then $ - f32(batch_moments($)[..., 1]) else 0.5 * $"};
     const Value *x = pick(g);
     if (!x->sample || (g->accumulate > 1 && !g->groups) || (g->scans && x - g->pool >= g->free_values))
         return false;
