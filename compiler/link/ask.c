@@ -174,6 +174,40 @@ static const Need NEEDS[] = {
     {"int main(void) { return 0; }\n", "-lz", "no zlib to link with (-lz)", "zlib1g-dev"},
 };
 
+static bool links(const Compiler *c, const char *home, const char *folder)
+{
+    Question q = ask_about(folder, "int mgpu_main(const void *, int, char **);\nint main(int c, char **v) { return mgpu_main(0, c, v); }\n");
+    Arguments object = {0}, compile = compile_command(c, &c->table_flags, q.text, q.object);
+    const char *program = format("%s/asked", folder);
+    temporary_add(program);
+    add_argument(&object, q.object);
+    Arguments link = link_command(c, &(Arguments){0}, &object, home, program);
+    return yes(&compile, q.object) && yes(&link, program);
+}
+
+/* tcc, for one: its linker has no thread-local variables, nor what gcc's library says of the processor */
+void ask_linker(Compiler *c, Cache *cache, const char *home, const char *folder)
+{
+    Arguments library = {0};
+    add_argument(&library, state_of(format("%s/libmgpu.a", home)));
+    Digest key = key_of(c, "mgpuc linker 1", &library);
+    const char *kept = kept_answer(cache, &key, folder);
+    bool itself = kept ? strcmp(kept, "itself\n") == 0 : links(c, home, folder);
+    if (!itself)
+        c->linker = words_of("cc -Wl,-z,noexecstack", "cc"); /* objects of tcc do not say that they need no executable stack */
+    if (kept)
+        return;
+    if (!itself && (*what_is_missing(c, home, folder) || !links(c, home, folder))) {
+        c->linker = c->words; /* it says what is wrong when it links in earnest */
+        return;
+    }
+    if (!itself)
+        fprintf(stderr, "mgpuc: note: '%s' cannot link the runtime library; 'cc' links what it compiles\n", c->words.list[0]);
+    Text answer = {0};
+    text_add(&answer, "%s\n", itself ? "itself" : "cc");
+    keep_answer(cache, &key, folder, &answer);
+}
+
 const char *what_is_missing(const Compiler *c, const char *home, const char *folder)
 {
     Question nothing = ask_about(folder, NOTHING);

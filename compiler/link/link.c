@@ -94,7 +94,7 @@ static Digest key_of(const Compiler *c, const TranslationUnit *p)
 Arguments link_command(const Compiler *c, const Arguments *mpicc, const Arguments *objects, const char *home, const char *output)
 {
     Arguments a = {0};
-    add_arguments(&a, mpicc->count ? mpicc : &c->words);
+    add_arguments(&a, mpicc->count ? mpicc : &c->linker);
     for (int i = c->programs; mpicc->count && i < c->words.count; i++) /* options of CC */
         add_argument(&a, c->words.list[i]);
     add_arguments(&a, objects);
@@ -198,6 +198,8 @@ static void find_tools(Build *b)
     if (b->whole) {
         ask_programs(&b->compiler, &b->cache, b->folder);
         ask_flags(&b->compiler, &b->cache, b->folder);
+        if (!b->mpicc.count)
+            ask_linker(&b->compiler, &b->cache, b->home, b->folder);
         if (!b->program->target->images)
             ask_test(&b->compiler, &b->cache, b->home, b->folder, b->test);
     }

@@ -271,6 +271,7 @@ Compiler find_compiler(const char *cc, bool cxx, const char *home)
 {
     Compiler c = {.words = words_of(cc, cxx ? "c++" : "cc"), .programs = 1, .include = format("-I%s", home)};
     const char *version = version_of(&c.words, cxx ? &CXX : &C);
+    c.linker = c.words;
     c.mistakes = known_mistakes(version);
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add_text(&h, version);

@@ -50,6 +50,7 @@ void add_arguments(Arguments *, const Arguments *);
 Arguments words_of(const char *text, const char *otherwise); /* of CC and the like; otherwise: where there are none */
 typedef struct Compiler {
     Arguments words;                      /* of CC, which may hold options: "ccache gcc -fsanitize=address -I more" */
+    Arguments linker;                     /* what links: the same words, or those that ask_linker has found */
     int programs;                         /* so many of them are before the options */
     Arguments kernel_flags, table_flags;
     Arguments tuning_flags;               /* ask_flags adds to kernel_flags those that the compiler takes, */
@@ -99,6 +100,8 @@ const char *compile_mpi(const Arguments *mpicc, const char *home, const char *fo
 /* ---- ask.c; `folder`: of temporaries */
 void ask_programs(Compiler *, Cache *, const char *folder);
 void ask_flags(Compiler *, Cache *, const char *folder);
+/* `cc` links what CC compiles where CC links programs, but not the runtime library; it is said */
+void ask_linker(Compiler *, Cache *, const char *home, const char *folder);
 /* before the compiler is used for the first time, if answers are kept, and MGPUC_SELFTEST is not off */
 void ask_test(const Compiler *, Cache *, const char *home, const char *folder, CompilerTest *);
 /* when the compiler failed: the end of a sentence that names what is not installed, or "" */

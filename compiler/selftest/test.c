@@ -102,6 +102,7 @@ int self_test(const SelfTest *s, const char *cc)
     Cache cache = cache_open();
     ask_programs(&c, &cache, folder);
     ask_flags(&c, &cache, folder);
+    ask_linker(&c, &cache, home, folder);
     cache_close(&cache);
     const char *name = name_of(&c);
     fprintf(stderr, "mgpuc selftest: tests '%s' for about %.0f s, and the runtime library\n", name, s->seconds);
