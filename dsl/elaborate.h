@@ -221,6 +221,7 @@ struct Elaborator {
     const char *file_path;
     int64_t batch;           /* 0: not known yet */
     double text_batch;       /* that of the file, where --set has given another; 0: it has not */
+    bool scales_rate;        /* the train block calls scaled(), whose result follows the batch */
 };
 
 /* ---- What follows goes from the bottom up: each file calls those above it, and itself. Only the four of the core, which run the

@@ -170,6 +170,7 @@ static Value *run_scaled(Elaborator *e, const Place *at, Value **a)
     double base = (double)whole_of(at, a[1], "scaled's base");
     if (base < 1)
         error_at(at, "scaled's base is a number of samples, at least 1");
+    e->scales_rate = true;
     return eval_binary(e, at, "*", a[0], value_double((double)(e->batch ? e->batch : 1) / base));
 }
 

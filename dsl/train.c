@@ -25,6 +25,26 @@ static Value *given_value(Elaborator *e, const char *name, const Tree *t)
     return strcmp(name, "optimizer") == 0 ? eval_optimizer(e, t, false) : set_value(e, name, t);
 }
 
+/* a rate of the text that --set replaces: a schedule, of which no step keeps what it computes */
+static bool is_schedule(Elaborator *e, const char *name, const Tree *t)
+{
+    Model *m = e->model;
+    const int settings = m->setting_count, plateaus = m->plateau_count;
+    bool schedule = eval_setting(e, name, t)->kind == VALUE_TENSOR;
+    m->setting_count = settings;
+    m->plateau_count = plateaus;
+    return schedule;
+}
+
+static void warn_of_schedule(Elaborator *e, const char *name, const Tree *given, const Value *v, const Tree *own)
+{
+    bool rate = strcmp(name, "lr") == 0 || strcmp(name, "decay") == 0;
+    if (rate && !e->quiet && v->kind == VALUE_NUMBER && is_schedule(e, name, own))
+        lint_at(e->settings->silenced, LINT_REPLACED_SCHEDULE, place_of(e, given), "%s replaces the schedule of line %d, %s = %s: %s is %s in every step%s",
+                value_print(v), own->line, name, tree_text(own), name, value_print(v),
+                number_of(v) > 0 ? format("; --set '%s=cosine(%s)' is a schedule, too", name, value_print(v)) : "");
+}
+
 static void train_assign(Elaborator *e, const Tree *t)
 {
     const char *name = assigned_name(e, t);
@@ -38,6 +58,7 @@ static void train_assign(Elaborator *e, const Tree *t)
             const Value *own = eval_setting(e, name, t->first->next);
             e->text_batch = own->kind == VALUE_NUMBER ? number_of(own) : 0;
         }
+        warn_of_schedule(e, name, given, v, t->first->next);
         put_setting(e, name, place_of(e, given), given, v);
         return;
     }
@@ -90,7 +111,7 @@ static void warn_of_rate(Elaborator *e)
 {
     static const double MANY = 4;
     double times = e->text_batch > 0 ? (double)e->model->batch / e->text_batch : 0;
-    if (times < MANY)
+    if (times < MANY || e->scales_rate)
         return;
     for (int k = 0; k < e->settings->count; k++) /* somebody has thought of it */
         if (strcmp(e->settings->keys[k], "lr") == 0 || strncmp(e->settings->keys[k], "optimizer", strlen("optimizer")) == 0)
@@ -179,6 +200,7 @@ void run_train(Elaborator *e, bool trial)
     e->train_settings = (Map){0};
     e->rule_count = 0;
     e->rules = NULL;
+    e->scales_rate = false;
     e->quiet = trial;
     const Tree *block = e->train_tree ? e->train_tree->first : tree_leaf(m->source, TREE_BLOCK, NULL, 1, 1);
     Frame *before = push_frame(e, FRAME_TRAIN, block);

@@ -17,7 +17,8 @@
     L(UNEVEN_BATCH, "uneven-batch")         /* that the devices do not divide */                                      \
     L(BATCH_STATISTICS, "batch-statistics") /* all-reduces in the middle of a step */                                 \
     L(SLOW_INPUT, "slow-input")             /* steps that wait for their samples */                                   \
-    L(LEARNING_RATE, "learning-rate")       /* a batch many times the file's, with the file's rate */
+    L(LEARNING_RATE, "learning-rate")       /* a batch many times the file's, with the file's rate */                 \
+    L(REPLACED_SCHEDULE, "replaced-schedule") /* one number of --set in place of a rate that changes */
 #define LINT_NUMBER(name, text) LINT_##name,
 typedef enum Lint { LINTS(LINT_NUMBER) LINT_COUNT } Lint;
 

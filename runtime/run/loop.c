@@ -68,6 +68,21 @@ static void check_shuffle(const Run *run)
                   (long long)run->train.samples);
 }
 
+/* lr and decay: the setting is a schedule in the train block, whose text this is; else NULL */
+static const char *schedule_of(const mgpu_program *p, int setting)
+{
+    const mgpu_setting *s = &p->settings[setting];
+    return !s->hidden && isnan(s->value) ? mgpu_told_text(p, s->name) : NULL;
+}
+
+static bool follows_schedule(const Run *run, const char *name)
+{
+    for (int i = 0; i < run->program->setting_count; i++)
+        if (strcmp(run->program->settings[i].name, name) == 0)
+            return schedule_of(run->program, i) && isnan(run->options->setting[i]);
+    return false;
+}
+
 static void choose_length(Run *run)
 {
     const mgpu_program *p = run->program;
@@ -78,6 +93,8 @@ static void choose_length(Run *run)
     if (!run->total_steps && __builtin_mul_overflow(epochs, run->steps_per_epoch, &run->total_steps))
         mgpu_fail(MGPU_BAD_USAGE, "%lld epochs are more than 2^63 steps", (long long)epochs);
     run->pace = (Pace){(double)run->steps_per_epoch, (double)p->batch};
+    int64_t before = o->resume ? mgpu_read_course(run->from).total_steps : 0;
+    run->steps_before = before == run->total_steps || !follows_schedule(run, "lr") ? 0 : before;
 }
 
 static mgpu_quantity chosen(mgpu_quantity options, mgpu_quantity program, mgpu_quantity otherwise)
@@ -239,7 +256,7 @@ static void lower_rates(Run *run, const Evaluation *e)
         Watched *w = &run->at.plateau[i];
         mgpu_watch_value(w, &p->watch, mgpu_report_value(e->names, e->values, e->count, p->watch.metric), run->at.step);
         if (mgpu_out_of_patience(w, p->patience, &run->pace, run->at.step))
-            mgpu_lower(w, p->factor, run->at.step);
+            mgpu_lower(w, p->factor, run->at.step), run->at.lr = 0; /* the rate of the last step is not the next one's */
         run->setting[p->setting] = w->scale;
     }
     mgpu_run_note_rates(run);
@@ -492,6 +509,19 @@ static int run_training(Run *run)
            : number && !over(run) ? 128 + number : 0;
 }
 
+/* a number of the command line in place of what the train block changes from step to step */
+static void tell_of_schedules(const Run *run)
+{
+    const mgpu_program *p = run->program;
+    for (int i = 0; i < p->setting_count && i < MGPU_MAX_SETTINGS; i++) {
+        double number = run->options->setting[i];
+        const char *schedule = schedule_of(p, i), *name = p->settings[i].name;
+        if (schedule && !isnan(number))
+            mgpu_report_note(run->reporter, "--set %s=%.9g replaces the schedule %s = %s: %s is %.9g in every step; another schedule is compiled in: "
+                             "mgpuc %s --set '%s=...'", name, number, name, schedule, name, number, p->model_file, name);
+    }
+}
+
 static void start_report(Run *run)
 {
     char threads[200];
@@ -501,6 +531,7 @@ static void start_report(Run *run)
                      .total_steps = run->total_steps, .seed = run->at.seed,
                      .threads = threads, .thread_count = count};
     mgpu_report_start(run->reporter, &s);
+    tell_of_schedules(run);
 }
 
 /* for the messages of calls that fail when all is done */

@@ -36,7 +36,7 @@ static void write_progress(FILE *f, const SaveJob *job)
     fprintf(f, ",\"step\":%lld,\"epoch\":%lld,\"position\":%lld,\"seed\":\"%llu\",\"batch\":%lld", (long long)p->step,
             (long long)p->epoch, (long long)p->position, (unsigned long long)p->seed, (long long)p->batch);
     fprintf(f, ",\"total_steps\":%lld,\"steps_per_epoch\":%lld", (long long)job->total_steps, (long long)job->steps_per_epoch);
-    fprintf(f, ",\"loss_sum\":\"%.17g\",\"loss_samples\":\"%.17g\"", p->loss_sum, p->loss_samples);
+    fprintf(f, ",\"loss_sum\":\"%.17g\",\"loss_samples\":\"%.17g\",\"lr\":\"%.17g\"", p->loss_sum, p->loss_samples, p->lr);
     fprintf(f, ",\"skipped\":%lld,\"validated\":%lld,\"best\":", (long long)p->skipped, (long long)p->validated);
     write_watched(f, &p->best);
     fputs(",\"plateaus\":[", f);
@@ -188,6 +188,7 @@ static void read_course(Progress *p, const mgpu_program *program, const Json *js
 {
     p->loss_sum = number_of(json, "loss_sum", good);
     p->loss_samples = number_of(json, "loss_samples", good);
+    p->lr = number_of(json, "lr", good);
     p->validated = p->step;
     read_count(json, "skipped", &p->skipped, good);
     read_count(json, "validated", &p->validated, good);

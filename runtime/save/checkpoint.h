@@ -40,6 +40,7 @@ typedef struct Progress {              /* how far a run is; run.json */
     uint64_t seed;
     int64_t batch;
     double loss_sum, loss_samples;     /* of the epoch, for its row in the table */
+    double lr;                         /* of the last step; 0: not known */
     int64_t skipped;                   /* steps without an update */
     int64_t validated;                 /* the step of the last validation */
     Watched best, plateau[MGPU_MAX_SETTINGS];
