@@ -6,6 +6,7 @@
 #include "compiler/passes/composite.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
+#include "runtime/abi/mgpu_moments.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -135,6 +136,17 @@ static inline void set_variables(Machine *m)
 
 typedef struct Outcome { double **values; } Outcome; /* of each result, on each device: [device * results + result] */
 
+/* element i of moments, merged in the devices' order */
+static inline double merged(const Machine *m, int64_t i, double ***values, int node)
+{
+    double all[MOMENTS] = {0};
+    for (int d = 0; d < m->devices; d++) {
+        const double *own = values[d][node] + i / MOMENTS * MOMENTS;
+        mgpu_merge_moments(&all[MOMENT_COUNT], &all[MOMENT_MEAN], &all[MOMENT_SQUARES], own[MOMENT_COUNT], own[MOMENT_MEAN], own[MOMENT_SQUARES], d == 0);
+    }
+    return all[i % MOMENTS];
+}
+
 /* what element i of a transfer is on a device, given what each has: mgpu_transfers.h */
 static inline double transferred(const Machine *m, const mgpu_parties *p, int64_t count, int device, int64_t i, double ***values, int node)
 {
@@ -188,7 +200,8 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
         for (int k = 0; k < reduces * m->devices; k++)
             for (int64_t i = 0, count = shape_count(&reduce[k / m->devices]->shape); i < count; i++) {
                 int number = k / m->devices, d = k % m->devices;
-                double value = transferred(m, &parties[number], count, d, i, values, before[number].in[0]->id);
+                int from = before[number].in[0]->id;
+                double value = before[number].op == OP_REDUCE_MOMENTS ? merged(m, i, values, from) : transferred(m, &parties[number], count, d, i, values, from);
                 double *known = &m->reduced[number * MOST_DEVICES + d][i];
                 changed = changed || (value != *known && (value == value || *known == *known));
                 *known = value;
