@@ -275,7 +275,7 @@ static Node *compute_before_view(Simplifier *s, Node *n)
         in[k] = n->in[k]->op == OP_CONSTANT
                     ? graph_fill(s->target, n->in[k]->data[0], broad->in[0]->shape, n->in[k]->dtype)
                     : n->in[k]->in[0];
-    Node *small = simple_node(s, n->op, in, n->inputs, n->ints, n->int_count);
+    Node *small = simplify_node(s, graph_node(s->target, n->op, in, n->inputs, n->ints, n->int_count, n->text));
     small = graph_strong(s->target, small, n->dtype);
     return simplify_node(s, broad->op == OP_BROADCAST ? graph_broadcast(s->target, small, n->shape)
                                                      : graph_reshape(s->target, small, n->shape));
