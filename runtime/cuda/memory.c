@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* what the arena of each device of the same GPU as device `number` may take, if all take the same, and `besides` besides. The
- * devices open their arenas one after the other, and then what they take besides. */
+ * devices open their arenas one after the other, and then what they take besides. Device `number` is of this process. */
 static int64_t share_of(const CudaDevice *d, int number, int64_t besides)
 {
     const Machine *m = d->machine;
@@ -18,7 +18,7 @@ static int64_t share_of(const CudaDevice *d, int number, int64_t besides)
     int64_t devices = 0, taken = 0;
     mgpu_cuda_check(d, -1, d->cuda->ctx_set_current(m->context[number]), "cuCtxSetCurrent");
     mgpu_cuda_check(d, -1, d->cuda->mem_get_info(&available, &total), "cuMemGetInfo");
-    for (int i = 0; i < m->count; i++)
+    for (int i = m->own.first; i < m->own.end; i++)
         if (m->gpu[i] == m->gpu[number]) {
             devices++;
             taken += d->arena || i < d->number ? d->plan->device[i].arena_bytes : 0;
@@ -42,11 +42,12 @@ static int64_t samples_in(const mgpu_device *device, int64_t bytes)
     return 0;
 }
 
+/* on the GPUs of this process; it has no contexts of others, which are taken to have as much memory */
 static int64_t batch_that_fits(const CudaDevice *d, int64_t besides)
 {
     const mgpu_program *p = d->program;
     int64_t samples = INT64_MAX, group = p->group > 0 ? p->group : 1, parts = p->accumulate > 0 ? p->accumulate : 1;
-    for (int i = 0; i < d->plan->devices; i++) {
+    for (int i = d->machine->own.first; i < d->machine->own.end; i++) {
         int64_t fit = samples_in(&d->plan->device[i], share_of(d, i, besides));
         samples = fit < samples ? fit : samples;
     }
@@ -58,7 +59,7 @@ static void find_cure(const CudaDevice *d, int64_t besides, char *cure, size_t r
     const mgpu_program *p = d->program;
     int64_t batch = batch_that_fits(d, besides), least = d->plan->devices * (p->group > 0 ? p->group : 1);
     bool shared = false, half = strcmp(p->precision, "bf16") == 0 || strcmp(p->precision, "f16") == 0;
-    for (int i = 0; i < d->plan->devices; i++)
+    for (int i = d->machine->own.first; i < d->machine->own.end; i++)
         shared = shared || (i != d->number && d->machine->gpu[i] == d->gpu);
     if (batch >= p->batch)
         snprintf(cure, room, "; it would fit: others who use the GPU (nvidia-smi lists them) may have taken it meanwhile");
