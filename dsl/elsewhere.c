@@ -63,7 +63,8 @@ static const Row TOPICS[] = {
     {"checkpoint", "runs save by themselves, as 'save' and 'keep' of the train block say, and go on with --resume (docs/checkpoints.md); activations are "
                    "computed again by 'recompute'"},
     {"Sequential", "layers follow each other in a pipeline: x |> dense(128, act = relu) |> dense(10)"},
-    {"gan", "both networks are in one model; to train a generator against a discriminator, its gradient is reversed: 2 * stop_gradient(x) - x"},
+    {"gan", "both networks are in one model, the discriminator as shared(layer). What the generator drew goes into it as (1 + s) * stop_gradient(x) - s * x, "
+            "which reverses the gradient; s = exp(-logit), without which the generator stops learning. docs/recipes.md has it whole"},
     {"DDP", "devices are options, not words of the language: see --devices in mgpuc --help"},
     {"DistributedDataParallel", "devices are options, not words of the language: see --devices in mgpuc --help"},
     {"DataParallel", "devices are options, not words of the language: see --devices in mgpuc --help"},

@@ -376,11 +376,15 @@ static int find_title(const Parser *p, const char *name)
         }
     if (found >= 0)
         return found;
-    char titles[400], hint[128] = "";
+    char titles[400], hint[160] = "";
     const char **names = mgpu_allocate((size_t)p->field_count, sizeof *names);
     for (int i = 0; i < p->field_count; i++)
         names[i] = mgpu_format("%.*s", shown(&p->fields[i]), p->fields[i].text);
     mgpu_near_miss(name, names, p->field_count, hint);
+    static const struct { char byte; const char *text; } OTHERS[] = {{';', ";"}, {'\t', "\\t"}, {'|', "|"}};
+    for (int i = 0; i < 3 && p->field_count == 1; i++)
+        if (memchr(p->fields[0].text, OTHERS[i].byte, p->fields[0].length))
+            snprintf(hint, sizeof hint, "; the titles are one field: csv(..., delimiter = \"%s\")", OTHERS[i].text);
     list_titles(p, titles, sizeof titles);
     mgpu_fail(MGPU_BAD_INPUT, "%s%s: there is no column '%s'%s; it has: %s", p->where, p->csv->path, name, hint, titles);
 }
