@@ -1,6 +1,7 @@
 /* bench.c: `bench`: the time of a training step on random data that is already staged.
  *
- * Steps run as in training, one after the other; a step's time is that between the ends of two. With --json one line
+ * Steps run as in training, one after the other; a step's time is that between the ends of two. Without --steps they are as many
+ * as fill a second, at least 20: the median of 20 short steps varies by two. With --json one line
  * with the fields of the yardstick that times the same networks elsewhere: model, batch, precision, samples/s (median),
  * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory (of GPUs,
  * where they compute: what is allocated there).
@@ -19,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+
+enum { FEWEST_STEPS = 20, MOST_STEPS = 5000 }; /* without --steps */
 
 typedef struct Bench { double *finished_at; int64_t steps; } Bench;
 
@@ -57,7 +60,7 @@ static double peak_memory(void)
 typedef struct Result {
     const mgpu_plan *plan;
     double ms[3];              /* of a step: least, median, most */
-    int64_t steps;
+    int64_t steps, untimed;    /* untimed: those before */
     double first_s, peak_mib;
     int64_t arena, besides;    /* bytes, of all devices; besides: of transfers and libraries */
     const char *devices;       /* what computes */
@@ -175,11 +178,25 @@ static void add_memory(Result *r, const Engine *engine, Processes *p)
         r->peak_mib = (double)(r->arena + r->besides) / (1 << 20);
 }
 
+/* how many steps fill a second if `steps` took so many seconds; the same in all processes */
+static int64_t steps_of_a_second(int64_t steps, double seconds, Processes *p)
+{
+    double each[p ? p->count : 1];
+    each[p ? p->rank : 0] = seconds;
+    if (p)
+        mgpu_gather_each(p, each, sizeof *each);
+    for (int k = 0; p && k < p->count; k++)
+        seconds = each[k] > seconds ? each[k] : seconds;
+    double fill = seconds > 0 ? (double)steps / seconds + 1 : MOST_STEPS;
+    return fill < FEWEST_STEPS ? FEWEST_STEPS : fill > MOST_STEPS ? MOST_STEPS : (int64_t)fill;
+}
+
 /* the engine stays open */
 static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const Options *o, Bench *bench, Result *r)
 {
-    *r = (Result){.plan = plan, .steps = o->steps > 0 ? o->steps : 20};
-    int64_t untimed = 1 + o->warmup, all = untimed + r->steps, last = o->profile || o->measure ? all + r->steps : all;
+    *r = (Result){.plan = plan, .steps = o->steps > 0 ? o->steps : FEWEST_STEPS};
+    int64_t most = r->steps + (o->steps > 0 ? 0 : 1 + MOST_STEPS), last = 1 + o->warmup + (o->profile || o->measure ? 2 : 1) * most;
+    r->untimed = 1 + o->warmup;
     *bench = (Bench){.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
     Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
                  .steps_per_epoch = (double)last};
@@ -188,20 +205,27 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
     mgpu_engine_fill_staging(feed.engine, o->seed);
     post_steps(&feed, 0, 1);
     r->first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench->finished_at[0]);
-    double before, after;
-    int64_t launches = mgpu_engine_launches(feed.engine, &before);
-    post_steps(&feed, 1, all);
+    double before, after, began = mgpu_seconds();
+    int64_t launches = mgpu_engine_launches(feed.engine, &before), posted = r->untimed + r->steps;
+    post_steps(&feed, 1, posted);
+    int64_t fill = o->steps > 0 ? r->steps : steps_of_a_second(posted - 1, mgpu_seconds() - began, o->processes);
+    if (fill > r->steps) { /* these came first; the step after them is not timed, as it began when nothing ran */
+        r->untimed = posted + 1;
+        r->steps = fill;
+        post_steps(&feed, posted, r->untimed + r->steps);
+    }
+    posted = r->untimed + r->steps;
     launches = mgpu_engine_launches(feed.engine, &after) - launches;
     r->graphs = mgpu_engine_graphs(feed.engine);
-    r->launches = (double)launches / (double)(all - 1);
+    r->launches = (double)launches / (double)(posted - 1);
     r->launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
-    summarise(r, bench->finished_at + untimed);
+    summarise(r, bench->finished_at + r->untimed);
     return feed;
 }
 
 static Profile *profile_steps(const Feed *feed, const Options *o, const Bench *bench, Result *r)
 {
-    int64_t first = 1 + o->warmup + r->steps, end = first + r->steps;
+    int64_t first = r->untimed + r->steps, end = first + r->steps;
     Profile *profile = mgpu_profile_begin(feed->program, feed->plan, r->steps);
     r->profile = o->profile ? profile : NULL;
     mgpu_engine_set_profile(feed->engine, profile);

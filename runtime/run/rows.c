@@ -176,6 +176,7 @@ int mgpu_bench_rows(const mgpu_program *program, const Options *o)
     for (int round = 0; round < MGPU_ROUNDS; round++)
         for (int i = 0; i < g->row_count; i++) {
             Options one = *o;
+            one.steps = g->steps;
             char *devices = mgpu_format("%s:%d", g->kind, r.plans[i]->devices);
             one.devices = devices;
             g->rows[i].ms[round] = mgpu_bench_ms(program, r.plans[i], &one, &g->virtual);
