@@ -18,7 +18,8 @@ enum {
     SHORTEST_RANDOM = 64,  /* numbers in one of the arrays that a long row of random numbers is cut into */
     LARGE_ELEMENTS = 4096, /* of a tensor that is worth a tile when it is read across: 16 KiB, half of a first cache */
     MOST_LANES = 512,      /* of small axes that are joined to one that is long enough for vectors */
-    LONG_SUM = 1024        /* terms: a longer sum of f32 is taken in double, for its digits */
+    LONG_SUM = 1024,       /* terms: a longer sum of f32 is taken in double, for its digits; */
+    LONG_COLUMN = 128      /* or a longer one of a column, whose terms are added one after the other, not as sums of lanes */
 };
 
 static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
@@ -740,11 +741,12 @@ void nest_finish(Nest *nest, const Target *target)
             count *= (double)x->axis[i].extent;
         }
     nest->columns = any && !x->axis[x->axis_count - 1].reduction;
+    bool is_long = count > (nest->columns ? LONG_COLUMN : LONG_SUM);
     nest->passes = 1;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
         Dtype t = nest_has_moments(nest) ? r->value->dtype : r->dtype;
-        r->in_double = r->kind == REDUCE_SUM && (t == F32 || dtype_is_half(t)) && (samples || r->across || count > LONG_SUM);
+        r->in_double = r->kind == REDUCE_SUM && (t == F32 || dtype_is_half(t)) && (samples || r->across || is_long);
         if (r->value->pass + 1 > nest->passes)
             nest->passes = r->value->pass + 1;
     }

@@ -301,13 +301,24 @@ static bool mergeable(const FusionGroup *g)
     return first->kind == ROOT_LOOPS && !first->grouped && !first->alone && !first->behind_report;
 }
 
+/* What the group reads at the parallel iterations of a reduction is shared by short runs of them. In one kernel, the loops of the
+ * reduction would be those of the runs, too short for vectors. */
+static bool cuts_into_runs(const Fusion *f, const FusionGroup *g, Side side)
+{
+    for (int i = 0; i < g->count && side.outer && f->program->target->stores_runs; i++)
+        for (int k = 0; k < g->members[i]->read_count; k++)
+            if (!g->members[i]->reads[k].steps)
+                return true;
+    return false;
+}
+
 static bool may_merge(const Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)
 {
     if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update || a->shape->elements != b->shape->elements)
         return false;
     if (a->weight + b->weight > MOST_GROUP_WEIGHT || read_total(a) + read_total(b) > 4 * MOST_READS)
         return false;
-    if (!loops_fit(f, a, b, fit))
+    if (!loops_fit(f, a, b, fit) || cuts_into_runs(f, a, fit->a) || cuts_into_runs(f, b, fit->b))
         return false;
     FusionGroup *lower = a->level < b->level ? a : b;
     if (a->level != b->level && !may_raise(f, lower, lower == a ? b->level : a->level))

@@ -25,6 +25,8 @@ enum {
     MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
     DOUBLE_FLOPS = 4,      /* operations in double take as long as so many, if the model's float is narrower */
     THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a number that all need */
+    SHORT_RUN = 64,        /* neighbours that share a value: a vector loop of fewer is not worth its start */
+    OFTEN = 16,            /* reads of such a value, for which it is stored for each of them */
     ROW_BYTES = 16,        /* at multiples of which matrix instructions and libraries want rows, */
     LONG_ROW = 4,          /* and what rows are padded to is in them so often, at least */
 };
@@ -371,6 +373,18 @@ static void count_uses(Fusion *f, const Node *n)
     }
 }
 
+/* Short runs of neighbours share a value, as the channels of a group share their mean, and a much larger value reads each of them
+ * many times: vectors load what is stored for every neighbour. */
+static bool shares_in_runs(const Fusion *f, const Node *n)
+{
+    const Node *x = n->in[0];
+    if (n->op != OP_RESHAPE || x->op != OP_BROADCAST || !f->program->target->stores_runs)
+        return false;
+    int last = x->shape.rank - 1;
+    bool runs = last > 0 && x->shape.extent[last] > 1 && x->shape.extent[last] < SHORT_RUN && x->in[0]->shape.extent[last] == 1;
+    return runs && f->info[n->id].around >= OFTEN * elements_of_all(n);
+}
+
 static bool worth_storing(const Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
@@ -378,8 +392,8 @@ static bool worth_storing(const Fusion *f, const Node *n)
         bool by_all = f->program->target->scalars_by_thread && info->expanded && info->flops > THREAD_FLOPS && !is_view(n);
         return by_all || (info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64));
     }
-    if (is_view(n))
-        return false; /* rather what it shows */
+    if (is_view(n)) /* rather what it shows */
+        return shares_in_runs(f, n);
     bool for_all = f->program->target->scalars_by_thread && !n->sharded && info->around >= MANY_ELEMENTS;
     if (info->expanded && info->flops > (for_all ? CHEAP_FOR_ALL : CHEAP_EXPANDED))
         return true;

@@ -94,6 +94,7 @@ const Target host_target = {
     .flops_of_byte = FLOPS_OF_BYTE,
     .lane = lane,
     .random_in_arrays = true,
+    .stores_runs = true,
     .map_threads = map_threads,
     .workspace = workspace,
     .print_scan = scan_print,
