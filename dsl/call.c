@@ -386,6 +386,9 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
         b.names[k++] = p->text;
     const Argument *name = take_name(e, &a, b.names, b.count);
     bind_arguments(layer->name, b.names, b.count, a, piped, at, b.values, b.places);
+    int by_place = piped != NULL;
+    for (int i = 0; i < a.count; i++)
+        by_place += !a.list[i].name;
     if (!instance)
         instance = child_instance(e, key, layer->name, name, name ? name->at : at);
     else if (name)
@@ -402,7 +405,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     e->frame->training = training;
     e->calls++;
     bind_parameters(e, &b, at);
-    warn_of_call(e, layer, b.values, at);
+    warn_of_call(e, layer, b.values, by_place, at);
     Value *result;
     if (composite) {
         result = run_composite(e, &b, block);

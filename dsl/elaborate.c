@@ -294,6 +294,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     build_updates(e);
     build_initials(e);
     warn_of_lost_weights(e);
+    warn_of_channel_order(e);
     check_batch_sums(e);
     run_model(e, false);
     read_averages(e);

@@ -159,6 +159,7 @@ typedef struct Rule {
     const Place *init_at;
     bool *matched;           /* per pattern: it reached a weight */
 } Rule;
+typedef struct FlatDense { const char *path, *shape; const Place *at; } FlatDense; /* a dense layer of flattened pictures: of this shape */
 typedef struct Act { const Node *node; const char *name; } Act; /* a result of softmax or sigmoid */
 typedef struct TrainSetting { const char *name; Value *value; const Place *at; const Tree *tree; } TrainSetting; /* tree: its text, or NULL */
 /* a statement that the core does not run itself: the frames that it may be in (1 << FrameKind), and their words */
@@ -191,6 +192,8 @@ struct Elaborator {
     Map warned;              /* what was said not to be there yet: once for each place */
     Act *acts;               /* of this pass */
     int act_count;
+    FlatDense *flat_denses;  /* of the training pass */
+    int flat_dense_count;
     const char *data_later;  /* what the reader or stage that is called needs and is not there yet; NULL: nothing */
     bool valid_later;        /* so does the data set valid */
     Frame *frame;
@@ -275,10 +278,12 @@ _Noreturn void unknown_type(const Elaborator *, const Tree *type);
 _Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool callable);
 
 /* ---- warnings.c */
-void warn_of_call(Elaborator *, const Layer *, Value *const *values, const Place *);
+/* by_place: how many of the first parameters have no name in the call */
+void warn_of_call(Elaborator *, const Layer *, Value *const *values, int by_place, const Place *);
 void warn_of_log(Elaborator *, const Layer *, Value *const *values, const Place *);
 void note_act(Elaborator *, const Layer *, const Value *result);
 void warn_of_lost_weights(Elaborator *);
+void warn_of_channel_order(Elaborator *); /* files of initial values, as far as they are there */
 
 /* ---- patterns.c */
 typedef struct Reached {     /* what all rules together say of a weight */

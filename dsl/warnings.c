@@ -2,7 +2,9 @@
  * a loss takes logits, weights that no loss depends on. Each is said once for each place, where the user wrote it. */
 #include "dsl/elaborate.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- calls of losses */
 
@@ -47,12 +49,50 @@ static void check_pair(Elaborator *e, const char *loss, const Node *a, const Nod
                    loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
 }
 
+/* conv(x, width, size, stride) with the numbers of PyTorch's Conv2d(in, out, size). A layer that is as wide as its input may well have a
+ * stride; but hardly a large kernel with a stride that is not its size, nor an odd stride beyond 1, and these rarely without its name. */
+static void check_conv(Elaborator *e, Value *const *values, int by_place, const Place *at)
+{
+    enum { X, WIDTH, SIZE, STRIDE, LARGE = 7 };
+    const Node *x = tensor_of(values[X]);
+    if (!x || !x->shape.rank || by_place <= STRIDE)
+        return;
+    for (int k = WIDTH; k <= STRIDE; k++)
+        if (!values[k] || values[k]->kind != VALUE_NUMBER)
+            return;
+    double in = (double)x->shape.extent[x->shape.rank - 1], width = number_of(values[WIDTH]), size = number_of(values[SIZE]),
+           stride = number_of(values[STRIDE]);
+    bool odd = stride == 3 || stride == 5 || stride == 7;
+    if (width != in || size == stride || (size <= LARGE && !odd) || !is_news(e, at, "conv"))
+        return;
+    lint_at(e->settings->silenced, LINT_CONV_ARGUMENTS, at,
+            "conv(%g, %g, %g) is width %g, size %g, stride %g: conv(width, size, stride) takes the channels that come in, %g here, "
+            "from its input, where PyTorch's Conv2d(in, out, size) names them first; conv(%g, %g) is %g wide; write stride = %g if this is meant",
+            width, size, stride, width, size, stride, in, size, stride, size, stride);
+}
+
+/* dense(flatten(x)) of an x with channels last, after two or more axes: torch's weights are for channels first */
+static void note_dense(Elaborator *e, const Node *x, const Place *at)
+{
+    x = x && x->op == OP_RESHAPE && x->shape.rank == 1 ? x->in[0] : NULL;
+    if (!x || x->op == OP_TRANSPOSE || x->shape.rank < 3)
+        return;
+    int64_t channels = x->shape.extent[x->shape.rank - 1];
+    FlatDense f = {e->frame->instance->path, shape_text(&x->shape), at};
+    if (channels > 1 && channels < shape_count(&x->shape))
+        APPEND(e->flat_denses, e->flat_dense_count, f);
+}
+
 /* parameters of a layer of the library, before its text runs */
-void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, const Place *at)
+void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, int by_place, const Place *at)
 {
     if (!e->training_pass || !layer->tree->source->library)
         return;
     const Place *user = users_place(at);
+    if (strcmp(layer->name, "conv") == 0 && user == at)
+        check_conv(e, values, by_place, user);
+    if (strcmp(layer->name, "dense") == 0)
+        note_dense(e, tensor_of(values[0]), user);
     for (int k = 0; k < COUNT(PAIRED); k++)
         if (strcmp(PAIRED[k], layer->name) == 0)
             check_pair(e, layer->name, tensor_of(values[0]), tensor_of(values[1]), user);
@@ -191,4 +231,39 @@ void warn_of_lost_weights(Elaborator *e)
     if (next)
         lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, next, "nothing trains the weights of '%s' either%s", said.keys[MOST],
                 said.count > MOST + 1 ? format(", nor those of %d more parts", said.count - MOST - 1) : "");
+}
+
+/* ---- weights of files that are for another order of axes */
+
+/* a safetensors file is there, and not one of ours, which begin with their notes: runtime/weights/safetensors.c */
+static bool is_foreign(const char *path)
+{
+    enum { LENGTH = 8 }; /* bytes of the header's length, before it */
+    static const char OURS[] = "{\"__metadata__\":{\"format\":\"pt\",\"step\":\"";
+    char begin[LENGTH + sizeof OURS] = {0};
+    struct stat s;
+    FILE *f = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? fopen(path, "re") : NULL;
+    if (!f)
+        return false;
+    size_t got = fread(begin, 1, sizeof begin - 1, f);
+    fclose(f);
+    return got > LENGTH && begin[LENGTH] == '{' && strncmp(begin + LENGTH, OURS, sizeof OURS - 1) != 0;
+}
+
+void warn_of_channel_order(Elaborator *e)
+{
+    const Model *m = e->model;
+    for (int i = 0; i < m->initial_count; i++) {
+        const Initial *file = &m->initials[i];
+        bool foreign = file->path && !file->array && e->flat_dense_count && is_foreign(file->path);
+        for (int k = 0; foreign && k < e->flat_dense_count; k++) {
+            const FlatDense *d = &e->flat_denses[k];
+            const char *name = d->path[0] ? format("%s.weight", d->path) : "weight";
+            for (int v = 0; v < file->variable_count; v++)
+                if (strcmp(m->variables[file->variables[v]].name, name) == 0 && is_news(e, d->at, file->path))
+                    lint_at(e->settings->silenced, LINT_CHANNEL_ORDER, d->at,
+                            "'%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels last; weights "
+                            "of PyTorch are for channels first: x |> flatten(order = \"chw\") takes them", name, file->path, d->shape);
+        }
+    }
 }
