@@ -585,7 +585,7 @@ static void print_end(const Run *run)
     if (run->saved_step < 0)
         return;
     char *command = mgpu_resume_command(run->options, run->folder);
-    char *saved = over(run) ? mgpu_format(run->save_refused ? "saved in %s, at step %lld" : "saved in %s", run->folder, (long long)run->saved_step)
+    char *saved = over(run) ? mgpu_format(run->saved_step < run->at.step ? "saved in %s, at step %lld" : "saved in %s", run->folder, (long long)run->saved_step)
                             : mgpu_format("saved in %s; to go on: %s", run->folder, command);
     mgpu_print_plain(saved);
     putchar('\n');
