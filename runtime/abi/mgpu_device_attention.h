@@ -635,8 +635,9 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
 }
 
 /* what the other function needs of each query, in `work` [sample, head, query] */
-template <typename SUM> struct alignas(16) mgpu_attended_query {
-    SUM most, log_sum, mean, zero; /* its largest score, the logarithm of its sum to base 2, sum p (g v'); four are read at once */
+template <typename SUM> struct alignas(8) mgpu_attended_query {
+    SUM most, log_sum, mean, zero; /* its largest score, the logarithm of its sum to base 2, sum p (g v'). Read as two pairs: by 16 bytes, NVRTC 13.0 spilled
+                                     * registers of bf16 for sm_100 */
 };
 
 template <const mgpu_attention &T, const mgpu_attention_tiles &S>

@@ -385,6 +385,13 @@ static bool shares_in_runs(const Fusion *f, const Node *n)
     return runs && f->info[n->id].around >= OFTEN * elements_of_all(n);
 }
 
+/* Doubles that are not one beside the other, as a column of moments, and that a much larger value reads as floats: vectors load the floats. */
+static bool narrows_a_column(const Fusion *f, const Node *n)
+{
+    return n->op == OP_CAST && n->in[0]->dtype == F64 && n->dtype != F64 && is_view(n->in[0]) && f->program->target->stores_runs &&
+           f->info[n->id].around >= OFTEN * elements_of_all(n);
+}
+
 static bool worth_storing(const Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
@@ -395,7 +402,7 @@ static bool worth_storing(const Fusion *f, const Node *n)
     if (is_view(n)) /* rather what it shows */
         return shares_in_runs(f, n);
     bool for_all = f->program->target->scalars_by_thread && !n->sharded && info->around >= MANY_ELEMENTS;
-    if (info->expanded && info->flops > (for_all ? CHEAP_FOR_ALL : CHEAP_EXPANDED))
+    if ((info->expanded && info->flops > (for_all ? CHEAP_FOR_ALL : CHEAP_EXPANDED)) || narrows_a_column(f, n))
         return true;
     if (info->uses < 2)
         return false;
