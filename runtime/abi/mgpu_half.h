@@ -6,9 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #endif
-#ifndef MGPU_FUNCTION
-#define MGPU_FUNCTION static inline
-#endif
+#include "mgpu_function.h"
 
 MGPU_FUNCTION float mgpu_float_of(uint32_t bits)
 {

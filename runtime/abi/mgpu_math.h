@@ -14,9 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 #endif
-#ifndef MGPU_FUNCTION
-#define MGPU_FUNCTION static inline
-#endif
+#include "mgpu_function.h"
 
 #include "mgpu_half.h"
 #include "mgpu_moments.h"

@@ -3,11 +3,11 @@
 #ifndef MGPU_MOMENTS_H
 #define MGPU_MOMENTS_H
 
-#ifndef MGPU_FUNCTION
+#ifndef MGPU_DEVICE_H /* which has what is needed of them */
 #include <stdbool.h>
 #include <stdint.h>
-#define MGPU_FUNCTION static inline
 #endif
+#include "mgpu_function.h"
 
 /* of the samples [begin, end), those that count: the first ones of a device do */
 MGPU_FUNCTION double mgpu_valid_samples(int64_t valid, int64_t begin, int64_t end) { return valid <= begin ? 0 : (double)((valid < end ? valid : end) - begin); }

@@ -11,9 +11,7 @@
 #ifndef MGPU_DEVICE_H /* which has what is needed of it */
 #include <stdint.h>
 #endif
-#ifndef MGPU_FUNCTION
-#define MGPU_FUNCTION static inline
-#endif
+#include "mgpu_function.h"
 
 MGPU_FUNCTION void mgpu_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {

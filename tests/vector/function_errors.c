@@ -49,26 +49,29 @@ LARGEST_ERROR(cos, INFINITY)
 LARGEST_ERROR(tanh, INFINITY)
 LARGEST_ERROR(erf, INFINITY)
 
-/* the first argument of every size, the second of some, above and below it */
-static void atan2_error(void)
-{
-    static const float second[] = {1, -1, 0.3f, -7, 1e-20f, -1e20f, 3e38f, 0};
-    double worst = 0;
-    float at = 0, x[BLOCK], y[BLOCK];
-    for (int k = 0; k < (int)(sizeof second / sizeof *second); k++)
-        for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {
-            for (int i = 0; i < BLOCK; i++)
-                x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);
-            for (int i = 0; i < BLOCK; i++)
-                y[i] = mgpu_atan2f(x[i], second[k]);
-            for (int i = 0; i < BLOCK; i++)
-                if (units(y[i], atan2((double)x[i], (double)second[k])) > worst) {
-                    worst = units(y[i], atan2((double)x[i], (double)second[k]));
-                    at = x[i];
-                }
-        }
-    printf("atan2 %.3f at %.9g\n", worst, (double)at);
-}
+/* the first argument of every size, the second of some: `...` */
+#define LARGEST_ERROR_2(name, ...)                                                                                        \
+    static void name##_error(void)                                                                                        \
+    {                                                                                                                     \
+        static const float second[] = {__VA_ARGS__};                                                                      \
+        double worst = 0;                                                                                                 \
+        float at = 0, x[BLOCK], y[BLOCK];                                                                                 \
+        for (int k = 0; k < (int)(sizeof second / sizeof *second); k++)                                                   \
+            for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {                      \
+                for (int i = 0; i < BLOCK; i++)                                                                           \
+                    x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);                                         \
+                for (int i = 0; i < BLOCK; i++)                                                                           \
+                    y[i] = mgpu_##name##f(x[i], second[k]);                                                               \
+                for (int i = 0; i < BLOCK; i++)                                                                           \
+                    if (units(y[i], name((double)x[i], (double)second[k])) > worst) {                                     \
+                        worst = units(y[i], name((double)x[i], (double)second[k]));                                       \
+                        at = x[i];                                                                                        \
+                    }                                                                                                     \
+            }                                                                                                             \
+        printf("%s %.3f at %.9g\n", #name, worst, (double)at);                                                            \
+    }
+LARGEST_ERROR_2(atan2, 1, -1, 0.3f, -7, 1e-20f, -1e20f, 3e38f, 0)
+LARGEST_ERROR_2(pow, 0.75f, -0.25f, 2, -3, 0.001f, 41.5f, -1e5f, 0)
 
 static void at_end(const char *what, float got, float wanted)
 {
@@ -88,6 +91,7 @@ int main(void)
     tanh_error();
     erf_error();
     atan2_error();
+    pow_error();
     volatile float zero = 0, infinite = INFINITY, none = NAN;
     at_end("exp(0)", mgpu_expf(zero), 1);
     at_end("exp(-inf)", mgpu_expf(-infinite), 0);
@@ -136,6 +140,13 @@ int main(void)
     at_end("atan2(-1, inf)", mgpu_atan2f(-1, infinite), -0.0f);
     at_end("atan2(nan, 1)", mgpu_atan2f(none, 1), NAN);
     at_end("atan2(1, nan)", mgpu_atan2f(1, none), NAN);
+    at_end("pow(-0, -3)", mgpu_powf(-zero, -3), -INFINITY);
+    at_end("pow(-2, 3)", mgpu_powf(zero - 2, 3), -8);
+    at_end("pow(-2, 0.5)", mgpu_powf(zero - 2, 0.5f), NAN);
+    at_end("pow(nan, 0)", mgpu_powf(none, zero), 1);
+    at_end("pow(1, nan)", mgpu_powf(zero + 1, none), 1);
+    at_end("pow(inf, -1)", mgpu_powf(infinite, -1), 0);
+    at_end("pow(2, -inf)", mgpu_powf(zero + 2, -infinite), 0);
     for (float x = 3; x < 12; x += 0x1p-12f) { /* bounded, also where they end in polynomials */
         if (mgpu_erff(x) > 1)
             at_end("erf of a large number", mgpu_erff(x), 1);
