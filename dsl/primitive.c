@@ -619,7 +619,7 @@ const Builtin PRIMITIVES[] = {
     {"minimum", "a, b", run_minimum},
     {"maximum", "a, b", run_maximum},
     {"where", "condition, a, b", run_where},
-    {"require", "x, ok, what", run_require},
+    {"require", "x, ok, what, value = none", run_require},
     {"sum", "x, axes = none, keep = false", run_sum},
     {"max", "x, axes = none, keep = false", run_max},
     {"argmax", "x, axis = -1", run_argmax},

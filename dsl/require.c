@@ -1,6 +1,6 @@
-/* require.c: require(x, ok, what): x, and NaN where `ok` is false; a run that stops for that NaN says `what`.
+/* require.c: require(x, ok, what, value): x, and NaN where `ok` is false; a run that stops for that NaN says `what`, and `value`.
  *
- * In the graph it is a WHERE with the text `what`. What a loss or a metric requires of an input itself, such as a label below the
+ * In the graph it is a WHERE with the text `what`, whose NaN has the value in its bits. What a loss or a metric requires of an input itself, such as a label below the
  * number of classes, is known before any step: the reader checks it of every sample (Input.least, most), and names the sample. */
 #include "dsl/elaborate.h"
 
@@ -21,7 +21,10 @@ Value *run_require(Elaborator *e, const Place *at, Value **a)
         error_at(at, "'require' needs a bool condition, not %s; compare it with something", value_describe(a[1]));
     Graph *g = graph_at(e, at);
     x = x->weak ? graph_strong(g, x, F32) : float_node(e, x);
-    const Node *y = graph_where(g, ok, x, graph_number(g, NAN, x->dtype));
+    Node *nan = graph_number(g, NAN, x->dtype);
+    if (a[3]->kind != VALUE_NONE)
+        nan = graph_unary(g, OP_NAN_WITH, graph_cast(g, float_node(e, node_of(e, at, a[3], "the value that 'require' says")), x->dtype));
+    const Node *y = graph_where(g, ok, x, nan);
     Node *required = graph_node(g, OP_WHERE, y->in, 3, NULL, 0, a[2]->text);
     return weighted ? weighted_value(e, at, required, a[0]->weight) : value_tensor(required);
 }

@@ -510,8 +510,8 @@ static void round_all(const Run *run, const Node *n, double *out, int64_t count)
 static bool rounds(const Node *n)
 {
     switch (n->op) {
-    case OP_MINIMUM: case OP_MAXIMUM: case OP_WHERE: case OP_CAST: case OP_ABS: case OP_FLOOR: case OP_MAX: case OP_ARGMAX:
-    case OP_WINDOW_MAX: case OP_WINDOW_ARGMAX:
+    case OP_MINIMUM: case OP_MAXIMUM: case OP_WHERE: case OP_CAST: case OP_ABS: case OP_FLOOR: case OP_NAN_WITH: case OP_MAX:
+    case OP_ARGMAX: case OP_WINDOW_MAX: case OP_WINDOW_ARGMAX:
         return false;
     default: {
         OpClass class = OP_INFO[n->op].op_class;

@@ -7,6 +7,7 @@ static double mgpu_pow(double a, double b) { return pow(a, b); }
 static double mgpu_minimum(double a, double b) { return a < b || a != a ? a : b; }
 static double mgpu_maximum(double a, double b) { return a > b || a != a ? a : b; }
 static double mgpu_abs(double a) { return fabs(a); }
+static double mgpu_nan_with(double a) { return (void)a, (double)NAN; }
 static double mgpu_floor(double a) { return floor(a); }
 static double mgpu_sqrt(double a) { return sqrt(a); }
 static double mgpu_exp(double a) { return exp(a); }

@@ -1,8 +1,9 @@
-/* mgpu_half.h: floats of 16 bits as they are in memory, bf16 and f16, from and to float. */
+/* mgpu_half.h: the bits of floats: those of 16 bits as they are in memory, bf16 and f16, from and to float; NaNs that say a number. */
 #ifndef MGPU_HALF_H
 #define MGPU_HALF_H
 
 #ifndef MGPU_DEVICE_H /* which has what is needed of them */
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #endif
@@ -64,4 +65,34 @@ MGPU_FUNCTION mgpu_f16 mgpu_to_f16(float v)
 MGPU_FUNCTION float mgpu_round_f16(float v) { return mgpu_from_f16(mgpu_to_f16(v)); }
 MGPU_FUNCTION mgpu_f16 mgpu_exact_f16(float rounded) { return mgpu_to_f16(rounded); }
 
+/* NaN with a number: of a whole v, |v| < 2^21 - 1, it has the sign, and the upper 22 bits of its fraction, after the one of all quiet NaNs, are |v|
+ * and 1. Else that last bit is 0, as in NaNs of instructions and in what a conversion to 16 bits leaves. */
+MGPU_FUNCTION uint32_t mgpu_nan_bits(int32_t whole, bool exact)
+{
+    uint32_t size = (uint32_t)(whole < 0 ? -whole : whole) << 1 | 1, sign = whole < 0 ? 0x80000000u : 0u;
+    return 0x7FC00000u | (exact ? sign | size : 0u);
+}
+MGPU_FUNCTION float mgpu_nan_withf(float v)
+{
+    int32_t whole = (int32_t)(v > -2097151.0f && v < 2097151.0f ? v : 0.0f);
+    return mgpu_float_of(mgpu_nan_bits(whole, (float)whole == v));
+}
+MGPU_FUNCTION double mgpu_nan_with_double(double v)
+{
+    int32_t whole = (int32_t)(v > -2097151.0 && v < 2097151.0 ? v : 0.0);
+    uint32_t bits = mgpu_nan_bits(whole, (double)whole == v);
+    uint64_t wide = (uint64_t)(bits & 0x80000000u) << 32 | 0x7FF8000000000000u | (uint64_t)(bits & 0x3FFFFFu) << 29;
+    double nan;
+    memcpy(&nan, &wide, sizeof nan);
+    return nan;
+}
+/* the number of a NaN, which may have been a float before; false: it has none */
+MGPU_FUNCTION bool mgpu_said_by(double nan, int32_t *number)
+{
+    uint64_t wide;
+    memcpy(&wide, &nan, sizeof wide);
+    uint32_t size = (uint32_t)(wide >> 29) & 0x3FFFFFu;
+    *number = wide >> 63 ? -(int32_t)(size >> 1) : (int32_t)(size >> 1);
+    return nan != nan && size & 1 && size != 0x3FFFFFu && !(wide & 0x1FFFFFFFu); /* all bits: NaNs of GPUs */
+}
 #endif

@@ -442,6 +442,7 @@ MGPU_SHIFTS(i64, int64_t)
 #ifndef __cplusplus
 #define mgpu_of_float(name, a) _Generic((a), float: mgpu_##name##f((float)(a)), default: mgpu_##name##_double((double)(a)))
 #define mgpu_floor(a) mgpu_of_float(floor, a)
+#define mgpu_nan_with(a) mgpu_of_float(nan_with, a)
 #define mgpu_sqrt(a) mgpu_of_float(sqrt, a)
 #define mgpu_exp(a) mgpu_of_float(exp, a)
 #define mgpu_log(a) mgpu_of_float(log, a)
@@ -484,6 +485,7 @@ template <class A> struct mgpu_same<A, A> { static const bool value = true; };
     MGPU_FUNCTION float mgpu_##name(float a) { return mgpu_##name##f(a); }                                                \
     template <class A> MGPU_FUNCTION double mgpu_##name(A a) { return mgpu_##name##_double((double)a); }
 MGPU_OF_ONE(floor)
+MGPU_OF_ONE(nan_with)
 MGPU_OF_ONE(sqrt)
 MGPU_OF_ONE(exp)
 MGPU_OF_ONE(log)

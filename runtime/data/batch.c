@@ -62,7 +62,9 @@ static _Noreturn void bad_shape(const Place *p, int rank, const int64_t *extent)
 static _Noreturn void bad_label(const Place *p, double v, int64_t place)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
-    char text[300], where[60] = "";
+    char text[400], where[60] = "", cure[100] = "";
+    if (v < 0 && v > INT32_MIN && v == floor(v) && in->ignore == MGPU_NO_LABEL)
+        snprintf(cure, sizeof cure, ": class(%lld, ignore = %.9g) leaves it out", (long long)in->classes, v);
     if (in->tensor.rank)
         snprintf(where, sizeof where, ", %lld elements from its first", (long long)place);
     if (v >= 0 && v < INT32_MAX && v == floor(v))
@@ -70,8 +72,8 @@ static _Noreturn void bad_label(const Place *p, double v, int64_t place)
                  "= %.9g) leaves it out", v, where, in->tensor.name, (long long)in->classes - 1, (long long)v + 1,
                  (long long)in->classes, v);
     else
-        snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has classes, which are whole numbers from 0 on", v, where,
-                 in->tensor.name);
+        snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has classes, which are whole numbers from 0 on%s", v, where,
+                 in->tensor.name, cure);
     misfit(p, text);
 }
 

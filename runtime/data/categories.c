@@ -251,26 +251,43 @@ int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
     return beyond >= 0 && numbers && strange >= 0 ? strange : beyond;
 }
 
+/* Where all are whole numbers and one is below 0, that one hardly is a class: what leaves it out. text: empty, if it is not so. */
+static void ignore_negative(const mgpu_input *in, const Candidate *list, int64_t count, char *text, size_t room)
+{
+    int64_t value, below = 0, found = 0;
+    bool numbers = true;
+    for (int64_t k = 0; k < count && numbers; k++) {
+        numbers = whole_number(list[k].text, &value);
+        found += numbers && value < 0;
+        below = numbers && value < 0 ? value : below;
+    }
+    *text = 0;
+    if (numbers && found == 1)
+        snprintf(text, room, "; class(%lld, ignore = %lld) leaves %lld out", (long long)in->classes, (long long)below, (long long)below);
+}
+
 static _Noreturn void too_many(const mgpu_input *in, const Words *all, const Candidate *list, int64_t count, const char *place)
 {
-    char text[400];
+    char text[400], cure[100];
     int64_t beyond = mgpu_word_beyond(in, all);
     const char **words = mgpu_allocate((size_t)count, sizeof *words);
     for (int64_t k = 0; k < count; k++)
         words[k] = list[k].text;
     list_words(words, count, text, sizeof text);
+    ignore_negative(in, list, count, cure, sizeof cure);
     mgpu_fail(
         MGPU_BAD_INPUT,
         "%s: '%.40s' is one of %lld categories (%s); input '%s' has %lld classes; write class(%lld), or class(%lld, other = 0), "
-        "where the most frequent ones have classes of their own",
+        "where the most frequent ones have classes of their own%s",
         place, beyond >= 0 ? all->text[beyond] : "", (long long)count, text, in->tensor.name, (long long)in->classes,
-        (long long)count, (long long)in->classes);
+        (long long)count, (long long)in->classes, cure);
 }
 
 /* what is guessed of labels that look like numbers; table: whether it has classes for them, or they are the classes */
 static void say_guess(const mgpu_input *in, const Candidate *list, int64_t count, bool table, const char *place)
 {
     int64_t numbers = 0, value, odd = -1, spelled = -1;
+    char cure[100];
     for (int64_t k = 0; k < count; k++) {
         bool number = whole_number(list[k].text, &value);
         numbers += number;
@@ -280,9 +297,11 @@ static void say_guess(const mgpu_input *in, const Candidate *list, int64_t count
     if (numbers < count && 2 * numbers >= count)
         mgpu_say("%s: '%.40s' is no whole number, so all values of '%s' are words, which have their classes in the order of their bytes",
                  place, list[odd].text, in->tensor.name);
-    else if (numbers == count && table)
-        mgpu_say("%s: the numbers in it are not the classes 0 to %lld of '%s', which are given to them in their order", place,
-                 (long long)in->classes - 1, in->tensor.name);
+    else if (numbers == count && table) {
+        ignore_negative(in, list, count, cure, sizeof cure);
+        mgpu_say("%s: the numbers in it are not the classes 0 to %lld of '%s', which are given to them in their order%s", place,
+                 (long long)in->classes - 1, in->tensor.name, cure);
+    }
     else if (numbers == count && spelled >= 0)
         mgpu_say("%s: all values are whole numbers, such as '%.40s': they are the classes of '%s'", place, list[spelled].text, in->tensor.name);
 }

@@ -5,6 +5,7 @@
  * what it has written is found by looking at it; if it is not finite, its origin is that of the worst that was read (NaN is worse
  * than infinity, which masks are made of), or, if all that was finite, the operation itself. Weights, states and inputs that
  * nobody in the step has written are origins of their own. Values that live in a chunk of a region are looked at part by part. */
+#include "runtime/abi/mgpu_half.h"
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/internal.h"
@@ -17,6 +18,7 @@ typedef struct State {
     unsigned bits;
     int origin;                  /* -1: none */
     bool known;
+    double value;                /* the first NaN, or else infinity, that is there */
     int64_t sample, number;      /* number: of the step that it is known of; inputs are others in the next */
 } State;
 typedef struct AuditedDevice {
@@ -34,15 +36,18 @@ struct Audit {
 };
 
 /* ---- looking */
-static unsigned bits_of(const uint8_t *data, uint8_t type, int64_t count, int64_t *first)
+/* first, value: of the first NaN, or else the first infinity */
+static unsigned bits_of(const uint8_t *data, uint8_t type, int64_t count, int64_t *first, double *value)
 {
     unsigned bits = 0;
     for (int64_t i = 0; i < count; i++) {
         double v = mgpu_to_double(data, type, i);
         if (isfinite(v))
             continue;
-        if (!bits)
+        if (!bits || (isnan(v) && !(bits & AUDIT_NAN))) {
             *first = i;
+            *value = v;
+        }
         bits |= isnan(v) ? AUDIT_NAN : AUDIT_INFINITE;
     }
     return bits;
@@ -59,7 +64,7 @@ static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_acces
     uint8_t *copy = mgpu_allocate(1, (size_t)bytes);
     int lane = e->kind->ahead ? -1 : l->lane; /* GPUs copy in no lane's stream */
     e->kind->copy_out(e->devices[l->device], lane, copy, offset, bytes);
-    s.bits = bits_of(copy, b->type, bytes / element, &first);
+    s.bits = bits_of(copy, b->type, bytes / element, &first, &s.value);
     s.sample = s.bits && b->each > 0 ? (a->begin + first * element) / b->each : -1;
     free(copy);
     return s;
@@ -89,11 +94,13 @@ static int64_t place_of(const Lane *l, int64_t sample)
 static int add_origin(Audit *audit, const Lane *l, const mgpu_op *op, const mgpu_buffer *b, const State *s)
 {
     audit->origins = mgpu_resize(audit->origins, (size_t)(audit->count + 1) * sizeof *audit->origins);
-    audit->origins[audit->count] = (Origin){.device = l->device, .op = op, .bits = s->bits, .sample = place_of(l, s->sample)};
+    Origin *origin = &audit->origins[audit->count];
+    *origin = (Origin){.device = l->device, .op = op, .bits = s->bits, .sample = place_of(l, s->sample)};
+    origin->has_number = op && s->bits & AUDIT_NAN && mgpu_said_by(s->value, &origin->number);
     if (!op && b->kind == MGPU_VARIABLE)
-        audit->origins[audit->count].variable = audit->engine->program->variables[b->index].tensor.name;
+        origin->variable = audit->engine->program->variables[b->index].tensor.name;
     if (!op && b->kind == MGPU_INPUT)
-        audit->origins[audit->count].input = audit->engine->program->inputs[b->index].tensor.name;
+        origin->input = audit->engine->program->inputs[b->index].tensor.name;
     return audit->count++;
 }
 
@@ -151,13 +158,17 @@ void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument,
             continue;
         const uint8_t *at = argument[number++];
         int64_t first = 0, element = mgpu_dtype_bytes(b->type);
+        double value = 0;
         if (i < op->read_count || b->kind != MGPU_LOCAL || !mgpu_dtype_is_float(b->type) || end <= begin)
             continue;
-        unsigned bits = bits_of(at + begin * b->each, b->type, (end - begin) * b->each / element, &first);
+        unsigned bits = bits_of(at + begin * b->each, b->type, (end - begin) * b->each / element, &first, &value);
         State *s = state_of(audit, l, p, op->access[i].buffer);
         int64_t sample = begin + first * element / b->each;
-        if (bits && (!s->bits || sample < s->sample)) /* threads come in any order */
+        bool nan = bits & AUDIT_NAN, known = s->bits & AUDIT_NAN;
+        if (bits && (!s->bits || (nan && !known) || (nan == known && sample < s->sample))) { /* threads come in any order */
             s->sample = sample;
+            s->value = value;
+        }
         s->bits |= bits;
     }
     pthread_mutex_unlock(&audit->lock);

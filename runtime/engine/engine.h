@@ -87,6 +87,8 @@ typedef struct Origin {
     const mgpu_op *op;                 /* that made it; NULL: it was there before: */
     const char *variable, *input;      /* in one of these */
     unsigned bits;
+    bool has_number;                   /* `number` is in the bits of the NaN (OP_NAN_WITH) */
+    int32_t number;
     int64_t sample;                    /* its place in the set; -1: of none, or not known */
 } Origin;
 void mgpu_audit_begin(Engine *);       /* of a drained engine: what is posted from now on runs operation by operation */

@@ -27,6 +27,8 @@ static bool say_suspect(FILE *to, const mgpu_suspect *s, const Origin *o)
         if (strcmp(PHRASES[i].word, s->word) == 0)
             what = o->bits == AUDIT_INFINITE ? PHRASES[i].infinite : o->bits == AUDIT_NAN ? PHRASES[i].nan : PHRASES[i].both;
     fprintf(to, "line %d: ", s->line);
+    if (s->required && o->has_number)
+        fprintf(to, "a value is %d; ", (int)o->number);
     if (what || s->required)
         fputs(s->required ? s->required : what, to);
     else if (*s->word)

@@ -61,9 +61,34 @@ static void test(uint8_t dtype, const char *name)
     verdict(text, bad_to, to);
 }
 
+/* numbers in NaNs: as they are, after conversions, and none where there is none */
+static void test_numbers(void)
+{
+    static const double NUMBERS[] = {0, 1, -1, 7, -100, 255, 65535, -65536, 2097150, -2097150}, NONE[] = {2097151, -2097151, 0.5, 1e30, -INFINITY, NAN};
+    static const uint32_t OTHER[] = {0x7FC00000u, 0xFFC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0x7FE00000u};
+    int bad = 0, bad_none = 0;
+    int32_t number;
+    for (int i = 0; i < (int)(sizeof NUMBERS / sizeof *NUMBERS); i++) {
+        float single = mgpu_nan_withf((float)NUMBERS[i]);
+        double wide = mgpu_nan_with_double(NUMBERS[i]);
+        bad += !mgpu_said_by((double)single, &number) || number != (int32_t)NUMBERS[i];
+        bad += !mgpu_said_by(wide, &number) || number != (int32_t)NUMBERS[i];
+        bad += !mgpu_said_by((double)(float)wide, &number) || number != (int32_t)NUMBERS[i];
+        bad_none += mgpu_said_by((double)mgpu_round_bf16(single), &number) || mgpu_said_by((double)mgpu_round_f16(single), &number);
+    }
+    for (int i = 0; i < (int)(sizeof NONE / sizeof *NONE); i++)
+        bad_none += mgpu_said_by(mgpu_nan_with_double(NONE[i]), &number) || mgpu_said_by((double)mgpu_nan_withf((float)NONE[i]), &number);
+    for (int i = 0; i < (int)(sizeof OTHER / sizeof *OTHER); i++)
+        bad_none += mgpu_said_by((double)mgpu_float_of(OTHER[i]), &number);
+    bad_none += mgpu_said_by(1.5, &number);
+    verdict("numbers in NaNs", bad, 0);
+    verdict("NaNs without a number", bad_none, 0);
+}
+
 int main(void)
 {
     test(MGPU_F16, "f16");
     test(MGPU_BF16, "bf16");
+    test_numbers();
     return failures != 0;
 }
