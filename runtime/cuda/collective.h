@@ -31,6 +31,7 @@ struct CudaCollective {
     uint8_t made[MGPU_WAYS];     /* how what the plan wants in a way is made, MGPU_WAY_...; AUTO: no transfer is */
     CudaLinks links;
     bool barred[MGPU_WAYS];      /* ways that failed here */
+    bool no_switches;            /* NCCL failed with NVLink's switches, and does without them */
     char *note, *names;
     void *nccl;                  /* cuda/nccl.c */
 };
@@ -44,7 +45,6 @@ void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, con
 /* cuda/trial.c: every transfer of the plan, by the way that it is made in, with numbers whose sums are known. NULL; else what is wrong, for the caller
  * to free, and of which way. All processes have the same answer */
 char *mgpu_cuda_try(CudaCollective *, const mgpu_plan *, uint8_t *way);
-char *mgpu_cuda_of_any(Processes *, char *why); /* why, or, if it is NULL and another process has a reason, that */
 
 /* cuda/collective.c */
 bool mgpu_cuda_exchange(Collective *, int member, const Operand *);
@@ -53,8 +53,12 @@ Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, 
 
 /* cuda/nccl.c: NULL, or why not, for the caller to free */
 char *mgpu_nccl_open(CudaCollective *, bool shared);
+char *mgpu_nccl_of_any(Processes *, char *why); /* why, or, if it is NULL and another process has a reason, that */
 void mgpu_nccl_close(CudaCollective *);
 void mgpu_nccl_drop(CudaCollective *); /* of one whose trial failed */
+bool mgpu_nccl_has_switches(const CudaCollective *); /* one that is open may use NVLink's, so another trial without them is worth it */
+void mgpu_nccl_say_again(const CudaCollective *, const char *why); /* that it is; rank 0 does */
+const char *mgpu_nccl_cure(const char *why);         /* what helps, by words of NCCL's own message */
 const char *mgpu_nccl_name(const CudaCollective *); /* "NCCL 2.27.3", of one that is open */
 bool mgpu_nccl_is_captured(const CudaCollective *); /* this version is, with this driver */
 bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);

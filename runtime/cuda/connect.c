@@ -309,6 +309,13 @@ static void open_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
     open_memory(c, largest_through_host(c, plan));
 }
 
+static void open_for_processes(CudaCollective *c)
+{
+    char *why = mgpu_nccl_open(c, c->machine->shared);
+    if (why)
+        mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by NCCL: %s", why);
+}
+
 /* NCCL makes everything, and needs nothing of what the other ways have */
 static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
@@ -320,9 +327,7 @@ static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t 
         mgpu_fail(MGPU_BAD_USAGE, "two devices share a GPU, and NCCL, by which several processes transfer, takes one for each; start one process, or fewer devices; "
                   "MGPU_COLLECTIVE=nccl tries it with an NCCL that may take them");
     c->links = mgpu_cuda_links(c, false);
-    char *why = mgpu_nccl_open(c, c->machine->shared);
-    if (why)
-        mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by NCCL: %s", why);
+    open_for_processes(c);
     memset(c->made, MGPU_WAY_NCCL, sizeof c->made);
     open_codes(c, plan);
     if (largest_through_host(c, plan))
@@ -342,40 +347,43 @@ static void connect_own(CudaCollective *c, const mgpu_plan *plan, uint8_t forced
     open_ways(c, plan, forced);
 }
 
-/* what helps where NCCL fails, by words of its own message */
-static const char *cure_of(const char *why)
-{
-    static const struct { const char *words, *cure; } CURES[] = {
-        {"shared memory", "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1"},
-        {"/dev/shm", "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1"},
-        {"memlock", "it locks memory: ulimit -l unlimited, docker run --ulimit memlock=-1"},
-        {"multicast", "NVLink's switches need NVIDIA's Fabric Manager: systemctl status nvidia-fabricmanager; NCCL_NVLS_ENABLE=0 does without them"},
-        {"NVLS", "NVLink's switches need NVIDIA's Fabric Manager: systemctl status nvidia-fabricmanager; NCCL_NVLS_ENABLE=0 does without them"},
-        {"is right", "numbers that arrive changed come of an IOMMU or of PCIe's access control (ACS) between GPUs: NCCL_P2P_DISABLE=1 goes around them"},
-    };
-    for (int i = 0; i < MGPU_COUNT(CURES); i++)
-        if (strcasestr(why, CURES[i].words))
-            return CURES[i].cure;
-    return "NCCL_DEBUG=WARN says more; NCCL_NVLS_ENABLE=0 does without NVLink's switches";
-}
-
 static void say_failed(uint8_t way, const CudaCollective *c, const char *why)
 {
     bool nccl = way == MGPU_WAY_NCCL;
     mgpu_say("%s: warning: transfers by %s fail: %s; the next way is tried%s%s", program_invocation_short_name, nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why,
-             nccl ? "; " : "", nccl ? cure_of(why) : "");
+             nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
 }
 
-/* Ways are tried until one gives what it should: NCCL, peer, copy, host. */
+/* NVLink's switches may be what fails; all processes do without them */
+static void open_without_switches(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const char *why)
+{
+    char *whole = mgpu_format("transfers by %s fail: %s", mgpu_nccl_name(c), why);
+    mgpu_nccl_say_again(c, whole);
+    free(whole);
+    mgpu_nccl_drop(c);
+    c->no_switches = true;
+    if (c->processes) {
+        open_for_processes(c);
+        return;
+    }
+    close_ways(c);
+    open_ways(c, plan, forced);
+}
+
+/* Ways are tried until one gives what it should: NCCL, NCCL without NVLink's switches, peer, copy, host. */
 static void try_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     uint8_t way = MGPU_WAY_AUTO;
     for (char *why; (why = mgpu_cuda_try(c, plan, &way)); free(why)) {
         bool nccl = way == MGPU_WAY_NCCL;
+        if (nccl && mgpu_nccl_has_switches(c)) {
+            open_without_switches(c, plan, forced, why);
+            continue;
+        }
         if (c->processes)
-            mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by %s, and it fails: %s; %s", mgpu_nccl_name(c), why, cure_of(why));
+            mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by %s, and it fails: %s; %s", mgpu_nccl_name(c), why, mgpu_nccl_cure(why));
         if (forced || way == MGPU_WAY_HOST)
-            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why, nccl ? "; " : "", nccl ? cure_of(why) : "");
+            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why, nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
         say_failed(way, c, why);
         c->barred[way] = true;
         if (nccl)

@@ -73,7 +73,7 @@ struct Cublaslt {
 /* ---- opening */
 static char *open_named(const CudaDevice *d, const char *name, Cublaslt *l)
 {
-    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS), true, d->program->library_folders};
+    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS), .toolkit = true, .folders = d->program->library_folders};
     char *why = mgpu_cuda_open(&library, &l->f);
     if (why)
         return why;

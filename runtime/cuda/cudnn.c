@@ -88,7 +88,7 @@ static void set_numbers(const Cudnn *l, const CudaDevice *d, cudnnBackendDescrip
 
 static char *open_named(CudaDevice *d, const char *name, Cudnn *l)
 {
-    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS), true, d->program->library_folders};
+    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS), .toolkit = true, .folders = d->program->library_folders};
     char *why = mgpu_cuda_open(&library, &l->f);
     if (why)
         return why;

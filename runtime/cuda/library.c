@@ -3,8 +3,13 @@
 #include "runtime/cuda/library.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 /* in the first of the folders that has it; *why: the loader's own words where none has */
@@ -25,6 +30,37 @@ static void *open_in_folders(const CudaLibrary *l, char **why)
     return handle;
 }
 
+static bool copy_file(const char *from, int to)
+{
+    int file = open(from, O_RDONLY | O_CLOEXEC);
+    ssize_t copied = file < 0 ? -1 : 1;
+    while (copied > 0)
+        copied = sendfile(to, file, NULL, 1 << 30);
+    if (file >= 0)
+        close(file);
+    return copied == 0;
+}
+
+/* The loader knows a library by its file, so the copy is a file in memory. The one that was open stays. NULL, and *why */
+static void *open_copy(void *library, const char *name, char **why)
+{
+    struct link_map *map = NULL;
+    int file = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? memfd_create(name, MFD_CLOEXEC) : -1;
+    if (file < 0 || !copy_file(map->l_name, file)) {
+        *why = mgpu_format("no copy of %s can be made in memory: %s", name, strerror(errno));
+        if (file >= 0)
+            close(file);
+        return NULL;
+    }
+    char *path = mgpu_format("/proc/self/fd/%d", file);
+    void *copy = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!copy)
+        *why = mgpu_format("%s", dlerror());
+    free(path);
+    close(file);
+    return copy;
+}
+
 char *mgpu_cuda_open(const CudaLibrary *l, void *table)
 {
     bool named = strchr(l->name, '/');
@@ -33,6 +69,8 @@ char *mgpu_cuda_open(const CudaLibrary *l, void *table)
     char *path = told ? mgpu_format("%s/%s", folder, l->name) : mgpu_format("%s", l->name), *why = NULL;
     void *handle = l->toolkit && !told && !named ? open_in_folders(l, &why) : dlopen(path, RTLD_NOW | RTLD_LOCAL);
     free(path);
+    if (handle && l->anew && !(handle = open_copy(handle, l->name, &why)))
+        return why;
     if (!handle) {
         char *text = mgpu_format("%s; %s%s", why ? why : dlerror(),
                                  told ? "MGPU_CUDA_LIBRARIES names that folder; the library comes with " : "it comes with ", l->package);

@@ -13,6 +13,7 @@ typedef struct CudaLibrary {
     const CudaSymbol *symbols; int count;
     bool toolkit;                      /* of CUDA's toolkit, NCCL too; false: of the driver */
     const char *folders;               /* of the toolkit's: where it may be besides, "A:B"; NULL: nowhere */
+    bool anew;                         /* beside one that is open: another copy, with variables of its own, for what it reads once in a process */
 } CudaLibrary;
 /* Where the toolkit's libraries may be, in the order to look there; "" is where the loader looks: $CUDA_HOME, wheels in $VIRTUAL_ENV
  * and $CONDA_PREFIX (these are `chosen`: they are first), "", /usr/local/cuda*, then `besides`; only those that begin with "/". The caller frees them. */

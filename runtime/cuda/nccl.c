@@ -20,15 +20,17 @@ typedef struct Nccl {
     ncclComm_t *comms;       /* [member], of own ones */
     void **registered;       /* [member]: of its arena; NULL: none are */
     char *trial;             /* room for what fails of a transfer that is tried; NULL: what fails ends the program */
-    char said[40];
+    char said[64];
     int version;             /* 22005: 2.20.5 */
+    bool switches;           /* it may transfer through NVLink's switches (NVLS) */
 } Nccl;
 #define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
 #define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
 static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL_OPTIONAL)};
 
-/* "Using NCCL with CUDA Graphs": from NCCL 2.9 on, with CUDA 11.3 */
-enum { OLDEST_CAPTURED = 20900, OLDEST_CAPTURING = 11030 };
+/* "Using NCCL with CUDA Graphs": from NCCL 2.9 on, with CUDA 11.3. NCCL_NVLS_ENABLE: "since 2.17", from compute capability 9.0 on */
+enum { OLDEST_CAPTURED = 20900, OLDEST_CAPTURING = 11030, OLDEST_SWITCHES = 21700, OLDEST_SWITCHED = 9 };
+static const char SWITCHES[] = "NCCL_NVLS_ENABLE";
 
 static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
 {
@@ -81,7 +83,7 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
  * Through NVLink's switches NCCL registers only what its own allocator, or one like it, has made; so arenas are. */
 static CudaLibrary library_of(const mgpu_program *p, const CudaSymbol *symbols, int count)
 {
-    return (CudaLibrary){"libnccl.so.2", "the package libnccl2, or pip's nvidia-nccl-cu13", symbols, count, true, p->library_folders};
+    return (CudaLibrary){"libnccl.so.2", "the package libnccl2, or pip's nvidia-nccl-cu13", symbols, count, .toolkit = true, .folders = p->library_folders};
 }
 
 void mgpu_nccl_find_memory(Machine *m, const mgpu_program *p)
@@ -108,6 +110,20 @@ static bool by_all(Processes *p, bool here)
     for (int r = 0; r < p->count; r++)
         all = all && each[r];
     return all;
+}
+
+char *mgpu_nccl_of_any(Processes *p, char *why)
+{
+    typedef struct Card { char text[400]; } Card;
+    if (!p)
+        return why;
+    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
+    snprintf(cards[p->rank].text, sizeof cards->text, "%s", why ? why : "");
+    mgpu_gather_each(p, cards, sizeof *cards);
+    for (int r = 0; r < p->count && !why; r++)
+        why = cards[r].text[0] ? mgpu_format("rank %d: %s", r, cards[r].text) : NULL;
+    free(cards);
+    return why;
 }
 
 /* Of all members or of none: to mix them is undefined. A library that takes none does without; one that is told to take none
@@ -181,27 +197,79 @@ static void compare_versions(Processes *p, const Nccl *n, int driver)
         }
 }
 
-char *mgpu_nccl_open(CudaCollective *c, bool shared)
+/* by words of NCCL's own message */
+const char *mgpu_nccl_cure(const char *why)
+{
+    static const char ROOM[] = "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1";
+    static const char SWITCHED[] = "NVLink's switches need NVIDIA's Fabric Manager: systemctl status nvidia-fabricmanager";
+    static const struct { const char *words, *cure; } CURES[] = {
+        {"shared memory", ROOM}, {"/dev/shm", ROOM}, {"multicast", SWITCHED}, {"NVLS", SWITCHED}, {"system not yet initialized", SWITCHED},
+        {"memlock", "it locks memory: ulimit -l unlimited, docker run --ulimit memlock=-1"},
+        {"is right", "numbers that arrive changed come of an IOMMU or of PCIe's access control (ACS) between GPUs: NCCL_P2P_DISABLE=1 goes around them"},
+    };
+    for (int i = 0; i < MGPU_COUNT(CURES); i++)
+        if (strcasestr(why, CURES[i].words))
+            return CURES[i].cure;
+    return "NCCL_DEBUG=WARN says more";
+}
+
+void mgpu_nccl_say_again(const CudaCollective *c, const char *why)
+{
+    if (mgpu_rank(c->processes) == 0)
+        mgpu_warn_of_this("%s; NCCL is tried again without NVLink's switches (NCCL_NVLS_ENABLE=0); %s", why, mgpu_nccl_cure(why));
+}
+
+/* the same of all processes */
+static bool may_use_switches(const CudaCollective *c, const Nccl *n)
+{
+    const char *value = getenv(SWITCHES);
+    bool may = !c->no_switches && n->version >= OLDEST_SWITCHES && !(value && strcmp(value, "0") == 0);
+    for (int d = c->own.first; d < c->own.end; d++)
+        may = may && c->devices[d]->gpu->major >= OLDEST_SWITCHED;
+    return by_all(c->processes, may);
+}
+
+bool mgpu_nccl_has_switches(const CudaCollective *c) { return ((const Nccl *)c->nccl)->switches; }
+
+/* NCCL reads the variable once in a process, so what it is to read now takes another copy of it. */
+static void forgo_switches(CudaLibrary *library)
+{
+    library->anew = true;
+    setenv(SWITCHES, "0", 1);
+}
+
+/* *again: without NVLink's switches it may not fail */
+static char *connect(CudaCollective *c, bool shared, bool *again)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
     CudaLibrary library = library_of(c->devices[c->own.first]->program, SYMBOLS, MGPU_COUNT(SYMBOLS));
+    if (c->no_switches)
+        forgo_switches(&library);
     char *why = mgpu_cuda_open(&library, n);
+    *again = false;
     if (why) {
         free(n);
         return why;
     }
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
     check(n, c->devices[c->own.first], -1, n->get_version(&n->version), "ncclGetVersion");
-    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", n->version / 10000, n->version / 100 % 100, n->version % 100);
+    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100, c->no_switches ? " without NVLink's switches" : "");
     if (c->processes)
         compare_versions(c->processes, n, c->machine->version);
     if (shared)
         setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
+    *again = n->switches = may_use_switches(c, n);
     ncclResult_t r = (c->processes ? connect_processes : connect_own)(n, c);
-    if (r != ncclSuccess) {
-        char words[SAID];
-        why = mgpu_format("%s does not start%s: %s; NCCL_DEBUG=WARN says more", n->said,
-                          shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
+    char words[SAID];
+    if (r != ncclSuccess)
+        why = mgpu_format("%s does not start%s: %s", n->said, shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
+    if (why && *again && c->processes)
+        c->devices[c->own.first]->stage(c->devices[c->own.first]->owner, why); /* while the others are waited for, that they may do as this one */
+    if (*again)
+        why = mgpu_nccl_of_any(c->processes, why);
+    else if (why)
+        why = mgpu_format("%s; %s", why, mgpu_nccl_cure(why));
+    if (why) {
         free(n->comms);
         free(n);
         return why;
@@ -210,6 +278,18 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
     c->collective.trouble = mgpu_nccl_trouble;
     c->nccl = n;
     return NULL;
+}
+
+char *mgpu_nccl_open(CudaCollective *c, bool shared)
+{
+    bool again;
+    char *why = connect(c, shared, &again);
+    if (!why || !again)
+        return why;
+    mgpu_nccl_say_again(c, why);
+    free(why);
+    c->no_switches = true;
+    return connect(c, shared, &again);
 }
 
 const char *mgpu_nccl_name(const CudaCollective *c) { return ((const Nccl *)c->nccl)->said; }

@@ -199,7 +199,7 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *
              mgpu_transfer_row(x->parties.transfer)->kind, (long long)x->count, first->gpu->bus, last->gpu->bus);
     first->stage(first->owner, what);
     if (way_of(c, x) == MGPU_WAY_NCCL)
-        why = mgpu_cuda_of_any(c->processes, mgpu_nccl_try(c, operands));
+        why = mgpu_nccl_of_any(c->processes, mgpu_nccl_try(c, operands));
     else
         exchange_all(&t);
     for (int d = c->own.first; d < c->own.end && !why; d++)
@@ -239,20 +239,6 @@ static void clear_arenas(const CudaCollective *c, size_t bytes)
     }
 }
 
-char *mgpu_cuda_of_any(Processes *p, char *why)
-{
-    typedef struct Card { char text[400]; } Card;
-    if (!p)
-        return why;
-    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
-    snprintf(cards[p->rank].text, sizeof cards->text, "%s", why ? why : "");
-    mgpu_gather_each(p, cards, sizeof *cards);
-    for (int r = 0; r < p->count && !why; r++)
-        why = cards[r].text[0] ? mgpu_format("rank %d: %s", r, cards[r].text) : NULL;
-    free(cards);
-    return why;
-}
-
 char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *way)
 {
     int room = 0, count = 0;
@@ -276,7 +262,7 @@ char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *way)
         int64_t own = gathers(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
         most = own > most ? own : most;
     }
-    why = mgpu_cuda_of_any(c->processes, why);
+    why = mgpu_nccl_of_any(c->processes, why);
     if (count && !why)
         clear_arenas(c, (size_t)most);
     if (count)

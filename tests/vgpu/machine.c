@@ -502,6 +502,14 @@ static void read_peers(const Line *l)
     end(l, 2);
 }
 
+static void read_switches(const Line *l)
+{
+    if (!is(l, 1, "fail") && !is(l, 1, "change"))
+        wrong(l, "switches fail, or change what they add up");
+    end(l, 2);
+    vgpu_machine.switches = is(l, 1, "fail") ? SWITCHES_FAIL : SWITCHES_CHANGE;
+}
+
 static void read_calls(const Line *l)
 {
     if (!is(l, 1, "wait"))
@@ -514,7 +522,7 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
     {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL}, {"turns", read_turns, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
-    {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"peers", read_peers, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
+    {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"peers", read_peers, NULL}, {"switches", read_switches, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
     {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},

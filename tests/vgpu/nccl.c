@@ -128,6 +128,16 @@ static ncclResult_t leave(ncclResult_t r)
     return r == VGPU_FORGOTTEN ? ncclSuccess : r;
 }
 
+/* NVLink's, unless the variable says 0 when it is first asked, as NCCL keeps what it has read */
+static int switches(void)
+{
+    static int kept = -1;
+    const char *value = getenv("NCCL_NVLS_ENABLE");
+    if (kept < 0)
+        kept = value && strcmp(value, "0") == 0 ? SWITCHES_WORK : (int)vgpu_machine.switches;
+    return kept;
+}
+
 /* ---- the sums */
 
 #define SUM_OF(type)                                                                                                        \
@@ -182,6 +192,7 @@ static void make_result(const Sum *s, int members, unsigned char *result, const 
         break;
     default: memcpy(result, from[s->root], bytes);
     }
+    result[0] ^= bytes && s->function == ALL_REDUCE && switches() == SWITCHES_CHANGE;
 }
 
 static void free_parts(Part *p)
@@ -686,10 +697,21 @@ static bool takes_shared(void)
     return vgpu_machine.nccl >= MULTI_RANK_VERSION && enabled && strcmp(enabled, "1") == 0;
 }
 
+/* as NCCL says it without NVIDIA's Fabric Manager */
+static bool switches_fail(void)
+{
+    if (switches() != SWITCHES_FAIL)
+        return false;
+    snprintf(last_error, sizeof last_error, "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 802 'system not yet initialized'\n");
+    return true;
+}
+
 static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
 {
     if (count < 1 || count > VGPU_DEVICES)
         return INVALID_ARGUMENT;
+    if (switches_fail())
+        return ncclUnhandledCudaError;
     Group *g = calloc(1, sizeof *g);
     g->members = g->left = g->own = count;
     for (int m = 0; m < count; m++) {
@@ -779,6 +801,8 @@ static ncclResult_t init_ranks(const Init *init, int count)
     for (int m = 0; m < g->members; m++)
         if (!is_whole(g, m))
             return INVALID_USAGE;
+    if (switches_fail())
+        return ncclUnhandledCudaError;
     for (int i = 0; i < count; i++) {
         *init[i].comm = calloc(1, sizeof **init[i].comm);
         **init[i].comm = (struct ncclComm){.group = g, .member = init[i].rank};

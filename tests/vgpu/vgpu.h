@@ -83,6 +83,7 @@ typedef struct Machine {
     struct { char function[64]; double times; } slow_functions[16]; int slow_function_count; /* kernels whose names begin so */
     double slow[SLOWS];              /* how much longer than else what of a name takes; 0: no longer */
     bool quick_ptx;                  /* accesses of kernels in PTX are not checked */
+    enum { SWITCHES_WORK, SWITCHES_FAIL, SWITCHES_CHANGE } switches; /* of NVLink, as NCCL uses them where NCCL_NVLS_ENABLE is not 0 */
     int peers;                       /* others that a device may have access to at a time; 0: any number */
     bool calls_wait;                 /* calls that allocate, free, load or instantiate wait until all GPUs of the process are idle */
 } Machine;
