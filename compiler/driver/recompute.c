@@ -8,7 +8,7 @@
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/gather.h"
-#include "compiler/plan/recompute.h"
+#include "compiler/plan/recompute/recompute.h"
 
 enum { TRIALS = 10 };
 static const double CLOSE = 0.01;   /* of the memory: no more is given back */

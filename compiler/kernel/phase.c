@@ -1,4 +1,4 @@
-/* phase.c: names of phases, of types of 16 bits and of kernels' arguments, and how many bytes tensors have. */
+/* phase.c: names of phases, of types of 16 bits and of kernels' arguments, how many bytes tensors have, and copies of phases. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
@@ -60,3 +60,29 @@ const char *tensor_text(const Tensor *t)
 }
 
 bool task_is_joined(const Task *t) { return t->kind == TASK_KERNEL && t->read_count > t->kernel->read_count; }
+
+Task *copy_task(const Task *t)
+{
+    Task *copy = NEW(Task);
+    *copy = *t;
+    copy->reads = NEW_ARRAY(Tensor *, t->read_count);
+    copy->writes = NEW_ARRAY(Tensor *, t->write_count);
+    for (int i = 0; i < t->read_count; i++)
+        copy->reads[i] = t->reads[i];
+    for (int i = 0; i < t->write_count; i++)
+        copy->writes[i] = t->writes[i];
+    return copy;
+}
+
+Phase *copy_phase(const Phase *p)
+{
+    Phase *copy = NEW(Phase);
+    *copy = *p;
+    copy->tasks = NEW_ARRAY(Task *, p->task_count);
+    copy->tensors = NEW_ARRAY(Tensor *, p->tensor_count);
+    for (int i = 0; i < p->task_count; i++)
+        copy->tasks[i] = copy_task(p->tasks[i]);
+    for (int i = 0; i < p->tensor_count; i++)
+        copy->tensors[i] = p->tensors[i];
+    return copy;
+}

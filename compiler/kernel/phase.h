@@ -88,6 +88,8 @@ typedef struct Phase {
 } Phase;
 
 int tensor_place(const Tensor *const *list, int count, const Tensor *); /* -1: it is not there */
+Task *copy_task(const Task *);   /* with reads and writes of its own; the tensors are the same */
+Phase *copy_phase(const Phase *);
 const char *tensor_text(const Tensor *); /* for comments: "x f32 n x [28, 28]" */
 bool task_is_joined(const Task *);       /* a kernel that is the epilogue of the task before it */
 

@@ -50,6 +50,18 @@ static Task **find_makers(const Phase *p)
     return makers;
 }
 
+const Tensor **gathered_variables(const Phase *p)
+{
+    const Tensor **variables = NEW_ARRAY(const Tensor *, p->tensor_count);
+    Task **makers = find_makers(p);
+    for (int t = 0; t < p->task_count; t++) {
+        const Task *transfer = p->tasks[t], *copy = transfer->kind == TASK_TRANSFER ? makers[transfer->writes[0]->id] : NULL;
+        if (copy && gathers_variable(copy, transfer))
+            variables[transfer->writes[0]->id] = copy->reads[0];
+    }
+    return variables;
+}
+
 /* what of the phase is a gather: all of one variable are one */
 static void find_gathers(Gathering *g, bool *gathers)
 {

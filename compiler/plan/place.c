@@ -169,7 +169,7 @@ typedef struct Placing {
     int *region_first, *region_last; /* by call: the first and the last of its region */
     int64_t *chunk;     /* by tensor: of that region */
     bool *local;        /* by tensor: nothing but calls of one region touches it, and by sample */
-    bool *own;          /* by tensor: the device has room for its own part alone */
+    const bool *own;    /* by tensor: the device has room for its own part alone */
 } Placing;
 
 static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes) /* -> number of the buffer */
@@ -320,17 +320,16 @@ static void see_own(const Task *t, Tensor *const *tensors, int count, bool *own)
         own[tensors[i]->id] = own[tensors[i]->id] && tensor_is_own(tensors[i], t->elements) && !t->parties.parts;
 }
 
-/* temporaries that are computed in parts and never whole */
-static void find_own(Placing *s)
+bool *find_own(const Phase *p, const Order *o)
 {
-    const Phase *p = s->phase;
-    s->own = NEW_ARRAY(bool, p->tensor_count);
+    bool *own = NEW_ARRAY(bool, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++)
-        s->own[i] = p->tensors[i]->kind == TENSOR_TEMPORARY && s->order->group_of[i] < 0;
+        own[i] = p->tensors[i]->kind == TENSOR_TEMPORARY && o->group_of[i] < 0;
     for (int t = 0; t < p->task_count; t++) {
-        see_own(p->tasks[t], p->tasks[t]->reads, p->tasks[t]->read_count, s->own);
-        see_own(p->tasks[t], p->tasks[t]->writes, p->tasks[t]->write_count, s->own);
+        see_own(p->tasks[t], p->tasks[t]->reads, p->tasks[t]->read_count, own);
+        see_own(p->tasks[t], p->tasks[t]->writes, p->tasks[t]->write_count, own);
     }
+    return own;
 }
 
 /* a sum that nobody reads after its collective: nothing else says when the collective is done */
@@ -401,7 +400,7 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     s.local = NEW_ARRAY(bool, p->tensor_count);
     s.chunk = NEW_ARRAY(int64_t, p->tensor_count);
     find_locals(p, order, s.local, s.chunk);
-    find_own(&s);
+    s.own = find_own(p, order);
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);

@@ -35,10 +35,6 @@ Order *order_phase(const Program *, const Phase *, const Members *, double sampl
 /* schedule.c: the same, with regions */
 Order *order_calls(const Program *, const Phase *, const Members *, int64_t samples);
 
-/* ---- recompute.c: tasks of their own; the tensors stay those of the old phase */
-Task *copy_task(const Task *);
-Phase *copy_phase(const Phase *);
-
 /* ---- gather.c: the task copies a device's own part of a variable to where the transfer gathers all of it */
 bool gathers_variable(const Task *copy, const Task *transfer);
 
@@ -106,6 +102,8 @@ int64_t align_bytes(int64_t);
 int workspace_alignment(const Program *);
 /* By tensor: whether its values never leave the region that makes them, so that each thread has them for the chunk that it works on. */
 void find_locals(const Phase *, const Order *, bool *local, int64_t *chunk);
+/* By tensor: whether it is a temporary that is computed in parts and never whole, so that a device has room for its own part alone. */
+bool *find_own(const Phase *, const Order *);
 
 typedef struct Samples { int64_t own, room, least; } Samples; /* of a device; of those with most and with least in the plan */
 typedef struct Persistent {  /* the buffers that all phases of a plan have in common */

@@ -1,0 +1,238 @@
+/* chain.c: a tensor, one of its uses -> the chain of tasks that makes a copy of it right before that, and its rate: bytes x positions above
+ * the limit that it frees for a microsecond of the cost model.
+ *
+ * What a chain reads is there still, or is kept longer, or (what is large and gone) made by the chain as well. Weights in parts are gathered
+ * for each use anyway, so they are there until their update. */
+#include "compiler/plan/recompute/search.h"
+#include "compiler/kernel/epilogue.h"
+#include "compiler/kernel/kernel.h"
+
+enum { MOST_TRIED = 4 * MOST_CHAIN };
+static const int64_t SMALL = 8; /* an input of a chain is kept if it has no more than this part of the bytes that are freed */
+
+typedef struct Building {
+    Recomputing *r;
+    Chain chain;
+    int at;
+    bool deep;              /* may be more than one unit */
+    int64_t freed;          /* bytes of the tensor that is dropped */
+    int tried;              /* units that were tried, in the chain or not */
+    double lost;            /* bytes x positions above the limit, of what is kept longer */
+} Building;
+
+/* ---- units */
+static Unit unit_of(const Recomputing *r, int at)
+{
+    const Phase *p = r->phase;
+    if (task_is_joined(p->tasks[at]) && at > 0)
+        return (Unit){at - 1, 2};
+    return (Unit){at, at + 1 < p->task_count && task_is_joined(p->tasks[at + 1]) ? 2 : 1};
+}
+
+/* without sums of the contraction's result that a call may make with it */
+static Unit unit_that_makes(const Recomputing *r, const Tensor *x)
+{
+    int at = r->maker[x->id];
+    Unit u = unit_of(r, at);
+    u.count -= u.count == 2 && at == u.first && r->phase->tasks[at + 1]->kernel->epilogue->kind == EPILOGUE_STATISTICS;
+    return u;
+}
+
+static bool makes(const Recomputing *r, Unit u, const Tensor *x, bool any_copy)
+{
+    for (int i = u.first; i < u.first + u.count; i++)
+        for (int k = 0; k < r->phase->tasks[i]->write_count; k++) {
+            const Tensor *made = r->phase->tasks[i]->writes[k];
+            if (made == x || (any_copy && r->root[made->id] == r->root[x->id]))
+                return true;
+        }
+    return false;
+}
+
+/* its tasks write temporaries that nobody else writes, and nothing in place */
+static bool may_run_again(const Recomputing *r, Unit u)
+{
+    for (int i = u.first; i < u.first + u.count; i++) {
+        const Task *t = r->phase->tasks[i];
+        if (t->kind != TASK_KERNEL || t->write_count > t->kernel->write_count)
+            return false;
+        for (int k = 0; k < t->write_count; k++)
+            if (t->writes[k]->kind != TENSOR_TEMPORARY || t->writes[k]->partial || r->writers[t->writes[k]->id] != 1)
+                return false;
+    }
+    return true;
+}
+
+double unit_us(const Recomputing *r, Unit u)
+{
+    double us = 0;
+    for (int i = u.first; i < u.first + u.count; i++)
+        us += time_of_launch(r->program, &r->device, r->phase->tasks[i], units_of_task(r->phase->tasks[i], r->devices, (double)r->samples));
+    return us;
+}
+
+/* ---- building */
+static bool chain_makes(const Building *b, const Tensor *x)
+{
+    for (int i = 0; i < b->chain.count; i++)
+        if (makes(b->r, b->chain.units[i], x, true))
+            return true;
+    return false;
+}
+
+/* an update may have been */
+static bool is_as_before(const Recomputing *r, const Tensor *variable, int at) { return r->maker[variable->id] < 0 || r->maker[variable->id] >= at; }
+
+static bool keep_until(Building *b, const Tensor *x)
+{
+    for (int i = 0; i < b->chain.kept_count; i++)
+        if (b->chain.kept[i].tensor == x)
+            return true;
+    if (b->chain.kept_count == MOST_KEPT)
+        return false;
+    int from = last_use(b->r, x) + 1;
+    b->chain.kept[b->chain.kept_count++] = (Kept){x, from};
+    b->lost += (double)bytes_of(b->r, x) * above(b->r, from, b->at);
+    return true;
+}
+
+static bool add_unit(Building *, const Tensor *x);
+
+/* what the chain reads must still be what it was; false: it is not */
+static bool add_read(Building *b, const Tensor *x)
+{
+    const Recomputing *r = b->r;
+    if (x->kind != TENSOR_TEMPORARY)
+        return x->kind == TENSOR_INPUT || (x->kind == TENSOR_VARIABLE && is_as_before(r, x, b->at));
+    const Tensor *variable = r->variable[r->root[x->id]];
+    if (variable)
+        return is_as_before(r, variable, b->at);
+    if (r->writers[x->id] != 1 || chain_makes(b, x))
+        return r->writers[x->id] == 1;
+    const Tensor *copy = copy_at(r, x, b->at);
+    if (!copy)
+        return false;
+    bool counted = is_counted(r, copy);
+    if (last_use(r, copy) >= b->at && counted)
+        return true;
+    if (b->deep && (!counted || bytes_of(r, copy) > b->freed / SMALL) && add_unit(b, copy))
+        return true;
+    return counted && keep_until(b, copy);
+}
+
+static bool add_unit(Building *b, const Tensor *x)
+{
+    const Recomputing *r = b->r;
+    Unit u = unit_that_makes(r, x);
+    int count = b->chain.count, kept_count = b->chain.kept_count;
+    double us = b->chain.us, lost = b->lost;
+    bool good = may_run_again(r, u) && count + 1 < MOST_CHAIN && ++b->tried <= MOST_TRIED;
+    for (int i = u.first; i < u.first + u.count && good; i++)
+        for (int k = 0; k < r->phase->tasks[i]->read_count && good; k++)
+            good = makes(r, u, r->phase->tasks[i]->reads[k], false) || add_read(b, r->phase->tasks[i]->reads[k]);
+    if (!good || b->chain.count == MOST_CHAIN) {
+        b->chain.count = count;
+        b->chain.kept_count = kept_count;
+        b->chain.us = us;
+        b->lost = lost;
+        return false;
+    }
+    b->chain.units[b->chain.count++] = u;
+    b->chain.us += unit_us(r, u);
+    return true;
+}
+
+/* ---- what the chain makes anew and somebody still reads: free from its last use before the position to there */
+typedef struct Freed { const Tensor *tensor; int first, last; } Freed; /* first > last: nothing is */
+
+static Freed freed_of(const Recomputing *r, const Tensor *written, int at)
+{
+    const Tensor *x = copy_at(r, written, at);
+    if (!x || !is_counted(r, x) || last_use(r, x) < at)
+        return (Freed){x, 0, -1};
+    return (Freed){x, last_use_before(r, x, at) + 1, at - 1};
+}
+
+static double freed_by(const Recomputing *r, const Chain *c, int at)
+{
+    double freed = 0;
+    int64_t most = r->peak - r->limit;
+    for (int i = 0; i < c->count; i++)
+        for (int t = c->units[i].first; t < c->units[i].first + c->units[i].count; t++)
+            for (int k = 0; k < r->phase->tasks[t]->write_count; k++) {
+                Freed f = freed_of(r, r->phase->tasks[t]->writes[k], at);
+                if (f.first > f.last)
+                    continue;
+                int64_t bytes = bytes_of(r, f.tensor);
+                freed += (double)(bytes < most ? bytes : most) * above(r, f.first, f.last);
+            }
+    return freed;
+}
+
+Choice rate(Recomputing *r, int tensor, int use)
+{
+    const Tensor *x = r->phase->tensors[tensor];
+    const int *uses = r->uses + r->use_begin[tensor];
+    Choice best = {.rate = 0};
+    if (!is_counted(r, x) || r->banned[r->root[tensor]] || r->writers[tensor] != 1 || use >= use_count(r, tensor))
+        return best;
+    int at = unit_of(r, uses[use]).first; /* nothing comes between a contraction and its epilogue */
+    if (above(r, uses[use - 1] + 1, at - 1) <= 0)
+        return best;
+    for (int deep = 0; deep < 2; deep++) {
+        Building b = {.r = r, .at = at, .deep = deep, .freed = bytes_of(r, x)};
+        if (!add_unit(&b, x))
+            continue;
+        double found = (freed_by(r, &b.chain, at) - b.lost) / b.chain.us;
+        if (found > best.rate)
+            best = (Choice){b.chain, x, use, at, found};
+    }
+    return best;
+}
+
+/* ---- the chains of a round */
+void expect(Recomputing *r, const Choice *c)
+{
+    for (int i = 0; i < c->chain.count; i++)
+        for (int t = c->chain.units[i].first; t < c->chain.units[i].first + c->chain.units[i].count; t++)
+            for (int k = 0; k < r->phase->tasks[t]->write_count; k++) {
+                Freed f = freed_of(r, r->phase->tasks[t]->writes[k], c->at);
+                if (f.first <= f.last)
+                    change_alive(r, f.first, f.last, -bytes_of(r, f.tensor));
+            }
+    for (int i = 0; i < c->chain.kept_count; i++)
+        change_alive(r, c->chain.kept[i].from, c->at, bytes_of(r, c->chain.kept[i].tensor));
+    find_excess(r);
+}
+
+static bool any_marked(const Recomputing *r, Tensor *const *tensors, int count, const int *marks)
+{
+    for (int i = 0; i < count; i++)
+        if (marks[r->root[tensors[i]->id]] == r->round)
+            return true;
+    return false;
+}
+
+bool overlaps(const Recomputing *r, const Choice *c)
+{
+    for (int i = 0; i < c->chain.count; i++)
+        for (int t = c->chain.units[i].first; t < c->chain.units[i].first + c->chain.units[i].count; t++) {
+            const Task *task = r->phase->tasks[t];
+            if (any_marked(r, task->reads, task->read_count, r->written) || any_marked(r, task->writes, task->write_count, r->written) ||
+                any_marked(r, task->writes, task->write_count, r->read))
+                return true;
+        }
+    return false;
+}
+
+void mark(Recomputing *r, const Choice *c)
+{
+    for (int i = 0; i < c->chain.count; i++)
+        for (int t = c->chain.units[i].first; t < c->chain.units[i].first + c->chain.units[i].count; t++) {
+            const Task *task = r->phase->tasks[t];
+            for (int k = 0; k < task->read_count; k++)
+                r->read[r->root[task->reads[k]->id]] = r->round;
+            for (int k = 0; k < task->write_count; k++)
+                r->written[r->root[task->writes[k]->id]] = r->round;
+        }
+}

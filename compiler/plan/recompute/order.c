@@ -1,0 +1,86 @@
+/* order.c: Phase, Order -> the phase with its tasks in the order in which its schedule runs them.
+ *
+ * A phase computes all gradients before it reduces the first, which nobody does: a reduce-scatter leaves a device its own part of a gradient
+ * as soon as that is there. So what is alive at once is known of the schedule's order alone. */
+#include "compiler/plan/recompute/search.h"
+
+#include <stdlib.h>
+
+typedef struct Position { int call, transfer, task; } Position; /* transfer: 1, after the call */
+typedef struct Call { const Task *task; int number; } Call;
+
+static int compare_positions(const void *a, const void *b)
+{
+    const Position *x = a, *y = b;
+    if (x->call != y->call)
+        return x->call < y->call ? -1 : 1;
+    if (x->transfer != y->transfer)
+        return x->transfer - y->transfer;
+    return (x->task > y->task) - (x->task < y->task);
+}
+
+static int compare_calls(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const Call *)a)->task, y = (uintptr_t)((const Call *)b)->task;
+    return (x > y) - (x < y);
+}
+
+static Call *sort_calls(const Order *o)
+{
+    Call *calls = NEW_ARRAY(Call, o->call_count);
+    for (int i = 0; i < o->call_count; i++)
+        calls[i] = (Call){o->calls[i], i};
+    qsort(calls, (size_t)o->call_count, sizeof *calls, compare_calls);
+    return calls;
+}
+
+/* the collectives of a tensor, in their order */
+typedef struct Afters { int *first, *next, *after; } Afters; /* by tensor; by member of all groups: 1 + the next one; the call that it is after */
+
+static Afters list_afters(const Phase *p, const Order *o)
+{
+    int count = 1;
+    for (int g = 0; g < o->group_count; g++)
+        count += o->groups[g].member_count;
+    Afters a = {NEW_ARRAY(int, p->tensor_count), NEW_ARRAY(int, count), NEW_ARRAY(int, count)};
+    for (int g = o->group_count - 1; g >= 0; g--)
+        for (int i = 0; i < o->groups[g].member_count; i++) {
+            int *first = &a.first[o->groups[g].members[i]->id];
+            a.next[--count] = *first;
+            a.after[count] = o->groups[g].after;
+            *first = count;
+        }
+    return a;
+}
+
+Phase *phase_in_order(const Phase *p, const Order *o)
+{
+    Phase *ordered = copy_phase(p);
+    if (o->group_count == 0)
+        return ordered;
+    const Call *calls = sort_calls(o);
+    Afters afters = list_afters(p, o);
+    Position *positions = NEW_ARRAY(Position, p->task_count);
+    int *made = NEW_ARRAY(int, p->tensor_count); /* 1 + the call that has written it last */
+    for (int t = 0; t < p->task_count; t++) {
+        const Task *task = p->tasks[t];
+        bool transfer = task->kind == TASK_TRANSFER;
+        if (!transfer) {
+            Call key = {task, 0};
+            const Call *found = bsearch(&key, calls, (size_t)o->call_count, sizeof key, compare_calls);
+            positions[t] = (Position){found->number, 0, t};
+        } else { /* one of no bytes is in no group */
+            int *first = &afters.first[task->writes[0]->id];
+            positions[t] = (Position){*first ? afters.after[*first] : made[task->writes[0]->id] - 1, 1, t};
+            *first = afters.next[*first];
+        }
+        for (int i = 0; i < task->write_count && !transfer; i++)
+            made[task->writes[i]->id] = positions[t].call + 1;
+    }
+    Task **tasks = NEW_ARRAY(Task *, p->task_count);
+    qsort(positions, (size_t)p->task_count, sizeof *positions, compare_positions);
+    for (int i = 0; i < p->task_count; i++)
+        tasks[i] = ordered->tasks[positions[i].task];
+    ordered->tasks = tasks;
+    return ordered;
+}

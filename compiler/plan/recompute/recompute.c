@@ -1,0 +1,155 @@
+/* recompute.c: Phase -> Phase whose tensors are alive for a shorter time: what backward reads again is computed again just before that
+ * (rematerialization, activation checkpointing).
+ *
+ * In: a phase, the samples of a device, and how many bytes of temporaries may be alive at once. Out: a phase that keeps to it, if that
+ * can be; its additional tasks call kernels of the old ones, and write tensors of their own. So values are the same bits, random
+ * numbers too, and no kernel is new. What is reduced over devices, written in place or read by the host is computed once.
+ *
+ * A choice drops one tensor between two of its readers: the later one gets a copy, made by the task that made the tensor, right before
+ * it. What that task reads is kept longer, or (what is large and gone) computed again as well: a chain. Of all choices the one is
+ * taken that frees most bytes x positions above the limit for a microsecond of the cost model. Copies may be dropped again later, so a
+ * deep model ends at segments of about sqrt(n) layers.
+ *
+ * A round takes many choices that have nothing to do with each other, as those of the blocks of a deep model: as long as they are nearly as
+ * good as its first one, and are expected to be needed. Then it looks at the phase that comes out. So rounds are as many as a block has
+ * choices, however many blocks there are. What lowers the bytes above the limit by much less than was expected is taken back, and tried
+ * again with half of the choices; one that does not lower them alone is not tried again.
+ *
+ * Chen et al. 2016, Training deep nets with sublinear memory cost; Jain et al. 2020, Checkmate; the order by cost and bytes is that of
+ * Kirisame et al. 2021, Dynamic tensor rematerialization. */
+#include "compiler/plan/recompute/search.h"
+#include "compiler/plan/gather.h"
+
+#include <limits.h>
+
+enum { ROUNDS_PER_TASK = 4 };
+static const double AS_GOOD = .7;  /* of the rate of a round's first choice */
+static const double EXPECTED = .5; /* of what a round lowers the excess by: less is taken back */
+
+typedef struct Batch { Choice *choices; int count; double before, expected; } Batch; /* bytes above the limit, over all positions */
+
+/* at most so many of them */
+static Batch choose_batch(Recomputing *r, int most)
+{
+    Batch b = {.before = r->excess};
+    Candidate *aside = NULL;
+    int aside_count = 0;
+    r->round++;
+    while (b.count < most && r->excess > 0) {
+        Choice c = choose(r);
+        bool other = c.rate > 0 && b.count && (c.rate < AS_GOOD * b.choices[0].rate || overlaps(r, &c));
+        if (other)
+            APPEND(aside, aside_count, ((Candidate){c.tensor->id, c.use, c.rate}));
+        if (c.rate <= 0 || (other && c.rate < AS_GOOD * b.choices[0].rate))
+            break;
+        if (other)
+            continue;
+        mark(r, &c);
+        expect(r, &c);
+        APPEND(b.choices, b.count, c);
+    }
+    for (int i = 0; i < aside_count; i++)
+        add_candidate(r, aside[i]);
+    b.expected = r->excess;
+    return b;
+}
+
+static void rate_added(Recomputing *r, const Inserted *before)
+{
+    for (int t = 0, old = 0; t < r->phase->task_count; t++)
+        if (old < before->task_count && r->phase->tasks[t] == before->tasks[old])
+            old++;
+        else
+            rate_touched(r, r->phase->tasks[t]);
+}
+
+/* false: it is taken back. phase_memory: of the new tasks and tensors */
+static bool take_batch(Recomputing *r, const Batch *b, Memory *phase_memory)
+{
+    Inserted before = insert_chains(r, b->choices, b->count, phase_memory);
+    look(r);
+    double lowered = b->before - r->excess;
+    if (b->count == 1 ? lowered > 0 : lowered >= EXPECTED * (b->before - b->expected)) {
+        rate_added(r, &before);
+        return true;
+    }
+    take_back(r, &before);
+    look(r);
+    if (b->count == 1)
+        r->banned[r->root[b->choices[0].tensor->id]] = true;
+    for (int i = 0; i < b->count && b->count > 1; i++)
+        add_candidate(r, (Candidate){b->choices[i].tensor->id, b->choices[i].use, b->choices[i].rate});
+    return false;
+}
+
+/* -> how many tensors are dropped */
+static int search(Recomputing *r, Memory *phase_memory)
+{
+    int most = INT_MAX, dropped = 0;
+    bool all = false; /* are candidates: nothing has changed since they were rated */
+    for (int round = 0; round < ROUNDS_PER_TASK * r->phase->task_count && r->excess > 0; round++) {
+        Memory *own = memory_new();
+        memory_use(own);
+        Batch b = choose_batch(r, most);
+        if (!b.count && !all) {
+            rate_all(r);
+            all = true;
+            b = choose_batch(r, most);
+        }
+        bool taken = b.count && take_batch(r, &b, phase_memory);
+        dropped += taken ? b.count : 0;
+        all = all && !taken;
+        most = !taken ? (b.count + 1) / 2 : most > INT_MAX / 2 ? INT_MAX : 2 * most;
+        memory_use(r->seen);
+        memory_free(own);
+        if (!b.count)
+            break;
+    }
+    return dropped;
+}
+
+static void count_tensors(Recomputing *r, const Phase *p, const Order *order)
+{
+    int64_t *chunk = NEW_ARRAY(int64_t, p->tensor_count);
+    bool *local = NEW_ARRAY(bool, p->tensor_count);
+    find_locals(p, order, local, chunk);
+    const bool *own = find_own(p, order);
+    r->variable = gathered_variables(p);
+    r->bytes = NEW_ARRAY(int64_t, p->tensor_count);
+    r->counted = NEW_ARRAY(bool, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++) {
+        const Tensor *x = p->tensors[i];
+        r->bytes[i] = own[i] ? mgpu_even_part(shape_count(&x->shape), r->devices, 1) * dtype_bytes(x->dtype) : tensor_bytes(x, r->samples);
+        r->counted[i] = x->kind == TENSOR_TEMPORARY && !local[i] && !r->variable[i];
+    }
+}
+
+Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64_t samples, int64_t limit, Recomputed *made)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Members members = members_of_plan(program, plan);
+    Recomputing r = {.program = program, .devices = plan->devices, .samples = samples, .limit = limit, .tensor_room = p->tensor_count, .kept = own};
+    r.device = member_device(&members, 0);
+    const Order *order = order_calls(program, p, &members, samples);
+    count_tensors(&r, p, order);
+    r.banned = NEW_ARRAY(bool, p->tensor_count);
+    r.written = NEW_ARRAY(int, p->tensor_count);
+    r.read = NEW_ARRAY(int, p->tensor_count);
+    r.root = NEW_ARRAY(int, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        r.root[i] = i;
+    memory_use(outer);
+    r.phase = phase_in_order(p, order);
+    *made = (Recomputed){0};
+    look(&r);
+    made->peak_before = r.peak;
+    made->least = least_alive(&r);
+    made->tensors = search(&r, outer);
+    measure(&r, p, made);
+    check_same_values(p, r.phase, plan->devices);
+    memory_use(outer);
+    list_layers(&r, made);
+    memory_free(r.seen);
+    memory_free(own);
+    return r.phase;
+}
