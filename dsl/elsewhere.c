@@ -50,7 +50,7 @@ static const Row PARAMETERS[] = {
     {"keepdim", "keep"}, {"keepdims", "keep"}, {"p", "rate"}, {"kernel_size", "size"}, {"pool_size", "size"}, {"strides", "stride"}, {"use_bias", "bias"},
     {"out_channels", "width"}, {"out_features", "width"}, {"filters", "width"}, {"units", "width"}, {"hidden_size", "width"}, {"embedding_dim", "width"},
     {"num_embeddings", "count"}, {"num_heads", "heads"}, {"num_groups", "groups"}, {"is_causal", "causal"}, {"attn_mask", "mask"},
-    {"label_smoothing", "smoothing"}, {"epsilon", "eps"}, {"negative_slope", "slope"}, {"input", "x"}, {"tensors", "list"}, {"size", "shape"},
+    {"label_smoothing", "smoothing"}, {"weight", "weights"}, {"class_weight", "weights"}, {"epsilon", "eps"}, {"negative_slope", "slope"}, {"input", "x"}, {"tensors", "list"}, {"size", "shape"},
     {"scale_factor", "by"}, {"dilation_rate", "dilation"}, {"kernel_initializer", "init"}, {"dim_feedforward", "hidden"}, {"dropout", "rate"},
 };
 static const Row VALUES[] = {
