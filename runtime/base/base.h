@@ -65,6 +65,7 @@ typedef struct Counter {
 } Counter;
 void mgpu_counter_set(Counter *, int64_t value);
 void mgpu_counter_wait(Counter *, int64_t at_least);
+bool mgpu_counter_spin(const Counter *, int64_t at_least, int spins);    /* whether it is large enough, after so many looks */
 void mgpu_counter_wait_spinning(Counter *, int64_t at_least, int spins); /* looks so often before it sleeps */
 
 /* ---- crash.c: if the calling thread crashes before guard_end, `say` is called, which ends the program */

@@ -62,13 +62,20 @@ void mgpu_counter_wait(Counter *c, int64_t at_least)
     mgpu_counter_wait_spinning(c, at_least, SPINS);
 }
 
-void mgpu_counter_wait_spinning(Counter *c, int64_t at_least, int spins)
+bool mgpu_counter_spin(const Counter *c, int64_t at_least, int spins)
 {
     for (int i = 0; i < spins; i++) {
         if (atomic_load(&c->value) >= at_least)
-            return;
+            return true;
         pause_briefly();
     }
+    return false;
+}
+
+void mgpu_counter_wait_spinning(Counter *c, int64_t at_least, int spins)
+{
+    if (mgpu_counter_spin(c, at_least, spins))
+        return;
     int kind = own_kind();
     for (;;) {
         uint32_t seen = atomic_load(&c->word);

@@ -1,5 +1,6 @@
 /* Thread pools (runtime/engine/pool.c): every thread does its part of every run, what was written before a barrier is seen
- * after it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with pools side by side. */
+ * after it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with pools side by side, beside
+ * programs that have the cores, too. */
 #include "runtime/base/base.h"
 #include "runtime/base/cores.h"
 #include "runtime/engine/pool.h"
@@ -195,6 +196,84 @@ static void test_cores(void)
     free(p.cores);
 }
 
+/* ---- another program has the core of thread 1: the thread is moved to that of thread 0, which waits, and goes back when it is
+ * alone again */
+typedef struct Guest { int cores[2]; _Atomic int ran_on; _Atomic bool busy; } Guest;
+
+static void *hold_core(void *argument)
+{
+    Guest *g = argument;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)g->cores[1], &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    while (atomic_load(&g->busy))
+        ;
+    return NULL;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void compute(void *context, int thread)
+{
+    Guest *g = context;
+    double began = cpu_seconds();
+    while (thread == 1 && cpu_seconds() < began + 5e-3)
+        ;
+    if (thread == 1)
+        atomic_store(&g->ran_on, sched_getcpu());
+}
+
+static bool comes_to(ThreadPool *pool, Guest *g, int core)
+{
+    double began = mgpu_seconds();
+    atomic_store(&g->ran_on, -1);
+    while (atomic_load(&g->ran_on) != core && mgpu_seconds() < began + 15)
+        mgpu_pool_run(pool, compute, g);
+    return atomic_load(&g->ran_on) == core;
+}
+
+/* in a thread of its own, as thread 0 stays on its core */
+static void *be_moved(void *argument)
+{
+    enum { OTHERS = 2 };
+    Guest *g = argument;
+    pthread_t other[OTHERS];
+    const char *why = NULL;
+    ThreadPool *pool = mgpu_pool_open(&(PoolPlan){.threads = 2, .cores = g->cores, .spin = true});
+    atomic_store(&g->busy, true);
+    for (int i = 0; i < OTHERS; i++)
+        mgpu_start_thread(&other[i], hold_core, g);
+    if (!comes_to(pool, g, g->cores[0]))
+        why = "a thread waits on its core until others leave it, while the pool waits for that thread";
+    atomic_store(&g->busy, false);
+    for (int i = 0; i < OTHERS; i++)
+        pthread_join(other[i], NULL);
+    if (!why && !comes_to(pool, g, g->cores[1]))
+        why = "a thread that was moved does not come back";
+    mgpu_pool_close(pool);
+    return (void *)(uintptr_t)why;
+}
+
+static void test_moved(void)
+{
+    int count, *cores = mgpu_cores_allowed(&count);
+    Guest g = {{count > 0 ? cores[0] : 0, count > 1 ? cores[1] : 0}, -1, false};
+    void *why = NULL;
+    pthread_t thread;
+    free(cores);
+    if (count > 1) {
+        mgpu_start_thread(&thread, be_moved, &g);
+        pthread_join(thread, &why);
+    }
+    say("moved-from-a-busy-core", why);
+}
+
 /* ---- pools side by side, as devices have them: each is run by a thread of its own */
 static void *drive(void *argument)
 {
@@ -244,6 +323,7 @@ int main(int argc, char **argv)
     test_runs(MOST, false, 60 * scale);
     test_visits();
     test_cores();
+    test_moved();
     test_pools();
     return failed != 0;
 }
