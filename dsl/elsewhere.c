@@ -35,7 +35,16 @@ static const Row FUNCTIONS[] = {
     {"mse_loss", "mse"}, {"l1_loss", "mae"}, {"smooth_l1_loss", "huber"}, {"kl_div", "kl"}, {"ctc_loss", "ctc"}, {"triplet_margin_loss", "triplet"},
     {"randn", "random_normal"}, {"rand", "random"}, {"detach", "stop_gradient"}, {"clip", "clamp"}, {"amax", "max"}, {"amin", "min"},
     {"topk", "top_k"}, {"leakyrelu", "leaky_relu"}, {"LeakyReLU", "leaky_relu"}, {"Dense", "dense"}, {"MaxPooling2D", "maxpool"},
-    {"BatchNormalization", "batchnorm"}, {"LayerNormalization", "layernorm"}, {"LSTM", "lstm"}, {"GRU", "gru"}, {"RNN", "rnn"},
+    {"MaxPool1d", "maxpool"}, {"MaxPool3d", "maxpool"}, {"MaxPooling1D", "maxpool"}, {"MaxPooling3D", "maxpool"}, {"max_pool1d", "maxpool"},
+    {"AvgPool1d", "avgpool"}, {"AvgPool3d", "avgpool"}, {"AveragePooling1D", "avgpool"}, {"AveragePooling2D", "avgpool"},
+    {"adaptive_avg_pool2d", "adaptive_avgpool"}, {"AdaptiveAvgPool1d", "adaptive_avgpool"}, {"adaptive_avg_pool1d", "adaptive_avgpool"},
+    {"Conv1d", "conv"}, {"Conv3d", "conv"}, {"Conv1D", "conv"}, {"Conv3D", "conv"}, {"Conv2DTranspose", "conv_transpose"},
+    {"DepthwiseConv2D", "depthwise"}, {"SeparableConv2D", "separable"}, {"UpSampling2D", "upsample"}, {"Upsample", "upsample"},
+    {"ZeroPadding2D", "pad"}, {"Dropout1d", "spatial_dropout"}, {"Dropout3d", "spatial_dropout"}, {"SpatialDropout2D", "spatial_dropout"},
+    {"InstanceNorm1d", "instancenorm"}, {"RMSNorm", "rmsnorm"}, {"NLLLoss", "cross_entropy"}, {"SparseCategoricalCrossentropy", "cross_entropy"},
+    {"CategoricalCrossentropy", "cross_entropy"}, {"BinaryCrossentropy", "binary_cross_entropy"}, {"MeanSquaredError", "mse"},
+    {"Bidirectional", "bidirectional"}, {"Concatenate", "concat"}, {"Reshape", "reshape"}, {"RMSprop", "rmsprop"}, {"Adagrad", "adagrad"},
+    {"ELU", "elu"}, {"Hardswish", "hardswish"}, {"LogSoftmax", "log_softmax"}, {"BatchNormalization", "batchnorm"}, {"LayerNormalization", "layernorm"}, {"LSTM", "lstm"}, {"GRU", "gru"}, {"RNN", "rnn"},
 };
 static const Row SETTINGS[] = {
     {"learning_rate", "lr"}, {"lr_rate", "lr"}, {"weight_decay", "decay"}, {"batch_size", "batch"}, {"num_epochs", "epochs"},
@@ -62,6 +71,13 @@ static const Row TOPICS[] = {
     {"label_smoothing", "it is an argument of the loss: cross_entropy(logits, label, smoothing = 0.1)"},
     {"checkpoint", "runs save by themselves, as 'save' and 'keep' of the train block say, and go on with --resume (docs/checkpoints.md); activations are "
                    "computed again by 'recompute'"},
+    {"GlobalAveragePooling2D", "the mean over height and width is mean(x, [0, 1])"},
+    {"global_avg_pool", "the mean over height and width is mean(x, [0, 1])"},
+    {"global_avgpool", "the mean over height and width is mean(x, [0, 1])"},
+    {"global_average_pooling", "the mean over height and width is mean(x, [0, 1])"},
+    {"GlobalAveragePooling1D", "the mean over the steps of a sequence is mean(x, 0)"},
+    {"GlobalMaxPooling2D", "the maximum over height and width is max(x, [0, 1])"},
+    {"global_max_pool", "the maximum over height and width is max(x, [0, 1])"},
     {"Sequential", "layers follow each other in a pipeline: x |> dense(128, act = relu) |> dense(10)"},
     {"gan", "both networks are in one model, the discriminator as shared(layer). What the generator drew goes into it as (1 + s) * stop_gradient(x) - s * x, "
             "which reverses the gradient; s = exp(-logit), without which the generator stops learning. docs/recipes.md has it whole"},

@@ -325,6 +325,8 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
         return "; a statement cannot begin with it: it begins with a name or a word such as 'loss'";
     if (e->item)
         return "; expected 'import', 'param', 'layer', 'model', 'data' or 'train'";
+    if ((got == YYSYMBOL_ELSE || got == YYSYMBOL_IF) && e->plus)
+        return "; a choice is written if c then a else b, and where(c, a, b) if c is a tensor";
     if (e->then)
         return "; a choice of values is 'if a then b else c'";
     if (e->comma && (e->bracket || e->parenthesis) && value)

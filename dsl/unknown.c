@@ -95,10 +95,21 @@ _Noreturn void unknown_type(const Elaborator *e, const Tree *type)
 
 /* ---- all names */
 
+/* what arguments and settings choose from, which are strings */
+static const char *unquoted_choice(const char *name)
+{
+    static const char *const CHOICES[] = {"metrics", "gradients", "all", "stop", "skip", "ignore", "auto", "ram", "disk", "batch", "shard",
+                                          "same", "valid", "bilinear", "nearest", "border", "zeros", "chw", "hwc"};
+    for (int k = 0; k < COUNT(CHOICES); k++)
+        if (strcmp(CHOICES[k], name) == 0)
+            return format("; a fixed choice is written in quotes: \"%s\"", name);
+    return NULL;
+}
+
 static const char *elsewhere(const char *name)
 {
-    const char *here = function_called(name);
-    return here ? format("; it is called '%s'", here) : NULL;
+    const char *here = function_called(name), *topic = topic_called(name);
+    return here ? format("; it is called '%s'", here) : topic ? format("; %s", topic) : NULL;
 }
 
 _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)
@@ -132,6 +143,7 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
     for (int k = 0; k < COUNT(TYPES) - 1; k++) /* class is no name by itself */
         APPEND(names, count, TYPES[k]);
     const char *value = value_called(name), *hint = call ? elsewhere(name) : value ? format("; it is written '%s'", value) : type_elsewhere(name);
+    hint = hint || call ? hint : unquoted_choice(name);
     hint = hint ? hint : did_you_mean(name, names, count);
     error_tree(e, t, call ? "unknown layer or function '%s'%s" : "unknown name '%s'%s", name, hint);
 }

@@ -20,6 +20,7 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3)
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status));
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
 void mgpu_say(const char *pattern, ...) MGPU_PRINTF(1, 2); /* a line on stderr */
+void mgpu_say_once(const char *pattern, ...) MGPU_PRINTF(1, 2); /* unless it has said this line; of one thread */
 char *mgpu_plain(const char *text);                        /* as terminal.h says; the caller frees */
 void mgpu_print_plain(const char *text);                   /* likewise, on stdout */
 #define MGPU_OUR_MISTAKE "\nThis is a mistake in mgpuc; please report it with the model."

@@ -11,7 +11,12 @@
 #include <unistd.h>
 
 /* of a process of several (runtime/mpi/processes.c); else nobody in particular. Whatever fails asks this, so it is no argument */
-static struct { const char *name; bool silent; void (*leave)(int status); } self;
+static struct {
+    const char *name;
+    bool silent;
+    void (*leave)(int status);
+    char **said; int said_count; /* what mgpu_say_once has said */
+} self;
 
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status))
 {
@@ -61,6 +66,24 @@ void mgpu_say(const char *pattern, ...)
     fputc('\n', stderr);
     funlockfile(stderr);
     va_end(arguments);
+}
+
+void mgpu_say_once(const char *pattern, ...)
+{
+    va_list arguments;
+    char *line = NULL;
+    va_start(arguments, pattern);
+    if (vasprintf(&line, pattern, arguments) < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "out of memory");
+    va_end(arguments);
+    for (int i = 0; i < self.said_count; i++)
+        if (strcmp(self.said[i], line) == 0) {
+            free(line);
+            return;
+        }
+    self.said = mgpu_resize(self.said, (size_t)(self.said_count + 1) * sizeof *self.said);
+    self.said[self.said_count++] = line;
+    mgpu_say("%s", line);
 }
 
 void mgpu_warn_of_this(const char *pattern, ...)

@@ -603,20 +603,31 @@ static void close_csv(Stream *s)
     free(csv);
 }
 
+static void say_numbers(const Csv *csv, int column, int64_t count, const char *what, int64_t line, const char *more)
+{
+    if (count == 1)
+        mgpu_say_once("%s: a number of '%s' is %s, in line %lld%s", csv->path, csv->columns[column].name, what, (long long)line, more);
+    else
+        mgpu_say_once("%s: %lld numbers of '%s' are %s, the first in line %lld%s", csv->path, (long long)count, csv->columns[column].name, what,
+                      (long long)line, more);
+}
+
+/* once, although several data sets may be made of one file */
 static void say_notes(const Parser *p)
 {
     const Csv *csv = p->csv;
     if (p->bad_rows)
-        mgpu_say("%s: %lld lines are left out, the first is %s", csv->path, (long long)p->bad_rows, p->first_bad);
+        mgpu_say_once("%s: %lld lines are left out, the first is %s", csv->path, (long long)p->bad_rows, p->first_bad);
     for (int c = 0; c < csv->column_count; c++)
         if (csv->columns[c].infinite)
-            mgpu_say("%s: %lld numbers of '%s' are infinite, the first in line %lld", csv->path,
-                    (long long)csv->columns[c].infinite, csv->columns[c].name, (long long)csv->columns[c].first_infinite);
+            say_numbers(csv, c, csv->columns[c].infinite, "infinite", csv->columns[c].first_infinite, "");
     for (int c = 0; c < csv->column_count; c++)
-        if (csv->columns[c].missing)
-            mgpu_say("%s: %lld numbers of '%s' are missing, the first in line %lld; they are NaN: where(%s == %s, %s, 0)",
-                    csv->path, (long long)csv->columns[c].missing, csv->columns[c].name, (long long)csv->columns[c].first_missing,
-                    csv->columns[c].name, csv->columns[c].name, csv->columns[c].name);
+        if (csv->columns[c].missing) {
+            const char *name = csv->columns[c].name;
+            char *cure = mgpu_format("; what is missing is NaN: where(%s == %s, %s, 0)", name, name, name);
+            say_numbers(csv, c, csv->columns[c].missing, "missing", csv->columns[c].first_missing, cure);
+            free(cure);
+        }
 }
 
 /* by its byte order mark, or by the zero that the first character has where it is of ASCII */

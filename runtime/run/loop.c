@@ -641,6 +641,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
         mgpu_run_compare_data(&run);
     }
     open_engine(&run);
+    mgpu_run_compare_model(&run);
     if (options->processes)
         mgpu_run_compare_state(&run);
     mgpu_run_open_trace(&run);

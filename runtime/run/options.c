@@ -260,11 +260,14 @@ static bool takes_setting(const mgpu_program *p, const char *text)
     return named("patience", text, length) && p->best.metric;
 }
 
-static const OptionInfo *find_option(const char *text, size_t length)
+static const OptionInfo *find_option(const mgpu_program *p, const char *text, size_t length)
 {
     for (int i = 0; i < MGPU_COUNT(OPTIONS); i++)
         if (named(OPTIONS[i].name, text, length))
             return &OPTIONS[i];
+    if (length > 2 && takes_setting(p, text + 2))
+        mgpu_fail(MGPU_BAD_USAGE, "there is no option %.*s; settings of the train block are written --set %.*s=VALUE", (int)length, text,
+                  (int)length - 2, text + 2);
     const char *names[MGPU_COUNT(OPTIONS)];
     for (int i = 0; i < MGPU_COUNT(OPTIONS); i++)
         names[i] = OPTIONS[i].name;
@@ -291,7 +294,7 @@ static void read_init(Options *o, const char *option, const char *value)
 static WeightsChoice read_weights(const char *value)
 {
     if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
-        mgpu_fail(MGPU_BAD_USAGE, "--weights takes best or last, not '%s'; --init takes a file", value);
+        mgpu_fail(MGPU_BAD_USAGE, "--weights takes best or last, not '%s'; --save DIR takes the weights of the run in DIR, --init a file", value);
     return *value == 'b' ? WEIGHTS_BEST : WEIGHTS_LAST;
 }
 
@@ -361,12 +364,12 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
 }
 
 /* the command is the first word that is no option; it may be after options. Values are skipped. */
-static int find_command(Options *o, int argc, char **argv)
+static int find_command(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] == '-' && argv[i][1]) {
             size_t length = strcspn(argv[i], "=");
-            if (find_option(argv[i], length)->takes_value && !argv[i][length])
+            if (find_option(p, argv[i], length)->takes_value && !argv[i][length])
                 i++;
             continue;
         }
@@ -420,7 +423,7 @@ char *mgpu_resume_command(const Options *o, const char *folder)
         if (o->argv[i][0] != '-' || !o->argv[i][1])
             continue;
         size_t length = strcspn(o->argv[i], "=");
-        const OptionInfo *option = find_option(o->argv[i], length);
+        const OptionInfo *option = find_option(NULL, o->argv[i], length); /* which is known */
         const char *value = !option->takes_value ? NULL : o->argv[i][length] ? o->argv[i] + length + 1 : o->argv[++i];
         bool again = false;
         for (int k = 0; k < MGPU_COUNT(GIVEN); k++)
@@ -526,7 +529,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;
     o->operands = mgpu_allocate((size_t)argc, sizeof *o->operands);
-    int command = find_command(o, argc, argv);
+    int command = find_command(o, p, argc, argv);
     for (int i = 1; i < argc; i++) {
         if (i == command)
             continue;
@@ -535,7 +538,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
             continue;
         }
         size_t length = strcspn(argv[i], "=");
-        const OptionInfo *option = find_option(argv[i], length);
+        const OptionInfo *option = find_option(p, argv[i], length);
         const char *value = argv[i][length] ? argv[i] + length + 1 : NULL;
         if (value && !option->takes_value)
             usage(option->name, " takes no value", "");

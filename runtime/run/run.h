@@ -104,6 +104,7 @@ void mgpu_run_open_folder(Run *);          /* to write into it */
 void mgpu_run_set_origin(Run *);           /* of open data */
 void mgpu_run_take_fingerprints(Run *);     /* of open data, for the origin */
 void mgpu_run_compare_origin(Run *);       /* says what differs from the run that goes on */
+void mgpu_run_compare_model(Run *);           /* likewise, once its weights are loaded */
 /* of a drained engine. Weights that are not finite do not replace a checkpoint. last: the run ends here */
 void mgpu_run_save(Run *, int64_t epoch, bool last);
 void mgpu_run_save_best(Run *);            /* the model, with the checkpoint of this step or by mgpu_run_save_due */

@@ -120,7 +120,12 @@ void mgpu_run_compare_origin(Run *run)
         compare_data(run, "train", then->train_data, now->train_data);
     if (now->valid_samples && then->valid_samples == now->valid_samples)
         compare_data(run, "valid", then->valid_data, now->valid_data);
-    if (*then->model && *now->model && strcmp(then->model, now->model) != 0)
+}
+
+void mgpu_run_compare_model(Run *run)
+{
+    const SaveOrigin *then = run->from ? mgpu_saved_origin(run->from) : NULL, *now = &run->origin;
+    if (then && *then->model && *now->model && strcmp(then->model, now->model) != 0)
         mgpu_report_warning(run->reporter,
                             "the run in %s was saved by a program of another model than this one, with the same weights: "
                             "what they compute differs",
