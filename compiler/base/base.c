@@ -1,5 +1,6 @@
 /* base.c: memory, text, places and the two ways to stop; see base.h. */
 #include "compiler/base/base.h"
+#include "compiler/base/progress.h"
 #include "runtime/base/near.h"
 #include "runtime/base/terminal.h"
 #include "runtime/base/whole.h"
@@ -405,6 +406,15 @@ static const char *quoting_hint(const Source *s)
     return path && letter ? format("; a string is written in quotes, which others keep from the shell: --set '%s=\"%s\"'",
                                    s->file + strlen("--set "), s->text)
                           : NULL;
+}
+
+void show_error_at(const Place *at, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    report(at, "error", vformat(pattern, arguments));
+    va_end(arguments);
+    fflush(stderr);
 }
 
 void verror_at(const Place *at, const char *pattern, va_list arguments)

@@ -63,6 +63,7 @@ void memory_print(const Schedule *, Text *);          /* --emit memory */
 int command_compile(const Options *);                 /* compile.c: mgpuc MODEL.net, mgpuc check; verify.c: mgpuc verify */
 int command_check(const Options *);
 Program *make_schedules(const Options *);             /* a schedule for each plan */
+const Model *read_model(const Options *);             /* its graphs, before anything is planned; nothing is said of it */
 int command_plan(const Options *);                    /* plan.c: mgpuc plan */
 int command_bench(const Options *);                   /* bench.c: mgpuc bench */
 int command_report(const Options *);                  /* report.c: mgpuc report */

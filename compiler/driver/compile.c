@@ -145,6 +145,17 @@ int command_compile(const Options *o)
     return 0;
 }
 
+const Model *read_model(const Options *o)
+{
+    Options *quiet = NEW(Options);
+    *quiet = *o;
+    quiet->silenced = ~(LintSet)0; /* what is wrong with it is said when it is compiled */
+    quiet->verbose = false;
+    Compilation c = begin(quiet);
+    run_passes(&c, "simplify");
+    return c.program->model;
+}
+
 Program *make_schedules(const Options *o)
 {
     return schedules_of(o).program;

@@ -1,5 +1,6 @@
 /* memory.c: what a run takes of each device's memory, in bytes, and whether there is as much: on this machine, or for GPUs that
  * are not here, on a usual card. In: the schedule of a plan. */
+#include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
@@ -11,6 +12,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/cuda/gpus.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -263,15 +265,16 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
     text_add(&t, "%s:%d with a batch of %lld takes %s bytes%s, and %s %s\n", plan->kind, plan->devices, (long long)m->batch, grouped((int64_t)needed),
              host ? "" : " on a device", p->options->memory ? "--memory allows" : format("the machine '%s' has", p->options->planned->name), grouped((int64_t)limit));
     peak_print(plan->schedule, fullest, 8, &t);
-    const char *recomputed = recompute_cure(p, plan);
-    if (recomputed)
-        text_add(&t, "  %s\n", recomputed);
     if (host)
         text_add(&t, "  a smaller batch takes less, and so does accumulate\n");
     else
         add_cures(p, plan, limit, &t);
     t.data[t.length - 1] = 0;
-    error_at(m->batch_at, "%s", t.data);
+    show_error_at(m->batch_at, "%s", t.data);
+    const char *recomputed = recompute_cure(p, plan);
+    if (recomputed)
+        fprintf(stderr, "  %s\n", recomputed);
+    exit(1);
 }
 
 typedef int64_t BytesOf(const Program *, const Plan *, int device);

@@ -119,6 +119,7 @@ static void find_memory(PlanRow *row, const Program *program, const Plan *plan, 
 {
     bool host = !program->target->own_memory;
     row->bytes = needed_bytes(program, plan, NULL);
+    row->variables = variables_needed(program, plan);
     row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan_each(plan));
     row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program, plan, row->memory);
 }
@@ -152,13 +153,16 @@ static double sample_tokens(const Model *m)
     return 0;
 }
 
-/* what makes the baseline slower than it would be with the memory that the row has */
+/* how the program of the baseline differs, which is slower or faster by that */
 static const char *unlike_of(const PlanRow *row, const PlanRow *one)
 {
-    if (one && one->recomputed > row->recomputed + .005)
-        return format("recomputes, which takes %.1f%% of its computing time more", 100 * (one->recomputed - row->recomputed));
-    if (one && one->micro > row->micro)
-        return format("has %lld micro-batches in place of %lld", (long long)one->micro, (long long)row->micro);
+    double more = one ? one->recomputed - row->recomputed : 0;
+    if (more > .005)
+        return format("recomputes, which takes %.1f%% of its computing time more", 100 * more);
+    if (more < -.005)
+        return format("recomputes less, as if it had %s, which saves it %.1f%% of computing time", bytes_text(one->bytes), -100 * more);
+    if (one && one->micro != row->micro)
+        return format("has %lld micro-batch%s in place of %lld", (long long)one->micro, one->micro == 1 ? "" : "es", (long long)row->micro);
     return NULL;
 }
 
@@ -305,14 +309,36 @@ static Count *list_counts(const Planning *p, const Plan *plans, int plan_count, 
     return counts;
 }
 
+/* Each device of a weak row computes what the one device does, so it needs as much beside its variables. */
+static bool weak_cannot_fit(Planning *p, const PlanRow *one)
+{
+    bool parts = p->options->shard != SHARD_NOTHING;
+    double needed = one->bytes - (parts ? one->variables : 0);
+    if (one->memory <= 0 || needed <= one->memory || (p->searched && parts)) /* with parts more may be recomputed */
+        return false;
+    APPEND(p->advice, p->advice_count,
+           format("weak scaling is left out: with a batch of %lld for each, a device takes %s%s, there are %s; --batch names another one", (long long)one->batch,
+                  bytes_text(needed), parts ? " beside its variables" : "", bytes_text(one->memory)));
+    return true;
+}
+
+static int64_t weak_batch(int64_t each, int devices)
+{
+    int64_t all;
+    if (__builtin_mul_overflow(each, devices, &all) || all > INT32_MAX)
+        fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)each, devices);
+    return all;
+}
+
 static void add_weak(Planning *p, const Count *counts, int count, int64_t batch)
 {
     PlanRow one = row_of_one(p, batch);
+    weak_batch(batch, counts[count - 1].devices);
+    if (weak_cannot_fit(p, &one))
+        return;
     one.weak = true;
     for (int i = 0; i < count; i++) {
-        int64_t all;
-        if (__builtin_mul_overflow(one.batch, counts[i].devices, &all) || all > INT32_MAX)
-            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)one.batch, counts[i].devices);
+        int64_t all = weak_batch(batch, counts[i].devices);
         PlanRow row = counts[i].devices == 1 && p->options->shard == SHARD_NOTHING ? one : plan_row(p, counts[i], all, true, &one);
         APPEND(p->rows, p->row_count, row);
     }
@@ -386,12 +412,10 @@ static void add_fitting(Planning *p, const Count *counts, int count, int64_t bat
 /* those of --devices; else all */
 static void compare_counts(Planning *p, const Count *counts, int count, int64_t batch, bool weak)
 {
-    int64_t all;
     if (counts[count - 1].devices < 2)
         fail(2, "plan --compare: how one device trains is the same by every plan; name more, as in --devices 4");
     for (int i = p->options->devices ? 0 : count - 1; i < count; i++) {
-        if (__builtin_mul_overflow(batch, weak ? counts[i].devices : 1, &all) || all > INT32_MAX)
-            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)batch, counts[i].devices);
+        int64_t all = weak ? weak_batch(batch, counts[i].devices) : batch;
         if (counts[i].devices > 1)
             plan_compare(p, counts[i], all, weak);
     }
@@ -417,18 +441,15 @@ void plan_fill(Planning *p)
     parse_devices(options->devices, options->planned, &plans, &plan_count);
     const Count *counts = list_counts(p, plans, plan_count, &count);
     int batch_count = read_batches(options->batches, batches);
-    Made first = make(p, &ONE, 1, batch_count ? batches[0] : 0);
-    Model *m = first.program->model;
-    memory_use(first.outer);
-    p->model = copy_text(m->name, strlen(m->name));
+    const Model *m = read_model(options);
+    p->model = m->name;
     p->precision = dtype_name(m->precision);
     p->may_be_stale = m->accumulate <= 1 && !m->fit_accumulate && m->precision != F16;
-    p->searched = m->fit_accumulate || m->recompute || first.program->options->elaborated; /* elaborated: a number of micro-batches was found */
+    p->searched = m->fit_accumulate || m->recompute;
     p->apart = p->searched || options->shard != SHARD_NOTHING;
     if (!batch_count)
         batches[batch_count++] = m->batch;
-    bool both = counts[count - 1].nodes > 1 && !options->weak && !options->strong;
-    give_back(&first);
+    bool both = counts[count - 1].nodes > 1 && !options->weak && !options->strong && !p->searched; /* each row is a search of its own */
     if (options->fit)
         add_fitting(p, counts, count, batches[0]);
     for (int weak = 0; weak < 2 && !options->fit; weak++)

@@ -28,6 +28,7 @@ typedef struct PlanRow {
     double updates_us;          /* what a device computes of updates */
     double input_per_s, decode_cores; /* bytes of inputs a second, of all nodes; cores of a node that decode pictures */
     double bytes, memory;       /* that a device takes, and has; of host devices: all of a node together */
+    double variables;           /* of its bytes */
     int64_t fits;               /* the largest batch that does; -1: not known */
     const char *cure, *recompute; /* where none does, what would; what recompute = "auto" would do where the row does not fit; else NULL */
     double mfu;                 /* FLOPs of the model a second, of those that the devices' matrix units (f32, f64: without them) have */

@@ -144,15 +144,22 @@ static void say_memory(Planning *p)
 /* what is compared is not alike, or kernels of fewer samples take less of a sample */
 static void say_efficiency(Planning *p)
 {
-    const PlanRow *row = NULL;
-    for (int i = 0; i < p->row_count; i++)
-        if (p->rows[i].devices > 1 && p->rows[i].efficiency > 1.01 && (!row || p->rows[i].efficiency > row->efficiency))
-            row = &p->rows[i];
+    const PlanRow *row = NULL, *unlike = NULL;
+    for (int i = 0; i < p->row_count; i++) {
+        const PlanRow *r = &p->rows[i];
+        if (r->devices > 1 && r->efficiency > 1.01 && (!row || r->efficiency > row->efficiency))
+            row = r;
+        if (r->unlike && r->efficiency <= 1.01)
+            unlike = r;
+    }
     if (row)
         APPEND(p->advice, p->advice_count,
                format("an efficiency of %.1f%% on %s: %s", 100 * row->efficiency, devices_text(row->devices),
                       row->unlike ? format("the one device that it is compared with %s", row->unlike)
                                   : format("kernels of %lld samples take a smaller part of those of the whole batch than 1/%d", (long long)row->most, row->devices)));
+    if (unlike)
+        APPEND(p->advice, p->advice_count,
+               format("*: the one device that %s are compared with %s", devices_text(unlike->devices), unlike->unlike));
 }
 
 static void say_idle(Planning *p)
