@@ -21,10 +21,13 @@ static void add_cost(Task *t, double flops, double bytes, bool samples)
     }
 }
 
+/* from so many flops on an operation is a function; a power takes as long as so many others of its flops, as it computes in double */
+enum { FUNCTION_FLOPS = 10, POWER = 4 };
+
 static void nest_cost(Task *t, const Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    double iterations[2] = {1, 1}, flops[2] = {0, 0}; /* at all axes; at parallel ones */
+    double iterations[2] = {1, 1}, flops[2] = {0, 0}, functions[2] = {0, 0}; /* at all axes; at parallel ones */
     bool samples = false;
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
@@ -40,11 +43,16 @@ static void nest_cost(Task *t, const Nest *nest)
             full = full || (x->axis[k].reduction && e->axes >> k & 1);
         if (e->kind == X_OP && e->axes)
             flops[!full] += e->op == OP_MAX || e->op == OP_WINDOW_MAX ? 1 : OP_INFO[e->op].flops;
+        if (e->kind == X_OP && e->axes && OP_INFO[e->op].flops >= FUNCTION_FLOPS)
+            functions[!full] += OP_INFO[e->op].flops * (e->op == OP_POW ? POWER : 1);
         if (e->kind == X_RANDOM)
             flops[!full] += OP_INFO[OP_RANDOM].flops;
     }
     flops[0] += nest->reduction_count;
     add_cost(t, flops[0] * iterations[0] + flops[1] * iterations[1], 0, samples);
+    if (!nest->columns)
+        *(samples ? &t->row_sums_per_sample : &t->row_sums) += nest->reduction_count * iterations[0];
+    *(samples ? &t->functions_per_sample : &t->functions) += functions[0] * iterations[0] + functions[1] * iterations[1];
 }
 
 /* each reads and writes all of its arguments once */

@@ -66,6 +66,8 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
     Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_TRANSFER: the same one in both */
     int64_t workspace_bytes, workspace_bytes_per_sample;
     double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
+    double functions, functions_per_sample; /* of the flops: exp, sin, pow and the like */
+    double row_sums, row_sums_per_sample; /* of the flops: additions of sums of rows */
     WorkKind work;          /* what kind of work, for the cost model */
     bool backward, update;  /* made by differentiate; after the reductions */
     bool again;             /* of what was dropped: it computes its values again */
@@ -76,6 +78,8 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
 } Task;
 /* of a call with so many samples, or elements of split values */
 static inline double task_flops(const Task *t, double units) { return t->flops + t->flops_per_sample * units; }
+static inline double task_functions(const Task *t, double units) { return t->functions + t->functions_per_sample * units; }
+static inline double task_row_sums(const Task *t, double units) { return t->row_sums + t->row_sums_per_sample * units; }
 static inline double task_bytes(const Task *t, double units) { return t->bytes + t->bytes_per_sample * units; }
 
 typedef struct Phase {

@@ -109,10 +109,10 @@ int64_t rows_workspace(const Rows *plan)
 }
 
 /* Additions of a running sum that take as long as a row of the k largest: blocks in which an element may be one of them are looked at
- * one by one, and each that is goes down a heap (runtime/host/rows.c). Fitted to k of 8 and 64 of 1,000 random numbers. */
+ * one by one, and each that is goes down a heap (runtime/host/rows.c). Fitted to k of 8, 64 and 500 of 1,000 random numbers, on one core. */
 static double top_k_operations(int64_t extent, int64_t k)
 {
-    enum { BLOCK = 32, LOOK = 20, LEVEL = 40, SORT = 40 };
+    enum { BLOCK = 32, LOOK = 28, LEVEL = 16, SORT = 60 };
     double n = (double)extent, likely = (double)(BLOCK * k);
     if (extent < 1 || k < 1)
         return 0;

@@ -43,6 +43,8 @@ typedef struct Work {
     bool wide;          /* all else is in f64 */
     double contractions;    /* operations of contractions, a multiply-add is two */
     double operations;  /* all others */
+    double functions;   /* of these: exp, sin, pow and the like */
+    double row_sums;    /* of these: additions of sums of rows */
     double bytes;       /* each operand once, each result once */
     double steps;       /* of a scan; else 0 */
     bool joins;         /* a launch that does others, too: the least time of a kernel is theirs */

@@ -32,6 +32,8 @@ static Work work_of(const Program *p, const Device *d, const Task *t, double its
     if (!t->kernel->scan)
         w.contractions += kernel_contraction_flops(t->kernel, t->flops);
     w.operations = flops > w.contractions ? flops - w.contractions : 0;
+    w.functions = task_functions(t, samples);
+    w.row_sums = task_row_sums(t, samples);
     w.bytes = task_bytes(t, samples);
     w.steps = t->kernel->scan ? (double)t->kernel->scan->steps : 0;
     return w;
