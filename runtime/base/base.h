@@ -15,6 +15,8 @@
 enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
 /* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks */
 _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
+/* mgpu_fail with MGPU_BAD_INPUT; or, where complaint is not NULL, the message goes there, which who asks for it frees: of several the first */
+void mgpu_complain(char **complaint, const char *pattern, ...) MGPU_PRINTF(2, 3);
 /* ours, not the user's: "PROGRAM: internal error: ...", status 3 */
 /* Before what this process says from now on; `speaks`: not only errors; leave: how it ends with one, NULL: by _exit */
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status));

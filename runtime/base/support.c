@@ -55,6 +55,17 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...)
     end(status, "error", pattern, arguments, "");
 }
 
+void mgpu_complain(char **complaint, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    if (!complaint)
+        end(MGPU_BAD_INPUT, "error", pattern, arguments, "");
+    if (!*complaint)
+        *complaint = mgpu_vformat(pattern, arguments);
+    va_end(arguments);
+}
+
 void mgpu_say(const char *pattern, ...)
 {
     va_list arguments;

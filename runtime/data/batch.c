@@ -19,19 +19,23 @@ struct Bound {
     int column;        /* of the stream; -1: not read */
     bool plain;        /* every element of the column is a value of the input */
     int64_t *class_of; /* of words; NULL: numbers */
+    int64_t known;     /* words of samples that arrive that have their class */
 };
 
 typedef struct Place {
     const Dataset *set;
     int input;
     int64_t sample;
+    char **complaint; /* as mgpu_complain has it */
 } Place; /* what is being read */
 
-static _Noreturn void misfit(const Place *p, const char *what)
+/* -> false, for who reads it */
+static bool misfit(const Place *p, const char *what)
 {
     char text[600];
     mgpu_describe(p->set->stream, p->sample, p->set->bound[p->input].column, text, sizeof text);
-    mgpu_fail(MGPU_BAD_INPUT, "%s%s %s", p->set->stream->where, text, what);
+    mgpu_complain(p->complaint, "%s%s %s", p->set->stream->where, text, what);
+    return false;
 }
 
 /* ---- does a sample fit its input? */
@@ -49,17 +53,17 @@ bool mgpu_shapes_agree(const mgpu_input *in, int rank, const int64_t *extent)
     return true;
 }
 
-static _Noreturn void bad_shape(const Place *p, int rank, const int64_t *extent)
+static bool bad_shape(const Place *p, int rank, const int64_t *extent)
 {
     char is[200], expected[200], text[600];
     const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
     bool image = p->set->stream->columns[p->set->bound[p->input].column].image;
     snprintf(text, sizeof text, "has the shape %s, input '%s' has %s%s", mgpu_shape_text(rank, extent, is), t->name,
              mgpu_shape_text(t->rank, t->extent, expected), image ? "; |> resize(...) |> center_crop(...) bring pictures to one size" : "");
-    misfit(p, text);
+    return misfit(p, text);
 }
 
-static _Noreturn void bad_label(const Place *p, double v, int64_t place)
+static bool bad_label(const Place *p, double v, int64_t place)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     char text[400], where[60] = "", cure[100] = "";
@@ -74,10 +78,10 @@ static _Noreturn void bad_label(const Place *p, double v, int64_t place)
     else
         snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has classes, which are whole numbers from 0 on%s", v, where,
                  in->tensor.name, cure);
-    misfit(p, text);
+    return misfit(p, text);
 }
 
-static _Noreturn void bad_word(const Place *p, const char *word)
+static bool bad_word(const Place *p, const char *word)
 {
     const Dataset *d = p->set;
     const mgpu_input *in = &d->program->inputs[p->input];
@@ -90,10 +94,10 @@ static _Noreturn void bad_word(const Place *p, const char *word)
     else
         snprintf(text, sizeof text, "has no value; class(%lld, other = 0) for input '%s' has a class for such",
                  (long long)in->classes + 1, in->tensor.name);
-    misfit(p, text);
+    return misfit(p, text);
 }
 
-static void put_classes(const Place *p, const Item *item, const void *data, int64_t count, void *to)
+static bool put_classes(const Place *p, const Item *item, const void *data, int64_t count, void *to)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     const struct Bound *b = &p->set->bound[p->input];
@@ -103,18 +107,19 @@ static void put_classes(const Place *p, const Item *item, const void *data, int6
         if (b->class_of) {
             int64_t class = b->class_of[(int64_t)v];
             if (class == MGPU_NO_LABEL)
-                bad_word(p, words->text[(int64_t)v]);
+                return bad_word(p, words->text[(int64_t)v]);
             mgpu_from_double(to, in->tensor.dtype, i, (double)class);
             continue;
         }
         bool good = (v >= 0 && v < (double)in->classes && v == floor(v)) || (in->ignore != MGPU_NO_LABEL && v == (double)in->ignore);
         if (!good && in->other == MGPU_NO_LABEL)
-            bad_label(p, v, i);
+            return bad_label(p, v, i);
         mgpu_from_double(to, in->tensor.dtype, i, good ? v : (double)in->other);
     }
+    return true;
 }
 
-static void put_values(const Place *p, const Item *item, const void *data, int64_t count, void *to)
+static bool put_values(const Place *p, const Item *item, const void *data, int64_t count, void *to)
 {
     const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
     char text[400];
@@ -122,18 +127,19 @@ static void put_values(const Place *p, const Item *item, const void *data, int64
     if (mgpu_dtype_is_float(item->dtype) && !mgpu_dtype_is_float(t->dtype) && t->dtype != MGPU_BOOL) {
         snprintf(text, sizeof text, "has elements of %s, input '%s' is %s; the model's input may be %s, too", mgpu_dtype_name(item->dtype), t->name,
                  mgpu_dtype_name(t->dtype), mgpu_dtype_name(item->dtype));
-        misfit(p, text);
+        return misfit(p, text);
     }
     if (!mgpu_values_fit(data, item->dtype, count, t->dtype, &bad)) {
         snprintf(text, sizeof text, "holds %.9g, which is no value of input '%s' (%s)", mgpu_to_double(data, item->dtype, bad),
                  t->name, mgpu_dtype_name(t->dtype));
-        misfit(p, text);
+        return misfit(p, text);
     }
     mgpu_convert(to, t->dtype, data, item->dtype, count);
+    return true;
 }
 
 /* elements of an input that losses require more of than its type says */
-static void check_required(const Place *p, const void *elements)
+static bool check_required(const Place *p, const void *elements)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     int64_t count = mgpu_elements(&in->tensor);
@@ -143,12 +149,13 @@ static void check_required(const Place *p, const void *elements)
         if (v >= (double)in->least && v <= (double)in->most)
             continue;
         snprintf(text, sizeof text, "holds %.17g; %s", v, in->required);
-        misfit(p, text);
+        return misfit(p, text);
     }
+    return true;
 }
 
-/* a sample's column -> the input's elements */
-static void put(const Place *p, const Item *item, void *to, Reading *r)
+/* A sample's column -> the input's elements; false: they are none for it */
+static bool put(const Place *p, const Item *item, void *to, Reading *r)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     const struct Bound *b = &p->set->bound[p->input];
@@ -156,10 +163,10 @@ static void put(const Place *p, const Item *item, void *to, Reading *r)
     const void *data = item->data;
     if (b->plain) {
         memcpy(to, data, (size_t)(count * element));
-        return;
+        return true;
     }
     if (!mgpu_shapes_agree(in, item->rank, item->extent))
-        bad_shape(p, item->rank, item->extent);
+        return bad_shape(p, item->rank, item->extent);
     for (int i = 0; i < item->rank; i++)
         there *= item->extent[i];
     if (there < count) {
@@ -171,12 +178,7 @@ static void put(const Place *p, const Item *item, void *to, Reading *r)
         memcpy(aligned, data, (size_t)(count * element));
         data = aligned;
     }
-    if (in->classes)
-        put_classes(p, item, data, count, to);
-    else
-        put_values(p, item, data, count, to);
-    if (in->required)
-        check_required(p, to);
+    return (in->classes ? put_classes : put_values)(p, item, data, count, to) && (!in->required || check_required(p, to));
 }
 
 /* ---- binding */
@@ -226,7 +228,7 @@ static void bind_words(Dataset *d, int input, Categories *categories)
                   in->tensor.name, mgpu_dtype_name(in->tensor.dtype), (long long)c->words->count);
     place = mgpu_format("%s%s", d->stream->where, text);
     beyond = mgpu_format("%s%s", d->stream->where, far);
-    b->class_of = mgpu_classes_of_words(categories, in, c->words, in->other != MGPU_NO_LABEL ? used : NULL, place, beyond);
+    b->class_of = mgpu_classes_of_words(categories, in, c->words, in->other != MGPU_NO_LABEL ? used : NULL, place, beyond, NULL);
     free(beyond);
     free(used);
     free(place);
@@ -246,10 +248,10 @@ static void bind_input(Dataset *d, int input, Categories *categories)
     if (b->column < 0)
         mgpu_die("the data set '%s' has no column for the input '%s'", d->name, in->tensor.name);
     const StreamColumn *c = &d->stream->columns[b->column];
-    Place first = {d, input, 0};
+    Place first = {.set = d, .input = input};
     if (c->uniform && !mgpu_shapes_agree(in, c->rank, c->extent))
         bad_shape(&first, c->rank, c->extent);
-    if (c->words)
+    if (c->words && !d->stream->next)
         bind_words(d, input, categories);
     b->plain = c->uniform && !in->classes && !in->required && always_fits(c->dtype, in->tensor.dtype);
 }
@@ -268,7 +270,7 @@ static void check_input(Dataset *d, int input)
     Reading r = {0};
     uint8_t *to = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
     for (int64_t i = 0; i < d->samples; i++) {
-        Place p = {d, input, i};
+        Place p = {.set = d, .input = input, .sample = i};
         items[b->column].wanted = true;
         s->read(s, i, &r, items);
         put(&p, &items[b->column], to, &r);
@@ -277,6 +279,65 @@ static void check_input(Dataset *d, int input)
     mgpu_reading_close(&r);
     free(to);
     free(items);
+}
+
+/* ---- samples that arrive */
+/* words that the sample is the first to have get their classes; false: they have none */
+static bool bind_new_words(Dataset *d, int input, int64_t sample, Categories *categories, char **complaint)
+{
+    struct Bound *b = &d->bound[input];
+    const Words *all = d->stream->columns[b->column].words;
+    if (!all || all->count == b->known)
+        return true;
+    char text[600];
+    mgpu_describe(d->stream, sample, b->column, text, sizeof text);
+    char *place = mgpu_format("%s%s", d->stream->where, text);
+    Words fresh = {all->text + b->known, all->count - b->known, all->places};
+    int64_t *classes = mgpu_classes_of_words(categories, &d->program->inputs[input], &fresh, NULL, place, place, complaint);
+    free(place);
+    if (!classes)
+        return false;
+    b->class_of = mgpu_resize(b->class_of, (size_t)all->count * sizeof *b->class_of);
+    memcpy(b->class_of + b->known, classes, (size_t)fresh.count * sizeof *classes);
+    b->known = all->count;
+    free(classes);
+    return true;
+}
+
+static bool accept_sample(Dataset *d, int64_t sample, Item *items, Reading *r, Categories *categories, char **complaint)
+{
+    bool good = true;
+    for (int i = 0; i < d->program->input_count && good; i++)
+        good = d->bound[i].column < 0 || bind_new_words(d, i, sample, categories, complaint);
+    d->stream->read(d->stream, sample, r, items);
+    for (int i = 0; i < d->program->input_count && good; i++) {
+        const struct Bound *b = &d->bound[i];
+        Place p = {d, i, sample, complaint};
+        good = b->column < 0 || b->plain ||
+               put(&p, &items[b->column], mgpu_reading_room(r, mgpu_tensor_bytes(&d->program->inputs[i].tensor)), r);
+    }
+    mgpu_reading_reset(r);
+    return good;
+}
+
+int64_t mgpu_next_samples(Dataset *d, int64_t most, Categories *categories, char **complaint)
+{
+    Stream *s = d->stream;
+    Item *items = new_items(s);
+    Reading r = {0};
+    int64_t first = s->samples;
+    s->forget(s);
+    for (int i = 0; i < d->program->input_count; i++)
+        d->bound[i].known = 0;
+    for (int c = 0; c < s->column_count; c++)
+        items[c].wanted = true;
+    while (s->samples - first < most && !*complaint && s->next(s, s->samples == first, complaint))
+        if (!accept_sample(d, s->samples - 1, items, &r, categories, complaint))
+            s->samples--;
+    d->samples = s->samples;
+    mgpu_reading_close(&r);
+    free(items);
+    return d->samples - first;
 }
 
 /* ---- threads for costly samples */
@@ -324,7 +385,7 @@ static void read_sample(const Job *j, int64_t k, Item *items, Reading *r)
             items[d->bound[i].column].wanted = true;
     d->stream->read(d->stream, j->index[k], r, items);
     for (int i = 0; i < d->program->input_count; i++) {
-        Place p = {d, i, j->index[k]};
+        Place p = {.set = d, .input = i, .sample = j->index[k]};
         if (j->to[i])
             put(&p, &items[d->bound[i].column], j->to[i] + k * mgpu_tensor_bytes(&d->program->inputs[i].tensor), r);
     }
@@ -446,13 +507,13 @@ void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
     }
     if (!any)
         mgpu_fail(MGPU_BAD_INPUT, "%s: the losses depend on no input, so the data set '%s' is of no use", d->program->model_file, d->name);
-    if (!d->samples)
+    if (!d->samples && !d->stream->next)
         mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
     for (int i = 0; i < d->program->input_count; i++)
         if (wanted[i])
             bind_input(d, i, categories);
     for (int i = 0; i < d->program->input_count; i++)
-        if (wanted[i])
+        if (wanted[i] && !d->stream->next)
             check_input(d, i);
     d->workers = d->stream->costly ? start_workers(d->stream) : NULL;
 }

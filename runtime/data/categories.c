@@ -14,11 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct Entry {
+    const char *text;
+    int64_t class, number;
+} Entry;
+
+/* classes of a table by their words; if all are whole numbers, by these, too */
+typedef struct Lookup { Entry *texts, *numbers; int64_t count; } Lookup;
+
 typedef struct Table {
     char *input;
     bool numbers;
     bool renewable; /* of weights of which only parts are taken */
     Words words;
+    Lookup lookup; /* texts NULL: it is not made yet */
 } Table;
 struct Categories {
     bool fixed;
@@ -38,6 +47,8 @@ static void free_table(Table *t)
     for (int64_t k = 0; k < t->words.count; k++)
         free(t->words.text[k]);
     free(t->words.text);
+    free(t->lookup.texts);
+    free(t->lookup.numbers);
     free(t->input);
 }
 
@@ -57,7 +68,7 @@ void mgpu_free_categories(Categories *c)
     free(c);
 }
 
-static const Table *find_table(const Categories *c, const char *input)
+static Table *find_table(const Categories *c, const char *input)
 {
     for (int i = 0; c && i < c->count; i++)
         if (strcmp(c->tables[i].input, input) == 0)
@@ -318,7 +329,7 @@ static int64_t join_spellings(Candidate *list, int64_t count)
     return left;
 }
 
-static const Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
+static Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
                                const char *beyond)
 {
     Candidate *list = mgpu_allocate((size_t)words->count, sizeof *list);
@@ -362,14 +373,6 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
 }
 
 /* ---- using one */
-typedef struct Entry {
-    const char *text;
-    int64_t class, number;
-} Entry;
-
-/* classes of a table by their words; if all are whole numbers, by these, too */
-typedef struct Lookup { Entry *texts, *numbers; int64_t count; } Lookup;
-
 static int by_entry(const void *a, const void *b)
 {
     return strcmp(((const Entry *)a)->text, ((const Entry *)b)->text);
@@ -381,10 +384,10 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static Lookup begin_lookup(const Table *t, bool places)
+static void make_lookup(Table *t)
 {
     Lookup l = {.texts = mgpu_allocate((size_t)t->words.count + 1, sizeof *l.texts)};
-    bool numbers = !places;
+    bool numbers = true;
     for (int64_t k = 0; k < t->words.count; k++) {
         if (!t->words.text[k])
             continue;
@@ -398,21 +401,18 @@ static Lookup begin_lookup(const Table *t, bool places)
         qsort(l.numbers, (size_t)l.count, sizeof *l.numbers, by_value);
     }
     qsort(l.texts, (size_t)l.count, sizeof *l.texts, by_entry);
-    return l;
+    t->lookup = l;
 }
 
-static void end_lookup(Lookup *l)
+/* MGPU_NO_LABEL: it has none. places: as in Words */
+static int64_t look_up(Table *t, const char *text, bool places)
 {
-    free(l->texts);
-    free(l->numbers);
-}
-
-/* MGPU_NO_LABEL: it has none */
-static int64_t look_up(const Lookup *l, const char *text)
-{
+    if (!t->lookup.texts)
+        make_lookup(t);
+    const Lookup *l = &t->lookup;
     Entry key = {.text = text};
     const Entry *found = bsearch(&key, l->texts, (size_t)l->count, sizeof key, by_entry);
-    if (!found && l->numbers && whole_number(text, &key.number))
+    if (!found && l->numbers && !places && whole_number(text, &key.number))
         found = bsearch(&key, l->numbers, (size_t)l->count, sizeof key, by_value);
     return found ? found->class : MGPU_NO_LABEL;
 }
@@ -424,24 +424,22 @@ void mgpu_may_renew(Categories *c, const mgpu_input *in)
             c->tables[i].renewable = true;
 }
 
-static bool covers(const Table *t, const mgpu_input *in, const Words *words, const int64_t *used)
+static bool covers(Table *t, const mgpu_input *in, const Words *words, const int64_t *used)
 {
     bool all = t->words.count <= in->classes;
-    Lookup l = begin_lookup(t, words->places);
     for (int64_t k = 0; k < words->count && all && in->other == MGPU_NO_LABEL; k++) {
         int64_t value;
         if (!words->text[k] || (used && !used[k]) || is_ignored(in, words, k))
             continue;
-        all = t->numbers ? whole_number(words->text[k], &value) && admitted(in, value) : look_up(&l, words->text[k]) != MGPU_NO_LABEL;
+        all = t->numbers ? whole_number(words->text[k], &value) && admitted(in, value) : look_up(t, words->text[k], words->places) != MGPU_NO_LABEL;
     }
-    end_lookup(&l);
     return all;
 }
 
 /* the table, unless it is of other words and may be made anew: then it goes */
-static const Table *table_for(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
+static Table *table_for(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
 {
-    const Table *t = find_table(c, in->tensor.name);
+    Table *t = find_table(c, in->tensor.name);
     if (!t || !t->renewable || covers(t, in, words, used))
         return t;
     mgpu_say("%s: words are others than those that the weights know; input '%s' gets classes for these", place,
@@ -453,38 +451,37 @@ static const Table *table_for(Categories *c, const mgpu_input *in, const Words *
 }
 
 int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
-                               const char *beyond)
+                               const char *beyond, char **complaint)
 {
-    const Table *t = table_for(c, in, words, used, place);
-    static const Table NUMBERS = {.numbers = true};
-    if (!t && (!c || c->fixed) && are_classes(in, words, used))
-        t = &NUMBERS; /* no table is needed */
-    if (!t && (!c || c->fixed))
-        mgpu_fail(MGPU_BAD_INPUT,
-                  "%s: words, whose classes training decides and saves with its weights; these weights have none for the "
-                  "input '%s': train anew, or give numbers",
-                  place, in->tensor.name);
+    Table *t = table_for(c, in, words, used, place), numbers = {.numbers = true};
+    bool fixed = !c || c->fixed;
+    if (!t && fixed && !are_classes(in, words, used)) {
+        mgpu_complain(complaint,
+                      "%s: words, whose classes training decides and saves with its weights; these weights have none for the "
+                      "input '%s': train anew, or give numbers",
+                      place, in->tensor.name);
+        return NULL;
+    }
     if (t && t->words.count > in->classes)
         mgpu_fail(MGPU_BAD_INPUT,
                   "%s: the table of the input '%s' that is saved with the weights has %lld classes, the program class(%lld): "
                   "take the program that these weights are of, train anew, or take parts of them: --init PART=FILE",
                   place, in->tensor.name, (long long)t->words.count, (long long)in->classes);
     if (!t)
-        t = make_table(c, in, words, used, place, beyond);
+        t = fixed ? &numbers /* no table is needed */ : make_table(c, in, words, used, place, beyond);
     int64_t *class = mgpu_allocate((size_t)words->count, sizeof *class);
-    Lookup l = begin_lookup(t, words->places);
     for (int64_t k = 0; k < words->count; k++) {
-        int64_t value, found = words->text[k] && !t->numbers ? look_up(&l, words->text[k]) : MGPU_NO_LABEL;
+        const char *word = words->text[k];
+        int64_t value, found = word && !t->numbers ? look_up(t, word, words->places) : MGPU_NO_LABEL;
         class[k] = in->other;
-        if (!words->text[k])
+        if (!word)
             continue;
         if (found != MGPU_NO_LABEL)
             class[k] = found;
         else if (is_ignored(in, words, k))
             class[k] = in->ignore;
-        else if (t->numbers && whole_number(words->text[k], &value) && admitted(in, value))
+        else if (t->numbers && whole_number(word, &value) && admitted(in, value))
             class[k] = value;
     }
-    end_lookup(&l);
     return class;
 }

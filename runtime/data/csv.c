@@ -1,24 +1,16 @@
-/* csv.c: the reader csv: a table of text -> columns of numbers and words, in memory; columns that no input needs are not
- * kept.
+/* csv.c: the reader csv: a table of text -> columns of numbers and words, in memory; columns that no input needs are not kept.
  *
- * Lines as in RFC 4180: fields between delimiters, a line ends with LF or CRLF; a field in quotes may hold delimiters, line
- * ends and, doubled, quotes. Lines without text are left out. `strip` takes characters from both ends of a field that is not
- * quoted. A field that is empty or one of `missing` is missing: a word without text, or, of a number, NaN. Which column is
- * a number says the input that takes it: class(n) takes words, everything else numbers. */
+ * csv_lines.c says what a row is. A field that is missing is a word without text, or, of a number, NaN. Which column is a number says the
+ * input that takes it: class(n) takes words, everything else numbers.
+ *
+ * Of rows that arrive, those that were read since the last `forget` are in memory; rows and words before are not. */
 #include "runtime/base/base.h"
-#include "runtime/data/data.h"
+#include "runtime/data/csv.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-typedef struct Field {
-    const char *text;
-    size_t length;
-} Field;
 
 typedef struct Column {
     const char *name;    /* of the stream */
@@ -37,192 +29,16 @@ typedef struct Column {
 
 typedef struct Csv {
     char *path;
+    Parser parser;
     Column *columns;
     int column_count;
-    uint32_t *lines; /* by row */
-    int64_t *number; /* by row: 1, 2, ... in the file, where bad ones count, too */
-    int64_t rows, room;
+    int64_t *lines;     /* by row */
+    int64_t *number;    /* by row: 1, 2, ... in the file, where bad ones count, too */
+    int64_t rows, room; /* in memory, */
+    int64_t first;      /* after so many that are forgotten */
 } Csv;
 
-typedef struct Parser {
-    Csv *csv;
-    const char *where;
-    const char *at, *end;
-    char delimiter;
-    const char *strip;
-    const mgpu_option *missing;
-    bool skip;              /* bad rows */
-    int64_t line, row_line; /* of `at`; where the row begins */
-    Field *fields;
-    int field_count, field_room;
-    int expected; /* fields of a row; 0: not known */
-    char *text;
-    size_t text_length, text_room; /* unquoted fields of the row, one after the other */
-    bool bad;                      /* the row */
-    int64_t bad_rows;
-    char first_bad[400];
-} Parser;
-
-static void bad_row(Parser *p, const char *pattern, ...) MGPU_PRINTF(2, 3);
-static void bad_row(Parser *p, const char *pattern, ...)
-{
-    char text[400];
-    va_list arguments;
-    va_start(arguments, pattern);
-    vsnprintf(text, sizeof text, pattern, arguments);
-    va_end(arguments);
-    if (!p->skip)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s:%lld: %s; on_bad = \"skip\" leaves such lines out", p->where, p->csv->path,
-                  (long long)p->row_line, text);
-    if (p->bad_rows == 0 && !p->bad)
-        snprintf(p->first_bad, sizeof p->first_bad, "line %lld: %.360s", (long long)p->row_line, text);
-    p->bad = true;
-}
-
-/* ---- lines to fields */
-static bool at_line_end(const Parser *p)
-{
-    return p->at == p->end || *p->at == '\n' || (*p->at == '\r' && (p->at + 1 == p->end || p->at[1] == '\n'));
-}
-
-static void pass_line_end(Parser *p)
-{
-    if (p->at < p->end && *p->at == '\r')
-        p->at++;
-    if (p->at < p->end)
-        p->at++;
-    p->line++;
-}
-
-static void add_field(Parser *p, const char *text, size_t length)
-{
-    if (p->field_count == p->field_room) {
-        p->field_room = p->field_room ? 2 * p->field_room : 32;
-        p->fields = mgpu_resize(p->fields, (size_t)p->field_room * sizeof *p->fields);
-    }
-    p->fields[p->field_count++] = (Field){text, length};
-}
-
-static bool is_stripped(const Parser *p, char c)
-{
-    return c && strchr(p->strip, c);
-}
-
-/* after the opening quote; the text without doubled quotes is kept until the row is done */
-static void read_quoted(Parser *p)
-{
-    const char *from = p->at, *close = from;
-    size_t length = 0;
-    while (close < p->end && (*close != '"' || (close + 1 < p->end && close[1] == '"')))
-        close += *close == '"' ? 2 : 1;
-    if (close >= p->end) {
-        p->row_line = p->line;
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s:%lld: the quote that opens here is never closed", p->where, p->csv->path,
-                  (long long)p->line);
-    }
-    char *text = mgpu_allocate((size_t)(close - from) + 1, 1);
-    for (const char *c = from; c < close; c++) {
-        text[length++] = *c;
-        p->line += *c == '\n';
-        c += *c == '"';
-    }
-    p->at = close + 1;
-    while (p->at < p->end && is_stripped(p, *p->at))
-        p->at++;
-    if (!at_line_end(p) && *p->at != p->delimiter) {
-        bad_row(p, "field %d: text follows the closing quote; a quote within quotes is doubled", p->field_count + 1);
-        while (!at_line_end(p) && *p->at != p->delimiter)
-            p->at++;
-    }
-    /* fields of a row are few: the offset replaces the text until all of it has its place */
-    if (p->text_length + length + 1 > p->text_room) {
-        size_t room = 2 * (p->text_length + length + 1);
-        char *larger = mgpu_allocate(room, 1);
-        memcpy(larger, p->text ? p->text : "", p->text_length);
-        for (int i = 0; i < p->field_count; i++) /* fields of this row that are in the old place */
-            if (p->text && p->fields[i].text >= p->text && p->fields[i].text < p->text + p->text_room)
-                p->fields[i].text = larger + (p->fields[i].text - p->text);
-        free(p->text);
-        p->text = larger;
-        p->text_room = room;
-    }
-    memcpy(p->text + p->text_length, text, length);
-    add_field(p, p->text + p->text_length, length);
-    p->text_length += length + 1;
-    free(text);
-}
-
-static void read_plain(Parser *p, const char *from)
-{
-    while (!at_line_end(p) && *p->at != p->delimiter)
-        p->at++;
-    const char *to = p->at;
-    while (from < to && is_stripped(p, *from))
-        from++;
-    while (to > from && is_stripped(p, to[-1]))
-        to--;
-    add_field(p, from, (size_t)(to - from));
-}
-
-/* the next line with text -> fields; false: there is none */
-static bool read_row(Parser *p)
-{
-    for (;;) {
-        const char *c = p->at;
-        while (c < p->end && (is_stripped(p, *c) || *c == '\r' || *c == ' ' || (*c == '\t' && p->delimiter != '\t')))
-            c++;
-        if (c == p->end)
-            return false;
-        if (*c != '\n')
-            break;
-        p->at = c + 1;
-        p->line++;
-    }
-    p->field_count = 0;
-    p->text_length = 0;
-    p->bad = false;
-    p->row_line = p->line;
-    for (;;) {
-        const char *from = p->at;
-        while (p->at < p->end && *p->at != p->delimiter && is_stripped(p, *p->at))
-            p->at++;
-        if (p->at < p->end && *p->at == '"') {
-            p->at++;
-            read_quoted(p);
-        } else {
-            p->at = from;
-            read_plain(p, from);
-        }
-        if (at_line_end(p))
-            break;
-        p->at++; /* the delimiter */
-    }
-    pass_line_end(p);
-    return true;
-}
-
 /* ---- fields to values */
-static bool is_missing(const Parser *p, const Field *f)
-{
-    if (f->length == 0)
-        return true;
-    for (int i = 0; p->missing && i < p->missing->count; i++)
-        if (strlen(p->missing->items[i].text) == f->length && memcmp(p->missing->items[i].text, f->text, f->length) == 0)
-            return true;
-    return false;
-}
-
-static bool truth(const char *text, double *v)
-{
-    static const char *const NAMES[] = {"false", "true"};
-    for (int i = 0; i < 2; i++)
-        if (strcasecmp(text, NAMES[i]) == 0) {
-            *v = i;
-            return true;
-        }
-    return false;
-}
-
 /* text that is the number v -> all its digits, which a double may not have; false: it is beyond the range of i64 */
 static bool put_long(const char *text, double v, int64_t *to)
 {
@@ -239,31 +55,13 @@ static bool put_long(const char *text, double v, int64_t *to)
     return v < beyond;
 }
 
-static Field without_blanks(const Field *f)
-{
-    Field inner = *f;
-    while (inner.length && (*inner.text == ' ' || *inner.text == '\t'))
-        inner.text++, inner.length--;
-    while (inner.length && (inner.text[inner.length - 1] == ' ' || inner.text[inner.length - 1] == '\t'))
-        inner.length--;
-    return inner;
-}
-
-static bool read_number(const char *text, size_t length, uint8_t dtype, double *v)
-{
-    char *end;
-    *v = strtod(text, &end);
-    bool good = length && end == text + length && !memchr(text, 'x', length) && !memchr(text, 'X', length);
-    return good || (dtype == MGPU_BOOL && truth(text, v));
-}
-
 static void put_number(Parser *p, Column *c, int which, int64_t place)
 {
-    const Field *f = &p->fields[c->from[which]], trimmed = without_blanks(f);
+    const Field *f = &p->fields[c->from[which]], trimmed = mgpu_csv_without_blanks(f);
     size_t length = trimmed.length;
-    if (is_missing(p, f) || is_missing(p, &trimmed)) {
+    if (mgpu_csv_is_missing(p, f) || mgpu_csv_is_missing(p, &trimmed)) {
         if (!mgpu_dtype_is_float(c->dtype)) {
-            bad_row(p, "column '%s' has no value, and %s has none for that", c->titles[which], mgpu_dtype_name(c->dtype));
+            mgpu_csv_bad_row(p, "column '%s' has no value, and %s has none for that", c->titles[which], mgpu_dtype_name(c->dtype));
             return;
         }
         c->first_missing = c->missing++ ? c->first_missing : p->row_line;
@@ -274,13 +72,13 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
     memcpy(copy, trimmed.text, length);
     copy[length] = 0;
     double v;
-    bool good = read_number(copy, length, c->dtype, &v);
+    bool good = mgpu_csv_read_number(copy, length, c->dtype, &v);
     int64_t bad;
     if (!good)
-        bad_row(p, "column '%s' is '%.60s', a number is expected", c->titles[which], copy);
+        mgpu_csv_bad_row(p, "column '%s' is '%.60s', a number is expected", c->titles[which], copy);
     else if (!mgpu_values_fit(&v, MGPU_F64, 1, c->dtype, &bad) ||
              (c->dtype == MGPU_I64 && !put_long(copy, v, (int64_t *)(void *)c->data + place)))
-        bad_row(p, "column '%s' is %s, which is no value of %s", c->titles[which], copy, mgpu_dtype_name(c->dtype));
+        mgpu_csv_bad_row(p, "column '%s' is %s, which is no value of %s", c->titles[which], copy, mgpu_dtype_name(c->dtype));
     if (good && isinf(v))
         c->first_infinite = c->infinite++ ? c->first_infinite : p->row_line;
     if (good && isnan(v))
@@ -307,21 +105,20 @@ static void check_word(Parser *p, Column *c, int which, int64_t place)
 {
     (void)place;
     if (!is_text(&p->fields[c->from[which]]))
-        bad_row(p, "column '%s' is no UTF-8; iconv -f LATIN1 -t UTF-8 converts a file", c->titles[which]);
+        mgpu_csv_bad_row(p, "column '%s' is no UTF-8; iconv -f LATIN1 -t UTF-8 converts a file", c->titles[which]);
 }
 
 static void put_word(Parser *p, Column *c, int which, int64_t place)
 {
     const Field *f = &p->fields[c->from[which]];
-    int64_t id = mgpu_intern(&c->table, is_missing(p, f) ? NULL : f->text, f->length);
+    int64_t id = mgpu_intern(&c->table, mgpu_csv_is_missing(p, f) ? NULL : f->text, f->length);
     ((uint32_t *)(void *)c->data)[place] = (uint32_t)id;
 }
 
-static void add_row(Parser *p)
+static void add_row(Csv *csv, Parser *p)
 {
-    Csv *csv = p->csv;
     if (p->field_count != p->expected)
-        bad_row(p, "%d field%s, %d expected", p->field_count, p->field_count == 1 ? "" : "s", p->expected);
+        mgpu_csv_bad_row(p, "%d field%s, %d expected", p->field_count, p->field_count == 1 ? "" : "s", p->expected);
     if (csv->rows == csv->room && !p->bad) {
         csv->room = csv->room ? 2 * csv->room : 1024;
         csv->lines = mgpu_resize(csv->lines, (size_t)csv->room * sizeof *csv->lines);
@@ -340,216 +137,23 @@ static void add_row(Parser *p)
         p->bad_rows++;
         return;
     }
-    csv->number[csv->rows] = csv->rows + p->bad_rows + 1;
-    csv->lines[csv->rows++] = (uint32_t)p->row_line;
-}
-
-/* ---- which columns */
-/* how much of a title a message says */
-static int shown(const Field *f)
-{
-    enum { MOST = 60 };
-    return f->length < MOST ? (int)f->length : MOST;
-}
-
-static void list_titles(const Parser *p, char *text, size_t room)
-{
-    enum { SHOWN = 12 };
-    size_t at = 0;
-    text[0] = 0;
-    for (int i = 0; i < p->field_count && i < SHOWN && at < room; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%.*s", i ? ", " : "", shown(&p->fields[i]), p->fields[i].text);
-    if (p->field_count > SHOWN && at < room)
-        snprintf(text + at, room - at, " and %d more", p->field_count - SHOWN);
-}
-
-/* the titles are the fields of the row that was read last */
-static int find_title(const Parser *p, const char *name)
-{
-    int found = -1;
-    for (int i = 0; i < p->field_count; i++)
-        if (p->fields[i].length == strlen(name) && memcmp(p->fields[i].text, name, p->fields[i].length) == 0) {
-            if (found >= 0)
-                mgpu_fail(MGPU_BAD_INPUT, "%s%s: two columns are called '%s'; names = [...] tells them apart", p->where,
-                          p->csv->path, name);
-            found = i;
-        }
-    if (found >= 0)
-        return found;
-    char titles[400], hint[160] = "";
-    const char **names = mgpu_allocate((size_t)p->field_count, sizeof *names);
-    for (int i = 0; i < p->field_count; i++)
-        names[i] = mgpu_format("%.*s", shown(&p->fields[i]), p->fields[i].text);
-    mgpu_near_miss(name, names, p->field_count, hint);
-    static const struct { char byte; const char *text; } OTHERS[] = {{';', ";"}, {'\t', "\\t"}, {'|', "|"}};
-    for (int i = 0; i < 3 && p->field_count == 1; i++)
-        if (memchr(p->fields[0].text, OTHERS[i].byte, p->fields[0].length))
-            snprintf(hint, sizeof hint, "; the titles are one field: csv(..., delimiter = \"%s\")", OTHERS[i].text);
-    list_titles(p, titles, sizeof titles);
-    mgpu_fail(MGPU_BAD_INPUT, "%s%s: there is no column '%s'%s; it has: %s", p->where, p->csv->path, name, hint, titles);
-}
-
-static bool has_title(const Parser *p, const char *name)
-{
-    for (int i = 0; i < p->field_count; i++)
-        if (p->fields[i].length == strlen(name) && memcmp(p->fields[i].text, name, p->fields[i].length) == 0)
-            return true;
-    return false;
-}
-
-static bool needs_title(const Opening *o, const char *name)
-{
-    for (int c = 0; c < o->column_count; c++)
-        for (int k = 0; k < o->columns[c].count; k++)
-            if (strcmp(o->columns[c].texts[k], name) == 0)
-                return true;
-    return false;
-}
-
-/* a column of an input that nothing needs here, such as labels */
-static bool is_label(const Opening *o, const char *name)
-{
-    for (int c = 0; c < o->set->column_count; c++)
-        for (int k = 0; k < o->set->columns[c].count; k++)
-            if (strcmp(o->set->columns[c].texts[k], name) == 0)
-                return !needs_title(o, name);
-    return false;
-}
-
-static bool all_titles(const Parser *p, const Opening *o)
-{
-    for (int c = 0; c < o->column_count; c++)
-        for (int k = 0; k < o->columns[c].count; k++)
-            if (!has_title(p, o->columns[c].texts[k]))
-                return false;
-    return true;
-}
-
-typedef enum WhichNames { ALL_NAMES, WITHOUT_LABELS, NEEDED_NAMES, NAME_CHOICES } WhichNames;
-
-static void take_names(Parser *p, const mgpu_option *names, const Opening *o, WhichNames which)
-{
-    p->field_count = 0;
-    for (int i = 0; i < names->count; i++) {
-        const char *name = names->items[i].text;
-        if (which == ALL_NAMES || (which == WITHOUT_LABELS ? !is_label(o, name) : needs_title(o, name)))
-            add_field(p, name, strlen(name));
-    }
-}
-
-static bool is_decoded(const mgpu_set *set, const char *column)
-{
-    for (int k = 0; k < set->call_count; k++) {
-        const mgpu_option *o = strcmp(set->calls[k].name, "decode") == 0 ? mgpu_find_option(&set->calls[k], "columns") : NULL;
-        for (int i = 0; o && i < o->count; i++)
-            if (strcmp(o->items[i].text, column) == 0)
-                return true;
-    }
-    return false;
-}
-
-/* whether a line cannot be one of titles: numbers are where numbers have to be, or are words. Titles: of its fields */
-static bool is_sample(const Parser *titles, const Field *line, const Opening *o)
-{
-    bool numbers = false;
-    for (int c = 0; c < o->column_count; c++) {
-        const mgpu_input *in = mgpu_column_input(o, &o->columns[c]);
-        bool words = !in || in->classes || is_decoded(o->set, o->columns[c].name);
-        for (int k = 0; k < o->columns[c].count; k++) {
-            const Field *f = &line[find_title(titles, o->columns[c].texts[k])], inner = without_blanks(f);
-            char *text = mgpu_format("%.*s", (int)inner.length, inner.text);
-            double v;
-            bool number = read_number(text, inner.length, words ? MGPU_F64 : in->tensor.dtype, &v) ||
-                          (!words && (is_missing(titles, f) || is_missing(titles, &inner)));
-            free(text);
-            if (!number && !words)
-                return false;
-            numbers = numbers || number;
-        }
-    }
-    return numbers;
-}
-
-/* A table beside those of the data block, which have `names`: its first line may have titles; else its columns are those of
- * `names`: all, all but labels, or those that are needed. With `header` a line of other titles is one, too. */
-static void read_new_titles(Parser *p, const mgpu_option *names, const Opening *o)
-{
-    const char *at = p->at;
-    int64_t line = p->line;
-    if (!read_row(p))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is empty", p->where, p->csv->path);
-    if (all_titles(p, o))
-        return;
-    int fields = p->field_count;
-    Field *first = mgpu_allocate((size_t)fields, sizeof *first);
-    memcpy(first, p->fields, (size_t)fields * sizeof *first);
-    for (int which = 0; which < NAME_CHOICES; which++) {
-        take_names(p, names, o, (WhichNames)which);
-        if (fields != p->field_count)
-            continue;
-        if (mgpu_option_number(o->call, "header", 0) == 0 || is_sample(p, first, o)) {
-            p->at = at;
-            p->line = line;
-        }
-        free(first);
-        return;
-    }
-    int needed = p->field_count;
-    char titles[400];
-    take_names(p, names, o, ALL_NAMES);
-    list_titles(p, titles, sizeof titles);
-    mgpu_fail(MGPU_BAD_INPUT,
-              "%s%s: its first line has %d fields, which are no titles; without a line of titles there are %d columns, %d of which are "
-              "needed here: %s",
-              p->where, p->csv->path, fields, names->count, needed, titles);
-}
-
-/* of `names`, or of the first line; the line is passed */
-static void read_titles(Parser *p, const Opening *o)
-{
-    const mgpu_option *names = mgpu_find_option(o->call, "names");
-    if (names && o->fresh) {
-        read_new_titles(p, names, o);
-    } else {
-        if (mgpu_option_number(o->call, "header", names == NULL) != 0 && !read_row(p))
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is empty", p->where, p->csv->path);
-        if (names)
-            take_names(p, names, o, ALL_NAMES);
-    }
-    p->expected = p->field_count;
-}
-
-/* x_0, x_1, ... of a vector x, for which the data block names no columns */
-static char **made_titles(const Parser *p, const Opening *o, const mgpu_column *column, const mgpu_input *in, int *width)
-{
-    if (!o->fresh || !in || in->classes || in->tensor.rank != 1 || column->count != 1 || has_title(p, column->texts[0]))
-        return NULL;
-    char **made = mgpu_allocate((size_t)in->tensor.extent[0], sizeof *made), titles[400];
-    *width = (int)in->tensor.extent[0];
-    for (int k = 0; k < *width; k++)
-        made[k] = mgpu_format("%s_%d", column->texts[0], k);
-    list_titles(p, titles, sizeof titles);
-    if (!has_title(p, made[0]))
-        mgpu_fail(MGPU_BAD_INPUT,
-                  "%s%s: there is no column '%s', nor '%s' to '%s'; it has: %s; csv(\"table.csv\", %s = [\"column\", ...]) "
-                  "in the data block names the columns of an input",
-                  p->where, p->csv->path, column->texts[0], made[0], made[*width - 1], titles, column->texts[0]);
-    return made;
+    csv->number[csv->rows] = csv->first + csv->rows + p->bad_rows + 1;
+    csv->lines[csv->rows++] = p->row_line;
 }
 
 static void open_column(const Parser *p, Column *c, const Opening *o, const mgpu_column *column)
 {
     const mgpu_input *in = mgpu_column_input(o, column);
     *c = (Column){.name = column->name, .width = column->count};
-    c->made = made_titles(p, o, column, in, &c->width);
-    c->words = !in || in->classes || is_decoded(o->set, column->name);
+    c->made = mgpu_csv_made_titles(p, o, column, in, &c->width);
+    c->words = !in || in->classes || mgpu_csv_is_decoded(o->set, column->name);
     c->dtype = c->words ? MGPU_U32 : in->tensor.dtype;
     c->element = mgpu_dtype_bytes(c->dtype);
     c->from = mgpu_allocate((size_t)c->width, sizeof *c->from);
     c->titles = mgpu_allocate((size_t)c->width, sizeof *c->titles);
     for (int k = 0; k < c->width; k++) {
         c->titles[k] = c->made ? c->made[k] : column->texts[k];
-        c->from[k] = find_title(p, c->titles[k]);
+        c->from[k] = mgpu_csv_find_title(p, c->titles[k]);
     }
 }
 
@@ -563,15 +167,18 @@ static void read_csv(const Stream *s, int64_t sample, Reading *r, Item *items)
         items[c].dtype = column->dtype;
         items[c].rank = s->columns[c].rank;
         items[c].extent[0] = column->width;
-        items[c].data = column->data + sample * column->width * column->element;
+        items[c].data = column->data + (sample - csv->first) * column->width * column->element;
     }
 }
+
+static bool in_memory(const Csv *csv, int64_t sample) { return sample >= csv->first && sample - csv->first < csv->rows; }
 
 static void describe_csv(const Stream *s, int64_t sample, int column, char *text, size_t room)
 {
     const Csv *csv = s->state;
     const Column *c = &csv->columns[column];
-    snprintf(text, room, "%s:%lld: %s", csv->path, (long long)csv->lines[sample], c->width == 1 ? "column '" : "'");
+    int64_t line = in_memory(csv, sample) ? csv->lines[sample - csv->first] : csv->parser.line; /* which may be the next */
+    snprintf(text, room, "%s:%lld: %s", csv->path, (long long)line, c->width == 1 ? "column '" : "'");
     size_t at = strlen(text);
     if (at < room)
         snprintf(text + at, room - at, "%s'", c->width == 1 ? c->titles[0] : c->name);
@@ -580,7 +187,8 @@ static void describe_csv(const Stream *s, int64_t sample, int column, char *text
 static const char *name_row(const Stream *s, int64_t sample, char *text, size_t room)
 {
     const Csv *csv = s->state;
-    snprintf(text, room, "%lld", (long long)csv->number[sample]);
+    if (in_memory(csv, sample))
+        snprintf(text, room, "%lld", (long long)csv->number[sample - csv->first]);
     return "row";
 }
 
@@ -596,6 +204,9 @@ static void close_csv(Stream *s)
         free(csv->columns[c].data);
         mgpu_free_words(&csv->columns[c].table);
     }
+    mgpu_close_inflow(csv->parser.inflow);
+    free(csv->parser.fields);
+    free(csv->parser.text);
     free(csv->columns);
     free(csv->lines);
     free(csv->number);
@@ -613,9 +224,9 @@ static void say_numbers(const Csv *csv, int column, int64_t count, const char *w
 }
 
 /* once, although several data sets may be made of one file */
-static void say_notes(const Parser *p)
+static void say_notes(const Csv *csv)
 {
-    const Csv *csv = p->csv;
+    const Parser *p = &csv->parser;
     if (p->bad_rows)
         mgpu_say_once("%s: %lld lines are left out, the first is %s", csv->path, (long long)p->bad_rows, p->first_bad);
     for (int c = 0; c < csv->column_count; c++)
@@ -630,6 +241,38 @@ static void say_notes(const Parser *p)
         }
 }
 
+/* all rows have been read */
+static void end_rows(const Csv *csv)
+{
+    const Parser *p = &csv->parser;
+    if (csv->first + csv->rows == 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no %s", p->where, csv->path, p->bad_rows ? "line that can be read" : "rows");
+    say_notes(csv);
+}
+
+static bool next_row(Stream *s, bool wait, char **complaint)
+{
+    Csv *csv = s->state;
+    Parser *p = &csv->parser;
+    int64_t before = csv->rows;
+    p->complaint = complaint;
+    while (csv->rows == before && !*complaint && mgpu_csv_read_row(p, wait))
+        add_row(csv, p);
+    s->samples += csv->rows - before;
+    if (csv->rows == before && !*complaint && !p->more)
+        end_rows(csv);
+    return csv->rows > before;
+}
+
+static void forget_rows(Stream *s)
+{
+    Csv *csv = s->state;
+    csv->first += csv->rows;
+    csv->rows = 0;
+    for (int c = 0; c < csv->column_count; c++)
+        mgpu_free_words(&csv->columns[c].table);
+}
+
 /* by its byte order mark, or by the zero that the first character has where it is of ASCII */
 static bool is_utf16(const uint8_t *data, int64_t bytes)
 {
@@ -638,36 +281,39 @@ static bool is_utf16(const uint8_t *data, int64_t bytes)
     return memcmp(data, "\xFF\xFE", 2) == 0 || memcmp(data, "\xFE\xFF", 2) == 0 || !data[0] != !data[1];
 }
 
-static void read_table(Csv *csv, const Opening *o)
+static void begin_table(Csv *csv, const Opening *o, const char *where, const char *text, size_t length)
 {
-    const char *delimiter = mgpu_option_text(o->call, "delimiter", ",");
-    FileBytes file;
-    mgpu_load_file(&file, csv->path, o->where, false);
-    Parser p = {.csv = csv,
-                .where = o->where,
-                .at = (const char *)file.data,
-                .end = (const char *)file.data + file.bytes,
-                .delimiter = delimiter[0],
-                .strip = mgpu_option_text(o->call, "strip", ""),
-                .missing = mgpu_find_option(o->call, "missing"),
-                .skip = strcmp(mgpu_option_text(o->call, "on_bad", "stop"), "skip") == 0,
-                .line = 1};
-    if (is_utf16(file.data, file.bytes))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the text is UTF-16 and has to be UTF-8; iconv -f UTF-16 -t UTF-8 converts a file", o->where,
+    const mgpu_option *missing = mgpu_find_option(o->call, "missing");
+    Parser *p = &csv->parser;
+    *p = (Parser){.where = where,
+                  .path = csv->path,
+                  .at = text,
+                  .end = text + length,
+                  .inflow = o->inflow,
+                  .more = o->inflow && !o->inflow->ended,
+                  .delimiter = mgpu_option_text(o->call, "delimiter", ",")[0],
+                  .strip = mgpu_option_text(o->call, "strip", ""),
+                  .missing = missing ? *missing : (mgpu_option){0},
+                  .skip = strcmp(mgpu_option_text(o->call, "on_bad", "stop"), "skip") == 0,
+                  .line = 1};
+    if (is_utf16((const uint8_t *)text, (int64_t)length))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the text is UTF-16 and has to be UTF-8; iconv -f UTF-16 -t UTF-8 converts a file", where,
                   csv->path);
-    if (file.bytes >= 3 && memcmp(p.at, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
-        p.at += 3;
-    read_titles(&p, o);
+    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
+        p->at += 3;
+    mgpu_csv_read_titles(p, o);
     for (int c = 0; c < csv->column_count; c++)
-        open_column(&p, &csv->columns[c], o, &o->columns[c]);
-    while (read_row(&p))
-        add_row(&p);
-    if (csv->rows == 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no %s", o->where, csv->path,
-                  p.bad_rows ? "line that can be read" : "rows");
-    say_notes(&p);
-    free(p.fields);
-    free(p.text);
+        open_column(p, &csv->columns[c], o, &o->columns[c]);
+}
+
+static void read_table(Csv *csv, const Opening *o, const char *where)
+{
+    FileBytes file;
+    mgpu_load_file(&file, csv->path, where, false);
+    begin_table(csv, o, where, (const char *)file.data, (size_t)file.bytes);
+    while (mgpu_csv_read_row(&csv->parser, true))
+        add_row(csv, &csv->parser);
+    end_rows(csv);
     mgpu_close_file(&file);
 }
 
@@ -675,15 +321,18 @@ Stream *mgpu_open_csv(const Opening *o)
 {
     Stream *s = mgpu_new_stream(o, o->column_count);
     Csv *csv = s->state = mgpu_allocate(1, sizeof *csv);
-    csv->path = mgpu_find_file(mgpu_option_text(o->call, "file", ""), o->folder, o->where);
+    csv->path = o->inflow ? mgpu_format("standard input") : mgpu_find_file(mgpu_option_text(o->call, "file", ""), o->folder, o->where);
     csv->column_count = o->column_count;
     csv->columns = mgpu_allocate((size_t)csv->column_count, sizeof *csv->columns);
-    read_table(csv, o);
+    if (o->inflow)
+        begin_table(csv, o, s->where, o->inflow->text, o->inflow->length);
+    else
+        read_table(csv, o, s->where);
     s->samples = csv->rows;
     for (int c = 0; c < csv->column_count; c++) {
         const Column *column = &csv->columns[c];
         const mgpu_input *in = mgpu_column_input(o, &o->columns[c]);
-        int rank = column->width > 1 || (in && in->tensor.rank > 0 && !is_decoded(o->set, column->name));
+        int rank = column->width > 1 || (in && in->tensor.rank > 0 && !mgpu_csv_is_decoded(o->set, column->name));
         s->columns[c] = (StreamColumn){.name = column->name,
                                        .uniform = true,
                                        .dtype = column->dtype,
@@ -693,6 +342,8 @@ Stream *mgpu_open_csv(const Opening *o)
                                        .input = in};
     }
     s->read = read_csv;
+    s->next = o->inflow ? next_row : NULL;
+    s->forget = o->inflow ? forget_rows : NULL;
     s->describe = describe_csv;
     s->name = name_row;
     s->close = close_csv;

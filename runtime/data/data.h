@@ -68,11 +68,26 @@ struct Stream {
     /* what names a sample in what predict writes, and of which kind the name is: "file", "row". NULL: that of `from`, else its
      * number, "sample" */
     const char *(*name)(const Stream *, int64_t sample, char *text, size_t room);
+    /* Of samples that arrive one by one; NULL: all are there. `next` reads one more; wait: until it is there. false: none is there (yet), or
+     * *complaint says what is wrong with it. Those before are forgotten when they are not wanted any more */
+    bool (*next)(Stream *, bool wait, char **complaint);
+    void (*forget)(Stream *);
     uint64_t (*identity)(const Stream *, int64_t sample); /* by which `part` decides; NULL: its number */
     void (*narrow)(Stream *, double from, double to); /* part of a stream that has an order (windows of text): the samples
                                                        * that are wholly in these shares of it; NULL: by identity */
     void (*close)(Stream *);   /* frees the state; NULL: free(state) */
 };
+
+/* ---- inflow.c: text that arrives by a pipe, a terminal or any other file, read when it is there */
+struct Inflow {
+    int file;
+    char *text;
+    size_t begin, length, room; /* text from `begin` to `length` is there; what is before goes with the next read */
+    bool ended;
+};
+Inflow *mgpu_open_inflow(int file); /* once so much is there as says of which kind it is: a line, eight bytes, or all */
+bool mgpu_read_inflow(Inflow *, bool wait); /* more text, or the end, if it is there, or else is waited for; false: it is not there */
+void mgpu_close_inflow(Inflow *);
 
 /* what `open` gets */
 typedef struct Opening {
@@ -83,6 +98,7 @@ typedef struct Opening {
     const char *folder;            /* --data, or NULL */
     const char *where;             /* "model.net:12: ", of the call */
     Stream *from;                  /* of a stage */
+    Inflow *inflow;                /* of a table that arrives, which becomes the stream's; NULL: a file */
     bool fresh;                    /* a reader of a table that the data block does not speak of: mgpu_open_new_table */
 } Opening;
 typedef Stream *OpenStream(const Opening *);
@@ -128,7 +144,7 @@ int64_t mgpu_word_beyond(const mgpu_input *, const Words *);
  * all are taken. `place`: "t.csv: column 'age'"; `beyond`: that of the
  * word of mgpu_word_beyond */
 int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, const int64_t *used, const char *place,
-                               const char *beyond);
+                               const char *beyond, char **complaint); /* NULL: the complaint is that they have none */
 
 /* ---- words.c: distinct words in the order in which they come */
 typedef struct WordTable { Words words; int64_t *slots, slot_count; } WordTable;

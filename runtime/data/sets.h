@@ -25,6 +25,7 @@ void mgpu_free_array(Array *);
 void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes); /* each element's bytes in reverse */
 void mgpu_write_npy(FILE *, uint8_t dtype, int rank, const int64_t *extent, const void *data);
 
+typedef struct Inflow Inflow;         /* data.h: text that arrives */
 typedef struct Categories Categories; /* categories.c: the classes of words, fixed by the set that trains */
 typedef struct Dataset {
     const char *name;
@@ -40,6 +41,9 @@ const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name); /* NULL: 
  * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */
 void mgpu_read_samples(const Dataset *, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
 bool mgpu_is_read(const Dataset *, int input); /* the set has it */
+/* Of a set whose samples arrive (Stream's next): waits for one, and takes those that are there then, at most so many; those before are
+ * forgotten. -> how many, before the first of which *complaint says what is wrong; 0 without a complaint: no sample comes any more */
+int64_t mgpu_next_samples(Dataset *, int64_t most, Categories *, char **complaint);
 /* fingerprint.c: of its size and of some of its samples, as hexadecimal digits */
 void mgpu_fingerprint(const Dataset *, char text[65]);
 /* These will be asked for soon: where samples are costly, threads begin to read them. Returns at once */

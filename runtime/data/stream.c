@@ -140,6 +140,8 @@ Stream *mgpu_new_stream(const Opening *o, int columns)
     s->read = NULL;
     s->describe = NULL;
     s->name = NULL;
+    s->next = NULL;
+    s->forget = NULL;
     s->identity = NULL;
     s->narrow = NULL;
     s->close = NULL;

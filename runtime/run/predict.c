@@ -1,4 +1,5 @@
-/* predict.c: `predict`: samples (samples.c) -> the model's outputs, as .npy, or as .csv with the samples' names. */
+/* predict.c: `predict`: samples (samples.c) -> the model's outputs, as .npy, or as .csv with the samples' names. Rows that arrive by standard
+ * input are answered on standard output as they come: a batch is made of those that are there, one at least. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
@@ -22,10 +23,10 @@ void mgpu_collect_nothing(void *context, const Work *work)
 /* ---- OUT */
 typedef struct Output {
     const mgpu_tensor *tensor;
-    const uint8_t *data;  /* of all samples */
+    const uint8_t *data;  /* of the samples */
     const Stream *stream; /* knows their names; NULL: they have none */
     const Words *classes; /* by last axis; NULL: it has no words */
-    int64_t samples;
+    int64_t first, samples;
 } Output;
 
 static void write_field(FILE *f, const char *text)
@@ -65,26 +66,36 @@ static void write_number(FILE *f, uint8_t dtype, const uint8_t *data, int64_t i)
     }
 }
 
-static void write_csv(FILE *f, const Output *o)
+static void write_titles(FILE *f, const Output *o)
 {
-    const mgpu_tensor *t = o->tensor;
-    int64_t elements = mgpu_elements(t);
     char name[4096];
-    write_field(f, o->stream ? mgpu_name_sample(o->stream, 0, name, sizeof name) : "sample");
-    for (int64_t i = 0; i < elements; i++) {
+    write_field(f, o->stream ? mgpu_name_sample(o->stream, o->first, name, sizeof name) : "sample");
+    for (int64_t i = 0; i < mgpu_elements(o->tensor); i++) {
         fputc(',', f);
         write_title(f, o, i);
     }
     fputc('\n', f);
+}
+
+static void write_samples(FILE *f, const Output *o)
+{
+    int64_t elements = mgpu_elements(o->tensor);
+    char name[4096];
     for (int64_t s = 0; s < o->samples; s++) {
-        snprintf(name, sizeof name, "%lld", (long long)s);
+        snprintf(name, sizeof name, "%lld", (long long)(o->first + s));
         if (o->stream)
-            mgpu_name_sample(o->stream, s, name, sizeof name);
+            mgpu_name_sample(o->stream, o->first + s, name, sizeof name);
         write_field(f, name);
         for (int64_t i = 0; i < elements; i++)
-            write_number(f, t->dtype, o->data, s * elements + i);
+            write_number(f, o->tensor->dtype, o->data, s * elements + i);
         fputc('\n', f);
     }
+}
+
+static void write_csv(FILE *f, const Output *o)
+{
+    write_titles(f, o);
+    write_samples(f, o);
 }
 
 static void write_array(FILE *f, const Output *o)
@@ -146,15 +157,20 @@ FILE *mgpu_take_output(void)
     return f;
 }
 
+/* of a table on standard output */
+static void check_written(int error)
+{
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
+}
+
 /* table: standard output, else NULL */
 static void write_output(const mgpu_program *p, const char *output, const Output *o, FILE *table)
 {
     const mgpu_tensor *t = o->tensor;
     if (table) {
         write_csv(table, o);
-        int error = mgpu_finish_file(table, false);
-        if (error)
-            mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
+        check_written(mgpu_finish_file(table, false));
         return;
     }
     const char *suffix = strrchr(output, '.');
@@ -168,20 +184,23 @@ static void write_output(const mgpu_program *p, const char *output, const Output
     free(path);
 }
 
-static void check_arguments(const mgpu_program *p, const Options *o)
+/* -> where the outputs go: what comes by standard input goes to standard output, unless it is said */
+static const char *find_output(const mgpu_program *p, const Options *o)
 {
-    const char *suffix = o->output ? strrchr(o->output, '.') : NULL;
-    bool table = o->output && strcmp(o->output, "-") == 0;
-    if (!o->output)
+    bool input = o->operand_count == 1 && strcmp(o->operands[0], "-") == 0;
+    const char *output = o->output ? o->output : input ? "-" : NULL, *suffix = output ? strrchr(output, '.') : NULL;
+    bool table = output && strcmp(output, "-") == 0;
+    if (!output)
         mgpu_fail(MGPU_BAD_USAGE,
                   "predict needs a file to write: %s predict IN ... -o OUT.csv, or OUT.npy, or - for a table on standard output",
                   o->program);
     if (table && p->output_count > 1)
         mgpu_fail(MGPU_BAD_USAGE, "-o -: the model has %d outputs, each gets a file of its own: -o OUT.csv", p->output_count);
     if (!table && (!suffix || (strcmp(suffix, ".npy") != 0 && strcmp(suffix, ".csv") != 0)))
-        mgpu_fail(MGPU_BAD_USAGE, "-o %s: the name has to end in .npy or .csv", o->output);
+        mgpu_fail(MGPU_BAD_USAGE, "-o %s: the name has to end in .npy or .csv", output);
     if (!p->output_count)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no outputs: write `output e` in the model", p->model_file);
+    return output;
 }
 
 /* without inputs: so many samples, of which random numbers alone differ */
@@ -239,38 +258,76 @@ static void collect_outputs(const Feed *feed, Processes *p, int64_t samples, int
     free(packed);
 }
 
+/* one: without samples yet */
+static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Output *one, FILE *table)
+{
+    uint8_t *result = mgpu_allocate((size_t)feed->plan->micro, (size_t)mgpu_tensor_bytes(one->tensor));
+    char *complaint = NULL, last[32] = "";
+    one->data = result;
+    write_titles(table, one);
+    do {
+        check_written(fflush(table) == 0 ? 0 : errno);
+        one->first = d->samples;
+        one->samples = mgpu_next_samples(d, feed->plan->micro, categories, &complaint);
+        if (one->samples) {
+            Batch batch = {.set = d, .place = one->first, .samples = one->samples, .applied = feed->applied, .fetch = &result};
+            mgpu_post(feed, MGPU_PHASE_PREDICT, &batch, 0);
+            mgpu_engine_drain(feed->engine);
+            write_samples(table, one);
+            mgpu_name_sample(d->stream, d->samples - 1, last, sizeof last);
+        }
+    } while (one->samples && !complaint);
+    check_written(complaint ? fflush(table) == 0 ? 0 : errno : mgpu_finish_file(table, false));
+    if (complaint)
+        mgpu_fail(MGPU_BAD_INPUT, "%s; %s%s", complaint, *last ? "the rows before it are answered, up to row " : "no row is answered", last);
+    free(result);
+}
+
+/* all samples at once; table: standard output, else NULL */
+static void answer_all(const Feed *feed, Dataset *d, Categories *categories, const Options *o, const bool *wanted, const char *output, FILE *table)
+{
+    const mgpu_program *program = feed->program;
+    int64_t samples = d ? d->samples : o->samples;
+    uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
+    for (int i = 0; i < program->output_count; i++)
+        result[i] = mgpu_allocate((size_t)samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
+    if (d)
+        mgpu_post_set(feed, MGPU_PHASE_PREDICT, d, feed->applied, 0, result, NULL);
+    else
+        post_samples(feed, samples, result);
+    mgpu_engine_drain(feed->engine);
+    for (int i = 0; i < program->output_count; i++) {
+        const mgpu_tensor *t = &program->outputs[i];
+        collect_outputs(feed, o->processes, samples, mgpu_tensor_bytes(t), result[i]);
+        Output one = {t, result[i], d ? d->stream : NULL, words_of(program, t, wanted, categories), 0, samples};
+        if (mgpu_speaks(o->processes))
+            write_output(program, output, &one, table);
+        free(result[i]);
+    }
+    free(result);
+}
+
 int mgpu_predict(const mgpu_program *program, const Options *o)
 {
-    check_arguments(program, o);
-    bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
+    const char *output = find_output(program, o);
+    bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted), shown = strcmp(output, "-") == 0;
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
-    Samples *found = mgpu_find_samples(program, o, wanted);
-    FILE *table = strcmp(o->output, "-") == 0 && mgpu_speaks(o->processes) ? mgpu_take_output() : NULL;
+    Samples *found = mgpu_find_samples(program, o, wanted, shown && !o->processes);
+    FILE *table = shown && mgpu_speaks(o->processes) ? mgpu_take_output() : NULL;
     Dataset data = {0};
     Feed feed;
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &feed, categories, mgpu_collect_nothing, NULL);
     bool any = mgpu_open_samples(&data, found, program, o, wanted, categories);
-    int64_t samples = any ? data.samples : o->samples;
     if (any)
         mgpu_compare_set(o, &data);
-    uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
-    for (int i = 0; i < program->output_count; i++)
-        result[i] = mgpu_allocate((size_t)samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
-    if (any)
-        mgpu_post_set(&feed, MGPU_PHASE_PREDICT, &data, feed.applied, 0, result, NULL);
-    else
-        post_samples(&feed, samples, result);
-    mgpu_engine_drain(engine);
-    for (int i = 0; i < program->output_count; i++) {
-        const mgpu_tensor *t = &program->outputs[i];
-        collect_outputs(&feed, o->processes, samples, mgpu_tensor_bytes(t), result[i]);
-        Output one = {t, result[i], data.stream, words_of(program, t, wanted, categories), samples};
-        if (mgpu_speaks(o->processes))
-            write_output(program, o->output, &one, table);
-        free(result[i]);
+    if (any && data.stream->next) {
+        const mgpu_tensor *t = &program->outputs[0];
+        Output one = {.tensor = t, .stream = data.stream, .classes = words_of(program, t, wanted, categories)};
+        answer_rows(&feed, &data, categories, &one, table);
+    } else {
+        answer_all(&feed, any ? &data : NULL, categories, o, wanted, output, table);
     }
-    free(result);
     mgpu_engine_close(engine, "all results are written");
     if (any)
         mgpu_close_set(&data);

@@ -5,8 +5,9 @@
  *   PICTURE or FOLDER ...  samples of the one input that takes pictures
  *   FILE ...               IDX, .npy or pictures for each input in their order, or NAME=FILE; NAME=PICTURE may be repeated
  *
- * - is standard input. Which kind a file is its first bytes say; what is none of those is a table where its name ends in
- * .csv or .tsv, where it is standard input, where the model reads tables, and a text where columns could be all inputs. */
+ * - is standard input, of which a table may be read as it arrives. Which kind a file is its first bytes say; what is none of those
+ * is a table where its name ends in .csv or .tsv, where it is standard input, where the model reads tables, and a text where columns
+ * could be all inputs. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/image/image.h"
@@ -36,21 +37,21 @@ static const char STDIN[] = "/dev/stdin";
 
 /* ---- which kind of file */
 /* standard input as a file that can be opened again */
-static void keep_input(void)
+static void keep_input(Inflow *in)
 {
     struct stat status;
     if (fstat(STDIN_FILENO, &status) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "standard input: %s", strerror(errno));
-    if (S_ISREG(status.st_mode))
-        return;
-    FILE *kept = tmpfile();
-    char piece[1 << 16];
-    ssize_t n = 0;
-    while (kept && (n = read(STDIN_FILENO, piece, sizeof piece)) > 0)
-        fwrite(piece, 1, (size_t)n, kept);
-    if (!kept || n < 0 || fflush(kept) != 0 || ferror(kept) || dup2(fileno(kept), STDIN_FILENO) < 0)
+    FILE *kept = S_ISREG(status.st_mode) ? NULL : tmpfile();
+    for (bool more = kept; more; more = !in->ended && mgpu_read_inflow(in, true)) {
+        fwrite(in->text, 1, in->length, kept);
+        in->begin = in->length;
+    }
+    if (!S_ISREG(status.st_mode) && (!kept || fflush(kept) != 0 || ferror(kept) || dup2(fileno(kept), STDIN_FILENO) < 0))
         mgpu_fail(MGPU_MACHINE_FAILED, "standard input cannot be read or kept: %s", strerror(errno));
-    fclose(kept);
+    if (kept)
+        fclose(kept);
+    mgpu_close_inflow(in);
 }
 
 static bool ends_in(const char *path, const char *const *ends, int count)
@@ -66,6 +67,9 @@ static bool ends_in(const char *path, const char *const *ends, int count)
     return false;
 }
 
+/* a stage that is for training alone */
+static bool is_left_out(const mgpu_call *call) { return strcmp(call->name, "part") == 0 || strncmp(call->name, "random_", 7) == 0; }
+
 /* whose columns tables have: of the sets with which the model is validated, tested, trained the first that is a table;
  * NULL: none is */
 static const mgpu_set *set_of_tables(const mgpu_program *p)
@@ -80,6 +84,16 @@ static const mgpu_set *set_of_tables(const mgpu_program *p)
             return set;
     }
     return NULL;
+}
+
+/* whether a row of a table is a sample by itself: no stage is between */
+static bool are_rows_samples(const mgpu_program *p)
+{
+    const mgpu_set *set = set_of_tables(p);
+    for (int i = 1; set && i < set->call_count; i++)
+        if (!is_left_out(&set->calls[i]))
+            return false;
+    return true;
 }
 
 /* no characters that control something, but blanks; or a byte order mark of UTF-16, which the reader of tables names */
@@ -100,22 +114,10 @@ static bool are_columns(const mgpu_program *p, const bool *wanted)
     return all;
 }
 
-/* alone: the file is all that there is for the inputs */
-static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted, bool alone)
+/* by the first bytes of what is at path. alone: it is all that there is for the inputs */
+static Kind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t bytes[8], int n, const bool *wanted, bool alone)
 {
     static const char *const TABLES[] = {".csv", ".tsv"};
-    struct stat status;
-    if (stat(path, &status) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, strerror(errno));
-    if (S_ISDIR(status.st_mode))
-        return KIND_PICTURES;
-    uint8_t bytes[8] = {0};
-    gzFile f = S_ISREG(status.st_mode) ? gzopen(path, "rbe") : NULL; /* reads plain files, too */
-    int n = f ? gzread(f, bytes, sizeof bytes) : 0;
-    if (f)
-        gzclose(f);
-    if (n == 0 && path == STDIN)
-        mgpu_fail(MGPU_BAD_INPUT, "standard input is empty");
     if (n >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0)
         return KIND_NPY;
     if (n >= 4 && memcmp(bytes, "PK\3\4", 4) == 0)
@@ -131,6 +133,38 @@ static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted,
         (alone && begins_as_text(bytes, n) && are_columns(p, wanted)))
         return n >= 4 && !bytes[0] && !bytes[1] ? KIND_IDX : KIND_TABLE;
     return KIND_IDX;
+}
+
+static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted, bool alone)
+{
+    struct stat status;
+    if (stat(path, &status) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        return KIND_PICTURES;
+    uint8_t bytes[8] = {0};
+    gzFile f = S_ISREG(status.st_mode) ? gzopen(path, "rbe") : NULL; /* reads plain files, too */
+    int n = f ? gzread(f, bytes, sizeof bytes) : 0;
+    if (f)
+        gzclose(f);
+    return kind_by_bytes(p, path, bytes, n, wanted, alone);
+}
+
+/* Standard input, which is kept if it is no table whose rows are taken as they arrive, by *inflow. What is packed is unpacked whole */
+static Kind kind_of_input(const mgpu_program *p, const bool *wanted, bool alone, bool by_rows, Inflow **inflow)
+{
+    uint8_t bytes[8] = {0};
+    Inflow *in = mgpu_open_inflow(STDIN_FILENO);
+    if (!in->length)
+        mgpu_fail(MGPU_BAD_INPUT, "standard input is empty");
+    memcpy(bytes, in->text, in->length < sizeof bytes ? in->length : sizeof bytes);
+    bool packed = bytes[0] == 0x1f && bytes[1] == 0x8b;
+    if (by_rows && !packed && are_rows_samples(p) && kind_by_bytes(p, STDIN, bytes, in->length < 8 ? (int)in->length : 8, wanted, alone) == KIND_TABLE) {
+        *inflow = in;
+        return KIND_TABLE;
+    }
+    keep_input(in);
+    return kind_of(p, STDIN, wanted, alone);
 }
 
 /* ---- which file for which input */
@@ -159,7 +193,15 @@ static void check_name(const mgpu_program *p, const char *operand)
               mgpu_near_miss(word, names, p->input_count, near));
 }
 
-static Operand operand_of(const mgpu_program *p, const Options *o, const char *text, const bool *wanted, bool *input_taken)
+struct Samples {
+    const mgpu_set *set; /* of the model, or */
+    const char *table;   /* or */
+    Inflow *inflow;      /* a table of standard input, or */
+    Operands operands;   /* or nothing: no output depends on an input */
+    bool input_taken;    /* standard input is one of them */
+};
+
+static Operand operand_of(const mgpu_program *p, const Options *o, const char *text, const bool *wanted, bool by_rows, Samples *s)
 {
     Operand one = {.path = text, .input = named_input(p, text)};
     if (one.input >= 0 && !wanted[one.input])
@@ -173,13 +215,13 @@ static Operand operand_of(const mgpu_program *p, const Options *o, const char *t
     if (o->operand_count == 1 && p->set_count && !strpbrk(text, "./=-") && access(text, F_OK) != 0)
         mgpu_fail_no_set(p, text, mgpu_format("%s: there is no such file, and ", text));
     if (strcmp(one.path, "-") == 0) {
-        if (*input_taken)
+        if (s->input_taken)
             mgpu_fail(MGPU_BAD_USAGE, "standard input can be one file only");
-        *input_taken = true;
-        keep_input();
+        s->input_taken = true;
         one.path = STDIN;
     }
-    one.kind = kind_of(p, one.path, wanted, o->operand_count == 1 && one.input < 0);
+    bool alone = o->operand_count == 1 && one.input < 0;
+    one.kind = one.path == STDIN ? kind_of_input(p, wanted, alone, alone && by_rows, &s->inflow) : kind_of(p, one.path, wanted, alone);
     return one;
 }
 
@@ -305,7 +347,7 @@ static mgpu_call reader_of(const mgpu_set *set, const char *path)
     return (mgpu_call){.name = "csv", .options = options, .option_count = count};
 }
 
-static void open_table(Dataset *d, const mgpu_program *p, const char *path, const bool *wanted, const Options *o,
+static void open_table(Dataset *d, const mgpu_program *p, const char *path, Inflow *inflow, const bool *wanted, const Options *o,
                        Categories *categories)
 {
     const mgpu_set *from = set_of_tables(p);
@@ -317,11 +359,11 @@ static void open_table(Dataset *d, const mgpu_program *p, const char *path, cons
                     .calls = calls};
     calls[set.call_count++] = reader_of(from, path);
     for (int i = 1; from && i < from->call_count; i++)
-        if (strcmp(from->calls[i].name, "part") != 0 && strncmp(from->calls[i].name, "random_", 7) != 0)
+        if (!is_left_out(&from->calls[i]))
             calls[set.call_count++] = from->calls[i];
     for (int i = 0; !from && i < p->input_count; i++)
         columns[i] = (mgpu_column){.name = p->inputs[i].tensor.name, .input = i, .texts = &p->inputs[i].tensor.name, .count = 1};
-    mgpu_open_new_table(d, p, &set, wanted, o->data, categories);
+    mgpu_open_new_table(d, p, &set, wanted, o->data, inflow, categories);
     free((void *)(uintptr_t)calls[0].options[0].items);
     free((void *)(uintptr_t)calls[0].options);
     free(columns);
@@ -329,16 +371,10 @@ static void open_table(Dataset *d, const mgpu_program *p, const char *path, cons
 }
 
 /* ---- */
-struct Samples {
-    const mgpu_set *set; /* of the model, or */
-    const char *table;   /* or */
-    Operands operands;   /* or nothing: no output depends on an input */
-};
-
-Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *wanted)
+Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *wanted, bool by_rows)
 {
     Samples *s = mgpu_allocate(1, sizeof *s);
-    bool any = false, input_taken = false;
+    bool any = false;
     for (int i = 0; i < p->input_count; i++)
         any = any || wanted[i];
     if (!any && o->samples < 0)
@@ -355,7 +391,7 @@ Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *
     Operands *list = &s->operands;
     list->list = mgpu_allocate((size_t)o->operand_count, sizeof *list->list);
     for (int i = 0; i < o->operand_count; i++) {
-        Operand one = operand_of(p, o, o->operands[i], wanted, &input_taken);
+        Operand one = operand_of(p, o, o->operands[i], wanted, by_rows, s);
         if (one.kind == KIND_TABLE && (o->operand_count > 1 || one.input >= 0))
             mgpu_fail(MGPU_BAD_USAGE, "%s is a table, which has columns for all inputs: %s predict %s -o OUT", one.path,
                       o->program, one.path == STDIN ? "-" : one.path);
@@ -376,7 +412,7 @@ bool mgpu_open_samples(Dataset *d, Samples *s, const mgpu_program *p, const Opti
     if (s->set)
         mgpu_open_set(d, p, s->set, wanted, o->data, categories);
     else if (s->table)
-        open_table(d, p, s->table, wanted, o, categories);
+        open_table(d, p, s->table, s->inflow, wanted, o, categories);
     else if (any)
         open_files(d, p, &s->operands, wanted);
     free(s->operands.list);

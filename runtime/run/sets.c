@@ -76,10 +76,10 @@ static bool is_idle(OpenStream *open, const Opening *o)
 }
 
 static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder, bool fresh,
-                       Categories *categories)
+                       Inflow *inflow, Categories *categories)
 {
     *d = (Dataset){.name = set->name, .program = p};
-    Opening o = {.program = p, .set = set, .fresh = fresh};
+    Opening o = {.program = p, .set = set, .fresh = fresh, .inflow = inflow};
     mgpu_column *columns = wanted_columns(set, wanted, &o.column_count);
     o.columns = columns;
     for (int i = 0; i < set->call_count; i++) {
@@ -107,11 +107,11 @@ static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, c
 void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
                    Categories *categories)
 {
-    open_calls(d, p, set, wanted, folder, false, categories);
+    open_calls(d, p, set, wanted, folder, false, NULL, categories);
 }
 
 void mgpu_open_new_table(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
-                         Categories *categories)
+                         Inflow *inflow, Categories *categories)
 {
-    open_calls(d, p, set, wanted, folder, true, categories);
+    open_calls(d, p, set, wanted, folder, true, inflow, categories);
 }

@@ -442,7 +442,7 @@ static void test_ignored_words(void)
     Words words = {(char *[]){"-100", "a", "b"}, 3, false};
     mgpu_read_categories(saved, "{\"label\":[\"-100\",\"a\",\"b\"]}", "w.safetensors");
     const mgpu_program *p = program_of("input label: class(3, ignore = -100)", "train = csv(\"ignored.csv\")");
-    int64_t *classes = mgpu_classes_of_words(saved, &p->inputs[0], &words, NULL, "", "");
+    int64_t *classes = mgpu_classes_of_words(saved, &p->inputs[0], &words, NULL, "", "", NULL);
     say("ignore/saved", classes[0] == 0 && classes[1] == 1 && classes[2] == 2);
     free(classes);
     mgpu_free_categories(saved);
@@ -465,7 +465,7 @@ static void test_places(void)
         Words words = {(char **)CASES[i].words, 3, .places = true};
         if (CASES[i].saved)
             mgpu_read_categories(categories, CASES[i].saved, "w.safetensors");
-        int64_t *classes = mgpu_classes_of_words(categories, &p->inputs[0], &words, NULL, "", "");
+        int64_t *classes = mgpu_classes_of_words(categories, &p->inputs[0], &words, NULL, "", "", NULL);
         say(format("places/%s", CASES[i].name), memcmp(classes, CASES[i].classes, sizeof CASES[i].classes) == 0);
         free(classes);
         mgpu_free_categories(categories);

@@ -1,0 +1,245 @@
+/* csv_lines.c: text -> rows of fields, and what a field says.
+ *
+ * Lines as in RFC 4180: fields between delimiters, a line ends with LF or CRLF; a field in quotes may hold delimiters, line ends and,
+ * doubled, quotes. Lines without text are left out. `strip` takes characters from both ends of a field that is not quoted. A field that is
+ * empty or one of `missing` is missing.
+ *
+ * Of text that arrives, a row is read when its line end is there: one that is not complete is split again when more of it has come. */
+#include "runtime/base/base.h"
+#include "runtime/data/csv.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const size_t LONGEST_ROW = (size_t)64 << 20; /* of text that arrives: a quote that is never closed may have no end */
+
+void mgpu_csv_bad_row(Parser *p, const char *pattern, ...)
+{
+    char text[400];
+    va_list arguments;
+    va_start(arguments, pattern);
+    vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    if (!p->skip)
+        mgpu_complain(p->complaint, "%s%s:%lld: %s; on_bad = \"skip\" leaves such lines out", p->where, p->path, (long long)p->row_line,
+                      text);
+    if (p->bad_rows == 0 && !p->bad)
+        snprintf(p->first_bad, sizeof p->first_bad, "line %lld: %.360s", (long long)p->row_line, text);
+    p->bad = true;
+}
+
+/* ---- lines to fields */
+static bool at_line_end(const Parser *p)
+{
+    return p->at == p->end || *p->at == '\n' || (*p->at == '\r' && (p->at + 1 == p->end || p->at[1] == '\n'));
+}
+
+static void pass_line_end(Parser *p)
+{
+    if (p->at < p->end && *p->at == '\r')
+        p->at++;
+    if (p->at < p->end)
+        p->at++;
+    p->line++;
+}
+
+void mgpu_csv_add_field(Parser *p, const char *text, size_t length)
+{
+    if (p->field_count == p->field_room) {
+        p->field_room = p->field_room ? 2 * p->field_room : 32;
+        p->fields = mgpu_resize(p->fields, (size_t)p->field_room * sizeof *p->fields);
+    }
+    p->fields[p->field_count++] = (Field){text, length};
+}
+
+static bool is_stripped(const Parser *p, char c)
+{
+    return c && strchr(p->strip, c);
+}
+
+/* After the opening quote; the text without doubled quotes is kept until the row is done. false: the quote is not closed */
+static bool read_quoted(Parser *p)
+{
+    const char *from = p->at, *close = from;
+    size_t length = 0;
+    while (close < p->end && (*close != '"' || (close + 1 < p->end && close[1] == '"')))
+        close += *close == '"' ? 2 : 1;
+    if (close >= p->end) {
+        p->awaited = '"';
+        if (!p->more)
+            mgpu_complain(p->complaint, "%s%s:%lld: the quote that opens here is never closed", p->where, p->path, (long long)p->line);
+        return false;
+    }
+    char *text = mgpu_allocate((size_t)(close - from) + 1, 1);
+    for (const char *c = from; c < close; c++) {
+        text[length++] = *c;
+        p->line += *c == '\n';
+        c += *c == '"';
+    }
+    p->at = close + 1;
+    while (p->at < p->end && is_stripped(p, *p->at))
+        p->at++;
+    if (!at_line_end(p) && *p->at != p->delimiter) {
+        mgpu_csv_bad_row(p, "field %d: text follows the closing quote; a quote within quotes is doubled", p->field_count + 1);
+        while (!at_line_end(p) && *p->at != p->delimiter)
+            p->at++;
+    }
+    /* fields of a row are few: the offset replaces the text until all of it has its place */
+    if (p->text_length + length + 1 > p->text_room) {
+        size_t room = 2 * (p->text_length + length + 1);
+        char *larger = mgpu_allocate(room, 1);
+        memcpy(larger, p->text ? p->text : "", p->text_length);
+        for (int i = 0; i < p->field_count; i++) /* fields of this row that are in the old place */
+            if (p->text && p->fields[i].text >= p->text && p->fields[i].text < p->text + p->text_room)
+                p->fields[i].text = larger + (p->fields[i].text - p->text);
+        free(p->text);
+        p->text = larger;
+        p->text_room = room;
+    }
+    memcpy(p->text + p->text_length, text, length);
+    mgpu_csv_add_field(p, p->text + p->text_length, length);
+    p->text_length += length + 1;
+    free(text);
+    return true;
+}
+
+static void read_plain(Parser *p, const char *from)
+{
+    while (!at_line_end(p) && *p->at != p->delimiter)
+        p->at++;
+    const char *to = p->at;
+    while (from < to && is_stripped(p, *from))
+        from++;
+    while (to > from && is_stripped(p, to[-1]))
+        to--;
+    mgpu_csv_add_field(p, from, (size_t)(to - from));
+}
+
+/* lines without text */
+static void pass_empty_lines(Parser *p)
+{
+    for (const char *c = p->at;; c++) {
+        while (c < p->end && (is_stripped(p, *c) || *c == '\r' || *c == ' ' || (*c == '\t' && p->delimiter != '\t')))
+            c++;
+        if (c == p->end || *c != '\n') {
+            p->at = c == p->end && !p->more ? c : p->at;
+            return;
+        }
+        p->at = c + 1;
+        p->line++;
+    }
+}
+
+/* false: a quote is not closed */
+static bool split_fields(Parser *p)
+{
+    for (;;) {
+        const char *from = p->at;
+        while (p->at < p->end && *p->at != p->delimiter && is_stripped(p, *p->at))
+            p->at++;
+        if (p->at < p->end && *p->at == '"') {
+            p->at++;
+            if (!read_quoted(p))
+                return false;
+        } else {
+            p->at = from;
+            read_plain(p, from);
+        }
+        if (at_line_end(p))
+            return true;
+        p->at++; /* the delimiter */
+    }
+}
+
+/* The next line with text; false: there is none, or not all of it is there: `at` is where it begins, or before */
+static bool split_row(Parser *p)
+{
+    pass_empty_lines(p);
+    p->awaited = '\n';
+    if (p->at == p->end)
+        return false;
+    p->row = p->at;
+    p->field_count = 0;
+    p->text_length = 0;
+    p->bad = false;
+    p->row_line = p->line;
+    bool whole = split_fields(p) && !(p->more && (p->at == p->end || (*p->at == '\r' && p->at + 1 == p->end)));
+    if (!whole) {
+        p->at = p->row;
+        p->line = p->row_line;
+        return false;
+    }
+    pass_line_end(p);
+    return true;
+}
+
+/* Text with which a row may end, or the end of all; false: there is none (yet), or it is too long */
+static bool take_more(Parser *p, bool wait)
+{
+    Inflow *in = p->inflow;
+    bool any = false;
+    in->begin = (size_t)(p->at - in->text);
+    while (!any && in->length - in->begin < LONGEST_ROW) {
+        size_t had = in->length - in->begin;
+        if (!mgpu_read_inflow(in, wait))
+            break;
+        any = in->ended || memchr(in->text + had, p->awaited, in->length - had);
+    }
+    if (!any && in->length - in->begin >= LONGEST_ROW)
+        mgpu_complain(p->complaint, "%s%s:%lld: this row has no end in %zu MiB; a quote may never be closed", p->where, p->path,
+                      (long long)p->line, LONGEST_ROW >> 20);
+    p->at = in->text + in->begin;
+    p->end = in->text + in->length;
+    p->more = !in->ended;
+    return any;
+}
+
+bool mgpu_csv_read_row(Parser *p, bool wait)
+{
+    while (!split_row(p))
+        if (!p->more || !take_more(p, wait))
+            return false;
+    return true;
+}
+
+/* ---- what a field says */
+bool mgpu_csv_is_missing(const Parser *p, const Field *f)
+{
+    if (f->length == 0)
+        return true;
+    for (int i = 0; i < p->missing.count; i++)
+        if (strlen(p->missing.items[i].text) == f->length && memcmp(p->missing.items[i].text, f->text, f->length) == 0)
+            return true;
+    return false;
+}
+
+static bool truth(const char *text, double *v)
+{
+    static const char *const NAMES[] = {"false", "true"};
+    for (int i = 0; i < 2; i++)
+        if (strcasecmp(text, NAMES[i]) == 0) {
+            *v = i;
+            return true;
+        }
+    return false;
+}
+
+Field mgpu_csv_without_blanks(const Field *f)
+{
+    Field inner = *f;
+    while (inner.length && (*inner.text == ' ' || *inner.text == '\t'))
+        inner.text++, inner.length--;
+    while (inner.length && (inner.text[inner.length - 1] == ' ' || inner.text[inner.length - 1] == '\t'))
+        inner.length--;
+    return inner;
+}
+
+bool mgpu_csv_read_number(const char *text, size_t length, uint8_t dtype, double *v)
+{
+    char *end;
+    *v = strtod(text, &end);
+    bool good = length && end == text + length && !memchr(text, 'x', length) && !memchr(text, 'X', length);
+    return good || (dtype == MGPU_BOOL && truth(text, v));
+}

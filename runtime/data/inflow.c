@@ -1,0 +1,62 @@
+/* inflow.c: text that arrives: what a pipe, a terminal or a file has to give, read when it is there. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* without waiting, unless `wait` */
+static bool is_there(const Inflow *in, bool wait)
+{
+    struct pollfd asked = {.fd = in->file, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&asked, 1, wait ? -1 : 0);
+    while (ready < 0 && errno == EINTR);
+    return ready != 0; /* what is wrong with it, read says */
+}
+
+bool mgpu_read_inflow(Inflow *in, bool wait)
+{
+    ssize_t got = -1;
+    memmove(in->text, in->text + in->begin, in->length - in->begin);
+    in->length -= in->begin;
+    in->begin = 0;
+    if (in->length == in->room)
+        in->text = mgpu_resize(in->text, in->room *= 2);
+    while (got < 0) {
+        if (in->ended || !is_there(in, wait))
+            return false;
+        got = read(in->file, in->text + in->length, in->room - in->length);
+        if (got < 0 && errno != EINTR && errno != EAGAIN) /* EAGAIN: another process was faster */
+            mgpu_fail(MGPU_MACHINE_FAILED, "standard input cannot be read or kept: %s", strerror(errno));
+        if (got < 0 && !wait)
+            return false;
+    }
+    in->length += (size_t)got;
+    in->ended = got == 0;
+    return true;
+}
+
+Inflow *mgpu_open_inflow(int file)
+{
+    enum { LONGEST_MARK = 8, PNG = 0x89 };
+    Inflow *in = mgpu_allocate(1, sizeof *in);
+    in->file = file;
+    in->room = 1 << 16;
+    in->text = mgpu_allocate(in->room, 1);
+    do /* the mark of PNG has line ends */
+        mgpu_read_inflow(in, true);
+    while (!in->ended && in->length < LONGEST_MARK && ((uint8_t)in->text[0] == PNG || !memchr(in->text, '\n', in->length)));
+    return in;
+}
+
+void mgpu_close_inflow(Inflow *in)
+{
+    if (in)
+        free(in->text);
+    free(in);
+}
