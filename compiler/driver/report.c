@@ -94,6 +94,15 @@ static void add_layers(Page *page, const Model *m)
     page->layer_count = m->layer_count;
 }
 
+/* of as many devices as what was measured, else of the most */
+static const Plan *plan_of(const Program *program, int64_t devices)
+{
+    for (int i = 0; i < program->plan_count; i++)
+        if (program->plans[i].devices == devices)
+            return &program->plans[i];
+    return &program->plans[program->plan_count - 1];
+}
+
 static void add_model(Page *page, const Options *o, Sheet *s)
 {
     Planning *p = NEW(Planning);
@@ -115,7 +124,7 @@ static void add_model(Page *page, const Options *o, Sheet *s)
     Program *program = make_schedules(o);
     check_sources(program->model, o);
     predict_plans(program);
-    const Plan *plan = &program->plans[program->plan_count - 1];
+    const Plan *plan = plan_of(program, mgpu_page_devices(page, p->kind));
     page->view = view_of(plan, PHASE_TRAIN);
     page->accumulating = view_of(plan, PHASE_ACCUMULATE);
     page->prologue = view_of(plan, PHASE_PROLOGUE);
@@ -135,12 +144,13 @@ int command_report(const Options *o)
 {
     Sheet sheet = {0};
     Page page = {.title = "Runs", .about = "what ./train --log wrote"};
-    if (is_model_file(o->file))
-        add_model(&page, o, &sheet);
-    else
+    bool model = is_model_file(o->file);
+    if (!model)
         mgpu_page_add(&page, o->file, o->output, &sheet);
     for (int i = 0; i < o->more_count; i++)
         mgpu_page_add(&page, o->more[i], o->output, &sheet);
+    if (model) /* its plan is that of what was measured */
+        add_model(&page, o, &sheet);
     mgpu_page_write(&page, o->output, &sheet);
     return 0;
 }

@@ -13,19 +13,20 @@
 
 enum { MOST_TIMES = 1000 };
 
-typedef struct Spent { double sum, *each; int64_t count; } Spent; /* seconds: of all times; each of the first ones */
+typedef struct Spent { double sum, *each; int64_t count; double predicted; } Spent; /* seconds: of all times; each of the first ones; of one, as the plan has it */
 struct Profile {
     const mgpu_program *program;
     const mgpu_plan *plan;
     Spent ***spent;              /* [phase][device][operation] */
     int64_t most;                /* times of an operation that are kept for its median */
+    bool predicts;               /* what operations take is predicted */
 };
 
 typedef struct Row {
     const mgpu_phase *phase;
     const mgpu_op *op;
     int device;
-    double seconds, flops, bytes; /* of one step; of a call */
+    double seconds, predicted, flops, bytes; /* of one step; of a call */
 } Row;
 
 Profile *mgpu_profile_begin(const mgpu_program *program, const mgpu_plan *plan, int64_t steps)
@@ -66,6 +67,12 @@ void mgpu_profile_add(Profile *p, const mgpu_phase *phase, int device, int op, d
     if (s->count < p->most)
         s->each[s->count++] = seconds;
     s->sum += seconds;
+}
+
+void mgpu_profile_predict(Profile *p, const mgpu_phase *phase, int device, int op, double seconds)
+{
+    p->spent[phase - p->plan->phases][device][op].predicted = seconds;
+    p->predicts = true;
 }
 
 /* ---- of several processes */
@@ -179,6 +186,13 @@ static int compare(const void *a, const void *b)
     return x->op < y->op ? -1 : x->op > y->op;
 }
 
+/* micro-batches run the operations of their phases more than once in a step */
+static double times_per_step(const Profile *p, const Row *r)
+{
+    return r->phase->kind == MGPU_PHASE_PROLOGUE ? (double)p->program->accumulate
+           : r->phase->kind == MGPU_PHASE_ACCUMULATE ? (double)(p->program->accumulate - 1) : 1;
+}
+
 /* operations that took time, the longest first; the caller frees them */
 static Row *rows_of(const Profile *p, int64_t steps, int *count)
 {
@@ -196,20 +210,14 @@ static Row *rows_of(const Profile *p, int64_t steps, int *count)
                 if (p->spent[k][d][i].sum <= 0)
                     continue;
                 Row *r = &rows[(*count)++];
-                *r = (Row){&p->plan->phases[k], op, d, p->spent[k][d][i].sum / (double)steps, 0, bytes_of(phase, op)};
+                *r = (Row){&p->plan->phases[k], op, d, p->spent[k][d][i].sum / (double)steps, 0, 0, bytes_of(phase, op)};
+                r->predicted = p->spent[k][d][i].predicted * times_per_step(p, r);
                 const mgpu_contraction *c = matmul_of(p, op);
                 r->flops = c ? flops_of(c, p->plan->device[d].shard.capacity) : 0;
             }
         }
     qsort(rows, (size_t)*count, sizeof *rows, compare);
     return rows;
-}
-
-/* micro-batches run the operations of their phases more than once in a step */
-static double times_per_step(const Profile *p, const Row *r)
-{
-    return r->phase->kind == MGPU_PHASE_PROLOGUE ? (double)p->program->accumulate
-           : r->phase->kind == MGPU_PHASE_ACCUMULATE ? (double)(p->program->accumulate - 1) : 1;
 }
 
 static double rate(const Profile *p, const Row *r, double amount)
@@ -278,15 +286,17 @@ static int wider(int width, const char *text) { return (int)strlen(text) > width
 
 static void print_row(const Profile *p, const Row *r, const TableStyle *l)
 {
-    char flops[16] = "", bytes[16] = "", matmul[100] = "";
+    char flops[16] = "", bytes[16] = "", matmul[100] = "", predicted[16] = "";
     if (matmul_of(p, r->op))
         matmul_text(matmul_of(p, r->op), p->plan->device[r->device].shard.capacity, matmul, sizeof matmul);
     if (r->flops > 0)
         snprintf(flops, sizeof flops, "%.1f", rate(p, r, r->flops));
     if (r->bytes > 0)
         snprintf(bytes, sizeof bytes, "%.1f", rate(p, r, r->bytes));
+    if (p->predicts)
+        snprintf(predicted, sizeof predicted, " %9.3f", 1e3 * r->predicted);
     char *id = name_of(r->device, r->op), *line = mgpu_plain(line_text(l->source, r->op->line)); /* the file may hold anything by now */
-    fprintf(l->f, "%9.3f %6.1f %9s %7s  %-*s  %-*s  %-*s %5d  %.*s\n", 1e3 * r->seconds, 100 * r->seconds / l->step_s, flops, bytes,
+    fprintf(l->f, "%9.3f%s %6.1f %9s %7s  %-*s  %-*s  %-*s %5d  %.*s\n", 1e3 * r->seconds, predicted, 100 * r->seconds / l->step_s, flops, bytes,
             l->operation_width, id, l->kernel_width, does(p, r), MATMUL_WIDTH, matmul, r->op->line, beginning(line), line);
     free(line);
     free(id);
@@ -327,7 +337,7 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
                 1e3 * (l.step_s - lane_seconds(rows, count, d, MGPU_COMP)));
     }
     print_matmul(p, rows, count, f);
-    fprintf(f, "\n%9s %6s %9s %7s  %-*s  %-*s  %-*s %5s\n", "ms/step", "%", "GFLOP/s", "GB/s", l.operation_width, "operation", l.kernel_width,
+    fprintf(f, "\n%9s%s %6s %9s %7s  %-*s  %-*s  %-*s %5s\n", "ms/step", p->predicts ? " predicted" : "", "%", "GFLOP/s", "GB/s", l.operation_width, "operation", l.kernel_width,
             "kernel", MATMUL_WIDTH, "matmul: M x N x K", "line");
     for (int i = 0; i < count; i++)
         print_row(p, &rows[i], &l);
@@ -351,6 +361,8 @@ void mgpu_profile_print_json(const Profile *p, FILE *f, int64_t steps, double se
         mgpu_json_write_text(f, id);
         fprintf(f, ", \"does\": \"%s\", \"line\": %d, \"ms\": %.5f", does(p, r), r->op->line, 1e3 * r->seconds);
         free(id);
+        if (p->predicts)
+            fprintf(f, ", \"predicted_ms\": %.5f", 1e3 * r->predicted);
         fprintf(f, ", \"gflops\": %.2f, \"gbytes_per_s\": %.2f}", rate(p, r, r->flops), rate(p, r, r->bytes));
     }
     fputs("]", f);

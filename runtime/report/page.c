@@ -131,6 +131,12 @@ static void embed_own(const View *v, Sheet *s)
     free(timeline);
 }
 
+/* whether what is predicted is the step that was measured, as far as is known */
+static bool is_alike(const Page *p)
+{
+    return !p->view || !p->measured_devices || (p->measured_devices == p->view->device_count && p->measured_batch == p->view->batch);
+}
+
 static void timeline_print(const Page *p, Sheet *s)
 {
     heading("timeline", "Timeline", s);
@@ -147,6 +153,11 @@ static void timeline_print(const Page *p, Sheet *s)
            "<div id=\"lanes\" class=\"moving\" tabindex=\"0\" aria-label=\"timeline\"><canvas id=\"canvas\"></canvas><div "
            "id=\"tip\" hidden></div></div>\n"
            "<div id=\"chosen\" class=\"moving\"></div>\n", s->f);
+    bool beside = is_alike(p);
+    if (!beside)
+        fprintf(s->f, "<p>The step that was measured is of %lld device%s and a batch of %lld, the predicted one of %d and of %lld, so it is not drawn beside it. "
+                "<code>--devices %lld --set batch=%lld</code> predicts the same step.</p>\n", (long long)p->measured_devices, p->measured_devices == 1 ? "" : "s",
+                (long long)p->measured_batch, p->view->device_count, (long long)p->view->batch, (long long)p->measured_devices, (long long)p->measured_batch);
     if (p->view) {
         fprintf(s->f, "<details class=\"table\" open><summary>Lanes of a predicted step, busy and idle, and the longest "
                     "operations</summary>\n");
@@ -154,9 +165,9 @@ static void timeline_print(const Page *p, Sheet *s)
         longest_table(p->view, s);
         fprintf(s->f, "</details>\n");
     }
-    if (p->predicted)
+    if (p->predicted && beside)
         embed_json("predicted", p->predicted, s);
-    else if (p->view)
+    else if (p->view && beside)
         embed_own(p->view, s);
     if (p->measured)
         embed_json("measured", p->measured, s);
@@ -251,8 +262,20 @@ void mgpu_page_add(Page *page, const char *file, const char *output, Sheet *s)
     if (page->measured)
         mgpu_fail(MGPU_BAD_USAGE, "%s: a report shows one measured timeline, and two are given", file);
     page->measured = mgpu_keep_copy(s, text, length);
+    if (!mgpu_json_whole(mgpu_json_member(about, "devices"), &page->measured_devices) || !mgpu_json_whole(mgpu_json_member(about, "batch"), &page->measured_batch))
+        page->measured_devices = page->measured_batch = 0;
+    page->measured_kind = mgpu_keep_text(s, "%s", mgpu_json_text(about, "kind"));
     free(json);
     free(text);
+}
+
+int64_t mgpu_page_devices(const Page *page, const char *kind)
+{
+    if (page->measured_devices)
+        return strcmp(page->measured_kind, kind) == 0 ? page->measured_devices : 0;
+    const char *plan = page->run_count ? mgpu_json_text(page->runs[0]->start, "plan") : ""; /* host:2 */
+    size_t length = strlen(kind);
+    return strncmp(plan, kind, length) == 0 && plan[length] == ':' ? strtoll(plan + length + 1, NULL, 10) : 0;
 }
 
 void mgpu_page_write(Page *page, const char *output, Sheet *s)

@@ -20,10 +20,14 @@ typedef struct Page {
     const PageLayer *layers; int layer_count;
     const char *predicted;              /* a timeline; NULL: that of the schedule, one step by itself */
     const char *measured;               /* likewise, of ./train --trace; NULL: none is given */
+    const char *measured_kind;          /* of that: of devices; and how many, and the batch; 0: not known */
+    int64_t measured_devices, measured_batch;
     RunLog **runs; int run_count;
 } Page;
 /* adds a log, or a measured timeline; the page will be written to `output`, which is none of them */
 void mgpu_page_add(Page *, const char *file, const char *output, Sheet *);
+/* how many devices of the kind were measured: of the timeline, else of the first log; 0: none, or not known */
+int64_t mgpu_page_devices(const Page *, const char *kind);
 void mgpu_page_write(Page *, const char *output, Sheet *); /* ends the sheet */
 /* layers.c: a tree of the model's instances, as HTML that folds: time, FLOPs, bytes, parameters, whose values they read */
 void mgpu_layers_print(const Page *, Sheet *);

@@ -13,6 +13,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
+#include "runtime/view/view.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
@@ -223,11 +224,29 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
     return feed;
 }
 
+/* what the plan's schedule says of each operation, if it was made for a machine */
+static void add_predicted(Profile *profile, const mgpu_plan *plan)
+{
+    for (int k = 0; plan->predicted.step_us > 0 && k < plan->phase_count; k++) {
+        const mgpu_phase *phase = &plan->phases[k];
+        View *v = mgpu_view_read(plan->schedule, phase->name);
+        for (int d = 0; d < plan->devices; d++)
+            for (int i = 0; i < phase->devices[d].op_count; i++) {
+                int at = mgpu_view_find_op(&v->devices[d], phase->devices[d].ops[i].id);
+                if (at >= 0)
+                    mgpu_profile_predict(profile, phase, d, i, 1e-6 * v->devices[d].ops[at].time_us);
+            }
+        mgpu_view_free(v);
+    }
+}
+
 static Profile *profile_steps(const Feed *feed, const Options *o, const Bench *bench, Result *r)
 {
     int64_t first = r->untimed + r->steps, end = first + r->steps;
     Profile *profile = mgpu_profile_begin(feed->program, feed->plan, r->steps);
     r->profile = o->profile ? profile : NULL;
+    if (o->profile)
+        add_predicted(profile, feed->plan);
     mgpu_engine_set_profile(feed->engine, profile);
     double began = mgpu_seconds();
     post_steps(feed, first, end);

@@ -92,7 +92,7 @@ static const char OPTIONS[] =
     "  --steps N          steps that are timed (20)\n"
     "  --warmup N         steps before them (3)\n"
     "  --json             one line of JSON\n"
-    "  --profile          so many further steps, and how long each operation takes\n"
+    "  --profile          so many further steps, and how long each operation takes, beside what was predicted\n"
     "  --measure FILE     likewise, as JSON: times that mgpuc plans with\n"
     "  --devices 1,2,4    the table of `mgpuc bench`: a row for each count, in turns, beside what was predicted\n"
     "  --batch LIST       of the table: 32,64; rows with the program's global batch, as it is compiled for one\n"

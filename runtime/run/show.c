@@ -57,16 +57,12 @@ static void add_operands(Page *page, const Options *o, Sheet *s)
     }
 }
 
-/* --devices; else that of the first run, if it is one of the program's; else that of a run without --devices */
+/* --devices; else that of what was measured, if it is one of the program's; else that of a run without --devices */
 static const mgpu_plan *plan_of(const mgpu_program *p, const Options *o, const Page *page)
 {
-    const Json *of = page->run_count && !o->devices ? mgpu_json_member(page->runs[0]->start, "plan") : NULL;
-    for (int i = 0; of && of->kind == JSON_TEXT && i < p->plan_count; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s:%d", p->plans[i].kind, p->plans[i].devices);
-        if (strcmp(name, of->text) == 0)
+    for (int i = 0; i < p->plan_count && !o->devices; i++)
+        if (p->plans[i].devices == mgpu_page_devices(page, p->plans[i].kind))
             return &p->plans[i];
-    }
     return mgpu_choose_plan(p, o);
 }
 
