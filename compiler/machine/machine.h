@@ -51,6 +51,7 @@ typedef struct Host {
     Fact link;          /* bytes a second to and from each host device, where something makes them slower than memory is (MGPU_LINK_GBPS) */
     Fact decode;        /* ImageNet pictures a second and core: decoded, cut to 224 x 224 */
     Fact disk;          /* bytes a second */
+    int load;           /* percent of the cores that other programs took while all this was measured; 0: too little to matter */
 } Host;
 
 /* ends are devices, then the host, then switches */

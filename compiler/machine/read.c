@@ -299,6 +299,11 @@ static void read_host(Reader *r)
         end(r, 3);
         return;
     }
+    if (strcmp(what, "load") == 0) {
+        h->load = (int)whole(r, 2, 0, 100, "host load 40");
+        end(r, 3);
+        return;
+    }
     if (strcmp(what, "arithmetic") == 0) {
         static const char example[] = "host arithmetic f32 80GFLOP/s";
         Dtype t = dtype(r, 2, example);
@@ -312,10 +317,10 @@ static void read_host(Reader *r)
             end(r, 3);
             return;
         }
-    const char *names[COUNT(PARTS) + 2] = {"cores", "arithmetic"};
+    const char *names[COUNT(PARTS) + 3] = {"cores", "arithmetic", "load"};
     for (int i = 0; i < COUNT(PARTS); i++)
-        names[2 + i] = PARTS[i].name;
-    WRONG(r, 1, "a host has no '%s'%s; it has cores, arithmetic, matmul, memory, bandwidth, barrier, step, meeting, idle-meeting, link, decode and disk", what,
+        names[3 + i] = PARTS[i].name;
+    WRONG(r, 1, "a host has no '%s'%s; it has cores, arithmetic, matmul, memory, bandwidth, barrier, step, meeting, idle-meeting, link, decode, disk and load", what,
           did_you_mean(what, names, COUNT(names)));
 }
 

@@ -1,11 +1,15 @@
 /* here.c: the machine that mgpuc runs on: measured once, and kept in the cache (compiler/link/cache.c) by its processor, cores and memory,
- * so that machines that share a home have a file each. Without a cache nothing is measured unasked. */
+ * so that machines that share a home have a file each. Without a cache nothing is measured unasked.
+ *
+ * What other programs took of the cores meanwhile is kept, too. A machine that was measured beside others is measured again when they are gone. */
 #include "compiler/link/units.h"
 #include "compiler/probe/probe.h"
 #include "runtime/cuda/gpus.h"
 
 #include <string.h>
 #include <time.h>
+
+enum { LOADED = 15 }; /* percent of the cores, from which on others disturb */
 
 static const char *processor_name(void)
 {
@@ -51,9 +55,15 @@ static void write_head(Text *t, int gpus)
 const char *measure_here(ProbeLength length, double memory, ProbedKind *gpus)
 {
     Text host = {0}, all = {0}, kept = {0}, of_gpus = {0};
-    int count = 0;
+    int count = 0, before = probe_load(), after, load;
     *gpus = length == PROBE_LONG ? probe_gpus(&of_gpus, &count) : PROBED_NONE;
     probe_host(&host, length, memory);
+    after = probe_load();
+    load = before > after ? before : after;
+    if (load >= LOADED)
+        text_add(&host, "host load %d\n", load);
+    if (load >= LOADED && length == PROBE_LONG)
+        fprintf(stderr, "mgpuc: warning: other programs took %d %% of the cores, so what was measured may be too slow; measure again when they have ended\n", load);
     write_head(&all, count);
     text_add(&all, "%s%s", text_of(&of_gpus), text_of(&host));
     write_head(&kept, 0);
@@ -75,14 +85,19 @@ const char *here_text(const Machine *m)
         text_add(&t, ", %d x %s", next - d, m->devices[d].name);
     }
     text_add(&t, ", measured %d-%02d-%02d", day / 10000, day / 100 % 100, day % 100);
+    if (m->host.load)
+        text_add(&t, " while others took %d %% of the cores", m->host.load);
     return text_take(&t);
 }
 
-static void say_measured(const Machine *m, double seconds)
+/* load: while it was measured before; 0: it was not, or nobody disturbed */
+static void say_measured(const Machine *m, int load, double seconds)
 {
-    fprintf(stderr, "mgpuc: note: measured this machine (%.1f s; kept for the next time): %.0f core%s with %.0f GFLOP/s, %.0f GB/s of memory; "
-                    "'mgpuc probe' takes longer and is more exact\n",
-            seconds, m->host.cores.value, m->host.cores.value == 1 ? "" : "s", m->host.plain[F32].value / 1e9, m->host.bandwidth.value / 1e9);
+    fprintf(stderr, "mgpuc: note: measured this machine %s(%.1f s; kept for the next time): %.0f core%s with %.0f GFLOP/s, %.0f GB/s of memory; "
+                    "'mgpuc probe' takes longer and is more exact%s\n",
+            load ? format("again, as other programs took %d %% of its cores the last time ", load) : "", seconds, m->host.cores.value, m->host.cores.value == 1 ? "" : "s",
+            m->host.plain[F32].value / 1e9, m->host.bandwidth.value / 1e9,
+            m->host.load ? format("; other programs took %d %% of the cores: it is measured again when they are gone", m->host.load) : "");
 }
 
 static double seconds(void)
@@ -122,13 +137,15 @@ const Machine *machine_here(double memory, bool asked)
     bool off;
     ProbedKind gpus;
     const Machine *here = machine_here_with_gpus(memory);
-    if (!here)
-        here = kept_machine(memory, false, &off);
-    if (here || (off && !asked))
+    if (here)
+        return here;
+    here = kept_machine(memory, false, &off);
+    int load = here ? here->host.load : 0;
+    if ((here && (!load || probe_load() >= LOADED)) || (!here && off && !asked))
         return here;
     double begin = seconds();
     const char *text = measure_here(PROBE_SHORT, memory, &gpus);
     here = machine_read("here.machine", text, strlen(text));
-    say_measured(here, seconds() - begin);
+    say_measured(here, load, seconds() - begin);
     return here;
 }

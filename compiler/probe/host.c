@@ -183,6 +183,39 @@ static void run_round(Pool *t)
         pthread_join(t->workers[i].thread, NULL);
 }
 
+/* ---- the load: threads that do nothing but wait for the time, one for each core, and how much of it they had their cores */
+typedef struct Spinner { pthread_t thread; double share; } Spinner;
+
+static void *spin(void *argument)
+{
+    static const double SPIN_S = .02;
+    Spinner *s = argument;
+    double begin = seconds(CLOCK_MONOTONIC), own = seconds(CLOCK_THREAD_CPUTIME_ID), passed = 0;
+    while (passed < SPIN_S)
+        passed = seconds(CLOCK_MONOTONIC) - begin;
+    s->share = (seconds(CLOCK_THREAD_CPUTIME_ID) - own) / passed;
+    return NULL;
+}
+
+int probe_load(void)
+{
+    const char *known = getenv("MGPUC_LOAD");
+    if (known && *known)
+        return atoi(known);
+    int count = cores_available();
+    Spinner *spinners = NEW_ARRAY(Spinner, count);
+    double had = 0;
+    for (int i = 1; i < count; i++)
+        if (pthread_create(&spinners[i].thread, NULL, spin, &spinners[i]))
+            fail(3, "mgpuc probe cannot start %d threads: %m", count);
+    spin(&spinners[0]);
+    for (int i = 1; i < count; i++)
+        pthread_join(spinners[i].thread, NULL);
+    for (int i = 0; i < count; i++)
+        had += spinners[i].share / count;
+    return had < 1 ? (int)(100 * (1 - had) + .5) : 0;
+}
+
 /* ---- numbers */
 void measured(Measurements *m, double value)
 {

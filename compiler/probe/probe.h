@@ -26,6 +26,7 @@ void write_measured(Text *, const char *what, Measurements *, Choice, double uni
 
 /* ---- host.c; memory: bytes of it */
 void probe_host(Text *, ProbeLength, double memory);
+int probe_load(void); /* percent of the cores that other programs take just now from who wants all of them */
 
 /* ---- steps.c; of each the lowest of a few tries, below 0 where other programs disturbed them */
 typedef struct StepCosts { double barrier_us, step_us, meeting_us, idle_meeting_us; } StepCosts;
