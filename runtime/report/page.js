@@ -9,7 +9,7 @@
   const search = document.getElementById("search"), found = document.getElementById("found"), draw2d = canvas.getContext("2d");
 
   // ---- data: tracks of slices, in the order of their begins, and arrows between them
-  const tracks = [], arrows = [];
+  let tracks = [], arrows = [];
   function read(id) {
     const element = document.getElementById(id);
     if (!element) return;
@@ -46,6 +46,29 @@
   read("measured");
   // the program first, then each device: predicted above measured
   tracks.sort((a, b) => a.pid - b.pid || (a.made === b.made ? a.tid - b.tid : a.made === "predicted" ? -1 : 1));
+  // devices that are predicted to do the same at the same times are drawn once
+  const same = (s, o) => s.name === o.name && s.begin === o.begin && s.end === o.end;
+  const alike = (t, o) => t.name === o.name && t.slices.length === o.slices.length && t.slices.every((s, k) => same(s, o.slices[k]));
+  function fold() {
+    const devices = [];
+    for (const t of tracks) if (t.made === "predicted" && t.process.startsWith("device ")) {
+      if (!devices.length || devices[devices.length - 1][0].pid !== t.pid) devices.push([]);
+      devices[devices.length - 1].push(t);
+    }
+    let drawn = null;
+    for (const d of devices) {
+      const as = drawn && drawn.length === d.length && d.every((t, k) => alike(t, drawn[k])) ? drawn : null;
+      if (!as) drawn = d;
+      for (let k = 0; as && k < d.length; k++) {
+        d[k].as = as[k];
+        as[k].drawn = (as[k].drawn || 1) + 1;
+        as[k].process = as[k].process.replace(/^(device \d+).*/, "$1–" + d[k].process.slice("device ".length));
+      }
+    }
+    tracks = tracks.filter((t) => !t.as);
+    arrows = arrows.filter((a) => !a.from.as && !a.to.as);
+  }
+  fold();
   let first = Infinity, last = -Infinity, height = HEAD;
   for (const t of tracks) {
     if (t !== tracks[0] && (t.pid !== before.pid || t.made !== before.made)) height += GAP;
@@ -316,5 +339,5 @@
     look();
     jump(0);
   }
-  document.body.dataset.slices = tracks.reduce((n, t) => n + t.slices.length, 0);
+  document.body.dataset.slices = tracks.reduce((n, t) => n + t.slices.length * (t.drawn || 1), 0); // also of what is drawn with others
 })();
