@@ -743,7 +743,7 @@ static void test_csv_refusals(void)
             "0bad.csv: 3 lines are left out, the first is line 3: column 'x' is 'foo', a number is expected");
     write_file("bad.csv", "x,label\n1,a\nNA,b\n");
     refuses("csv-nan", inputs, "train = csv(\"bad.csv\", missing = \"NA\")",
-            "01 numbers of 'x' are missing, the first in line 3; they are NaN: where(x == x, x, 0)");
+            "0a number of 'x' is missing, in line 3; what is missing is NaN: where(x == x, x, 0)");
     refuses("csv-missing-whole", "input x: i32  input label: class(2)", "train = csv(\"bad.csv\", missing = \"NA\")",
             "bad.csv:3: column 'x' has no value, and i32 has none for that");
     write_file("bad.csv", "x,label\n1,a\n1000,b\n");
