@@ -71,10 +71,24 @@ static void check_conv(Elaborator *e, Value *const *values, int by_place, const 
             width, size, stride, width, size, stride, in, size, stride, size, stride);
 }
 
+/* what was flattened to x, through operations that go element by element, such as dropout and activations; NULL: nothing */
+static const Node *flattened(const Node *x, int *looks)
+{
+    if (x->op == OP_RESHAPE && x->shape.rank == 1 && x->in[0]->shape.rank > 1)
+        return x->in[0];
+    const Node *found = NULL;
+    bool passes = OP_INFO[x->op].op_class == ELEMENTWISE || x->op == OP_COMPOSITE;
+    for (int k = 0; passes && k < x->inputs && !found && --*looks > 0; k++)
+        if (shape_equal(&x->in[k]->shape, &x->shape))
+            found = flattened(x->in[k], looks);
+    return found;
+}
+
 /* dense(flatten(x)) of an x with channels last, after two or more axes: torch's weights are for channels first */
 static void note_dense(Elaborator *e, const Node *x, const Place *at)
 {
-    x = x && x->op == OP_RESHAPE && x->shape.rank == 1 ? x->in[0] : NULL;
+    int looks = 100;
+    x = x ? flattened(x, &looks) : NULL;
     if (!x || x->op == OP_TRANSPOSE || x->shape.rank < 3)
         return;
     int64_t channels = x->shape.extent[x->shape.rank - 1];
@@ -250,20 +264,29 @@ static bool is_foreign(const char *path)
     return got > LENGTH && begin[LENGTH] == '{' && strncmp(begin + LENGTH, OURS, sizeof OURS - 1) != 0;
 }
 
+/* Of files that the train block names; those of --init are the program's (runtime/run/initials.c). */
 void warn_of_channel_order(Elaborator *e)
 {
     const Model *m = e->model;
+    const Place **at = NEW_ARRAY(const Place *, m->variable_count);
+    for (int k = 0; k < e->flat_dense_count; k++) {
+        const FlatDense *d = &e->flat_denses[k];
+        const char *name = d->path[0] ? format("%s.weight", d->path) : "weight";
+        for (int v = 0; v < m->variable_count; v++)
+            if (strcmp(m->variables[v].name, name) == 0) {
+                m->variables[v].flattened = d->shape;
+                at[v] = d->at;
+            }
+    }
     for (int i = 0; i < m->initial_count; i++) {
         const Initial *file = &m->initials[i];
         bool foreign = file->path && !file->array && e->flat_dense_count && is_foreign(file->path);
-        for (int k = 0; foreign && k < e->flat_dense_count; k++) {
-            const FlatDense *d = &e->flat_denses[k];
-            const char *name = d->path[0] ? format("%s.weight", d->path) : "weight";
-            for (int v = 0; v < file->variable_count; v++)
-                if (strcmp(m->variables[file->variables[v]].name, name) == 0 && is_news(e, d->at, file->path))
-                    lint_at(e->settings->silenced, LINT_CHANNEL_ORDER, d->at,
-                            "'%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels last; weights "
-                            "of PyTorch are for channels first: x |> flatten(order = \"chw\") takes them", name, file->path, d->shape);
+        for (int k = 0; foreign && k < file->variable_count; k++) {
+            const Variable *v = &m->variables[file->variables[k]];
+            if (v->flattened && is_news(e, at[file->variables[k]], file->path))
+                lint_at(e->settings->silenced, LINT_CHANNEL_ORDER, at[file->variables[k]],
+                        "'%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels last; weights "
+                        "of PyTorch are for channels first: x |> flatten(order = \"chw\") takes them", v->name, file->path, v->flattened);
         }
     }
 }

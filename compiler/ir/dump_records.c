@@ -81,6 +81,7 @@ static const Field VARIABLE_FIELDS[] = {
     {"split", FLAG, AT(Variable, split)},
     {"owner", INDEX, AT(Variable, owner), .more = offsetof(Model, variable_count), .none = -1},
     {"clip", INDEX, AT(Variable, clip), .more = offsetof(Model, clip_count)},
+    {"flattened", WORD, AT(Variable, flattened)},
     {NULL, PLACE_OF, AT(Variable, at)},
 };
 static const Field SETTING_FIELDS[] = {

@@ -165,6 +165,7 @@ typedef struct Variable {
     bool split;                  /* each device holds its own part of the elements: passes/shard.c */
     int owner;                   /* OPTIMIZER_STATE, OBSERVED: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
     int clip;                    /* trained: 0: the model's bound of gradients; else number in model->clips, from 1 */
+    const char *flattened;       /* of a dense layer of flattened pictures, channels last: their shape in words; NULL: of no such layer */
     const Place *at;
 } Variable;
 

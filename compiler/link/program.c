@@ -199,8 +199,13 @@ static void emit_model(const Model *m, Text *t)
         text_add(t, ", {");
         for (int k = 0; k < v->shape.rank; k++)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
-        text_add(t, "%s}, %s, %s%s}, %s\n", v->shape.rank ? "" : "0", KIND[v->kind],
-                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", v->split ? ", true" : "", c_comment("line %d", model_line(v->at)));
+        text_add(t, "%s}, %s, %s, %s", v->shape.rank ? "" : "0", KIND[v->kind], v->kind == ACCUMULATOR && !v->partial ? "true" : "false",
+                 v->split ? "true" : "false");
+        if (v->flattened) {
+            text_add(t, ", ");
+            quote(t, v->flattened);
+        }
+        text_add(t, "}, %s\n", c_comment("line %d", model_line(v->at)));
     }
     if (!m->variable_count)
         text_add(t, "    {{0}, {0}, 0, false}\n");

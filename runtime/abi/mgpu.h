@@ -241,6 +241,7 @@ typedef struct mgpu_variable {
     uint8_t kind;
     bool replicated;                   /* ACCUMULATOR: the same on every device; false: each device holds a part of the sum */
     bool split;                        /* each device holds its own part of the elements: mgpu_even_part */
+    const char *flattened;             /* of a dense layer of flattened pictures, channels last: their shape; NULL: of no such layer */
 } mgpu_variable;
 typedef struct mgpu_copy { int copy, master; } mgpu_copy; /* two variables of one shape and order: one in full, one MGPU_ROUNDED */
 enum { MGPU_NO_LABEL = INT32_MIN };

@@ -13,6 +13,7 @@
 #include "runtime/run/commands.h"
 #include "runtime/save/checkpoint.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -225,6 +226,19 @@ static bool *left_out(const mgpu_program *program, const Options *o)
     return out;
 }
 
+/* Files that the train block names are looked at by mgpuc (dsl/warnings.c). initial NULL: all variables */
+static void warn_of_channel_order(const mgpu_program *program, const TensorFile *file, const mgpu_initial *initial, const bool *none)
+{
+    int count = initial ? initial->count : program->variable_count;
+    for (int k = 0; k < count && file->step < 0; k++) {
+        int v = initial ? initial->variables[k] : k;
+        if (program->variables[v].flattened && !(none && none[v]))
+            mgpu_say("%s: warning: '%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels last; weights of PyTorch are "
+                     "for channels first: x |> flatten(order = \"chw\") takes them", program_invocation_short_name,
+                     program->variables[v].tensor.name, file->path, program->variables[v].flattened);
+    }
+}
+
 /* --init FILE: all of it, but what init = none of a rule reaches */
 static void load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, const bool *out)
 {
@@ -241,6 +255,7 @@ static void load_init(const mgpu_program *program, const mgpu_plan *plan, Engine
     TensorFile file;
     mgpu_open_weights(&file, o->init);
     mgpu_load_weights(program, plan, engine, &file, none);
+    warn_of_channel_order(program, &file, NULL, none);
     mgpu_close_safetensors(&file);
     free(none);
 }
@@ -252,6 +267,8 @@ static void load_part(const mgpu_program *program, const mgpu_plan *plan, Engine
     mgpu_open_weights(&file, path);
     source.file = &file;
     mgpu_load_part(program, plan, engine, part, &source);
+    if (part->pattern && !part->line)
+        warn_of_channel_order(program, &file, part, NULL);
     mgpu_close_safetensors(&file);
 }
 
