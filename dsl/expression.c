@@ -151,7 +151,8 @@ bool eval_condition(Elaborator *e, const Tree *t, const char *what)
         error_tree(e, t, "'%s' decides at compile time and %s has another value in each sample; where(condition, a, b) "
                          "chooses for each element",
                    what, value_describe(v));
-    error_tree(e, t, "'%s' needs true or false, not %s", what, value_describe(v));
+    error_tree(e, t, "'%s' needs true or false, not %s%s", what, value_describe(v),
+               v->kind == VALUE_LAYER ? "; a layer is passed by the name of its parameter, as in act = relu" : "");
 }
 
 /* ---- pipelines */

@@ -14,6 +14,9 @@ static _Noreturn void unknown_setting(const Elaborator *e, const Tree *t, const 
     const char *hint = did_you_mean(name, SETTING_NAMES, SETTING_COUNT);
     if (hint[0])
         error_tree(e, t, "train has no setting '%s'%s", name, hint);
+    const char *topic = topic_called(name);
+    if (topic)
+        error_tree(e, t, "train has no setting '%s'; %s", name, topic);
     Text known = {0};
     for (int k = 0; k < SETTINGS_READY; k++)
         text_add(&known, "%s%s", k ? ", " : "", SETTING_NAMES[k]);

@@ -406,6 +406,13 @@ static void check_convolution(const Node *n, int kernels)
                  (long long)n->in[0]->shape.extent[r], (long long)v[1 + 5 * r]);
 }
 
+/* of what looks like a picture of another framework */
+static const char *channels_first(const Shape *x)
+{
+    bool first = x->rank == 3 && x->extent[0] <= 4 && x->extent[1] > 4 && x->extent[2] > 4;
+    return first ? "; a picture is [height, width, channels] here, channels last" : "";
+}
+
 static void shape_convolve(Node *n, bool over)
 {
     (void)over;
@@ -433,8 +440,8 @@ static void shape_convolve(Node *n, bool over)
             window = v[1 + 3 * r + i] * (w->extent[2 + i] - 1) + 1;
         }
         if (wide || w->extent[2 + i] < 1 || padded < window)
-            error_at(n->at, "convolve: axis %d is %lld with its padding; the kernel needs %lld", i, (long long)padded,
-                     (long long)window);
+            error_at(n->at, "convolve: axis %d is %lld with its padding; the kernel needs %lld%s", i, (long long)padded,
+                     (long long)window, channels_first(x));
         n->shape.extent[i] = (padded - window) / v[1 + i] + 1;
     }
     n->shape.rank = r + 1;
@@ -526,8 +533,8 @@ static void shape_window(Node *n, bool over)
         limit_attribute(n, "padding", v[3 * r + i], 0);
         int64_t extent = n->in[0]->shape.extent[i], padded = extent + v[2 * r + i] + v[3 * r + i];
         if (padded < v[i])
-            error_at(n->at, "%s: axis %d is %lld with its padding, the window is %lld", OP_INFO[n->op].name, i,
-                     (long long)padded, (long long)v[i]);
+            error_at(n->at, "%s: axis %d is %lld with its padding, the window is %lld%s", OP_INFO[n->op].name, i,
+                     (long long)padded, (long long)v[i], channels_first(&n->in[0]->shape));
         n->shape.extent[i] = (padded - v[i]) / v[r + i] + 1;
         /* a window of padding alone has a sum, but no maximum; the last window begins at (count - 1) stride - low */
         if (n->op != OP_WINDOW_SUM &&
