@@ -120,8 +120,10 @@ static void store(const Place *p, const void *object, size_t bytes)
 {
     char path[4096 + 30];
     Digest seal = seal_of(p, object, bytes);
-    if (!p->folder[0] || (mkdir(p->folder, 0777) != 0 && access(p->folder, W_OK) != 0))
+    if (!p->folder[0])
         return;
+    mkdir(getenv("MGPUC_CACHE"), 0777); /* it may be there, as may its folder */
+    mkdir(p->folder, 0777);
     snprintf(path, sizeof path, "%s.%d", p->path, (int)getpid());
     if (!write_whole(path, object, bytes, &seal, sizeof seal) || rename(path, p->path) != 0)
         unlink(path);
