@@ -47,7 +47,7 @@ int command_devices(int argc, char **argv)
     for (int i = 0; !why && i < list.count; i++) {
         const Gpu *g = &list.gpus[i];
         printf("cuda:%-3d %-28s sm_%d%d  %7.1f GiB  %s  %s%s\n", i, g->name, g->major, g->minor, (double)g->memory / (1 << 30), g->bus,
-               g->uuid, g->divided ? "  divided into parts (MIG): not supported" : "");
+               g->uuid, g->slice ? "  a slice (MIG)" : "");
     }
     if (list.note)
         printf("         %s\n", list.note);

@@ -26,7 +26,7 @@ void probe_check(const ProbedGpu *g, CUresult r, const char *call)
 {
     char text[200];
     if (r != CUDA_SUCCESS)
-        fail(3, "mgpuc probe: %s, %s: %s: %s", g->gpu->name, g->gpu->bus, call, mgpu_cuda_error(g->cuda, r, text));
+        fail(3, "mgpuc probe: %s, %s: %s: %s", g->gpu->name, g->gpu->place, call, mgpu_cuda_error(g->cuda, r, text));
 }
 
 void probe_enter(const ProbedGpu *g) { PROBE_CALL(g, ctx_set_current, cuCtxSetCurrent, g->context); }
@@ -238,7 +238,7 @@ static void open_gpu(ProbedGpu *g, int gpus)
     probe_enter(g);
     CUresult r = g->cuda->module_load_data(&g->module, read_file(g->image, &length), COUNT(option), option, value);
     if (r != CUDA_SUCCESS)
-        fail(3, "mgpuc probe: %s, %s: its kernels cannot be loaded: %s%s%s", g->gpu->name, g->gpu->bus, mgpu_cuda_error(g->cuda, r, error), *log ? ": " : "", log);
+        fail(3, "mgpuc probe: %s, %s: its kernels cannot be loaded: %s%s%s", g->gpu->name, g->gpu->place, mgpu_cuda_error(g->cuda, r, error), *log ? ": " : "", log);
     PROBE_CALL(g, device_get_attribute, cuDeviceGetAttribute, &g->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, g->gpu->device);
     PROBE_CALL(g, mem_get_info, cuMemGetInfo, &free_bytes, &all_bytes);
     g->bytes = g->virtual ? VIRTUAL.bytes : REAL.bytes;
@@ -316,7 +316,7 @@ ProbedKind probe_gpus(Text *t, int *count)
     for (int i = 0; i < list.count; i++) {
         ProbedGpu *g = &all.gpus[i];
         *g = (ProbedGpu){.cuda = all.cuda, .gpu = &list.gpus[i], .number = i, .virtual = all.virtual};
-        if (g->gpu->major < MGPU_OLDEST_GPU || g->gpu->divided)
+        if (g->gpu->major < MGPU_OLDEST_GPU || g->gpu->slice)
             return PROBED_OTHERS;
     }
     all.count = *count = list.count;

@@ -8,7 +8,11 @@
 
 enum { SUM_FUNCTIONS = 8, CODE_FUNCTIONS = 6 };
 typedef struct CudaCollective CudaCollective;
-typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
+typedef struct CudaLinks {
+    int count, bad;
+    bool reach;          /* each GPU can use the memory of all others */
+    bool apart;          /* some is a slice of one that is divided, which reaches others through the host alone ("No GPU to GPU P2P", MIG User Guide) */
+} CudaLinks;
 typedef struct SumSlice { int64_t begin, end; size_t bytes; } SumSlice; /* elements of an operand that one member adds up */
 struct CudaCollective {
     Collective collective;

@@ -242,6 +242,10 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
             c->note = mgpu_format("no NCCL (%s)", why);
         free(why);
     }
+    if (c->links.apart && forced)
+        forced_fails(mgpu_format("%s: slices of GPUs (MIG) reach each other through the host alone: MGPU_COLLECTIVE=host, or nothing", mgpu_way_name(wanted)));
+    if (c->links.apart)
+        return MGPU_WAY_HOST;
     if (wanted == MGPU_WAY_PEER && forced && !reach)
         forced_fails("peer: the GPUs cannot reach each other's memory; copy works without that");
     uint8_t way = mgpu_way_has_rounds(wanted) ? wanted : wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;

@@ -26,15 +26,27 @@ static void check_machine(const Machine *m, int device, CUresult r, const char *
     mgpu_cuda_error(m->cuda, r, text);
     if (device < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", call, text);
-    mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s%s%s", device, m->gpu[device]->name, m->gpu[device]->bus, call, text,
+    mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s%s%s", device, m->gpu[device]->name, m->gpu[device]->place, call, text,
               m->achieved ? "; " : "", m->achieved ? m->achieved : "");
 }
 
-static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan *plan, Processes *processes)
+static bool is_for_virtual(const mgpu_program *p)
+{
+    bool all = p->images && p->images->arch;
+    for (const mgpu_image *i = p->images; all && i->arch; i++)
+        all = strncmp(i->arch, "vgpu", 4) == 0;
+    return all;
+}
+
+static Machine *cuda_find(const char *wanted, const mgpu_program *p, const mgpu_plan *plan, Processes *processes)
 {
     Machine *m = mgpu_allocate(1, sizeof *m);
     DeviceList list = {0};
+    const char *usual = p->gpus;
     char *why = mgpu_find_gpus(&m->list, &m->cuda);
+    if (is_for_virtual(p) && !mgpu_cuda_is_virtual())
+        mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for virtual GPUs (--arch %s): MGPU_CUDA_LIBRARIES=build/vgpu names their libraries, in the folder where mgpuc was built; "
+                  "mgpuc without --arch compiles for GPUs that are here%s%s", p->images->arch, why ? ": " : "", why ? why : "");
     if (why)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for NVIDIA GPUs: %s", why);
     if (m->list.note)

@@ -36,6 +36,13 @@ const CudaDriver *mgpu_cuda_driver(const char **why)
     return driver.why ? NULL : &driver.table;
 }
 
+bool mgpu_cuda_is_virtual(void)
+{
+    const char *why;
+    mgpu_cuda_driver(&why);
+    return driver.table.declare != NULL;
+}
+
 int mgpu_cuda_driver_version(void)
 {
     struct { CUresult (*get)(int *); } table;

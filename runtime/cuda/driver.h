@@ -7,6 +7,7 @@
 #ifndef MGPU_CUDA_DRIVER_H
 #define MGPU_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -154,8 +155,9 @@ typedef void CudaTell(const void *counter, int64_t value);
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra))
 
-/* likewise, there by CUDA 11.8; NULL where the driver is older */
+/* likewise, there by CUDA 11.8; NULL where the driver has none */
 #define CUDA_LATER(X)                                                                                                  \
+    X(cuDeviceGetUuid, device_get_whole_uuid, (CUuuid *uuid, CUdevice device))                                         \
     X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))   \
     X(cuLaunchKernelEx, launch_kernel_ex, (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra))
 
@@ -170,6 +172,7 @@ typedef struct CudaDriver {
 
 /* Looked up and cuInit called, once in a process; NULL: why says what is missing and what to install. */
 const CudaDriver *mgpu_cuda_driver(const char **why);
+bool mgpu_cuda_is_virtual(void); /* the library that was opened is a stand-in that checks */
 /* of CUDA, up to which the driver goes: 12040 is 12.4; 0: there is no driver. It is not started. */
 int mgpu_cuda_driver_version(void);
 /* "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered" */

@@ -21,7 +21,7 @@ void mgpu_bus_text(const char *from, char to[24])
 
 static CUresult read_gpu(const CudaDriver *cuda, int ordinal, Gpu *g)
 {
-    CUuuid uuid;
+    CUuuid uuid, whole;
     char bus[32];
     size_t memory = 0;
     CUresult r = cuda->device_get(&g->device, ordinal);
@@ -41,35 +41,50 @@ static CUresult read_gpu(const CudaDriver *cuda, int ordinal, Gpu *g)
         return r;
     g->memory = (int64_t)memory;
     mgpu_bus_text(bus, g->bus);
-    int length = snprintf(g->uuid, sizeof g->uuid, "GPU");
+    /* the later function has that of the slice, the earlier one that of the GPU that it is a slice of */
+    g->slice = cuda->device_get_whole_uuid && cuda->device_get_whole_uuid(&whole, g->device) == CUDA_SUCCESS && memcmp(&whole, &uuid, sizeof uuid) != 0;
+    int length = snprintf(g->uuid, sizeof g->uuid, g->slice ? "MIG" : "GPU");
     for (int i = 0; i < 16; i++)
         length += snprintf(g->uuid + length, sizeof g->uuid - (size_t)length, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                            (unsigned char)uuid.bytes[i]);
     return CUDA_SUCCESS;
 }
 
-static int by_bus(const void *a, const void *b)
+static int index_of(const Gpu *g, const GpuList *known)
 {
-    return strcmp(((const Gpu *)a)->bus, ((const Gpu *)b)->bus);
+    int k = 0;
+    while (k < known->count && strcmp(g->bus, known->gpus[k].bus) != 0)
+        k++;
+    return k;
 }
 
-/* the management library's order is its own; what it does not know comes after, by bus */
-static void order_gpus(GpuList *list, const GpuList *known, bool ordered)
+/* the management library's order is its own; what it does not know comes after, by bus; slices of one GPU are as the driver has them */
+static bool comes_before(const Gpu *a, const Gpu *b, const GpuList *known)
 {
-    if (!ordered)
-        qsort(list->gpus, (size_t)list->count, sizeof *list->gpus, by_bus);
-    for (int k = 0, next = 0; k < known->count; k++)
-        for (int i = next; i < list->count; i++) {
-            if (strcmp(list->gpus[i].bus, known->gpus[k].bus) != 0)
-                continue;
-            list->gpus[i].divided = known->gpus[k].divided;
-            if (!ordered) {
-                Gpu found = list->gpus[i];
-                memmove(&list->gpus[next + 1], &list->gpus[next], (size_t)(i - next) * sizeof found);
-                list->gpus[next++] = found;
-            }
-            break;
-        }
+    int x = index_of(a, known), y = index_of(b, known), bus = strcmp(a->bus, b->bus);
+    return x != y ? x < y : bus ? bus < 0 : a->device < b->device;
+}
+
+static void order_gpus(GpuList *list, const GpuList *known)
+{
+    for (int i = 1; i < list->count; i++) {
+        Gpu g = list->gpus[i];
+        int to = i;
+        for (; to > 0 && comes_before(&g, &list->gpus[to - 1], known); to--)
+            list->gpus[to] = list->gpus[to - 1];
+        list->gpus[to] = g;
+    }
+}
+
+/* of a GPU that is divided the driver shows slices alone */
+static void find_slices(GpuList *list, const GpuList *known)
+{
+    for (int i = 0; i < list->count; i++) {
+        Gpu *g = &list->gpus[i];
+        int k = index_of(g, known);
+        g->slice = g->slice || (k < known->count && known->gpus[k].slice);
+        snprintf(g->place, sizeof g->place, g->slice ? "%s (%.12s)" : "%s", g->bus, g->uuid);
+    }
 }
 
 static const char *visible_devices(void) { return getenv("CUDA_VISIBLE_DEVICES"); }
@@ -80,10 +95,25 @@ void mgpu_free_gpus(GpuList *list)
     free(list->note);
 }
 
+/* NULL: none is, as far as is known */
+static char *divided_without_slices(void)
+{
+    GpuList known;
+    char *text = NULL;
+    free(mgpu_nvml_gpus(&known));
+    for (int i = 0; i < known.count && !text; i++)
+        if (known.gpus[i].slice)
+            text = mgpu_format("NVIDIA's driver finds no GPU: GPU %s (%s) is to be divided (MIG) and has no slice; nvidia-smi mig -i %s -cgi 0 -C makes one of all of it, "
+                               "nvidia-smi -i %s -mig 0 undivides it", known.gpus[i].bus, known.gpus[i].name, known.gpus[i].bus, known.gpus[i].bus);
+    mgpu_free_gpus(&known);
+    return text;
+}
+
 char *mgpu_no_gpu(void)
 {
     const char *visible = visible_devices();
-    return visible ? mgpu_format("NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '%s'; unset it, or name GPUs that nvidia-smi -L lists", visible)
+    char *divided = visible ? NULL : divided_without_slices();
+    return divided ? divided : visible ? mgpu_format("NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '%s'; unset it, or name GPUs that nvidia-smi -L lists", visible)
                    : mgpu_format("NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work");
 }
 
@@ -95,11 +125,8 @@ char *mgpu_shown_by(void)
 
 char *mgpu_find_gpus(GpuList *list, const CudaDriver **driver)
 {
-    const char *visible = visible_devices(), *why, *mig = visible ? strstr(visible, "MIG-") : NULL;
+    const char *visible = visible_devices(), *why;
     *list = (GpuList){0};
-    if (mig)
-        return mgpu_format("CUDA_VISIBLE_DEVICES names a part of a GPU (%.*s); parts of GPUs (MIG) are not supported: name whole ones, "
-                           "by index or as GPU-...", (int)strcspn(mig, ","), mig);
     const CudaDriver *cuda = *driver = mgpu_cuda_driver(&why);
     if (!cuda)
         return mgpu_format("%s", why);
@@ -115,7 +142,9 @@ char *mgpu_find_gpus(GpuList *list, const CudaDriver **driver)
         return mgpu_no_gpu();
     GpuList known;
     char *missing = mgpu_nvml_gpus(&known);
-    order_gpus(list, &known, visible != NULL);
+    if (!visible)
+        order_gpus(list, &known);
+    find_slices(list, &known);
     if (missing && !visible && count > 1)
         list->note = mgpu_format("nvidia-smi's order of GPUs is not known, so they are in that of the PCI bus: %s", missing);
     free(missing);
@@ -128,8 +157,13 @@ char *mgpu_list_gpus(GpuList *list)
     const CudaDriver *driver;
     if (!visible_devices()) {
         char *why = mgpu_nvml_gpus(list);
-        if (!why)
+        bool slices = false;
+        for (int i = 0; !why && i < list->count; i++)
+            slices = slices || list->gpus[i].slice;
+        if (!why && !slices)
             return list->count ? NULL : mgpu_no_gpu();
+        if (!why)
+            mgpu_free_gpus(list);
         free(why);
     }
     return mgpu_find_gpus(list, &driver);

@@ -56,9 +56,9 @@ static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
     const Gpu *g = d->gpu;
     if (g->major < MGPU_OLDEST_GPU)
         d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, kernels need %d.0 or newer (A100, 2020); --devices takes other GPUs, "
-                                          "mgpuc --devices host compiles for the CPU", g->name, g->bus, g->major, g->minor, MGPU_OLDEST_GPU));
+                                          "mgpuc --devices host compiles for the CPU", g->name, g->place, g->major, g->minor, MGPU_OLDEST_GPU));
     d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, the program holds kernels for %s; compile with: mgpuc --arch sm_%d%d %s",
-                                      g->name, g->bus, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
+                                      g->name, g->place, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
 }
 
 /* Machine code of a newer minor version runs, PTX does not: the driver has to compile it. */
@@ -72,7 +72,7 @@ static void fail_if_older(const CudaDevice *d, const mgpu_program *p, const mgpu
     char *other = text ? mgpu_format("for the GPU itself: mgpuc --arch sm_%d%d", g->major, g->minor)
                        : mgpu_format("with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc", major, major);
     d->fail(d->owner, -1, mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver of CUDA %d.%d "
-                                      "or newer, or compile %s %s", g->name, g->bus, major, driver / 10 % 100, image->arch, image->cuda / 1000,
+                                      "or newer, or compile %s %s", g->name, g->place, major, driver / 10 % 100, image->arch, image->cuda / 1000,
                                       image->cuda / 10 % 100, image->cuda / 1000, text ? image->cuda / 10 % 100 : 0, other, p->model_file));
 }
 
@@ -87,7 +87,7 @@ static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgp
         fail_if_older(d, p, image);
     if (r == CUDA_ERROR_NO_BINARY_FOR_GPU || r == CUDA_ERROR_INVALID_IMAGE)
         fail_images(d, p);
-    snprintf(text, sizeof text, "%s, %s: kernels for %s cannot be loaded: %s%s%s", d->gpu->name, d->gpu->bus, image->arch,
+    snprintf(text, sizeof text, "%s, %s: kernels for %s cannot be loaded: %s%s%s", d->gpu->name, d->gpu->place, image->arch,
              mgpu_cuda_error(d->cuda, r, error), *log ? ": " : "", log);
     if (r != CUDA_SUCCESS)
         d->fail(d->owner, -1, text);
@@ -142,7 +142,7 @@ static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
         return false;
     if (fixed + l->shared_bytes > d->most_shared) {
         snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants %d bytes of shared memory for a block, %d of them static; the GPU has %d; "
-                 "--devices takes other GPUs", d->gpu->name, d->gpu->bus, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
+                 "--devices takes other GPUs", d->gpu->name, d->gpu->place, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
         d->fail(d->owner, -1, text);
     }
     mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->most_shared - fixed),
@@ -162,7 +162,7 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
         return NULL;
     if (l->threads > most) {
         snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d; compile for it: mgpuc --arch sm_%d%d",
-                 d->gpu->name, d->gpu->bus, k->name, k->line, l->threads, most, d->gpu->major, d->gpu->minor);
+                 d->gpu->name, d->gpu->place, k->name, k->line, l->threads, most, d->gpu->major, d->gpu->minor);
         d->fail(d->owner, -1, text);
     }
     return ask_for_shared_memory(d, k, l, function) ? function : NULL;

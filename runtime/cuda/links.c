@@ -62,14 +62,14 @@ static void try_host(const Trial *t, int member)
     snprintf(text, sizeof text,
              "%s, %s: what the host copies to it and back arrives changed, so nothing that it computes can be trusted; check the card and its "
              "slot (nvidia-smi -q -i %s, dmesg), or leave it out with --devices",
-             d->gpu->name, d->gpu->bus, d->gpu->bus);
+             d->gpu->name, d->gpu->place, d->gpu->bus);
     d->fail(d->owner, -1, text);
 }
 
 static void say_trial(const CudaDevice *a, const CudaDevice *b)
 {
-    char what[120];
-    snprintf(what, sizeof what, "what GPU %s sends to GPU %s is tried", a->gpu->bus, b->gpu->bus);
+    char what[160];
+    snprintf(what, sizeof what, "what GPU %s sends to GPU %s is tried", a->gpu->place, b->gpu->place);
     b->stage(b->owner, what);
 }
 
@@ -186,7 +186,7 @@ static void say_bad(const CudaCollective *c, int from, int to)
 {
     mgpu_say("%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
                     "IOMMU is on between GPUs; transfers go through the host",
-            program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
+            program_invocation_short_name, c->devices[from]->gpu->place, c->devices[to]->gpu->place);
 }
 
 /* Members that share a GPU share its links; the first of them tries. */
@@ -214,13 +214,16 @@ CudaLinks mgpu_cuda_links(const CudaCollective *c, bool peers)
 {
     Trial t;
     CudaLinks links = {.reach = true};
+    for (int d = c->own.first; d < c->own.end; d++)
+        links.apart = links.apart || c->devices[d]->gpu->slice;
+    links.reach = !links.apart;
     allocate(&t, c);
     for (int d = c->own.first; d < c->own.end; d++)
         if (first_of_gpu(c, d) == d)
             try_host(&t, d);
-    if (peers)
+    if (peers && !links.apart)
         try_peers(&t, c, &links);
-    if (peers && !links.reach)
+    if (peers && !links.apart && !links.reach)
         give_up_access(c);
     release(&t);
     return links;

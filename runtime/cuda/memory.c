@@ -82,7 +82,7 @@ CUdeviceptr mgpu_cuda_allocate(const CudaDevice *d, int64_t bytes, int64_t besid
         return memory;
     if (r == CUDA_ERROR_OUT_OF_MEMORY)
         find_cure(d, besides, cure, sizeof cure);
-    snprintf(text, sizeof text, "%s, %s: %s %s bytes, %s of %s are free (%s)%s", d->gpu->name, d->gpu->bus, what,
+    snprintf(text, sizeof text, "%s, %s: %s %s bytes, %s of %s are free (%s)%s", d->gpu->name, d->gpu->place, what,
              mgpu_grouped(bytes, wanted), mgpu_grouped((int64_t)available, left), mgpu_grouped((int64_t)total, all),
              mgpu_cuda_error(d->cuda, r, error), cure);
     d->fail(d->owner, -1, text);

@@ -30,6 +30,8 @@ static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL
 
 /* "Using NCCL with CUDA Graphs": from NCCL 2.9 on, with CUDA 11.3. NCCL_NVLS_ENABLE: "since 2.17", from compute capability 9.0 on */
 enum { OLDEST_CAPTURED = 20900, OLDEST_CAPTURING = 11030, OLDEST_SWITCHES = 21700, OLDEST_SWITCHED = 9 };
+/* "Using MIG instances": from NCCL 2.31 on, with CUDA 13.0, experimental */
+enum { OLDEST_SLICES = 23100, OLDEST_SLICING = 13000 };
 static const char SWITCHES[] = "NCCL_NVLS_ENABLE";
 
 static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
@@ -223,9 +225,9 @@ void mgpu_nccl_say_again(const CudaCollective *c, const char *why)
 static bool may_use_switches(const CudaCollective *c, const Nccl *n)
 {
     const char *value = getenv(SWITCHES);
-    bool may = !c->no_switches && n->version >= OLDEST_SWITCHES && !(value && strcmp(value, "0") == 0);
+    bool may = !c->no_switches && !c->machine->shared && n->version >= OLDEST_SWITCHES && !(value && strcmp(value, "0") == 0);
     for (int d = c->own.first; d < c->own.end; d++)
-        may = may && c->devices[d]->gpu->major >= OLDEST_SWITCHED;
+        may = may && c->devices[d]->gpu->major >= OLDEST_SWITCHED && !c->devices[d]->gpu->slice;
     return by_all(c->processes, may);
 }
 
@@ -236,6 +238,16 @@ static void forgo_switches(CudaLibrary *library)
 {
     library->anew = true;
     setenv(SWITCHES, "0", 1);
+}
+
+/* slices of GPUs; NULL, or why not */
+static char *refuse_slices(const CudaCollective *c, const Nccl *n)
+{
+    if (!c->links.apart)
+        return NULL;
+    setenv("NCCL_MNNVL_ENABLE", "0", 0); /* "needs to be disabled when using NCCL with MIG" */
+    return n->version >= OLDEST_SLICES && c->machine->version >= OLDEST_SLICING
+               ? NULL : mgpu_format("%s joins no slices of GPUs (MIG); 2.31 does, with a driver of CUDA 13.0", n->said);
 }
 
 /* *again: without NVLink's switches it may not fail */
@@ -256,6 +268,11 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
     snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100, c->no_switches ? " without NVLink's switches" : "");
     if (c->processes)
         compare_versions(c->processes, n, c->machine->version);
+    if ((why = refuse_slices(c, n))) {
+        free(n->comms);
+        free(n);
+        return why;
+    }
     if (shared)
         setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
     *again = n->switches = may_use_switches(c, n);

@@ -33,10 +33,11 @@ static nvmlReturn_t read_gpu(const Nvml *nvml, unsigned index, Gpu *g)
     if (result != NVML_SUCCESS)
         return result;
     unsigned now = 0, later = 0;
-    g->divided = nvml->device_get_mig_mode(device, &now, &later) == NVML_SUCCESS && now == 1;
+    g->slice = nvml->device_get_mig_mode(device, &now, &later) == NVML_SUCCESS && now == 1;
     g->memory = (int64_t)memory.total;
     g->device = -1;
     mgpu_bus_text(pci.busId, g->bus);
+    snprintf(g->place, sizeof g->place, "%s", g->bus);
     return NVML_SUCCESS;
 }
 

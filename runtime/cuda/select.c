@@ -1,7 +1,7 @@
 /* select.c: --devices of a program: text -> how many devices of which kind, and which GPUs they are.
  *
  *   devices = NUMBER | kind | kind ":" NUMBER | "cuda:" gpu { "," gpu }
- *   gpu     = (INDEX | UUID | BUS) [ "x" NUMBER ]     so many devices on it
+ *   gpu     = (INDEX | UUID | BUS) [ "x" NUMBER ]     so many devices on it; of a slice the UUID is MIG-...
  *
  * A number alone is a count, so a single GPU by its index is written INDEX x 1. For mgpuc all numbers alone are counts. */
 #include "runtime/base/base.h"
@@ -26,17 +26,19 @@ static int number_of(const char *text, size_t length)
     return length ? n : -1;
 }
 
+static bool is_uuid(const char *text) { return strncasecmp(text, "GPU-", 4) == 0 || strncasecmp(text, "MIG-", 4) == 0; }
+
 static bool is_gpu(const char *text)
 {
     char bus[24];
     mgpu_bus_text(text, bus);
-    return *bus || strncasecmp(text, "GPU-", 4) == 0 || number_of(text, strlen(text)) >= 0;
+    return *bus || is_uuid(text) || number_of(text, strlen(text)) >= 0;
 }
 
 bool mgpu_names_gpu(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
-    return strncasecmp(text, "GPU-", 4) == 0 || (digits && text[digits] == 'x' && isdigit((unsigned char)text[digits + 1])) || (digits && text[strspn(text, "0123456789abcdefABCDEF")] == ':');
+    return is_uuid(text) || (digits && text[digits] == 'x' && isdigit((unsigned char)text[digits + 1])) || (digits && text[strspn(text, "0123456789abcdefABCDEF")] == ':');
 }
 
 static char *read_gpu(const char *text, size_t length, DeviceList *d)
@@ -125,7 +127,7 @@ static const Gpu *find_gpu(const GpuList *list, const DeviceList *d, const char 
         if (*bus ? strcmp(list->gpus[i].bus, bus) != 0 : strncasecmp(list->gpus[i].uuid, name, strlen(name)) != 0)
             continue;
         if (found >= 0)
-            fail_gpu(list, d, name, "several GPUs' UUIDs begin like that");
+            fail_gpu(list, d, name, *bus ? "several slices (MIG) of one GPU are there, which their UUIDs tell apart" : "several GPUs' UUIDs begin like that");
         found = i;
     }
     if (found < 0)
@@ -133,19 +135,23 @@ static const Gpu *find_gpu(const GpuList *list, const DeviceList *d, const char 
     return &list->gpus[found];
 }
 
+static const char *of_slices(const GpuList *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->gpus[i].slice)
+            return "; of a GPU that is divided each slice (MIG) is one, of which drivers before 570 show a process one alone";
+    return "";
+}
+
 void mgpu_select_gpus(const GpuList *list, const DeviceList *d, int first, int end, int place, const Gpu **chosen)
 {
     int count = end - first;
     if (!d->gpus && place && place + count > list->count)
         mgpu_fail(MGPU_MACHINE_FAILED, "the processes on this host want %d GPUs or more, there %s %d%s; start fewer of them on each host, or compile for "
-                  "fewer devices", place + count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by());
+                  "fewer devices%s", place + count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), of_slices(list));
     if (!d->gpus && count > list->count)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program wants %d GPUs, there %s %d%s; --devices says how many, --devices cuda:0x%d makes one GPU "
-                  "do for all", count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), count);
-    for (int i = first; i < end; i++) {
+                  "do for all%s", count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), count, of_slices(list));
+    for (int i = first; i < end; i++)
         chosen[i] = d->gpus ? find_gpu(list, d, d->gpus[i]) : &list->gpus[place + i - first];
-        if (chosen[i]->divided)
-            mgpu_fail(MGPU_MACHINE_FAILED, "GPU %s (%s) is divided into parts (MIG), which are not supported; nvidia-smi -i %s -mig 0 "
-                      "undoes that", chosen[i]->bus, chosen[i]->name, chosen[i]->bus);
-    }
 }

@@ -133,7 +133,7 @@ static char *check_operand(const Trial *t, int member)
             double found = number_at(t->bytes + (i - part.begin) * each, o->dtype);
             if (found == (double)right)
                 continue;
-            return mgpu_format("GPU %s gets %.17g as element %lld of %lld in the %s %s, where %d is right", t->c->devices[member]->gpu->bus, found, (long long)i,
+            return mgpu_format("GPU %s gets %.17g as element %lld of %lld in the %s %s, where %d is right", t->c->devices[member]->gpu->place, found, (long long)i,
                                (long long)o->count, mgpu_transfer_row(o->parties.transfer)->kind, o->name, right);
         }
     }
@@ -196,7 +196,7 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *
     const CudaDevice *first = c->devices[c->own.first], *last = c->devices[c->own.end - 1];
     char what[300];
     snprintf(what, sizeof what, "a transfer over %d devices (%s of %lld elements; GPUs %s to %s are here) is being tried", c->members,
-             mgpu_transfer_row(x->parties.transfer)->kind, (long long)x->count, first->gpu->bus, last->gpu->bus);
+             mgpu_transfer_row(x->parties.transfer)->kind, (long long)x->count, first->gpu->place, last->gpu->place);
     first->stage(first->owner, what);
     if (way_of(c, x) == MGPU_WAY_NCCL)
         why = mgpu_nccl_of_any(c->processes, mgpu_nccl_try(c, operands));

@@ -96,7 +96,7 @@ typedef struct AheadKind {
 typedef struct DeviceKind {
     const char *name; /* "host": a plan names it */
     const AheadKind *ahead;                            /* NULL: it does what it is told before it returns */
-    Machine *(*find)(const char *wanted, const char *usual, const mgpu_plan *, Processes *); /* of --devices and of mgpuc, or NULL; ends the program if there are none */
+    Machine *(*find)(const char *wanted, const mgpu_program *, const mgpu_plan *, Processes *); /* of --devices, or NULL; ends the program if there are none */
     void (*leave)(Machine *);
     /* memory is zeroed, aligned to 64 bytes and allocated once; NULL: there is not enough */
     Device *(*open)(const DevicePlan *);

@@ -69,9 +69,9 @@ static void host_close(Device *d)
     free(d);
 }
 
-static Machine *host_find(const char *wanted, const char *usual, const mgpu_plan *plan, Processes *processes)
+static Machine *host_find(const char *wanted, const mgpu_program *p, const mgpu_plan *plan, Processes *processes)
 {
-    (void)wanted, (void)usual, (void)plan, (void)processes;
+    (void)wanted, (void)p, (void)plan, (void)processes;
     return NULL;
 }
 

@@ -97,7 +97,7 @@ void mgpu_print_gpus(const mgpu_program *p)
     for (int i = 0; i < list.count; i++) {
         const Gpu *g = &list.gpus[i];
         printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid, mgpu_grouped(g->memory, text),
-               g->major, g->minor, g->divided ? ", divided (MIG)" : "");
+               g->major, g->minor, g->slice ? ", a slice (MIG)" : "");
     }
     if (list.note)
         printf("  %s\n", list.note);

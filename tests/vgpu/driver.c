@@ -150,6 +150,18 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     return vgpu_leave(r);
 }
 
+/* of the GPU that a slice is of */
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    VirtualDevice *d;
+    CUresult r = of_device("cuDeviceGetUuid", device, &d);
+    if (r == CUDA_SUCCESS)
+        *uuid = d->uuid;
+    for (size_t i = 0; r == CUDA_SUCCESS && d->slice && i < sizeof uuid->bytes; i++)
+        uuid->bytes[i] = i < strlen(d->bus) ? d->bus[i] : 0;
+    return vgpu_leave(r);
+}
+
 CUresult cuDeviceGetPCIBusId(char *text, int room, CUdevice device)
 {
     VirtualDevice *d;

@@ -68,6 +68,8 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
                  vgpu_device_of((uintptr_t)from) == from_context->device;
     r = r ? r : right ? vgpu_failure(to_context->device) : CUDA_ERROR_INVALID_CONTEXT;
     r = r ? r : vgpu_failure(from_context->device);
+    if (!r && to_context != from_context && (to_context->device->slice || from_context->device->slice))
+        r = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     return vgpu_leave(r ? r : issue_copy("cuMemcpyPeerAsync", (uintptr_t)to, true, (uintptr_t)from, true, bytes, stream));
 }
 

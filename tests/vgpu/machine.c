@@ -293,6 +293,21 @@ static void set_bus(const Line *l, VirtualDevice *v)
     snprintf(v->bus, sizeof v->bus, "%s", l->word[2]);
 }
 
+/* of the GPU at a bus: it reaches no other device */
+static void set_slice(const Line *l, VirtualDevice *v)
+{
+    bool none = l->count > 3;
+    if (none && !is(l, 3, "none"))
+        wrong(l, "a slice has a bus, and none is one that nobody has made");
+    Line bus = *l;
+    bus.count -= none;
+    set_bus(&bus, v);
+    v->slice = true;
+    v->hidden = none;
+    for (int d = 0; d < vgpu_machine.count; d++)
+        v->link[d] = vgpu_machine.device[d].link[v->number] = 0;
+}
+
 static void set_capability(const Line *l, VirtualDevice *v)
 {
     int length = -1;
@@ -523,7 +538,7 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL}, {"turns", read_turns, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
     {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"peers", read_peers, NULL}, {"switches", read_switches, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
-    {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
+    {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"slice", NULL, set_slice}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},
 };
@@ -582,18 +597,19 @@ static int device_of_index(int index)
     return index;
 }
 
-/* CUDA_VISIBLE_DEVICES: numbers, or beginnings of GPU-uuid; the list ends at the first that there is not */
+/* CUDA_VISIBLE_DEVICES: numbers, or beginnings of GPU-uuid or MIG-uuid; the list ends at the first that there is not */
 static void show_devices(void)
 {
     const char *at = getenv("CUDA_VISIBLE_DEVICES");
     Machine *m = &vgpu_machine;
     for (int d = 0; !at && d < m->count; d++)
-        m->visible[m->visible_count++] = device_of_index(d);
+        if (!m->device[device_of_index(d)].hidden)
+            m->visible[m->visible_count++] = device_of_index(d);
     while (at && *at && m->visible_count < VGPU_DEVICES) {
         int found = -1, length = (int)strcspn(at, ",");
         for (int i = 0; i < m->count; i++) {
             char index[16], uuid[64];
-            int end = snprintf(uuid, sizeof uuid, "GPU-"), d = device_of_index(i);
+            int d = device_of_index(i), end = snprintf(uuid, sizeof uuid, m->device[d].slice ? "MIG-" : "GPU-");
             snprintf(index, sizeof index, "%d", i);
             for (int k = 0; k < 16; k++)
                 end += snprintf(uuid + end, sizeof uuid - (size_t)end, "%s%02x", k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "",
@@ -607,6 +623,17 @@ static void show_devices(void)
         at += length;
         at += *at == ',';
     }
+}
+
+/* "only enumeration of a single MIG instance is supported", and of no other GPU, before R570, which has CUDA 12.8 */
+static void show_one_slice(void)
+{
+    Machine *m = &vgpu_machine;
+    for (int i = 0; i < m->visible_count && m->version < 12080; i++)
+        if (m->device[m->visible[i]].slice) {
+            m->visible[0] = m->visible[i];
+            m->visible_count = 1;
+        }
 }
 
 /* at the end of the process: a fault that nothing met is most likely one of a wrong name */
@@ -654,6 +681,7 @@ void vgpu_read_machine(void)
         atexit(say_what_never_happened);
     }
     show_devices();
+    show_one_slice();
 }
 
 /* ---- what the file says is to go wrong */

@@ -706,6 +706,15 @@ static bool switches_fail(void)
     return true;
 }
 
+/* "Using MIG instances" */
+static bool takes(const VirtualDevice *d)
+{
+    const char *value = getenv("NCCL_MNNVL_ENABLE");
+    if (d->slice && (vgpu_machine.nccl < 23100 || vgpu_machine.version < 13000))
+        snprintf(last_error, sizeof last_error, "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device %.20s\n", d->bus);
+    return !d->slice || (vgpu_machine.nccl >= 23100 && vgpu_machine.version >= 13000 && value && strcmp(value, "0") == 0);
+}
+
 static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
 {
     if (count < 1 || count > VGPU_DEVICES)
@@ -719,6 +728,8 @@ static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
         if (ordinal < 0 || ordinal >= vgpu_machine.visible_count)
             return INVALID_ARGUMENT;
         g->device[m] = &vgpu_machine.device[vgpu_machine.visible[ordinal]];
+        if (!takes(g->device[m]))
+            return INVALID_USAGE;
         for (int other = 0; other < m; other++)
             if (g->device[other] == g->device[m] && !takes_shared())
                 return INVALID_USAGE;
@@ -799,7 +810,7 @@ static ncclResult_t init_ranks(const Init *init, int count)
     if (g->lost)
         return REMOTE_ERROR;
     for (int m = 0; m < g->members; m++)
-        if (!is_whole(g, m))
+        if (!is_whole(g, m) || (g->device[m] && !takes(g->device[m])))
             return INVALID_USAGE;
     if (switches_fail())
         return ncclUnhandledCudaError;

@@ -1,4 +1,4 @@
-/* nvml.c: libnvidia-ml.so.1 for virtual GPUs: all of the machine, in the order of the bus. */
+/* nvml.c: libnvidia-ml.so.1 for virtual GPUs: all of the machine, in the order of the bus; of one that is divided into slices, one. */
 #include "runtime/cuda/nvml.h"
 #include "tests/vgpu/vgpu.h"
 
@@ -13,6 +13,7 @@ NVML_FUNCTIONS(PROTOTYPE)
 enum { NOT_INITIALISED = 1, INVALID_ARGUMENT = 2 };
 struct nvmlDevice_st { VirtualDevice *device; };
 static struct nvmlDevice_st devices[VGPU_DEVICES];
+static unsigned count_of_gpus;
 static bool initialised;
 
 static nvmlReturn_t enter(const char *call)
@@ -41,6 +42,10 @@ nvmlReturn_t nvmlInit_v2(void)
     for (int d = 0; d < vgpu_machine.count; d++)
         devices[d].device = &vgpu_machine.device[d];
     qsort(devices, (size_t)vgpu_machine.count, sizeof *devices, by_bus);
+    count_of_gpus = 0;
+    for (int d = 0; d < vgpu_machine.count; d++) /* slices of one GPU are one */
+        if (d == 0 || !devices[d].device->slice || by_bus(&devices[d], &devices[d - 1]) != 0)
+            devices[count_of_gpus++] = devices[d];
     return leave(vgpu_fault("nvmlInit"));
 }
 
@@ -60,16 +65,16 @@ const char *nvmlErrorString(nvmlReturn_t result)
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {
     nvmlReturn_t r = enter("nvmlDeviceGetCount");
-    *count = (unsigned)vgpu_machine.count;
+    *count = count_of_gpus;
     return leave(r);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 {
     nvmlReturn_t r = enter("nvmlDeviceGetHandleByIndex");
-    if (index < (unsigned)vgpu_machine.count)
+    if (index < count_of_gpus)
         *device = &devices[index];
-    return leave(r ? r : index < (unsigned)vgpu_machine.count ? NVML_SUCCESS : INVALID_ARGUMENT);
+    return leave(r ? r : index < count_of_gpus ? NVML_SUCCESS : INVALID_ARGUMENT);
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned room)
@@ -117,7 +122,6 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *mode, unsigned *pending)
 {
     nvmlReturn_t r = enter("nvmlDeviceGetMigMode");
-    (void)device;
-    *mode = *pending = 0;
-    return leave(r ? r : NVML_ERROR_NOT_SUPPORTED);
+    *mode = *pending = device->device->slice;
+    return leave(r ? r : device->device->slice ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED);
 }

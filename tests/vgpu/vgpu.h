@@ -28,6 +28,7 @@ typedef struct VirtualDevice {
     int number;                      /* in the file's order, which is CUDA's */
     char name[VGPU_NAME], bus[VGPU_NAME];
     CUuuid uuid;
+    bool slice, hidden;              /* of the GPU at its bus (MIG); hidden: nobody has made it */
     size_t memory, used;             /* bytes */
     size_t shared;                   /* bytes of a block at most; 0: as its capability has it */
     int major, minor, multiprocessors;
