@@ -71,6 +71,12 @@ void mgpu_counter_wait(Counter *, int64_t at_least);
 bool mgpu_counter_spin(const Counter *, int64_t at_least, int spins);    /* whether it is large enough, after so many looks */
 void mgpu_counter_wait_spinning(Counter *, int64_t at_least, int spins); /* looks so often before it sleeps */
 
+/* ---- doing.c: what the calling thread is at from now on, if that may stand still; a literal; NULL: nothing. Returns what it was at before */
+const char *mgpu_doing(const char *what);
+void mgpu_doing_with(const char *file); /* and with which file, until it does something else; for who does nothing that may stand still, nothing */
+/* a line for each thread, if `to` is not NULL; any: some thread is at something. Returns how often something of this has changed */
+uint64_t mgpu_doings(FILE *to, const char *before, bool *any);
+
 /* ---- crash.c: if the calling thread crashes before guard_end, `say` is called, which ends the program */
 typedef struct CrashGuard CrashGuard;
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context);

@@ -6,12 +6,15 @@
 
 typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE, COMMAND_WATCH, COMMAND_REPORT, COMMAND_CHECK_GRADIENTS } CommandKind;
 typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, where `best` is set */
+enum { MGPU_STALL_S = 120 }; /* without --stall */
+
 typedef struct Options {
     CommandKind command;
     const char *program;                     /* as it was called, without folders */
     const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps, *tensorboard, *batches;
     int64_t epochs, steps, warmup, stop_after, histograms; /* -1: not given */
     double stall;                            /* seconds without any progress after which that is said; 0: never */
+    struct Hang *hang;                       /* who looks on (engine/hang.c); NULL: nobody */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
     bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;

@@ -30,6 +30,7 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
 {
     bool inside = path[0] != '/' && folder;
     char *full = mgpu_path_in(folder, path);
+    mgpu_doing_with(full);
     if (access(full, F_OK) == 0)
         return full;
     size_t length = strlen(full);
@@ -52,6 +53,7 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
 /* fails if it is no file, but a folder, pipe or device */
 static int open_plain(const char *path, const char *where, int64_t *bytes)
 {
+    mgpu_doing_with(path);
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
     struct stat status;
     if (f < 0 || fstat(f, &status) != 0)

@@ -98,7 +98,7 @@ static void open_devices(Engine *e, const Options *o)
 {
     if (o->tune && !e->kind->ahead)
         mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
-    mgpu_hang_open(e, o->stall);
+    mgpu_hang_open(e, o->hang);
     mgpu_hang_stage(e, "the GPUs are looked for", -1);
     e->machine = e->kind->find(o->devices, e->program, e->plan, e->processes);
     e->threads = (e->end - e->first) * (e->kind->ahead ? 1 /* nothing is computed here */ : mgpu_threads_each(e->processes, e->plan, o->threads));

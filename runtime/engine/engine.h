@@ -77,7 +77,11 @@ void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *
 
 /* hang.c: seconds without any progress after which a run ends, as MGPU_PATIENCE says; 0: it waits for ever */
 double mgpu_patience(void);
-void mgpu_engine_does(const Engine *, const char *what); /* who posts steps does this until it says NULL; a literal, for what says that nothing moves */
+/* Looks on from here to its end, and says once what stands still after `stall` seconds; 0: never. It ends after all engines. */
+typedef struct Hang Hang;
+Hang *mgpu_hang_begin(double stall, const struct mgpu_processes *);
+void mgpu_hang_set(Hang *, double stall, const struct mgpu_processes *); /* from now on */
+void mgpu_hang_end(Hang *);
 
 /* audit.c: where the first NaN or infinity of a step comes from */
 typedef struct Audit Audit;

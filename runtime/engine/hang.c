@@ -1,5 +1,5 @@
-/* hang.c: a program in which nothing goes on says once, after --stall seconds, what each lane is at, and what is done between steps, on any kind of
- * device. One for GPUs in which nothing goes on any more says who hangs, and ends. In: what the engine's threads count;
+/* hang.c: a program in which nothing goes on says once, after --stall seconds, what each lane is at, and what is done between steps, before the first one
+ * and after the last (base/doing.c), on any kind of device. One for GPUs in which nothing goes on any more says who hangs, and ends. In: what the engine's threads count;
  * out: one message and status 3.
  *
  * A kernel without an end, a sum that a member never joins, a link or a driver that stalls: whoever waits for them waits for
@@ -26,7 +26,8 @@
 static const double PATIENCE_S = 600, CONNECTING_S = 60, LONGEST_NAP_S = 1, NAPS = 10;
 
 struct Hang {
-    Engine *engine;
+    Engine *engine;              /* NULL: there is none yet, or no more */
+    const Processes *processes;
     double patience, nap;        /* seconds */
     Ticker *ticker;
     pthread_mutex_t lock;        /* of all below; held while a report is made, so that nothing it looks at goes away */
@@ -36,7 +37,6 @@ struct Hang {
     int stage_device;
     uint64_t stages, counted;    /* counted: at the last look */
     double still;                /* seconds since something went on */
-    const char *activity;        /* of who posts steps, outside of the engine; NULL: none that may stand still */
     double stall;                /* seconds after which it is said once what stands still; 0: never */
     bool ends;                   /* the program ends after `patience`: devices that run ahead */
     bool lanes, warned, stalled;
@@ -254,7 +254,11 @@ static void say_cures(const Report *r, const Hang *h, FILE *to)
 static uint64_t counts(const Hang *h)
 {
     Engine *e = h->engine;
-    uint64_t sum = h->stages + (uint64_t)atomic_load(&e->posted.value);
+    bool any;
+    uint64_t sum = h->stages + mgpu_doings(NULL, "", &any);
+    if (!e)
+        return sum;
+    sum += (uint64_t)atomic_load(&e->posted.value);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         sum += (uint64_t)atomic_load(&e->lanes[i].progress.value) + (uint64_t)atomic_load(&e->lanes[i].returned);
     for (int d = e->first; d < e->end && h->lanes && e->kind->ahead; d++)
@@ -335,10 +339,10 @@ static void end_program(const Hang *h, uint64_t counted)
 /* ---- looking on */
 static bool is_under_way(const Hang *h)
 {
-    Engine *e = h->engine;
-    int64_t posted = atomic_load(&e->posted.value);
     if (h->stage || !h->lanes)
         return h->stage != NULL;
+    Engine *e = h->engine;
+    int64_t posted = atomic_load(&e->posted.value);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         if (atomic_load(&e->lanes[i].progress.value) < finished(posted))
             return true;
@@ -382,13 +386,13 @@ static void add_lanes(const Hang *h, FILE *to)
     }
 }
 
-/* what the thread that posts steps does between them; NULL: nothing that may stand still */
+/* what other processes are waited for, or devices; NULL: nothing */
 static const char *between_steps(const Hang *h, char *text, size_t room)
 {
-    const Processes *p = h->engine->processes;
+    const Processes *p = h->processes;
     if (p && p->waits && p->waits(p, text, room))
         return text;
-    return h->stage ? h->stage : h->activity;
+    return h->stage;
 }
 
 /* the last step of the run; what is posted to drain the engine has no number */
@@ -402,15 +406,20 @@ static int64_t last_step(Engine *e)
 
 static void say_stall(const Hang *h)
 {
-    char *text, waits[300];
+    char *text, waits[300], when[60] = "";
     size_t length;
+    bool any;
     FILE *to = mgpu_begin_text(&text, &length);
     const char *what = between_steps(h, waits, sizeof waits);
+    if (h->engine)
+        snprintf(when, sizeof when, "after step %lld: ", (long long)last_step(h->engine));
     if (what && h->stage_device >= 0 && h->stage)
-        fprintf(to, "  device %d, after step %lld: %s\n", h->stage_device, (long long)last_step(h->engine), what);
+        fprintf(to, "  device %d, %s%s\n", h->stage_device, when, what);
     else if (what)
-        fprintf(to, "  after step %lld: %s\n", (long long)last_step(h->engine), what);
-    add_lanes(h, to);
+        fprintf(to, "  %s%s\n", when, what);
+    mgpu_doings(to, when, &any);
+    if (h->engine)
+        add_lanes(h, to);
     mgpu_end_text(to);
     mgpu_warn_of_this("nothing has moved for %g s:\n%s  --stall %g waits twice as long before this is said, 0 for ever", h->stall, text, 2 * h->stall);
     free(text);
@@ -418,7 +427,7 @@ static void say_stall(const Hang *h)
 
 static const Lane *reader(const Hang *h)
 {
-    for (int d = h->engine->first; d < h->engine->end && h->lanes; d++)
+    for (int d = h->lanes ? h->engine->first : 0; h->lanes && d < h->engine->end; d++)
         if (atomic_load(&lane_of(h->engine, d, MGPU_HOST)->doing) == DOING_READ)
             return lane_of(h->engine, d, MGPU_HOST);
     return NULL;
@@ -438,7 +447,9 @@ static void look_on(void *argument)
     pthread_mutex_lock(&h->lock);
     uint64_t now = counts(h);
     char waits[300];
-    bool goes_on = now != h->counted || !(is_under_way(h) || between_steps(h, waits, sizeof waits));
+    bool any;
+    mgpu_doings(NULL, "", &any);
+    bool goes_on = now != h->counted || !(any || is_under_way(h) || between_steps(h, waits, sizeof waits));
     h->counted = now;
     h->still = goes_on ? 0 : h->still + h->nap;
     h->warned = h->warned && !goes_on;
@@ -474,26 +485,74 @@ double mgpu_patience(void)
     return seconds;
 }
 
-void mgpu_hang_open(Engine *e, double stall)
+/* seconds between two looks */
+static double nap_of(double stall, double patience)
 {
-    double patience = e->kind->ahead ? mgpu_patience() : 0, first = patience > 0 && (stall <= 0 || patience < stall) ? patience : stall;
-    if (first <= 0)
-        return;
-    Hang *h = mgpu_allocate(1, sizeof *h);
-    const char *asked = getenv("MGPU_PATIENCE");
-    *h = (Hang){.engine = e, .patience = patience, .stall = stall, .ends = patience > 0, .asked = asked && *asked, .nap = first / NAPS < LONGEST_NAP_S ? first / NAPS : LONGEST_NAP_S};
-    pthread_mutex_init(&h->lock, NULL);
+    double first = patience > 0 && (stall <= 0 || patience < stall) ? patience : stall;
+    return first > 0 && first / NAPS < LONGEST_NAP_S ? first / NAPS : LONGEST_NAP_S;
+}
+
+/* with h->lock not held */
+static void look_every(Hang *h, double nap)
+{
+    mgpu_ticker_close(h->ticker);
+    h->nap = nap;
     h->ticker = mgpu_ticker_open("patience", h->nap, look_on, h);
+}
+
+Hang *mgpu_hang_begin(double stall, const Processes *processes)
+{
+    Hang *h = mgpu_allocate(1, sizeof *h);
+    *h = (Hang){.stall = stall, .processes = processes};
+    pthread_mutex_init(&h->lock, NULL);
+    look_every(h, nap_of(stall, 0));
+    return h;
+}
+
+void mgpu_hang_end(Hang *h)
+{
+    mgpu_ticker_close(h->ticker);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+void mgpu_hang_set(Hang *h, double stall, const Processes *processes)
+{
+    pthread_mutex_lock(&h->lock);
+    h->stall = stall;
+    h->processes = processes;
+    pthread_mutex_unlock(&h->lock);
+    look_every(h, nap_of(stall, 0));
+}
+
+void mgpu_hang_open(Engine *e, Hang *h)
+{
+    double patience = e->kind->ahead ? mgpu_patience() : 0;
+    const char *asked = getenv("MGPU_PATIENCE");
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->lock);
+    h->engine = e;
+    h->processes = e->processes;
+    h->patience = patience;
+    h->ends = patience > 0;
+    h->asked = asked && *asked;
+    pthread_mutex_unlock(&h->lock);
+    if (h->ends)
+        look_every(h, nap_of(h->stall, patience));
     e->hang = h;
 }
 
 void mgpu_hang_close(Engine *e)
 {
-    if (!e->hang)
+    Hang *h = e->hang;
+    if (!h)
         return;
-    mgpu_ticker_close(e->hang->ticker);
-    pthread_mutex_destroy(&e->hang->lock);
-    free(e->hang);
+    pthread_mutex_lock(&h->lock);
+    h->engine = NULL;
+    h->stage = NULL;
+    h->lanes = h->ends = h->connects = false;
+    pthread_mutex_unlock(&h->lock);
 }
 
 void mgpu_hang_stage(const Engine *e, const char *what, int device)
@@ -526,16 +585,5 @@ void mgpu_hang_connects(const Engine *e, bool connects)
         return;
     pthread_mutex_lock(&h->lock);
     h->connects = connects;
-    pthread_mutex_unlock(&h->lock);
-}
-
-void mgpu_engine_does(const Engine *e, const char *what)
-{
-    Hang *h = e->hang;
-    if (!h)
-        return;
-    pthread_mutex_lock(&h->lock);
-    h->activity = what;
-    h->stages++;
     pthread_mutex_unlock(&h->lock);
 }

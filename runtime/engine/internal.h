@@ -62,7 +62,6 @@ struct Lane {
 };
 
 typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
-typedef struct Hang Hang;        /* hang.c */
 struct Engine {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -245,7 +244,7 @@ void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
 void mgpu_listen_open(Engine *);     /* asks the collective for errors while lanes run, until its ticker is closed */
 
 /* hang.c */
-void mgpu_hang_open(Engine *, double stall); /* before the devices are; lanes may be looked at; stall: as Options has it */
+void mgpu_hang_open(Engine *, Hang *); /* before the devices are; lanes may be looked at; NULL: nobody looks on */
 void mgpu_hang_close(Engine *);
 /* The engine's caller is inside calls of the driver, and nothing else needs to be under way: what for, of which device (-1: of
  * no one). NULL: it is not, from now on. */

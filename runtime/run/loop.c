@@ -155,12 +155,12 @@ void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
 {
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(run->engine);
-    mgpu_engine_does(run->engine, "weights are being loaded");
+    mgpu_doing("weights are being loaded");
     if (from)
         mgpu_load_checkpoint(run->program, run->plan, run->engine, at, from);
     else
         mgpu_load_initials(run->program, run->plan, run->engine, run->options);
-    mgpu_engine_does(run->engine, NULL);
+    mgpu_doing(NULL);
 }
 
 static void open_engine(Run *run)
@@ -550,6 +550,7 @@ static char *achieved(const Run *run)
 static bool close_run(Run *run)
 {
     char *what = achieved(run);
+    mgpu_doing("the run is being closed");
     mgpu_engine_close(run->engine, what);
     free(what);
     bool logged = mgpu_reporter_close(run->reporter);
@@ -564,6 +565,7 @@ static bool close_run(Run *run)
     mgpu_run_close_folder(run);
     free(run->at.kept);
     free(run->at.log);
+    mgpu_doing(NULL);
     return logged;
 }
 

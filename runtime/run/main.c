@@ -59,14 +59,23 @@ int mgpu_main(const mgpu_program *p, int argc, char **argv)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program was compiled for interface %d of the runtime, this one has %d; compile %s again",
                   p->interface, MGPU_INTERFACE, p->model_file);
     Options options;
+    Hang *hang = mgpu_hang_begin(MGPU_STALL_S, NULL);
+    mgpu_doing("the processes look for each other");
     Processes *processes = p->processes ? p->processes() : NULL;
+    mgpu_doing(NULL);
     mgpu_read_options(&options, p, argc, argv);
     share(&options, processes);
+    mgpu_hang_set(hang, options.stall, processes);
+    options.hang = hang;
     int status = run(p, &options);
+    mgpu_hang_set(hang, options.stall, NULL);
     free(options.operands);
     free(options.parts);
     mgpu_end_output();
+    mgpu_doing("the processes end together");
     if (processes)
         processes->close(processes);
+    mgpu_doing(NULL);
+    mgpu_hang_end(hang);
     return status;
 }

@@ -524,7 +524,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
-                   .warmup = 3, .stop_after = -1, .stall = 120, .histograms = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
+                   .warmup = 3, .stop_after = -1, .stall = MGPU_STALL_S, .histograms = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
                    .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

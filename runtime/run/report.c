@@ -140,6 +140,8 @@ static void end_last_line(int file, const char *path)
 static int open_log(const char *path, bool goes_on)
 {
     struct stat status;
+    mgpu_doing("the log is being opened");
+    mgpu_doing_with(path);
     int file = mgpu_open_in_place(path, O_APPEND);
     bool regular = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode); /* a pipe has no end to look at */
     if (regular && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -148,6 +150,7 @@ static int open_log(const char *path, bool goes_on)
         mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", path, strerror(errno));
     if (goes_on && regular)
         end_last_line(file, path);
+    mgpu_doing(NULL);
     return file;
 }
 

@@ -71,8 +71,10 @@ void mgpu_compare_set(const Options *o, const Dataset *set)
     if (!o->processes)
         return;
     mgpu_sha256_add(&h, &set->samples, sizeof set->samples);
+    mgpu_doing("samples are being compared with those of the other processes");
     if (set->samples > 0)
         mgpu_fingerprint(set, text);
+    mgpu_doing(NULL);
     mgpu_sha256_add_text(&h, text);
     compare_samples(o->processes, &h);
 }

@@ -37,8 +37,10 @@ void mgpu_run_find_folder(Run *run)
         return;
     run->folder = mgpu_save_folder(run->options);
     check_vacant(run);
+    mgpu_doing("the folder of the run is being opened");
     if (goes_on_there(run)) /* from here on nobody else changes what is read */
         run->saves = mgpu_open_save_folder(run->folder);
+    mgpu_doing(NULL);
 }
 
 void mgpu_run_open_saved(Run *run)
@@ -46,7 +48,9 @@ void mgpu_run_open_saved(Run *run)
     char *why;
     if (!run->options->resume)
         return;
+    mgpu_doing("the saved run is being read");
     run->from = mgpu_open_saved(run->options->resume, run->saves ? MGPU_NEED_LOCKED_RUN : MGPU_NEED_RUN, &why);
+    mgpu_doing(NULL);
     if (!run->from)
         mgpu_fail(MGPU_BAD_INPUT, "--resume %s: there is no saved run (%s)", run->options->resume, why);
 }
@@ -60,8 +64,10 @@ void mgpu_run_open_folder(Run *run)
         run->saved_step = run->at.step;
         return;
     }
+    mgpu_doing("the folder of the run is being opened");
     mgpu_make_folder(run->folder);
     run->saves = mgpu_open_save_folder(run->folder);
+    mgpu_doing(NULL);
     check_vacant(run);      /* another run may have ended since */
     run->at.kept_count = 0; /* one that goes on elsewhere has a history of its own */
     if (!run->from || !run->at.best.any || !mgpu_has_saved_best(run->from))
@@ -215,7 +221,9 @@ static void write_job(Run *run)
 static void *write_in_background(void *argument)
 {
     Run *run = argument;
+    mgpu_doing("a save is being written");
     write_job(run);
+    mgpu_doing(NULL);
     atomic_store(&run->job_done, true);
     return NULL;
 }
@@ -239,15 +247,16 @@ void mgpu_run_prepare_saves(Run *run)
 
 void mgpu_run_end_save(Run *run, bool wait)
 {
-    mgpu_engine_does(run->engine, wait && (run->preparing || run->saving) ? "the last save is being finished" : NULL);
+    mgpu_doing(wait && (run->preparing || run->saving) ? "the last save is being finished" : NULL);
     if (wait && run->preparing) {
         pthread_join(run->saver, NULL);
         run->preparing = false;
     }
+    if (run->saving && (wait || atomic_load(&run->job_done)))
+        pthread_join(run->saver, NULL);
+    mgpu_doing(NULL);
     if (!run->saving || !(wait || atomic_load(&run->job_done)))
         return;
-    pthread_join(run->saver, NULL);
-    mgpu_engine_does(run->engine, NULL);
     run->saving = false;
     mgpu_trace_text(run->trace, TRACK_SAVES, "write a save", run->job_began, run->job_began + run->job_seconds);
     end_job(run, false);
@@ -287,7 +296,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     double began = mgpu_seconds();
     bool copied;
     mgpu_run_end_save(run, true);
-    mgpu_engine_does(run->engine, "the run is being saved");
+    mgpu_doing("the run is being saved");
     bool best = run->best_due || (run->best_error && run->at.best.best_step == run->at.step);
     int wanted = (wish || run->saved_step < 0 ? CHECKPOINT : 0) | (best ? BEST : 0);
     int what = !run->saved ? 0 : mgpu_of_rank_0(run->options->processes, run->failure ? 0 : wanted);
@@ -296,7 +305,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     job->tables = what ? mgpu_categories_text(run->categories) : NULL;
     if (!what || !copy_variables(run, checkpoint, &copied)) {
         free(job->tables);
-        mgpu_engine_does(run->engine, NULL);
+        mgpu_doing(NULL);
         return;
     }
     job->folder = run->saves;
@@ -319,7 +328,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     run->job_stall = mgpu_seconds() - began;
     run->stalled += last ? 0 : run->job_stall;
     run->saves_begun += !last;
-    mgpu_engine_does(run->engine, NULL);
+    mgpu_doing(NULL);
     if (!run->saving)
         end_job(run, last);
 }

@@ -80,6 +80,7 @@ static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, c
 {
     *d = (Dataset){.name = set->name, .program = p};
     Opening o = {.program = p, .set = set, .fresh = fresh, .inflow = inflow};
+    const char *before = mgpu_doing(inflow ? NULL : "a data set is being opened"); /* what arrives may take its time */
     mgpu_column *columns = wanted_columns(set, wanted, &o.column_count);
     o.columns = columns;
     for (int i = 0; i < set->call_count; i++) {
@@ -102,6 +103,7 @@ static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, c
         mgpu_die("the data set '%s' has no reader", set->name);
     d->stream = o.from;
     mgpu_bind_set(d, wanted, categories);
+    mgpu_doing(before);
 }
 
 void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,

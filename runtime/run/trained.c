@@ -109,7 +109,9 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
 {
     TensorFile file;
     Saved *saved;
+    mgpu_doing("weights are being opened");
     bool whole = open_whole(&file, program, o, &saved);
+    mgpu_doing(NULL);
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
     mgpu_compare_program(o, program, plan);
     Engine *engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, context);
@@ -124,9 +126,11 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     mgpu_engine_drain(engine);
     if (whole)
         set_course(feed, o, &file, saved);
+    mgpu_doing("weights are being loaded");
     if (whole)
         mgpu_load_model(program, plan, engine, &file);
     mgpu_load_parts(program, plan, engine, o, MGPU_MODEL_VIEW);
+    mgpu_doing(NULL);
     mgpu_compare_weights(o, feed);
     if (whole) {
         mgpu_take_categories(categories, &file);

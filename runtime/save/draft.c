@@ -50,6 +50,7 @@ static int finish(int file, int error)
 
 static int create(const char *path)
 {
+    mgpu_doing_with(path);
     return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
 

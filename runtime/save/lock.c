@@ -42,6 +42,7 @@ static void write_holder(int file, const char *path, const char *token)
 int mgpu_lock_folder(const char *folder, const char *token)
 {
     char *path = mgpu_format("%s/lock", folder);
+    mgpu_doing_with(path);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666); /* it is written: a link may lead anywhere */
     if (file < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));

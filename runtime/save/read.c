@@ -83,6 +83,7 @@ void mgpu_close_saved(Saved *s)
 static char *open_files(Saved *s, const char *shown, bool *gone)
 {
     char *path = mgpu_format("%s/%s", s->path, MGPU_MANIFEST), *wrong = NULL;
+    mgpu_doing_with(path);
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     *gone = file < 0 && errno == ENOENT;
     if (file < 0) {
@@ -103,6 +104,7 @@ static char *open_files(Saved *s, const char *shown, bool *gone)
             continue;
         char *file_path = mgpu_format("%s/%s", s->path, mgpu_saved_names[i]);
         s->name[i] = mgpu_format("%s/%s", shown, mgpu_saved_names[i]);
+        mgpu_doing_with(file_path);
         s->file[i] = open(file_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         *gone = s->file[i] < 0 && errno == ENOENT;
         if (s->file[i] < 0)

@@ -33,6 +33,8 @@ typedef struct Decoding {
 static bool read_file(Reading *r, const char *path, const uint8_t **bytes, int64_t *size, char why[MGPU_IMAGE_WHY])
 {
     struct stat status;
+    const char *before = mgpu_doing("a picture is being read");
+    mgpu_doing_with(path);
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
     bool good = f >= 0 && fstat(f, &status) == 0, plain = good && S_ISREG(status.st_mode);
     int64_t done = 0;
@@ -54,6 +56,7 @@ static bool read_file(Reading *r, const char *path, const uint8_t **bytes, int64
         snprintf(why, MGPU_IMAGE_WHY, "%s", strange ? "it is a pipe, a device or a socket, a file is expected" : strerror(errno));
     if (f >= 0)
         close(f);
+    mgpu_doing(before);
     *bytes = to;
     *size = done;
     return good;
