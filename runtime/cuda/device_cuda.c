@@ -60,8 +60,6 @@ static Machine *cuda_find(const char *wanted, const mgpu_program *p, const mgpu_
     mgpu_own_gpus(m, &list, processes);
     mgpu_free_devices(&list);
     check_machine(m, -1, m->cuda->driver_get_version(&m->version), "cuDriverGetVersion");
-    for (int d = m->own.first; d < m->own.end; d++)
-        check_machine(m, d, m->cuda->device_primary_ctx_retain(&m->context[d], m->gpu[d]->device), "cuDevicePrimaryCtxRetain");
     return m;
 }
 
@@ -168,10 +166,12 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
         mgpu_tuning_close(d, tuning, d->said, sizeof d->said);
 }
 
-static Device *cuda_open(const DevicePlan *p)
+/* the context, and the kernels, which the driver may have to compile */
+static Device *cuda_begin(const DevicePlan *p)
 {
     CudaDevice *d = mgpu_allocate(1, sizeof *d);
     Machine *m = p->machine;
+    check_machine(m, p->number, m->cuda->device_primary_ctx_retain(&m->context[p->number], m->gpu[p->number]->device), "cuDevicePrimaryCtxRetain");
     d->cuda = m->cuda;
     d->number = p->number;
     d->gpu = m->gpu[p->number];
@@ -190,9 +190,17 @@ static Device *cuda_open(const DevicePlan *p)
     d->alone = mgpu_allocate(1, sizeof *d->alone);
     pthread_mutex_init(d->alone, NULL);
     mgpu_cuda_enter(d, -1);
+    mgpu_cuda_load(d, p->program, p->tune);
+    return (Device *)d;
+}
+
+static Device *cuda_open(const DevicePlan *p)
+{
+    CudaDevice *d = cuda_device(p->begun);
+    Machine *m = p->machine;
+    mgpu_cuda_enter(d, -1);
     if (d->number == m->own.first && mgpu_cuda_may_use_nccl(m, p->plan))
         mgpu_nccl_find_memory(m, p->program);
-    mgpu_cuda_load(d, p->program, p->tune);
     open_streams(d);
     open_memory(d, p);
     make_parameters(d, p->plan);
@@ -414,7 +422,7 @@ static const char *cuda_reach(Device *device, int mark, char text[400])
     return r == CUDA_SUCCESS ? NULL : mgpu_cuda_error_text(d, r, "cuEventSynchronize", text);
 }
 
-static void cuda_begin(Device *device)
+static void cuda_begin_alone(Device *device)
 {
     CudaDevice *d = cuda_device(device);
     pthread_mutex_lock(d->alone);
@@ -670,7 +678,7 @@ static const AheadKind AHEAD = {
     .available = cuda_available,
     .failed = cuda_failed,
     .reach = cuda_reach,
-    .begin = cuda_begin,
+    .begin = cuda_begin_alone,
     .finish = cuda_finish,
     .upload = cuda_upload,
     .call = cuda_call,
@@ -696,6 +704,7 @@ const DeviceKind mgpu_device_cuda = {
     .ahead = &AHEAD,
     .find = cuda_find,
     .leave = cuda_leave,
+    .begin = cuda_begin,
     .open = cuda_open,
     .close = cuda_close,
     .arena_bytes = cuda_arena_bytes,

@@ -25,6 +25,7 @@ typedef struct DevicePlan {
     void (*stage)(void *context, const char *what); /* while devices are opened: what may hang from now on */
     void *context;
     _Atomic int64_t *returned; /* counts calls of the driver that have returned */
+    Device *begun;             /* what `begin` has made; NULL: there is no `begin` */
 } DevicePlan;
 typedef struct DeviceCall {    /* of a kernel */
     const mgpu_kernel *kernel; /* on the host */
@@ -98,7 +99,8 @@ typedef struct DeviceKind {
     const AheadKind *ahead;                            /* NULL: it does what it is told before it returns */
     Machine *(*find)(const char *wanted, const mgpu_program *, const mgpu_plan *, Processes *); /* of --devices, or NULL; ends the program if there are none */
     void (*leave)(Machine *);
-    /* memory is zeroed, aligned to 64 bytes and allocated once; NULL: there is not enough */
+    Device *(*begin)(const DevicePlan *);              /* what takes long and takes no memory of the arena: all devices at the same time; NULL: nothing */
+    /* one after the other; memory is zeroed, aligned to 64 bytes and allocated once; NULL: there is not enough */
     Device *(*open)(const DevicePlan *);
     void (*close)(Device *);
     int64_t (*arena_bytes)(const Device *);            /* allocated: the arena, and the workspaces of threads 1, 2, ... */

@@ -94,6 +94,64 @@ static void stage(void *context, const char *what)
     mgpu_hang_stage(l->engine, what, -1);
 }
 
+static DevicePlan plan_of(Engine *e, const Options *o, int d, const PoolPlan *pool)
+{
+    Lane *comp = lane_of(e, d, MGPU_COMP);
+    return (DevicePlan){.program = e->program,
+                        .plan = e->plan,
+                        .device = &e->plan->device[d],
+                        .pool = pool,
+                        .machine = e->machine,
+                        .number = d,
+                        .tune = o->tune,
+                        .fail = fail,
+                        .fail_late = fail_late,
+                        .stage = stage,
+                        .context = comp,
+                        .returned = &comp->returned};
+}
+
+typedef struct Begin { Engine *engine; DevicePlan *plan; pthread_t thread; } Begin;
+
+static void *begin_device(void *argument)
+{
+    const Begin *b = argument;
+    b->plan->begun = b->engine->kind->begin(b->plan);
+    atomic_store(&b->engine->begun[b->plan->number], true);
+    return NULL;
+}
+
+/* each on a thread: contexts, and kernels that drivers compile, take seconds for each of eight GPUs */
+static void begin_devices(Engine *e, DevicePlan *plans)
+{
+    Begin *begin = mgpu_allocate((size_t)e->plan->devices, sizeof *begin);
+    _Atomic bool *begun = mgpu_allocate((size_t)e->plan->devices, sizeof *begun);
+    mgpu_hang_begun(e, begun);
+    for (int d = e->first; d < e->end; d++) {
+        begin[d] = (Begin){.engine = e, .plan = &plans[d]};
+        mgpu_start_thread(&begin[d].thread, begin_device, &begin[d]);
+    }
+    for (int d = e->first; d < e->end; d++)
+        pthread_join(begin[d].thread, NULL);
+    mgpu_hang_begun(e, NULL);
+    free((void *)begun);
+    free(begin);
+}
+
+static void open_device(Engine *e, const DevicePlan *p)
+{
+    const mgpu_device *device = p->device;
+    int64_t bytes = mgpu_device_bytes(device, p->pool->threads);
+    mgpu_hang_stage(e, "it is being opened", p->number);
+    e->devices[p->number] = e->kind->open(p);
+    if (!e->devices[p->number])
+        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
+                  "or more devices with the same batch, need less", p->number, (long long)bytes, (long long)device->staging_bytes);
+    if (e->kind->arena_bytes(e->devices[p->number]) != bytes)
+        mgpu_die("device %d: %lld bytes were predicted, %lld allocated", p->number, (long long)bytes,
+                 (long long)e->kind->arena_bytes(e->devices[p->number]));
+}
+
 static void open_devices(Engine *e, const Options *o)
 {
     if (o->tune && !e->kind->ahead)
@@ -103,36 +161,24 @@ static void open_devices(Engine *e, const Options *o)
     e->machine = e->kind->find(o->devices, e->program, e->plan, e->processes);
     e->threads = (e->end - e->first) * (e->kind->ahead ? 1 /* nothing is computed here */ : mgpu_threads_each(e->processes, e->plan, o->threads));
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
-    int *cores = mgpu_allocate((size_t)e->threads, sizeof *cores);
+    int *cores = mgpu_allocate((size_t)e->threads * (size_t)e->plan->devices, sizeof *cores);
+    DevicePlan *plans = mgpu_allocate((size_t)e->plan->devices, sizeof *plans);
+    PoolPlan *pools = mgpu_allocate((size_t)e->plan->devices, sizeof *pools);
     for (int d = e->first; d < e->end; d++) {
-        const mgpu_device *device = &e->plan->device[d];
-        PoolPlan pool = pool_of(e, d, cores);
-        keep_lanes(e, d, &pool);
+        pools[d] = pool_of(e, d, cores + (ptrdiff_t)d * e->threads);
+        keep_lanes(e, d, &pools[d]);
         Lane *comp = lane_of(e, d, MGPU_COMP);
-        comp->worker_count = pool.threads;
-        comp->workers = mgpu_allocate((size_t)pool.threads, sizeof *comp->workers);
-        comp->now = mgpu_allocate((size_t)pool.threads, sizeof *comp->now);
-        int64_t bytes = mgpu_device_bytes(device, pool.threads);
-        mgpu_hang_stage(e, "it is being opened", d);
-        e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program,
-                                                    .plan = e->plan,
-                                                    .device = device,
-                                                    .pool = &pool,
-                                                    .machine = e->machine,
-                                                    .number = d,
-                                                    .tune = o->tune,
-                                                    .fail = fail,
-                                                    .fail_late = fail_late,
-                                                    .stage = stage,
-                                                    .context = comp,
-                                                    .returned = &comp->returned});
-        if (!e->devices[d])
-            mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
-                      "or more devices with the same batch, need less", d, (long long)bytes, (long long)device->staging_bytes);
-        if (e->kind->arena_bytes(e->devices[d]) != bytes)
-            mgpu_die("device %d: %lld bytes were predicted, %lld allocated", d, (long long)bytes,
-                     (long long)e->kind->arena_bytes(e->devices[d]));
+        comp->worker_count = pools[d].threads;
+        comp->workers = mgpu_allocate((size_t)pools[d].threads, sizeof *comp->workers);
+        comp->now = mgpu_allocate((size_t)pools[d].threads, sizeof *comp->now);
+        plans[d] = plan_of(e, o, d, &pools[d]);
     }
+    if (e->kind->begin)
+        begin_devices(e, plans);
+    for (int d = e->first; d < e->end; d++)
+        open_device(e, &plans[d]);
+    free(pools);
+    free(plans);
     free(cores);
 }
 

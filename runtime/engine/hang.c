@@ -279,11 +279,24 @@ static bool waits_longer(const Hang *h, char *suspect, size_t room)
     return h->still < (known ? 1.5 : 2) * h->patience;
 }
 
+/* those that have not begun yet, a line for each; how many they are */
+static int say_beginning(FILE *to, const Hang *h, const char *after)
+{
+    const Engine *e = h->engine;
+    int count = 0;
+    for (int d = e && e->begun ? e->first : 0; e && e->begun && d < e->end; d++)
+        if (!atomic_load(&e->begun[d])) {
+            fprintf(to, "  device %d: it is being opened%s\n", d, after);
+            count++;
+        }
+    return count;
+}
+
 /* what the engine's caller is at, or threads of devices that it waits for */
 static void say_stage(Report *r, const Hang *h)
 {
     Engine *e = r->engine;
-    int said = 0;
+    int said = say_beginning(r->calls, h, ", and a call of the driver or of a library does not return");
     char place[400];
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
         const Lane *l = &e->lanes[i];
@@ -413,6 +426,8 @@ static void say_stall(const Hang *h)
     const char *what = between_steps(h, waits, sizeof waits);
     if (h->engine)
         snprintf(when, sizeof when, "after step %lld: ", (long long)last_step(h->engine));
+    if (say_beginning(to, h, ""))
+        what = NULL;
     if (what && h->stage_device >= 0 && h->stage)
         fprintf(to, "  device %d, %s%s\n", h->stage_device, when, what);
     else if (what)
@@ -566,6 +581,16 @@ void mgpu_hang_stage(const Engine *e, const char *what, int device)
     h->stage_device = device;
     h->stages++;
     pthread_mutex_unlock(&h->lock);
+}
+
+void mgpu_hang_begun(Engine *e, _Atomic bool *begun)
+{
+    mgpu_hang_stage(e, "the devices are being opened", -1);
+    if (e->hang)
+        pthread_mutex_lock(&e->hang->lock);
+    e->begun = begun;
+    if (e->hang)
+        pthread_mutex_unlock(&e->hang->lock);
 }
 
 void mgpu_hang_lanes(const Engine *e, bool run)

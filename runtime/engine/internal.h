@@ -70,6 +70,7 @@ struct Engine {
     Processes *processes;        /* NULL: this one has all devices */
     int first, end;              /* devices of this process */
     Device **devices;            /* of other processes: NULL */
+    _Atomic bool *begun;         /* [device], while devices begin; else NULL */
     Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
     Hang *hang;                  /* NULL: nobody looks whether they hang */
     Ticker *listener;            /* NULL: sums have no errors that calls do not return */
@@ -249,6 +250,7 @@ void mgpu_hang_close(Engine *);
 /* The engine's caller is inside calls of the driver, and nothing else needs to be under way: what for, of which device (-1: of
  * no one). NULL: it is not, from now on. */
 void mgpu_hang_stage(const Engine *, const char *what, int device);
+void mgpu_hang_begun(Engine *, _Atomic bool *begun); /* devices begin, each on a thread; NULL: all have */
 void mgpu_hang_connects(const Engine *, bool connects); /* devices are being connected, which ends sooner than all else that may hang */
 void mgpu_hang_lanes(const Engine *, bool run); /* whether there are lanes and phases to look at */
 #endif

@@ -201,6 +201,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     VirtualDevice *d;
+    vgpu_take_time("cuDevicePrimaryCtxRetain");
     CUresult r = of_device("cuDevicePrimaryCtxRetain", device, &d);
     if (r == CUDA_SUCCESS && !d->context) {
         d->context = calloc(1, sizeof *d->context);
@@ -328,6 +329,7 @@ CUresult cuMemFreeHost(void *memory)
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned option_count, int *options, void **values)
 {
+    vgpu_take_time("cuModuleLoadDataEx");
     CUresult r = vgpu_enter("cuModuleLoadDataEx");
     char *log = NULL, none[1];
     size_t room = 0;

@@ -525,6 +525,27 @@ static void read_switches(const Line *l)
     vgpu_machine.switches = is(l, 1, "fail") ? SWITCHES_FAIL : SWITCHES_CHANGE;
 }
 
+static void read_takes(const Line *l)
+{
+    Machine *m = &vgpu_machine;
+    if (m->taking_count == (int)(sizeof m->taking / sizeof *m->taking))
+        wrong(l, "no more calls can take long");
+    if (!is(l, 1, "cuDevicePrimaryCtxRetain") && !is(l, 1, "cuModuleLoadDataEx"))
+        wrong(l, "cuDevicePrimaryCtxRetain and cuModuleLoadDataEx can take long");
+    snprintf(m->taking[m->taking_count].call, sizeof m->taking->call, "%s", word(l, 1));
+    m->taking[m->taking_count++].seconds = amount(l, 2, "s", true);
+    end(l, 3);
+}
+
+void vgpu_take_time(const char *call)
+{
+    for (int i = 0; i < vgpu_machine.taking_count; i++)
+        if (strcmp(vgpu_machine.taking[i].call, call) == 0) {
+            double s = vgpu_machine.taking[i].seconds;
+            nanosleep(&(struct timespec){(time_t)s, (long)(1e9 * (s - floor(s)))}, NULL);
+        }
+}
+
 static void read_calls(const Line *l)
 {
     if (!is(l, 1, "wait"))
@@ -537,7 +558,7 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
     {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL}, {"turns", read_turns, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
-    {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"peers", read_peers, NULL}, {"switches", read_switches, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
+    {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"peers", read_peers, NULL}, {"takes", read_takes, NULL}, {"switches", read_switches, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
     {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"slice", NULL, set_slice}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},

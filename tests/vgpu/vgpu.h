@@ -86,6 +86,7 @@ typedef struct Machine {
     bool quick_ptx;                  /* accesses of kernels in PTX are not checked */
     enum { SWITCHES_WORK, SWITCHES_FAIL, SWITCHES_CHANGE } switches; /* of NVLink, as NCCL uses them where NCCL_NVLS_ENABLE is not 0 */
     int peers;                       /* others that a device may have access to at a time; 0: any number */
+    struct { char call[64]; double seconds; } taking[4]; int taking_count;
     bool calls_wait;                 /* calls that allocate, free, load or instantiate wait until all GPUs of the process are idle */
 } Machine;
 extern VGPU_API Machine vgpu_machine;
@@ -113,6 +114,7 @@ bool vgpu_become(VirtualDevice *, const char *card);        /* false: there is n
 /* Prints it and keeps it; of one kind and culprit once. device: from now on every call for it answers `error`; NULL: of no
  * one device. */
 VGPU_API void vgpu_violation(VirtualDevice *, int error, const char *kind, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void vgpu_take_time(const char *call);             /* as the machine says, without the lock: others may call at the same time */
 void vgpu_begin_deadline(const char *what);        /* something went wrong */
 VGPU_API const char *vgpuViolation(int index);     /* "kind: text", or NULL after the last */
 VGPU_API const char *vgpu_keep(const char *text);           /* an equal text that stays, the same for all that are equal */
