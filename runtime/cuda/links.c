@@ -226,5 +226,7 @@ CudaLinks mgpu_cuda_links(const CudaCollective *c, bool peers)
     if (peers && !links.apart && !links.reach)
         give_up_access(c);
     release(&t);
+    const CudaDevice *first = c->devices[c->own.first];
+    first->stage(first->owner, "all-reduces are being prepared");
     return links;
 }

@@ -254,7 +254,9 @@ static char *refuse_slices(const CudaCollective *c, const Nccl *n)
 static char *connect(CudaCollective *c, bool shared, bool *again)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
-    CudaLibrary library = library_of(c->devices[c->own.first]->program, SYMBOLS, MGPU_COUNT(SYMBOLS));
+    const CudaDevice *first = c->devices[c->own.first];
+    CudaLibrary library = library_of(first->program, SYMBOLS, MGPU_COUNT(SYMBOLS));
+    first->stage(first->owner, c->no_switches ? "NCCL is being started without NVLink's switches" : "NCCL is being started");
     if (c->no_switches)
         forgo_switches(&library);
     char *why = mgpu_cuda_open(&library, n);
@@ -264,7 +266,7 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
         return why;
     }
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
-    check(n, c->devices[c->own.first], -1, n->get_version(&n->version), "ncclGetVersion");
+    check(n, first, -1, n->get_version(&n->version), "ncclGetVersion");
     snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100, c->no_switches ? " without NVLink's switches" : "");
     if (c->processes)
         compare_versions(c->processes, n, c->machine->version);
@@ -281,7 +283,7 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
     if (r != ncclSuccess)
         why = mgpu_format("%s does not start%s: %s", n->said, shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
     if (why && *again && c->processes)
-        c->devices[c->own.first]->stage(c->devices[c->own.first]->owner, why); /* while the others are waited for, that they may do as this one */
+        first->stage(first->owner, why); /* while the others are waited for, that they may do as this one */
     if (*again)
         why = mgpu_nccl_of_any(c->processes, why);
     else if (why)
@@ -292,6 +294,7 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
         return why;
     }
     register_arenas(c, n);
+    first->stage(first->owner, "all-reduces are being prepared");
     c->collective.trouble = mgpu_nccl_trouble;
     c->nccl = n;
     return NULL;

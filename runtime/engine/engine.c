@@ -337,6 +337,8 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     make_tables(e);
     make_lanes(e);
     slow_down(e);
+    if (e->processes)
+        e->processes->watch(e->processes, mgpu_hang_where, e);
     open_devices(e, o);
     make_records(e);
     mgpu_hang_connects(e, true);

@@ -245,6 +245,9 @@ static void say_cures(const Report *r, const Hang *h, FILE *to)
         fprintf(to, "MGPU_GRAPHS=on has no NCCL in graphs; ");
     if (r->among)
         fprintf(to, "MGPU_GRAPHS=wait says which operation it is; ");
+    if (h->stage && h->connects && r->engine->plan->devices > 1)
+        fprintf(to, "%sNCCL_NVLS_ENABLE=0 does without NVLink's switches, NCCL_P2P_DISABLE=1 without NCCL's links, NCCL_DEBUG=INFO says how far it came; ",
+                r->engine->processes ? "" : "MGPU_COLLECTIVE=host does without NCCL and links between GPUs, ");
     if (!r->sum)
         fprintf(to, "dmesg may say what ails a GPU (NVRM: Xid); ");
     fprintf(to, "MGPU_PATIENCE=%g waits twice as long, off for ever", 2 * h->patience);
@@ -591,6 +594,24 @@ void mgpu_hang_begun(Engine *e, _Atomic bool *begun)
     e->begun = begun;
     if (e->hang)
         pthread_mutex_unlock(&e->hang->lock);
+}
+
+/* Who asks may hold a lock that who looks on waits for, so this one waits for nobody. */
+Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room)
+{
+    const Engine *e = engine;
+    Hang *h = e->hang;
+    if (!h || pthread_mutex_trylock(&h->lock) != 0)
+        return WHERE_AFTER;
+    int device = h->stage_device;
+    for (int d = e->end - 1; e->begun && d >= e->first; d--)
+        device = atomic_load(&e->begun[d]) ? device : d;
+    if (h->stage && device >= 0)
+        snprintf(text, room, "device %d: %s", device, e->begun ? "it is being opened" : h->stage);
+    else if (h->stage)
+        snprintf(text, room, "%s", h->stage);
+    pthread_mutex_unlock(&h->lock);
+    return WHERE_AFTER;
 }
 
 void mgpu_hang_lanes(const Engine *e, bool run)

@@ -250,6 +250,7 @@ void mgpu_hang_close(Engine *);
 /* The engine's caller is inside calls of the driver, and nothing else needs to be under way: what for, of which device (-1: of
  * no one). NULL: it is not, from now on. */
 void mgpu_hang_stage(const Engine *, const char *what, int device);
+Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room); /* of an engine that is being opened: at which stage */
 void mgpu_hang_begun(Engine *, _Atomic bool *begun); /* devices begin, each on a thread; NULL: all have */
 void mgpu_hang_connects(const Engine *, bool connects); /* devices are being connected, which ends sooner than all else that may hang */
 void mgpu_hang_lanes(const Engine *, bool run); /* whether there are lanes and phases to look at */

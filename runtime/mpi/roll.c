@@ -31,11 +31,28 @@ struct Roll {
     int64_t *heard, ticks;      /* when; ticks: of this process's time, which is not counted while it is stopped */
 };
 
+/* before there is an engine: the first thing that some thread is at */
+static void say_doing(char text[TEXT])
+{
+    bool any;
+    char *all;
+    size_t length;
+    FILE *to = mgpu_begin_text(&all, &length);
+    mgpu_doings(to, "", &any);
+    mgpu_end_text(to);
+    const char *first = all + strspn(all, " ");
+    if (any)
+        snprintf(text, TEXT, "%.*s", (int)strcspn(first, "\n"), first);
+    free(all);
+}
+
 /* what this process is at: the operations of its lanes; else what its main thread waits for */
 static Card own_card(const Roll *r)
 {
     Card c = {0};
     char at[TEXT] = "before the first step";
+    if (!r->where)
+        say_doing(at);
     Whereabouts lanes = r->where ? r->where(r->engine, at, sizeof at) : WHERE_AFTER;
     const char *what = NULL;
     for (int i = 0; i < MGPU_MPI_CHANNELS; i++)
