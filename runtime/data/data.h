@@ -131,6 +131,16 @@ void mgpu_map_file(FileBytes *, const char *path, const char *where); /* of a pl
 /* all of a file, unpacked if it is gzipped; where `load` is false plain ones are mapped */
 void mgpu_load_file(FileBytes *, const char *path, const char *where, bool load);
 void mgpu_close_file(FileBytes *);
+
+/* ---- zip.c */
+typedef struct Archive Archive;
+Archive *mgpu_open_archive(const FileBytes *, const char *path, const char *where); /* which stays open as long as the archive */
+void mgpu_close_archive(Archive *);
+int mgpu_member_count(const Archive *);
+char *mgpu_member_name(const Archive *, int member); /* the caller frees */
+int mgpu_find_member(const Archive *, const char *name); /* -1: there is none */
+/* the bytes of a member, its checksum compared: those of the file, or unpacked into *owned, which the caller frees (else NULL) */
+const uint8_t *mgpu_member_bytes(const Archive *, int member, int64_t *bytes, uint8_t **owned);
 void mgpu_read_member(FileBytes *, const char *name, const char *path, const char *where); /* NAME.npy of an .npz file */
 
 /* ---- categories.c: words as classes. What the set that trains makes of its words is saved with the weights. */

@@ -119,13 +119,9 @@ static void check_unsigned(const Source *s, const Array *a)
     }
 }
 
-void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load, const char *member)
+void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *path, const char *where, int sample_rank)
 {
-    FileBytes file;
-    mgpu_load_file(&file, path, where, load);
-    if (member && file.bytes >= 2 && memcmp(file.data, "PK", 2) == 0)
-        mgpu_read_member(&file, member, path, where);
-    Source s = {file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where};
+    Source s = {data, length, path, where};
     *a = (Array){0};
     int64_t begin;
     char *header = read_header(&s, &begin);
@@ -155,8 +151,7 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
                   (long long)(s.bytes - begin));
     fortran = fortran && rank > 1;
     if (!coding.swapped && !fortran) {
-        *a = (Array){a->dtype, a->rank, {0}, a->samples, a->sample_bytes, s.data + begin, file.owned, file.map, (size_t)file.bytes};
-        memcpy(a->extent, extent + first, (size_t)a->rank * sizeof *extent);
+        a->data = s.data + begin;
         if (coding.is_unsigned)
             check_unsigned(&s, a);
         return;
@@ -172,7 +167,22 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
         mgpu_swap_bytes(a->owned, bytes / element, element);
     if (coding.is_unsigned)
         check_unsigned(&s, a);
-    mgpu_close_file(&file);
+}
+
+void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load, const char *member)
+{
+    FileBytes file;
+    mgpu_load_file(&file, path, where, load);
+    if (member && file.bytes >= 2 && memcmp(file.data, "PK", 2) == 0)
+        mgpu_read_member(&file, member, path, where);
+    mgpu_parse_npy(a, file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where, sample_rank);
+    if (a->owned) {
+        mgpu_close_file(&file);
+        return;
+    }
+    a->owned = file.owned;
+    a->map = file.map;
+    a->map_bytes = (size_t)file.bytes;
 }
 
 /* bf16, which NumPy does not know, must have been converted */

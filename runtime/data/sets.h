@@ -21,6 +21,8 @@ typedef struct Array {         /* what a file holds: samples of one shape, eleme
 void mgpu_read_idx(Array *, const char *path, const char *where, bool load);
 /* `member`: which array of an .npz file; NULL: none is read */
 void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank, bool load, const char *member);
+/* of the bytes of such a file: a.data is in them, or a.owned */
+void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t bytes, const char *path, const char *where, int sample_rank);
 void mgpu_free_array(Array *);
 void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes); /* each element's bytes in reverse */
 void mgpu_write_npy(FILE *, uint8_t dtype, int rank, const int64_t *extent, const void *data);

@@ -1,4 +1,4 @@
-/* zip.c: one member of a .zip archive (NumPy's .npz), stored or deflated, also of archives beyond 4 GiB (zip64).
+/* zip.c: members of a .zip archive (NumPy's .npz, PyTorch's .pt), stored or deflated, also of archives beyond 4 GiB (zip64).
  *
  * The end of the file says where the central directory is; its entries say name, method, sizes and where the member's own
  * header is; the bytes are after that. Nothing of the file is trusted: a member is unpacked into memory that grows with what
@@ -14,11 +14,6 @@
 enum { END = 22, END64 = 56, LOCATOR = 20, ENTRY = 46, LOCAL = 30, STORED = 0, DEFLATED = 8 };
 enum { DEFLATE_MOST = 1032 }; /* bytes that a packed one expands to, at most (RFC 1951: 258 of two bits) */
 
-typedef struct Archive {
-    const uint8_t *data;
-    int64_t bytes;
-    const char *path, *where;
-} Archive;
 typedef struct Member {
     int method;
     uint32_t crc;
@@ -26,6 +21,12 @@ typedef struct Member {
     const char *name;
     int name_length;
 } Member;
+struct Archive {
+    const uint8_t *data;
+    int64_t bytes;
+    const char *path, *where;
+    Member *members; int count;
+};
 
 static uint64_t number(const uint8_t *p, int bytes)
 {
@@ -37,7 +38,7 @@ static uint64_t number(const uint8_t *p, int bytes)
 
 static _Noreturn void broken(const Archive *a)
 {
-    mgpu_fail(MGPU_BAD_INPUT, "%s%s: not a .npz file, or a damaged one", a->where, a->path);
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s: not a zip archive, or a damaged one", a->where, a->path);
 }
 
 /* `bytes` bytes at `at` that begin with a signature; fails if they are not there */
@@ -81,28 +82,48 @@ static void read_zip64(Member *m, const uint8_t *extra, int64_t length)
     }
 }
 
-static bool find_member(const Archive *a, const char *name, Member *m, char *names, size_t room)
+Archive *mgpu_open_archive(const FileBytes *file, const char *path, const char *where)
 {
+    Archive *a = mgpu_allocate(1, sizeof *a);
+    *a = (Archive){.data = file->data, .bytes = file->bytes, .path = path, .where = where};
     uint64_t entries, at = find_directory(a, &entries);
-    size_t listed = 0;
+    if (entries > (uint64_t)a->bytes / ENTRY)
+        broken(a);
+    a->members = mgpu_allocate((size_t)entries + 1, sizeof *a->members);
     for (uint64_t i = 0; i < entries; i++) {
         const uint8_t *e = record(a, at, ENTRY, "PK\1\2");
         int64_t name_length = (int64_t)number(e + 28, 2), extra = (int64_t)number(e + 30, 2),
                 comment = (int64_t)number(e + 32, 2);
         if (a->bytes - (int64_t)at < ENTRY + name_length + extra + comment)
             broken(a);
+        Member *m = &a->members[a->count++];
         *m = (Member){.method = (int)number(e + 10, 2), .crc = (uint32_t)number(e + 16, 4), .packed = number(e + 20, 4),
                       .bytes = number(e + 24, 4), .local = number(e + 42, 4), .name = (const char *)e + ENTRY, .name_length = (int)name_length};
         read_zip64(m, e + ENTRY + name_length, extra);
-        if ((size_t)name_length == strlen(name) && memcmp(m->name, name, strlen(name)) == 0)
-            return true;
-        bool array = name_length > 4 && memcmp(m->name + name_length - 4, ".npy", 4) == 0;
-        if (listed < room)
-            listed += (size_t)snprintf(names + listed, room - listed, "%s%.*s", i ? ", " : "", (int)name_length - (array ? 4 : 0),
-                                       m->name);
         at += (uint64_t)(ENTRY + name_length + extra + comment);
     }
-    return false;
+    return a;
+}
+
+void mgpu_close_archive(Archive *a)
+{
+    free(a->members);
+    free(a);
+}
+
+int mgpu_member_count(const Archive *a) { return a->count; }
+
+char *mgpu_member_name(const Archive *a, int member)
+{
+    return mgpu_format("%.*s", a->members[member].name_length, a->members[member].name);
+}
+
+int mgpu_find_member(const Archive *a, const char *name)
+{
+    for (int i = 0; i < a->count; i++)
+        if ((size_t)a->members[i].name_length == strlen(name) && memcmp(a->members[i].name, name, strlen(name)) == 0)
+            return i;
+    return -1;
 }
 
 /* zlib counts in 32 bits */
@@ -148,39 +169,60 @@ static uint8_t *inflate_member(const Archive *a, const Member *m, const uint8_t 
     return data;
 }
 
+const uint8_t *mgpu_member_bytes(const Archive *a, int member, int64_t *bytes, uint8_t **owned)
+{
+    const Member *m = &a->members[member];
+    const uint8_t *local = record(a, m->local, LOCAL, "PK\3\4");
+    uint64_t at = m->local + LOCAL + number(local + 26, 2) + number(local + 28, 2);
+    if (at > (uint64_t)a->bytes || m->packed > (uint64_t)a->bytes - at || (m->method == STORED && m->packed != m->bytes) ||
+        m->bytes > INT64_MAX / 2 || (m->method == DEFLATED && m->bytes / DEFLATE_MOST > m->packed))
+        broken(a);
+    if (m->method != STORED && m->method != DEFLATED)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: '%.*s' is packed by the method %d; members that are stored or deflated can be read, as numpy.savez and torch.save write them",
+                  a->where, a->path, m->name_length, m->name, m->method);
+    uint32_t crc = 0;
+    *owned = NULL;
+    if (m->method == STORED) {
+        crc = add_to_crc(crc, a->data + at, m->bytes);
+    } else {
+        mgpu_check_unpacked((int64_t)m->packed, (int64_t)m->bytes, a->path, a->where);
+        *owned = inflate_member(a, m, a->data + at, &crc);
+    }
+    if (crc != m->crc)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: '%.*s' is damaged: its checksum (CRC-32) is another", a->where, a->path, m->name_length, m->name);
+    *bytes = (int64_t)m->bytes;
+    return *owned ? *owned : a->data + at;
+}
+
+/* the names of arrays, as NumPy gives them: "a, b, c" */
+static void list_arrays(const Archive *a, char *names, size_t room)
+{
+    size_t listed = 0;
+    for (int i = 0; i < a->count && listed < room; i++) {
+        const Member *m = &a->members[i];
+        bool array = m->name_length > 4 && memcmp(m->name + m->name_length - 4, ".npy", 4) == 0;
+        listed += (size_t)snprintf(names + listed, room - listed, "%s%.*s", i ? ", " : "", m->name_length - (array ? 4 : 0), m->name);
+    }
+}
+
 void mgpu_read_member(FileBytes *file, const char *name, const char *path, const char *where)
 {
-    Archive a = {file->data, file->bytes, path, where};
-    Member m;
-    char names[400] = "";
-    char *entry = mgpu_format("%s.npy", name);
-    if (!find_member(&a, entry, &m, names, sizeof names))
+    Archive *a = mgpu_open_archive(file, path, where);
+    char names[400] = "", *entry = mgpu_format("%s.npy", name);
+    int member = mgpu_find_member(a, entry);
+    if (member < 0) {
+        list_arrays(a, names, sizeof names);
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: it holds no array '%s'; it has: %s", where, path, name, names);
+    }
     free(entry);
-    const uint8_t *local = record(&a, m.local, LOCAL, "PK\3\4");
-    uint64_t at = m.local + LOCAL + number(local + 26, 2) + number(local + 28, 2);
-    if (at > (uint64_t)a.bytes || m.packed > (uint64_t)a.bytes - at || (m.method == STORED && m.packed != m.bytes) ||
-        m.bytes > INT64_MAX / 2 || (m.method == DEFLATED && m.bytes / DEFLATE_MOST > m.packed))
-        broken(&a);
-    if (m.method != STORED && m.method != DEFLATED)
-        mgpu_fail(MGPU_BAD_INPUT,
-                  "%s%s: '%s' is packed by the method %d; numpy.savez and savez_compressed write what can be read", where, path,
-                  name, m.method);
-    uint32_t crc = 0;
-    uint8_t *data = NULL;
-    if (m.method == STORED) {
-        crc = add_to_crc(crc, a.data + at, m.bytes);
-    } else {
-        mgpu_check_unpacked((int64_t)m.packed, (int64_t)m.bytes, path, where);
-        data = inflate_member(&a, &m, a.data + at, &crc);
+    int64_t bytes;
+    uint8_t *owned;
+    const uint8_t *data = mgpu_member_bytes(a, member, &bytes, &owned);
+    if (owned) {
+        mgpu_close_file(file);
+        *file = (FileBytes){.data = owned, .bytes = bytes, .owned = owned};
     }
-    if (crc != m.crc)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: '%s' is damaged: its checksum (CRC-32) is another", where, path, name);
-    if (m.method == STORED) {
-        file->member = a.data + at;
-        file->member_bytes = (int64_t)m.bytes;
-        return;
-    }
-    mgpu_close_file(file);
-    *file = (FileBytes){.data = data, .bytes = (int64_t)m.bytes, .owned = data, .member = data, .member_bytes = (int64_t)m.bytes};
+    file->member = data;
+    file->member_bytes = bytes;
+    mgpu_close_archive(a);
 }

@@ -1,4 +1,4 @@
-/* initials.c: what a fresh run begins with besides its formulas: .npy files at declarations, safetensors of the train
+/* initials.c: what a fresh run begins with besides its formulas: .npy files at declarations, files of weights of the train
  * block, of its rules, and of --init on the command line.
  *
  * A part (a rule's, or --init PATTERN=FILE) starts at the instance that its pattern matches: "backbone" makes of
@@ -256,7 +256,7 @@ static void load_init(const mgpu_program *program, const mgpu_plan *plan, Engine
     mgpu_open_weights(&file, o->init);
     mgpu_load_weights(program, plan, engine, &file, none);
     warn_of_channel_order(program, &file, NULL, none);
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
     free(none);
 }
 
@@ -269,7 +269,7 @@ static void load_part(const mgpu_program *program, const mgpu_plan *plan, Engine
     mgpu_load_part(program, plan, engine, part, &source);
     if (part->pattern && !part->line)
         warn_of_channel_order(program, &file, part, NULL);
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
 }
 
 void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)

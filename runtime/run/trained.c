@@ -34,7 +34,7 @@ static char *other_choice(const mgpu_program *p, const Saved *saved)
     if (!mgpu_open_saved_model(&last, saved, false, p->average_count))
         return mgpu_format("%s", "");
     char *text = last.step < 0 ? mgpu_format("%s", "") : mgpu_format("; --weights last takes those of step %lld", (long long)last.step);
-    mgpu_close_safetensors(&last);
+    mgpu_close_tensors(&last);
     return text;
 }
 
@@ -134,7 +134,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     mgpu_compare_weights(o, feed);
     if (whole) {
         mgpu_take_categories(categories, &file);
-        mgpu_close_safetensors(&file);
+        mgpu_close_tensors(&file);
     }
     mgpu_join_parts(categories, o);
     mgpu_close_saved(saved);

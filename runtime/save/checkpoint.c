@@ -289,8 +289,7 @@ int mgpu_read_told(const Saved *from, char ***told)
 
 void mgpu_take_categories(Categories *categories, const TensorFile *file)
 {
-    const Json *notes = mgpu_json_member(file->header, "__metadata__"),
-               *tables = notes ? mgpu_json_member(notes, "categories") : NULL;
+    const Json *tables = file->notes ? mgpu_json_member(file->notes, "categories") : NULL;
     if (tables && tables->kind == JSON_TEXT)
         mgpu_read_categories(categories, tables->text, file->path);
 }
@@ -300,7 +299,7 @@ void mgpu_load_categories(Categories *categories, const char *path)
     TensorFile file;
     mgpu_open_weights(&file, path);
     mgpu_take_categories(categories, &file);
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
 }
 
 void mgpu_load_saved_categories(Categories *categories, const Saved *from)
@@ -309,7 +308,7 @@ void mgpu_load_saved_categories(Categories *categories, const Saved *from)
     if (!mgpu_open_saved_model(&file, from, false, false))
         return;
     mgpu_take_categories(categories, &file);
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
 }
 
 void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Progress *progress,
@@ -323,13 +322,13 @@ void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, En
         TensorFile file;
         if (from->file[i] < 0)
             mgpu_fail(MGPU_BAD_INPUT, "%s/%s: %s", from->path, mgpu_saved_names[i], strerror(ENOENT));
-        mgpu_map_safetensors(&file, from->name[i], from->file[i]);
+        mgpu_open_tensors(&file, from->name[i], from->file[i]);
         if (file.step != progress->step)
             mgpu_fail(MGPU_BAD_INPUT,
                       "%s is of step %lld, run.json beside it of step %lld: these files were not saved together; --init takes "
                       "the weights alone",
                       from->name[i], (long long)file.step, (long long)progress->step);
         mgpu_read_view(program, plan, engine, &file, VIEW[i]);
-        mgpu_close_safetensors(&file);
+        mgpu_close_tensors(&file);
     }
 }

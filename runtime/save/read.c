@@ -403,7 +403,7 @@ static void check_file(const char *path, int file)
     free(real);
 }
 
-void mgpu_open_weights(TensorFile *file, const char *path)
+static int open_file(const char *path)
 {
     int f = -1;
     for (int tries = 0; f < 0 && tries < MOST_TRIES; tries++) { /* beside a run that saves, a link may lead to what has just been removed */
@@ -414,8 +414,16 @@ void mgpu_open_weights(TensorFile *file, const char *path)
     }
     if (f < 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, strerror(errno));
-    check_file(path, f);
-    mgpu_map_safetensors(file, path, f);
+    return f;
+}
+
+void mgpu_open_weights(TensorFile *file, const char *path)
+{
+    char *found = mgpu_weights_of_folder(path);
+    int f = open_file(found);
+    check_file(found, f);
+    mgpu_open_tensors(file, found, f);
+    mgpu_own_memory(file, found);
     close(f);
 }
 
@@ -429,7 +437,7 @@ bool mgpu_open_saved_model(TensorFile *file, const Saved *s, bool best, bool ave
     int which = best ? SAVED_BEST : average ? SAVED_AVERAGE : SAVED_WEIGHTS;
     if (s->file[which] < 0)
         return false;
-    mgpu_map_safetensors(file, s->name[which], s->file[which]);
+    mgpu_open_tensors(file, s->name[which], s->file[which]);
     return true;
 }
 

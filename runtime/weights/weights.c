@@ -16,7 +16,7 @@ void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Eng
     mgpu_stretch part = mgpu_engine_held(engine, variable);
     int64_t count = part.end - part.begin, each = mgpu_dtype_bytes(v->tensor.dtype), its = mgpu_dtype_bytes(saved->tensor.dtype);
     uint8_t *aligned = mgpu_allocate((size_t)(count * its) + 1, 1), *memory = mgpu_allocate((size_t)(count * each) + 1, 1);
-    memcpy(aligned, saved->data + part.begin * its, (size_t)(count * its));
+    mgpu_read_elements(saved, part, aligned);
     mgpu_convert(memory, v->tensor.dtype, aligned, saved->tensor.dtype, count);
     free(aligned);
     if (!mgpu_as_declared(v)) {

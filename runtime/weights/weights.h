@@ -8,19 +8,36 @@ typedef struct Engine Engine;
 typedef struct Categories Categories;
 typedef struct mgpu_processes Processes;
 
-/* ---- safetensors.c */
-typedef struct SavedTensor {           /* one tensor of a file: row-major, axes as declared */
+/* ---- tensors.c, formats.c: files of named tensors */
+typedef struct SavedTensor SavedTensor;
+typedef void ReadElements(const SavedTensor *, mgpu_stretch elements, uint8_t *to); /* to: in the tensor's type, aligned */
+struct SavedTensor {                   /* one tensor of a file: row-major, axes as declared */
     mgpu_tensor tensor;
     const uint8_t *data;               /* of a file that is read: at any alignment */
-} SavedTensor;
+    ReadElements *read;                /* NULL: data are its elements, one after the other */
+    int64_t stride[MGPU_MAX_RANK];     /* in elements; of a reader whose data are laid out otherwise */
+    int packing;                       /* of a reader that unpacks: its own row */
+};
 typedef struct TensorFile {
     const char *path;
     SavedTensor *tensors; int count;   /* by name */
     bool *used;                        /* parallel: somebody has taken it */
     int64_t step;                      /* of __metadata__; -1: none */
-    Json *header;                      /* owns the names */
-    void *map; size_t map_bytes;
+    const Json *notes;                 /* __metadata__ of safetensors; NULL: none */
+    void **maps; size_t *map_bytes; int map_count;
+    void **owned; int owned_count;     /* names, what was unpacked, ... */
 } TensorFile;
+/* A file, or an index of several, that is open for reading; path: for messages, and where files beside it are. Errors end the program with
+ * status 1. */
+void mgpu_open_tensors(TensorFile *, const char *path, int file);
+void mgpu_close_tensors(TensorFile *);
+SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
+void mgpu_read_elements(const SavedTensor *, mgpu_stretch elements, uint8_t *to); /* to: in the tensor's type, aligned */
+void *mgpu_own_memory(TensorFile *, void *); /* is freed when the file is closed; -> itself */
+/* of a folder: the file of weights that Hugging Face's libraries, or a run, would take of it; else the path itself. The caller frees */
+char *mgpu_weights_of_folder(const char *path);
+
+/* ---- safetensors.c, written */
 typedef struct FileNotes { int64_t step; const char *categories; } FileNotes; /* __metadata__; categories NULL: none */
 typedef struct FileLayout {            /* what is where in a file that is to be written */
     const SavedTensor *tensors; int count;
@@ -34,9 +51,6 @@ void mgpu_close_layout(FileLayout *);
 typedef void EachTensor(void *context, int i, mgpu_stretch elements);
 /* in the file's order, what of each tensor is in these bytes of the file, which begin and end at multiples of 8, or at its end */
 void mgpu_each_tensor(const FileLayout *, mgpu_stretch bytes, EachTensor *, void *context);
-void mgpu_map_safetensors(TensorFile *, const char *path, int file); /* path: for messages */
-SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
-void mgpu_close_safetensors(TensorFile *);
 
 /* ---- match.c: names of the model -> tensors of a file */
 typedef struct TensorView {                  /* variables, and what a file may call them */

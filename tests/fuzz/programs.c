@@ -208,7 +208,7 @@ void read_weights(Trace *t, const char *path, const char *what)
         for (int64_t k = 0; k < mgpu_elements(x); k++)
             trace_add(t, mgpu_to_double(file.tensors[i].data, x->dtype, k), "%s %s %lld", what, x->name, (long long)k);
     }
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
 }
 
 static void read_output(Trace *t, const char *path, const char *name, size_t length)

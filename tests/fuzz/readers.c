@@ -24,22 +24,28 @@ static void touch(const uint8_t *bytes, int64_t count)
     sink = sum;
 }
 
-/* ---- safetensors */
+/* ---- weights: safetensors, PyTorch's files, .npz, GGUF, indices */
+enum { MOST_ELEMENTS = 1 << 20 };
+
 void run_safetensors(const uint8_t *data, size_t length)
 {
     TensorFile file;
     mgpu_open_weights(&file, fuzz_file(data, length));
     for (int i = 0; i < file.count; i++) {
         const SavedTensor *t = &file.tensors[i];
-        const uint8_t *begin = t->data, *map = file.map;
-        int64_t bytes = mgpu_tensor_bytes(&t->tensor);
-        if (bytes < 0 || begin < map || begin + bytes > map + file.map_bytes)
-            fuzz_wrong("tensor '%s' lies outside of the file", t->tensor.name);
-        touch(begin, bytes);
+        int64_t bytes = mgpu_tensor_bytes(&t->tensor), elements = mgpu_elements(&t->tensor);
+        if (bytes < 0)
+            fuzz_wrong("tensor '%s' has a size below 0", t->tensor.name);
+        if (elements <= MOST_ELEMENTS) { /* a view with strides of 0 may have any number */
+            uint8_t *read = mgpu_allocate((size_t)bytes + 1, 1);
+            mgpu_read_elements(t, (mgpu_stretch){0, elements}, read);
+            touch(read, bytes);
+            free(read);
+        }
         if (mgpu_find_tensor(&file, t->tensor.name) != t)
             fuzz_wrong("tensor '%s' is not found", t->tensor.name);
     }
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
 }
 
 /* ---- the log of a run that is followed */

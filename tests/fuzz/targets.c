@@ -246,6 +246,9 @@ static const char *const GRAPH[] = {
     "9223372036854775807", "0", "1", "8", "nan", "inf", "order [1, 0]", "batch 3", "precision f64", NULL};
 /* clang-format on */
 
+static const char *const WEIGHTS_WORDS[] = {"GGUF", "PK\3\4", "PK\1\2", "PK\5\6", "ctorch._utils\n_rebuild_tensor_v2\n", "ccollections\nOrderedDict\n", "cposix\nsystem\n", "storage", "X\4", "}q", "(u.",
+                                           "\x85R", "\x86", "\x87", "Q", "0", "2", "h\1", "j\xff\xff\xff\xff", "r\xff\xff\xff\xff", "\x94", "J\xff\xff\xff\x7f", "K\1", "general.alignment", NULL};
+
 const FuzzTarget FUZZ_TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},
     {"elaborate", run_elaborate, "tests/lang examples tests/models tests/fuzz/corpus/compile", LANGUAGE, true, true, 8000},
@@ -258,6 +261,7 @@ const FuzzTarget FUZZ_TARGETS[] = {
     {"log", run_log, "", LOG, true, false, 8000},
     {"graph", run_graph, "tests/passes", GRAPH, true, true, 24000},
     {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
+    {"weights", run_safetensors, "tests/reference/weights", WEIGHTS_WORDS, false, false, 9000},
     {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
     {"idx", run_idx, "", NULL, false, false, 4000},
     {"npy", run_npy, "", NPY_WORDS, false, false, 4000},

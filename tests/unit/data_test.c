@@ -825,13 +825,13 @@ static void test_packed(void)
     mgpu_close_set(&d);
     mgpu_free_categories(none);
     write_zip("x.npz", 0, array, BYTES, BYTES, crc ^ 1);
-    refuses("zip/stored-checksum", input, data, "x.npz: 'x' is damaged: its checksum (CRC-32) is another");
+    refuses("zip/stored-checksum", input, data, "x.npz: 'x.npy' is damaged: its checksum (CRC-32) is another");
     write_zip("x.npz", 8, packed, z.total_out, BYTES + 1, crc ^ 1);
-    refuses("zip/packed-checksum", input, data, "x.npz: 'x' is damaged: its checksum (CRC-32) is another");
+    refuses("zip/packed-checksum", input, data, "x.npz: 'x.npy' is damaged: its checksum (CRC-32) is another");
     write_zip("x.npz", 8, packed, z.total_out, BYTES, crc);
-    refuses("zip/more-than-said", input, data, "x.npz: not a .npz file, or a damaged one");
+    refuses("zip/more-than-said", input, data, "x.npz: not a zip archive, or a damaged one");
     write_zip("x.npz", 8, packed, z.total_out, BYTES + 2, crc);
-    refuses("zip/less-than-said", input, data, "x.npz: not a .npz file, or a damaged one");
+    refuses("zip/less-than-said", input, data, "x.npz: not a zip archive, or a damaged one");
     uint8_t *junk = mgpu_allocate(MANY, 1);
     write_zip("x.npz", 8, junk, MANY, MANY * 1000u, crc);
     refuses("zip/bomb", input, data, "x.npz: 300000 bytes would unpack to more than 250 times as many, as damaged or hostile files do; if it is right, unpack it first (gzip -d, unzip)");
@@ -888,7 +888,7 @@ static void test_refusals(void)
     refuses_with("categories-saved", "input kind: class(2)", "train = csv(\"train.csv\")", "{\"kind\":[\"blue\",\"red\",\"green\"]}",
                  "train.csv:2: column 'kind': the table of the input 'kind' that is saved with the weights has 3 classes, the program class(2)");
     write_bytes("cut.npz", "PK\3\4 and then nothing", 21);
-    refuses("npz-cut", "input x: f32", "train = npy(x = \"cut.npz\")", "cut.npz: not a .npz file, or a damaged one");
+    refuses("npz-cut", "input x: f32", "train = npy(x = \"cut.npz\")", "cut.npz: not a zip archive, or a damaged one");
     refuses("npz-member", "input x: f32", format("train = npy(x = \"%s/stored.npz\")", REFERENCE), "stored.npz: it holds no array 'x'; it has: big, long, halves");
     refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory; say where the data is");
     refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");

@@ -288,7 +288,7 @@ static void read_safetensors(const char *path)
 {
     TensorFile file;
     mgpu_open_weights(&file, path);
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
 }
 
 static void write_raw(const char *name, const char *header, int data_bytes)
@@ -302,7 +302,7 @@ static void write_raw(const char *name, const char *header, int data_bytes)
 
 static void test_safetensors(void)
 {
-    SavedTensor tensors[3] = {{{"u", MGPU_U8, 1, {3}}, NULL}, {{"w \"quoted\"", MGPU_F64, 2, {2, 1}}, NULL}, {{"b", MGPU_F32, 2, {2, 3}}, NULL}};
+    SavedTensor tensors[3] = {{.tensor = {"u", MGPU_U8, 1, {3}}}, {.tensor = {"w \"quoted\"", MGPU_F64, 2, {2, 1}}}, {.tensor = {"b", MGPU_F32, 2, {2, 3}}}};
     double w[2] = {1.5, -2};
     float b[6] = {1, 2, 3, 4, 5, 6};
     const void *data[3] = {"abc", w, b};
@@ -327,7 +327,7 @@ static void test_safetensors(void)
                                           memcmp(found->data, w, sizeof w) == 0 && (uintptr_t)found->data % 8 == 0 && last &&
                                           memcmp(last->data, b, sizeof b) == 0 && last->tensor.extent[1] == 3);
     say("safetensors/not-there", !mgpu_find_tensor(&file, "x"));
-    mgpu_close_safetensors(&file);
+    mgpu_close_tensors(&file);
     free(path);
     write_bytes("tiny.safetensors", "abc", 3);
     write_bytes("long.safetensors", "\377\377\377\377\377\377\377\177{}", 10);

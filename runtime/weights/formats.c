@@ -1,0 +1,199 @@
+/* formats.c: which format a file of weights has, by its first bytes, and its reader; what has no reader is named for what it is,
+ * with what makes a file of it that can be read. */
+#include "runtime/base/base.h"
+#include "runtime/weights/formats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Format {
+    const char *begin;
+    int length, at;  /* bytes that are there; length 0: none */
+    const char *end; /* or the name's end; NULL: any */
+    ReadTensors *read;
+    const char *what; /* of one that is not read: "it is WHAT" */
+} Format;
+#define BEGINS(text) .begin = text, .length = sizeof text - 1
+
+static ReadTensors read_archive, read_keras, read_index, read_npz;
+static const Format FORMATS[] = {
+    {BEGINS("GGUF"), .read = mgpu_read_gguf},
+    {BEGINS("PK\3\4"), .read = read_archive},
+    {BEGINS("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), .at = 2, .read = mgpu_read_torch_legacy},
+    {BEGINS("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), .at = 11,
+     .read = mgpu_read_torch_legacy}, /* behind the frame of protocol 4 */
+    {.end = ".index.json", .read = read_index},
+    {BEGINS("version https://git-lfs"),
+     .what = "a pointer of Git LFS, not the file itself; `git lfs pull` in its folder fetches that"},
+    {BEGINS("\x93NUMPY"), .what = "one array without a name; numpy.savez(\"w.npz\", **{\"fc.weight\": array}) names it"},
+    {BEGINS("<!DOCTYPE"), .what = "a page of HTML, as of a download that asked for the wrong address"},
+    {BEGINS("<html"), .what = "a page of HTML, as of a download that asked for the wrong address"},
+    {BEGINS("\x1f\x8b"), .what = "compressed by gzip; gunzip unpacks it"},
+    {BEGINS("\x28\xb5\x2f\xfd"), .what = "compressed by zstd; unzstd unpacks it"},
+    {BEGINS("\xfd"
+            "7zXZ"),
+     .what = "compressed by xz; unxz unpacks it"},
+    {BEGINS("BZh"), .what = "compressed by bzip2; bunzip2 unpacks it"},
+    {BEGINS("ustar"), .at = 257,
+     .what = "a tar archive; tar -xf unpacks it (PyTorch wrote weights so before 0.1.10: torch.save(torch.load(FILE), \"w.pt\") "
+             "writes them anew)"},
+    {BEGINS("\x89HDF"), .read = mgpu_read_hdf5},
+    {BEGINS("ggjt"), .what = "a file of llama.cpp from before GGUF; its convert scripts write GGUF"},
+    {BEGINS("lmgg"), .what = "a file of llama.cpp from before GGUF; its convert scripts write GGUF"},
+    {.end = ".onnx",
+     .what = "an ONNX model; onnx: numpy.savez(\"w.npz\", **{t.name: onnx.numpy_helper.to_array(t) for t in "
+             "onnx.load(FILE).graph.initializer})"},
+    {.end = ".msgpack",
+     .what = "a file of Flax; flax.traverse_util.flatten_dict(flax.serialization.msgpack_restore(open(FILE, \"rb\").read()), "
+             "sep=\".\") is what numpy.savez(\"w.npz\", **arrays) takes"},
+    {.end = ".ckpt.index",
+     .what = "a checkpoint of TensorFlow; numpy.savez(\"w.npz\", **{n: tf.train.load_variable(CKPT, n) for n, _ in "
+             "tf.train.list_variables(CKPT)}) writes what can be read"},
+    {.end = ".pb", .what = "a graph of TensorFlow; weights are in the folder `variables` beside it"},
+    {BEGINS("\x80\2"),
+     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
+    {BEGINS("\x80\3"),
+     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
+    {BEGINS("\x80\4"),
+     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
+    {BEGINS("\x80\5"),
+     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
+    {.end = "", .read = mgpu_read_safetensors}, /* which have no mark of their own */
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), last = strlen(end);
+    return length >= last && strcmp(text + length - last, end) == 0;
+}
+
+static bool is_of(const Format *f, const TensorBytes *b)
+{
+    if (f->end)
+        return ends_with(b->path, f->end);
+    return b->bytes >= f->at + f->length && memcmp(b->data + f->at, f->begin, (size_t)f->length) == 0;
+}
+
+static void read_tensors(TensorFile *file, const TensorBytes *b)
+{
+    const Format *f = FORMATS;
+    while (!is_of(f, b))
+        f++;
+    if (!f->read)
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds no tensors that can be read: it is %s", b->path, f->what);
+    f->read(file, b);
+}
+
+void mgpu_open_tensors(TensorFile *file, const char *path, int f)
+{
+    *file = (TensorFile){.path = path, .step = -1};
+    TensorBytes bytes = mgpu_map_open(file, path, f);
+    read_tensors(file, &bytes);
+    mgpu_sort_tensors(file);
+}
+
+/* ---- archives, by what is in them */
+static const struct Content {
+    const char *end;
+    ReadTensors *read;
+    const char *what;
+} CONTENTS[] = {
+    /* the first that a member's name ends with */
+    {"constants.pkl", NULL,
+     "an archive of TorchScript; torch.save(torch.jit.load(FILE).state_dict(), \"w.pt\") writes its weights"},
+    {"data.pkl", mgpu_read_torch_archive, NULL},
+    {"model.weights.h5", read_keras, NULL},
+    {".npy", read_npz, NULL},
+};
+
+/* .keras: its HDF5 file of weights */
+static void read_keras(TensorFile *file, const TensorBytes *b)
+{
+    FileBytes bytes = {.data = b->data, .bytes = b->bytes};
+    Archive *a = mgpu_open_archive(&bytes, b->path, "");
+    int member = mgpu_find_member(a, "model.weights.h5");
+    uint8_t *owned;
+    TensorBytes weights = {.path = b->path};
+    if (member < 0)
+        mgpu_broken_tensors(b->path, NULL, "it has no model.weights.h5 as .keras files have");
+    weights.data = mgpu_member_bytes(a, member, &weights.bytes, &owned);
+    mgpu_read_hdf5(file, &weights);
+    free(owned);
+    mgpu_close_archive(a);
+}
+
+static void read_archive(TensorFile *file, const TensorBytes *b)
+{
+    FileBytes bytes = {.data = b->data, .bytes = b->bytes};
+    Archive *a = mgpu_open_archive(&bytes, b->path, "");
+    const struct Content *found = NULL;
+    for (int k = 0; k < MGPU_COUNT(CONTENTS) && !found; k++)
+        for (int i = 0; i < mgpu_member_count(a) && !found; i++) {
+            char *name = mgpu_member_name(a, i);
+            found = ends_with(name, CONTENTS[k].end) ? &CONTENTS[k] : NULL;
+            free(name);
+        }
+    mgpu_close_archive(a);
+    if (!found || !found->read)
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds no tensors that can be read: it is %s", b->path,
+                  found ? found->what : "a zip archive; unzip unpacks it");
+    found->read(file, b);
+}
+
+/* ---- an index: {"weight_map": {"NAME": "FILE", ...}} */
+static void read_index(TensorFile *file, const TensorBytes *b)
+{
+    const char *error = NULL;
+    Json *index = mgpu_json_read((const char *)b->data, (size_t)b->bytes, &error);
+    const Json *map = index && index->kind == JSON_OBJECT ? mgpu_json_member(index, "weight_map") : NULL;
+    if (!map || map->kind != JSON_OBJECT)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: no index of weights: %s", b->path, error ? error : "it has no object \"weight_map\"");
+    mgpu_own_memory(file, index);
+    const char **read = NULL;
+    int count = 0;
+    for (const Json *m = map->first; m; m = m->next) {
+        bool is_read = false;
+        if (m->kind != JSON_TEXT)
+            mgpu_broken_tensors(b->path, m->key, "the index names no file for it");
+        for (int i = count - 1; i >= 0 && !is_read; i--)
+            is_read = strcmp(read[i], m->text) == 0;
+        if (is_read)
+            continue;
+        read = mgpu_resize(read, (size_t)(count + 1) * sizeof *read);
+        read[count++] = m->text;
+        TensorBytes shard = mgpu_map_beside(file, b->path, m->text);
+        if (ends_with(shard.path, ".index.json"))
+            mgpu_broken_tensors(b->path, NULL, "an index of indices");
+        read_tensors(file, &shard);
+    }
+    free(read);
+}
+
+/* ---- NumPy's archives: NAME.npy */
+static void read_npz(TensorFile *file, const TensorBytes *b)
+{
+    FileBytes bytes = {.data = b->data, .bytes = b->bytes};
+    Archive *archive = mgpu_open_archive(&bytes, b->path, "");
+    for (int i = 0; i < mgpu_member_count(archive); i++) {
+        char *name = mgpu_member_name(archive, i);
+        uint8_t *owned;
+        int64_t length;
+        if (!ends_with(name, ".npy")) {
+            free(name);
+            continue;
+        }
+        const uint8_t *data = mgpu_member_bytes(archive, i, &length, &owned);
+        Array a;
+        mgpu_parse_npy(&a, data, length, b->path, "", MGPU_MAX_RANK);
+        if (owned)
+            mgpu_own_memory(file, owned);
+        if (a.owned)
+            mgpu_own_memory(file, a.owned);
+        SavedTensor *t = mgpu_add_tensor(file);
+        t->tensor = (mgpu_tensor){mgpu_own_text(file, name, (int64_t)strlen(name) - 4), a.dtype, a.rank, {0}};
+        memcpy(t->tensor.extent, a.extent, sizeof a.extent);
+        t->data = a.data;
+        free(name);
+    }
+    mgpu_close_archive(archive);
+}

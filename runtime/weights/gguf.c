@@ -1,0 +1,293 @@
+/* gguf.c: files of llama.cpp: GGUF, versions 2 and 3, little-endian (ggml's docs/gguf.md), with blocks as in its ggml-common.h.
+ *
+ * The header: "GGUF", version (u32), numbers of tensors and of notes (u64); the notes: key, type, value; of each tensor name,
+ * number of axes, extents with the fastest axis first, type and where it begins, counted from the data, which begin at a multiple
+ * of the alignment. What is quantized is unpacked to f32 when its elements are read. */
+#include "runtime/base/base.h"
+#include "runtime/weights/formats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST = 256 }; /* elements of a block */
+typedef void UnpackBlock(const uint8_t *block, float *to);
+
+static float f16_at(const uint8_t *p)
+{
+    float value;
+    uint8_t bits[2] = {p[0], p[1]};
+    mgpu_convert(&value, MGPU_F32, bits, MGPU_F16, 1);
+    return value;
+}
+
+/* ---- blocks of 32: d and quants; or d, m and quants: q d + m */
+static void unpack_q4_0(const uint8_t *b, float *to)
+{
+    float d = f16_at(b);
+    for (int i = 0; i < 16; i++) {
+        to[i] = (float)((b[2 + i] & 15) - 8) * d;
+        to[i + 16] = (float)((b[2 + i] >> 4) - 8) * d;
+    }
+}
+
+static void unpack_q4_1(const uint8_t *b, float *to)
+{
+    float d = f16_at(b), m = f16_at(b + 2);
+    for (int i = 0; i < 16; i++) {
+        to[i] = (float)(b[4 + i] & 15) * d + m;
+        to[i + 16] = (float)(b[4 + i] >> 4) * d + m;
+    }
+}
+
+/* the fifth bits of 32 elements are before the others */
+static int fifth(const uint8_t *bits, int i)
+{
+    return (bits[i / 8] >> i % 8 & 1) << 4;
+}
+
+static void unpack_q5_0(const uint8_t *b, float *to)
+{
+    float d = f16_at(b);
+    for (int i = 0; i < 16; i++) {
+        to[i] = (float)(((b[6 + i] & 15) | fifth(b + 2, i)) - 16) * d;
+        to[i + 16] = (float)(((b[6 + i] >> 4) | fifth(b + 2, i + 16)) - 16) * d;
+    }
+}
+
+static void unpack_q5_1(const uint8_t *b, float *to)
+{
+    float d = f16_at(b), m = f16_at(b + 2);
+    for (int i = 0; i < 16; i++) {
+        to[i] = (float)((b[8 + i] & 15) | fifth(b + 4, i)) * d + m;
+        to[i + 16] = (float)((b[8 + i] >> 4) | fifth(b + 4, i + 16)) * d + m;
+    }
+}
+
+static void unpack_q8_0(const uint8_t *b, float *to)
+{
+    float d = f16_at(b);
+    for (int i = 0; i < 32; i++)
+        to[i] = (float)(int8_t)b[2 + i] * d;
+}
+
+/* ---- blocks of 256, in eight groups of 32, each with a scale and a least value of six bits; Q6_K: sixteen with a scale of eight
+ */
+static void scale_of_group(const uint8_t *scales, int group, int *scale, int *least)
+{
+    if (group < 4) {
+        *scale = scales[group] & 63;
+        *least = scales[group + 4] & 63;
+    } else {
+        *scale = (scales[group + 4] & 15) | scales[group - 4] >> 6 << 4;
+        *least = scales[group + 4] >> 4 | scales[group] >> 6 << 4;
+    }
+}
+
+static void unpack_k(const uint8_t *b, const uint8_t *fifths, const uint8_t *quants, float *to)
+{
+    float d = f16_at(b), m = f16_at(b + 2);
+    for (int group = 0; group < 8; group++) {
+        int scale, least;
+        scale_of_group(b + 4, group, &scale, &least);
+        float each = d * (float)scale, below = m * (float)least;
+        for (int i = 0; i < 32; i++) {
+            int q = quants[group / 2 * 32 + i] >> group % 2 * 4 & 15;
+            if (fifths)
+                q |= (fifths[i] >> group & 1) << 4;
+            to[group * 32 + i] = each * (float)q - below;
+        }
+    }
+}
+
+static void unpack_q4_k(const uint8_t *b, float *to)
+{
+    unpack_k(b, NULL, b + 16, to);
+}
+static void unpack_q5_k(const uint8_t *b, float *to)
+{
+    unpack_k(b, b + 16, b + 48, to);
+}
+
+static void unpack_q6_k(const uint8_t *b, float *to)
+{
+    const uint8_t *low = b, *high = b + 128, *scales = b + 192;
+    float d = f16_at(b + 208);
+    for (int i = 0; i < 256; i++) {
+        int half = i / 128, quarter = i % 128 / 32, at = i % 32;
+        int q = low[half * 64 + quarter % 2 * 32 + at] >> quarter / 2 * 4 & 15;
+        q |= (high[half * 32 + at] >> 2 * quarter & 3) << 4;
+        to[i] = d * (float)(int8_t)scales[i / 16] * (float)(q - 32);
+    }
+}
+
+static const struct Packing {
+    uint32_t code;
+    const char *name;
+    uint8_t dtype;       /* of what is read */
+    int elements, bytes; /* of a block */
+    UnpackBlock *unpack; /* NULL: elements are as they are */
+} PACKINGS[] = {{0, "F32", MGPU_F32, 1, 4, NULL},
+                {1, "F16", MGPU_F16, 1, 2, NULL},
+                {30, "BF16", MGPU_BF16, 1, 2, NULL},
+                {28, "F64", MGPU_F64, 1, 8, NULL},
+                {24, "I8", MGPU_I8, 1, 1, NULL},
+                {25, "I16", MGPU_I16, 1, 2, NULL},
+                {26, "I32", MGPU_I32, 1, 4, NULL},
+                {27, "I64", MGPU_I64, 1, 8, NULL},
+                {2, "Q4_0", MGPU_F32, 32, 18, unpack_q4_0},
+                {3, "Q4_1", MGPU_F32, 32, 20, unpack_q4_1},
+                {6, "Q5_0", MGPU_F32, 32, 22, unpack_q5_0},
+                {7, "Q5_1", MGPU_F32, 32, 24, unpack_q5_1},
+                {8, "Q8_0", MGPU_F32, 32, 34, unpack_q8_0},
+                {12, "Q4_K", MGPU_F32, 256, 144, unpack_q4_k},
+                {13, "Q5_K", MGPU_F32, 256, 176, unpack_q5_k},
+                {14, "Q6_K", MGPU_F32, 256, 210, unpack_q6_k}};
+
+static void read_blocks(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+{
+    const struct Packing *p = &PACKINGS[t->packing];
+    float block[LONGEST];
+    for (int64_t at = elements.begin; at < elements.end;) {
+        int64_t begin = at % p->elements, end = p->elements;
+        end = end < begin + elements.end - at ? end : begin + elements.end - at;
+        p->unpack(t->data + at / p->elements * p->bytes, block);
+        memcpy(to, block + begin, (size_t)(end - begin) * sizeof *block);
+        to += (end - begin) * (int64_t)sizeof *block;
+        at += end - begin;
+    }
+}
+
+/* ---- the header */
+typedef struct Reader {
+    const char *path;
+    const uint8_t *at, *end;
+} Reader;
+
+static const uint8_t *take(Reader *r, uint64_t bytes)
+{
+    if (bytes > (uint64_t)(r->end - r->at))
+        mgpu_broken_tensors(r->path, NULL, "the GGUF file is truncated: it ends within its header");
+    r->at += bytes;
+    return r->at - bytes;
+}
+
+static uint64_t whole(Reader *r, int bytes)
+{
+    uint64_t value = 0;
+    const uint8_t *p = take(r, (uint64_t)bytes);
+    for (int i = bytes - 1; i >= 0; i--)
+        value = value << 8 | p[i];
+    return value;
+}
+
+typedef struct Text {
+    const char *begin;
+    int64_t length;
+} Text;
+
+static Text text(Reader *r)
+{
+    uint64_t length = whole(r, 8);
+    const char *begin = (const char *)take(r, length);
+    return (Text){begin, (int64_t)length};
+}
+
+enum { NOTE_U32 = 4, NOTE_TEXT = 8, NOTE_LIST = 9 };
+static const uint8_t NOTE_BYTES[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* by type */
+
+static void skip_note(Reader *r, uint32_t type)
+{
+    uint64_t count = 1;
+    if (type == NOTE_LIST) {
+        type = (uint32_t)whole(r, 4);
+        count = whole(r, 8);
+    }
+    if (type >= MGPU_COUNT(NOTE_BYTES) || type == NOTE_LIST)
+        mgpu_broken_tensors(r->path, NULL, "a note in its header is of an unknown type; the GGUF file is damaged");
+    if (type != NOTE_TEXT) {
+        take(r, count > (uint64_t)INT64_MAX / 8 ? UINT64_MAX : count * NOTE_BYTES[type]);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) /* each takes eight bytes or more of the file */
+        text(r);
+}
+
+static uint64_t read_notes(Reader *r, uint64_t count)
+{
+    uint64_t alignment = 32;
+    for (uint64_t i = 0; i < count; i++) {
+        static const char KEY[] = "general.alignment";
+        Text key = text(r);
+        uint32_t type = (uint32_t)whole(r, 4);
+        if (type == NOTE_U32 && key.length == sizeof KEY - 1 && memcmp(key.begin, KEY, sizeof KEY - 1) == 0)
+            alignment = whole(r, 4);
+        else
+            skip_note(r, type);
+    }
+    if (!alignment || alignment & (alignment - 1))
+        mgpu_broken_tensors(r->path, NULL, "its alignment is no power of two; the GGUF file is damaged");
+    return alignment;
+}
+
+static const struct Packing *packing_of(const Reader *r, const char *name, uint32_t code)
+{
+    for (int i = 0; i < MGPU_COUNT(PACKINGS); i++)
+        if (PACKINGS[i].code == code)
+            return &PACKINGS[i];
+    mgpu_fail(MGPU_BAD_INPUT,
+              "%s: tensor '%s': its elements are packed by ggml's type %u; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, "
+              "Q5_K and Q6_K can be "
+              "read (llama-quantize --allow-requantize FILE OUT f16 writes F16)",
+              r->path, name, code);
+}
+
+/* -> where the tensor begins in the data */
+static uint64_t read_entry(Reader *r, TensorFile *file, SavedTensor *t)
+{
+    Text name = text(r);
+    uint32_t rank = (uint32_t)whole(r, 4);
+    t->tensor.name = mgpu_own_text(file, name.begin, name.length);
+    if (rank > MGPU_MAX_RANK)
+        mgpu_broken_tensors(r->path, t->tensor.name, "it has more than 8 axes; the GGUF file is damaged");
+    for (int i = (int)rank - 1; i >= 0; i--) {
+        uint64_t extent = whole(r, 8);
+        t->tensor.extent[i] = extent > INT64_MAX ? -1 : (int64_t)extent;
+    }
+    t->tensor.rank = (int)rank;
+    const struct Packing *p = packing_of(r, t->tensor.name, (uint32_t)whole(r, 4));
+    t->packing = (int)(p - PACKINGS);
+    t->tensor.dtype = p->dtype;
+    t->read = p->unpack ? read_blocks : NULL;
+    return whole(r, 8);
+}
+
+void mgpu_read_gguf(TensorFile *file, const TensorBytes *b)
+{
+    Reader r = {b->path, b->data + 4, b->data + b->bytes};
+    uint32_t version = (uint32_t)whole(&r, 4);
+    if (version != 2 && version != 3)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: a GGUF file of version %u%s; versions 2 and 3 can be read", b->path, version,
+                  version >= 1 << 16 ? ", as of a big-endian machine" : "");
+    uint64_t tensors = whole(&r, 8), notes = whole(&r, 8), alignment = read_notes(&r, notes);
+    int first = file->count;
+    uint64_t *begin = NULL;
+    for (uint64_t i = 0; i < tensors; i++) {
+        if ((i & (i - 1)) == 0)
+            begin = mgpu_resize(begin, (i ? 2 * i : 1) * sizeof *begin);
+        begin[i] = read_entry(&r, file, mgpu_add_tensor(file));
+    }
+    uint64_t data = ((uint64_t)(r.at - b->data) + alignment - 1) & ~(alignment - 1);
+    for (int i = first; i < file->count; i++) {
+        SavedTensor *t = &file->tensors[i];
+        const struct Packing *p = &PACKINGS[t->packing];
+        int64_t elements = mgpu_checked_bytes(b->path, &t->tensor, INT64_MAX) / mgpu_dtype_bytes(t->tensor.dtype),
+                each = t->tensor.rank ? t->tensor.extent[t->tensor.rank - 1] : 1;
+        if (p->unpack && each % p->elements)
+            mgpu_broken_tensors(b->path, t->tensor.name, "its rows are no whole number of blocks; the GGUF file is damaged");
+        uint64_t room = data > (uint64_t)b->bytes ? 0 : (uint64_t)b->bytes - data, at = begin[i - first];
+        if (at > room || (uint64_t)(elements / p->elements) > (room - at) / (uint64_t)p->bytes)
+            mgpu_broken_tensors(b->path, t->tensor.name, "the file is truncated");
+        t->data = b->data + data + at;
+    }
+    free(begin);
+}

@@ -1,0 +1,305 @@
+/* hdf5.c: HDF5 files (Keras' .weights.h5 and .h5, and model.weights.h5 in .keras) through libhdf5, opened when the first one is
+ * read.
+ *
+ * That library is large and reads files of strangers, so it does so in a child process that may compute, take memory and write to
+ * one file in memory, and nothing else (seccomp): what goes wrong there ends as a message here. The child writes what it has read
+ * as safetensors, which the reader of safetensors then trusts no more than any other file. A data set's name is its path with
+ * points: layers/dense/vars/0 is "layers.dense.vars.0". */
+#include "runtime/base/base.h"
+#include "runtime/weights/formats.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- what is used of the library, as its headers of 1.10 to 1.14 declare it */
+typedef int64_t Id; /* hid_t */
+typedef struct GroupInfo {
+    int storage;
+    unsigned long long links;
+    int64_t order;
+    bool mounted;
+} GroupInfo;
+enum { IS_GROUP = 2, IS_DATASET = 5, BY_NAME = 0, INCREASING = 0, CLASS_INTEGER = 0, CLASS_FLOAT = 1, UNSIGNED = 0, DEFAULT = 0 };
+static struct Library {
+    int (*open)(void);
+    int (*set_errors)(Id, void *, void *);
+    Id (*create_list)(Id);
+    int (*set_memory)(Id, size_t increment, bool backing);
+    int (*set_image)(Id, void *, size_t);
+    Id (*open_file)(const char *, unsigned flags, Id list);
+    Id (*open_object)(Id, const char *, Id);
+    int (*kind)(Id);
+    int (*group_info)(Id, GroupInfo *);
+    ssize_t (*link_name)(Id, const char *group, int index, int order, unsigned long long i, char *, size_t, Id);
+    Id (*space)(Id);
+    int (*rank)(Id);
+    int (*extents)(Id, unsigned long long *, unsigned long long *most);
+    Id (*type)(Id);
+    int (*type_class)(Id), (*type_sign)(Id);
+    size_t (*type_bytes)(Id);
+    int (*read)(Id, Id memory, Id, Id, Id, void *);
+    const Id *file_access, *f32, *f64, *i8, *i16, *i32, *i64, *u8, *u16, *u32;
+} h5;
+static const struct Symbol {
+    const char *name;
+    void *at;
+} SYMBOLS[] = {{"H5open", &h5.open},
+               {"H5Eset_auto2", &h5.set_errors},
+               {"H5Pcreate", &h5.create_list},
+               {"H5Pset_fapl_core", &h5.set_memory},
+               {"H5Pset_file_image", &h5.set_image},
+               {"H5Fopen", &h5.open_file},
+               {"H5Oopen", &h5.open_object},
+               {"H5Iget_type", &h5.kind},
+               {"H5Gget_info", &h5.group_info},
+               {"H5Lget_name_by_idx", &h5.link_name},
+               {"H5Dget_space", &h5.space},
+               {"H5Sget_simple_extent_ndims", &h5.rank},
+               {"H5Sget_simple_extent_dims", &h5.extents},
+               {"H5Dget_type", &h5.type},
+               {"H5Tget_class", &h5.type_class},
+               {"H5Tget_sign", &h5.type_sign},
+               {"H5Tget_size", &h5.type_bytes},
+               {"H5Dread", &h5.read},
+               {"H5P_CLS_FILE_ACCESS_ID_g", &h5.file_access},
+               {"H5T_NATIVE_FLOAT_g", &h5.f32},
+               {"H5T_NATIVE_DOUBLE_g", &h5.f64},
+               {"H5T_NATIVE_INT8_g", &h5.i8},
+               {"H5T_NATIVE_INT16_g", &h5.i16},
+               {"H5T_NATIVE_INT32_g", &h5.i32},
+               {"H5T_NATIVE_INT64_g", &h5.i64},
+               {"H5T_NATIVE_UINT8_g", &h5.u8},
+               {"H5T_NATIVE_UINT16_g", &h5.u16},
+               {"H5T_NATIVE_UINT32_g", &h5.u32}};
+
+static void open_library(const char *path)
+{
+    static const char *const NAMES[] = {"libhdf5.so.310",        "libhdf5.so.200", "libhdf5.so.103",   "libhdf5_serial.so.310",
+                                        "libhdf5_serial.so.103", "libhdf5.so",     "libhdf5_serial.so"};
+    const char *named = getenv("MGPU_HDF5");
+    void *handle = h5.open ? (void *)&h5 : named && *named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
+    for (int i = 0; i < MGPU_COUNT(NAMES) && !handle && !(named && *named); i++)
+        handle = dlopen(NAMES[i], RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        mgpu_fail(MGPU_MACHINE_FAILED,
+                  "%s is an HDF5 file, and libhdf5 is not there to read it (package libhdf5-103-1 or libhdf5; the variable "
+                  "MGPU_HDF5 names its file)",
+                  path);
+    for (int i = 0; i < MGPU_COUNT(SYMBOLS) && handle != &h5; i++) {
+        void *symbol = dlsym(handle, SYMBOLS[i].name);
+        if (!symbol)
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s: libhdf5 lacks %s; versions 1.10 to 1.14 can be used", path, SYMBOLS[i].name);
+        memcpy(SYMBOLS[i].at, &symbol, sizeof symbol);
+    }
+}
+
+/* ---- the child */
+enum { DEEPEST = 32, MOST = 100000, LONGEST_NAME = 1024 };
+typedef struct Child {
+    const TensorBytes *bytes;
+    int out; /* gets the tensors, or what is wrong */
+    SavedTensor *tensors;
+    Id *set;
+    int count, groups;
+} Child;
+
+static _Noreturn void give_up(const Child *c, const char *what)
+{
+    ssize_t done = pwrite(c->out, what, strlen(what), 0);
+    _exit(done < 0 ? 3 : 2);
+}
+
+static void allow_nothing_else(const Child *c)
+{
+#if defined __x86_64__
+    const uint32_t machine = AUDIT_ARCH_X86_64;
+#elif defined __aarch64__
+    const uint32_t machine = AUDIT_ARCH_AARCH64;
+#else
+#error "name the architecture of seccomp's filter"
+#endif
+    static const int CALLS[] = {SYS_mmap,       SYS_munmap,    SYS_mremap,        SYS_mprotect,       SYS_madvise,
+                                SYS_brk,        SYS_futex,     SYS_write,         SYS_pwrite64,       SYS_exit,
+                                SYS_exit_group, SYS_getrandom, SYS_clock_gettime, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+                                SYS_getpid,     SYS_gettid,    SYS_ftruncate};
+    static const int NOT_THERE[] = {SYS_openat, SYS_getcwd, SYS_newfstatat,
+                                    SYS_readlinkat}; /* of files, of which it asks whether they are there */
+    enum { COUNT = MGPU_COUNT(CALLS), FILES = MGPU_COUNT(NOT_THERE) };
+    struct sock_filter filter[4 + COUNT + FILES + 3];
+    int n = 0;
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+    filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, machine, 1, 0);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < COUNT; i++)
+        filter[n++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)CALLS[i], (uint8_t)(COUNT - 1 - i + FILES + 1), 0);
+    for (int i = 0; i < FILES; i++)
+        filter[n++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)NOT_THERE[i], (uint8_t)(FILES - 1 - i + 2), 0);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOENT);
+    struct sock_fprog program = {.len = (unsigned short)n, .filter = filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
+        give_up(c, "the system does not let libhdf5 run without rights (seccomp), and it is not run with them");
+}
+
+static int type_of(Id type)
+{
+    int class = h5.type_class(type), bytes = (int)h5.type_bytes(type);
+    bool is_unsigned = class == CLASS_INTEGER && h5.type_sign(type) == UNSIGNED;
+    if (class == CLASS_FLOAT)
+        return bytes == 8 ? MGPU_F64 : bytes <= 4 ? MGPU_F32 : -1; /* f16 is read as f32 */
+    if (class != CLASS_INTEGER)
+        return -1;
+    return bytes == 1                   ? (is_unsigned ? MGPU_U8 : MGPU_I8)
+           : bytes == 2                 ? (is_unsigned ? MGPU_U16 : MGPU_I16)
+           : bytes == 4                 ? (is_unsigned ? MGPU_U32 : MGPU_I32)
+           : bytes == 8 && !is_unsigned ? MGPU_I64
+                                        : -1;
+}
+
+static Id memory_type(uint8_t dtype)
+{
+    const Id *const types[] = {
+        [MGPU_F32] = h5.f32, [MGPU_F64] = h5.f64, [MGPU_I8] = h5.i8,   [MGPU_I16] = h5.i16, [MGPU_I32] = h5.i32,
+        [MGPU_I64] = h5.i64, [MGPU_U8] = h5.u8,   [MGPU_U16] = h5.u16, [MGPU_U32] = h5.u32};
+    return *types[dtype];
+}
+
+/* texts, compound types and what has more axes are no tensors of a model */
+static void add_set(Child *c, Id set, const char *name)
+{
+    unsigned long long extent[32];
+    Id space = h5.space(set);
+    int rank = space < 0 ? -1 : h5.rank(space), dtype = type_of(h5.type(set));
+    if (dtype < 0 || rank < 0 || rank > MGPU_MAX_RANK || h5.extents(space, extent, NULL) < 0)
+        return;
+    if (c->count == MOST)
+        give_up(c, "it has more than 100,000 data sets");
+    c->tensors = mgpu_resize(c->tensors, (size_t)(c->count + 1) * sizeof *c->tensors);
+    c->set = mgpu_resize(c->set, (size_t)(c->count + 1) * sizeof *c->set);
+    SavedTensor *t = &c->tensors[c->count];
+    *t = (SavedTensor){.tensor = {mgpu_format("%s", name), (uint8_t)dtype, rank, {0}}};
+    for (int i = 0; i < rank; i++)
+        t->tensor.extent[i] = extent[i] > INT64_MAX ? INT64_MAX : (int64_t)extent[i];
+    c->set[c->count++] = set;
+}
+
+static void walk(Child *c, Id group, const char *prefix, int depth)
+{
+    GroupInfo info;
+    if (++c->groups > MOST || depth == DEEPEST || h5.group_info(group, &info) < 0)
+        give_up(c, "its groups hold themselves, or are too many");
+    for (unsigned long long i = 0; i < info.links; i++) {
+        char part[LONGEST_NAME];
+        ssize_t length = h5.link_name(group, ".", BY_NAME, INCREASING, i, part, sizeof part, DEFAULT);
+        Id object = length < 0 || length >= LONGEST_NAME ? -1 : h5.open_object(group, part, DEFAULT);
+        if (object < 0)
+            give_up(c, "libhdf5 cannot read what it links to; links to other files are not followed, or the file is damaged");
+        char *name = mgpu_format("%s%s%s", prefix, *prefix ? "." : "", part);
+        if (h5.kind(object) == IS_GROUP)
+            walk(c, object, name, depth + 1);
+        else if (h5.kind(object) == IS_DATASET)
+            add_set(c, object, name);
+        free(name);
+    }
+}
+
+static void write_all(const Child *c, const void *data, int64_t bytes)
+{
+    for (const uint8_t *at = data; bytes;) {
+        ssize_t done = write(c->out, at, bytes < 1 << 30 ? (size_t)bytes : 1u << 30);
+        if (done <= 0)
+            give_up(c, "there is no memory for its tensors");
+        at += done;
+        bytes -= done;
+    }
+}
+
+static void write_tensors(Child *c)
+{
+    int64_t total = 0;
+    for (int i = 0; i < c->count; i++) {
+        int64_t bytes = mgpu_dtype_bytes(c->tensors[i].tensor.dtype);
+        for (int k = 0; k < c->tensors[i].tensor.rank; k++)
+            if (__builtin_mul_overflow(bytes, c->tensors[i].tensor.extent[k], &bytes))
+                give_up(c, "a data set in it has more than 2^63 bytes; the file is damaged");
+        if (__builtin_add_overflow(total, bytes, &total))
+            give_up(c, "its data sets have more than 2^63 bytes; the file is damaged");
+    }
+    enum { RATIO = 250, FREE = 1 << 28 };
+    if (total > FREE && total / RATIO > c->bytes->bytes)
+        give_up(c, "it would unpack to more than 250 times its size, as damaged or hostile files do");
+    FileNotes notes = {.step = -1};
+    FileLayout layout = mgpu_lay_out(c->tensors, c->count, &notes);
+    write_all(c, layout.header, layout.header_bytes);
+    for (int k = 0; k < layout.count; k++) {
+        int i = layout.order[k];
+        int64_t bytes = layout.at[k + 1] - layout.at[k];
+        void *data = mgpu_allocate((size_t)bytes + 1, 1);
+        if (bytes && h5.read(c->set[i], memory_type(c->tensors[i].tensor.dtype), DEFAULT, DEFAULT, DEFAULT, data) < 0)
+            give_up(c,
+                    "libhdf5 cannot read a data set in it; the file is damaged, or it is packed by a filter that is not there");
+        write_all(c, data, bytes);
+        free(data);
+    }
+}
+
+static _Noreturn void convert(Child *c)
+{
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    allow_nothing_else(c);
+    Id list = h5.create_list(*h5.file_access);
+    h5.set_errors(DEFAULT, NULL, NULL);
+    if (h5.set_memory(list, 1 << 20, false) < 0 ||
+        h5.set_image(list, (void *)(uintptr_t)c->bytes->data, (size_t)c->bytes->bytes) < 0)
+        give_up(c, "there is no memory to read it");
+    Id file = h5.open_file("weights", 0, list), root = file < 0 ? -1 : h5.open_object(file, "/", DEFAULT);
+    if (root < 0)
+        give_up(c, "libhdf5 cannot read it; the file is damaged");
+    walk(c, root, "", 0);
+    write_tensors(c);
+    _exit(0);
+}
+
+void mgpu_read_hdf5(TensorFile *file, const TensorBytes *b)
+{
+    Child c = {.bytes = b, .out = memfd_create("hdf5", MFD_CLOEXEC)};
+    open_library(b->path);
+    if (c.out < 0 || h5.open() < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s: libhdf5 does not start: %s", b->path, strerror(errno));
+    pid_t child = fork();
+    if (child < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s: no process for libhdf5: %s", b->path, strerror(errno));
+    if (!child)
+        convert(&c);
+    int status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
+        char what[200] = "";
+        ssize_t length = pread(c.out, what, sizeof what - 1, 0);
+        what[length < 0 ? 0 : length] = 0;
+        mgpu_broken_tensors(b->path, NULL, what);
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        mgpu_fail(MGPU_BAD_INPUT, "%s: libhdf5 ended when it read this file, which is damaged or made to do harm: %s", b->path,
+                  strsignal(WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+    TensorBytes tensors = mgpu_map_open(file, b->path, c.out);
+    close(c.out);
+    mgpu_read_safetensors(file, &tensors);
+}
