@@ -19,15 +19,24 @@ static bool keeps_much(const Phase *p) { return p->kind == PHASE_TRAIN || p->kin
 /* full: what is said of full steps */
 typedef struct Trial { int64_t limit, peak, least; double needed, variables; Recomputed full; } Trial;
 
+/* by phase: NULL: nothing of it is recomputed */
+static Recomputable **recomputables(const Program *p, const Plan *plan)
+{
+    Recomputable **known = NEW_ARRAY(Recomputable *, p->phase_count);
+    for (int i = 0; i < p->phase_count; i++)
+        known[i] = keeps_much(p->phases[i]) ? recomputable(p, plan, p->phases[i], plan_capacity(plan)) : NULL;
+    return known;
+}
+
 /* the program's phases with at most t->limit bytes of temporaries */
-static void recompute_phases(const Program *p, const Plan *plan, Phase *const *before, Phase **after, Trial *t)
+static void recompute_phases(const Program *p, Recomputable *const *known, Phase *const *before, Phase **after, Trial *t)
 {
     for (int i = 0; i < p->phase_count; i++) {
         Recomputed made;
         after[i] = before[i];
-        if (!keeps_much(before[i]))
+        if (!known[i])
             continue;
-        after[i] = recompute(p, plan, before[i], plan_capacity(plan), t->limit, &made);
+        after[i] = recompute(known[i], t->limit, &made);
         after[i] = made.tensors == 0 ? before[i] : gather_weights(after[i]);
         if (before[i]->kind == PHASE_TRAIN && !before[i]->partial_batch)
             t->full = made;
@@ -36,14 +45,14 @@ static void recompute_phases(const Program *p, const Plan *plan, Phase *const *b
     }
 }
 
-static Trial try_limit(Program *p, const Plan *plan, int64_t limit)
+static Trial try_limit(Program *p, const Plan *plan, Recomputable *const *known, int64_t limit)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Phase **before = p->phases;
     Plan with = *plan;
     Trial t = {.limit = limit};
     p->phases = NEW_ARRAY(Phase *, p->phase_count);
-    recompute_phases(p, plan, before, p->phases, &t);
+    recompute_phases(p, known, before, p->phases, &t);
     with.schedule = schedule(p, &with);
     t.needed = needed_bytes(p, &with, NULL);
     t.variables = variables_needed(p, &with);
@@ -64,7 +73,7 @@ static double least_bytes(const Program *p, const Plan *plan, const Trial *t)
 /* the highest limit under which the plan fits; if there is none, the one with the fewest bytes. A lower limit may help where one above it did
  * not: what has to be dropped together is dropped once each of it pays. So until one fits, steps down are twice as long each time. until_ms: by now_ms(), what was
  * found by then is enough; 0: there is no hurry. */
-static Trial find_limit(Program *p, const Plan *plan, Trial first, double there, double until_ms)
+static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known, Trial first, double there, double until_ms)
 {
     int64_t failing = first.peak;
     int devices = counted_devices(p, plan);
@@ -73,7 +82,7 @@ static Trial find_limit(Program *p, const Plan *plan, Trial first, double there,
     for (int k = 0; k < TRIALS && failing > 0 && !(until_ms > 0 && now_ms() > until_ms) && !(fits && p->tries); k++) {
         int64_t over = (int64_t)((last.needed - there) / devices), step = (over > failing / 64 ? over : failing / 64) << k;
         int64_t limit = fits ? best.limit + (failing - best.limit) / 2 : failing - step - 1;
-        last = try_limit(p, plan, limit > 0 ? limit : 0);
+        last = try_limit(p, plan, known, limit > 0 ? limit : 0);
         bool now = last.needed <= there;
         if (now || (!fits && last.needed < best.needed))
             best = last;
@@ -86,17 +95,19 @@ static Trial find_limit(Program *p, const Plan *plan, Trial first, double there,
     return best;
 }
 
-static const Plan *neediest(Program *p, Trial *first, double *there)
+static const Plan *neediest(Program *p, Trial *first, Recomputable ***known, double *there)
 {
     const Plan *most = NULL;
     double lack = 0;
     for (int i = 0; i < p->plan_count; i++) {
-        Trial t = try_limit(p, &p->plans[i], INT64_MAX);
+        Recomputable **its = recomputables(p, &p->plans[i]);
+        Trial t = try_limit(p, &p->plans[i], its, INT64_MAX);
         double memory = memory_there(p, &p->plans[i]);
         if (most && t.needed - memory <= lack)
             continue;
         lack = t.needed - memory;
         most = &p->plans[i];
+        *known = its;
         *first = t;
         *there = memory;
     }
@@ -111,9 +122,10 @@ const char *recompute_cure(Program *p, const Plan *plan)
     if (p->dropped.tensors)
         return NULL;
     stage_begin(&stage, "would recompute = \"auto\" make it fit?", "a hint");
-    Trial first = try_limit(p, plan, INT64_MAX);
+    Recomputable **known = recomputables(p, plan);
+    Trial first = try_limit(p, plan, known, INT64_MAX);
     double least = least_bytes(p, plan, &first);
-    Trial found = least > there || asked ? first : find_limit(p, plan, first, there, until_ms);
+    Trial found = least > there || asked ? first : find_limit(p, plan, known, first, there, until_ms);
     stage_end(&stage);
     if (least > there)
         return format("recompute = \"auto\" does not make it fit: weights and states take %s bytes, and one kernel %s more", grouped((int64_t)found.variables),
@@ -128,10 +140,11 @@ void pass_recompute(Compilation *c)
 {
     Program *p = c->program;
     Trial first;
+    Recomputable **known = NULL;
     double there = 0;
     if (!p->model->recompute)
         return;
-    const Plan *plan = neediest(p, &first, &there);
+    const Plan *plan = neediest(p, &first, &known, &there);
     if (!plan || first.needed <= there) {
         c->said = "nothing: all of it fits";
         return;
@@ -140,9 +153,9 @@ void pass_recompute(Compilation *c)
         c->said = format("nothing: variables and what one kernel needs take %s bytes, more than there are", grouped((int64_t)least_bytes(p, plan, &first)));
         return;
     }
-    Trial found = find_limit(p, plan, first, there, 0), made = {.limit = found.limit};
+    Trial found = find_limit(p, plan, known, first, there, 0), made = {.limit = found.limit};
     Phase **phases = NEW_ARRAY(Phase *, p->phase_count);
-    recompute_phases(p, plan, p->phases, phases, &made);
+    recompute_phases(p, known, p->phases, phases, &made);
     p->phases = phases;
     p->dropped = (Dropped){made.full.tensors, first.needed - found.needed, made.full.flops / made.full.flops_before - 1, made.full.us / made.full.us_before - 1, made.full.layers, made.full.layer_count};
     c->said = dropped_text(&p->dropped);

@@ -108,6 +108,8 @@ static int search(Recomputing *r, Memory *phase_memory)
     return dropped;
 }
 
+struct Recomputable { const Phase *given; Recomputing start; }; /* start.phase: in the order of the schedule */
+
 static void count_tensors(Recomputing *r, const Phase *p, const Order *order)
 {
     int64_t *chunk = NEW_ARRAY(int64_t, p->tensor_count);
@@ -124,29 +126,42 @@ static void count_tensors(Recomputing *r, const Phase *p, const Order *order)
     }
 }
 
-Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64_t samples, int64_t limit, Recomputed *made)
+Recomputable *recomputable(const Program *program, const Plan *plan, const Phase *p, int64_t samples)
+{
+    Recomputable *known = NEW(Recomputable);
+    Members members = members_of_plan(program, plan);
+    const Order *order = order_calls(program, p, &members, samples);
+    known->given = p;
+    known->start = (Recomputing){.program = program, .devices = plan->devices, .samples = samples, .device = member_device(&members, 0)};
+    count_tensors(&known->start, p, order);
+    known->start.phase = phase_in_order(p, order);
+    return known;
+}
+
+Phase *recompute(const Recomputable *known, int64_t limit, Recomputed *made)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
-    Members members = members_of_plan(program, plan);
-    Recomputing r = {.program = program, .devices = plan->devices, .samples = samples, .limit = limit, .tensor_room = p->tensor_count, .kept = own};
-    r.device = member_device(&members, 0);
-    const Order *order = order_calls(program, p, &members, samples);
-    count_tensors(&r, p, order);
-    r.banned = NEW_ARRAY(bool, p->tensor_count);
-    r.written = NEW_ARRAY(int, p->tensor_count);
-    r.read = NEW_ARRAY(int, p->tensor_count);
-    r.root = NEW_ARRAY(int, p->tensor_count);
-    for (int i = 0; i < p->tensor_count; i++)
+    Recomputing r = known->start;
+    int tensors = known->given->tensor_count;
+    r.limit = limit;
+    r.tensor_room = tensors;
+    r.kept = own;
+    r.banned = NEW_ARRAY(bool, tensors);
+    r.written = NEW_ARRAY(int, tensors);
+    r.read = NEW_ARRAY(int, tensors);
+    r.root = NEW_ARRAY(int, tensors);
+    for (int i = 0; i < tensors; i++)
         r.root[i] = i;
     memory_use(outer);
-    r.phase = phase_in_order(p, order);
+    r.phase = copy_phase(known->start.phase);
     *made = (Recomputed){0};
     look(&r);
     made->peak_before = r.peak;
     made->least = least_alive(&r);
     made->tensors = search(&r, outer);
-    measure(&r, p, made);
-    check_same_values(p, r.phase, plan->devices);
+    measure(&r, known->given, made);
+    if (made->tensors)
+        check_same_values(known->given, r.phase, r.devices);
     memory_use(outer);
     list_layers(&r, made);
     memory_free(r.seen);

@@ -13,7 +13,11 @@ typedef struct Recomputed {
     DroppedLayer *layers; int layer_count;     /* as Dropped has them */
 } Recomputed;
 
-/* the phase with at most `limit` bytes of temporaries alive on a device with so many samples, or as near to that as it gets. Weights that are
- * gathered for each use are not counted: gather_weights makes of the phase that comes out one that gathers what is recomputed, too */
-Phase *recompute(const Program *, const Plan *, const Phase *, int64_t samples, int64_t limit, Recomputed *);
+/* what is known of a phase before any limit is tried: its order by the schedule, which takes longest to find. Of a device with so many samples */
+typedef struct Recomputable Recomputable;
+Recomputable *recomputable(const Program *, const Plan *, const Phase *, int64_t samples);
+
+/* the phase with at most `limit` bytes of temporaries alive, or as near to that as it gets. Weights that are gathered for each use are not
+ * counted: gather_weights makes of the phase that comes out one that gathers what is recomputed, too */
+Phase *recompute(const Recomputable *, int64_t limit, Recomputed *);
 #endif
