@@ -337,7 +337,7 @@ static void test_safetensors(void)
     write_raw("type.safetensors", "{\"a\":{\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 8);
     write_raw("shape.safetensors", "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8);
     write_raw("twice.safetensors", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 8);
-    refuses("safetensors/tiny", read_safetensors, "tiny.safetensors", "shorter than its header");
+    refuses("safetensors/tiny", read_safetensors, "tiny.safetensors", "shorter than their headers");
     refuses("safetensors/long-header", read_safetensors, "long.safetensors", "longer than the file");
     refuses("safetensors/junk", read_safetensors, "junk.safetensors", "not a safetensors file");
     refuses("safetensors/truncated", read_safetensors, "cut.safetensors", "'a': the file is truncated");
