@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -199,9 +200,24 @@ void mgpu_end_text(FILE *f)
         mgpu_no_memory(BUFSIZ);
 }
 
+/* All signals but those that a thread's own mistakes cause are for the threads that wait for them: one that is begun before they are
+ * blocked would take them otherwise, and they would end the program. */
+static sigset_t signals_of_others(void)
+{
+    static const int OWN[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF};
+    sigset_t set;
+    sigfillset(&set);
+    for (int i = 0; i < MGPU_COUNT(OWN); i++)
+        sigdelset(&set, OWN[i]);
+    return set;
+}
+
 void mgpu_start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
 {
+    sigset_t set = signals_of_others(), before;
+    pthread_sigmask(SIG_BLOCK, &set, &before); /* inherited */
     int error = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "no further thread can be started: %s; fewer --threads or --devices need fewer", strerror(error));
 }
