@@ -46,10 +46,13 @@ void mgpu_run_find_folder(Run *run)
 void mgpu_run_open_saved(Run *run)
 {
     char *why;
+    int need = run->saves ? MGPU_NEED_LOCKED_RUN : MGPU_NEED_RUN;
+    if (run->options->processes) /* rank 0 holds the lock for all: they read the same save */
+        need = mgpu_of_rank_0(run->options->processes, need);
     if (!run->options->resume)
         return;
     mgpu_doing("the saved run is being read");
-    run->from = mgpu_open_saved(run->options->resume, run->saves ? MGPU_NEED_LOCKED_RUN : MGPU_NEED_RUN, &why);
+    run->from = mgpu_open_saved(run->options->resume, need, &why);
     mgpu_doing(NULL);
     if (!run->from)
         mgpu_fail(MGPU_BAD_INPUT, "--resume %s: there is no saved run (%s)", run->options->resume, why);

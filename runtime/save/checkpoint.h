@@ -14,7 +14,7 @@ typedef struct SaveOrigin {            /* what a save belongs to; samples: -1, i
     int64_t train_samples, valid_samples;
     char train_data[65], valid_data[65]; /* fingerprints (data/sets.h); "": not known */
 } SaveOrigin;
-enum { MGPU_NEED_RUN = 1, MGPU_NEED_MODEL, MGPU_NEED_LOCKED_RUN /* a run, of a folder that this one holds the lock of */ };
+enum { MGPU_NEED_RUN = 1, MGPU_NEED_MODEL, MGPU_NEED_LOCKED_RUN /* a run, of a folder that this one, or its rank 0, holds the lock of */ };
 /* The newest save of the folder whose files are whole, those that are needed: all of a run, or some model. If the newest is damaged,
  * that is said. NULL: there is none; *why: the caller frees. Damage ends the program if there is no whole one */
 Saved *mgpu_open_saved(const char *folder, int need, char **why);
