@@ -436,9 +436,64 @@ static Node *any_padded(Pool *p)
     return graph_binary(g, draw(3) ? OP_ADD : OP_SUB, part[0], part[1]);
 }
 
+/* whole numbers bit by bit, shifted, divided; 0 divides, too, and shifts go beyond the bits that there are */
+static Node *any_of_bits(Pool *p)
+{
+    static const Op OPS_OF[] = {OP_BIT_AND, OP_BIT_OR, OP_BIT_XOR, OP_SHIFT_LEFT, OP_SHIFT_RIGHT, OP_QUOTIENT, OP_MOD};
+    Graph *g = p->g;
+    Node *a = any_whole(p), *b = any_whole(p);
+    if (!a || !b || !broadcasts(a, b))
+        return NULL;
+    a = small_whole(g, a);
+    b = small_whole(g, graph_cast(g, small_whole(g, b), a->dtype));
+    if (!draw(6))
+        return small_whole(g, graph_unary(g, OP_BIT_NOT, a));
+    Op op = OPS_OF[draw(COUNT(OPS_OF))];
+    return small_whole(g, graph_binary(g, op, a, b));
+}
+
+/* a choice between whole numbers of 8 or 16 bits and floats of 16, all of them exact in either type */
+static Node *any_narrow(Pool *p)
+{
+    static const Dtype NARROW[] = {U8, I8, U16, I16};
+    Graph *g = p->g;
+    Node *a = any_whole(p), *x = any_float(p);
+    if (!a || p->real != F32)
+        return NULL;
+    a = graph_cast(g, small_whole(g, a), NARROW[draw(COUNT(NARROW))]);
+    Node *half = graph_cast(g, graph_cast(g, a, draw(2) ? BF16 : F16), F32);
+    Node *other = graph_cast(g, small_whole(g, graph_cast(g, graph_binary(g, OP_MUL, bounded(g, x), graph_number(g, 40, F32)), I16)), draw(2) ? BF16 : F16);
+    other = graph_cast(g, other, F32);
+    if (!broadcasts(half, other))
+        return half;
+    Node *test = graph_binary(g, draw(2) ? OP_LT : OP_EQ, half, other);
+    if (draw(2))
+        test = graph_unary(g, OP_NOT, test);
+    return graph_where(g, test, half, other);
+}
+
+/* a table to which rows are added that a mask selects, at places of any whole type, some of them outside */
+static Node *any_masked_scatter(Pool *p)
+{
+    Graph *g = p->g;
+    Node *x = any_float(p), *i = any_whole(p);
+    if (!i || !x->shape.rank || shape_count(&i->shape) > 12)
+        return NULL;
+    int64_t axis = draw(x->shape.rank);
+    if (x->shape.rank - 1 + i->shape.rank > MAX_RANK || shape_count(&x->shape) * shape_count(&i->shape) > MOST_ELEMENTS)
+        return NULL;
+    Node *rows = bounded(g, NODE(g, OP_GATHER, &axis, 1, NULL, x, i)), *chosen = graph_binary(g, OP_LT, rows, graph_number(g, .1, p->real));
+    if (draw(2))
+        chosen = graph_binary(g, draw(2) ? OP_AND : OP_OR, chosen, graph_valid(g));
+    rows = graph_where(g, chosen, rows, graph_number(g, 0, p->real));
+    return graph_scatter_add(g, x, i, rows, (int)axis, !x->sharded && (i->sharded || rows->sharded));
+}
+
 static Node *any_node(Pool *p)
 {
-    switch (draw(16)) {
+    switch (draw(18)) {
+    case 16: return any_of_bits(p);
+    case 17: return draw(2) ? any_narrow(p) : any_masked_scatter(p);
     case 13: return any_constant(p);
     case 14: return any_of_whole(p);
     case 15: return any_padded(p);
