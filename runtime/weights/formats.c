@@ -58,13 +58,20 @@ static const Format FORMATS[] = {
      .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
     {BEGINS("\x80\5"),
      .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
-    {.end = "", .read = mgpu_read_safetensors}, /* which have no mark of their own */
+    {.end = "", .read = mgpu_read_safetensors}, /* says what is wrong */
 };
 
 static bool ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text), last = strlen(end);
     return length >= last && strcmp(text + length - last, end) == 0;
+}
+
+/* They begin with the length of their header, whose bytes may be another format's mark. */
+static bool is_safetensors(const TensorBytes *b)
+{
+    static const uint8_t BELOW_4_GIB[4] = {0};
+    return b->bytes > 8 && memcmp(b->data + 4, BELOW_4_GIB, sizeof BELOW_4_GIB) == 0 && b->data[8] == '{';
 }
 
 static bool is_of(const Format *f, const TensorBytes *b)
@@ -77,6 +84,10 @@ static bool is_of(const Format *f, const TensorBytes *b)
 static void read_tensors(TensorFile *file, const TensorBytes *b)
 {
     const Format *f = FORMATS;
+    if (is_safetensors(b)) {
+        mgpu_read_safetensors(file, b);
+        return;
+    }
     while (!is_of(f, b))
         f++;
     if (!f->read)

@@ -106,7 +106,8 @@ static int by_name(const void *a, const void *b)
 
 void mgpu_sort_tensors(TensorFile *file)
 {
-    qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_name);
+    if (file->count)
+        qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_name);
     for (int i = 1; i < file->count; i++)
         if (by_name(&file->tensors[i - 1], &file->tensors[i]) == 0)
             mgpu_broken_tensors(file->path, file->tensors[i].tensor.name, "it is there twice; the file is damaged");

@@ -102,6 +102,8 @@ def numpy_files():
     np.savez(OUT / "numpy.npz", **arrays)
     np.savez_compressed(OUT / "packed.npz", **{k: np.asfortranarray(v) for k, v in arrays.items()})
     np.save(OUT / "array.npy", arrays["a.bias"])
+    save_file(arrays, OUT / "whole.safetensors")
+    awkward_safetensors()
     parts = OUT / "parts"
     parts.mkdir(exist_ok=True)
     where = {}
@@ -109,6 +111,15 @@ def numpy_files():
         save_file({k: arrays[k] for k in keys}, parts / name)
         where.update({k: name for k in keys})
     (parts / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+
+
+def awkward_safetensors():
+    """a header of 0x280 bytes: the file begins as pickles do"""
+    whole = (OUT / "whole.safetensors").read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    assert length <= 0x280
+    (OUT / "awkward.safetensors").write_bytes((0x280).to_bytes(8, "little") + whole[8:8 + length].ljust(0x280) + whole[8 + length:])
+    (OUT / "whole.safetensors").unlink()
 
 
 def hdf5_files():
