@@ -560,15 +560,19 @@ static Value *of_batch(Elaborator *e, const Place *at, Node *y)
     return value_tensor(y);
 }
 
-static Value *run_batch_moments(Elaborator *e, const Place *at, Value **a)
+static Node *moments_of(Elaborator *e, const Place *at, Node *x, const char *name)
 {
-    check_batch(e, at, "batch_moments");
-    Node *x = summable(e, at, a[0], "batch_moments");
     Graph *g = graph_at(e, at);
     x = graph_cast(g, x->weak ? graph_strong(g, x, F32) : x, dtype_is_float(x->dtype) ? dtype_promote(x->dtype, F32) : F64);
     if (x->shape.rank == MAX_RANK)
-        error_at(at, "batch_moments of a tensor of %d axes: the result has one more, and %d are the most", x->shape.rank, MAX_RANK);
-    return of_batch(e, at, graph_moments(g, x, NULL, 0));
+        error_at(at, "%s of a tensor of %d axes: the result has one more, and %d are the most", name, x->shape.rank, MAX_RANK);
+    return graph_moments(g, x, NULL, 0);
+}
+
+static Value *run_batch_moments(Elaborator *e, const Place *at, Value **a)
+{
+    check_batch(e, at, "batch_moments");
+    return of_batch(e, at, moments_of(e, at, summable(e, at, a[0], "batch_moments"), "batch_moments"));
 }
 
 static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
@@ -605,7 +609,7 @@ static Value *run_total(Elaborator *e, const Place *at, Value **a)
         error_at(at, "total cannot be used in a scan; after it, total(...) of the stack adds up steps and samples");
     Node *x = summable(e, at, a[0], "total");
     e->has_total = true;
-    x = select_valid_samples(e, x);
+    x = truth(at, a[1], "moments") ? moments_of(e, at, x, "moments") : select_valid_samples(e, x);
     return value_tensor(graph_node(graph_at(e, at), OP_TOTAL, &x, 1, NULL, 0, NULL));
 }
 
@@ -642,6 +646,6 @@ const Builtin PRIMITIVES[] = {
     {"stop_gradient", "x", run_stop_gradient},
     {"batch_moments", "x", run_batch_moments},
     {"batch_sum", "x, group = \"batch\"", run_batch_sum},
-    {"total", "x", run_total},
+    {"total", "x, moments = false", run_total},
     {NULL, NULL, NULL},
 };

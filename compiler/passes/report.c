@@ -10,7 +10,7 @@
  *   plain      mean over all elements of all samples: num += sum(where(w != 0, w e, 0)), den += sum(w) over the valid samples;
  *              num / den, 0 where den is 0
  *   TOTAL(x)   total += sum(x) over the valid samples, element by element; what the metric computes of its totals is moved to
- *              the report graph, in double
+ *              the report graph, in double. Of MOMENTS: the accumulator is merged with those of the step, which every device knows
  *
  * A sum of what is the same for all samples counts it once for each of them. Where a step has all its samples at once
  * (accumulate = 1) that is a multiple of RUN_SAMPLES, known to every device: its accumulator is no part of a sum. */
@@ -65,24 +65,31 @@ static Node *one_table(Graph *g, const Node *x)
     return graph_scatter_add(g, graph_fill(g, 0, n->shape, F64), n->in[1], v, (int)n->ints[0], true);
 }
 
-/* the sum over the valid samples samples of all steps of x, F64 */
-static int add_sum(Reporter *r, const char *name, int number, Node *x)
+/* known: to every device */
+static int add_accumulator(Reporter *r, const char *name, int number, Node *added, bool known)
 {
     Graph *g = r->step;
     Model *m = r->model;
-    bool known = !x->sharded && m->accumulate <= 1; /* to every device */
-    Variable v = {.kind = ACCUMULATOR, .dtype = F64, .shape = x->shape, .partial = !known, .owner = -1, .at = g->at};
+    Variable v = {.kind = ACCUMULATOR, .dtype = F64, .shape = added->shape, .partial = !known, .owner = -1, .at = g->at};
     v.name = new_variable_name(m, format("%s%s.%d", r->prefix, name, number));
     for (int i = 0; i < MAX_RANK; i++)
         v.order[i] = i;
-    Sum sum = {.variable = m->variable_count};
+    Sum sum = {.variable = m->variable_count, .added = added};
     APPEND(m->variables, m->variable_count, v);
-    sum.added = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
-    sum.added = sum.added ? sum.added : graph_sum_samples(g, select_valid(g, x), NULL, 0);
-    Node *value = graph_binary(g, OP_ADD, graph_variable(g, sum.variable), sum.added);
+    Node *before = graph_variable(g, sum.variable);
+    Node *value = added->op == OP_MOMENTS ? graph_merge_moments(g, before, added) : graph_binary(g, OP_ADD, before, added);
     graph_result(g, ROLE_UPDATE, v.name, sum.variable, value, NULL);
     APPEND(r->sums, r->sum_count, sum);
     return r->sum_count - 1;
+}
+
+/* the sum over the valid samples of all steps of x, F64 */
+static int add_sum(Reporter *r, const char *name, int number, Node *x)
+{
+    Graph *g = r->step;
+    bool known = !x->sharded && r->model->accumulate <= 1;
+    Node *added = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
+    return add_accumulator(r, name, number, added ? added : graph_sum_samples(g, select_valid(g, x), NULL, 0), known);
 }
 
 static Node *sum_elements(Graph *g, Node *x)
@@ -178,8 +185,11 @@ static void add_totals(Reporter *r, const bool *needed)
         if (!needed[i] || n->op != OP_TOTAL)
             continue;
         stand_at(r->step, n);
-        Node *x = graph_cast(r->step, graph_strong(r->step, n->in[0]->mapped, F64), F64);
-        r->sum_of_total[i] = add_sum(r, "total", count++, x);
+        Node *x = n->in[0]->mapped;
+        if (x->op == OP_MOMENTS)
+            r->sum_of_total[i] = add_accumulator(r, "total", count++, x, true);
+        else
+            r->sum_of_total[i] = add_sum(r, "total", count++, graph_cast(r->step, graph_strong(r->step, x, F64), F64));
     }
 }
 
