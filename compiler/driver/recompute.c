@@ -1,7 +1,7 @@
 /* recompute.c: recompute = "auto": as much is recomputed as it takes for the program to fit into memory.
  *
  * In: the phases, and each plan's samples. Out: phases that fit, if that can be. The plan that lacks most bytes decides, for the
- * phases are those of all plans. plan/recompute.c counts temporaries; buckets, gaps between offsets and workspaces are known of a
+ * phases are those of all plans. plan/recompute/ counts temporaries; buckets, gaps between offsets and workspaces are known of a
  * schedule only. So limits are tried until the schedule fits, by bisection: what is printed is what was tried. */
 #include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
