@@ -249,19 +249,23 @@ void warn_of_lost_weights(Elaborator *e)
 
 /* ---- weights of files that are for another order of axes */
 
-/* a safetensors file is there, and not one of ours, which begin with their notes: runtime/weights/safetensors.c */
+/* a file of weights, or a folder with some, is there, and none of ours, which begin with their notes: runtime/weights/safetensors.c */
 static bool is_foreign(const char *path)
 {
     enum { LENGTH = 8 }; /* bytes of the header's length, before it */
     static const char OURS[] = "{\"__metadata__\":{\"format\":\"pt\",\"step\":\"";
     char begin[LENGTH + sizeof OURS] = {0};
     struct stat s;
-    FILE *f = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? fopen(path, "re") : NULL;
+    if (stat(path, &s) != 0)
+        return false;
+    if (S_ISDIR(s.st_mode))
+        return stat(format("%s/weights.safetensors", path), &s) != 0; /* else the folder of a run */
+    FILE *f = S_ISREG(s.st_mode) ? fopen(path, "re") : NULL;
     if (!f)
         return false;
     size_t got = fread(begin, 1, sizeof begin - 1, f);
     fclose(f);
-    return got > LENGTH && begin[LENGTH] == '{' && strncmp(begin + LENGTH, OURS, sizeof OURS - 1) != 0;
+    return got > LENGTH && strncmp(begin + LENGTH, OURS, sizeof OURS - 1) != 0;
 }
 
 /* Of files that the train block names; those of --init are the program's (runtime/run/initials.c). */

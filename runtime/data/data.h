@@ -120,7 +120,8 @@ const mgpu_input *mgpu_column_input(const Opening *, const mgpu_column *); /* NU
 char *mgpu_find_file(const char *path, const char *folder, const char *where);
 char *mgpu_path_in(const char *folder, const char *path); /* without looking for it; the caller frees */
 struct gzFile_s *mgpu_open_packed(const char *path, const char *where, int64_t *packed); /* likewise: zlib's gzFile, gzipped or not */
-/* fails where `bytes` are too many for so few packed ones */
+bool mgpu_believes_unpacked(int64_t packed, int64_t bytes); /* false: `bytes` are too many for so few packed ones */
+/* fails where it does not believe it */
 void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const char *where);
 typedef struct FileBytes {
     const uint8_t *data; int64_t bytes;
@@ -131,6 +132,16 @@ void mgpu_map_file(FileBytes *, const char *path, const char *where); /* of a pl
 /* all of a file, unpacked if it is gzipped; where `load` is false plain ones are mapped */
 void mgpu_load_file(FileBytes *, const char *path, const char *where, bool load);
 void mgpu_close_file(FileBytes *);
+const char *mgpu_compressed_by(const uint8_t *data, int64_t bytes); /* "compressed by zstd; unzstd unpacks it"; NULL: by none whose mark is four bytes or longer (files of numbers may begin with two) */
+
+/* ---- strided.c: begins with rank, extent and stride alone */
+typedef struct Strided {
+    int rank;
+    int64_t extent[MGPU_MAX_RANK + 1], stride[MGPU_MAX_RANK + 1], at[MGPU_MAX_RANK + 1];
+    int64_t offset; /* where the element is; in the unit of the strides */
+} Strided;
+void mgpu_strided_begin(Strided *, int64_t element); /* counted in row-major order */
+void mgpu_strided_next(Strided *);
 
 /* ---- zip.c */
 typedef struct Archive Archive;

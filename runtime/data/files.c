@@ -76,12 +76,30 @@ gzFile mgpu_open_packed(const char *path, const char *where, int64_t *packed)
     return g;
 }
 
+enum { RATIO = 250, FREE = 1 << 28 };
+
+bool mgpu_believes_unpacked(int64_t packed, int64_t bytes) { return bytes <= FREE || bytes / RATIO <= packed; }
+
 void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const char *where)
 {
-    enum { RATIO = 250, FREE = 1 << 28 };
-    if (bytes > FREE && bytes / RATIO > packed)
+    if (!mgpu_believes_unpacked(packed, bytes))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld bytes would unpack to more than %d times as many, as damaged or hostile files do; if it is right, "
                   "unpack it first (gzip -d, unzip)", where, path, (long long)packed, RATIO);
+}
+
+const char *mgpu_compressed_by(const uint8_t *data, int64_t bytes)
+{
+    static const struct { const char *begin, *what; } FORMATS[] = {
+        {"\x28\xb5\x2f\xfd", "compressed by zstd; unzstd unpacks it"},
+        {"\xfd" "7zXZ", "compressed by xz; unxz unpacks it"},
+        {"BZh9", "compressed by bzip2; bunzip2 unpacks it"},
+    };
+    for (int i = 0; i < MGPU_COUNT(FORMATS); i++) {
+        size_t length = strlen(FORMATS[i].begin);
+        if (bytes >= (int64_t)length && memcmp(data, FORMATS[i].begin, length) == 0)
+            return FORMATS[i].what;
+    }
+    return NULL;
 }
 
 void mgpu_map_file(FileBytes *b, const char *path, const char *where)

@@ -91,20 +91,17 @@ static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_M
 static uint8_t *turned(const uint8_t *from, int rank, const int64_t *extent, int64_t element, int64_t bytes)
 {
     uint8_t *to = mgpu_allocate((size_t)bytes, 1);
-    int64_t stride[MGPU_MAX_RANK + 1], at[MGPU_MAX_RANK + 1] = {0}, step = element, offset = 0;
+    Strided s = {.rank = rank};
+    int64_t step = element;
     for (int k = 0; k < rank; k++) {
-        stride[k] = step;
+        s.extent[k] = extent[k];
+        s.stride[k] = step;
         step *= extent[k];
     }
+    mgpu_strided_begin(&s, 0);
     for (int64_t i = 0; i < bytes; i += element) {
-        memcpy(to + i, from + offset, (size_t)element);
-        for (int k = rank - 1; k >= 0; k--) { /* the next element in C order */
-            offset += stride[k];
-            if (++at[k] < extent[k])
-                break;
-            offset -= stride[k] * extent[k];
-            at[k] = 0;
-        }
+        memcpy(to + i, from + s.offset, (size_t)element);
+        mgpu_strided_next(&s);
     }
     return to;
 }

@@ -123,9 +123,6 @@ static Stream *finish(Stream *s, const Opening *o, uint8_t dtype, int64_t count)
 /* files that are more than numbers one after the other */
 static const struct Format { const char *begin, *what; } FORMATS[] = {
     {"PK\3\4", "a zip or .npz archive, whose arrays are read as .npy files when it is unpacked"},
-    {"\x28\xb5\x2f\xfd", "compressed by zstd; unzstd unpacks it"},
-    {"\xfd" "7zXZ", "compressed by xz; unxz unpacks it"},
-    {"BZh9", "compressed by bzip2; bunzip2 unpacks it"},
     {"PAR1", "a Parquet table"},
     {"ARROW1", "an Arrow table"},
     {"\x89HDF", "an HDF5 file"},
@@ -135,12 +132,14 @@ static const struct Format { const char *begin, *what; } FORMATS[] = {
 
 static void check_format(const Windows *w, const char *where)
 {
-    for (int i = 0; i < MGPU_COUNT(FORMATS); i++) {
+    const char *what = mgpu_compressed_by(w->file.data, w->file.bytes);
+    for (int i = 0; i < MGPU_COUNT(FORMATS) && !what; i++) {
         size_t length = strlen(FORMATS[i].begin);
         if (w->file.bytes >= (int64_t)length && memcmp(w->file.data, FORMATS[i].begin, length) == 0)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s is %s; tokens(...) reads whole numbers without a header, and .npy files", where, w->path,
-                      FORMATS[i].what);
+            what = FORMATS[i].what;
     }
+    if (what)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s is %s; tokens(...) reads whole numbers without a header, and .npy files", where, w->path, what);
 }
 
 /* -> the number of tokens; *dtype: of `type`, if it is given, becomes that of the file */

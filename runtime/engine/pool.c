@@ -33,8 +33,8 @@ typedef struct Member {
     clockid_t clock;          /* its CPU time; thread 0 has this and `self` since the first run */
     double moved, returned;   /* seconds: when it saw that it had been moved (0: it is on its own core), when it came back */
     double stay;              /* seconds that it is away */
-    _Atomic(struct Member *) host; /* whose core it was moved to; NULL: it is on its own */
-    _Atomic int guests;       /* that are on its core */
+    _Atomic(struct Member *) on_core_of; /* to whose core it was moved; NULL: it is on its own */
+    _Atomic int moved_here;   /* threads that were moved to its core */
     _Atomic bool busy;        /* with its share of a run */
 } Member;
 
@@ -63,21 +63,21 @@ static double cpu_seconds(const Member *m)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* from now on `late` runs on the core of `host`, which is about to sleep */
-static void invite(Member *host, Member *late)
+/* from now on `late` runs on the core of `waiting`, which is about to sleep */
+static void move_to_core_of(Member *waiting, Member *late)
 {
     Member *nobody = NULL;
-    if (atomic_load(&host->host) || !atomic_compare_exchange_strong(&late->host, &nobody, host))
+    if (atomic_load(&waiting->on_core_of) || !atomic_compare_exchange_strong(&late->on_core_of, &nobody, waiting))
         return;
-    atomic_fetch_add(&host->guests, 1);
-    keep_on(late->self, host->core);
+    atomic_fetch_add(&waiting->moved_here, 1);
+    keep_on(late->self, waiting->core);
 }
 
 /* between two shares: a thread that was moved goes back to its own core when it has been away for long enough */
-static void go_home(Member *m)
+static void return_to_own_core(Member *m)
 {
-    Member *host = atomic_load(&m->host);
-    if (!host)
+    Member *other = atomic_load(&m->on_core_of);
+    if (!other)
         return;
     double now = mgpu_seconds();
     if (m->moved == 0) {
@@ -90,13 +90,13 @@ static void go_home(Member *m)
     m->moved = 0;
     m->returned = now;
     keep_on(m->self, m->core);
-    atomic_fetch_sub(&host->guests, 1);
-    atomic_store(&m->host, NULL);
+    atomic_fetch_sub(&other->moved_here, 1);
+    atomic_store(&m->on_core_of, NULL);
 }
 
 static bool shares_core(const Member *m)
 {
-    return atomic_load(&m->guests) > 0 || atomic_load(&m->host);
+    return atomic_load(&m->moved_here) > 0 || atomic_load(&m->on_core_of);
 }
 
 /* `late` is the thread that is waited for, or thread 0, which waits for all */
@@ -109,7 +109,7 @@ static void wait_for(Member *m, Counter *c, int64_t at_least, Member *late)
             return;
         double now = atomic_load(&late->busy) ? cpu_seconds(late) : -1;
         if (now >= 0 && now <= before)
-            invite(m, late);
+            move_to_core_of(m, late);
         before = now;
     }
     mgpu_counter_wait_spinning(c, at_least, looks || shares_core(m) ? 0 : spins ? SPINS_ALONE : SPINS_SHARED);
@@ -128,7 +128,7 @@ static void begin(Member *m)
 static void do_share(Member *m)
 {
     ThreadPool *t = m->pool;
-    go_home(m);
+    return_to_own_core(m);
     atomic_store(&m->busy, true);
     t->work(t->context, m->number);
     atomic_store(&m->busy, false);

@@ -16,6 +16,8 @@ typedef struct Format {
 #define BEGINS(text) .begin = text, .length = sizeof text - 1
 
 static ReadTensors read_archive, read_keras, read_index, read_npz;
+static const char PLAIN_PICKLE[] =
+    "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read";
 static const Format FORMATS[] = {
     {BEGINS("GGUF"), .read = mgpu_read_gguf},
     {BEGINS("PK\3\4"), .read = read_archive},
@@ -29,11 +31,6 @@ static const Format FORMATS[] = {
     {BEGINS("<!DOCTYPE"), .what = "a page of HTML, as of a download that asked for the wrong address"},
     {BEGINS("<html"), .what = "a page of HTML, as of a download that asked for the wrong address"},
     {BEGINS("\x1f\x8b"), .what = "compressed by gzip; gunzip unpacks it"},
-    {BEGINS("\x28\xb5\x2f\xfd"), .what = "compressed by zstd; unzstd unpacks it"},
-    {BEGINS("\xfd"
-            "7zXZ"),
-     .what = "compressed by xz; unxz unpacks it"},
-    {BEGINS("BZh"), .what = "compressed by bzip2; bunzip2 unpacks it"},
     {BEGINS("ustar"), .at = 257,
      .what = "a tar archive; tar -xf unpacks it (PyTorch wrote weights so before 0.1.10: torch.save(torch.load(FILE), \"w.pt\") "
              "writes them anew)"},
@@ -50,14 +47,10 @@ static const Format FORMATS[] = {
      .what = "a checkpoint of TensorFlow; numpy.savez(\"w.npz\", **{n: tf.train.load_variable(CKPT, n) for n, _ in "
              "tf.train.list_variables(CKPT)}) writes what can be read"},
     {.end = ".pb", .what = "a graph of TensorFlow; weights are in the folder `variables` beside it"},
-    {BEGINS("\x80\2"),
-     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
-    {BEGINS("\x80\3"),
-     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
-    {BEGINS("\x80\4"),
-     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
-    {BEGINS("\x80\5"),
-     .what = "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read"},
+    {BEGINS("\x80\2"), .what = PLAIN_PICKLE},
+    {BEGINS("\x80\3"), .what = PLAIN_PICKLE},
+    {BEGINS("\x80\4"), .what = PLAIN_PICKLE},
+    {BEGINS("\x80\5"), .what = PLAIN_PICKLE},
     {.end = "", .read = mgpu_read_safetensors}, /* says what is wrong */
 };
 
@@ -88,10 +81,11 @@ static void read_tensors(TensorFile *file, const TensorBytes *b)
         mgpu_read_safetensors(file, b);
         return;
     }
+    const char *packed = mgpu_compressed_by(b->data, b->bytes);
     while (!is_of(f, b))
         f++;
-    if (!f->read)
-        mgpu_fail(MGPU_BAD_INPUT, "%s holds no tensors that can be read: it is %s", b->path, f->what);
+    if (packed || !f->read)
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds no tensors that can be read: it is %s", b->path, packed ? packed : f->what);
     f->read(file, b);
 }
 

@@ -241,8 +241,7 @@ static void write_tensors(Child *c)
         if (__builtin_add_overflow(total, bytes, &total))
             give_up(c, "its data sets have more than 2^63 bytes; the file is damaged");
     }
-    enum { RATIO = 250, FREE = 1 << 28 };
-    if (total > FREE && total / RATIO > c->bytes->bytes)
+    if (!mgpu_believes_unpacked(c->bytes->bytes, total))
         give_up(c, "it would unpack to more than 250 times its size, as damaged or hostile files do");
     FileNotes notes = {.step = -1};
     FileLayout layout = mgpu_lay_out(c->tensors, c->count, &notes);

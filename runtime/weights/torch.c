@@ -234,21 +234,14 @@ static bool is_tensor(const Pickled *v)
 
 static void read_strided(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
 {
-    int64_t at[MGPU_MAX_RANK] = {0}, rest = elements.begin, bytes = mgpu_dtype_bytes(t->tensor.dtype), offset = 0;
-    for (int i = t->tensor.rank - 1; i >= 0 && rest > 0; i--) {
-        at[i] = rest % t->tensor.extent[i];
-        rest /= t->tensor.extent[i];
-        offset += at[i] * t->stride[i];
-    }
-    for (int64_t n = elements.begin; n < elements.end; n++, to += bytes) {
-        memcpy(to, t->data + offset * bytes, (size_t)bytes);
-        for (int i = t->tensor.rank - 1; i >= 0; i--) {
-            offset += t->stride[i];
-            if (++at[i] < t->tensor.extent[i])
-                break;
-            offset -= t->stride[i] * t->tensor.extent[i];
-            at[i] = 0;
-        }
+    int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype);
+    Strided s = {.rank = t->tensor.rank};
+    memcpy(s.extent, t->tensor.extent, sizeof t->tensor.extent);
+    memcpy(s.stride, t->stride, sizeof t->stride);
+    mgpu_strided_begin(&s, elements.begin);
+    for (int64_t i = elements.begin; i < elements.end; i++, to += bytes) {
+        memcpy(to, t->data + s.offset * bytes, (size_t)bytes);
+        mgpu_strided_next(&s);
     }
 }
 

@@ -2,6 +2,7 @@
  * evaluation reads it, where an average is in the place and under the name of its variable. Tensors are saved with their declared axes,
  * whatever their order in memory. Rounded copies of variables are not saved. */
 #include "runtime/base/base.h"
+#include "runtime/data/data.h"
 #include "runtime/weights/view.h"
 
 #include <stdlib.h>
@@ -19,28 +20,21 @@ bool mgpu_as_declared(const mgpu_variable *v)
 void mgpu_reorder(const mgpu_variable *v, mgpu_stretch elements, uint8_t *declared, uint8_t *memory, bool save)
 {
     const mgpu_tensor *t = &v->tensor;
-    int64_t stride[MGPU_MAX_RANK], at[MGPU_MAX_RANK] = {0}, step = mgpu_dtype_bytes(t->dtype), bytes = step, offset = 0, rest = elements.begin;
+    int64_t bytes = mgpu_dtype_bytes(t->dtype), step = bytes;
+    Strided s = {.rank = t->rank};
     for (int k = t->rank - 1; k >= 0; k--) {
-        stride[v->order[k]] = step;
-        step *= t->extent[v->order[k]];
+        int axis = v->order[k];
+        s.extent[axis] = t->extent[axis];
+        s.stride[axis] = step;
+        step *= t->extent[axis];
     }
-    for (int axis = t->rank - 1; axis >= 0 && rest > 0; axis--) {
-        at[axis] = rest % t->extent[axis];
-        rest /= t->extent[axis];
-        offset += at[axis] * stride[axis];
-    }
+    mgpu_strided_begin(&s, elements.begin);
     for (int64_t i = 0; i < elements.end - elements.begin; i++) {
         if (save)
-            memcpy(declared + i * bytes, memory + offset, (size_t)bytes);
+            memcpy(declared + i * bytes, memory + s.offset, (size_t)bytes);
         else
-            memcpy(memory + offset, declared + i * bytes, (size_t)bytes);
-        for (int axis = t->rank - 1; axis >= 0; axis--) { /* the next element in declared order */
-            offset += stride[axis];
-            if (++at[axis] < t->extent[axis])
-                break;
-            offset -= stride[axis] * t->extent[axis];
-            at[axis] = 0;
-        }
+            memcpy(memory + s.offset, declared + i * bytes, (size_t)bytes);
+        mgpu_strided_next(&s);
     }
 }
 
