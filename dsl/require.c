@@ -1,7 +1,8 @@
 /* require.c: require(x, ok, what, value): x, and NaN where `ok` is false; a run that stops for that NaN says `what`, and `value`.
  *
- * In the graph it is a WHERE with the text `what`, whose NaN has the value in its bits. What a loss or a metric requires of an input itself, such as a label below the
- * number of classes, is known before any step: the reader checks it of every sample (Input.least, most), and names the sample. */
+ * In the graph it is a WHERE with the text `what`, whose NaN has the value in its bits. What a loss or a metric requires of an
+ * input itself, such as a label below the number of classes, is known before any step: the reader checks it of every sample
+ * (Input.least, most), and names the sample. */
 #include "dsl/elaborate.h"
 
 #include <math.h>
@@ -23,7 +24,8 @@ Value *run_require(Elaborator *e, const Place *at, Value **a)
     x = x->weak ? graph_strong(g, x, F32) : float_node(e, x);
     Node *nan = graph_number(g, NAN, x->dtype);
     if (a[3]->kind != VALUE_NONE)
-        nan = graph_unary(g, OP_NAN_WITH, graph_cast(g, float_node(e, node_of(e, at, a[3], "the value that 'require' says")), x->dtype));
+        nan = graph_unary(g, OP_NAN_WITH,
+                          graph_cast(g, float_node(e, node_of(e, at, a[3], "the value that 'require' says")), x->dtype));
     const Node *y = graph_where(g, ok, x, nan);
     Node *required = graph_node(g, OP_WHERE, y->in, 3, NULL, 0, a[2]->text);
     return weighted ? weighted_value(e, at, required, a[0]->weight) : value_tensor(required);

@@ -374,7 +374,9 @@ const char *init_value(const Place *at, const Value *v)
     if (v->kind == VALUE_NONE)
         return NULL;
     if (v->kind != VALUE_STRING || !v->text[0])
-        error_at(at, "init is the path of a file of weights (safetensors, .pt, .npz, .gguf), not %s; the declaration of a weight says how it begins otherwise",
+        error_at(at,
+                 "init is the path of a file of weights (safetensors, .pt, .npz, .gguf), not %s; the declaration of a weight "
+                 "says how it begins otherwise",
                  value_describe(v));
     return v->text;
 }

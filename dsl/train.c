@@ -43,8 +43,9 @@ static void warn_of_schedule(Elaborator *e, const char *name, const Tree *given,
 {
     bool rate = strcmp(name, "lr") == 0 || strcmp(name, "decay") == 0;
     if (rate && !e->quiet && v->kind == VALUE_NUMBER && is_schedule(e, name, own))
-        lint_at(e->settings->silenced, LINT_REPLACED_SCHEDULE, place_of(e, given), "%s replaces the schedule of line %d, %s = %s: %s is %s in every step%s",
-                value_print(v), own->line, name, tree_text(own), name, value_print(v),
+        lint_at(e->settings->silenced, LINT_REPLACED_SCHEDULE, place_of(e, given),
+                "%s replaces the schedule of line %d, %s = %s: %s is %s in every step%s", value_print(v), own->line, name,
+                tree_text(own), name, value_print(v),
                 number_of(v) > 0 ? format("; --set '%s=cosine(%s)' is a schedule, too", name, value_print(v)) : "");
 }
 

@@ -98,8 +98,9 @@ _Noreturn void unknown_type(const Elaborator *e, const Tree *type)
 /* what arguments and settings choose from, which are strings */
 static const char *unquoted_choice(const char *name)
 {
-    static const char *const CHOICES[] = {"metrics", "gradients", "all", "stop", "skip", "ignore", "auto", "ram", "disk", "batch", "shard",
-                                          "same", "valid", "bilinear", "nearest", "border", "zeros", "chw", "hwc"};
+    static const char *const CHOICES[] = {"metrics", "gradients", "all",   "stop",  "skip", "ignore", "auto",
+                                          "ram",     "disk",      "batch", "shard", "same", "valid",  "bilinear",
+                                          "nearest", "border",    "zeros", "chw",   "hwc"};
     for (int k = 0; k < COUNT(CHOICES); k++)
         if (strcmp(CHOICES[k], name) == 0)
             return format("; a fixed choice is written in quotes: \"%s\"", name);

@@ -49,8 +49,9 @@ static void check_pair(Elaborator *e, const char *loss, const Node *a, const Nod
                    loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
 }
 
-/* conv(x, width, size, stride) with the numbers of PyTorch's Conv2d(in, out, size). A layer that is as wide as its input may well have a
- * stride; but hardly a large kernel with a stride that is not its size, nor an odd stride beyond 1, and these rarely without its name. */
+/* conv(x, width, size, stride) with the numbers of PyTorch's Conv2d(in, out, size). A layer that is as wide as its input may well
+ * have a stride; but hardly a large kernel with a stride that is not its size, nor an odd stride beyond 1, and these rarely
+ * without its name. */
 static void check_conv(Elaborator *e, Value *const *values, int by_place, const Place *at)
 {
     enum { X, WIDTH, SIZE, STRIDE, LARGE = 7 };
@@ -65,10 +66,12 @@ static void check_conv(Elaborator *e, Value *const *values, int by_place, const 
     bool odd = stride == 3 || stride == 5 || stride == 7;
     if (width != in || size == stride || (size <= LARGE && !odd) || !is_news(e, at, "conv"))
         return;
-    lint_at(e->settings->silenced, LINT_CONV_ARGUMENTS, at,
-            "conv(%g, %g, %g) is width %g, size %g, stride %g: conv(width, size, stride) takes the channels that come in, %g here, "
-            "from its input, where PyTorch's Conv2d(in, out, size) names them first; conv(%g, %g) is %g wide; write stride = %g if this is meant",
-            width, size, stride, width, size, stride, in, size, stride, size, stride);
+    lint_at(
+        e->settings->silenced, LINT_CONV_ARGUMENTS, at,
+        "conv(%g, %g, %g) is width %g, size %g, stride %g: conv(width, size, stride) takes the channels that come in, %g here, "
+        "from its input, where PyTorch's Conv2d(in, out, size) names them first; conv(%g, %g) is %g wide; write stride = %g if "
+        "this is meant",
+        width, size, stride, width, size, stride, in, size, stride, size, stride);
 }
 
 /* what was flattened to x, through operations that go element by element, such as dropout and activations; NULL: nothing */
@@ -249,7 +252,8 @@ void warn_of_lost_weights(Elaborator *e)
 
 /* ---- weights of files that are for another order of axes */
 
-/* a file of weights, or a folder with some, is there, and none of ours, which begin with their notes: runtime/weights/safetensors.c */
+/* a file of weights, or a folder with some, is there, and none of ours, which begin with their notes:
+ * runtime/weights/safetensors.c */
 static bool is_foreign(const char *path)
 {
     enum { LENGTH = 8 }; /* bytes of the header's length, before it */
@@ -290,7 +294,8 @@ void warn_of_channel_order(Elaborator *e)
             if (v->flattened && is_news(e, at[file->variables[k]], file->path))
                 lint_at(e->settings->silenced, LINT_CHANNEL_ORDER, at[file->variables[k]],
                         "'%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels last; weights "
-                        "of PyTorch are for channels first: x |> flatten(order = \"chw\") takes them", v->name, file->path, v->flattened);
+                        "of PyTorch are for channels first: x |> flatten(order = \"chw\") takes them",
+                        v->name, file->path, v->flattened);
         }
     }
 }

@@ -181,7 +181,8 @@ static void print_help(void)
          "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
          "MGPUC_SELFTEST=off: no test of a C compiler before its first use.\n"
          "MGPUC_PATIENCE, the seconds after which stderr says which stage takes so long (default 2; 0: it never does).\n"
-         "MGPUC_LOAD, the percentage of the cores that other programs take while this machine is measured (default: it is found out).\n"
+         "MGPUC_LOAD, the percentage of the cores that other programs take while this machine is measured (default: it is found "
+         "out).\n"
          "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
          "The language: docs/language.md. First steps: README.md.");
 }

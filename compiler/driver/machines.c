@@ -120,8 +120,11 @@ int command_probe(int argc, char **argv)
     if (error)
         fail(3, "%s cannot be written: %s", output, strerror(error));
     if (gpus == PROBED_OTHERS)
-        fprintf(stderr, "mgpuc probe: note: the GPUs here are not measured: kernels are for compute capability %d.0 and newer, and for whole GPUs (no slices, MIG); "
-                        "'mgpuc machines' lists files with lines of GPUs to copy\n", MGPU_OLDEST_GPU);
+        fprintf(stderr,
+                "mgpuc probe: note: the GPUs here are not measured: kernels are for compute capability %d.0 and newer, and for "
+                "whole GPUs (no slices, MIG); "
+                "'mgpuc machines' lists files with lines of GPUs to copy\n",
+                MGPU_OLDEST_GPU);
     if (gpus == PROBED_VIRTUAL)
         fprintf(stderr, "mgpuc probe: note: the GPUs here are emulated, and so are their numbers; --machine here does not have them\n");
     return 0;

@@ -160,9 +160,11 @@ static const char *unlike_of(const PlanRow *row, const PlanRow *one)
     if (more > .005)
         return format("recomputes, which takes %.1f%% of its computing time more", 100 * more);
     if (more < -.005)
-        return format("recomputes less, as if it had %s, which saves it %.1f%% of computing time", bytes_text(one->bytes), -100 * more);
+        return format("recomputes less, as if it had %s, which saves it %.1f%% of computing time", bytes_text(one->bytes),
+                      -100 * more);
     if (one && one->micro != row->micro)
-        return format("has %lld micro-batch%s in place of %lld", (long long)one->micro, one->micro == 1 ? "" : "es", (long long)row->micro);
+        return format("has %lld micro-batch%s in place of %lld", (long long)one->micro, one->micro == 1 ? "" : "es",
+                      (long long)row->micro);
     return NULL;
 }
 
@@ -317,8 +319,9 @@ static bool weak_cannot_fit(Planning *p, const PlanRow *one)
     if (one->memory <= 0 || needed <= one->memory || (p->searched && parts)) /* with parts more may be recomputed */
         return false;
     APPEND(p->advice, p->advice_count,
-           format("weak scaling is left out: with a batch of %lld for each, a device takes %s%s, there are %s; --batch names another one", (long long)one->batch,
-                  bytes_text(needed), parts ? " beside its variables" : "", bytes_text(one->memory)));
+           format("weak scaling is left out: with a batch of %lld for each, a device takes %s%s, there are %s; --batch names "
+                  "another one",
+                  (long long)one->batch, bytes_text(needed), parts ? " beside its variables" : "", bytes_text(one->memory)));
     return true;
 }
 
@@ -449,7 +452,8 @@ void plan_fill(Planning *p)
     p->apart = p->searched || options->shard != SHARD_NOTHING;
     if (!batch_count)
         batches[batch_count++] = m->batch;
-    bool both = counts[count - 1].nodes > 1 && !options->weak && !options->strong && !p->searched; /* each row is a search of its own */
+    bool both =
+        counts[count - 1].nodes > 1 && !options->weak && !options->strong && !p->searched; /* each row is a search of its own */
     if (options->fit)
         add_fitting(p, counts, count, batches[0]);
     for (int weak = 0; weak < 2 && !options->fit; weak++)

@@ -21,7 +21,8 @@ static void add_cost(Task *t, double flops, double bytes, bool samples)
     }
 }
 
-/* from so many flops on an operation is a function; a power takes as long as so many others of its flops, as it computes in double */
+/* from so many flops on an operation is a function; a power takes as long as so many others of its flops, as it computes in
+ * double */
 enum { FUNCTION_FLOPS = 10, POWER = 4 };
 
 static void nest_cost(Task *t, const Nest *nest)

@@ -108,8 +108,9 @@ int64_t rows_workspace(const Rows *plan)
     return plan->node->op == OP_TOP_K ? mgpu_top_k_workspace(plan->table.type, plan->table.along.extent, plan->table.k) : 0;
 }
 
-/* Additions of a running sum that take as long as a row of the k largest: blocks in which an element may be one of them are looked at
- * one by one, and each that is goes down a heap (runtime/host/rows.c). Fitted to k of 8, 64 and 500 of 1,000 random numbers, on one core. */
+/* Additions of a running sum that take as long as a row of the k largest: blocks in which an element may be one of them are
+ * looked at one by one, and each that is goes down a heap (runtime/host/rows.c). Fitted to k of 8, 64 and 500 of 1,000 random
+ * numbers, on one core. */
 static double top_k_operations(int64_t extent, int64_t k)
 {
     enum { BLOCK = 32, LOOK = 28, LEVEL = 16, SORT = 60 };
@@ -126,7 +127,8 @@ void rows_cost(const Rows *plan, double *flops, double *bytes, bool *samples)
 {
     *flops = node_flops(plan->node);
     if (plan->node->op == OP_TOP_K)
-        *flops *= top_k_operations(plan->table.along.extent, plan->table.k) / (double)(plan->table.along.extent ? plan->table.along.extent : 1);
+        *flops *= top_k_operations(plan->table.along.extent, plan->table.k) /
+                  (double)(plan->table.along.extent ? plan->table.along.extent : 1);
     *bytes = (double)tensor_bytes(plan->operand, 1);
     *samples = plan->samples;
     for (int i = 0; i < plan->results; i++)

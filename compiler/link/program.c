@@ -199,8 +199,8 @@ static void emit_model(const Model *m, Text *t)
         text_add(t, ", {");
         for (int k = 0; k < v->shape.rank; k++)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
-        text_add(t, "%s}, %s, %s, %s", v->shape.rank ? "" : "0", KIND[v->kind], v->kind == ACCUMULATOR && !v->partial ? "true" : "false",
-                 v->split ? "true" : "false");
+        text_add(t, "%s}, %s, %s, %s", v->shape.rank ? "" : "0", KIND[v->kind],
+                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", v->split ? "true" : "false");
         if (v->flattened) {
             text_add(t, ", ");
             quote(t, v->flattened);

@@ -7,14 +7,14 @@
  * (as a share of the plain rate), of the memory's rate; and the least time of one, on top of a launch. `apart`: loads and
  * arithmetic do not overlap, so their times add up.
  *
- * Host: fitted to 1,900 calls of seventeen examples on two cores of an Intel Xeon (Sapphire Rapids) with oneDNN 2.6.3, and to what
- * `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the shares with the least mean of |log(predicted / measured)|,
- * weighted by their part of a step. Sums, functions, depthwise convolutions and rows: fitted to layers by themselves on one core of
- * such a machine (`bench/layers`, 2026-11-28). More than all of the memory's rate: what was just written is still in a cache.
- * GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak
- * (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of issue
- * slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what bench/gpu/counts makes of ResNet-50's
- * and GPT-2's (2026-11-26). */
+ * Host: fitted to 1,900 calls of seventeen examples on two cores of an Intel Xeon (Sapphire Rapids) with oneDNN 2.6.3, and to
+ * what `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the shares with the least mean of |log(predicted /
+ * measured)|, weighted by their part of a step. Sums, functions, depthwise convolutions and rows: fitted to layers by themselves
+ * on one core of such a machine (`bench/layers`, 2026-11-28). More than all of the memory's rate: what was just written is still
+ * in a cache. GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of
+ * the peak (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of
+ * issue slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what bench/gpu/counts makes of
+ * ResNet-50's and GPT-2's (2026-11-26). */
 typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart; } Efficiency;
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {
@@ -44,11 +44,11 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
 };
 static const double LARGE_MATMUL = .7;              /* the share of a large matmul with which the table's shares fit (17 rows of bench/plan, 2026-11-26) */
 static const double ATTENTION_BY_WGMMA = .23;        /* in place of .3, on compute capability 9.0 in 16 bits: GPT-2's on an H100 (2026-11-26), .24 forward and .22 backward */
-/* how many times the operations that ops.def has of exp, sin, pow and the like they take, as an array in the cache; of f64 they are
- * calls of the C library, one element at a time */
+/* how many times the operations that ops.def has of exp, sin, pow and the like they take, as an array in the cache; of f64 they
+ * are calls of the C library, one element at a time */
 static const double FUNCTION_TIMES[PROCESSORS][2] = {[PROCESSOR_HOST] = {2, 12}, [PROCESSOR_CUDA] = {1, 1}};
-/* additions that an element of a sum of a row takes: on hosts it is added up in double, by few vectors that wait for each other; sums of
- * columns do not, as neighbours belong to other results */
+/* additions that an element of a sum of a row takes: on hosts it is added up in double, by few vectors that wait for each other;
+ * sums of columns do not, as neighbours belong to other results */
 static const double ROW_SUM[PROCESSORS] = {[PROCESSOR_HOST] = 5, [PROCESSOR_CUDA] = 1};
 static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
 
@@ -85,7 +85,9 @@ Cost cost_kernel(const Device *d, const Work *w)
     const Efficiency *e = &EFFICIENCY[d->processor][w->kind];
     Bound arithmetic;
     double rate = contraction_rate(d, w, e, &arithmetic), contractions = us_of(w->contractions, rate);
-    double operations = us_of(w->operations + (FUNCTION_TIMES[d->processor][w->wide] - 1) * w->functions + (ROW_SUM[d->processor] - 1) * w->row_sums, e->operations * plain_rate(d, w->wide ? F64 : F32));
+    double operations = us_of(w->operations + (FUNCTION_TIMES[d->processor][w->wide] - 1) * w->functions +
+                                  (ROW_SUM[d->processor] - 1) * w->row_sums,
+                              e->operations * plain_rate(d, w->wide ? F64 : F32));
     double memory = us_of(w->bytes, e->bytes * d->bandwidth.value), least = (w->joins ? 0 : e->least_us) + w->steps * STEP_US[d->processor];
     Cost c = {.us = memory, .bound = BOUND_MEMORY};
     if (contractions + operations > memory)

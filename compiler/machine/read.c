@@ -320,8 +320,10 @@ static void read_host(Reader *r)
     const char *names[COUNT(PARTS) + 3] = {"cores", "arithmetic", "load"};
     for (int i = 0; i < COUNT(PARTS); i++)
         names[3 + i] = PARTS[i].name;
-    WRONG(r, 1, "a host has no '%s'%s; it has cores, arithmetic, matmul, memory, bandwidth, barrier, step, meeting, idle-meeting, link, decode, disk and load", what,
-          did_you_mean(what, names, COUNT(names)));
+    WRONG(r, 1,
+          "a host has no '%s'%s; it has cores, arithmetic, matmul, memory, bandwidth, barrier, step, meeting, idle-meeting, "
+          "link, decode, disk and load",
+          what, did_you_mean(what, names, COUNT(names)));
 }
 
 static void set_name(Reader *r, Device *d) { d->name = rest(r, 2, "name * NVIDIA H100"); }

@@ -10,7 +10,8 @@
  *   plain      mean over all elements of all samples: num += sum(where(w != 0, w e, 0)), den += sum(w) over the valid samples;
  *              num / den, 0 where den is 0
  *   TOTAL(x)   total += sum(x) over the valid samples, element by element; what the metric computes of its totals is moved to
- *              the report graph, in double. Of MOMENTS: the accumulator is merged with those of the step, which every device knows
+ *              the report graph, in double. Of MOMENTS: the accumulator is merged with those of the step, which every device
+ * knows
  *
  * A sum of what is the same for all samples counts it once for each of them. Where a step has all its samples at once
  * (accumulate = 1) that is a multiple of RUN_SAMPLES, known to every device: its accumulator is no part of a sum. */

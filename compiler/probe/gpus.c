@@ -238,7 +238,8 @@ static void open_gpu(ProbedGpu *g, int gpus)
     probe_enter(g);
     CUresult r = g->cuda->module_load_data(&g->module, read_file(g->image, &length), COUNT(option), option, value);
     if (r != CUDA_SUCCESS)
-        fail(3, "mgpuc probe: %s, %s: its kernels cannot be loaded: %s%s%s", g->gpu->name, g->gpu->place, mgpu_cuda_error(g->cuda, r, error), *log ? ": " : "", log);
+        fail(3, "mgpuc probe: %s, %s: its kernels cannot be loaded: %s%s%s", g->gpu->name, g->gpu->place,
+             mgpu_cuda_error(g->cuda, r, error), *log ? ": " : "", log);
     PROBE_CALL(g, device_get_attribute, cuDeviceGetAttribute, &g->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, g->gpu->device);
     PROBE_CALL(g, mem_get_info, cuMemGetInfo, &free_bytes, &all_bytes);
     g->bytes = g->virtual ? VIRTUAL.bytes : REAL.bytes;

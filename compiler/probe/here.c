@@ -1,7 +1,8 @@
-/* here.c: the machine that mgpuc runs on: measured once, and kept in the cache (compiler/link/cache.c) by its processor, cores and memory,
- * so that machines that share a home have a file each. Without a cache nothing is measured unasked.
+/* here.c: the machine that mgpuc runs on: measured once, and kept in the cache (compiler/link/cache.c) by its processor, cores
+ * and memory, so that machines that share a home have a file each. Without a cache nothing is measured unasked.
  *
- * What other programs took of the cores meanwhile is kept, too. A machine that was measured beside others is measured again when they are gone. */
+ * What other programs took of the cores meanwhile is kept, too. A machine that was measured beside others is measured again when
+ * they are gone. */
 #include "compiler/link/units.h"
 #include "compiler/probe/probe.h"
 #include "runtime/cuda/gpus.h"
@@ -63,7 +64,10 @@ const char *measure_here(ProbeLength length, double memory, ProbedKind *gpus)
     if (load >= LOADED)
         text_add(&host, "host load %d\n", load);
     if (load >= LOADED && length == PROBE_LONG)
-        fprintf(stderr, "mgpuc: warning: other programs took %d %% of the cores, so what was measured may be too slow; measure again when they have ended\n", load);
+        fprintf(stderr,
+                "mgpuc: warning: other programs took %d %% of the cores, so what was measured may be too slow; measure again "
+                "when they have ended\n",
+                load);
     write_head(&all, count);
     text_add(&all, "%s%s", text_of(&of_gpus), text_of(&host));
     write_head(&kept, 0);
@@ -93,11 +97,15 @@ const char *here_text(const Machine *m)
 /* load: while it was measured before; 0: it was not, or nobody disturbed */
 static void say_measured(const Machine *m, int load, double seconds)
 {
-    fprintf(stderr, "mgpuc: note: measured this machine %s(%.1f s; kept for the next time): %.0f core%s with %.0f GFLOP/s, %.0f GB/s of memory; "
-                    "'mgpuc probe' takes longer and is more exact%s\n",
-            load ? format("again, as other programs took %d %% of its cores the last time ", load) : "", seconds, m->host.cores.value, m->host.cores.value == 1 ? "" : "s",
-            m->host.plain[F32].value / 1e9, m->host.bandwidth.value / 1e9,
-            m->host.load ? format("; other programs took %d %% of the cores: it is measured again when they are gone", m->host.load) : "");
+    fprintf(
+        stderr,
+        "mgpuc: note: measured this machine %s(%.1f s; kept for the next time): %.0f core%s with %.0f GFLOP/s, %.0f GB/s of "
+        "memory; "
+        "'mgpuc probe' takes longer and is more exact%s\n",
+        load ? format("again, as other programs took %d %% of its cores the last time ", load) : "", seconds, m->host.cores.value,
+        m->host.cores.value == 1 ? "" : "s", m->host.plain[F32].value / 1e9, m->host.bandwidth.value / 1e9,
+        m->host.load ? format("; other programs took %d %% of the cores: it is measured again when they are gone", m->host.load)
+                     : "");
 }
 
 static double seconds(void)

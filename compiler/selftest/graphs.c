@@ -462,7 +462,9 @@ static Node *any_narrow(Pool *p)
         return NULL;
     a = graph_cast(g, small_whole(g, a), NARROW[draw(COUNT(NARROW))]);
     Node *half = graph_cast(g, graph_cast(g, a, draw(2) ? BF16 : F16), F32);
-    Node *other = graph_cast(g, small_whole(g, graph_cast(g, graph_binary(g, OP_MUL, bounded(g, x), graph_number(g, 40, F32)), I16)), draw(2) ? BF16 : F16);
+    Node *other =
+        graph_cast(g, small_whole(g, graph_cast(g, graph_binary(g, OP_MUL, bounded(g, x), graph_number(g, 40, F32)), I16)),
+                   draw(2) ? BF16 : F16);
     other = graph_cast(g, other, F32);
     if (!broadcasts(half, other))
         return half;
@@ -482,7 +484,8 @@ static Node *any_masked_scatter(Pool *p)
     int64_t axis = draw(x->shape.rank);
     if (x->shape.rank - 1 + i->shape.rank > MAX_RANK || shape_count(&x->shape) * shape_count(&i->shape) > MOST_ELEMENTS)
         return NULL;
-    Node *rows = bounded(g, NODE(g, OP_GATHER, &axis, 1, NULL, x, i)), *chosen = graph_binary(g, OP_LT, rows, graph_number(g, .1, p->real));
+    Node *rows = bounded(g, NODE(g, OP_GATHER, &axis, 1, NULL, x, i)),
+         *chosen = graph_binary(g, OP_LT, rows, graph_number(g, .1, p->real));
     if (draw(2))
         chosen = graph_binary(g, draw(2) ? OP_AND : OP_OR, chosen, graph_valid(g));
     rows = graph_where(g, chosen, rows, graph_number(g, 0, p->real));

@@ -1,13 +1,23 @@
-/* doing.c: what threads are at that may stand still: opening files, reading and writing them, waiting for others. engine/hang.c says it when nothing
- * has moved for a while. Whatever takes time says it, so it is no argument. */
+/* doing.c: what threads are at that may stand still: opening files, reading and writing them, waiting for others. engine/hang.c
+ * says it when nothing has moved for a while. Whatever takes time says it, so it is no argument. */
 #include "runtime/base/base.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Doing { struct Doing *next; const char *what; char file[200]; } Doing; /* of a thread; what: NULL: nothing that may stand still */
+typedef struct Doing {
+    struct Doing *next;
+    const char *what;
+    char file[200];
+} Doing; /* of a thread; what: NULL: nothing that may stand still */
 
-static struct { pthread_mutex_t lock; pthread_once_t once; pthread_key_t leave; Doing *all; uint64_t count; } threads = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+static struct {
+    pthread_mutex_t lock;
+    pthread_once_t once;
+    pthread_key_t leave;
+    Doing *all;
+    uint64_t count;
+} threads = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 static _Thread_local Doing *own;
 
 /* of a thread that ends */
@@ -54,7 +64,8 @@ void mgpu_doing_with(const char *file)
         return;
     pthread_mutex_lock(&threads.lock);
     size_t length = strlen(file), room = sizeof own->file;
-    snprintf(own->file, room, "%s%s", length < room ? "" : "...", length < room ? file : file + length - room + 4); /* the end of a path says more */
+    snprintf(own->file, room, "%s%s", length < room ? "" : "...",
+             length < room ? file : file + length - room + 4); /* the end of a path says more */
     threads.count++;
     pthread_mutex_unlock(&threads.lock);
 }

@@ -200,8 +200,8 @@ void mgpu_end_text(FILE *f)
         mgpu_no_memory(BUFSIZ);
 }
 
-/* All signals but those that a thread's own mistakes cause are for the threads that wait for them: one that is begun before they are
- * blocked would take them otherwise, and they would end the program. */
+/* All signals but those that a thread's own mistakes cause are for the threads that wait for them: one that is begun before they
+ * are blocked would take them otherwise, and they would end the program. */
 static sigset_t signals_of_others(void)
 {
     static const int OWN[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF};

@@ -243,7 +243,9 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
         free(why);
     }
     if (c->links.apart && forced)
-        forced_fails(mgpu_format("%s: slices of GPUs (MIG) reach each other through the host alone: MGPU_COLLECTIVE=host, or nothing", mgpu_way_name(wanted)));
+        forced_fails(
+            mgpu_format("%s: slices of GPUs (MIG) reach each other through the host alone: MGPU_COLLECTIVE=host, or nothing",
+                        mgpu_way_name(wanted)));
     if (c->links.apart)
         return MGPU_WAY_HOST;
     if (wanted == MGPU_WAY_PEER && forced && !reach)
@@ -385,9 +387,11 @@ static void try_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
             continue;
         }
         if (c->processes)
-            mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by %s, and it fails: %s; %s", mgpu_nccl_name(c), why, mgpu_nccl_cure(why));
+            mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by %s, and it fails: %s; %s", mgpu_nccl_name(c), why,
+                      mgpu_nccl_cure(why));
         if (forced || way == MGPU_WAY_HOST)
-            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why, nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
+            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why,
+                      nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
         say_failed(way, c, why);
         c->barred[way] = true;
         if (nccl)

@@ -26,8 +26,8 @@ static void check_machine(const Machine *m, int device, CUresult r, const char *
     mgpu_cuda_error(m->cuda, r, text);
     if (device < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", call, text);
-    mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s%s%s", device, m->gpu[device]->name, m->gpu[device]->place, call, text,
-              m->achieved ? "; " : "", m->achieved ? m->achieved : "");
+    mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s%s%s", device, m->gpu[device]->name, m->gpu[device]->place, call,
+              text, m->achieved ? "; " : "", m->achieved ? m->achieved : "");
 }
 
 static bool is_for_virtual(const mgpu_program *p)
@@ -45,8 +45,11 @@ static Machine *cuda_find(const char *wanted, const mgpu_program *p, const mgpu_
     const char *usual = p->gpus;
     char *why = mgpu_find_gpus(&m->list, &m->cuda);
     if (is_for_virtual(p) && !mgpu_cuda_is_virtual())
-        mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for virtual GPUs (--arch %s): MGPU_CUDA_LIBRARIES=build/vgpu names their libraries, in the folder where mgpuc was built; "
-                  "mgpuc without --arch compiles for GPUs that are here%s%s", p->images->arch, why ? ": " : "", why ? why : "");
+        mgpu_fail(MGPU_MACHINE_FAILED,
+                  "the program is made for virtual GPUs (--arch %s): MGPU_CUDA_LIBRARIES=build/vgpu names their libraries, in "
+                  "the folder where mgpuc was built; "
+                  "mgpuc without --arch compiles for GPUs that are here%s%s",
+                  p->images->arch, why ? ": " : "", why ? why : "");
     if (why)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for NVIDIA GPUs: %s", why);
     if (m->list.note)
@@ -171,7 +174,8 @@ static Device *cuda_begin(const DevicePlan *p)
 {
     CudaDevice *d = mgpu_allocate(1, sizeof *d);
     Machine *m = p->machine;
-    check_machine(m, p->number, m->cuda->device_primary_ctx_retain(&m->context[p->number], m->gpu[p->number]->device), "cuDevicePrimaryCtxRetain");
+    check_machine(m, p->number, m->cuda->device_primary_ctx_retain(&m->context[p->number], m->gpu[p->number]->device),
+                  "cuDevicePrimaryCtxRetain");
     d->cuda = m->cuda;
     d->number = p->number;
     d->gpu = m->gpu[p->number];

@@ -42,7 +42,8 @@ static CUresult read_gpu(const CudaDriver *cuda, int ordinal, Gpu *g)
     g->memory = (int64_t)memory;
     mgpu_bus_text(bus, g->bus);
     /* the later function has that of the slice, the earlier one that of the GPU that it is a slice of */
-    g->slice = cuda->device_get_whole_uuid && cuda->device_get_whole_uuid(&whole, g->device) == CUDA_SUCCESS && memcmp(&whole, &uuid, sizeof uuid) != 0;
+    g->slice = cuda->device_get_whole_uuid && cuda->device_get_whole_uuid(&whole, g->device) == CUDA_SUCCESS &&
+               memcmp(&whole, &uuid, sizeof uuid) != 0;
     int length = snprintf(g->uuid, sizeof g->uuid, g->slice ? "MIG" : "GPU");
     for (int i = 0; i < 16; i++)
         length += snprintf(g->uuid + length, sizeof g->uuid - (size_t)length, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
@@ -58,7 +59,8 @@ static int index_of(const Gpu *g, const GpuList *known)
     return k;
 }
 
-/* the management library's order is its own; what it does not know comes after, by bus; slices of one GPU are as the driver has them */
+/* the management library's order is its own; what it does not know comes after, by bus; slices of one GPU are as the driver has
+ * them */
 static bool comes_before(const Gpu *a, const Gpu *b, const GpuList *known)
 {
     int x = index_of(a, known), y = index_of(b, known), bus = strcmp(a->bus, b->bus);
@@ -103,8 +105,10 @@ static char *divided_without_slices(void)
     free(mgpu_nvml_gpus(&known));
     for (int i = 0; i < known.count && !text; i++)
         if (known.gpus[i].slice)
-            text = mgpu_format("NVIDIA's driver finds no GPU: GPU %s (%s) is to be divided (MIG) and has no slice; nvidia-smi mig -i %s -cgi 0 -C makes one of all of it, "
-                               "nvidia-smi -i %s -mig 0 undivides it", known.gpus[i].bus, known.gpus[i].name, known.gpus[i].bus, known.gpus[i].bus);
+            text = mgpu_format("NVIDIA's driver finds no GPU: GPU %s (%s) is to be divided (MIG) and has no slice; nvidia-smi "
+                               "mig -i %s -cgi 0 -C makes one of all of it, "
+                               "nvidia-smi -i %s -mig 0 undivides it",
+                               known.gpus[i].bus, known.gpus[i].name, known.gpus[i].bus, known.gpus[i].bus);
     mgpu_free_gpus(&known);
     return text;
 }
@@ -113,8 +117,11 @@ char *mgpu_no_gpu(void)
 {
     const char *visible = visible_devices();
     char *divided = visible ? NULL : divided_without_slices();
-    return divided ? divided : visible ? mgpu_format("NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '%s'; unset it, or name GPUs that nvidia-smi -L lists", visible)
-                   : mgpu_format("NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work");
+    return divided   ? divided
+           : visible ? mgpu_format("NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '%s'; unset it, or name GPUs that "
+                                   "nvidia-smi -L lists",
+                                   visible)
+                     : mgpu_format("NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work");
 }
 
 char *mgpu_shown_by(void)

@@ -55,10 +55,15 @@ static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
 {
     const Gpu *g = d->gpu;
     if (g->major < MGPU_OLDEST_GPU)
-        d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, kernels need %d.0 or newer (A100, 2020); --devices takes other GPUs, "
-                                          "mgpuc --devices host compiles for the CPU", g->name, g->place, g->major, g->minor, MGPU_OLDEST_GPU));
-    d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, the program holds kernels for %s; compile with: mgpuc --arch sm_%d%d %s",
-                                      g->name, g->place, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
+        d->fail(d->owner, -1,
+                mgpu_format(
+                    "%s, %s, has compute capability %d.%d, kernels need %d.0 or newer (A100, 2020); --devices takes other GPUs, "
+                    "mgpuc --devices host compiles for the CPU",
+                    g->name, g->place, g->major, g->minor, MGPU_OLDEST_GPU));
+    d->fail(d->owner, -1,
+            mgpu_format(
+                "%s, %s, has compute capability %d.%d, the program holds kernels for %s; compile with: mgpuc --arch sm_%d%d %s",
+                g->name, g->place, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
 }
 
 /* Machine code of a newer minor version runs, PTX does not: the driver has to compile it. */
@@ -71,9 +76,12 @@ static void fail_if_older(const CudaDevice *d, const mgpu_program *p, const mgpu
         return;
     char *other = text ? mgpu_format("for the GPU itself: mgpuc --arch sm_%d%d", g->major, g->minor)
                        : mgpu_format("with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc", major, major);
-    d->fail(d->owner, -1, mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver of CUDA %d.%d "
-                                      "or newer, or compile %s %s", g->name, g->place, major, driver / 10 % 100, image->arch, image->cuda / 1000,
-                                      image->cuda / 10 % 100, image->cuda / 1000, text ? image->cuda / 10 % 100 : 0, other, p->model_file));
+    d->fail(d->owner, -1,
+            mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver "
+                        "of CUDA %d.%d "
+                        "or newer, or compile %s %s",
+                        g->name, g->place, major, driver / 10 % 100, image->arch, image->cuda / 1000, image->cuda / 10 % 100,
+                        image->cuda / 1000, text ? image->cuda / 10 % 100 : 0, other, p->model_file));
 }
 
 static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
@@ -141,8 +149,10 @@ static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
     if (fixed + l->shared_bytes > d->most_shared && is_optional(k))
         return false;
     if (fixed + l->shared_bytes > d->most_shared) {
-        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants %d bytes of shared memory for a block, %d of them static; the GPU has %d; "
-                 "--devices takes other GPUs", d->gpu->name, d->gpu->place, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
+        snprintf(text, sizeof text,
+                 "%s, %s: kernel %s (line %d) wants %d bytes of shared memory for a block, %d of them static; the GPU has %d; "
+                 "--devices takes other GPUs",
+                 d->gpu->name, d->gpu->place, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
         d->fail(d->owner, -1, text);
     }
     mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->most_shared - fixed),

@@ -28,7 +28,8 @@ typedef struct Nccl {
 #define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
 static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL_OPTIONAL)};
 
-/* "Using NCCL with CUDA Graphs": from NCCL 2.9 on, with CUDA 11.3. NCCL_NVLS_ENABLE: "since 2.17", from compute capability 9.0 on */
+/* "Using NCCL with CUDA Graphs": from NCCL 2.9 on, with CUDA 11.3. NCCL_NVLS_ENABLE: "since 2.17", from compute capability 9.0 on
+ */
 enum { OLDEST_CAPTURED = 20900, OLDEST_CAPTURING = 11030, OLDEST_SWITCHES = 21700, OLDEST_SWITCHED = 9 };
 /* "Using MIG instances": from NCCL 2.31 on, with CUDA 13.0, experimental */
 enum { OLDEST_SLICES = 23100, OLDEST_SLICING = 13000 };
@@ -85,7 +86,9 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
  * Through NVLink's switches NCCL registers only what its own allocator, or one like it, has made; so arenas are. */
 static CudaLibrary library_of(const mgpu_program *p, const CudaSymbol *symbols, int count)
 {
-    return (CudaLibrary){"libnccl.so.2", "the package libnccl2, or pip's nvidia-nccl-cu13", symbols, count, .toolkit = true, .folders = p->library_folders};
+    return (CudaLibrary){"libnccl.so.2",  "the package libnccl2, or pip's nvidia-nccl-cu13",
+                         symbols,         count,
+                         .toolkit = true, .folders = p->library_folders};
 }
 
 void mgpu_nccl_find_memory(Machine *m, const mgpu_program *p)
@@ -204,10 +207,16 @@ const char *mgpu_nccl_cure(const char *why)
 {
     static const char ROOM[] = "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1";
     static const char SWITCHED[] = "NVLink's switches need NVIDIA's Fabric Manager: systemctl status nvidia-fabricmanager";
-    static const struct { const char *words, *cure; } CURES[] = {
-        {"shared memory", ROOM}, {"/dev/shm", ROOM}, {"multicast", SWITCHED}, {"NVLS", SWITCHED}, {"system not yet initialized", SWITCHED},
+    static const struct { const char *words, *cure;
+    } CURES[] = {
+        {"shared memory", ROOM},
+        {"/dev/shm", ROOM},
+        {"multicast", SWITCHED},
+        {"NVLS", SWITCHED},
+        {"system not yet initialized", SWITCHED},
         {"memlock", "it locks memory: ulimit -l unlimited, docker run --ulimit memlock=-1"},
-        {"is right", "numbers that arrive changed come of an IOMMU or of PCIe's access control (ACS) between GPUs: NCCL_P2P_DISABLE=1 goes around them"},
+        {"is right", "numbers that arrive changed come of an IOMMU or of PCIe's access control (ACS) between GPUs: "
+                     "NCCL_P2P_DISABLE=1 goes around them"},
     };
     for (int i = 0; i < MGPU_COUNT(CURES); i++)
         if (strcasestr(why, CURES[i].words))
@@ -267,7 +276,8 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
     }
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
     check(n, first, -1, n->get_version(&n->version), "ncclGetVersion");
-    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100, c->no_switches ? " without NVLink's switches" : "");
+    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100,
+             c->no_switches ? " without NVLink's switches" : "");
     if (c->processes)
         compare_versions(c->processes, n, c->machine->version);
     if ((why = refuse_slices(c, n))) {
@@ -281,7 +291,8 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
     ncclResult_t r = (c->processes ? connect_processes : connect_own)(n, c);
     char words[SAID];
     if (r != ncclSuccess)
-        why = mgpu_format("%s does not start%s: %s", n->said, shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
+        why = mgpu_format("%s does not start%s: %s", n->said,
+                          shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
     if (why && *again && c->processes)
         first->stage(first->owner, why); /* while the others are waited for, that they may do as this one */
     if (*again)

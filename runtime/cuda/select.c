@@ -38,7 +38,8 @@ static bool is_gpu(const char *text)
 bool mgpu_names_gpu(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
-    return is_uuid(text) || (digits && text[digits] == 'x' && isdigit((unsigned char)text[digits + 1])) || (digits && text[strspn(text, "0123456789abcdefABCDEF")] == ':');
+    return is_uuid(text) || (digits && text[digits] == 'x' && isdigit((unsigned char)text[digits + 1])) ||
+           (digits && text[strspn(text, "0123456789abcdefABCDEF")] == ':');
 }
 
 static char *read_gpu(const char *text, size_t length, DeviceList *d)
@@ -127,7 +128,9 @@ static const Gpu *find_gpu(const GpuList *list, const DeviceList *d, const char 
         if (*bus ? strcmp(list->gpus[i].bus, bus) != 0 : strncasecmp(list->gpus[i].uuid, name, strlen(name)) != 0)
             continue;
         if (found >= 0)
-            fail_gpu(list, d, name, *bus ? "several slices (MIG) of one GPU are there, which their UUIDs tell apart" : "several GPUs' UUIDs begin like that");
+            fail_gpu(list, d, name,
+                     *bus ? "several slices (MIG) of one GPU are there, which their UUIDs tell apart"
+                          : "several GPUs' UUIDs begin like that");
         found = i;
     }
     if (found < 0)
@@ -147,8 +150,11 @@ void mgpu_select_gpus(const GpuList *list, const DeviceList *d, int first, int e
 {
     int count = end - first;
     if (!d->gpus && place && place + count > list->count)
-        mgpu_fail(MGPU_MACHINE_FAILED, "the processes on this host want %d GPUs or more, there %s %d%s; start fewer of them on each host, or compile for "
-                  "fewer devices%s", place + count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), of_slices(list));
+        mgpu_fail(
+            MGPU_MACHINE_FAILED,
+            "the processes on this host want %d GPUs or more, there %s %d%s; start fewer of them on each host, or compile for "
+            "fewer devices%s",
+            place + count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), of_slices(list));
     if (!d->gpus && count > list->count)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program wants %d GPUs, there %s %d%s; --devices says how many, --devices cuda:0x%d makes one GPU "
                   "do for all%s", count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), count, of_slices(list));

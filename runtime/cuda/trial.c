@@ -133,8 +133,9 @@ static char *check_operand(const Trial *t, int member)
             double found = number_at(t->bytes + (i - part.begin) * each, o->dtype);
             if (found == (double)right)
                 continue;
-            return mgpu_format("GPU %s gets %.17g as element %lld of %lld in the %s %s, where %d is right", t->c->devices[member]->gpu->place, found, (long long)i,
-                               (long long)o->count, mgpu_transfer_row(o->parties.transfer)->kind, o->name, right);
+            return mgpu_format("GPU %s gets %.17g as element %lld of %lld in the %s %s, where %d is right",
+                               t->c->devices[member]->gpu->place, found, (long long)i, (long long)o->count,
+                               mgpu_transfer_row(o->parties.transfer)->kind, o->name, right);
         }
     }
     return NULL;

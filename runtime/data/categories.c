@@ -262,7 +262,8 @@ int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
     return beyond >= 0 && numbers && strange >= 0 ? strange : beyond;
 }
 
-/* Where all are whole numbers and one is below 0, that one hardly is a class: what leaves it out. text: empty, if it is not so. */
+/* Where all are whole numbers and one is below 0, that one hardly is a class: what leaves it out. text: empty, if it is not so.
+ */
 static void ignore_negative(const mgpu_input *in, const Candidate *list, int64_t count, char *text, size_t room)
 {
     int64_t value, below = 0, found = 0;
@@ -274,7 +275,8 @@ static void ignore_negative(const mgpu_input *in, const Candidate *list, int64_t
     }
     *text = 0;
     if (numbers && found == 1)
-        snprintf(text, room, "; class(%lld, ignore = %lld) leaves %lld out", (long long)in->classes, (long long)below, (long long)below);
+        snprintf(text, room, "; class(%lld, ignore = %lld) leaves %lld out", (long long)in->classes, (long long)below,
+                 (long long)below);
 }
 
 static _Noreturn void too_many(const mgpu_input *in, const Words *all, const Candidate *list, int64_t count, const char *place)
@@ -431,7 +433,8 @@ static bool covers(Table *t, const mgpu_input *in, const Words *words, const int
         int64_t value;
         if (!words->text[k] || (used && !used[k]) || is_ignored(in, words, k))
             continue;
-        all = t->numbers ? whole_number(words->text[k], &value) && admitted(in, value) : look_up(t, words->text[k], words->places) != MGPU_NO_LABEL;
+        all = t->numbers ? whole_number(words->text[k], &value) && admitted(in, value)
+                         : look_up(t, words->text[k], words->places) != MGPU_NO_LABEL;
     }
     return all;
 }

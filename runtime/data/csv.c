@@ -1,7 +1,7 @@
 /* csv.c: the reader csv: a table of text -> columns of numbers and words, in memory; columns that no input needs are not kept.
  *
- * csv_lines.c says what a row is. A field that is missing is a word without text, or, of a number, NaN. Which column is a number says the
- * input that takes it: class(n) takes words, everything else numbers.
+ * csv_lines.c says what a row is. A field that is missing is a word without text, or, of a number, NaN. Which column is a number
+ * says the input that takes it: class(n) takes words, everything else numbers.
  *
  * Of rows that arrive, those that were read since the last `forget` are in memory; rows and words before are not. */
 #include "runtime/base/base.h"
@@ -61,7 +61,8 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
     size_t length = trimmed.length;
     if (mgpu_csv_is_missing(p, f) || mgpu_csv_is_missing(p, &trimmed)) {
         if (!mgpu_dtype_is_float(c->dtype)) {
-            mgpu_csv_bad_row(p, "column '%s' has no value, and %s has none for that", c->titles[which], mgpu_dtype_name(c->dtype));
+            mgpu_csv_bad_row(p, "column '%s' has no value, and %s has none for that", c->titles[which],
+                             mgpu_dtype_name(c->dtype));
             return;
         }
         c->first_missing = c->missing++ ? c->first_missing : p->row_line;
@@ -217,10 +218,11 @@ static void close_csv(Stream *s)
 static void say_numbers(const Csv *csv, int column, int64_t count, const char *what, int64_t line, const char *more)
 {
     if (count == 1)
-        mgpu_say_once("%s: a number of '%s' is %s, in line %lld%s", csv->path, csv->columns[column].name, what, (long long)line, more);
+        mgpu_say_once("%s: a number of '%s' is %s, in line %lld%s", csv->path, csv->columns[column].name, what, (long long)line,
+                      more);
     else
-        mgpu_say_once("%s: %lld numbers of '%s' are %s, the first in line %lld%s", csv->path, (long long)count, csv->columns[column].name, what,
-                      (long long)line, more);
+        mgpu_say_once("%s: %lld numbers of '%s' are %s, the first in line %lld%s", csv->path, (long long)count,
+                      csv->columns[column].name, what, (long long)line, more);
 }
 
 /* once, although several data sets may be made of one file */
@@ -246,7 +248,8 @@ static void end_rows(const Csv *csv)
 {
     const Parser *p = &csv->parser;
     if (csv->first + csv->rows == 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no %s", p->where, csv->path, p->bad_rows ? "line that can be read" : "rows");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no %s", p->where, csv->path,
+                  p->bad_rows ? "line that can be read" : "rows");
     say_notes(csv);
 }
 
@@ -321,7 +324,8 @@ Stream *mgpu_open_csv(const Opening *o)
 {
     Stream *s = mgpu_new_stream(o, o->column_count);
     Csv *csv = s->state = mgpu_allocate(1, sizeof *csv);
-    csv->path = o->inflow ? mgpu_format("standard input") : mgpu_find_file(mgpu_option_text(o->call, "file", ""), o->folder, o->where);
+    csv->path =
+        o->inflow ? mgpu_format("standard input") : mgpu_find_file(mgpu_option_text(o->call, "file", ""), o->folder, o->where);
     csv->column_count = o->column_count;
     csv->columns = mgpu_allocate((size_t)csv->column_count, sizeof *csv->columns);
     if (o->inflow)

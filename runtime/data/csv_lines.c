@@ -1,10 +1,11 @@
 /* csv_lines.c: text -> rows of fields, and what a field says.
  *
- * Lines as in RFC 4180: fields between delimiters, a line ends with LF or CRLF; a field in quotes may hold delimiters, line ends and,
- * doubled, quotes. Lines without text are left out. `strip` takes characters from both ends of a field that is not quoted. A field that is
- * empty or one of `missing` is missing.
+ * Lines as in RFC 4180: fields between delimiters, a line ends with LF or CRLF; a field in quotes may hold delimiters, line ends
+ * and, doubled, quotes. Lines without text are left out. `strip` takes characters from both ends of a field that is not quoted. A
+ * field that is empty or one of `missing` is missing.
  *
- * Of text that arrives, a row is read when its line end is there: one that is not complete is split again when more of it has come. */
+ * Of text that arrives, a row is read when its line end is there: one that is not complete is split again when more of it has
+ * come. */
 #include "runtime/base/base.h"
 #include "runtime/data/csv.h"
 
@@ -23,8 +24,8 @@ void mgpu_csv_bad_row(Parser *p, const char *pattern, ...)
     vsnprintf(text, sizeof text, pattern, arguments);
     va_end(arguments);
     if (!p->skip)
-        mgpu_complain(p->complaint, "%s%s:%lld: %s; on_bad = \"skip\" leaves such lines out", p->where, p->path, (long long)p->row_line,
-                      text);
+        mgpu_complain(p->complaint, "%s%s:%lld: %s; on_bad = \"skip\" leaves such lines out", p->where, p->path,
+                      (long long)p->row_line, text);
     if (p->bad_rows == 0 && !p->bad)
         snprintf(p->first_bad, sizeof p->first_bad, "line %lld: %.360s", (long long)p->row_line, text);
     p->bad = true;
@@ -69,7 +70,8 @@ static bool read_quoted(Parser *p)
     if (close >= p->end) {
         p->awaited = '"';
         if (!p->more)
-            mgpu_complain(p->complaint, "%s%s:%lld: the quote that opens here is never closed", p->where, p->path, (long long)p->line);
+            mgpu_complain(p->complaint, "%s%s:%lld: the quote that opens here is never closed", p->where, p->path,
+                          (long long)p->line);
         return false;
     }
     char *text = mgpu_allocate((size_t)(close - from) + 1, 1);

@@ -155,10 +155,11 @@ static void read_new_titles(Parser *p, const mgpu_option *names, const Opening *
     char titles[400];
     take_names(p, names, o, ALL_NAMES);
     list_titles(p, titles, sizeof titles);
-    mgpu_fail(MGPU_BAD_INPUT,
-              "%s%s: its first line has %d fields, which are no titles; without a line of titles there are %d columns, %d of which are "
-              "needed here: %s",
-              p->where, p->path, fields, names->count, needed, titles);
+    mgpu_fail(
+        MGPU_BAD_INPUT,
+        "%s%s: its first line has %d fields, which are no titles; without a line of titles there are %d columns, %d of which are "
+        "needed here: %s",
+        p->where, p->path, fields, names->count, needed, titles);
 }
 
 void mgpu_csv_read_titles(Parser *p, const Opening *o)

@@ -172,7 +172,8 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
     mgpu_load_file(&file, path, where, load);
     if (member && file.bytes >= 2 && memcmp(file.data, "PK", 2) == 0)
         mgpu_read_member(&file, member, path, where);
-    mgpu_parse_npy(a, file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where, sample_rank);
+    mgpu_parse_npy(a, file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where,
+                   sample_rank);
     if (a->owned) {
         mgpu_close_file(&file);
         return;

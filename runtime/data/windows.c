@@ -139,7 +139,8 @@ static void check_format(const Windows *w, const char *where)
             what = FORMATS[i].what;
     }
     if (what)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s is %s; tokens(...) reads whole numbers without a header, and .npy files", where, w->path, what);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s is %s; tokens(...) reads whole numbers without a header, and .npy files", where, w->path,
+                  what);
 }
 
 /* -> the number of tokens; *dtype: of `type`, if it is given, becomes that of the file */

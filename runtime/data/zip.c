@@ -178,7 +178,9 @@ const uint8_t *mgpu_member_bytes(const Archive *a, int member, int64_t *bytes, u
         m->bytes > INT64_MAX / 2 || (m->method == DEFLATED && m->bytes / DEFLATE_MOST > m->packed))
         broken(a);
     if (m->method != STORED && m->method != DEFLATED)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: '%.*s' is packed by the method %d; members that are stored or deflated can be read, as numpy.savez and torch.save write them",
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s%s: '%.*s' is packed by the method %d; members that are stored or deflated can be read, as numpy.savez and "
+                  "torch.save write them",
                   a->where, a->path, m->name_length, m->name, m->method);
     uint32_t crc = 0;
     *owned = NULL;
@@ -189,7 +191,8 @@ const uint8_t *mgpu_member_bytes(const Archive *a, int member, int64_t *bytes, u
         *owned = inflate_member(a, m, a->data + at, &crc);
     }
     if (crc != m->crc)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: '%.*s' is damaged: its checksum (CRC-32) is another", a->where, a->path, m->name_length, m->name);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: '%.*s' is damaged: its checksum (CRC-32) is another", a->where, a->path, m->name_length,
+                  m->name);
     *bytes = (int64_t)m->bytes;
     return *owned ? *owned : a->data + at;
 }
@@ -201,7 +204,8 @@ static void list_arrays(const Archive *a, char *names, size_t room)
     for (int i = 0; i < a->count && listed < room; i++) {
         const Member *m = &a->members[i];
         bool array = m->name_length > 4 && memcmp(m->name + m->name_length - 4, ".npy", 4) == 0;
-        listed += (size_t)snprintf(names + listed, room - listed, "%s%.*s", i ? ", " : "", m->name_length - (array ? 4 : 0), m->name);
+        listed +=
+            (size_t)snprintf(names + listed, room - listed, "%s%.*s", i ? ", " : "", m->name_length - (array ? 4 : 0), m->name);
     }
 }
 

@@ -145,8 +145,10 @@ static void open_device(Engine *e, const DevicePlan *p)
     mgpu_hang_stage(e, "it is being opened", p->number);
     e->devices[p->number] = e->kind->open(p);
     if (!e->devices[p->number])
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
-                  "or more devices with the same batch, need less", p->number, (long long)bytes, (long long)device->staging_bytes);
+        mgpu_fail(MGPU_MACHINE_FAILED,
+                  "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
+                  "or more devices with the same batch, need less",
+                  p->number, (long long)bytes, (long long)device->staging_bytes);
     if (e->kind->arena_bytes(e->devices[p->number]) != bytes)
         mgpu_die("device %d: %lld bytes were predicted, %lld allocated", p->number, (long long)bytes,
                  (long long)e->kind->arena_bytes(e->devices[p->number]));

@@ -1,11 +1,12 @@
-/* hang.c: a program in which nothing goes on says once, after --stall seconds, what each lane is at, and what is done between steps, before the first one
- * and after the last (base/doing.c), on any kind of device. One for GPUs in which nothing goes on any more says who hangs, and ends. In: what the engine's threads count;
- * out: one message and status 3.
+/* hang.c: a program in which nothing goes on says once, after --stall seconds, what each lane is at, and what is done between
+ * steps, before the first one and after the last (base/doing.c), on any kind of device. One for GPUs in which nothing goes on any
+ * more says who hangs, and ends. In: what the engine's threads count; out: one message and status 3.
  *
  * A kernel without an end, a sum that a member never joins, a link or a driver that stalls: whoever waits for them waits for
  * ever. So one thread wakes now and then and looks at all that only grows: steps posted and done, operations issued, calls of
  * the driver that have returned. If something is under way and nothing of this has changed for MGPU_PATIENCE seconds, it looks at
- * what the GPUs have noted (look.c), and says of each lane how far it is. It asks no driver anything, as one that hangs may hang for who asks, too.
+ * what the GPUs have noted (look.c), and says of each lane how far it is. It asks no driver anything, as one that hangs may hang
+ * for who asks, too.
  *
  *   - Time in which it does not run itself (a debugger, SIGSTOP, a laptop that sleeps) does not count: it adds up naps.
  *   - While samples are read, GPUs that have nothing to do are not what hangs. That is a warning, and the program goes on.
@@ -246,7 +247,9 @@ static void say_cures(const Report *r, const Hang *h, FILE *to)
     if (r->among)
         fprintf(to, "MGPU_GRAPHS=wait says which operation it is; ");
     if (h->stage && h->connects && r->engine->plan->devices > 1)
-        fprintf(to, "%sNCCL_NVLS_ENABLE=0 does without NVLink's switches, NCCL_P2P_DISABLE=1 without NCCL's links, NCCL_DEBUG=INFO says how far it came; ",
+        fprintf(to,
+                "%sNCCL_NVLS_ENABLE=0 does without NVLink's switches, NCCL_P2P_DISABLE=1 without NCCL's links, NCCL_DEBUG=INFO "
+                "says how far it came; ",
                 r->engine->processes ? "" : "MGPU_COLLECTIVE=host does without NCCL and links between GPUs, ");
     if (!r->sum)
         fprintf(to, "dmesg may say what ails a GPU (NVRM: Xid); ");

@@ -13,7 +13,11 @@
 
 enum { MOST_TIMES = 1000 };
 
-typedef struct Spent { double sum, *each; int64_t count; double predicted; } Spent; /* seconds: of all times; each of the first ones; of one, as the plan has it */
+typedef struct Spent {
+    double sum, *each;
+    int64_t count;
+    double predicted;
+} Spent; /* seconds: of all times; each of the first ones; of one, as the plan has it */
 struct Profile {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -296,8 +300,9 @@ static void print_row(const Profile *p, const Row *r, const TableStyle *l)
     if (p->predicts)
         snprintf(predicted, sizeof predicted, " %9.3f", 1e3 * r->predicted);
     char *id = name_of(r->device, r->op), *line = mgpu_plain(line_text(l->source, r->op->line)); /* the file may hold anything by now */
-    fprintf(l->f, "%9.3f%s %6.1f %9s %7s  %-*s  %-*s  %-*s %5d  %.*s\n", 1e3 * r->seconds, predicted, 100 * r->seconds / l->step_s, flops, bytes,
-            l->operation_width, id, l->kernel_width, does(p, r), MATMUL_WIDTH, matmul, r->op->line, beginning(line), line);
+    fprintf(l->f, "%9.3f%s %6.1f %9s %7s  %-*s  %-*s  %-*s %5d  %.*s\n", 1e3 * r->seconds, predicted,
+            100 * r->seconds / l->step_s, flops, bytes, l->operation_width, id, l->kernel_width, does(p, r), MATMUL_WIDTH, matmul,
+            r->op->line, beginning(line), line);
     free(line);
     free(id);
 }
@@ -337,8 +342,8 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
                 1e3 * (l.step_s - lane_seconds(rows, count, d, MGPU_COMP)));
     }
     print_matmul(p, rows, count, f);
-    fprintf(f, "\n%9s%s %6s %9s %7s  %-*s  %-*s  %-*s %5s\n", "ms/step", p->predicts ? " predicted" : "", "%", "GFLOP/s", "GB/s", l.operation_width, "operation", l.kernel_width,
-            "kernel", MATMUL_WIDTH, "matmul: M x N x K", "line");
+    fprintf(f, "\n%9s%s %6s %9s %7s  %-*s  %-*s  %-*s %5s\n", "ms/step", p->predicts ? " predicted" : "", "%", "GFLOP/s", "GB/s",
+            l.operation_width, "operation", l.kernel_width, "kernel", MATMUL_WIDTH, "matmul: M x N x K", "line");
     for (int i = 0; i < count; i++)
         print_row(p, &rows[i], &l);
     free(source.lines);

@@ -134,7 +134,8 @@ static void embed_own(const View *v, Sheet *s)
 /* whether what is predicted is the step that was measured, as far as is known */
 static bool is_alike(const Page *p)
 {
-    return !p->view || !p->measured_devices || (p->measured_devices == p->view->device_count && p->measured_batch == p->view->batch);
+    return !p->view || !p->measured_devices ||
+           (p->measured_devices == p->view->device_count && p->measured_batch == p->view->batch);
 }
 
 static void timeline_print(const Page *p, Sheet *s)
@@ -155,9 +156,12 @@ static void timeline_print(const Page *p, Sheet *s)
            "<div id=\"chosen\" class=\"moving\"></div>\n", s->f);
     bool beside = is_alike(p);
     if (!beside)
-        fprintf(s->f, "<p>The step that was measured is of %lld device%s and a batch of %lld, the predicted one of %d and of %lld, so it is not drawn beside it. "
-                "<code>--devices %lld --set batch=%lld</code> predicts the same step.</p>\n", (long long)p->measured_devices, p->measured_devices == 1 ? "" : "s",
-                (long long)p->measured_batch, p->view->device_count, (long long)p->view->batch, (long long)p->measured_devices, (long long)p->measured_batch);
+        fprintf(s->f,
+                "<p>The step that was measured is of %lld device%s and a batch of %lld, the predicted one of %d and of %lld, so "
+                "it is not drawn beside it. "
+                "<code>--devices %lld --set batch=%lld</code> predicts the same step.</p>\n",
+                (long long)p->measured_devices, p->measured_devices == 1 ? "" : "s", (long long)p->measured_batch,
+                p->view->device_count, (long long)p->view->batch, (long long)p->measured_devices, (long long)p->measured_batch);
     if (p->view) {
         fprintf(s->f, "<details class=\"table\" open><summary>Lanes of a predicted step, busy and idle, and the longest "
                     "operations</summary>\n");
@@ -262,7 +266,8 @@ void mgpu_page_add(Page *page, const char *file, const char *output, Sheet *s)
     if (page->measured)
         mgpu_fail(MGPU_BAD_USAGE, "%s: a report shows one measured timeline, and two are given", file);
     page->measured = mgpu_keep_copy(s, text, length);
-    if (!mgpu_json_whole(mgpu_json_member(about, "devices"), &page->measured_devices) || !mgpu_json_whole(mgpu_json_member(about, "batch"), &page->measured_batch))
+    if (!mgpu_json_whole(mgpu_json_member(about, "devices"), &page->measured_devices) ||
+        !mgpu_json_whole(mgpu_json_member(about, "batch"), &page->measured_batch))
         page->measured_devices = page->measured_batch = 0;
     page->measured_kind = mgpu_keep_text(s, "%s", mgpu_json_text(about, "kind"));
     free(json);

@@ -196,7 +196,8 @@ static int64_t steps_of_a_second(int64_t steps, double seconds, Processes *p)
 static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const Options *o, Bench *bench, Result *r)
 {
     *r = (Result){.plan = plan, .steps = o->steps > 0 ? o->steps : FEWEST_STEPS};
-    int64_t most = r->steps + (o->steps > 0 ? 0 : 1 + MOST_STEPS), last = 1 + o->warmup + (o->profile || o->measure ? 2 : 1) * most;
+    int64_t most = r->steps + (o->steps > 0 ? 0 : 1 + MOST_STEPS),
+            last = 1 + o->warmup + (o->profile || o->measure ? 2 : 1) * most;
     r->untimed = 1 + o->warmup;
     *bench = (Bench){.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
     Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,

@@ -48,14 +48,16 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, double 
     }
 }
 
-/* of a run that goes on with another length: a schedule that goes by the share of the steps that is done is at another place of it */
+/* of a run that goes on with another length: a schedule that goes by the share of the steps that is done is at another place of
+ * it */
 static void compare_rate(Run *run, int64_t step)
 {
     static const double MUCH = 1.1; /* from one step to the next */
     double before = run->at.lr, low = fmin(run->lr, before), high = fmax(run->lr, before);
     if (run->steps_before && before > 0 && high > MUCH * low)
         mgpu_report_note(run->reporter,
-                         "step %lld: lr is %.4g, it was %.4g in the step before: the run has %lld steps in all now, it had %lld, and lr goes by "
+                         "step %lld: lr is %.4g, it was %.4g in the step before: the run has %lld steps in all now, it had %lld, "
+                         "and lr goes by "
                          "the share of them that is done; --set lr=%.4g keeps that of before",
                          (long long)step, run->lr, before, (long long)run->total_steps, (long long)run->steps_before, before);
     run->steps_before = 0;

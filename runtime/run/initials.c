@@ -227,15 +227,18 @@ static bool *left_out(const mgpu_program *program, const Options *o)
 }
 
 /* Files that the train block names are looked at by mgpuc (dsl/warnings.c). initial NULL: all variables */
-static void warn_of_channel_order(const mgpu_program *program, const TensorFile *file, const mgpu_initial *initial, const bool *none)
+static void warn_of_channel_order(const mgpu_program *program, const TensorFile *file, const mgpu_initial *initial,
+                                  const bool *none)
 {
     int count = initial ? initial->count : program->variable_count;
     for (int k = 0; k < count && file->step < 0; k++) {
         int v = initial ? initial->variables[k] : k;
         if (program->variables[v].flattened && !(none && none[v]))
-            mgpu_say("%s: warning: '%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels last; weights of PyTorch are "
-                     "for channels first: x |> flatten(order = \"chw\") takes them", program_invocation_short_name,
-                     program->variables[v].tensor.name, file->path, program->variables[v].flattened);
+            mgpu_say("%s: warning: '%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels "
+                     "last; weights of PyTorch are "
+                     "for channels first: x |> flatten(order = \"chw\") takes them",
+                     program_invocation_short_name, program->variables[v].tensor.name, file->path,
+                     program->variables[v].flattened);
     }
 }
 

@@ -517,8 +517,11 @@ static void tell_of_schedules(const Run *run)
         double number = run->options->setting[i];
         const char *schedule = schedule_of(p, i), *name = p->settings[i].name;
         if (schedule && !isnan(number))
-            mgpu_report_note(run->reporter, "--set %s=%.9g replaces the schedule %s = %s: %s is %.9g in every step; another schedule is compiled in: "
-                             "mgpuc %s --set '%s=...'", name, number, name, schedule, name, number, p->model_file, name);
+            mgpu_report_note(
+                run->reporter,
+                "--set %s=%.9g replaces the schedule %s = %s: %s is %.9g in every step; another schedule is compiled in: "
+                "mgpuc %s --set '%s=...'",
+                name, number, name, schedule, name, number, p->model_file, name);
     }
 }
 
@@ -587,7 +590,8 @@ static void print_end(const Run *run)
     if (run->saved_step < 0)
         return;
     char *command = mgpu_resume_command(run->options, run->folder);
-    char *saved = over(run) ? mgpu_format(run->saved_step < run->at.step ? "saved in %s, at step %lld" : "saved in %s", run->folder, (long long)run->saved_step)
+    char *saved = over(run) ? mgpu_format(run->saved_step < run->at.step ? "saved in %s, at step %lld" : "saved in %s",
+                                          run->folder, (long long)run->saved_step)
                             : mgpu_format("saved in %s; to go on: %s", run->folder, command);
     mgpu_print_plain(saved);
     putchar('\n');

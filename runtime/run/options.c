@@ -266,8 +266,8 @@ static const OptionInfo *find_option(const mgpu_program *p, const char *text, si
         if (named(OPTIONS[i].name, text, length))
             return &OPTIONS[i];
     if (length > 2 && takes_setting(p, text + 2))
-        mgpu_fail(MGPU_BAD_USAGE, "there is no option %.*s; settings of the train block are written --set %.*s=VALUE", (int)length, text,
-                  (int)length - 2, text + 2);
+        mgpu_fail(MGPU_BAD_USAGE, "there is no option %.*s; settings of the train block are written --set %.*s=VALUE",
+                  (int)length, text, (int)length - 2, text + 2);
     const char *names[MGPU_COUNT(OPTIONS)];
     for (int i = 0; i < MGPU_COUNT(OPTIONS); i++)
         names[i] = OPTIONS[i].name;
@@ -294,7 +294,8 @@ static void read_init(Options *o, const char *option, const char *value)
 static WeightsChoice read_weights(const char *value)
 {
     if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
-        mgpu_fail(MGPU_BAD_USAGE, "--weights takes best or last, not '%s'; --save DIR takes the weights of the run in DIR, --init a file", value);
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "--weights takes best or last, not '%s'; --save DIR takes the weights of the run in DIR, --init a file", value);
     return *value == 'b' ? WEIGHTS_BEST : WEIGHTS_LAST;
 }
 
@@ -523,9 +524,28 @@ static void check_together(const Options *o, const mgpu_program *p)
 void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
-    *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
-                   .warmup = 3, .stop_after = -1, .stall = MGPU_STALL_S, .histograms = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
-                   .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
+    *o = (Options){.command = COMMAND_TRAIN,
+                   .program = slash  ? slash + 1
+                              : argc ? argv[0]
+                                     : p->name,
+                   .epochs = -1,
+                   .steps = -1,
+                   .warmup = 3,
+                   .stop_after = -1,
+                   .stall = MGPU_STALL_S,
+                   .histograms = -1,
+                   .keep = -1,
+                   .samples = -1,
+                   .failed_saves = -1,
+                   .length = 500,
+                   .temperature = 1,
+                   .argc = argc,
+                   .argv = argv,
+                   .seed = p->seed,
+                   .shuffle = true,
+                   .evaluate = true,
+                   .write = true,
+                   .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;
     o->operands = mgpu_allocate((size_t)argc, sizeof *o->operands);

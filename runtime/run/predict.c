@@ -1,5 +1,5 @@
-/* predict.c: `predict`: samples (samples.c) -> the model's outputs, as .npy, or as .csv with the samples' names. Rows that arrive by standard
- * input are answered on standard output as they come: a batch is made of those that are there, one at least. */
+/* predict.c: `predict`: samples (samples.c) -> the model's outputs, as .npy, or as .csv with the samples' names. Rows that arrive
+ * by standard input are answered on standard output as they come: a batch is made of those that are there, one at least. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
@@ -279,12 +279,14 @@ static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Ou
     } while (one->samples && !complaint);
     check_written(complaint ? fflush(table) == 0 ? 0 : errno : mgpu_finish_file(table, false));
     if (complaint)
-        mgpu_fail(MGPU_BAD_INPUT, "%s; %s%s", complaint, *last ? "the rows before it are answered, up to row " : "no row is answered", last);
+        mgpu_fail(MGPU_BAD_INPUT, "%s; %s%s", complaint,
+                  *last ? "the rows before it are answered, up to row " : "no row is answered", last);
     free(result);
 }
 
 /* all samples at once; table: standard output, else NULL */
-static void answer_all(const Feed *feed, Dataset *d, Categories *categories, const Options *o, const bool *wanted, const char *output, FILE *table)
+static void answer_all(const Feed *feed, Dataset *d, Categories *categories, const Options *o, const bool *wanted,
+                       const char *output, FILE *table)
 {
     const mgpu_program *program = feed->program;
     int64_t samples = d ? d->samples : o->samples;

@@ -5,9 +5,9 @@
  *   PICTURE or FOLDER ...  samples of the one input that takes pictures
  *   FILE ...               IDX, .npy or pictures for each input in their order, or NAME=FILE; NAME=PICTURE may be repeated
  *
- * - is standard input, of which a table may be read as it arrives. Which kind a file is its first bytes say; what is none of those
- * is a table where its name ends in .csv or .tsv, where it is standard input, where the model reads tables, and a text where columns
- * could be all inputs. */
+ * - is standard input, of which a table may be read as it arrives. Which kind a file is its first bytes say; what is none of
+ * those is a table where its name ends in .csv or .tsv, where it is standard input, where the model reads tables, and a text
+ * where columns could be all inputs. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/image/image.h"
@@ -68,7 +68,10 @@ static bool ends_in(const char *path, const char *const *ends, int count)
 }
 
 /* a stage that is for training alone */
-static bool is_left_out(const mgpu_call *call) { return strcmp(call->name, "part") == 0 || strncmp(call->name, "random_", 7) == 0; }
+static bool is_left_out(const mgpu_call *call)
+{
+    return strcmp(call->name, "part") == 0 || strncmp(call->name, "random_", 7) == 0;
+}
 
 /* whose columns tables have: of the sets with which the model is validated, tested, trained the first that is a table;
  * NULL: none is */
@@ -150,7 +153,8 @@ static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted,
     return kind_by_bytes(p, path, bytes, n, wanted, alone);
 }
 
-/* Standard input, which is kept if it is no table whose rows are taken as they arrive, by *inflow. What is packed is unpacked whole */
+/* Standard input, which is kept if it is no table whose rows are taken as they arrive, by *inflow. What is packed is unpacked
+ * whole */
 static Kind kind_of_input(const mgpu_program *p, const bool *wanted, bool alone, bool by_rows, Inflow **inflow)
 {
     uint8_t bytes[8] = {0};
@@ -159,7 +163,8 @@ static Kind kind_of_input(const mgpu_program *p, const bool *wanted, bool alone,
         mgpu_fail(MGPU_BAD_INPUT, "standard input is empty");
     memcpy(bytes, in->text, in->length < sizeof bytes ? in->length : sizeof bytes);
     bool packed = bytes[0] == 0x1f && bytes[1] == 0x8b;
-    if (by_rows && !packed && are_rows_samples(p) && kind_by_bytes(p, STDIN, bytes, in->length < 8 ? (int)in->length : 8, wanted, alone) == KIND_TABLE) {
+    if (by_rows && !packed && are_rows_samples(p) &&
+        kind_by_bytes(p, STDIN, bytes, in->length < 8 ? (int)in->length : 8, wanted, alone) == KIND_TABLE) {
         *inflow = in;
         return KIND_TABLE;
     }
@@ -221,7 +226,8 @@ static Operand operand_of(const mgpu_program *p, const Options *o, const char *t
         one.path = STDIN;
     }
     bool alone = o->operand_count == 1 && one.input < 0;
-    one.kind = one.path == STDIN ? kind_of_input(p, wanted, alone, alone && by_rows, &s->inflow) : kind_of(p, one.path, wanted, alone);
+    one.kind =
+        one.path == STDIN ? kind_of_input(p, wanted, alone, alone && by_rows, &s->inflow) : kind_of(p, one.path, wanted, alone);
     return one;
 }
 

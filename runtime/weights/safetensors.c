@@ -121,7 +121,8 @@ static int by_text(const void *a, const void *b) { return strcmp(((const Place *
 static int by_place(const void *a, const void *b)
 {
     const Place *x = a, *y = b;
-    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+                                : (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
 }
 
 /* the tensors' bytes, one after the other, are all that is after the header: so the format says it */
@@ -136,7 +137,8 @@ static void check_places(const TensorBytes *b, Place *places, int count, int64_t
     for (int i = 0; i < count; i++) {
         if (places[i].begin != at)
             mgpu_broken_tensors(b->path, places[i].name,
-                                places[i].begin < at ? "it overlaps another tensor; the file is damaged" : "bytes before it are no tensor's; the file is damaged");
+                                places[i].begin < at ? "it overlaps another tensor; the file is damaged"
+                                                     : "bytes before it are no tensor's; the file is damaged");
         at += places[i].bytes;
     }
     if (at != b->data + b->bytes)
@@ -149,7 +151,9 @@ void mgpu_read_safetensors(TensorFile *file, const TensorBytes *b)
     for (int i = 7; i >= 0; i--)
         length = length << 8 | b->data[i];
     if (length > (uint64_t)b->bytes - 8)
-        mgpu_broken_tensors(b->path, NULL, "not a safetensors file, nor one of PyTorch, NumPy (.npz) or llama.cpp (GGUF), or truncated: its header is longer than the file");
+        mgpu_broken_tensors(b->path, NULL,
+                            "not a safetensors file, nor one of PyTorch, NumPy (.npz) or llama.cpp (GGUF), or truncated: its "
+                            "header is longer than the file");
     const char *error = NULL;
     Json *header = mgpu_json_read((const char *)b->data + 8, (size_t)length, &error);
     if (!header || header->kind != JSON_OBJECT)

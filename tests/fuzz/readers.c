@@ -225,7 +225,8 @@ void run_categories(const uint8_t *data, size_t length)
     free(text);
     static const mgpu_input JOB = {.tensor = {.name = "job", .dtype = MGPU_U8}, .classes = 4, .ignore = 200, .other = MGPU_NO_LABEL};
     static char *words[] = {"blue", "green", NULL, "red", "1"};
-    int64_t *classes = mgpu_classes_of_words(categories, &JOB, &(Words){.text = words, .count = MGPU_COUNT(words)}, NULL, "case", "case", NULL);
+    int64_t *classes =
+        mgpu_classes_of_words(categories, &JOB, &(Words){.text = words, .count = MGPU_COUNT(words)}, NULL, "case", "case", NULL);
     for (int i = 0; i < MGPU_COUNT(words); i++)
         if (classes[i] != MGPU_NO_LABEL && (classes[i] < 0 || (classes[i] >= JOB.classes && classes[i] != JOB.ignore)))
             fuzz_wrong("'%s' is class %lld of %lld", words[i] ? words[i] : "", (long long)classes[i], (long long)JOB.classes);

@@ -246,8 +246,31 @@ static const char *const GRAPH[] = {
     "9223372036854775807", "0", "1", "8", "nan", "inf", "order [1, 0]", "batch 3", "precision f64", NULL};
 /* clang-format on */
 
-static const char *const WEIGHTS_WORDS[] = {"GGUF", "PK\3\4", "PK\1\2", "PK\5\6", "ctorch._utils\n_rebuild_tensor_v2\n", "ccollections\nOrderedDict\n", "cposix\nsystem\n", "storage", "X\4", "}q", "(u.",
-                                           "\x85R", "\x86", "\x87", "Q", "0", "2", "h\1", "j\xff\xff\xff\xff", "r\xff\xff\xff\xff", "\x94", "J\xff\xff\xff\x7f", "K\1", "general.alignment", NULL};
+static const char *const WEIGHTS_WORDS[] = {"GGUF",
+                                            "PK\3\4",
+                                            "PK\1\2",
+                                            "PK\5\6",
+                                            "ctorch._utils\n_rebuild_tensor_v2\n",
+                                            "ccollections\nOrderedDict\n",
+                                            "cposix\nsystem\n",
+                                            "storage",
+                                            "X\4",
+                                            "}q",
+                                            "(u.",
+                                            "\x85R",
+                                            "\x86",
+                                            "\x87",
+                                            "Q",
+                                            "0",
+                                            "2",
+                                            "h\1",
+                                            "j\xff\xff\xff\xff",
+                                            "r\xff\xff\xff\xff",
+                                            "\x94",
+                                            "J\xff\xff\xff\x7f",
+                                            "K\1",
+                                            "general.alignment",
+                                            NULL};
 
 const FuzzTarget FUZZ_TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},

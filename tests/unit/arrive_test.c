@@ -1,5 +1,5 @@
-/* Rows that arrive: a table through a pipe, in pieces of every size, gives the samples that the file gives, or those before the row of
- * which it says what is wrong; words of rows that are past are forgotten. */
+/* Rows that arrive: a table through a pipe, in pieces of every size, gives the samples that the file gives, or those before the
+ * row of which it says what is wrong; words of rows that are past are forgotten. */
 #include "runtime/base/base.h"
 #include "runtime/run/sets.h"
 #include "tests/unit/data_program.h"
@@ -81,7 +81,8 @@ static char *read_table(const mgpu_program *p, Inflow *inflow, const char *path,
     mgpu_open_new_table(&d, p, &set, wanted, NULL, inflow, categories);
     if (!inflow)
         add_values(f, &d, 0, d.samples);
-    for (int64_t first = 0, count; inflow && !complaint && (count = mgpu_next_samples(&d, most, categories, &complaint)); first += count)
+    for (int64_t first = 0, count; inflow && !complaint && (count = mgpu_next_samples(&d, most, categories, &complaint));
+         first += count)
         add_values(f, &d, first, count);
     fprintf(f, "%s", complaint ? complaint : "");
     free(complaint);
@@ -134,7 +135,9 @@ static void check_as_file(const char *name, const char *options, const char *pat
 /* fields of all kinds, by a generator of its own; with words that are never seen again */
 static char *draw_table(int rows)
 {
-    static const char *const NUMBERS[] = {"1", " 2.5 ", "-3e2", "", "\"4\"", "nan"}, *const LABELS[] = {"a", "\"b c\"", "\"d\ne\"", "\"\"\"\"", "b c"};
+    static const char *const NUMBERS[] = {"1", " 2.5 ", "-3e2", "", "\"4\"", "nan"}, *const LABELS[] = {"a", "\"b c\"",
+                                                                                                        "\"d\ne\"", "\"\"\"\"",
+                                                                                                        "b c"};
     static const char *const ENDS[] = {"\n", "\r\n", "\n\n", "\n \r\n"};
     char *text;
     size_t length;
@@ -145,7 +148,8 @@ static char *draw_table(int rows)
         uint32_t d[4];
         for (int k = 0; k < 4; k++)
             d[k] = (state = state * 1664525 + 1013904223) >> 16;
-        fprintf(f, "%s,\"n,%d\",%s,%s,w%d%s", NUMBERS[d[0] % 6], i, LABELS[d[1] % 5], NUMBERS[d[2] % 6], i, i + 1 < rows ? ENDS[d[3] % 4] : "");
+        fprintf(f, "%s,\"n,%d\",%s,%s,w%d%s", NUMBERS[d[0] % 6], i, LABELS[d[1] % 5], NUMBERS[d[2] % 6], i,
+                i + 1 < rows ? ENDS[d[3] % 4] : "");
     }
     mgpu_end_text(f);
     return text;
@@ -204,20 +208,29 @@ int main(void)
 {
     char path[] = "/tmp/mgpu-arrive-XXXXXX";
     close(mkstemp(path));
-    check_as_file("line-ends", "", path, "u,v,label,code\r\n1,2,a,w1\r\n\r\n3,4,\"b c\",\"no\"\n\n  \n5,6,\"d\ne\",\r\n7,8,\"\"\"\",x");
-    check_as_file("other-columns", ", missing = [\"?\"], strip = \" .\"", path, "code,v,z,label,u\nw1,?,z, a .,1\nw1,2,\"z\"\"\n\",a,?\n");
+    check_as_file("line-ends", "", path,
+                  "u,v,label,code\r\n1,2,a,w1\r\n\r\n3,4,\"b c\",\"no\"\n\n  \n5,6,\"d\ne\",\r\n7,8,\"\"\"\",x");
+    check_as_file("other-columns", ", missing = [\"?\"], strip = \" .\"", path,
+                  "code,v,z,label,u\nw1,?,z, a .,1\nw1,2,\"z\"\"\n\",a,?\n");
     check_as_file("bare", ", names = [\"u\", \"v\", \"label\", \"code\"]", path, "1,2,a,w1\n3,4,a,w1\n");
     check_as_file("delimiter", ", delimiter = \"\\t\"", path, "u\tv\tlabel\tcode\n1\t2\ta\tw1\n \n3\t4\tb c\t,\n");
     check_as_file("skipped", ", on_bad = \"skip\"", path, "u,v,label,code\n1,2,a,w1\n1,2\none,2,a,w1\n1,2,\"a\"x,w1\n5,6,a,w1\n");
     check_as_file("drawn", "", path, draw_table(300));
     const char *begin = "u,v,label,code\n1,2,a,w1\n3,4,a,x\n\n", *one = "1: 1 2 0 1\n2: 3 4 0 0\n";
-    static const struct { const char *name, *row, *complaint; } BAD[] = {
-        {"number", "5,six,a,w1\n7,8,a,w1\n", "standard input:5: column 'v' is 'six', a number is expected; on_bad = \"skip\" leaves such lines out"},
+    static const struct { const char *name, *row, *complaint;
+    } BAD[] = {
+        {"number", "5,six,a,w1\n7,8,a,w1\n",
+         "standard input:5: column 'v' is 'six', a number is expected; on_bad = \"skip\" leaves such lines out"},
         {"fields", "5,6,a\n7,8,a,w1\n", "standard input:5: 3 fields, 4 expected; on_bad = \"skip\" leaves such lines out"},
-        {"word", "5,6,z,w1\n7,x\n", "standard input:5: column 'label' is 'z', which is no category that training knew; class(5, other = 0) for input 'label' has a class for such"},
+        {"word", "5,6,z,w1\n7,x\n",
+         "standard input:5: column 'label' is 'z', which is no category that training knew; class(5, other = 0) for input "
+         "'label' has a class for such"},
         {"quote", "5,6,\"z,w1\n7,x\n", "standard input:5: the quote that opens here is never closed"},
-        {"after-quote", "5,6,\"a\"z,w1\n7,x\n", "standard input:5: field 3: text follows the closing quote; a quote within quotes is doubled; on_bad = \"skip\" leaves such lines out"},
-        {"no-value", "5,6,,w1\n", "standard input:5: column 'label' has no value; class(5, other = 0) for input 'label' has a class for such"},
+        {"after-quote", "5,6,\"a\"z,w1\n7,x\n",
+         "standard input:5: field 3: text follows the closing quote; a quote within quotes is doubled; on_bad = \"skip\" leaves "
+         "such lines out"},
+        {"no-value", "5,6,,w1\n",
+         "standard input:5: column 'label' has no value; class(5, other = 0) for input 'label' has a class for such"},
     };
     for (int i = 0; i < MGPU_COUNT(BAD); i++)
         check(format("bad-%s", BAD[i].name), "", format("%s%s", begin, BAD[i].row), format("%s%s", one, BAD[i].complaint));

@@ -64,7 +64,8 @@ static void test(uint8_t dtype, const char *name)
 /* numbers in NaNs: as they are, after conversions, and none where there is none */
 static void test_numbers(void)
 {
-    static const double NUMBERS[] = {0, 1, -1, 7, -100, 255, 65535, -65536, 2097150, -2097150}, NONE[] = {2097151, -2097151, 0.5, 1e30, -INFINITY, NAN};
+    static const double NUMBERS[] = {0, 1, -1, 7, -100, 255, 65535, -65536, 2097150, -2097150},
+                        NONE[] = {2097151, -2097151, 0.5, 1e30, -INFINITY, NAN};
     static const uint32_t OTHER[] = {0x7FC00000u, 0xFFC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0x7FE00000u};
     int bad = 0, bad_none = 0;
     int32_t number;
@@ -74,10 +75,12 @@ static void test_numbers(void)
         bad += !mgpu_said_by((double)single, &number) || number != (int32_t)NUMBERS[i];
         bad += !mgpu_said_by(wide, &number) || number != (int32_t)NUMBERS[i];
         bad += !mgpu_said_by((double)(float)wide, &number) || number != (int32_t)NUMBERS[i];
-        bad_none += mgpu_said_by((double)mgpu_round_bf16(single), &number) || mgpu_said_by((double)mgpu_round_f16(single), &number);
+        bad_none +=
+            mgpu_said_by((double)mgpu_round_bf16(single), &number) || mgpu_said_by((double)mgpu_round_f16(single), &number);
     }
     for (int i = 0; i < (int)(sizeof NONE / sizeof *NONE); i++)
-        bad_none += mgpu_said_by(mgpu_nan_with_double(NONE[i]), &number) || mgpu_said_by((double)mgpu_nan_withf((float)NONE[i]), &number);
+        bad_none +=
+            mgpu_said_by(mgpu_nan_with_double(NONE[i]), &number) || mgpu_said_by((double)mgpu_nan_withf((float)NONE[i]), &number);
     for (int i = 0; i < (int)(sizeof OTHER / sizeof *OTHER); i++)
         bad_none += mgpu_said_by((double)mgpu_float_of(OTHER[i]), &number);
     bad_none += mgpu_said_by(1.5, &number);

@@ -255,9 +255,11 @@ static void kernels(void)
     check(near(cost_kernel(&cores, &sums).us, cost_kernel(&(Device){.processor = PROCESSOR_HOST, .plain[F32] = cores.plain[F32]}, &sums).us, 1e-9),
           "which says nothing of other kernels");
     Work exponentials = {.kind = WORK_SUMS, .type = F32, .operations = 1e6, .functions = 1e6};
-    check(near(cost_kernel(&cores, &exponentials).us, 2 * cost_kernel(&cores, &sums).us, 1e-9), "functions on hosts take twice their operations");
+    check(near(cost_kernel(&cores, &exponentials).us, 2 * cost_kernel(&cores, &sums).us, 1e-9),
+          "functions on hosts take twice their operations");
     exponentials.wide = sums.wide = true;
-    check(near(cost_kernel(&cores, &exponentials).us, 12 * cost_kernel(&cores, &sums).us, 1e-9), "... and in f64, by the C library, twelve times");
+    check(near(cost_kernel(&cores, &exponentials).us, 12 * cost_kernel(&cores, &sums).us, 1e-9),
+          "... and in f64, by the C library, twelve times");
     exponentials.wide = sums.wide = false;
     check(cost_kernel(&gpu, &exponentials).us == cost_kernel(&gpu, &sums).us, "on GPUs no more");
     host->host.matmul = (Fact){0};

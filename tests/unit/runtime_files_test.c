@@ -302,7 +302,9 @@ static void write_raw(const char *name, const char *header, int data_bytes)
 
 static void test_safetensors(void)
 {
-    SavedTensor tensors[3] = {{.tensor = {"u", MGPU_U8, 1, {3}}}, {.tensor = {"w \"quoted\"", MGPU_F64, 2, {2, 1}}}, {.tensor = {"b", MGPU_F32, 2, {2, 3}}}};
+    SavedTensor tensors[3] = {{.tensor = {"u", MGPU_U8, 1, {3}}},
+                              {.tensor = {"w \"quoted\"", MGPU_F64, 2, {2, 1}}},
+                              {.tensor = {"b", MGPU_F32, 2, {2, 3}}}};
     double w[2] = {1.5, -2};
     float b[6] = {1, 2, 3, 4, 5, 6};
     const void *data[3] = {"abc", w, b};

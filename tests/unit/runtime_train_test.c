@@ -154,9 +154,11 @@ static void write_weights(const Test *t, const SavedTensor *tensors, int count)
 static void test_init(Test *t)
 {
     mgpu_program p = make_program(4, 1);
-    SavedTensor good[] = {{.tensor = {"fc.weight", MGPU_F32, 2, {OUT, IN}}}, {.tensor = {"bn.num_batches_tracked", MGPU_I64, 0, {0}}}};
+    SavedTensor good[] = {{.tensor = {"fc.weight", MGPU_F32, 2, {OUT, IN}}},
+                          {.tensor = {"bn.num_batches_tracked", MGPU_I64, 0, {0}}}};
     SavedTensor other[] = {{.tensor = {"fc.weights", MGPU_F64, 2, {OUT, IN}}}};
-    SavedTensor turned[] = {{.tensor = {"fc.weight", MGPU_F64, 2, {IN, OUT}}}}, whole[] = {{.tensor = {"fc.weight", MGPU_I32, 2, {OUT, IN}}}};
+    SavedTensor turned[] = {{.tensor = {"fc.weight", MGPU_F64, 2, {IN, OUT}}}},
+                whole[] = {{.tensor = {"fc.weight", MGPU_I32, 2, {OUT, IN}}}};
     write_weights(t, good, 2);
     say(t, "init/other-precision", run(t, &p, "--init w.safetensors --steps 1 --log log --no-save") == 0, "exit status");
     double loss[64], valid_loss, valid_accuracy; /* all weights 0: the loss of every sample is 1 */

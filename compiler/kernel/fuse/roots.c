@@ -385,11 +385,12 @@ static bool shares_in_runs(const Fusion *f, const Node *n)
     return runs && f->info[n->id].around >= OFTEN * elements_of_all(n);
 }
 
-/* Doubles that are not one beside the other, as a column of moments, and that a much larger value reads as floats: vectors load the floats. */
+/* Doubles that are not one beside the other, as a column of moments, and that a much larger value reads as floats: vectors load
+ * the floats. */
 static bool narrows_a_column(const Fusion *f, const Node *n)
 {
-    return n->op == OP_CAST && n->in[0]->dtype == F64 && n->dtype != F64 && is_view(n->in[0]) && f->program->target->stores_runs &&
-           f->info[n->id].around >= OFTEN * elements_of_all(n);
+    return n->op == OP_CAST && n->in[0]->dtype == F64 && n->dtype != F64 && is_view(n->in[0]) &&
+           f->program->target->stores_runs && f->info[n->id].around >= OFTEN * elements_of_all(n);
 }
 
 static bool worth_storing(const Fusion *f, const Node *n)

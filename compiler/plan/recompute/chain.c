@@ -1,8 +1,8 @@
-/* chain.c: a tensor, one of its uses -> the chain of tasks that makes a copy of it right before that, and its rate: bytes x positions above
- * the limit that it frees for a microsecond of the cost model.
+/* chain.c: a tensor, one of its uses -> the chain of tasks that makes a copy of it right before that, and its rate: bytes x
+ * positions above the limit that it frees for a microsecond of the cost model.
  *
- * What a chain reads is there still, or is kept longer, or (what is large and gone) made by the chain as well. Weights in parts are gathered
- * for each use anyway, so they are there until their update. */
+ * What a chain reads is there still, or is kept longer, or (what is large and gone) made by the chain as well. Weights in parts
+ * are gathered for each use anyway, so they are there until their update. */
 #include "compiler/plan/recompute/search.h"
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
@@ -67,7 +67,8 @@ double unit_us(const Recomputing *r, Unit u)
 {
     double us = 0;
     for (int i = u.first; i < u.first + u.count; i++)
-        us += time_of_launch(r->program, &r->device, r->phase->tasks[i], units_of_task(r->phase->tasks[i], r->devices, (double)r->samples));
+        us += time_of_launch(r->program, &r->device, r->phase->tasks[i],
+                             units_of_task(r->phase->tasks[i], r->devices, (double)r->samples));
     return us;
 }
 
@@ -81,7 +82,10 @@ static bool chain_makes(const Building *b, const Tensor *x)
 }
 
 /* an update may have been */
-static bool is_as_before(const Recomputing *r, const Tensor *variable, int at) { return r->maker[variable->id] < 0 || r->maker[variable->id] >= at; }
+static bool is_as_before(const Recomputing *r, const Tensor *variable, int at)
+{
+    return r->maker[variable->id] < 0 || r->maker[variable->id] >= at;
+}
 
 static bool keep_until(Building *b, const Tensor *x)
 {
@@ -218,7 +222,8 @@ bool overlaps(const Recomputing *r, const Choice *c)
     for (int i = 0; i < c->chain.count; i++)
         for (int t = c->chain.units[i].first; t < c->chain.units[i].first + c->chain.units[i].count; t++) {
             const Task *task = r->phase->tasks[t];
-            if (any_marked(r, task->reads, task->read_count, r->written) || any_marked(r, task->writes, task->write_count, r->written) ||
+            if (any_marked(r, task->reads, task->read_count, r->written) ||
+                any_marked(r, task->writes, task->write_count, r->written) ||
                 any_marked(r, task->writes, task->write_count, r->read))
                 return true;
         }

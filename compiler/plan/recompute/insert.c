@@ -1,4 +1,5 @@
-/* insert.c: chains -> tasks of the phase, each chain right before its reader; those that read a tensor from there on read its copy. */
+/* insert.c: chains -> tasks of the phase, each chain right before its reader; those that read a tensor from there on read its
+ * copy. */
 #include "compiler/plan/recompute/search.h"
 
 #include <stdlib.h>
@@ -78,7 +79,10 @@ static Task *task_again(Inserting *s, const Task *given, int at, int number)
 Inserted insert_chains(Recomputing *r, const Choice *choices, int count, Memory *kept)
 {
     Phase *p = r->phase;
-    Inserting s = {.r = r, .before = {p->tasks, p->task_count, p->tensor_count, NULL, 0}, .made = NEW_ARRAY(Tensor *, p->tensor_count), .of = NEW_ARRAY(int, p->tensor_count)};
+    Inserting s = {.r = r,
+                   .before = {p->tasks, p->task_count, p->tensor_count, NULL, 0},
+                   .made = NEW_ARRAY(Tensor *, p->tensor_count),
+                   .of = NEW_ARRAY(int, p->tensor_count)};
     Sorted *sorted = NEW_ARRAY(Sorted, count);
     int more = 0, at = 0;
     for (int i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* order.c: Phase, Order -> the phase with its tasks in the order in which its schedule runs them.
  *
- * A phase computes all gradients before it reduces the first, which nobody does: a reduce-scatter leaves a device its own part of a gradient
- * as soon as that is there. So what is alive at once is known of the schedule's order alone. */
+ * A phase computes all gradients before it reduces the first, which nobody does: a reduce-scatter leaves a device its own part of
+ * a gradient as soon as that is there. So what is alive at once is known of the schedule's order alone. */
 #include "compiler/plan/recompute/search.h"
 
 #include <stdlib.h>
@@ -35,7 +35,9 @@ static Call *sort_calls(const Order *o)
 }
 
 /* the collectives of a tensor, in their order */
-typedef struct Afters { int *first, *next, *after; } Afters; /* by tensor; by member of all groups: 1 + the next one; the call that it is after */
+typedef struct Afters {
+    int *first, *next, *after;
+} Afters; /* by tensor; by member of all groups: 1 + the next one; the call that it is after */
 
 static Afters list_afters(const Phase *p, const Order *o)
 {

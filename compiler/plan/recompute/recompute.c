@@ -1,22 +1,22 @@
-/* recompute.c: Phase -> Phase whose tensors are alive for a shorter time: what backward reads again is computed again just before that
- * (rematerialization, activation checkpointing).
+/* recompute.c: Phase -> Phase whose tensors are alive for a shorter time: what backward reads again is computed again just before
+ * that (rematerialization, activation checkpointing).
  *
- * In: a phase, the samples of a device, and how many bytes of temporaries may be alive at once. Out: a phase that keeps to it, if that
- * can be; its additional tasks call kernels of the old ones, and write tensors of their own. So values are the same bits, random
- * numbers too, and no kernel is new. What is reduced over devices, written in place or read by the host is computed once.
+ * In: a phase, the samples of a device, and how many bytes of temporaries may be alive at once. Out: a phase that keeps to it, if
+ * that can be; its additional tasks call kernels of the old ones, and write tensors of their own. So values are the same bits,
+ * random numbers too, and no kernel is new. What is reduced over devices, written in place or read by the host is computed once.
  *
- * A choice drops one tensor between two of its readers: the later one gets a copy, made by the task that made the tensor, right before
- * it. What that task reads is kept longer, or (what is large and gone) computed again as well: a chain. Of all choices the one is
- * taken that frees most bytes x positions above the limit for a microsecond of the cost model. Copies may be dropped again later, so a
- * deep model ends at segments of about sqrt(n) layers.
+ * A choice drops one tensor between two of its readers: the later one gets a copy, made by the task that made the tensor, right
+ * before it. What that task reads is kept longer, or (what is large and gone) computed again as well: a chain. Of all choices the
+ * one is taken that frees most bytes x positions above the limit for a microsecond of the cost model. Copies may be dropped again
+ * later, so a deep model ends at segments of about sqrt(n) layers.
  *
- * A round takes many choices that have nothing to do with each other, as those of the blocks of a deep model: as long as they are nearly as
- * good as its first one, and are expected to be needed. Then it looks at the phase that comes out. So rounds are as many as a block has
- * choices, however many blocks there are. What lowers the bytes above the limit by much less than was expected is taken back, and tried
- * again with half of the choices; one that does not lower them alone is not tried again.
+ * A round takes many choices that have nothing to do with each other, as those of the blocks of a deep model: as long as they are
+ * nearly as good as its first one, and are expected to be needed. Then it looks at the phase that comes out. So rounds are as
+ * many as a block has choices, however many blocks there are. What lowers the bytes above the limit by much less than was
+ * expected is taken back, and tried again with half of the choices; one that does not lower them alone is not tried again.
  *
- * Chen et al. 2016, Training deep nets with sublinear memory cost; Jain et al. 2020, Checkmate; the order by cost and bytes is that of
- * Kirisame et al. 2021, Dynamic tensor rematerialization. */
+ * Chen et al. 2016, Training deep nets with sublinear memory cost; Jain et al. 2020, Checkmate; the order by cost and bytes is
+ * that of Kirisame et al. 2021, Dynamic tensor rematerialization. */
 #include "compiler/plan/recompute/search.h"
 #include "compiler/plan/gather.h"
 
@@ -26,7 +26,11 @@ enum { ROUNDS_PER_TASK = 4 };
 static const double AS_GOOD = .7;  /* of the rate of a round's first choice */
 static const double EXPECTED = .5; /* of what a round lowers the excess by: less is taken back */
 
-typedef struct Batch { Choice *choices; int count; double before, expected; } Batch; /* bytes above the limit, over all positions */
+typedef struct Batch {
+    Choice *choices;
+    int count;
+    double before, expected;
+} Batch; /* bytes above the limit, over all positions */
 
 /* at most so many of them */
 static Batch choose_batch(Recomputing *r, int most)
@@ -121,7 +125,8 @@ static void count_tensors(Recomputing *r, const Phase *p, const Order *order)
     r->counted = NEW_ARRAY(bool, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++) {
         const Tensor *x = p->tensors[i];
-        r->bytes[i] = own[i] ? mgpu_even_part(shape_count(&x->shape), r->devices, 1) * dtype_bytes(x->dtype) : tensor_bytes(x, r->samples);
+        r->bytes[i] =
+            own[i] ? mgpu_even_part(shape_count(&x->shape), r->devices, 1) * dtype_bytes(x->dtype) : tensor_bytes(x, r->samples);
         r->counted[i] = x->kind == TENSOR_TEMPORARY && !local[i] && !r->variable[i];
     }
 }
@@ -132,7 +137,8 @@ Recomputable *recomputable(const Program *program, const Plan *plan, const Phase
     Members members = members_of_plan(program, plan);
     const Order *order = order_calls(program, p, &members, samples);
     known->given = p;
-    known->start = (Recomputing){.program = program, .devices = plan->devices, .samples = samples, .device = member_device(&members, 0)};
+    known->start =
+        (Recomputing){.program = program, .devices = plan->devices, .samples = samples, .device = member_device(&members, 0)};
     count_tensors(&known->start, p, order);
     known->start.phase = phase_in_order(p, order);
     return known;
