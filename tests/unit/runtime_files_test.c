@@ -1,6 +1,7 @@
 /* The parts of the runtime that read and write: element types, JSON, IDX, .npy, safetensors; and the order of samples and
  * the all-reduce. What ends the program is tried in a child, whose message is read. */
 #include "runtime/base/base.h"
+#include "runtime/data/data.h"
 #include "runtime/data/sets.h"
 #include "runtime/host/reduce.h"
 #include "runtime/save/checkpoint.h"
@@ -300,6 +301,20 @@ static void write_raw(const char *name, const char *header, int data_bytes)
     write_bytes(name, bytes, 8 + length + (size_t)data_bytes);
 }
 
+/* from whichever element it begins: a process reads and writes its part of a tensor */
+static void test_strided(void)
+{
+    Strided all = {.rank = 3, .extent = {2, 3, 4}, .stride = {1, 8, 2}};
+    bool good = true;
+    for (int begin = 0; begin < 24; begin++) {
+        Strided s = all;
+        mgpu_strided_begin(&s, begin);
+        for (int i = begin; i < 24; i++, mgpu_strided_next(&s))
+            good = good && s.offset == i / 12 + i / 4 % 3 * 8 + i % 4 * 2;
+    }
+    say("strided/from-each-element", good);
+}
+
 static void test_safetensors(void)
 {
     SavedTensor tensors[3] = {{.tensor = {"u", MGPU_U8, 1, {3}}},
@@ -449,6 +464,7 @@ int main(void)
     test_json();
     test_idx();
     test_npy();
+    test_strided();
     test_safetensors();
     test_permutation();
     test_reduce();
