@@ -66,8 +66,10 @@ void mgpu_slow_end(Slow *s, double began)
 {
     if (s->factor <= 1)
         return;
-    double now = mgpu_seconds();
-    s->owed += (s->factor - 1) * (now - waited_for_a_core() - began);
+    /* the kernel counts waiting by a clock of its own: the difference of the two can be a little below 0, which a large factor
+     * would make minutes in which nothing is slowed */
+    double now = mgpu_seconds(), worked = now - waited_for_a_core() - began;
+    s->owed += (s->factor - 1) * (worked > 0 ? worked : 0);
     if (s->owed < LEAST_SLEEP_S)
         return;
     mgpu_sleep_until(now + s->owed);
