@@ -47,6 +47,8 @@ static const struct OptionRow {
     {"--set", NULL, REPEATED, 0, "KEY=VALUE", "change a param, or a setting of train: --set width=128 --set optimizer.momentum=0.8", ALL},
     {"--mpi", NULL, FLAG, offsetof(Options, mpi), NULL, "link with the MPI whose mpicc is found, or that MPICC names: several\n"
                                                      "                       processes of mpirun share the devices (docs/cluster.md)", COMPILING},
+    {"--shared", NULL, FLAG, offsetof(Options, shared), NULL, "write a library that predicts, libNAME.so, with NAME.h and NAME.pc\n"
+                                                           "                       beside it, for programs in C and other languages (docs/library.md)", COMPILING},
     {"--tune", NULL, FLAG, offsetof(Options, tune), NULL, "GPUs: contractions in several tiles, of which the program's --tune takes\n"
                                                        "                       the fastest; compiling takes longer", COMPILING},
     {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep the emitted files: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
@@ -540,7 +542,7 @@ Options parse_command(int argc, char **argv)
     if (o.memory)
         o.memory_bytes = read_size("--memory", o.memory);
     if (!o.output)
-        o.output = o.command == COMMAND_REPORT ? "report.html" : default_output(o.file);
+        o.output = o.command == COMMAND_REPORT ? "report.html" : o.shared ? format("lib%s.so", default_output(o.file)) : default_output(o.file);
     if (o.command == COMMAND_REPORT || (o.command == COMMAND_COMPILE && !o.emit))
         check_output("-o", o.output);
     if (o.svg)
@@ -562,6 +564,8 @@ Options parse_command(int argc, char **argv)
         o.here = target->own_memory ? machine_here_with_gpus(host_memory()) : machine_here(host_memory(), false);
     if (o.split)
         check_weights(&o, plans, count);
+    if (o.shared && o.mpi)
+        fail(2, "--shared is for a library in one process; leave --mpi out");
     if (o.mpi && target->images)
         choose_library(policy, o.plan);
     if (o.arch && !target->images)

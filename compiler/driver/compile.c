@@ -113,7 +113,7 @@ static Compilation settled(const Options *o)
 {
     Compilation c = begin(o);
     run_passes(&c, "simplify");
-    if (!c.program->model->fit_accumulate || c.program->model->not_yet)
+    if (!c.program->model->fit_accumulate || c.program->model->not_yet || o->shared)
         return c;
     Fit whole = try_accumulate(o, 1);
     return whole.fits || whole.hopeless ? c : begin(with_accumulate(o, find_accumulate(o, c.program->model->batch)));

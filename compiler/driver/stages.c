@@ -44,6 +44,8 @@ void pass_elaborate(Compilation *c)
     Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
     m->identity = graph_identity(m->train);
+    if (c->options->shared)
+        m->accumulate = 1; /* nothing is trained */
     c->graphs[PHASE_INIT] = m->init;
     c->graphs[PHASE_TRAIN] = m->train;
     c->graphs[PHASE_EVAL] = m->eval;
@@ -62,8 +64,13 @@ void pass_loops(Compilation *c)
     each_graph(c, simplify);
 }
 
+/* of a library, which only predicts, evaluation is all that the other passes see */
 void pass_differentiate(Compilation *c)
 {
+    if (c->options->shared) {
+        replace(&c->graphs[PHASE_TRAIN], NULL);
+        return;
+    }
     replace(&c->graphs[PHASE_TRAIN], differentiate(c->graphs[PHASE_TRAIN]));
     replace(&c->graphs[PHASE_TRAIN], simplify(c->graphs[PHASE_TRAIN]));
 }
@@ -73,6 +80,13 @@ void pass_update(Compilation *c)
     Graph *train = c->graphs[PHASE_TRAIN], *eval;
     split_outputs(c->graphs[PHASE_EVAL], &c->graphs[PHASE_PREDICT], &eval);
     replace(&c->graphs[PHASE_EVAL], eval);
+    if (c->options->shared) {
+        if (!c->graphs[PHASE_PREDICT])
+            fail(1, "%s has no outputs, which are what a library computes: write `output e` in the model", c->options->file);
+        replace(&c->graphs[PHASE_EVAL], NULL);
+        replace(&c->graphs[PHASE_PREDICT], simplify(c->graphs[PHASE_PREDICT]));
+        return;
+    }
     make_reports(c->program->model, &train, &eval, &c->graphs[PHASE_REPORT_TRAIN], &c->graphs[PHASE_REPORT_EVAL]);
     replace(&c->graphs[PHASE_TRAIN], train);
     replace(&c->graphs[PHASE_EVAL], eval);
@@ -88,7 +102,7 @@ void pass_update(Compilation *c)
 void pass_distribute(Compilation *c)
 {
     each_graph(c, distribute);
-    if (c->program->model->accumulate > 1) {
+    if (c->graphs[PHASE_TRAIN] && c->program->model->accumulate > 1) {
         Graph *train = c->graphs[PHASE_TRAIN];
         split_micro_batches(c->program->model, train, &train, &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
         replace(&c->graphs[PHASE_TRAIN], train);

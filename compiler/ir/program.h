@@ -27,6 +27,7 @@ typedef struct Options {
     bool fit;          /* plan: of the largest batch that fits */
     bool compare;      /* plan: the plans of --plan side by side */
     bool mpi;          /* the program is started as several processes */
+    bool shared;       /* a library that predicts, in place of a program */
     bool tune;         /* its --tune has our own tiles to choose from, too */
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     const struct Machine *planned; /* the machine that --machine names; NULL: none does */

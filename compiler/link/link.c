@@ -123,7 +123,7 @@ static void keep_file(const char *path, const char *bytes, size_t length)
 }
 
 /* not over a text of the user's, which has no first line of ours */
-static void keep_text(const char *path, const Text *t)
+static void keep_text(const char *option, const char *path, const Text *t)
 {
     char line[200] = "";
     FILE *was = fopen(path, "re");
@@ -131,7 +131,7 @@ static void keep_text(const char *path, const Text *t)
     if (was)
         fclose(was);
     if (!empty && !strstr(line, " by mgpuc ") && strncmp(line, "mgpu-schedule ", 14) != 0)
-        fail(1, "-S writes %s, and a file of that name is there that mgpuc has not written; name another program with -o, or rename the file", path);
+        fail(1, "%s writes %s, and a file of that name is there that mgpuc has not written; name another program with -o, or rename the file", option, path);
     keep_file(path, text_of(t), t->length);
 }
 
@@ -143,9 +143,19 @@ static void keep_texts(const Program *p)
     emit_program(p, &program);
     for (int i = 0; i < p->plan_count; i++)
         schedule_write(p->plans[i].schedule, &schedules);
-    keep_text(format("%s.c", output), &program);
-    keep_text(format("%s.kernels.%s", output, p->target->suffix), &kernels);
-    keep_text(format("%s.sched", output), &schedules);
+    keep_text("-S", format("%s.c", output), &program);
+    keep_text("-S", format("%s.kernels.%s", output, p->target->suffix), &kernels);
+    keep_text("-S", format("%s.sched", output), &schedules);
+}
+
+/* beside a library */
+static void keep_header(const Program *p)
+{
+    Text header = {0}, package = {0};
+    text_add(&header, "%s", shared_header(p));
+    text_add(&package, "%s", shared_package(p));
+    keep_text("--shared", shared_beside(p->options->output, ".h"), &header);
+    keep_text("--shared", shared_beside(p->options->output, ".pc"), &package);
 }
 
 /* what must be there, before anything is written */
@@ -181,6 +191,8 @@ const char *build_texts(Build *b)
             fail(2, "-S keeps texts beside the program, and -o %s is no file", o->output);
         if (o->keep)
             keep_texts(b->program);
+        if (o->shared)
+            keep_header(b->program);
     }
     make_units(b->program, &b->units, &b->count);
     return format("C, in %d translation units that are compiled one by one", b->count);
@@ -202,6 +214,8 @@ static void find_tools(Build *b)
             ask_linker(&b->compiler, &b->cache, b->home, b->folder);
         if (!b->program->target->images)
             ask_test(&b->compiler, &b->cache, b->home, b->folder, b->test);
+        if (b->program->options->shared)
+            shared_flags(&b->compiler);
     }
 }
 
@@ -282,6 +296,16 @@ static void copy_program(const char *from, const char *to)
     keep_file(to, bytes, length);
 }
 
+static void link_shared(const Build *b, Arguments *command)
+{
+    const char *output = b->program->options->output, *file = format("%s/exports", b->folder);
+    Text exports = {0};
+    shared_exports(output, &exports);
+    temporary_add(file);
+    write_text(file, &exports);
+    shared_link(command, output, file);
+}
+
 const char *build_link(Build *b)
 {
     const char *output = b->program->options->output;
@@ -296,6 +320,8 @@ const char *build_link(Build *b)
     if (mpi)
         add_argument(&objects, mpi);
     Arguments command = link_command(&b->compiler, &b->mpicc, &objects, b->home, fresh);
+    if (b->program->options->shared)
+        link_shared(b, &command);
     if (run_tools(&command, 1, 1) >= 0)
         fail(3, "'%s' failed on linking (its message is above)%s", command.list[0], what_is_missing(&b->compiler, b->home, b->folder));
     if (in_place)

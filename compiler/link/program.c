@@ -233,9 +233,8 @@ static void emit_model(const Model *m, Text *t)
         const Result *r = &m->eval->results[i];
         if (r->role != ROLE_OUTPUT)
             continue;
-        Dtype dtype = r->value->dtype == F32 && m->precision == F64 ? F64 : r->value->dtype;
         text_add(t, "    ");
-        tensor(t, r->name, dtype, &r->value->shape);
+        tensor(t, r->name, output_dtype(m, r), &r->value->shape);
         text_add(t, ",\n");
         outputs++;
     }
@@ -476,19 +475,19 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
 static void emit_course_of(const Model *m, Text *t)
 {
     static const char *const NAN_CHOICE[] = {"MGPU_NAN_STOP", "MGPU_NAN_SKIP", "MGPU_NAN_IGNORE"};
-    text_add(t, "        .validate = ");
+    text_add(t, "    .validate = ");
     emit_quantity(m->validate, t);
-    text_add(t, ",\n        .save = ");
+    text_add(t, ",\n    .save = ");
     emit_quantity(m->save, t);
-    text_add(t, ",\n        .patience = ");
+    text_add(t, ",\n    .patience = ");
     emit_quantity(m->patience, t);
-    text_add(t, ",\n        .keep = %lld,\n        .best = ", (long long)m->keep);
+    text_add(t, ",\n    .keep = %lld,\n    .best = ", (long long)m->keep);
     emit_watch(&m->best, t);
-    text_add(t, ",\n        .on_nan = %s,\n", NAN_CHOICE[m->on_nan]);
+    text_add(t, ",\n    .on_nan = %s,\n", NAN_CHOICE[m->on_nan]);
     if (m->plateau_count)
-        text_add(t, "        .plateaus = plateaus,\n        .plateau_count = %d,\n", m->plateau_count);
+        text_add(t, "    .plateaus = plateaus,\n    .plateau_count = %d,\n", m->plateau_count);
     if (m->initial_count)
-        text_add(t, "        .initials = initials,\n        .initial_count = %d,\n", m->initial_count);
+        text_add(t, "    .initials = initials,\n    .initial_count = %d,\n", m->initial_count);
 }
 
 /* of a run without --devices: all GPUs that the program was made for; on a host, whose devices share its cores, the fewest */
@@ -529,67 +528,71 @@ void emit_main(const Program *p, Text *t)
             text_add(t, ", {%s, %s, %.1f, %.1f, %.1f}", c_string(x->machine), c_string(x->bound), x->step_us, x->computing_us, x->transfer_us);
         text_add(t, "},\n");
     }
-    text_add(t, "};\n\n%sint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n",
+    text_add(t, "};\n\n%sstatic const mgpu_program program = {\n",
              p->options->mpi ? "extern struct mgpu_processes *mgpu_mpi_processes(void);\n\n" : "");
-    text_add(t, "        .interface = MGPU_INTERFACE,\n        .name = ");
+    text_add(t, "    .interface = MGPU_INTERFACE,\n    .name = ");
     quote(t, m->name);
-    text_add(t, ",\n        .model_file = ");
+    text_add(t, ",\n    .model_file = ");
     quote(t, m->file);
-    text_add(t, ",\n        .command = ");
+    text_add(t, ",\n    .command = ");
     quote(t, p->options->command_line);
-    text_add(t, ",\n        .precision = %s,\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
+    text_add(t, ",\n    .precision = %s,\n    .parameters = %lld,\n    .batch = %lld,\n    .accumulate = %lld,\n",
              c_string(dtype_name(m->precision)), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
     const Policy *policy = policy_of(p->options);
     if (!policy_is_auto(policy)) {
-        text_add(t, "        .policy = ");
+        text_add(t, "    .policy = ");
         quote(t, policy->name);
         text_add(t, ",\n");
     }
     if (policy_label(policy))
-        text_add(t, "        .policy_label = %s,\n", c_string(policy_label(policy)));
+        text_add(t, "    .policy_label = %s,\n", c_string(policy_label(policy)));
     if (policy->order == ORDER_NONE)
-        text_add(t, "        .unsaved = true,\n");
-    if (policy->forward)
-        text_add(t, "        .predicts = true,\n");
-    text_add(t, "        .identity = %s,\n", c_string(m->identity ? m->identity : ""));
-    text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
+        text_add(t, "    .unsaved = true,\n");
+    if (policy->forward || p->options->shared)
+        text_add(t, "    .predicts = true,\n");
+    text_add(t, "    .identity = %s,\n", c_string(m->identity ? m->identity : ""));
+    text_add(t, "    .epochs = %lld,\n    .steps = %lld,\n    .group = %lld,\n    .seed = %lluu,\n", (long long)m->epochs,
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
     if (p->target->images)
-        text_add(t, "        .gpu_kernels = mgpu_kernels,\n        .images = mgpu_images,\n");
+        text_add(t, "    .gpu_kernels = mgpu_kernels,\n    .images = mgpu_images,\n");
     else
-        text_add(t, "        .kernels = mgpu_kernels,\n");
-    text_add(t, "        .kernel_count = %d,\n", p->kernel_count);
+        text_add(t, "    .kernels = mgpu_kernels,\n");
+    text_add(t, "    .kernel_count = %d,\n", p->kernel_count);
     if (p->kernel_count)
-        text_add(t, "        .kernel_digests = kernel_digests,\n");
-    text_add(t, "        .variables = variables,\n        .variable_count = %d,\n", m->variable_count);
+        text_add(t, "    .kernel_digests = kernel_digests,\n");
+    text_add(t, "    .variables = variables,\n    .variable_count = %d,\n", m->variable_count);
     if (count_kind(m, ROUNDED))
-        text_add(t, "        .copies = copies,\n        .copy_count = %d,\n", count_kind(m, ROUNDED));
+        text_add(t, "    .copies = copies,\n    .copy_count = %d,\n", count_kind(m, ROUNDED));
     if (count_kind(m, AVERAGE))
-        text_add(t, "        .averages = averages,\n        .average_count = %d,\n", count_kind(m, AVERAGE));
-    text_add(t, "        .inputs = inputs,\n        .input_count = %d,\n", m->input_count);
-    text_add(t, "        .outputs = outputs,\n        .output_count = OUTPUTS,\n");
-    text_add(t, "        .sets = sets,\n        .set_count = %d,\n", m->set_count);
-    text_add(t, "        .settings = settings,\n        .setting_count = %d,\n", m->setting_count);
-    text_add(t, "        .later = later,\n        .later_count = %d,\n", m->later_count);
-    text_add(t, "        .told = told,\n        .told_count = %d,\n", m->told_count);
+        text_add(t, "    .averages = averages,\n    .average_count = %d,\n", count_kind(m, AVERAGE));
+    text_add(t, "    .inputs = inputs,\n    .input_count = %d,\n", m->input_count);
+    text_add(t, "    .outputs = outputs,\n    .output_count = OUTPUTS,\n");
+    text_add(t, "    .sets = sets,\n    .set_count = %d,\n", m->set_count);
+    text_add(t, "    .settings = settings,\n    .setting_count = %d,\n", m->setting_count);
+    text_add(t, "    .later = later,\n    .later_count = %d,\n", m->later_count);
+    text_add(t, "    .told = told,\n    .told_count = %d,\n", m->told_count);
     emit_course_of(m, t);
-    text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);
-    text_add(t, "        .layers = layers,\n        .layer_count = %d,\n", m->layer_count);
-    text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n", p->plan_count,
+    text_add(t, "    .fixed_settings = fixed_settings,\n    .fixed_setting_count = %d,\n", m->fixed_count);
+    text_add(t, "    .layers = layers,\n    .layer_count = %d,\n", m->layer_count);
+    text_add(t, "    .plans = plans,\n    .plan_count = %d,\n    .default_plan = %d,\n", p->plan_count,
              default_plan(p));
     if (p->gpus) {
-        text_add(t, "        .gpus = ");
+        text_add(t, "    .gpus = ");
         quote(t, p->gpus);
         text_add(t, ",\n");
     }
     if (p->library_folders) {
-        text_add(t, "        .library_folders = ");
+        text_add(t, "    .library_folders = ");
         quote(t, p->library_folders);
         text_add(t, ",\n");
     }
     if (p->options->mpi)
-        text_add(t, "        .processes = mgpu_mpi_processes,\n");
-    text_add(t, "    };\n    return mgpu_main(&program, argc, argv);\n}\n");
+        text_add(t, "    .processes = mgpu_mpi_processes,\n");
+    text_add(t, "};\n");
+    if (p->options->shared)
+        emit_functions(p, t);
+    else
+        text_add(t, "\nint main(int argc, char **argv) { return mgpu_main(&program, argc, argv); }\n");
 }
 
 void emit_tables_head(const Program *p, Text *t)

@@ -4,6 +4,7 @@
  *   tools.c     the C compiler: what it is, its flags, running it
  *   ask.c       what it takes and finds
  *   mpi.c       of programs that are several processes: mpicc, and the calls of its MPI
+ *   shared.c    of --shared: the functions, the header, pkg-config
  *   images.c    CUDA C -> images for every architecture, and the unit that holds them
  *   nvrtc.c     NVRTC, in a process of its own
  *   cubin.c     what an image needs: registers, shared and local memory
@@ -27,6 +28,14 @@ void emit_tables_head(const Program *, Text *);
 void emit_plan(const Program *, const Plan *, Text *);
 void emit_main(const Program *, Text *);            /* needs mgpu_kernels (and mgpu_images), and the names that emit_plan exports */
 void emit_program(const Program *, Text *);
+/* as it is fetched */
+static inline Dtype output_dtype(const Model *m, const Result *r) { return r->value->dtype == F32 && m->precision == F64 ? F64 : r->value->dtype; }
+
+/* ---- shared.c: of --shared */
+const char *shared_beside(const char *output, const char *suffix); /* "lib/digits.h" of "lib/libdigits.so" */
+void emit_functions(const Program *, Text *);       /* exit 2 if the output's name is none of a library */
+const char *shared_header(const Program *);
+const char *shared_package(const Program *);        /* for pkg-config */
 
 /* ---- units.c */
 typedef struct TranslationUnit {
@@ -85,6 +94,11 @@ const char *temporary_folder(void);   /* a new one, under TMPDIR; what killed on
 sigset_t temporary_signals(void);     /* held back while a tool is started, until tool_begins has it */
 void tool_begins(pid_t);              /* the leader of a process group */
 void tool_ends(pid_t);
+
+/* ---- shared.c, too */
+void shared_flags(Compiler *);                      /* for objects */
+void shared_exports(const char *output, Text *);    /* for the linker: what is exported */
+void shared_link(Arguments *, const char *output, const char *exports); /* exports: the file of that */
 
 /* ---- link.c */
 typedef struct Cache Cache;

@@ -330,6 +330,16 @@ typedef struct mgpu_program {
 
 int mgpu_main(const mgpu_program *, int argc, char **argv);
 
+/* ---- what the functions of a library (mgpuc --shared) call; its header says what they do */
+typedef struct mgpu_model mgpu_model;
+typedef struct mgpu_model_tensor { const char *name, *type; int rank; const int64_t *shape; int64_t bytes; } mgpu_model_tensor;
+mgpu_model *mgpu_model_open(const mgpu_program *, const char *weights, int threads);
+const char *mgpu_model_error(void);
+const mgpu_model_tensor *mgpu_model_input(const mgpu_model *, int number);
+const mgpu_model_tensor *mgpu_model_output(const mgpu_model *, int number);
+int mgpu_model_run(mgpu_model *, int64_t samples, const void *const *inputs, void *const *outputs);
+void mgpu_model_close(mgpu_model *);
+
 #ifdef MGPU_KERNELS
 #include "mgpu_kernel.h"
 #endif

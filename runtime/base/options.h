@@ -17,6 +17,7 @@ typedef struct Options {
     struct Hang *hang;                       /* who looks on (engine/hang.c); NULL: nobody */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
+    bool here;                               /* who posts a step computes it, where there is one host device: engine/here.c */
     bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;
     WeightsChoice weights;
     int64_t samples;                         /* of predict; -1: not given */

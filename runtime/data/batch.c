@@ -256,29 +256,42 @@ static void bind_input(Dataset *d, int input, Categories *categories)
     b->plain = c->uniform && !in->classes && !in->required && always_fits(c->dtype, in->tensor.dtype);
 }
 
-/* all samples of an input, if that takes no more than a moment */
-static void check_input(Dataset *d, int input)
+/* all samples of an input; false: one is none for it, as mgpu_complain has said */
+static bool check_input(const Dataset *d, int input, char **complaint)
 {
     const Stream *s = d->stream;
     const struct Bound *b = &d->bound[input];
-    const mgpu_tensor *t = &d->program->inputs[input].tensor;
-    const StreamColumn *c = &s->columns[b->column];
-    bool wide = mgpu_dtype_is_float(t->dtype) && c->uniform && !d->program->inputs[input].classes;
-    if (b->plain || wide || c->image || mgpu_elements(t) > MOMENT / d->samples)
-        return;
     Item *items = new_items(s);
     Reading r = {0};
-    uint8_t *to = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
-    for (int64_t i = 0; i < d->samples; i++) {
-        Place p = {.set = d, .input = input, .sample = i};
+    bool good = true;
+    uint8_t *to = mgpu_allocate((size_t)mgpu_tensor_bytes(&d->program->inputs[input].tensor), 1);
+    for (int64_t i = 0; i < d->samples && good; i++) {
+        Place p = {d, input, i, complaint};
         items[b->column].wanted = true;
         s->read(s, i, &r, items);
-        put(&p, &items[b->column], to, &r);
+        good = put(&p, &items[b->column], to, &r);
         mgpu_reading_reset(&r);
     }
     mgpu_reading_close(&r);
     free(to);
     free(items);
+    return good;
+}
+
+/* of no such column is there a sample that does not fit, if its shape does */
+static bool always_good(const Dataset *d, int input)
+{
+    const mgpu_input *in = &d->program->inputs[input];
+    const StreamColumn *c = &d->stream->columns[d->bound[input].column];
+    return d->bound[input].plain || c->image || (mgpu_dtype_is_float(in->tensor.dtype) && c->uniform && !in->classes);
+}
+
+bool mgpu_check_samples(const Dataset *d, char **complaint)
+{
+    bool good = true;
+    for (int i = 0; i < d->program->input_count && good; i++)
+        good = d->bound[i].column < 0 || d->bound[i].plain || check_input(d, i, complaint);
+    return good;
 }
 
 /* ---- samples that arrive */
@@ -495,26 +508,33 @@ static void stop_workers(struct Workers *w)
 }
 
 /* ---- sets */
+static void bind(Dataset *d, const bool *wanted, Categories *categories)
+{
+    d->bound = mgpu_allocate((size_t)d->program->input_count, sizeof *d->bound);
+    for (int i = 0; i < d->program->input_count; i++)
+        d->bound[i].column = -1;
+    for (int i = 0; i < d->program->input_count; i++)
+        if (wanted[i])
+            bind_input(d, i, categories);
+}
+
+void mgpu_bind_columns(Dataset *d, const bool *wanted) { bind(d, wanted, NULL); }
+
 void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
 {
     bool any = false;
     d->samples = d->stream->samples;
     d->shuffle = d->stream->shuffle;
-    d->bound = mgpu_allocate((size_t)d->program->input_count, sizeof *d->bound);
-    for (int i = 0; i < d->program->input_count; i++) {
-        d->bound[i].column = -1;
+    for (int i = 0; i < d->program->input_count; i++)
         any = any || wanted[i];
-    }
     if (!any)
         mgpu_fail(MGPU_BAD_INPUT, "%s: the losses depend on no input, so the data set '%s' is of no use", d->program->model_file, d->name);
     if (!d->samples && !d->stream->next)
         mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
-    for (int i = 0; i < d->program->input_count; i++)
-        if (wanted[i])
-            bind_input(d, i, categories);
-    for (int i = 0; i < d->program->input_count; i++)
-        if (wanted[i] && !d->stream->next)
-            check_input(d, i);
+    bind(d, wanted, categories);
+    for (int i = 0; i < d->program->input_count; i++) /* if that takes no more than a moment */
+        if (wanted[i] && !d->stream->next && !always_good(d, i) && mgpu_elements(&d->program->inputs[i].tensor) <= MOMENT / d->samples)
+            check_input(d, i, NULL);
     d->workers = d->stream->costly ? start_workers(d->stream) : NULL;
 }
 

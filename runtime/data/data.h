@@ -184,6 +184,10 @@ const Words *mgpu_words_of_classes(const Categories *, const mgpu_input *);
 bool mgpu_shapes_agree(const mgpu_input *, int rank, const int64_t *extent); /* does a sample fit its input? */
 int mgpu_reading_threads(void); /* how many may work on costly samples */
 void mgpu_bind_set(Dataset *, const bool *wanted, Categories *); /* by input: the stream's column of its name */
+/* likewise of a set whose samples are others at each use, which nobody has looked at yet: columns of numbers alone */
+void mgpu_bind_columns(Dataset *, const bool *wanted);
+/* whether all samples fit; false: *complaint says what does not, which who asks for it frees */
+bool mgpu_check_samples(const Dataset *, char **complaint);
 
 /* ---- arrays: idx.c, npy.c read them; a stream of them (arrays.c) has one for each column */
 Stream *mgpu_open_idx(const Opening *);

@@ -58,7 +58,7 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
                     cores[i - first] = core;
             count++;
         }
-    return (PoolPlan){.threads = (int)(end - first), .cores = all && threads % all == 0 ? cores : NULL, .spin = threads <= all,
+    return (PoolPlan){.threads = (int)(end - first), .cores = all && !e->here && threads % all == 0 ? cores : NULL, .spin = threads <= all,
                       .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
 }
 
@@ -335,6 +335,7 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     e->processes = o->processes;
     e->first = mgpu_own_devices(o->processes, plan->devices).first;
     e->end = mgpu_own_devices(o->processes, plan->devices).end;
+    e->here = o->here && plan->devices == 1 && !kind->ahead;
     e->ahead = MGPU_AHEAD;
     make_tables(e);
     make_lanes(e);
@@ -486,6 +487,8 @@ void mgpu_engine_post(Engine *e)
     work->timed = work->applied % MGPU_TIMED == 0;
     work->traced = mgpu_trace_post(e->trace, work->applied + 1);
     tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
+    if (e->here)
+        mgpu_execute_here(e);
 }
 
 void mgpu_engine_drain(Engine *e)

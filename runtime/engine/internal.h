@@ -91,6 +91,7 @@ struct Engine {
     int kept;                    /* transfers that graphs keep, of all phases */
     int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
     double link_rate;            /* MGPU_LINK_GBPS: of copies to host devices; 0: as fast as they are */
+    bool here;                   /* lanes have no threads: here.c */
     int ahead, threads;          /* threads: that compute, of the process's devices */
 };
 
@@ -126,7 +127,7 @@ static inline bool is_own(const Engine *e, int device) { return device >= e->fir
 /* a device that runs ahead has one thread for what it issues, and one for its lane host */
 static inline bool has_thread(const Engine *e, const Lane *l)
 {
-    return !l->idle && (!e->kind->ahead || l->lane == MGPU_HOST);
+    return !l->idle && !e->here && (!e->kind->ahead || l->lane == MGPU_HOST);
 }
 
 static inline int64_t finished(int64_t number)
@@ -190,7 +191,17 @@ static inline void hear_lane(Lane *l, int other, int64_t at_least)
 
 static inline bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l->number)->traced; }
 
+/* true: the operation looks at the step before */
+static inline bool is_delayed(const mgpu_op *op)
+{
+    return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && op->access[0].slot < 0;
+}
+
+/* here.c */
+void mgpu_execute_here(Engine *);    /* the step that was posted last */
+
 /* lane.c */
+void mgpu_prepare_phase(Lane *, const mgpu_phase *); /* ahead of a device's first step of a phase: what a library will compute there */
 void *mgpu_drive_lane(void *lane);   /* its thread */
 void mgpu_execute(Lane *, const mgpu_phase *, const int *order, int count); /* operations order[0 .. count): one, or the calls of a region */
 _Noreturn void mgpu_say_crash_at(const Lane *, const mgpu_op *, int signal); /* of several threads the first one speaks */

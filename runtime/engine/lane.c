@@ -168,12 +168,6 @@ void mgpu_declare(Lane *l, const mgpu_device_phase *p, const int *order, int cou
     free(ranges);
 }
 
-/* true: the operation looks at the step before */
-static bool is_delayed(const mgpu_op *op)
-{
-    return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && op->access[0].slot < 0;
-}
-
 /* a call's arguments, the next ones in `argument` */
 DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, void **argument, int64_t *each,
                         const mgpu_step **step)
@@ -213,7 +207,8 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
 {
     Engine *e = l->engine;
     DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
-                          .launch_timed = work->timed, .elements = p->ops[order[0]].elements, .chunk = p->ops[order[0]].chunk,
+                          .launch_timed = work->timed, .samples = e->here && l->phase->kind == MGPU_PHASE_PREDICT ? work->block[l->device].valid : 0,
+                          .elements = p->ops[order[0]].elements, .chunk = p->ops[order[0]].chunk,
                           .audit = e->audit ? mgpu_audit_part : NULL,
                           .trace = is_traced(l) ? trace_part : NULL, .context = l};
     int64_t *each = l->each;
@@ -479,8 +474,7 @@ static void settle(Lane *l, const mgpu_phase *before)
             mgpu_execute(l, before, &t->order[i], 1);
 }
 
-/* ahead of a device's first step of a phase: what a library will compute there */
-static void prepare(Lane *l, const mgpu_phase *phase)
+void mgpu_prepare_phase(Lane *l, const mgpu_phase *phase)
 {
     Engine *e = l->engine;
     const mgpu_device_phase *p = &phase->devices[l->device];
@@ -517,7 +511,7 @@ static void run_step(Lane *l)
         if (other != l->lane && mgpu_lane_meets(other))
             wait_here(l, other, &lane_of(e, l->device, other)->progress, finished(number - 1));
     if (phase && l->lane == MGPU_COMP && !e->phases[phase - e->plan->phases].library[l->device])
-        prepare(l, phase);
+        mgpu_prepare_phase(l, phase);
     if (phase) {
         const LaneTable *t = lanes_of(e, phase, l->device);
         for (int i = t->begin[l->lane], count; i < t->begin[l->lane + 1]; i += count) {

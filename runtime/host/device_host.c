@@ -155,7 +155,10 @@ static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int
 }
 
 /* what the calls of the region count as samples */
-static int64_t samples_of(const Device *d) { return d->region->elements ? d->region->elements - 1 : d->samples; }
+static int64_t samples_of(const Device *d)
+{
+    return d->region->elements ? d->region->elements - 1 : d->region->samples ? d->region->samples : d->samples;
+}
 
 /* samples [begin, end) of a call; what is not divided by samples comes with the thread's first ones */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
@@ -190,7 +193,7 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
     }
     bool timed = d->region->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
     double began = timed || d->region->trace ? mgpu_seconds() : 0;
-    if (c->library)
+    if (c->library && mgpu_library_takes(d->library, c->library, samples_of(d), part.end - part.begin))
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
         k->run(arguments_of(d, c, thread, begin), d->region->step, &part);

@@ -212,12 +212,25 @@ bool mgpu_library_partial(const LibraryCall *c)
     return c->partial;
 }
 
-static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)
+static MgpuLibraryMatmul *find_size(const LibraryCall *c, int64_t samples)
 {
     for (int i = 0; i < c->sizes; i++)
         if (c->sized[i].samples == samples)
             return c->sized[i].matmul;
-    mgpu_die("a matmul is called for %lld samples, which nobody prepared", (long long)samples);
+    return NULL;
+}
+
+bool mgpu_library_takes(const Library *l, const LibraryCall *c, int64_t all, int64_t samples)
+{
+    return all == l->samples || (!c->share && find_size(c, samples));
+}
+
+static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)
+{
+    MgpuLibraryMatmul *found = find_size(c, samples);
+    if (!found)
+        mgpu_die("a matmul is called for %lld samples, which nobody prepared", (long long)samples);
+    return found;
 }
 
 void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thread, int64_t begin, int64_t end, bool first)

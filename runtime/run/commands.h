@@ -115,6 +115,11 @@ int mgpu_follow(const mgpu_program *, const Options *); /* follow.c: watch */
 int mgpu_show(const mgpu_program *, const Options *);   /* show.c: report */
 /* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */
 Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Categories *, Collect *, void *context);
+/* loaded.c: the same of a file (NULL: what the model begins with), which says nothing; saved: that it is of, or NULL */
+struct TensorFile;
+struct Saved;
+Engine *mgpu_open_loaded(const mgpu_program *, const mgpu_plan *, const Options *, const struct TensorFile *file, const struct Saved *saved, Feed *,
+                         Collect *, void *context);
 char *mgpu_save_folder(const Options *); /* the caller frees */
 void mgpu_collect_nothing(void *context, const Work *); /* predict.c */
 FILE *mgpu_take_output(void); /* standard output for results alone: what else is said goes to standard error from now on */

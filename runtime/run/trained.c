@@ -91,19 +91,6 @@ static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o
     return found;
 }
 
-/* step, epoch and progress are those of the weights' run at their step; a file alone, or a save of an earlier version, is the
- * end of a run of one epoch */
-static void set_course(Feed *feed, const Options *o, const TensorFile *file, const Saved *saved)
-{
-    Course c = saved ? mgpu_read_course(saved) : (Course){0};
-    feed->applied = file->step > 0 ? file->step : 0;
-    int64_t total = c.total_steps ? c.total_steps : feed->applied ? feed->applied : 1;
-    feed->total_steps = (double)total;
-    feed->steps_per_epoch = (double)(c.steps_per_epoch ? c.steps_per_epoch : total);
-    if (c.seeded && !o->seed_given)
-        feed->seed = c.seed;
-}
-
 Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *feed, Categories *categories, Collect *collect,
                           void *context)
 {
@@ -114,21 +101,8 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     mgpu_doing(NULL);
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
     mgpu_compare_program(o, program, plan);
-    Engine *engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, context);
-    *feed = (Feed){.program = program,
-                   .plan = plan,
-                   .setting = o->setting,
-                   .engine = engine,
-                   .seed = o->seed,
-                   .total_steps = 1,
-                   .steps_per_epoch = 1};
-    mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
-    mgpu_engine_drain(engine);
-    if (whole)
-        set_course(feed, o, &file, saved);
+    Engine *engine = mgpu_open_loaded(program, plan, o, whole ? &file : NULL, saved, feed, collect, context);
     mgpu_doing("weights are being loaded");
-    if (whole)
-        mgpu_load_model(program, plan, engine, &file);
     mgpu_load_parts(program, plan, engine, o, MGPU_MODEL_VIEW);
     mgpu_doing(NULL);
     mgpu_compare_weights(o, feed);

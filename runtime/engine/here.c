@@ -1,0 +1,37 @@
+/* here.c: one host device whose lanes have no threads. Who posts a step executes it whole, before the call returns: first the samples are
+ * read, then copied, then computed, then the results fetched. It is for libraries, whose callers wait for each step: no thread has to wake
+ * but those of the device's pool. Waits of operations always hold, as all before them is done. */
+#include "runtime/base/base.h"
+#include "runtime/engine/internal.h"
+
+/* reads: of the lane host, what reads samples; else what fetches */
+static void execute_lane(Engine *e, int lane, int64_t number, bool reads)
+{
+    Lane *l = lane_of(e, e->first, lane);
+    const mgpu_phase *phase = work_of(e, number)->phase;
+    const mgpu_device_phase *p = &phase->devices[l->device];
+    const LaneTable *t = lanes_of(e, phase, l->device);
+    for (int i = t->begin[lane], count; i < t->begin[lane + 1]; i += count) {
+        const mgpu_op *op = &p->ops[t->order[i]];
+        count = mgpu_region_length(p, t->order + i, t->begin[lane + 1] - i);
+        if (lane == MGPU_HOST && (op->verb == MGPU_READ) != reads)
+            continue;
+        l->number = number + is_delayed(op);
+        mgpu_execute(l, phase, &t->order[i], count);
+    }
+}
+
+void mgpu_execute_here(Engine *e)
+{
+    int64_t number = atomic_load(&e->posted.value);
+    Work *work = work_of(e, number);
+    if (work->phase && !e->phases[work->phase - e->plan->phases].library[e->first])
+        mgpu_prepare_phase(lane_of(e, e->first, MGPU_COMP), work->phase);
+    if (work->phase) {
+        execute_lane(e, MGPU_HOST, number, true);
+        execute_lane(e, MGPU_COPY, number, false);
+        execute_lane(e, MGPU_COMP, number, false);
+        execute_lane(e, MGPU_HOST, number, false);
+    }
+    atomic_store(&work->unfinished, 0);
+}

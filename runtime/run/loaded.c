@@ -1,0 +1,42 @@
+/* loaded.c: an engine that evaluates with the weights of a file: what programs and libraries have in common. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/engine/engine.h"
+#include "runtime/run/commands.h"
+#include "runtime/save/checkpoint.h"
+#include "runtime/weights/weights.h"
+
+/* step, epoch and progress are those of the weights' run at their step; a file alone, or a save of an earlier version, is the
+ * end of a run of one epoch */
+static void set_course(Feed *feed, const Options *o, const TensorFile *file, const Saved *saved)
+{
+    Course c = saved ? mgpu_read_course(saved) : (Course){0};
+    feed->applied = file->step > 0 ? file->step : 0;
+    int64_t total = c.total_steps ? c.total_steps : feed->applied ? feed->applied : 1;
+    feed->total_steps = (double)total;
+    feed->steps_per_epoch = (double)(c.steps_per_epoch ? c.steps_per_epoch : total);
+    if (c.seeded && !o->seed_given)
+        feed->seed = c.seed;
+}
+
+Engine *mgpu_open_loaded(const mgpu_program *program, const mgpu_plan *plan, const Options *o, const TensorFile *file, const Saved *saved,
+                         Feed *feed, Collect *collect, void *context)
+{
+    Engine *engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, context);
+    *feed = (Feed){.program = program,
+                   .plan = plan,
+                   .setting = o->setting,
+                   .engine = engine,
+                   .seed = o->seed,
+                   .total_steps = 1,
+                   .steps_per_epoch = 1};
+    mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_engine_drain(engine);
+    if (!file)
+        return engine;
+    set_course(feed, o, file, saved);
+    const char *before = mgpu_doing("weights are being loaded");
+    mgpu_load_model(program, plan, engine, file);
+    mgpu_doing(before);
+    return engine;
+}
