@@ -23,6 +23,9 @@ typedef struct Options {
     int64_t samples;                         /* of predict; -1: not given */
     int64_t length;                          /* of generate: how many characters or tokens */
     double temperature;                      /* likewise */
+    int64_t top_k;                           /* likewise: so many classes, the likeliest, may be sampled; 0: all */
+    double top_p;                            /* likewise: of these the likeliest, whose probabilities reach it together */
+    const char **stops; int stop_count;      /* likewise: texts at which it ends */
     int64_t failed_saves;                    /* in a row, that end the run; -1: not given */
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
     mgpu_quantity validate, save_every, patience; /* unit NONE: not given */

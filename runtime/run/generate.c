@@ -11,6 +11,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/processes.h"
 #include "runtime/run/commands.h"
+#include "runtime/run/sampling.h"
 
 #include <errno.h>
 #include <math.h>
@@ -30,6 +31,7 @@ typedef struct Screen {
     FILE *file;
     bool terminal;
     char held[8];
+    char *kept; size_t kept_bytes; /* of the generated text: what may be the beginning of a stop text */
 } Screen;
 
 typedef struct Writer {
@@ -165,11 +167,11 @@ static void show(Screen *s, const char *bytes, size_t count, bool last)
     free(joined);
 }
 
-static void show_token(const Text *t, int64_t token, Screen *screen)
+/* the bytes of a token; the caller frees */
+static char *spell(const Text *t, int64_t token, size_t *count)
 {
     char *bytes;
-    size_t count;
-    FILE *one = mgpu_begin_text(&bytes, &count);
+    FILE *one = mgpu_begin_text(&bytes, count);
     if (t->vocabulary)
         mgpu_spell_token(t->vocabulary, token, one);
     else if (t->characters)
@@ -177,8 +179,22 @@ static void show_token(const Text *t, int64_t token, Screen *screen)
     else
         fprintf(one, "%lld", (long long)token);
     mgpu_end_text(one);
-    show(screen, bytes, count, false);
+    return bytes;
+}
+
+/* false: a stop text would follow */
+static bool show_token(const Text *t, int64_t token, Screen *screen, const Options *o)
+{
+    size_t count, said;
+    char *bytes = spell(t, token, &count);
+    screen->kept = mgpu_resize(screen->kept, screen->kept_bytes + count + 1);
+    memcpy(screen->kept + screen->kept_bytes, bytes, count);
     free(bytes);
+    bool ends = mgpu_find_stop(o, screen->kept, count += screen->kept_bytes, &said);
+    show(screen, screen->kept, said, false);
+    screen->kept_bytes = ends ? 0 : count - said;
+    memmove(screen->kept, screen->kept + said, screen->kept_bytes);
+    return !ends;
 }
 
 /* the operand, or standard input without the line's end; the caller frees */
@@ -231,31 +247,16 @@ static void check_chances(const Writer *w, double sum, double least)
 static int64_t sample_token(const Writer *w, int64_t row, const Options *o, int64_t number)
 {
     const mgpu_tensor *t = &w->program->outputs[w->output];
-    int64_t n = w->text.input->classes, best = -1;
-    double sum = 0, least = 0, power = 0;
+    int64_t n = w->text.input->classes;
+    double sum = 0, least = 0;
     for (int64_t k = 0; k < n; k++) {
-        w->chance[k] = mgpu_to_double(w->result[w->output], t->dtype, row * n + k);
-        sum += w->chance[k];
-        least = w->chance[k] < least ? w->chance[k] : least;
-        if (is_known(&w->text, k) && (best < 0 || w->chance[k] > w->chance[best]))
-            best = k;
+        double chance = mgpu_to_double(w->result[w->output], t->dtype, row * n + k);
+        sum += chance;
+        least = chance < least ? chance : least;
+        w->chance[k] = is_known(&w->text, k) ? chance : -1;
     }
     check_chances(w, sum, least);
-    if (o->temperature == 0 || best < 0)
-        return best;
-    double most = w->chance[best];
-    for (int64_t k = 0; k < n; k++) {
-        w->chance[k] = is_known(&w->text, k) ? pow(w->chance[k] / most, 1 / o->temperature) : 0;
-        power += w->chance[k];
-    }
-    Reading r = {.seed = o->seed};
-    double left = mgpu_stage_random(&r, mgpu_stage_key(&r, "generate"), number, 0) * power;
-    for (int64_t k = 0; k < n; k++) {
-        left -= w->chance[k];
-        if (left < 0 && w->chance[k] > 0)
-            return k;
-    }
-    return best;
+    return mgpu_sample_class(w->chance, n, o, number);
 }
 
 /* a row of the output, from the process that has the window's device, to all: so all sample the same */
@@ -359,11 +360,12 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     show(&screen, prompt, bytes, false);
     for (int64_t i = 0; i < o->length; i++) {
         add_token(&w.text, sample_token(&w, pass(&w, 0), o, i));
-        show_token(&w.text, w.text.tokens[w.text.count - 1], &screen);
-        if (fflush(screen.file) != 0)
-            break; /* mgpu_finish_file says why */
+        if (!show_token(&w.text, w.text.tokens[w.text.count - 1], &screen, o) || fflush(screen.file) != 0)
+            break; /* of an error mgpu_finish_file says why */
     }
+    show(&screen, screen.kept, screen.kept_bytes, false);
     show(&screen, "\n", 1, true);
+    free(screen.kept);
     int error = mgpu_finish_file(screen.file, false);
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));

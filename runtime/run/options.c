@@ -39,6 +39,9 @@ typedef enum OptionId {
     OPTION_SAMPLES,
     OPTION_LENGTH,
     OPTION_TEMPERATURE,
+    OPTION_TOP_K,
+    OPTION_TOP_P,
+    OPTION_STOP,
     OPTION_WARMUP,
     OPTION_JSON,
     OPTION_PROFILE,
@@ -94,6 +97,9 @@ static const OptionInfo OPTIONS[] = {
     {"--samples", OPTION_SAMPLES, true, PREDICT},
     {"--length", OPTION_LENGTH, true, GENERATE},
     {"--temperature", OPTION_TEMPERATURE, true, GENERATE},
+    {"--top-k", OPTION_TOP_K, true, GENERATE},
+    {"--top-p", OPTION_TOP_P, true, GENERATE},
+    {"--stop", OPTION_STOP, true, GENERATE},
     {"--warmup", OPTION_WARMUP, true, BENCH},
     {"--json", OPTION_JSON, false, BENCH},
     {"--profile", OPTION_PROFILE, false, BENCH},
@@ -142,6 +148,24 @@ static double temperature_of(const char *option, const char *text)
         mgpu_fail(MGPU_BAD_USAGE, "%s takes a number from 0 on, not '%s': 0 takes the likeliest, 1 samples by the model's probabilities",
                   option, text);
     return t;
+}
+
+static double read_top_p(const char *option, const char *text)
+{
+    char *end;
+    double p = strtod(text, &end);
+    if (end == text || *end || !(p > 0 && p <= 1))
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a number above 0 and at most 1, not '%s': 0.9 samples from the likeliest whose probabilities are "
+                  "together 0.9, 1 from all", option, text);
+    return p;
+}
+
+static void read_stop(Options *o, const char *option, const char *text)
+{
+    if (!*text)
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes the text at which generation ends, which is not empty", option);
+    o->stops = mgpu_resize(o->stops, (size_t)(o->stop_count + 1) * sizeof *o->stops);
+    o->stops[o->stop_count++] = text;
 }
 
 static int thread_count(const char *option, const char *text)
@@ -323,6 +347,9 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
     case OPTION_LENGTH: o->length = whole_number(option->name, value, 1); break;
     case OPTION_TEMPERATURE: o->temperature = temperature_of(option->name, value); break;
+    case OPTION_TOP_K: o->top_k = whole_number(option->name, value, 1); break;
+    case OPTION_TOP_P: o->top_p = read_top_p(option->name, value); break;
+    case OPTION_STOP: read_stop(o, option->name, value); break;
     case OPTION_NO_SAVE: o->write = false; break;
     case OPTION_OVERWRITE: o->overwrite = true; break;
     case OPTION_FAILED_SAVES: o->failed_saves = whole_number(option->name, value, 1); break;
@@ -539,6 +566,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
                    .failed_saves = -1,
                    .length = 500,
                    .temperature = 1,
+                   .top_p = 1,
                    .argc = argc,
                    .argv = argv,
                    .seed = p->seed,

@@ -34,7 +34,7 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
 /* what the steps depend on; where files are may differ */
 static uint64_t digest_options(const Options *o)
 {
-    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL, o->profile || o->measure, o->histograms, o->operand_count, o->samples, o->warmup, o->length};
+    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL, o->profile || o->measure, o->histograms, o->operand_count, o->samples, o->warmup, o->length, o->top_k, o->stop_count};
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add(&h, NUMBERS, sizeof NUMBERS);
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
@@ -43,6 +43,9 @@ static uint64_t digest_options(const Options *o)
             mgpu_sha256_add(&h, &o->setting[i], sizeof o->setting[i]);
         }
     mgpu_sha256_add(&h, &o->temperature, sizeof o->temperature);
+    mgpu_sha256_add(&h, &o->top_p, sizeof o->top_p);
+    for (int i = 0; i < o->stop_count; i++)
+        mgpu_sha256_add_text(&h, o->stops[i]);
     add_quantity(&h, o->validate);
     add_quantity(&h, o->save_every);
     add_quantity(&h, o->patience);
