@@ -66,9 +66,13 @@ void bind_arguments(const char *layer, const char *const *names, int count, Argu
                 if (strcmp(names[n], one->name) == 0)
                     to = n;
             if (to < 0) {
-                const char *here = parameter_called(one->name, names, count), *hint = did_you_mean(one->name, names, count);
+                const char *here = parameter_called(one->name, names, count), *topic = topic_called(one->name), *hint = did_you_mean(one->name, names, count);
                 error_at(one->at, "'%s' has no parameter '%s'%s", layer, one->name,
-                         here ? format("; it is called '%s'", here) : hint[0] ? hint : count ? format("; it has: %s", list_names(names, count)) : "");
+                         here      ? format("; it is called '%s'", here)
+                         : topic   ? format("; %s", topic)
+                         : hint[0] ? hint
+                         : count   ? format("; it has: %s", list_names(names, count))
+                                   : "");
             }
             if (result[to])
                 error_at(one->at, "'%s': the argument '%s' is given twice", layer, one->name);
@@ -499,7 +503,9 @@ static Value *call_builtin(Elaborator *e, Layer *layer, const Place *at, Argumen
     }
     e->key = key;
     warn_of_log(e, layer, values, at);
-    return layer->builtin->run(e, at, values);
+    Value *result = layer->builtin->run(e, at, values);
+    warn_of_picture(e, result, at);
+    return result;
 }
 
 Value *call_layer(Elaborator *e, Layer *layer, const Place *at, Arguments a, Value *piped, const char *key)

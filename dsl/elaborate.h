@@ -281,6 +281,7 @@ _Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool c
 /* by_place: how many of the first parameters have no name in the call */
 void warn_of_call(Elaborator *, const Layer *, Value *const *values, int by_place, const Place *);
 void warn_of_log(Elaborator *, const Layer *, Value *const *values, const Place *);
+void warn_of_picture(Elaborator *, const Value *result, const Place *);
 void note_act(Elaborator *, const Layer *, const Value *result);
 void warn_of_lost_weights(Elaborator *);
 void warn_of_channel_order(Elaborator *); /* files of initial values, as far as they are there */

@@ -224,6 +224,13 @@ static const Row TOPICS[] = {
     {"GlobalMaxPooling2D", "the maximum over height and width is max(x, [0, 1])"},
     {"global_max_pool", "the maximum over height and width is max(x, [0, 1])"},
     {"Sequential", "layers follow each other in a pipeline: x |> dense(128, act = relu) |> dense(10)"},
+    {"num_layers", "layers follow each other: x |> lstm(128) |> dropout(0.2) |> lstm(128) are two of lstm, with a dropout between them"},
+    {"batch_first", "a model describes one sample, so there is no axis of the batch: a sequence is [steps, width]"},
+    {"return_sequences", "recurrent layers return the outputs of all steps, and the last state: y, h = x |> gru(128)"},
+    {"in_channels", "the width of what comes in is that of the input: it is not given"},
+    {"in_features", "the width of what comes in is that of the input: it is not given"},
+    {"input_size", "the width of what comes in is that of the input: it is not given"},
+    {"inplace", "what is computed in place is the compiler's to find: it is not given"},
     {"gan",
      "both networks are in one model, the discriminator as shared(layer). What the generator drew goes into it as (1 + s) * "
      "stop_gradient(x) - s * x, "

@@ -37,8 +37,6 @@ static const struct { const char *text, *unit; double factor; } UNITS[] = {
     {"steps", "steps", 1}, {"step", "steps", 1}, {"epochs", "epochs", 1}, {"epoch", "epochs", 1},
     {"samples", "samples", 1}, {"sample", "samples", 1},
     {"s", "s", 1}, {"min", "s", 60}, {"h", "s", 3600},
-    {"B", "B", 1}, {"kB", "B", 1e3}, {"MB", "B", 1e6}, {"GB", "B", 1e9},
-    {"KiB", "B", 1024.0}, {"MiB", "B", 1048576.0}, {"GiB", "B", 1073741824.0},
 };
 
 static Value *quantity_literal(const Elaborator *e, const Tree *t)
@@ -53,16 +51,19 @@ static Value *quantity_literal(const Elaborator *e, const Tree *t)
             digits[n++] = *c;
         c++;
     }
-    const char *names[COUNT(UNITS)];
+    const char *names[COUNT(UNITS)], *unit = "B";
+    double factor = unit_factor(c, unit);
     for (int k = 0; k < COUNT(UNITS); k++) {
         names[k] = UNITS[k].text;
-        if (strcmp(UNITS[k].text, c) == 0) {
-            Value *v = value_new();
-            *v = (Value){.kind = VALUE_QUANTITY, .d = strtod(digits, NULL) * UNITS[k].factor, .text = UNITS[k].unit};
-            return v;
-        }
+        if (strcmp(UNITS[k].text, c) == 0)
+            factor = UNITS[k].factor, unit = UNITS[k].unit;
     }
-    error_tree(e, t, "unknown unit '%s'%s (units: steps epochs samples, s min h, B kB MB GB KiB MiB GiB)", c,
+    if (factor > 0) {
+        Value *v = value_new();
+        *v = (Value){.kind = VALUE_QUANTITY, .d = strtod(digits, NULL) * factor, .text = unit};
+        return v;
+    }
+    error_tree(e, t, "unknown unit '%s'%s (units: steps epochs samples, s min h, B kB MB GB TB KiB MiB GiB TiB)", c,
                did_you_mean(c, names, COUNT(UNITS)));
 }
 

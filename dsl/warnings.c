@@ -133,6 +133,38 @@ void warn_of_log(Elaborator *e, const Layer *layer, Value *const *values, const 
                 "cross_entropy(x, label) needs neither");
 }
 
+/* the input of which x has an element for each, as after image / 255; NULL: there is none */
+static const Node *input_of(const Node *x, int *looks)
+{
+    const Node *found = x->op == OP_INPUT ? x : NULL;
+    for (int k = 0; k < x->inputs && !found && --*looks > 0; k++)
+        if (OP_INFO[x->op].op_class == ELEMENTWISE && shape_equal(&x->in[k]->shape, &x->shape))
+            found = input_of(x->in[k], looks);
+    return found;
+}
+
+/* the result of a primitive: windows over the two first axes of [3, 32, 32], which others hold for the channels and the height. Not if
+ * windows are along the second axis alone: who writes [1, 5] has thought of the axes. */
+void warn_of_picture(Elaborator *e, const Value *result, const Place *at)
+{
+    const Node *n = tensor_of(result);
+    bool convolves = n && n->op == OP_CONVOLVE, pools = n && (n->op == OP_WINDOW_MAX || n->op == OP_WINDOW_SUM);
+    if (!e->training_pass || !(convolves || pools) || n->in[0]->shape.rank != 3)
+        return;
+    int looks = 100;
+    const int64_t *x = n->in[0]->shape.extent, *window = convolves ? n->in[1]->shape.extent + 2 : n->ints;
+    const Node *input = input_of(n->in[0], &looks);
+    if (!input || (x[0] != 1 && x[0] != 3 && x[0] != 4) || x[1] <= 4 || x[1] != x[2] || (window[0] == 1 && window[1] > 1) ||
+        !is_news(e, input->at, "picture"))
+        return;
+    const char *name = e->model->inputs[input->ints[0]].name;
+    lint_at(e->settings->silenced, LINT_CHANNEL_ORDER, users_place(at),
+            "'%s' is %s, so this is a picture %lld high and %lld wide with %lld channels: axes are [height, width, channels] here; declare "
+            "[%lld, %lld, %lld], or, if the data have the channels first, take %s |> transpose([1, 2, 0])",
+            name, shape_text(&input->shape), (long long)x[0], (long long)x[1], (long long)x[2], (long long)x[1], (long long)x[2], (long long)x[0],
+            name);
+}
+
 /* its result: is it what a loss should not get? */
 void note_act(Elaborator *e, const Layer *layer, const Value *result)
 {
@@ -288,7 +320,7 @@ void warn_of_channel_order(Elaborator *e)
     }
     for (int i = 0; i < m->initial_count; i++) {
         const Initial *file = &m->initials[i];
-        bool foreign = file->path && !file->array && e->flat_dense_count && is_foreign(file->path);
+        bool foreign = file->path && e->flat_dense_count && is_foreign(file->path);
         for (int k = 0; foreign && k < file->variable_count; k++) {
             const Variable *v = &m->variables[file->variables[k]];
             if (v->flattened && is_news(e, at[file->variables[k]], file->path))

@@ -247,6 +247,28 @@ const char *did_you_mean(const char *word, const char *const *names, int count)
     return best ? format("; did you mean '%s'?", best) : "";
 }
 
+double unit_factor(const char *text, const char *unit)
+{
+    static const struct { const char *text; double factor; } PREFIXES[] = {
+        {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30},
+        {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
+    };
+    for (int i = 0; i < COUNT(PREFIXES); i++) {
+        size_t length = strlen(PREFIXES[i].text);
+        bool fits = PREFIXES[i].factor >= 1 || strcmp(unit, "s") == 0; /* nobody means a thousandth of a byte */
+        if (fits && strncmp(text, PREFIXES[i].text, length) == 0 && strcmp(text + length, unit) == 0)
+            return PREFIXES[i].factor;
+    }
+    return 0;
+}
+
+double bytes_in_text(const char *text)
+{
+    char *end;
+    double n = strtod(text, &end), each = !*end ? 1 : unit_factor(end[1] ? end : *end == 'B' ? "B" : format("%ciB", toupper((unsigned char)*end)), "B");
+    return end != text && each > 0 && n >= 0 && n * each < 0x1p62 ? n * each : -1;
+}
+
 static int map_slot(const Map *m, const char *key)
 {
     uint64_t h = hash_bytes(0, key, strlen(key));

@@ -55,6 +55,11 @@ double logistic(double x); /* 1 / (1 + e^-x) */
 /* "; did you mean 'stride'?" for the nearest of the names within a third of its length, else "" */
 const char *did_you_mean(const char *word, const char *const *names, int count);
 
+/* "KiB" and the unit "B": 1024; 0: the text is not this unit, with or without a prefix. kB and KB are 1000 bytes. */
+double unit_factor(const char *text, const char *unit);
+/* "24GiB", "5838614.016kB", "24G" (a letter alone counts in powers of 1024), "100": -> bytes; negative: it is no size */
+double bytes_in_text(const char *text);
+
 typedef struct Map { /* text -> pointer; keeps insertion order in keys[] / values[] */
     const char **keys;
     void **values;

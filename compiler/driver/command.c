@@ -14,6 +14,7 @@
 #include "runtime/base/whole.h"
 #include "runtime/abi/mgpu.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +180,7 @@ static void print_help(void)
          "driver, from CUDA_HOME, wheels in VIRTUAL_ENV or CONDA_PREFIX, the system, python3's wheels); MGPU_HOME,\n"
          "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
          "Compiled objects are kept in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
-         "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
+         "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1GiB; 500MB, 2G and the like are understood); -v says what was found.\n"
          "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
          "MGPUC_SELFTEST=off: no test of a C compiler before its first use.\n"
          "MGPUC_PATIENCE, the seconds after which stderr says which stage takes so long (default 2; 0: it never does).\n"
@@ -318,29 +319,22 @@ static void check_options(const Options *o, uint64_t given)
         fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
 }
 
-static double read_size(const char *option, const char *text)
+/* 80GiB; a number alone is 80 of what? */
+static double read_memory(const char *text)
 {
-    static const struct { const char *unit; double bytes; } SIZES[] = {{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-                                                                       {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-    char *end;
-    double n = strtod(text, &end);
-    for (int i = 0; i < COUNT(SIZES); i++)
-        if (end != text && n > 0 && n < 1e6 && strcmp(end, SIZES[i].unit) == 0)
-            return n * SIZES[i].bytes;
-    fail(2, "%s %s: a size with its unit is expected, as in 80GiB or 500MB", option, text);
+    double bytes = isalpha((unsigned char)(*text ? text[strlen(text) - 1] : 0)) ? bytes_in_text(text) : -1;
+    if (bytes <= 0)
+        fail(2, "--memory %s: a size with its unit is expected, as in 80GiB or 500MB", text);
+    return bytes;
 }
 
 /* 25MB, or a number of bytes */
 static int64_t read_bucket(const char *text)
 {
-    char *end;
-    errno = 0;
-    long long bytes = strtoll(text, &end, 10);
-    if (*end)
-        return (int64_t)read_size("--bucket", text);
-    if (errno || bytes < 1)
+    double bytes = bytes_in_text(text);
+    if (bytes < 1)
         fail(2, "--bucket %s: a positive number of bytes is expected, or a size such as 25MB", text);
-    return bytes;
+    return (int64_t)bytes;
 }
 
 /* what others call it, for who expects that; NULL: nothing is called so */
@@ -540,7 +534,7 @@ Options parse_command(int argc, char **argv)
     if (o.shard != SHARD_NOTHING && !policy_shards(policy))
         fail(2, "--shard %s is for plans whose variables are replicated, whose order is synchronous and whose gradients are exact or bf16; --plan %s is another", o.sharding, o.plan);
     if (o.memory)
-        o.memory_bytes = read_size("--memory", o.memory);
+        o.memory_bytes = read_memory(o.memory);
     if (!o.output)
         o.output = o.command == COMMAND_REPORT ? "report.html" : o.shared ? format("lib%s.so", default_output(o.file)) : default_output(o.file);
     if (o.command == COMMAND_REPORT || (o.command == COMMAND_COMPILE && !o.emit))

@@ -34,13 +34,10 @@ static const int64_t DEFAULT_LIMIT = 1 << 30;
 
 static int64_t limit_given(const char *text)
 {
-    char *end;
-    errno = 0;
-    long long n = strtoll(text, &end, 10);
-    int shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' || *end == 'g' ? 30 : 0;
-    if (end == text || errno || n < 0 || n > INT64_MAX >> 30 || end[shift != 0])
-        fail(2, "MGPUC_CACHE_SIZE is '%s': a number of bytes is expected, or one with K, M or G after it", text);
-    return (int64_t)n << shift;
+    double bytes = bytes_in_text(text);
+    if (bytes < 0)
+        fail(2, "MGPUC_CACHE_SIZE is '%s': a number of bytes is expected, or a size such as 500MB or 2GiB", text);
+    return (int64_t)bytes;
 }
 
 /* from `from` on the folders are for this user alone */

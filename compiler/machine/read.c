@@ -66,26 +66,19 @@ static const struct { const char *text, *example; double factor; } UNITS[] = {
     [UNIT_BYTES] = {"B", "80GiB", 1}, [UNIT_RATE] = {"B/s", "25GB/s", 1}, [UNIT_TIME] = {"s", "2us", 1e6},
     [UNIT_FLOPS] = {"FLOP/s", "67TFLOP/s", 1}, [UNIT_EACH] = {"/s", "500/s", 1},
 };
-static const struct { const char *text; double factor; } PREFIXES[] = {
-    {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
-    {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40},
-};
 
 static Fact amount(const Reader *r, int k, Unit unit, const char *example)
 {
     const char *text = word(r, k, example);
     char *at;
     double v = strtod(text, &at);
-    for (int i = 0; i < COUNT(PREFIXES) && at != text; i++) {
-        size_t length = strlen(PREFIXES[i].text);
-        if (strncmp(at, PREFIXES[i].text, length) != 0 || strcmp(at + length, UNITS[unit].text) != 0)
-            continue;
-        v *= PREFIXES[i].factor * UNITS[unit].factor;
-        if (!(v > 0 && v < 1e30))
-            WRONG(r, k, "'%s' is not an amount above 0; leave the line out if nobody knows it", text);
-        return (Fact){v, r->measured};
-    }
-    WRONG(r, k, "'%s' is not an amount with its unit, such as %s", text, UNITS[unit].example);
+    double factor = at == text ? 0 : unit_factor(at, UNITS[unit].text);
+    if (factor == 0)
+        WRONG(r, k, "'%s' is not an amount with its unit, such as %s", text, UNITS[unit].example);
+    v *= factor * UNITS[unit].factor;
+    if (!(v > 0 && v < 1e30))
+        WRONG(r, k, "'%s' is not an amount above 0; leave the line out if nobody knows it", text);
+    return (Fact){v, r->measured};
 }
 
 static int whole(const Reader *r, int k, int least, int most, const char *example)

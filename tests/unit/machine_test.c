@@ -102,6 +102,7 @@ static void messages(void)
         {"devices 2\nmemory 2 1GiB", "m:2:8: error: there is no device 2: the machine has 2"},
         {"devices 2\nmemory x 1GiB", "m:2:8: error: 'x' is not a device"},
         {"devices 2\nmemory 0 1GB/s", "m:2:10: error: '1GB/s' is not an amount with its unit, such as 80GiB"},
+        {"devices 2\nmemory 0 80mB", "m:2:10: error: '80mB' is not an amount with its unit, such as 80GiB"}, /* no thousandth of a byte */
         {"devices 2\nmemory 0 0B", "m:2:10: error: '0B' is not an amount above 0"},
         {"devices 2\nbandwith 0 1GB/s", "m:2:1: error: 'bandwith' begins no fact of a machine; did you mean 'bandwidth'?"},
         {"devices 2\ncapability 0 9", "m:2:14: error: '9' is not a compute capability"},

@@ -11,7 +11,7 @@ syntax match mgpuLayerName "\%(\<layer\s\+\|\<model\s\+\)\@<=\h\w*"
 syntax keyword mgpuType f32 bf16 f16 f64 i32 i64 u8 u16 i8 i16 u32 bool class
 syntax keyword mgpuKnown training step epoch progress pi inf
 syntax match mgpuNumber "\<\d\%(_\?\d\)*\%(\.\d\%(_\?\d\)*\)\?\%([eE][+-]\?\d\+\)\?\>"
-syntax match mgpuQuantity "\<\d\%(_\?\d\)*\%(\.\d\%(_\?\d\)*\)\?\%([eE][+-]\?\d\+\)\?\%(steps\|step\|epochs\|epoch\|samples\|sample\|s\|min\|h\|B\|kB\|MB\|GB\|KiB\|MiB\|GiB\)\>"
+syntax match mgpuQuantity "\<\d\%(_\?\d\)*\%(\.\d\%(_\?\d\)*\)\?\%([eE][+-]\?\d\+\)\?\%(steps\|step\|epochs\|epoch\|samples\|sample\|s\|min\|h\|B\|kB\|KB\|MB\|GB\|TB\|PB\|KiB\|MiB\|GiB\|TiB\|PiB\)\>"
 syntax match mgpuCall "\<\h\w*\ze("
 syntax match mgpuOperator "|>\|\*\*\|//\|[=!<>]=\|[-+*/%@=<>]"
 syntax match mgpuEscape +\\["\\nt]+ contained
