@@ -36,13 +36,19 @@ void write_quoted(const char *name, Text *t)
 const char *without_controls(const char *name)
 {
     Text t = {0};
-    while (*name) {
+    for (;;) {
+        size_t plain = 0;
+        while (name[plain] >= ' ' && name[plain] < 0x7f) /* most names are so throughout */
+            plain++;
+        text_bytes(&t, name, plain);
+        name += plain;
+        if (!*name)
+            return text_take(&t);
         uint32_t code;
         int control = mgpu_control(name, &code), bytes = control ? control : mgpu_utf8(name, &code);
         text_bytes(&t, control ? "_" : name, control ? 1 : (size_t)bytes);
         name += bytes;
     }
-    return text_take(&t);
 }
 
 int hex_digit(char c)

@@ -259,7 +259,7 @@ static int64_t look_at_model(Bench *b)
     Memory *own = memory_new(), *outer = memory_use(own);
     Options one = *b->options;
     one.devices = format("%s:1", b->grid.kind);
-    const Model *m = make_schedules(&one)->model;
+    const Model *m = make_schedules(&one, NULL)->model;
     int64_t batch = m->batch;
     memory_use(outer);
     b->grid.model = copy_text(m->name, strlen(m->name));

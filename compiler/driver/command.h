@@ -62,7 +62,11 @@ void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
 int command_compile(const Options *);                 /* compile.c: mgpuc MODEL.net, mgpuc check; verify.c: mgpuc verify */
 int command_check(const Options *);
-Program *make_schedules(const Options *);             /* a schedule for each plan */
+/* kernels of programs that differ in their devices alone; freed after them, as they are part of it */
+typedef struct KernelCache KernelCache;
+KernelCache *kernel_cache_new(void);
+void kernel_cache_free(KernelCache *);
+Program *make_schedules(const Options *, KernelCache * /* NULL: none */); /* a schedule for each plan */
 const Model *read_model(const Options *);             /* its graphs, before anything is planned; nothing is said of it */
 int command_plan(const Options *);                    /* plan.c: mgpuc plan */
 int command_bench(const Options *);                   /* bench.c: mgpuc bench */

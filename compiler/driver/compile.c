@@ -32,7 +32,6 @@ static Compilation begin(const Options *options)
     return c;
 }
 
-/* ---- accumulate = "auto" */
 typedef struct Fit { bool fits, hopeless; double needed; } Fit; /* of the plan that lacks most bytes; hopeless: its variables alone do not fit */
 
 static Fit fit_of(const Program *p)
@@ -66,64 +65,131 @@ static Options *with_accumulate(const Options *o, int64_t parts)
     return with;
 }
 
-static Fit try_accumulate(const Options *o, int64_t parts)
+/* ---- kernels that programs for other devices share */
+typedef struct Kernels { int64_t parts; Compilation c; } Kernels; /* parts: micro-batches; 0: as the model says */
+struct KernelCache { Memory *memory; Kernels *each; int count; };
+
+KernelCache *kernel_cache_new(void)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
-    Options *quiet = with_accumulate(o, parts);
-    Stage stage;
-    stage_begin(&stage, "does it fit?", "%lld micro-batch%s", (long long)parts, parts == 1 ? "" : "es");
-    quiet->verbose = false;
-    Compilation c = begin(quiet);
-    c.program->tries = true;
-    run_passes(&c, "schedule");
-    Fit fit = fit_of(c.program);
-    stage_end(&stage);
+    KernelCache *cache = NEW(KernelCache);
+    cache->memory = own;
     memory_use(outer);
-    memory_free(own);
-    return fit;
+    return cache;
 }
 
-/* the fewest micro-batches that fit; where no number does, the one with the fewest bytes */
-static int64_t find_accumulate(const Options *o, int64_t batch)
+void kernel_cache_free(KernelCache *cache) { memory_free(cache->memory); }
+
+static Compilation make_kernels(const Options *o, int64_t parts)
 {
-    int64_t low = 1, high = 0, best = 1;
-    double least = INFINITY;
+    Compilation c = begin(parts ? with_accumulate(o, parts) : o);
+    run_passes(&c, "fused");
+    return c;
+}
+
+static const Compilation *cached_kernels(KernelCache *cache, const Options *o, int64_t parts)
+{
+    for (int i = 0; i < cache->count; i++)
+        if (cache->each[i].parts == parts)
+            return &cache->each[i].c;
+    Memory *outer = memory_use(cache->memory);
+    APPEND(cache->each, cache->count, ((Kernels){parts, make_kernels(o, parts)}));
+    memory_use(outer);
+    return &cache->each[cache->count - 1].c;
+}
+
+/* the passes up to "fused" know no devices */
+static Compilation kernels_for(KernelCache *cache, const Options *o, int64_t parts)
+{
+    if (!cache)
+        return make_kernels(o, parts);
+    Compilation c = *cached_kernels(cache, o, parts);
+    Program *p = NEW(Program);
+    *p = *c.program;
+    c.options = p->options = parts ? with_accumulate(o, parts) : o;
+    parse_devices(o->devices, o->planned, &p->plans, &p->plan_count);
+    c.program = p;
+    return c;
+}
+
+/* ---- accumulate = "auto" */
+typedef struct Try { Compilation c; Memory *own; bool searched; Fit fit; } Try; /* own: what it was made in; fit: if it is searched for */
+
+/* parts: 0: as the model says */
+static Try try_accumulate(KernelCache *cache, const Options *o, int64_t parts)
+{
+    Try t = {.own = memory_new()};
+    Memory *outer = memory_use(t.own);
+    Stage stage;
+    if (parts)
+        stage_begin(&stage, "does it fit?", "%lld micro-batch%s", (long long)parts, parts == 1 ? "" : "es");
+    t.c = kernels_for(cache, o, parts);
+    const Model *m = t.c.program->model;
+    t.searched = t.c.program->tries = parts || (m->fit_accumulate && !m->not_yet);
+    run_passes(&t.c, "schedule");
+    if (t.searched)
+        t.fit = fit_of(t.c.program);
+    if (parts)
+        stage_end(&stage);
+    memory_use(outer);
+    return t;
+}
+
+static void take_if(Try *best, Try t, bool better)
+{
+    memory_free(better ? best->own : t.own);
+    *best = better ? t : *best;
+}
+
+/* the fewest micro-batches that fit; where no number does, those with the fewest bytes. whole: a step is, which does not fit */
+static Try find_accumulate(KernelCache *cache, const Options *o, int64_t batch, Try whole)
+{
+    int64_t low = 1, high = 0;
+    Try best = whole;
     for (int64_t parts = 2; parts <= batch && !high; parts = 2 * parts < batch || parts == batch ? 2 * parts : batch) {
-        Fit fit = try_accumulate(o, parts);
-        if (fit.needed < least)
-            best = parts;
-        least = fit.needed < least ? fit.needed : least;
-        if (fit.fits)
-            high = parts;
-        else
-            low = parts;
+        Try t = try_accumulate(cache, o, parts);
+        *(t.fit.fits ? &high : &low) = parts;
+        take_if(&best, t, parts == 2 || t.fit.fits || t.fit.needed < best.fit.needed);
     }
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        if (try_accumulate(o, middle).fits)
-            high = middle;
-        else
-            low = middle;
+        Try t = try_accumulate(cache, o, middle);
+        *(t.fit.fits ? &high : &low) = middle;
+        take_if(&best, t, t.fit.fits);
     }
-    return high ? high : best;
+    return best;
 }
 
-/* the graphs; where the number of micro-batches is to be found, with as many as it takes */
-static Compilation settled(const Options *o)
+/* where the number of micro-batches is to be found, with as many as it takes */
+static Try settled(const Options *o, KernelCache *cache)
+{
+    Try t = try_accumulate(cache, o, 0);
+    bool more = t.searched && !t.fit.fits && !t.fit.hopeless;
+    return more ? find_accumulate(cache, o, t.c.program->model->batch, t) : t;
+}
+
+static Compilation schedules_of(const Options *o, KernelCache *cache)
+{
+    Try t = settled(o, cache);
+    memory_join(memory_in_use(), t.own);
+    if (t.searched) {
+        t.c.program->tries = false;
+        check_memory(&t.c);
+    }
+    return t.c;
+}
+
+/* Stages before the schedule are shown as they were, so they run anew, with as many micro-batches as the schedule has. */
+static Compilation before_schedules(const Options *o)
 {
     Compilation c = begin(o);
     run_passes(&c, "simplify");
     if (!c.program->model->fit_accumulate || c.program->model->not_yet || o->shared)
         return c;
-    Fit whole = try_accumulate(o, 1);
-    return whole.fits || whole.hopeless ? c : begin(with_accumulate(o, find_accumulate(o, c.program->model->batch)));
-}
-
-static Compilation schedules_of(const Options *o)
-{
-    Compilation c = settled(o);
-    run_passes(&c, "schedule");
-    return c;
+    Try t = settled(o, NULL);
+    int64_t parts = t.c.program->model->accumulate;
+    memory_free(t.own);
+    return parts > 1 ? begin(with_accumulate(o, parts)) : c;
 }
 
 int command_compile(const Options *o)
@@ -131,8 +197,8 @@ int command_compile(const Options *o)
     const Pass *last = o->emit ? emitted_pass(o->emit) : NULL, *from = from_pass(o);
     if (last && from && last < from)
         fail(2, "--emit %s: this stage comes before %s, which --from names", last->name, from->name);
-    bool early = o->from || (last && last <= emitted_pass("simplify"));
-    Compilation c = early ? begin(o) : settled(o);
+    bool early = o->from || (last && last <= emitted_pass("simplify")), shown = last && last < emitted_pass("schedule");
+    Compilation c = early ? begin(o) : shown ? before_schedules(o) : schedules_of(o, NULL);
     run_passes(&c, o->emit);
     if (last) {
         Text text = {0};
@@ -156,16 +222,13 @@ const Model *read_model(const Options *o)
     return c.program->model;
 }
 
-Program *make_schedules(const Options *o)
-{
-    return schedules_of(o).program;
-}
+Program *make_schedules(const Options *o, KernelCache *cache) { return schedules_of(o, cache).program; }
 
 /* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the model
  * compiles without them. */
 int command_check(const Options *o)
 {
-    Compilation c = schedules_of(o);
+    Compilation c = schedules_of(o, NULL);
     const Model *m = c.program->model;
     Text text = {0};
     check_print(m, c.program, o->json, &text);

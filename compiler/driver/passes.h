@@ -69,6 +69,8 @@ void pass_parse(Compilation *), pass_elaborate(Compilation *), pass_simplify(Com
     pass_fuse(Compilation *), pass_split(Compilation *), pass_recompute(Compilation *), pass_schedule(Compilation *), pass_verify(Compilation *), pass_emit(Compilation *),
     pass_images(Compilation *), pass_compile(Compilation *), pass_link(Compilation *);
 
+void check_memory(const Compilation *);          /* of the schedules: too many bytes are an error where somebody says how many there are */
+
 /* dumps.c: what --emit prints and --from reads */
 void dump_tree(const Compilation *, Text *), dump_graphs(const Compilation *, Text *), dump_phases(const Compilation *, Text *),
     dump_split(const Compilation *, Text *), dump_schedules(const Compilation *, Text *), dump_memory(const Compilation *, Text *),

@@ -65,9 +65,9 @@ static Made make(Planning *p, const Count *counts, int count, int64_t batch)
     p->warned = true;
     lint_silence(&o->silenced, lint_name(LINT_LEARNING_RATE)); /* a batch of a table is not one to train with */
     Stage stage;
-    stage_begin(&stage, NULL, "the plan of %s%s", counts_text(counts, count),
-                batch > 0 ? format(" with a batch of %lld", (long long)batch) : "");
-    m.program = make_schedules(o);
+    stage_begin(&stage, NULL, "the plan of %s%s%s", counts_text(counts, count),
+                batch > 0 ? format(" with a batch of %lld", (long long)batch) : "", o->shard != SHARD_NOTHING ? ", variables in parts" : "");
+    m.program = make_schedules(o, p->kernels);
     stage_end(&stage);
     return m;
 }
@@ -115,13 +115,13 @@ static void find_link(PlanRow *row, const Machine *m, const Simulation *s)
     }
 }
 
-static void find_memory(PlanRow *row, const Program *program, const Plan *plan, const Machine *m)
+static void find_memory(PlanRow *row, const Program *program, const Plan *plan, const Machine *m, bool searched)
 {
     bool host = !program->target->own_memory;
     row->bytes = needed_bytes(program, plan, NULL);
     row->variables = variables_needed(program, plan);
     row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan_each(plan));
-    row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program, plan, row->memory);
+    row->fits = searched || host || row->memory <= 0 ? -1 : batch_that_fits(program, plan, row->memory);
 }
 
 static double sample_bytes(const Model *m)
@@ -204,8 +204,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     row.mfu = peak > 0 ? step_flops(made->program) * row.samples_per_s / peak : 0;
     row.input_per_s = row.samples_per_s * sample_bytes(made->program->model);
     row.decode_cores = row.samples_per_s / plan->nodes * in.decode_us / 1e6;
-    find_memory(&row, made->program, plan, p->machine);
-    row.fits = p->searched ? -1 : row.fits;
+    find_memory(&row, made->program, plan, p->machine, p->searched);
     memory_use(made->outer); /* the name of the link stays */
     row.unlike = unlike_of(&row, one);
     row.cure = row.fits == 0 ? cure_of_none(made->program, plan) : NULL;
@@ -242,9 +241,14 @@ static PlanRow row_of_one(Planning *p, int64_t batch) { return plan_row_sharded(
 /* each in a program of its own */
 static void rows_apart(Planning *p, const Count *counts, int count, int64_t batch, PlanRow *rows)
 {
+    KernelCache *kernels = kernel_cache_new();
+    p->kernels = p->options->shard == SHARD_NOTHING ? kernels : NULL;
     rows[0] = row_of_one(p, batch);
+    p->kernels = kernels;
     for (int i = 0; i < count; i++)
         rows[1 + i] = counts[i].devices == 1 && p->options->shard == SHARD_NOTHING ? rows[0] : plan_row(p, counts[i], batch, false, &rows[0]);
+    p->kernels = NULL;
+    kernel_cache_free(kernels);
 }
 
 /* What fits into one device decides what is computed again, or in how many micro-batches; several need less of that. */

@@ -53,6 +53,7 @@ typedef struct Planning {
     const char **advice; int advice_count;
     bool searched;              /* recompute, accumulate: another batch gets another program, so what fits is not known of one */
     bool apart;                 /* rows are of programs for those devices alone */
+    KernelCache *kernels;       /* rows with the batch and the parts of those that are being made may share these; NULL: none do */
     bool warned;                /* what is wrong with the model has been said: each row is compiled anew */
     double measured;            /* --measured; 0: nothing was */
     int64_t factor_batch;       /* of one device, for which `factor` was found last */

@@ -45,17 +45,23 @@ static void recompute_phases(const Program *p, Recomputable *const *known, Phase
     }
 }
 
+/* of the program's phases as they are */
+static void find_bytes(const Program *p, const Plan *plan, Trial *t)
+{
+    Plan with = *plan;
+    with.schedule = schedule_sizes(p, &with);
+    t->needed = needed_bytes(p, &with, NULL);
+    t->variables = variables_needed(p, &with);
+}
+
 static Trial try_limit(Program *p, const Plan *plan, Recomputable *const *known, int64_t limit)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Phase **before = p->phases;
-    Plan with = *plan;
     Trial t = {.limit = limit};
     p->phases = NEW_ARRAY(Phase *, p->phase_count);
     recompute_phases(p, known, before, p->phases, &t);
-    with.schedule = schedule(p, &with);
-    t.needed = needed_bytes(p, &with, NULL);
-    t.variables = variables_needed(p, &with);
+    find_bytes(p, plan, &t);
     p->phases = before;
     memory_use(outer);
     memory_free(own);
@@ -79,7 +85,7 @@ static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known
     int devices = counted_devices(p, plan);
     Trial best = first, last = first;
     bool fits = false;
-    for (int k = 0; k < TRIALS && failing > 0 && !(until_ms > 0 && now_ms() > until_ms) && !(fits && p->tries); k++) {
+    for (int k = 0; k < TRIALS && failing > 0 && !(until_ms > 0 && now_ms() > until_ms); k++) {
         int64_t over = (int64_t)((last.needed - there) / devices), step = (over > failing / 64 ? over : failing / 64) << k;
         int64_t limit = fits ? best.limit + (failing - best.limit) / 2 : failing - step - 1;
         last = try_limit(p, plan, known, limit > 0 ? limit : 0);
@@ -95,21 +101,21 @@ static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known
     return best;
 }
 
-static const Plan *neediest(Program *p, Trial *first, Recomputable ***known, double *there)
+/* the plan that lacks most bytes, and how many it lacks */
+static const Plan *neediest(const Program *p, double *lack)
 {
     const Plan *most = NULL;
-    double lack = 0;
     for (int i = 0; i < p->plan_count; i++) {
-        Recomputable **its = recomputables(p, &p->plans[i]);
-        Trial t = try_limit(p, &p->plans[i], its, INT64_MAX);
-        double memory = memory_there(p, &p->plans[i]);
-        if (most && t.needed - memory <= lack)
+        Memory *own = memory_new(), *outer = memory_use(own);
+        Trial t = {.limit = INT64_MAX};
+        find_bytes(p, &p->plans[i], &t);
+        memory_use(outer);
+        memory_free(own);
+        double more = t.needed - memory_there(p, &p->plans[i]);
+        if (most && more <= *lack)
             continue;
-        lack = t.needed - memory;
+        *lack = more;
         most = &p->plans[i];
-        *known = its;
-        *first = t;
-        *there = memory;
     }
     return most;
 }
@@ -139,16 +145,17 @@ const char *recompute_cure(Program *p, const Plan *plan)
 void pass_recompute(Compilation *c)
 {
     Program *p = c->program;
-    Trial first;
-    Recomputable **known = NULL;
-    double there = 0;
+    double lack = 0;
     if (!p->model->recompute)
         return;
-    const Plan *plan = neediest(p, &first, &known, &there);
-    if (!plan || first.needed <= there) {
+    const Plan *plan = neediest(p, &lack);
+    if (!plan || lack <= 0) {
         c->said = "nothing: all of it fits";
         return;
     }
+    double there = memory_there(p, plan);
+    Recomputable **known = recomputables(p, plan);
+    Trial first = try_limit(p, plan, known, INT64_MAX);
     if (least_bytes(p, plan, &first) > there) {
         c->said = format("nothing: variables and what one kernel needs take %s bytes, more than there are", grouped((int64_t)least_bytes(p, plan, &first)));
         return;

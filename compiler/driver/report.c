@@ -121,7 +121,7 @@ static void add_model(Page *page, const Options *o, Sheet *s)
         add_scaling(&page->scaling, p, weak);
         add_steps(&page->steps, p, weak);
     }
-    Program *program = make_schedules(o);
+    Program *program = make_schedules(o, NULL);
     check_sources(program->model, o);
     predict_plans(program);
     const Plan *plan = plan_of(program, mgpu_page_devices(page, p->kind));

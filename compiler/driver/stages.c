@@ -185,13 +185,19 @@ void pass_split(Compilation *c)
         split(p, &p->plans[i]);
 }
 
+void check_memory(const Compilation *c)
+{
+    const Options *o = c->options;
+    bool asks = o->command == COMMAND_PLAN || o->command == COMMAND_BENCH || o->command == COMMAND_REPORT || c->program->tries;
+    for (int i = 0; i < c->program->plan_count && !asks && memory_is_said(o); i++)
+        warn_of_memory(c->program->model, c->program, &c->program->plans[i]);
+}
+
 void pass_schedule(Compilation *c)
 {
     for (int i = 0; i < c->program->plan_count; i++)
         schedule_in_memory(c->program, &c->program->plans[i]);
-    bool asks = c->options->command == COMMAND_PLAN || c->options->command == COMMAND_BENCH || c->options->command == COMMAND_REPORT || c->program->tries;
-    for (int i = 0; i < c->program->plan_count && !asks && memory_is_said(c->options); i++)
-        warn_of_memory(c->program->model, c->program, &c->program->plans[i]);
+    check_memory(c);
 }
 
 void pass_verify(Compilation *c)

@@ -33,7 +33,7 @@ int command_schedule(const Options *o)
 {
     Text text = {0};
     if (is_model_file(o->file)) {
-        Program *p = make_schedules(o);
+        Program *p = make_schedules(o, NULL);
         predict_plans(p);
         for (int i = 0; i < p->plan_count; i++)
             schedule_write(p->plans[i].schedule, &text);

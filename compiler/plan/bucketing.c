@@ -187,6 +187,20 @@ typedef struct State {          /* after the bucket that ends with a sum has beg
 } State;
 typedef struct States { State kept[KEPT]; int count; } States;
 
+/* Runs of sums of equal blocks have equal bytes: how long each takes is found once for all searches. A collision forgets the one before. */
+enum { TIMES = 1 << 13 };
+typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; double us[TIMES]; } Times;
+
+static double known_time_of(Times *known, const Timeline *t, Collect what, int64_t bytes)
+{
+    size_t at = (size_t)(((uint64_t)bytes * 0x9e3779b97f4a7c15u) >> 40) % TIMES;
+    if (known->bytes[at] == bytes && known->what[at] == what)
+        return known->us[at];
+    known->bytes[at] = bytes;
+    known->what[at] = what;
+    return known->us[at] = time_of(t, what, bytes);
+}
+
 typedef struct Event { int place, stop, stop_count; } Event; /* a call that waits for a stop, or before a stop */
 typedef struct Search {
     const Timeline *t;
@@ -198,6 +212,7 @@ typedef struct Search {
     int *update_at, *next_same; /* by sum: the first of its updates, or of a later one; by update: the next of its function, or the count */
     int64_t *bytes[KINDS];      /* of the sums before one; NULL: none is of the kind */
     double *alone_us;
+    Times *times;
 } Search;
 
 static void sum_up(Search *s)
@@ -315,7 +330,7 @@ static double run_us(const Search *s, int from, int to)
     double us = s->alone_us[to] - s->alone_us[from];
     for (int k = 0; k < KINDS; k++)
         if (s->bytes[k])
-            us += time_of(s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS, s->bytes[k][to] - s->bytes[k][from]);
+            us += known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS, s->bytes[k][to] - s->bytes[k][from]);
     return us;
 }
 
@@ -434,9 +449,9 @@ static int first_to_end(const Search *s, const States *last)
     return found;
 }
 
-static Buckets best_partition(const Timeline *t, int64_t most, Memory *kept)
+static Buckets best_partition(const Timeline *t, int64_t most, Times *times, Memory *kept)
 {
-    Search s = {.t = t, .early_us = early_us(t)};
+    Search s = {.t = t, .early_us = early_us(t), .times = times};
     sum_up(&s);
     find_updates(&s);
     find_events(&s);
@@ -461,20 +476,20 @@ static Buckets best_partition(const Timeline *t, int64_t most, Memory *kept)
     return b;
 }
 
-static Buckets partition(const Timeline *t, int64_t most)
+static Buckets partition(const Timeline *t, int64_t most, Times *times)
 {
     Memory *own = memory_new(), *kept = memory_use(own);
-    Buckets b = best_partition(t, most, kept);
+    Buckets b = best_partition(t, most, times, kept);
     memory_use(kept);
     memory_free(own);
     return b;
 }
 
 /* the partition of buckets of a size, or those that are closed at it, if these end sooner */
-static Buckets best_of_size(const Timeline *t, int64_t most, double *us)
+static Buckets best_of_size(const Timeline *t, int64_t most, Times *times, double *us)
 {
     const double LESS = 1 - 1e-6;
-    Buckets best = partition(t, most), closed = buckets_of_size(t, most);
+    Buckets best = partition(t, most, times), closed = buckets_of_size(t, most);
     double closed_us = buckets_end(t, &closed);
     *us = buckets_end(t, &best);
     if (closed_us < *us * LESS) {
@@ -489,8 +504,9 @@ Buckets buckets_by_cost(const Timeline *t)
     double us[COUNT(SIZES)], least = INFINITY;
     Buckets best[COUNT(SIZES)];
     int chosen = 0;
+    Times *times = NEW(Times);
     for (int i = 0; i < COUNT(SIZES); i++) {
-        best[i] = best_of_size(t, SIZES[i], &us[i]);
+        best[i] = best_of_size(t, SIZES[i], times, &us[i]);
         least = us[i] < least ? us[i] : least;
     }
     while (us[chosen] > least * (1 + GAIN))

@@ -53,13 +53,14 @@ typedef struct Builder {
     const Phase *phase;
     const Order *order;
     const Class *class;
-    const Placement *layout;
+    Placement *layout;
     const TaskDigest *digests;
     const Names *names;
     Members members;
     ScheduledOp *ops;
     int op_count;
     Memory *kept;               /* of names, which become the schedule's */
+    bool sizes;                 /* no operations, no names: only how much memory is taken is asked */
 } Builder;
 
 typedef struct KernelNumber { const Kernel *kernel; int number; } KernelNumber; /* sorted: number of a kernel */
@@ -192,11 +193,13 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->suspect_count = task->suspect_count;
 }
 
+static Lane lane_of_group(const Group *g) { return g->beside ? LANE_SYNC : LANE_COMM; }
+
 /* Shared memory: of a sum each device adds its part of all, then takes the others. A member reads and writes what is its own of
  * the value (own_share); the waits are those of all of it, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
-    ScheduledOp *op = add_op(b, b->names->transfer[group], b->order->groups[group].beside ? LANE_SYNC : LANE_COMM, VERB_TRANSFER, group, b->names->group[group]);
+    ScheduledOp *op = add_op(b, b->names->transfer[group], lane_of_group(&b->order->groups[group]), VERB_TRANSFER, group, b->names->group[group]);
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
@@ -455,20 +458,33 @@ static void fill_device(PhaseSchedule *s, const Builder *b, const Shard *shard, 
     };
 }
 
+static Collective collective_of(const Builder *b, int group)
+{
+    const Group *g = &b->order->groups[group];
+    Collective c = {.lane = lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
+                    .way = (uint8_t)way_of_transfer(b->program, &b->members, g)};
+    if (g->parties.parts)
+        c.parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
+    if (b->sizes)
+        return c;
+    c.why = reason_of_transfer(&b->members, g);
+    c.of = names_of_group(b->names, g);
+    c.of_count = g->member_count;
+    return c;
+}
+
 static void list_collectives(PhaseSchedule *s, const Builder *b)
 {
     s->collective_count = b->order->group_count;
     s->collectives = NEW_ARRAY(Collective, s->collective_count);
+    for (int i = 0; i < s->collective_count; i++)
+        s->collectives[i] = collective_of(b, i);
     for (int i = 0; i < b->op_count; i++) {
         const ScheduledOp *op = &b->ops[i];
         if (op->verb != VERB_TRANSFER)
             continue;
-        const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];
-        *c = (Collective){.name = op->label, .lane = op->lane, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
-                          .way = (uint8_t)way_of_transfer(b->program, &b->members, g), .why = reason_of_transfer(&b->members, g), .of = names_of_group(b->names, g), .of_count = g->member_count};
-        if (g->parties.parts)
-            c->parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
+        c->name = op->label;
         c->ops = NEW_ARRAY(int, b->plan->devices);
         for (int d = 0; d < b->plan->devices; d++)
             c->ops[d] = i;
@@ -581,44 +597,64 @@ static const Phase *with_gathers_kept(const Program *p, const Plan *plan, Phase 
     return p->gathered_kept > 0 && plan->devices > 1 ? keep_gathered(phase, p->gathered_kept) : phase;
 }
 
-static void schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Program *p, const Plan *plan, Phase *given, Class *classes, int class_count,
-                           const int *class_of, const KernelNumber *kernels, const Members *members)
+static void build_ops(Builder *b, const KernelNumber *kernels)
 {
+    name_buffers(b->names, b->phase, b->order, b->layout);
+    add_ops(b, kernels);
+    find_waits(b);
+}
+
+/* the persistent ones have names that stay */
+static void keep_names(const Builder *b)
+{
+    for (int i = b->class->persistent->buffer_count; i < b->layout->buffer_count; i++)
+        b->layout->buffers[i].name = copy_text(b->layout->buffers[i].name, strlen(b->layout->buffers[i].name));
+}
+
+static PhaseDigest digest_of_tasks(const char *name, const Phase *phase, const TaskDigest *digests)
+{
+    PhaseDigest whole = {name, digest_phase(name)};
+    for (int t = 0; t < phase->task_count; t++)
+        if (phase->tasks[t]->kind == TASK_KERNEL)
+            whole.digest = digest_of_phase(whole.digest, digest_of(digests, phase->task_count, phase->tasks[t]));
+    return whole;
+}
+
+/* of: what all phases have in common */
+static void schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, Class *classes, int class_count,
+                           const int *class_of, const KernelNumber *kernels)
+{
+    const Program *p = of->program;
+    const Plan *plan = of->plan;
     Memory *own = memory_new(), *kept = memory_use(own);
     const Phase *phase = with_gathers_kept(p, plan, given);
     if (phase != given)
         check_same_values(given, phase, plan->devices);
-    Order *order = order_calls(p, phase, members, plan->shards[0].capacity);
-    TaskDigest *digests = digest_tasks(phase, is_independent(p, phase) ? 1 : plan->devices);
-    const Names *names = name_phase(phase, order);
+    Order *order = order_calls(p, phase, &of->members, plan->shards[0].capacity);
+    TaskDigest *digests = of->sizes ? NULL : digest_tasks(phase, is_independent(p, phase) ? 1 : plan->devices);
+    const Names *names = of->sizes ? NULL : name_phase(phase, order);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
-        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests, .names = names, .members = *members};
-        Placement *layout = place_class(p, phase, order, &classes[c]);
-        mark_updated(phase, layout);
-        name_buffers(names, phase, order, layout);
-        b->layout = layout;
-        add_ops(b, kernels);
-        find_waits(b);
+        *b = *of;
+        b->phase = phase, b->order = order, b->class = &classes[c], b->kept = kept, b->digests = digests, b->names = names;
+        b->layout = place_class(p, phase, order, &classes[c]);
+        mark_updated(phase, b->layout);
+        if (!b->sizes)
+            build_ops(b, kernels);
         ops[c] = b->ops;
     }
     find_times(ops, class_count, builders[0].op_count);
     memory_use(kept);
-    for (int c = 0; c < class_count; c++) /* the persistent ones have names that stay */
-        for (int i = classes[c].persistent->buffer_count; i < builders[c].layout->buffer_count; i++) {
-            Buffer *b = &builders[c].layout->buffers[i];
-            b->name = copy_text(b->name, strlen(b->name));
-        }
     s->name = phase_name(phase->kind, phase->partial_batch);
-    *whole = (PhaseDigest){s->name, digest_phase(s->name)};
-    for (int t = 0; t < phase->task_count; t++)
-        if (phase->tasks[t]->kind == TASK_KERNEL)
-            whole->digest = digest_of_phase(whole->digest, digest_of(digests, phase->task_count, phase->tasks[t]));
+    if (!of->sizes)
+        *whole = digest_of_tasks(s->name, phase, digests);
     s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);
     Buffer **buffers = NEW_ARRAY(Buffer *, class_count);
     for (int c = 0; c < class_count; c++) {
+        if (!of->sizes)
+            keep_names(&builders[c]);
         buffers[c] = copy_array(builders[c].layout->buffers, sizeof(Buffer) * (size_t)builders[c].layout->buffer_count);
         ops[c] = copy_ops(&builders[c]);
     }
@@ -639,7 +675,7 @@ static void end_arena(DeviceSchedule *d, const Class *c, bool own)
     d->least_bytes = add_bytes(c->least_arena, c->least_work);
 }
 
-Schedule *schedule(const Program *p, const Plan *plan)
+static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
 {
     const Model *m = p->model;
     Schedule *s = NEW(Schedule);
@@ -654,10 +690,10 @@ Schedule *schedule(const Program *p, const Plan *plan)
     int *class_of = NEW_ARRAY(int, plan->devices);
     int class_count = find_classes(p, plan, classes, class_of);
     KernelNumber *kernels = number_kernels(p);
-    Members members = members_of_plan(p, plan);
+    const Builder of = {.program = p, .plan = plan, .members = members_of_plan(p, plan), .sizes = sizes};
     s->signatures = list_signatures(p, &s->signature_count);
     for (int i = 0; i < p->phase_count; i++)
-        schedule_phase(&s->phases[i], &s->phase_digests[i], p, plan, p->phases[i], classes, class_count, class_of, kernels, &members);
+        schedule_phase(&s->phases[i], &s->phase_digests[i], &of, p->phases[i], classes, class_count, class_of, kernels);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||
@@ -665,6 +701,9 @@ Schedule *schedule(const Program *p, const Plan *plan)
     s->besides_bytes = p->target->own_memory ? bytes_besides(s) : 0;
     return s;
 }
+
+Schedule *schedule(const Program *p, const Plan *plan) { return make_schedule(p, plan, false); }
+Schedule *schedule_sizes(const Program *p, const Plan *plan) { return make_schedule(p, plan, true); }
 
 static Room *rooms_of(const Program *given, const Plan *plan, Class *trials, int count)
 {

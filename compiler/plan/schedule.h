@@ -143,6 +143,7 @@ void split(const Program *, Plan *);
 int64_t plan_capacity(const Plan *); /* samples of a device, at most */
 /* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */
 Schedule *schedule(const Program *, const Plan *);
+Schedule *schedule_sizes(const Program *, const Plan *); /* the memory of one: no operations, digests or names of temporaries */
 Room *find_rooms(const Program *, const Plan *, int *count); /* of the plan's schedule; ascending; none on devices without memory of their own */
 Room find_room(const Program *, const Plan *, int64_t samples); /* of a device with so many */
 int64_t bytes_besides(const Schedule *); /* besides.c */
