@@ -6,6 +6,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/link/units.h"
 #include "compiler/plan/schedule.h"
+#include "runtime/abi/mgpu_wrapped.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -154,7 +155,11 @@ void shared_exports(const char *output, Text *t)
 
 void shared_link(Arguments *a, const char *output, const char *exports)
 {
-    const char *rest[] = {"-shared", format("-Wl,-soname,%s", file_name(output)), format("-Wl,--version-script=%s", exports), "-Wl,-z,defs"};
+    const char *rest[] = {"-shared", format("-Wl,-soname,%s", file_name(output)), format("-Wl,--version-script=%s", exports)};
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(a, rest[i]);
+#define WRAPPED_FLAG(name) "-Wl,--wrap=" #name,
+    static const char *const WRAPPED[] = {MGPU_WRAPPED(WRAPPED_FLAG)};
+    for (int i = 0; i < COUNT(WRAPPED); i++)
+        add_argument(a, WRAPPED[i]);
 }

@@ -13,7 +13,7 @@
 
 /* ---- support.c: errors, memory, names, time */
 enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
-/* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks */
+/* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks. In a library the call fails: context.h */
 _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
 /* mgpu_fail with MGPU_BAD_INPUT; or, where complaint is not NULL, the message goes there, which who asks for it frees: of several the first */
 void mgpu_complain(char **complaint, const char *pattern, ...) MGPU_PRINTF(2, 3);
@@ -22,6 +22,7 @@ void mgpu_complain(char **complaint, const char *pattern, ...) MGPU_PRINTF(2, 3)
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status));
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
 void mgpu_say(const char *pattern, ...) MGPU_PRINTF(1, 2); /* a line on stderr */
+void mgpu_print(const char *pattern, ...) MGPU_PRINTF(1, 2); /* on stdout; of a library: nothing, as all that is said */
 void mgpu_say_once(const char *pattern, ...) MGPU_PRINTF(1, 2); /* unless it has said this line; of one thread */
 char *mgpu_plain(const char *text);                        /* as terminal.h says; the caller frees */
 void mgpu_print_plain(const char *text);                   /* likewise, on stdout */

@@ -7,6 +7,7 @@
  * one before it. Who wakes sleepers forgets them first, then changes `word`: those that want more announce themselves again.
  * The spin is short: two cores may carry seven devices. */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -84,6 +85,9 @@ void mgpu_counter_wait_spinning(Counter *c, int64_t at_least, int spins)
             ;
         if (atomic_load(&c->value) >= at_least)
             break;
+        Sleeper sleeper;
+        mgpu_sleep_begin(&sleeper, &c->word);
         futex(&c->word, FUTEX_WAIT_BITSET, seen, 1 << kind);
+        mgpu_sleep_end(&sleeper);
     }
 }

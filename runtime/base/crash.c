@@ -2,6 +2,7 @@
  * own whose first bytes, found by its alignment, say whom to ask. A crash elsewhere ends the program as ever. What is said is
  * put together without stdio, locks or allocation: the thread may have crashed while it held them. */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -33,6 +34,8 @@ static void handle(int number)
 
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context)
 {
+    if (mgpu_context()) /* signals are the caller's */
+        return NULL;
     CrashGuard *guard = mgpu_allocate_aligned(STACK_BYTES, STACK_BYTES);
     *guard = (CrashGuard){.magic = MAGIC, .say = say, .context = context};
     stack_t stack = {.ss_sp = guard + 1, .ss_size = STACK_BYTES - sizeof *guard};
@@ -47,6 +50,8 @@ CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *conte
 
 void mgpu_guard_end(CrashGuard *guard)
 {
+    if (!guard)
+        return;
     sigaltstack(&guard->before, NULL); /* sanitizers have one and free it at the thread's end */
     free(guard);
 }

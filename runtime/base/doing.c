@@ -1,6 +1,7 @@
 /* doing.c: what threads are at that may stand still: opening files, reading and writing them, waiting for others. engine/hang.c
  * says it when nothing has moved for a while. Whatever takes time says it, so it is no argument. */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,8 @@ static void enter(void)
 
 const char *mgpu_doing(const char *what)
 {
+    if (mgpu_context()) /* nobody looks on, and the thread is the caller's */
+        return NULL;
     if (!own)
         enter();
     pthread_mutex_lock(&threads.lock);

@@ -1,5 +1,6 @@
 /* support.c: errors, memory, text, near misses and time. */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 #include "runtime/base/near.h"
 #include "runtime/base/terminal.h"
 
@@ -29,6 +30,7 @@ void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status))
 static _Noreturn void end(int status, const char *kind, const char *pattern, va_list arguments, const char *after)
 {
     enum { LONGEST_S = 3 };
+    mgpu_context_fail(status == MGPU_MACHINE_FAILED && *after ? "internal error: " : "", pattern, arguments, after);
     if (self.silent && status == MGPU_BAD_USAGE)
         sleep(LONGEST_S); /* the same is wrong everywhere: who speaks says it, and ends all */
     flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
@@ -70,7 +72,7 @@ void mgpu_complain(char **complaint, const char *pattern, ...)
 void mgpu_say(const char *pattern, ...)
 {
     va_list arguments;
-    if (self.silent)
+    if (self.silent || mgpu_context())
         return;
     va_start(arguments, pattern);
     flockfile(stderr);
@@ -84,6 +86,8 @@ void mgpu_say_once(const char *pattern, ...)
 {
     va_list arguments;
     char *line = NULL;
+    if (mgpu_context())
+        return;
     va_start(arguments, pattern);
     if (vasprintf(&line, pattern, arguments) < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "out of memory");
@@ -98,9 +102,20 @@ void mgpu_say_once(const char *pattern, ...)
     mgpu_say("%s", line);
 }
 
+void mgpu_print(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    if (!mgpu_context())
+        vprintf(pattern, arguments);
+    va_end(arguments);
+}
+
 void mgpu_warn_of_this(const char *pattern, ...)
 {
     va_list arguments;
+    if (mgpu_context())
+        return;
     va_start(arguments, pattern);
     flockfile(stderr);
     fprintf(stderr, "%s: %swarning: ", program_invocation_short_name, self.name ? self.name : "");
@@ -212,9 +227,26 @@ static sigset_t signals_of_others(void)
     return set;
 }
 
+typedef struct Start { Context *context; void *(*run)(void *); void *argument; } Start;
+
+static void *run_started(void *argument)
+{
+    Start start = *(Start *)argument;
+    free(argument);
+    return start.run(start.argument);
+}
+
+static void *run_in_context(void *start) { return mgpu_context_run(((Start *)start)->context, run_started, start); }
+
 void mgpu_start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
 {
     sigset_t set = signals_of_others(), before;
+    if (mgpu_context()) {
+        Start *start = mgpu_allocate(1, sizeof *start);
+        *start = (Start){mgpu_context(), run, argument};
+        run = run_in_context;
+        argument = start;
+    }
     pthread_sigmask(SIG_BLOCK, &set, &before); /* inherited */
     int error = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,5 +1,6 @@
 /* driver.c: the driver's functions, looked up once. See cuda/driver.h. */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/gpus.h"
 #include "runtime/cuda/library.h"
@@ -31,7 +32,9 @@ static void open_driver(void)
 
 const CudaDriver *mgpu_cuda_driver(const char **why)
 {
+    bool apart = mgpu_context_apart(true);
     pthread_once(&driver.once, open_driver);
+    mgpu_context_apart(apart);
     *why = driver.why;
     return driver.why ? NULL : &driver.table;
 }

@@ -80,7 +80,7 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
     for (int d = 0; d < f->plan->devices; d++)
         fill_block(f, &work->block[d], &f->plan->device[d].shard, batch, micro, count);
     for (int i = 0; batch->fetch && i < f->program->output_count; i++)
-        work->fetch[i] = batch->fetch[i] + begin * mgpu_tensor_bytes(&f->program->outputs[i]);
+        work->fetch[i] = !batch->fetch[i] ? NULL : batch->fetch[i] + begin * mgpu_tensor_bytes(&f->program->outputs[i]);
     work->phase = mgpu_engine_phase(f->engine, kind, is_partial_batch(f, work));
     mgpu_engine_post(f->engine);
     return true;
@@ -122,7 +122,7 @@ void mgpu_post_set(const Feed *f, int kind, const Dataset *set, int64_t applied,
     uint8_t *at[f->program->output_count + 1];
     for (int64_t place = 0; place < set->samples && !(stop && atomic_load(stop)); place += f->plan->micro) {
         for (int i = 0; fetch && i < f->program->output_count; i++)
-            at[i] = fetch[i] + place * mgpu_tensor_bytes(&f->program->outputs[i]);
+            at[i] = !fetch[i] ? NULL : fetch[i] + place * mgpu_tensor_bytes(&f->program->outputs[i]);
         Batch batch = {.set = set, .place = place, .samples = smaller(set->samples - place, f->plan->micro), .applied = applied,
                        .epoch = epoch, .fetch = fetch ? at : NULL};
         mgpu_post(f, kind, &batch, 0);

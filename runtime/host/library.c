@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 #include "runtime/host/onednn.h"
 
 enum { MOST_SIZES = 4, ALIGNMENT = 64 };
@@ -30,6 +31,7 @@ struct LibraryCall {
 };
 
 struct Library {
+    Release release;                 /* if an error leaves it behind */
     int64_t samples, chunk;
     int threads;
     LibraryCall *calls;
@@ -38,6 +40,8 @@ struct Library {
     uint8_t **memory;                /* by thread: the region's, then scratch */
 };
 
+static void release(void *library) { mgpu_library_close(library); }
+
 Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room)
 {
     if (!mgpu_onednn_open(said, room))
@@ -45,6 +49,7 @@ Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room
     Library *l = mgpu_allocate(1, sizeof *l);
     *l = (Library){.samples = samples, .threads = threads};
     l->memory = mgpu_allocate((size_t)threads, sizeof *l->memory);
+    mgpu_context_own(&l->release, release, l);
     return l;
 }
 
@@ -67,6 +72,7 @@ static void free_call(LibraryCall *c, int threads)
 
 void mgpu_library_close(Library *l)
 {
+    mgpu_context_disown(&l->release);
     for (LibraryCall *c = l->calls, *next; c; c = next) {
         next = c->next;
         free_call(c, l->threads);

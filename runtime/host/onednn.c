@@ -17,7 +17,7 @@
 
 enum { CACHE_BYTES = 768 * 1024 };  /* of f32 values that one call of a primitive shall touch */
 
-static bool available;
+static atomic_bool available;
 
 /* ---- whether the library is faster
  *
@@ -564,12 +564,14 @@ MgpuLibraryMatmul *mgpu_onednn_prepare(const mgpu_contraction *table, const Mgpu
     MgpuLibraryMatmul *matmul = mgpu_allocate(1, sizeof *matmul);
     matmul->threads = share->threads;
     matmul->seat = mgpu_allocate((size_t)share->threads, sizeof *matmul->seat);
+    int before = onednn_threads(1);
     bool done = prepare(matmul, table, &types, share);
     if (!done && types.native && types.operand[A] == ONEDNN_BF16) { /* 2.6 has no gradient of data with steps for AMX */
         clear(matmul);
         types.native = false;
         done = prepare(matmul, table, &types, share);
     }
+    onednn_threads(before);
     if (!done) {
         mgpu_onednn_free(matmul);
         return NULL;

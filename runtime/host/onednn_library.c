@@ -2,6 +2,7 @@
 #include "runtime/host/onednn_library.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,13 @@ static struct {
     const OnednnVersion *version;
     void *engine, *attributes;
     void (*set_threads)(int);
+    int (*get_threads)(void);
     /* alike in both */
     const OnednnVersion *(*get_version)(void);
     int (*get_effective_cpu_isa)(void);
     int (*engine_create)(void **, int kind, size_t index);
     int (*stream_create)(void **, void *engine, unsigned flags);
+    int (*stream_destroy)(void *);
     int (*attr_create)(void **);
     int (*attr_set_scratchpad_mode)(void *, int);
     int (*pd_destroy)(void *);
@@ -81,6 +84,7 @@ static const Entry ENTRIES[] = {
     BOTH(get_effective_cpu_isa, "get_effective_cpu_isa"),
     BOTH(engine_create, "engine_create"),
     BOTH(stream_create, "stream_create"),
+    BOTH(stream_destroy, "stream_destroy"),
     BOTH(attr_create, "primitive_attr_create"),
     BOTH(attr_set_scratchpad_mode, "primitive_attr_set_scratchpad_mode"),
     BOTH(pd_destroy, "primitive_desc_destroy"),
@@ -153,7 +157,7 @@ static bool open_library(const char *name, char *said, size_t room)
                  library.version->minor);
         return false;
     }
-    if (runtime == RUNTIME_OMP && !find(&library.set_threads, "omp_set_num_threads")) {
+    if (runtime == RUNTIME_OMP && !(find(&library.set_threads, "omp_set_num_threads") && find(&library.get_threads, "omp_get_max_threads"))) {
         snprintf(said, room, "oneDNN without omp_set_num_threads");
         return false;
     }
@@ -166,9 +170,13 @@ static bool open_library(const char *name, char *said, size_t room)
     return true;
 }
 
-bool onednn_load(const char *name, char *said, size_t room)
+static bool load(const char *name, char *said, size_t room)
 {
     static const char *const NAMES[] = {"libdnnl.so.3", "libdnnl.so.2"};
+    if (library.engine != NULL) {
+        snprintf(said, room, "oneDNN %d.%d.%d", library.version->major, library.version->minor, library.version->patch);
+        return true;
+    }
     if (name != NULL)
         return open_library(name, said, room);
     bool there = false;
@@ -182,6 +190,15 @@ bool onednn_load(const char *name, char *said, size_t room)
     return false;
 }
 
+bool onednn_load(const char *name, char *said, size_t room)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    bool good = load(name, said, room);
+    pthread_mutex_unlock(&lock);
+    return good;
+}
+
 bool onednn_has_amx(void)
 {
     enum { AMX = 0x200 }; /* of dnnl_cpu_isa_avx512_core_amx and all above it */
@@ -192,6 +209,14 @@ bool onednn_converts(void)
 {
     enum { AVX512 = 0x20 }; /* of dnnl_cpu_isa_avx512_core and all above it */
     return (library.get_effective_cpu_isa() & AVX512) != 0;
+}
+
+int onednn_threads(int threads)
+{
+    int before = library.get_threads != NULL ? library.get_threads() : threads;
+    if (before != threads)
+        library.set_threads(threads);
+    return before;
 }
 
 /* ---- tensors */
@@ -226,14 +251,6 @@ bool onednn_is(const void *tensor, const OnednnTensor *plain)
 }
 
 /* ---- primitives */
-
-static void use_one_thread(void)
-{
-    static _Thread_local bool done;
-    if (!done && library.set_threads != NULL)
-        library.set_threads(1);
-    done = true;
-}
 
 static const char *name_of(const void *descriptor)
 {
@@ -321,7 +338,6 @@ bool onednn_convolution(const OnednnConvolution *convolution, OnednnPrimitive *p
     static const int FORWARD[] = {ONEDNN_SRC, ONEDNN_WEIGHTS, ONEDNN_DST};
     static const int DATA[] = {ONEDNN_DIFF_SRC, ONEDNN_WEIGHTS, ONEDNN_DIFF_DST};
     static const int WEIGHTS[] = {ONEDNN_SRC, ONEDNN_DIFF_WEIGHTS, ONEDNN_DIFF_DST};
-    use_one_thread();
     *primitive = (OnednnPrimitive){0};
     Tensor x, w, y, free_w;
     bool x_made = make_tensor(&convolution->x, &x), w_made = make_tensor(&convolution->w, &w);
@@ -357,7 +373,6 @@ bool onednn_convolution(const OnednnConvolution *convolution, OnednnPrimitive *p
 bool onednn_matmul(const OnednnTensor *a, const OnednnTensor *b, const OnednnTensor *c, OnednnPrimitive *primitive)
 {
     static const int ID[] = {ONEDNN_SRC, ONEDNN_WEIGHTS, ONEDNN_DST};
-    use_one_thread();
     *primitive = (OnednnPrimitive){0};
     Tensor x, w, y;
     bool x_made = make_tensor(a, &x), w_made = make_tensor(b, &w), y_made = make_tensor(c, &y);
@@ -381,7 +396,6 @@ bool onednn_matmul(const OnednnTensor *a, const OnednnTensor *b, const OnednnTen
 bool onednn_reorder(const OnednnTensor *plain, const void *tensor, bool to_plain, OnednnPrimitive *primitive)
 {
     static const int ID[] = {ONEDNN_SRC, 0, ONEDNN_DST};
-    use_one_thread();
     *primitive = (OnednnPrimitive){0};
     Tensor other;
     if (!make_tensor(plain, &other))
@@ -403,18 +417,11 @@ void onednn_free(OnednnPrimitive *primitive)
 
 /* ---- execution */
 
-static void *thread_stream(void)
-{
-    static _Thread_local void *stream;
-    if (stream == NULL && library.stream_create(&stream, library.engine, IN_ORDER) != 0)
-        stream = NULL;
-    return stream;
-}
-
 bool onednn_execute(const OnednnPrimitive *primitive, OnednnSeat *seat, void *const data[4])
 {
-    use_one_thread();
     Argument argument[4];
+    if (seat->stream == NULL && library.stream_create(&seat->stream, library.engine, IN_ORDER) != 0)
+        return false;
     int count = 0;
     for (int i = 0; i < 4; i++) {
         const void *tensor = i < 3 ? primitive->tensor[i] : primitive->scratch;
@@ -427,7 +434,10 @@ bool onednn_execute(const OnednnPrimitive *primitive, OnednnSeat *seat, void *co
         seat->data[i] = data[i];
         argument[count++] = (Argument){i < 3 ? primitive->id[i] : ONEDNN_SCRATCHPAD, seat->memory[i]};
     }
-    return library.primitive_execute(primitive->primitive, thread_stream(), count, argument) == 0;
+    int before = onednn_threads(1);
+    bool good = library.primitive_execute(primitive->primitive, seat->stream, count, argument) == 0;
+    onednn_threads(before);
+    return good;
 }
 
 void onednn_leave(OnednnSeat *seat)
@@ -435,5 +445,7 @@ void onednn_leave(OnednnSeat *seat)
     for (int i = 0; i < 4; i++)
         if (seat->memory[i] != NULL)
             library.memory_destroy(seat->memory[i]);
+    if (seat->stream != NULL)
+        library.stream_destroy(seat->stream);
     *seat = (OnednnSeat){0};
 }

@@ -44,7 +44,7 @@ typedef struct OnednnPrimitive {
 } OnednnPrimitive;
 
 /* what one thread executes a primitive with */
-typedef struct OnednnSeat { void *memory[4]; void *data[4]; } OnednnSeat;
+typedef struct OnednnSeat { void *memory[4]; void *data[4]; void *stream; } OnednnSeat;
 
 typedef struct OnednnVersion { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } OnednnVersion;
 
@@ -57,6 +57,8 @@ bool onednn_converts(void); /* between bf16 and f32 by vectors; without AVX-512 
 bool onednn_convolution(const OnednnConvolution *, OnednnPrimitive *);
 bool onednn_matmul(const OnednnTensor *a, const OnednnTensor *b, const OnednnTensor *c, OnednnPrimitive *);
 /* from / to: a tensor of a primitive (used), or NULL: the plain one */
+/* OpenMP's for what the calling thread runs, which may be a caller's of a library; -> those before */
+int onednn_threads(int);
 bool onednn_reorder(const OnednnTensor *plain, const void *tensor, bool to_plain, OnednnPrimitive *);
 bool onednn_is(const void *tensor, const OnednnTensor *plain);
 void onednn_free(OnednnPrimitive *);

@@ -1,10 +1,12 @@
 /* library.c: what the functions of a library (mgpuc --shared) do: a model with its weights, its threads and its engine, which evaluates
  * samples of the caller's memory. */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
+#include "runtime/library/resources.h"
 #include "runtime/run/commands.h"
 #include "runtime/save/checkpoint.h"
 #include "runtime/weights/weights.h"
@@ -13,7 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a call computes with is in its model, and the model's threads share it; this is what the calling thread asks for */
+static _Thread_local char error[sizeof(((Context *)0)->error)];
+
 struct mgpu_model {
+    Context context;
     const mgpu_program *program;
     const mgpu_plan *plan;
     Options options;
@@ -101,24 +107,58 @@ static void list_tensors(mgpu_model *m)
         m->outputs[i] = tensor_of(&p->outputs[i]);
 }
 
-mgpu_model *mgpu_model_open(const mgpu_program *p, const char *weights, int threads)
+static void open_model(void *model)
 {
-    mgpu_model *m = mgpu_allocate(1, sizeof *m);
+    mgpu_model *m = model;
     TensorFile file;
-    m->program = p;
-    m->options = options_of(p, weights, threads);
-    m->plan = mgpu_choose_plan(p, &m->options);
-    pthread_mutex_init(&m->lock, NULL);
+    m->plan = mgpu_choose_plan(m->program, &m->options);
     list_tensors(m);
-    mgpu_open_weights(&file, weights);
-    m->engine = mgpu_open_loaded(p, m->plan, &m->options, &file, NULL, &m->feed, mgpu_collect_nothing, NULL);
+    mgpu_open_weights(&file, m->options.init);
+    m->engine = mgpu_open_loaded(m->program, m->plan, &m->options, &file, NULL, &m->feed, mgpu_collect_nothing, NULL);
     mgpu_close_tensors(&file);
-    m->options.init = NULL; /* the caller's */
     open_set(m);
-    return m;
 }
 
-const char *mgpu_model_error(void) { return ""; }
+static int fail(const char *what)
+{
+    snprintf(error, sizeof error, "%s", what);
+    return 1;
+}
+
+/* with all that it has */
+static void discard(mgpu_model *m)
+{
+    mgpu_resources_release(&m->context);
+    mgpu_context_close(&m->context);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+mgpu_model *mgpu_model_open(const mgpu_program *p, const char *weights, int threads)
+{
+    mgpu_model *m = malloc(sizeof *m);
+    struct Resources *resources = mgpu_resources_new();
+    if (!m || !resources || !weights) {
+        fail(weights ? "out of memory" : "weights: a file or folder is expected, not NULL");
+        free(m);
+        mgpu_resources_free(resources);
+        return NULL;
+    }
+    *m = (mgpu_model){.program = p};
+    mgpu_context_open(&m->context);
+    m->context.resources = resources;
+    m->options = options_of(p, weights, threads);
+    pthread_mutex_init(&m->lock, NULL);
+    if (mgpu_context_call(&m->context, open_model, m)) {
+        m->options.init = NULL; /* the caller's */
+        return m;
+    }
+    fail(m->context.error);
+    discard(m);
+    return NULL;
+}
+
+const char *mgpu_model_error(void) { return error; }
 
 const mgpu_model_tensor *mgpu_model_input(const mgpu_model *m, int number)
 {
@@ -130,37 +170,77 @@ const mgpu_model_tensor *mgpu_model_output(const mgpu_model *m, int number)
     return number >= 0 && number < m->program->output_count ? &m->outputs[number] : NULL;
 }
 
-static void run(mgpu_model *m, int64_t samples, const void *const *inputs, void *const *outputs)
+typedef struct Call {
+    mgpu_model *model;
+    int64_t samples;
+    const void *const *inputs;
+    void *const *outputs;
+    char *complaint;             /* of a sample that no input takes; NULL: all are good */
+} Call;
+
+static void run(void *argument)
 {
+    Call *call = argument;
+    mgpu_model *m = call->model;
+    int outputs = m->program->output_count;
+    uint8_t *fetch[outputs + 1];
     for (int c = 0; c < m->input_count; c++)
-        m->samples[c] = inputs[c];
-    m->set.samples = m->set.stream->samples = samples;
-    uint8_t *fetch[m->program->output_count + 1];
-    for (int i = 0; i < m->program->output_count; i++)
-        fetch[i] = outputs[i];
+        m->samples[c] = call->inputs[c];
+    for (int i = 0; i < outputs; i++)
+        fetch[i] = call->outputs[i];
+    m->set.samples = m->set.stream->samples = call->samples;
+    if (!mgpu_check_samples(&m->set, &call->complaint))
+        return;
     mgpu_post_set(&m->feed, MGPU_PHASE_PREDICT, &m->set, m->feed.applied, 0, fetch, NULL);
     mgpu_engine_drain(m->engine);
 }
 
+static void forget_complaint(void *argument) { free(((Call *)argument)->complaint); }
+
+/* what is wrong with the arguments; NULL: nothing */
+static const char *wrong_with(const Call *c)
+{
+    if (!c->model)
+        return "model: NULL is not an open model";
+    if (c->samples < 0)
+        return "samples: their number is negative";
+    if (!c->inputs && c->model->input_count)
+        return "inputs: an array of pointers is expected, not NULL";
+    for (int i = 0; i < c->model->input_count && c->samples; i++)
+        if (!c->inputs[i])
+            return "inputs: one of them is NULL";
+    return c->outputs ? NULL : "outputs: an array of pointers is expected, not NULL";
+}
+
 int mgpu_model_run(mgpu_model *m, int64_t samples, const void *const *inputs, void *const *outputs)
 {
+    Call call = {m, samples, inputs, outputs, NULL};
+    const char *wrong = wrong_with(&call);
+    if (wrong)
+        return fail(wrong);
+    if (!samples)
+        return 0;
     pthread_mutex_lock(&m->lock);
-    run(m, samples, inputs, outputs);
+    int status = mgpu_context_call(&m->context, run, &call) ? 0 : fail(m->context.error);
+    if (call.complaint) {
+        status = fail(call.complaint);
+        mgpu_context_call(&m->context, forget_complaint, &call);
+    }
     pthread_mutex_unlock(&m->lock);
-    return 0;
+    return status;
+}
+
+static void close_model(void *model)
+{
+    mgpu_model *m = model;
+    mgpu_close_set(&m->set);
+    mgpu_engine_close(m->engine, NULL);
 }
 
 void mgpu_model_close(mgpu_model *m)
 {
     if (!m)
         return;
-    mgpu_close_set(&m->set);
-    mgpu_engine_close(m->engine, NULL);
-    pthread_mutex_destroy(&m->lock);
-    free(m->wanted);
-    free(m->inputs);
-    free(m->input_of);
-    free(m->samples);
-    free(m->outputs);
-    free(m);
+    mgpu_context_call(&m->context, close_model, m); /* one that has failed is only left */
+    discard(m);
 }

@@ -6,6 +6,7 @@
  * as safetensors, which the reader of safetensors then trusts no more than any other file. A data set's name is its path with
  * points: layers/dense/vars/0 is "layers.dense.vars.0". */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
 #include "runtime/weights/formats.h"
 
 #include <dlfcn.h>
@@ -84,7 +85,8 @@ static const struct Symbol {
                {"H5T_NATIVE_UINT16_g", &h5.u16},
                {"H5T_NATIVE_UINT32_g", &h5.u32}};
 
-static void open_library(const char *path)
+/* -> the library, or NULL; *missing: a function that it lacks, or NULL */
+static void *find_library(const char **missing)
 {
     static const char *const NAMES[] = {"libhdf5.so.310",        "libhdf5.so.200", "libhdf5.so.103",   "libhdf5_serial.so.310",
                                         "libhdf5_serial.so.103", "libhdf5.so",     "libhdf5_serial.so"};
@@ -92,17 +94,28 @@ static void open_library(const char *path)
     void *handle = h5.open ? (void *)&h5 : named && *named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
     for (int i = 0; i < MGPU_COUNT(NAMES) && !handle && !(named && *named); i++)
         handle = dlopen(NAMES[i], RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; i < MGPU_COUNT(SYMBOLS) && handle && handle != &h5 && !*missing; i++) {
+        void *symbol = dlsym(handle, SYMBOLS[i].name);
+        *missing = symbol ? NULL : SYMBOLS[i].name;
+        memcpy(SYMBOLS[i].at, &symbol, sizeof symbol);
+    }
+    return handle;
+}
+
+static void open_library(const char *path)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const char *missing = NULL;
+    pthread_mutex_lock(&lock);
+    void *handle = find_library(&missing);
+    pthread_mutex_unlock(&lock);
     if (!handle)
         mgpu_fail(MGPU_MACHINE_FAILED,
                   "%s is an HDF5 file, and libhdf5 is not there to read it (package libhdf5-103-1 or libhdf5; the variable "
                   "MGPU_HDF5 names its file)",
                   path);
-    for (int i = 0; i < MGPU_COUNT(SYMBOLS) && handle != &h5; i++) {
-        void *symbol = dlsym(handle, SYMBOLS[i].name);
-        if (!symbol)
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s: libhdf5 lacks %s; versions 1.10 to 1.14 can be used", path, SYMBOLS[i].name);
-        memcpy(SYMBOLS[i].at, &symbol, sizeof symbol);
-    }
+    if (missing)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s: libhdf5 lacks %s; versions 1.10 to 1.14 can be used", path, missing);
 }
 
 /* ---- the child */
@@ -260,6 +273,7 @@ static void write_tensors(Child *c)
 
 static _Noreturn void convert(Child *c)
 {
+    mgpu_context_none();
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     allow_nothing_else(c);
     Id list = h5.create_list(*h5.file_access);

@@ -182,7 +182,7 @@ static void load_whole(const mgpu_program *program, const mgpu_plan *plan, Engin
                   part ? mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part) : "");
     }
     if (extra.count)
-        printf("%s: not used, because the model has no such tensors: %s\n", file->path, extra.text);
+        mgpu_print("%s: not used, because the model has no such tensors: %s\n", file->path, extra.text);
     free(missing.text);
     free(extra.text);
     mgpu_close_match(&match, view);
@@ -238,7 +238,7 @@ void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *
         close_list(&unused);
         if (missing.count)
             fail_part(&view, &match, part, source->begin, missing.text, &unused);
-        printf(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
+        mgpu_print(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
                                                : "\"%.*s\" begins with %d tensors of %s%s%s\n",
                (int)strcspn(part->pattern, "="), part->pattern, match.found, source->file->path, unused.count ? "; not used: " : "",
                unused.text);

@@ -35,7 +35,7 @@ int dnnl_primitive_desc_query(const void *descriptor, int what, int index, const
 }
 
 #define NOTHING(name) int dnnl_##name(void); int dnnl_##name(void) { return 0; }
-NOTHING(get_effective_cpu_isa) NOTHING(stream_create) NOTHING(primitive_attr_create) NOTHING(primitive_attr_set_scratchpad_mode)
+NOTHING(get_effective_cpu_isa) NOTHING(stream_create) NOTHING(stream_destroy) NOTHING(primitive_attr_create) NOTHING(primitive_attr_set_scratchpad_mode)
 NOTHING(primitive_desc_destroy) NOTHING(primitive_create) NOTHING(primitive_destroy) NOTHING(memory_create)
 NOTHING(memory_set_data_handle) NOTHING(memory_destroy) NOTHING(memory_desc_equal) NOTHING(reorder_primitive_desc_create)
 NOTHING(memory_desc_create_with_strides) NOTHING(memory_desc_create_with_tag) NOTHING(memory_desc_destroy)

@@ -16,7 +16,7 @@
 
 static const char *const SOURCES[] = {"dsl/*.c", "dsl/*.h", "dsl/*.y", "dsl/*.l", "compiler/*/*.[ch]", "compiler/*/*/*.[ch]", "runtime/*/*.[ch]", "runtime/*/*/*.[ch]"};
 static const char *const GOLDEN[] = {"tests/lang/*.err", "tests/messages/*.golden", "tests/passes/*.err"};
-static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/unit/*.[ch]", "tests/mutation/*.[ch]", "tests/vector/*.c", "tests/fuzz/*.c"};
+static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/unit/*.[ch]", "tests/mutation/*.[ch]", "tests/vector/*.c", "tests/library/*.c", "tests/fuzz/*.c"};
 /* these print code, dumps, documentation: what they put together is no message */
 static const char *const PRINTERS[] = {"compiler/target/", "compiler/link/program.c", "compiler/driver/print.c", "compiler/driver/doc.c", "compiler/kernel/attention.c",
                                        "compiler/kernel/contraction.c", "compiler/kernel/rows.c", "dsl/document.c", "runtime/run/help.c", "runtime/base/cores.c",

@@ -1,0 +1,178 @@
+/* context.c: see context.h. */
+#include "runtime/base/context.h"
+#include "runtime/base/base.h"
+#include "runtime/base/terminal.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Whatever may fail asks this, so it is no argument. */
+static _Thread_local struct {
+    Context *context;
+    jmp_buf *out; /* where the thread leaves to */
+    bool apart, releases;
+} own;
+
+void mgpu_context_open(Context *c)
+{
+    *c = (Context){.failed = false};
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+void mgpu_context_close(Context *c) { pthread_mutex_destroy(&c->lock); }
+
+Context *mgpu_context(void) { return own.context; }
+Context *mgpu_context_noting(void) { return own.apart ? NULL : own.context; }
+void mgpu_context_none(void) { own.context = NULL; }
+
+bool mgpu_context_apart(bool apart)
+{
+    bool before = own.apart;
+    own.apart = apart;
+    return before;
+}
+
+/* What longjmp skips is the runtime's: none of its frames has anything to do at its end. */
+bool mgpu_context_call(Context *c, void (*call)(void *argument), void *argument)
+{
+    jmp_buf out;
+    if (atomic_load(&c->failed))
+        return false;
+    own.context = c;
+    own.out = &out;
+    if (_setjmp(out) == 0)
+        call(argument);
+    own.context = NULL;
+    own.out = NULL;
+    own.apart = false;
+    return !atomic_load(&c->failed);
+}
+
+void *mgpu_context_run(Context *c, void *(*run)(void *argument), void *argument)
+{
+    jmp_buf out;
+    own.context = c;
+    own.out = &out;
+    return _setjmp(out) == 0 ? run(argument) : NULL;
+}
+
+static _Noreturn void leave(void) { longjmp(*own.out, 1); }
+
+void mgpu_context_leave(void)
+{
+    if (own.context && atomic_load(&own.context->failed) && !own.releases)
+        leave();
+}
+
+/* the lock is held */
+static void wake_all(Context *c)
+{
+    for (Sleeper *s = c->sleepers; s; s = s->next) {
+        atomic_fetch_add(s->word, 1);
+        syscall(SYS_futex, s->word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, NULL, NULL, 0);
+    }
+}
+
+void mgpu_context_fail(const char *kind, const char *pattern, va_list arguments, const char *after)
+{
+    Context *c = mgpu_context();
+    if (!c)
+        return;
+    char text[sizeof c->error] = "";
+    FILE *f = fmemopen(text, sizeof text, "w");
+    if (f) {
+        fputs(kind, f);
+        mgpu_print_message(f, pattern, arguments);
+        fputs(after, f);
+        fclose(f);
+    }
+    text[sizeof text - 1] = 0;
+    pthread_mutex_lock(&c->lock);
+    if (!atomic_load(&c->failed))
+        memcpy(c->error, *text ? text : "out of memory", sizeof c->error);
+    atomic_store(&c->failed, true);
+    wake_all(c);
+    pthread_mutex_unlock(&c->lock);
+    leave();
+}
+
+void mgpu_sleep_begin(Sleeper *s, _Atomic uint32_t *word)
+{
+    Context *c = own.context;
+    if (!c)
+        return;
+    *s = (Sleeper){.word = word};
+    pthread_mutex_lock(&c->lock);
+    if (atomic_load(&c->failed) && !own.releases) {
+        pthread_mutex_unlock(&c->lock);
+        leave();
+    }
+    s->next = c->sleepers;
+    s->at = &c->sleepers;
+    if (s->next)
+        s->next->at = &s->next;
+    c->sleepers = s;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void mgpu_sleep_end(Sleeper *s)
+{
+    Context *c = own.context;
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    *s->at = s->next;
+    if (s->next)
+        s->next->at = s->at;
+    pthread_mutex_unlock(&c->lock);
+    mgpu_context_leave();
+}
+
+/* ---- what is not the system's */
+void mgpu_context_own(Release *r, void (*release)(void *), void *what)
+{
+    Context *c = mgpu_context_noting();
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    *r = (Release){release, what, c->releases, &c->releases};
+    if (r->next)
+        r->next->at = &r->next;
+    c->releases = r;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void mgpu_context_disown(Release *r)
+{
+    Context *c = own.context;
+    if (!c || !r->at)
+        return;
+    pthread_mutex_lock(&c->lock);
+    *r->at = r->next;
+    if (r->next)
+        r->next->at = r->at;
+    r->at = NULL;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void mgpu_context_release(Context *c)
+{
+    own.context = c;
+    own.releases = true;
+    while (c->releases) {
+        Release *r = c->releases;
+        jmp_buf out;
+        own.out = &out;
+        mgpu_context_disown(r);
+        if (_setjmp(out) == 0)
+            r->release(r->what);
+    }
+    own.context = NULL;
+    own.out = NULL;
+    own.releases = false;
+}
