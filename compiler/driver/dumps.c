@@ -13,7 +13,7 @@
 void dump_tree(const Compilation *c, Text *t) { tree_print(c->tree, t); }
 
 static const char *const GRAPH_NAME[PHASE_KINDS] = {"init",    "prologue",     "accumulate", "train", "eval",
-                                                    "predict", "report_train", "report_eval"};
+                                                    "predict", "report_train", "report_eval",  "decode"};
 
 void dump_graphs(const Compilation *c, Text *t)
 {

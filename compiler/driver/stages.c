@@ -75,6 +75,17 @@ void pass_differentiate(Compilation *c)
     replace(&c->graphs[PHASE_TRAIN], simplify(c->graphs[PHASE_TRAIN]));
 }
 
+/* what predicts a window of text also gets a phase for one place of it */
+static Graph *decoding(Graph *predict)
+{
+    Graph *bodies = inline_bodies(predict), *simple = simplify(bodies), *decode = derive_decode(simple), *made = decode;
+    if (bodies != predict)
+        graph_free(bodies);
+    graph_free(simple);
+    replace(&made, decode ? simplify(decode) : NULL);
+    return made;
+}
+
 void pass_update(Compilation *c)
 {
     Graph *train = c->graphs[PHASE_TRAIN], *eval;
@@ -97,6 +108,8 @@ void pass_update(Compilation *c)
         if (c->graphs[k] && k != PHASE_TRAIN && k != PHASE_INIT)
             replace(&c->graphs[k], count_applied(c->graphs[k]));
     each_graph(c, simplify);
+    if (c->graphs[PHASE_PREDICT])
+        c->graphs[PHASE_DECODE] = decoding(c->graphs[PHASE_PREDICT]);
 }
 
 void pass_distribute(Compilation *c)

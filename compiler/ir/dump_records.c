@@ -6,7 +6,7 @@
 #define FIELDS(list) .fields = list, .field_count = COUNT(list)
 #define LIST(type, of, items, length) .size = sizeof(type), .list = offsetof(of, items), .count = offsetof(of, length)
 
-static const char *const VARIABLE_KIND[] = {"weight", "state", "optimizer_state", "accumulator", "rounded", "average", "observed"};
+static const char *const VARIABLE_KIND[] = {"weight", "state", "optimizer_state", "accumulator", "rounded", "average", "observed", "cache"};
 static const char *const CLIP_KIND[] = {"none", "global_norm", "norm", "value"};
 static const char *const AVERAGE_KIND[] = {"none", "ema", "swa"};
 static const char *const ON_NAN[] = {"stop", "skip", "ignore"};

@@ -16,6 +16,7 @@ const char *phase_name(PhaseKind kind, bool partial_batch)
         [PHASE_PREDICT] = {"predict.full", "predict.partial"},
         [PHASE_REPORT_TRAIN] = {"report.train", "report.train"},
         [PHASE_REPORT_EVAL] = {"report.eval", "report.eval"},
+        [PHASE_DECODE] = {"decode", "decode"},
     };
     return NAMES[kind][partial_batch];
 }

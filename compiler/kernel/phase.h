@@ -18,6 +18,7 @@ typedef enum PhaseKind {
     PHASE_PREDICT,      /* forward, outputs to the host */
     PHASE_REPORT_TRAIN, /* metrics from the accumulators of PHASE_TRAIN, which become 0 */
     PHASE_REPORT_EVAL,
+    PHASE_DECODE,       /* of a model that reads a text: the output's row at one place, after the places before it; no samples */
     PHASE_KINDS
 } PhaseKind;
 const char *phase_name(PhaseKind, bool partial_batch); /* "train.full", "train.partial"; "init" and reports have no suffix */

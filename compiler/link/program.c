@@ -192,7 +192,7 @@ static void emit_model(const Model *m, Text *t)
     text_add(t, "static const mgpu_variable variables[] = {\n");
     for (int i = 0; i < m->variable_count; i++) {
         static const char *const KIND[] = {"MGPU_WEIGHT", "MGPU_STATE", "MGPU_OPTIMIZER_STATE", "MGPU_ACCUMULATOR",
-                                           "MGPU_ROUNDED", "MGPU_AVERAGE", "MGPU_OBSERVED"};
+                                           "MGPU_ROUNDED", "MGPU_AVERAGE", "MGPU_OBSERVED", "MGPU_CACHE"};
         const Variable *v = &m->variables[i];
         text_add(t, "    {");
         tensor(t, v->name, v->dtype, &v->shape);

@@ -19,6 +19,9 @@ void split_outputs(Graph *eval, Graph **predict, Graph **rest);
 /*                  metrics and losses -> accumulators, and the graphs that turn them into numbers */
 void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
 const char *new_variable_name(const Model *, const char *like);
+/* decode.c         predict of a window of text -> one place of it, after those before; NULL: the model reads no text. Of a simple graph
+ *                  without composites; adds caches and settings to the model */
+Graph *derive_decode(Graph *predict);
 /* delay.c          gradients -> those of the step before */
 Graph *delay_gradients(Graph *train);
 /* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages; OBSERVED */

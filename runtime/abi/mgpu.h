@@ -196,7 +196,12 @@ typedef struct mgpu_device_phase {
 } mgpu_device_phase;
 
 enum { MGPU_PHASE_INIT, MGPU_PHASE_PROLOGUE, MGPU_PHASE_ACCUMULATE, MGPU_PHASE_TRAIN, MGPU_PHASE_EVAL, MGPU_PHASE_PREDICT,
-       MGPU_PHASE_REPORT_TRAIN, MGPU_PHASE_REPORT_EVAL };
+       MGPU_PHASE_REPORT_TRAIN, MGPU_PHASE_REPORT_EVAL, MGPU_PHASE_DECODE };
+/* MGPU_PHASE_DECODE: hidden settings say which token is at which place of the text, and the row of the model's output for that place
+ * goes into a variable. The places before it, from 0 on, were decoded before. */
+#define MGPU_DECODE_TOKEN "decode.token"
+#define MGPU_DECODE_PLACE "decode.place"
+#define MGPU_DECODE_ROW "decode.row"
 typedef struct mgpu_phase {
     const char *name;
     uint8_t kind;
@@ -233,7 +238,8 @@ typedef struct mgpu_plan {
 
 enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR, MGPU_ROUNDED /* a copy: never saved */,
        MGPU_AVERAGE /* of another variable over the steps: evaluation reads it in place of that one */,
-       MGPU_OBSERVED /* the gradient of the last step, for --histograms: WEIGHT.gradient. Never saved */ };
+       MGPU_OBSERVED /* the gradient of the last step, for --histograms: WEIGHT.gradient. Never saved */,
+       MGPU_CACHE /* what MGPU_PHASE_DECODE keeps from place to place. Never saved */ };
 typedef struct mgpu_tensor { const char *name; uint8_t dtype; int rank; int64_t extent[MGPU_MAX_RANK]; } mgpu_tensor;
 typedef struct mgpu_variable {
     mgpu_tensor tensor;                /* shape as saved */

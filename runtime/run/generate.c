@@ -2,7 +2,9 @@
  *
  * The window that the model reads holds the text's last elements, from its first place on; the output's row at the last of
  * them has the probabilities of the next one, which is sampled by --temperature and --seed and joins the text. Places after
- * it hold 0; that they do not matter is tried at first. Every element is a whole pass of the window. */
+ * it hold 0; that they do not matter is tried at first. While the text fits into the window, a program that has the phase for it
+ * computes the row of one place alone (decode.c), if that is what the whole window gives for the text's first elements; else every
+ * element is a whole pass of the window. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/terminal.h"
@@ -11,6 +13,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/processes.h"
 #include "runtime/run/commands.h"
+#include "runtime/run/decode.h"
 #include "runtime/run/sampling.h"
 
 #include <errno.h>
@@ -42,7 +45,9 @@ typedef struct Writer {
     uint8_t **result;   /* by output */
     int32_t *window;    /* that the data set reads */
     Dataset data;
-    double *chance;     /* by class */
+    double *row, *chance; /* by class: of the output after the text's last element; scratch */
+    Decoder decoder;
+    bool decodes;
     Processes *processes;
 } Writer;
 
@@ -244,23 +249,21 @@ static void check_chances(const Writer *w, double sum, double least)
                   sum, least < 0 ? " and negative elements" : "", t->name);
 }
 
-static int64_t sample_token(const Writer *w, int64_t row, const Options *o, int64_t number)
+static int64_t sample_token(const Writer *w, const Options *o, int64_t number)
 {
-    const mgpu_tensor *t = &w->program->outputs[w->output];
     int64_t n = w->text.input->classes;
     double sum = 0, least = 0;
     for (int64_t k = 0; k < n; k++) {
-        double chance = mgpu_to_double(w->result[w->output], t->dtype, row * n + k);
-        sum += chance;
-        least = chance < least ? chance : least;
-        w->chance[k] = is_known(&w->text, k) ? chance : -1;
+        sum += w->row[k];
+        least = w->row[k] < least ? w->row[k] : least;
+        w->chance[k] = is_known(&w->text, k) ? w->row[k] : -1;
     }
     check_chances(w, sum, least);
     return mgpu_sample_class(w->chance, n, o, number);
 }
 
-/* a row of the output, from the process that has the window's device, to all: so all sample the same */
-static void bring(const Writer *w, int64_t row)
+/* rows of the output, from the process that has the window's device, to all: so all sample the same */
+static void bring(const Writer *w, int64_t first, int64_t rows)
 {
     Processes *p = w->processes;
     const mgpu_tensor *t = &w->program->outputs[w->output];
@@ -268,38 +271,84 @@ static void bring(const Writer *w, int64_t row)
     at[0] = 0;
     for (int r = 0; r < mgpu_ranks(p); r++) {
         mgpu_stretch its = mgpu_samples_of(p, w->feed.plan, r);
-        at[r + 1] = at[r] + (its.begin == 0 && its.end > 0 ? bytes : 0);
+        at[r + 1] = at[r] + (its.begin == 0 && its.end > 0 ? rows * bytes : 0);
     }
     if (p)
-        p->gather(p, w->result[w->output] + row * bytes, at);
+        p->gather(p, w->result[w->output] + first * bytes, at);
 }
 
-/* the window's outputs, with `rest` after the text; -> the row of the text's last element */
-static int64_t pass(Writer *w, int32_t rest)
+/* how many elements of the text are in the window */
+static int64_t in_window(const Text *t) { return t->count < t->input->tensor.extent[0] ? t->count : t->input->tensor.extent[0]; }
+
+/* of the window's outputs the row of a place */
+static void take_row(const Writer *w, int64_t place, double *row)
+{
+    for (int64_t k = 0, n = w->text.input->classes; k < n; k++)
+        row[k] = mgpu_to_double(w->result[w->output], w->program->outputs[w->output].dtype, place * n + k);
+}
+
+/* the window's outputs, with `rest` after the text; the rows from `first` on are there for all processes */
+static void pass(Writer *w, int32_t rest, int64_t first)
 {
     const Text *t = &w->text;
-    int64_t length = t->input->tensor.extent[0], count = t->count < length ? t->count : length;
+    int64_t length = t->input->tensor.extent[0], count = in_window(t);
     for (int64_t i = 0; i < length; i++)
         w->window[i] = i < count ? (int32_t)t->tokens[t->count - count + i] : rest;
     Batch batch = {.set = &w->data, .samples = 1, .applied = w->feed.applied, .fetch = w->result};
     mgpu_post(&w->feed, MGPU_PHASE_PREDICT, &batch, 0);
     mgpu_engine_drain(w->feed.engine);
-    bring(w, count - 1);
-    return count - 1;
+    bring(w, first, count - first);
+    take_row(w, count - 1, w->row);
+}
+
+static double largest_difference(const double *a, const double *b, int64_t n)
+{
+    double most = 0;
+    for (int64_t k = 0; k < n; k++)
+        most = fabs(a[k] - b[k]) <= most ? most : fabs(a[k] - b[k]);
+    return most;
 }
 
 /* what is after the text must not matter */
 static void check_order(Writer *w)
 {
-    const mgpu_tensor *t = &w->program->outputs[w->output];
-    int64_t n = w->text.input->classes, row = pass(w, (int32_t)n - 1);
-    for (int64_t k = 0; k < n; k++)
-        w->chance[k] = mgpu_to_double(w->result[w->output], t->dtype, row * n + k);
-    pass(w, 0);
-    for (int64_t k = 0; k < n; k++)
-        if (fabs(mgpu_to_double(w->result[w->output], t->dtype, row * n + k) - w->chance[k]) > 1e-3)
-            mgpu_fail(MGPU_BAD_INPUT, "the output '%s' depends on places after the one it is for, so it cannot go on with a text: "
-                      "transformer(..., causal = true), gru and lstm see earlier places only", t->name);
+    int64_t n = w->text.input->classes;
+    pass(w, (int32_t)n - 1, 0);
+    memcpy(w->chance, w->row, (size_t)n * sizeof *w->row);
+    pass(w, 0, 0);
+    if (largest_difference(w->row, w->chance, n) > 1e-3)
+        mgpu_fail(MGPU_BAD_INPUT, "the output '%s' depends on places after the one it is for, so it cannot go on with a text: "
+                  "transformer(..., causal = true), gru and lstm see earlier places only", w->program->outputs[w->output].name);
+}
+
+/* Is the row of one place alone, computed of what the places before have left, what the whole window has there? */
+static bool check_decoder(Writer *w)
+{
+    const char *precision = w->program->precision;
+    double allowed = strcmp(precision, "f64") == 0 ? 1e-10 : strcmp(precision, "f32") == 0 ? 1e-3 : 5e-2;
+    int64_t n = w->text.input->classes;
+    if (w->text.count > w->text.input->tensor.extent[0] || !mgpu_open_decoder(&w->decoder, &w->feed))
+        return false;
+    for (int64_t i = 0; i < w->text.count; i++) {
+        mgpu_decode(&w->decoder, w->text.tokens, i + 1, w->processes, w->row);
+        take_row(w, i, w->chance);
+        double most = largest_difference(w->row, w->chance, n);
+        if (most <= allowed)
+            continue;
+        fprintf(stderr, "%s: place %lld alone gives other probabilities than the whole window (by %.2g), so each token is computed with all "
+                        "of the window\n", w->program->model_file, (long long)i + 1, most);
+        return false;
+    }
+    return true;
+}
+
+/* the row after the text's last element */
+static void next_row(Writer *w)
+{
+    if (w->decodes && w->text.count <= w->text.input->tensor.extent[0])
+        mgpu_decode(&w->decoder, w->text.tokens, w->text.count, w->processes, w->row);
+    else
+        pass(w, 0, in_window(&w->text) - 1);
 }
 
 /* a data set of one sample: the window */
@@ -323,6 +372,8 @@ static void close_writer(Writer *w)
         free(w->result[i]);
     free(w->result);
     free(w->chance);
+    free(w->row);
+    mgpu_close_decoder(&w->decoder);
     free(w->text.tokens);
     if (w->text.vocabulary)
         mgpu_close_vocabulary(w->text.vocabulary);
@@ -353,13 +404,17 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     read_prompt(&w.text, prompt, (int64_t)bytes);
     open_window(&w, wanted);
     w.chance = mgpu_allocate((size_t)w.text.input->classes, sizeof *w.chance);
+    w.row = mgpu_allocate((size_t)w.text.input->classes, sizeof *w.row);
     w.result = mgpu_allocate((size_t)program->output_count, sizeof *w.result);
     for (int i = 0; i < program->output_count; i++)
         w.result[i] = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
     check_order(&w);
+    w.decodes = check_decoder(&w);
     show(&screen, prompt, bytes, false);
     for (int64_t i = 0; i < o->length; i++) {
-        add_token(&w.text, sample_token(&w, pass(&w, 0), o, i));
+        if (i || !w.decodes) /* else the row is there */
+            next_row(&w);
+        add_token(&w.text, sample_token(&w, o, i));
         if (!show_token(&w.text, w.text.tokens[w.text.count - 1], &screen, o) || fflush(screen.file) != 0)
             break; /* of an error mgpu_finish_file says why */
     }

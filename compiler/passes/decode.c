@@ -1,0 +1,197 @@
+/* decode.c: from the graph that predicts all places of a window, one that predicts the next place alone.
+ *
+ * In: the graph `predict` of a model that reads a text: an input token: class(V)[L] and an output [L, V]. Out: a graph without
+ * samples, the same on every device. Two hidden settings say which token is at which place; the output's row at the place goes into
+ * a variable, which the host reads. NULL: the model is another one.
+ *
+ * A value is asked for in two ways. Its row at the place: most operations need the same row of their inputs (decode_rows.c). The whole
+ * of it, as attention needs keys and values: that is a variable, a cache, whose row at the place is replaced in each step. Rows after
+ * the place are of no step yet, or of another text. No place sees a later one, so they do not matter as long as they are finite; a
+ * program compares with the whole window before it relies on that. Loops along the window are a step with their carries in variables.
+ * What has no rule is computed as in the whole window, of whole inputs: right, and no faster. */
+#include "compiler/passes/decode.h"
+#include "compiler/passes/stages.h"
+#include "runtime/abi/mgpu.h"
+
+#include <string.h>
+
+/* ---- variables */
+static int add_variable(Decoding *d, const Node *of, const char *name, Shape shape, Dtype dtype)
+{
+    Model *m = d->to->model;
+    Variable v = {.kind = CACHE, .dtype = dtype, .shape = shape, .owner = -1, .at = of->at};
+    v.name = new_variable_name(m, name);
+    for (int i = 0; i < MAX_RANK; i++)
+        v.order[i] = i;
+    APPEND(m->variables, m->variable_count, v);
+    return m->variable_count - 1;
+}
+
+Node *decode_state(Decoding *d, const Node *of, Shape shape, Dtype dtype, int *variable)
+{
+    const char *layer = of->path ? of->path : "";
+    *variable = add_variable(d, of, format("%s%scache", layer, *layer ? "." : ""), shape, dtype_is_float(dtype) ? dtype : I32);
+    return graph_cast(d->to, graph_variable(d->to, *variable), dtype);
+}
+
+void decode_keep(Decoding *d, int variable, Node *value)
+{
+    const Variable *v = &d->to->model->variables[variable];
+    Node *kept = graph_cast(d->to, value, v->dtype);
+    graph_result(d->to, ROLE_UPDATE, v->name, variable, kept, NULL);
+}
+
+Node *decode_select_first(Decoding *d, Node *first, Node *later)
+{
+    Node *is_first = graph_reshape(d->to, graph_binary(d->to, OP_EQ, d->place, graph_number(d->to, 0, I32)), SCALAR);
+    return graph_where(d->to, graph_broadcast(d->to, is_first, later->shape), first, later);
+}
+
+/* all rows so far: `row` is that of the place */
+static Node *cache(Decoding *d, const Node *n, Node *row, int axis)
+{
+    Graph *g = d->to;
+    int variable;
+    Shape column = {.rank = n->shape.rank};
+    for (int i = 0; i < column.rank; i++)
+        column.extent[i] = i == axis ? n->shape.extent[axis] : 1;
+    stand_at(g, n);
+    Node *before = decode_state(d, n, n->shape, row->dtype, &variable);
+    Node *here = graph_binary(g, OP_EQ, graph_arange(g, n->shape.extent[axis]), d->place);
+    here = graph_broadcast(g, graph_reshape(g, here, column), n->shape);
+    Node *after = graph_where(g, here, graph_broadcast(g, row, n->shape), before);
+    decode_keep(d, variable, after);
+    return after;
+}
+
+/* ---- values */
+/* the axis along which rows can be kept; -1: there is none, or views of a value that is kept serve as well */
+static int kept_axis(const Decoding *d, const Node *n)
+{
+    int found = -1;
+    if (n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_BROADCAST)
+        return -1;
+    for (int a = 0; a < n->shape.rank; a++) {
+        const Slack *s = &d->slack[n->id][a];
+        if (s->on && (found >= 0 || s->by != 0 || n->shape.extent[a] != d->length))
+            return -1;
+        found = s->on ? a : found;
+    }
+    return found;
+}
+
+Node *decode_whole(Decoding *d, Node *n)
+{
+    Node **known = &d->whole[n->id], *row = NULL;
+    int axis = d->depends[n->id] ? kept_axis(d, n) : -1;
+    if (*known)
+        return *known;
+    if (axis >= 0)
+        row = decode_row_by_rule(d, n, axis);
+    if (row)
+        return *known = cache(d, n, row, axis);
+    Node **in = NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = decode_whole(d, n->in[k]);
+    stand_at(d->to, n);
+    return *known = graph_rebuild(d->to, n, in);
+}
+
+Node *decode_row(Decoding *d, Node *n, int axis)
+{
+    Node **known = &d->rows[n->id * MAX_RANK + axis];
+    if (*known)
+        return *known;
+    Node *row = decode_row_by_rule(d, n, axis);
+    if (!row) {
+        Node *all = decode_whole(d, n);
+        stand_at(d->to, n);
+        row = NODE(d->to, OP_GATHER, &(int64_t){axis}, 1, NULL, all, d->place);
+    }
+    if (!row->name)
+        row->name = n->name;
+    return *known = row;
+}
+
+/* ---- is it a model of a text? */
+static bool reads_text(const Model *m)
+{
+    for (int i = 0; i < m->set_count; i++)
+        if (strcmp(m->sets[i].calls[0].name, "characters") == 0 || strcmp(m->sets[i].calls[0].name, "text") == 0)
+            return true;
+    return false;
+}
+
+static const Result *output_of_text(const Graph *g, const Input *token)
+{
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *r = &g->results[i];
+        if (r->role == ROLE_OUTPUT && r->value->sharded && r->value->shape.rank == 2 &&
+            r->value->shape.extent[0] == token->shape.extent[0] && r->value->shape.extent[1] == token->classes)
+            return r;
+    }
+    return NULL;
+}
+
+/* what one place of one text has no value of: other inputs, numbers of samples, sums over them */
+static bool belongs_to_samples(const Node *n, int token)
+{
+    return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->sharded) || n->op == OP_GROUP_SUM ||
+           n->op == OP_TOTAL || (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES) || node_sums_samples(n);
+}
+
+/* which nodes the output needs, and which of them depend on the tokens; false: there is one that the derivation cannot have */
+static bool find_dependence(Decoding *d, const Node *output, int token)
+{
+    bool *needed = NEW_ARRAY(bool, d->from->node_count), possible = true;
+    needed[output->id] = true;
+    for (int i = output->id; i >= 0; i--)
+        for (int k = 0; needed[i] && k < d->from->nodes[i]->inputs; k++)
+            needed[d->from->nodes[i]->in[k]->id] = true;
+    for (int i = 0; i <= output->id; i++) {
+        const Node *n = d->from->nodes[i];
+        possible = possible && !(needed[i] && belongs_to_samples(n, token));
+        d->depends[i] = n->op == OP_INPUT;
+        for (int k = 0; k < n->inputs; k++)
+            d->depends[i] = d->depends[i] || d->depends[n->in[k]->id];
+        if (d->depends[i])
+            decode_find_slack(d, n);
+    }
+    return possible;
+}
+
+static Node *setting(Graph *g, const char *name)
+{
+    Model *m = g->model;
+    Setting s = {.name = name, .value = 0, .text = "0", .at = NULL, .hidden = true};
+    APPEND(m->settings, m->setting_count, s);
+    return graph_reshape(g, graph_cast(g, graph_run(g, RUN_SETTING, m->setting_count - 1), I32), SHAPE(1));
+}
+
+Graph *derive_decode(Graph *predict)
+{
+    Model *m = predict->model;
+    int token = 0;
+    while (token < m->input_count && (strcmp(m->inputs[token].name, "token") != 0 || m->inputs[token].shape.rank != 1 || !m->inputs[token].classes))
+        token++;
+    if (token == m->input_count || !reads_text(m) || m->setting_count + 2 > MGPU_MAX_SETTINGS)
+        return NULL;
+    const Result *output = output_of_text(predict, &m->inputs[token]);
+    int count = predict->node_count;
+    Decoding d = {.from = predict, .length = m->inputs[token].shape.extent[0]};
+    d.depends = NEW_ARRAY(bool, count);
+    d.slack = allocate(sizeof *d.slack * (size_t)count);
+    if (!output || !find_dependence(&d, output->value, token))
+        return NULL;
+    d.whole = NEW_ARRAY(Node *, count);
+    d.rows = NEW_ARRAY(Node *, count * MAX_RANK);
+    d.steps = NEW_ARRAY(Node **, count);
+    d.to = graph_new(m, "decode", NULL);
+    d.token = setting(d.to, MGPU_DECODE_TOKEN);
+    d.place = setting(d.to, MGPU_DECODE_PLACE);
+    Node *row = decode_row(&d, output->value, 0);
+    stand_at(d.to, output->value);
+    int variable = add_variable(&d, output->value, MGPU_DECODE_ROW, SHAPE(m->inputs[token].classes), row->dtype);
+    decode_keep(&d, variable, graph_reshape(d.to, row, SHAPE(m->inputs[token].classes)));
+    return d.to;
+}
