@@ -49,7 +49,7 @@ _mgpu_program() {
     --data | --resume | --save | --tensorboard) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --init) _mgpu_files '*.safetensors'; return ;;
     --weights) _mgpu_words "best last"; return ;;
-    --log | --measure | --trace | --output | -o) _mgpu_files '*'; return ;;
+    --log | --measure | --prompts | --trace | --output | -o) _mgpu_files '*'; return ;;
     --set)
         compopt -o nospace 2>/dev/null
         _mgpu_words "$("${COMP_WORDS[0]}" info 2>/dev/null | sed -n '/^settings at run time/,/^$/{s/^  \([a-z_.]*\) .*/\1=/p;}') epochs= steps= seed="
@@ -57,7 +57,7 @@ _mgpu_program() {
     --epochs | --steps | --stop-after | --stall | --histograms | --trace-steps | --op | --layer | --at | --phase | --device | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --top-k | --top-p | --stop | --warmup | --batch) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --samples --length --temperature --top-k --top-p --stop --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --samples --length --temperature --top-k --top-p --stop --prompts --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict generate bench check-gradients watch report info schedule"
     else

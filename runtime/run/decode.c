@@ -48,7 +48,7 @@ void mgpu_decode(Decoder *d, const int64_t *tokens, int64_t count, Processes *p,
 {
     Feed feed = d->feed;
     feed.setting = d->setting;
-    for (d->count = count <= d->count ? 0 : d->count; d->count < count; d->count++) {
+    for (d->count = count < d->count ? 0 : d->count; d->count < count; d->count++) {
         d->setting[d->token] = (double)tokens[d->count];
         d->setting[d->place] = (double)d->count;
         mgpu_post_alone(&feed, MGPU_PHASE_DECODE, feed.applied, 0);

@@ -14,8 +14,8 @@ typedef struct Decoder {
 } Decoder;
 
 bool mgpu_open_decoder(Decoder *, const Feed *); /* false: the program has no such phase */
-/* the tokens up to, not including, `count`; row: of the last one's place, for each class; the tokens before those that were decoded are
- * the same, or count is 1 and a text begins */
+/* the tokens up to, not including, `count`; row: of the last one's place, for each class; those that were decoded before are
+ * the same, unless Decoder.count was set to 0 for another text */
 void mgpu_decode(Decoder *, const int64_t *tokens, int64_t count, Processes *, double *row);
 void mgpu_close_decoder(Decoder *);
 #endif

@@ -17,6 +17,7 @@
 #include "runtime/run/sampling.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ typedef struct Writer {
     Dataset data;
     double *row, *chance; /* by class: of the output after the text's last element; scratch */
     Decoder decoder;
-    bool decodes;
+    bool ordered, checked, decodes; /* what check_order and check_decoder have found */
     Processes *processes;
 } Writer;
 
@@ -202,24 +203,39 @@ static bool show_token(const Text *t, int64_t token, Screen *screen, const Optio
     return !ends;
 }
 
-/* the operand, or standard input without the line's end; the caller frees */
-static char *prompt_of(const Options *o, size_t *bytes)
+/* a file, or standard input, without the last line's end; the caller frees */
+static char *read_all(const char *path, size_t *bytes)
 {
-    if (o->operand_count != 1 || !*o->operands[0])
-        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text: %s generate 'Once upon a time' (- is standard input)", o->program);
-    if (strcmp(o->operands[0], "-") != 0) {
-        *bytes = strlen(o->operands[0]);
-        return mgpu_format("%s", o->operands[0]);
-    }
+    bool input = strcmp(path, "-") == 0;
+    int fd = input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     char *text, piece[4096];
     FILE *f = mgpu_begin_text(&text, bytes);
-    for (ssize_t n; (n = read(STDIN_FILENO, piece, sizeof piece)) > 0;)
+    ssize_t n = fd < 0 ? -1 : 0;
+    while (fd >= 0 && (n = read(fd, piece, sizeof piece)) > 0)
         fwrite(piece, 1, (size_t)n, f);
+    if (n < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", input ? "standard input" : path, strerror(errno));
     mgpu_end_text(f);
+    if (!input)
+        close(fd);
     *bytes -= *bytes && text[*bytes - 1] == '\n';
+    text[*bytes] = 0;
     if (!*bytes)
-        mgpu_fail(MGPU_BAD_INPUT, "standard input is empty: generate continues a text");
+        mgpu_fail(MGPU_BAD_INPUT, "%s is empty: generate continues a text", input ? "standard input" : path);
     return text;
+}
+
+/* the operand, or what a file has; the caller frees */
+static char *prompt_of(const Options *o, size_t *bytes)
+{
+    if (o->prompts && o->operand_count)
+        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text, or those of --prompts %s: leave '%s' out", o->prompts, o->operands[0]);
+    if (!o->prompts && (o->operand_count != 1 || !*o->operands[0]))
+        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text: %s generate 'Once upon a time' (- is standard input)", o->program);
+    if (o->prompts || strcmp(o->operands[0], "-") == 0)
+        return read_all(o->prompts ? o->prompts : "-", bytes);
+    *bytes = strlen(o->operands[0]);
+    return mgpu_format("%s", o->operands[0]);
 }
 
 /* rank 0's, which alone has standard input; the caller frees */
@@ -249,7 +265,8 @@ static void check_chances(const Writer *w, double sum, double least)
                   sum, least < 0 ? " and negative elements" : "", t->name);
 }
 
-static int64_t sample_token(const Writer *w, const Options *o, int64_t number)
+/* the class after the text's last element; number: of elements that were sampled before; text: of prompts before */
+static int64_t sample_token(const Writer *w, const Options *o, int64_t number, int64_t text)
 {
     int64_t n = w->text.input->classes;
     double sum = 0, least = 0;
@@ -259,7 +276,7 @@ static int64_t sample_token(const Writer *w, const Options *o, int64_t number)
         w->chance[k] = is_known(&w->text, k) ? w->row[k] : -1;
     }
     check_chances(w, sum, least);
-    return mgpu_sample_class(w->chance, n, o, number);
+    return mgpu_sample_class(w->chance, n, o, number, text);
 }
 
 /* rows of the output, from the process that has the window's device, to all: so all sample the same */
@@ -379,6 +396,74 @@ static void close_writer(Writer *w)
         mgpu_close_vocabulary(w->text.vocabulary);
 }
 
+/* ---- texts */
+/* what follows the prompt in w->text, the number-th of several */
+static void go_on(Writer *w, int64_t number, Screen *screen, const Options *o)
+{
+    for (int64_t i = 0; i < o->length; i++) {
+        next_row(w);
+        add_token(&w->text, sample_token(w, o, i, number));
+        if (!show_token(&w->text, w->text.tokens[w->text.count - 1], screen, o) || fflush(screen->file) != 0)
+            break; /* of an error mgpu_finish_file says why */
+    }
+    show(screen, screen->kept, screen->kept_bytes, false);
+    screen->kept_bytes = 0;
+}
+
+static void begin_text(Writer *w, const char *prompt, size_t bytes)
+{
+    w->text.count = 0;
+    w->decoder.count = 0;
+    read_prompt(&w->text, prompt, (int64_t)bytes);
+    if (w->checked || (w->ordered && w->text.count > w->text.input->tensor.extent[0]))
+        return;
+    check_order(w);
+    w->ordered = true;
+    w->checked = w->text.count <= w->text.input->tensor.extent[0];
+    w->decodes = w->checked && check_decoder(w);
+}
+
+static void write_text(Writer *w, const char *prompt, size_t bytes, int64_t number, Screen *screen, const Options *o)
+{
+    char *text;
+    size_t length;
+    begin_text(w, prompt, bytes);
+    if (!o->json) {
+        show(screen, prompt, bytes, false);
+        go_on(w, number, screen, o);
+        show(screen, "\n", 1, true);
+        return;
+    }
+    Screen made = {.file = mgpu_begin_text(&text, &length)};
+    go_on(w, number, &made, o);
+    mgpu_end_text(made.file);
+    char *begin = mgpu_format("%.*s", (int)bytes, prompt);
+    fputs("{\"prompt\":", screen->file);
+    mgpu_json_write_text(screen->file, begin);
+    fputs(",\"text\":", screen->file);
+    mgpu_json_write_text(screen->file, text);
+    fputs("}\n", screen->file);
+    fflush(screen->file);
+    free(begin);
+    free(text);
+    free(made.kept);
+}
+
+/* a prompt, or a line each */
+static void write_texts(Writer *w, const char *prompts, size_t bytes, Screen *screen, const Options *o)
+{
+    int64_t number = 0;
+    if (!o->prompts)
+        write_text(w, prompts, bytes, number, screen, o);
+    for (const char *at = prompts, *end = prompts + bytes, *stop; o->prompts && at <= end && !ferror(screen->file); at = stop + 1) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        if (stop == at)
+            mgpu_fail(MGPU_BAD_INPUT, "line %lld of the prompts is empty: generate continues texts", (long long)number + 1);
+        write_text(w, at, (size_t)(stop - at), number++, screen, o);
+    }
+}
+
 int mgpu_generate(const mgpu_program *program, const Options *o)
 {
     Writer w = {.program = program, .processes = o->processes};
@@ -401,25 +486,13 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
         w.text.vocabulary = mgpu_open_vocabulary(w.text.reader, o->data, "");
     else
         w.text.characters = mgpu_words_of_classes(categories, w.text.input);
-    read_prompt(&w.text, prompt, (int64_t)bytes);
     open_window(&w, wanted);
     w.chance = mgpu_allocate((size_t)w.text.input->classes, sizeof *w.chance);
     w.row = mgpu_allocate((size_t)w.text.input->classes, sizeof *w.row);
     w.result = mgpu_allocate((size_t)program->output_count, sizeof *w.result);
     for (int i = 0; i < program->output_count; i++)
         w.result[i] = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
-    check_order(&w);
-    w.decodes = check_decoder(&w);
-    show(&screen, prompt, bytes, false);
-    for (int64_t i = 0; i < o->length; i++) {
-        if (i || !w.decodes) /* else the row is there */
-            next_row(&w);
-        add_token(&w.text, sample_token(&w, o, i));
-        if (!show_token(&w.text, w.text.tokens[w.text.count - 1], &screen, o) || fflush(screen.file) != 0)
-            break; /* of an error mgpu_finish_file says why */
-    }
-    show(&screen, screen.kept, screen.kept_bytes, false);
-    show(&screen, "\n", 1, true);
+    write_texts(&w, prompt, bytes, &screen, o);
     free(screen.kept);
     int error = mgpu_finish_file(screen.file, false);
     if (error)

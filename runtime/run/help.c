@@ -90,6 +90,8 @@ static const char OPTIONS[] =
     "(1)\n"
     "  --top-k N          only the N likeliest may be sampled\n"
     "  --top-p P          only the likeliest of these, whose probabilities are together at least P (1: all)\n"
+    "  --prompts FILE     in place of TEXT: a text each line, which are continued one after the other; - is standard input\n"
+    "  --json             a line of JSON for each: {\"prompt\":..., \"text\":...}, text without the prompt\n"
     "  --stop TEXT        ends where this text would follow, which is not printed; may be given several times\n"
     "\n"
     "Bench\n"

@@ -42,6 +42,7 @@ typedef enum OptionId {
     OPTION_TOP_K,
     OPTION_TOP_P,
     OPTION_STOP,
+    OPTION_PROMPTS,
     OPTION_WARMUP,
     OPTION_JSON,
     OPTION_PROFILE,
@@ -100,8 +101,9 @@ static const OptionInfo OPTIONS[] = {
     {"--top-k", OPTION_TOP_K, true, GENERATE},
     {"--top-p", OPTION_TOP_P, true, GENERATE},
     {"--stop", OPTION_STOP, true, GENERATE},
+    {"--prompts", OPTION_PROMPTS, true, GENERATE},
     {"--warmup", OPTION_WARMUP, true, BENCH},
-    {"--json", OPTION_JSON, false, BENCH},
+    {"--json", OPTION_JSON, false, BENCH | GENERATE},
     {"--profile", OPTION_PROFILE, false, BENCH},
     {"--measure", OPTION_MEASURE, true, BENCH},
     {"--batch", OPTION_BATCH, true, BENCH},
@@ -349,6 +351,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_TEMPERATURE: o->temperature = temperature_of(option->name, value); break;
     case OPTION_TOP_K: o->top_k = whole_number(option->name, value, 1); break;
     case OPTION_TOP_P: o->top_p = read_top_p(option->name, value); break;
+    case OPTION_PROMPTS: o->prompts = value; break;
     case OPTION_STOP: read_stop(o, option->name, value); break;
     case OPTION_NO_SAVE: o->write = false; break;
     case OPTION_OVERWRITE: o->overwrite = true; break;

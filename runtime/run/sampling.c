@@ -35,7 +35,7 @@ static void keep_top(double *weight, int64_t n, int64_t top_k, double top_p)
     free(ranked);
 }
 
-int64_t mgpu_sample_class(double *chance, int64_t n, const Options *o, int64_t number)
+int64_t mgpu_sample_class(double *chance, int64_t n, const Options *o, int64_t number, int64_t text)
 {
     int64_t best = 0;
     double sum = 0;
@@ -50,7 +50,7 @@ int64_t mgpu_sample_class(double *chance, int64_t n, const Options *o, int64_t n
         keep_top(chance, n, o->top_k, o->top_p);
     for (int64_t k = 0; k < n; k++)
         sum += chance[k];
-    Reading r = {.seed = o->seed};
+    Reading r = {.seed = o->seed, .epoch = text};
     double left = mgpu_stage_random(&r, mgpu_stage_key(&r, "generate"), number, 0) * sum;
     for (int64_t k = 0; k < n; k++) {
         left -= chance[k];
