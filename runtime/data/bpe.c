@@ -1,105 +1,19 @@
 /* bpe.c: text <-> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019, GPT-2's files).
  *
- * The vocabulary is a folder: encoder.json (or vocab.json), token -> number, and vocab.bpe (or merges.txt), a merge a line,
- * the earlier the sooner. Both write each byte as a printable character. Text is cut into words by GPT-2's pattern,
- *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- * and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a heap of neighbours makes that
- * n log n. Words that were seen before come from a table. Special tokens such as <|endoftext|> are text like any other. */
+ * The vocabulary is a folder: tokenizer.json of Hugging Face (tokenizer.c), or encoder.json (or vocab.json), token -> number, and
+ * vocab.bpe (or merges.txt), a merge a line, the earlier the sooner. They write each byte as a printable character. Special tokens,
+ * <|endoftext|> and what else is written so in encoder.json, are found in the text first, the longest at each place. The rest is cut
+ * into words (words.c) and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a heap of neighbours makes
+ * that n log n. Words that were seen before come from a table. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
-#include "runtime/data/unicode.h"
+#include "runtime/data/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LONGEST_KEPT = 32, MOST_KEPT = 1 << 20 }; /* words in the table: bytes, how many */
-
-typedef struct Merge {
-    uint64_t pair;
-    uint32_t rank, token;
-} Merge; /* pair: left << 32 | right; rank 0: an empty slot */
-
-struct Vocabulary {
-    char *folder;
-    WordTable spelling; /* of tokens, bytes as printable characters */
-    int64_t *number;    /* by spelling; -1: no token */
-    Merge *merges;      /* by open addressing */
-    uint64_t merge_slots;
-    uint32_t byte_token[256];
-    int64_t largest; /* number of a token */
-};
-
-/* ---- characters */
-typedef enum CharacterKind { LETTER, NUMBER, SPACE, OTHER } CharacterKind;
-
-static bool in_ranges(const uint32_t (*ranges)[2], int count, uint32_t c)
-{
-    int low = 0, high = count;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (ranges[middle][1] < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && ranges[low][0] <= c;
-}
-
-static bool is_space(uint32_t c) /* White_Space */
-{
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
-/* the kind of the character at i and how long it is; bytes that are no UTF-8 are of kind OTHER */
-static CharacterKind kind_at(const uint8_t *text, int64_t bytes, int64_t i, int *length)
-{
-    uint32_t c = text[i];
-    *length = 1;
-    if (c >= 0x80) {
-        *length = mgpu_decode_utf8(text, bytes, i, &c);
-        if (!*length) {
-            *length = 1;
-            return OTHER;
-        }
-        return is_space(c)                                  ? SPACE
-               : in_ranges(LETTERS, MGPU_COUNT(LETTERS), c) ? LETTER
-               : in_ranges(NUMBERS, MGPU_COUNT(NUMBERS), c) ? NUMBER
-                                                            : OTHER;
-    }
-    uint32_t lower = c | 0x20;
-    return lower >= 'a' && lower <= 'z' ? LETTER : c >= '0' && c <= '9' ? NUMBER : is_space(c) ? SPACE : OTHER;
-}
-
-/* how many bytes of a contraction are at i; 0: none */
-static int contraction(const uint8_t *text, int64_t bytes, int64_t i)
-{
-    static const char *const ENDS[] = {"s", "t", "re", "ve", "m", "ll", "d"};
-    for (int k = 0; text[i] == '\'' && k < MGPU_COUNT(ENDS); k++) {
-        int64_t length = (int64_t)strlen(ENDS[k]);
-        if (i + 1 + length <= bytes && memcmp(text + i + 1, ENDS[k], (size_t)length) == 0)
-            return (int)length + 1;
-    }
-    return 0;
-}
-
-/* where the word that begins at i ends */
-static int64_t word_end(const uint8_t *text, int64_t bytes, int64_t i)
-{
-    int length, next, short_one = contraction(text, bytes, i);
-    if (short_one)
-        return i + short_one;
-    CharacterKind kind = kind_at(text, bytes, i, &length);
-    int64_t at = i + length, last = i;
-    if (text[i] == ' ' && at < bytes && kind_at(text, bytes, at, &next) != SPACE) {
-        kind = kind_at(text, bytes, at, &next);
-        at += next;
-    }
-    for (; at < bytes && kind_at(text, bytes, at, &next) == kind; at += next)
-        last = at;
-    return kind == SPACE && at < bytes && last > i ? last : at; /* the last blank before a word is the word's */
-}
 
 /* ---- the vocabulary */
 static char *file_in(const char *folder, const char *name, const char *other, const char *where)
@@ -110,7 +24,7 @@ static char *file_in(const char *folder, const char *name, const char *other, co
         return path;
     }
     if (access(second, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%sthe vocabulary %s holds neither %s nor %s; say where the data is with --data DIR", where,
+        mgpu_fail(MGPU_BAD_INPUT, "%sthe vocabulary %s holds neither tokenizer.json nor %s nor %s; say where the data is with --data DIR", where,
                   folder, name, other);
     free(path);
     return second;
@@ -120,6 +34,23 @@ static int64_t token_of(const Vocabulary *v, const char *spelling, size_t length
 {
     int64_t word = mgpu_find_word(&v->spelling, spelling, length);
     return word < 0 ? -1 : v->number[word];
+}
+
+void mgpu_add_token(Vocabulary *v, const char *spelling, int64_t number)
+{
+    int64_t before = v->spelling.words.count, word = mgpu_intern(&v->spelling, spelling, strlen(spelling));
+    if (word == before && (word & (word - 1)) == 0)
+        v->number = mgpu_resize(v->number, (size_t)(word ? 2 * word : 1) * sizeof *v->number);
+    v->number[word] = number;
+    v->largest = number > v->largest ? number : v->largest;
+}
+
+void mgpu_add_special(Vocabulary *v, const char *text, int64_t number)
+{
+    v->specials = mgpu_resize(v->specials, (size_t)(v->special_count + 1) * sizeof *v->specials);
+    v->specials[v->special_count++] = (SpecialToken){mgpu_format("%s", text), strlen(text), number};
+    v->begins[(uint8_t)*text] = true;
+    v->largest = number > v->largest ? number : v->largest;
 }
 
 static void read_tokens(Vocabulary *v, const char *where)
@@ -132,13 +63,13 @@ static void read_tokens(Vocabulary *v, const char *where)
     if (!json || json->kind != JSON_OBJECT)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, error);
     for (const Json *m = json->first; m; m = m->next) {
-        int64_t number, before = v->spelling.words.count, word = mgpu_intern(&v->spelling, m->key, strlen(m->key));
+        int64_t number;
+        size_t length = strlen(m->key);
         if (!mgpu_json_whole(m, &number) || number < 0 || number >= INT32_MAX)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: the token '%s' has no number", where, path, m->key);
-        if (word == before && (word & (word - 1)) == 0)
-            v->number = mgpu_resize(v->number, (size_t)(word ? 2 * word : 1) * sizeof *v->number);
-        v->number[word] = number;
-        v->largest = number > v->largest ? number : v->largest;
+        mgpu_add_token(v, m->key, number);
+        if (length > 4 && memcmp(m->key, "<|", 2) == 0 && memcmp(m->key + length - 2, "|>", 2) == 0)
+            mgpu_add_special(v, m->key, number);
     }
     free(json);
     mgpu_close_file(&file);
@@ -155,7 +86,8 @@ static void find_bytes(Vocabulary *v, const char *where)
 {
     for (int b = 0, next = 0x100; b < 256; b++) {
         int code = is_printable(b) ? b : next++;
-        char spelling[3] = {(char)code};
+        char *spelling = v->byte_spelling[b];
+        spelling[0] = (char)code;
         if (code >= 0x80) {
             spelling[0] = (char)(0xC0 | code >> 6);
             spelling[1] = (char)(0x80 | (code & 0x3F));
@@ -176,19 +108,23 @@ static Merge *find_merge(const Vocabulary *v, uint64_t pair)
     return &v->merges[at];
 }
 
-static void add_merge(Vocabulary *v, const char *line, size_t length, uint32_t rank, const char *place)
+void mgpu_begin_merges(Vocabulary *v, int64_t most, const char *where)
 {
-    const char *blank = memchr(line, ' ', length);
-    size_t left = blank ? (size_t)(blank - line) : 0, right = blank ? length - left - 1 : 0;
-    char *joined = mgpu_allocate(left + right + 1, 1);
-    memcpy(joined, line, left);
-    if (blank)
-        memcpy(joined + left, blank + 1, right);
-    int64_t a = token_of(v, line, left), b = blank ? token_of(v, blank + 1, right) : -1,
-            token = token_of(v, joined, left + right);
-    if (!left || !right || a < 0 || b < 0 || token < 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: '%.*s' is no merge of two tokens of the vocabulary", place,
-                  (int)(length < 80 ? length : 80), line);
+    find_bytes(v, where);
+    for (v->merge_slots = 64; v->merge_slots < 2 * (uint64_t)most;)
+        v->merge_slots *= 2;
+    v->merges = mgpu_allocate(v->merge_slots, sizeof *v->merges);
+}
+
+void mgpu_add_merge(Vocabulary *v, const char *left, size_t left_bytes, const char *right, size_t right_bytes, uint32_t rank, const char *place)
+{
+    char *joined = mgpu_allocate(left_bytes + right_bytes + 1, 1);
+    memcpy(joined, left, left_bytes);
+    memcpy(joined + left_bytes, right, right_bytes);
+    int64_t a = token_of(v, left, left_bytes), b = token_of(v, right, right_bytes), token = token_of(v, joined, left_bytes + right_bytes);
+    if (!left_bytes || !right_bytes || a < 0 || b < 0 || token < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%.*s%s%.*s' is no merge of two tokens of the vocabulary", place, (int)(left_bytes < 80 ? left_bytes : 80),
+                  left, right_bytes ? " " : "", (int)(right_bytes < 80 ? right_bytes : 80), right);
     Merge *m = find_merge(v, (uint64_t)a << 32 | (uint64_t)b);
     if (!m->rank)
         *m = (Merge){(uint64_t)a << 32 | (uint64_t)b, rank, (uint32_t)token};
@@ -204,17 +140,17 @@ static void read_merges(Vocabulary *v, const char *where)
     int64_t lines = 1;
     for (const char *c = at; c < end; c++)
         lines += *c == '\n';
-    for (v->merge_slots = 64; v->merge_slots < 2 * (uint64_t)lines;)
-        v->merge_slots *= 2;
-    v->merges = mgpu_allocate(v->merge_slots, sizeof *v->merges);
+    mgpu_begin_merges(v, lines, where);
     for (uint32_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t length = (size_t)((stop ? stop : end) - at);
         bool comment = line == 1 && length >= 8 && memcmp(at, "#version", 8) == 0;
         length -= length && at[length - 1] == '\r';
         char *place = mgpu_format("%s%s:%u", where, path, line);
+        const char *blank = memchr(at, ' ', length);
+        size_t left = blank ? (size_t)(blank - at) : length;
         if (length && !comment)
-            add_merge(v, at, length, line, place);
+            mgpu_add_merge(v, at, left, at + left + (blank != NULL), length - left - (blank != NULL), line, place);
         free(place);
         at = stop ? stop + 1 : end;
     }
@@ -281,13 +217,33 @@ static void push_pair(const Vocabulary *v, Word *w, int64_t left)
         push(w, (Neighbours){m->rank, m->token, left, pair});
 }
 
+static void make_nodes(Word *w, int64_t count)
+{
+    if (count <= w->room)
+        return;
+    w->room = 2 * count;
+    w->nodes = mgpu_resize(w->nodes, (size_t)w->room * sizeof *w->nodes);
+}
+
+/* the token in nodes[0], if the word is one and that counts */
+static bool whole_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t bytes)
+{
+    if (!v->whole_words)
+        return false;
+    char *spelling = mgpu_allocate((size_t)(2 * bytes) + 1, 1), *end = spelling;
+    for (int64_t i = 0; i < bytes; i++)
+        end = stpcpy(end, v->byte_spelling[text[i]]);
+    int64_t token = token_of(v, spelling, (size_t)(end - spelling));
+    free(spelling);
+    make_nodes(w, 1);
+    w->nodes[0] = (Node){(uint32_t)token, -1, -1};
+    return token >= 0;
+}
+
 /* -> how many tokens, in nodes[0] and those after it */
 static int64_t merge_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t bytes)
 {
-    if (bytes > w->room) {
-        w->room = 2 * bytes;
-        w->nodes = mgpu_resize(w->nodes, (size_t)w->room * sizeof *w->nodes);
-    }
+    make_nodes(w, bytes);
     int64_t left = bytes;
     for (int64_t i = 0; i < bytes; i++)
         w->nodes[i] = (Node){v->byte_token[text[i]], i - 1, i + 1 < bytes ? i + 1 : -1};
@@ -362,7 +318,7 @@ static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
         e->count += known->tokens;
         return;
     }
-    int64_t tokens = merge_word(e->vocabulary, &e->word, text, length), at = 0;
+    int64_t tokens = whole_word(e->vocabulary, &e->word, text, length) ? 1 : merge_word(e->vocabulary, &e->word, text, length), at = 0;
     make_room(e, tokens);
     if (known && e->known_count < MOST_KEPT) {
         *known = (Known){known->hash, text, e->count, (uint32_t)length, (uint32_t)tokens};
@@ -376,9 +332,14 @@ Vocabulary *mgpu_open_vocabulary(const mgpu_call *call, const char *folder, cons
 {
     Vocabulary *v = mgpu_allocate(1, sizeof *v);
     v->folder = mgpu_path_in(folder, mgpu_option_text(call, "vocabulary", ""));
-    read_tokens(v, where);
-    find_bytes(v, where);
-    read_merges(v, where);
+    char *path = mgpu_format("%s/tokenizer.json", v->folder);
+    if (access(path, R_OK) == 0) {
+        mgpu_read_tokenizer(v, path, where);
+    } else {
+        read_tokens(v, where);
+        read_merges(v, where);
+    }
+    free(path);
     return v;
 }
 
@@ -387,18 +348,49 @@ void mgpu_close_vocabulary(Vocabulary *v)
     mgpu_free_words(&v->spelling);
     free(v->number);
     free(v->merges);
+    for (int i = 0; i < v->special_count; i++)
+        free(v->specials[i].text);
+    free(v->specials);
     free(v->folder);
     free(v);
+}
+
+/* the longest that begins at i; NULL: none */
+static const SpecialToken *special_at(const Vocabulary *v, const uint8_t *text, int64_t bytes, int64_t i)
+{
+    const SpecialToken *found = NULL;
+    for (int k = 0; v->begins[text[i]] && k < v->special_count; k++) {
+        const SpecialToken *s = &v->specials[k];
+        if ((int64_t)s->length <= bytes - i && memcmp(text + i, s->text, s->length) == 0 && (!found || s->length > found->length))
+            found = s;
+    }
+    return found;
+}
+
+static void encode_words(Encoder *e, const uint8_t *text, int64_t bytes)
+{
+    for (int64_t i = 0, end; i < bytes; i = end) {
+        end = mgpu_word_end(e->vocabulary->pattern, text, bytes, i);
+        encode_word(e, text + i, end - i);
+    }
 }
 
 void *mgpu_encode_text(const Vocabulary *v, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count)
 {
     Encoder e = {
         .vocabulary = v, .dtype = v->largest < 65536 ? MGPU_U16 : MGPU_U32, .known = mgpu_allocate(2 * MOST_KEPT, sizeof(Known))};
-    for (int64_t i = 0, end; i < bytes; i = end) {
-        end = word_end(text, bytes, i);
-        encode_word(&e, text + i, end - i);
+    int64_t begin = 0;
+    for (int64_t i = 0; i < bytes; i++) {
+        const SpecialToken *special = special_at(v, text, bytes, i);
+        if (!special)
+            continue;
+        encode_words(&e, text + begin, i - begin);
+        make_room(&e, 1);
+        mgpu_from_double(e.tokens, e.dtype, e.count++, (double)special->token);
+        begin = i + (int64_t)special->length;
+        i = begin - 1;
     }
+    encode_words(&e, text + begin, bytes - begin);
     *dtype = e.dtype;
     *count = e.count;
     free(e.known);
@@ -420,6 +412,9 @@ static int byte_of(uint32_t code)
 bool mgpu_spell_token(const Vocabulary *v, int64_t token, FILE *f)
 {
     int64_t word = 0;
+    for (int i = 0; i < v->special_count; i++)
+        if (v->specials[i].token == token)
+            return fwrite(v->specials[i].text, 1, v->specials[i].length, f) == v->specials[i].length;
     while (word < v->spelling.words.count && v->number[word] != token)
         word++;
     if (word == v->spelling.words.count)

@@ -209,3 +209,37 @@ write("bpe/vocab.bpe", ("#version: 0.2\n" + "".join("%s %s\n" % m for m in merge
 write("odd.txt", text.encode())
 ranks = {m: i for i, m in enumerate(merges)}
 windows("odd", [encoder[t] for word in words_of(text) for t in bpe(word, ranks)], 9, 9)
+
+
+# ---- tokenizer.json, written by the tokenizers package, and what it makes of the same text with special tokens
+def write_tokenizer(name, split, text):
+    import tokenizers
+    from tokenizers import models, pre_tokenizers, trainers
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split is None)
+    t = tokenizers.Tokenizer(models.BPE(ignore_merges=split is not None))
+    t.pre_tokenizer = level if split is None else pre_tokenizers.Sequence([pre_tokenizers.Split(tokenizers.Regex(split), "isolated"), level])
+    special = ["<|endoftext|>", "<|end|>", "<|end|>of"]
+    t.train_from_iterator([text] * 3, trainers.BpeTrainer(vocab_size=420, special_tokens=special, initial_alphabet=level.alphabet(), show_progress=False))
+    os.makedirs(path(name), exist_ok=True)
+    model = json.loads(t.to_str())
+    if split:  # words that are tokens, though no merge makes them
+        model["model"]["merges"] = [m for m in model["model"]["merges"] if "".join(m) not in ("\u0120the", "\u0120banana", "123")]
+        made = {"".join(m) for m in model["model"]["merges"]} | set(level.alphabet())
+        model["model"]["merges"] = [m for m in model["model"]["merges"] if all(part in made for part in m)]
+    else:  # as older files write them
+        model["model"]["merges"] = [" ".join(m) for m in model["model"]["merges"]]
+    write(name + "/tokenizer.json", json.dumps(model, ensure_ascii=False).encode())
+    windows(name, tokenizers.Tokenizer.from_file(path(name + "/tokenizer.json")).encode(text).ids, 9, 9)
+
+
+def write_tokenizers():
+    llama3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    special = (text + "<|endoftext|>We'RE DON'T (he'Ll): 1234567 12,5 \u00bd\u2167\r\n\r\n  x \n \n\ty<|end|>of<|end|> the<|end |><|endoftext|><|endoftext|>\n"
+               "\u3000\u3000z!!\n\n?\u00e9 \u0301a\u00a0b  .\n'tis the banana 123 \u065d\u0663\u0663\u0663\u0663, <|endoftext| >   ")
+    write("special.txt", special.encode())
+    write_tokenizer("gpt2_json", None, special)
+    write_tokenizer("llama3_json", llama3, special)
+    write_tokenizer("qwen2_json", llama3.replace("{1,3}", ""), special)
+
+
+write_tokenizers()

@@ -155,6 +155,9 @@ static void test_values(void)
     check_values("ascii", "input token: class(20)[6]  input next: class(20)[6]", "train = characters(\"ascii.txt\")", NULL, 0);
     check_values("unicode", "input token: class(40)[6]  input next: class(40)[6]", "train = characters(\"unicode.txt\")", NULL, 0);
     check_values("odd", "input token: class(400)[9]  input next: class(400)[9]", "train = text(\"odd.txt\", vocabulary = \"bpe\")", NULL, 0);
+    static const char *const TOKENIZER[] = {"gpt2_json", "llama3_json", "qwen2_json"};
+    for (int i = 0; i < MGPU_COUNT(TOKENIZER); i++)
+        check_values(TOKENIZER[i], "input token: class(500)[9]  input next: class(500)[9]", format("train = text(\"special.txt\", vocabulary = \"%s\")", TOKENIZER[i]), NULL, 0);
 }
 
 /* an array of NumPy's: its type and the bytes of its 4 elements */
@@ -868,7 +871,7 @@ static void test_refusals(void)
             "latin.txt: byte 3 (0xe9) is not UTF-8; tokens(file, type = u8) reads bytes");
     refuses("characters-many", "input token: class(3)[4]", "train = characters(\"long.txt\")", "7 categories ('a', 'b'");
     write_file("words.txt", "some words to be encoded");
-    refuses("text-vocabulary", tokens, "train = text(\"words.txt\", vocabulary = \"none\")", "none holds neither encoder.json nor vocab.json");
+    refuses("text-vocabulary", tokens, "train = text(\"words.txt\", vocabulary = \"none\")", "none holds neither tokenizer.json nor encoder.json nor vocab.json");
     if (system(format("cp -r %s/bpe %s/bad && cp -r %s/bpe %s/json", REFERENCE, folder, REFERENCE, folder)) != 0)
         mgpu_fail(3, "cp");
     write_file("bad/vocab.bpe", "#version: 0.2\r\n\na xyz\n");
@@ -884,7 +887,7 @@ static void test_refusals(void)
     if (system(format("cp -r %s/bpe %s/zero", REFERENCE, folder)) != 0)
         mgpu_fail(3, "cp");
     write_bytes("zero/vocab.bpe", "h e\na\0b c\n", 10);
-    refuses("text-zero", tokens, "train = text(\"words.txt\", vocabulary = \"zero\")", "zero/vocab.bpe:2: 'a' is no merge of two tokens");
+    refuses("text-zero", tokens, "train = text(\"words.txt\", vocabulary = \"zero\")", "zero/vocab.bpe:2: 'a c' is no merge of two tokens");
     refuses_with("categories-saved", "input kind: class(2)", "train = csv(\"train.csv\")", "{\"kind\":[\"blue\",\"red\",\"green\"]}",
                  "train.csv:2: column 'kind': the table of the input 'kind' that is saved with the weights has 3 classes, the program class(2)");
     write_bytes("cut.npz", "PK\3\4 and then nothing", 21);
