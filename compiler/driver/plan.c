@@ -193,6 +193,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     MidStep stops = transfers_in_midstep(made->program, plan, row.idle > 0, &s->devices[use.device], use.device);
     row.sums = stops.count;
     row.sums_us = stops.us;
+    row.from = grounds_of(made->program, plan, &use, &s->devices[use.device]);
     row.updates_us = updates_us(plan, use.device) * factor;
     row.samples_per_s = (double)row.batch / s->step_us * 1e6;
     row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;

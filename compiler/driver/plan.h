@@ -13,6 +13,7 @@
 
 static const double PLAN_WORTH = .02; /* of a step: less is not spoken of */
 
+typedef struct Grounds { double kernels[GROUNDS], transfers[GROUNDS]; } Grounds; /* shares of what is computed and what computing waits for */
 typedef struct Count { int nodes, devices; } Count; /* devices: of all nodes */
 
 typedef struct PlanRow {
@@ -37,6 +38,7 @@ typedef struct PlanRow {
     int64_t micro;              /* micro-batches */
     const char *unlike;         /* how the program of one device, which this is compared with, differs: "recomputes ..."; NULL: it does not */
     double link_bytes, link_share; /* of the busiest link and direction, in a step; of what it carries in that time */
+    Grounds from;               /* what the step's time rests on */
     const char *link;           /* "host to 0" */
     const char *input;          /* of input_needs */
     const char *bound;          /* what takes most of the step */
@@ -73,6 +75,7 @@ void predict_plans(Program *); /* -> Plan.predicted */
  * waits for them; not of gradients, which only updates need */
 typedef struct MidStep { int count; double us; const Place *at; /* of the first */ } MidStep;
 MidStep transfers_in_midstep(const Program *, const Plan *, bool partial_batch, const SimulatedDevice *, int device);
+Grounds grounds_of(const Program *, const Plan *, const StepUse *, const SimulatedDevice *);
 double updates_us(const Plan *, int device); /* of a step, what a device computes of updates */
 /* so many samples each can have batch statistics of their own on all devices: with the batch as it is, or one that is shared evenly */
 typedef struct OwnStatistics { int64_t samples, batch /* 0: as it is */; } OwnStatistics;

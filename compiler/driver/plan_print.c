@@ -28,6 +28,31 @@ static void print_row(const PlanRow *r, bool over, Text *t)
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
 
+static const char *const KERNELS_FROM[GROUNDS] = {
+    [GROUND_RUN] = "kernels that were measured", [GROUND_RATES] = "kernels by rates measured on the machine",
+    [GROUND_SHARES] = "kernels by data sheets and shares of them that were measured elsewhere", [GROUND_SHEETS] = "kernels by data sheets and assumed shares of them",
+    [GROUND_ASSUMED] = "launches by latencies that nobody measured"};
+static const char *const TRANSFERS_FROM[GROUNDS] = {
+    [GROUND_RUN] = "transfers that were measured", [GROUND_RATES] = "transfers by links that were measured", [GROUND_SHARES] = "",
+    [GROUND_SHEETS] = "transfers by the rates of data sheets", [GROUND_ASSUMED] = "transfers by latencies that nobody measured"};
+
+static void add_from(const double *share, const char *const *from, int *count, Text *t)
+{
+    for (int g = 0; g < GROUNDS; g++)
+        if (share[g] >= .005)
+            text_add(t, "%s%.0f %% %s", (*count)++ ? ", " : "", 100 * share[g], from[g]);
+}
+
+/* how sure it is: of the row with most devices, which is the last one */
+static void print_from(const PlanRow *r, Text *t)
+{
+    int count = 0;
+    text_add(t, "%s predicted from: ", r->devices == 1 ? "1 device is" : format("%s devices are", row_devices(r)));
+    add_from(r->from.kernels, KERNELS_FROM, &count, t);
+    add_from(r->from.transfers, TRANSFERS_FROM, &count, t);
+    text_add(t, ".\n");
+}
+
 static void print_table(const Planning *p, Text *t)
 {
     bool over = false, unlike = false, over_memory = false;
@@ -43,10 +68,19 @@ static void print_table(const Planning *p, Text *t)
              over ? "between: of it, that between nodes; " : "", p->machine->device_count ? "of a device" : over ? "of all devices of a node" : "of all devices");
     text_add(t, "%s a second and device; MFU: FLOPs of the model, of those that the devices have%s.\n", p->row_count && p->rows[0].tokens > 0 ? "tokens/s/dv: tokens" : "per device: samples",
              unlike ? "; *: the one device that it is compared with has another program" : "");
+    if (p->row_count)
+        print_from(&p->rows[p->row_count - 1], t);
     if (over_memory)
         text_add(t, "!: more than there is, so a run would not begin.\n");
     for (int i = 0; i < p->advice_count; i++)
         text_add(t, "%s- %s\n", i ? "" : "\n", p->advice[i]);
+}
+
+static void json_from(const char *what, const double *share, Text *t)
+{
+    static const char *const WORDS[GROUNDS] = {"run", "rates", "shares", "sheets", "assumed"};
+    for (int g = 0; g < GROUNDS; g++)
+        text_add(t, ",\"%s_from_%s\":%.9g", what, WORDS[g], share[g]);
 }
 
 static void json_row(const PlanRow *r, Text *t)
@@ -69,6 +103,8 @@ static void json_row(const PlanRow *r, Text *t)
         json_text(t, r->link);
     else
         text_add(t, "null");
+    json_from("kernels", r->from.kernels, t);
+    json_from("transfers", r->from.transfers, t);
     text_add(t, ",\"link_bytes\":%.0f,\"link_share\":%.9g,\"steady\":%s,\"bound\":\"%s\"}", r->link_bytes,
              r->link_share, r->steady ? "true" : "false", r->bound);
 }

@@ -108,6 +108,42 @@ double updates_us(const Plan *plan, int device)
     return us;
 }
 
+/* of its calls in a step */
+static void add_kernels(const Schedule *s, PhaseKind kind, int times, int device, bool measured, double *us)
+{
+    for (int i = 0; i < s->phase_count; i++) {
+        const DeviceSchedule *d = &s->phases[i].devices[device];
+        for (int k = 0; k < d->op_count && strcmp(s->phases[i].name, phase_name(kind, false)) == 0; k++)
+            if (d->ops[k].verb == VERB_CALL)
+                us[measured ? GROUND_RUN : d->ops[k].ground] += times * d->ops[k].time_us;
+    }
+}
+
+static void scale_to(double *us, double sum)
+{
+    double all = 0;
+    for (int i = 0; i < GROUNDS; i++)
+        all += us[i];
+    for (int i = 0; i < GROUNDS; i++)
+        us[i] *= all > 0 ? sum / all : 0;
+}
+
+Grounds grounds_of(const Program *p, const Plan *plan, const StepUse *use, const SimulatedDevice *s)
+{
+    const DeviceSchedule *d = &train_phase(plan->schedule, false)->devices[use->device];
+    bool measured = p->options->measured_rate > 0;
+    double all = use->computing_us + use->exposed_us;
+    Grounds g = {0};
+    add_kernels(plan->schedule, PHASE_TRAIN, 1, use->device, measured, g.kernels);
+    add_kernels(plan->schedule, PHASE_ACCUMULATE, plan->schedule->accumulate - 1, use->device, measured, g.kernels);
+    for (int i = 0; i < d->op_count; i++)
+        if (d->ops[i].verb == VERB_TRANSFER)
+            g.transfers[d->ops[i].ground] += s->waited_us[i];
+    scale_to(g.kernels, use->computing_us / all);
+    scale_to(g.transfers, use->exposed_us / all);
+    return g;
+}
+
 OwnStatistics own_statistics(int devices, int64_t least, int64_t most)
 {
     enum { FEW = 8 }; /* samples that have statistics of their own */

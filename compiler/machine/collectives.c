@@ -537,6 +537,7 @@ Cost cost_cheapest(const Members *g, unsigned methods, Collect what, double byte
         fail(1, "machine %s: its devices reach neither each other nor the host; say how, with lines such as 'link 0 1 25GB/s' and "
                 "'link * host 12GB/s'", g->machine->name);
     double factor = measured_factor(g, what, bytes);
+    best.ground = factor != 1 ? GROUND_RUN : cost_link_ground(g->machine, g->processor, best.bound == BOUND_LATENCY);
     best.us *= factor;
     best.between_us *= factor;
     return best;

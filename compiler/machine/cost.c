@@ -15,7 +15,7 @@
  * the peak (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of
  * issue slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what bench/gpu/counts makes of
  * ResNet-50's and GPT-2's (2026-11-26). */
-typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart; } Efficiency;
+typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart, measured; } Efficiency; /* measured: the shares, on some such card */
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {
         [WORK_ELEMENTWISE] = {.25, .25, 1.5, 0, true},
@@ -34,10 +34,10 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_SUMS] = {.37, .37, .87, .8, false},
         [WORK_SCATTER] = {.1, .1, .4, 2, false},
         [WORK_MATMUL] = {.7, .37, .87, 2.3, false}, /* by cuBLASLt */
-        [WORK_CONVOLUTION] = {.5, .37, .87, 2.3, false},
+        [WORK_CONVOLUTION] = {.5, .37, .87, 2.3, false, true},
         [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false},
         [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false},
-        [WORK_ATTENTION] = {.3, .37, .87, 2.3, false},
+        [WORK_ATTENTION] = {.3, .37, .87, 2.3, false, true},
         [WORK_ROWS] = {.1, .1, .4, 2, false},
         [WORK_SCAN] = {.05, .1, .4, 2, false},
     },
@@ -53,12 +53,11 @@ static const double ROW_SUM[PROCESSORS] = {[PROCESSOR_HOST] = 5, [PROCESSOR_CUDA
 static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
 
 /* operations a second; a type without a rate of its own computes in f32 */
-static double plain_rate(const Device *d, Dtype t)
-{
-    return d->plain[t].value > 0 ? d->plain[t].value : d->plain[F32].value;
-}
+static const Fact *plain_fact(const Device *d, Dtype t) { return d->plain[t].value > 0 ? &d->plain[t] : &d->plain[F32]; }
+static double plain_rate(const Device *d, Dtype t) { return plain_fact(d, t)->value; }
 
-static double contraction_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound)
+/* of: what it is a share of */
+static double contraction_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound, const Fact **of)
 {
     bool by_wgmma = w->kind == WORK_ATTENTION && d->capability == 90 && (w->type == BF16 || w->type == F16);
     double share = by_wgmma ? ATTENTION_BY_WGMMA : e->contractions;
@@ -66,9 +65,10 @@ static double contraction_rate(const Device *d, const Work *w, const Efficiency 
         share *= d->matmul / LARGE_MATMUL;
     bool matrix = d->matrix[w->type].value > 0 && (w->type != F32 || w->tf32);
     *bound = matrix ? BOUND_MATRIX : BOUND_INSTRUCTIONS;
+    *of = matrix ? &d->matrix[w->type] : plain_fact(d, w->type);
     if (w->kind == WORK_MATMUL && d->large[w->type].value > 0 && (w->type != F32 || !w->tf32))
-        return d->large[w->type].value;
-    return share * (matrix ? d->matrix[w->type].value : plain_rate(d, w->type));
+        return (*of = &d->large[w->type])->value;
+    return share * (*of)->value;
 }
 
 double cost_stream_share(Processor p) { return EFFICIENCY[p][WORK_ELEMENTWISE].bytes; }
@@ -80,11 +80,26 @@ static double us_of(double amount, double rate)
     return amount > 0 ? amount / rate * 1e6 : 0;
 }
 
+static Ground ground_of(const Fact *from, bool latency, bool share_measured)
+{
+    return from->measured ? GROUND_RATES : latency ? GROUND_ASSUMED : share_measured ? GROUND_SHARES : GROUND_SHEETS;
+}
+
+Ground cost_link_ground(const Machine *m, Processor p, bool latency)
+{
+    const Fact *from = latency ? &m->host.meeting_us : &m->host.bandwidth;
+    for (int i = 0; i < m->link_count && p == PROCESSOR_CUDA; i++)
+        if (i == 0 || !from->measured)
+            from = latency ? &m->links[i].latency_us : &m->links[i].rate[0];
+    return ground_of(from, latency, false);
+}
+
 Cost cost_kernel(const Device *d, const Work *w)
 {
     const Efficiency *e = &EFFICIENCY[d->processor][w->kind];
     Bound arithmetic;
-    double rate = contraction_rate(d, w, e, &arithmetic), contractions = us_of(w->contractions, rate);
+    const Fact *of, *instructions = plain_fact(d, w->wide ? F64 : F32);
+    double rate = contraction_rate(d, w, e, &arithmetic, &of), contractions = us_of(w->contractions, rate);
     double operations = us_of(w->operations + (FUNCTION_TIMES[d->processor][w->wide] - 1) * w->functions +
                                   (ROW_SUM[d->processor] - 1) * w->row_sums,
                               e->operations * plain_rate(d, w->wide ? F64 : F32));
@@ -98,6 +113,11 @@ Cost cost_kernel(const Device *d, const Work *w)
         c = (Cost){.us = least, .bound = BOUND_LAUNCH};
     if (c.us < d->launch_us.value && !w->joins)
         c.bound = BOUND_LAUNCH;
+    const Fact *from = c.bound == BOUND_LAUNCH   ? &d->launch_us
+                       : c.bound == BOUND_MEMORY ? &d->bandwidth
+                       : contractions > operations ? of
+                                                   : instructions;
+    c.ground = ground_of(from, c.bound == BOUND_LAUNCH, e->measured || d->processor == PROCESSOR_HOST);
     return c;
 }
 

@@ -33,7 +33,16 @@
 
 /* what bounds a time */
 typedef enum Bound { BOUND_LAUNCH, BOUND_MEMORY, BOUND_INSTRUCTIONS, BOUND_MATRIX, BOUND_LINK, BOUND_LATENCY, BOUNDS } Bound;
-typedef struct Cost { double us; Bound bound; double between_us; /* of it: between nodes */ } Cost;
+/* what the time rests on, the surest first */
+typedef enum Ground {
+    GROUND_RUN,     /* it was measured itself: --measured */
+    GROUND_RATES,   /* rates or latencies that were measured on the machine */
+    GROUND_SHARES,  /* rates of data sheets, and the share of them that such kernels were measured to reach elsewhere */
+    GROUND_SHEETS,  /* rates of data sheets; the share is assumed */
+    GROUND_ASSUMED, /* latencies that nobody measured */
+    GROUNDS
+} Ground;
+typedef struct Cost { double us; Bound bound; double between_us; /* of it: between nodes */ Ground ground; } Cost;
 
 /* ---- kernels and library calls */
 typedef struct Work {
@@ -53,6 +62,9 @@ Cost cost_kernel(const Device *, const Work *);
 /* the shares of a nominal rate that are reached: of the memory's, by y = a x + b; of a link's, by a copy between GPUs */
 double cost_stream_share(Processor);
 double cost_copy_share(void);
+
+/* of what devices exchange: the links' latencies, or their rates, some of which may be measured */
+Ground cost_link_ground(const Machine *, Processor, bool latency);
 
 /* ---- transfers. Ends are devices or the host */
 typedef struct Transfer { int from, to; double bytes; } Transfer;

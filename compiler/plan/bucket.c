@@ -176,7 +176,7 @@ static Lead *list_leads(const Ordering *o, int calls, int *count)
             const Task *task = p->tasks[t];
             Group g = {.parties = task->parties};
             int64_t bytes = tensor_bytes(task->writes[0], 1);
-            Lead l = {lead, calls, bytes, time_of_transfer(o->members, &g, (double)bytes), 0};
+            Lead l = {lead, calls, bytes, cost_of_transfer(o->members, &g, (double)bytes).us, 0};
             APPEND(leads, *count, l);
             number[t] = *count;
         }
@@ -423,7 +423,7 @@ static void begin_transfers(Keeping *k, int call, int *group)
     for (; *group < order->group_count && order->groups[*group].after == call; ++*group) {
         const Group *g = &order->groups[*group];
         double *lane = g->beside ? &k->sync_us : &k->comm_us;
-        *lane = (*lane > k->comp_us ? *lane : k->comp_us) + time_of_transfer(k->o->members, g, (double)g->bytes);
+        *lane = (*lane > k->comp_us ? *lane : k->comp_us) + cost_of_transfer(k->o->members, g, (double)g->bytes).us;
         k->over_us[*group] = *lane;
     }
 }
@@ -534,8 +534,8 @@ static Stop *list_stops(const Ordering *o)
     Stop *stops = NEW_ARRAY(Stop, order->group_count);
     for (int g = 0; g < order->group_count; g++) {
         const Group *group = &order->groups[g];
-        double us = time_of_transfer(o->members, group, (double)group->bytes);
-        stops[g] = (Stop){group->after, order->call_count, us, us - time_of_transfer(o->members, group, 0), group->beside};
+        double us = cost_of_transfer(o->members, group, (double)group->bytes).us;
+        stops[g] = (Stop){group->after, order->call_count, us, us - cost_of_transfer(o->members, group, 0).us, group->beside};
     }
     for (int t = 0; t < o->phase->task_count; t++)
         for (int i = 0; i < o->needs[t].count && o->place[t] >= 0 && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {

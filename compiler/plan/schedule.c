@@ -177,7 +177,9 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
         add_write(op, argument_access(b, task, task->writes[i]));
     if (b->layout->work[call].buffer >= 0)
         add_write(op, b->layout->work[call]);
-    op->time_us = time_of_call(b->program, &b->members, b->order, call, b->class->device, (double)b->class->capacity);
+    Cost cost = cost_of_call(b->program, &b->members, b->order, call, b->class->device, (double)b->class->capacity);
+    op->time_us = cost.us;
+    op->ground = (int)cost.ground;
     op->region = b->order->region[call];
     op->chunk = b->order->chunk[call];
     op->elements = task->elements;
@@ -203,7 +205,9 @@ static void add_transfer(Builder *b, int group)
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
-    op->time_us = time_of_transfer(&b->members, &b->order->groups[group], accessed_bytes(&a, 1));
+    Cost cost = cost_of_transfer(&b->members, &b->order->groups[group], accessed_bytes(&a, 1));
+    op->time_us = cost.us;
+    op->ground = (int)cost.ground;
     op->line = model_line(b->order->groups[group].at);
 }
 

@@ -58,6 +58,7 @@ typedef struct ScheduledOp {
                                workspace is the last write; the last read is the step block, which is no argument */
     Wait *waits; int wait_count;
     double begin_us, time_us;
+    int ground;             /* CALL, TRANSFER: what time_us rests on, of machine/cost.h; not in the text */
     int line;               /* in the model; 0 if none */
     const char *layer, *role; /* "layer3.2.conv2", "backward weight": names.c; NULL: nothing is said */
     double flops;           /* CALL: operations of one call */

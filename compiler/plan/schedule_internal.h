@@ -66,9 +66,9 @@ double units_of_task(const Task *, int devices, double samples); /* its samples;
 double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch, or barrier */
 double time_of_launch(const Program *, const Device *, const Task *, double samples); /* with it, or its share of one that does several calls */
 double time_of_joined(const Program *, const Device *, const Task *, double samples); /* without it, of one that shares it with calls before it */
-double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
+Cost cost_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 Members members_of_plan(const Program *, const Plan *); /* with the methods that the plan's transfers may be made by */
-double time_of_transfer(const Members *, const Group *, double bytes);
+Cost cost_of_transfer(const Members *, const Group *, double bytes);
 const char *reason_of_transfer(const Members *, const Group *);
 int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WAY_... */
 

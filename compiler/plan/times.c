@@ -62,14 +62,16 @@ double units_of_task(const Task *t, int devices, double samples)
     return t->elements ? (double)mgpu_even_part(t->elements, devices, 1) : samples;
 }
 
-static double time_of_work(const Program *p, const Device *d, const Task *t, double samples, bool joins)
+static Cost cost_of_work(const Program *p, const Device *d, const Task *t, double samples, bool joins)
 {
     Work w = work_of(p, d, t, samples);
     w.joins = joins;
     Cost model = cost_kernel(d, &w);
     double measured = p->measured ? measured_time(p, t, samples, model) : 0;
-    return measured > 0 ? measured : model.us;
+    return measured > 0 ? (Cost){.us = measured, .bound = model.bound, .ground = GROUND_RUN} : model;
 }
+
+static double time_of_work(const Program *p, const Device *d, const Task *t, double samples, bool joins) { return cost_of_work(p, d, t, samples, joins).us; }
 
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, false); }
 
@@ -86,12 +88,13 @@ double time_of_launch(const Program *p, const Device *d, const Task *t, double s
 double time_of_joined(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, !p->target->regions); }
 
 /* workers of a host device meet between regions; a GPU's launches follow each other */
-double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
+Cost cost_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
     Device d = member_device(members, device);
     bool first = call == 0 || o->region[call] != o->region[call - 1];
-    double own = time_of_work(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples), !first && !p->target->regions);
-    return own + (first ? d.launch_us.value : 0);
+    Cost c = cost_of_work(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples), !first && !p->target->regions);
+    c.us += first ? d.launch_us.value : 0;
+    return c;
 }
 
 Collect collect_of(int transfer)
@@ -167,10 +170,10 @@ static unsigned methods_of_group(const Members *g, const Group *group)
     return sums_gradients(group) && g->gradients ? g->gradients : g->methods;
 }
 
-double time_of_transfer(const Members *members, const Group *g, double bytes)
+Cost cost_of_transfer(const Members *members, const Group *g, double bytes)
 {
     Method method;
-    return cost_cheapest(members, methods_of_group(members, g), collect_of(g->parties.transfer), bytes, &method).us;
+    return cost_cheapest(members, methods_of_group(members, g), collect_of(g->parties.transfer), bytes, &method);
 }
 
 /* "4 tensors; ring 35.1 us, copy 80.2 us": the method that is taken, and the best of another way */

@@ -95,7 +95,7 @@ static void add_call(Joining *j, Task *t)
 static void add_group(Joining *j, const Group *g)
 {
     double *lane = &j->transfer_us[g->beside];
-    *lane = later(*lane, j->comp_us) + time_of_transfer(j->members, g, (double)g->bytes);
+    *lane = later(*lane, j->comp_us) + cost_of_transfer(j->members, g, (double)g->bytes).us;
     for (int i = 0; i < g->member_count; i++) {
         int x = g->members[i]->id;
         j->touched[x] = j->written[x] = j->launch_count;
