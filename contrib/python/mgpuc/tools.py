@@ -1,0 +1,164 @@
+"""The compiler and its programs as child processes, NumPy arrays in and out."""
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+TYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
+
+
+class Failed(Exception):
+    """A command ended with an error: what it said."""
+
+
+def compiler():
+    """$MGPUC, that of the wheel, or that on the path"""
+    own = pathlib.Path(sys.executable).parent / "mgpuc"
+    found = os.environ.get("MGPUC") or (str(own) if own.exists() else shutil.which("mgpuc"))
+    if not found:
+        raise Failed("there is no mgpuc on the path; the variable MGPUC names it")
+    return found
+
+
+def run(*words, cwd=None):
+    done = subprocess.run([str(w) for w in words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Failed(done.stderr.strip() or done.stdout.strip())
+    return done.stdout
+
+
+def write_weights(path, tensors):
+    """A safetensors file of tensors of PyTorch or arrays of NumPy."""
+    header, parts, at = {}, [], 0
+    for name, t in tensors.items():
+        a = t.detach().cpu().contiguous().numpy() if hasattr(t, "detach") else t
+        data = a.tobytes()
+        header[name] = {"dtype": TYPES[str(a.dtype)], "shape": list(a.shape), "data_offsets": [at, at + len(data)]}
+        parts.append(data)
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for p in parts:
+            f.write(p)
+
+
+def load(path):
+    """The tensors of a safetensors file, as arrays by name."""
+    import numpy as np
+
+    kinds = {v: k for k, v in TYPES.items()}
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    header.pop("__metadata__", None)
+    return {k: np.frombuffer(data[h["data_offsets"][0]:h["data_offsets"][1]], dtype=kinds[h["dtype"]]).reshape(h["shape"]).copy() for k, h in header.items()}
+
+
+class Model:
+    """A file of the language, and what is known of its inputs and output if it was made of a module."""
+
+    def __init__(self, path, info=None):
+        self.path, self.info = pathlib.Path(path), info
+        self.weights = self.path.with_suffix(".safetensors")
+
+    def __fspath__(self):
+        return str(self.path)
+
+    def __str__(self):
+        return self.path.read_text()
+
+
+def options(settings, flags):
+    words = []
+    for k, v in settings.items():
+        words += ["--set", f"{k}={v}"]
+    return words + [str(f) for f in flags]
+
+
+def compile(model, output=None, *flags, **settings):
+    """model: a path, or what from_torch returned; settings as after --set: precision="f64", batch=8. -> Program"""
+    path = pathlib.Path(os.fspath(model))
+    output = pathlib.Path(output or path.with_suffix(""))
+    run(compiler(), path, "-o", output, *options(settings, flags))
+    return Program(output, getattr(model, "info", None), path.with_suffix(".safetensors"))
+
+
+def plan(model, *flags, **settings):
+    """What `mgpuc plan` says."""
+    return run(compiler(), "plan", os.fspath(model), *options(settings, flags))
+
+
+def predict(model, *arrays, **settings):
+    return compile(model, None, **settings).predict(*arrays)
+
+
+def train(model, data, *flags, **settings):
+    return compile(model, None, **settings).train(data, *flags)
+
+
+class Program:
+    """A compiled network."""
+
+    def __init__(self, path, info=None, weights=None):
+        self.path, self.info = pathlib.Path(path).resolve(), info
+        self.weights = pathlib.Path(weights).resolve() if weights and pathlib.Path(weights).exists() else None
+
+    def ours(self, array, place):
+        """PyTorch's axes -> the network's"""
+        import numpy as np
+
+        a = np.asarray(array)
+        if a.dtype == bool:
+            a = a.astype(np.uint8)
+        return np.ascontiguousarray(a.transpose([0] + [x + 1 for x in place["axes"]]).reshape([a.shape[0]] + place["shape"]))
+
+    def files(self, arrays, folder):
+        import numpy as np
+
+        places = self.info["inputs"] if self.info else None
+        if not isinstance(arrays, dict):
+            names = [p["name"] for p in places] if places else [f"x{n}" for n in range(len(arrays))]
+            arrays = dict(zip(names, arrays))
+        words = []
+        for name, a in arrays.items():
+            place = next((p for p in places or [] if name in (p["name"], p["source"])), None)
+            np.save(folder / f"{name}.npy", self.ours(a, place) if place else np.asarray(a))
+            words.append(f"{place['name'] if place else name}={folder / (name + '.npy')}")
+        return words if places or len(words) > 1 else [words[0].split("=", 1)[1]]
+
+    def predict(self, *arrays, weights=None, flags=()):
+        """The output for these inputs, in their order or a dictionary; axes as in PyTorch if the network came from there."""
+        import numpy as np
+
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            words = self.files(arrays[0] if len(arrays) == 1 and isinstance(arrays[0], dict) else arrays, folder)
+            chosen = weights or self.weights
+            run(self.path, "predict", *words, "-o", folder / "out.npy", *(["--init", pathlib.Path(chosen).resolve()] if chosen else []), *flags, cwd=folder)
+            y = np.load(folder / "out.npy")
+        if not self.info:
+            return y
+        shape, axes = self.info["output_shape"], self.info["output_axes"]
+        y = y.reshape([len(y)] + [shape[a] for a in axes])
+        y = y.transpose([0] + [1 + i for i in np.argsort(axes)])
+        return y.reshape([len(y)] + shape)
+
+    def train(self, data, *flags, save=None):
+        """data: arrays by input, the target included; -> the weights after the run"""
+        import numpy as np
+
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for name, a in data.items():
+                place = next((p for p in (self.info or {}).get("inputs", []) if name in (p["name"], p["source"])), None)
+                np.save(folder / f"train_{place['name'] if place else name}.npy", self.ours(a, place) if place else np.asarray(a))
+            save = pathlib.Path(save or folder / "save").resolve()
+            init = ["--init", self.weights] if self.weights else []
+            run(self.path, "--data", folder, "--save", save, *init, *flags, cwd=folder)
+            return load(save / "weights.safetensors")
