@@ -20,7 +20,7 @@ class Unsupported(Exception):
 class Node:
     def __init__(self, target, args, stack, trace, val):
         self.target, self.args, self.stack, self.trace, self.val = target, args, stack, trace, val
-        self.const = None  # a tensor that depends on no input and no parameter
+        self.const = self.said = None  # a tensor that depends on no input and no parameter; what the source calls it
         self.parameter = self.input = None  # its name
         self.users = []
 
@@ -90,6 +90,7 @@ def normalize(target, args, kwargs):
 
 VIEWS = {"view", "reshape", "slice", "select", "transpose", "permute", "expand", "squeeze", "unsqueeze", "chunk", "split", "flatten", "narrow", "detach", "alias"}
 RANDOM = {"rand", "randn", "rand_like", "randn_like", "bernoulli", "randint", "normal", "randperm", "multinomial"}
+MADE = {"new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like"}
 SAME = {"to", "contiguous", "type_as", "flatten", "reshape", "expand", "expand_as", "positive", "resolve_conj", "resolve_neg", "float", "double", "requires_grad"}
 
 
@@ -98,7 +99,7 @@ class Flattened:
         self.nodes, self.inputs, self.outputs = [], [], []
         signature = program.graph_signature
         state = dict(program.state_dict)
-        env, same, self.known = {}, {}, {}
+        env, same = {}, {}
         for node in program.graph.nodes:
             if node.op != "placeholder":
                 continue
@@ -110,9 +111,9 @@ class Flattened:
                 new = same.setdefault(key, new)
             elif name in signature.inputs_to_buffers:
                 new.buffer = signature.inputs_to_buffers[name]
-                new.const = state[new.buffer] if new.buffer in state else program.constants[new.buffer]
+                new.const = (state[new.buffer] if new.buffer in state else program.constants[new.buffer]).detach().clone()
             elif name in signature.inputs_to_lifted_tensor_constants:
-                new.const = program.constants[signature.inputs_to_lifted_tensor_constants[name]]
+                new.const = program.constants[signature.inputs_to_lifted_tensor_constants[name]].detach().clone()
             else:
                 new.input = name
                 self.inputs.append(new)
@@ -121,7 +122,7 @@ class Flattened:
         outputs = self.run(program.graph_module, env, [])
         mutated = len(signature.buffers_to_mutate) + len(getattr(signature, "user_inputs_to_mutate", {}))
         self.outputs = outputs[mutated:] if len(outputs) > len(signature.user_outputs) else outputs
-        self.output_names = [o for o in signature.user_outputs]
+        self.merge()
 
     def run(self, gm, env, stack):
         for node in gm.graph.nodes:
@@ -175,25 +176,54 @@ class Flattened:
         if name in SAME and isinstance(source, Node) and source.shape == new.shape and source.val.dtype == new.val.dtype:
             return source  # which PyTorch returns itself: what follows may mean either
         used = [a for a in all_nodes(new.args)]
-        if all(a.const is not None for a in used) and name not in RANDOM:
+        if name in MADE:
+            value = {"zeros": 0, "ones": 1, "empty": 0}.get(name.split("_")[1] if name.startswith("new") else name.split("_")[0], new.args.get("fill_value"))
+            new.const = torch.full(new.shape, value, dtype=new.val.dtype)
+            new.args = {}
+        elif all(a.const is not None for a in used) and name not in RANDOM:
             with torch.no_grad():
                 new.const = target(*[real(a) for a in args], **{k: real(v) for k, v in kwargs.items() if k not in ("pin_memory", "layout", "device")})
             new.said = getattr(source, "said", None) if name in VIEWS or name in SAME else None
             new.said = new.said or next(iter(assigned(trace, None)), None)
-            if isinstance(new.const, torch.Tensor) and not new.in_place():
-                new = self.known.setdefault((tuple(new.const.shape), new.const.dtype, new.const.numpy().tobytes()), new)  # one node for equal constants
+        self.append(new)
         if new.in_place():
-            first = node.args[0]
-            if new.const is not None:
-                new.const = new.const.clone()
-            base = first
-            while isinstance(base, torch.fx.Node) and base.op == "call_function" and getattr(base.target, "_schema", None) is not None \
-                    and base.target._schema.name.split("::")[1] in VIEWS:
-                base = base.args[0]
-                if any(u is not node and u > node for u in base.users) and new.const is None:
-                    raise Unsupported(stack[-1][1], name, "changes a view of a tensor that is used afterwards", last_line(trace))
-            env[first] = new
-        return self.append(new)
+            self.replace(node, new, env, stack)
+        return new
+
+    def replace(self, node, new, env, stack):
+        """After an operation in place its argument is the result; what the argument is a slice of has it in its place."""
+        first = env[node.args[0]]
+        env[node.args[0]] = new
+        base = node.args[0]
+        if new.const is not None:
+            return  # of constants the views are real ones
+        if getattr(base.target, "_schema", None) is None or base.target._schema.name.split("::")[1] not in VIEWS:
+            return
+        a, above = first.args, base.args[0]
+        if not any(u is not base and u > node for u in above.users):
+            return
+        if first.op() != "slice" or a["step"] != 1 or any(u is not node and u > node for u in base.users):
+            raise Unsupported(stack[-1][1], new.op(), "changes a view of a tensor that is used afterwards", last_line(new.trace))
+        whole = env[above]
+        put = Node("put", {"self": whole, "value": new, "dim": a["dim"], "start": a["start"] or 0}, new.stack, new.trace, whole.val)
+        env[above] = self.append(put)
+
+    def merge(self):
+        """Equal constants are one node."""
+        known, instead = {}, {}
+        for n in self.nodes:
+            if isinstance(n.const, torch.Tensor):
+                same = known.setdefault((tuple(n.const.shape), n.const.dtype, n.const.numpy().tobytes()), n)
+                if same is not n:
+                    instead[n] = same
+                    same.users += n.users
+
+        def renamed(a):
+            if isinstance(a, Node):
+                return instead.get(a, a)
+            return [renamed(e) for e in a] if isinstance(a, list) else a
+        for n in self.nodes:
+            n.args = {k: renamed(v) for k, v in n.args.items()}
 
     def append(self, new):
         for a in all_nodes(new.args):

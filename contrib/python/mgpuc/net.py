@@ -548,8 +548,9 @@ def close(body):
 
 def children(layer):
     """The first parts of the names of what it calls: conv1, downsample, ..."""
-    found = re.findall(r'\x03(\w+)', "".join("\3" + p[1:] if isinstance(p, str) and p[:1] == '"' else " " for line in layer.bodies[0].lines + layer.bodies[0].results for p in line))
-    return [f for f in found if not f.isdigit()]
+    body = layer.bodies[0]
+    named = [line[k + 1] for line in body.lines + body.results for k in range(len(line) - 1) if line[k] == "name = "]
+    return [m[1] for m in (re.match(r'"([A-Za-z_]\w*)', p) for p in named) if m]
 
 
 class Layer:

@@ -596,6 +596,8 @@ def _(cx, node, a):
     value = a.get("value") or 0
     low_high = {len(v.shape) - 1 - i: (p[2 * i], p[2 * i + 1]) for i in range(len(p) // 2)}
     grown = [d for d, lh in low_high.items() if lh != (0, 0)]
+    if not grown:
+        return identity(cx, v, node)
     v = with_axes(cx, v, v.axes if all(v.real(d) for d in grown) else sorted(set(v.axes) | set(grown)))
     if any(n < 0 for lh in low_high.values() for n in lh):
         shape = list(v.shape)
@@ -1171,10 +1173,25 @@ def _(cx, node, a):
     return cx.result(call, axes, node)
 
 
-# ---- made of nothing
+# ---- what in-place operations become
 
-@op("zeros_like", "ones_like", "full_like")
+@op("zero", "fill")
 def _(cx, node, a):
-    value = {"zeros_like": 0, "ones_like": 1}.get(node.op(), a.get("fill_value"))
     v = a["self"]
-    return cx.result(Call("broadcast", cx.number(value), [shape_list(v.ours)]), v.axes, node)
+    return cx.result(Call("broadcast", None, [cx.number(a.get("value", 0)), shape_list(v.ours)]), v.axes, node)
+
+
+@op("copy")
+def _(cx, node, a):
+    v = a["src"]
+    return v if v.shape == node.shape else expanded(cx, node, v)
+
+
+@op("put")
+def _(cx, node, a):
+    x, dim, start = a["self"], a["dim"], a["start"]
+    v = with_axes(cx, a["value"], x.axes)
+    at, end = x.at(dim), start + v.shape[dim]
+    parts = ([Index(x.var, [":"] * at + [Span([], [Num(start, "start")], 1)])] if start else []) + [v.var]
+    parts += [Index(x.var, [":"] * at + [Span([Num(end, "end")], [], 1)])] if end < x.shape[dim] else []
+    return cx.result(Call("concat", None, [List(parts)], [] if at == len(x.axes) - 1 else [("axis", at)]), x.axes, node)

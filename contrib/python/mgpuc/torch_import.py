@@ -254,7 +254,7 @@ class Importer:
         """A weight, or a constant that is too large to be written, as a declaration in the call that owns it."""
         frame = self.owner(node)
         fqn = node.parameter or getattr(node, "buffer", None)
-        relative = fqn[len(frame.path):].lstrip(".") if fqn else getattr(node, "said", None) or self.hint(node, frame) or "constant"
+        relative = fqn[len(frame.path):].lstrip(".") if fqn else node.said or self.hint(node, frame) or "constant"
         name = net.free_name(identifier(relative), {v.hint: 0 for v in frame.body.declared}, -1, forever=True)
         tensor = self.flat.state[node.parameter] if node.parameter else node.const
         shape = tuple(tensor.shape)
