@@ -12,14 +12,28 @@
 
 enum { EXCHANGED = 16 << 20, LEAST_PIECE = 1 << 16 }; /* bytes: about what a process sends at a time */
 
+/* Memory for a piece, kept for the next one: blocks of megabytes that are freed and taken again piece by piece leave holes in the heap. */
+typedef struct Room { uint8_t *data; int64_t bytes; } Room;
+
 typedef struct Parts {
     const Snapshot *snapshot;
     const TensorView *view;
     int rank, ranks;
-    uint8_t *out, *in;                 /* what others need of this process, by rank; what they have for it; where the next goes, comes from: */
+    Room out, in, piece;                /* what others need of this process, by rank; what they have for it; what it writes */
+    uint8_t *brought;                   /* what all have for it: in `in`, or in `out` of one process */
     int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
-    uint8_t *to, **from;               /* [ranks] */
+    int of;                             /* the rank whose piece is looked at */
+    uint8_t *to, **from;                /* [ranks]: where the next goes, comes from */
 } Parts;
+
+static uint8_t *room_of(Room *r, int64_t bytes)
+{
+    if (!r->data || bytes > r->bytes) {
+        free(r->data);
+        *r = (Room){mgpu_allocate((size_t)bytes + 1, 1), bytes};
+    }
+    return r->data;
+}
 
 static const mgpu_variable *variable_of(const Parts *p, int i) { return &p->snapshot->program->variables[p->view->variable[i]]; }
 
@@ -66,41 +80,41 @@ static void put(void *context, int i, mgpu_stretch elements)
     p->to += bytes;
 }
 
-static void count(void *context, int i, mgpu_stretch elements)
+static void count_sent(void *context, int i, mgpu_stretch elements)
+{
+    Parts *p = context;
+    p->sent[p->of] += (int)bytes_in(variable_of(p, i), brought_by(p, p->rank, variable_of(p, i), elements));
+}
+
+static void count_got(void *context, int i, mgpu_stretch elements)
 {
     Parts *p = context;
     for (int r = 0; r < p->ranks; r++)
         p->got[r] += (int)bytes_in(variable_of(p, i), brought_by(p, r, variable_of(p, i), elements));
 }
 
-static void place(int *at, const int *bytes, int ranks)
+/* -> the bytes of all */
+static int64_t place(int *at, const int *bytes, int ranks)
 {
     for (int r = 1; r < ranks; r++)
         at[r] = at[r - 1] + bytes[r - 1];
+    return at[ranks - 1] + bytes[ranks - 1];
 }
 
 static void exchange(Parts *p, const FileLayout *layout, const mgpu_stretch *piece)
 {
-    int64_t room = 0, filled = 0;
-    for (int r = 0; r < p->ranks; r++)
-        room += piece[r].end - piece[r].begin;
-    p->out = mgpu_allocate((size_t)room + 1, 1);
-    for (int r = 0; r < p->ranks; r++) {
-        p->to = p->out + filled;
-        mgpu_each_tensor(layout, piece[r], put, p);
-        p->sent[r] = (int)(p->to - p->out - filled);
-        filled += p->sent[r];
-        p->got[r] = 0;
+    for (p->of = 0; p->of < p->ranks; p->of++) {
+        p->sent[p->of] = p->got[p->of] = 0;
+        mgpu_each_tensor(layout, piece[p->of], count_sent, p);
     }
-    mgpu_each_tensor(layout, piece[p->rank], count, p);
-    place(p->sent_at, p->sent, p->ranks);
-    place(p->got_at, p->got, p->ranks);
+    mgpu_each_tensor(layout, piece[p->rank], count_got, p);
+    p->to = p->brought = room_of(&p->out, place(p->sent_at, p->sent, p->ranks));
+    for (int r = 0; r < p->ranks; r++)
+        mgpu_each_tensor(layout, piece[r], put, p);
+    int64_t got = place(p->got_at, p->got, p->ranks);
     if (p->snapshot->processes) {
-        p->in = mgpu_allocate((size_t)(p->got_at[p->ranks - 1] + p->got[p->ranks - 1]) + 1, 1);
-        p->snapshot->processes->exchange(p->snapshot->processes, p->out, p->sent, p->sent_at, p->in, p->got, p->got_at);
-        free(p->out);
-    } else {
-        p->in = p->out;
+        p->brought = room_of(&p->in, got);
+        p->snapshot->processes->exchange(p->snapshot->processes, p->out.data, p->sent, p->sent_at, p->brought, p->got, p->got_at);
     }
 }
 
@@ -127,18 +141,17 @@ static void take(void *context, int i, mgpu_stretch elements)
 
 static void write_piece(FILE *f, Parts *p, const FileLayout *layout, mgpu_stretch piece)
 {
-    uint8_t *data = mgpu_allocate((size_t)(piece.end - piece.begin) + 1, 1);
+    uint8_t *data = room_of(&p->piece, piece.end - piece.begin);
     mgpu_stretch header = mgpu_overlap(piece, (mgpu_stretch){0, layout->header_bytes});
     int64_t bytes = header.end - header.begin;
     if (bytes)
         memcpy(data, layout->header + header.begin, (size_t)bytes);
     p->to = data + bytes;
     for (int r = 0; r < p->ranks; r++)
-        p->from[r] = p->in ? p->in + p->got_at[r] : NULL;
+        p->from[r] = p->brought ? p->brought + p->got_at[r] : NULL;
     mgpu_each_tensor(layout, piece, take, p);
     if (f)
         fwrite(data, 1, (size_t)(piece.end - piece.begin), f);
-    free(data);
 }
 
 static bool is_exchanged(const Parts *p)
@@ -177,8 +190,9 @@ void mgpu_write_view(FILE *f, const Snapshot *s, int which)
         if (exchanged)
             exchange(&p, &file.layout, piece);
         write_piece(f, &p, &file.layout, piece[p.rank]);
-        free(p.in);
-        p.in = NULL;
     }
+    free(p.out.data);
+    free(p.in.data);
+    free(p.piece.data);
     mgpu_close_view_file(&file);
 }
