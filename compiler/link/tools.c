@@ -251,8 +251,10 @@ static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
  * AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16.
  * -fno-expensive-optimizations, likewise: with AVX-512, gcc 12 makes masked multiply-adds of what is added and multiplied under
  * conditions, and leaves the product of some lanes out. The pass that contracts does that. (-fno-tree-forwprop helps, too, but keeps
- * loops of layernorms from being vectorised.) -mmove-max=128 -mstore-max=128, likewise: with AVX-512, gcc 12 copies arrays of
- * constants by vector constants that repeat a prefix: 1 1 0 0 0 0 becomes 1 1 1 1 0 0. By 128 bits it copies them as they are. */
+ * loops of layernorms from being vectorised.) The flag also keeps gcc from zeroing the upper halves of vector registers, for which
+ * MGPU_BEFORE_LIBM and runtime/host/device_host.c are.
+ * -mmove-max=128 -mstore-max=128, likewise: with AVX-512, gcc 12 copies arrays of constants by vector constants that repeat a
+ * prefix: 1 1 0 0 0 0 becomes 1 1 1 1 0 0. By 128 bits it copies them as they are. */
 static const char *const TUNING_FLAGS[] = {"-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
 #ifdef __x86_64__
                                            "-mprefer-vector-width=512", "-mno-red-zone", "-mmove-max=128", "-mstore-max=128",
