@@ -27,11 +27,16 @@ static Question ask_about(const char *folder, const char *content)
 }
 
 /* what python makes of `python3 -c FILE` may well succeed, so there must be an object */
+static bool makes_object(const Arguments *command, const char *object, Text *said)
+{
+    unlink(object);
+    return tool_says(command, said) == 0 && access(object, R_OK) == 0;
+}
+
 static bool yes(const Arguments *command, const char *object)
 {
     Text said = {0};
-    unlink(object);
-    return tool_says(command, &said) == 0 && access(object, R_OK) == 0;
+    return makes_object(command, object, &said);
 }
 
 static bool compiles(const Compiler *c, const Arguments *flags, const Question *q)
@@ -99,6 +104,17 @@ void ask_programs(Compiler *c, Cache *cache, const char *folder)
     keep_answer(cache, &key, folder, &answer);
 }
 
+/* whether it takes them; quiet: and says nothing of them that -w lets through, as GCC 16 does of -mstore-max */
+static bool takes_flags(const Compiler *c, const Arguments *flags, const Question *q, bool quiet)
+{
+    Arguments all = {0};
+    add_arguments(&all, flags);
+    add_argument(&all, "-w");
+    Arguments command = compile_command(c, &all, q->text, q->object);
+    Text said = {0};
+    return makes_object(&command, q->object, &said) && !(quiet && said.length);
+}
+
 /* to kernel_flags; the others are told */
 static void take_flags(Compiler *c, const char *const *taken, int count)
 {
@@ -118,7 +134,7 @@ static void take_flags(Compiler *c, const char *const *taken, int count)
 
 void ask_flags(Compiler *c, Cache *cache, const char *folder)
 {
-    Digest key = key_of(c, "mgpuc flags 1", &c->tuning_flags);
+    Digest key = key_of(c, "mgpuc flags 2", &c->tuning_flags);
     Arguments taken = {0};
     const char *kept = kept_answer(cache, &key, folder);
     if (kept) {
@@ -129,11 +145,12 @@ void ask_flags(Compiler *c, Cache *cache, const char *folder)
     }
     Question q = ask_about(folder, NOTHING);
     const Arguments none = {0};
-    bool all = compiles(c, &c->tuning_flags, &q), any = all || compiles(c, &none, &q);
+    bool all = takes_flags(c, &c->tuning_flags, &q, true), quiet = all || takes_flags(c, &none, &q, true);
+    bool any = quiet || takes_flags(c, &none, &q, false);
     Text list = {0};
     for (int i = 0; i < c->tuning_flags.count; i++) {
         Arguments one = {&c->tuning_flags.list[i], 1};
-        if (any && !all && !compiles(c, &one, &q))
+        if (any && !all && !takes_flags(c, &one, &q, quiet))
             continue;
         add_argument(&taken, one.list[0]);
         text_add(&list, "%s\n", one.list[0]);

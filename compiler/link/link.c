@@ -281,7 +281,7 @@ const char *build_objects(Build *b)
     text_add(&said, "%d translation units by the C compiler, %d at a time; %d from the cache%s%s", compiled, cores_available(), b->count - compiled,
              b->cache.folder ? " in " : "", b->cache.folder ? b->cache.folder : "");
     if (b->compiler.refused)
-        text_add(&said, "\nwithout %s, which it does not take", b->compiler.refused);
+        text_add(&said, "\nwithout %s, which it does not take or warns of", b->compiler.refused);
     for (int i = 0; i < b->compiler.mistakes.count; i++)
         text_add(&said, "\nknown mistake of %s", b->compiler.mistakes.list[i]);
     return text_take(&said);

@@ -254,7 +254,8 @@ static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
  * loops of layernorms from being vectorised.) The flag also keeps gcc from zeroing the upper halves of vector registers, for which
  * MGPU_BEFORE_LIBM and runtime/host/device_host.c are.
  * -mmove-max=128 -mstore-max=128, likewise: with AVX-512, gcc 12 copies arrays of constants by vector constants that repeat a
- * prefix: 1 1 0 0 0 0 becomes 1 1 1 1 0 0. By 128 bits it copies them as they are. */
+ * prefix: 1 1 0 0 0 0 becomes 1 1 1 1 0 0. By 128 bits it copies them as they are. (GCC 16 warns of the second, and goes
+ * without it.) */
 static const char *const TUNING_FLAGS[] = {"-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
 #ifdef __x86_64__
                                            "-mprefer-vector-width=512", "-mno-red-zone", "-mmove-max=128", "-mstore-max=128",
