@@ -47,12 +47,14 @@ void run_cifar(const uint8_t *data, size_t length)
              {"input label: class(100)  input coarse: class(20)", "train = cifar(\"%s\")"});
 }
 
-/* ---- text: vocabulary, merges and text, with the byte 0x1e between them */
+/* ---- text: vocabulary, merges and text, with the byte 0x1e between them; or tokenizer.json, something that is not read, and text */
 void run_text(const uint8_t *data, size_t length)
 {
-    static const char *const NAMES[2][3] = {{"encoder.json", "vocab.bpe", "text"}, {"vocab.json", "merges.txt", "text"}};
+    static const char *const NAMES[3][3] = {
+        {"encoder.json", "vocab.bpe", "text"}, {"vocab.json", "merges.txt", "text"}, {"tokenizer.json", "unread", "text"}};
     const char *folder = fuzz_folder();
-    int which = choose_variant(2, data, length);
+    int which = choose_variant(3, data, length);
+    unlink(path_in(folder, NAMES[2][0]));
     for (int i = 0; i < 3; i++) {
         const uint8_t *mark = i < 2 && length ? memchr(data, 0x1e, length) : NULL;
         size_t bytes = mark ? (size_t)(mark - data) : length;
@@ -62,7 +64,8 @@ void run_text(const uint8_t *data, size_t length)
     }
     READ_SET(which, folder,
              {"input token: class(300)[3]  input next: class(300)[3]", "train = text(\"%s/text\", vocabulary = \"%s\")"},
-             {"input token: class(70000)[2]", "train = text(\"%s/text\", vocabulary = \"%s\", stride = 1) |> part(0.1, 1)"});
+             {"input token: class(70000)[2]", "train = text(\"%s/text\", vocabulary = \"%s\", stride = 1) |> part(0.1, 1)"},
+             {"input token: class(70000)[2]", "train = text(\"%s/text\", vocabulary = \"%s\", stride = 1)"});
 }
 
 /* ---- images: a line for each file, its path and after the last blank what it is: a good picture (g), one that ends early
