@@ -89,6 +89,8 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "ema", "ema = 0.999", "moving average of the weights, used for evaluation and saved"},
     {SETTINGS_GROUP, "swa", "swa = 0.75", "plain average of the weights from this share of the run on"},
     {SETTINGS_GROUP, "init", "init = \"weights.safetensors\"", "a file of weights to begin with; also in rules"},
+    {SETTINGS_GROUP, "rules", "rules = \"gpt2\"",
+     "how names and shapes of the file of `init` become the model's: a set of the library, a file, or a list of rules; also in rules"},
     {SETTINGS_GROUP, "validate", "validate = 1epochs", "how often loss and metrics of `valid` are taken"},
     {SETTINGS_GROUP, "save", "save = 1epochs", "how often the run is saved"},
     {SETTINGS_GROUP, "keep", "keep = 1", "how many saved states are kept"},

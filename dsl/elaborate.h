@@ -157,6 +157,7 @@ typedef struct Rule {
     int frozen;              /* -1: not set */
     const char *init;        /* init_at NULL: not set */
     const Place *init_at;
+    const char *rules;       /* for names of its file; NULL: none are given */
     bool *matched;           /* per pattern: it reached a weight */
 } Rule;
 typedef struct FlatDense { const char *path, *shape; const Place *at; } FlatDense; /* a dense layer of flattened pictures: of this shape */

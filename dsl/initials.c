@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static Initial *initial_of(Elaborator *e, const char *path, const char *pattern, const Place *at)
+static Initial *initial_of(Elaborator *e, const char *path, const char *pattern, const char *rules, const Place *at)
 {
     Model *m = e->model;
     for (int k = 0; k < m->initial_count; k++) {
@@ -17,7 +17,7 @@ static Initial *initial_of(Elaborator *e, const char *path, const char *pattern,
         if (same && (pattern ? i->pattern && strcmp(i->pattern, pattern) == 0 : !i->pattern))
             return i;
     }
-    Initial fresh = {.path = path, .pattern = pattern, .at = at};
+    Initial fresh = {.path = path, .pattern = pattern, .rules = rules, .at = at};
     APPEND(m->initials, m->initial_count, fresh);
     return &m->initials[m->initial_count - 1];
 }
@@ -33,7 +33,8 @@ void build_initials(Elaborator *e)
 {
     Model *m = e->model;
     const TrainSetting *all = map_get(&e->train_settings, "init");
-    const char *path = all ? init_value(all->at, all->value) : NULL;
+    const TrainSetting *rules = map_get(&e->train_settings, "rules");
+    const char *path = all ? init_value(all->at, all->value) : NULL, *how = rules ? rules_value(rules->at, rules->value) : NULL;
     for (int pass = 0; pass < 2; pass++) /* what the train block names first */
         for (int k = 0; k < m->variable_count; k++) {
             const Variable *v = &m->variables[k];
@@ -41,9 +42,9 @@ void build_initials(Elaborator *e)
                 continue;
             Reached r = rules_of(e, v->name);
             if (pass == 0 && path && !r.init)
-                add_name(initial_of(e, path, NULL, all->at), k, v->name);
+                add_name(initial_of(e, path, NULL, how, all->at), k, v->name);
             if (pass == 1 && r.init) /* its init NULL: none, which --init FILE of the program observes */
-                add_name(initial_of(e, r.init->init, r.pattern, r.init->init_at), k,
+                add_name(initial_of(e, r.init->init, r.pattern, r.init->rules, r.init->init_at), k,
                          v->name[r.below] == '.' ? v->name + r.below + 1 : v->name);
         }
 }

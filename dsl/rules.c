@@ -1,4 +1,4 @@
-/* rules.c: "pattern", ... { lr decay frozen init optimizer clip }: what the weights that a pattern reaches have of
+/* rules.c: "pattern", ... { lr decay frozen init rules optimizer clip }: what the weights that a pattern reaches have of
  * their own. A pattern that matches an instance holds for everything below it; of the rules that set a key the last one
  * holds, for each weight and instance alone.
  *
@@ -10,8 +10,8 @@
 
 /* ---- the statements of a rule */
 
-typedef enum RuleKey { RULE_LR, RULE_DECAY, RULE_FROZEN, RULE_INIT, RULE_OPTIMIZER, RULE_CLIP, RULE_KEYS } RuleKey;
-static const char *const KEY_NAMES[RULE_KEYS] = {"lr", "decay", "frozen", "init", "optimizer", "clip"};
+typedef enum RuleKey { RULE_LR, RULE_DECAY, RULE_FROZEN, RULE_INIT, RULE_RULES, RULE_OPTIMIZER, RULE_CLIP, RULE_KEYS } RuleKey;
+static const char *const KEY_NAMES[RULE_KEYS] = {"lr", "decay", "frozen", "init", "rules", "optimizer", "clip"};
 
 static void rule_assign(Elaborator *e, const Tree *t)
 {
@@ -40,6 +40,7 @@ static void rule_assign(Elaborator *e, const Tree *t)
         r->init = init_value(at, v);
         r->init_at = at;
         break;
+    case RULE_RULES: r->rules = rules_value(at, v); break;
     case RULE_OPTIMIZER: r->optimizer = v; break;
     case RULE_CLIP: {
         Clip clip = clip_value(at, v);

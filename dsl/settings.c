@@ -11,7 +11,7 @@
 const char *const SETTING_NAMES[SETTING_COUNT] = {
     [SET_BATCH] = "batch", [SET_EPOCHS] = "epochs", [SET_STEPS] = "steps", [SET_LR] = "lr", [SET_DECAY] = "decay",
     [SET_OPTIMIZER] = "optimizer", [SET_PRECISION] = "precision", [SET_ACCUMULATE] = "accumulate", [SET_CLIP] = "clip",
-    [SET_SEED] = "seed", [SET_EMA] = "ema", [SET_SWA] = "swa", [SET_INIT] = "init", [SET_VALIDATE] = "validate",
+    [SET_SEED] = "seed", [SET_EMA] = "ema", [SET_SWA] = "swa", [SET_INIT] = "init", [SET_RULES] = "rules", [SET_VALIDATE] = "validate",
     [SET_SAVE] = "save", [SET_KEEP] = "keep", [SET_PATIENCE] = "patience", [SET_BEST] = "best", [SET_ON_NAN] = "on_nan",
     [SET_OBSERVE] = "observe", [SET_MEMORY] = "memory", [SET_RECOMPUTE] = "recompute", [SET_WORKERS] = "workers", [SET_EXACT] = "exact",
 };
@@ -381,6 +381,22 @@ const char *init_value(const Place *at, const Value *v)
     return v->text;
 }
 
+const char *rules_value(const Place *at, const Value *v)
+{
+    Text text = {0};
+    if (v->kind == VALUE_NONE)
+        return NULL;
+    int count = v->kind == VALUE_LIST ? v->count : 1;
+    for (int i = 0; i < count; i++) {
+        const Value *rule = v->kind == VALUE_LIST ? v->items[i] : v;
+        if (rule->kind != VALUE_STRING || !rule->text[0])
+            error_at(at, "rules is the name of a set of the library (\"gpt2\"), the path of a file, or a list of rules "
+                         "([\"fc.* = classifier.*\"]), not %s", value_describe(rule));
+        text_add(&text, "%s%s", i ? "; " : "", rule->text);
+    }
+    return text_of(&text);
+}
+
 static void set_on_nan(Elaborator *e, const Place *at, const Value *v)
 {
     static const char *const CHOICES[] = {"stop", "skip", "ignore"};
@@ -439,6 +455,7 @@ static Value *apply_setting(Elaborator *e, int which, const char *name, const Pl
     case SET_EMA: set_ema(e, at, v); break;
     case SET_SWA: set_swa(e, at, v); break;
     case SET_INIT: init_value(at, v); break;
+    case SET_RULES: rules_value(at, v); break;
     case SET_VALIDATE: m->validate = interval(at, v, name); break;
     case SET_SAVE: m->save = interval(at, v, name); break;
     case SET_KEEP: m->keep = whole_between(at, v, name, 1, 1 << 20); break;

@@ -6,7 +6,7 @@
 
 typedef enum SettingId {
     SET_BATCH, SET_EPOCHS, SET_STEPS, SET_LR, SET_DECAY, SET_OPTIMIZER, SET_PRECISION, SET_ACCUMULATE, SET_CLIP, SET_SEED,
-    SET_EMA, SET_SWA, SET_INIT, SET_VALIDATE, SET_SAVE, SET_KEEP, SET_PATIENCE, SET_BEST, SET_ON_NAN, SET_OBSERVE, SET_RECOMPUTE,
+    SET_EMA, SET_SWA, SET_INIT, SET_RULES, SET_VALIDATE, SET_SAVE, SET_KEEP, SET_PATIENCE, SET_BEST, SET_ON_NAN, SET_OBSERVE, SET_RECOMPUTE,
     SETTINGS_READY, /* those after it are checked and said to be "not yet" */
     SET_MEMORY = SETTINGS_READY, SET_WORKERS, SET_EXACT,
     SETTING_COUNT
@@ -26,6 +26,7 @@ Clip clip_value(const Place *, const Value *);
 Quantity patience_value(const Place *, const Value *, const char *name);
 Watch watch_value(const Place *, const Value *, const char *name);
 const char *init_value(const Place *, const Value *); /* NULL: none */
+const char *rules_value(const Place *, const Value *); /* likewise: how names and shapes of a file become the model's */
 
 /* ---- rules.c */
 void check_rules(Elaborator *);                   /* every pattern has to have reached a weight */

@@ -226,7 +226,7 @@ void run_train(Elaborator *e, bool trial)
     if (!trial)
         warn_of_rate(e);
     static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",
-                                       "ema",   "swa",       "init",      "best",       "on_nan", "recompute", "observe"};
+                                       "ema",   "swa",       "init",  "rules",    "best",       "on_nan", "recompute", "observe"};
     m->fixed = NULL;
     m->fixed_count = 0;
     for (int k = 0; k < COUNT(FIXED); k++)

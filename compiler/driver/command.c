@@ -58,6 +58,10 @@ static const struct OptionRow {
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "the model to compile, if the file has several", ALL},
     {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan, bench: as JSON", CHECKING | PLANNING | BENCHING},
+    {"--init", NULL, REPEATED, offsetof(Options, inits), "FILE", "check: which tensors of FILE the weights would begin with, and how; status 1 if\n"
+                                                               "                       some are not there. PART=FILE: those of a part", CHECKING},
+    {"--rules", NULL, VALUE, offsetof(Options, rules), "RULES", "check: how names and shapes of FILE become the model's: a name of the library\n"
+                                                               "                       (gpt2, llama, ...), a file, or the rules; none (docs/language.md)", CHECKING},
     {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan, bench: batches: 32,64 (default: the model's)", PLANNING | BENCHING | REPORTING},
     {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan, bench: each device has this batch; --strong: all devices together (default)", PLANNING | BENCHING | REPORTING},
     {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan, bench: beside --weak, to have both", PLANNING | BENCHING | REPORTING},
@@ -313,6 +317,8 @@ static void check_options(const Options *o, uint64_t given)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; %s", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command],
                  OPTIONS[i].at == offsetof(Options, batches) ? "--set batch=64 changes the model's" : "see mgpuc --help");
+    if (o->json && (o->init_count || o->rules))
+        fail(2, "--json means nothing with --init, of which a table is printed; leave one of them out");
     if (o->fit && (o->batches || o->weak || o->strong || o->compare))
         fail(2, "--fit finds the batches: it goes without %s", o->batches ? "--batch" : o->weak ? "--weak" : o->strong ? "--strong" : "--compare");
     if (o->from && (o->set_count || o->model))
@@ -502,7 +508,9 @@ Options parse_command(int argc, char **argv)
         const char *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
         if (!value)
             fail(2, "%s needs a value: %s %s", word, word, row->argument);
-        if (row->kind == REPEATED)
+        if (row->kind == REPEATED && row->at == offsetof(Options, inits))
+            APPEND(o.inits, o.init_count, value);
+        else if (row->kind == REPEATED)
             add_setting(&o, value);
         else
             *(const char **)((char *)&o + row->at) = value;

@@ -52,6 +52,7 @@ const char *cure_of_none(const Program *, const Plan *); /* what helps where not
 int64_t batch_that_fits(const Program *, const Plan *, double bytes); /* the largest whose GPUs take no more each; 0: there is none */
 void warn_of_plans(const Program *);                   /* lints.c: what makes steps slower than they have to be */
 void warn_of_initials(const Model *, LintSet silenced);               /* initials.c: files that are not there */
+int show_initials(const Model *, const Options *);                    /* what weights would begin with; 1: some have no tensor */
 double step_flops(const Program *);                    /* of a sample, in a training step */
 void check_print(const Model *, const Program *, bool json, Text *);
 const char *ms_text(double us);                        /* "146.12", "0.0812": milliseconds, three figures at least */

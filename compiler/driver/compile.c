@@ -228,6 +228,8 @@ Program *make_schedules(const Options *o, KernelCache *cache) { return schedules
  * compiles without them. */
 int command_check(const Options *o)
 {
+    if (o->init_count || o->rules)
+        return show_initials(read_model(o), o);
     Compilation c = schedules_of(o, NULL);
     const Model *m = c.program->model;
     Text text = {0};

@@ -106,6 +106,7 @@ static const Field INITIAL_FIELDS[] = {
     {"array", FLAG, AT(Initial, array)},
     {"variables", INDICES, AT(Initial, variables), .more = offsetof(Initial, variable_count)},
     {"names", WORDS, AT(Initial, names), .more = offsetof(Initial, variable_count)},
+    {"rules", WORD, AT(Initial, rules)},
     {NULL, PLACE_OF, AT(Initial, at)},
 };
 static const Field TOLD_FIELDS[] = {

@@ -191,6 +191,7 @@ typedef struct Initial {
     const Place *at;
     int *variables; int variable_count;
     const char **names;          /* parallel: in the file */
+    const char *rules;           /* for names and shapes: a name of the library, a path, or their text; NULL: the file's own */
 } Initial;
 
 /* A data set: calls[0] is a reader, the others are stages; columns are the reader's. runtime/abi/mgpu.h says more. */

@@ -19,6 +19,7 @@ typedef struct Options {
     Command command;
     const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *sharding, *memory, *steps, *epochs, *metric, *data, *svg, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **more; int more_count; /* report: files after the first */
+    const char *rules, **inits; int init_count; /* check: of files that weights would begin with */
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
     const char *phase, *op, *layer, *at, *device; /* schedule: what is shown */

@@ -181,7 +181,12 @@ static void emit_course(const Model *m, Text *t)
             text_add(t, k ? ",\n        " : "\n        ");
             quote(t, x->names[k]);
         }
-        text_add(t, "}, %d},\n", x->variable_count);
+        text_add(t, "}, %d", x->variable_count);
+        if (x->rules) {
+            text_add(t, ", ");
+            quote(t, x->rules);
+        }
+        text_add(t, "},\n");
     }
     if (m->initial_count)
         text_add(t, "};\n\n");

@@ -32,7 +32,7 @@ _mgpuc() {
     if [[ $cur == -W* ]]; then
         _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-unused-weights -Wno-shard-statistics -Wno-conv-arguments -Wno-channel-order -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate -Wno-replaced-schedule"
     elif [[ $cur == -* ]]; then
-        _mgpu_words "-o --output --devices --machine --arch --set --mpi --shared --tune -S -v --emit --model --from --json --batch --weak --strong --fit --compare --steps --epochs --metric --data --csv --svg --measured --page --full --timeline --op --layer --at --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --bucket -h --help --version"
+        _mgpu_words "-o --output --devices --machine --arch --set --mpi --shared --tune -S -v --emit --model --from --json --init --rules --batch --weak --strong --fit --compare --steps --epochs --metric --data --csv --svg --measured --page --full --timeline --op --layer --at --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
         _mgpu_files '*.graph'
     else
@@ -47,7 +47,7 @@ _mgpu_program() {
     COMPREPLY=()
     case $before in
     --data | --resume | --save | --tensorboard) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
-    --init) _mgpu_files '*.safetensors'; return ;;
+    --init | --rules) _mgpu_files '*.safetensors'; return ;;
     --weights) _mgpu_words "best last"; return ;;
     --log | --measure | --prompts | --trace | --output | -o) _mgpu_files '*'; return ;;
     --set)
@@ -57,7 +57,7 @@ _mgpu_program() {
     --epochs | --steps | --stop-after | --stall | --histograms | --trace-steps | --op | --layer | --at | --phase | --device | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --top-k | --top-p | --stop | --warmup | --batch) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --samples --length --temperature --top-k --top-p --stop --prompts --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --rules --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --samples --length --temperature --top-k --top-p --stop --prompts --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict generate bench check-gradients watch report info schedule"
     else

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 21  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 22  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -290,6 +290,7 @@ typedef struct mgpu_initial {
     bool array;
     int line;
     const int *variables; const char *const *names; int count;
+    const char *rules;                 /* for names and shapes: a name of the library, a path, or their text; NULL: the file's own */
 } mgpu_initial;
 enum { MGPU_NAN_STOP, MGPU_NAN_SKIP /* by the program itself */, MGPU_NAN_IGNORE };
 typedef struct mgpu_layer { const char *name; mgpu_tensor shape; int64_t parameters; int line; } mgpu_layer;

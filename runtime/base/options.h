@@ -32,6 +32,7 @@ typedef struct Options {
     mgpu_quantity validate, save_every, patience; /* unit NONE: not given */
     int64_t keep;                            /* -1: not given */
     const char **parts; int part_count;      /* of --init PATTERN=FILE, as given */
+    const char *rules;                       /* of the files of --init, and of those that the program names; NULL: not given */
     const char **operands; int operand_count;/* after the command */
     const char *phase, *op, *layer, *at, *device; /* of schedule: what is shown; NULL: not given */
     bool full, page, timeline;               /* likewise */

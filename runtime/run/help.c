@@ -20,7 +20,8 @@ static const char USAGE[] =
     "                                        --set observe=gradients\n"
     "       %1$s watch RUN.jsonl             follows the log of a run from another terminal\n"
     "       %1$s report RUN ... -o OUT.html  a page of its runs (folders of saves, logs), their timeline and what was predicted\n"
-    "       %1$s info                        what this program holds: weights, inputs, plans, settings\n"
+    "       %1$s info                        what this program holds: weights, inputs, plans, settings; with --init FILE which\n"
+    "                                        tensors of the file would be used, and how (status 1 if some are not there)\n"
     "       %1$s schedule                    what the plan does: a page on a terminal, else every instruction\n";
 
 static const char OPTIONS[] =
@@ -47,6 +48,9 @@ static const char OPTIONS[] =
     "  --init PART=FILE   begin a part of the model, such as backbone, with a file that has the names of its weights, with or\n"
     "                     without the part's in front; may be repeated, and replaces the init of the train block's rule for\n"
     "                     the same pattern. PART=none: the part begins as the model says\n"
+    "  --rules RULES      how names and shapes of the files of --init become the model's: gpt2, llama, bert, ... of the library, a file,\n"
+    "                     or the rules themselves (\"fc.* = classifier.*\"); default: those of the library that are for such a file;\n"
+    "                     none: by names alone\n"
     "  --resume DIR       go on with a saved run, with the --epochs, --steps, --set and --no-shuffle that it was begun with, unless\n"
     "                     they are given anew; the device count may be another\n"
     "  --save DIR         where to save: weights.safetensors, optimizer.safetensors, average.safetensors (with ema or swa),\n"
@@ -253,6 +257,8 @@ static void print_course(const mgpu_program *p)
 
 int mgpu_info(const mgpu_program *p, const Options *o)
 {
+    if (o->init || o->part_count || o->rules)
+        return mgpu_load_initials(p, NULL, NULL, o) ? 1 : 0;
     printf("model       %s (", p->name);
     mgpu_print_plain(p->model_file);
     printf(")\ncompiled    by mgpuc %s, interface %d%s", MGPU_VERSION, p->interface, p->command && *p->command ? ": " : "");

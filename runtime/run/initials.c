@@ -11,6 +11,7 @@
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
+#include "runtime/run/initials.h"
 #include "runtime/save/checkpoint.h"
 
 #include <errno.h>
@@ -29,6 +30,21 @@ static char *find_file(const char *path, const char *where, const Options *o)
     if (access(below, R_OK) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, path, below);
     return below;
+}
+
+/* a file whose name holds a = is one all the same */
+void mgpu_add_init(Options *o, const char *value)
+{
+    const char *equals = strchr(value, '=');
+    if (!equals || access(value, F_OK) == 0) {
+        o->init = value;
+        return;
+    }
+    if (equals == value || !equals[1])
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "--init takes FILE, or PATTERN=FILE for a part, as in --init backbone=resnet50.safetensors, not '%s'", value);
+    o->parts = mgpu_resize(o->parts, (size_t)(o->part_count + 1) * sizeof *o->parts);
+    o->parts[o->part_count++] = value;
 }
 
 /* ---- .npy */
@@ -51,7 +67,10 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
     if (mgpu_dtype_is_float(a.dtype) != mgpu_dtype_is_float(t->dtype))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array's elements are %s, '%s' is %s: array.astype('%s') makes them fit", where, path, mgpu_dtype_name(a.dtype), t->name,
                   mgpu_dtype_name(t->dtype), mgpu_dtype_is_float(t->dtype) ? "f4" : "i8");
-    mgpu_place_variable(program, plan, engine, initial->variables[0], &saved);
+    if (engine)
+        mgpu_place_variable(program, plan, engine, initial->variables[0], &saved);
+    else
+        printf("%s\n  %s\n", path, t->name);
     mgpu_free_array(&a);
     free(path);
     free(where);
@@ -212,8 +231,7 @@ void mgpu_begin_categories(Categories *categories, const mgpu_program *program, 
     free(weights);
 }
 
-/* by variable: begins as the model says, by --init PATTERN=none; a part that a later option names is not left out. The caller
- * frees */
+/* by --init PATTERN=none; a part that a later option names is not left out */
 static bool *left_out(const mgpu_program *program, const Options *o)
 {
     bool *out = mgpu_allocate((size_t)program->variable_count, sizeof *out);
@@ -222,6 +240,20 @@ static bool *left_out(const mgpu_program *program, const Options *o)
         for (int k = 0; k < p.initial.count; k++)
             out[p.variables[k]] = !p.initial.path;
         close_part(&p);
+    }
+    return out;
+}
+
+bool *mgpu_left_out_of(const mgpu_program *program, const Options *o, int64_t step)
+{
+    bool *out = left_out(program, o), trained = o->command != COMMAND_TRAIN && step >= 0;
+    for (int i = 0; i < program->initial_count && !trained; i++) {
+        const mgpu_initial *initial = &program->initials[i];
+        for (int k = 0; !initial->path && k < initial->count; k++)
+            out[initial->variables[k]] = true;
+        if (!initial->path && !replaced(initial, o))
+            mgpu_print("\"%s\" begins as the model says, by init = none in line %d; --init %s=FILE takes it from a file\n",
+                   initial->pattern, initial->line, initial->pattern);
     }
     return out;
 }
@@ -243,41 +275,35 @@ static void warn_of_channel_order(const mgpu_program *program, const TensorFile 
 }
 
 /* --init FILE: all of it, but what init = none of a rule reaches */
-static void load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, const bool *out)
+static int load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
 {
-    bool *none = mgpu_allocate((size_t)program->variable_count, sizeof *none);
-    memcpy(none, out, (size_t)program->variable_count * sizeof *none);
-    for (int i = 0; i < program->initial_count; i++) {
-        const mgpu_initial *initial = &program->initials[i];
-        for (int k = 0; !initial->path && k < initial->count; k++)
-            none[initial->variables[k]] = true;
-        if (!initial->path && !replaced(initial, o))
-            printf("\"%s\" begins as the model says, by init = none in line %d; --init %s=FILE takes it from a file\n",
-                   initial->pattern, initial->line, initial->pattern);
-    }
     TensorFile file;
     mgpu_open_weights(&file, o->init);
-    mgpu_load_weights(program, plan, engine, &file, none);
+    bool *none = mgpu_left_out_of(program, o, file.step);
+    int lacks = mgpu_load_weights(program, plan, engine, &(WeightSource){.file = &file, .left_out = none, .rules = o->rules});
     warn_of_channel_order(program, &file, NULL, none);
     mgpu_close_tensors(&file);
     free(none);
+    return lacks;
 }
 
-static void load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part, const char *path,
-                      PartSource source)
+static int load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
+                     const char *path, WeightSource source)
 {
     TensorFile file;
     mgpu_open_weights(&file, path);
     source.file = &file;
-    mgpu_load_part(program, plan, engine, part, &source);
+    int lacks = mgpu_load_part(program, plan, engine, part, &source);
     if (part->pattern && !part->line)
         warn_of_channel_order(program, &file, part, NULL);
     mgpu_close_tensors(&file);
+    return lacks;
 }
 
-void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
+int mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
 {
     bool *out = left_out(program, o);
+    int lacks = 0;
     for (int i = 0; i < program->initial_count && !o->init; i++) {
         const mgpu_initial *initial = &program->initials[i];
         if (initial->array) {
@@ -285,30 +311,35 @@ void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engi
         } else if (initial->path && !replaced(initial, o)) {
             char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
             char *begin = mgpu_format("%s%s", where, path);
-            load_part(program, plan, engine, initial, path, (PartSource){.begin = begin, .left_out = out});
+            WeightSource source = {.begin = begin, .left_out = out, .rules = o->rules ? o->rules : initial->rules};
+            lacks += load_part(program, plan, engine, initial, path, source);
             free(begin);
             free(path);
             free(where);
         }
     }
     if (o->init)
-        load_init(program, plan, engine, o, out);
-    mgpu_load_parts(program, plan, engine, o, MGPU_WEIGHTS_VIEW);
-    if (program->initial_count || o->part_count)
+        lacks += load_init(program, plan, engine, o);
+    lacks += mgpu_load_parts(program, plan, engine, o, MGPU_WEIGHTS_VIEW);
+    if (engine && (program->initial_count || o->part_count))
         mgpu_begin_averages(program, plan, engine);
     free(out);
+    return lacks;
 }
 
-void mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, int view)
+int mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, int view)
 {
+    int lacks = 0;
     for (int i = 0; i < o->part_count; i++) {
         Part p = part_of(program, o->parts[i]);
         char *begin = mgpu_format("--init %s", o->parts[i]);
         if (p.initial.path)
-            load_part(program, plan, engine, &p.initial, p.initial.path, (PartSource){.begin = begin, .view = view});
+            lacks += load_part(program, plan, engine, &p.initial, p.initial.path,
+                               (WeightSource){.begin = begin, .view = view, .rules = o->rules});
         free(begin);
         close_part(&p);
     }
+    return lacks;
 }
 
 bool mgpu_parts_suffice(const mgpu_program *program, const Options *o)
@@ -324,4 +355,14 @@ bool mgpu_parts_suffice(const mgpu_program *program, const Options *o)
         all = all && (found[i] || (program->variables[i].kind != MGPU_WEIGHT && program->variables[i].kind != MGPU_STATE));
     free(found);
     return all;
+}
+
+int mgpu_show_initials(const mgpu_program *program, const char *const *inits, int count, const char *rules)
+{
+    Options o = {.rules = rules};
+    for (int i = 0; i < count; i++)
+        mgpu_add_init(&o, inits[i]);
+    int lacks = mgpu_load_initials(program, NULL, NULL, &o);
+    free(o.parts);
+    return lacks;
 }

@@ -6,6 +6,8 @@
 #include "runtime/save/checkpoint.h"
 #include "runtime/weights/weights.h"
 
+#include <stdlib.h>
+
 /* step, epoch and progress are those of the weights' run at their step; a file alone, or a save of an earlier version, is the
  * end of a run of one epoch */
 static void set_course(Feed *feed, const Options *o, const TensorFile *file, const Saved *saved)
@@ -19,7 +21,7 @@ static void set_course(Feed *feed, const Options *o, const TensorFile *file, con
         feed->seed = c.seed;
 }
 
-Engine *mgpu_open_loaded(const mgpu_program *program, const mgpu_plan *plan, const Options *o, const TensorFile *file, const Saved *saved,
+Engine *mgpu_open_loaded(const mgpu_program *program, const mgpu_plan *plan, const Options *o, TensorFile *file, const Saved *saved,
                          Feed *feed, Collect *collect, void *context)
 {
     Engine *engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, context);
@@ -36,7 +38,11 @@ Engine *mgpu_open_loaded(const mgpu_program *program, const mgpu_plan *plan, con
         return engine;
     set_course(feed, o, file, saved);
     const char *before = mgpu_doing("weights are being loaded");
-    mgpu_load_model(program, plan, engine, file);
+    bool *none = mgpu_left_out_of(program, o, file->step);
+    mgpu_begin_averages(program, plan, engine); /* of what is left out, too */
+    WeightSource source = {.file = file, .left_out = none, .view = MGPU_MODEL_VIEW, .rules = o->init ? o->rules : NULL};
+    mgpu_load_weights(program, plan, engine, &source);
+    free(none);
     mgpu_doing(before);
     return engine;
 }

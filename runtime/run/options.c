@@ -21,7 +21,7 @@ typedef enum OptionId {
     OPTION_THREADS,
     OPTION_SEED,
     OPTION_SET,
-    OPTION_INIT,
+    OPTION_INIT, OPTION_RULES,
     OPTION_SAVE,
     OPTION_NO_SAVE,
     OPTION_OVERWRITE,
@@ -79,7 +79,8 @@ static const OptionInfo OPTIONS[] = {
     {"--threads", OPTION_THREADS, true, TRAIN | TRAINED | INFO | BENCH | GRADIENTS},
     {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED | GRADIENTS},
     {"--set", OPTION_SET, true, TRAIN | TRAINED | BENCH | GRADIENTS},
-    {"--init", OPTION_INIT, true, TRAIN | TRAINED | GRADIENTS},
+    {"--init", OPTION_INIT, true, TRAIN | TRAINED | GRADIENTS | INFO},
+    {"--rules", OPTION_RULES, true, TRAIN | TRAINED | GRADIENTS | INFO},
     {"--save", OPTION_SAVE, true, TRAIN | TRAINED},
     {"--no-save", OPTION_NO_SAVE, false, TRAIN},
     {"--overwrite", OPTION_OVERWRITE, false, TRAIN},
@@ -302,21 +303,6 @@ static const OptionInfo *find_option(const mgpu_program *p, const char *text, si
     usage("there is no option ", word, mgpu_near_miss(word, names, MGPU_COUNT(OPTIONS), near));
 }
 
-/* FILE, or PATTERN=FILE of a part; a file whose name holds a = is one all the same */
-static void read_init(Options *o, const char *option, const char *value)
-{
-    const char *equals = strchr(value, '=');
-    if (!equals || access(value, F_OK) == 0) {
-        o->init = value;
-        return;
-    }
-    if (equals == value || !equals[1])
-        mgpu_fail(MGPU_BAD_USAGE, "%s takes FILE, or PATTERN=FILE for a part, as in %s backbone=resnet50.safetensors, not '%s'",
-                  option, option, value);
-    o->parts = mgpu_resize(o->parts, (size_t)(o->part_count + 1) * sizeof *o->parts);
-    o->parts[o->part_count++] = value;
-}
-
 static WeightsChoice read_weights(const char *value)
 {
     if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
@@ -343,7 +329,8 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
         o->seed_given = true;
         break;
     case OPTION_SET: read_setting(o, p, value); break;
-    case OPTION_INIT: read_init(o, option->name, value); break;
+    case OPTION_INIT: mgpu_add_init(o, value); break;
+    case OPTION_RULES: o->rules = value; break;
     case OPTION_SAVE: o->save = value; break;
     case OPTION_WEIGHTS: o->weights = read_weights(value); break;
     case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
@@ -528,9 +515,6 @@ static void check_together(const Options *o, const mgpu_program *p)
 {
     if ((o->init || (o->part_count && o->command == COMMAND_TRAIN)) && o->resume)
         usage("--init and --resume exclude each other", "", ": a resumed run has its weights");
-    for (int i = 0; i < o->part_count && o->command != COMMAND_TRAIN; i++)
-        if (strcmp(strchr(o->parts[i], '='), "=none") == 0)
-            usage("--init ", o->parts[i], ": a part without weights is for training");
     if (o->init && o->weights != WEIGHTS_USUAL)
         usage("--weights and --init FILE exclude each other", "", ": it chooses among the files of a saved run");
     if (o->histograms > 0 && !o->tensorboard)

@@ -212,17 +212,31 @@ static void skip_note(Reader *r, uint32_t type)
         text(r);
 }
 
-static uint64_t read_notes(Reader *r, uint64_t count)
+static void keep_fact(TensorFile *file, Text key, char *value)
+{
+    if ((file->fact_count & (file->fact_count - 1)) == 0)
+        file->facts = mgpu_resize(file->facts, (size_t)(file->fact_count ? 2 * file->fact_count : 1) * sizeof *file->facts);
+    file->facts[file->fact_count++] = (FileFact){mgpu_own_text(file, key.begin, key.length), mgpu_own_memory(file, value)};
+}
+
+static uint64_t read_notes(TensorFile *file, Reader *r, uint64_t count)
 {
     uint64_t alignment = 32;
     for (uint64_t i = 0; i < count; i++) {
         static const char KEY[] = "general.alignment";
         Text key = text(r);
         uint32_t type = (uint32_t)whole(r, 4);
-        if (type == NOTE_U32 && key.length == sizeof KEY - 1 && memcmp(key.begin, KEY, sizeof KEY - 1) == 0)
-            alignment = whole(r, 4);
-        else
+        if (type == NOTE_TEXT) {
+            Text value = text(r);
+            keep_fact(file, key, mgpu_format("%.*s", (int)(value.length < 4096 ? value.length : 4096), value.begin));
+        } else if (type == NOTE_U32) {
+            uint64_t value = whole(r, 4);
+            keep_fact(file, key, mgpu_format("%llu", (unsigned long long)value));
+            if (key.length == sizeof KEY - 1 && memcmp(key.begin, KEY, sizeof KEY - 1) == 0)
+                alignment = value;
+        } else {
             skip_note(r, type);
+        }
     }
     if (!alignment || alignment & (alignment - 1))
         mgpu_broken_tensors(r->path, NULL, "its alignment is no power of two; the GGUF file is damaged");
@@ -268,7 +282,7 @@ void mgpu_read_gguf(TensorFile *file, const TensorBytes *b)
     if (version != 2 && version != 3)
         mgpu_fail(MGPU_BAD_INPUT, "%s: a GGUF file of version %u%s; versions 2 and 3 can be read", b->path, version,
                   version >= 1 << 16 ? ", as of a big-endian machine" : "");
-    uint64_t tensors = whole(&r, 8), notes = whole(&r, 8), alignment = read_notes(&r, notes);
+    uint64_t tensors = whole(&r, 8), notes = whole(&r, 8), alignment = read_notes(file, &r, notes);
     int first = file->count;
     uint64_t *begin = NULL;
     for (uint64_t i = 0; i < tensors; i++) {

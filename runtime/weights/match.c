@@ -1,15 +1,31 @@
-/* match.c: which tensor of a file is which of the model's: by name, of all that is wanted in one way.
+/* match.c: which tensor of a file is which of the model's, or of which it is made: by name and by rules, of all that is wanted in
+ * one way.
  *
  * A part of the model is some of its variables. The name of each, backbone.block_1.conv_1.weight, has a place where what is
  * below the part begins: block_1.conv_1.weight. The file may have the whole name, or leave out any number of the components
  * before that place, the same number for all of the part. Where that finds nothing, a prefix that all names of the
- * file have (torch's "module.") may be left out of them. The first way that finds all tensors is taken, the longest names
- * first; else that which finds most, for the message. */
+ * file have (torch's "module.") may be left out of them. The first way that finds all tensors, each in its shape, is taken, the
+ * longest names first; else that which finds most, for the message. Sets of rules of the library that are for such a file are
+ * tried before names alone. */
 #include "runtime/base/base.h"
-#include "runtime/weights/weights.h"
+#include "runtime/weights/rules.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef struct Way { /* in which one names of the model are looked for in the file */
+    TensorFile *file;
+    const mgpu_program *program;
+    const RuleSet *set; /* NULL: none */
+    int prefix;         /* characters that are left out of all names of the file */
+    int kept;           /* components before `below` that names of the model keep */
+} Way;
+typedef struct Found {
+    SavedTensor *tensor;
+    char *text;
+    const char *why;
+} Found; /* text: what it is, or would be; the caller frees */
 
 /* the name with `kept` of the components before `below` */
 static const char *name_with(const char *whole, int below, int kept)
@@ -42,54 +58,355 @@ static int common_prefix(const TensorFile *file)
     return length;
 }
 
-static int find_all(const TensorFile *file, const char *prefix, const TensorView *v, int kept, SavedTensor **found)
+static const char *common(const Way *w)
 {
-    int count = 0;
-    for (int i = 0; i < v->count; i++) {
-        char *name = mgpu_format("%s%s", prefix, name_with(v->name[i], v->below[i], kept));
-        found[i] = mgpu_find_tensor(file, name);
-        count += found[i] != NULL;
-        free(name);
-    }
-    return count;
+    return w->prefix ? w->file->tensors[0].tensor.name : "";
 }
 
-void mgpu_match(Match *m, const TensorFile *file, const TensorView *v)
+/* the tensor of this name, or with a prefix of the set before it */
+static Found find_named(const Way *w, const char *name)
 {
-    int most = 0, prefix = common_prefix(file), kept_best = 0, prefix_best = 0;
-    for (int i = 0; i < v->count; i++) {
-        int depth = depth_of(v->name[i], v->below[i]);
-        most = depth > most ? depth : most;
-    }
-    *m = (Match){.tensor = mgpu_allocate((size_t)v->count, sizeof *m->tensor),
-                 .name = mgpu_allocate((size_t)v->count, sizeof *m->name),
-                 .found = -1};
-    for (int length = 0; m->found < v->count; length = prefix) {
-        char *text = mgpu_format("%.*s", length, length ? file->tensors[0].tensor.name : "");
-        for (int kept = most; kept >= 0 && m->found < v->count; kept--) {
-            int found = find_all(file, text, v, kept, m->tensor);
-            if (found > m->found)
-                m->found = found, kept_best = kept, prefix_best = length;
-        }
+    for (int i = -1; i < (w->set ? w->set->prefix_count : 0); i++) {
+        char *text = mgpu_format("%.*s%s%s", w->prefix, common(w), i < 0 ? "" : w->set->prefixes[i], name);
+        SavedTensor *t = mgpu_find_tensor(w->file, text);
+        if (t)
+            return (Found){t, text, NULL};
         free(text);
-        if (length == prefix)
+    }
+    return (Found){NULL, mgpu_format("%.*s%s", w->prefix, common(w), name), NULL};
+}
+
+/* ---- patterns */
+enum { MOST_STARS = 8 };
+typedef struct Capture {
+    const char *begin;
+    int length;
+} Capture;
+
+/* each * is as short as it can be */
+static bool fits_pattern(const char *pattern, const char *name, Capture *captured)
+{
+    const char *after = NULL; /* the last * */
+    int stars = 0;
+    while (*name) {
+        if (*pattern == '*' && stars < MOST_STARS) {
+            after = ++pattern;
+            captured[stars++] = (Capture){name, 0};
+        } else if (*pattern && *pattern == *name) {
+            pattern++, name++;
+        } else if (after) {
+            pattern = after;
+            name = captured[stars - 1].begin + ++captured[stars - 1].length;
+        } else {
+            return false;
+        }
+    }
+    for (; *pattern == '*' && stars < MOST_STARS; pattern++)
+        captured[stars++] = (Capture){name, 0};
+    return !*pattern;
+}
+
+static char *filled(const char *pattern, const Capture *captured)
+{
+    char *text;
+    size_t length;
+    FILE *f = mgpu_begin_text(&text, &length);
+    for (int star = 0; *pattern; pattern++)
+        if (*pattern != '*')
+            fputc(*pattern, f);
+        else if (star < MOST_STARS && captured[star].begin)
+            fprintf(f, "%.*s", captured[star].length, captured[star].begin), star++;
+    mgpu_end_text(f);
+    return text;
+}
+
+/* ---- sources */
+static const char *fact_of(const TensorFile *file, const char *key)
+{
+    for (int i = 0; i < file->fact_count; i++)
+        if (strcmp(file->facts[i].key, key) == 0)
+            return file->facts[i].text;
+    return NULL;
+}
+
+static SavedTensor *unpaired(const Way *w, const TensorSource *s, SavedTensor *of)
+{
+    const char *heads = fact_of(w->file, s->name);
+    char *end;
+    errno = 0;
+    long long n = strtoll(heads ? heads : s->name, &end, 10);
+    return errno || *end ? NULL : mgpu_unpaired(w->file, of, n);
+}
+
+/* what is wrong with the shape, if the tensor is NULL though all that it is made of is there */
+static Found make(const Way *w, const TensorSource *s, const Capture *captured, const mgpu_tensor *wanted)
+{
+    static const char *const WHY[] = {[SOURCE_TRANSPOSE] = "transpose takes an order of all axes",
+                                      [SOURCE_CONCAT] = "its tensors do not fit beside each other",
+                                      [SOURCE_RESHAPE] = "reshape adds and drops axes of one element alone",
+                                      [SOURCE_UNPAIR] =
+                                          "its rows are no such number of heads, or the file does not say how many there are"};
+    static const char *const WORD[] = {"", "transpose", "concat", "reshape", "unpair", ""};
+    if (s->kind == SOURCE_NAME) {
+        char *name = filled(s->name, captured);
+        Found f = find_named(w, name);
+        free(name);
+        return f;
+    }
+    SavedTensor *of[8] = {0}, *made = NULL;
+    const char *why = NULL;
+    char *inner = NULL, *text;
+    int count = 0;
+    bool all = true;
+    for (const TensorSource *k = s->first; k; k = k->next) {
+        Found f = make(w, k, captured, wanted);
+        char *longer = mgpu_format("%s%s%s", inner ? inner : "", inner ? ", " : "", f.text);
+        free(f.text);
+        free(inner);
+        inner = longer;
+        why = why ? why : f.why;
+        all = all && f.tensor;
+        of[count++] = f.tensor;
+    }
+    switch (all ? s->kind : SOURCE_NAME) {
+    case SOURCE_TRANSPOSE:
+        made = mgpu_transposed(w->file, of[0], s->order, s->count);
+        break;
+    case SOURCE_CONCAT:
+        made = mgpu_joined(w->file, of, count);
+        break;
+    case SOURCE_RESHAPE:
+        made = mgpu_reshaped(w->file, of[0], wanted);
+        break;
+    case SOURCE_UNPAIR:
+        made = unpaired(w, s, of[0]);
+        break;
+    case SOURCE_SPLIT:
+        made = of[0];
+        break;
+    case SOURCE_NAME:
+        break;
+    }
+    if (count == 1 && made && made == of[0]) /* nothing is to be done, as to transpose a bias */
+        return (Found){made, inner, NULL};
+    text = s->kind == SOURCE_SPLIT ? mgpu_format("%s", inner) : mgpu_format("%s(%s)", WORD[s->kind], inner);
+    free(inner);
+    return (Found){made, text, made ? NULL : all ? WHY[s->kind] : why};
+}
+
+static const mgpu_tensor *variable_named(const mgpu_program *program, const char *name)
+{
+    for (int i = 0; i < program->variable_count; i++)
+        if (strcmp(program->variables[i].tensor.name, name) == 0)
+            return &program->variables[i].tensor;
+    return NULL;
+}
+
+/* a target of several: as many rows as the model's tensors have, in turn. before: what the model's names have before those of the
+ * rule */
+static Found split(const Way *w, const TensorRule *r, int target, const Capture *captured, const char *whole, int before,
+                   const mgpu_tensor *wanted)
+{
+    Found f = make(w, r->source, captured, wanted);
+    if (!f.tensor)
+        return f;
+    int64_t begin = 0, end = 0, rows = 0;
+    bool known = true;
+    for (int i = 0; i < r->count && known; i++) {
+        char *below = filled(r->target[i], captured), *name = mgpu_format("%.*s%s", before, whole, below);
+        const mgpu_tensor *t = variable_named(w->program, name);
+        known = t && t->rank && !__builtin_add_overflow(rows, t->extent[0], &rows);
+        begin = known && i + 1 == target ? rows : begin;
+        end = known && i == target ? rows : end;
+        free(name);
+        free(below);
+    }
+    if (!known || !f.tensor->tensor.rank || rows != f.tensor->tensor.extent[0]) {
+        f.tensor = NULL;
+        f.why = "the model's tensors do not have as many rows together";
+        return f;
+    }
+    char *text = mgpu_format("rows %lld:%lld of %s", (long long)begin, (long long)end, f.text);
+    free(f.text);
+    f.tensor = mgpu_rows_of(w->file, f.tensor, begin, end);
+    f.text = text;
+    return f;
+}
+
+/* name: what rules see of the whole name; the first rule whose tensors are there */
+static bool by_rules(const Way *w, const char *whole, const char *name, const mgpu_tensor *wanted, Found *first)
+{
+    for (const TensorRule *r = w->set->rules; r; r = r->next)
+        for (int i = 0; i < r->count; i++) {
+            Capture captured[MOST_STARS] = {{0}};
+            if (!fits_pattern(r->target[i], name, captured))
+                continue;
+            Found f = r->count > 1 ? split(w, r, i, captured, whole, (int)(name - whole), wanted)
+                                   : make(w, r->source, captured, wanted);
+            bool better = f.tensor || (f.why && !first->why) || !first->text;
+            free(better ? first->text : f.text);
+            *first = better ? f : *first;
+            if (f.tensor)
+                return true;
+        }
+    return false;
+}
+
+static Found find_one(const Way *w, const char *whole, int below, const mgpu_tensor *wanted)
+{
+    const char *name = name_with(whole, below, w->kept);
+    Found first = {0};
+    for (int i = -1; w->set && i < w->set->prefix_count; i++) {
+        size_t length = i < 0 ? 0 : strlen(w->set->prefixes[i]);
+        bool begins = i < 0 || strncmp(name, w->set->prefixes[i], length) == 0;
+        if (begins && by_rules(w, whole, name + length, wanted, &first))
+            return first;
+    }
+    for (int i = -1; i < (w->set ? w->set->prefix_count : 0); i++) { /* of the same name */
+        size_t length = i < 0 ? 0 : strlen(w->set->prefixes[i]);
+        if (i >= 0 && strncmp(name, w->set->prefixes[i], length) != 0)
+            continue;
+        Found f = find_named(w, name + length);
+        bool better = f.tensor || !first.text;
+        free(better ? first.text : f.text);
+        first = better ? f : first;
+        if (f.tensor)
             break;
     }
-    char *text = mgpu_format("%.*s", prefix_best, prefix_best ? file->tensors[0].tensor.name : "");
-    m->found = find_all(file, text, v, kept_best, m->tensor);
+    return first;
+}
+
+bool mgpu_same_shape(const mgpu_tensor *a, const mgpu_tensor *b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->extent[i] == b->extent[i];
+    return same;
+}
+
+static void close_found(Match *m, const TensorView *v)
+{
+    for (int i = 0; i < v->count; i++)
+        free(m->name[i]);
+}
+
+/* -> how many are found in the model's shape */
+static int find_all(const Way *w, const TensorView *v, Match *m)
+{
+    int fitting = 0;
+    m->found = 0;
     for (int i = 0; i < v->count; i++) {
-        m->name[i] = mgpu_format("%s%s", text, name_with(v->name[i], v->below[i], kept_best));
-        if (m->tensor[i])
-            file->used[m->tensor[i] - file->tensors] = true;
+        const mgpu_tensor *wanted = &w->program->variables[v->variable[i]].tensor;
+        Found f = find_one(w, v->name[i], v->below[i], wanted);
+        m->tensor[i] = f.tensor;
+        m->name[i] = f.text;
+        m->why[i] = f.why;
+        m->found += f.tensor != NULL;
+        fitting += f.tensor && mgpu_same_shape(&f.tensor->tensor, wanted);
     }
-    free(text);
+    return fitting;
+}
+
+/* ---- which set is for a file */
+static bool has_shape(const Condition *c, const mgpu_tensor *t)
+{
+    int64_t size[26] = {0};
+    if (!c->shaped)
+        return true;
+    bool fits = t->rank == c->rank;
+    for (int pass = 0; pass < 2; pass++) /* what is named by a letter alone first */
+        for (int k = 0; fits && k < c->rank; k++) {
+            int letter = c->axis[k].letter ? c->axis[k].letter - 'a' : -1;
+            int64_t times = c->axis[k].times;
+            if (letter < 0)
+                fits = t->extent[k] == times;
+            else if (!size[letter] && (times == 1 || pass))
+                size[letter] = times && t->extent[k] % times == 0 ? t->extent[k] / times : -1;
+            if (letter >= 0 && size[letter])
+                fits = size[letter] > 0 && t->extent[k] % size[letter] == 0 && t->extent[k] / size[letter] == times;
+        }
+    return fits;
+}
+
+bool mgpu_rules_are_for(const RuleSet *set, const TensorFile *file)
+{
+    bool any = !set->conditions;
+    for (int prefix = 0; !any; prefix = common_prefix(file)) {
+        Way w = {.file = (TensorFile *)(uintptr_t)file, .set = set, .prefix = prefix};
+        for (const Condition *c = set->conditions; c && !any; c = c->next) {
+            const char *fact = c->text ? fact_of(file, c->name) : NULL;
+            Found f = c->text ? (Found){0} : find_named(&w, c->name);
+            any = c->text ? fact && strcmp(fact, c->text) == 0 : f.tensor && has_shape(c, &f.tensor->tensor);
+            free(f.text);
+        }
+        if (prefix == common_prefix(file))
+            break;
+    }
+    return any;
+}
+
+/* ---- */
+static void try_set(Match *best, int *fitting, Way way, const TensorView *v, int deepest)
+{
+    int common = common_prefix(way.file);
+    for (way.prefix = 0; *fitting < v->count; way.prefix = common) {
+        for (way.kept = deepest; way.kept >= 0 && *fitting < v->count; way.kept--) {
+            Match m = mgpu_new_match(v);
+            m.set = way.set;
+            int fits = find_all(&way, v, &m);
+            if (fits > *fitting || (fits == *fitting && m.found > best->found)) {
+                mgpu_close_match(best, v);
+                *best = m;
+                *fitting = fits;
+            } else {
+                mgpu_close_match(&m, v);
+            }
+        }
+        if (way.prefix == common)
+            break;
+    }
+}
+
+Match mgpu_new_match(const TensorView *v)
+{
+    return (Match){.tensor = mgpu_allocate((size_t)v->count, sizeof(SavedTensor *)),
+                   .name = mgpu_allocate((size_t)v->count, sizeof(char *)),
+                   .why = mgpu_allocate((size_t)v->count, sizeof(char *)),
+                   .found = -1};
+}
+
+void mgpu_match(Match *m, const mgpu_program *program, TensorFile *file, const TensorView *v, const char *rules)
+{
+    int deepest = 0, fitting = -1;
+    for (int i = 0; i < v->count; i++) {
+        int depth = depth_of(v->name[i], v->below[i]);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    *m = mgpu_new_match(v);
+    Way way = {.file = file, .program = program};
+    if (rules && strcmp(rules, "none") != 0) {
+        way.set = mgpu_rules(file, rules);
+        try_set(m, &fitting, way, v, deepest);
+    }
+    for (const RuleSet *s = rules || file->step >= 0 ? NULL : mgpu_library_rules(file); s; s = s->next)
+        if (mgpu_rules_are_for(s, file)) {
+            way.set = s;
+            try_set(m, &fitting, way, v, deepest);
+        }
+    way.set = NULL;
+    if (!rules || strcmp(rules, "none") == 0)
+        try_set(m, &fitting, way, v, deepest);
+    for (int i = 0; i < v->count; i++)
+        if (m->tensor[i])
+            mgpu_mark_used(file, m->tensor[i]);
 }
 
 void mgpu_close_match(Match *m, const TensorView *v)
 {
-    for (int i = 0; i < v->count; i++)
-        free(m->name[i]);
+    if (m->name)
+        close_found(m, v);
     free(m->name);
+    free(m->why);
     free(m->tensor);
     *m = (Match){0};
 }

@@ -131,6 +131,7 @@ void mgpu_close_tensors(TensorFile *file)
     free(file->owned);
     free(file->tensors);
     free(file->used);
+    free(file->facts);
 }
 
 char *mgpu_weights_of_folder(const char *path)

@@ -2,7 +2,10 @@
  * (view.c); out: the engine's variables, on all devices. Rounded copies of variables are in no file: they are made again of what was loaded.
  * Sums of which every device holds a part go to device 0: so a run may go on with another device count. */
 #include "runtime/base/base.h"
+#include "runtime/base/context.h"
+#include "runtime/base/near.h"
 #include "runtime/engine/engine.h"
+#include "runtime/weights/rules.h"
 #include "runtime/weights/view.h"
 
 #include <stdlib.h>
@@ -33,14 +36,11 @@ void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Eng
     free(memory);
 }
 
-/* model: the tensor's name there, if it could be left out; else NULL */
+/* model: the tensor's name there, if it may be left out; else NULL */
 static void check_tensor(const TensorFile *file, const SavedTensor *saved, const mgpu_tensor *t, const char *model)
 {
     char is[200], expected[200];
-    bool same = saved->tensor.rank == t->rank;
-    for (int i = 0; same && i < t->rank; i++)
-        same = saved->tensor.extent[i] == t->extent[i];
-    if (!same)
+    if (!mgpu_same_shape(&saved->tensor, t))
         mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' has the shape %s, the model has %s%s", file->path, t->name,
                   mgpu_shape_text(saved->tensor.rank, saved->tensor.extent, is), mgpu_shape_text(t->rank, t->extent, expected),
                   model ? mgpu_format("; --init %.*s=none leaves it as the model begins it",
@@ -101,19 +101,27 @@ static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engi
     }
 }
 
+/* a name that the file lacks, and why what the rules make of the file is not it */
+static void list_missing(NameList *missing, const Match *match, int i)
+{
+    char *text = match->why[i] ? mgpu_format("%s (%s)", match->name[i], match->why[i]) : NULL;
+    list(missing, text ? text : match->name[i]);
+    free(text);
+}
+
 /* variables view.variable[i] from match.tensor[i]; the names of those that the file lacks go into `missing` */
 static void place_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
-                       const TensorView *view, const Match *match, bool training, NameList *missing)
+                       const TensorView *view, const Match *match, bool may_leave, NameList *missing)
 {
     for (int i = 0; i < view->count; i++) {
         if (!match->tensor[i]) {
             if (!mgpu_is_partial(&program->variables[view->variable[i]]) || !is_residual(match->name[i]))
-                list(missing, match->name[i]);
+                list_missing(missing, match, i);
             continue;
         }
         mgpu_tensor wanted = program->variables[view->variable[i]].tensor;
         wanted.name = match->name[i];
-        check_tensor(file, match->tensor[i], &wanted, training ? view->name[i] : NULL);
+        check_tensor(file, match->tensor[i], &wanted, may_leave ? view->name[i] : NULL);
         mgpu_place_variable(program, plan, engine, view->variable[i], match->tensor[i]);
     }
 }
@@ -128,15 +136,42 @@ static bool is_model(const mgpu_program *program, const char *name)
     return false;
 }
 
-/* of a part of the model that training begins with all that is not used, else what the model has not */
-static void list_unused(const mgpu_program *program, const TensorFile *file, bool part, NameList *unused)
+typedef struct Unused {
+    const char *name;
+    int distance;
+} Unused;
+
+static int by_distance(const void *a, const void *b)
 {
+    const Unused *x = a, *y = b;
+    return x->distance != y->distance ? (x->distance < y->distance ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static const char *end_of(const char *name)
+{
+    return strlen(name) < MGPU_LONGEST_WORD ? name : name + strlen(name) - MGPU_LONGEST_WORD + 1;
+}
+
+/* of a part of the model that training begins with all that is not used, else what the model has not; first what is nearest to a
+ * name that is missing */
+static void list_unused(const mgpu_program *program, const TensorFile *file, bool part, const Match *match, int count,
+                        NameList *unused)
+{
+    const char *missing = NULL;
+    for (int i = count - 1; i >= 0; i--)
+        missing = match->tensor[i] ? missing : match->name[i];
+    Unused *all = mgpu_allocate((size_t)file->count + 1, sizeof *all);
+    int n = 0;
     for (int i = 0; i < file->count; i++) {
         const char *name = file->tensors[i].tensor.name;
         bool left = part && is_residual(name);
         if (!file->used[i] && !is_ignored(name) && !left && (part || !is_model(program, name)))
-            list(unused, name);
+            all[n++] = (Unused){name, missing ? mgpu_edit_distance(end_of(missing), end_of(name)) : 0};
     }
+    qsort(all, (size_t)n, sizeof *all, by_distance);
+    for (int i = 0; i < n; i++)
+        list(unused, all[i].name);
+    free(all);
 }
 
 /* what all names that are missing have in front, without the last point; else the first component of the first */
@@ -160,32 +195,95 @@ static char *missing_part(const TensorView *view, const Match *match)
     return mgpu_format("%.*s", (int)(length ? length : strcspn(first, ".")), first);
 }
 
-enum { EXACT /* the file holds nothing else */, FOR_TRAINING, FOR_EVALUATION };
+static void say_rules(const WeightSource *source, const Match *match)
+{
+    const char *said = match->set ? match->set->said : NULL;
+    if (match->set && !source->rules)
+        mgpu_print("%s: by the rules '%s' of the library for names and shapes; --rules none takes tensors by their names alone\n",
+               source->file->path, match->set->names[0]);
+    if (said)
+        mgpu_print("%s: %s\n", source->file->path, said);
+}
 
-static void load_whole(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
-                       const TensorView *view, int purpose)
+/* ---- what would be loaded, for people */
+static int show(const mgpu_program *program, const WeightSource *source, const TensorView *view, const Match *match)
+{
+    int width = 0, shapes = 0, lacks = 0, whole = source->begin == NULL;
+    NameList unused;
+    char shape[200], expected[200];
+    for (int i = 0; i < view->count; i++) {
+        const mgpu_tensor *t = &program->variables[view->variable[i]].tensor;
+        int name = (int)strlen(view->name[i]), extents = (int)strlen(mgpu_shape_text(t->rank, t->extent, shape));
+        width = name > width ? name : width;
+        shapes = extents > shapes ? extents : shapes;
+    }
+    printf("%s%s%s\n", source->file->path, match->set ? ", by the rules " : "",
+           match->set ? match->set->name_count ? match->set->names[0] : "given" : "");
+    for (int i = 0; i < view->count; i++) {
+        const mgpu_tensor *wanted = &program->variables[view->variable[i]].tensor;
+        const SavedTensor *t = match->tensor[i];
+        bool fits = t && mgpu_same_shape(&t->tensor, wanted) &&
+                    mgpu_dtype_is_float(t->tensor.dtype) == mgpu_dtype_is_float(wanted->dtype);
+        printf("  %-*s  %s %-*s  ", width, view->name[i], mgpu_dtype_name(wanted->dtype), shapes,
+               mgpu_shape_text(wanted->rank, wanted->extent, expected));
+        if (fits && t->tensor.dtype == wanted->dtype)
+            printf("%s\n", match->name[i]);
+        else if (t)
+            printf("%s%s, which is %s %s\n", fits ? "" : "does not fit: ", match->name[i], mgpu_dtype_name(t->tensor.dtype),
+                   fits ? "and is converted" : mgpu_shape_text(t->tensor.rank, t->tensor.extent, shape));
+        else
+            printf("is not there: %s%s%s%s\n", match->name[i], match->why[i] ? " (" : "", match->why[i] ? match->why[i] : "",
+                   match->why[i] ? ")" : "");
+        lacks += !fits;
+    }
+    open_list(&unused);
+    list_unused(program, source->file, !whole, match, view->count, &unused);
+    close_list(&unused);
+    if (match->set && match->set->said)
+        printf("%s\n", match->set->said);
+    printf("%d of %d tensors are there%s%s\n", view->count - lacks, view->count, unused.count ? "; not used: " : "", unused.text);
+    free(unused.text);
+    return lacks;
+}
+
+static void fail_whole(const mgpu_program *program, const TensorFile *file, const TensorView *view, const Match *match,
+                       bool may_leave, const NameList *missing, const NameList *extra)
+{
+    char *part = missing->count && match->found && may_leave && !mgpu_context() ? missing_part(view, match) : NULL;
+    mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s%s%s shows %s%s", file->path,
+              match->found, view->count, missing->count ? "; missing: " : "", missing->text,
+              extra->count ? "; not in the model: " : "", extra->text, program->model_file, may_leave ? " --init " : "",
+              may_leave ? file->path : "", may_leave ? "the names of both" : "the model's names",
+              part ? mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part) : "");
+}
+
+/* exact: the file holds nothing else */
+static int load_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const WeightSource *source,
+                     const TensorView *view, bool exact)
 {
     NameList missing, extra;
     Match match;
+    mgpu_match(&match, program, source->file, view, source->rules);
+    if (!engine) {
+        int lacks = show(program, source, view, &match);
+        mgpu_close_match(&match, view);
+        return lacks;
+    }
     open_list(&missing);
     open_list(&extra);
-    mgpu_match(&match, file, view);
-    place_view(program, plan, engine, file, view, &match, purpose == FOR_TRAINING, &missing);
-    list_unused(program, file, purpose == EXACT, &extra);
+    place_view(program, plan, engine, source->file, view, &match, !exact, &missing);
+    list_unused(program, source->file, exact, &match, view->count, &extra);
     close_list(&missing);
     close_list(&extra);
-    if (missing.count || (extra.count && purpose == EXACT)) {
-        char *part = missing.count && match.found && purpose == FOR_TRAINING ? missing_part(view, &match) : NULL;
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s shows the model's names%s",
-                  file->path, match.found, view->count, missing.count ? "; missing: " : "", missing.text,
-                  extra.count ? "; not in the model: " : "", extra.text, program->model_file,
-                  part ? mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part) : "");
-    }
+    if (missing.count || (extra.count && exact))
+        fail_whole(program, source->file, view, &match, !exact, &missing, &extra);
+    say_rules(source, &match);
     if (extra.count)
-        mgpu_print("%s: not used, because the model has no such tensors: %s\n", file->path, extra.text);
+        mgpu_print("%s: not used, because the model has no such tensors: %s\n", source->file->path, extra.text);
     free(missing.text);
     free(extra.text);
     mgpu_close_match(&match, view);
+    return 0;
 }
 
 /* initial -> view: names[i] is the end of the variable's name that is below the part, or all of it: then the name's last
@@ -219,42 +317,44 @@ static _Noreturn void fail_part(const TensorView *view, const Match *match, cons
               *prefix ? mgpu_format("; names may begin with \"%s\" or leave it out", prefix) : "");
 }
 
-void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
-                    const PartSource *source)
+int mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
+                   const WeightSource *source)
 {
     Match match;
     TensorView view = view_of_part(program, part, source->left_out, source->view);
     NameList missing, unused;
     bool evaluation = source->view == MGPU_MODEL_VIEW;
-    if (!part->pattern) {
-        load_whole(program, plan, engine, source->file, &view, FOR_TRAINING);
+    int lacks = 0;
+    if (!part->pattern || !engine) {
+        lacks = load_view(program, plan, engine, source, &view, false);
     } else {
         open_list(&missing);
         open_list(&unused);
-        mgpu_match(&match, source->file, &view);
+        mgpu_match(&match, program, source->file, &view, source->rules);
         place_view(program, plan, engine, source->file, &view, &match, false, &missing);
-        list_unused(program, source->file, !evaluation, &unused);
+        list_unused(program, source->file, !evaluation, &match, view.count, &unused);
         close_list(&missing);
         close_list(&unused);
         if (missing.count)
             fail_part(&view, &match, part, source->begin, missing.text, &unused);
-        mgpu_print(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
-                                               : "\"%.*s\" begins with %d tensors of %s%s%s\n",
-               (int)strcspn(part->pattern, "="), part->pattern, match.found, source->file->path, unused.count ? "; not used: " : "",
-               unused.text);
+        say_rules(source, &match);
+        mgpu_print(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n" : "\"%.*s\" begins with %d tensors of %s%s%s\n",
+               (int)strcspn(part->pattern, "="), part->pattern, match.found, source->file->path,
+               unused.count ? "; not used: " : "", unused.text);
         free(missing.text);
         free(unused.text);
         mgpu_close_match(&match, &view);
     }
     mgpu_close_view(&view);
-    if (evaluation)
+    if (evaluation && engine)
         make_copies(program, plan, engine);
+    return lacks;
 }
 
-void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, int which)
+void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, TensorFile *file, int which)
 {
     TensorView view = mgpu_view_of(program, plan, which);
-    load_whole(program, plan, engine, file, &view, EXACT);
+    load_view(program, plan, engine, &(WeightSource){.file = file, .rules = "none"}, &view, true);
     mgpu_close_view(&view);
     make_copies(program, plan, engine);
 }
@@ -273,22 +373,21 @@ void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Eng
     make_copies(program, plan, engine);
 }
 
-void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, const bool *left_out)
+int mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const WeightSource *source)
 {
-    TensorView all = mgpu_view_of(program, plan, MGPU_WEIGHTS_VIEW), view = mgpu_new_view(all.count);
-    for (int i = 0; i < all.count; i++)
-        if (!left_out[all.variable[i]])
-            mgpu_view_add(&view, all.name[i], all.variable[i]);
-    load_whole(program, plan, engine, file, &view, FOR_TRAINING);
+    TensorView view = mgpu_new_view(program->variable_count);
+    int *reads = mgpu_read_instead(program, source->view);
+    for (int i = 0; i < program->variable_count; i++) {
+        uint8_t kind = program->variables[i].kind;
+        if ((kind == MGPU_WEIGHT || kind == MGPU_STATE) && !(source->left_out && source->left_out[i]))
+            mgpu_view_add(&view, program->variables[i].tensor.name, reads[i]);
+    }
+    int lacks = load_view(program, plan, engine, source, &view, false);
+    free(reads);
     mgpu_close_view(&view);
-    mgpu_close_view(&all);
-    mgpu_begin_averages(program, plan, engine);
-}
-
-void mgpu_load_model(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file)
-{
-    TensorView view = mgpu_view_of(program, plan, MGPU_MODEL_VIEW);
-    load_whole(program, plan, engine, file, &view, FOR_EVALUATION);
-    mgpu_close_view(&view);
-    make_copies(program, plan, engine);
+    if (engine && source->view == MGPU_WEIGHTS_VIEW)
+        mgpu_begin_averages(program, plan, engine);
+    else if (engine)
+        make_copies(program, plan, engine);
+    return lacks;
 }

@@ -18,12 +18,18 @@ struct SavedTensor {                   /* one tensor of a file: row-major, axes 
     int64_t stride[MGPU_MAX_RANK];     /* in elements; of a reader whose data are laid out otherwise */
     int packing;                       /* of a reader that unpacks: its own row */
 };
+typedef struct FileFact {
+    const char *key, *text;
+} FileFact;
 typedef struct TensorFile {
     const char *path;
     SavedTensor *tensors; int count;   /* by name */
     bool *used;                        /* parallel: somebody has taken it */
     int64_t step;                      /* of __metadata__; -1: none */
     const Json *notes;                 /* __metadata__ of safetensors; NULL: none */
+    FileFact *facts;
+    int fact_count;          /* of GGUF: its notes that are a text or a whole number */
+    struct RuleSet *library; /* the library's, once they are read (rules.c); NULL: not yet */
     void **maps; size_t *map_bytes; int map_count;
     void **owned; int owned_count;     /* names, what was unpacked, ... */
 } TensorFile;
@@ -52,15 +58,24 @@ typedef void EachTensor(void *context, int i, mgpu_stretch elements);
 /* in the file's order, what of each tensor is in these bytes of the file, which begin and end at multiples of 8, or at its end */
 void mgpu_each_tensor(const FileLayout *, mgpu_stretch bytes, EachTensor *, void *context);
 
-/* ---- match.c: names of the model -> tensors of a file */
+/* ---- match.c: names of the model -> tensors of a file, or what is made of these (rules.h) */
 typedef struct TensorView {                  /* variables, and what a file may call them */
     const char **name;                 /* of the model, and */
     int *below;                        /* from which character on it is below a part of it; 0: the file has the whole name */
     int *variable, count;
 } TensorView;
-typedef struct Match { SavedTensor **tensor; char **name; int found; } Match; /* by place in the view: NULL, if the file has none of
-                                                                               * this name; how many it has */
-void mgpu_match(Match *, const TensorFile *, const TensorView *); /* what is found is used */
+typedef struct Match {
+    SavedTensor **tensor;      /* by place in the view: of the file, or made of its tensors; NULL: it has none */
+    char **name;               /* what that is, in words, or what it would be called */
+    const char **why;          /* there is none although its names are there; else NULL */
+    int found;                 /* how many there are */
+    const struct RuleSet *set; /* the rules that were followed; NULL: none, or those of the caller */
+} Match;
+Match mgpu_new_match(const TensorView *);
+/* rules: a name of the library, a path or a text; "none"; NULL: those of the library that are for such a file. What is found is
+ * used */
+void mgpu_match(Match *, const mgpu_program *, TensorFile *, const TensorView *, const char *rules);
+bool mgpu_same_shape(const mgpu_tensor *, const mgpu_tensor *);
 void mgpu_close_match(Match *, const TensorView *);
 
 /* ---- snapshot.c */
@@ -94,17 +109,18 @@ void mgpu_write_view(FILE *, const Snapshot *, int view);
 /* ---- weights.c: safetensors -> variables of a drained engine */
 enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* averages where there are some: what evaluation reads */ };
 /* all of it, and the file holds nothing else */
-void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
-/* weights and states but those that are left out, with which their averages begin; what else the file has is said */
-void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, const bool *left_out);
-void mgpu_load_model(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *); /* likewise, as evaluation reads it */
+void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, TensorFile *, int view);
+typedef struct WeightSource {
+    TensorFile *file;
+    const char *begin;    /* of errors about a part: "model.net:12: fc.safetensors", "--init fc=fc.safetensors" */
+    const char *rules;    /* as of mgpu_match */
+    const bool *left_out; /* by variable; NULL: none is */
+    int view;             /* MGPU_WEIGHTS_VIEW; MGPU_MODEL_VIEW: what evaluation reads */
+} WeightSource;
+/* Weights and states but those that are left out, of which averages begin; what else the file has is said. With an engine NULL
+ * nothing is loaded: what would be is printed. Returns how many tensors of the model are not there then. */
+int mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const WeightSource *);
+int mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const WeightSource *); /* likewise */
 void mgpu_place_variable(const mgpu_program *, const mgpu_plan *, Engine *, int variable, const SavedTensor *);
 void mgpu_begin_averages(const mgpu_program *, const mgpu_plan *, Engine *); /* the variables that have been loaded */
-typedef struct PartSource {
-    const TensorFile *file;
-    const char *begin;                 /* of errors: "model.net:12: fc.safetensors", "--init fc=fc.safetensors" */
-    const bool *left_out;              /* by variable; NULL: none is */
-    int view;                          /* MGPU_MODEL_VIEW: what evaluation reads */
-} PartSource;
-void mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const PartSource *);
 #endif

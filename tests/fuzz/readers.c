@@ -7,6 +7,9 @@
 #include "runtime/run/sets.h"
 #include "runtime/save/checkpoint.h"
 #include "runtime/data/image/image.h"
+#include "runtime/weights/formats.h"
+#include "runtime/weights/rules.h"
+#include "runtime/weights/view.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/read_set.h"
 #include "tests/unit/data_program.h"
@@ -27,6 +30,85 @@ static void touch(const uint8_t *bytes, int64_t count)
 /* ---- weights: safetensors, PyTorch's files, .npz, GGUF, indices */
 enum { MOST_ELEMENTS = 1 << 20 };
 
+static uint8_t *elements_of(const SavedTensor *t)
+{
+    int64_t elements = mgpu_elements(&t->tensor), bytes = mgpu_tensor_bytes(&t->tensor);
+    uint8_t *read = mgpu_allocate((size_t)bytes + 1, 1);
+    for (int64_t third = 0, begin = 0; third < 3; third++) { /* as processes read the parts that they have */
+        int64_t end = third == 2 ? elements : elements / 3 * (third + 1);
+        mgpu_read_elements(t, (mgpu_stretch){begin, end}, read + begin * mgpu_dtype_bytes(t->tensor.dtype));
+        begin = end;
+    }
+    touch(read, bytes);
+    return read;
+}
+
+/* what is made of a tensor: transposed twice, taken apart and joined it is the same */
+static void arrange(TensorFile *file, SavedTensor *t)
+{
+    int64_t rows = t->tensor.rank ? t->tensor.extent[0] : 0;
+    SavedTensor *made[3] = {mgpu_transposed(file, mgpu_transposed(file, t, NULL, 0), NULL, 0)};
+    SavedTensor *parts[] = {mgpu_rows_of(file, t, 0, rows / 3), mgpu_rows_of(file, t, rows / 3, rows)};
+    if (parts[0] && parts[1])
+        made[1] = mgpu_joined(file, parts, 2);
+    made[2] = mgpu_reshaped(file, t, &t->tensor);
+    uint8_t *original = elements_of(t);
+    for (int i = 0; i < 3; i++) {
+        uint8_t *read = made[i] ? elements_of(made[i]) : NULL;
+        if (read && memcmp(read, original, (size_t)mgpu_tensor_bytes(&t->tensor)) != 0)
+            fuzz_wrong("tensor '%s' is another one by way %d", t->tensor.name, i);
+        free(read);
+    }
+    for (int heads = 1; heads < 4; heads++) {
+        SavedTensor *unpaired = mgpu_unpaired(file, mgpu_transposed(file, t, NULL, 0), heads);
+        if (unpaired)
+            free(elements_of(unpaired));
+    }
+    free(original);
+}
+
+/* a model of some shapes, by rules of the library and by `rules`, all of which is read */
+static void match_some(TensorFile *file, const char *rules)
+{
+    static const mgpu_variable VARIABLES[] = {{.tensor = {"a.weight", MGPU_F32, 2, {256, 2}}},
+                                              {.tensor = {"a.bias", MGPU_F32, 1, {256}}},
+                                              {.tensor = {"h0.qkv.weight", MGPU_F64, 2, {6, 2}}},
+                                              {.tensor = {"q", MGPU_F32, 1, {2}}},
+                                              {.tensor = {"k", MGPU_F32, 1, {254}}},
+                                              {.tensor = {"c", MGPU_F32, 3, {1, 256, 2}}}};
+    static const mgpu_program PROGRAM = {.variables = VARIABLES, .variable_count = MGPU_COUNT(VARIABLES)};
+    TensorView view = mgpu_new_view(PROGRAM.variable_count);
+    for (int i = 0; i < PROGRAM.variable_count; i++)
+        mgpu_view_add(&view, VARIABLES[i].tensor.name, i);
+    Match match;
+    mgpu_match(&match, &PROGRAM, file, &view, rules);
+    for (int i = 0; i < view.count; i++)
+        if (match.tensor[i] && mgpu_same_shape(&match.tensor[i]->tensor, &VARIABLES[i].tensor))
+            free(elements_of(match.tensor[i]));
+    mgpu_close_match(&match, &view);
+    mgpu_close_view(&view);
+}
+
+/* ---- rules for names and shapes */
+void run_rules(const uint8_t *data, size_t length)
+{
+    static uint8_t values[256 * 2 * 4];
+    TensorFile file = {.path = "w", .step = -1};
+    static const mgpu_tensor TENSORS[] = {{"a.bias", MGPU_F32, 1, {256}},
+                                          {"a.weight", MGPU_F32, 2, {256, 2}},
+                                          {"b.weight", MGPU_F32, 2, {2, 256}},
+                                          {"h.0.attn.c_attn.weight", MGPU_F32, 2, {2, 6}}};
+    for (int i = 0; i < MGPU_COUNT(TENSORS); i++) {
+        SavedTensor *t = mgpu_add_tensor(&file);
+        t->tensor = TENSORS[i];
+        t->data = values;
+    }
+    mgpu_sort_tensors(&file);
+    char *text = mgpu_own_memory(&file, mgpu_format("%.*s\n# =", (int)length, (const char *)data));
+    match_some(&file, text);
+    mgpu_close_tensors(&file);
+}
+
 void run_safetensors(const uint8_t *data, size_t length)
 {
     TensorFile file;
@@ -36,15 +118,13 @@ void run_safetensors(const uint8_t *data, size_t length)
         int64_t bytes = mgpu_tensor_bytes(&t->tensor), elements = mgpu_elements(&t->tensor);
         if (bytes < 0)
             fuzz_wrong("tensor '%s' has a size below 0", t->tensor.name);
-        if (elements <= MOST_ELEMENTS) { /* a view with strides of 0 may have any number */
-            uint8_t *read = mgpu_allocate((size_t)bytes + 1, 1);
-            mgpu_read_elements(t, (mgpu_stretch){0, elements}, read);
-            touch(read, bytes);
-            free(read);
-        }
+        if (elements <= MOST_ELEMENTS) /* a view with strides of 0 may have any number */
+            arrange(&file, &file.tensors[i]);
         if (mgpu_find_tensor(&file, t->tensor.name) != t)
             fuzz_wrong("tensor '%s' is not found", t->tensor.name);
     }
+    match_some(&file, "if general.architecture = llama; prefix model.; q, k = split(a.*); c = reshape(transpose(b.weight)); h0.* "
+                      "= unpair(concat(a.*, a.*), 3)");
     mgpu_close_tensors(&file);
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 void run_safetensors(const uint8_t *data, size_t length);
+void run_rules(const uint8_t *data, size_t length);
 void run_json(const uint8_t *data, size_t length);
 void run_idx(const uint8_t *data, size_t length);
 void run_npy(const uint8_t *data, size_t length);

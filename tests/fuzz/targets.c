@@ -272,6 +272,9 @@ static const char *const WEIGHTS_WORDS[] = {"GGUF",
                                             "general.alignment",
                                             NULL};
 
+static const char *const RULES_WORDS[] = {"transpose(", "split(", "concat(", "reshape(", "unpair(", "a.weight", "b.weight", "a.bias", "h0.qkv.weight", "*", "*.weight", " = ",
+                                          ", 1, 0)", ")", "{a,b}", "{", "}", "if ", "[c, 3c]", "prefix ", "use gpt2", "rules ", "say ", "q, k", "\n", ";", "#", NULL};
+
 const FuzzTarget FUZZ_TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},
     {"elaborate", run_elaborate, "tests/lang examples tests/models tests/fuzz/corpus/compile", LANGUAGE, true, true, 8000},
@@ -285,6 +288,7 @@ const FuzzTarget FUZZ_TARGETS[] = {
     {"graph", run_graph, "tests/passes", GRAPH, true, true, 24000},
     {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
     {"weights", run_safetensors, "tests/reference/weights", WEIGHTS_WORDS, false, false, 9000},
+    {"rules", run_rules, "tests/fuzz/corpus/rules dsl/stdlib", RULES_WORDS, true, false, 12000},
     {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
     {"idx", run_idx, "", NULL, false, false, 4000},
     {"npy", run_npy, "", NPY_WORDS, false, false, 4000},

@@ -1,0 +1,183 @@
+/* arrange.c: tensors made of those of a file: transposed, some rows of one, several joined, the halves of rotary positions apart.
+ * In: tensors of a file; out: tensors that are read like these, a stretch of elements at a time, so nothing is copied before it
+ * is wanted. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+#include "runtime/engine/processes.h"
+#include "runtime/weights/rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Arranged {
+    SavedTensor saved; /* first: who reads it finds the rest behind it */
+    SavedTensor *const *of;
+    int count;    /* joined along the first axis, */
+    Strided walk; /* or of one: where each of its elements is in that, from the element `first` on */
+    int64_t first;
+} Arranged;
+
+/* elements that follow each other there are read at once */
+static void read_walk(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+{
+    const Arranged *a = (const Arranged *)t;
+    int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype);
+    int last = a->walk.rank - 1;
+    Strided s = a->walk;
+    mgpu_strided_begin(&s, elements.begin);
+    for (int64_t at = elements.begin; at < elements.end;) {
+        int64_t run = last >= 0 && s.stride[last] == 1 ? s.extent[last] - s.at[last] : 1;
+        run = run < elements.end - at ? run : elements.end - at;
+        mgpu_read_elements(a->of[0], (mgpu_stretch){a->first + s.offset, a->first + s.offset + run}, to);
+        to += run * bytes;
+        at += run;
+        if (run > 1)
+            s.at[last] += run - 1, s.offset += run - 1;
+        mgpu_strided_next(&s);
+    }
+}
+
+static void read_joined(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+{
+    const Arranged *a = (const Arranged *)t;
+    int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype), begin = 0;
+    for (int i = 0; i < a->count; i++) {
+        int64_t end = begin + mgpu_elements(&a->of[i]->tensor);
+        mgpu_stretch part = mgpu_overlap(elements, (mgpu_stretch){begin, end});
+        if (part.begin < part.end)
+            mgpu_read_elements(a->of[i], (mgpu_stretch){part.begin - begin, part.end - begin}, to);
+        to += (part.end - part.begin) * bytes;
+        begin = end;
+    }
+}
+
+static Arranged *arranged(TensorFile *file, ReadElements *read, SavedTensor *const *of, int count)
+{
+    Arranged *a = mgpu_own_memory(file, mgpu_allocate(1, sizeof *a));
+    SavedTensor **kept = mgpu_own_memory(file, mgpu_allocate((size_t)count, sizeof *kept));
+    memcpy(kept, of, (size_t)count * sizeof *kept);
+    a->saved.tensor = of[0]->tensor;
+    a->saved.read = read;
+    a->of = kept;
+    a->count = count;
+    return a;
+}
+
+/* as it is, by a walk along its axes */
+static Arranged *walked(TensorFile *file, SavedTensor *t)
+{
+    const Arranged *inner = (const Arranged *)t;
+    if (t->read == read_walk && inner->walk.rank == t->tensor.rank) { /* one walk instead of two */
+        Arranged *a = arranged(file, read_walk, inner->of, 1);
+        a->saved.tensor = t->tensor;
+        a->walk = inner->walk;
+        a->first = inner->first;
+        return a;
+    }
+    Arranged *a = arranged(file, read_walk, &t, 1);
+    a->walk.rank = t->tensor.rank;
+    bool any = mgpu_elements(&t->tensor) > 0; /* else nothing is read, and extents beside the 0 may be of any size */
+    for (int64_t k = t->tensor.rank - 1, step = any; k >= 0; k--) {
+        a->walk.extent[k] = t->tensor.extent[k];
+        a->walk.stride[k] = step;
+        step *= any ? t->tensor.extent[k] : 0;
+    }
+    return a;
+}
+
+SavedTensor *mgpu_transposed(TensorFile *file, SavedTensor *t, const int *order, int count)
+{
+    int rank = t->tensor.rank, swapped[MGPU_MAX_RANK];
+    unsigned seen = 0;
+    for (int k = 0; k < rank; k++)
+        swapped[k] = k < rank - 2 ? k : 2 * rank - 3 - k;
+    order = count ? order : swapped;
+    if (count && count != rank)
+        return NULL;
+    if (!count && rank < 2)
+        return t;
+    Arranged *a = walked(file, t);
+    Strided before = a->walk;
+    for (int k = 0; k < rank; k++) {
+        if (order[k] < 0 || order[k] >= rank || seen & 1u << order[k])
+            return NULL;
+        seen |= 1u << order[k];
+        a->saved.tensor.extent[k] = a->walk.extent[k] = before.extent[order[k]];
+        a->walk.stride[k] = before.stride[order[k]];
+    }
+    return &a->saved;
+}
+
+SavedTensor *mgpu_rows_of(TensorFile *file, SavedTensor *t, int64_t begin, int64_t end)
+{
+    if (!t->tensor.rank || begin < 0 || end < begin || end > t->tensor.extent[0])
+        return NULL;
+    Arranged *a = walked(file, t);
+    a->first += begin * a->walk.stride[0];
+    a->saved.tensor.extent[0] = a->walk.extent[0] = end - begin;
+    return &a->saved;
+}
+
+SavedTensor *mgpu_joined(TensorFile *file, SavedTensor *const *of, int count)
+{
+    Arranged *a = arranged(file, read_joined, of, count);
+    mgpu_tensor *to = &a->saved.tensor;
+    for (int i = 1; i < count; i++) {
+        const mgpu_tensor *t = &of[i]->tensor;
+        bool fits = to->rank && t->rank == to->rank && t->dtype == to->dtype;
+        for (int k = 1; fits && k < t->rank; k++)
+            fits = t->extent[k] == to->extent[k];
+        int64_t bytes = mgpu_dtype_bytes(to->dtype);
+        if (!fits || __builtin_add_overflow(to->extent[0], t->extent[0], &to->extent[0]))
+            return NULL;
+        for (int k = 0; k < to->rank; k++)
+            if (__builtin_mul_overflow(bytes, to->extent[k], &bytes))
+                return NULL;
+    }
+    return &a->saved;
+}
+
+SavedTensor *mgpu_reshaped(TensorFile *file, SavedTensor *t, const mgpu_tensor *as)
+{
+    int at = 0;
+    for (int k = 0; k < as->rank; k++) { /* both without axes of one element are alike */
+        while (as->extent[k] != 1 && at < t->tensor.rank && t->tensor.extent[at] == 1)
+            at++;
+        if (as->extent[k] != 1 && (at == t->tensor.rank || t->tensor.extent[at++] != as->extent[k]))
+            return NULL;
+    }
+    for (; at < t->tensor.rank; at++)
+        if (t->tensor.extent[at] != 1)
+            return NULL;
+    Arranged *a = arranged(file, read_joined, &t, 1);
+    a->saved.tensor.rank = as->rank;
+    memcpy(a->saved.tensor.extent, as->extent, sizeof as->extent);
+    return &a->saved;
+}
+
+/* llama.cpp stores the rows of each head in pairs (i, i + d / 2), as its rotation reads them: [h, d / 2, 2] -> [h, 2, d / 2] */
+SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads)
+{
+    int rank = t->tensor.rank;
+    if (!rank || rank + 2 > MGPU_MAX_RANK || heads < 1 || t->tensor.extent[0] % 2 || t->tensor.extent[0] / 2 % heads)
+        return NULL;
+    Arranged *a = walked(file, t);
+    Strided *w = &a->walk, before = *w;
+    int64_t half = t->tensor.extent[0] / heads / 2, step = before.stride[0];
+    const int64_t extent[] = {heads, 2, half}, stride[] = {2 * half * step, step, 2 * step};
+    w->rank = rank + 2;
+    for (int k = 0; k < rank + 2; k++) {
+        w->extent[k] = k < 3 ? extent[k] : before.extent[k - 2];
+        w->stride[k] = k < 3 ? stride[k] : before.stride[k - 2];
+    }
+    return &a->saved;
+}
+
+void mgpu_mark_used(const TensorFile *file, const SavedTensor *t)
+{
+    bool own = t >= file->tensors && t < file->tensors + file->count;
+    if (own)
+        file->used[t - file->tensors] = true;
+    for (int i = 0; !own && i < ((const Arranged *)t)->count; i++)
+        mgpu_mark_used(file, ((const Arranged *)t)->of[i]);
+}
