@@ -4,7 +4,7 @@
  * `token` has its elements, `next` those one place further on. What is left at the end and fills no window is not read.
  * part(a, b) cuts the sequence by place, so that no window of one part reaches into the other.
  *
- * tokens: a file of whole numbers, little-endian, without a header, or a .npy file of one axis. characters: text in UTF-8; its characters are words,
+ * tokens: a file of whole numbers, little-endian, after a header of as many bytes as is said, or a .npy file of one axis. characters: text in UTF-8; its characters are words,
  * in order of their code points. Plain files are mapped; text beyond ASCII is decoded in memory. text: the tokens of a
  * vocabulary (bpe.c), in memory. */
 #include "runtime/base/base.h"
@@ -127,7 +127,7 @@ static const struct Format { const char *begin, *what; } FORMATS[] = {
     {"ARROW1", "an Arrow table"},
     {"\x89HDF", "an HDF5 file"},
     {"MMIDIDX", "the index of a data set of Megatron-LM; its tokens are in the .bin file beside it"},
-    {"\x88\xd8\x34\x01", "a file of llm.c, with a header of 1024 bytes; tail -c +1025 FILE writes its tokens"},
+    {"\x88\xd8\x34\x01", "a file of llm.c: header = 1024 leaves out what comes before its tokens"},
 };
 
 static void check_format(const Windows *w, const char *where)
@@ -175,14 +175,18 @@ Stream *mgpu_open_tokens(const Opening *o)
         int64_t count = read_array(w, o, &dtype);
         return finish(s, o, dtype, count);
     }
-    check_format(w, o->where);
-    int64_t bytes = mgpu_dtype_bytes(dtype);
-    if (w->file.bytes % bytes)
+    int64_t bytes = mgpu_dtype_bytes(dtype), header = (int64_t)mgpu_option_number(o->call, "header", 0), rest = w->file.bytes - header;
+    if (!header)
+        check_format(w, o->where);
+    if (rest < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: header = %lld, and the file has %lld bytes", o->where, w->path, (long long)header, (long long)w->file.bytes);
+    if (rest % bytes)
         mgpu_fail(MGPU_BAD_INPUT,
                   "%s%s: %lld bytes are no whole number of tokens of type %s; type = u8, u16, u32, i32 or i64 says what a "
                   "token is",
-                  o->where, w->path, (long long)w->file.bytes, type);
-    return finish(s, o, dtype, w->file.bytes / bytes);
+                  o->where, w->path, (long long)rest, type);
+    w->data += header;
+    return finish(s, o, dtype, rest / bytes);
 }
 
 /* ---- characters */

@@ -150,6 +150,7 @@ def windows(name, numbers, length, stride):
 tokens = random.integers(0, 50257, size=23).astype("<u2")
 write("tokens.bin", tokens.tobytes())
 windows("tokens", tokens, 5, 5)
+write("headed.bin", b"7 bytes" + tokens.tobytes())
 windows("stride", tokens, 5, 2)
 write("longs.bin", tokens.astype("<i8").tobytes())
 windows("longs", tokens, 4, 4)

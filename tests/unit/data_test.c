@@ -148,6 +148,7 @@ static void test_values(void)
     check_values("cifar100", "input image: f32[32, 32, 3]  input label: class(100)  input coarse: class(20)",
                  "train = cifar(\"cifar/train.bin\")", PICK, COUNT(PICK));
     check_values("tokens", "input token: class(50257)[5]  input next: class(50257)[5]", "train = tokens(\"tokens.bin\")", NULL, 0);
+    check_values("tokens", "input token: class(50257)[5]  input next: class(50257)[5]", "train = tokens(\"headed.bin\", header = 7)", NULL, 0);
     check_values("stride", "input token: class(50257)[5]  input next: class(50257)[5]",
                  "train = tokens(\"tokens.bin\", type = u16, stride = 2)", NULL, 0);
     check_values("longs", "input token: i32[4]  input next: class(50257)[4]", "train = tokens(\"longs.bin\", type = i64, cache = \"ram\")",
@@ -860,6 +861,8 @@ static void test_refusals(void)
     write_bytes("odd.bin", "12345678901234567", 17);
     write_bytes("large.bin", "\1\0\2\0\3\0\4\0\54\1\6\0\7\0\10\0\11\0\12\0", 20);
     refuses("tokens-odd", tokens, "train = tokens(\"odd.bin\")", "odd.bin: 17 bytes are no whole number of tokens of type u16");
+    refuses("tokens-header", tokens, "train = tokens(\"odd.bin\", header = 18)", "odd.bin: header = 18, and the file has 17 bytes");
+    refuses("tokens-headed", tokens, "train = tokens(\"odd.bin\", header = 2)", "odd.bin: 15 bytes are no whole number of tokens of type u16");
     refuses("tokens-few", "input next: class(300)[5]", "train = tokens(\"large.bin\", type = u32)",
             "large.bin: 5 tokens are too few for one window of 5 and the token after it");
     refuses("tokens-class", tokens, "train = tokens(\"large.bin\")",
