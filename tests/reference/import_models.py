@@ -192,6 +192,42 @@ class Mixed(nn.Module):
         return torch.cat([z, x.mean(dim=(1, 2)).unsqueeze(1), x.amax(dim=2)], dim=1)
 
 
+class Grower(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+        self.fc = nn.Linear(n, 2)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, parts):
+        x = torch.cat(parts, dim=-1)
+        return F.hardswish(self.fc(self.drop(self.norm(x))))
+
+
+class Grown(nn.Module):
+    """A list of features that grows, as in DenseNet; slices that are changed in place; a padded vocabulary; a residual of what is dropped."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(9, 4, padding_idx=0)
+        self.layers = nn.ModuleDict({f"grow{i + 1}": Grower(4 + 2 * i) for i in range(3)})
+        self.drop = nn.Dropout(0.5)
+        self.fc = nn.Linear(10, 10)
+
+    def forward(self, words):
+        x = self.embed(words)
+        parts = [x]
+        for layer in self.layers.values():
+            parts.append(layer(parts))
+        x = torch.cat(parts, dim=-1)
+        x = x + self.fc(self.drop(x))
+        x = x.clone()
+        x[..., 2:4] *= 3
+        mask = torch.zeros(words.shape[1], words.shape[1])
+        mask[1:, :1] = -2.5
+        return (x.transpose(1, 2) @ mask.type_as(x)).amax(dim=1) + x.roll(1, 1)[..., 0]
+
+
 def pictures(channels, h, w):
     return lambda n: (torch.randn(n, channels, h, w),)
 
@@ -207,5 +243,6 @@ MODELS = {
     "GPT, masked by a buffer": (lambda: GPT(bias=False, flash=False), words(11, 6)),
     "U-Net": (UNet, pictures(3, 8, 12)),
     "encoder of torch.nn": (Encoder, lambda n: (torch.randn(n, 6, 5),)),
+    "grown": (Grown, words(9, 5)),
     "mixed": (Mixed, lambda n: (torch.randn(n, 3, 7),)),
 }

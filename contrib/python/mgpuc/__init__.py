@@ -1,7 +1,7 @@
 """mgpuc from Python: models of PyTorch as text and weights; the compiler and its programs run on NumPy arrays."""
 from .tools import Program, compile, load, plan, predict, train
 
-__all__ = ["Program", "compile", "from_torch", "load", "plan", "predict", "train"]
+__all__ = ["Program", "compile", "from_hf", "from_torch", "load", "plan", "predict", "train"]
 
 
 def from_torch(module, example_inputs, path="model.net", loss=None, output=None, batch=32, kwargs=None):
@@ -21,6 +21,26 @@ def from_torch(module, example_inputs, path="model.net", loss=None, output=None,
     tools.write_weights(path.with_suffix(".safetensors"), weights)
     path.write_text(text)
     return tools.Model(path, info)
+
+
+def from_hf(folder, path="model.net", length=128, **options):
+    """The same for a folder of Hugging Face (config.json and weights), by its class in transformers; length: tokens of a text.
+
+    Models of text take `input_ids`, models of pictures `pixel_values`.
+    """
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder)
+    kind = getattr(transformers, (config.architectures or [None])[0] or "AutoModel")
+    module = kind.from_pretrained(folder, attn_implementation="sdpa")
+    size = getattr(config, "image_size", None)
+    if size is not None and not hasattr(config, "vocab_size"):
+        high, wide = size if isinstance(size, (list, tuple)) else (size, size)
+        example = {"pixel_values": torch.zeros(1, getattr(config, "num_channels", 3), high, wide)}
+    else:
+        example = {"input_ids": torch.zeros(1, length, dtype=torch.long)}
+    return from_torch(module, example, path, **options)
 
 
 def __getattr__(name):
