@@ -16,7 +16,7 @@
  *   comm                        r3 .......  r4 .......
  *   sync       r0  r1         r2   r5  r6
  *
- * Two kinds of copies move: the own part of a weight, to where it is gathered (gather.c), is made ahead of the first reader (ahead.c);
+ * On GPUs, calls that nobody waits for run while others wait (fill.c). Two kinds of copies move: the own part of a weight, to where it is gathered (gather.c), is made ahead of the first reader (ahead.c);
  * the own part of a gradient, which lets go of its bucket, when the reduce-scatter is predicted to be over.
  *
  * Sums of bits share buckets with each other, whole segments of each (mgpu_bits.h). Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
@@ -26,6 +26,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/bucketing.h"
+#include "compiler/plan/fill.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
 
@@ -191,6 +192,28 @@ static Lead *list_leads(const Ordering *o, int calls, int *count)
     return leads;
 }
 
+/* the calls in another order, in which others run while some wait for transfers; threads of host devices find values of samples in their
+ * caches as they are ordered */
+static void fill_head(const Ordering *o, int *calls, int count)
+{
+    const Phase *p = o->phase;
+    if (o->program->target->regions || policy_of(o->program->options)->waited == WAITED_COMM)
+        return;
+    Device d = member_device(o->members, 0);
+    FillTask *tasks = NEW_ARRAY(FillTask, p->task_count);
+    for (int t = 0; t < p->task_count; t++) {
+        const Task *task = p->tasks[t];
+        FillTask *f = &tasks[t];
+        *f = (FillTask){.before = o->needs[t].before, .before_count = o->needs[t].count, .joined = task_is_joined(task), .stays = task->update};
+        f->stops = o->reduces[t] && !o->final[t] && lead_of(o, t) < 0;
+        if (f->stops)
+            f->us = cost_of_transfer(o->members, &(Group){.parties = task->parties}, (double)tensor_bytes(task->writes[0], 1)).us;
+        else if (task->kind == TASK_KERNEL)
+            f->us = time_in_head(o, &d, task);
+    }
+    fill_waits(tasks, p->task_count, calls, count);
+}
+
 static void place_head(Ordering *o)
 {
     const Phase *p = o->phase;
@@ -198,11 +221,13 @@ static void place_head(Ordering *o)
     Task **calls = NEW_ARRAY(Task *, p->task_count);
     for (int t = 0; t < p->task_count; t++) {
         o->place[t] = -1;
-        if (o->tail[t] || p->tasks[t]->kind != TASK_KERNEL || o->leads[t] || o->keeps[t])
-            continue;
-        o->place[t] = count;
-        fixed[count] = t;
-        calls[count++] = p->tasks[t];
+        if (!o->tail[t] && p->tasks[t]->kind == TASK_KERNEL && !o->leads[t] && !o->keeps[t])
+            fixed[count++] = t;
+    }
+    fill_head(o, fixed, count);
+    for (int i = 0; i < count; i++) {
+        o->place[fixed[i]] = i;
+        calls[i] = p->tasks[fixed[i]];
     }
     Lead *leads = list_leads(o, count, &lead_count);
     place_leads(leads, lead_count, begins_of(o, calls, count), o->program->gathered_ahead);

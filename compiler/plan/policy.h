@@ -36,7 +36,7 @@ typedef enum OrderPolicy {
 } OrderPolicy;
 
 typedef enum WaitedPolicy {
-    WAITED_COMM,        /* that of gradients */
+    WAITED_COMM,        /* that of gradients; and nothing is computed meanwhile that would come later */
     WAITED_BY_COST,
     WAITED_SYNC,        /* their own: they run beside those of gradients */
     WAITED_POLICIES
