@@ -16,8 +16,8 @@ static const double HINT_MS = 4000; /* a hint is not searched for longer */
 
 static bool keeps_much(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
 
-/* full: what is said of full steps */
-typedef struct Trial { int64_t limit, peak, least; double needed, variables; Recomputed full; } Trial;
+/* moves: calls have moved to where others wait (plan/fill.c); full: what is said of full steps */
+typedef struct Trial { int64_t limit, peak, least; double needed, variables; bool moves; Recomputed full; } Trial;
 
 /* by phase: NULL: nothing of it is recomputed */
 static Recomputable **recomputables(const Program *p, const Plan *plan)
@@ -52,6 +52,7 @@ static void find_bytes(const Program *p, const Plan *plan, Trial *t)
     with.schedule = schedule_sizes(p, &with);
     t->needed = needed_bytes(p, &with, NULL);
     t->variables = variables_needed(p, &with);
+    t->moves = !with.schedule->in_order;
 }
 
 static Trial try_limit(Program *p, const Plan *plan, Recomputable *const *known, int64_t limit)
@@ -101,8 +102,8 @@ static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known
     return best;
 }
 
-/* the plan that lacks most bytes, and how many it lacks */
-static const Plan *neediest(const Program *p, double *lack)
+/* the plan that lacks most bytes, how many it lacks, and whether calls of it have moved */
+static const Plan *neediest(const Program *p, double *lack, bool *moves)
 {
     const Plan *most = NULL;
     for (int i = 0; i < p->plan_count; i++) {
@@ -115,6 +116,7 @@ static const Plan *neediest(const Program *p, double *lack)
         if (most && more <= *lack)
             continue;
         *lack = more;
+        *moves = t.moves;
         most = &p->plans[i];
     }
     return most;
@@ -128,10 +130,12 @@ const char *recompute_cure(Program *p, const Plan *plan)
     if (p->dropped.tensors)
         return NULL;
     stage_begin(&stage, "would recompute = \"auto\" make it fit?", "a hint");
+    p->in_order = true;
     Recomputable **known = recomputables(p, plan);
     Trial first = try_limit(p, plan, known, INT64_MAX);
     double least = least_bytes(p, plan, &first);
     Trial found = least > there || asked ? first : find_limit(p, plan, known, first, there, until_ms);
+    p->in_order = false;
     stage_end(&stage);
     if (least > there)
         return format("recompute = \"auto\" does not make it fit: weights and states take %s bytes, and one kernel %s more", grouped((int64_t)found.variables),
@@ -142,13 +146,32 @@ const char *recompute_cure(Program *p, const Plan *plan)
                   found.needed > there ? " at least" : "", found.full.tensors, found.full.tensors == 1 ? "" : "s", 100 * (found.full.us / found.full.us_before - 1));
 }
 
+/* with calls that move to where others wait, if that takes no more memory and hardly more time */
+static Phase **fill_too(Program *p, const Plan *plan, const Trial *found, double there, Trial *made)
+{
+    static const double NEAR = 1.02;
+    p->in_order = false;
+    Recomputable **known = recomputables(p, plan);
+    Trial filled = try_limit(p, plan, known, found->limit);
+    Phase **phases = NEW_ARRAY(Phase *, p->phase_count);
+    p->in_order = filled.needed > there || filled.full.us > NEAR * found->full.us;
+    if (!p->in_order)
+        recompute_phases(p, known, p->phases, phases, made);
+    return p->in_order ? NULL : phases;
+}
+
 void pass_recompute(Compilation *c)
 {
     Program *p = c->program;
     double lack = 0;
+    bool moves = false, still;
     if (!p->model->recompute)
         return;
-    const Plan *plan = neediest(p, &lack);
+    const Plan *plan = neediest(p, &lack, &moves);
+    if (plan && lack > 0 && moves) { /* what has moved keeps memory */
+        p->in_order = true;
+        plan = neediest(p, &lack, &still);
+    }
     if (!plan || lack <= 0) {
         c->said = "nothing: all of it fits";
         return;
@@ -161,8 +184,11 @@ void pass_recompute(Compilation *c)
         return;
     }
     Trial found = find_limit(p, plan, known, first, there, 0), made = {.limit = found.limit};
-    Phase **phases = NEW_ARRAY(Phase *, p->phase_count);
-    recompute_phases(p, known, p->phases, phases, &made);
+    Phase **phases = moves ? fill_too(p, plan, &found, there, &made) : NULL;
+    if (!phases) {
+        phases = NEW_ARRAY(Phase *, p->phase_count);
+        recompute_phases(p, known, p->phases, phases, &made);
+    }
     p->phases = phases;
     p->dropped = (Dropped){made.full.tensors, first.needed - found.needed, made.full.flops / made.full.flops_before - 1, made.full.us / made.full.us_before - 1, made.full.layers, made.full.layer_count};
     c->said = dropped_text(&p->dropped);

@@ -65,6 +65,7 @@ typedef struct Program {
     Plan *plans; int plan_count;
     Dropped dropped;
     double gathered_kept;   /* of the bytes of weights that are gathered again, what is kept from one use to the next instead */
+    bool in_order;          /* calls do not move to where others wait for transfers (plan/fill.c): memory that they would take is not there */
     double gathered_ahead;  /* of the bytes of all gathers of weights, what may be whole before it is used: the least, or more */
     bool tries;             /* how many micro-batches fit: too many bytes are no error */
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */

@@ -82,6 +82,7 @@ typedef struct Ordering {
     Need *needs;
     bool *reduces;      /* by task: a REDUCE of more than no bytes */
     bool *final, *tail; /* by task */
+    bool *waited;       /* by task: a sum that samples are computed from: computing waits for it in the midst of the step */
     bool *leads, *keeps; /* by task: kernels that move: a copy before its gather, after its reduce-scatter */
     int *place;         /* by task: kernels outside the tail: number of the call; REDUCE: that of its last producer */
     int *group;         /* by task: number of its group, -1: none */
@@ -192,26 +193,40 @@ static Lead *list_leads(const Ordering *o, int calls, int *count)
     return leads;
 }
 
-/* the calls in another order, in which others run while some wait for transfers; threads of host devices find values of samples in their
- * caches as they are ordered */
-static void fill_head(const Ordering *o, int *calls, int count)
+static bool is_of_bits(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+static bool is_of_moments(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
+static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t) || is_of_moments(t); }
+
+static void find_waited(Ordering *o)
 {
     const Phase *p = o->phase;
-    if (o->program->target->regions || policy_of(o->program->options)->waited == WAITED_COMM)
-        return;
+    bool *feeds = NEW_ARRAY(bool, p->task_count);
+    for (int t = p->task_count - 1; t >= 0; t--) {
+        o->waited[t] = o->reduces[t] && feeds[t] && sums(p->tasks[t]);
+        for (int i = 0; i < o->needs[t].count; i++)
+            feeds[o->needs[t].before[i]] |= feeds[t] || (p->tasks[t]->kind == TASK_KERNEL && p->tasks[t]->writes[0]->sharded);
+    }
+}
+
+/* the calls in another order, in which others run while some wait for transfers; threads of host devices find values of samples in their
+ * caches as they are ordered */
+static bool fill_head(const Ordering *o, int *calls, int count)
+{
+    const Phase *p = o->phase;
+    if (o->program->in_order || o->program->target->regions || policy_of(o->program->options)->waited == WAITED_COMM)
+        return false;
     Device d = member_device(o->members, 0);
     FillTask *tasks = NEW_ARRAY(FillTask, p->task_count);
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
         FillTask *f = &tasks[t];
-        *f = (FillTask){.before = o->needs[t].before, .before_count = o->needs[t].count, .joined = task_is_joined(task), .stays = task->update};
-        f->stops = o->reduces[t] && !o->final[t] && lead_of(o, t) < 0;
+        *f = (FillTask){.before = o->needs[t].before, .before_count = o->needs[t].count, .joined = task_is_joined(task), .stays = task->update, .stops = o->waited[t]};
         if (f->stops)
             f->us = cost_of_transfer(o->members, &(Group){.parties = task->parties}, (double)tensor_bytes(task->writes[0], 1)).us;
         else if (task->kind == TASK_KERNEL)
             f->us = time_in_head(o, &d, task);
     }
-    fill_waits(tasks, p->task_count, calls, count);
+    return fill_waits(tasks, p->task_count, calls, count);
 }
 
 static void place_head(Ordering *o)
@@ -224,7 +239,7 @@ static void place_head(Ordering *o)
         if (!o->tail[t] && p->tasks[t]->kind == TASK_KERNEL && !o->leads[t] && !o->keeps[t])
             fixed[count++] = t;
     }
-    fill_head(o, fixed, count);
+    o->order->filled = fill_head(o, fixed, count);
     for (int i = 0; i < count; i++) {
         o->place[fixed[i]] = i;
         calls[i] = p->tasks[fixed[i]];
@@ -248,10 +263,6 @@ static void place_head(Ordering *o)
 
 /* ---- groups */
 static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
-
-static bool is_of_bits(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
-static bool is_of_moments(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
-static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t) || is_of_moments(t); }
 
 /* [devices + 1]: where each device's part begins, if no graph says it */
 static int64_t *split_elements(int64_t count, int devices)
@@ -589,17 +600,13 @@ static Buckets buckets_with(const Ordering *o, Timeline *t, double *end)
     return b;
 }
 
-/* groups of sums that samples are computed from: computing waits for them in the midst of the step. They get the lane sync, or lose it */
+/* groups of sums that are waited for get the lane sync, or lose it */
 static bool set_beside(const Ordering *o, bool beside, double saved_us)
 {
-    const Phase *p = o->phase;
-    bool any = false, *feeds = NEW_ARRAY(bool, p->task_count);
-    for (int t = p->task_count - 1; t >= 0; t--)
-        for (int i = 0; i < o->needs[t].count; i++)
-            feeds[o->needs[t].before[i]] |= feeds[t] || (p->tasks[t]->kind == TASK_KERNEL && p->tasks[t]->writes[0]->sharded);
-    for (int t = 0; t < p->task_count; t++) {
+    bool any = false;
+    for (int t = 0; t < o->phase->task_count; t++) {
         Group *g = o->group[t] >= 0 ? &o->order->groups[o->group[t]] : NULL;
-        if (!g || !feeds[t] || !sums(p->tasks[t]))
+        if (!g || !o->waited[t])
             continue;
         g->beside = beside;
         g->saved_us = saved_us;
@@ -675,6 +682,7 @@ static void order_devices(Ordering *o)
     o->reduces = NEW_ARRAY(bool, p->task_count);
     o->final = NEW_ARRAY(bool, p->task_count);
     o->tail = NEW_ARRAY(bool, p->task_count);
+    o->waited = NEW_ARRAY(bool, p->task_count);
     o->place = NEW_ARRAY(int, p->task_count);
     o->group = NEW_ARRAY(int, p->task_count);
     o->leads = NEW_ARRAY(bool, p->task_count);
@@ -682,6 +690,7 @@ static void order_devices(Ordering *o)
     find_reduces(o);
     find_moving(o);
     find_tail(o);
+    find_waited(o);
     place_head(o);
     gather_others(o, sort_ready(o, false));
     const int *final = sort_ready(o, true);

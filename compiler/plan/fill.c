@@ -16,6 +16,7 @@
 #include "compiler/plan/fill.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double AHEAD = 2;
 enum { WINDOW = 32 }; /* calls that are looked at to find one that is ready */
@@ -154,7 +155,7 @@ static void hold(Fill *f, int unit)
         place(f, take_held(f));
 }
 
-void fill_waits(const FillTask *tasks, int task_count, int *calls, int call_count)
+bool fill_waits(const FillTask *tasks, int task_count, int *calls, int call_count)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Fill f = {.tasks = tasks, .task_count = task_count, .calls = calls, .call_count = call_count};
@@ -184,7 +185,9 @@ void fill_waits(const FillTask *tasks, int task_count, int *calls, int call_coun
     while (f.held_first < f.held_count)
         place(&f, take_held(&f));
     memory_use(outer);
+    bool moved = call_count && memcmp(calls, f.out, sizeof *calls * (size_t)call_count) != 0;
     for (int i = 0; i < call_count; i++)
         calls[i] = f.out[i];
     memory_free(own);
+    return moved;
 }

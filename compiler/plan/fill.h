@@ -11,5 +11,6 @@ typedef struct FillTask {
     bool stays;                 /* a call that comes no earlier: of an update, which shares a launch with later ones */
     bool stops;                 /* a transfer that calls wait for */
 } FillTask;
-void fill_waits(const FillTask *, int task_count, int *calls, int call_count); /* changes the order of the calls, which are numbers of tasks */
+/* changes the order of the calls, which are numbers of tasks; whether any has moved */
+bool fill_waits(const FillTask *, int task_count, int *calls, int call_count);
 #endif

@@ -624,8 +624,8 @@ static PhaseDigest digest_of_tasks(const char *name, const Phase *phase, const T
     return whole;
 }
 
-/* of: what all phases have in common */
-static void schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, Class *classes, int class_count,
+/* of: what all phases have in common. Whether its calls have kept their order */
+static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, Class *classes, int class_count,
                            const int *class_of, const KernelNumber *kernels)
 {
     const Program *p = of->program;
@@ -665,7 +665,9 @@ static void schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *
     for (int d = 0; d < plan->devices; d++)
         fill_device(s, &builders[class_of[d]], &plan->shards[d], buffers[class_of[d]], ops[class_of[d]], d);
     list_collectives(s, &builders[0]);
+    bool filled = order->filled;
     memory_free(own);
+    return !filled;
 }
 
 /* the arena is that of the phase which needs most; the workspaces of all phases are at its end */
@@ -696,8 +698,9 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
     KernelNumber *kernels = number_kernels(p);
     const Builder of = {.program = p, .plan = plan, .members = members_of_plan(p, plan), .sizes = sizes};
     s->signatures = list_signatures(p, &s->signature_count);
+    s->in_order = true;
     for (int i = 0; i < p->phase_count; i++)
-        schedule_phase(&s->phases[i], &s->phase_digests[i], &of, p->phases[i], classes, class_count, class_of, kernels);
+        s->in_order &= schedule_phase(&s->phases[i], &s->phase_digests[i], &of, p->phases[i], classes, class_count, class_of, kernels);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||
@@ -714,6 +717,7 @@ static Room *rooms_of(const Program *given, const Plan *plan, Class *trials, int
     Program program = *given;
     program.gathered_kept = plan->schedule->gathered_kept;
     program.gathered_ahead = plan->schedule->gathered_ahead;
+    program.in_order = plan->schedule->in_order;
     const Program *p = &program;
     Members members = members_of_plan(p, plan);
     for (int i = 0; i < p->phase_count && count; i++) {

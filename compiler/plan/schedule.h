@@ -117,7 +117,8 @@ struct Schedule {
     Signature *signatures; int signature_count; /* ascending by kernel */
     const char *notes;                       /* comments of the head: what is predicted; NULL: none */
     int64_t besides_bytes;                   /* that transfers take of each GPU besides its arena; of host devices 0 */
-    double gathered_kept, gathered_ahead;    /* of the program, when this was planned; not in the text */
+    double gathered_kept, gathered_ahead; /* of the program, when this was planned; not in the text */
+    bool in_order;                           /* no call has moved to where others wait (fill.c); not in the text */
 };
 
 static inline int schedule_each(const Schedule *s) { return s->devices / s->nodes; } /* devices of a node */

@@ -27,6 +27,7 @@ typedef struct Order {
     Task **calls; int call_count;     /* the kernels, as the comp lane runs them */
     int *region; int64_t *chunk;       /* by call; cut_regions fills them in */
     Group *groups; int group_count;   /* the collectives, as their lanes run them; ascending in `after` */
+    bool filled;                      /* calls have moved to where others wait */
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
 /* samples: of a device. Buckets hold options->bucket_bytes; 0: those that end a step first, as the machine of the members is predicted */
@@ -44,6 +45,7 @@ void place_leads(Lead *, int count, const double *begin_us, double share); /* be
 
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
 Signature *list_signatures(const Program *, int *count);
+int results_of(const Task *); /* that are values of its own: statistics, which may be made in one with their contraction, store its result as it is */
 typedef struct TaskDigest TaskDigest;
 TaskDigest *digest_tasks(const Phase *, int devices);
 uint32_t digest_of(const TaskDigest *, int task_count, const Task *);

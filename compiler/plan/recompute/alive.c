@@ -1,7 +1,5 @@
 /* alive.c: Phase -> what is known of it: who makes and reads each tensor, and which bytes are alive at each position. */
 #include "compiler/plan/recompute/search.h"
-#include "compiler/kernel/epilogue.h"
-#include "compiler/kernel/kernel.h"
 
 int last_use_before(const Recomputing *r, const Tensor *x, int at)
 {
@@ -51,12 +49,6 @@ static void find_uses(Recomputing *r)
     }
 }
 
-/* Statistics that a call may make with its contraction are not computed again with that: its own results alone are made by it. */
-static int written_by(const Task *t)
-{
-    return task_is_joined(t) && t->kernel->epilogue->kind == EPILOGUE_STATISTICS ? t->kernel->write_count : t->write_count;
-}
-
 static void find_makers(Recomputing *r)
 {
     const Phase *p = r->phase;
@@ -67,7 +59,7 @@ static void find_makers(Recomputing *r)
     for (int i = 0; i < p->tensor_count; i++)
         r->maker[i] = r->newest[i] = r->older[i] = -1;
     for (int t = 0; t < p->task_count; t++)
-        for (int k = 0; k < written_by(p->tasks[t]) && p->tasks[t]->kind == TASK_KERNEL; k++) {
+        for (int k = 0; k < results_of(p->tasks[t]) && p->tasks[t]->kind == TASK_KERNEL; k++) {
             int id = p->tasks[t]->writes[k]->id;
             if (r->writers[id]++ > 0)
                 continue;
