@@ -4,6 +4,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/link/link.h"
 #include "compiler/machine/machine.h"
 #include "compiler/probe/probe.h"
 #include "compiler/passes/stages.h"
@@ -545,6 +546,10 @@ Options parse_command(int argc, char **argv)
         o.memory_bytes = read_memory(o.memory);
     if (!o.output)
         o.output = o.command == COMMAND_REPORT ? "report.html" : o.shared ? format("lib%s.so", default_output(o.file)) : default_output(o.file);
+    if (o.shared) {
+        check_library_name(o.output);
+        o.silenced = ~(LintSet)0; /* they are of training */
+    }
     if (o.command == COMMAND_REPORT || (o.command == COMMAND_COMPILE && !o.emit))
         check_output("-o", o.output);
     if (o.svg)

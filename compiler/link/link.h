@@ -16,6 +16,7 @@ const char *build_texts(Build *);     /* C in translation units; with options->k
 const char *build_images(Build *);    /* of kernels for GPUs, by NVRTC */
 const char *build_objects(Build *);   /* by the C compiler, or from the cache */
 const char *build_link(Build *);      /* the output */
+void check_library_name(const char *output); /* of --shared; exit 2 if it is none */
 void build_print_images(const Build *, Text *); /* --emit images: what the kernels for GPUs need, compiled */
 double now_ms(void); /* of a clock that only runs forward */
 #endif

@@ -15,7 +15,7 @@
 static const struct Function { const char *result, *name, *parameters, *arguments, *says[4]; } FUNCTIONS[] = {
     {"%s *", "open", "const char *weights, int threads", "&program, weights, threads",
      {"Loads a file or folder of weights. threads: that compute, the caller's among them; 0: as many as there are cores.", "NULL: it failed."}},
-    {"const char *", "error", "void", "", {"Why the last call of this thread that failed did; it stays until another one fails."}},
+    {"const char *", "error", "void", "", {"Why the last call of this thread that failed did. The text is the thread's, until another call fails or the thread ends."}},
     {"const %s_tensor *", "input", "const %s *model, int number", "model, number",
      {"One sample of it; numbers count from 0. NULL: there are fewer."}},
     {"const %s_tensor *", "output", "const %s *model, int number", "model, number", {"Likewise."}},
@@ -43,6 +43,8 @@ static const char *shared_prefix(const char *output)
     const char *prefix = c_letters(name + (begins ? 3 : 0), length - end - (begins ? 3 : 0));
     return isdigit((unsigned char)*prefix) ? format("_%s", prefix) : prefix;
 }
+
+void check_library_name(const char *output) { shared_prefix(output); }
 
 /* `pattern` has the prefix once, or not at all */
 static const char *with_prefix(const char *pattern, const char *prefix)

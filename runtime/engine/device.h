@@ -45,6 +45,7 @@ typedef struct DeviceStrip {   /* calls without a barrier between them */
     bool launch_timed;         /* fill in launch_s: that passed while no thread was at work, as threads began and ended */
     double launch_s;
     int64_t samples;           /* of the device, the valid ones, where no others are computed; 0: all that it has room for */
+    bool alone;                /* it is so little that thread 0 does all of it */
     int64_t elements;          /* + 1: of the device's own part of split values, which its calls take in place of samples; 0: samples */
     int64_t chunk;             /* samples that a thread takes through all calls at a time; 0: all that it has */
     /* NULL, or called after each call with its arguments as the thread has them, for samples [begin, end) */

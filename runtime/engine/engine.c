@@ -421,6 +421,9 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     free(e);
 }
 
+void mgpu_engine_enter(Engine *e) { hear(e, &e->turn, atomic_load(&e->turn.value)); }
+void mgpu_engine_leave(Engine *e) { tell(e, &e->turn, atomic_load(&e->turn.value) + 1); }
+
 const mgpu_phase *mgpu_engine_phase(const Engine *e, int kind, bool partial_batch)
 {
     const mgpu_phase *other = NULL;

@@ -40,6 +40,9 @@ typedef struct DeviceKind DeviceKind;  /* device.h */
 /* o->threads: that compute, shared by the devices; each has one at least. o->devices: which GPUs */
 Engine *mgpu_engine_open(const DeviceKind *, const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
 void mgpu_engine_close(Engine *, const char *achieved);
+/* around what one of several threads does with it, one at a time: what those before have done is known to it */
+void mgpu_engine_enter(Engine *);
+void mgpu_engine_leave(Engine *);
 const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool partial_batch); /* NULL: the plan has none */
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
 void mgpu_engine_post(Engine *);

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+enum { SETTLED = 64 };    /* steps, of any phase, after which what pays in the long run is done */
 enum { PLACE_BITS = 24 }; /* operations of a lane in a phase: check.c holds plans to it */
 
 typedef struct PhaseTable {
@@ -79,7 +80,7 @@ struct Engine {
     Collective *collective[MGPU_LANES]; /* of lanes that transfer; NULL: the plan has none in that lane */
     char *said;                  /* of the devices, for the user */
     Work ring[MGPU_RING];
-    Counter posted;
+    Counter posted, turn;        /* turn: callers in several threads so far */
     _Atomic bool closing, crashed;
     const char *achieved;        /* while it is closed: what the program has done by then; else NULL */
     Collect *collect;
@@ -199,6 +200,8 @@ static inline bool is_delayed(const mgpu_op *op)
 
 /* here.c */
 void mgpu_execute_here(Engine *);    /* the step that was posted last */
+/* whether a region of such a step is not worth waking the threads of the pool for */
+bool mgpu_is_little(const Lane *, const mgpu_device_phase *, const int *order, int count, int64_t samples);
 
 /* lane.c */
 void mgpu_prepare_phase(Lane *, const mgpu_phase *); /* ahead of a device's first step of a phase: what a library will compute there */

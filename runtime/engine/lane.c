@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SETTLED = 64 };    /* steps, of any phase */
 static const double SHORT_S = 1e-6; /* a wait that a timeline does not show: nothing had to be waited for */
 
 int mgpu_region_length(const mgpu_device_phase *p, const int *order, int left)
@@ -206,8 +205,9 @@ static void trace_part(const void *lane, int thread, const mgpu_op *op, double b
 static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
+    int64_t samples = e->here && l->phase->kind == MGPU_PHASE_PREDICT ? work->block[l->device].valid : 0;
     DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
-                          .launch_timed = work->timed, .samples = e->here && l->phase->kind == MGPU_PHASE_PREDICT ? work->block[l->device].valid : 0,
+                          .launch_timed = work->timed, .samples = samples, .alone = samples && mgpu_is_little(l, p, order, count, samples),
                           .elements = p->ops[order[0]].elements, .chunk = p->ops[order[0]].chunk,
                           .audit = e->audit ? mgpu_audit_part : NULL,
                           .trace = is_traced(l) ? trace_part : NULL, .context = l};

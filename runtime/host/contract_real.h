@@ -354,45 +354,86 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
     }
 }
 
-/* ---- single rows or columns which are contiguous along K in both operands */
-MGPU_INLINE MGPU_REAL MGPU_NAME(dot)(const MGPU_REAL *a, const MGPU_REAL *b, int64_t count)
+/* ---- a single row or column, by those of the other operand, all contiguous along K. Several at a time: memory has more to bring, and the
+ * sums of their lanes do not wait for each other. Their sums are variables of their own, so that they are in registers */
+#if MGPU_VECTOR_BYTES == 64
+#define MGPU_DOTS 4
+#define EACH_DOT(F) F(0) F(1) F(2) F(3)
+#else
+#define MGPU_DOTS 2 /* more than 16 registers would be needed */
+#define EACH_DOT(F) F(0) F(1)
+#endif
+#define BEGIN_DOT(r) VECTOR p##r = {0}, q##r = {0}, u##r = {0}, v##r = {0};
+#define STEP_OF_DOT(r)                                                                                                    \
+    p##r += x0 * LOAD(other[r] + i);                                                                                      \
+    q##r += x1 * LOAD(other[r] + i + LANES);                                                                              \
+    u##r += x2 * LOAD(other[r] + i + 2 * LANES);                                                                          \
+    v##r += x3 * LOAD(other[r] + i + 3 * LANES);
+#define SHORT_STEP(r) p##r += x0 * LOAD(other[r] + i);
+#define END_DOT(r) p##r = (p##r + q##r) + (u##r + v##r);
+#define ADD_LANE(r) total[r] += p##r[j];
+#define ADD_ELEMENT(r) total[r] += one[i] * other[r][i];
+MGPU_INLINE void MGPU_NAME(dots)(const MGPU_REAL *one, const MGPU_REAL *const *other, int64_t count, MGPU_REAL *total)
 {
-    VECTOR sum[4] = {{0}, {0}, {0}, {0}};
+    EACH_DOT(BEGIN_DOT)
     int64_t i = 0;
-    for (; i + 4 * LANES <= count; i += 4 * LANES)
-        for (int j = 0; j < 4; j++)
-            sum[j] += LOAD(a + i + j * LANES) * LOAD(b + i + j * LANES);
-    for (; i + LANES <= count; i += LANES)
-        sum[0] += LOAD(a + i) * LOAD(b + i);
-    VECTOR all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    MGPU_REAL total = 0;
-    for (int64_t j = 0; j < LANES; j++)
-        total += all[j];
-    for (; i < count; i++)
-        total += a[i] * b[i];
-    return total;
+    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+        VECTOR x0 = LOAD(one + i), x1 = LOAD(one + i + LANES), x2 = LOAD(one + i + 2 * LANES), x3 = LOAD(one + i + 3 * LANES);
+        EACH_DOT(STEP_OF_DOT)
+    }
+    for (; i + LANES <= count; i += LANES) {
+        VECTOR x0 = LOAD(one + i);
+        EACH_DOT(SHORT_STEP)
+    }
+    EACH_DOT(END_DOT)
+    for (int r = 0; r < MGPU_DOTS; r++)
+        total[r] = 0;
+    for (int64_t j = 0; j < LANES; j++) {
+        EACH_DOT(ADD_LANE)
+    }
+    for (; i < count; i++) {
+        EACH_DOT(ADD_ELEMENT)
+    }
 }
+#undef BEGIN_DOT
+#undef STEP_OF_DOT
+#undef SHORT_STEP
+#undef END_DOT
+#undef ADD_LANE
+#undef ADD_ELEMENT
+#undef EACH_DOT
 
 MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
 {
     const mgpu_matmul *matmul = block->matmul;
-    mgpu_walk am, cm, bn, cn;
-    mgpu_walk_start(&am, &matmul->am, matmul->m.begin);
-    mgpu_walk_start(&cm, &matmul->cm, matmul->m.begin);
-    for (int64_t m = matmul->m.begin; m < matmul->m.end; m++) {
-        mgpu_walk_start(&bn, &matmul->bn, matmul->n.begin);
-        mgpu_walk_start(&cn, &matmul->cn, matmul->n.begin);
-        for (int64_t n = matmul->n.begin; n < matmul->n.end; n++) {
-            ((MGPU_REAL *)block->c)[block->c_offset + cm.offset + cn.offset] =
-                MGPU_NAME(dot)((const MGPU_REAL *)block->a + (block->a_offset + am.offset),
-                               (const MGPU_REAL *)block->b + (block->b_offset + bn.offset), matmul->ak.count);
-            mgpu_walk_next(&bn, &matmul->bn);
-            mgpu_walk_next(&cn, &matmul->cn);
+    bool row = matmul->m.end - matmul->m.begin == 1; /* else a column */
+    mgpu_range range = row ? matmul->n : matmul->m;
+    mgpu_walk one, other, to, at;
+    mgpu_walk_start(&one, row ? &matmul->am : &matmul->bn, row ? matmul->m.begin : matmul->n.begin);
+    mgpu_walk_start(&at, row ? &matmul->cm : &matmul->cn, row ? matmul->m.begin : matmul->n.begin);
+    mgpu_walk_start(&other, row ? &matmul->bn : &matmul->am, range.begin);
+    mgpu_walk_start(&to, row ? &matmul->cn : &matmul->cm, range.begin);
+    const MGPU_REAL *a = (const MGPU_REAL *)block->a + block->a_offset, *b = (const MGPU_REAL *)block->b + block->b_offset;
+    MGPU_REAL *c = (MGPU_REAL *)block->c + block->c_offset + at.offset;
+    for (int64_t i = range.begin, count; i < range.end; i += count) {
+        const MGPU_REAL *from[MGPU_DOTS];
+        int64_t place[MGPU_DOTS];
+        MGPU_REAL total[MGPU_DOTS];
+        count = mgpu_least(MGPU_DOTS, range.end - i);
+        for (int64_t r = 0; r < MGPU_DOTS; r++) {
+            from[r] = r < count ? (row ? b : a) + other.offset : from[0];
+            place[r] = to.offset;
+            if (r < count) {
+                mgpu_walk_next(&other, row ? &matmul->bn : &matmul->am);
+                mgpu_walk_next(&to, row ? &matmul->cn : &matmul->cm);
+            }
         }
-        mgpu_walk_next(&am, &matmul->am);
-        mgpu_walk_next(&cm, &matmul->cm);
+        MGPU_NAME(dots)((row ? a : b) + one.offset, from, matmul->ak.count, total);
+        for (int64_t r = 0; r < count; r++)
+            c[place[r]] = total[r];
     }
 }
+#undef MGPU_DOTS
 
 /* a sum of nothing */
 MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)

@@ -173,16 +173,19 @@ static void run_kernel(mgpu_kernel_function *run, void *const *argument, const m
 #endif
 }
 
+/* that share the region */
+static int threads_of(const Device *d) { return d->region->alone ? 1 : d->threads; }
+
 /* samples [begin, end) of a call; what is not divided by samples comes with the thread's first ones */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
 {
     DeviceCall *c = &d->region->calls[number];
     const mgpu_kernel *k = c->kernel;
-    mgpu_part part = {samples_of(d), 0, 1, thread, d->threads, first, d->work_bytes};
+    mgpu_part part = {samples_of(d), 0, 1, thread, threads_of(d), first, d->work_bytes};
     d->now[thread] = c->op;
     switch (k->split) {
     case MGPU_SPLIT_NONE:
-        if (!first || number % d->threads != thread)
+        if (!first || number % threads_of(d) != thread)
             return;
         break;
     case MGPU_SPLIT_SAMPLES:
@@ -193,8 +196,8 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
         break;
     case MGPU_SPLIT_RANGE: {
         int64_t grains = (k->extent + k->grain - 1) / k->grain;
-        part.begin = grains * thread / d->threads * k->grain;
-        part.end = grains * (thread + 1) / d->threads * k->grain;
+        part.begin = grains * thread / threads_of(d) * k->grain;
+        part.end = grains * (thread + 1) / threads_of(d) * k->grain;
         part.end = part.end < k->extent ? part.end : k->extent;
         if (!first || (part.begin >= part.end && !k->finish))
             return;
@@ -206,7 +209,7 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
     }
     bool timed = d->region->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
     double began = timed || d->region->trace ? mgpu_seconds() : 0;
-    if (c->library && mgpu_library_takes(d->library, c->library, samples_of(d), part.end - part.begin))
+    if (c->library && mgpu_library_takes(d->library, c->library, samples_of(d), part.end - part.begin, threads_of(d)))
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
         run_kernel(k->run, arguments_of(d, c, thread, begin), d->region->step, &part);
@@ -221,16 +224,17 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
 
 static void finish_calls(Device *d, int thread)
 {
-    mgpu_pool_barrier(d->pool, thread);
+    if (!d->region->alone)
+        mgpu_pool_barrier(d->pool, thread);
     for (int i = 0, number = 0; i < d->region->count; i++) {
         const DeviceCall *c = &d->region->calls[i];
         if (c->library && mgpu_library_partial(c->library)) {
             d->now[thread] = c->op;
             mgpu_library_finish(d->library, c->library, c->argument, thread);
         }
-        if (!c->kernel->finish || number++ % d->threads != thread)
+        if (!c->kernel->finish || number++ % threads_of(d) != thread)
             continue;
-        mgpu_part part = {samples_of(d), 0, 1, thread, d->threads, true, d->work_bytes};
+        mgpu_part part = {samples_of(d), 0, 1, thread, threads_of(d), true, d->work_bytes};
         d->now[thread] = c->op;
         double began = d->region->trace ? mgpu_seconds() : 0;
         run_kernel(c->kernel->finish, c->argument, d->region->step, &part);
@@ -242,7 +246,7 @@ static void finish_calls(Device *d, int thread)
 static void run_share(void *context, int thread)
 {
     Device *d = context;
-    int64_t n = samples_of(d), at = n * thread / d->threads, end = n * (thread + 1) / d->threads;
+    int64_t n = samples_of(d), at = n * thread / threads_of(d), end = n * (thread + 1) / threads_of(d);
     int64_t chunk = d->region->chunk > 0 ? d->region->chunk : n;
     bool first = true;
     double began = d->region->launch_timed ? mgpu_seconds() : 0;
@@ -276,7 +280,10 @@ static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
         d->most_arguments = most;
     }
     double began = region->launch_timed ? mgpu_seconds() : 0, longest = 0;
-    mgpu_pool_run(d->pool, run_share, d);
+    if (region->alone)
+        run_share(d, 0);
+    else
+        mgpu_pool_run(d->pool, run_share, d);
     if (!region->launch_timed)
         return;
     for (int t = 0; t < d->threads; t++)

@@ -226,9 +226,9 @@ static MgpuLibraryMatmul *find_size(const LibraryCall *c, int64_t samples)
     return NULL;
 }
 
-bool mgpu_library_takes(const Library *l, const LibraryCall *c, int64_t all, int64_t samples)
+bool mgpu_library_takes(const Library *l, const LibraryCall *c, int64_t all, int64_t samples, int threads)
 {
-    return all == l->samples || (!c->share && find_size(c, samples));
+    return c->share ? all == l->samples && threads == l->threads : samples == 0 || find_size(c, samples);
 }
 
 static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)

@@ -18,8 +18,8 @@ void mgpu_library_end_region(Library *);
 void mgpu_library_ready(Library *);      /* all that have been prepared may be run */
 int64_t mgpu_library_bytes(const Library *); /* that it has allocated: scratch, packed weights, partial sums */
 
-/* whether it was prepared for a call of so many samples, of `all` of the device */
-bool mgpu_library_takes(const Library *, const LibraryCall *, int64_t all, int64_t samples);
+/* whether it was prepared for a call of so many samples, of `all` of the device, by so many threads */
+bool mgpu_library_takes(const Library *, const LibraryCall *, int64_t all, int64_t samples, int threads);
 /* a sum over the threads is pending: every thread calls library_finish after a barrier */
 bool mgpu_library_partial(const LibraryCall *);
 /* samples [begin, end), or the thread's share of what is not divided by samples; first: the thread's first call */

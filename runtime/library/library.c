@@ -117,6 +117,7 @@ static void open_model(void *model)
     m->engine = mgpu_open_loaded(m->program, m->plan, &m->options, &file, NULL, &m->feed, mgpu_collect_nothing, NULL);
     mgpu_close_tensors(&file);
     open_set(m);
+    mgpu_engine_leave(m->engine);
 }
 
 static int fail(const char *what)
@@ -191,8 +192,10 @@ static void run(void *argument)
     m->set.samples = m->set.stream->samples = call->samples;
     if (!mgpu_check_samples(&m->set, &call->complaint))
         return;
+    mgpu_engine_enter(m->engine);
     mgpu_post_set(&m->feed, MGPU_PHASE_PREDICT, &m->set, m->feed.applied, 0, fetch, NULL);
     mgpu_engine_drain(m->engine);
+    mgpu_engine_leave(m->engine);
 }
 
 static void forget_complaint(void *argument) { free(((Call *)argument)->complaint); }
@@ -234,6 +237,7 @@ static void close_model(void *model)
 {
     mgpu_model *m = model;
     mgpu_close_set(&m->set);
+    mgpu_engine_enter(m->engine);
     mgpu_engine_close(m->engine, NULL);
 }
 

@@ -261,12 +261,13 @@ static void *use(void *argument)
     Use *u = argument;
     words *model = u->weights ? words_open(u->weights, 1 + u->number % 2) : u->model;
     if (!model) {
-        u->wrong = words_error();
+        u->wrong = strdup(words_error()); /* the text goes with the thread */
         return NULL;
     }
     for (int i = 0; i < 20 && !u->wrong; i++) {
         int samples = 1 + (i + u->number) % SAMPLES;
-        u->wrong = compare(model, SAMPLES - samples, samples);
+        const char *wrong = compare(model, SAMPLES - samples, samples);
+        u->wrong = wrong ? strdup(wrong) : NULL;
         if (i % 5 == 0 && words_open("nowhere.safetensors", 1))
             u->wrong = "there is nothing, and it was opened";
     }
