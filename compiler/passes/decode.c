@@ -1,14 +1,14 @@
 /* decode.c: from the graph that predicts all places of a window, one that predicts the next place alone.
  *
  * In: the graph `predict` of a model that reads a text: an input token: class(V)[L] and an output [L, V]. Out: a graph without
- * samples, the same on every device. Two hidden settings say which token is at which place; the output's row at the place goes into
- * a variable, which the host reads. NULL: the model is another one.
+ * samples, the same on every device. Two hidden settings say which token is at which place; the output's row at the place goes
+ * into a variable, which the host reads. NULL: the model is another one.
  *
- * A value is asked for in two ways. Its row at the place: most operations need the same row of their inputs (decode_rows.c). The whole
- * of it, as attention needs keys and values: that is a variable, a cache, whose row at the place is replaced in each step. Rows after
- * the place are of no step yet, or of another text. No place sees a later one, so they do not matter as long as they are finite; a
- * program compares with the whole window before it relies on that. Loops along the window are a step with their carries in variables.
- * What has no rule is computed as in the whole window, of whole inputs: right, and no faster. */
+ * A value is asked for in two ways. Its row at the place: most operations need the same row of their inputs (decode_rows.c). The
+ * whole of it, as attention needs keys and values: that is a variable, a cache, whose row at the place is replaced in each step.
+ * Rows after the place are of no step yet, or of another text. No place sees a later one, so they do not matter as long as they
+ * are finite; a program compares with the whole window before it relies on that. Loops along the window are a step with their
+ * carries in variables. What has no rule is computed as in the whole window, of whole inputs: right, and no faster. */
 #include "compiler/passes/decode.h"
 #include "compiler/passes/stages.h"
 #include "runtime/abi/mgpu.h"
@@ -136,8 +136,8 @@ static const Result *output_of_text(const Graph *g, const Input *token)
 /* what one place of one text has no value of: other inputs, numbers of samples, sums over them */
 static bool belongs_to_samples(const Node *n, int token)
 {
-    return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->sharded) || n->op == OP_GROUP_SUM ||
-           n->op == OP_TOTAL || (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES) || node_sums_samples(n);
+    return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->sharded) ||
+           n->op == OP_GROUP_SUM || n->op == OP_TOTAL || (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES) || node_sums_samples(n);
 }
 
 /* which nodes the output needs, and which of them depend on the tokens; false: there is one that the derivation cannot have */
@@ -172,7 +172,8 @@ Graph *derive_decode(Graph *predict)
 {
     Model *m = predict->model;
     int token = 0;
-    while (token < m->input_count && (strcmp(m->inputs[token].name, "token") != 0 || m->inputs[token].shape.rank != 1 || !m->inputs[token].classes))
+    while (token < m->input_count &&
+           (strcmp(m->inputs[token].name, "token") != 0 || m->inputs[token].shape.rank != 1 || !m->inputs[token].classes))
         token++;
     if (token == m->input_count || !reads_text(m) || m->setting_count + 2 > MGPU_MAX_SETTINGS)
         return NULL;

@@ -4,8 +4,8 @@
 
 #include "compiler/ir/rebuild.h"
 
-/* Row i along an axis depends on the tokens at the places up to i - by, in a model in which no place sees later ones. On: the axis is
- * one of places; else nothing is known of it. */
+/* Row i along an axis depends on the tokens at the places up to i - by, in a model in which no place sees later ones. On: the
+ * axis is one of places; else nothing is known of it. */
 typedef struct Slack { bool on; int64_t by; } Slack;
 
 typedef struct Decoding {
@@ -23,7 +23,8 @@ typedef struct Decoding {
 /* decode.c */
 Node *decode_whole(Decoding *, Node *);
 Node *decode_row(Decoding *, Node *, int axis);             /* at the place: the axis has the extent 1 */
-Node *decode_state(Decoding *, const Node *of, Shape, Dtype, int *variable); /* what the steps before have left in a new variable */
+/* what the steps before have left in a new variable */
+Node *decode_state(Decoding *, const Node *of, Shape, Dtype, int *variable);
 void decode_keep(Decoding *, int variable, Node *value);
 Node *decode_select_first(Decoding *, Node *first, Node *later); /* `first` at the first place */
 

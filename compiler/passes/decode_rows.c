@@ -1,14 +1,17 @@
 /* decode_rows.c: what a row of a value needs: rules by operation for decode.c.
  *
- * In: a node of a window's graph and one of its axes. Out: the row at the place, of rows and whole values of the inputs. Values that
- * shift along the window (convolutions, padding, slices, concatenation) take rows of an earlier place from what is kept. */
+ * In: a node of a window's graph and one of its axes. Out: the row at the place, of rows and whole values of the inputs. Values
+ * that shift along the window (convolutions, padding, slices, concatenation) take rows of an earlier place from what is kept. */
 #include "compiler/passes/decode.h"
 
 #include <string.h>
 
 enum { CONVOLVE_STRIDE, CONVOLVE_LOW, CONVOLVE_HIGH, CONVOLVE_DILATION, CONVOLVE_INPUT_DILATION };
 
-static int64_t *convolve_int(const Node *n, int list, int axis) { return &n->ints[1 + list * n->ints[0] + axis]; }
+static int64_t *convolve_int(const Node *n, int list, int axis)
+{
+    return &n->ints[1 + list * n->ints[0] + axis];
+}
 
 /* n with other attributes and inputs */
 static Node *remade(Decoding *d, const Node *n, Node **in, const int64_t *ints)
@@ -66,7 +69,10 @@ static int axis_of_operand(const char **p, int rank, char letter)
     return found;
 }
 
-static char letter_of(const Node *n, int axis) { return strstr(n->text, "->")[2 + axis]; }
+static char letter_of(const Node *n, int axis)
+{
+    return strstr(n->text, "->")[2 + axis];
+}
 
 static bool keeps_axis(const Node *n, int axis) /* SLICE PAD: as it is */
 {
@@ -83,9 +89,12 @@ static int axis_of_input(const Node *n, int k, int axis)
     switch (n->op) {
     case OP_SUM:
     case OP_MAX:
-    case OP_ARGMAX: return axis_of_reduction(n, axis);
-    case OP_RESHAPE: return axis_of_reshape(&x->shape, &n->shape, axis);
-    case OP_TRANSPOSE: return (int)n->ints[axis];
+    case OP_ARGMAX:
+        return axis_of_reduction(n, axis);
+    case OP_RESHAPE:
+        return axis_of_reshape(&x->shape, &n->shape, axis);
+    case OP_TRANSPOSE:
+        return (int)n->ints[axis];
     case OP_BROADCAST:
         b = axis - (n->shape.rank - x->shape.rank);
         return b >= 0 && x->shape.extent[b] == n->shape.extent[axis] ? b : -1;
@@ -100,12 +109,16 @@ static int axis_of_input(const Node *n, int k, int axis)
         bool inside = axis >= at && axis < at + rank;
         return k ? inside ? axis - at : -1 : inside ? -1 : axis < at ? axis : axis - rank + 1;
     }
-    default: return axis;
+    default:
+        return axis;
     }
 }
 
 /* ---- slack */
-static Slack joined(Slack a, Slack b) { return !a.on ? b : !b.on || a.by <= b.by ? a : b; }
+static Slack joined(Slack a, Slack b)
+{
+    return !a.on ? b : !b.on || a.by <= b.by ? a : b;
+}
 
 static Slack slack_of_loop(const Decoding *d, const Node *n, int axis)
 {
@@ -128,9 +141,13 @@ static Slack slack_of(const Decoding *d, const Node *n, int axis)
         int b = axis_of_input(n, k, axis);
         Slack own = b >= 0 && b < x->shape.rank ? d->slack[x->id][b] : (Slack){0};
         if (n->op == OP_CONVOLVE)
-            own = k == 0 && axis < n->ints[0] && *convolve_int(n, CONVOLVE_STRIDE, axis) == 1 && *convolve_int(n, CONVOLVE_INPUT_DILATION, axis) == 1 ? own : (Slack){0};
+            own = k == 0 && axis < n->ints[0] && *convolve_int(n, CONVOLVE_STRIDE, axis) == 1 &&
+                          *convolve_int(n, CONVOLVE_INPUT_DILATION, axis) == 1
+                      ? own
+                      : (Slack){0};
         if (n->op == OP_CONVOLVE && own.on)
-            own.by += *convolve_int(n, CONVOLVE_LOW, axis) - *convolve_int(n, CONVOLVE_DILATION, axis) * (n->in[1]->shape.extent[2 + axis] - 1);
+            own.by += *convolve_int(n, CONVOLVE_LOW, axis) -
+                      *convolve_int(n, CONVOLVE_DILATION, axis) * (n->in[1]->shape.extent[2 + axis] - 1);
         if (n->op == OP_SLICE)
             own = n->ints[2 * n->shape.rank + axis] == 1 ? (Slack){own.on, own.by - n->ints[axis]} : (Slack){0};
         if (n->op == OP_PAD)
@@ -146,9 +163,9 @@ static Slack slack_of(const Decoding *d, const Node *n, int axis)
 void decode_find_slack(Decoding *d, const Node *n)
 {
     OpClass class = OP_INFO[n->op].op_class;
-    bool known = class == ELEMENTWISE || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_CUMSUM || n->op == OP_EINSUM ||
-                 n->op == OP_CONVOLVE || (class == VIEW && n->op != OP_UNSLICE) || n->op == OP_GATHER || n->op == OP_TOP_K ||
-                 n->op == OP_RESULT || n->op == OP_STOP_GRADIENT;
+    bool known = class == ELEMENTWISE || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_CUMSUM ||
+                 n->op == OP_EINSUM || n->op == OP_CONVOLVE || (class == VIEW && n->op != OP_UNSLICE) || n->op == OP_GATHER ||
+                 n->op == OP_TOP_K || n->op == OP_RESULT || n->op == OP_STOP_GRADIENT;
     for (int a = 0; known && a < n->shape.rank; a++)
         d->slack[n->id][a] = slack_of(d, n, a);
     if (n->op == OP_INPUT)
@@ -185,7 +202,8 @@ static Node *rows_of_slice(Decoding *d, Node *n, int axis, Node *index)
     stand_at(g, n);
     Node *none = graph_fill(g, -1, index->shape, I32), *count = graph_number(g, (double)n->shape.extent[axis], I32);
     Node *there = graph_binary(g, OP_LT, index, count), *begun = graph_binary(g, OP_LT, none, index);
-    Node *inner = graph_where(g, graph_binary(g, OP_AND, begun, there), shifted(d, index, n->ints[2 * r + axis], n->ints[axis]), none);
+    Node *inner =
+        graph_where(g, graph_binary(g, OP_AND, begun, there), shifted(d, index, n->ints[2 * r + axis], n->ints[axis]), none);
     Node *x = rows_at(d, n->in[0], axis, inner);
     int64_t *ints = copied_ints(n);
     ints[axis] = 0;
@@ -256,7 +274,8 @@ static Node *row_of_view(Decoding *d, Node *n, int axis)
 
 static Node *row_of_convolution(Decoding *d, Node *n, int axis)
 {
-    if (axis >= n->ints[0] || *convolve_int(n, CONVOLVE_STRIDE, axis) != 1 || *convolve_int(n, CONVOLVE_INPUT_DILATION, axis) != 1)
+    if (axis >= n->ints[0] || *convolve_int(n, CONVOLVE_STRIDE, axis) != 1 ||
+        *convolve_int(n, CONVOLVE_INPUT_DILATION, axis) != 1)
         return NULL;
     int64_t size = n->in[1]->shape.extent[2 + axis], dilation = *convolve_int(n, CONVOLVE_DILATION, axis);
     Node *in[2], like = *n;
@@ -335,22 +354,34 @@ static bool has_letter_once(const Node *n, char letter)
 Node *decode_row_by_rule(Decoding *d, Node *n, int axis)
 {
     switch (OP_INFO[n->op].op_class) {
-    case LEAF: return row_of_leaf(d, n, axis);
-    case ELEMENTWISE: return by_rows(d, n, axis, n->ints);
-    case VIEW: return row_of_view(d, n, axis);
-    default: break;
+    case LEAF:
+        return row_of_leaf(d, n, axis);
+    case ELEMENTWISE:
+        return by_rows(d, n, axis, n->ints);
+    case VIEW:
+        return row_of_view(d, n, axis);
+    default:
+        break;
     }
     switch (n->op) {
     case OP_SUM:
     case OP_MAX:
     case OP_ARGMAX:
-    case OP_STOP_GRADIENT: return by_rows(d, n, axis, n->ints);
-    case OP_EINSUM: return has_letter_once(n, letter_of(n, axis)) ? by_rows(d, n, axis, n->ints) : NULL;
-    case OP_GATHER: return by_rows(d, n, axis, n->ints);
-    case OP_TOP_K: return n->ints[0] == axis ? NULL : by_rows(d, n, axis, n->ints);
-    case OP_CUMSUM: return n->ints[0] != axis ? by_rows(d, n, axis, n->ints) : n->ints[1] ? NULL : row_of_sum(d, n);
-    case OP_CONVOLVE: return row_of_convolution(d, n, axis);
-    case OP_RESULT: return row_of_loop(d, n, axis);
-    default: return NULL;
+    case OP_STOP_GRADIENT:
+        return by_rows(d, n, axis, n->ints);
+    case OP_EINSUM:
+        return has_letter_once(n, letter_of(n, axis)) ? by_rows(d, n, axis, n->ints) : NULL;
+    case OP_GATHER:
+        return by_rows(d, n, axis, n->ints);
+    case OP_TOP_K:
+        return n->ints[0] == axis ? NULL : by_rows(d, n, axis, n->ints);
+    case OP_CUMSUM:
+        return n->ints[0] != axis ? by_rows(d, n, axis, n->ints) : n->ints[1] ? NULL : row_of_sum(d, n);
+    case OP_CONVOLVE:
+        return row_of_convolution(d, n, axis);
+    case OP_RESULT:
+        return row_of_loop(d, n, axis);
+    default:
+        return NULL;
     }
 }

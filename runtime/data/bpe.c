@@ -1,10 +1,10 @@
 /* bpe.c: text <-> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019, GPT-2's files).
  *
  * The vocabulary is a folder: tokenizer.json of Hugging Face (tokenizer.c), or encoder.json (or vocab.json), token -> number, and
- * vocab.bpe (or merges.txt), a merge a line, the earlier the sooner. They write each byte as a printable character. Special tokens,
- * <|endoftext|> and what else is written so in encoder.json, are found in the text first, the longest at each place. The rest is cut
- * into words (words.c) and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a heap of neighbours makes
- * that n log n. Words that were seen before come from a table. */
+ * vocab.bpe (or merges.txt), a merge a line, the earlier the sooner. They write each byte as a printable character. Special
+ * tokens, <|endoftext|> and what else is written so in encoder.json, are found in the text first, the longest at each place. The
+ * rest is cut into words (pretokens.c) and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a
+ * heap of neighbours makes that n log n. Words that were seen before come from a table. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/data/vocabulary.h"
@@ -24,7 +24,8 @@ static char *file_in(const char *folder, const char *name, const char *other, co
         return path;
     }
     if (access(second, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%sthe vocabulary %s holds neither tokenizer.json nor %s nor %s; say where the data is with --data DIR", where,
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%sthe vocabulary %s holds neither tokenizer.json nor %s nor %s; say where the data is with --data DIR", where,
                   folder, name, other);
     free(path);
     return second;
@@ -116,15 +117,18 @@ void mgpu_begin_merges(Vocabulary *v, int64_t most, const char *where)
     v->merges = mgpu_allocate(v->merge_slots, sizeof *v->merges);
 }
 
-void mgpu_add_merge(Vocabulary *v, const char *left, size_t left_bytes, const char *right, size_t right_bytes, uint32_t rank, const char *place)
+void mgpu_add_merge(Vocabulary *v, const char *left, size_t left_bytes, const char *right, size_t right_bytes, uint32_t rank,
+                    const char *place)
 {
     char *joined = mgpu_allocate(left_bytes + right_bytes + 1, 1);
     memcpy(joined, left, left_bytes);
     memcpy(joined + left_bytes, right, right_bytes);
-    int64_t a = token_of(v, left, left_bytes), b = token_of(v, right, right_bytes), token = token_of(v, joined, left_bytes + right_bytes);
+    int64_t a = token_of(v, left, left_bytes), b = token_of(v, right, right_bytes),
+            token = token_of(v, joined, left_bytes + right_bytes);
     if (!left_bytes || !right_bytes || a < 0 || b < 0 || token < 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: '%.*s%s%.*s' is no merge of two tokens of the vocabulary", place, (int)(left_bytes < 80 ? left_bytes : 80),
-                  left, right_bytes ? " " : "", (int)(right_bytes < 80 ? right_bytes : 80), right);
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%.*s%s%.*s' is no merge of two tokens of the vocabulary", place,
+                  (int)(left_bytes < 80 ? left_bytes : 80), left, right_bytes ? " " : "",
+                  (int)(right_bytes < 80 ? right_bytes : 80), right);
     Merge *m = find_merge(v, (uint64_t)a << 32 | (uint64_t)b);
     if (!m->rank)
         *m = (Merge){(uint64_t)a << 32 | (uint64_t)b, rank, (uint32_t)token};
@@ -318,7 +322,8 @@ static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
         e->count += known->tokens;
         return;
     }
-    int64_t tokens = whole_word(e->vocabulary, &e->word, text, length) ? 1 : merge_word(e->vocabulary, &e->word, text, length), at = 0;
+    int64_t tokens = whole_word(e->vocabulary, &e->word, text, length) ? 1 : merge_word(e->vocabulary, &e->word, text, length),
+            at = 0;
     make_room(e, tokens);
     if (known && e->known_count < MOST_KEPT) {
         *known = (Known){known->hash, text, e->count, (uint32_t)length, (uint32_t)tokens};

@@ -95,7 +95,10 @@ static int64_t end_of_gpt2(const uint8_t *text, int64_t bytes, int64_t i)
     return kind == SPACE ? end_of_blanks(text, bytes, i) : end_of_run(text, bytes, at, kind);
 }
 
-static bool ends_line(uint8_t c) { return c == '\n' || c == '\r'; }
+static bool ends_line(uint8_t c)
+{
+    return c == '\n' || c == '\r';
+}
 
 static int64_t end_of_lines(const uint8_t *text, int64_t bytes, int64_t at)
 {

@@ -1,23 +1,34 @@
-/* tokenizer.c: tokenizer.json of Hugging Face, where it is byte-level BPE as of GPT-2, Llama 3 and Qwen 2: tokens, merges, special tokens,
- * the pattern of words. What it says beyond that is refused, so that tokens are those of the tokenizers library or there are none. */
+/* tokenizer.c: tokenizer.json of Hugging Face, where it is byte-level BPE as of GPT-2, Llama 3 and Qwen 2: tokens, merges,
+ * special tokens, the pattern of words. What it says beyond that is refused, so that tokens are those of the tokenizers library
+ * or there are none. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Place { Vocabulary *vocabulary; const char *where, *path; } Place;
+typedef struct Place {
+    Vocabulary *vocabulary;
+    const char *where, *path;
+} Place;
 
-static const struct { WordPattern pattern; const char *regex; } PATTERN[] = {
+static const struct {
+    WordPattern pattern;
+    const char *regex;
+} PATTERN[] = {
     {WORDS_GPT2, "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {WORDS_LLAMA3, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {WORDS_QWEN2, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    {WORDS_LLAMA3, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+                   "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    {WORDS_QWEN2, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+                  "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
 };
 
 static _Noreturn void refuse(const Place *p, const char *what, const char *which)
 {
-    mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s '%s' is not known here: byte-level BPE without a normalizer, with the words of GPT-2, Llama 3 or "
-              "Qwen 2, is; make tokens with the tokenizers package and read them with tokens(\"train.bin\")", p->where, p->path, what, which);
+    mgpu_fail(MGPU_BAD_INPUT,
+              "%s%s: %s '%s' is not known here: byte-level BPE without a normalizer, with the words of GPT-2, Llama 3 or "
+              "Qwen 2, is; make tokens with the tokenizers package and read them with tokens(\"train.bin\")",
+              p->where, p->path, what, which);
 }
 
 static bool is_true(const Json *object, const char *key)
@@ -26,7 +37,10 @@ static bool is_true(const Json *object, const char *key)
     return m && m->kind == JSON_TRUE;
 }
 
-static const char *type_of(const Json *object) { return object && object->kind == JSON_OBJECT ? mgpu_json_text(object, "type") : ""; }
+static const char *type_of(const Json *object)
+{
+    return object && object->kind == JSON_OBJECT ? mgpu_json_text(object, "type") : "";
+}
 
 /* ---- how text is cut */
 static WordPattern pattern_of(const Place *p, const Json *split)
@@ -34,7 +48,8 @@ static WordPattern pattern_of(const Place *p, const Json *split)
     const Json *pattern = mgpu_json_member(split, "pattern");
     const char *regex = pattern && pattern->kind == JSON_OBJECT ? mgpu_json_text(pattern, "Regex") : "";
     for (int k = 0; k < MGPU_COUNT(PATTERN); k++)
-        if (strcmp(PATTERN[k].regex, regex) == 0 && strcmp(mgpu_json_text(split, "behavior"), "Isolated") == 0 && !is_true(split, "invert"))
+        if (strcmp(PATTERN[k].regex, regex) == 0 && strcmp(mgpu_json_text(split, "behavior"), "Isolated") == 0 &&
+            !is_true(split, "invert"))
             return PATTERN[k].pattern;
     refuse(p, "the pattern of words", regex);
 }
@@ -58,7 +73,8 @@ static void read_words(const Place *p, const Json *pretokenizer)
         read_bytes(p, pretokenizer && pretokenizer->kind == JSON_OBJECT ? pretokenizer : &(Json){.kind = JSON_OBJECT}, true);
         return;
     }
-    if (first->kind != JSON_OBJECT || strcmp(type_of(first), "Split") != 0 || !first->next || first->next->kind != JSON_OBJECT || first->next->next)
+    if (first->kind != JSON_OBJECT || strcmp(type_of(first), "Split") != 0 || !first->next || first->next->kind != JSON_OBJECT ||
+        first->next->next)
         refuse(p, "the pre-tokenizer", type_of(first));
     p->vocabulary->pattern = pattern_of(p, first);
     read_bytes(p, first->next, false);
@@ -102,11 +118,13 @@ static void read_list_of_merges(const Place *p, const Json *list)
     mgpu_begin_merges(p->vocabulary, count, p->where);
     uint32_t rank = 1;
     for (const Json *m = count ? list->first : NULL; m; m = m->next, rank++) {
-        bool pair = m->kind == JSON_LIST && m->first && m->first->kind == JSON_TEXT && m->first->next && m->first->next->kind == JSON_TEXT;
+        bool pair = m->kind == JSON_LIST && m->first && m->first->kind == JSON_TEXT && m->first->next &&
+                    m->first->next->kind == JSON_TEXT;
         const char *left = pair ? m->first->text : m->kind == JSON_TEXT ? m->text : "", *blank = strchr(left, ' ');
         const char *right = pair ? m->first->next->text : blank ? blank + 1 : "";
         char *place = mgpu_format("%s%s: merge %u", p->where, p->path, rank);
-        mgpu_add_merge(p->vocabulary, left, pair || !blank ? strlen(left) : (size_t)(blank - left), right, strlen(right), rank, place);
+        mgpu_add_merge(p->vocabulary, left, pair || !blank ? strlen(left) : (size_t)(blank - left), right, strlen(right), rank,
+                       place);
         free(place);
     }
 }

@@ -33,7 +33,8 @@ int64_t mgpu_word_end(WordPattern, const uint8_t *text, int64_t bytes, int64_t i
 void mgpu_add_token(Vocabulary *, const char *spelling, int64_t number);
 void mgpu_add_special(Vocabulary *, const char *text, int64_t number);
 void mgpu_begin_merges(Vocabulary *, int64_t most, const char *where); /* after the tokens */
-void mgpu_add_merge(Vocabulary *, const char *left, size_t left_bytes, const char *right, size_t right_bytes, uint32_t rank, const char *place);
+void mgpu_add_merge(Vocabulary *, const char *left, size_t left_bytes, const char *right, size_t right_bytes, uint32_t rank,
+                    const char *place);
 /* tokenizer.c */
 void mgpu_read_tokenizer(Vocabulary *, const char *path, const char *where);
 #endif

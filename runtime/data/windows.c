@@ -4,9 +4,9 @@
  * `token` has its elements, `next` those one place further on. What is left at the end and fills no window is not read.
  * part(a, b) cuts the sequence by place, so that no window of one part reaches into the other.
  *
- * tokens: a file of whole numbers, little-endian, after a header of as many bytes as is said, or a .npy file of one axis. characters: text in UTF-8; its characters are words,
- * in order of their code points. Plain files are mapped; text beyond ASCII is decoded in memory. text: the tokens of a
- * vocabulary (bpe.c), in memory. */
+ * tokens: a file of whole numbers, little-endian, after a header of as many bytes as is said, or a .npy file of one axis.
+ * characters: text in UTF-8; its characters are words, in order of their code points. Plain files are mapped; text beyond ASCII
+ * is decoded in memory. text: the tokens of a vocabulary (bpe.c), in memory. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -175,11 +175,13 @@ Stream *mgpu_open_tokens(const Opening *o)
         int64_t count = read_array(w, o, &dtype);
         return finish(s, o, dtype, count);
     }
-    int64_t bytes = mgpu_dtype_bytes(dtype), header = (int64_t)mgpu_option_number(o->call, "header", 0), rest = w->file.bytes - header;
+    int64_t bytes = mgpu_dtype_bytes(dtype), header = (int64_t)mgpu_option_number(o->call, "header", 0),
+            rest = w->file.bytes - header;
     if (!header)
         check_format(w, o->where);
     if (rest < 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: header = %lld, and the file has %lld bytes", o->where, w->path, (long long)header, (long long)w->file.bytes);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: header = %lld, and the file has %lld bytes", o->where, w->path, (long long)header,
+                  (long long)w->file.bytes);
     if (rest % bytes)
         mgpu_fail(MGPU_BAD_INPUT,
                   "%s%s: %lld bytes are no whole number of tokens of type %s; type = u8, u16, u32, i32 or i64 says what a "

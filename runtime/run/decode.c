@@ -1,5 +1,5 @@
-/* decode.c: runs the phase `decode`, which knows what it needs of the places before (compiler/passes/decode.c): a token and its place
- * go in as settings, the output's row for it comes back in a variable. */
+/* decode.c: runs the phase `decode`, which knows what it needs of the places before (compiler/passes/decode.c): a token and its
+ * place go in as settings, the output's row for it comes back in a variable. */
 #include "runtime/run/decode.h"
 #include "runtime/base/base.h"
 
@@ -56,4 +56,7 @@ void mgpu_decode(Decoder *d, const int64_t *tokens, int64_t count, Processes *p,
     read_row(d, p, row);
 }
 
-void mgpu_close_decoder(Decoder *d) { free(d->bytes); }
+void mgpu_close_decoder(Decoder *d)
+{
+    free(d->bytes);
+}

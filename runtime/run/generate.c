@@ -3,8 +3,8 @@
  * The window that the model reads holds the text's last elements, from its first place on; the output's row at the last of
  * them has the probabilities of the next one, which is sampled by --temperature and --seed and joins the text. Places after
  * it hold 0; that they do not matter is tried at first. While the text fits into the window, a program that has the phase for it
- * computes the row of one place alone (decode.c), if that is what the whole window gives for the text's first elements; else every
- * element is a whole pass of the window. */
+ * computes the row of one place alone (decode.c), if that is what the whole window gives for the text's first elements; else
+ * every element is a whole pass of the window. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/terminal.h"
@@ -229,9 +229,11 @@ static char *read_all(const char *path, size_t *bytes)
 static char *prompt_of(const Options *o, size_t *bytes)
 {
     if (o->prompts && o->operand_count)
-        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text, or those of --prompts %s: leave '%s' out", o->prompts, o->operands[0]);
+        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text, or those of --prompts %s: leave '%s' out", o->prompts,
+                  o->operands[0]);
     if (!o->prompts && (o->operand_count != 1 || !*o->operands[0]))
-        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text: %s generate 'Once upon a time' (- is standard input)", o->program);
+        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text: %s generate 'Once upon a time' (- is standard input)",
+                  o->program);
     if (o->prompts || strcmp(o->operands[0], "-") == 0)
         return read_all(o->prompts ? o->prompts : "-", bytes);
     *bytes = strlen(o->operands[0]);
@@ -352,8 +354,8 @@ static bool check_decoder(Writer *w)
         double most = largest_difference(w->row, w->chance, n);
         if (most <= allowed)
             continue;
-        fprintf(stderr, "%s: place %lld alone gives other probabilities than the whole window (by %.2g), so each token is computed with all "
-                        "of the window\n", w->program->model_file, (long long)i + 1, most);
+        fprintf(stderr, "%s: place %lld alone gives other probabilities than the whole window (by %.2g), so each token is "
+                        "computed with all of the window\n", w->program->model_file, (long long)i + 1, most);
         return false;
     }
     return true;
@@ -455,7 +457,8 @@ static void write_texts(Writer *w, const char *prompts, size_t bytes, Screen *sc
     int64_t number = 0;
     if (!o->prompts)
         write_text(w, prompts, bytes, number, screen, o);
-    for (const char *at = prompts, *end = prompts + bytes, *stop; o->prompts && at <= end && !ferror(screen->file); at = stop + 1) {
+    for (const char *at = prompts, *end = prompts + bytes, *stop; o->prompts && at <= end && !ferror(screen->file);
+         at = stop + 1) {
         stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         if (stop == at)

@@ -158,8 +158,10 @@ static double read_top_p(const char *option, const char *text)
     char *end;
     double p = strtod(text, &end);
     if (end == text || *end || !(p > 0 && p <= 1))
-        mgpu_fail(MGPU_BAD_USAGE, "%s takes a number above 0 and at most 1, not '%s': 0.9 samples from the likeliest whose probabilities are "
-                  "together 0.9, 1 from all", option, text);
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "%s takes a number above 0 and at most 1, not '%s': 0.9 samples from the likeliest whose probabilities are "
+                  "together 0.9, 1 from all",
+                  option, text);
     return p;
 }
 

@@ -8,16 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Ranked { double weight; int64_t class; } Ranked;
+typedef struct Ranked {
+    double weight;
+    int64_t class;
+} Ranked;
 
 static int by_weight(const void *a, const void *b)
 {
     const Ranked *x = a, *y = b;
-    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight) : (x->class > y->class) - (x->class < y->class);
+    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight)
+                                  : (x->class > y->class) - (x->class < y->class);
 }
 
-/* weights beyond the top_k largest, of equals those of the smaller classes, become 0; then those after the first whose sum is top_p
- * of what is left */
+/* weights beyond the top_k largest, of equals those of the smaller classes, become 0; then those after the first whose sum is
+ * top_p of what is left */
 static void keep_top(double *weight, int64_t n, int64_t top_k, double top_p)
 {
     Ranked *ranked = mgpu_allocate((size_t)n, sizeof *ranked);
