@@ -55,6 +55,9 @@ void pass_simplify(Compilation *c)
 {
     if (c->options->exact_bodies)
         each_graph(c, inline_bodies);
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k])
+            replace(&c->graphs[k], inline_groups(c->graphs[k], c->program->target->least_group));
     each_graph(c, simplify);
 }
 

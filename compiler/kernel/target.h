@@ -35,6 +35,7 @@ struct Target {
     int64_t across_columns;     /* rows of so many elements at most are also summed across by the kernel that goes through them; 0: none are */
     bool random_in_arrays;       /* random numbers that follow each other are computed together; false: each on its own */
     bool stores_runs;           /* what short runs of neighbours share is stored for each of them, for vectors; false: each computes its index */
+    int64_t least_group;        /* sums over groups of fewer neighbours go over columns first, then over the group; at least 1 */
     bool scalars_by_thread;     /* what is the same for the whole kernel is computed by each thread, not once */
     /* sets how threads share a kernel whose nests and arguments are complete; alone: it is called by a scan */
     void (*map_threads)(Kernel *, const Model *, bool alone);

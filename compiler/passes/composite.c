@@ -17,6 +17,9 @@
  *
  * softmax: dx = y (g - sum(g y)): of all that forward makes, backward needs y alone.
  *
+ * groupnorm of groups that are short for the target (longer ones are inlined before: Target.least_group): sums go over places
+ * first, channel by channel, and then over the channels of a group; what a group shares is there once for each channel.
+ *
  * attention: the primitive ATTENTION, which keeps no scores: its gradient computes them again. With a mask, a bias or a cap it is
  * the body. */
 #include "compiler/passes/composite.h"
@@ -269,10 +272,11 @@ static Node *mean_of_rows(Graph *g, Node *x)
     return graph_binary(g, OP_MUL, sum, graph_weak(g, 1 / (double)x->shape.extent[last]));
 }
 
-static bool norm_rows(Graph *g, const Node *composite, Node **inputs, bool centred, LayerNorm *n)
+/* which input is what: x, and vectors along its last axis; false: not the form that the table knows */
+static bool find_norm(const Graph *g, const Node *composite, Node **inputs, LayerNorm *n)
 {
     *n = (LayerNorm){-1, -1, -1, NULL, NULL, NULL};
-    if (composite->data_count < 1 || !(composite->data[0] == composite->data[0]) || result_count(composite->body) != 1)
+    if (result_count(composite->body) != 1)
         return false;
     for (int k = 0; k < composite->inputs; k++) {
         bool variable = composite->in[k]->op == OP_VARIABLE;
@@ -289,9 +293,14 @@ static bool norm_rows(Graph *g, const Node *composite, Node **inputs, bool centr
     for (int k = 0; k < composite->inputs; k++)
         if (k != n->x && (inputs[k]->shape.rank != 1 || inputs[k]->shape.extent[0] != c || !dtype_is_float(inputs[k]->dtype)))
             return false;
-    if (shape_count(&x->shape) == 0)
+    return shape_count(&x->shape) > 0;
+}
+
+static bool norm_rows(Graph *g, const Node *composite, Node **inputs, bool centred, LayerNorm *n)
+{
+    if (composite->data_count < 1 || !(composite->data[0] == composite->data[0]) || !find_norm(g, composite, inputs, n))
         return false;
-    x = graph_cast(g, x, dtype_promote(x->dtype, F32));
+    Node *x = graph_cast(g, inputs[n->x], dtype_promote(inputs[n->x]->dtype, F32));
     Node *distance = centred ? graph_binary(g, OP_SUB, x, mean_of_rows(g, x)) : x;
     Node *variance = mean_of_rows(g, graph_binary(g, OP_MUL, distance, distance));
     Node *deviation = graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, variance, graph_weak(g, composite->data[0])));
@@ -373,6 +382,38 @@ static Node *along_axis(Graph *g, Node *(*reduce)(Graph *, Node *, const int *, 
     Shape kept = x->shape;
     kept.extent[axis] = 1;
     return graph_reshape(g, reduce(g, x, &axis, 1), kept);
+}
+
+/* ---- groupnorm */
+
+/* [s..., c] -> [c]: the mean of each channel's group */
+static Node *mean_of_groups(Graph *g, Node *x, int64_t groups)
+{
+    int axes[MAX_RANK], last = x->shape.rank - 1;
+    int64_t c = x->shape.extent[last], places = shape_count(&x->shape) / c;
+    for (int i = 0; i < last; i++)
+        axes[i] = i;
+    Node *each = graph_binary(g, OP_MUL, graph_sum(g, x, axes, last), graph_weak(g, 1 / (double)places));
+    each = graph_reshape(g, each, (Shape){2, {groups, c / groups}});
+    return graph_reshape(g, graph_broadcast(g, mean_of_rows(g, each), each->shape), (Shape){1, {c}});
+}
+
+static bool groupnorm_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    enum { GROUPS, EPS, NUMBERS };
+    LayerNorm n;
+    if (composite->data_count != NUMBERS || !(composite->data[EPS] == composite->data[EPS]) || !find_norm(g, composite, inputs, &n) || n.bias < 0)
+        return false;
+    Node *x = graph_cast(g, inputs[n.x], dtype_promote(inputs[n.x]->dtype, F32));
+    int64_t c = x->shape.extent[x->shape.rank - 1], groups = (int64_t)composite->data[GROUPS];
+    if (x->shape.rank == 1 || groups == c)
+        return false;
+    Node *z = graph_binary(g, OP_SUB, x, mean_of_groups(g, x, groups));
+    Node *variance = mean_of_groups(g, graph_binary(g, OP_MUL, z, z), groups);
+    Node *deviation = graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, variance, graph_weak(g, composite->data[EPS])));
+    Node *scale = graph_binary(g, OP_DIV, graph_cast(g, inputs[n.weight], x->dtype), deviation);
+    results[0] = graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, z, scale), graph_cast(g, inputs[n.bias], x->dtype));
+    return true;
 }
 
 /* the axis; -1: not the form that the table knows */
@@ -474,6 +515,7 @@ static const struct Composite {
     {"batchnorm", true, batchnorm_forward, batchnorm_gradient},
     {"layernorm", false, layernorm_forward, layernorm_gradient},
     {"rmsnorm", false, rmsnorm_forward, rmsnorm_gradient},
+    {"groupnorm", false, groupnorm_forward, NULL},
     {"softmax", false, softmax_forward, softmax_gradient},
     {"attention", false, attention_forward, NULL},
 };
@@ -507,16 +549,25 @@ bool composite_gradient(Sweep *s, Node *composite, Node **inputs, Node **results
 
 /* ---- whole graphs */
 
-static bool has_composite(const Graph *g)
+/* least: those of groupnorm alone whose groups have so many channels at least; 0: all */
+static bool is_wanted(const Node *n, int64_t least)
+{
+    if (n->op != OP_COMPOSITE || !least)
+        return n->op == OP_COMPOSITE;
+    const Shape *x = &n->in[0]->shape;
+    return strcmp(n->text, "groupnorm") == 0 && x->rank && (double)x->extent[x->rank - 1] >= n->data[0] * (double)least;
+}
+
+static bool has_composite(const Graph *g, int64_t least)
 {
     for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->op == OP_COMPOSITE)
+        if (is_wanted(g->nodes[i], least))
             return true;
     return false;
 }
 
 /* one level of nesting */
-static Graph *replace_composites(Graph *g, bool bodies)
+static Graph *replace_composites(Graph *g, bool bodies, int64_t least)
 {
     Graph *target = graph_new(g->model, g->name, g->parent);
     Node ***results = NEW_ARRAY(Node **, g->node_count); /* of each composite, by its id */
@@ -526,7 +577,7 @@ static Graph *replace_composites(Graph *g, bool bodies)
             become(n, results[n->in[0]->id][n->ints[0]]);
             continue;
         }
-        if (n->op != OP_COMPOSITE) {
+        if (!is_wanted(n, least)) {
             n->mapped = graph_copy_node(target, n);
             continue;
         }
@@ -543,14 +594,19 @@ static Graph *replace_composites(Graph *g, bool bodies)
 
 Graph *inline_bodies(Graph *g)
 {
-    while (has_composite(g))
-        g = replace_composites(g, true);
+    while (has_composite(g, 0))
+        g = replace_composites(g, true, 0);
     return g;
+}
+
+Graph *inline_groups(Graph *g, int64_t least)
+{
+    return has_composite(g, least) ? replace_composites(g, true, least) : g;
 }
 
 Graph *expand_composites(Graph *g)
 {
-    while (has_composite(g))
-        g = replace_composites(g, false);
+    while (has_composite(g, 0))
+        g = replace_composites(g, false, 0);
     return g;
 }

@@ -12,6 +12,7 @@ Graph *hoist_loops(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
 bool composite_known(const char *layer, bool training);      /* the elaborator asks which library layers to keep whole */
 Graph *inline_bodies(Graph *);                               /* every composite by its library body */
+Graph *inline_groups(Graph *, int64_t least);                /* groupnorm of so many channels a group at least; the table has a form for fewer */
 /* differentiate.c  ROLE_LOSS -> ROLE_GRADIENT per trained variable, and ROLE_REPORT loss; composites are expanded */
 Graph *differentiate(Graph *train);
 /* report.c         evaluation parts: predict has the outputs (NULL: there are none), the rest all else */

@@ -221,7 +221,7 @@ static void print_table(const Text *rows, Text *t)
 
 const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = MGPU_WAY_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
-    .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
+    .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: what sums read twice is less than what columns cost */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_epilogue_workspace, .end_kernels = end_kernels,
     .print_scan = cuda_scan_prepare, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .begin_unit = begin_unit,

@@ -95,6 +95,7 @@ const Target host_target = {
     .lane = lane,
     .random_in_arrays = true,
     .stores_runs = true,
+    .least_group = 32, /* for vectors */
     .map_threads = map_threads,
     .workspace = workspace,
     .print_scan = scan_print,
