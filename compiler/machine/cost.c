@@ -18,28 +18,28 @@
 typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart, measured; } Efficiency; /* measured: the shares, on some such card */
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {
-        [WORK_ELEMENTWISE] = {.25, .25, 1.5, 0, true},
-        [WORK_SUMS] = {.28, .28, 1.5, 0, true},
-        [WORK_SCATTER] = {.18, .18, 1.2, 0, true},
-        [WORK_MATMUL] = {.74, .12, .3, 0, false},
-        [WORK_CONVOLUTION] = {.9, .12, .2, 0, false},
-        [WORK_DEPTHWISE] = {.35, .12, 1.5, 0, false},
-        [WORK_DEPTHWISE_WEIGHT] = {.27, .12, 1.5, 0, false},
-        [WORK_ATTENTION] = {.55, .12, .2, 0, true},
-        [WORK_ROWS] = {.026, .026, 1.2, 0, true},
-        [WORK_SCAN] = {.6, .5, 1.2, 0, true},
+        [WORK_ELEMENTWISE] = {.25, .25, 1.5, 0, true, false},
+        [WORK_SUMS] = {.28, .28, 1.5, 0, true, false},
+        [WORK_SCATTER] = {.18, .18, 1.2, 0, true, false},
+        [WORK_MATMUL] = {.74, .12, .3, 0, false, false},
+        [WORK_CONVOLUTION] = {.9, .12, .2, 0, false, false},
+        [WORK_DEPTHWISE] = {.35, .12, 1.5, 0, false, false},
+        [WORK_DEPTHWISE_WEIGHT] = {.27, .12, 1.5, 0, false, false},
+        [WORK_ATTENTION] = {.55, .12, .2, 0, true, false},
+        [WORK_ROWS] = {.026, .026, 1.2, 0, true, false},
+        [WORK_SCAN] = {.6, .5, 1.2, 0, true, false},
     },
     [PROCESSOR_CUDA] = {
-        [WORK_ELEMENTWISE] = {.37, .37, .87, .8, false},
-        [WORK_SUMS] = {.37, .37, .87, .8, false},
-        [WORK_SCATTER] = {.1, .1, .4, 2, false},
-        [WORK_MATMUL] = {.7, .37, .87, 2.3, false}, /* by cuBLASLt */
+        [WORK_ELEMENTWISE] = {.37, .37, .87, .8, false, false},
+        [WORK_SUMS] = {.37, .37, .87, .8, false, false},
+        [WORK_SCATTER] = {.1, .1, .4, 2, false, false},
+        [WORK_MATMUL] = {.7, .37, .87, 2.3, false, false}, /* by cuBLASLt */
         [WORK_CONVOLUTION] = {.5, .37, .87, 2.3, false, true},
-        [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false},
-        [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false},
+        [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false, false},
+        [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false, false},
         [WORK_ATTENTION] = {.3, .37, .87, 2.3, false, true},
-        [WORK_ROWS] = {.1, .1, .4, 2, false},
-        [WORK_SCAN] = {.05, .1, .4, 2, false},
+        [WORK_ROWS] = {.1, .1, .4, 2, false, false},
+        [WORK_SCAN] = {.05, .1, .4, 2, false, false},
     },
 };
 static const double LARGE_MATMUL = .7;              /* the share of a large matmul with which the table's shares fit (17 rows of bench/plan, 2026-11-26) */
