@@ -239,12 +239,6 @@ def numbered(name):
     return (m[1], int(m[2]), m[3]) if m else None
 
 
-def definition(v):
-    while isinstance(v, Var) and isinstance(v.expr, Var):
-        v = v.expr
-    return v
-
-
 def definition(e, group):
     """An expression with the variables of its group written out, but for the last one's."""
     if isinstance(e, Var):

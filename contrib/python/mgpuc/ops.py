@@ -8,7 +8,6 @@ import math
 import torch
 
 from .net import Call, Index, List, Num, Op, Span
-from .graph import Unsupported
 
 
 class Use:
@@ -748,8 +747,7 @@ def matmul(cx, node, x, y):
     xs = "k" if len(x.shape) == 1 else lead[len(lead) - len(x.shape) + 2:] + "tk"
     ys = "k" if len(y.shape) == 1 else lead[len(lead) - len(y.shape) + 2:] + "ku"
     out = lead + ("t" if len(x.shape) > 1 else "") + ("u" if len(y.shape) > 1 else "")
-    need = [v if all(d in v.axes or v.shape[d] == 1 for d in range(len(v.shape))) else v for v in (x, y)]
-    return product(cx, node, xs, ys, out, *need)
+    return product(cx, node, xs, ys, out, x, y)
 
 
 @op("baddbmm", "addmm")
@@ -880,13 +878,9 @@ def _(cx, node, a):
     x, w = a["input"], a["weight"]
     x = channels_last(cx, x) if len(x.shape) > 2 else last(cx, x, 1)
     if w is None or w.library is None:
-        return plain_batchnorm(cx, node, x, a)
+        raise cx.unsupported(node, "without a weight and a bias of its own has no counterpart")
     options = [("momentum", Num(a["momentum"], "momentum") if a["momentum"] != 0.1 else None), ("eps", Num(a["eps"], "eps") if a["eps"] != 1e-5 else None)]
     return cx.result(Call("batchnorm", x.var, options=options, name=w.library), x.axes, node)
-
-
-def plain_batchnorm(cx, node, x, a):
-    raise cx.unsupported(node, "without a weight and a bias of its own has no counterpart")
 
 
 @op("layer_norm")

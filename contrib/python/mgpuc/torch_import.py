@@ -8,7 +8,7 @@ import inspect
 import torch
 
 from . import net
-from .graph import DROPPING, Flattened, Node, Unsupported, all_nodes, assigned, export, last_line, source_range
+from .graph import Flattened, Node, Unsupported, all_nodes, assigned, export, last_line, source_range
 from .net import Body, Call, Index, List, Num, Op, identifier, snake
 from .ops import OPS, Use, Value
 
