@@ -72,7 +72,7 @@ static Node *append(Graph *graph, const Node *prototype)
     n->in = prototype->inputs ? NEW_ARRAY(Node *, n->inputs) : NULL;
     for (int i = 0; i < n->inputs; i++)
         n->in[i] = prototype->in[i];
-    n->ints = prototype->int_count ? NEW_ARRAY(int64_t, n->int_count) : NULL;
+    n->ints = NEW_ARRAY(int64_t, n->int_count); /* also of none: lists of a rank are at places of it */
     for (int i = 0; i < n->int_count; i++)
         n->ints[i] = prototype->ints[i];
     n->id = graph->node_count;

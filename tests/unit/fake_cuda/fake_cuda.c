@@ -31,7 +31,7 @@ NCCL_FUNCTIONS(DECLARE_TOO)
 enum { GPUS = 8, PARAMETER_BYTES = 2048, MOST_SHARED = 200 << 10 };
 enum { STREAM_CAPTURE_UNSUPPORTED = 900 };
 
-struct CUctx_st { int device; };
+struct CUctx_st { _Atomic int device; };
 struct CUmod_st { const FakeImage *image; };
 struct CUfunc_st { FakeKernel kernel; int runs; };
 struct CUevent_st {
@@ -88,7 +88,7 @@ static const char *setting(const char *name)
         if (strncmp(at, name, length) == 0 && at[length] == '=')
             return at + length + 1;
         at = strchr(at, ' ');
-        at += at != NULL;
+        at = at ? at + 1 : NULL;
     }
     return NULL;
 }
