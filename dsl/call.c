@@ -66,7 +66,8 @@ void bind_arguments(const char *layer, const char *const *names, int count, Argu
                 if (strcmp(names[n], one->name) == 0)
                     to = n;
             if (to < 0) {
-                const char *here = parameter_called(one->name, names, count), *topic = topic_called(one->name), *hint = did_you_mean(one->name, names, count);
+                const char *here = parameter_called(one->name, names, count), *topic = topic_called(one->name),
+                           *hint = did_you_mean(one->name, names, count);
                 error_at(one->at, "'%s' has no parameter '%s'%s", layer, one->name,
                          here      ? format("; it is called '%s'", here)
                          : topic   ? format("; %s", topic)

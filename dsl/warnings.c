@@ -143,8 +143,8 @@ static const Node *input_of(const Node *x, int *looks)
     return found;
 }
 
-/* the result of a primitive: windows over the two first axes of [3, 32, 32], which others hold for the channels and the height. Not if
- * windows are along the second axis alone: who writes [1, 5] has thought of the axes. */
+/* the result of a primitive: windows over the two first axes of [3, 32, 32], which others hold for the channels and the height.
+ * Not if windows are along the second axis alone: who writes [1, 5] has thought of the axes. */
 void warn_of_picture(Elaborator *e, const Value *result, const Place *at)
 {
     const Node *n = tensor_of(result);
@@ -159,10 +159,11 @@ void warn_of_picture(Elaborator *e, const Value *result, const Place *at)
         return;
     const char *name = e->model->inputs[input->ints[0]].name;
     lint_at(e->settings->silenced, LINT_CHANNEL_ORDER, users_place(at),
-            "'%s' is %s, so this is a picture %lld high and %lld wide with %lld channels: axes are [height, width, channels] here; declare "
+            "'%s' is %s, so this is a picture %lld high and %lld wide with %lld channels: axes are [height, width, channels] "
+            "here; declare "
             "[%lld, %lld, %lld], or, if the data have the channels first, take %s |> transpose([1, 2, 0])",
-            name, shape_text(&input->shape), (long long)x[0], (long long)x[1], (long long)x[2], (long long)x[1], (long long)x[2], (long long)x[0],
-            name);
+            name, shape_text(&input->shape), (long long)x[0], (long long)x[1], (long long)x[2], (long long)x[1], (long long)x[2],
+            (long long)x[0], name);
 }
 
 /* its result: is it what a loss should not get? */

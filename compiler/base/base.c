@@ -250,8 +250,8 @@ const char *did_you_mean(const char *word, const char *const *names, int count)
 double unit_factor(const char *text, const char *unit)
 {
     static const struct { const char *text; double factor; } PREFIXES[] = {
-        {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30},
-        {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
+        {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15},
+        {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
     };
     for (int i = 0; i < COUNT(PREFIXES); i++) {
         size_t length = strlen(PREFIXES[i].text);
@@ -264,9 +264,11 @@ double unit_factor(const char *text, const char *unit)
 
 double bytes_in_text(const char *text)
 {
-    char *end;
-    double n = strtod(text, &end), each = !*end ? 1 : unit_factor(end[1] ? end : *end == 'B' ? "B" : format("%ciB", toupper((unsigned char)*end)), "B");
-    return end != text && each > 0 && n >= 0 && n * each < 0x1p62 ? n * each : -1;
+    char *unit;
+    double n = strtod(text, &unit);
+    bool letter = *unit && !unit[1] && *unit != 'B'; /* K, M, G and T alone are powers of 1024 */
+    double each = !*unit ? 1 : unit_factor(letter ? format("%ciB", toupper((unsigned char)*unit)) : unit, "B");
+    return unit != text && each > 0 && n >= 0 && n * each < 0x1p62 ? n * each : -1;
 }
 
 static int map_slot(const Map *m, const char *key)

@@ -66,7 +66,8 @@ static Made make(Planning *p, const Count *counts, int count, int64_t batch)
     lint_silence(&o->silenced, lint_name(LINT_LEARNING_RATE)); /* a batch of a table is not one to train with */
     Stage stage;
     stage_begin(&stage, NULL, "the plan of %s%s%s", counts_text(counts, count),
-                batch > 0 ? format(" with a batch of %lld", (long long)batch) : "", o->shard != SHARD_NOTHING ? ", variables in parts" : "");
+                batch > 0 ? format(" with a batch of %lld", (long long)batch) : "",
+                o->shard != SHARD_NOTHING ? ", variables in parts" : "");
     m.program = make_schedules(o, p->kernels);
     stage_end(&stage);
     return m;

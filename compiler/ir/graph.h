@@ -151,8 +151,9 @@ typedef struct Input {
     const Place *at;
 } Input;
 
-/* CACHE: what `decode` keeps from place to place, for no other phase: decode.c. ROUNDED: the copy of another variable that products read: precision.c. AVERAGE: of another variable over the steps,
- * which evaluation reads in its place: update.c. OBSERVED: a copy of a gradient, for the host alone: update.c */
+/* CACHE: what `decode` keeps from place to place, for no other phase: decode.c. ROUNDED: the copy of another variable that
+ * products read: precision.c. AVERAGE: of another variable over the steps, which evaluation reads in its place: update.c.
+ * OBSERVED: a copy of a gradient, for the host alone: update.c */
 typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR, ROUNDED, AVERAGE, OBSERVED, CACHE } VariableKind;
 typedef struct Variable {
     const char *name;            /* "layer1.0.conv1.weight"; unique; the name in safetensors */

@@ -1,7 +1,7 @@
 /* shared.c: what --shared writes besides tables: the functions of the library, its header, and a file for pkg-config.
  *
- * libNAME.so exports the functions of the table alone, each with NAME_ in front, so that several libraries may be in one process. Its
- * own text and the header take their declarations from the table; runtime/library/library.c has what the functions call. */
+ * libNAME.so exports the functions of the table alone, each with NAME_ in front, so that several libraries may be in one process.
+ * Its own text and the header take their declarations from the table; runtime/library/library.c has what the functions call. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/graph.h"
 #include "compiler/link/units.h"
@@ -14,8 +14,10 @@
 /* %s: the prefix */
 static const struct Function { const char *result, *name, *parameters, *arguments, *says[4]; } FUNCTIONS[] = {
     {"%s *", "open", "const char *weights, int threads", "&program, weights, threads",
-     {"Loads a file or folder of weights. threads: that compute, the caller's among them; 0: as many as there are cores.", "NULL: it failed."}},
-    {"const char *", "error", "void", "", {"Why the last call of this thread that failed did. The text is the thread's, until another call fails or the thread ends."}},
+     {"Loads a file or folder of weights. threads: that compute, the caller's among them; 0: as many as there are cores.",
+      "NULL: it failed."}},
+    {"const char *", "error", "void", "",
+     {"Why the last call of this thread that failed did. The text is the thread's, until another call fails or the thread ends."}},
     {"const %s_tensor *", "input", "const %s *model, int number", "model, number",
      {"One sample of it; numbers count from 0. NULL: there are fewer."}},
     {"const %s_tensor *", "output", "const %s *model, int number", "model, number", {"Likewise."}},
@@ -84,6 +86,11 @@ static bool is_read(const Program *p, int input)
     return read;
 }
 
+static void add_tensor(Lines *lines, const char *kind, int number, const char *name, Dtype dtype, const Shape *shape)
+{
+    APPEND(lines->list, lines->count, format("  %s %d: %s, %s%s", kind, number, name, dtype_name(dtype), shape_text(shape)));
+}
+
 static Lines first_lines(const Program *p, const char *prefix)
 {
     const Model *m = p->model;
@@ -94,11 +101,11 @@ static Lines first_lines(const Program *p, const char *prefix)
     APPEND(lines.list, lines.count, text_take(&first));
     for (int i = 0; i < m->input_count; i++)
         if (is_read(p, i))
-            APPEND(lines.list, lines.count, format("  input %d: %s, %s%s", inputs++, m->inputs[i].name, dtype_name(m->inputs[i].dtype), shape_text(&m->inputs[i].shape)));
+            add_tensor(&lines, "input", inputs++, m->inputs[i].name, m->inputs[i].dtype, &m->inputs[i].shape);
     for (int i = 0; i < m->eval->result_count; i++) {
         const Result *r = &m->eval->results[i];
         if (r->role == ROLE_OUTPUT)
-            APPEND(lines.list, lines.count, format("  output %d: %s, %s%s", outputs++, r->name, dtype_name(output_dtype(m, r)), shape_text(&r->value->shape)));
+            add_tensor(&lines, "output", outputs++, r->name, output_dtype(m, r), &r->value->shape);
     }
     return lines;
 }
@@ -108,11 +115,12 @@ const char *shared_header(const Program *p)
     const char *prefix = shared_prefix(p->options->output);
     Lines lines = first_lines(p, prefix);
     Text t = {0};
-    text_add(&t, "%s\n#ifndef MGPUC_%s_H\n#define MGPUC_%s_H\n\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-             c_comment_lines(lines.list, lines.count), prefix, prefix);
+    text_add(&t, "%s\n#ifndef MGPUC_%s_H\n#define MGPUC_%s_H\n\n#include <stdint.h>\n\n", c_comment_lines(lines.list, lines.count), prefix, prefix);
+    text_add(&t, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     text_add(&t, "typedef struct %s %s; /* a model that is open, with its weights and threads */\n", prefix, prefix);
     text_add(&t,
-             "typedef struct %s_tensor {\n    const char *name, *type; /* type: \"f32\", \"f64\", \"f16\", \"bf16\", \"u8\", \"i8\", ..., \"bool\" */\n"
+             "typedef struct %s_tensor {\n"
+             "    const char *name, *type; /* type: \"f32\", \"f64\", \"f16\", \"bf16\", \"u8\", \"i8\", ..., \"bool\" */\n"
              "    int rank;\n    const int64_t *shape; /* [rank] */\n    int64_t bytes;\n} %s_tensor;\n",
              prefix, prefix);
     for (int i = 0; i < COUNT(FUNCTIONS); i++) {
@@ -130,9 +138,10 @@ const char *shared_header(const Program *p)
 const char *shared_package(const Program *p)
 {
     Text t = {0};
-    text_add(&t, "# made by mgpuc of the model\nlibdir=${pcfiledir}\nincludedir=${pcfiledir}\n\nName: %s\n", shared_prefix(p->options->output));
-    text_add(&t, "Description: predictions of a network, compiled by mgpuc\nVersion: %s\nCflags: -I${includedir}\nLibs: -L${libdir} -l:%s\n", MGPU_VERSION,
-             file_name(p->options->output));
+    const char *output = p->options->output;
+    text_add(&t, "# made by mgpuc of the model\nlibdir=${pcfiledir}\nincludedir=${pcfiledir}\n\n");
+    text_add(&t, "Name: %s\nDescription: predictions of a network, compiled by mgpuc\nVersion: %s\n", shared_prefix(output), MGPU_VERSION);
+    text_add(&t, "Cflags: -I${includedir}\nLibs: -L${libdir} -l:%s\n", file_name(output));
     return text_take(&t);
 }
 

@@ -29,7 +29,10 @@ void emit_plan(const Program *, const Plan *, Text *);
 void emit_main(const Program *, Text *);            /* needs mgpu_kernels (and mgpu_images), and the names that emit_plan exports */
 void emit_program(const Program *, Text *);
 /* as it is fetched */
-static inline Dtype output_dtype(const Model *m, const Result *r) { return r->value->dtype == F32 && m->precision == F64 ? F64 : r->value->dtype; }
+static inline Dtype output_dtype(const Model *m, const Result *r)
+{
+    return r->value->dtype == F32 && m->precision == F64 ? F64 : r->value->dtype;
+}
 
 /* ---- shared.c: of --shared */
 const char *shared_beside(const char *output, const char *suffix); /* "lib/digits.h" of "lib/libdigits.so" */

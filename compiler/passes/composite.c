@@ -402,7 +402,8 @@ static bool groupnorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
 {
     enum { GROUPS, EPS, NUMBERS };
     LayerNorm n;
-    if (composite->data_count != NUMBERS || !(composite->data[EPS] == composite->data[EPS]) || !find_norm(g, composite, inputs, &n) || n.bias < 0)
+    if (composite->data_count != NUMBERS || !(composite->data[EPS] == composite->data[EPS]) ||
+        !find_norm(g, composite, inputs, &n) || n.bias < 0)
         return false;
     Node *x = graph_cast(g, inputs[n.x], dtype_promote(inputs[n.x]->dtype, F32));
     int64_t c = x->shape.extent[x->shape.rank - 1], groups = (int64_t)composite->data[GROUPS];

@@ -8,19 +8,21 @@
  *   comm      r0 r1         r2     r3     r4
  *
  * Final REDUCEs are gathered into buckets as their sums become complete, each of one dtype (bucketing.c). None of them leads to
- * another REDUCE, so gathering cannot make a cycle. The others (batch statistics, sums of loss weights) are waited for at once; they
- * share a collective only if the kernels that complete them are next to each other and do not need one another's sums. They wait behind
- * buckets, unless they have the lane sync, where a step ends sooner by that:
+ * another REDUCE, so gathering cannot make a cycle. The others (batch statistics, sums of loss weights) are waited for at once;
+ * they share a collective only if the kernels that complete them are next to each other and do not need one another's sums. They
+ * wait behind buckets, unless they have the lane sync, where a step ends sooner by that:
  *
  *   comp   forward ....... backward ..................
  *   comm                        r3 .......  r4 .......
  *   sync       r0  r1         r2   r5  r6
  *
- * On GPUs, calls that nobody waits for run while others wait (fill.c). Two kinds of copies move: the own part of a weight, to where it is gathered (gather.c), is made ahead of the first reader (ahead.c);
- * the own part of a gradient, which lets go of its bucket, when the reduce-scatter is predicted to be over.
+ * On GPUs, calls that nobody waits for run while others wait (fill.c). Two kinds of copies move: the own part of a weight, to
+ * where it is gathered (gather.c), is made ahead of the first reader (ahead.c); the own part of a gradient, which lets go of its
+ * bucket, when the reduce-scatter is predicted to be over.
  *
- * Sums of bits share buckets with each other, whole segments of each (mgpu_bits.h). Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
- * of them may be smaller, or empty.
+ * Sums of bits share buckets with each other, whole segments of each (mgpu_bits.h). Other transfers than sums have a collective
+ * each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last of them may be
+ * smaller, or empty.
  *
  * One device owes nobody a sum: the order is that of the phase, without collectives. */
 #include "compiler/kernel/phase.h"
@@ -208,8 +210,8 @@ static void find_waited(Ordering *o)
     }
 }
 
-/* the calls in another order, in which others run while some wait for transfers; threads of host devices find values of samples in their
- * caches as they are ordered */
+/* the calls in another order, in which others run while some wait for transfers; threads of host devices find values of samples
+ * in their caches as they are ordered */
 static bool fill_head(const Ordering *o, int *calls, int count)
 {
     const Phase *p = o->phase;
@@ -220,7 +222,11 @@ static bool fill_head(const Ordering *o, int *calls, int count)
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
         FillTask *f = &tasks[t];
-        *f = (FillTask){.before = o->needs[t].before, .before_count = o->needs[t].count, .joined = task_is_joined(task), .stays = task->update, .stops = o->waited[t]};
+        *f = (FillTask){.before = o->needs[t].before,
+                        .before_count = o->needs[t].count,
+                        .joined = task_is_joined(task),
+                        .stays = task->update,
+                        .stops = o->waited[t]};
         if (f->stops)
             f->us = cost_of_transfer(o->members, &(Group){.parties = task->parties}, (double)tensor_bytes(task->writes[0], 1)).us;
         else if (task->kind == TASK_KERNEL)

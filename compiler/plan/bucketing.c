@@ -187,7 +187,8 @@ typedef struct State {          /* after the bucket that ends with a sum has beg
 } State;
 typedef struct States { State kept[KEPT]; int count; } States;
 
-/* Runs of sums of equal blocks have equal bytes: how long each takes is found once for all searches. A collision forgets the one before. */
+/* Runs of sums of equal blocks have equal bytes: how long each takes is found once for all searches. A collision forgets the one
+ * before. */
 enum { TIMES = 1 << 13 };
 typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; double us[TIMES]; } Times;
 
@@ -330,7 +331,8 @@ static double run_us(const Search *s, int from, int to)
     double us = s->alone_us[to] - s->alone_us[from];
     for (int k = 0; k < KINDS; k++)
         if (s->bytes[k])
-            us += known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS, s->bytes[k][to] - s->bytes[k][from]);
+            us += known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS,
+                                s->bytes[k][to] - s->bytes[k][from]);
     return us;
 }
 

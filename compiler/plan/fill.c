@@ -1,18 +1,19 @@
 /* fill.c: which calls run while others wait for transfers.
  *
- * In: the calls of a phase, in an order in which they may run, and what each must come after. Out: another such order, in which less time
- * passes without computing.
+ * In: the calls of a phase, in an order in which they may run, and what each must come after. Out: another such order, in which
+ * less time passes without computing.
  *
- * A transfer that computing waits for, such as that of batch statistics, is seldom waited for by all that is left to compute. Gradients
- * of weights lead to no such transfer, so they are free: they are held until a call waits. Then those that were held first run, then what
- * comes later and is ready, such as the convolution of a residual block's other branch.
+ * A transfer that computing waits for, such as that of batch statistics, is seldom waited for by all that is left to compute.
+ * Gradients of weights lead to no such transfer, so they are free: they are held until a call waits. Then those that were held
+ * first run, then what comes later and is ready, such as the convolution of a residual block's other branch.
  *
  *   in      comp | input 9 | weight 9 | sums 8 |     | input 8 | weight 8 | sums 7 |     | input 7 ...
  *           comm                               | r 8 |                             | r 7 |
  *   out     comp | input 9 | sums 8 | weight 9 | input 8 | sums 7 | weight 8 | input 7 ...
  *           comm                    | r 8 |                       | r 7 |
  *
- * What is held keeps what it reads in memory. So no more is held than takes AHEAD times the next transfer: predictions are not exact. */
+ * What is held keeps what it reads in memory. So no more is held than takes AHEAD times the next transfer: predictions are not
+ * exact. */
 #include "compiler/plan/fill.h"
 
 #include <math.h>
@@ -74,7 +75,8 @@ static void need_before(const Fill *f, int task, bool *needed)
         needed[f->tasks[task].before[i]] = true;
 }
 
-/* those that do not wait, and that no transfer and no unit needs which is not free; and of each unit the time of the next transfer */
+/* those that do not wait, and that no transfer and no unit needs which is not free; and of each unit the time of the next
+ * transfer */
 static void find_free(Fill *f)
 {
     bool *needed = NEW_ARRAY(bool, f->task_count);

@@ -201,7 +201,8 @@ static Lane lane_of_group(const Group *g) { return g->beside ? LANE_SYNC : LANE_
  * the value (own_share); the waits are those of all of it, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
-    ScheduledOp *op = add_op(b, b->names->transfer[group], lane_of_group(&b->order->groups[group]), VERB_TRANSFER, group, b->names->group[group]);
+    ScheduledOp *op = add_op(b, b->names->transfer[group], lane_of_group(&b->order->groups[group]), VERB_TRANSFER, group,
+                             b->names->group[group]);
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
@@ -700,7 +701,8 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
     s->signatures = list_signatures(p, &s->signature_count);
     s->in_order = true;
     for (int i = 0; i < p->phase_count; i++)
-        s->in_order &= schedule_phase(&s->phases[i], &s->phase_digests[i], &of, p->phases[i], classes, class_count, class_of, kernels);
+        s->in_order &=
+            schedule_phase(&s->phases[i], &s->phase_digests[i], &of, p->phases[i], classes, class_count, class_of, kernels);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||

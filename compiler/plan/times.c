@@ -71,7 +71,10 @@ static Cost cost_of_work(const Program *p, const Device *d, const Task *t, doubl
     return measured > 0 ? (Cost){.us = measured, .bound = model.bound, .ground = GROUND_RUN} : model;
 }
 
-static double time_of_work(const Program *p, const Device *d, const Task *t, double samples, bool joins) { return cost_of_work(p, d, t, samples, joins).us; }
+static double time_of_work(const Program *p, const Device *d, const Task *t, double samples, bool joins)
+{
+    return cost_of_work(p, d, t, samples, joins).us;
+}
 
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, false); }
 
@@ -92,7 +95,8 @@ Cost cost_of_call(const Program *p, const Members *members, const Order *o, int 
 {
     Device d = member_device(members, device);
     bool first = call == 0 || o->region[call] != o->region[call - 1];
-    Cost c = cost_of_work(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples), !first && !p->target->regions);
+    Cost c = cost_of_work(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples),
+                          !first && !p->target->regions);
     c.us += first ? d.launch_us.value : 0;
     return c;
 }

@@ -197,8 +197,8 @@ typedef struct mgpu_device_phase {
 
 enum { MGPU_PHASE_INIT, MGPU_PHASE_PROLOGUE, MGPU_PHASE_ACCUMULATE, MGPU_PHASE_TRAIN, MGPU_PHASE_EVAL, MGPU_PHASE_PREDICT,
        MGPU_PHASE_REPORT_TRAIN, MGPU_PHASE_REPORT_EVAL, MGPU_PHASE_DECODE };
-/* MGPU_PHASE_DECODE: hidden settings say which token is at which place of the text, and the row of the model's output for that place
- * goes into a variable. The places before it, from 0 on, were decoded before. */
+/* MGPU_PHASE_DECODE: hidden settings say which token is at which place of the text, and the row of the model's output for that
+ * place goes into a variable. The places before it, from 0 on, were decoded before. */
 #define MGPU_DECODE_TOKEN "decode.token"
 #define MGPU_DECODE_PLACE "decode.place"
 #define MGPU_DECODE_ROW "decode.row"
@@ -290,7 +290,7 @@ typedef struct mgpu_initial {
     bool array;
     int line;
     const int *variables; const char *const *names; int count;
-    const char *rules;                 /* for names and shapes: a name of the library, a path, or their text; NULL: the file's own */
+    const char *rules; /* for names and shapes: a name of the library, a path, or their text; NULL: the file's own */
 } mgpu_initial;
 enum { MGPU_NAN_STOP, MGPU_NAN_SKIP /* by the program itself */, MGPU_NAN_IGNORE };
 typedef struct mgpu_layer { const char *name; mgpu_tensor shape; int64_t parameters; int line; } mgpu_layer;

@@ -1,12 +1,13 @@
-/* mgpu_wrapped.h: the functions with which the runtime takes something of the system, or gives it back. In a library (mgpuc --shared) the
- * linker's --wrap puts those of runtime/library/resources.c in their place, which note what an open model has. What libraries take by
- * themselves (zlib's buffers, those of stdio) is theirs, and goes with what they have opened. */
+/* mgpu_wrapped.h: the functions with which the runtime takes something of the system, or gives it back. In a library
+ * (mgpuc --shared) the linker's --wrap puts those of runtime/library/resources.c in their place, which note what an open model has.
+ * What libraries take by themselves (zlib's buffers, those of stdio) is theirs, and goes with what they have opened. */
 #ifndef MGPU_WRAPPED_H
 #define MGPU_WRAPPED_H
 
-#define MGPU_WRAPPED(name)                                                                                                              \
-    name(malloc) name(calloc) name(realloc) name(aligned_alloc) name(posix_memalign) name(vasprintf) name(realpath) name(free)          \
-    name(mmap) name(munmap) name(open) name(openat) name(memfd_create) name(dup) name(close)                                            \
-    name(fopen) name(fdopen) name(open_memstream) name(fclose) name(opendir) name(fdopendir) name(closedir) name(gzopen) name(gzdopen) name(gzclose)         \
+#define MGPU_WRAPPED(name)                                                                                                     \
+    name(malloc) name(calloc) name(realloc) name(aligned_alloc) name(posix_memalign) name(vasprintf) name(realpath) name(free) \
+    name(mmap) name(munmap) name(open) name(openat) name(memfd_create) name(dup) name(close)                                   \
+    name(fopen) name(fdopen) name(open_memstream) name(fclose) name(opendir) name(fdopendir) name(closedir)                    \
+    name(gzopen) name(gzdopen) name(gzclose)                                                                                   \
     name(pthread_create) name(pthread_join)
 #endif

@@ -13,7 +13,8 @@
 
 /* ---- support.c: errors, memory, names, time */
 enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
-/* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks. In a library the call fails: context.h */
+/* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks. In a library the call
+ * fails: context.h */
 _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
 /* mgpu_fail with MGPU_BAD_INPUT; or, where complaint is not NULL, the message goes there, which who asks for it frees: of several the first */
 void mgpu_complain(char **complaint, const char *pattern, ...) MGPU_PRINTF(2, 3);

@@ -42,4 +42,7 @@ typedef struct Options {
     double began;                            /* when main began */
     struct mgpu_processes *processes;        /* runtime/engine/processes.h; NULL: one */
 } Options;
+
+/* program: as it was called. What is worked out when all are read, such as the threads, is 0 */
+Options mgpu_default_options(const mgpu_program *, const char *program);
 #endif

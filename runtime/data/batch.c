@@ -533,7 +533,8 @@ void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
         mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
     bind(d, wanted, categories);
     for (int i = 0; i < d->program->input_count; i++) /* if that takes no more than a moment */
-        if (wanted[i] && !d->stream->next && !always_good(d, i) && mgpu_elements(&d->program->inputs[i].tensor) <= MOMENT / d->samples)
+        if (wanted[i] && !d->stream->next && !always_good(d, i) &&
+            mgpu_elements(&d->program->inputs[i].tensor) <= MOMENT / d->samples)
             check_input(d, i, NULL);
     d->workers = d->stream->costly ? start_workers(d->stream) : NULL;
 }

@@ -58,7 +58,8 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
                     cores[i - first] = core;
             count++;
         }
-    return (PoolPlan){.threads = (int)(end - first), .cores = all && !e->here && threads % all == 0 ? cores : NULL, .spin = threads <= all,
+    bool fixed = all && !e->here && threads % all == 0;
+    return (PoolPlan){.threads = (int)(end - first), .cores = fixed ? cores : NULL, .spin = threads <= all,
                       .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
 }
 

@@ -1,6 +1,6 @@
-/* here.c: one host device whose lanes have no threads. Who posts a step executes it whole, before the call returns: first the samples are
- * read, then copied, then computed, then the results fetched. It is for libraries, whose callers wait for each step: no thread has to wake
- * but those of the device's pool. Waits of operations always hold, as all before them is done. */
+/* here.c: one host device whose lanes have no threads. Who posts a step executes it whole, before the call returns: first the
+ * samples are read, then copied, then computed, then the results fetched. It is for libraries, whose callers wait for each step:
+ * no thread has to wake but those of the device's pool. Waits of operations always hold, as all before them is done. */
 #include "runtime/base/base.h"
 #include "runtime/engine/internal.h"
 

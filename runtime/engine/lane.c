@@ -207,7 +207,8 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
     Engine *e = l->engine;
     int64_t samples = e->here && l->phase->kind == MGPU_PHASE_PREDICT ? work->block[l->device].valid : 0;
     DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
-                          .launch_timed = work->timed, .samples = samples, .alone = samples && mgpu_is_little(l, p, order, count, samples),
+                          .launch_timed = work->timed, .samples = samples,
+                          .alone = samples && mgpu_is_little(l, p, order, count, samples),
                           .elements = p->ops[order[0]].elements, .chunk = p->ops[order[0]].chunk,
                           .audit = e->audit ? mgpu_audit_part : NULL,
                           .trace = is_traced(l) ? trace_part : NULL, .context = l};

@@ -354,8 +354,9 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
     }
 }
 
-/* ---- a single row or column, by those of the other operand, all contiguous along K. Several at a time: memory has more to bring, and the
- * sums of their lanes do not wait for each other. Their sums are variables of their own, so that they are in registers */
+/* ---- a single row or column, by those of the other operand, all contiguous along K. Several at a time: memory has more to
+ * bring, and the sums of their lanes do not wait for each other. Their sums are variables of their own, so that they are in
+ * registers */
 #if MGPU_VECTOR_BYTES == 64
 #define MGPU_DOTS 4
 #define EACH_DOT(F) F(0) F(1) F(2) F(3)

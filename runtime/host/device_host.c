@@ -168,8 +168,9 @@ static void run_kernel(mgpu_kernel_function *run, void *const *argument, const m
     run(argument, step, part);
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx"))
-        __asm__ volatile("vzeroupper" ::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-                         "xmm13", "xmm14", "xmm15");
+        __asm__ volatile("vzeroupper" ::
+                             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                               "xmm12", "xmm13", "xmm14", "xmm15");
 #endif
 }
 

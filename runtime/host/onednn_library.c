@@ -157,7 +157,8 @@ static bool open_library(const char *name, char *said, size_t room)
                  library.version->minor);
         return false;
     }
-    if (runtime == RUNTIME_OMP && !(find(&library.set_threads, "omp_set_num_threads") && find(&library.get_threads, "omp_get_max_threads"))) {
+    if (runtime == RUNTIME_OMP &&
+        !(find(&library.set_threads, "omp_set_num_threads") && find(&library.get_threads, "omp_get_max_threads"))) {
         snprintf(said, room, "oneDNN without omp_set_num_threads");
         return false;
     }

@@ -1,5 +1,5 @@
-/* library.c: what the functions of a library (mgpuc --shared) do: a model with its weights, its threads and its engine, which evaluates
- * samples of the caller's memory. */
+/* library.c: what the functions of a library (mgpuc --shared) do: a model with its weights, its threads and its engine, which
+ * evaluates samples of the caller's memory. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 #include "runtime/base/cores.h"
@@ -11,7 +11,6 @@
 #include "runtime/save/checkpoint.h"
 #include "runtime/weights/weights.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +66,8 @@ static void open_set(mgpu_model *m)
     s->close = forget_memory;
     for (int c = 0; c < m->input_count; c++) {
         const mgpu_input *in = &m->program->inputs[m->input_of[c]];
-        s->columns[c] = (StreamColumn){.name = in->tensor.name, .uniform = true, .dtype = in->tensor.dtype, .rank = in->tensor.rank, .input = in};
+        s->columns[c] = (StreamColumn){
+            .name = in->tensor.name, .uniform = true, .dtype = in->tensor.dtype, .rank = in->tensor.rank, .input = in};
         memcpy(s->columns[c].extent, in->tensor.extent, sizeof in->tensor.extent);
     }
     m->set = (Dataset){.name = "memory", .program = m->program, .stream = s};
@@ -77,9 +77,11 @@ static void open_set(mgpu_model *m)
 /* ---- what a library has of a program's options */
 static Options options_of(const mgpu_program *p, const char *weights, int threads)
 {
-    Options o = {.command = COMMAND_PREDICT, .program = p->name, .init = weights, .seed = p->seed, .here = true};
-    for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
-        o.setting[i] = NAN;
+    Options o = mgpu_default_options(p, p->name);
+    o.command = COMMAND_PREDICT;
+    o.init = weights;
+    o.here = true;
+    o.stall = 0; /* the caller knows how long it waits */
     o.threads = threads > 0 ? threads : mgpu_default_threads(p->name);
     return o;
 }

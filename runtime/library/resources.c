@@ -1,6 +1,7 @@
-/* resources.c: what the threads of a context take of the system is noted until it is given back, so that all of it can be released when
- * an error has left it behind. It takes no line in what uses it: the linker's --wrap leads the calls here (abi/mgpu_wrapped.h). Calls by
- * threads in no context, and what is kept for the process (mgpu_context_apart), are the system's alone.
+/* resources.c: what the threads of a context take of the system is noted until it is given back, so that all of it can be
+ * released when an error has left it behind. It takes no line in what uses it: the linker's --wrap leads the calls here
+ * (abi/mgpu_wrapped.h). Calls by threads in no context, and what is kept for the process (mgpu_context_apart), are the system's
+ * alone.
  *
  * Memory is a set of addresses, by open addressing; all else is a list, since it is little. */
 #include "runtime/library/resources.h"
@@ -15,7 +16,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-typedef enum Kind { THREAD, GZIP, STREAM, TEXT /* a stream that makes one */, FOLDER, DESCRIPTOR, MAPPING, KINDS } Kind; /* in the order in which they are released */
+/* in the order in which they are released; TEXT: a stream that makes one */
+typedef enum Kind { THREAD, GZIP, STREAM, TEXT, FOLDER, DESCRIPTOR, MAPPING, KINDS } Kind;
 /* where such a stream puts its text: not into the frame of who has opened it, which may be gone */
 typedef struct Made { char *text; size_t length; char **to; size_t *to_length; } Made;
 typedef struct Item { Kind kind; uintptr_t key; size_t bytes; Made *made; } Item; /* bytes: of a mapping */
@@ -55,7 +57,10 @@ int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *)
 int __real_pthread_join(pthread_t, void **);
 
 /* ---- the set of addresses */
-static size_t place_of(const struct Resources *r, uintptr_t key) { return (size_t)((key >> 4) * 0x9e3779b97f4a7c15u >> 20) & (r->room - 1); }
+static size_t place_of(const struct Resources *r, uintptr_t key)
+{
+    return (size_t)((key >> 4) * 0x9e3779b97f4a7c15u >> 20) & (r->room - 1);
+}
 
 static size_t find(const struct Resources *r, uintptr_t key) /* its place, or the free one where it would be */
 {
@@ -268,7 +273,11 @@ static void *keep_open(Kind kind, void *opened, int file)
     return opened;
 }
 
-static mode_t mode_of(int flags, va_list arguments) { return flags & (O_CREAT | O_TMPFILE) ? (mode_t)va_arg(arguments, int) : 0; }
+/* the third argument of open, which is there if a file may be made; O_TMPFILE has the bits of O_DIRECTORY, too */
+static mode_t mode_of(int flags, va_list arguments)
+{
+    return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? (mode_t)va_arg(arguments, int) : 0;
+}
 
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)

@@ -118,8 +118,8 @@ Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Cat
 /* loaded.c: the same of a file (NULL: what the model begins with), which says nothing; saved: that it is of, or NULL */
 struct TensorFile;
 struct Saved;
-Engine *mgpu_open_loaded(const mgpu_program *, const mgpu_plan *, const Options *, struct TensorFile *file, const struct Saved *saved, Feed *,
-                         Collect *, void *context);
+Engine *mgpu_open_loaded(const mgpu_program *, const mgpu_plan *, const Options *, struct TensorFile *file,
+                         const struct Saved *saved, Feed *, Collect *, void *context);
 char *mgpu_save_folder(const Options *); /* the caller frees */
 void mgpu_collect_nothing(void *context, const Work *); /* predict.c */
 FILE *mgpu_take_output(void); /* standard output for results alone: what else is said goes to standard error from now on */
@@ -129,14 +129,14 @@ void mgpu_compare_program(const Options *, const mgpu_program *, const mgpu_plan
 void mgpu_compare_set(const Options *, const Dataset *);
 void mgpu_compare_weights(const Options *, const Feed *);
 
-/* ---- initials.c: what a fresh run begins with: the program's files and those of --init. With an engine NULL that is printed; -> how many
- * tensors of the model are not there */
+/* ---- initials.c: what a fresh run begins with: the program's files and those of --init. With an engine NULL that is printed; ->
+ * how many tensors of the model are not there */
 void mgpu_add_init(Options *, const char *value); /* of --init: FILE or PATTERN=FILE */
 int mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
 /* those of --init PATTERN=FILE alone; view as in PartSource */
 int mgpu_load_parts(const mgpu_program *, const mgpu_plan *, Engine *, const Options *, int view);
-/* by variable: begins as the model says, whatever the file of the whole model has, by --init PATTERN=none, and, unless a trained model's
- * file (step: not -1) is read to evaluate, by init = none of a rule, which it says. The caller frees */
+/* by variable: begins as the model says, whatever the file of the whole model has, by --init PATTERN=none, and, unless a trained
+ * model's file (step: not -1) is read to evaluate, by init = none of a rule, which it says. The caller frees */
 bool *mgpu_left_out_of(const mgpu_program *, const Options *, int64_t step);
 void mgpu_join_parts(Categories *, const Options *);    /* tables of words of the files of --init PART=FILE; says where they differ */
 bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they are all of the model */

@@ -21,8 +21,8 @@ static void set_course(Feed *feed, const Options *o, const TensorFile *file, con
         feed->seed = c.seed;
 }
 
-Engine *mgpu_open_loaded(const mgpu_program *program, const mgpu_plan *plan, const Options *o, TensorFile *file, const Saved *saved,
-                         Feed *feed, Collect *collect, void *context)
+Engine *mgpu_open_loaded(const mgpu_program *program, const mgpu_plan *plan, const Options *o, TensorFile *file,
+                         const Saved *saved, Feed *feed, Collect *collect, void *context)
 {
     Engine *engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, context);
     *feed = (Feed){.program = program,

@@ -540,31 +540,10 @@ static void check_together(const Options *o, const mgpu_program *p)
 void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
-    *o = (Options){.command = COMMAND_TRAIN,
-                   .program = slash  ? slash + 1
-                              : argc ? argv[0]
-                                     : p->name,
-                   .epochs = -1,
-                   .steps = -1,
-                   .warmup = 3,
-                   .stop_after = -1,
-                   .stall = MGPU_STALL_S,
-                   .histograms = -1,
-                   .keep = -1,
-                   .samples = -1,
-                   .failed_saves = -1,
-                   .length = 500,
-                   .temperature = 1,
-                   .top_p = 1,
-                   .argc = argc,
-                   .argv = argv,
-                   .seed = p->seed,
-                   .shuffle = true,
-                   .evaluate = true,
-                   .write = true,
-                   .began = mgpu_seconds()};
-    for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
-        o->setting[i] = NAN;
+    *o = mgpu_default_options(p, slash ? slash + 1 : argc ? argv[0] : p->name);
+    o->argc = argc;
+    o->argv = argv;
+    o->began = mgpu_seconds();
     o->operands = mgpu_allocate((size_t)argc, sizeof *o->operands);
     int command = find_command(o, p, argc, argv);
     for (int i = 1; i < argc; i++) {

@@ -34,8 +34,10 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
 /* what the steps depend on; where files are may differ */
 static uint64_t digest_options(const Options *o)
 {
-    const int64_t NUMBERS[] = {o->epochs, o->steps, o->stop_after, (int64_t)o->seed, o->shuffle, o->evaluate, o->resume != NULL,
-                               o->profile || o->measure, o->histograms, o->operand_count, o->samples, o->warmup, o->length, o->top_k, o->stop_count, o->prompts != NULL};
+    const int64_t NUMBERS[] = {o->epochs,     o->steps,         o->stop_after,     (int64_t)o->seed,
+                               o->shuffle,    o->evaluate,      o->resume != NULL, o->profile || o->measure,
+                               o->histograms, o->operand_count, o->samples,        o->warmup,
+                               o->length,     o->top_k,         o->stop_count,     o->prompts != NULL};
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add(&h, NUMBERS, sizeof NUMBERS);
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)

@@ -12,7 +12,8 @@
 
 enum { EXCHANGED = 16 << 20, LEAST_PIECE = 1 << 16 }; /* bytes: about what a process sends at a time */
 
-/* Memory for a piece, kept for the next one: blocks of megabytes that are freed and taken again piece by piece leave holes in the heap. */
+/* Memory for a piece, kept for the next one: blocks of megabytes that are freed and taken again piece by piece leave holes in the
+ * heap. */
 typedef struct Room { uint8_t *data; int64_t bytes; } Room;
 
 typedef struct Parts {

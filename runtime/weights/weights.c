@@ -257,35 +257,6 @@ static void fail_whole(const mgpu_program *program, const TensorFile *file, cons
               part ? mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part) : "");
 }
 
-/* exact: the file holds nothing else */
-static int load_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const WeightSource *source,
-                     const TensorView *view, bool exact)
-{
-    NameList missing, extra;
-    Match match;
-    mgpu_match(&match, program, source->file, view, source->rules);
-    if (!engine) {
-        int lacks = show(program, source, view, &match);
-        mgpu_close_match(&match, view);
-        return lacks;
-    }
-    open_list(&missing);
-    open_list(&extra);
-    place_view(program, plan, engine, source->file, view, &match, !exact, &missing);
-    list_unused(program, source->file, exact, &match, view->count, &extra);
-    close_list(&missing);
-    close_list(&extra);
-    if (missing.count || (extra.count && exact))
-        fail_whole(program, source->file, view, &match, !exact, &missing, &extra);
-    say_rules(source, &match);
-    if (extra.count)
-        mgpu_print("%s: not used, because the model has no such tensors: %s\n", source->file->path, extra.text);
-    free(missing.text);
-    free(extra.text);
-    mgpu_close_match(&match, view);
-    return 0;
-}
-
 /* initial -> view: names[i] is the end of the variable's name that is below the part, or all of it: then the name's last
  * component is */
 static TensorView view_of_part(const mgpu_program *program, const mgpu_initial *part, const bool *left_out, int which)
@@ -317,36 +288,49 @@ static _Noreturn void fail_part(const TensorView *view, const Match *match, cons
               *prefix ? mgpu_format("; names may begin with \"%s\" or leave it out", prefix) : "");
 }
 
+/* exact: the file holds nothing else; part: of the model, by a pattern; NULL: all of it */
+static int load_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const WeightSource *source,
+                     const TensorView *view, bool exact, const mgpu_initial *part)
+{
+    bool evaluation = source->view == MGPU_MODEL_VIEW;
+    NameList missing, unused;
+    Match match;
+    mgpu_match(&match, program, source->file, view, source->rules);
+    if (!engine) {
+        int lacks = show(program, source, view, &match);
+        mgpu_close_match(&match, view);
+        return lacks;
+    }
+    open_list(&missing);
+    open_list(&unused);
+    place_view(program, plan, engine, source->file, view, &match, !exact && !part, &missing);
+    list_unused(program, source->file, part ? !evaluation : exact, &match, view->count, &unused);
+    close_list(&missing);
+    close_list(&unused);
+    if (part && missing.count)
+        fail_part(view, &match, part, source->begin, missing.text, &unused);
+    if (missing.count || (unused.count && exact))
+        fail_whole(program, source->file, view, &match, !exact, &missing, &unused);
+    say_rules(source, &match);
+    if (part)
+        mgpu_print(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n" : "\"%.*s\" begins with %d tensors of %s%s%s\n",
+                   (int)strcspn(part->pattern, "="), part->pattern, match.found, source->file->path,
+                   unused.count ? "; not used: " : "", unused.text);
+    else if (unused.count)
+        mgpu_print("%s: not used, because the model has no such tensors: %s\n", source->file->path, unused.text);
+    free(missing.text);
+    free(unused.text);
+    mgpu_close_match(&match, view);
+    return 0;
+}
+
 int mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
                    const WeightSource *source)
 {
-    Match match;
     TensorView view = view_of_part(program, part, source->left_out, source->view);
-    NameList missing, unused;
-    bool evaluation = source->view == MGPU_MODEL_VIEW;
-    int lacks = 0;
-    if (!part->pattern || !engine) {
-        lacks = load_view(program, plan, engine, source, &view, false);
-    } else {
-        open_list(&missing);
-        open_list(&unused);
-        mgpu_match(&match, program, source->file, &view, source->rules);
-        place_view(program, plan, engine, source->file, &view, &match, false, &missing);
-        list_unused(program, source->file, !evaluation, &match, view.count, &unused);
-        close_list(&missing);
-        close_list(&unused);
-        if (missing.count)
-            fail_part(&view, &match, part, source->begin, missing.text, &unused);
-        say_rules(source, &match);
-        mgpu_print(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n" : "\"%.*s\" begins with %d tensors of %s%s%s\n",
-               (int)strcspn(part->pattern, "="), part->pattern, match.found, source->file->path,
-               unused.count ? "; not used: " : "", unused.text);
-        free(missing.text);
-        free(unused.text);
-        mgpu_close_match(&match, &view);
-    }
+    int lacks = load_view(program, plan, engine, source, &view, false, part->pattern ? part : NULL);
     mgpu_close_view(&view);
-    if (evaluation && engine)
+    if (source->view == MGPU_MODEL_VIEW && engine)
         make_copies(program, plan, engine);
     return lacks;
 }
@@ -354,7 +338,7 @@ int mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *e
 void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, TensorFile *file, int which)
 {
     TensorView view = mgpu_view_of(program, plan, which);
-    load_view(program, plan, engine, &(WeightSource){.file = file, .rules = "none"}, &view, true);
+    load_view(program, plan, engine, &(WeightSource){.file = file, .rules = "none"}, &view, true, NULL);
     mgpu_close_view(&view);
     make_copies(program, plan, engine);
 }
@@ -382,7 +366,7 @@ int mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine
         if ((kind == MGPU_WEIGHT || kind == MGPU_STATE) && !(source->left_out && source->left_out[i]))
             mgpu_view_add(&view, program->variables[i].tensor.name, reads[i]);
     }
-    int lacks = load_view(program, plan, engine, source, &view, false);
+    int lacks = load_view(program, plan, engine, source, &view, false, NULL);
     free(reads);
     mgpu_close_view(&view);
     if (engine && source->view == MGPU_WEIGHTS_VIEW)

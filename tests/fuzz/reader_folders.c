@@ -47,7 +47,8 @@ void run_cifar(const uint8_t *data, size_t length)
              {"input label: class(100)  input coarse: class(20)", "train = cifar(\"%s\")"});
 }
 
-/* ---- text: vocabulary, merges and text, with the byte 0x1e between them; or tokenizer.json, something that is not read, and text */
+/* ---- text: vocabulary, merges and text, with the byte 0x1e between them; or tokenizer.json, something that is not read, and
+ * text */
 void run_text(const uint8_t *data, size_t length)
 {
     static const char *const NAMES[3][3] = {

@@ -272,8 +272,10 @@ static const char *const WEIGHTS_WORDS[] = {"GGUF",
                                             "general.alignment",
                                             NULL};
 
-static const char *const RULES_WORDS[] = {"transpose(", "split(", "concat(", "reshape(", "unpair(", "a.weight", "b.weight", "a.bias", "h0.qkv.weight", "*", "*.weight", " = ",
-                                          ", 1, 0)", ")", "{a,b}", "{", "}", "if ", "[c, 3c]", "prefix ", "use gpt2", "rules ", "say ", "q, k", "\n", ";", "#", NULL};
+static const char *const RULES_WORDS[] = {
+    "transpose(", "split(", "concat(", "reshape(", "unpair(", "a.weight", "b.weight", "a.bias", "h0.qkv.weight", "*",
+    "*.weight",   " = ",    ", 1, 0)", ")",        "{a,b}",   "{",        "}",        "if ",    "[c, 3c]",       "prefix ",
+    "use gpt2",   "rules ", "say ",    "q, k",     "\n",      ";",        "#",        NULL};
 
 const FuzzTarget FUZZ_TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},

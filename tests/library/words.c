@@ -38,7 +38,8 @@ static void *read_npy(const char *path)
 {
     static char bytes[1 << 16];
     FILE *f = fopen(path, "rb");
-    size_t length = f ? fread(bytes, 1, sizeof bytes, f) : 0, header = 10 + (unsigned char)bytes[8] + 256u * (unsigned char)bytes[9];
+    size_t length = f ? fread(bytes, 1, sizeof bytes, f) : 0,
+           header = 10 + (unsigned char)bytes[8] + 256u * (unsigned char)bytes[9];
     if (!f || length < header)
         fail(path);
     fclose(f);
@@ -98,8 +99,9 @@ static void check(const char *wrong)
 static void same(words *model)
 {
     const words_tensor *word = words_input(model, 0), *sum = words_output(model, 1);
-    if (strcmp(word->name, "word") != 0 || word->rank != 1 || word->shape[0] != CLASSES || words_input(model, 2) || words_input(model, -1) ||
-        strcmp(sum->name, "sum") != 0 || strcmp(sum->type, "f64") != 0 || sum->rank != 0 || sum->bytes != 8 || words_output(model, 2))
+    if (strcmp(word->name, "word") != 0 || word->rank != 1 || word->shape[0] != CLASSES || words_input(model, 2) ||
+        words_input(model, -1) || strcmp(sum->name, "sum") != 0 || strcmp(sum->type, "f64") != 0 || sum->rank != 0 ||
+        sum->bytes != 8 || words_output(model, 2))
         fail("inputs and outputs are not those of the model");
     for (int samples = SAMPLES; samples >= 1; samples--)
         check(compare(model, SAMPLES - samples, samples));
@@ -121,7 +123,8 @@ static void errors(words *model)
     memset(wrong, 9, sizeof wrong);
     for (int i = 0; i < 100; i++)
         says(words_run(model, 1, (const void *[]){wrong, numbers}, out),
-             "input 'word': sample 0 has the label 9, 0 elements from its first; input 'word' has the classes 0 to 6: class(10) admits it, "
+             "input 'word': sample 0 has the label 9, 0 elements from its first; input 'word' has the classes 0 to 6: class(10) "
+             "admits it, "
              "class(7, ignore = 9) leaves it out");
     says(words_run(model, -1, (const void *[]){classes, numbers}, out), "samples: their number is negative");
     says(words_run(model, 1, (const void *[]){classes, NULL}, out), "inputs: one of them is NULL");
@@ -219,7 +222,8 @@ void *mmap(void *at, size_t bytes, int rights, int flags, int file, off_t offset
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
-    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
     return fails() ? EAGAIN : real(thread, attributes, run, argument);
 }
 

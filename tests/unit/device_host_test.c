@@ -1,5 +1,5 @@
-/* Devices of the host (runtime/host/device_host.c): what a kernel leaves in the upper halves of vector registers is zeroed after it and after its
- * finish, so that the SSE code of the runtime and of the C library is not slowed. */
+/* Devices of the host (runtime/host/device_host.c): what a kernel leaves in the upper halves of vector registers is zeroed after
+ * it and after its finish, so that the SSE code of the runtime and of the C library is not slowed. */
 #include "runtime/base/base.h"
 #include "runtime/host/device_host.h"
 
@@ -52,7 +52,8 @@ int main(void)
         }
         mgpu_device_host.close(device);
         for (int finish = 0; finish < 2; finish++)
-            printf("%sok upper halves of registers are zero after a %s\n", left[0][finish] || left[1][finish] ? "not " : "", finish ? "finish" : "kernel");
+            printf("%sok upper halves of registers are zero after a %s\n", left[0][finish] || left[1][finish] ? "not " : "",
+                   finish ? "finish" : "kernel");
         return 0;
     }
 #endif

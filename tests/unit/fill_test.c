@@ -60,13 +60,15 @@ static double run(const Step *s, const int *calls)
     return now;
 }
 
-/* from the last layer back: the gradient of its input, of its weight, sums of the layer before, which are reduced, and what they are needed for */
+/* from the last layer back: the gradient of its input, of its weight, sums of the layer before, which are reduced, and what they
+ * are needed for */
 static void backward(int layers)
 {
     Step s = {.task_count = 0};
     int d = add(&s, false, 5, -1, -1, -1);
     for (int i = 0; i < layers; i++) {
-        int weight = add(&s, false, 20, d, -1, -1), input = add(&s, false, 20, d, -1, -1), sums = add(&s, false, 2, input, -1, -1);
+        int weight = add(&s, false, 20, d, -1, -1), input = add(&s, false, 20, d, -1, -1),
+            sums = add(&s, false, 2, input, -1, -1);
         d = add(&s, false, 5, input, add(&s, true, 10, sums, -1, -1), -1);
         (void)weight;
     }
@@ -81,7 +83,8 @@ static void backward(int layers)
 static void branches(bool stays, double us, const char *name)
 {
     Step s = {.task_count = 0};
-    int x = add(&s, false, 5, -1, -1, -1), left = add(&s, false, 9, x, -1, -1), sum = add(&s, true, 10, left, -1, -1), end = add(&s, false, 3, left, sum, -1);
+    int x = add(&s, false, 5, -1, -1, -1), left = add(&s, false, 9, x, -1, -1), sum = add(&s, true, 10, left, -1, -1),
+        end = add(&s, false, 3, left, sum, -1);
     int right = add(&s, false, 12, x, -1, -1);
     add(&s, false, 3, end, right, -1);
     s.tasks[right].stays = stays;
