@@ -150,14 +150,16 @@ class Program:
         return y.reshape([len(y)] + shape)
 
     def train(self, data, *flags, save=None):
-        """data: arrays by input, the target included; -> the weights after the run"""
+        """-> the weights after the run. data: arrays by input, the target included; of a network that was not made by from_torch,
+        by the names of the files in its data block, without .npy"""
         import numpy as np
 
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             for name, a in data.items():
                 place = next((p for p in (self.info or {}).get("inputs", []) if name in (p["name"], p["source"])), None)
-                np.save(folder / f"train_{place['name'] if place else name}.npy", self.ours(a, place) if place else np.asarray(a))
+                name = f"train_{place['name'] if place else name}" if self.info else name
+                np.save(folder / f"{name}.npy", self.ours(a, place) if place else np.asarray(a))
             save = pathlib.Path(save or folder / "save").resolve()
             init = ["--init", self.weights] if self.weights else []
             run(self.path, "--data", folder, "--save", save, *init, *flags, cwd=folder)
