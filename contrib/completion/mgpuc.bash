@@ -59,7 +59,7 @@ _mgpu_program() {
     if [[ $cur == -* ]]; then
         _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --rules --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --samples --length --temperature --top-k --top-p --stop --prompts --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
-        _mgpu_words "train eval predict generate bench check-gradients watch report info schedule"
+        _mgpu_words "train eval predict generate export bench check-gradients watch report info schedule"
     else
         _mgpu_files '*'
     fi

@@ -99,11 +99,12 @@ int mgpu_used_threads(const Options *, const mgpu_plan *, char *text, size_t roo
 const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const Options *);
 void mgpu_print_gpus(const mgpu_program *);             /* for `info`: those that are here, and what there are kernels for */
 
-/* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, generate.c, help.c, bench.c */
+/* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, generate.c, export.c, help.c, bench.c */
 int mgpu_train(const mgpu_program *, const Options *);
 int mgpu_evaluate(const mgpu_program *, const Options *);
 int mgpu_predict(const mgpu_program *, const Options *);
 int mgpu_generate(const mgpu_program *, const Options *);
+int mgpu_export(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
 double mgpu_bench_ms(const mgpu_program *, const mgpu_plan *, const Options *, bool *virtual); /* the median of a step */

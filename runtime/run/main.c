@@ -33,6 +33,7 @@ static int run(const mgpu_program *p, const Options *o)
     case COMMAND_INFO: return mgpu_info(p, o);
     case COMMAND_SCHEDULE: return print_schedule(p, o);
     case COMMAND_CHECK_GRADIENTS: return mgpu_check_gradients(p, o);
+    case COMMAND_EXPORT: return mgpu_export(p, o);
     case COMMAND_BENCH: return mgpu_bench(p, o);
     default: return mgpu_train(p, o);
     }

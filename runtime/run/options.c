@@ -65,8 +65,8 @@ typedef enum OptionId {
 
 enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMMAND_PREDICT, INFO = 1 << COMMAND_INFO,
        SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE, REPORT = 1 << COMMAND_REPORT,
-       GRADIENTS = 1 << COMMAND_CHECK_GRADIENTS,
-       TRAINED = EVAL | PREDICT | GENERATE, ANY = -1 };
+       GRADIENTS = 1 << COMMAND_CHECK_GRADIENTS, EXPORT = 1 << COMMAND_EXPORT,
+       TRAINED = EVAL | PREDICT | GENERATE | EXPORT, ANY = -1 };
 
 typedef struct OptionInfo { const char *name; OptionId id; bool takes_value; int commands; } OptionInfo;
 static const OptionInfo OPTIONS[] = {
@@ -124,7 +124,8 @@ static const OptionInfo OPTIONS[] = {
     {"-h", OPTION_HELP, false, ANY},
 };
 
-static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report", "check-gradients"};
+static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report", "check-gradients",
+    "export"};
 
 const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
 

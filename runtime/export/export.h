@@ -1,0 +1,29 @@
+/* export.h: what a program writes for other software, for the files of this folder: one for each kind. */
+#ifndef MGPU_RUNTIME_EXPORT_H
+#define MGPU_RUNTIME_EXPORT_H
+
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/whole.h"
+#include "runtime/data/sets.h"
+#include "runtime/weights/weights.h"
+
+typedef struct Export {
+    const mgpu_program *program;
+    const Options *options;
+    const char *path;            /* the file or folder to write */
+    Snapshot *snapshot;          /* of the weights that `predict` would use */
+    TensorView weights;          /* their names in the model, and the variables of these: averages have the names of what they are of */
+    Categories *categories;      /* words of classes */
+} Export;
+
+typedef void WriteExport(const Export *);
+WriteExport mgpu_export_safetensors;
+
+/* weight i of the view, as it is declared */
+const mgpu_tensor *mgpu_exported_tensor(const Export *, int i);
+void mgpu_read_exported(const Export *, int i, mgpu_stretch elements, void *to);
+/* a file that is written whole or not at all; failures end the program. `text` says what it is */
+WholeFile mgpu_begin_export(const char *path);
+void mgpu_end_export(WholeFile *, const char *path, const char *what);
+#endif

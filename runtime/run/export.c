@@ -1,0 +1,53 @@
+/* export.c: `export KIND PATH`: the model and the weights that `predict` would use, for other software. A row of the table is a kind. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/data.h"
+#include "runtime/export/export.h"
+#include "runtime/run/commands.h"
+#include "runtime/weights/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct ExportKind { const char *name, *path; WriteExport *write; } ExportKind;
+static const ExportKind KINDS[] = {
+    {"safetensors", "FILE.safetensors", mgpu_export_safetensors},
+};
+
+static const ExportKind *find_kind(const Options *o)
+{
+    const char *names[MGPU_COUNT(KINDS)], *given = o->operand_count ? o->operands[0] : "";
+    char near[128], *all = mgpu_format("%s", "");
+    for (int i = 0; i < MGPU_COUNT(KINDS); i++) {
+        names[i] = KINDS[i].name;
+        if (strcmp(given, names[i]) == 0 && o->operand_count == 2)
+            return &KINDS[i];
+        if (strcmp(given, names[i]) == 0)
+            mgpu_fail(MGPU_BAD_USAGE, "export %s writes one file or folder, which is named after it: %s export %s %s", names[i], o->program,
+                      names[i], KINDS[i].path);
+        char *longer = mgpu_format("%s%s%s %s", all, *all ? ", " : "", names[i], KINDS[i].path);
+        free(all);
+        all = longer;
+    }
+    mgpu_fail(MGPU_BAD_USAGE, "export takes a kind and what to write, as %s export %s%s%s%s%s", o->program, all, o->operand_count ? "; there is no kind '" : "",
+              given, o->operand_count ? "'" : "", mgpu_near_miss(given, names, MGPU_COUNT(KINDS), near));
+}
+
+int mgpu_export(const mgpu_program *program, const Options *o)
+{
+    const ExportKind *kind = find_kind(o);
+    Feed feed;
+    Categories *categories = mgpu_new_categories(true);
+    Engine *engine = mgpu_open_trained(program, o, &feed, categories, mgpu_collect_nothing, NULL);
+    Snapshot snapshot = {.program = program, .plan = feed.plan, .engine = engine};
+    Export e = {.program = program, .options = o, .path = o->operands[1], .snapshot = &snapshot, .categories = categories};
+    e.weights = mgpu_view_of(program, feed.plan, MGPU_MODEL_VIEW);
+    snapshot.notes = (FileNotes){feed.applied, mgpu_categories_text(categories)};
+    mgpu_take_snapshot(&snapshot, engine, false);
+    kind->write(&e);
+    mgpu_engine_close(engine, "the export is written");
+    mgpu_close_view(&e.weights);
+    mgpu_close_snapshot(&snapshot);
+    mgpu_free_categories(categories);
+    return 0;
+}
