@@ -16,6 +16,8 @@ def from_torch(module, example_inputs, path="model.net", loss=None, output=None,
     from . import tools
     from .torch_import import import_module
 
+    if not hasattr(module, "named_parameters"):
+        raise TypeError(f"from_torch takes a module of PyTorch, not a {type(module).__name__}")
     path = pathlib.Path(path)
     text, weights, info = import_module(module, example_inputs, path, loss, output, batch, kwargs)
     tools.write_weights(path.with_suffix(".safetensors"), weights)
@@ -26,8 +28,13 @@ def from_torch(module, example_inputs, path="model.net", loss=None, output=None,
 def from_hf(folder, path="model.net", length=128, **options):
     """The same for a folder of Hugging Face (config.json and weights), by its class in transformers; length: tokens of a text.
 
-    Models of text take `input_ids`, models of pictures `pixel_values`.
+    Models of text take `input_ids`, models of pictures `pixel_values`. For other inputs, such as an `attention_mask`, give the module
+    and a dictionary of them to from_torch.
     """
+    import pathlib
+
+    if not (pathlib.Path(folder) / "config.json").is_file():
+        raise FileNotFoundError(f"{folder}: no folder of Hugging Face: there is no config.json in it; nothing is downloaded")
     import torch
     import transformers
 

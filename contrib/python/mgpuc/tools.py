@@ -24,8 +24,8 @@ def compiler():
     return found
 
 
-def run(*words, cwd=None):
-    done = subprocess.run([str(w) for w in words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def run(*words):
+    done = subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise Failed(done.stderr.strip() or done.stdout.strip())
     return done.stdout
@@ -95,10 +95,12 @@ def plan(model, *flags, **settings):
 
 
 def predict(model, *arrays, **settings):
+    """compile, and Program.predict"""
     return compile(model, None, **settings).predict(*arrays)
 
 
 def train(model, data, *flags, **settings):
+    """compile, and Program.train"""
     return compile(model, None, **settings).train(data, *flags)
 
 
@@ -108,6 +110,7 @@ class Program:
     def __init__(self, path, info=None, weights=None):
         self.path, self.info = pathlib.Path(path).resolve(), info
         self.weights = pathlib.Path(weights).resolve() if weights and pathlib.Path(weights).exists() else None
+        self.trained = None
 
     def ours(self, array, place):
         """PyTorch's axes -> the network's"""
@@ -133,14 +136,18 @@ class Program:
         return words if places or len(words) > 1 else [words[0].split("=", 1)[1]]
 
     def predict(self, *arrays, weights=None, flags=()):
-        """The output for these inputs, in their order or a dictionary; axes as in PyTorch if the network came from there."""
+        """The output for these inputs, in their order or a dictionary; axes as in PyTorch if the network came from there. weights:
+        arrays by name or a file; without it those of the last `train`, else those that from_torch wrote."""
         import numpy as np
 
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             words = self.files(arrays[0] if len(arrays) == 1 and isinstance(arrays[0], dict) else arrays, folder)
-            chosen = weights or self.weights
-            run(self.path, "predict", *words, "-o", folder / "out.npy", *(["--init", pathlib.Path(chosen).resolve()] if chosen else []), *flags, cwd=folder)
+            chosen = next((w for w in (weights, self.trained, self.weights) if w is not None), None)
+            if isinstance(chosen, dict):
+                write_weights(folder / "weights.safetensors", chosen)
+                chosen = folder / "weights.safetensors"
+            run(self.path, "predict", *words, "-o", folder / "out.npy", *(["--init", chosen] if chosen else []), *flags)
             y = np.load(folder / "out.npy")
         if not self.info:
             return y
@@ -150,8 +157,8 @@ class Program:
         return y.reshape([len(y)] + shape)
 
     def train(self, data, *flags, save=None):
-        """-> the weights after the run. data: arrays by input, the target included; of a network that was not made by from_torch,
-        by the names of the files in its data block, without .npy"""
+        """-> the weights after the run, which `predict` takes from then on. data: arrays by input, the target included; of a network
+        that was not made by from_torch, by the names of the files in its data block, without .npy and without train_ in front."""
         import numpy as np
 
         with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +167,10 @@ class Program:
                 place = next((p for p in (self.info or {}).get("inputs", []) if name in (p["name"], p["source"])), None)
                 name = f"train_{place['name'] if place else name}" if self.info else name
                 np.save(folder / f"{name}.npy", self.ours(a, place) if place else np.asarray(a))
-            save = pathlib.Path(save or folder / "save").resolve()
+                if not self.info and f"train_{name}" not in data:
+                    os.link(folder / f"{name}.npy", folder / f"train_{name}.npy")
+            save = pathlib.Path(save or folder / "save")
             init = ["--init", self.weights] if self.weights else []
-            run(self.path, "--data", folder, "--save", save, *init, *flags, cwd=folder)
-            return load(save / "weights.safetensors")
+            run(self.path, "--data", folder, "--save", save, *init, *flags)
+            self.trained = load(save / "weights.safetensors")
+        return self.trained
