@@ -113,6 +113,31 @@ static const char *elsewhere(const char *name)
     return here ? format("; it is called '%s'", here) : topic ? format("; %s", topic) : NULL;
 }
 
+/* the loss, metric or output of a block, but for those in its `if` and `for`, that has this name */
+static const Tree *result_called(const Tree *block, const char *name)
+{
+    for (const Tree *s = block ? block->first : NULL; s; s = s->next) {
+        bool result = s->kind == TREE_LOSS || s->kind == TREE_METRIC || s->kind == TREE_OUTPUT;
+        if (result && s->first->kind == TREE_NAMED && strcmp(s->first->text, name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+/* names that are known, but not as what is written */
+static void refuse_known(const Elaborator *e, const Tree *t, const char *name, bool call, const char *const *run, int count)
+{
+    for (int k = 0; k < count && call; k++)
+        if (strcmp(run[k], name) == 0)
+            error_tree(e, t, "'%s' is no layer or function: it is written without parentheses (mgpuc doc %s)", name, name);
+    if (call && map_get(&e->readers, name))
+        error_tree(e, t, "'%s' belongs in the data block, not in a model (mgpuc doc %s)", name, name);
+    const Tree *result = e->frame && !call ? result_called(e->frame->block, name) : NULL;
+    if (result)
+        error_tree(e, t, "unknown name '%s': the %s of line %d is called so, which is no variable; write %s = ... above, then %s %s", name,
+                   tree_kind_name(result->kind), result->line, name, tree_kind_name(result->kind), name);
+}
+
 _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)
 {
     const char **names = NULL;
@@ -127,6 +152,8 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
         error_tree(e, t, "unknown name '%s': line %d would have assigned it, but that was not executed", name, made->line);
     if (call && e->model_tree && strcmp(e->model_tree->text, name) == 0)
         error_tree(e, t, "the model '%s' cannot be called; what is to be reused is written as a layer", name);
+    static const char *const KNOWN[] = {"training", "step", "epoch", "progress", "pi", "inf"};
+    refuse_known(e, t, name, call, KNOWN, COUNT(KNOWN));
     if (e->frame)
         for (const Frame *f = e->frame; f; f = f->outer)
             add_names(&f->locals, &names, &count);
@@ -138,7 +165,6 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
         add_names(&e->readers, &names, &count);
     add_names(&e->library, &names, &count);
     add_names(&e->builtins, &names, &count);
-    static const char *const KNOWN[] = {"training", "step", "epoch", "progress", "pi", "inf"};
     for (int k = 0; k < COUNT(KNOWN); k++)
         APPEND(names, count, KNOWN[k]);
     for (int k = 0; k < COUNT(TYPES) - 1; k++) /* class is no name by itself */

@@ -49,29 +49,77 @@ static void check_pair(Elaborator *e, const char *loss, const Node *a, const Nod
                    loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
 }
 
-/* conv(x, width, size, stride) with the numbers of PyTorch's Conv2d(in, out, size). A layer that is as wide as its input may well
- * have a stride; but hardly a large kernel with a stride that is not its size, nor an odd stride beyond 1, and these rarely
- * without its name. */
-static void check_conv(Elaborator *e, Value *const *values, int by_place, const Place *at)
+/* Arguments by place that read as those of PyTorch's modules, which name the channels (the rows of a table) that the layer takes from
+ * its input. `in` is the place of that number; the one at `tells` shows the mistake. */
+static const struct Habit {
+    const char *layer, *theirs;
+    int in, tells;
+    enum { ANY, NEVER, SAME, SAME_WINDOW } if_in; /* NEVER: an error follows; SAME: only if the number at `in` is that of the input */
+} HABITS[] = {
+    {"conv", "Conv2d(in, out, size)", 1, 3, SAME_WINDOW},
+    {"conv_transpose", "ConvTranspose2d(in, out, size)", 1, 3, SAME_WINDOW},
+    {"dense", "Linear(in, out)", 1, 2, NEVER},
+    {"batchnorm", "BatchNorm2d(channels)", 1, 1, ANY},
+    {"layernorm", "LayerNorm(channels)", 1, 1, ANY},
+    {"rmsnorm", "RMSNorm(channels)", 1, 1, ANY},
+    {"groupnorm", "GroupNorm(groups, channels)", 2, 2, ANY},
+    {"embedding", "Embedding(rows, width)", 1, 2, SAME},
+    {"self_attention", "MultiheadAttention(channels, heads)", 1, 2, SAME},
+    {"transformer", "TransformerEncoderLayer(channels, heads)", 1, 2, SAME},
+    {"rnn", "RNN(channels, width)", 1, 2, NEVER},
+    {"lstm", "LSTM(channels, width)", 1, 2, NEVER},
+};
+
+/* A layer that is as wide as its input may well have a stride; but hardly a large kernel with a stride that is not its size, nor an odd
+ * stride beyond 1, and these rarely without its name. */
+static bool is_window(double size, double stride)
 {
-    enum { X, WIDTH, SIZE, STRIDE, LARGE = 7 };
-    const Node *x = tensor_of(values[X]);
-    if (!x || !x->shape.rank || by_place <= STRIDE)
-        return;
-    for (int k = WIDTH; k <= STRIDE; k++)
-        if (!values[k] || values[k]->kind != VALUE_NUMBER)
-            return;
-    double in = (double)x->shape.extent[x->shape.rank - 1], width = number_of(values[WIDTH]), size = number_of(values[SIZE]),
-           stride = number_of(values[STRIDE]);
+    const double LARGE = 7;
     bool odd = stride == 3 || stride == 5 || stride == 7;
-    if (width != in || size == stride || (size <= LARGE && !odd) || !is_news(e, at, "conv"))
+    return size != stride && (size > LARGE || odd);
+}
+
+static bool is_number(const Value *v) { return v && v->kind == VALUE_NUMBER; }
+
+static bool is_habit(const struct Habit *f, Value *const *values, int by_place, double in)
+{
+    if (by_place <= f->tells)
+        return false;
+    for (int k = f->in; k <= f->tells; k++)
+        if (!is_number(values[k]))
+            return false;
+    double tells = number_of(values[f->tells]);
+    bool equal = number_of(values[f->in]) == in;
+    return f->if_in <= NEVER ? tells >= 1 : equal && (f->if_in == SAME ? tells != in : is_window(number_of(values[f->in + 1]), tells));
+}
+
+/* "width = 1, size = 16", or without names "1, 16"; `without`: a place that is left out */
+static const char *numbers_text(const Tree *param, Value *const *values, int by_place, int without, bool names)
+{
+    const char *text = "";
+    int k = 1;
+    for (param = param->next; param && k < by_place && is_number(values[k]); param = param->next, k++)
+        if (k != without)
+            text = format("%s%s%s%s%g", text, *text ? ", " : "", names ? param->text : "", names ? " = " : "", number_of(values[k]));
+    return text;
+}
+
+static void check_habit(Elaborator *e, const struct Habit *f, const Layer *layer, Value *const *values, int by_place, const Place *at)
+{
+    const Node *x = tensor_of(values[0]);
+    bool table = strcmp(f->layer, "embedding") == 0;
+    const Input *input = x ? class_input(x) : NULL;
+    double in = !x ? 0 : table ? (input ? (double)input->classes : 0) : x->shape.rank ? (double)x->shape.extent[x->shape.rank - 1] : 0;
+    if (in < 1 || !is_habit(f, values, by_place, in) || !is_news(e, at, f->layer))
         return;
-    lint_at(
-        e->settings->silenced, LINT_CONV_ARGUMENTS, at,
-        "conv(%g, %g, %g) is width %g, size %g, stride %g: conv(width, size, stride) takes the channels that come in, %g here, "
-        "from its input, where PyTorch's Conv2d(in, out, size) names them first; conv(%g, %g) is %g wide; write stride = %g if "
-        "this is meant",
-        width, size, stride, width, size, stride, in, size, stride, size, stride);
+    const Tree *params = layer->tree->first->first, *tells = params;
+    for (int k = 0; k < f->tells; k++)
+        tells = tells->next;
+    lint_at(e->settings->silenced, LINT_TORCH_ARGUMENTS, at,
+            "%s(%s) is %s: %s takes the %s, %g here, from its input, where PyTorch's %s names them; write %s(%s)%s",
+            f->layer, numbers_text(params, values, by_place, -1, false), numbers_text(params, values, by_place, -1, true), f->layer,
+            table ? "classes" : "channels", in, f->theirs, f->layer, numbers_text(params, values, by_place, f->in, false),
+            f->if_in == NEVER ? "" : format(", or %s = %g if this is meant", tells->text, number_of(values[f->tells])));
 }
 
 /* what was flattened to x, through operations that go element by element, such as dropout and activations; NULL: nothing */
@@ -106,8 +154,9 @@ void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, int b
     if (!e->training_pass || !layer->tree->source->library)
         return;
     const Place *user = users_place(at);
-    if (strcmp(layer->name, "conv") == 0 && user == at)
-        check_conv(e, values, by_place, user);
+    for (int k = 0; k < COUNT(HABITS) && user == at; k++)
+        if (strcmp(layer->name, HABITS[k].layer) == 0)
+            check_habit(e, &HABITS[k], layer, values, by_place, user);
     if (strcmp(layer->name, "dense") == 0)
         note_dense(e, tensor_of(values[0]), user);
     for (int k = 0; k < COUNT(PAIRED); k++)

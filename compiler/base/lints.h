@@ -11,7 +11,7 @@
     L(LOG_SOFTMAX, "log-softmax")           /* -inf where a probability is too small */                                  \
     L(UNUSED_WEIGHTS, "unused-weights")     /* weights that no loss depends on */                                     \
     L(SHARD_STATISTICS, "shard-statistics") /* results depend on the number of devices */                             \
-    L(CONV_ARGUMENTS, "conv-arguments")     /* channels in, channels out, size where width, size, stride are taken */     \
+    L(TORCH_ARGUMENTS, "torch-arguments")   /* numbers by place that PyTorch's modules take, and the layer does not */     \
     L(CHANNEL_ORDER, "channel-order")       /* weights of another framework after a flatten that is channels last */      \
     L(MISSING_FILE, "missing-file")         /* initial values that are not there */                                   \
     L(MEMORY, "memory")                     /* more than the devices have */                                          \
