@@ -14,6 +14,7 @@ static const char HELP[] =
     "\n"
     "Curves of runs that ./train --log wrote, over each other: loss, metrics, rate, samples a second, waits; then a table of the settings\n"
     "that differ, and of best values. Without -o the curves are drawn in the terminal. A dashed line is of validation.\n"
+    "A metric of at most 16 elements is one plot, of validation where there is one; matrices are left out: ./train eval prints them.\n"
     "  -o, --output FILE    an SVG file, which browsers show, light and dark\n"
     "  --over WHAT          steps (default), epochs or time";
 

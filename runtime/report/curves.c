@@ -24,27 +24,66 @@ static void add_line(Plot *p, const Curve *c, Over over, const char *name, int c
     MGPU_APPEND(s, p->lines, p->line_count, l);
 }
 
-static bool is_known(const Curves *c, const char *title)
+/* An element of a metric, "recall[3]" or "confusion[0,1]", belongs to the plot "recall"; other numbers are plots of their own. */
+static const char *plot_of(const char *name, Sheet *s)
 {
-    for (int i = 0; i < c->count; i++)
-        if (strcmp(c->plots[i].title, title) == 0)
+    const char *open = strchr(name, '['), *close = open ? strchr(open, ']') : NULL;
+    return close ? mgpu_keep_text(s, "%.*s%s", (int)(open - name), name, close + 1) : name;
+}
+
+/* Elements of a matrix, and of long vectors, are no curves: a run may have thousands. */
+static bool is_left_out(const RunLog *r, const char *name, Sheet *s)
+{
+    enum { MOST_ELEMENTS = 16 };
+    const char *open = strchr(name, '['), *plot = plot_of(name, s);
+    int elements = 0;
+    for (int k = 0; open && k < r->curve_count; k++)
+        elements += !r->curves[k].valid && strcmp(plot_of(r->curves[k].name, s), plot) == 0;
+    return open && (open[strcspn(open, ",]")] == ',' || elements > MOST_ELEMENTS);
+}
+
+static const char VALIDATION[] = ", validation";
+
+static bool is_known(const Curves *c, const char *name)
+{
+    size_t length = strlen(name);
+    for (int i = 0; i < c->count; i++) {
+        const char *title = c->plots[i].title;
+        if (strncmp(title, name, length) == 0 && (!title[length] || strcmp(title + length, VALIDATION) == 0))
             return true;
+    }
     return false;
 }
 
+/* of a run's curve: "run", "run[3]", or "[3]" of the only run */
+static const char *line_name(const RunLog *r, const Curve *c, bool only, bool both, Sheet *s)
+{
+    const char *open = strchr(c->name, '[');
+    int element = open ? (int)strcspn(open, "]") + 1 : 0;
+    return mgpu_keep_text(s, "%s%.*s%s", open && only ? "" : r->name, element, open ? open : "", c->valid && both ? ", validation" : "");
+}
+
+/* Of a metric of several elements, the lines are those of validation, where there is one. */
 static void add_plot(Curves *curves, RunLog *const *runs, int count, const char *name, Over over, Sheet *s)
 {
     static const char *const LABEL[OVERS] = {"steps", "epochs", "seconds"};
     Plot p = {.title = name, .x_label = LABEL[over], .from_zero = strcmp(name, "samples_per_s") == 0 || strstr(name, "_wait_ms")};
-    bool both = false;
-    for (int i = 0; i < count; i++)
+    bool both = false, parts = false; /* parts: a metric of several elements that has values of validation */
+    for (int i = 0; i < count; i++) {
         both |= mgpu_run_curve(runs[i], name, false) && mgpu_run_curve(runs[i], name, true);
+        for (int k = 0; k < runs[i]->curve_count; k++)
+            parts |= runs[i]->curves[k].valid && strchr(runs[i]->curves[k].name, '[') && strcmp(plot_of(runs[i]->curves[k].name, s), name) == 0;
+    }
     for (int i = 0; i < count; i++)
-        for (int valid = 0; valid < 2; valid++) {
-            const Curve *c = mgpu_run_curve(runs[i], name, valid);
-            if (c && c->count)
-                add_line(&p, c, over, valid && both ? mgpu_keep_text(s, "%s, validation", runs[i]->name) : runs[i]->name, i, s);
-        }
+        for (int valid = 0; valid < 2; valid++)
+            for (int k = 0, element = 0; k < runs[i]->curve_count; k++) {
+                const Curve *c = &runs[i]->curves[k];
+                bool part = strchr(c->name, '[') != NULL;
+                if (c->valid == valid && c->count && strcmp(plot_of(c->name, s), name) == 0 && (valid || !parts))
+                    add_line(&p, c, over, line_name(runs[i], c, count == 1, both, s), part ? element++ : i, s);
+            }
+    if (parts)
+        p.title = mgpu_keep_text(s, "%s%s", name, VALIDATION);
     if (p.line_count)
         MGPU_APPEND(s, curves->plots, curves->count, p);
 }
@@ -54,8 +93,9 @@ static void add_others(Curves *c, RunLog *const *runs, int count, Over over, boo
     for (int i = 0; i < count; i++)
         for (int k = 0; k < runs[i]->curve_count; k++) {
             const Curve *curve = &runs[i]->curves[k];
-            if (curve->each_step == each_step && !is_known(c, curve->name))
-                add_plot(c, runs, count, curve->name, over, s);
+            const char *plot = plot_of(curve->name, s);
+            if (curve->each_step == each_step && !is_known(c, plot) && !is_left_out(runs[i], curve->name, s))
+                add_plot(c, runs, count, plot, over, s);
         }
 }
 
@@ -168,7 +208,7 @@ Table mgpu_runs_table(RunLog *const *runs, int count, Sheet *s)
     for (int i = 0; i < count; i++)
         for (int k = 0; k < runs[i]->curve_count; k++) {
             const Curve *c = &runs[i]->curves[k];
-            bool known = strcmp(c->name, "loss") == 0 || c->each_step;
+            bool known = strcmp(c->name, "loss") == 0 || c->each_step || is_left_out(runs[i], c->name, s);
             bool lowest;
             mgpu_curve_best(c, &lowest);
             const char *row = mgpu_keep_text(s, "%s %s%s", lowest ? "least" : "most", c->name, c->valid ? ", validation" : "");
