@@ -1,12 +1,13 @@
-"""PyTorch's operations as expressions of the language.
+"""PyTorch's operations, which all front ends use, as expressions of the language.
 
 PyTorch's axes are kept in mind, not moved: a Value says which of them each axis of ours is, so permute costs nothing, and pictures are
 channels last throughout. The batch, of size 1 in the exported graph, and other axes of size 1 may have no axis here.
 """
 import math
 
-import torch
+import numpy as np
 
+from .graph import is_float
 from .net import Call, Index, List, Num, Op, Span
 
 
@@ -293,11 +294,11 @@ def _(cx, node, a):
 def _(cx, node, a):
     x = a["self"] if "self" in a else a["input"]
     was, now = x.dtype, node.val.dtype
-    if was == now or was.is_floating_point and now.is_floating_point:
+    if was == now or is_float(was) and is_float(now):
         return identity(cx, x, node)
-    if now == torch.bool:
+    if now == bool:
         return cx.result(Op("!=", x.var, 0), x.axes, node)
-    return cx.result(Call("f32" if now.is_floating_point else "i32", x.var), x.axes, node)
+    return cx.result(Call("f32" if is_float(now) else cx.importer.whole_type(now), x.var), x.axes, node)
 
 
 @op("contiguous", "clone", "detach_", "alias", "lift_fresh_copy", "lift_fresh", "positive", "requires_grad_", "resolve_conj", "resolve_neg")
@@ -651,8 +652,8 @@ def reduction(cx, node, v, dims, keep, fn):
 @op("mean", "sum", "amax", "amin", "prod", "logsumexp")
 def _(cx, node, a):
     v = a["self"]
-    if not v.dtype.is_floating_point and node.op() == "mean":
-        v = cx.new(Call("f32", v.var), v.shape, v.axes, torch.float32)
+    if not is_float(v.dtype) and node.op() == "mean":
+        v = cx.new(Call("f32", v.var), v.shape, v.axes, np.dtype("float32"))
     return reduction(cx, node, v, a.get("dim"), a.get("keepdim", False), {"amax": "max", "amin": "min"}.get(node.op(), node.op()))
 
 
@@ -911,7 +912,7 @@ def normalized(cx, x, dims, eps):
 @op("rms_norm")
 def _(cx, node, a):
     x, w, eps = last(cx, a["input"], -1), a["weight"], a["eps"]
-    eps = torch.finfo(node.val.dtype).eps if eps is None else eps
+    eps = np.finfo(node.val.dtype).eps if eps is None else eps
     if w is not None and w.library is not None and len(a["normalized_shape"]) == 1:
         return cx.result(Call("rmsnorm", x.var, options=[("eps", Num(eps, "eps") if eps != 1e-6 else None)], name=w.library), x.axes, node)
     raise cx.unsupported(node, "without a weight of its own has no counterpart")
@@ -973,7 +974,7 @@ def _(cx, node, a):
     if len(used) != 1:
         raise cx.unsupported(node, "by several tensors has no counterpart")
     dim, i = used[0], indices[used[0]]
-    if i.dtype == torch.bool:
+    if i.dtype == bool:
         raise cx.unsupported(node, "by a mask has no counterpart: its result has no fixed shape")
     if not v.real(dim):
         v = with_axes(cx, v, sorted(list(v.axes) + [dim]))
@@ -1105,15 +1106,15 @@ def _(cx, node, a):
 def causal(mask):
     """True: a constant mask that hides later keys and nothing else; None: one that hides nothing; False: another."""
     m = mask.reshape(-1, *mask.shape[-2:])[0]
-    if not all(torch.equal(m, n) for n in mask.reshape(-1, *mask.shape[-2:])):
+    if not all(np.array_equal(m, n) for n in mask.reshape(-1, *mask.shape[-2:])):
         return False
-    seen = m if m.dtype == torch.bool else m == 0
-    hidden = ~m if m.dtype == torch.bool else (m == -math.inf) | (m <= torch.finfo(m.dtype).min / 2)
-    if not torch.equal(hidden, ~seen):
+    seen = m if m.dtype == bool else m == 0
+    hidden = ~m if m.dtype == bool else (m == -math.inf) | (m <= np.finfo(m.dtype).min / 2)
+    if not np.array_equal(hidden, ~seen):
         return False
     if bool(seen.all()):
         return None
-    return bool(torch.equal(seen, torch.ones_like(seen).tril(m.shape[-1] - m.shape[-2])))
+    return np.array_equal(seen, np.tril(np.ones_like(seen), m.shape[-1] - m.shape[-2]))
 
 
 @op("scaled_dot_product_attention")
@@ -1146,7 +1147,7 @@ def _(cx, node, a):
         shape = (1,) * (rank - len(m.shape)) + m.shape
         m = Value(m.var, shape, [d + rank - len(m.shape) for d in m.axes], m.dtype)
         own = [d for d in range(rank - 2) if q.shape[d] != 1]
-        full = m.dtype != torch.bool or any(shape[d] != 1 for d in own)
+        full = m.dtype != bool or any(shape[d] != 1 for d in own)
         target = (own if full else []) + [rank - 2, rank - 1]
         m = with_axes(cx, m, [d for d in target if d in own or True])
         ours = [m.shape[d] for d in target]
@@ -1156,7 +1157,7 @@ def _(cx, node, a):
             expr = Call("broadcast", expr, [shape_list(wanted)])
         if full and len(own) != 1:
             expr = Call("reshape", expr, [shape_list([h] + wanted[-2:])])
-        options.append(("mask" if m.dtype == torch.bool else "bias", expr))
+        options.append(("mask" if m.dtype == bool else "bias", expr))
     scale = a["scale"]
     if scale is not None and abs(scale * math.sqrt(q.shape[-1]) - 1) > 1e-12:
         options.append(("scale", Num(scale, "scale")))

@@ -7,117 +7,23 @@ import inspect
 
 import torch
 
-from . import net
-from .graph import Flattened, Node, Unsupported, all_nodes, assigned, export, last_line, source_range
-from .net import Body, Call, Index, List, Num, Op, identifier, snake
-from .ops import OPS, Use, Value
-
-# operation -> its arguments that are weights of a layer of the library, and what that layer calls them
-LIBRARY = {
-    "linear": {"weight": "weight", "bias": "bias"},
-    "batch_norm": {"weight": "weight", "bias": "bias", "running_mean": "running_mean", "running_var": "running_var"},
-    "layer_norm": {"weight": "weight", "bias": "bias"},
-    "group_norm": {"weight": "weight", "bias": "bias"},
-    "instance_norm": {"weight": "weight", "bias": "bias"},
-    "rms_norm": {"weight": "weight"},
-    "embedding": {"weight": "weight"},
-    "prelu": {"weight": "weight"},
-    "addmm": {"mat2": "weight", "self": "bias"},
-}
-for _c in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
-    LIBRARY[_c] = LIBRARY["linear"]
-NEEDED = {"addmm": 2, "batch_norm": 4, "group_norm": 2, "instance_norm": 2}  # all of them, or the layer does not serve
-PLAIN = {"drop", "permute", "transpose", "view", "reshape", "contiguous", "clone", "flatten", "to", "_to_copy", "expand", "unsqueeze", "squeeze", "dropout", "getitem", "t", "detach_",
-         "_assert_tensor_metadata", "alias"}
+from .graph import Node, Unsupported, all_nodes, assigned, is_float
+from .importer import Frame, Importer, model_text
+from .net import identifier, snake
+from .torch_graph import Flattened, export, source_range
 
 
-class Frame:
-    """One call of a module: nodes and calls inside, in order."""
+class TorchImporter(Importer):
+    source = "PyTorch"
 
-    def __init__(self, path, key, parent):
-        self.path, self.key, self.parent, self.items = path, key, parent, []
-        self.values, self.inputs = {}, []
-
-    def inside(self, other):
-        f = self
-        while f is not None:
-            if f is other:
-                return True
-            f = f.parent
-        return False
-
-
-class Constant(Use):
-    def __init__(self, node):
-        super().__init__(node, None)
-        self.const = node.const
-        self.dtype = node.const.dtype
-
-
-class Importer:
     def __init__(self, module, program):
+        super().__init__(Flattened(program))
         self.module = module
         self.modules = dict(module.named_modules(remove_duplicate=False))
-        self.flat = Flattened(program)
-        self.writer = net.Writer()
-        self.weights = {}  # our name -> tensor
-        self.transposed = []
         self.ranges = {}
 
-    # ---- which operations belong to which call
-
-    def frames(self, outputs):
-        self.groups()
-        live, stack = set(), list(outputs)
-        while stack:
-            n = stack.pop()
-            if id(n) not in live:
-                live.add(id(n))
-                stack += list(all_nodes(n.args))
-        self.top = Frame("", ("",), None)
-        self.where = {}
-        opened = [self.top]
-        closed = set()
-        for node in self.flat.nodes:
-            if id(node) not in live or node.const is not None:
-                continue
-            keys = node.stack[1:] if node.stack and node.stack[0][1] == "" else node.stack
-            depth = 0
-            while depth < len(keys) and depth + 1 < len(opened) and opened[depth + 1].key == keys[depth][0]:
-                depth += 1
-            for f in opened[depth + 1:]:
-                closed.add(f.key)
-            del opened[depth + 1:]
-            for key, path in keys[depth:]:
-                frame = Frame(path, key, opened[-1])
-                opened[-1].items.append(frame)
-                opened.append(frame)
-            opened[-1].items.append(node)
-            node.users = [u for u in node.users if id(u) in live]
-        self.norms(self.top)
-        self.simplify(self.top)
-        self.locate(self.top)
-        self.grow()
-
-    def simplify(self, frame):
-        """Calls of torch.nn's own modules, of containers and of small modules become part of the call around them."""
-        items = []
-        seen = {}
-        for item in frame.items:
-            if isinstance(item, Frame):
-                self.simplify(item)
-                seen[item.path] = seen.get(item.path, 0) + 1
-        for item in frame.items:
-            if isinstance(item, Frame) and (self.dissolves(item) or seen[item.path] > 1):
-                for i in item.items:
-                    if isinstance(i, Frame):
-                        i.parent = frame
-                items += item.items
-            else:
-                items.append(item)
-        frame.items = items
-
     def dissolves(self, frame):
+        """Calls of torch.nn's own modules, of containers and of small modules."""
         module = self.modules.get(frame.path)
         if module is None or type(module) is torch.nn.Sequential:
             return True
@@ -125,18 +31,27 @@ class Importer:
             return True
         if type(module).__module__.startswith("torch.nn.modules") and not any(True for _ in module.children()):
             return True
-        if any(isinstance(i, Frame) for i in frame.items):
-            return len(frame.items) == 1
-        real = [i for i in frame.items if i.op() not in PLAIN]
-        weighted = [i for i in real if any(a.parameter for a in all_nodes(i.args))]
-        return len(real) <= 2 and len(weighted) <= 1
+        return self.small(frame)
 
-    def locate(self, frame):
-        for item in frame.items:
-            if isinstance(item, Frame):
-                self.locate(item)
-            else:
-                self.where[id(item)] = frame
+    def prepare_frames(self):
+        self.norms(self.top)
+
+    def title(self, path):
+        module = self.modules[path]
+        return f"{type(module).__module__}.{type(module).__qualname__}", snake(type(module).__name__)
+
+    def argument_names(self, path):
+        return list(inspect.signature(type(self.modules[path]).forward).parameters)[1:]
+
+    def hints(self, node, frame):
+        if frame.path not in self.ranges:
+            self.ranges[frame.path] = source_range(self.modules[frame.path]) if frame.path in self.modules else None
+        return assigned(node.trace, self.ranges[frame.path])
+
+    def place(self, node):
+        path, source = super().place(node)
+        module = self.modules.get(path)
+        return path + (f" ({type(module).__module__}.{type(module).__qualname__})" if module is not None else ""), source
 
     def groups(self):
         """attention(q, k, v) with keys and values repeated for the heads that share them, as it is without."""
@@ -167,345 +82,10 @@ class Importer:
             x = uncast(x)
             if power.args["exponent"] != 2 or mean.args["dim"] != [-1] or plain != [{x}, {power}, {mean}, {add}, {x, root}, {inner, weight}] or len(weight.users) != 1:
                 continue
-            outer.target = RMS
+            outer.operation = "rms_norm"
             outer.args = {"input": x, "normalized_shape": list(weight.shape), "weight": weight, "eps": add.args["other"]}
             x.users = [u for u in x.users if u not in item.items] + [outer]
             item.items = [outer]
-
-    def grow(self):
-        """cat([a, b, c]) after cat([a, b]) is cat([that, c]), also where the two are in calls of different modules: they are moved out."""
-        cats = {}
-        for node in self.flat.nodes:
-            if id(node) in self.where and node.op() == "cat" and all(isinstance(t, Node) for t in node.args["tensors"]):
-                tensors = node.args["tensors"]
-                key = (node.args["dim"] % len(node.shape),) + tuple(map(id, tensors))
-                for n in range(len(tensors) - 1, 0, -1):
-                    before = tensors[0] if n == 1 else cats.get(key[:n + 1])
-                    if before is None or n == 1 and len(tensors) > 2:
-                        continue
-                    if n > 1:
-                        node.args = {**node.args, "tensors": [before] + tensors[n:]}
-                        for t in tensors[:n]:
-                            t.users = [u for u in t.users if u is not node]
-                        before.users.append(node)
-                    break
-                cats.setdefault(key, node)
-        for node in self.flat.nodes:
-            if id(node) in self.where and node.op() == "cat":
-                self.move_out(node)
-
-    def move_out(self, node):
-        """A cat of what all comes from outside of its call is computed before the call."""
-        frame = self.where[id(node)]
-        while frame.parent is not None and all(not self.where.get(id(t), self.top).inside(frame) for t in node.args["tensors"]) and len(node.args["tensors"]) < 4:
-            frame.items.remove(node)
-            frame.parent.items.insert(frame.parent.items.index(frame), node)
-            frame = self.where[id(node)] = frame.parent
-
-    # ---- weights and constants: in which call they are declared
-
-    def uses(self, node):
-        return [u for u in node.users if id(u) in self.where]
-
-    def prepare(self):
-        self.library = {}
-        for node in self.flat.nodes:
-            if id(node) in self.where:
-                self.try_library(node)
-
-    def try_library(self, node):
-        names = LIBRARY.get(node.op())
-        if not names:
-            return
-        found, prefix = {}, set()
-        for key, ours in names.items():
-            a = node.args.get(key)
-            if not isinstance(a, Node):
-                continue
-            fqn = a.parameter or getattr(a, "buffer", None)
-            if fqn is None or not (fqn == ours or fqn.endswith("." + ours)) or a.parameter and len(self.uses(a)) != 1:
-                return
-            prefix.add(fqn[:-len(ours)].rstrip("."))
-            found[ours] = (fqn, a)
-        frame = self.where[id(node)]
-        if len(prefix) != 1 or len(found) < NEEDED.get(node.op(), 1):
-            return
-        prefix = prefix.pop()
-        if frame.path and prefix != frame.path and not prefix.startswith(frame.path + ".") or any(k == "running_mean" and len(self.uses(a)) > 1 for k, (_, a) in found.items()):
-            return
-        name = prefix[len(frame.path):].lstrip(".")
-        self.library[id(node)] = name
-        for ours, (fqn, a) in found.items():
-            self.weights[fqn] = self.flat.state[fqn]
-            if node.op() == "addmm" and ours == "weight":
-                self.weights[fqn] = self.weights[fqn].t()
-                self.transposed.append(fqn)
-
-    def owner(self, node):
-        """The innermost call around all uses of a weight or constant; of a weight, one whose path begins its name."""
-        frames = [self.where[id(u)] for u in self.uses(node)]
-        frame = frames[0]
-        fqn = node.parameter or getattr(node, "buffer", None) or ""
-        while not all(f.inside(frame) for f in frames) or fqn and frame.path and not fqn.startswith(frame.path + "."):
-            frame = frame.parent
-        return frame
-
-    def declare(self, node):
-        """A weight, or a constant that is too large to be written, as a declaration in the call that owns it."""
-        frame = self.owner(node)
-        fqn = node.parameter or getattr(node, "buffer", None)
-        relative = fqn[len(frame.path):].lstrip(".") if fqn else node.said or self.hint(node, frame) or "constant"
-        name = net.free_name(identifier(relative), {v.hint: 0 for v in frame.body.declared}, -1, forever=True)
-        tensor = self.flat.state[node.parameter] if node.parameter else node.const
-        shape = tuple(tensor.shape)
-        axes = [d for d in range(len(shape)) if shape[d] != 1] if len(shape) > 1 else list(range(len(shape)))
-        ours = [shape[d] for d in axes]
-        var = frame.body.declare("weight" if node.parameter else "state", name, ours, "f32", self.initial(node) if node.parameter else "0")
-        path = (frame.path + "." if frame.path else "") + name
-        if tensor.dtype == torch.bool or not tensor.dtype.is_floating_point:
-            tensor = tensor.to(torch.float64 if int(tensor.abs().max() if tensor.dtype != torch.bool else 1) > 2 ** 24 else torch.float32)
-        self.weights[path] = tensor.detach().reshape(ours)
-        value = Value(var, shape, axes, node.val.dtype if node.parameter else node.const.dtype)
-        if not node.parameter and not node.const.dtype.is_floating_point:
-            expr = Op("!=", var, 0) if node.const.dtype == torch.bool else Call("i32", var)
-            value = Value(frame.body.add(expr, name, ours), shape, axes, node.const.dtype)
-        frame.values[node] = value
-        return frame
-
-    def initial(self, node):
-        t = self.flat.state[node.parameter].detach()
-        if t.numel() and bool((t == t.flatten()[0]).all()):
-            return net.number(float(t.flatten()[0]))
-        return "he()" if t.dim() == 2 and len(self.uses(node)) == 1 and self.uses(node)[0].op() == "linear" else f"normal({net.number(float('%.2g' % t.double().std(correction=0)))})"
-
-    # ---- a call -> a body
-
-    def hints(self, node, frame):
-        if frame.path not in self.ranges:
-            self.ranges[frame.path] = source_range(self.modules[frame.path]) if frame.path in self.modules else None
-        return assigned(node.trace, self.ranges[frame.path])
-
-    def hint(self, node, frame):
-        return next(iter(self.hints(node, frame)), None)
-
-    def convert(self, frame):
-        module = self.modules[frame.path]
-        title = f"{type(module).__module__}.{type(module).__qualname__}"
-        frame.body = Body(title, snake(type(module).__name__), frame.path or "the model")
-        frame.module = module
-
-    def begin(self, frame):
-        self.convert(frame)
-        for item in frame.items:
-            if isinstance(item, Frame):
-                self.begin(item)
-
-    def lookup(self, frame, node):
-        if node in frame.values:
-            return frame.values[node]
-        if node.parameter or node.const is not None:
-            value = self.written(frame, node)
-            if value is not None:
-                return value
-            owner = self.owner(node)
-            if node not in owner.values:
-                self.declare(node)
-            if owner is frame:
-                return frame.values[node]
-        assert frame.parent is not None, f"{node.op()} of nowhere"
-        outer = self.lookup(frame.parent, node)
-        names = [p for p in inspect.signature(type(frame.module).forward).parameters][1:] if not frame.inputs else []
-        name = names[0] if names and names[0] not in ("args", "kwargs") else identifier(outer.var.hint or "y")
-        given = next((v for o, v in zip(frame.inputs, frame.body.inputs) if o.var is outer.var), None)
-        var = given or frame.body.take(name, outer.ours)
-        var.classes, var.whole = getattr(outer.var, "classes", None), not outer.dtype.is_floating_point
-        value = Value(var, outer.shape, outer.axes, outer.dtype)
-        if given is None:
-            frame.inputs.append(outer)
-        frame.values[node] = value
-        return value
-
-    def written(self, frame, node):
-        """A constant that can be said in a few words."""
-        t = node.const
-        if t is None:
-            return None
-        shape = tuple(t.shape)
-        if t.numel() == 1:
-            v = t.item()
-            return Value(Num(v, "value"), shape, [], t.dtype)
-        axes = [d for d in range(len(shape)) if shape[d] != 1]
-        ours = [shape[d] for d in axes]
-        if bool((t == t.flatten()[0]).all()):
-            v = t.flatten()[0].item()
-            if t.dtype == torch.bool:
-                return Value(frame.body.add(Op("==", Call("broadcast", None, [Num(int(v), "value"), List([Num(s, "shape") for s in ours])]), 1), None, ours), shape, axes, t.dtype)
-            e = Call("broadcast", None, [Num(v, "value"), List([Num(s, "shape") for s in ours])])
-            return Value(frame.body.add(e if t.dtype.is_floating_point else Call("i32", e), None, ours), shape, axes, t.dtype)
-        if len(axes) == 2 and t.dtype == torch.bool and ours[0] == ours[1]:
-            m, n = t.reshape(ours), ours[0]
-            places = torch.arange(n)
-            for sign, seen in (("<=", places <= places[:, None]), ("<", places > places[:, None])):  # key, query
-                if bool((m == seen).all()):
-                    query, key = Index(Call("arange", None, [Num(n, "shape")]), [":", "none"]), Call("arange", None, [Num(n, "shape")])
-                    e = Op(">=", query, key) if sign == "<=" else Op("<", query, key)
-                    return Value(frame.body.add(e, self.hint(node, frame), ours), shape, axes, t.dtype)
-        if len(axes) == 1 and t.dtype != torch.bool:
-            f = t.flatten()
-            step = (f[1] - f[0]).item()
-            if not t.dtype.is_floating_point and bool((f == f[0] + step * torch.arange(len(f))).all()):
-                e = Call("arange", None, [Num(len(f), "shape")])
-                e = e if step == 1 else Op("*", e, Num(step, "step"))
-                e = e if f[0] == 0 else Op("+", e, Num(f[0].item(), "start"))
-                return Value(frame.body.add(e, self.hint(node, frame), ours), shape, axes, t.dtype)
-            if len(f) <= 6:
-                return Value(frame.body.add(Call("tensor", None, [List([Num(x, "value") for x in f.tolist()])]), self.hint(node, frame), ours), shape, axes, t.dtype)
-        return None
-
-    def run(self, frame):
-        cx = Context(self, frame)
-        for item in frame.items:
-            if isinstance(item, Frame):
-                self.run_child(frame, item)
-            else:
-                frame.values[item] = cx.convert(item)
-
-    def results(self, frame):
-        """Nodes in a call that are used outside of it."""
-        inside, out = [], []
-
-        def collect(f):
-            for item in f.items:
-                if isinstance(item, Frame):
-                    collect(item)
-                else:
-                    inside.append(item)
-        collect(frame)
-        ids = set(map(id, inside))
-        for n in inside:
-            if any(id(u) not in ids for u in n.users) or n in self.outputs:
-                if n.val is not None and not isinstance(n.val, (list, tuple)):
-                    out.append(n)
-                else:
-                    raise Unsupported(frame.path, n.op(), "has several results that are used outside of its module", last_line(n.trace))
-        return out
-
-    def run_child(self, frame, child):
-        self.run(child)
-        nodes = self.results(child)
-        values = [child.values[n] for n in nodes]
-        child.body.outputs = [v.var for v in values]
-        for v in values:
-            if not isinstance(v.var, net.Var):
-                raise Unsupported(child.path, "a constant", "is the result of the module", "")
-        distinct = []  # one variable that two nodes are views of
-        for v in values:
-            if v.var not in distinct:
-                distinct.append(v.var)
-        child.body.outputs = distinct
-        net.close(child.body)
-        self.writer.add(child.body)
-        ours = [outer.var for outer in child.inputs]
-        call = Call(child.body, ours[0] if ours else None, ours[1:], name=child.path[len(frame.path):].lstrip("."))
-        hint = self.hint(nodes[-1], frame)
-        shapes = {}
-        for v in values:
-            shapes[id(v.var)] = v.ours
-        if len(distinct) == 1:
-            made = [frame.body.add(call, hint, shapes[id(distinct[0])])]
-        else:
-            made = frame.body_several(call, [shapes[id(d)] for d in distinct], [d.hint or hint for d in distinct])
-        for n, v in zip(nodes, values):
-            frame.values[n] = Value(made[distinct.index(v.var)], v.shape, v.axes, v.dtype)
-
-    def whole(self, outputs):
-        self.outputs = outputs
-        self.frames(outputs)
-        self.prepare()
-        self.begin(self.top)
-        self.top.body.is_model = True
-
-
-def several(body, expr, shapes, hints):
-    v = body.add(expr)
-    v.parts = [net.Var(None, h, s) for s, h in zip(shapes, hints)]
-    for p in v.parts:
-        p.of, p.expr = v, v
-    return v.parts
-
-
-Frame.body_several = lambda self, expr, shapes, hints: several(self.body, expr, shapes, hints)
-
-
-class Context:
-    """What operations are written with: the call that they belong to."""
-
-    def __init__(self, importer, frame):
-        self.importer, self.frame, self.node = importer, frame, None
-
-    def convert(self, node):
-        self.node = node
-        convert = OPS.get(node.op()) or OPS.get(node.op().rstrip("_"))
-        if convert is None:
-            raise self.unsupported(node, "has no counterpart")
-        library = self.importer.library.get(id(node))
-        args = {}
-        for key, a in node.args.items() if isinstance(node.args, dict) else ():
-            args[key] = self.argument(node, key, a, library)
-        return convert(self, node, args)
-
-    def argument(self, node, key, a, library):
-        if isinstance(a, list):
-            return [self.argument(node, None, x, library) for x in a]
-        if not isinstance(a, Node):
-            return a
-        if key in LIBRARY.get(node.op(), ()):
-            return Use(a, library)
-        if key == "attn_mask":
-            return Constant(a) if a.const is not None else Masked(a, self.lookup(a))
-        value = self.lookup(a)
-        if isinstance(value, Value):
-            value.const = a.const is not None
-        return value
-
-    def lookup(self, node):
-        return self.importer.lookup(self.frame, node)
-
-    def new(self, expr, shape, axes, dtype, hint=None):
-        var = self.frame.body.add(expr, hint, [shape[d] for d in axes])
-        return Value(var, shape, axes, dtype)
-
-    def result(self, expr, axes, node):
-        return self.new(expr, node.shape, axes, node.val.dtype, self.importer.hint(getattr(node, "node", node), self.frame))
-
-    def several(self, expr, shapes):
-        hints = self.importer.hints(self.node, self.frame)
-        return several(self.frame.body, expr, shapes, hints if len(hints) == len(shapes) else (hints[:1] or [None]) * len(shapes))
-
-    def number(self, v):
-        return Num(v, "value")
-
-    def is_input(self, v, count):
-        return getattr(v.var, "classes", None) == count
-
-    def unsupported(self, node, why):
-        node = getattr(node, "node", node)
-        path = node.stack[-1][1] if node.stack else ""
-        module = self.importer.modules.get(path)
-        kind = f" ({type(module).__module__}.{type(module).__qualname__})" if module is not None else ""
-        return Unsupported(path + kind, node.op(), why, last_line(node.trace))
-
-
-class Masked(Use):
-    def __init__(self, node, v):
-        super().__init__(node, None)
-        self.v = v
-
-    def value(self, cx):
-        return self.v
-
-
-RMS = torch.ops.aten.rms_norm.default
 
 
 def uncast(node):
@@ -535,112 +115,6 @@ def ungrouped(node):
             continue
         return None
     return None
-
-
-# ---- the model: inputs, loss, settings
-
-def consumers(node):
-    """Operations that read it, through those that go element by element."""
-    seen, stack = set(), [node]
-    while stack:
-        n = stack.pop()
-        for u in n.users:
-            if id(u) in seen:
-                continue
-            seen.add(id(u))
-            yield u, n
-            if u.op() in ("add", "sub", "mul", "div", "to", "contiguous", "clone", "cat", "stack", "select", "slice", "relu", "dropout", "getitem", "chunk", "pad", "constant_pad_nd"):
-                stack.append(u)
-
-
-def input_axes(node):
-    """Pictures and signals that a convolution reads are channels last here."""
-    rank = len(node.shape)
-    for u, n in consumers(node):
-        if u.op().startswith("conv") and len(n.shape) == rank and u.args.get("input") is n:
-            return list(range(2, rank)) + [1]
-        if u.op() in ("batch_norm", "group_norm") and len(n.shape) == rank and rank > 2:
-            return list(range(2, rank)) + [1]
-    return list(range(1, rank))
-
-
-def rows_of(node):
-    """How many rows the embedding has that an input of whole numbers chooses from."""
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        for u in n.users:
-            if u.op() == "embedding" and u.args["indices"] is n:
-                return u.args["weight"].shape[0]
-            if u.op() in ("view", "reshape", "to", "slice", "clone", "unsqueeze"):
-                stack.append(u)
-    return None
-
-
-LOSSES = {"cross_entropy": "class", "mse": "f32", "binary_cross_entropy": "f32", "mae": "f32", "huber": "f32"}
-
-
-def model_text(importer, module, path, weights_name, loss, output, batch, notes):
-    top, flat = importer.top, importer.flat
-    body = top.body
-    lines, inputs, used = [], [], set()
-    for node in flat.inputs:
-        if not node.users:
-            continue
-        if node.val.shape[0] != 1:
-            raise Unsupported("", f"input {node.input}", "has no axis for the batch in front", "")
-        axes = input_axes(node)
-        name = net.free_name(identifier(node.input), {n: 0 for n in used}, -1, forever=True)
-        used.add(name)
-        ours = [node.shape[d] for d in axes]
-        var = net.Var(None, name, ours)
-        var.classes = rows = rows_of(node) if not node.val.dtype.is_floating_point else None
-        kind = f"class({rows})" if rows else "f32" if node.val.dtype.is_floating_point else "bool" if node.val.dtype == torch.bool else "i32"
-        lines.append(f"input {name}: {kind}" + (net.number(ours) if ours else ""))
-        inputs.append({"name": name, "axes": [d - 1 for d in axes], "shape": ours, "source": node.input, "classes": rows})
-        body.inputs.append(var)
-        top.values[node] = Value(var, node.shape, axes, node.val.dtype)
-    importer.run(top)
-    value = importer.lookup(top, output)
-    if not isinstance(value.var, net.Var):
-        raise Unsupported("", "the output", "depends on no input", "")
-    body.outputs = [value.var]
-    net.close(body)
-    importer.writer.add(body)
-    importer.writer.solve()
-    *layers, last = importer.writer.order
-    statements = net.written(last)
-    result = statements.pop()
-    logits = net.free_name("logits", {n: 0 for n in used | {v.name for v in body.defs + body.declared}}, -1, forever=True)
-    if loss is None:
-        loss = "cross_entropy" if len(value.ours) in (1, 2) and value.ours[-1] > 1 else "mse"
-    target = net.free_name("next" if len(value.ours) == 2 else "label" if loss == "cross_entropy" else "target", {n: 0 for n in used}, -1, forever=True)
-    kind = f"class({value.ours[-1]})" + (net.number(value.ours[:-1]) if value.ours[:-1] else "") if loss == "cross_entropy" else "f32" + net.number(value.ours)
-    out = []
-    for layer in layers:
-        out.append(net.layer_text(layer))
-    block = [f"model {identifier(snake(type(module).__name__))} {{"] + ["    " + l for l in lines] + [f"    input {target}: {kind}", ""]
-    for s in statements:
-        inner = len(s) - len(s.lstrip())
-        block += net.wrap(s.lstrip(), 4 + inner)
-    block += net.wrap(f"{logits} = {result}", 4) + [""]
-    block.append(f"    loss   {loss}({logits}, {target})")
-    if loss == "cross_entropy":
-        block.append(f"    metric accuracy({logits}, {target})")
-    block.append(f"    output {logits}")
-    block.append("}")
-    out.append("\n".join(block))
-    columns = ", ".join(f'{n} = "train_{n}.npy"' for n in [i["name"] for i in inputs] + [target])
-    out.append("data {\n" + f"    train = npy({columns})\n" + "}")
-    out.append("train {\n" + f"    batch     = {batch}\n    epochs    = 1\n    lr        = 1e-3\n    optimizer = adam()\n    init      = \"{weights_name}\"\n" + "}")
-    head = [f"# {path.name}: {type(module).__module__}.{type(module).__qualname__} of PyTorch, by mgpuc.from_torch; its weights are in {weights_name}."]
-    for i in inputs:
-        if i["axes"] != sorted(i["axes"]):
-            order = ", ".join(str(a + 1) for a in i["axes"])
-            head.append(f"# {i['name']}: channels last; of PyTorch's axes (0 is the batch) this is [{order}].")
-    head += [f"# {n}" for n in notes]
-    info = {"inputs": inputs, "target": target, "output": logits, "output_axes": [d - 1 for d in value.axes], "output_shape": list(value.shape[1:]), "loss": loss, "transposed": importer.transposed}
-    return "\n".join(head) + "\n\n" + "\n\n".join(out) + "\n", info
 
 
 def trained_only(module):
@@ -703,14 +177,16 @@ def import_module(module, example_inputs, path, loss=None, output=None, batch=32
         for m, t in was.items():
             m.training = t
     apart(module, one, one_named)
-    importer = Importer(module, program)
+    importer = TorchImporter(module, program)
     outputs = [o for o in importer.flat.outputs if isinstance(o, Node)]
-    chosen = [o for o in outputs if o.val is not None and o.val.dtype.is_floating_point]
+    chosen = [o for o in outputs if o.val is not None and is_float(o.val.dtype)]
     if isinstance(output, int):
         chosen = [outputs[output]]
     if not chosen:
         raise Unsupported("", "the output", "is no tensor of floats", "")
+    importer.groups()
     importer.whole(chosen[:1])
-    weights_name = path.with_suffix(".safetensors").name
-    text, info = model_text(importer, module, path, weights_name, loss, chosen[0], batch, trained_only(module))
+    kind = type(module)
+    title = f"{kind.__module__}.{kind.__qualname__} of PyTorch, by mgpuc.from_torch"
+    text, info = model_text(importer, title, identifier(snake(kind.__name__)), path, [("logits", chosen[0])], loss, batch, trained_only(module))
     return text, importer.weights, info
