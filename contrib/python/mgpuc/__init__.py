@@ -1,7 +1,7 @@
 """mgpuc from Python: models of PyTorch as text and weights; the compiler and its programs run on NumPy arrays."""
 from .tools import Program, compile, load, plan, predict, train
 
-__all__ = ["Program", "compile", "from_hf", "from_torch", "load", "plan", "predict", "train"]
+__all__ = ["Program", "compile", "from_hf", "from_onnx", "from_torch", "load", "plan", "predict", "train"]
 
 
 def from_torch(module, example_inputs, path="model.net", loss=None, output=None, batch=32, kwargs=None):
@@ -48,6 +48,25 @@ def from_hf(folder, path="model.net", length=128, **options):
     else:
         example = {"input_ids": torch.zeros(1, length, dtype=torch.long)}
     return from_torch(module, example, path, **options)
+
+
+def from_onnx(model, path="model.net", shapes=None, batch=None, loss=None, size=32):
+    """The same for a file of ONNX, of operator sets 9 to 22; needs the package onnx.
+
+    shapes: {"input": (1, 3, 224, 224)} of inputs whose shapes the file leaves open; the first axis is the batch, unless an input says that it
+    has another size than 1. batch: True where it is the batch nevertheless, False where all axes are of one sample. size: samples of a step.
+    """
+    import pathlib
+
+    from . import tools
+    from .onnx_import import import_onnx
+
+    path = pathlib.Path(path)
+    text, weights, info = import_onnx(pathlib.Path(model), path, shapes, batch, loss, size)
+    if weights:
+        tools.write_weights(path.with_suffix(".safetensors"), weights)
+    path.write_text(text)
+    return tools.Model(path, info)
 
 
 def __getattr__(name):

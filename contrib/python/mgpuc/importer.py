@@ -2,6 +2,8 @@
 
 A front end makes nodes (graph.py) and says what it knows of its modules: the methods of Importer under "of the front end".
 """
+import re
+
 import numpy as np
 
 from . import net
@@ -577,7 +579,7 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes):
     results = statements[-len(outputs):]
     taken, names = {n: 0 for n in used | {v.name for v in body.defs + body.declared}}, []
     for given, _ in outputs:
-        names.append(net.free_name(identifier(given), taken, -1, forever=True))
+        names.append(net.free_name(identifier(given) if re.match(r"[A-Za-z]\w*$", given) else "y", taken, -1, forever=True))
         taken[names[-1]] = 0
     loss, target, kind, loss_text = loss_lines(names[0], values[0], loss, set(taken))
     out = [net.layer_text(layer) for layer in layers]
@@ -599,7 +601,7 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes):
             order = ", ".join(str(a + lead) for a in i["axes"])
             head.append(f"# {i['name']}: channels last; of {importer.source}'s axes ({'0 is the batch' if lead else 'all are of one sample'}) this is [{order}].")
     head += [f"# {n}" for n in notes]
-    about = [{"name": n, "axes": [d - lead for d in v.axes], "shape": list(v.shape[lead:])} for n, v in zip(names, values)]
+    about = [{"name": n, "source": given, "axes": [d - lead for d in v.axes], "shape": list(v.shape[lead:])} for n, (given, _), v in zip(names, outputs, values)]
     info = {"inputs": inputs, "target": target, "output": names[0], "outputs": about, "output_axes": about[0]["axes"], "output_shape": about[0]["shape"], "loss": loss,
             "transposed": importer.transposed, "leading": lead}
     return "\n".join(head) + "\n\n" + "\n\n".join(out) + "\n", info

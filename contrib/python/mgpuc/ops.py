@@ -57,10 +57,10 @@ def shape_list(values):
 def none_index(rank, places):
     """Subscripts that add axes: places are positions in the result."""
     subs = ["none" if i in places else ":" for i in range(rank + len(places))]
+    if len(subs) > 2 and subs == [":"] * (len(subs) - 1) + ["none"]:
+        return ["...", "none"]
     while subs and subs[-1] == ":":
         subs.pop()
-    if len(subs) > 2 and subs[:-1] == [":"] * (len(subs) - 1):
-        subs = ["...", "none"]
     return subs
 
 
@@ -71,7 +71,8 @@ def with_axes(cx, v, axes):
         return v
     drop = [i for i, a in enumerate(v.axes) if a not in axes]
     if drop:
-        assert all(v.shape[v.axes[i]] == 1 for i in drop)
+        if any(v.shape[v.axes[i]] != 1 for i in drop):
+            raise cx.unsupported(cx.node, "has an axis that is neither the batch's nor one of the operation's, which has no counterpart")
         subs = ["0" if i in drop else ":" for i in range(len(v.axes))]
         while subs[-1] == ":":
             subs.pop()
@@ -165,6 +166,9 @@ def elementwise_number(cx, v, factor):
 for torch_name, sign in {"add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "remainder": "%", "floor_divide": "//",
                          "logical_and": "and", "logical_or": "or", "subtract": "-", "multiply": "*"}.items():
     OPS[torch_name] = binary(sign)
+for fn in ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"):
+    OPS[fn] = (lambda fn: lambda cx, node, a: elementwise(cx, node, lambda p, q: Call(fn, p, [q]), a["self"], a["other"]))(fn)
+OPS["bit_not"] = unary("bit_not")
 OPS["rsub"] = binary("-", swap=True)
 
 
@@ -638,7 +642,9 @@ def reduction(cx, node, v, dims, keep, fn):
     if not keep:
         kept = [d for d in range(rank) if d not in dims]
         left = [kept.index(d) for d in left]
-    if not places:
+    if not places:  # of one element
+        if fn in ("norm", "variance", "argmax"):
+            return cx.result({"norm": Call("abs", v.var), "variance": Op("*", v.var, 0), "argmax": Call("i32", Op("*", v.var, 0))}[fn], left, node)
         return identity(cx, v, node, left)
     stays = keep and fn in ("mean", "sum", "max", "min", "norm", "variance", "logsumexp") and any(u.op() not in FLAT for u in getattr(node, "node", node).users)
     if stays:
@@ -712,6 +718,17 @@ def _(cx, node, a):
         v = with_axes(cx, v, list(v.axes) + [a["dim"]])
     at = v.at(a["dim"])
     return cx.result(Call(fn, v.var, options=[] if at == len(v.axes) - 1 else [("axis", at)]), v.axes, node)
+
+
+@op("topk")
+def _(cx, node, a):
+    v = a["self"]
+    dim = a["dim"] % len(v.shape)
+    v = v if v.real(dim) else with_axes(cx, v, sorted(list(v.axes) + [dim]))
+    at = v.at(dim)
+    shapes = [m.shape for m in node.val]
+    variables = cx.several(Call("top_k", v.var, [Num(a["k"], "k")], [] if at == len(v.axes) - 1 else [("axis", at)]), [[s[d] for d in v.axes] for s in shapes])
+    return [Value(x, s, v.axes, m.dtype) for x, s, m in zip(variables, shapes, node.val)]
 
 
 @op("cumsum")
@@ -997,7 +1014,7 @@ def pool_padding(x, size, stride, padding, ceil):
     """[[low, high], ...] where ceil_mode needs more on the high side"""
     out, same = [], True
     for k, s, p, n in zip(size, stride, padding, x.shape[2:]):
-        high = p
+        p, high = p if isinstance(p, tuple) else (p, p)
         if ceil:
             o = -(-(n + 2 * p - k) // s) + 1
             o -= (o - 1) * s >= n + p
@@ -1020,11 +1037,11 @@ def pool(cx, node, fn, a, **more):
     pads, same = pool_padding(x, effective, stride, padding, a["ceil_mode"])
     options = [("stride", setting(each(stride), "stride"))] if stride != size else []
     if not same:
-        if fn == "avgpool" and any(padding) and a["count_include_pad"]:
+        if fn == "avgpool" and any(p != (0, 0) for p in padding) and a["count_include_pad"]:
             raise cx.unsupported(node, "with ceil_mode and counted padding has no counterpart")
         options.append(("padding", List([List([Num(p, "padding") for p in q]) for q in pads])))
-    elif any(padding):
-        p = each(padding)
+    elif any(low for low, _ in pads):
+        p = each([low for low, _ in pads])
         options.append(("padding", Num(p, "padding") if not isinstance(p, list) else List([List([Num(q, "padding")] * 2) for q in p])))
         if fn == "avgpool" and a["count_include_pad"]:
             options.append(("count_padding", True))

@@ -117,6 +117,8 @@ class Program:
         import numpy as np
 
         a = np.asarray(array)
+        if not self.info["leading"]:
+            a = a[None]
         if a.dtype == bool:
             a = a.astype(np.uint8)
         return np.ascontiguousarray(a.transpose([0] + [x + 1 for x in place["axes"]]).reshape([a.shape[0]] + place["shape"]))
@@ -136,8 +138,8 @@ class Program:
         return words if places or len(words) > 1 else [words[0].split("=", 1)[1]]
 
     def predict(self, *arrays, weights=None, flags=()):
-        """The output for these inputs, in their order or a dictionary; axes as in PyTorch if the network came from there. weights:
-        arrays by name or a file; without it those of the last `train`, else those that from_torch wrote."""
+        """The output for these inputs, in their order or a dictionary; of several outputs a list. Axes are those of PyTorch or ONNX if the
+        network came from there. weights: arrays by name or a file; without it those of the last `train`, else those written with it."""
         import numpy as np
 
         with tempfile.TemporaryDirectory() as folder:
@@ -148,13 +150,20 @@ class Program:
                 write_weights(folder / "weights.safetensors", chosen)
                 chosen = folder / "weights.safetensors"
             run(self.path, "predict", *words, "-o", folder / "out.npy", *(["--init", chosen] if chosen else []), *flags)
-            y = np.load(folder / "out.npy")
-        if not self.info:
-            return y
-        shape, axes = self.info["output_shape"], self.info["output_axes"]
+            if not self.info:
+                return np.load(folder / "out.npy")
+            outputs = self.info["outputs"]
+            found = [self.theirs(np.load(folder / (f"out-{o['name']}.npy" if len(outputs) > 1 else "out.npy")), o) for o in outputs]
+        return found[0] if len(found) == 1 else found
+
+    def theirs(self, y, place):
+        """The network's axes -> PyTorch's or ONNX's"""
+        import numpy as np
+
+        shape, axes = place["shape"], place["axes"]
         y = y.reshape([len(y)] + [shape[a] for a in axes])
-        y = y.transpose([0] + [1 + i for i in np.argsort(axes)])
-        return y.reshape([len(y)] + shape)
+        y = y.transpose([0] + [1 + int(i) for i in np.argsort(axes)])
+        return y.reshape([len(y)] + shape) if self.info["leading"] else y[0].reshape(shape)
 
     def train(self, data, *flags, save=None):
         """-> the weights after the run, which `predict` takes from then on. data: arrays by input, the target included; of a network
