@@ -153,6 +153,7 @@ static void time_steps(Bench *b, GridRow *r, int round)
         die("bench of %s says no times", name_of_row(r));
     r->ms[round] = times->first->next->number;
     r->predicted_ms = number_of(found, "predicted_ms");
+    r->from = mgpu_json_text(found, "predicted_from");
     b->grid.virtual = mgpu_json_member(found, "virtual") != NULL;
 }
 

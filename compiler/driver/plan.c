@@ -185,6 +185,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     }
     StepUse use = step_use(&in, s);
     row.computing_us = use.computing_us;
+    row.longer_us = use.longer_us;
     row.exposed_us = use.exposed_us;
     row.between_us = use.between_us;
     row.upload_us = use.upload_us;

@@ -76,6 +76,18 @@ static void say_sums(Planning *p)
                   (long long)own.samples, single ? "it" : "them"));
 }
 
+static void say_units(Planning *p)
+{
+    const PlanRow *row = NULL;
+    for (int i = 0; i < p->row_count; i++)
+        if (p->rows[i].longer_us > PLAN_WORTH * p->rows[i].step_us && (!row || p->rows[i].longer_us / p->rows[i].step_us > row->longer_us / row->step_us))
+            row = &p->rows[i];
+    if (row)
+        APPEND(p->advice, p->advice_count,
+               format("on %s kernels take %s ms of %s longer, as transfers have some of the SMs meanwhile (by NCCL's number of channels; not measured)",
+                      devices_text(row->devices), ms_text(row->longer_us), ms_text(row->step_us)));
+}
+
 static void say_gradients(Planning *p)
 {
     const PlanRow *row = NULL;
@@ -187,6 +199,7 @@ void plan_advise(Planning *p)
     say_slower(p);
     say_sums(p);
     say_gradients(p);
+    say_units(p);
     say_updates(p);
     say_input(p);
     say_memory(p);

@@ -28,29 +28,10 @@ static void print_row(const PlanRow *r, bool over, Text *t)
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
 
-static const char *const KERNELS_FROM[GROUNDS] = {
-    [GROUND_RUN] = "kernels that were measured", [GROUND_RATES] = "kernels by rates measured on the machine",
-    [GROUND_SHARES] = "kernels by data sheets and shares of them that were measured elsewhere", [GROUND_SHEETS] = "kernels by data sheets and assumed shares of them",
-    [GROUND_ASSUMED] = "launches by latencies that nobody measured"};
-static const char *const TRANSFERS_FROM[GROUNDS] = {
-    [GROUND_RUN] = "transfers that were measured", [GROUND_RATES] = "transfers by links that were measured", [GROUND_SHARES] = "",
-    [GROUND_SHEETS] = "transfers by the rates of data sheets", [GROUND_ASSUMED] = "transfers by latencies that nobody measured"};
-
-static void add_from(const double *share, const char *const *from, int *count, Text *t)
-{
-    for (int g = 0; g < GROUNDS; g++)
-        if (share[g] >= .005)
-            text_add(t, "%s%.0f %% %s", (*count)++ ? ", " : "", 100 * share[g], from[g]);
-}
-
 /* how sure it is: of the row with most devices, which is the last one */
 static void print_from(const PlanRow *r, Text *t)
 {
-    int count = 0;
-    text_add(t, "%s predicted from: ", r->devices == 1 ? "1 device is" : format("%s devices are", row_devices(r)));
-    add_from(r->from.kernels, KERNELS_FROM, &count, t);
-    add_from(r->from.transfers, TRANSFERS_FROM, &count, t);
-    text_add(t, ".\n");
+    text_add(t, "%s predicted from: %s\n", r->devices == 1 ? "1 device is" : format("%s devices are", row_devices(r)), grounds_text(&r->from));
 }
 
 static void print_table(const Planning *p, Text *t)
@@ -89,8 +70,8 @@ static void json_row(const PlanRow *r, Text *t)
              r->nodes, r->devices, (long long)r->batch, (long long)r->least, (long long)r->most, r->step_us / 1e3, r->samples_per_s);
     text_add(t, "\"tokens_per_s\":%s,\"mfu\":%.9g,\"recomputed\":%.9g,\"micro_batches\":%lld,", r->tokens > 0 ? format("%.9g", r->samples_per_s * r->tokens) : "null", r->mfu, r->recomputed,
              (long long)r->micro);
-    text_add(t, "\"speed_up\":%.9g,\"efficiency\":%.9g,\"computing_ms\":%.9g,\"exposed_ms\":%.9g,\"between_ms\":%.9g,\"upload_wait_ms\":%.9g,\"input_wait_ms\":%.9g,\"device_wait_ms\":%.9g,",
-             r->speed_up, r->efficiency, r->computing_us / 1e3, r->exposed_us / 1e3, r->between_us / 1e3, r->upload_us / 1e3, r->input_us / 1e3, r->devices_us / 1e3);
+    text_add(t, "\"speed_up\":%.9g,\"efficiency\":%.9g,\"computing_ms\":%.9g,\"longer_ms\":%.9g,\"exposed_ms\":%.9g,\"between_ms\":%.9g,\"upload_wait_ms\":%.9g,\"input_wait_ms\":%.9g,\"device_wait_ms\":%.9g,",
+             r->speed_up, r->efficiency, r->computing_us / 1e3, r->longer_us / 1e3, r->exposed_us / 1e3, r->between_us / 1e3, r->upload_us / 1e3, r->input_us / 1e3, r->devices_us / 1e3);
     text_add(t, "\"sums\":%d,\"sums_ms\":%.9g,\"input_bytes_per_s\":%.9g,\"decode_cores\":%.9g,\"bytes\":%.0f,\"memory\":%.0f,\"fits\":%s,", r->sums, r->sums_us / 1e3,
              r->input_per_s, r->decode_cores, r->bytes, r->memory, r->fits < 0 ? "null" : format("%lld", (long long)r->fits));
     text_add(t, "\"unlike\":");

@@ -144,6 +144,30 @@ Grounds grounds_of(const Program *p, const Plan *plan, const StepUse *use, const
     return g;
 }
 
+static const char *const KERNELS_FROM[GROUNDS] = {
+    [GROUND_RUN] = "kernels that were measured", [GROUND_RATES] = "kernels by rates measured on the machine",
+    [GROUND_SHARES] = "kernels by data sheets and shares of them that were measured elsewhere", [GROUND_SHEETS] = "kernels by data sheets and assumed shares of them",
+    [GROUND_ASSUMED] = "launches by latencies that nobody measured"};
+static const char *const TRANSFERS_FROM[GROUNDS] = {
+    [GROUND_RUN] = "transfers that were measured", [GROUND_RATES] = "transfers by links that were measured", [GROUND_SHARES] = "",
+    [GROUND_SHEETS] = "transfers by the rates of data sheets", [GROUND_ASSUMED] = "transfers by latencies that nobody measured"};
+
+static void add_from(const double *share, const char *const *from, int *count, Text *t)
+{
+    for (int g = 0; g < GROUNDS; g++)
+        if (share[g] >= .005)
+            text_add(t, "%s%.0f %% %s", (*count)++ ? ", " : "", 100 * share[g], from[g]);
+}
+
+const char *grounds_text(const Grounds *g)
+{
+    int count = 0;
+    Text t = {0};
+    add_from(g->kernels, KERNELS_FROM, &count, &t);
+    add_from(g->transfers, TRANSFERS_FROM, &count, &t);
+    return text_of(&t);
+}
+
 OwnStatistics own_statistics(int devices, int64_t least, int64_t most)
 {
     enum { FEW = 8 }; /* samples that have statistics of their own */
@@ -238,8 +262,9 @@ void predict_plans(Program *p)
         const Simulation *s = simulate_step(&in);
         StepUse use = step_use(&in, s);
         const char *notes = notes_of(&in, s, machine, &use);
-        plan->predicted = (Prediction){machine, use.bound, use.step_us, use.computing_us, use.transfer_us};
+        Grounds from = grounds_of(p, plan, &use, &s->devices[use.device]);
         memory_use(outer);
+        plan->predicted = (Prediction){machine, use.bound, grounds_text(&from), use.step_us, use.computing_us, use.transfer_us};
         plan->schedule->notes = copy_text(notes, strlen(notes));
         memory_free(own);
     }

@@ -24,6 +24,7 @@
  *   tree       of the nodes, whose devices are chains: 2 (k - 1) a + 2 log2(N) a' + 2 B / min(r, r'); of two nodes B crosses the network, of three 3/2 B
  *   levels     a reduce-scatter inside, B / k of each device added up by a ring or a tree of the nodes, an all-gather inside
  *   host       host devices: inside as above; each node sends a slice to every other one, and then its sum: 2 a' + 2 (N - 1) / N B / r'
+ * Meanwhile NCCL has an SM for each of its channels, and kernels have the others (collectives.c).
  * A sum of bits is an all-gather of what all send, and passes over memory that code B and add up n codes. */
 #ifndef MGPU_MACHINE_COST_H
 #define MGPU_MACHINE_COST_H
@@ -42,7 +43,13 @@ typedef enum Ground {
     GROUND_ASSUMED, /* latencies that nobody measured */
     GROUNDS
 } Ground;
-typedef struct Cost { double us; Bound bound; double between_us; /* of it: between nodes */ Ground ground; } Cost;
+typedef struct Cost {
+    double us;
+    Bound bound;
+    double between_us;      /* of it: between nodes */
+    double taken;           /* of a transfer: the share of each GPU's SMs that it takes meanwhile; kernels beside it have the rest */
+    Ground ground;
+} Cost;
 
 /* ---- kernels and library calls */
 typedef struct Work {
@@ -82,6 +89,7 @@ typedef struct Members { /* of a collective, with what their links give it */
     Processor processor;
     int count;              /* more than the machine has: as if it had more of them, with the rates of its own */
     int nodes;              /* that share them; all that follows is of the members of one */
+    int cards;              /* of a node: links that lead to the others */
     double network, network_us; /* bytes a second that they send to other nodes all together; latency from one to another */
     const double *network_load; /* by link and direction: bytes on it, where each sends a byte and receives one */
     double ring, ring_us;   /* bytes a second into each device, all rings together, and latency of a step; 0: there is none */

@@ -39,6 +39,8 @@ void find_network(Members *g)
             load[2 * r.link[i] + r.back[i]]++;
         g->network_us = r.latency_us > g->network_us ? r.latency_us : g->network_us;
     }
+    for (int i = 0; i < m->link_count; i++)
+        g->cards += m->links[i].end[0] == network || m->links[i].end[1] == network;
     for (int i = 0; i < 2 * m->link_count; i++)
         us = fmax(us, load[i] > 0 ? load[i] / m->links[i / 2].rate[i % 2].value : 0);
     g->network_us *= 2; /* there, and from there to another node */

@@ -88,6 +88,7 @@ typedef struct Ordering {
     bool *leads, *keeps; /* by task: kernels that move: a copy before its gather, after its reduce-scatter */
     int *place;         /* by task: kernels outside the tail: number of the call; REDUCE: that of its last producer */
     int *group;         /* by task: number of its group, -1: none */
+    double engines_us;  /* what a step saves as copy engines move the gradients; 0: they do not */
     Order *order;
 } Ordering;
 
@@ -227,9 +228,11 @@ static bool fill_head(const Ordering *o, int *calls, int count)
                         .joined = task_is_joined(task),
                         .stays = task->update,
                         .stops = o->waited[t]};
-        if (f->stops)
-            f->us = cost_of_transfer(o->members, &(Group){.parties = task->parties}, (double)tensor_bytes(task->writes[0], 1)).us;
-        else if (task->kind == TASK_KERNEL)
+        if (f->stops) {
+            Cost c = cost_of_transfer(o->members, &(Group){.parties = task->parties}, (double)tensor_bytes(task->writes[0], 1));
+            f->us = c.us;
+            f->taken = c.taken;
+        } else if (task->kind == TASK_KERNEL)
             f->us = time_in_head(o, &d, task);
     }
     return fill_waits(tasks, p->task_count, calls, count);
@@ -300,6 +303,14 @@ static void join_group(Ordering *o, int number, int t)
     o->group[t] = number;
 }
 
+static void mark_engines(const Ordering *o, Group *g)
+{
+    if (o->engines_us <= 0 || !sums_gradients(g))
+        return;
+    g->engines = true;
+    g->saved_us = o->engines_us;
+}
+
 static void gather_final(Ordering *o, const int *final, const Buckets *b)
 {
     int *group = NEW_ARRAY(int, b->count);
@@ -307,8 +318,10 @@ static void gather_final(Ordering *o, const int *final, const Buckets *b)
         group[i] = -1;
     for (int i = 0; final[i] >= 0; i++) {
         int *g = &group[b->of[i]];
-        if (*g < 0)
+        if (*g < 0) {
             *g = new_group(o, final[i]);
+            mark_engines(o, &o->order->groups[*g]);
+        }
         join_group(o, *g, final[i]);
     }
 }
@@ -576,8 +589,8 @@ static Stop *list_stops(const Ordering *o)
     Stop *stops = NEW_ARRAY(Stop, order->group_count);
     for (int g = 0; g < order->group_count; g++) {
         const Group *group = &order->groups[g];
-        double us = cost_of_transfer(o->members, group, (double)group->bytes).us;
-        stops[g] = (Stop){group->after, order->call_count, us, us - cost_of_transfer(o->members, group, 0).us, group->beside};
+        Cost c = cost_of_transfer(o->members, group, (double)group->bytes);
+        stops[g] = (Stop){group->after, order->call_count, c.us, c.us - cost_of_transfer(o->members, group, 0).us, c.taken, group->beside};
     }
     for (int t = 0; t < o->phase->task_count; t++)
         for (int i = 0; i < o->needs[t].count && o->place[t] >= 0 && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {
@@ -621,8 +634,26 @@ static bool set_beside(const Ordering *o, bool beside, double saved_us)
     return any;
 }
 
+/* Copy engines take no SMs from what is computed meanwhile, but other ways may be sooner done. end: of a step with `buckets` */
+static Buckets without_units(Ordering *o, Timeline *t, Buckets buckets, double end)
+{
+    static const double GAIN = .0005; /* of a step: copies need room */
+    Members copies = *o->members;
+    double engines_end;
+    copies.gradients = engine_methods(o->program, o->members);
+    if (!copies.gradients)
+        return buckets;
+    t->members = &copies;
+    t->by_engines = true;
+    Buckets by_engines = buckets_with(o, t, &engines_end);
+    if (engines_end > (1 - GAIN) * end)
+        return buckets;
+    o->engines_us = end - engines_end;
+    return by_engines;
+}
+
 /* final: ends with -1 */
-static Buckets choose_buckets(const Ordering *o, const int *final)
+static Buckets choose_buckets(Ordering *o, const int *final)
 {
     static const double GAIN = .005; /* of a step; less is not worth a second lane */
     const Order *order = o->order;
@@ -630,7 +661,8 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     bool regions = o->program->target->regions;
     double *call_us = NEW_ARRAY(double, order->call_count);
     Timeline t = {.members = o->members, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
-                  .region_us = regions ? d.launch_us.value : 0, .across = !regions};
+                  .region_us = regions ? d.launch_us.value : 0, .across = !regions,
+                  .by_engines = policy_way(policy_of(o->program->options)) == MGPU_WAY_COPY};
     while (final[t.sum_count] >= 0)
         t.sum_count++;
     Sum *all = NEW_ARRAY(Sum, t.sum_count);
@@ -644,11 +676,11 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);
     if (waited == WAITED_COMM || !methods_beside(o->members) || !set_beside(o, true, 0))
-        return buckets;
+        return without_units(o, &t, buckets, end);
     Buckets beside = buckets_with(o, &t, &beside_end);
     bool chosen = waited == WAITED_SYNC || beside_end <= (1 - GAIN) * end;
     set_beside(o, chosen, waited == WAITED_BY_COST && chosen ? end - beside_end : 0);
-    return chosen ? beside : buckets;
+    return without_units(o, &t, chosen ? beside : buckets, chosen ? beside_end : end);
 }
 
 static void find_reduces(Ordering *o)

@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-static const double PRICE = .001;         /* computing loses so much of an all-reduce's time: of equal partitions, that with fewer buckets */
+static const double PRICE = .001;         /* computing loses so much of an all-reduce's time, besides SMs: of equal partitions, that with fewer buckets */
 static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* that a bucket has at most */
 static const double GAIN = .0005;         /* larger ones have to gain so much of a step: they take memory from their first gradient on */
 
@@ -23,17 +23,30 @@ static const double GAIN = .0005;         /* larger ones have to gain so much of
 enum { KINDS = 2 * DTYPES };
 static int kind_of(const Sum *s) { return (int)s->dtype + (s->what == COLLECT_BITS ? DTYPES : 0); }
 
+/* how long a transfer takes, and how much of it computing loses that goes on all the time: the SMs that the transfer has */
+typedef struct Span { double us, lost_us; } Span;
+
+/* of the time that is left to compute; when a transfer begins */
+static double lost_us(Span x, double left_us)
+{
+    double beside = x.us - x.lost_us; /* that is computed meanwhile */
+    return left_us >= beside ? x.lost_us : left_us > 0 ? x.lost_us * left_us / beside : 0;
+}
+
 /* the plan's rounds (ring, tree, device) add up for all; parts are scattered as everything else is */
-static double time_of(const Timeline *t, Collect what, int64_t bytes)
+static Span time_of(const Timeline *t, Collect what, int64_t bytes)
 {
     const Members *g = t->members;
     bool whole = what == COLLECT_ALL_REDUCE || what == COLLECT_BITS;
     Method method;
-    return bytes > 0 ? cost_cheapest(g, whole && g->gradients ? g->gradients : g->methods, what, (double)bytes, &method).us : 0;
+    if (bytes <= 0)
+        return (Span){0};
+    Cost c = cost_cheapest(g, whole && g->gradients ? g->gradients : g->methods, what, (double)bytes, &method);
+    return (Span){c.us, whole && t->by_engines ? 0 : c.us * c.taken};
 }
 
 /* ---- two lanes */
-typedef struct Bucket { int after, launches; int64_t bytes; double us, update_us; } Bucket;
+typedef struct Bucket { int after, launches; int64_t bytes; Span takes; double update_us; } Bucket;
 
 static void count_launches(const Timeline *t, const Buckets *b, Bucket *list)
 {
@@ -55,7 +68,7 @@ static Bucket *list_buckets(const Timeline *t, const Buckets *b)
         x->after = s->place;
         x->bytes += s->bytes;
         x->update_us += s->update_us;
-        x->us = time_of(t, s->what, x->bytes);
+        x->takes = time_of(t, s->what, x->bytes);
     }
     count_launches(t, b, list);
     return list;
@@ -74,24 +87,28 @@ static int *order_of(const Timeline *t, const Bucket *list, int count)
     return order;
 }
 
-/* when it is over. comm, sync: until when these lanes are busy */
-static double begin_stop(const Stop *s, double comp, double *comm, double *sync)
+/* when it is over. comm, sync: until when these lanes are busy; beside_us: what is computed before somebody waits */
+static double begin_stop(const Stop *s, double beside_us, double *comp, double *comm, double *sync)
 {
-    double *lane = s->beside ? sync : comm, begin = *lane > comp ? *lane : comp;
+    double *lane = s->beside ? sync : comm, begin = *lane > *comp ? *lane : *comp;
+    *comp += lost_us((Span){s->us, s->us * s->taken}, beside_us - (begin - *comp));
     bool shares = s->beside && *comm > begin;
     *lane = begin + s->us + (shares ? s->shared_us : 0);
     *comm += shares ? s->shared_us : 0;
     return *lane;
 }
 
-/* when computing ends if it waits for nothing: updates of buckets that are over by then share launches. 0: none do */
-static double early_us(const Timeline *t)
+/* of the calls before one */
+static double *sums_of_calls(const Timeline *t)
 {
-    double us = 0;
-    for (int i = 0; i < t->call_count && t->across; i++)
-        us += t->call_us[i];
-    return us;
+    double *before = NEW_ARRAY(double, t->call_count + 1);
+    for (int i = 0; i < t->call_count; i++)
+        before[i + 1] = before[i] + t->call_us[i];
+    return before;
 }
+
+/* of the calls after `place` and before another one */
+static double us_between(const double *us_before, int place, int before) { return us_before[before] - us_before[place + 1 < 0 ? 0 : place + 1]; }
 
 /* the launches of the first early bucket are about those of all */
 static int own_launches(int launches, double over_us, double early_us, bool *early)
@@ -105,24 +122,27 @@ static double run_lanes(const Timeline *t, const Buckets *b)
 {
     const Bucket *list = list_buckets(t, b);
     const int *order = order_of(t, list, b->count);
-    double comp = 0, comm = 0, sync = 0, *wait_until = NEW_ARRAY(double, t->call_count + 1), *over = NEW_ARRAY(double, b->count);
+    double comp = 0, comm = 0, sync = 0, *us_before = sums_of_calls(t), *wait_until = NEW_ARRAY(double, t->call_count + 1), *over = NEW_ARRAY(double, b->count);
     for (int call = -1, stop = 0, k = 0; call < t->call_count; call++) {
         if (call >= 0) {
             comp = wait_until[call] > comp ? wait_until[call] : comp;
             comp += t->call_us[call];
         }
         for (; stop < t->stop_count && t->stops[stop].place == call; stop++) {
-            double its_end = begin_stop(&t->stops[stop], comp, &comm, &sync);
-            if (its_end > wait_until[t->stops[stop].before])
-                wait_until[t->stops[stop].before] = its_end;
+            const Stop *s = &t->stops[stop];
+            double its_end = begin_stop(s, us_between(us_before, call, s->before), &comp, &comm, &sync);
+            wait_until[s->before] = its_end > wait_until[s->before] ? its_end : wait_until[s->before];
         }
         for (; k < b->count && list[order[k]].after == call; k++) {
-            comp += t->region_us + PRICE * list[order[k]].us;
-            over[k] = comm = (comm > comp ? comm : comp) + list[order[k]].us;
+            Span takes = list[order[k]].takes;
+            comp += t->region_us + PRICE * takes.us;
+            double begin = comm > comp ? comm : comp;
+            over[k] = comm = begin + takes.us;
+            comp += lost_us(takes, us_between(us_before, call, t->call_count) - (begin - comp));
         }
     }
     bool early = false;
-    double until = early_us(t);
+    double until = t->across ? us_before[t->call_count] : 0; /* if computing waits for nothing: updates of buckets that are over by then share launches */
     for (int k = 0; k < b->count; k++) {
         const Bucket *x = &list[order[k]];
         comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], until, &early) * t->launch_us;
@@ -175,13 +195,13 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 }
 
 /* ---- the partition */
-enum { KEPT = 32, WAITS = 3, MOST_RUNS = 256 };
+enum { KEPT = 24, WAITS = 3, MOST_RUNS = 256 };
 typedef struct State {          /* after the bucket that ends with a sum has begun */
     double comp, comm, sync;    /* until when the lanes are busy */
     double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
     int launches;               /* of updates, so far */
     bool early;                 /* a bucket was over before computing will be */
-    double guess;               /* when it is over, if all that is left is one bucket, which begins at once */
+    double guess;               /* when it is over, if all that is left is one bucket, which begins at once and takes no SMs */
     struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
     int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
 } State;
@@ -190,16 +210,16 @@ typedef struct States { State kept[KEPT]; int count; } States;
 /* Runs of sums of equal blocks have equal bytes: how long each takes is found once for all searches. A collision forgets the one
  * before. */
 enum { TIMES = 1 << 13 };
-typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; double us[TIMES]; } Times;
+typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; Span takes[TIMES]; } Times;
 
-static double known_time_of(Times *known, const Timeline *t, Collect what, int64_t bytes)
+static Span known_time_of(Times *known, const Timeline *t, Collect what, int64_t bytes)
 {
     size_t at = (size_t)(((uint64_t)bytes * 0x9e3779b97f4a7c15u) >> 40) % TIMES;
     if (known->bytes[at] == bytes && known->what[at] == what)
-        return known->us[at];
+        return known->takes[at];
     known->bytes[at] = bytes;
     known->what[at] = what;
-    return known->us[at] = time_of(t, what, bytes);
+    return known->takes[at] = time_of(t, what, bytes);
 }
 
 typedef struct Event { int place, stop, stop_count; } Event; /* a call that waits for a stop, or before a stop */
@@ -212,7 +232,7 @@ typedef struct Search {
     double *update_before;      /* of the updates of the sums before one */
     int *update_at, *next_same; /* by sum: the first of its updates, or of a later one; by update: the next of its function, or the count */
     int64_t *bytes[KINDS];      /* of the sums before one; NULL: none is of the kind */
-    double *alone_us;
+    Span *alone;                /* of those alone before one */
     Times *times;
 } Search;
 
@@ -220,7 +240,7 @@ static void sum_up(Search *s)
 {
     const Timeline *t = s->t;
     int n = t->sum_count;
-    s->alone_us = NEW_ARRAY(double, n + 1);
+    s->alone = NEW_ARRAY(Span, n + 1);
     s->update_before = NEW_ARRAY(double, n + 1);
     for (int i = 0; i < n; i++)
         if (!t->sums[i].alone && !s->bytes[kind_of(&t->sums[i])])
@@ -230,12 +250,11 @@ static void sum_up(Search *s)
         for (int k = 0; k < KINDS; k++)
             if (s->bytes[k])
                 s->bytes[k][i + 1] = s->bytes[k][i] + (x->alone || kind_of(x) != k ? 0 : x->bytes);
-        s->alone_us[i + 1] = s->alone_us[i] + (x->alone ? time_of(t, x->what, x->bytes) : 0);
+        Span own = x->alone ? time_of(t, x->what, x->bytes) : (Span){0};
+        s->alone[i + 1] = (Span){s->alone[i].us + own.us, s->alone[i].lost_us + own.lost_us};
         s->update_before[i + 1] = s->update_before[i] + x->update_us;
     }
-    s->us_before = NEW_ARRAY(double, t->call_count + 1);
-    for (int i = 0; i < t->call_count; i++)
-        s->us_before[i + 1] = s->us_before[i] + t->call_us[i];
+    s->us_before = sums_of_calls(t);
 }
 
 static void find_updates(Search *s)
@@ -320,20 +339,22 @@ static void advance(const Search *s, State *x, int from, int to)
             x->comp += t->call_us[e->place];
         }
         for (int i = e->stop; i < e->stop + e->stop_count; i++)
-            wait_before(x, t->stops[i].before, begin_stop(&t->stops[i], x->comp, &x->comm, &x->sync));
+            wait_before(x, t->stops[i].before, begin_stop(&t->stops[i], us_between(s->us_before, e->place, t->stops[i].before), &x->comp, &x->comm, &x->sync));
         at = e->place;
     }
     x->comp += to >= 0 ? s->us_before[to + 1] - s->us_before[at + 1 < 0 ? 0 : at + 1] : 0;
 }
 
-static double run_us(const Search *s, int from, int to)
+static Span time_of_run(const Search *s, int from, int to)
 {
-    double us = s->alone_us[to] - s->alone_us[from];
+    Span all = {s->alone[to].us - s->alone[from].us, s->alone[to].lost_us - s->alone[from].lost_us};
     for (int k = 0; k < KINDS; k++)
-        if (s->bytes[k])
-            us += known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS,
-                                s->bytes[k][to] - s->bytes[k][from]);
-    return us;
+        if (s->bytes[k]) {
+            Span own = known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS,
+                                     s->bytes[k][to] - s->bytes[k][from]);
+            all = (Span){all.us + own.us, all.lost_us + own.lost_us};
+        }
+    return all;
 }
 
 static int place_of(const Search *s, int atom) { return atom > 0 ? s->t->sums[s->end[atom] - 1].place : -2; }
@@ -367,16 +388,19 @@ static void keep(States *all, const State *x)
 }
 
 /* reached: the state after the bucket before, where the run's last sum is complete; left_us: of all sums after it, in one bucket, with their updates */
-static void end_run(const Search *s, States *to, const State *reached, int from, int parent, double us, int launches, double left_us)
+static void end_run(const Search *s, States *to, const State *reached, int from, int parent, int last, Span takes, int launches, double left_us)
 {
     State x = *reached;
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
-    x.comp += s->t->region_us + PRICE * us;
-    x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
+    x.comp += s->t->region_us + PRICE * takes.us;
+    double begin = x.comm > x.comp ? x.comm : x.comp;
+    x.comm = begin + takes.us;
+    double calls_us = us_between(s->us_before, place_of(s, last), s->t->call_count);
+    x.comp += lost_us(takes, calls_us - (begin - x.comp));
     int own = own_launches(launches, x.comm, s->early_us, &x.early);
     x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + own * s->t->launch_us;
     x.launches += own;
-    x.guess = x.comm + left_us > x.tail ? x.comm + left_us : x.tail;
+    x.guess = fmax(fmax(x.comm + left_us, x.tail), x.comp + calls_us + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us);
     x.from = from;
     x.parent = parent;
     keep(to, &x);
@@ -414,9 +438,9 @@ static const States *search(const Search *s, int64_t most)
     int *at = NEW_ARRAY(int, s->count);
     states[0] = (States){.count = 1};
     for (int j = 1; j <= s->count; j++) {
-        double left_us = run_us(s, s->end[j], s->t->sum_count) + s->update_before[s->t->sum_count] - s->update_before[s->end[j]];
+        double left_us = time_of_run(s, s->end[j], s->t->sum_count).us + s->update_before[s->t->sum_count] - s->update_before[s->end[j]];
         for (int i = j - 1, launches = 0; i >= 0; i--) {
-            double us = run_us(s, s->end[i], s->end[j]);
+            Span takes = time_of_run(s, s->end[i], s->end[j]);
             launches += launches_of(s, i, j);
             if (i == j - 1) {
                 reached[i] = states[i];
@@ -424,7 +448,7 @@ static const States *search(const Search *s, int64_t most)
             }
             for (int k = 0; k < states[i].count; k++) {
                 advance(s, &reached[i].kept[k], place_of(s, at[i]), place_of(s, j));
-                end_run(s, &states[j], &reached[i].kept[k], i, k, us, launches, left_us);
+                end_run(s, &states[j], &reached[i].kept[k], i, k, j, takes, launches, left_us);
             }
             at[i] = j;
             if (i > 0 && run_bytes(s, s->end[i - 1], s->end[j]) > most)
@@ -453,8 +477,9 @@ static int first_to_end(const Search *s, const States *last)
 
 static Buckets best_partition(const Timeline *t, int64_t most, Times *times, Memory *kept)
 {
-    Search s = {.t = t, .early_us = early_us(t), .times = times};
+    Search s = {.t = t, .times = times};
     sum_up(&s);
+    s.early_us = t->across ? s.us_before[t->call_count] : 0;
     find_updates(&s);
     find_events(&s);
     find_atoms(&s);

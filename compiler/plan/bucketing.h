@@ -17,6 +17,7 @@ typedef struct Update { int sum, function; } Update; /* a call of the tail that 
 typedef struct Stop {           /* a transfer after call `place`, which call `before` waits for */
     int place, before;
     double us, shared_us;       /* shared_us: the part of it that takes links; what runs at the same time takes so much longer */
+    double taken;               /* the share of the SMs that it has meanwhile */
     bool beside;                /* in a lane of its own, with others of its kind; else in that of the buckets */
 } Stop;
 typedef struct Timeline {       /* what is known of a step before its gradients have buckets */
@@ -27,6 +28,7 @@ typedef struct Timeline {       /* what is known of a step before its gradients 
     const Update *updates; int update_count, function_count; /* ascending by sum; their functions are numbered from 0 */
     double region_us, launch_us; /* that computing loses where a bucket is complete, if a region ends there; for a launch of updates */
     bool across;                /* a launch may do updates of several buckets */
+    bool by_engines;            /* copy engines move the sums: all SMs go on computing */
 } Timeline;
 typedef struct Buckets { int *of, count; } Buckets; /* the bucket of each sum; a bucket has sums of one type, and one way to send them */
 

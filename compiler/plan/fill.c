@@ -25,6 +25,7 @@ enum { WINDOW = 32 }; /* calls that are looked at to find one that is ready */
 typedef struct Unit {           /* calls that follow each other at once */
     int first, count;
     double us, waits_us, wanted_us; /* wanted: of what is held for the next transfer */
+    double taken;               /* by the transfer that it waits for */
     bool free, stays, placed;
 } Unit;
 
@@ -64,6 +65,7 @@ static void find_waits(Fill *f)
             if (!f->tasks[before].stops || waited[before])
                 continue;
             waited[before] = true;
+            u->taken = f->tasks[before].us > u->waits_us ? f->tasks[before].taken : u->taken;
             u->waits_us = fmax(u->waits_us, f->tasks[before].us);
         }
     }
@@ -90,9 +92,9 @@ static void find_free(Fill *f)
             need_before(f, t, needed);
         }
     }
-    double next_us = 0;
+    double next_us = 0;         /* of computing beside it */
     for (int i = f->unit_count - 1; i >= 0; i--) {
-        next_us = f->units[i].waits_us > 0 ? f->units[i].waits_us : next_us;
+        next_us = f->units[i].waits_us > 0 ? f->units[i].waits_us * (1 - f->units[i].taken) : next_us;
         f->units[i].wanted_us = AHEAD * next_us;
     }
 }
@@ -120,10 +122,11 @@ static double ready_us(Fill *f, int unit)
     return us;
 }
 
-static void place(Fill *f, int unit)
+/* taken: the share of the SMs that it lacks */
+static void place(Fill *f, int unit, double taken)
 {
     Unit *u = &f->units[unit];
-    f->now_us = fmax(f->now_us, ready_us(f, unit)) + u->us;
+    f->now_us = fmax(f->now_us, ready_us(f, unit)) + u->us / (1 - taken);
     u->placed = true;
     for (int k = u->first; k < u->first + u->count; k++) {
         f->over_us[f->calls[k]] = f->now_us;
@@ -154,7 +157,7 @@ static void hold(Fill *f, int unit)
     f->held[f->held_count++] = unit;
     f->held_us += f->units[unit].us;
     while (f->held_first < f->held_count && f->held_us - f->units[f->held[f->held_first]].us >= f->units[unit].wanted_us)
-        place(f, take_held(f));
+        place(f, take_held(f), 0);
 }
 
 bool fill_waits(const FillTask *tasks, int task_count, int *calls, int call_count)
@@ -181,11 +184,11 @@ bool fill_waits(const FillTask *tasks, int task_count, int *calls, int call_coun
             continue;
         }
         for (int unit; f.now_us < ready_us(&f, i) && (unit = find_ready(&f, i)) >= 0;)
-            place(&f, unit);
-        place(&f, i);
+            place(&f, unit, f.units[i].taken);
+        place(&f, i, 0);
     }
     while (f.held_first < f.held_count)
-        place(&f, take_held(&f));
+        place(&f, take_held(&f), 0);
     memory_use(outer);
     bool moved = call_count && memcmp(calls, f.out, sizeof *calls * (size_t)call_count) != 0;
     for (int i = 0; i < call_count; i++)

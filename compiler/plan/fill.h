@@ -6,7 +6,7 @@
 
 typedef struct FillTask {
     const int *before; int before_count; /* the tasks that it must come after, by number; each has a smaller one */
-    double us;
+    double us, taken;           /* taken: of a transfer, the share of the SMs that it has meanwhile */
     bool joined;                /* a call that follows the one before it at once */
     bool stays;                 /* a call that comes no earlier: of an update, which shares a launch with later ones */
     bool stops;                 /* a transfer that calls wait for */

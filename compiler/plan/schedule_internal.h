@@ -19,7 +19,8 @@ typedef struct Group {      /* the tensors of one collective */
     bool final;             /* no other collective depends on it: gradients, reports */
     bool kept;              /* of a weight, for more than one use */
     bool beside;            /* in the lane sync */
-    double saved_us;        /* of a step, by that; 0: the plan asks for it */
+    bool engines;           /* gradients that copy engines move, as these take no SMs */
+    double saved_us;        /* of a step, by these two; 0: the plan asks for it */
     int after;              /* it is after this call, its last producer; -1: ahead of all */
     const Place *at;
 } Group;
@@ -71,6 +72,8 @@ double time_of_joined(const Program *, const Device *, const Task *, double samp
 Cost cost_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 Members members_of_plan(const Program *, const Plan *); /* with the methods that the plan's transfers may be made by */
 Cost cost_of_transfer(const Members *, const Group *, double bytes);
+bool sums_gradients(const Group *);
+unsigned engine_methods(const Program *, const Members *); /* by which copy engines may move gradients, as the plan may choose; 0: by none */
 const char *reason_of_transfer(const Members *, const Group *);
 int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WAY_... */
 

@@ -161,7 +161,13 @@ Members members_of_plan(const Program *p, const Plan *plan)
     return g;
 }
 
-static bool sums_gradients(const Group *g)
+unsigned engine_methods(const Program *p, const Members *g)
+{
+    bool may = names_machine(p) && p->target->transfers == MGPU_WAY_AUTO && policy_way(policy_of(p->options)) == MGPU_WAY_AUTO;
+    return may && g->reach ? methods_of_way(g, MGPU_WAY_COPY) : 0;
+}
+
+bool sums_gradients(const Group *g)
 {
     return g->final && (g->parties.transfer == MGPU_TRANSFER_REDUCE || g->parties.transfer == MGPU_TRANSFER_REDUCE_BITS);
 }
@@ -171,13 +177,17 @@ static unsigned methods_of_group(const Members *g, const Group *group)
 {
     if (group->beside)
         return methods_beside(g);
+    if (group->engines)
+        return methods_of_way(g, MGPU_WAY_COPY);
     return sums_gradients(group) && g->gradients ? g->gradients : g->methods;
 }
 
 Cost cost_of_transfer(const Members *members, const Group *g, double bytes)
 {
     Method method;
-    return cost_cheapest(members, methods_of_group(members, g), collect_of(g->parties.transfer), bytes, &method);
+    Cost c = cost_cheapest(members, methods_of_group(members, g), collect_of(g->parties.transfer), bytes, &method);
+    c.taken = g->engines ? 0 : c.taken;
+    return c;
 }
 
 /* "4 tensors; ring 35.1 us, copy 80.2 us": the method that is taken, and the best of another way */
@@ -206,7 +216,7 @@ const char *reason_of_transfer(const Members *members, const Group *g)
     if (g->kept)
         text_add(&t, "; kept for the next use, which would wait for another gather");
     if (g->saved_us > 0)
-        text_add(&t, "; beside the buckets, which saves %.1f us of a step", g->saved_us);
+        text_add(&t, "; %s saves %.1f us of a step", g->engines ? "copy engines leave all SMs to kernels, which" : "beside the buckets, which", g->saved_us);
     return text_of(&t);
 }
 
@@ -214,6 +224,8 @@ int way_of_transfer(const Program *p, const Members *members, const Group *g)
 {
     Method method;
     int way = policy_way(policy_of(p->options)), usual = p->target->transfers;
+    if (g->engines)
+        return MGPU_WAY_COPY;
     bool takes = usual == MGPU_WAY_AUTO || way >= MGPU_WAY_RING; /* in one memory, there are copies, peers and libraries in name alone */
     if (sums_gradients(g) && way != MGPU_WAY_AUTO)
         return takes ? way : usual;

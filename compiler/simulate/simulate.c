@@ -16,6 +16,8 @@ static const double SAME = 1e-9; /* times that differ by no more of them are equ
 typedef struct Activity {       /* of an operation, or a collective: a fixed time, then a flow */
     double fixed_us, alone_us;  /* alone_us 0: no flow */
     Load *loads; int load_count;
+    double taken;               /* of a collective: the share of its members' SMs */
+    bool spins;                 /* likewise: a member has them as soon as it is there */
 } Activity;
 
 typedef struct LaneState {
@@ -29,6 +31,11 @@ typedef struct DeviceState {
     Activity *activities;       /* by op */
     int *done, *place;          /* by op: steps in which it is over; its place in its lane */
     LaneState lanes[LANES];
+    double launch_us;           /* of a call: for so long it needs no SM */
+    double taken;               /* the share of its SMs that transfers have */
+    int call;                   /* that runs, or -1, with what is left of it, as if it had all of them, since then */
+    double left_us, since_us;
+    int64_t moment;             /* the number of the one at which it is over: earlier ones do not count any more */
 } DeviceState;
 
 typedef struct Moment { double us; int64_t number; int owner; } Moment;
@@ -58,7 +65,7 @@ typedef struct Run {
 /* ---- the queue: a heap */
 static bool sooner(const Moment *a, const Moment *b) { return a->us < b->us || (a->us == b->us && a->number < b->number); }
 
-static void push(Run *r, double us, int owner)
+static int64_t push(Run *r, double us, int owner)
 {
     if (r->queue_count == r->queue_room) {
         int room = 2 * r->queue_room + 64;
@@ -70,11 +77,13 @@ static void push(Run *r, double us, int owner)
     for (; i > 0 && sooner(&m, &r->queue[(i - 1) / 2]); i = (i - 1) / 2)
         r->queue[i] = r->queue[(i - 1) / 2];
     r->queue[i] = m;
+    return m.number;
 }
 
-static int pop(Run *r)
+static Moment pop(Run *r)
 {
-    int owner = r->queue[0].owner, i = 0;
+    Moment first = r->queue[0];
+    int i = 0;
     Moment last = r->queue[--r->queue_count];
     for (;;) {
         int child = 2 * i + 1;
@@ -86,7 +95,7 @@ static int pop(Run *r)
         i = child;
     }
     r->queue[i] = last;
-    return owner;
+    return first;
 }
 
 /* ---- what the activities take. Resources of a node: links, by direction; then these of the host */
@@ -187,7 +196,8 @@ static Activity collective_of(Run *r, const Collective *c, double *between)
     Method method;
     unsigned methods = c->way == MGPU_WAY_AUTO && c->lane == LANE_SYNC ? methods_beside(&r->members) : methods_of_way(&r->members, c->way);
     Cost cost = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method);
-    Activity a = {.fixed_us = cost.us};
+    int way = c->way == MGPU_WAY_AUTO ? way_of_method(&r->members, method) : c->way;
+    Activity a = {.fixed_us = cost.us, .taken = r->in->measured || way == MGPU_WAY_COPY ? 0 : cost.taken, .spins = way == MGPU_WAY_NCCL};
     *between = cost.us > 0 ? cost.between_us / cost.us : 0;
     if (c->lane == LANE_COMM)
         r->core_us += collective_core_us(&r->members, what, method, bytes);
@@ -296,6 +306,34 @@ static void find_cause(const Run *r, int device, int op, int step, double *lates
     }
 }
 
+/* ---- SMs. A call beside transfers has those that are left, and gets longer by that, but for the time of a launch */
+static double speed_of(const DeviceState *s)
+{
+    const double MOST = .95;
+    double all = s->activities[s->call].fixed_us, work = all > s->launch_us ? 1 - s->launch_us / all : 0, taken = fmin(s->taken, MOST);
+    return 1 / (1 + work * taken / (1 - taken));
+}
+
+static void go_on(Run *r, int device)
+{
+    DeviceState *s = &r->devices[device];
+    s->since_us = r->now_us;
+    s->moment = push(r, r->now_us + s->left_us / speed_of(s), r->first[device] + s->call);
+}
+
+/* share: of the device's SMs; less than 0: they are given back */
+static void take_units(Run *r, int device, double share)
+{
+    DeviceState *s = &r->devices[device];
+    if (share == 0) /* exactly: nothing is known to take some */
+        return;
+    if (s->call >= 0)
+        s->left_us = fmax(0, s->left_us - (r->now_us - s->since_us) * speed_of(s));
+    s->taken = s->taken + share < SAME ? 0 : s->taken + share;
+    if (s->call >= 0)
+        go_on(r, device);
+}
+
 static void begin_op(Run *r, int device, LaneState *l, int op)
 {
     const ScheduledOp *o = &r->phase->devices[device].ops[op];
@@ -307,18 +345,28 @@ static void begin_op(Run *r, int device, LaneState *l, int op)
     for (int place = s->place[op]; o->lane == LANE_COMP && begins_region(r, device, op) && !ends_region(r, device, l->ops[place]); place++)
         find_cause(r, device, l->ops[place + 1], l->step, &latest, x);
     l->busy = true;
+    if (o->verb == VERB_CALL) {
+        s->call = op;
+        s->left_us = s->activities[op].fixed_us;
+        go_on(r, device);
+        return;
+    }
     if (o->verb != VERB_TRANSFER) {
         push(r, r->now_us + s->activities[op].fixed_us, r->first[device] + op);
         return;
     }
     const Collective *c = &r->phase->collectives[o->target];
+    const Activity *a = &r->collectives[o->target];
+    take_units(r, device, a->spins ? a->taken : 0);
     if (++r->arrived[o->target] < r->member_count[o->target])
         return;
     r->arrived[o->target] = 0;
     for (int d = 0; d < r->device_count; d++)
-        if (c->ops[d] >= 0)
+        if (c->ops[d] >= 0) {
             record_in(r, l->step, d, c->ops[d])->begin_us = r->now_us;
-    push(r, r->now_us + r->collectives[o->target].fixed_us - sooner_us(r), r->first[r->device_count] + o->target);
+            take_units(r, d, a->spins ? 0 : a->taken);
+        }
+    push(r, r->now_us + a->fixed_us - sooner_us(r), r->first[r->device_count] + o->target);
 }
 
 static void begin_what_may(Run *r, int device)
@@ -381,6 +429,7 @@ static void end_op(Run *r, int device, int op)
         for (int place = s->place[op]; place >= 0 && (place == s->place[op] || !ends_region(r, device, l->ops[place])); place--)
             s->done[l->ops[place]] = l->step;
     int step = l->step;
+    s->call = s->call == op ? -1 : s->call;
     l->busy = false;
     l->free_us = r->now_us;
     if (++l->at == l->count) {
@@ -409,8 +458,10 @@ static void end_owner(Run *r, int owner)
     if (owner >= r->first[r->device_count]) {
         const Collective *c = &r->phase->collectives[owner - r->first[r->device_count]];
         for (int d = 0; d < r->device_count; d++)
-            if (c->ops[d] >= 0)
+            if (c->ops[d] >= 0) {
+                take_units(r, d, -r->collectives[owner - r->first[r->device_count]].taken);
                 end_op(r, d, c->ops[d]);
+            }
         for (int d = 0; d < r->device_count; d++)
             begin_what_may(r, d);
         return;
@@ -428,6 +479,15 @@ static const Activity *activity_of_owner(const Run *r, int owner)
     return &r->devices[d].activities[owner - r->first[d]];
 }
 
+/* a call that has become longer or shorter meanwhile */
+static bool is_past(const Run *r, const Moment *m)
+{
+    if (m->owner >= r->first[r->device_count])
+        return false;
+    int d = device_of(r, m->owner), op = m->owner - r->first[d];
+    return r->phase->devices[d].ops[op].verb == VERB_CALL && m->number != r->devices[d].moment;
+}
+
 static void after_fixed(Run *r, int owner)
 {
     const Activity *a = activity_of_owner(r, owner);
@@ -443,7 +503,9 @@ static void run(Run *r)
         begin_what_may(r, d);
     while (r->steps < MOST_STEPS && !r->cycle) {
         if (r->queue_count && r->queue[0].us <= r->now_us) {
-            after_fixed(r, pop(r));
+            Moment m = pop(r);
+            if (!is_past(r, &m))
+                after_fixed(r, m.owner);
             continue;
         }
         double next = flows_next(r->flows), fixed = r->queue_count ? r->queue[0].us : INFINITY;
@@ -474,6 +536,8 @@ static void prepare_device(Run *r, int device)
     r->works += d->op_count;
     for (int lane = 0; lane < LANES; lane++)
         s->lanes[lane].step = 1;
+    s->launch_us = member_device(&r->members, device).launch_us.value;
+    s->call = -1;
     for (int k = 0; k < KEPT_STEPS; k++)
         r->records.of[k][device] = NEW_ARRAY(Record, d->op_count);
     r->first[device + 1] = r->first[device] + d->op_count;
@@ -564,6 +628,9 @@ static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Mem
     for (int i = 0; i < count; i++) {
         const Record *x = record_in(r, step, device, i);
         d->ops[i] = (OpTime){x->begin_us - r->step_end_us[step - 1], x->end_us - r->step_end_us[step - 1]};
+        double longer = x->end_us - x->begin_us - r->devices[device].activities[i].fixed_us;
+        if (r->phase->devices[device].ops[i].verb == VERB_CALL && longer > SAME * x->end_us)
+            d->longer_us += longer;
     }
 }
 
@@ -667,6 +734,7 @@ static void add_times(Simulation *to, const Simulation *from, double times, int 
     to->steady &= from->steady;
     for (int d = 0; d < to->device_count; d++) {
         to->devices[d].between_us += times * from->devices[d].between_us;
+        to->devices[d].longer_us += times * from->devices[d].longer_us;
         for (int lane = 0; lane < LANES; lane++) {
             to->devices[d].lanes[lane].busy_us += times * from->devices[d].lanes[lane].busy_us;
             for (int c = 0; c < CAUSES; c++)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 22  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 23  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -223,8 +223,8 @@ typedef struct mgpu_device {
 } mgpu_device;
 
 /* of a training step on the machine that the plan was made for: microseconds of a step, and on the device that computes longest of
- * computing and of transfers; `bound`: what most of it goes to. step_us 0: nothing is predicted */
-typedef struct mgpu_prediction { const char *machine, *bound; double step_us, computing_us, transfer_us; } mgpu_prediction;
+ * computing and of transfers; `bound`: what most of it goes to; `from`: what that rests on, in words. step_us 0: nothing is predicted */
+typedef struct mgpu_prediction { const char *machine, *bound, *from; double step_us, computing_us, transfer_us; } mgpu_prediction;
 typedef struct mgpu_plan {
     const char *kind;                  /* "host", "cuda" */
     int devices;

@@ -63,6 +63,17 @@ static void print_bars(const Grid *g, FILE *f)
     }
 }
 
+/* of the row with most devices */
+static void print_from(const Grid *g, FILE *f)
+{
+    const GridRow *last = NULL;
+    for (int i = 0; i < g->row_count; i++)
+        if (g->rows[i].from && g->rows[i].from[0] && (!last || g->rows[i].devices >= last->devices))
+            last = &g->rows[i];
+    if (last)
+        fprintf(f, "\n%d device%s predicted from: %s\n", last->devices, last->devices == 1 ? " is" : "s are", last->from);
+}
+
 void mgpu_grid_print(const Grid *g, FILE *f)
 {
     fprintf(f, "%s%s, %s", g->virtual ? "virtual: " : "", g->model, g->precision);
@@ -79,6 +90,7 @@ void mgpu_grid_print(const Grid *g, FILE *f)
     for (int i = 0; i < g->row_count; i++)
         print_row(g, &g->rows[i], f);
     print_bars(g, f);
+    print_from(g, f);
 }
 
 void mgpu_grid_csv(const Grid *g, FILE *f)
@@ -140,6 +152,8 @@ void mgpu_grid_json(const Grid *g, FILE *f)
         member(f, "speed_up", up);
         member(f, "efficiency", up / r->devices);
         member(f, "predicted_ms", r->predicted_ms > 0 ? r->predicted_ms : NAN);
+        fputc(',', f);
+        text_member(f, "predicted_from", r->from);
         member(f, "score", g->metric ? r->score : NAN);
         fputc('}', f);
     }

@@ -13,6 +13,7 @@ typedef struct GridRow {
     int64_t batch;              /* of all devices */
     double ms[MGPU_ROUNDS];     /* a step: medians of the rounds, ascending in the end */
     double predicted_ms;        /* 0: nothing is predicted */
+    const char *from;           /* what that rests on; NULL: nothing is said */
     double score;               /* of the metric */
     int one;                    /* the row of one device that it is compared with; -1: none */
 } GridRow;

@@ -60,6 +60,12 @@ static void summary_print(const Page *p, Sheet *s)
 {
     heading("summary", "Summary", s);
     mgpu_table_html(p->summary, s);
+    if (p->from) {
+        int n = p->view->device_count;
+        fprintf(s->f, "<p>%d device%s predicted from: ", n, n == 1 ? " is" : "s are");
+        mgpu_svg_text(p->from, s);
+        fprintf(s->f, "</p>\n");
+    }
     if (p->advice_count)
         fprintf(s->f, "<ul>\n");
     for (int i = 0; i < p->advice_count; i++) {

@@ -12,6 +12,7 @@ extern const PageFile mgpu_page_files[];     /* written by dsl/embed.sh; the las
 typedef struct PageLayer { const char *path, *shape; int64_t parameters; int line; } PageLayer; /* an instance; its own parameters */
 typedef struct Page {
     const char *title, *about;          /* about: a line below it */
+    const char *from;                   /* what predictions rest on; NULL: nothing is said */
     const View *view;                   /* of the plan that is shown; NULL: there is no model, and what follows is not looked at up to `measured` */
     const View *accumulating, *prologue; /* with micro-batches: of all but the last, and of what runs ahead of them; NULL: there is none */
     const Table *summary;               /* a row for each plan */

@@ -93,6 +93,7 @@ static void print_json(const mgpu_program *p, const Result *r)
     if (r->plan->predicted.step_us > 0) {
         printf(", \"predicted_ms\": %.4f, \"predicted_for\": ", r->plan->predicted.step_us / 1e3);
         mgpu_json_write_text(stdout, r->plan->predicted.machine);
+        printf(", \"predicted_from\": \"%s\"", r->plan->predicted.from);
     }
     if (!mgpu_computes_here(r->plan)) {
         printf(", \"gpus\": ");
@@ -120,7 +121,7 @@ static void print_text(const mgpu_program *p, const Result *r)
     if (x->step_us > 0) {
         fputs("predicted for ", stdout);
         mgpu_print_plain(x->machine);
-        printf(": %.3f ms a step, bound by %s\n", x->step_us / 1e3, x->bound);
+        printf(": %.3f ms a step, bound by %s\npredicted from: %s\n", x->step_us / 1e3, x->bound, x->from);
     }
     printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas and %s besides, of transfers and libraries\n", r->first_s,
            r->peak_mib, here ? "" : " of GPUs", mgpu_grouped(r->arena, text), mgpu_grouped(r->besides, besides));

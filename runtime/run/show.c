@@ -181,6 +181,7 @@ int mgpu_show(const mgpu_program *p, const Options *o)
     const mgpu_plan *plan = plan_of(p, o, &page);
     View *view = view_of(plan, "train."), *accumulating = view_of(plan, "accumulate."), *prologue = view_of(plan, "prologue.");
     page.view = view;
+    page.from = plan->predicted.from;
     page.accumulating = accumulating;
     page.prologue = prologue;
     page.about = mgpu_keep_text(&sheet, "%s, %s, global batch %lld, %d %s%s; predicted for %s", p->model_file, p->precision, (long long)p->batch, plan->devices,

@@ -46,7 +46,7 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     for (int i = 0; i < calls; i++)
         call_us[i] = below(100);
     for (int i = 0; i < stops; i++)
-        s[i] = (Stop){at[i], at[i] + 1 + below(3), 10 + below(50), 5, beside};
+        s[i] = (Stop){at[i], at[i] + 1 + below(3), 10 + below(50), 5, .1 * below(4), beside};
     for (int i = 0; i < stops; i++)
         s[i].before = s[i].before > calls ? calls : s[i].before;
     for (int i = 0; i < sums; i++)

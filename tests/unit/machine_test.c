@@ -181,6 +181,34 @@ static void collectives(void)
     check(cost_cheapest(&one, ~0u, COLLECT_ALL_REDUCE, 1e6, &method).us <= 0, "one device owes nobody a sum");
 }
 
+/* SMs that a transfer takes of each GPU */
+static double units_of(const Members *g, Method method, double bytes)
+{
+    return cost_collective(g, COLLECT_ALL_REDUCE, method, bytes).taken * g->machine->devices->units.value;
+}
+
+static Members eight(const char *machine, int nodes) { return members_of(machine_named(machine), PROCESSOR_CUDA, nodes, 8 * nodes); }
+
+static void units(void)
+{
+    Members h100 = eight("h100x8", 1), a100 = eight("a100x8", 1), b200 = eight("b200x8", 1), dgx = eight("dgx-1", 1), ib = eight("h100x8-ib", 16), pcie = eight("rtx4090x8", 1);
+    check(near(units_of(&h100, METHOD_RING, 1e8), 24, 1e-9) && near(units_of(&a100, METHOD_TREE, 1e8), 24, 1e-9) && near(units_of(&b200, METHOD_RING, 1e8), 32, 1e-9),
+          "rings and trees of 8 H100, A100, B200 take 24, 24, 32 SMs");
+    check(near(units_of(&h100, METHOD_SWITCH, 8), 16, 1e-9) && near(units_of(&b200, METHOD_SWITCH, 8), 24, 1e-9), "sums in the switch 16 and 24, however small");
+    double p100 = units_of(&dgx, METHOD_RING, 1e8);
+    check(p100 > 3 && p100 < 9, format("a DGX-1 4 to 8: %g", p100));
+    check(near(units_of(&ib, METHOD_RING, 1e8), 16, 1e-9) && near(units_of(&ib, METHOD_LEVELS, 1e8), 16, 1e-9), "over nodes two for each network card");
+    check(near(units_of(&h100, METHOD_RING, 100e3), 3, 1e-9) && near(units_of(&h100, METHOD_RING, 8), 1, 1e-9), "small ones have a block for 32 KiB");
+    check(near(units_of(&h100, METHOD_COPY, 1e8), 8, 1e-9), "sums over peers have threads for 8 SMs");
+    Members risers = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 1, 4);
+    Cost slow = cost_collective(&risers, COLLECT_ALL_REDUCE, METHOD_COPY, 1e8);
+    check(risers.reach && near(slow.taken, 2e8 / slow.us * 1e6 / risers.machine->devices->bandwidth.value, 1e-9) && slow.taken < .01,
+          "... but over slow links these wait, and others compute");
+    check(near(units_of(&pcie, METHOD_COPY, 1e8), 0, 1e-9) && near(units_of(&pcie, METHOD_HOST, 1e8), 0, 1e-9), "copy engines and the host take none");
+    Members host = members_of(machine_default(PROCESSOR_HOST), PROCESSOR_HOST, 1, 2);
+    check(near(cost_collective(&host, COLLECT_ALL_REDUCE, METHOD_HOST, 1e8).taken, 0, 1e-9), "... and host devices have no such units");
+}
+
 static double bytes_of(const Members *g, Method method, int link, int back)
 {
     double *of_link = NEW_ARRAY(double, 2 * g->machine->link_count);
@@ -312,6 +340,7 @@ int main(void)
     messages();
     transfers();
     collectives();
+    units();
     nodes();
     kernels();
     return failures != 0;

@@ -147,6 +147,37 @@ static void by_hand(void)
     check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a region are over together");
 }
 
+/* Kernels beside a transfer have the SMs that it leaves. 20 of them, of which a ring of slow links takes two, and so a kernel of 1000 us,
+ * 2 of which are its launch, gets longer by 998 / 9 for 1000 us beside it; sums over peers take what they move of 1 TB/s */
+static void units(void)
+{
+    static const char OVERLAP[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                                  "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+                                  "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
+                                  "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    const char *text = format("%smultiprocessors * 20\n", MACHINE);
+    const Machine *m = machine_read("m", text, strlen(text));
+    Members members = members_of(m, PROCESSOR_CUDA, 1, 2);
+    const struct { const char *way; double taken; Method method; } WAYS[] = {
+        {"nccl", 2 / 20., METHOD_RING}, {"peer", 0, METHOD_COPY}, {"copy", 0, METHOD_COPY}, {"host", 0, METHOD_HOST}};
+    for (int i = 0; i < COUNT(WAYS); i++) {
+        const char *sum = format("collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 400000 dtype f32 via %s\n", WAYS[i].way);
+        Cost c = cost_collective(&members, COLLECT_ALL_REDUCE, WAYS[i].method, 400000);
+        double us = c.us, taken = strcmp(WAYS[i].way, "peer") == 0 ? c.taken : WAYS[i].taken, slower = .998 * taken / (1 - taken);
+        double reached = us / (1 + slower), longer = us - reached; /* of what is computed, when the transfer is over */
+        if (reached > 1000)
+            longer = 1000 * slower;
+        Simulation *s = simulate_on(m, 2, OVERLAP, sum, PROCESSOR_CUDA, 0);
+        double waits = fmax(0, us - 1000 - longer);
+        check(near(s->step_us, 1110 + longer + waits) && near(s->devices[0].longer_us, longer), format("a kernel beside a transfer by %s has the SMs that are left", WAYS[i].way));
+    }
+    static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 400000 dtype f32 via nccl\n";
+    Simulation *s = simulate_on(m, 2, OVERLAP, SUM, PROCESSOR_CUDA, 50); /* the first device is ahead, and is at c2 before the other one is there */
+    check(near(s->devices[0].longer_us, 998 / 9.), "NCCL's blocks have theirs while they wait for those of other GPUs");
+    SimulationInput in = {.schedule = schedule_of(2, OVERLAP, SUM), .machine = m, .processor = PROCESSOR_CUDA, .measured = &(TransferFactors){0}};
+    check(near(simulate_step(&in)->devices[0].longer_us, 0), "what was measured has it in its times");
+}
+
 /* ---- nodes: two that do the same are simulated as one, and all is as if both were */
 static Schedule *on_two_nodes(const char *ops, const char *sum, bool shared)
 {
@@ -291,6 +322,7 @@ int main(void)
     flows();
     by_hand();
     host_devices();
+    units();
     nodes();
     messages();
     random_schedules(25);
