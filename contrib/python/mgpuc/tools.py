@@ -31,9 +31,15 @@ def run(*words):
     return done.stdout
 
 
-def write_weights(path, tensors):
+class Weights(dict):
+    """Arrays by name, and the notes of the file that they come from, such as the words of its classes."""
+
+    notes = None
+
+
+def write_weights(path, tensors, notes=None):
     """A safetensors file of tensors of PyTorch or arrays of NumPy."""
-    header, parts, at = {}, [], 0
+    header, parts, at = {"__metadata__": notes} if notes else {}, [], 0
     for name, t in tensors.items():
         a = t.detach().cpu().contiguous().numpy() if hasattr(t, "detach") else t
         data = a.tobytes()
@@ -56,8 +62,12 @@ def load(path):
     with open(path, "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         data = f.read()
-    header.pop("__metadata__", None)
-    return {k: np.frombuffer(data[h["data_offsets"][0]:h["data_offsets"][1]], dtype=kinds[h["dtype"]]).reshape(h["shape"]).copy() for k, h in header.items()}
+    weights = Weights()
+    weights.notes = header.pop("__metadata__", None)
+    for k, h in header.items():
+        begin, end = h["data_offsets"]
+        weights[k] = np.frombuffer(data[begin:end], dtype=kinds[h["dtype"]]).reshape(h["shape"]).copy()
+    return weights
 
 
 class Model:
@@ -139,7 +149,8 @@ class Program:
 
     def predict(self, *arrays, weights=None, flags=()):
         """The output for these inputs, in their order or a dictionary; of several outputs a list. Axes are those of PyTorch or ONNX if the
-        network came from there. weights: arrays by name or a file; without it those of the last `train`, else those written with it."""
+        network came from there. weights: arrays by the model's names, or a file as --init takes it; without it those of the last
+        `train`, else those written with it."""
         import numpy as np
 
         with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +158,8 @@ class Program:
             words = self.files(arrays[0] if len(arrays) == 1 and isinstance(arrays[0], dict) else arrays, folder)
             chosen = next((w for w in (weights, self.trained, self.weights) if w is not None), None)
             if isinstance(chosen, dict):
-                write_weights(folder / "weights.safetensors", chosen)
+                # the note of a step says that names and values are the program's own: no rule of the train block is for them
+                write_weights(folder / "weights.safetensors", chosen, getattr(chosen, "notes", None) or {"step": "0"})
                 chosen = folder / "weights.safetensors"
             run(self.path, "predict", *words, "-o", folder / "out.npy", *(["--init", chosen] if chosen else []), *flags)
             if not self.info:
