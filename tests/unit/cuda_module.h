@@ -44,6 +44,13 @@ static bool is_brief(void)
     return !(full && *full) && !ptx_arch();
 }
 
+/* of the cells of a long test one in `every`: those of the day (MGPU_CELLS, tests/run), or all */
+static inline bool is_of_today(int cell, int every)
+{
+    const char *day = getenv("MGPU_CELLS");
+    return !day || *day < '0' || *day > '9' || (cell + strtol(day, NULL, 10)) % every == 0;
+}
+
 /* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so, two at a time, each as its letter of `how` says: o optimised; q not, as it runs for less
  * time than that would take, but for MGPU_FULL; c optimised, and it asks about every access. NULL: done, else what failed */
 static const char *build_modules(const char *folder, const char *how)
