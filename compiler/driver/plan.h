@@ -23,7 +23,8 @@ typedef struct PlanRow {
     double step_us, samples_per_s, speed_up, efficiency;
     bool steady;
     /* of the device that computes longest, what the lane comp did in a step */
-    double computing_us, longer_us /* of it: as transfers have some of the SMs */, exposed_us, between_us /* of exposed_us: between nodes */, upload_us, input_us, devices_us;
+    double computing_us, longer_us; /* longer: of it, as transfers have some of the SMs */
+    double exposed_us, between_us, upload_us, input_us, devices_us; /* between: of exposed_us, between nodes */
     int sums;                   /* all-reduces in the middle of a step (batchnorm's); how long they are waited for */
     double sums_us;
     double updates_us;          /* what a device computes of updates */
@@ -76,7 +77,8 @@ void predict_plans(Program *); /* -> Plan.predicted */
 typedef struct MidStep { int count; double us; const Place *at; /* of the first */ } MidStep;
 MidStep transfers_in_midstep(const Program *, const Plan *, bool partial_batch, const SimulatedDevice *, int device);
 Grounds grounds_of(const Program *, const Plan *, const StepUse *, const SimulatedDevice *);
-const char *grounds_text(const Grounds *); /* "6 % kernels by data sheets ..., 94 % ...": how sure a prediction is; `plan`, `bench` and reports say it */
+/* "6 % kernels by data sheets ..., 94 % ...": how sure a prediction is; `plan`, `bench` and reports say it */
+const char *grounds_text(const Grounds *);
 double updates_us(const Plan *, int device); /* of a step, what a device computes of updates */
 /* so many samples each can have batch statistics of their own on all devices: with the batch as it is, or one that is shared evenly */
 typedef struct OwnStatistics { int64_t samples, batch /* 0: as it is */; } OwnStatistics;

@@ -80,11 +80,13 @@ static void say_units(Planning *p)
 {
     const PlanRow *row = NULL;
     for (int i = 0; i < p->row_count; i++)
-        if (p->rows[i].longer_us > PLAN_WORTH * p->rows[i].step_us && (!row || p->rows[i].longer_us / p->rows[i].step_us > row->longer_us / row->step_us))
+        if (p->rows[i].longer_us > PLAN_WORTH * p->rows[i].step_us &&
+            (!row || p->rows[i].longer_us / p->rows[i].step_us > row->longer_us / row->step_us))
             row = &p->rows[i];
     if (row)
         APPEND(p->advice, p->advice_count,
-               format("on %s kernels take %s ms of %s longer, as transfers have some of the SMs meanwhile (by NCCL's number of channels; not measured)",
+               format("on %s kernels take %s ms of %s longer, as transfers have some of the SMs meanwhile "
+                      "(by NCCL's number of channels; not measured)",
                       devices_text(row->devices), ms_text(row->longer_us), ms_text(row->step_us)));
 }
 

@@ -31,7 +31,8 @@ static void print_row(const PlanRow *r, bool over, Text *t)
 /* how sure it is: of the row with most devices, which is the last one */
 static void print_from(const PlanRow *r, Text *t)
 {
-    text_add(t, "%s predicted from: %s\n", r->devices == 1 ? "1 device is" : format("%s devices are", row_devices(r)), grounds_text(&r->from));
+    text_add(t, "%s predicted from: %s\n", r->devices == 1 ? "1 device is" : format("%s devices are", row_devices(r)),
+             grounds_text(&r->from));
 }
 
 static void print_table(const Planning *p, Text *t)

@@ -146,7 +146,8 @@ Grounds grounds_of(const Program *p, const Plan *plan, const StepUse *use, const
 
 static const char *const KERNELS_FROM[GROUNDS] = {
     [GROUND_RUN] = "kernels that were measured", [GROUND_RATES] = "kernels by rates measured on the machine",
-    [GROUND_SHARES] = "kernels by data sheets and shares of them that were measured elsewhere", [GROUND_SHEETS] = "kernels by data sheets and assumed shares of them",
+    [GROUND_SHARES] = "kernels by data sheets and shares of them that were measured elsewhere",
+    [GROUND_SHEETS] = "kernels by data sheets and assumed shares of them",
     [GROUND_ASSUMED] = "launches by latencies that nobody measured"};
 static const char *const TRANSFERS_FROM[GROUNDS] = {
     [GROUND_RUN] = "transfers that were measured", [GROUND_RATES] = "transfers by links that were measured", [GROUND_SHARES] = "",

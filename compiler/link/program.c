@@ -530,7 +530,8 @@ void emit_main(const Program *p, Text *t)
         text_add(t, "    {%s, %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule", c_string(plan->kind), plan->devices,
                  (long long)plan->micro, plan->always_partial ? "true" : "false", name, name, plan->schedule->phase_count, name);
         if (x->step_us > 0)
-            text_add(t, ", {%s, %s, %s, %.1f, %.1f, %.1f}", c_string(x->machine), c_string(x->bound), c_string(x->from), x->step_us, x->computing_us, x->transfer_us);
+            text_add(t, ", {%s, %s, %s, %.1f, %.1f, %.1f}", c_string(x->machine), c_string(x->bound), c_string(x->from),
+                     x->step_us, x->computing_us, x->transfer_us);
         text_add(t, "},\n");
     }
     text_add(t, "};\n\n%sstatic const mgpu_program program = {\n",

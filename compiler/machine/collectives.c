@@ -368,10 +368,11 @@ Cost cost_on_host(const Machine *m, Collect what, Method method, double bytes, i
  * PCIe x16; over nodes two for each network card (issue 689: 8 cards, 16 SMs). Small transfers have one for each 32 KiB
  * (enqueue.cc: 512 threads, 64 bytes each).
  *
- * Our own sums over peers have 64 blocks of 256 threads, which share their SMs with others (runtime/cuda/collective.c): as many SMs
- * as have these threads, of 2,048 each, but no more of all than they move of what the memory can. Copies are made by the copy engines,
- * and take none. */
-typedef struct Channels { int capability; double rate; int in_switch, between; } Channels; /* rate: of a channel; sums in the switch: of one node, of several */
+ * Our own sums over peers have 64 blocks of 256 threads, which share their SMs with others (runtime/cuda/collective.c): as many
+ * SMs as have these threads, of 2,048 each, but no more of all than they move of what the memory can. Copies are made by the
+ * copy engines, and take none. */
+/* rate: of a channel; sums in the switch: of one node, of several */
+typedef struct Channels { int capability; double rate; int in_switch, between; } Channels;
 static const Channels CHANNELS[] = {{100, 28.1e9, 24, 32}, {90, 18.75e9, 16, 16}, {80, 12.5e9, 16, 16}, {0, 10e9, 16, 16}};
 static const double CHANNEL_BYTES = 32 << 10, MOST_TAKEN = .9, PEER_BLOCKS = 64, PEER_BYTES = 256 * 16, PEER_SHARE = 256 / 2048.;
 
@@ -398,7 +399,8 @@ static double share_taken(const Members *g, Collect what, Method method, double 
     if (method == METHOD_RING || method == METHOD_TREE || method == METHOD_SWITCH || method == METHOD_LEVELS)
         units = channels_of(g, method, bytes);
     else if (method == METHOD_COPY && g->reach)
-        units = fmin(PEER_BLOCKS, ceil(bytes / g->count / PEER_BYTES)) * PEER_SHARE, most = twice_for_all(what) * bytes / us / d->bandwidth.value * 1e6;
+        units = fmin(PEER_BLOCKS, ceil(bytes / g->count / PEER_BYTES)) * PEER_SHARE,
+        most = twice_for_all(what) * bytes / us / d->bandwidth.value * 1e6;
     return fmin(units / d->units.value, most);
 }
 

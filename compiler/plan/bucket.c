@@ -590,7 +590,8 @@ static Stop *list_stops(const Ordering *o)
     for (int g = 0; g < order->group_count; g++) {
         const Group *group = &order->groups[g];
         Cost c = cost_of_transfer(o->members, group, (double)group->bytes);
-        stops[g] = (Stop){group->after, order->call_count, c.us, c.us - cost_of_transfer(o->members, group, 0).us, c.taken, group->beside};
+        double shared_us = c.us - cost_of_transfer(o->members, group, 0).us;
+        stops[g] = (Stop){group->after, order->call_count, c.us, shared_us, c.taken, group->beside};
     }
     for (int t = 0; t < o->phase->task_count; t++)
         for (int i = 0; i < o->needs[t].count && o->place[t] >= 0 && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {

@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-static const double PRICE = .001;         /* computing loses so much of an all-reduce's time, besides SMs: of equal partitions, that with fewer buckets */
+static const double PRICE = .001;         /* besides SMs computing loses so much of an all-reduce's time: fewer buckets are better */
 static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* that a bucket has at most */
 static const double GAIN = .0005;         /* larger ones have to gain so much of a step: they take memory from their first gradient on */
 
@@ -108,7 +108,10 @@ static double *sums_of_calls(const Timeline *t)
 }
 
 /* of the calls after `place` and before another one */
-static double us_between(const double *us_before, int place, int before) { return us_before[before] - us_before[place + 1 < 0 ? 0 : place + 1]; }
+static double us_between(const double *us_before, int place, int before)
+{
+    return us_before[before] - us_before[place + 1 < 0 ? 0 : place + 1];
+}
 
 /* the launches of the first early bucket are about those of all */
 static int own_launches(int launches, double over_us, double early_us, bool *early)
@@ -122,7 +125,8 @@ static double run_lanes(const Timeline *t, const Buckets *b)
 {
     const Bucket *list = list_buckets(t, b);
     const int *order = order_of(t, list, b->count);
-    double comp = 0, comm = 0, sync = 0, *us_before = sums_of_calls(t), *wait_until = NEW_ARRAY(double, t->call_count + 1), *over = NEW_ARRAY(double, b->count);
+    double comp = 0, comm = 0, sync = 0, *us_before = sums_of_calls(t);
+    double *wait_until = NEW_ARRAY(double, t->call_count + 1), *over = NEW_ARRAY(double, b->count);
     for (int call = -1, stop = 0, k = 0; call < t->call_count; call++) {
         if (call >= 0) {
             comp = wait_until[call] > comp ? wait_until[call] : comp;
@@ -142,7 +146,7 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     bool early = false;
-    double until = t->across ? us_before[t->call_count] : 0; /* if computing waits for nothing: updates of buckets that are over by then share launches */
+    double until = t->across ? us_before[t->call_count] : 0; /* updates of buckets that are over by then share launches */
     for (int k = 0; k < b->count; k++) {
         const Bucket *x = &list[order[k]];
         comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], until, &early) * t->launch_us;
@@ -338,8 +342,11 @@ static void advance(const Search *s, State *x, int from, int to)
             wait(x, e->place);
             x->comp += t->call_us[e->place];
         }
-        for (int i = e->stop; i < e->stop + e->stop_count; i++)
-            wait_before(x, t->stops[i].before, begin_stop(&t->stops[i], us_between(s->us_before, e->place, t->stops[i].before), &x->comp, &x->comm, &x->sync));
+        for (int i = e->stop; i < e->stop + e->stop_count; i++) {
+            const Stop *stop = &t->stops[i];
+            double beside_us = us_between(s->us_before, e->place, stop->before);
+            wait_before(x, stop->before, begin_stop(stop, beside_us, &x->comp, &x->comm, &x->sync));
+        }
         at = e->place;
     }
     x->comp += to >= 0 ? s->us_before[to + 1] - s->us_before[at + 1 < 0 ? 0 : at + 1] : 0;
@@ -388,7 +395,8 @@ static void keep(States *all, const State *x)
 }
 
 /* reached: the state after the bucket before, where the run's last sum is complete; left_us: of all sums after it, in one bucket, with their updates */
-static void end_run(const Search *s, States *to, const State *reached, int from, int parent, int last, Span takes, int launches, double left_us)
+static void end_run(const Search *s, States *to, const State *reached, int from, int parent, int last, Span takes, int launches,
+                    double left_us)
 {
     State x = *reached;
     double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
@@ -400,7 +408,8 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
     int own = own_launches(launches, x.comm, s->early_us, &x.early);
     x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + own * s->t->launch_us;
     x.launches += own;
-    x.guess = fmax(fmax(x.comm + left_us, x.tail), x.comp + calls_us + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us);
+    x.guess = fmax(fmax(x.comm + left_us, x.tail),
+                   x.comp + calls_us + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us);
     x.from = from;
     x.parent = parent;
     keep(to, &x);
@@ -438,7 +447,8 @@ static const States *search(const Search *s, int64_t most)
     int *at = NEW_ARRAY(int, s->count);
     states[0] = (States){.count = 1};
     for (int j = 1; j <= s->count; j++) {
-        double left_us = time_of_run(s, s->end[j], s->t->sum_count).us + s->update_before[s->t->sum_count] - s->update_before[s->end[j]];
+        double left_us = time_of_run(s, s->end[j], s->t->sum_count).us + s->update_before[s->t->sum_count] -
+                         s->update_before[s->end[j]];
         for (int i = j - 1, launches = 0; i >= 0; i--) {
             Span takes = time_of_run(s, s->end[i], s->end[j]);
             launches += launches_of(s, i, j);

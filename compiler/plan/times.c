@@ -216,7 +216,8 @@ const char *reason_of_transfer(const Members *members, const Group *g)
     if (g->kept)
         text_add(&t, "; kept for the next use, which would wait for another gather");
     if (g->saved_us > 0)
-        text_add(&t, "; %s saves %.1f us of a step", g->engines ? "copy engines leave all SMs to kernels, which" : "beside the buckets, which", g->saved_us);
+        text_add(&t, "; %s, which saves %.1f us of a step",
+                 g->engines ? "copy engines leave all SMs to kernels" : "beside the buckets", g->saved_us);
     return text_of(&t);
 }
 

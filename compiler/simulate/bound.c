@@ -49,7 +49,8 @@ StepUse step_use(const SimulationInput *in, const Simulation *s)
 {
     int slow = slowest_device(s);
     const LaneUse *lanes = s->devices[slow].lanes, *comp = &lanes[LANE_COMP];
-    StepUse use = {.device = slow, .step_us = s->step_us, .computing_us = comp->busy_us, .launch_us = launch_us(in, slow), .longer_us = s->devices[slow].longer_us,
+    StepUse use = {.device = slow, .step_us = s->step_us, .computing_us = comp->busy_us, .launch_us = launch_us(in, slow),
+                   .longer_us = s->devices[slow].longer_us,
                    .exposed_us = comp->idle_us[CAUSE_COMMUNICATION], .between_us = s->devices[slow].between_us, .upload_us = comp->idle_us[CAUSE_UPLOAD], .input_us = comp->idle_us[CAUSE_INPUT],
                    .devices_us = comp->idle_us[CAUSE_DEVICE], .transfer_us = lanes[LANE_COMM].busy_us + lanes[LANE_SYNC].busy_us};
     use.bound = bound_of(&use, lanes);

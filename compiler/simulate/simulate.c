@@ -197,7 +197,8 @@ static Activity collective_of(Run *r, const Collective *c, double *between)
     unsigned methods = c->way == MGPU_WAY_AUTO && c->lane == LANE_SYNC ? methods_beside(&r->members) : methods_of_way(&r->members, c->way);
     Cost cost = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method);
     int way = c->way == MGPU_WAY_AUTO ? way_of_method(&r->members, method) : c->way;
-    Activity a = {.fixed_us = cost.us, .taken = r->in->measured || way == MGPU_WAY_COPY ? 0 : cost.taken, .spins = way == MGPU_WAY_NCCL};
+    Activity a = {.fixed_us = cost.us, .spins = way == MGPU_WAY_NCCL};
+    a.taken = r->in->measured || way == MGPU_WAY_COPY ? 0 : cost.taken;
     *between = cost.us > 0 ? cost.between_us / cost.us : 0;
     if (c->lane == LANE_COMM)
         r->core_us += collective_core_us(&r->members, what, method, bytes);
@@ -310,7 +311,8 @@ static void find_cause(const Run *r, int device, int op, int step, double *lates
 static double speed_of(const DeviceState *s)
 {
     const double MOST = .95;
-    double all = s->activities[s->call].fixed_us, work = all > s->launch_us ? 1 - s->launch_us / all : 0, taken = fmin(s->taken, MOST);
+    double all = s->activities[s->call].fixed_us, taken = fmin(s->taken, MOST);
+    double work = all > s->launch_us ? 1 - s->launch_us / all : 0;
     return 1 / (1 + work * taken / (1 - taken));
 }
 

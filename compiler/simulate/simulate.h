@@ -8,8 +8,8 @@
  *
  * Lanes do one operation at a time, in their order. An operation begins when its lane is free and all that it waits for is over; the
  * calls of a region when all that they wait for is; a transfer when all of its members are there. Uploads, reports and transfers take
- * the latency of their way, then carry bytes over links, which others may use at the same time. Kernels that run meanwhile have fewer
- * SMs, and get longer (cost.h: Cost.taken). */
+ * the latency of their way, then carry bytes over links, which others may use at the same time. Kernels that run meanwhile
+ * have fewer SMs, and get longer (cost.h: Cost.taken). */
 #ifndef MGPU_SIMULATE_H
 #define MGPU_SIMULATE_H
 
@@ -96,7 +96,8 @@ Simulation *simulate_step(const SimulationInput *);
 /* ---- bound.c */
 typedef struct StepUse {        /* of a step, on the device that computes longest; exposed: what computing waits for */
     int device;
-    double step_us, computing_us, launch_us /* of computing */, longer_us /* likewise: without the SMs that transfers have */, exposed_us, between_us /* of exposed: between nodes */, upload_us, input_us, devices_us, transfer_us;
+    double step_us, computing_us, launch_us /* of computing */, longer_us /* likewise: SMs that transfers have */,
+           exposed_us, between_us /* of exposed: between nodes */, upload_us, input_us, devices_us, transfer_us;
     const char *bound;          /* what takes most of the step: "computation", "launches", "communication" ... */
 } StepUse;
 StepUse step_use(const SimulationInput *, const Simulation *);

@@ -115,7 +115,8 @@ static void add_rows(Rows *r, bool weak, int64_t batch)
         r->plans = mgpu_resize(r->plans, (size_t)(g->row_count + 1) * sizeof *r->plans);
         r->plans[g->row_count] = r->counts[i];
         g->rows[g->row_count++] = (GridRow){.weak = weak, .devices = r->counts[i]->devices, .batch = all, .one = one,
-                                            .predicted_ms = r->counts[i]->predicted.step_us / 1e3, .from = r->counts[i]->predicted.from};
+                                            .predicted_ms = r->counts[i]->predicted.step_us / 1e3,
+                                            .from = r->counts[i]->predicted.from};
     }
 }
 

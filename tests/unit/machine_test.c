@@ -191,7 +191,8 @@ static Members eight(const char *machine, int nodes) { return members_of(machine
 
 static void units(void)
 {
-    Members h100 = eight("h100x8", 1), a100 = eight("a100x8", 1), b200 = eight("b200x8", 1), dgx = eight("dgx-1", 1), ib = eight("h100x8-ib", 16), pcie = eight("rtx4090x8", 1);
+    Members h100 = eight("h100x8", 1), a100 = eight("a100x8", 1), b200 = eight("b200x8", 1);
+    Members dgx = eight("dgx-1", 1), ib = eight("h100x8-ib", 16), pcie = eight("rtx4090x8", 1);
     check(near(units_of(&h100, METHOD_RING, 1e8), 24, 1e-9) && near(units_of(&a100, METHOD_TREE, 1e8), 24, 1e-9) && near(units_of(&b200, METHOD_RING, 1e8), 32, 1e-9),
           "rings and trees of 8 H100, A100, B200 take 24, 24, 32 SMs");
     check(near(units_of(&h100, METHOD_SWITCH, 8), 16, 1e-9) && near(units_of(&b200, METHOD_SWITCH, 8), 24, 1e-9), "sums in the switch 16 and 24, however small");
