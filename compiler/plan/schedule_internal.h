@@ -73,7 +73,7 @@ Cost cost_of_call(const Program *, const Members *, const Order *, int call, int
 Members members_of_plan(const Program *, const Plan *); /* with the methods that the plan's transfers may be made by */
 Cost cost_of_transfer(const Members *, const Group *, double bytes);
 bool sums_gradients(const Group *);
-/* by which copy engines may move gradients, where a plan may choose that; 0: by none */
+/* by which copy engines move gradients, where a plan may choose that; 0: by none */
 unsigned engine_methods(const Program *, const Members *);
 const char *reason_of_transfer(const Members *, const Group *);
 int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WAY_... */

@@ -161,10 +161,15 @@ Members members_of_plan(const Program *p, const Plan *plan)
     return g;
 }
 
+static unsigned methods_of_engines(const Members *g)
+{
+    return methods_of_way(g, MGPU_WAY_COPY) | methods_of_way(g, MGPU_WAY_RING) | methods_of_way(g, MGPU_WAY_TREE);
+}
+
 unsigned engine_methods(const Program *p, const Members *g)
 {
     bool may = names_machine(p) && p->target->transfers == MGPU_WAY_AUTO && policy_way(policy_of(p->options)) == MGPU_WAY_AUTO;
-    return may && g->reach ? methods_of_way(g, MGPU_WAY_COPY) : 0;
+    return may ? methods_of_engines(g) : 0;
 }
 
 bool sums_gradients(const Group *g)
@@ -178,7 +183,7 @@ static unsigned methods_of_group(const Members *g, const Group *group)
     if (group->beside)
         return methods_beside(g);
     if (group->engines)
-        return methods_of_way(g, MGPU_WAY_COPY);
+        return methods_of_engines(g);
     return sums_gradients(group) && g->gradients ? g->gradients : g->methods;
 }
 
@@ -225,13 +230,12 @@ int way_of_transfer(const Program *p, const Members *members, const Group *g)
 {
     Method method;
     int way = policy_way(policy_of(p->options)), usual = p->target->transfers;
-    if (g->engines)
-        return MGPU_WAY_COPY;
     bool takes = usual == MGPU_WAY_AUTO || way >= MGPU_WAY_RING; /* in one memory, there are copies, peers and libraries in name alone */
     if (sums_gradients(g) && way != MGPU_WAY_AUTO)
         return takes ? way : usual;
     if (p->target->transfers != MGPU_WAY_AUTO || !names_machine(p))
         return p->target->transfers;
     cost_cheapest(members, methods_of_group(members, g), collect_of(g->parties.transfer), (double)g->bytes, &method);
-    return way_of_method(members, method);
+    way = way_of_method(members, method);
+    return g->engines && way == MGPU_WAY_PEER ? MGPU_WAY_COPY : way;
 }
