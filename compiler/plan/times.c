@@ -204,7 +204,8 @@ const char *reason_of_transfer(const Members *members, const Group *g)
     Cost cost = cost_cheapest(members, methods_of_group(members, g), what, bytes, &method);
     unsigned rest = 0;
     for (int k = 0; k < METHODS; k++)
-        rest |= (unsigned)(method_works(members, (Method)k) && way_of_method(members, (Method)k) != way_of_method(members, method)) << k;
+        rest |= (unsigned)(method_works(members, (Method)k) && way_of_method(members, (Method)k) != way_of_method(members, method) &&
+                           isfinite(cost_collective(members, what, (Method)k, bytes).us)) << k;
     rest &= methods_of_group(members, g);
     bool ahead = g->final || g->parties.transfer == MGPU_TRANSFER_ALL_GATHER; /* of a weight */
     Text t = {0};
