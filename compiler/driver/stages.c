@@ -1,6 +1,7 @@
 /* stages.c: the passes as the driver's table calls them: each on the graphs of all phases, then on all plans. */
 #include "compiler/driver/passes.h"
 #include "compiler/driver/plan.h"
+#include "compiler/export/export.h"
 #include "compiler/kernel/target.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/gather.h"
@@ -184,6 +185,9 @@ void pass_phases(Compilation *c)
 void pass_fuse(Compilation *c)
 {
     Program *p = c->program;
+    const Options *o = c->options;
+    if (o->command == COMMAND_COMPILE && !o->emit && !o->shared)
+        p->exports = export_texts(c->variants[PHASE_PREDICT][0], &p->export_count);
     for (int k = 0; k < PHASE_KINDS; k++)
         for (int r = 0; r < 2; r++)
             if (c->variants[k][r]) {

@@ -53,6 +53,8 @@ typedef struct Dropped {
 } Dropped;
 
 typedef struct Program {
+    struct ExportText *exports; /* what the program writes for other software: export/export.h */
+    int export_count;
     Model *model;
     const Options *options;
     const Target *target;   /* what kernels are printed for: kernel/target.h */

@@ -4,6 +4,7 @@
  * (accesses, waits) as compound literals in the row that owns them. Devices and phases whose tables are equal share one.
  * Same input, same bytes. A plan's tables are a text of their own, which a C compiler can take without the others'. */
 #include "compiler/base/c_text.h"
+#include "compiler/export/export.h"
 #include "compiler/ir/program.h"
 #include "compiler/link/units.h"
 #include "compiler/plan/plan.h"
@@ -495,6 +496,34 @@ static void emit_course_of(const Model *m, Text *t)
         text_add(t, "    .initials = initials,\n    .initial_count = %d,\n", m->initial_count);
 }
 
+/* what `export` writes, a table of bytes for each kind */
+static void emit_exports(const Program *p, Text *t)
+{
+    for (int i = 0; i < p->export_count; i++) {
+        const ExportText *e = &p->exports[i];
+        text_add(t, "static const int export_%s_variables[] = {", e->kind);
+        for (int k = 0; k < e->variable_count; k++)
+            text_add(t, "%s%d", k % 24 ? ", " : k ? ",\n    " : "\n    ", e->variables[k]);
+        text_add(t, "%s};\nstatic const char export_%s[] =", e->variable_count ? "\n" : "0", e->kind);
+        for (size_t k = 0; k < e->packed_bytes; k++)
+            text_add(t, k % 40 ? "\\%03o" : k ? "\"\n    \"\\%03o" : "\n    \"\\%03o", (unsigned char)e->packed[k]);
+        text_add(t, e->packed_bytes ? "\";\n" : " \"\";\n");
+    }
+    if (p->export_count)
+        text_add(t, "static const mgpu_exported exported[] = {\n");
+    for (int i = 0; i < p->export_count; i++) {
+        const ExportText *e = &p->exports[i];
+        text_add(t, "    {%s, export_%s, %zu, %zu, export_%s_variables, %d, ", c_string(e->kind), e->kind, e->packed_bytes, e->bytes, e->kind,
+                 e->variable_count);
+        if (e->refused)
+            quote(t, e->refused);
+        else
+            text_add(t, "NULL");
+        text_add(t, "},\n");
+    }
+    text_add(t, p->export_count ? "};\n\n" : "");
+}
+
 /* of a run without --devices: all GPUs that the program was made for; on a host, whose devices share its cores, the fewest */
 static int default_plan(const Program *p)
 {
@@ -513,6 +542,7 @@ void emit_main(const Program *p, Text *t)
         if (m->variables[i].kind == WEIGHT)
             parameters += shape_count(&m->variables[i].shape);
     emit_model(m, t);
+    emit_exports(p, t);
     for (int i = 0; i < p->plan_count; i++) {
         const char *name = plan_name(&p->plans[i]);
         text_add(t, "extern const mgpu_device %s_devices[];\nextern const mgpu_phase %s_phases[];\nextern const char %s_schedule[];\n",
@@ -592,6 +622,8 @@ void emit_main(const Program *p, Text *t)
         quote(t, p->library_folders);
         text_add(t, ",\n");
     }
+    if (p->export_count)
+        text_add(t, "    .exported = exported,\n    .exported_count = %d,\n", p->export_count);
     if (p->options->mpi)
         text_add(t, "    .processes = mgpu_mpi_processes,\n");
     text_add(t, "};\n");

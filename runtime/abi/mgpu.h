@@ -295,6 +295,14 @@ typedef struct mgpu_initial {
 enum { MGPU_NAN_STOP, MGPU_NAN_SKIP /* by the program itself */, MGPU_NAN_IGNORE };
 typedef struct mgpu_layer { const char *name; mgpu_tensor shape; int64_t parameters; int line; } mgpu_layer;
 
+/* what `export KIND` writes, packed by zlib: ONNX's graph without the weights, or a module of PyTorch without its first lines */
+typedef struct mgpu_exported {
+    const char *kind, *packed;
+    int64_t packed_bytes, bytes;
+    const int *variables; int variable_count; /* that it reads */
+    const char *refused;               /* why there is none, with layer and line; NULL: there is one */
+} mgpu_exported;
+
 typedef struct mgpu_program {
     int interface;                     /* MGPU_INTERFACE */
     const char *name, *model_file, *command, *precision;
@@ -332,6 +340,7 @@ typedef struct mgpu_program {
     bool predicts;                     /* the program has no step to train */
     const char *identity;              /* 64 hexadecimal digits: what the model computes; NULL: not known */
     struct mgpu_processes *(*processes)(void); /* of mgpuc --mpi: those that were started together, NULL: one; else NULL */
+    const mgpu_exported *exported; int exported_count; /* 0: the model has no outputs, or is a library */
     const char *library_folders;       /* "A:B": where mgpuc found CUDA's libraries besides the usual places, or NULL */
 } mgpu_program;
 

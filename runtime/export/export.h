@@ -8,21 +8,39 @@
 #include "runtime/data/sets.h"
 #include "runtime/weights/weights.h"
 
+#define MGPU_FACT_BEFORE "before the graph"
+typedef struct ExportFact {
+    const char *key;
+    char *text;
+} ExportFact;
 typedef struct Export {
     const mgpu_program *program;
     const Options *options;
-    const char *path;            /* the file or folder to write */
-    Snapshot *snapshot;          /* of the weights that `predict` would use */
-    TensorView weights;          /* their names in the model, and the variables of these: averages have the names of what they are of */
-    Categories *categories;      /* words of classes */
+    const char *path;   /* the file or folder to write */
+    Snapshot *snapshot; /* of the weights that `predict` would use */
+    TensorView weights; /* their names in the model, and the variables of these: averages have the names of what they are of */
+    Categories *categories; /* words of classes */
+    ExportFact *facts;
+    int fact_count; /* what a user of the model has to know that the graph does not say */
 } Export;
 
+/* what the compiler has made of the model, for a kind */
+typedef struct ExportedText {
+    const mgpu_exported *exported;
+    char *text;
+    int64_t bytes;
+} ExportedText;
+
 typedef void WriteExport(const Export *);
-WriteExport mgpu_export_safetensors;
+WriteExport mgpu_export_safetensors, mgpu_export_onnx, mgpu_export_torch;
 
 /* weight i of the view, as it is declared */
 const mgpu_tensor *mgpu_exported_tensor(const Export *, int i);
 void mgpu_read_exported(const Export *, int i, mgpu_stretch elements, void *to);
+int mgpu_exported_place(const Export *, int variable); /* in the view */
+ExportedText mgpu_exported_text(const Export *,
+                                const char *kind); /* ends the program where there is none; the caller frees the text */
+void mgpu_say_facts(const Export *);
 /* a file that is written whole or not at all; failures end the program. `text` says what it is */
 WholeFile mgpu_begin_export(const char *path);
 void mgpu_end_export(WholeFile *, const char *path, const char *what);

@@ -1,16 +1,55 @@
-/* safetensors.c: `export safetensors FILE`: the weights that `predict` would use, in one file; and what the kinds of export have in common. */
+/* safetensors.c: `export safetensors FILE`: the weights that `predict` would use, in one file; and what the kinds of export have
+ * in common. */
 #include "runtime/export/export.h"
 #include "runtime/weights/snapshot.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
-const mgpu_tensor *mgpu_exported_tensor(const Export *e, int i) { return &e->program->variables[e->weights.variable[i]].tensor; }
+const mgpu_tensor *mgpu_exported_tensor(const Export *e, int i)
+{
+    return &e->program->variables[e->weights.variable[i]].tensor;
+}
 
 void mgpu_read_exported(const Export *e, int i, mgpu_stretch elements, void *to)
 {
     mgpu_read_snapshot(e->snapshot, 0, e->weights.variable[i], elements, to);
+}
+
+int mgpu_exported_place(const Export *e, int variable)
+{
+    for (int i = 0; i < e->weights.count; i++)
+        if (strcmp(e->weights.name[i], e->program->variables[variable].tensor.name) == 0)
+            return i;
+    mgpu_die("'%s' is in no file of weights", e->program->variables[variable].tensor.name);
+}
+
+ExportedText mgpu_exported_text(const Export *e, const char *kind)
+{
+    const mgpu_program *p = e->program;
+    for (int i = 0; i < p->exported_count; i++) {
+        const mgpu_exported *x = &p->exported[i];
+        if (strcmp(x->kind, kind) != 0)
+            continue;
+        if (x->refused)
+            mgpu_fail(MGPU_BAD_INPUT, "the model cannot be exported: %s", x->refused);
+        ExportedText t = {x, mgpu_allocate((size_t)x->bytes + 1, 1), x->bytes};
+        uLongf bytes = (uLongf)x->bytes;
+        if (uncompress((Bytef *)t.text, &bytes, (const Bytef *)x->packed, (uLong)x->packed_bytes) != Z_OK ||
+            (int64_t)bytes != x->bytes)
+            mgpu_die("what the program holds for export %s is damaged", kind);
+        return t;
+    }
+    mgpu_fail(MGPU_BAD_INPUT, "%s has no outputs, which are what is exported: write `output e` in the model", p->model_file);
+}
+
+void mgpu_say_facts(const Export *e)
+{
+    for (int i = 0; i < e->fact_count; i++)
+        if (strcmp(e->facts[i].key, MGPU_FACT_BEFORE) == 0)
+            mgpu_print("what the program does before it, and who uses it has to do: %s\n", e->facts[i].text);
 }
 
 WholeFile mgpu_begin_export(const char *path)

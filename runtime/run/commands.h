@@ -89,6 +89,7 @@ void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); 
  * anew. `kept` is not needed afterwards. A setting that the program has no more is said */
 char *mgpu_resume_command(const Options *, const char *folder); /* for a shell: what goes on there as this run does; the caller frees */
 void mgpu_keep_options(Options *, const mgpu_program *, char *const *kept, int count);
+char *mgpu_set_text(const mgpu_set *); /* its reader and stages; the caller frees */
 void mgpu_print_help(const mgpu_program *, const char *name, FILE *);
 
 /* ---- devices.c: what a run computes with */

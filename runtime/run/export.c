@@ -1,4 +1,5 @@
-/* export.c: `export KIND PATH`: the model and the weights that `predict` would use, for other software. A row of the table is a kind. */
+/* export.c: `export KIND PATH`: the model and the weights that `predict` would use, for other software. A row of the table is a
+ * kind. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
@@ -9,8 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct ExportKind { const char *name, *path; WriteExport *write; } ExportKind;
+typedef struct ExportKind {
+    const char *name, *path;
+    WriteExport *write;
+} ExportKind;
 static const ExportKind KINDS[] = {
+    {"onnx", "FILE.onnx", mgpu_export_onnx},
+    {"torch", "FILE.py", mgpu_export_torch},
     {"safetensors", "FILE.safetensors", mgpu_export_safetensors},
 };
 
@@ -23,14 +29,30 @@ static const ExportKind *find_kind(const Options *o)
         if (strcmp(given, names[i]) == 0 && o->operand_count == 2)
             return &KINDS[i];
         if (strcmp(given, names[i]) == 0)
-            mgpu_fail(MGPU_BAD_USAGE, "export %s writes one file or folder, which is named after it: %s export %s %s", names[i], o->program,
-                      names[i], KINDS[i].path);
+            mgpu_fail(MGPU_BAD_USAGE, "export %s writes one file or folder, which is named after it: %s export %s %s", names[i],
+                      o->program, names[i], KINDS[i].path);
         char *longer = mgpu_format("%s%s%s %s", all, *all ? ", " : "", names[i], KINDS[i].path);
         free(all);
         all = longer;
     }
-    mgpu_fail(MGPU_BAD_USAGE, "export takes a kind and what to write, as %s export %s%s%s%s%s", o->program, all, o->operand_count ? "; there is no kind '" : "",
-              given, o->operand_count ? "'" : "", mgpu_near_miss(given, names, MGPU_COUNT(KINDS), near));
+    mgpu_fail(MGPU_BAD_USAGE, "export takes a kind and what to write, as %s export %s%s%s%s%s", o->program, all,
+              o->operand_count ? "; there is no kind '" : "", given, o->operand_count ? "'" : "",
+              mgpu_near_miss(given, names, MGPU_COUNT(KINDS), near));
+}
+
+/* A data set's stages are done before the graph; those of valid draw nothing by chance. */
+static int find_facts(const mgpu_program *p, const Snapshot *s, ExportFact *facts)
+{
+    int count = 0;
+    const mgpu_set *set = mgpu_find_set(p, "valid");
+    set = set ? set : mgpu_find_set(p, "train");
+    if (set)
+        facts[count++] = (ExportFact){MGPU_FACT_BEFORE, mgpu_set_text(set)};
+    if (s->notes.step >= 0)
+        facts[count++] = (ExportFact){"step", mgpu_format("%lld", (long long)s->notes.step)};
+    if (s->notes.categories)
+        facts[count++] = (ExportFact){"categories", mgpu_format("%s", s->notes.categories)};
+    return count;
 }
 
 int mgpu_export(const mgpu_program *program, const Options *o)
@@ -44,7 +66,12 @@ int mgpu_export(const mgpu_program *program, const Options *o)
     e.weights = mgpu_view_of(program, feed.plan, MGPU_MODEL_VIEW);
     snapshot.notes = (FileNotes){feed.applied, mgpu_categories_text(categories)};
     mgpu_take_snapshot(&snapshot, engine, false);
+    ExportFact facts[3];
+    e.fact_count = find_facts(program, &snapshot, e.facts = facts);
     kind->write(&e);
+    for (int i = 0; i < e.fact_count; i++)
+        free(facts[i].text);
+    free((char *)(uintptr_t)snapshot.notes.categories);
     mgpu_engine_close(engine, "the export is written");
     mgpu_close_view(&e.weights);
     mgpu_close_snapshot(&snapshot);

@@ -15,7 +15,8 @@ static const char USAGE[] =
     "       %1$s eval [SET ...]              loss and metrics of saved weights on the data sets valid and test\n"
     "       %1$s predict IN ... -o OUT       what the model puts out for new samples: new.csv, *.jpg, a folder, x.npy\n"
     "       %1$s generate TEXT               a text that a model of characters or tokens goes on with\n"
-    "       %1$s export KIND PATH            the model with saved weights for other software: safetensors FILE\n"
+    "       %1$s export KIND PATH            the model with saved weights for other software: onnx FILE, torch FILE.py\n"
+    "                                        (with FILE.safetensors), safetensors FILE; docs/export.md\n"
     "       %1$s bench                       time of a step, on random data\n"
     "       %1$s check-gradients             gradients of the first batch against finite differences; compiled with --set precision=f64\n"
     "                                        --set observe=gradients\n"
@@ -192,35 +193,38 @@ static void print_memory(const mgpu_program *p, const Options *o)
     }
 }
 
-static void print_item(const mgpu_item *item)
+/* "csv("t.csv") |> part(0, 0.9)"; the caller frees */
+char *mgpu_set_text(const mgpu_set *s)
 {
-    if (!item->text) {
-        printf("%.9g", item->number);
-        return;
+    char *text;
+    size_t length;
+    FILE *f = mgpu_begin_text(&text, &length);
+    for (int k = 0; k < s->call_count; k++) {
+        fprintf(f, "%s%s(", k ? " |> " : "", s->calls[k].name);
+        for (int i = 0; i < s->calls[k].option_count; i++) {
+            const mgpu_option *o = &s->calls[k].options[i];
+            fprintf(f, "%s%s = %s", i ? ", " : "", o->name, o->count > 1 ? "[" : "");
+            for (int n = 0; n < o->count; n++)
+                if (o->items[n].text)
+                    fprintf(f, "%s\"%s\"", n ? ", " : "", o->items[n].text);
+                else
+                    fprintf(f, "%s%.9g", n ? ", " : "", o->items[n].number);
+            fputs(o->count > 1 ? "]" : "", f);
+        }
+        fputc(')', f);
     }
-    putchar('"');
-    mgpu_print_plain(item->text);
-    putchar('"');
+    mgpu_end_text(f);
+    return text;
 }
 
 /* "train: csv("t.csv") |> part(0, 0.9)", then the columns */
 static void print_set(const mgpu_set *s)
 {
+    char *text = mgpu_set_text(s);
     printf("  %s: ", s->name);
-    for (int k = 0; k < s->call_count; k++) {
-        printf("%s%s(", k ? " |> " : "", s->calls[k].name);
-        for (int i = 0; i < s->calls[k].option_count; i++) {
-            const mgpu_option *o = &s->calls[k].options[i];
-            printf("%s%s = %s", i ? ", " : "", o->name, o->count > 1 ? "[" : "");
-            for (int n = 0; n < o->count; n++) {
-                fputs(n ? ", " : "", stdout);
-                print_item(&o->items[n]);
-            }
-            printf("%s", o->count > 1 ? "]" : "");
-        }
-        putchar(')');
-    }
+    mgpu_print_plain(text);
     putchar('\n');
+    free(text);
     for (int c = 0; c < s->column_count; c++) {
         fputs("    ", stdout);
         mgpu_print_plain(s->columns[c].name);

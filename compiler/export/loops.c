@@ -1,0 +1,119 @@
+/* loops.c: SCAN -> Scan. Carries, then sequences, are its inputs; what the body uses besides it takes from the graph around it.
+ */
+#include "compiler/export/lowering.h"
+
+#include <string.h>
+
+/* an input of the body; arg: the node that reads it, or NULL */
+static void argument(Lowering *in, const Node *arg, Extents e, Dtype dtype, const char *name)
+{
+    Value *v = NEW(Value);
+    *v = (Value){.name = unique_name(in, name),
+                 .label = arg && arg->name ? arg->name : name,
+                 .dtype = dtype,
+                 .rank = e.rank,
+                 .variable = -1};
+    memcpy(v->extent, e.extent, sizeof v->extent);
+    if (arg)
+        in->values[arg->id].last = v;
+    APPEND(in->out->inputs, in->out->input_count, v);
+}
+
+/* the axis at the front: of steps, which are the second axis of what has samples. Scan's other axes are not known everywhere */
+static const Value *steps_first(Lowering *l, const Value *v)
+{
+    int64_t order[EXPORTED_RANK] = {1, 0};
+    for (int i = 2; i < v->rank; i++)
+        order[i] = i;
+    return transpose(l, v, order);
+}
+
+static const Value *for_samples(Lowering *l, const Node *n, bool sharded)
+{
+    const Value *v = whole_value(l, n);
+    return sharded && !n->sharded ? of_all_samples(l, v) : v;
+}
+
+void lower_scan(Lowering *l, const Node *n)
+{
+    Loop loop = loop_of(n);
+    int own = loop.carries + loop.sequences, count = 0;
+    Exported *body = NEW(Exported);
+    *body = (Exported){.model = l->out->model, .real = l->out->real};
+    Lowering *in = lowering_of(loop.body, l->torch, body, l);
+    const Value **taken = NEW_ARRAY(const Value *, own);
+    int64_t axes[64], directions[64], out_axes[64], out_directions[64];
+    if (loop.sequences > COUNT(axes) || loop.stacks > COUNT(axes) || loop.carries + loop.stacks > 8) {
+        set_lowered(l, n, refuse(l, "a loop of more than eight states and outputs"), false);
+        return;
+    }
+    for (int i = 0; i < loop.inputs; i++) {
+        const Node *arg = loop.arg[i], *given = loop.in[i];
+        in->at = arg ? arg : n;
+        if (i >= own) {
+            if (arg)
+                in->values[arg->id].last = whole_value(l, given);
+            continue;
+        }
+        bool sharded = arg ? arg->sharded : given->sharded;
+        taken[count] = i < loop.carries ? for_samples(l, given, sharded) : for_samples(l, given, arg && arg->sharded);
+        if (i >= loop.carries) {
+            axes[i - loop.carries] = taken[count]->extent[0] == BATCH;
+            if (!l->torch && axes[i - loop.carries]) {
+                taken[count] = steps_first(l, taken[count]);
+                axes[i - loop.carries] = 0;
+            }
+            directions[i - loop.carries] = loop.reverse;
+        }
+        Extents e = extents_of(taken[count]);
+        if (i >= loop.carries) { /* a step of it */
+            int axis = (int)axes[i - loop.carries];
+            e.rank--;
+            memmove(e.extent + axis, e.extent + axis + 1, (size_t)(e.rank - axis) * sizeof *e.extent);
+        }
+        argument(in, arg, e, taken[count++]->dtype, i < loop.carries ? "state" : "now");
+    }
+    lower_nodes(in);
+    Extents e[8];
+    for (int k = 0; k < loop.carries + loop.stacks; k++) {
+        const Node *next = loop.next[k];
+        in->at = next;
+        bool sharded =
+            k < loop.carries ? (loop.arg[k] ? loop.arg[k]->sharded : loop.in[k]->sharded || next->sharded) : next->sharded;
+        const Value *v = unary(in, "Identity", for_samples(in, next, sharded));
+        APPEND(body->outputs, body->output_count, v);
+        e[k] = extents_of(v);
+        if (k < loop.carries)
+            continue;
+        int axis = sharded && l->torch;
+        out_axes[k - loop.carries] = axis;
+        out_directions[k - loop.carries] = loop.reverse;
+        for (int i = e[k].rank++; i > axis; i--)
+            e[k].extent[i] = e[k].extent[i - 1];
+        e[k].extent[axis] = loop.steps;
+    }
+    l->at = n;
+    l->values[n->id].last = emit(l, "Scan", body->outputs[0]->dtype, e[0], own, taken);
+    for (int k = 1; k < loop.carries + loop.stacks; k++)
+        second_result(l, body->outputs[k]->dtype, e[k]);
+    attribute(l, "num_scan_inputs", loop.sequences);
+    attribute_list(l, "scan_input_axes", axes, loop.sequences);
+    attribute_list(l, "scan_input_directions", directions, loop.sequences);
+    attribute_list(l, "scan_output_axes", out_axes, loop.stacks);
+    attribute_list(l, "scan_output_directions", out_directions, loop.stacks);
+    attribute(l, "steps", loop.steps); /* for PyTorch alone */
+    attribute_graph(l, "body", body);
+}
+
+/* of the loop that makes it */
+void lower_result(Lowering *l, const Node *n)
+{
+    const Value *made = l->values[n->in[0]->id].last;
+    for (int i = 0; i < l->out->op_count; i++)
+        if (l->out->ops[i]->out[0] == made && n->ints[0] < l->out->ops[i]->outputs) {
+            const Value *v = l->out->ops[i]->out[n->ints[0]];
+            set_lowered(l, n, n->sharded && v->rank > 1 && v->extent[0] != BATCH ? steps_first(l, v) : v, false);
+            return;
+        }
+    set_lowered(l, n, refuse(l, "the result of a loop"), false);
+}

@@ -1,0 +1,438 @@
+/* lower.c: a graph of the IR -> operations of ONNX or PyTorch. The table says what each operation of the IR becomes: a name that
+ * both have, or a function. What nothing reads is left out, and what several nodes are together (patterns.c) is one operation
+ * where there is one.
+ *
+ * Convolutions and pools of ONNX and PyTorch have channels first. A value keeps the order of axes that it was made in:
+ * element-wise operations, reductions, joins and paddings are done in that order, and a transpose is put only where somebody
+ * needs the other one. */
+#include "compiler/export/lowering.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- element-wise */
+static bool any_first(Lowering *l, const Node *n)
+{
+    for (int i = 0; i < n->inputs; i++)
+        if (n->in[i]->sharded && is_first(l, n->in[i]))
+            return true;
+    return false;
+}
+
+static const Value *operand(Lowering *l, const Node *x, bool first)
+{
+    if (!first || (!x->sharded && value_of(l, x)->rank == 0))
+        return value_of(l, x);
+    if (x->sharded && lowered(l, x)->first)
+        return lowered(l, x)->first;
+    const Value *v = value_of(l, x);
+    if (x->sharded)
+        return reordered(l, v, true);
+    Extents e = {.rank = x->shape.rank};
+    int64_t order[EXPORTED_RANK] = {x->shape.rank - 1};
+    for (int i = 0; i < e.rank; i++)
+        e.extent[i] = i < e.rank - v->rank ? 1 : v->extent[i - e.rank + v->rank];
+    for (int i = 1; i < e.rank; i++)
+        order[i] = i - 1;
+    bool row = true;
+    for (int i = 0; i < e.rank - 1; i++)
+        row = row && e.extent[i] == 1;
+    if (!row)
+        return transpose(l, reshape(l, v, e), order);
+    e.extent[0] = e.extent[e.rank - 1];
+    for (int i = 1; i < e.rank; i++)
+        e.extent[i] = 1;
+    return reshape(l, v, e);
+}
+
+/* whole numbers of fewer than 32 bits, or without sign, wrap at their own width */
+static const Value *wrapped(Lowering *l, const Value *v, Dtype t)
+{
+    bool narrow = t == U8 || t == I8 || t == U16 || t == I16 || t == U32;
+    return narrow ? cast(l, cast(l, v, t), carried(l, t)) : v;
+}
+
+static void lower_plain(Lowering *l, const Node *n, const char *kind)
+{
+    bool first = any_first(l, n);
+    const Value *in[3], *y;
+    for (int i = 0; i < n->inputs; i++)
+        in[i] = operand(l, n->in[i], first);
+    if (n->inputs == 1)
+        y = unary(l, kind, in[0]);
+    else
+        y = n->inputs == 3 ? where_of(l, in[0], in[1], in[2]) : binary_of(l, kind, carried(l, n->dtype), in[0], in[1]);
+    bool arithmetic = n->op == OP_ADD || n->op == OP_SUB || n->op == OP_MUL || n->op == OP_BIT_NOT || n->op == OP_SHIFT_LEFT;
+    set_lowered(l, n, arithmetic ? wrapped(l, y, n->dtype) : y, first);
+}
+
+static void lower_cast(Lowering *l, const Node *n)
+{
+    const Value *raw = lowered(l, n->in[0])->raw;
+    bool first = !raw && any_first(l, n), halves = dtype_is_half(n->dtype) && dtype_is_half(n->in[0]->dtype);
+    const Value *x = raw ? raw : operand(l, n->in[0], first);
+    Dtype to = carried(l, n->dtype);
+    bool narrow = !dtype_is_float(n->dtype) && n->dtype != BOOL && n->dtype != to;
+    set_lowered(l, n, narrow && !halves ? cast(l, cast(l, x, n->dtype), to) : cast(l, x, to), first);
+}
+
+static bool is_whole(const Node *n)
+{
+    return !dtype_is_float(n->dtype) && n->dtype != BOOL;
+}
+
+/* a - b floor(a / b), for which ONNX has an operation of whole numbers alone */
+static void lower_mod(Lowering *l, const Node *n)
+{
+    if (is_whole(n) || l->torch) {
+        lower_plain(l, n, "Mod");
+        return;
+    }
+    bool first = any_first(l, n);
+    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first);
+    set_lowered(l, n, binary(l, "Sub", a, binary(l, "Mul", b, unary(l, "Floor", binary(l, "Div", a, b)))), first);
+}
+
+/* floor(a / b) of whole numbers; 0 where b is 0 */
+static void lower_quotient(Lowering *l, const Node *n)
+{
+    bool first = any_first(l, n);
+    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first);
+    const Value *none = compare(l, "Equal", b, 0), *by = where_of(l, none, scalar_of(l, 1, b->dtype), b);
+    const Value *q = binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, by)), by);
+    set_lowered(l, n, where_of(l, none, binary(l, "Mul", q, scalar_of(l, 0, q->dtype)), q), first);
+}
+
+/* tanh(x / 2) (e^x + 1) has all digits near 0, and ONNX has no e^x - 1 */
+static void lower_expm1(Lowering *l, const Node *n)
+{
+    if (l->torch) {
+        lower_plain(l, n, "Expm1");
+        return;
+    }
+    bool first = any_first(l, n);
+    const Value *x = operand(l, n->in[0], first), *half = unary(l, "Tanh", binary(l, "Mul", x, scalar_of(l, 0.5, x->dtype)));
+    set_lowered(l, n, binary(l, "Mul", half, binary(l, "Add", unary(l, "Exp", x), scalar_of(l, 1, x->dtype))), first);
+}
+
+/* Kahan: with u = 1 + x, log(u) x / (u - 1), x where u is 1 */
+static void lower_log1p(Lowering *l, const Node *n)
+{
+    if (l->torch) {
+        lower_plain(l, n, "Log1p");
+        return;
+    }
+    bool first = any_first(l, n);
+    const Value *x = operand(l, n->in[0], first), *one = scalar_of(l, 1, x->dtype), *u = binary(l, "Add", x, one),
+                *rest = binary(l, "Sub", u, one);
+    const Value *tiny = compare(l, "Equal", rest, 0), *by = where_of(l, tiny, binary(l, "Add", rest, one), rest);
+    const Value *whole = compare(l, "Equal", rest, INFINITY), *y = binary(l, "Mul", unary(l, "Log", u), binary(l, "Div", x, by));
+    set_lowered(l, n, where_of(l, whole, x, where_of(l, tiny, x, y)), first);
+}
+
+/* of y and x by the arc tangent of a number from 0 to 1 */
+static void lower_atan2(Lowering *l, const Node *n)
+{
+    if (l->torch) {
+        lower_plain(l, n, "Atan2");
+        return;
+    }
+    bool first = any_first(l, n);
+    const Value *y = operand(l, n->in[0], first), *x = operand(l, n->in[1], first), *zero = scalar_of(l, 0, y->dtype);
+    const Value *a = unary(l, "Abs", y), *b = unary(l, "Abs", x), *high = binary(l, "Max", a, b), *low = binary(l, "Min", a, b);
+    const Value *none = compare(l, "Equal", high, 0),
+                *t = binary(l, "Div", low, where_of(l, none, binary(l, "Add", high, scalar_of(l, 1, y->dtype)), high));
+    const Value *angle = unary(l, "Atan", t), *steep = binary_of(l, "Less", BOOL, b, a), *left, *down;
+    angle = where_of(l, steep, binary(l, "Sub", scalar_of(l, 1.5707963267948966, y->dtype), angle), angle);
+    left = compare(l, "Less", x, 0);
+    angle = where_of(l, left, binary(l, "Sub", scalar_of(l, 3.1415926535897931, y->dtype), angle), angle);
+    down = compare(l, "Less", y, 0);
+    set_lowered(l, n, where_of(l, down, binary(l, "Sub", zero, angle), angle), first);
+}
+
+static void lower_floor(Lowering *l, const Node *n)
+{
+    if (is_whole(n))
+        set_lowered(l, n, value_of(l, n->in[0]), false);
+    else
+        lower_plain(l, n, "Floor");
+}
+
+/* ---- reductions */
+static void lower_sum(Lowering *l, const Node *n)
+{
+    const Node *x = n->in[0];
+    bool first = is_first(l, x);
+    const Value *v = first ? channels_first(l, x) : whole_value(l, x);
+    if (n->op == OP_SUM && (x->dtype == BOOL || v->dtype != carried(l, n->dtype)))
+        v = cast(l, v, carried(l, n->dtype));
+    bool gone[EXPORTED_RANK] = {false};
+    int64_t axes[EXPORTED_RANK];
+    for (int i = 0; i < n->int_count; i++)
+        gone[axis_of(x, (int)n->ints[i], first)] = true;
+    Extents e = {0};
+    int count = 0;
+    for (int i = 0; i < v->rank; i++)
+        if (gone[i])
+            axes[count++] = i;
+        else
+            e.extent[e.rank++] = v->extent[i];
+    if (!count) {
+        set_lowered(l, n, v, first);
+        return;
+    }
+    const Value *y = EMIT(l, n->op == OP_SUM ? "ReduceSum" : "ReduceMax", v->dtype, e, v, whole_numbers(l, axes, count));
+    attribute(l, "keepdims", 0);
+    set_lowered(l, n, wrapped(l, y, n->dtype), first && !gone[1]);
+}
+
+static void lower_argmax(Lowering *l, const Node *n)
+{
+    const Value *x = whole_value(l, n->in[0]);
+    const Value *y = EMIT(l, "ArgMax", I64, extents(n->sharded, &n->shape), x);
+    attribute(l, "axis", n->ints[0] + n->in[0]->sharded);
+    attribute(l, "keepdims", 0);
+    set_lowered(l, n, cast(l, y, I32), false);
+}
+
+static void lower_cumsum(Lowering *l, const Node *n)
+{
+    const Value *x = cast(l, whole_value(l, n->in[0]), carried(l, n->dtype));
+    double axis = (double)(n->ints[0] + n->in[0]->sharded);
+    const Value *y = EMIT(l, "CumSum", x->dtype, extents_of(x), x, scalar_of(l, axis, I64));
+    attribute(l, "reverse", n->ints[1]);
+    set_lowered(l, n, y, false);
+}
+
+/* ---- leaves */
+static void lower_input(Lowering *l, const Node *n)
+{
+    const Input *in = &l->graph->model->inputs[n->ints[0]];
+    Dtype t = in->classes ? I64 : in->dtype == F32 ? l->out->real : in->dtype;
+    for (int i = 0; i < l->out->input_count; i++)
+        if (strcmp(l->out->inputs[i]->label, in->name) == 0)
+            lowered(l, n)->raw = l->out->inputs[i];
+    if (lowered(l, n)->raw)
+        return;
+    Value *v = NEW(Value);
+    *v = (Value){.name = unique_name(l, in->name), .label = in->name, .dtype = t, .rank = n->shape.rank + 1, .variable = -1};
+    Extents e = extents(true, &n->shape);
+    memcpy(v->extent, e.extent, sizeof v->extent);
+    lowered(l, n)->raw = v;
+    l->sample = v;
+    APPEND(l->out->inputs, l->out->input_count, v);
+}
+
+static void lower_variable(Lowering *l, const Node *n)
+{
+    const Value *v = variable_of(l, (int)n->ints[0]);
+    set_lowered(l, n, cast(l, v, carried(l, n->dtype)), false);
+}
+
+static void lower_constant(Lowering *l, const Node *n)
+{
+    double one;
+    Dtype t = carried(l, n->dtype);
+    set_lowered(l, n, node_is_constant(n, &one) ? scalar_of(l, one, t) : constant_of(l, n->data, t, extents(false, &n->shape)),
+                false);
+}
+
+static void lower_arange(Lowering *l, const Node *n)
+{
+    int64_t count = n->shape.extent[0];
+    double *data = NEW_ARRAY(double, count);
+    for (int64_t i = 0; i < count; i++)
+        data[i] = (double)i;
+    const char *key = format("arange %lld", (long long)count);
+    if (!map_get(l->constants, key))
+        map_set(l->constants, key, (void *)(uintptr_t)constant_of(l, data, I32, extents(false, &n->shape)));
+    set_lowered(l, n, map_get(l->constants, key), false);
+}
+
+static void lower_valid(Lowering *l, const Node *n)
+{
+    set_lowered(l, n, scalar_of(l, 1, BOOL), false);
+}
+
+static void lower_same(Lowering *l, const Node *n)
+{
+    l->values[n->id] = l->values[n->in[0]->id];
+}
+
+/* ---- what there is no counterpart of */
+static void refuse_random(Lowering *l, const Node *n)
+{
+    set_lowered(
+        l, n,
+        refuse(l,
+               "random numbers in evaluation, which are drawn by the sample and the step, have no counterpart in other software"),
+        false);
+}
+
+static void refuse_run(Lowering *l, const Node *n)
+{
+    set_lowered(
+        l, n, refuse(l, "it depends on how far the run is (step, epoch, progress) or on --set, which an exported model has not"),
+        false);
+}
+
+/* ---- the table */
+static const struct Lowering_ {
+    const char *kind;
+    Lower *lower;
+} TABLE[OPS] = {
+    [OP_INPUT] = {NULL, lower_input},
+    [OP_VARIABLE] = {NULL, lower_variable},
+    [OP_CONSTANT] = {NULL, lower_constant},
+    [OP_RUN] = {NULL, refuse_run},
+    [OP_VALID] = {NULL, lower_valid},
+    [OP_RANDOM] = {NULL, refuse_random},
+    [OP_ARANGE] = {NULL, lower_arange},
+    [OP_ADD] = {"Add"},
+    [OP_SUB] = {"Sub"},
+    [OP_MUL] = {"Mul"},
+    [OP_DIV] = {"Div"},
+    [OP_POW] = {"Pow"},
+    [OP_MOD] = {NULL, lower_mod},
+    [OP_QUOTIENT] = {NULL, lower_quotient},
+    [OP_MINIMUM] = {"Min"},
+    [OP_MAXIMUM] = {"Max"},
+    [OP_EQ] = {"Equal"},
+    [OP_LT] = {"Less"},
+    [OP_LE] = {"LessOrEqual"},
+    [OP_AND] = {"And"},
+    [OP_OR] = {"Or"},
+    [OP_NOT] = {"Not"},
+    [OP_WHERE] = {"Where"},
+    [OP_CAST] = {NULL, lower_cast},
+    [OP_ABS] = {"Abs"},
+    [OP_FLOOR] = {NULL, lower_floor},
+    [OP_SQRT] = {"Sqrt"},
+    [OP_EXP] = {"Exp"},
+    [OP_LOG] = {"Log"},
+    [OP_EXPM1] = {NULL, lower_expm1},
+    [OP_LOG1P] = {NULL, lower_log1p},
+    [OP_LOGISTIC] = {"Sigmoid"},
+    [OP_SIN] = {"Sin"},
+    [OP_COS] = {"Cos"},
+    [OP_TANH] = {"Tanh"},
+    [OP_ATAN2] = {NULL, lower_atan2},
+    [OP_ERF] = {"Erf"},
+    [OP_BIT_AND] = {"BitwiseAnd"},
+    [OP_BIT_OR] = {"BitwiseOr"},
+    [OP_BIT_XOR] = {"BitwiseXor"},
+    [OP_BIT_NOT] = {"BitwiseNot"},
+    [OP_SUM] = {NULL, lower_sum},
+    [OP_MAX] = {NULL, lower_sum},
+    [OP_ARGMAX] = {NULL, lower_argmax},
+    [OP_CUMSUM] = {NULL, lower_cumsum},
+    [OP_EINSUM] = {NULL, lower_einsum},
+    [OP_CONVOLVE] = {NULL, lower_convolve},
+    [OP_ATTENTION] = {NULL, lower_attention},
+    [OP_WINDOW_MAX] = {NULL, lower_window_max},
+    [OP_WINDOW_SUM] = {NULL, lower_window_sum},
+    [OP_RESHAPE] = {NULL, lower_reshape},
+    [OP_TRANSPOSE] = {NULL, lower_transpose},
+    [OP_SLICE] = {NULL, lower_slice},
+    [OP_UNSLICE] = {NULL, lower_unslice},
+    [OP_CONCAT] = {NULL, lower_concat},
+    [OP_PAD] = {NULL, lower_pad},
+    [OP_BROADCAST] = {NULL, lower_broadcast},
+    [OP_GATHER] = {NULL, lower_gather},
+    [OP_SCATTER_ADD] = {NULL, lower_scatter_add},
+    [OP_TOP_K] = {NULL, lower_top_k},
+    [OP_STOP_GRADIENT] = {NULL, lower_same},
+    [OP_ALL_GATHER] = {NULL, lower_same},
+    [OP_OWN] = {NULL, lower_same},
+    [OP_BROADCAST_FROM] = {NULL, lower_same},
+    [OP_SCAN] = {NULL, lower_scan},
+    [OP_RESULT] = {NULL, lower_result},
+};
+
+static void lower_node(Lowering *l, const Node *n, const Pattern *p)
+{
+    l->at = n;
+    if (n->op == OP_ARG)
+        return;
+    if (p->kind)
+        lower_pattern(l, n, p);
+    else if (TABLE[n->op].lower && (n->op == OP_SCAN || !node_sums_samples(n)))
+        TABLE[n->op].lower(l, n);
+    else if (TABLE[n->op].kind)
+        lower_plain(l, n, TABLE[n->op].kind);
+    else
+        set_lowered(l, n, refuse(l, format("the operation '%s' has no counterpart", OP_INFO[n->op].name)), false);
+}
+
+static bool is_result(const Result *r)
+{
+    return r->role == ROLE_OUTPUT || r->role == ROLE_RESULT;
+}
+
+void lower_nodes(Lowering *l)
+{
+    const Graph *g = l->graph;
+    Pattern *patterns = NEW_ARRAY(Pattern, g->node_count);
+    bool *needed = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->inputs; k++)
+            l->uses[g->nodes[i]->in[k]->id]++;
+    for (int i = 0; i < g->result_count; i++)
+        if (is_result(&g->results[i])) {
+            needed[g->results[i].value->id] = true;
+            l->uses[g->results[i].value->id]++;
+        }
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        if (!needed[i])
+            continue;
+        bool found = find_pattern(l, n, &patterns[i]);
+        for (int k = 0; k < (found ? 5 : n->inputs); k++) {
+            const Node *in = found ? patterns[i].in[k] : n->in[k];
+            if (in && !(found && k == 3 && patterns[i].kind[0] != 'B'))
+                needed[in->id] = true;
+        }
+        if (!found)
+            patterns[i].kind = NULL;
+    }
+    for (int i = 0; i < g->node_count; i++)
+        if (needed[i])
+            lower_node(l, g->nodes[i], &patterns[i]);
+}
+
+Lowering *lowering_of(const Graph *g, bool torch, Exported *out, Lowering *outer)
+{
+    Lowering *l = NEW(Lowering);
+    *l = (Lowering){.graph = g, .torch = torch, .out = out, .outer = outer};
+    l->values = NEW_ARRAY(Lowered, g->node_count);
+    l->uses = NEW_ARRAY(int, g->node_count);
+    l->names = outer ? outer->names : NEW(Map);
+    l->constants = outer ? outer->constants : NEW(Map);
+    return l;
+}
+
+Exported *lower(const Graph *predict, bool torch)
+{
+    Exported *e = NEW(Exported);
+    *e = (Exported){.model = predict->model, .real = predict->model->precision == F64 ? F64 : F32};
+    Lowering *l = lowering_of(predict, torch, e, NULL);
+    for (int i = 0; i < predict->result_count; i++) /* the names that others ask for are the model's */
+        if (predict->results[i].role == ROLE_OUTPUT)
+            unique_name(l, predict->results[i].name);
+    for (int i = 0; i < predict->node_count; i++) /* so that inputs are known where a value of all samples is made of none */
+        if (predict->nodes[i]->op == OP_INPUT)
+            lower_input(l, predict->nodes[i]);
+    lower_nodes(l);
+    for (int i = 0; i < predict->result_count; i++) {
+        const Result *r = &predict->results[i];
+        if (r->role != ROLE_OUTPUT)
+            continue;
+        l->at = r->value;
+        Dtype t = dtype_is_half(r->value->dtype) || r->value->dtype == F32 ? e->real : r->value->dtype;
+        Value *out = (Value *)(uintptr_t)unary(l, "Identity", cast(l, whole_value(l, r->value), t));
+        out->name = r->name;
+        out->label = r->name;
+        APPEND(e->outputs, e->output_count, out);
+    }
+    return e;
+}

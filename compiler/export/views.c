@@ -1,0 +1,210 @@
+/* views.c: the same numbers at other places, and places that other numbers name. */
+#include "compiler/export/lowering.h"
+
+#include <string.h>
+
+void lower_reshape(Lowering *l, const Node *n)
+{
+    set_lowered(l, n, reshape(l, whole_value(l, n->in[0]), extents(n->sharded, &n->shape)), false);
+}
+
+void lower_transpose(Lowering *l, const Node *n)
+{
+    int64_t order[EXPORTED_RANK] = {0};
+    for (int i = 0; i < n->shape.rank; i++)
+        order[i + n->sharded] = n->ints[i] + n->sharded;
+    set_lowered(l, n, transpose(l, whole_value(l, n->in[0]), order), false);
+}
+
+/* what is the same along an axis stays there once; axes come in before the others */
+void lower_broadcast(Lowering *l, const Node *n)
+{
+    const Node *x = n->in[0];
+    const Value *v = value_of(l, x);
+    if (x->sharded && v->rank < n->shape.rank + 1) {
+        Extents e = {.rank = n->shape.rank + 1, .extent = {BATCH}};
+        for (int i = 1; i < e.rank; i++)
+            e.extent[i] = i <= e.rank - v->rank ? 1 : v->extent[i - e.rank + v->rank];
+        v = reshape(l, v, e);
+    }
+    set_lowered(l, n, v, false);
+}
+
+void lower_slice(Lowering *l, const Node *n)
+{
+    const Node *x = n->in[0];
+    bool first = is_first(l, x);
+    const Value *v = first ? channels_first(l, x) : whole_value(l, x);
+    int64_t axes[MAX_RANK], start[MAX_RANK], counts[MAX_RANK], step[MAX_RANK];
+    int r = x->shape.rank, count = 0;
+    for (int i = 0; i < r; i++) {
+        if (n->ints[i] == 0 && n->ints[r + i] == x->shape.extent[i] && n->ints[2 * r + i] == 1)
+            continue;
+        axes[count] = axis_of(x, i, first);
+        start[count] = n->ints[i];
+        counts[count] = n->ints[r + i];
+        step[count++] = n->ints[2 * r + i];
+    }
+    set_lowered(l, n, slice(l, v, count, axes, start, counts, step), first);
+}
+
+/* zeros but at a start, and each so many places after it */
+void lower_unslice(Lowering *l, const Node *n)
+{
+    int r = n->shape.rank;
+    int64_t low[EXPORTED_RANK] = {0}, high[EXPORTED_RANK] = {0};
+    const Value *v = whole_value(l, n->in[0]);
+    for (int i = 0; i < r; i++) {
+        if (n->ints[r + i] != 1) {
+            set_lowered(l, n, refuse(l, "elements that are put between zeros"), false);
+            return;
+        }
+        low[i + n->sharded] = n->ints[i];
+        high[i + n->sharded] = n->shape.extent[i] - n->ints[i] - n->in[0]->shape.extent[i];
+    }
+    set_lowered(l, n, pad(l, v, low, high, 0), false);
+}
+
+void lower_concat(Lowering *l, const Node *n)
+{
+    bool first = n->sharded;
+    const Value **in = NEW_ARRAY(const Value *, n->inputs);
+    for (int i = 0; i < n->inputs; i++)
+        first = first && n->in[i]->sharded && is_first(l, n->in[i]);
+    for (int i = 0; i < n->inputs; i++) {
+        in[i] = first ? channels_first(l, n->in[i]) : whole_value(l, n->in[i]);
+        if (n->sharded && !n->in[i]->sharded)
+            in[i] = of_all_samples(l, in[i]);
+    }
+    int axis = axis_of(n, (int)n->ints[0], first);
+    Extents e = extents_of(in[0]);
+    e.extent[axis] = n->shape.extent[n->ints[0]];
+    const Value *y = emit(l, "Concat", in[0]->dtype, e, n->inputs, in);
+    attribute(l, "axis", axis);
+    set_lowered(l, n, y, first);
+}
+
+void lower_pad(Lowering *l, const Node *n)
+{
+    const Node *x = n->in[0];
+    bool first = is_first(l, x);
+    int64_t low[EXPORTED_RANK] = {0}, high[EXPORTED_RANK] = {0};
+    for (int i = 0; i < x->shape.rank; i++) {
+        low[axis_of(x, i, first)] = n->ints[i];
+        high[axis_of(x, i, first)] = n->ints[x->shape.rank + i];
+    }
+    set_lowered(l, n, pad(l, first ? channels_first(l, x) : whole_value(l, x), low, high, n->data[0]), first);
+}
+
+/* ---- by index */
+
+/* whether all elements are places of an axis of this extent */
+static bool within(const Lowering *l, const Node *i, int64_t extent)
+{
+    if (i->op == OP_CAST || i->op == OP_RESHAPE || i->op == OP_TRANSPOSE || i->op == OP_BROADCAST || i->op == OP_SLICE)
+        return within(l, i->in[0], extent);
+    if (i->op == OP_ARGMAX)
+        return i->in[0]->shape.extent[i->ints[0]] <= extent;
+    if (i->op == OP_ARANGE)
+        return i->shape.extent[0] <= extent;
+    if (i->op == OP_TOP_K)
+        return i->in[0]->shape.extent[i->ints[0]] <= extent;
+    if (i->op == OP_CONSTANT) {
+        bool all = true;
+        for (int64_t k = 0; k < i->data_count; k++)
+            all = all && i->data[k] >= 0 && i->data[k] < (double)extent;
+        return all;
+    }
+    if (i->op != OP_INPUT)
+        return false;
+    const Input *in = &l->graph->model->inputs[i->ints[0]];
+    return in->classes && in->classes <= extent && in->ignore == NO_LABEL;
+}
+
+static Extents with_ones(const Value *v, int before, int after)
+{
+    Extents e = {.rank = before + v->rank + after};
+    for (int i = 0; i < e.rank; i++)
+        e.extent[i] = i < before || i >= before + v->rank ? 1 : v->extent[i - before];
+    return e;
+}
+
+/* the axis in front: of what has samples behind them */
+static const Value *to_front(Lowering *l, const Value *x, int from, int at)
+{
+    int64_t order[EXPORTED_RANK];
+    for (int i = 0; i < x->rank; i++)
+        order[i] = i == at ? from : i > at && i <= from ? i - 1 : i;
+    return transpose(l, x, order);
+}
+
+/* y[i..., rest] = x[i, rest] with the axes of i where the axis was; 0 outside */
+void lower_gather(Lowering *l, const Node *n)
+{
+    const Node *x = n->in[0], *i = n->in[1];
+    int axis = (int)n->ints[0], rest = x->shape.rank - 1;
+    const Value *v = whole_value(l, x), *at = index_value(l, i), *y, *known = NULL;
+    bool sure = within(l, i, x->shape.extent[axis]);
+    if (!sure) {
+        const Value *zero = scalar_of(l, 0, at->dtype), *end = scalar_of(l, (double)(x->shape.extent[axis] - 1), at->dtype);
+        known = binary(l, "And", binary_of(l, "LessOrEqual", BOOL, zero, at), binary_of(l, "LessOrEqual", BOOL, at, end));
+        at = where_of(l, known, at, zero);
+    }
+    if (x->sharded && i->sharded) { /* [N, axis, rest] and [N, i...] */
+        v = to_front(l, v, axis + 1, 1);
+        at = reshape(l, at, with_ones(at, 0, 1));
+        Extents e = {.rank = 1 + i->shape.rank + rest, .extent = {BATCH}};
+        for (int k = 0; k < i->shape.rank; k++)
+            e.extent[k + 1] = i->shape.extent[k];
+        for (int k = 0; k < rest; k++)
+            e.extent[k + 1 + i->shape.rank] = v->extent[k + 2];
+        y = EMIT(l, "GatherND", v->dtype, e, v, l->torch ? at : cast(l, at, I64));
+        attribute(l, "batch_dims", 1);
+    } else {
+        int place = axis + x->sharded;
+        Extents e = {.rank = v->rank - 1 + at->rank};
+        for (int k = 0; k < e.rank; k++)
+            e.extent[k] = k < place ? v->extent[k] : k < place + at->rank ? at->extent[k - place] : v->extent[k - at->rank + 1];
+        y = EMIT(l, "Gather", v->dtype, e, v, at);
+        attribute(l, "axis", place);
+        if (i->sharded && place) /* the samples go to the front */
+            y = to_front(l, y, place, 0);
+    }
+    if (i->sharded && axis) { /* [N, i, before, after] -> [N, before, i, after] */
+        int64_t order[EXPORTED_RANK];
+        int r = i->shape.rank, begin = x->sharded ? 1 : 1 + axis; /* where i is now */
+        for (int k = 0; k < y->rank; k++)
+            order[k] = k;
+        if (x->sharded)
+            for (int k = 0; k < axis + r; k++)
+                order[k + 1] = k < axis ? k + 1 + r : k - axis + begin;
+        y = transpose(l, y, order);
+    }
+    if (known) { /* as y has its axes */
+        Extents e = {.rank = y->rank};
+        int samples = i->sharded, begin = n->sharded + axis;
+        for (int k = 0; k < e.rank; k++)
+            e.extent[k] = k < n->sharded                            ? (samples ? BATCH : 1)
+                          : k >= begin && k < begin + i->shape.rank ? i->shape.extent[k - begin]
+                                                                    : 1;
+        y = where_of(l, reshape(l, known, e), y, scalar_of(l, 0, y->dtype));
+    }
+    set_lowered(l, n, y, false);
+}
+
+/* x[i...] += v[i..., rest] along the axis; nothing outside */
+void lower_scatter_add(Lowering *l, const Node *n)
+{
+    set_lowered(l, n, refuse(l, "scatter_add has no counterpart yet"), false);
+}
+
+void lower_top_k(Lowering *l, const Node *n)
+{
+    const Node *x = n->in[0];
+    const Value *v = whole_value(l, x), *y, *places;
+    Extents e = extents(n->sharded, &n->shape);
+    y = EMIT(l, "TopK", v->dtype, e, v, whole_numbers(l, &n->ints[1], 1));
+    attribute(l, "axis", n->ints[0] + n->sharded);
+    places = second_result(l, I64, e);
+    set_lowered(l, n, n->ints[2] ? cast(l, places, I32) : y, false);
+}
