@@ -57,7 +57,11 @@ static void check_loss(Elaborator *e)
     const Tree *t = assigned(e->model_tree->first, "loss");
     if (t)
         error_tree(e, t, "the model has no loss (line %d assigns to a variable called loss: drop the '=')", t->line);
-    error_tree(e, e->model_tree, "the model has no loss: write loss cross_entropy(logits, label) or the like");
+    const Tree *output = e->model_tree->first->first;
+    while (output && output->kind != TREE_OUTPUT)
+        output = output->next;
+    error_tree(e, e->model_tree, "the model has no loss: write loss cross_entropy(logits, label) or the like%s",
+               output ? "; if it shall only predict, with weights of another, any loss will do, such as loss mean(x) of what it puts out" : "");
 }
 
 /* ---- accumulate > 1: a sum over the whole batch that depends on more than inputs and states may reach updates and metrics only */

@@ -380,15 +380,16 @@ static void open_table(Dataset *d, const mgpu_program *p, const char *path, Infl
 Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *wanted, bool by_rows)
 {
     Samples *s = mgpu_allocate(1, sizeof *s);
-    bool any = false;
-    for (int i = 0; i < p->input_count; i++)
-        any = any || wanted[i];
+    const char *any = NULL; /* an input that an output depends on */
+    for (int i = p->input_count; i-- > 0;)
+        any = wanted[i] ? p->inputs[i].tensor.name : any;
     if (!any && o->samples < 0)
         mgpu_fail(MGPU_BAD_USAGE, "the outputs depend on no input: %s predict --samples N -o OUT says how many there shall be",
                   o->program);
     if (any && o->samples >= 0)
         mgpu_fail(MGPU_BAD_USAGE,
-                  "--samples is for outputs that depend on no input; here a file says how many samples there are");
+                  "--samples is for a model whose outputs all depend on no input; this one has outputs of '%s', whose file says how many "
+                  "samples there are", any);
     if (!any && o->operand_count)
         mgpu_fail(MGPU_BAD_USAGE, "%s: the outputs depend on no further input", o->operands[0]);
     s->set = o->operand_count == 1 ? mgpu_find_set(p, o->operands[0]) : NULL;

@@ -63,6 +63,7 @@ class Importer:
         self.writer = net.Writer()
         self.weights = {}  # our name -> tensor
         self.transposed = []
+        self.declared = {}  # name of a weight here -> its name and shape there; of a constant None
 
     # ---- of the front end
 
@@ -254,6 +255,7 @@ class Importer:
         if not is_float(tensor.dtype):
             tensor = tensor.astype("float64" if tensor.dtype != bool and int(abs(tensor).max()) > 2 ** 24 else "float32")
         self.weights[path] = tensor.reshape(ours)
+        self.declared[path] = (node.parameter, list(shape)) if node.parameter else None
         value = Value(var, shape, axes, node.val.dtype if node.parameter else node.const.dtype)
         if not node.parameter and not is_float(node.const.dtype):
             expr = Op("!=", var, 0) if node.const.dtype == bool else Call(self.whole_type(node.const.dtype), var)
@@ -603,5 +605,5 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes):
     head += [f"# {n}" for n in notes]
     about = [{"name": n, "source": given, "axes": [d - lead for d in v.axes], "shape": list(v.shape[lead:])} for n, (given, _), v in zip(names, outputs, values)]
     info = {"inputs": inputs, "target": target, "output": names[0], "outputs": about, "output_axes": about[0]["axes"], "output_shape": about[0]["shape"], "loss": loss,
-            "transposed": importer.transposed, "leading": lead}
+            "transposed": importer.transposed, "declared": importer.declared, "leading": lead}
     return "\n".join(head) + "\n\n" + "\n\n".join(out) + "\n", info

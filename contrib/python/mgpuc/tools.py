@@ -77,6 +77,19 @@ class Model:
         self.path, self.info = pathlib.Path(path), info
         self.weights = self.path.with_suffix(".safetensors")
 
+    def state_dict(self, weights):
+        """Weights of the network, as `train` and `load` return them, under the names and in the shapes of the module that it was made of:
+        module.load_state_dict(model.state_dict(weights), strict=False)"""
+        import torch
+
+        found = {}
+        for name, a in weights.items():
+            theirs = self.info["declared"].get(name, (name, None))
+            if theirs:
+                a = a.T if name in self.info["transposed"] else a
+                found[theirs[0]] = torch.tensor(a.reshape(theirs[1] or a.shape).copy())
+        return found
+
     def __fspath__(self):
         return str(self.path)
 
