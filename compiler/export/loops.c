@@ -44,7 +44,7 @@ void lower_scan(Lowering *l, const Node *n)
     const Value **taken = NEW_ARRAY(const Value *, own);
     int64_t axes[64], directions[64], out_axes[64], out_directions[64];
     if (loop.sequences > COUNT(axes) || loop.stacks > COUNT(axes) || loop.carries + loop.stacks > 8) {
-        set_lowered(l, n, refuse(l, "a loop of more than eight states and outputs"), false);
+        set_lowered(l, n, cannot_export(l, "a loop of more than eight states and outputs"), false);
         return;
     }
     for (int i = 0; i < loop.inputs; i++) {
@@ -115,5 +115,5 @@ void lower_result(Lowering *l, const Node *n)
             set_lowered(l, n, n->sharded && v->rank > 1 && v->extent[0] != BATCH ? steps_first(l, v) : v, false);
             return;
         }
-    set_lowered(l, n, refuse(l, "the result of a loop"), false);
+    set_lowered(l, n, cannot_export(l, "the result of a loop"), false);
 }

@@ -264,7 +264,7 @@ static void refuse_random(Lowering *l, const Node *n)
 {
     set_lowered(
         l, n,
-        refuse(l,
+        cannot_export(l,
                "random numbers in evaluation, which are drawn by the sample and the step, have no counterpart in other software"),
         false);
 }
@@ -272,7 +272,7 @@ static void refuse_random(Lowering *l, const Node *n)
 static void refuse_run(Lowering *l, const Node *n)
 {
     set_lowered(
-        l, n, refuse(l, "it depends on how far the run is (step, epoch, progress) or on --set, which an exported model has not"),
+        l, n, cannot_export(l, "it depends on how far the run is (step, epoch, progress) or on --set, which an exported model has not"),
         false);
 }
 
@@ -288,40 +288,40 @@ static const struct Lowering_ {
     [OP_VALID] = {NULL, lower_valid},
     [OP_RANDOM] = {NULL, refuse_random},
     [OP_ARANGE] = {NULL, lower_arange},
-    [OP_ADD] = {"Add"},
-    [OP_SUB] = {"Sub"},
-    [OP_MUL] = {"Mul"},
-    [OP_DIV] = {"Div"},
-    [OP_POW] = {"Pow"},
+    [OP_ADD] = {"Add", NULL},
+    [OP_SUB] = {"Sub", NULL},
+    [OP_MUL] = {"Mul", NULL},
+    [OP_DIV] = {"Div", NULL},
+    [OP_POW] = {"Pow", NULL},
     [OP_MOD] = {NULL, lower_mod},
     [OP_QUOTIENT] = {NULL, lower_quotient},
-    [OP_MINIMUM] = {"Min"},
-    [OP_MAXIMUM] = {"Max"},
-    [OP_EQ] = {"Equal"},
-    [OP_LT] = {"Less"},
-    [OP_LE] = {"LessOrEqual"},
-    [OP_AND] = {"And"},
-    [OP_OR] = {"Or"},
-    [OP_NOT] = {"Not"},
-    [OP_WHERE] = {"Where"},
+    [OP_MINIMUM] = {"Min", NULL},
+    [OP_MAXIMUM] = {"Max", NULL},
+    [OP_EQ] = {"Equal", NULL},
+    [OP_LT] = {"Less", NULL},
+    [OP_LE] = {"LessOrEqual", NULL},
+    [OP_AND] = {"And", NULL},
+    [OP_OR] = {"Or", NULL},
+    [OP_NOT] = {"Not", NULL},
+    [OP_WHERE] = {"Where", NULL},
     [OP_CAST] = {NULL, lower_cast},
-    [OP_ABS] = {"Abs"},
+    [OP_ABS] = {"Abs", NULL},
     [OP_FLOOR] = {NULL, lower_floor},
-    [OP_SQRT] = {"Sqrt"},
-    [OP_EXP] = {"Exp"},
-    [OP_LOG] = {"Log"},
+    [OP_SQRT] = {"Sqrt", NULL},
+    [OP_EXP] = {"Exp", NULL},
+    [OP_LOG] = {"Log", NULL},
     [OP_EXPM1] = {NULL, lower_expm1},
     [OP_LOG1P] = {NULL, lower_log1p},
-    [OP_LOGISTIC] = {"Sigmoid"},
-    [OP_SIN] = {"Sin"},
-    [OP_COS] = {"Cos"},
-    [OP_TANH] = {"Tanh"},
+    [OP_LOGISTIC] = {"Sigmoid", NULL},
+    [OP_SIN] = {"Sin", NULL},
+    [OP_COS] = {"Cos", NULL},
+    [OP_TANH] = {"Tanh", NULL},
     [OP_ATAN2] = {NULL, lower_atan2},
-    [OP_ERF] = {"Erf"},
-    [OP_BIT_AND] = {"BitwiseAnd"},
-    [OP_BIT_OR] = {"BitwiseOr"},
-    [OP_BIT_XOR] = {"BitwiseXor"},
-    [OP_BIT_NOT] = {"BitwiseNot"},
+    [OP_ERF] = {"Erf", NULL},
+    [OP_BIT_AND] = {"BitwiseAnd", NULL},
+    [OP_BIT_OR] = {"BitwiseOr", NULL},
+    [OP_BIT_XOR] = {"BitwiseXor", NULL},
+    [OP_BIT_NOT] = {"BitwiseNot", NULL},
     [OP_SUM] = {NULL, lower_sum},
     [OP_MAX] = {NULL, lower_sum},
     [OP_ARGMAX] = {NULL, lower_argmax},
@@ -361,7 +361,7 @@ static void lower_node(Lowering *l, const Node *n, const Pattern *p)
     else if (TABLE[n->op].kind)
         lower_plain(l, n, TABLE[n->op].kind);
     else
-        set_lowered(l, n, refuse(l, format("the operation '%s' has no counterpart", OP_INFO[n->op].name)), false);
+        set_lowered(l, n, cannot_export(l, format("the operation '%s' has no counterpart", OP_INFO[n->op].name)), false);
 }
 
 static bool is_result(const Result *r)

@@ -47,7 +47,7 @@ const Value *scalar_of(Lowering *, double, Dtype);                  /* a scalar 
 const Value *whole_numbers(Lowering *, const int64_t *, int count); /* an input of ONNX's operations, I64 */
 const Value *variable_of(Lowering *, int variable);
 const char *unique_name(Lowering *, const char *);
-const Value *refuse(Lowering *, const char *what); /* the first is kept */
+const Value *cannot_export(Lowering *, const char *what); /* the first is kept */
 const Value *unary(Lowering *, const char *kind, const Value *);
 const Value *binary(Lowering *, const char *kind, const Value *, const Value *); /* broadcasts; the type of the first */
 const Value *binary_of(Lowering *, const char *kind, Dtype, const Value *, const Value *);

@@ -65,7 +65,7 @@ void lower_einsum(Lowering *l, const Node *n)
         sample++;
     const char *p = n->text;
     if (n->inputs > COUNT(in)) {
-        set_lowered(l, n, refuse(l, "an einsum of more than eight operands"), false);
+        set_lowered(l, n, cannot_export(l, "an einsum of more than eight operands"), false);
         return;
     }
     for (int i = 0; i <= n->inputs; i++) {
@@ -153,7 +153,7 @@ void lower_convolve(Lowering *l, const Node *n)
         lower_convolution(l, n, NULL, n);
     else
         set_lowered(l, n,
-                    refuse(l, "a convolution with weights of its own for each sample, of what is the same for all, or of more "
+                    cannot_export(l, "a convolution with weights of its own for each sample, of what is the same for all, or of more "
                               "than three dimensions"),
                     false);
 }
@@ -193,7 +193,7 @@ static void lower_window(Lowering *l, const Node *n)
     const int64_t *size = n->ints, *stride = size + r, *low = stride + r, *high = low + r;
     bool channels = size[last] == 1 && stride[last] == 1 && !low[last] && !high[last];
     if (!dtype_is_float(x->dtype) || (r > 3 && !channels) || r > 4) {
-        set_lowered(l, n, refuse(l, "windows of whole numbers, or along more than three axes"), false);
+        set_lowered(l, n, cannot_export(l, "windows of whole numbers, or along more than three axes"), false);
     } else if (channels && x->sharded && r > 1) {
         set_lowered(l, n, pooled(l, n, channels_first(l, x), last, size, stride, low, high), true);
     } else {
@@ -255,7 +255,7 @@ void lower_attention(Lowering *l, const Node *n)
             d = n->sharded;
     Extents to = extents(n->sharded, &n->shape);
     if (n->ints[3] != 0) {
-        set_lowered(l, n, refuse(l, "what gradients of attention need"), false);
+        set_lowered(l, n, cannot_export(l, "what gradients of attention need"), false);
         return;
     }
     if (l->torch) {

@@ -44,7 +44,7 @@ const char *python_text(const char *text)
 const char *python_number(double v, Dtype t)
 {
     if (t == BOOL)
-        return v ? "True" : "False";
+        return v != 0 ? "True" : "False";
     if (!dtype_is_float(t))
         return format("%.0f", v);
     if (isnan(v))

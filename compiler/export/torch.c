@@ -148,7 +148,8 @@ static void print_slice(Writing *w, const ExportedOp *op)
                 for (last = 0; last < axis; last++)
                     text_add(&t, ":, ");
                 text_add(&t, "%lld:%lld", (long long)start[i], (long long)end[i]);
-                text_add(&t, step[i] > 1 ? ":%lld" : "", (long long)step[i]);
+                if (step[i] > 1)
+                    text_add(&t, ":%lld", (long long)step[i]);
                 x = format("%s[%s]", x, text_of(&t));
             } else { /* which slices of PyTorch cannot */
                 int64_t count = op->out[0]->extent[axis];

@@ -121,7 +121,7 @@ void attribute_graph(Lowering *l, const char *name, const Exported *graph)
     add_attribute(l, (ExportedAttribute){.name = name, .kind = ATTRIBUTE_GRAPH, .graph = graph});
 }
 
-const Value *refuse(Lowering *l, const char *what)
+const Value *cannot_export(Lowering *l, const char *what)
 {
     const Node *n = l->at;
     Exported *top = l->out;
@@ -354,8 +354,11 @@ const Value *of_all_samples(Lowering *l, const Value *x)
     Lowering *top = l;
     while (top->outer)
         top = top->outer;
-    if (!top->sample)
-        die("'%s' has samples, and there is no input", x->name);
+    if (!top->sample) { /* samples without an input are drawn, which is refused */
+        if (!top->out->refused)
+            die("'%s' has samples, and there is no input", x->name);
+        return EMIT(l, "Expand", x->dtype, e, x);
+    }
     if (l->torch)
         return EMIT(l, "ExpandToBatch", x->dtype, e, x, top->sample);
     int64_t rest[EXPORTED_RANK];

@@ -56,7 +56,7 @@ void lower_unslice(Lowering *l, const Node *n)
     const Value *v = whole_value(l, n->in[0]);
     for (int i = 0; i < r; i++) {
         if (n->ints[r + i] != 1) {
-            set_lowered(l, n, refuse(l, "elements that are put between zeros"), false);
+            set_lowered(l, n, cannot_export(l, "elements that are put between zeros"), false);
             return;
         }
         low[i + n->sharded] = n->ints[i];
@@ -195,7 +195,7 @@ void lower_gather(Lowering *l, const Node *n)
 /* x[i...] += v[i..., rest] along the axis; nothing outside */
 void lower_scatter_add(Lowering *l, const Node *n)
 {
-    set_lowered(l, n, refuse(l, "scatter_add has no counterpart yet"), false);
+    set_lowered(l, n, cannot_export(l, "scatter_add has no counterpart yet"), false);
 }
 
 void lower_top_k(Lowering *l, const Node *n)
