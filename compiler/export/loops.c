@@ -42,7 +42,9 @@ void lower_scan(Lowering *l, const Node *n)
     *body = (Exported){.model = l->out->model, .real = l->out->real};
     Lowering *in = lowering_of(loop.body, l->torch, body, l);
     const Value **taken = NEW_ARRAY(const Value *, own);
-    int64_t axes[64], directions[64], out_axes[64], out_directions[64];
+    int64_t axes[64], out_axes[64];
+    if (loop.reverse)
+        die("a loop of a gradient, in evaluation");
     if (loop.sequences > COUNT(axes) || loop.stacks > COUNT(axes) || loop.carries + loop.stacks > 8) {
         set_lowered(l, n, cannot_export(l, "a loop of more than eight states and outputs"), false);
         return;
@@ -63,7 +65,6 @@ void lower_scan(Lowering *l, const Node *n)
                 taken[count] = steps_first(l, taken[count]);
                 axes[i - loop.carries] = 0;
             }
-            directions[i - loop.carries] = loop.reverse;
         }
         Extents e = extents_of(taken[count]);
         if (i >= loop.carries) { /* a step of it */
@@ -87,7 +88,6 @@ void lower_scan(Lowering *l, const Node *n)
             continue;
         int axis = sharded && l->torch;
         out_axes[k - loop.carries] = axis;
-        out_directions[k - loop.carries] = loop.reverse;
         for (int i = e[k].rank++; i > axis; i--)
             e[k].extent[i] = e[k].extent[i - 1];
         e[k].extent[axis] = loop.steps;
@@ -98,9 +98,7 @@ void lower_scan(Lowering *l, const Node *n)
         second_result(l, body->outputs[k]->dtype, e[k]);
     attribute(l, "num_scan_inputs", loop.sequences);
     attribute_list(l, "scan_input_axes", axes, loop.sequences);
-    attribute_list(l, "scan_input_directions", directions, loop.sequences);
     attribute_list(l, "scan_output_axes", out_axes, loop.stacks);
-    attribute_list(l, "scan_output_directions", out_directions, loop.stacks);
     attribute(l, "steps", loop.steps); /* for PyTorch alone */
     attribute_graph(l, "body", body);
 }

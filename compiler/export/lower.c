@@ -251,7 +251,7 @@ static void lower_arange(Lowering *l, const Node *n)
 
 static void lower_valid(Lowering *l, const Node *n)
 {
-    set_lowered(l, n, scalar_of(l, 1, BOOL), false);
+    set_lowered(l, n, of_all_samples(l, scalar_of(l, 1, BOOL)), false);
 }
 
 static void lower_same(Lowering *l, const Node *n)
@@ -271,9 +271,10 @@ static void refuse_random(Lowering *l, const Node *n)
 
 static void refuse_run(Lowering *l, const Node *n)
 {
-    set_lowered(
-        l, n, cannot_export(l, "it depends on how far the run is (step, epoch, progress) or on --set, which an exported model has not"),
-        false);
+    set_lowered(l, n,
+                cannot_export(l, "it depends on how far the run is (step, epoch, progress) or on --set, which an exported model "
+                                 "has not"),
+                false);
 }
 
 /* ---- the table */
@@ -389,11 +390,9 @@ void lower_nodes(Lowering *l)
         bool found = find_pattern(l, n, &patterns[i]);
         for (int k = 0; k < (found ? 5 : n->inputs); k++) {
             const Node *in = found ? patterns[i].in[k] : n->in[k];
-            if (in && !(found && k == 3 && patterns[i].kind[0] != 'B'))
+            if (in && !(found && k == 3 && patterns[i].kind != PATTERN_BATCHNORM)) /* the product itself is not computed */
                 needed[in->id] = true;
         }
-        if (!found)
-            patterns[i].kind = NULL;
     }
     for (int i = 0; i < g->node_count; i++)
         if (needed[i])
@@ -416,12 +415,15 @@ Exported *lower(const Graph *predict, bool torch)
     Exported *e = NEW(Exported);
     *e = (Exported){.model = predict->model, .real = predict->model->precision == F64 ? F64 : F32};
     Lowering *l = lowering_of(predict, torch, e, NULL);
-    for (int i = 0; i < predict->result_count; i++) /* the names that others ask for are the model's */
-        if (predict->results[i].role == ROLE_OUTPUT)
-            unique_name(l, predict->results[i].name);
+    const char **names = NEW_ARRAY(const char *, predict->result_count);
+    for (int i = 0; i < predict->model->variable_count; i++) /* the names that others ask for are the model's */
+        unique_name(l, predict->model->variables[i].name);
     for (int i = 0; i < predict->node_count; i++) /* so that inputs are known where a value of all samples is made of none */
         if (predict->nodes[i]->op == OP_INPUT)
             lower_input(l, predict->nodes[i]);
+    for (int i = 0; i < predict->result_count; i++)
+        if (predict->results[i].role == ROLE_OUTPUT)
+            names[i] = unique_name(l, predict->results[i].name);
     lower_nodes(l);
     for (int i = 0; i < predict->result_count; i++) {
         const Result *r = &predict->results[i];
@@ -430,7 +432,7 @@ Exported *lower(const Graph *predict, bool torch)
         l->at = r->value;
         Dtype t = dtype_is_half(r->value->dtype) || r->value->dtype == F32 ? e->real : r->value->dtype;
         Value *out = (Value *)(uintptr_t)unary(l, "Identity", cast(l, whole_value(l, r->value), t));
-        out->name = r->name;
+        out->name = names[i];
         out->label = r->name;
         APPEND(e->outputs, e->output_count, out);
     }

@@ -77,9 +77,19 @@ void set_lowered(Lowering *, const Node *, const Value *, bool first);
 Lowering *lowering_of(const Graph *, bool torch, Exported *, Lowering *outer);
 void lower_nodes(Lowering *);
 
-/* ---- patterns.c: what several nodes are together; in: the nodes that it reads. NULL: nothing is recognised */
+/* ---- patterns.c: what several nodes are together; in: the nodes that it reads */
+typedef enum PatternKind {
+    NO_PATTERN,
+    PATTERN_RELU,
+    PATTERN_GELU,
+    PATTERN_SOFTMAX,
+    PATTERN_BATCHNORM,
+    PATTERN_LAYERNORM,
+    PATTERN_CONVOLUTION, /* with a bias; in[3]: the product */
+    PATTERN_LINEAR       /* likewise */
+} PatternKind;
 typedef struct Pattern {
-    const char *kind;
+    PatternKind kind;
     const Node *in[5];
     double number;
     int axis;

@@ -65,7 +65,7 @@ static bool find_softmax(const Node *n, Pattern *p)
     for (int axis = 0; axis < n->shape.rank; axis++)
         if (reduces(kept(n->in[1], &n->shape, axis), OP_SUM, e, axis) &&
             reduces(kept(e->in[0]->in[1], &n->shape, axis), OP_MAX, x, axis)) {
-            *p = (Pattern){.kind = "Softmax", .in = {x}, .axis = axis};
+            *p = (Pattern){.kind = PATTERN_SOFTMAX, .in = {x}, .axis = axis};
             return true;
         }
     return false;
@@ -76,7 +76,7 @@ static bool find_relu(const Node *n, Pattern *p)
     if (n->op != OP_WHERE || n->text || n->in[0]->op != OP_LE || n->in[0]->in[0] != n->in[2] || !is_number(n->in[0]->in[1], 0) ||
         !is_number(n->in[1], 0))
         return false;
-    *p = (Pattern){.kind = "Relu", .in = {n->in[2]}};
+    *p = (Pattern){.kind = PATTERN_RELU, .in = {n->in[2]}};
     return true;
 }
 
@@ -94,7 +94,7 @@ static bool find_batchnorm(const Node *n, Pattern *p)
             continue;
         for (int j = 0; j < 2; j++)
             if (either(deviation->in[0], OP_ADD, j, &more, &eps) && number(eps, &p->number) && !more->sharded) {
-                *p = (Pattern){.kind = "BatchNormalization", .in = {x, weight, bias, mean, more}, .number = p->number};
+                *p = (Pattern){.kind = PATTERN_BATCHNORM, .in = {x, weight, bias, mean, more}, .number = p->number};
                 return true;
             }
     }
@@ -151,7 +151,7 @@ static bool find_layernorm(const Node *n, Pattern *p)
         const Node *x = vector(weight, n) ? normalised(xhat, &eps) : NULL;
         if (!x || !x->sharded || (bias && !vector(bias, n)))
             continue;
-        *p = (Pattern){.kind = "LayerNormalization", .in = {x, vector(weight, n), bias ? vector(bias, n) : NULL}, .number = eps};
+        *p = (Pattern){.kind = PATTERN_LAYERNORM, .in = {x, vector(weight, n), bias ? vector(bias, n) : NULL}, .number = eps};
         return true;
     }
     return false;
@@ -165,7 +165,7 @@ static bool find_gelu(const Node *n, Pattern *p)
         if (either(n, OP_MUL, k & 1, &half, &rest) && either(half, OP_MUL, k >> 1 & 1, &x, &share) && is_number(share, 0.5) &&
             either(rest, OP_ADD, k >> 2 & 1, &erf, &one) && is_number(one, 1) && erf->op == OP_ERF &&
             either(erf->in[0], OP_MUL, k >> 3, &rest, &by) && rest == x && is_number(by, 0.70710678118654752)) {
-            *p = (Pattern){.kind = "Gelu", .in = {x}};
+            *p = (Pattern){.kind = PATTERN_GELU, .in = {x}};
             return true;
         }
     return false;
@@ -179,7 +179,7 @@ static bool find_bias(const Node *n, const int *uses, Pattern *p)
     for (int k = 0; k < 2; k++)
         if (either(n, OP_ADD, k, &product, &bias) && uses[product->id] == 1 && product->graph == n->graph && vector(bias, n) &&
             ((product->op == OP_CONVOLVE && product->sharded) || is_linear_product(product, &x, &w, &transposed))) {
-            *p = (Pattern){.kind = product->op == OP_CONVOLVE ? "Conv" : "Linear",
+            *p = (Pattern){.kind = product->op == OP_CONVOLVE ? PATTERN_CONVOLUTION : PATTERN_LINEAR,
                            .in = {product->in[0], product->in[1], vector(bias, n), product}};
             return true;
         }
@@ -195,43 +195,57 @@ bool find_pattern(const Lowering *l, const Node *n, Pattern *p)
                                         find_softmax(n, p) || find_gelu(n, p) || find_bias(n, l->uses, p));
 }
 
+/* element by element, in the order that the axes have */
+static void lower_activation(Lowering *l, const Node *n, const Node *of, bool gelu)
+{
+    bool first = is_first(l, of);
+    const Value *x = first ? channels_first(l, of) : value_of(l, of), *y;
+    if (gelu && !l->torch) { /* which opset 18 has not */
+        const Value *z = unary(l, "Erf", binary(l, "Mul", x, scalar_of(l, 0.70710678118654752, x->dtype)));
+        y = binary(l, "Mul", binary(l, "Mul", x, scalar_of(l, 0.5, x->dtype)), binary(l, "Add", z, scalar_of(l, 1, x->dtype)));
+    } else {
+        y = unary(l, gelu ? "Gelu" : "Relu", x);
+    }
+    set_lowered(l, n, y, first);
+}
+
+/* x and the vectors of the pattern */
+static void lower_norm(Lowering *l, const Node *n, const Pattern *p)
+{
+    bool batch = p->kind == PATTERN_BATCHNORM;
+    const Value *in[5] = {batch ? channels_first(l, p->in[0]) : whole_value(l, p->in[0])};
+    int count = 1;
+    for (; count < 5 && p->in[count]; count++)
+        in[count] = whole_value(l, p->in[count]);
+    const Value *y = emit(l, batch ? "BatchNormalization" : "LayerNormalization", in[0]->dtype, extents_of(in[0]), count, in);
+    if (!batch)
+        attribute(l, "axis", -1);
+    attribute_number(l, "epsilon", p->number);
+    set_lowered(l, n, y, batch);
+}
+
 void lower_pattern(Lowering *l, const Node *n, const Pattern *p)
 {
-    const Value *y;
-    if (p->in[3] && p->kind[0] == 'C') {
-        lower_convolution(l, p->in[3], p->in[2], n);
-    } else if (p->kind[0] == 'L' && p->kind[1] == 'i') {
-        lower_linear(l, p->in[3], p->in[2], n);
-    } else if (p->kind[0] == 'R' || p->kind[0] == 'G') { /* element by element */
-        bool first = is_first(l, p->in[0]);
-        const Value *x = first ? channels_first(l, p->in[0]) : value_of(l, p->in[0]);
-        if (p->kind[0] == 'G' && !l->torch) { /* as opset 18 has it */
-            const Value *z = unary(l, "Erf", binary(l, "Mul", x, scalar_of(l, 0.70710678118654752, x->dtype)));
-            y = binary(l, "Mul", binary(l, "Mul", x, scalar_of(l, 0.5, x->dtype)),
-                       binary(l, "Add", z, scalar_of(l, 1, x->dtype)));
-        } else {
-            y = unary(l, p->kind, x);
-        }
-        set_lowered(l, n, y, first);
-    } else if (p->kind[0] == 'S') {
-        const Value *x = whole_value(l, p->in[0]);
-        y = unary(l, "Softmax", x);
+    switch (p->kind) {
+    case NO_PATTERN:
+        break;
+    case PATTERN_RELU:
+    case PATTERN_GELU:
+        lower_activation(l, n, p->in[0], p->kind == PATTERN_GELU);
+        break;
+    case PATTERN_SOFTMAX:
+        set_lowered(l, n, unary(l, "Softmax", whole_value(l, p->in[0])), false);
         attribute(l, "axis", p->axis + n->sharded);
-        set_lowered(l, n, y, false);
-    } else if (p->kind[0] == 'B') {
-        const Value *x = channels_first(l, p->in[0]), *part[4];
-        for (int i = 0; i < 4; i++)
-            part[i] = whole_value(l, p->in[i + 1]);
-        y = EMIT(l, "BatchNormalization", x->dtype, extents_of(x), x, part[0], part[1], part[2], part[3]);
-        attribute_number(l, "epsilon", p->number);
-        set_lowered(l, n, y, true);
-    } else {
-        const Value *x = whole_value(l, p->in[0]), *weight = whole_value(l, p->in[1]),
-                    *bias = p->in[2] ? whole_value(l, p->in[2]) : NULL;
-        y = bias ? EMIT(l, "LayerNormalization", x->dtype, extents_of(x), x, weight, bias)
-                 : EMIT(l, "LayerNormalization", x->dtype, extents_of(x), x, weight);
-        attribute(l, "axis", -1);
-        attribute_number(l, "epsilon", p->number);
-        set_lowered(l, n, y, false);
+        break;
+    case PATTERN_BATCHNORM:
+    case PATTERN_LAYERNORM:
+        lower_norm(l, n, p);
+        break;
+    case PATTERN_CONVOLUTION:
+        lower_convolution(l, p->in[3], p->in[2], n);
+        break;
+    case PATTERN_LINEAR:
+        lower_linear(l, p->in[3], p->in[2], n);
+        break;
     }
 }

@@ -36,9 +36,8 @@ void lower_linear(Lowering *l, const Node *product, const Node *bias, const Node
     is_linear_product(product, &x, &w, &transposed);
     const Value *a = whole_value(l, x), *b = whole_value(l, w), *c = bias ? whole_value(l, bias) : NULL, *y;
     Extents e = extents(result->sharded, &result->shape);
-    if (transposed && (l->torch || e.rank == 2))
-        b = l->torch ? transpose(l, b, (int64_t[]){1, 0}) : b;
-    if (l->torch) {
+    if (l->torch) { /* whose matrix is [out, in] */
+        b = transposed ? transpose(l, b, (int64_t[]){1, 0}) : b;
         y = c ? EMIT(l, "Linear", a->dtype, e, a, b, c) : EMIT(l, "Linear", a->dtype, e, a, b);
     } else if (e.rank == 2 && c) {
         y = EMIT(l, "Gemm", a->dtype, e, a, b, c);
@@ -153,8 +152,8 @@ void lower_convolve(Lowering *l, const Node *n)
         lower_convolution(l, n, NULL, n);
     else
         set_lowered(l, n,
-                    cannot_export(l, "a convolution with weights of its own for each sample, of what is the same for all, or of more "
-                              "than three dimensions"),
+                    cannot_export(l, "a convolution with weights of its own for each sample, of what is the same for all, or of "
+                                     "more than three dimensions"),
                     false);
 }
 
@@ -215,13 +214,15 @@ void lower_window_sum(Lowering *l, const Node *n)
 /* ---- attention */
 
 /* [t, h, d] of each sample, or of all -> [g, h / g, t, d] */
-static const Value *heads_first(Lowering *l, const Node *n, int64_t g)
+static const Value *heads_first(Lowering *l, const Value *x, int64_t g)
 {
-    int64_t h = n->shape.extent[1], s = n->sharded, order[EXPORTED_RANK] = {0};
-    Extents e = {.rank = 4 + (int)s, .extent = {BATCH}};
-    e.extent[s] = n->shape.extent[0], e.extent[s + 1] = g, e.extent[s + 2] = h / g, e.extent[s + 3] = n->shape.extent[2];
+    int s = x->rank - 3;
+    int64_t order[EXPORTED_RANK] = {0};
+    Extents e = extents_of(x);
+    e.rank++;
+    e.extent[s + 1] = g, e.extent[s + 2] = x->extent[s + 1] / g, e.extent[s + 3] = x->extent[s + 2];
     order[s] = s + 1, order[s + 1] = s + 2, order[s + 2] = s, order[s + 3] = s + 3;
-    return transpose(l, reshape(l, whole_value(l, n), e), order);
+    return transpose(l, reshape(l, x, e), order);
 }
 
 /* [t, s]: whether query i sees key j: with age = i + s - t - j, age >= 0 and age < window */
@@ -248,31 +249,16 @@ static const Value *mask_of(Lowering *l, int64_t t, int64_t s, bool causal, int6
     return known;
 }
 
-void lower_attention(Lowering *l, const Node *n)
+/* of matmuls and a softmax */
+static const Value *attention_of(Lowering *l, const Node *n, const Value *q, const Value *k, const Value *v, Extents to)
 {
-    const Node *q = n->in[0], *k = n->in[1], *v = n->in[2];
-    int64_t t = q->shape.extent[0], h = q->shape.extent[1], s = k->shape.extent[0], g = k->shape.extent[1], window = n->ints[1],
-            d = n->sharded;
-    Extents to = extents(n->sharded, &n->shape);
-    if (n->ints[3] != 0) {
-        set_lowered(l, n, cannot_export(l, "what gradients of attention need"), false);
-        return;
-    }
-    if (l->torch) {
-        const Value *y = EMIT(l, "Attention", carried(l, n->dtype), to, whole_value(l, q), whole_value(l, k), whole_value(l, v));
-        attribute(l, "causal", n->ints[0]);
-        attribute(l, "window", window);
-        attribute(l, "group", h / g);
-        attribute_number(l, "scale", node_attention_scale(n));
-        set_lowered(l, n, y, false);
-        return;
-    }
+    int d = to.rank - 3;
+    int64_t t = to.extent[d], s = k->extent[k->rank - 3], g = k->extent[k->rank - 2], window = n->ints[1], order[EXPORTED_RANK];
     const Value *a = heads_first(l, q, g), *b = heads_first(l, k, g), *c = heads_first(l, v, g);
-    int64_t order[EXPORTED_RANK];
     for (int i = 0; i < b->rank; i++)
         order[i] = i < b->rank - 2 ? i : i == b->rank - 2 ? b->rank - 1 : b->rank - 2;
-    Extents e = {.rank = 4 + (int)d, .extent = {BATCH}};
-    e.extent[d] = g, e.extent[d + 1] = h / g, e.extent[d + 2] = t, e.extent[d + 3] = s;
+    Extents e = {.rank = 4 + d, .extent = {BATCH}};
+    e.extent[d] = g, e.extent[d + 1] = to.extent[d + 1] / g, e.extent[d + 2] = t, e.extent[d + 3] = s;
     const Value *z = EMIT(l, "MatMul", a->dtype, e, a, transpose(l, b, order));
     z = binary(l, "Mul", z, scalar_of(l, node_attention_scale(n), z->dtype));
     const Value *mask = n->ints[0] || window > 0 ? mask_of(l, t, s, n->ints[0] != 0, window) : NULL;
@@ -280,9 +266,36 @@ void lower_attention(Lowering *l, const Node *n)
         z = where_of(l, mask, z, scalar_of(l, -1.0 / 0.0, z->dtype));
     z = unary(l, "Softmax", z);
     attribute(l, "axis", -1);
-    e.extent[d + 3] = v->shape.extent[2];
+    e.extent[d + 3] = to.extent[d + 2];
     z = EMIT(l, "MatMul", a->dtype, e, z, c);
     order[0] = 0;
     order[d] = d + 2, order[d + 1] = d, order[d + 2] = d + 1, order[d + 3] = d + 3;
-    set_lowered(l, n, reshape(l, transpose(l, z, order), to), false);
+    return reshape(l, transpose(l, z, order), to);
+}
+
+void lower_attention(Lowering *l, const Node *n)
+{
+    if (n->ints[3] != 0) {
+        set_lowered(l, n, cannot_export(l, "what gradients of attention need"), false);
+        return;
+    }
+    const Value *q = whole_value(l, n->in[0]), *k = whole_value(l, n->in[1]), *v = whole_value(l, n->in[2]), *y;
+    Extents to = extents(n->sharded, &n->shape);
+    int axis = n->in[0]->sharded;
+    int64_t t = q->extent[axis], s = k->extent[k->rank - 3], low[EXPORTED_RANK] = {0}, none[EXPORTED_RANK] = {0};
+    if (n->ints[0] && t > s) { /* the first queries see no key: their results are 0 */
+        low[n->sharded] = t - s;
+        to.extent[n->sharded] = s;
+        q = slice(l, q, 1, (int64_t[]){axis}, (int64_t[]){t - s}, &s, (int64_t[]){1});
+    }
+    if (l->torch) {
+        y = EMIT(l, "Attention", carried(l, n->dtype), to, q, k, v);
+        attribute(l, "causal", n->ints[0]);
+        attribute(l, "window", n->ints[1]);
+        attribute(l, "group", q->extent[axis + 1] / k->extent[k->rank - 2]);
+        attribute_number(l, "scale", node_attention_scale(n));
+    } else {
+        y = attention_of(l, n, q, k, v, to);
+    }
+    set_lowered(l, n, pad(l, y, low, none, 0), false);
 }

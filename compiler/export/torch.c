@@ -10,6 +10,7 @@ typedef struct Writing {
     const Exported *graph;
     Text *text;
     Map *names, *used;
+    Map *constants; /* that the lines read, as attributes of the module */
     int indent;
     const char *path;
 } Writing;
@@ -32,8 +33,10 @@ static const char *name_of(Writing *w, const ExportedTensor *v)
         return format("w[%s]", python_text(w->graph->model->variables[v->variable].name));
     if (is_literal(v))
         return python_number(v->data[0], v->dtype);
-    if (v->data)
+    if (v->data) {
+        map_set(w->constants, v->name, w);
         return format("self.%s", v->name);
+    }
     const char *known = map_get(w->names, v->name);
     return known ? known : "missing";
 }
@@ -354,8 +357,6 @@ static void print_scan(Writing *w, const ExportedOp *op)
     const Exported *body = attribute_named(op, "body")->graph;
     int sequences = (int)whole(op, "num_scan_inputs"), carries = op->inputs - sequences, stacks = body->output_count - carries;
     const int64_t *axes = attribute_named(op, "scan_input_axes")->list;
-    bool reverse = sequences ? attribute_named(op, "scan_input_directions")->list[0]
-                             : stacks && attribute_named(op, "scan_output_directions")->list[0];
     const char **state = NEW_ARRAY(const char *, carries), **list = NEW_ARRAY(const char *, stacks);
     for (int k = 0; k < carries; k++) {
         state[k] = result(w, body->inputs[k]);
@@ -364,8 +365,7 @@ static void print_scan(Writing *w, const ExportedOp *op)
     for (int k = 0; k < stacks; k++)
         line(w, "%s = []", list[k] = python_name(w->used, "steps"));
     const char *t = python_name(w->used, "step");
-    long long steps = (long long)whole(op, "steps");
-    line(w, reverse ? "for %s in reversed(range(%lld)):" : "for %s in range(%lld):", t, steps);
+    line(w, "for %s in range(%lld):", t, (long long)whole(op, "steps"));
     w->indent++;
     for (int k = 0; k < sequences; k++) {
         const char *from = tensor_of(w, input(op, carries + k)), *name = result(w, body->inputs[carries + k]);
@@ -385,7 +385,7 @@ static void print_scan(Writing *w, const ExportedOp *op)
     for (int k = 0; k < carries; k++)
         map_set(w->names, op->out[k]->name, (void *)(uintptr_t)state[k]);
     for (int k = 0; k < stacks; k++)
-        line(w, "%s = torch.stack(%s%s, %lld)", result(w, op->out[carries + k]), list[k], reverse ? "[::-1]" : "",
+        line(w, "%s = torch.stack(%s, %lld)", result(w, op->out[carries + k]), list[k],
              (long long)attribute_named(op, "scan_output_axes")->list[k]);
 }
 
@@ -398,7 +398,7 @@ static const struct TorchRow {
     {"Sub", "#0 - #1", NULL},
     {"Mul", "#0 * #1", NULL},
     {"Div", NULL, print_div},
-    {"Pow", "#0 ** #1", NULL},
+    {"Pow", "torch.pow(#0, #1)", NULL}, /* -2.0 ** x is -(2.0 ** x) */
     {"Mod", "torch.remainder($0, #1)", NULL},
     {"Min", NULL, print_limit},
     {"Max", NULL, print_limit},
@@ -514,6 +514,7 @@ static void print_values(Writing *w, const char *what, const ExportedTensor *con
     }
 }
 
+/* before the weights, of which a layer may have the name of one */
 static void print_constants(Writing *w, const Exported *g)
 {
     for (int i = 0; i < g->constant_count; i++) {
@@ -521,7 +522,7 @@ static void print_constants(Writing *w, const Exported *g)
         int64_t count = 1;
         for (int k = 0; k < c->rank; k++)
             count *= c->extent[k];
-        if (c->rank == 0 || c->dtype == I64)
+        if (!map_get(w->constants, c->name))
             continue;
         Text t = {0};
         for (int64_t k = 0; k < count; k++)
@@ -546,8 +547,9 @@ static const char *class_name(Writing *w, const char *model)
 void write_torch(const Exported *g, Text *t)
 {
     static Map none;
-    Map names = none, used = none;
-    Writing writing = {g, t, &names, &used, 0, "\n"}, *w = &writing;
+    Map names = none, used = none, constants = none;
+    Text forward = {0};
+    Writing writing = {g, t, &names, &used, &constants, 0, "\n"}, *w = &writing;
     const Model *m = g->model;
     const char *class = class_name(w, m->name);
     line(w, "    model = load()    # the weights are in the file of safetensors beside this one\n");
@@ -567,15 +569,13 @@ void write_torch(const Exported *g, Text *t)
     line(w,
          "}\n\n\ndef declare(module, name, shape, dtype, trained):\n    *path, last = name.split(\".\")\n    for part in path:\n "
          "       if part not in module._modules:\n"
-         "            module.add_module(part, nn.Module())\n        module = module._modules[part]\n    if trained:\n"
-         "        module.register_parameter(last, nn.Parameter(torch.zeros(shape, dtype=dtype)))\n    else:\n"
-         "        module.register_buffer(last, torch.zeros(shape, dtype=dtype))\n\n\nclass %s(nn.Module):\n    def "
-         "__init__(self):\n        super().__init__()\n"
-         "        for name, (shape, dtype, trained) in WEIGHTS.items():\n            declare(self, name, shape, dtype, trained)",
+         "            module._modules[part] = nn.Module()\n        module = module._modules[part]\n"
+         "    value = torch.zeros(shape, dtype=dtype)    # below: names may be those of attributes, such as 'train'\n"
+         "    if trained:\n        module._parameters[last] = nn.Parameter(value)\n"
+         "    else:\n        module._buffers[last] = value\n\n\nclass %s(nn.Module):\n    def "
+         "__init__(self):\n        super().__init__()",
          class);
-    w->indent = 2;
-    print_constants(w, g);
-    text_add(t, "\n");
+    w->text = &forward;
     w->indent = 1;
     Text in = {0}, out = {0};
     for (int i = 0; i < g->input_count; i++)
@@ -587,6 +587,10 @@ void write_torch(const Exported *g, Text *t)
     for (int i = 0; i < g->output_count; i++)
         text_add(&out, "%s%s", i ? ", " : "", tensor_of(w, g->outputs[i]));
     line(w, "return %s", text_of(&out));
+    w->text = t;
+    print_constants(w, g);
+    line(w, "for name, (shape, dtype, trained) in WEIGHTS.items():\n            declare(self, name, shape, dtype, trained)\n");
+    text_bytes(t, forward.data, forward.length);
     w->indent = 0;
     line(w,
          "\n\ndef load(weights=pathlib.Path(__file__).with_suffix(\".safetensors\")):\n    from safetensors.torch import "

@@ -204,7 +204,7 @@ const Value *variable_of(Lowering *l, int variable)
     if (x->kind != WEIGHT && x->kind != STATE)
         die("evaluation reads '%s', which is no weight and no state of the model", x->name);
     Exported *top = top_of(l);
-    v = new_value(unique_name(l, x->name), x->dtype == F32 ? top->real : x->dtype, extents(false, &x->shape));
+    v = new_value(x->name, x->dtype == F32 ? top->real : x->dtype, extents(false, &x->shape));
     v->variable = variable;
     map_set(l->constants, key, v);
     APPEND(top->variables, top->variable_count, variable);

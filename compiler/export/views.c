@@ -98,9 +98,30 @@ void lower_pad(Lowering *l, const Node *n)
 
 /* ---- by index */
 
+/* how many of the numbers 0, 1, ... the type has, all of them from 0 on */
+static int64_t wholes_of(Dtype t)
+{
+    switch (t) {
+    case BOOL:
+        return 2;
+    case I8:
+        return 128;
+    case BF16:
+        return 257;
+    case F16:
+        return 2049;
+    case F32:
+        return (1 << 24) + 1;
+    default:
+        return dtype_bytes(t) == 1 ? 256 : dtype_bytes(t) == 2 ? 32768 : INT32_MAX;
+    }
+}
+
 /* whether all elements are places of an axis of this extent */
 static bool within(const Lowering *l, const Node *i, int64_t extent)
 {
+    if (extent > wholes_of(i->dtype)) /* a cast may have changed them */
+        return false;
     if (i->op == OP_CAST || i->op == OP_RESHAPE || i->op == OP_TRANSPOSE || i->op == OP_BROADCAST || i->op == OP_SLICE)
         return within(l, i->in[0], extent);
     if (i->op == OP_ARGMAX)
