@@ -144,7 +144,8 @@ static bool is_known_ahead(const Elaborator *e, const Node *sum)
 
 static void check_batch_sums(Elaborator *e)
 {
-    if (e->model->accumulate <= 1 || e->batch_sum_count == 0)
+    bool asked = e->model->accumulate > 1;
+    if ((!asked && !e->model->fit_accumulate) || e->batch_sum_count == 0)
         return;
     Reach r = {0};
     for (int k = 0; k < e->model->train->result_count; k++) {
@@ -157,11 +158,15 @@ static void check_batch_sums(Elaborator *e)
     }
     for (int k = 0; k < e->batch_sum_count; k++) {
         const BatchSum *s = &e->batch_sums[k];
-        for (int g = 0; g < r.graph_count; g++)
-            if (r.graphs[g] == s->node->graph && r.seen[g][s->node->id] && !is_known_ahead(e, s->node))
+        for (int g = 0; g < r.graph_count; g++) {
+            if (r.graphs[g] != s->node->graph || !r.seen[g][s->node->id] || is_known_ahead(e, s->node))
+                continue;
+            e->model->one_batch = true;
+            if (asked)
                 error_at(s->at, "a sum over the whole batch with accumulate = %" PRId64 ": the other micro-batches do not "
                                 "exist yet; sum over groups of N samples (stats = N, group = N)",
                          e->model->accumulate);
+        }
     }
 }
 

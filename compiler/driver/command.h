@@ -39,6 +39,7 @@ double needed_bytes(const Program *, const Plan *, int *fullest); /* of the full
 double variables_needed(const Program *, const Plan *); /* likewise, of variables alone: neither recompute nor accumulate makes less of them */
 double memory_there(const Program *, const Plan *);    /* what needed_bytes may be: --memory, the named machine's, that of what is here */
 void schedule_in_memory(Program *, Plan *);            /* memory.c */
+double predicted_step_us(const Program *);             /* of a step, all plans together */
 const char *dropped_text(const Dropped *);             /* recompute.c */
 const char *recompute_cure(Program *, const Plan *); /* what it would do to a plan that does not fit; NULL: nothing */
 /* an error with --memory; silent if there is enough */

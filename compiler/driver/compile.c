@@ -160,12 +160,40 @@ static Try find_accumulate(KernelCache *cache, const Options *o, int64_t batch, 
     return best;
 }
 
+static int64_t most_devices(const Program *p)
+{
+    int64_t most = 1;
+    for (int i = 0; i < p->plan_count; i++)
+        most = p->plans[i].devices > most ? p->plans[i].devices : most;
+    return most;
+}
+
+/* More micro-batches keep less at a time, so that less is recomputed: twice as many, while the step is predicted to become shorter. No step can
+ * gain more than the time of what is recomputed. */
+static Try find_faster(KernelCache *cache, const Options *o, Try best)
+{
+    const double GAIN = .01;
+    const Program *p = best.c.program;
+    int64_t most = p->model->batch / most_devices(p), parts = p->model->accumulate > 1 ? p->model->accumulate : 1;
+    double us = 0;
+    for (bool better = !p->one_batch; better && 2 * parts <= most && best.c.program->dropped.time > GAIN;) {
+        Try t = try_accumulate(cache, o, parts *= 2);
+        us = us > 0 ? us : predicted_step_us(best.c.program);
+        double tried = predicted_step_us(t.c.program);
+        better = t.fit.fits && tried < (1 - GAIN) * us;
+        us = better ? tried : us;
+        take_if(&best, t, better);
+    }
+    return best;
+}
+
 /* where the number of micro-batches is to be found, with as many as it takes */
 static Try settled(const Options *o, KernelCache *cache)
 {
     Try t = try_accumulate(cache, o, 0);
-    bool more = t.searched && !t.fit.fits && !t.fit.hopeless;
-    return more ? find_accumulate(cache, o, t.c.program->model->batch, t) : t;
+    if (t.searched && !t.fit.fits && !t.fit.hopeless)
+        t = find_accumulate(cache, o, t.c.program->model->batch, t);
+    return t.searched && t.fit.fits ? find_faster(cache, o, t) : t;
 }
 
 static Compilation schedules_of(const Options *o, KernelCache *cache)

@@ -187,6 +187,14 @@ static Tried try_step(const Program *p, const Plan *plan)
     return (Tried){use.step_us, use.exposed_us};
 }
 
+double predicted_step_us(const Program *p)
+{
+    double us = 0;
+    for (int i = 0; i < p->plan_count; i++)
+        us += try_step(p, &p->plans[i]).us;
+    return us;
+}
+
 /* Gathered ahead of their use as far as the memory allows: of the machine that is planned for, so that plans are the same wherever they
  * are made */
 static void gather_ahead(Program *p, Plan *plan, double there)

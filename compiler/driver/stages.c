@@ -118,9 +118,11 @@ void pass_update(Compilation *c)
 
 void pass_distribute(Compilation *c)
 {
+    Graph *train;
     each_graph(c, distribute);
-    if (c->graphs[PHASE_TRAIN] && c->program->model->accumulate > 1) {
-        Graph *train = c->graphs[PHASE_TRAIN];
+    train = c->graphs[PHASE_TRAIN];
+    c->program->one_batch = c->program->model->one_batch || policy_of(c->options)->order == ORDER_STALE || (train && !has_micro_batches(c->program->model, train));
+    if (train && c->program->model->accumulate > 1) {
         split_micro_batches(c->program->model, train, &train, &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
         replace(&c->graphs[PHASE_TRAIN], train);
     }

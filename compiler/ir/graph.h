@@ -252,6 +252,7 @@ struct Model {
     int skipped;          /* the variable that counts the steps without an update; -1: every step has one */
     int loss_scale, scaled_steps; /* F16: the variables that gradients are multiplied by, and of the good steps since it changed; -1 */
     bool fit_accumulate;  /* accumulate = "auto": the fewest micro-batches that fit */
+    bool one_batch;       /* fit_accumulate: the text refuses micro-batches, as samples depend on sums over the whole batch */
     bool recompute;       /* "auto": what does not fit into memory is recomputed in the backward pass */
     Quantity validate, save, patience;
     int64_t keep;         /* 0: not given */

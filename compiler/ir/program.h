@@ -70,6 +70,7 @@ typedef struct Program {
     bool in_order;          /* calls do not move to where others wait for transfers (plan/fill.c): memory that they would take is not there */
     double gathered_ahead;  /* of the bytes of all gathers of weights, what may be whole before it is used: the least, or more */
     bool tries;             /* how many micro-batches fit: too many bytes are no error */
+    bool one_batch;         /* a step cannot be computed in micro-batches: samples depend on sums over the whole batch */
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
     const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */
 } Program;

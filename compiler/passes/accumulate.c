@@ -25,7 +25,7 @@ typedef struct Cut { /* a REDUCE */
 
 typedef struct Splitter {
     Model *model;
-    Graph *train;
+    const Graph *train;
     Cut *cuts;
     int cut_count;
     int *cut_of;        /* by node id: REDUCE's cut + 1 */
@@ -59,23 +59,22 @@ static void find_cuts(Splitter *s)
     }
 }
 
-/* a sum that is needed ahead must be known without weights and without other sums; states change at the end of the step */
-static void check_ahead(const Splitter *s)
+/* a sum that is needed ahead, and depends on weights or on other sums; states change at the end of the step. NULL: there is none */
+static const Node *sum_too_early(const Splitter *s)
 {
     const Graph *g = s->train;
+    const Node *found = NULL;
     bool *late = NEW_ARRAY(bool, g->node_count);
-    for (int i = 0; i < g->node_count; i++) {
+    for (int i = 0; i < g->node_count && !found; i++) {
         const Node *n = g->nodes[i];
         bool state = n->op == OP_VARIABLE && s->model->variables[n->ints[0]].kind == STATE;
         late[i] = (n->op == OP_VARIABLE && !state) || op_reduces(n->op);
         for (int k = 0; k < n->inputs; k++)
             late[i] = late[i] || late[n->in[k]->id];
         if (s->cut_of[i] && s->cuts[s->cut_of[i] - 1].ahead && late[n->in[0]->id])
-            error_at(n->at, "with accumulate = %lld this sum over the batch is needed before the other micro-batches are computed, and "
-                            "depends on weights; sum over groups of samples (batchnorm: stats = N), let the weights of a loss "
-                            "depend on inputs only, or set accumulate = 1",
-                     (long long)s->model->accumulate);
+            found = n;
     }
+    return found;
 }
 
 static void add_accumulators(Splitter *s)
@@ -227,15 +226,32 @@ static Graph *make_last(const Splitter *s)
     return g;
 }
 
+static Splitter splitter(Model *m, const Graph *train)
+{
+    Splitter s = {.model = m, .train = train, .cut_of = NEW_ARRAY(int, train->node_count)};
+    find_cuts(&s);
+    return s;
+}
+
+bool has_micro_batches(Model *m, const Graph *train)
+{
+    Splitter s = splitter(m, train);
+    return !sum_too_early(&s);
+}
+
 void split_micro_batches(Model *m, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue)
 {
     *train_last = train;
     *accumulate = *prologue = NULL;
     if (m->accumulate <= 1)
         return;
-    Splitter s = {.model = m, .train = train, .cut_of = NEW_ARRAY(int, train->node_count)};
-    find_cuts(&s);
-    check_ahead(&s);
+    Splitter s = splitter(m, train);
+    const Node *early = sum_too_early(&s);
+    if (early)
+        error_at(early->at, "with accumulate = %lld this sum over the batch is needed before the other micro-batches are computed, and "
+                            "depends on weights; sum over groups of samples (batchnorm: stats = N), let the weights of a loss "
+                            "depend on inputs only, or set accumulate = 1",
+                 (long long)m->accumulate);
     add_accumulators(&s);
     *prologue = make_prologue(&s);
     *accumulate = make_accumulate(&s);

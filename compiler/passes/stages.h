@@ -31,6 +31,7 @@ Graph *count_applied(Graph *);                               /* `step` of other 
 /* distribute.c     every node's distribution; REDUCE where Partial must become Replicated */
 Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */
+bool has_micro_batches(Model *, const Graph *train); /* as they are asked for below; else that is an error */
 void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue);
 /* precision.c      F32 -> the model's precision; for bf16, variables that contractions read get rounded copies first */
 void find_rounded_variables(Model *, Graph **graphs, int graph_count);
