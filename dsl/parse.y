@@ -321,6 +321,8 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
         return "; a statement is 'name = value', as in 'x = x + 1'";
     if (e->comma && e->equals && e->count == 2)
         return "; a statement is 'name = value'";
+    if (e->block && e->plus && strcmp(g, "','") == 0)
+        return "; between statements there is a blank or the end of a line, no comma; several values are a list: a, b = [x, y]";
     if (e->block && (g[1] == '(' || g[1] == '['))
         return "; a statement cannot begin with it: it begins with a name or a word such as 'loss'";
     if (e->item)

@@ -244,6 +244,8 @@ static Value *run_einsum(Elaborator *e, const Place *at, Value **a)
         if (*c != ' ')
             spec[length++] = *c;
     const char *arrow = strstr(spec, "->"), *p = spec;
+    if (strstr(spec, "..."))
+        error_at(at, "einsum: \"%s\" has '...', which is not known here: each axis has a letter, as in \"tc,hc->th\"", a[0]->text);
     if (!arrow)
         error_at(at, "einsum: \"%s\" has no '->'", a[0]->text);
     Node *in[MOST];

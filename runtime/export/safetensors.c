@@ -49,7 +49,7 @@ void mgpu_say_facts(const Export *e)
 {
     for (int i = 0; i < e->fact_count; i++)
         if (strcmp(e->facts[i].key, MGPU_FACT_BEFORE) == 0)
-            mgpu_print("what the program does before it, and who uses it has to do: %s\n", e->facts[i].text);
+            mgpu_print("left to who uses it, as the program does it before the model: %s\n", e->facts[i].text);
 }
 
 WholeFile mgpu_begin_export(const char *path)

@@ -3,8 +3,8 @@
  * number of elements (i64) and the bytes. In: the bytes; out: tensors by name, as views of storages.
  *
  * Of what a pickle holds only dictionaries, lists, numbers and tensors count (pickle.c). A checkpoint that has the weights
- * beside other things (optimizer, epoch) has them as "state_dict" or one of the other names of WEIGHTS; else the names of all
- * that leads to a tensor are joined: "encoder.fc.weight". */
+ * beside other things (optimizer, epoch, best_val_loss or rng_state, which are tensors) has them as "state_dict" or one of the
+ * other names of WEIGHTS; else the names of all that leads to a tensor are joined: "encoder.fc.weight". */
 #include "runtime/base/base.h"
 #include "runtime/weights/formats.h"
 #include "runtime/weights/pickle.h"
@@ -303,7 +303,7 @@ static void collect_weights(Torch *t, Pickled *object)
     static const char *const WEIGHTS[] = {"state_dict", "model_state_dict", "model",  "module",
                                           "net",        "network",          "params", "weights"};
     Pickled *found = NULL;
-    for (int i = 0; i < MGPU_COUNT(WEIGHTS) && !found && !has_tensors(object); i++) {
+    for (int i = 0; i < MGPU_COUNT(WEIGHTS) && !found; i++) {
         Pickled *inner = (Pickled *)(uintptr_t)mgpu_pickled_member(object, WEIGHTS[i]);
         found = has_tensors(inner) ? inner : NULL;
     }

@@ -174,7 +174,19 @@ static void list_unused(const mgpu_program *program, const TensorFile *file, boo
     free(all);
 }
 
-/* what all names that are missing have in front, without the last point; else the first component of the first */
+/* True if `part` is the name, or what it begins with before a point. */
+static bool is_part(const char *name, const char *part, size_t length)
+{
+    return strncmp(name, part, length) == 0 && (!name[length] || name[length] == '.');
+}
+
+static bool ends_in_bias(const char *name)
+{
+    const char *point = strrchr(name, '.');
+    return strcmp(point ? point + 1 : name, "bias") == 0;
+}
+
+/* What all names that are missing begin with, without the last point; empty where that is nothing, or where the file has some of the part. */
 static char *missing_part(const TensorView *view, const Match *match)
 {
     const char *first = NULL;
@@ -187,12 +199,28 @@ static char *missing_part(const TensorView *view, const Match *match)
             const char *point = strrchr(first, '.');
             length = point ? (size_t)(point - first) : strlen(first);
         }
-        while (length && (strncmp(first, view->name[i], length) != 0 || (view->name[i][length] && view->name[i][length] != '.')))
+        while (length && !is_part(view->name[i], first, length))
             do
                 length--;
             while (length && first[length] != '.');
     }
-    return mgpu_format("%.*s", (int)(length ? length : strcspn(first, ".")), first);
+    for (int i = 0; i < view->count && length; i++)
+        length = match->tensor[i] && is_part(view->name[i], first, length) ? 0 : length;
+    return mgpu_format("%.*s", (int)length, first);
+}
+
+static char *cure_of_missing(const TensorView *view, const Match *match)
+{
+    bool biases = true;
+    char *part = missing_part(view, match), *cure = NULL;
+    for (int i = 0; i < view->count; i++)
+        biases = biases && (match->tensor[i] || ends_in_bias(view->name[i]));
+    if (biases)
+        cure = mgpu_format("; layers have no biases with bias = false");
+    else if (*part)
+        cure = mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part);
+    free(part);
+    return cure;
 }
 
 static void say_rules(const WeightSource *source, const Match *match)
@@ -249,12 +277,12 @@ static int show(const mgpu_program *program, const WeightSource *source, const T
 static void fail_whole(const mgpu_program *program, const TensorFile *file, const TensorView *view, const Match *match,
                        bool may_leave, const NameList *missing, const NameList *extra)
 {
-    char *part = missing->count && match->found && may_leave && !mgpu_context() ? missing_part(view, match) : NULL;
+    char *cure = missing->count && match->found && may_leave && !mgpu_context() ? cure_of_missing(view, match) : NULL;
     mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s%s%s shows %s%s", file->path,
               match->found, view->count, missing->count ? "; missing: " : "", missing->text,
               extra->count ? "; not in the model: " : "", extra->text, program->model_file, may_leave ? " --init " : "",
               may_leave ? file->path : "", may_leave ? "the names of both" : "the model's names",
-              part ? mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part) : "");
+              cure ? cure : "");
 }
 
 /* initial -> view: names[i] is the end of the variable's name that is below the part, or all of it: then the name's last

@@ -42,6 +42,8 @@ def torch_files():
     checkpoint = {"epoch": 3, "args": argparse.Namespace(lr=0.1), "state_dict": collections.OrderedDict(MODEL),
                   "optimizer": {"state": {0: {"exp_avg": torch.ones(3)}}}, "best": np.float64(0.5)}
     torch.save(checkpoint, OUT / "checkpoint.pt")
+    torch.save({"model": {f"_orig_mod.{k}": v for k, v in MODEL.items()}, "iter_num": 5, "best_val_loss": torch.tensor(1.5),
+                "rng_state": torch.arange(8, dtype=torch.uint8)}, OUT / "nanogpt.pt")
     torch.save({k: v.t().contiguous().t() if v.dim() == 2 else v for k, v in MODEL.items()}, OUT / "strided.pt")
     flat, at, views = torch.cat([v.flatten() for v in MODEL.values()]), 0, {}
     for k, v in MODEL.items():
