@@ -44,6 +44,7 @@ const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
 const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 /* "; did you mean 'lr'?" into `text`, or "" */
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128]);
+char *mgpu_join_names(const char *const *names, int count); /* "lr, decay"; the caller frees */
 int mgpu_compare_doubles(const void *, const void *); /* for qsort */
 double mgpu_seconds(void);                          /* a clock that never goes back */
 double mgpu_seconds_since_start(double main_began); /* of this process */

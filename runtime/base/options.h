@@ -22,6 +22,7 @@ typedef struct Options {
     bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;
     WeightsChoice weights;
     int64_t samples;                         /* of predict; -1: not given */
+    const char *only;                        /* likewise: the outputs that are written, "a,b"; NULL: all */
     int64_t length;                          /* of generate: how many characters or tokens */
     double temperature;                      /* likewise */
     int64_t top_k;                           /* likewise: so many classes, the likeliest, may be sampled; 0: all */

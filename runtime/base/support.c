@@ -303,6 +303,17 @@ const char *mgpu_near_miss(const char *word, const char *const *names, int count
     return text;
 }
 
+char *mgpu_join_names(const char *const *names, int count)
+{
+    char *all = mgpu_format("%s", "");
+    for (int i = 0; i < count; i++) {
+        char *longer = mgpu_format("%s%s%s", all, i ? ", " : "", names[i]);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
 static double read_clock(clockid_t clock)
 {
     struct timespec t;

@@ -89,6 +89,7 @@ static const char OPTIONS[] =
     "                     rows of a table are answered there as they arrive\n"
     "  -o, --output OUT   .npy, or .csv, which begins with the sample's file or row and has columns that are called like the\n"
     "                     classes; of several outputs each gets a file with its name before the suffix. - is standard output\n"
+    "  --only NAME,...    these outputs alone; without it all\n"
     "  --samples N        instead of IN, where the outputs depend on no input: how many\n"
     "  TEXT               what the text begins with; - is standard input\n"
     "  --length N         characters or tokens to generate (500)\n"

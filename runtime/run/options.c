@@ -36,6 +36,7 @@ typedef enum OptionId {
     OPTION_NO_SHUFFLE,
     OPTION_NO_EVAL,
     OPTION_OUTPUT,
+    OPTION_ONLY,
     OPTION_SAMPLES,
     OPTION_LENGTH,
     OPTION_TEMPERATURE,
@@ -96,6 +97,7 @@ static const OptionInfo OPTIONS[] = {
     {"--no-eval", OPTION_NO_EVAL, false, TRAIN},
     {"--output", OPTION_OUTPUT, true, PREDICT | REPORT},
     {"-o", OPTION_OUTPUT, true, PREDICT | REPORT},
+    {"--only", OPTION_ONLY, true, PREDICT},
     {"--samples", OPTION_SAMPLES, true, PREDICT},
     {"--length", OPTION_LENGTH, true, GENERATE},
     {"--temperature", OPTION_TEMPERATURE, true, GENERATE},
@@ -223,16 +225,12 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
     snprintf(word, sizeof word, "%.*s", (int)length, text);
     if (*mgpu_near_miss(word, names, count, near))
         mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'%s", text, (int)length, text, near);
-    char *taken = mgpu_allocate(1, 1);
-    for (int i = 0; i < count; i++) {
-        if (i >= first_fixed && i < first_fixed + p->fixed_setting_count)
-            continue;
-        char *longer = mgpu_format("%s%s%s", taken, *taken ? ", " : "", names[i]);
-        free(taken);
-        taken = longer;
-    }
+    int taken = 0; /* those that are not fixed */
+    for (int i = 0; i < count; i++)
+        if (i < first_fixed || i >= first_fixed + p->fixed_setting_count)
+            names[taken++] = names[i];
     mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'; here --set takes %s; see mgpuc --help for what is fixed at "
-              "compile time", text, (int)length, text, taken);
+              "compile time", text, (int)length, text, mgpu_join_names(names, taken));
 }
 
 static void read_setting(Options *o, const mgpu_program *p, const char *text)
@@ -355,6 +353,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_NO_SHUFFLE: o->shuffle = false; break;
     case OPTION_NO_EVAL: o->evaluate = false; break;
     case OPTION_OUTPUT: o->output = value; break;
+    case OPTION_ONLY: o->only = value; break;
     case OPTION_WARMUP: o->warmup = whole_number(option->name, value, 0); break;
     case OPTION_JSON: o->json = true; break;
     case OPTION_PROFILE: o->profile = true; break;

@@ -164,8 +164,8 @@ static void check_written(int error)
         mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
 }
 
-/* table: standard output, else NULL */
-static void write_output(const mgpu_program *p, const char *output, const Output *o, FILE *table)
+/* table: standard output, else NULL; alone: no other output is written */
+static void write_output(const char *output, bool alone, const Output *o, FILE *table)
 {
     const mgpu_tensor *t = o->tensor;
     if (table) {
@@ -174,8 +174,7 @@ static void write_output(const mgpu_program *p, const char *output, const Output
         return;
     }
     const char *suffix = strrchr(output, '.');
-    char *path = p->output_count == 1 ? mgpu_format("%s", output)
-                                      : mgpu_format("%.*s-%s%s", (int)(suffix - output), output, t->name, suffix);
+    char *path = alone ? mgpu_format("%s", output) : mgpu_format("%.*s-%s%s", (int)(suffix - output), output, t->name, suffix);
     write_file(path, o);
     char shape[200];
     mgpu_print_plain(path);
@@ -184,8 +183,37 @@ static void write_output(const mgpu_program *p, const char *output, const Output
     free(path);
 }
 
-/* -> where the outputs go: what comes by standard input goes to standard output, unless it is said */
-static const char *find_output(const mgpu_program *p, const Options *o)
+/* by output: it is written, as --only says -> how many are */
+static int choose_outputs(const mgpu_program *p, const char *only, bool *chosen)
+{
+    int count = 0;
+    const char *names[p->output_count + 1];
+    if (!p->output_count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s has no outputs: write `output e` in the model", p->model_file);
+    for (int i = 0; i < p->output_count; i++) {
+        names[i] = p->outputs[i].name;
+        chosen[i] = !only;
+    }
+    for (const char *at = only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char *name = mgpu_format("%.*s", (int)strcspn(at, ","), at), near[128];
+        int found = 0;
+        while (found < p->output_count && strcmp(names[found], name) != 0)
+            found++;
+        if (found == p->output_count) {
+            mgpu_near_miss(name, names, p->output_count, near);
+            mgpu_fail(MGPU_BAD_USAGE, "--only %s: the model has no output '%s'%s; it has: %s", only, name, near,
+                      mgpu_join_names(names, p->output_count));
+        }
+        chosen[found] = true;
+        free(name);
+    }
+    for (int i = 0; i < p->output_count; i++)
+        count += chosen[i];
+    return count;
+}
+
+/* -> where the `count` outputs go: what comes by standard input goes to standard output, unless it is said */
+static const char *find_output(const Options *o, int count)
 {
     bool input = o->operand_count == 1 && strcmp(o->operands[0], "-") == 0;
     const char *output = o->output ? o->output : input ? "-" : NULL, *suffix = output ? strrchr(output, '.') : NULL;
@@ -194,12 +222,10 @@ static const char *find_output(const mgpu_program *p, const Options *o)
         mgpu_fail(MGPU_BAD_USAGE,
                   "predict needs a file to write: %s predict IN ... -o OUT.csv, or OUT.npy, or - for a table on standard output",
                   o->program);
-    if (table && p->output_count > 1)
-        mgpu_fail(MGPU_BAD_USAGE, "-o -: the model has %d outputs, each gets a file of its own: -o OUT.csv", p->output_count);
+    if (table && count > 1)
+        mgpu_fail(MGPU_BAD_USAGE, "-o -: the model has %d outputs, each gets a file of its own: -o OUT.csv; --only NAME chooses one", count);
     if (!table && (!suffix || (strcmp(suffix, ".npy") != 0 && strcmp(suffix, ".csv") != 0)))
         mgpu_fail(MGPU_BAD_USAGE, "-o %s: the name has to end in .npy or .csv", output);
-    if (!p->output_count)
-        mgpu_fail(MGPU_BAD_INPUT, "%s has no outputs: write `output e` in the model", p->model_file);
     return output;
 }
 
@@ -210,7 +236,7 @@ static void post_samples(const Feed *feed, int64_t samples, uint8_t **result)
     uint8_t **at = mgpu_allocate((size_t)p->output_count, sizeof *at);
     for (int64_t place = 0; place < samples; place += feed->plan->micro) {
         for (int i = 0; i < p->output_count; i++)
-            at[i] = result[i] + place * mgpu_tensor_bytes(&p->outputs[i]);
+            at[i] = !result[i] ? NULL : result[i] + place * mgpu_tensor_bytes(&p->outputs[i]);
         Batch batch = {
             .place = place, .samples = samples - place < feed->plan->micro ? samples - place : feed->plan->micro, .fetch = at};
         mgpu_post(feed, MGPU_PHASE_PREDICT, &batch, 0);
@@ -261,7 +287,10 @@ static void collect_outputs(const Feed *feed, Processes *p, int64_t samples, int
 /* one: without samples yet */
 static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Output *one, FILE *table)
 {
-    uint8_t *result = mgpu_allocate((size_t)feed->plan->micro, (size_t)mgpu_tensor_bytes(one->tensor));
+    const mgpu_program *p = feed->program;
+    uint8_t *result = mgpu_allocate((size_t)feed->plan->micro, (size_t)mgpu_tensor_bytes(one->tensor)), *fetch[p->output_count];
+    for (int i = 0; i < p->output_count; i++)
+        fetch[i] = one->tensor == &p->outputs[i] ? result : NULL;
     char *complaint = NULL, last[32] = "";
     one->data = result;
     write_titles(table, one);
@@ -270,7 +299,7 @@ static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Ou
         one->first = d->samples;
         one->samples = mgpu_next_samples(d, feed->plan->micro, categories, &complaint);
         if (one->samples) {
-            Batch batch = {.set = d, .place = one->first, .samples = one->samples, .applied = feed->applied, .fetch = &result};
+            Batch batch = {.set = d, .place = one->first, .samples = one->samples, .applied = feed->applied, .fetch = fetch};
             mgpu_post(feed, MGPU_PHASE_PREDICT, &batch, 0);
             mgpu_engine_drain(feed->engine);
             write_samples(table, one);
@@ -286,13 +315,16 @@ static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Ou
 
 /* all samples at once; table: standard output, else NULL */
 static void answer_all(const Feed *feed, Dataset *d, Categories *categories, const Options *o, const bool *wanted,
-                       const char *output, FILE *table)
+                       const bool *chosen, const char *output, FILE *table)
 {
     const mgpu_program *program = feed->program;
     int64_t samples = d ? d->samples : o->samples;
     uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
-    for (int i = 0; i < program->output_count; i++)
-        result[i] = mgpu_allocate((size_t)samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
+    int count = 0;
+    for (int i = 0; i < program->output_count; i++) {
+        count += chosen[i];
+        result[i] = chosen[i] ? mgpu_allocate((size_t)samples, (size_t)mgpu_tensor_bytes(&program->outputs[i])) : NULL;
+    }
     if (d)
         mgpu_post_set(feed, MGPU_PHASE_PREDICT, d, feed->applied, 0, result, NULL);
     else
@@ -300,10 +332,12 @@ static void answer_all(const Feed *feed, Dataset *d, Categories *categories, con
     mgpu_engine_drain(feed->engine);
     for (int i = 0; i < program->output_count; i++) {
         const mgpu_tensor *t = &program->outputs[i];
+        if (!chosen[i])
+            continue;
         collect_outputs(feed, o->processes, samples, mgpu_tensor_bytes(t), result[i]);
         Output one = {t, result[i], d ? d->stream : NULL, words_of(program, t, wanted, categories), 0, samples};
         if (mgpu_speaks(o->processes))
-            write_output(program, output, &one, table);
+            write_output(output, count == 1, &one, table);
         free(result[i]);
     }
     free(result);
@@ -311,7 +345,8 @@ static void answer_all(const Feed *feed, Dataset *d, Categories *categories, con
 
 int mgpu_predict(const mgpu_program *program, const Options *o)
 {
-    const char *output = find_output(program, o);
+    bool *chosen = mgpu_allocate((size_t)program->output_count + 1, sizeof *chosen);
+    const char *output = find_output(o, choose_outputs(program, o->only, chosen));
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted), shown = strcmp(output, "-") == 0;
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
     Samples *found = mgpu_find_samples(program, o, wanted, shown && !o->processes);
@@ -324,16 +359,20 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     if (any)
         mgpu_compare_set(o, &data);
     if (any && data.stream->next) {
-        const mgpu_tensor *t = &program->outputs[0];
+        int first = 0; /* and only one */
+        while (!chosen[first])
+            first++;
+        const mgpu_tensor *t = &program->outputs[first];
         Output one = {.tensor = t, .stream = data.stream, .classes = words_of(program, t, wanted, categories)};
         answer_rows(&feed, &data, categories, &one, table);
     } else {
-        answer_all(&feed, any ? &data : NULL, categories, o, wanted, output, table);
+        answer_all(&feed, any ? &data : NULL, categories, o, wanted, chosen, output, table);
     }
     mgpu_engine_close(engine, "all results are written");
     if (any)
         mgpu_close_set(&data);
     mgpu_free_categories(categories);
     free(wanted);
+    free(chosen);
     return 0;
 }

@@ -41,13 +41,12 @@ _Noreturn void mgpu_fail_no_set(const mgpu_program *p, const char *name, const c
 {
     mgpu_check_later(p, name);
     const char **names = mgpu_allocate((size_t)p->set_count, sizeof *names);
-    char near[128], *all = mgpu_format("%s", p->set_count ? "; it has: " : "");
-    for (int i = 0; i < p->set_count; i++) {
+    char near[128];
+    for (int i = 0; i < p->set_count; i++)
         names[i] = p->sets[i].name;
-        all = mgpu_format("%s%s%s", all, i ? ", " : "", names[i]);
-    }
     mgpu_near_miss(name, names, p->set_count, near);
-    mgpu_fail(MGPU_BAD_USAGE, "%s%s has no data set '%s'%s", where, p->model_file, name, *near ? near : all);
+    mgpu_fail(MGPU_BAD_USAGE, "%s%s has no data set '%s'%s%s", where, p->model_file, name, *near || !p->set_count ? near : "; it has: ",
+              *near ? "" : mgpu_join_names(names, p->set_count));
 }
 
 /* those of the inputs that are wanted; all, if a stage makes columns of others. The caller frees */

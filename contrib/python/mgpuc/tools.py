@@ -160,10 +160,10 @@ class Program:
             words.append(f"{place['name'] if place else name}={folder / (name + '.npy')}")
         return words if places or len(words) > 1 else [words[0].split("=", 1)[1]]
 
-    def predict(self, *arrays, weights=None, flags=()):
+    def predict(self, *arrays, weights=None, only=None, flags=()):
         """The output for these inputs, in their order or a dictionary; of several outputs a list. Axes are those of PyTorch or ONNX if the
         network came from there. weights: arrays by the model's names, or a file as --init takes it; without it those of the last
-        `train`, else those written with it."""
+        `train`, else those written with it. only: the name of an output, or a list of names: these alone, in their order."""
         import numpy as np
 
         with tempfile.TemporaryDirectory() as folder:
@@ -174,11 +174,17 @@ class Program:
                 # the note of a step says that names and values are the program's own: no rule of the train block is for them
                 write_weights(folder / "weights.safetensors", chosen, getattr(chosen, "notes", None) or {"step": "0"})
                 chosen = folder / "weights.safetensors"
+            names = [only] if isinstance(only, str) else list(only) if only else []
+            flags = [*flags, "--only", ",".join(names)] if names else flags
             run(self.path, "predict", *words, "-o", folder / "out.npy", *(["--init", chosen] if chosen else []), *flags)
-            if not self.info:
-                return np.load(folder / "out.npy")
-            outputs = self.info["outputs"]
-            found = [self.theirs(np.load(folder / (f"out-{o['name']}.npy" if len(outputs) > 1 else "out.npy")), o) for o in outputs]
+            if (folder / "out.npy").exists():
+                written = {names[0] if names else None: folder / "out.npy"}
+            else:
+                written = {p.stem.removeprefix("out-"): p for p in folder.glob("out-*.npy")}
+            places = {o["name"]: o for o in self.info["outputs"]} if self.info else {}
+            order = names or list(places) or sorted(written)
+            found = {n: np.load(written[n if n in written else None]) for n in order or [None]}
+        found = [self.theirs(a, places[n]) if n in places else a for n, a in found.items()]
         return found[0] if len(found) == 1 else found
 
     def theirs(self, y, place):
