@@ -41,7 +41,7 @@ void lower_scan(Lowering *l, const Node *n)
     Exported *body = NEW(Exported);
     *body = (Exported){.model = l->out->model, .real = l->out->real};
     Lowering *in = lowering_of(loop.body, l->torch, body, l);
-    const Value **taken = NEW_ARRAY(const Value *, own);
+    const Value **taken = NEW_ARRAY(const Value *, own + 1);
     int64_t axes[64], out_axes[64];
     if (loop.reverse)
         die("a loop of a gradient, in evaluation");
@@ -74,6 +74,12 @@ void lower_scan(Lowering *l, const Node *n)
         }
         argument(in, arg, e, taken[count++]->dtype, i < loop.carries ? "state" : "now");
     }
+    int sequences = loop.sequences;
+    if (!sequences && !l->torch) { /* from which ONNX takes the number of steps */
+        axes[sequences++] = 0;
+        taken[count] = constant_of(l, NEW_ARRAY(double, loop.steps), I32, (Extents){1, {loop.steps}});
+        argument(in, NULL, (Extents){0}, taken[count++]->dtype, "now");
+    }
     lower_nodes(in);
     Extents e[8];
     for (int k = 0; k < loop.carries + loop.stacks; k++) {
@@ -93,11 +99,11 @@ void lower_scan(Lowering *l, const Node *n)
         e[k].extent[axis] = loop.steps;
     }
     l->at = n;
-    l->values[n->id].last = emit(l, "Scan", body->outputs[0]->dtype, e[0], own, taken);
+    l->values[n->id].last = emit(l, "Scan", body->outputs[0]->dtype, e[0], count, taken);
     for (int k = 1; k < loop.carries + loop.stacks; k++)
         second_result(l, body->outputs[k]->dtype, e[k]);
-    attribute(l, "num_scan_inputs", loop.sequences);
-    attribute_list(l, "scan_input_axes", axes, loop.sequences);
+    attribute(l, "num_scan_inputs", sequences);
+    attribute_list(l, "scan_input_axes", axes, sequences);
     attribute_list(l, "scan_output_axes", out_axes, loop.stacks);
     attribute(l, "steps", loop.steps); /* for PyTorch alone */
     attribute_graph(l, "body", body);

@@ -66,41 +66,78 @@ static void lower_plain(Lowering *l, const Node *n, const char *kind)
     set_lowered(l, n, arithmetic ? wrapped(l, y, n->dtype) : y, first);
 }
 
-static void lower_cast(Lowering *l, const Node *n)
-{
-    const Value *raw = lowered(l, n->in[0])->raw;
-    bool first = !raw && any_first(l, n), halves = dtype_is_half(n->dtype) && dtype_is_half(n->in[0]->dtype);
-    const Value *x = raw ? raw : operand(l, n->in[0], first);
-    Dtype to = carried(l, n->dtype);
-    bool narrow = !dtype_is_float(n->dtype) && n->dtype != BOOL && n->dtype != to;
-    set_lowered(l, n, narrow && !halves ? cast(l, cast(l, x, n->dtype), to) : cast(l, x, to), first);
-}
-
 static bool is_whole(const Node *n)
 {
     return !dtype_is_float(n->dtype) && n->dtype != BOOL;
 }
 
-/* a - b floor(a / b), for which ONNX has an operation of whole numbers alone */
-static void lower_mod(Lowering *l, const Node *n)
+/* a float as a whole number: towards 0, within the type's bounds, 0 for what is no number */
+static const Value *whole_of(Lowering *l, const Value *x, Dtype t)
 {
-    if (is_whole(n) || l->torch) {
-        lower_plain(l, n, "Mod");
-        return;
-    }
-    bool first = any_first(l, n);
-    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first);
-    set_lowered(l, n, binary(l, "Sub", a, binary(l, "Mul", b, unary(l, "Floor", binary(l, "Div", a, b)))), first);
+    bool sign = t != U8 && t != U16 && t != U32;
+    int bits = 8 * dtype_bytes(t) - sign;
+    double end = ldexp(1, bits), least = sign ? -end : 0;
+    const Value *zero = scalar_of(l, 0, x->dtype);
+    x = where_of(l, binary_of(l, "Equal", BOOL, x, x), x, zero);
+    x = binary(l, "Max", x, scalar_of(l, least, x->dtype));
+    if (bits <= 24 || (bits <= 32 && x->dtype == F64))
+        return cast(l, binary(l, "Min", x, scalar_of(l, end - 1, x->dtype)), carried(l, t));
+    const Value *over = binary_of(l, "LessOrEqual", BOOL, scalar_of(l, end, x->dtype), x), /* end - 1 is no number of its type */
+        *most = t == I64 ? unary(l, "BitwiseNot", scalar_of(l, -end, I64)) : scalar_of(l, end - 1, carried(l, t));
+    return where_of(l, over, most, cast(l, where_of(l, over, zero, x), carried(l, t)));
 }
 
-/* floor(a / b) of whole numbers; 0 where b is 0 */
+static void lower_cast(Lowering *l, const Node *n)
+{
+    const Value *raw = lowered(l, n->in[0])->raw, *y;
+    bool first = !raw && any_first(l, n);
+    const Value *x = raw ? raw : operand(l, n->in[0], first);
+    if (is_whole(n) && dtype_is_float(x->dtype))
+        y = whole_of(l, x, n->dtype);
+    else if (is_whole(n) && n->dtype != carried(l, n->dtype))
+        y = cast(l, cast(l, x, n->dtype), carried(l, n->dtype));
+    else
+        y = cast(l, x, carried(l, n->dtype));
+    set_lowered(l, n, y, first);
+}
+
+/* a whole number that is divided by; *none: where it is 0, which is no error here, but is one elsewhere; NULL: nowhere */
+static const Value *divisor(Lowering *l, const Value *b, const Value **none)
+{
+    *none = NULL;
+    if (b->data && b->rank == 0 && b->data[0] != 0)
+        return b;
+    *none = compare(l, "Equal", b, 0);
+    return where_of(l, *none, scalar_of(l, 1, b->dtype), b);
+}
+
+/* a - b floor(a / b), for which ONNX has an operation of whole numbers alone; of these it is 0 where b is 0 */
+static void lower_mod(Lowering *l, const Node *n)
+{
+    bool first = any_first(l, n);
+    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first), *none;
+    if (is_whole(n))
+        set_lowered(l, n, binary(l, "Mod", a, divisor(l, b, &none)), first);
+    else if (l->torch)
+        set_lowered(l, n, binary(l, "Mod", a, b), first);
+    else
+        set_lowered(l, n, binary(l, "Sub", a, binary(l, "Mul", b, unary(l, "Floor", binary(l, "Div", a, b)))), first);
+}
+
+/* floor(a / b) of whole numbers; 0 where b is 0. Division of ONNX is towards 0, and a - a % b may be beyond 32 bits */
 static void lower_quotient(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n);
-    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first);
-    const Value *none = compare(l, "Equal", b, 0), *by = where_of(l, none, scalar_of(l, 1, b->dtype), b);
-    const Value *q = binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, by)), by);
-    set_lowered(l, n, where_of(l, none, binary(l, "Mul", q, scalar_of(l, 0, q->dtype)), q), first);
+    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first), *none, *q;
+    Dtype t = b->dtype;
+    b = divisor(l, b, &none);
+    if (l->torch) {
+        q = binary(l, "Div", a, b);
+    } else {
+        a = cast(l, a, I64), b = cast(l, b, I64);
+        q = cast(l, binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, b)), b), t);
+    }
+    set_lowered(l, n, none ? where_of(l, none, scalar_of(l, 0, t), q) : q, first);
 }
 
 /* tanh(x / 2) (e^x + 1) has all digits near 0, and ONNX has no e^x - 1 */

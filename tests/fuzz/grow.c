@@ -111,7 +111,8 @@ const char *grow_model(uint64_t seed, const GrowOptions *options)
     g->batch = BATCHES[below(g, COUNT(BATCHES))];
     if (options->style == GROW_WIDE)
         return grow_wide(g, seed);
-    if (options->style == GROW_GRAPH || (options->style == GROW_ANY && !g->smooth && chance(g, 60)))
+    g->evaluation = options->style == GROW_EVALUATION;
+    if (options->style == GROW_GRAPH || g->evaluation || (options->style == GROW_ANY && !g->smooth && chance(g, 60)))
         return grow_graph(g, seed, options->statements);
     g->groups = chance(g, 40) ? 1 + below(g, 3) : 0;
     g->accumulate = chance(g, 30) ? 2 + below(g, 2) : 1;

@@ -408,7 +408,7 @@ static bool grow_attention(Grower *g)
 
 static bool grow_pooled(Grower *g) /* windows over any axes */
 {
-    const Value *x = pick_rank(g, 1, 4);
+    const Value *x = pick_rank(g, 1, g->evaluation ? 3 : 4);
     if (!x)
         return false;
     Value y = like(x);
@@ -468,7 +468,7 @@ static Growth *const GROWTHS[] = {grow_one,        grow_one,        grow_one,   
                                   grow_einsum,     grow_matmul,     grow_dense,      grow_conv,    grow_conv_transpose,
                                   grow_pool,       grow_image,      grow_sequence,   grow_lookup,  grow_weight,
                                   grow_state,      grow_scan,       grow_recurrent,  grow_noise,   grow_bilinear,
-                                  grow_loop,       grow_users_layer};
+                                  grow_loop,       grow_users_layer, grow_cube};
 
 void grow_graph_statement(Grower *g)
 {
@@ -522,6 +522,15 @@ static int occurrences(const char *text, const char *name)
     return count;
 }
 
+/* an output has a value for each sample */
+static const char *output_of(Grower *g, const Value *v)
+{
+    if (v->sample)
+        return v->name;
+    const char *all = format("flatten(%s)[0] < 99", g->pool[0].name);
+    return format(v->kind == FLAGS ? "%s and %s" : "where(%s, %s, 0)", all, v->name);
+}
+
 /* what no other value uses, and a few that are used */
 static void grow_ends(Grower *g, const char *factor)
 {
@@ -530,6 +539,10 @@ static void grow_ends(Grower *g, const char *factor)
         bool end = v->name[0] == 'v' && occurrences(text_of(&g->body), v->name) == 1;
         if (!end && !chance(g, 7))
             continue;
+        if (g->evaluation) {
+            text_add(&g->losses, "    output o%s = %s\n", v->name, output_of(g, v));
+            continue;
+        }
         const char *as_float = v->kind == FLOAT   ? v->name
                                : v->kind == WHOLE ? format("(f32(%s %% 97) / 31 - 1)", v->name)
                                                   : format("f32(%s)", v->name);
@@ -553,9 +566,9 @@ const char *grow_graph(Grower *g, uint64_t seed, int statements)
 {
     static const char *const PRECISIONS[] = {"f32", "bf16", "f16", "f32"};
     g->graph = true;
-    const char *precision = chance(g, 70) ? "f64" : PRECISIONS[below(g, COUNT(PRECISIONS))];
+    const char *precision = g->evaluation || chance(g, 70) ? "f64" : PRECISIONS[below(g, COUNT(PRECISIONS))];
     g->halves = strcmp(precision, "f64") && chance(g, 60);
-    g->accumulate = chance(g, 20) ? 2 : 1;
+    g->accumulate = !g->evaluation && chance(g, 20) ? 2 : 1;
     g->groups = g->accumulate > 1 || chance(g, 10) ? 1 + below(g, 3) : 0;
     grow_leaves(g);
     statements = statements ? statements : 4 + below(g, 16);

@@ -12,7 +12,7 @@ static int64_t convolved(int64_t n, int64_t k, int64_t stride, int64_t dilation,
 bool grow_conv(Grower *g)
 {
     const Value *x = pick_rank(g, 2, 3);
-    if (!x)
+    if (!x || (g->evaluation && !x->sample))
         return false;
     Value y = like(x);
     int64_t c = x->e[x->rank - 1], k = 1 + below(g, 3), stride = 1 + below(g, 2), dilation = chance(g, 25) ? 2 : 1, groups = 1;
@@ -48,7 +48,7 @@ bool grow_conv(Grower *g)
 bool grow_conv_transpose(Grower *g)
 {
     const Value *x = pick_rank(g, 2, 3);
-    if (!x)
+    if (!x || (g->evaluation && !x->sample))
         return false;
     Value y = like(x);
     int64_t k = 1 + below(g, 3), stride = 1 + below(g, 2), padding = k > 1 && chance(g, 40);
@@ -83,7 +83,7 @@ bool grow_pool(Grower *g)
 bool grow_image(Grower *g) /* layers of [h, w, c] */
 {
     const Value *x = pick_rank(g, 3, 3);
-    if (!x)
+    if (!x || (g->evaluation && !x->sample))
         return false;
     Value y = like(x);
     int64_t n = 1 + below(g, 3);
@@ -330,7 +330,7 @@ bool grow_state(Grower *g)
 bool grow_cube(Grower *g) /* three spatial axes */
 {
     const Value *x = pick_rank(g, 4, 4);
-    if (!x)
+    if (!x || (g->evaluation && !x->sample))
         return false;
     Value y = like(x);
     int64_t stride = 1 + below(g, 2);

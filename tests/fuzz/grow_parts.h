@@ -34,6 +34,7 @@ typedef struct Grower {
     bool traps;      /* a step may have a loss that is not finite */
     bool graph;      /* the other style: grow_graph.c */
     bool halves;     /* in it, casts to bf16 and f16 */
+    bool evaluation; /* in it, what other software has, all of it seen in outputs */
 } Grower;
 
 int below(Grower *, int n); /* 0 .. n - 1 */

@@ -82,6 +82,10 @@ Value of_rank1(int64_t n, bool sample)
 /* v = EXPRESSION, where the value is `shape` */
 bool define(Grower *g, Value shape, const char *expression)
 {
+    static const char *const NO_COUNTERPART[] = {"progress", "epoch", "shift_", "scatter_", "batch_", "random_normal"};
+    for (int i = 0; g->evaluation && i < COUNT(NO_COUNTERPART); i++)
+        if (strstr(expression, NO_COUNTERPART[i]))
+            return false;
     Value *v = keep(g, shape);
     if (v)
         SAY("    %s = %s\n", v->name, expression);

@@ -10,7 +10,8 @@
  *   models --slopes ...                          gradients against differences of the loss, on smooth models
  *   models --census                              which operations the random graphs lack
  *   models --print SEED                          the model
- *   models --style network|graph|wide ...        of one of the three styles (grow.c, grow_graph.c, grow_wide.c) only
+ *   models --style network|graph|wide ...        of one of the three styles (grow.c, grow_graph.c, grow_wide.c) only;
+ *                  evaluation ...                what tests/export.test compares with other software
  *   models --hostile ...                         with names that C would take for its own (grow_names.c); --gpus: by NVRTC, too
  *   models ... FILE...                           these models instead of random ones
  *
@@ -414,7 +415,7 @@ int main(int argc, char **argv)
             job.statements = (int)strtol(next, NULL, 10);
             again = format("%s --statements %s", again, next);
         } else if (strcmp(word, "--style") == 0) {
-            job.style = strcmp(next, "graph") == 0 ? GROW_GRAPH : strcmp(next, "wide") == 0 ? GROW_WIDE : GROW_NETWORK;
+            job.style = strcmp(next, "graph") == 0 ? GROW_GRAPH : strcmp(next, "wide") == 0 ? GROW_WIDE : strcmp(next, "evaluation") == 0 ? GROW_EVALUATION : GROW_NETWORK;
             again = format("%s --style %s", again, next);
         } else if (strcmp(word, "--seconds") == 0) {
             limit = strtod(next, NULL);
@@ -431,7 +432,7 @@ int main(int argc, char **argv)
             again = format("%s --gpus %s", again, next);
         } else {
             fprintf(stderr,
-                    "usage: models [--slopes] [--census] [--hostile] [--style network|graph|wide] [--programs DIR] [--gpus DIR] [--ways DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
+                    "usage: models [--slopes] [--census] [--hostile] [--style network|graph|wide|evaluation] [--programs DIR] [--gpus DIR] [--ways DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
                     "[--print SEED] [FILE ...]\n");
             return 2;
         }

@@ -7,11 +7,32 @@ NAME.y.npy, or NAME.y-OUTPUT.npy for each of several outputs. Prints a line of a
 "ok NAME KIND", with the largest difference, relative to the largest output, and what computed it. What ONNX Runtime has no kernels for (a convolution
 in f64) is computed by onnx's reference."""
 
+import contextlib
 import importlib.util
+import math
 import os
 import sys
 
 import numpy as np
+
+
+def reference(path):
+    """onnx's own, whose MaxPool knows no padding along a single axis, and whose Erf is of f32"""
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
+
+    class MaxPool(OpRun):
+        def _run(self, x, kernel_shape=None, strides=None, pads=None, **rest):
+            n = len(kernel_shape)
+            x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:n], pads[n:])], constant_values=-np.inf)
+            windows = np.lib.stride_tricks.sliding_window_view(x, kernel_shape, range(2, 2 + n))
+            return (windows[(slice(None), slice(None), *(slice(None, None, s) for s in strides))].max(tuple(range(-n, 0))),)
+
+    class Erf(OpRun):
+        def _run(self, x):
+            return (np.vectorize(math.erf, otypes=[x.dtype])(x),)
+
+    return ReferenceEvaluator(path, new_ops=[MaxPool, Erf])
 
 
 def run_onnx(name, given):
@@ -30,12 +51,11 @@ def run_onnx(name, given):
     except Exception as e:
         if "NotImplemented" not in type(e).__name__:
             raise
-        from onnx.reference import ReferenceEvaluator
-        return ReferenceEvaluator(path).run(None, feed), [v.name for v in onnx.load(path).graph.output], "onnx.reference"
+        return reference(path).run(None, feed), [v.name for v in onnx.load(path).graph.output], "onnx.reference"
     return session.run(None, feed), [v.name for v in session.get_outputs()], "onnxruntime"
 
 
-def run_torch(name, given):
+def run_torch(name, given, around=contextlib.nullcontext()):
     import torch
     torch.set_num_threads(1)
     spec = importlib.util.spec_from_file_location(f"m_{name}", f"m_{name}.py")
@@ -43,29 +63,66 @@ def run_torch(name, given):
     spec.loader.exec_module(module)
     model = module.load()
     lines = [line.split() for line in module.__doc__.split("Inputs\n")[1].split("Outputs\n")[0].strip().splitlines()]
-    with torch.no_grad():
+    with torch.no_grad(), around:
         y = model(*[torch.from_numpy(np.ascontiguousarray(given[k[:-1]].astype(kind))) for k, kind, *_ in lines])
     names = [line.split(":")[0].strip() for line in module.__doc__.split("Outputs\n")[1].strip().splitlines()]
     return [v.numpy() for v in (y if isinstance(y, tuple) else (y,))], names, "PyTorch"
 
 
+def shaken(name, given):
+    """Outputs of the module, each operation of which is off by about 1e-15: those that move hang on rounding."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Shaken(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            y = function(*args, **(kwargs or {}))
+            if function.__name__.split(".")[0] in EXACT or not isinstance(y, torch.Tensor) or not y.is_floating_point():
+                return y
+            return y * (1 + 1e-15 * (2 * torch.rand(y.shape, dtype=y.dtype) - 1))
+
+    torch.manual_seed(1)
+    return [run_torch(name, given, Shaken())[0] for _ in range(4)]
+
+
+EXACT = set("""view _unsafe_view reshape permute transpose t expand slice select index index_select cat stack where clone _to_copy
+    constant_pad_nd flip sort gather maximum minimum clamp clamp_min clamp_max amax relu floor abs neg max_pool2d_with_indices
+    max_pool3d_with_indices squeeze unsqueeze alias detach embedding narrow split unbind lift_fresh copy_ zeros ones""".split())
+
+
+def far(a, b):
+    """How far apart, of the largest element; whole numbers: 0, or infinity"""
+    a, b = a.ravel(), b.ravel()
+    if b.dtype.kind != "f":
+        return 0 if (a == b).all() else np.inf
+    a = a.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0
+    apart = np.abs(a - b)[~same].max() / max(np.abs(b[np.isfinite(b)]).max(initial=0), 1e-300)
+    return apart if apart == apart else np.inf
+
+
 def compare(kind, name, tolerance, given):
     found, names, by = (run_onnx if kind == "onnx" else run_torch)(name, given)
-    worst = 0
-    for y, output in zip(found, names):
+    worst, moved, left_out = 0, None, 0
+    for i, (y, output) in enumerate(zip(found, names)):
         file = f"{name}.y.npy" if len(names) == 1 else f"{name}.y-{output}.npy"
         if not os.path.exists(file):  # an output with the name of an input or a weight is NAME_2 in ONNX
             file = f"{name}.y-{output.removesuffix('_2')}.npy"
         expected = np.load(file)
         if y.shape != expected.shape:
             return f"not ok {name} {kind}: {output} is {y.shape}, not {expected.shape}"
-        if expected.dtype.kind != "f":
-            if (y != expected).any():
-                return f"not ok {name} {kind}: {output}, of whole numbers, is {y.ravel()[:8]}, not {expected.ravel()[:8]}"
-            continue
-        far = np.abs(y.astype(np.float64) - expected).max() / max(np.abs(expected).max(), 1e-300)
-        worst = max(worst, far if far == far else np.inf)
-    return f"{'ok' if worst <= tolerance else 'not ok'} {name} {kind}{':' if worst > tolerance else chr(10) + '#'} {worst:.1e} of the largest output ({by})"
+        apart = far(y, expected)
+        if apart > tolerance and name.startswith("grown"):
+            moved = moved or shaken(name, given)
+            if any(far(other[i], moved[0][i]) > tolerance / 10 for other in moved[1:]):
+                left_out += 1
+                continue
+        if apart > tolerance:
+            return f"not ok {name} {kind}: {output} is off by {apart:.1e} of the largest: {y.ravel()[:6]}, not {expected.ravel()[:6]} ({by})"
+        worst = max(worst, apart)
+    return f"ok {name} {kind}\n# {worst:.1e} of the largest output ({by})" + (f"; {left_out} of {len(names)} left out: they hang on rounding" if left_out else "")
 
 
 for line in sys.stdin:
