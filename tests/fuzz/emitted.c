@@ -16,7 +16,9 @@ const char *const EMITTED_WORDS[] = {
     "from", "to",
     /* of threads of a GPU */
     "slices", "slice", "lanes", "rows", "turn", "reduced", "item", "column", "bits", "look", "mine", "hit", "point", "points", "in_group",
-    "before", "across", "shift", "squares",
+    "before", "across", "shift",
+    /* of the parts of moments */
+    "number", "mean", "squares",
     /* parameters, and what scans have */
     "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "calls", "numbers", "fresh", "chunks", "chunk", "t", "last",
     "shared", "a", "b", "c", "g", "y", "dq", "dk", "dv", "dqkv", "x", "sums", "values", "places",
