@@ -1,7 +1,7 @@
 """mgpuc from Python: models of PyTorch as text and weights; the compiler and its programs run on NumPy arrays."""
 from .tools import Program, compile, load, plan, predict, train
 
-__all__ = ["Program", "compile", "from_hf", "from_onnx", "from_torch", "load", "plan", "predict", "train"]
+__all__ = ["Program", "compile", "from_hf", "from_keras", "from_onnx", "from_torch", "load", "plan", "predict", "train"]
 
 
 def from_torch(module, example_inputs, path="model.net", loss=None, output=None, batch=32, kwargs=None):
@@ -48,6 +48,24 @@ def from_hf(folder, path="model.net", length=128, **options):
     else:
         example = {"input_ids": torch.zeros(1, length, dtype=torch.long)}
     return from_torch(module, example, path, **options)
+
+
+def from_keras(model, path="model.net", inputs=None, loss=None, batch=32):
+    """The same for a model of Keras 3, whatever its backend is.
+
+    inputs: arrays with the batch in front, needed for a model that is a class with a `call` of its own. A model that ends with a softmax has
+    the loss of what comes before it, and `predict` returns what Keras does.
+    """
+    import pathlib
+
+    from . import tools
+    from .keras_import import import_model
+
+    path = pathlib.Path(path)
+    text, weights, info = import_model(model, path, inputs, loss, batch)
+    tools.write_weights(path.with_suffix(".safetensors"), weights)
+    path.write_text(text)
+    return tools.Model(path, info)
 
 
 def from_onnx(model, path="model.net", shapes=None, batch=None, loss=None, size=32):

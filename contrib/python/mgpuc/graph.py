@@ -70,6 +70,61 @@ def merge_constants(nodes):
         n.args = {k: renamed(v) for k, v in n.args.items()}
 
 
+# ---- operations that front ends make: g.add(operation, shape, dtype, **args) appends a node
+
+def shape_of(*values):
+    return np.broadcast_shapes(*[v.shape for v in values if isinstance(v, Node)])
+
+
+def node(g, operation, /, *values, dtype=None, names=("self", "other"), **more):
+    """An element-wise operation."""
+    kind = dtype or next(v.val.dtype for v in values if isinstance(v, Node))
+    return g.add(operation, shape_of(*values), kind, **dict(zip(names, values)), **more)
+
+
+def cast(g, x, dtype):
+    return x if x.val.dtype == np.dtype(dtype) else g.add("to", x.shape, dtype, self=x)
+
+
+def reshape(g, x, shape):
+    return x if tuple(shape) == x.shape else g.add("view", shape, x.val.dtype, self=x)
+
+
+def permute(g, x, order):
+    return x if list(order) == list(range(len(order))) else g.add("permute", [x.shape[o] for o in order], x.val.dtype, self=x, dims=list(order))
+
+
+def cut(g, x, dim, start, end, step=1):
+    n = x.shape[dim]
+    if (start, end, step) == (0, n, 1):
+        return x
+    shape = list(x.shape)
+    shape[dim] = max(0, -(-(end - start) // step))
+    return g.add("slice", shape, x.val.dtype, self=x, dim=dim, start=start, end=end, step=step)
+
+
+def join(g, values, dim):
+    shape = list(values[0].shape)
+    shape[dim] = sum(v.shape[dim] for v in values)
+    return values[0] if len(values) == 1 else g.add("cat", shape, values[0].val.dtype, tensors=values, dim=dim)
+
+
+def flip(g, x, dims):
+    return g.add("flip", x.shape, x.val.dtype, self=x, dims=list(dims))
+
+
+def expand(g, x, shape):
+    return x if tuple(shape) == x.shape else g.add("expand", shape, x.val.dtype, self=x)
+
+
+def reduce(g, fn, x, dims, keep, **more):
+    dims = sorted(d % max(len(x.shape), 1) for d in dims)
+    shape = [1 if d in dims else s for d, s in enumerate(x.shape) if keep or d not in dims]
+    return g.add(fn, shape, x.val.dtype, self=x, dim=dims, keepdim=keep, **more)
+
+
+# ---- the source
+
 def trace_lines(trace):
     """(file, line, code) of a stack trace, outermost first"""
     return [(f, int(n), code.strip()) for f, n, code in re.findall(r'File "(.*?)", line (\d+), in .*\n(.*)', trace)]

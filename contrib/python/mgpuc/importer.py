@@ -22,10 +22,13 @@ LIBRARY = {
     "embedding": {"weight": "weight"},
     "prelu": {"weight": "weight"},
     "addmm": {"mat2": "weight", "self": "bias"},
+    "lstm": {"weight_ih": "weight_ih", "weight_hh": "weight_hh", "bias_ih": "bias"},
+    "gru": {"weight_ih": "dense_1.weight", "weight_hh": "weight_hh", "bias_ih": "dense_1.bias", "bias_hh": "bias_hh"},
+    "rnn": {"weight_ih": "dense_1.weight", "weight_hh": "weight_hh", "bias_ih": "dense_1.bias"},
 }
 for _c in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
     LIBRARY[_c] = LIBRARY["linear"]
-NEEDED = {"addmm": 2, "batch_norm": 4, "group_norm": 2, "instance_norm": 2}  # all of them, or the layer does not serve
+NEEDED = {"addmm": 2, "batch_norm": 4, "group_norm": 2, "instance_norm": 2, "lstm": 3, "gru": 4, "rnn": 3}  # all of them, or the layer does not serve
 PLAIN = {"drop", "permute", "transpose", "view", "reshape", "contiguous", "clone", "flatten", "to", "_to_copy", "expand", "unsqueeze", "squeeze", "dropout", "getitem", "t", "detach_",
          "_assert_tensor_metadata", "alias"}
 
@@ -580,7 +583,10 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes):
     statements = net.written(last)
     results = statements[-len(outputs):]
     taken, names = {n: 0 for n in used | {v.name for v in body.defs + body.declared}}, []
-    for given, _ in outputs:
+    for (given, _), result in zip(outputs, results):
+        if result == given and result not in names:  # it is called so already
+            names.append(result)
+            continue
         names.append(net.free_name(identifier(given) if re.match(r"[A-Za-z]\w*$", given) else "y", taken, -1, forever=True))
         taken[names[-1]] = 0
     loss, target, kind, loss_text = loss_lines(names[0], values[0], loss, set(taken))
@@ -590,7 +596,7 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes):
         inner = len(s) - len(s.lstrip())
         block += net.wrap(s.lstrip(), 4 + inner)
     for n, result in zip(names, results):
-        block += net.wrap(f"{n} = {result}", 4)
+        block += net.wrap(f"{n} = {result}", 4) if n != result else []
     block += [""] + loss_text + [f"    output {n}" for n in names] + ["}"]
     out.append("\n".join(block))
     columns = ", ".join(f'{n} = "train_{n}.npy"' for n in [i["name"] for i in inputs] + [target])

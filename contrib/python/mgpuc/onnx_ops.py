@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from .graph import Node, is_float
+from .graph import cast, cut, expand, flip, is_float, join, node, permute, reduce, reshape
 
 TRANSLATE = {}
 SMALL = {"int8", "int16", "uint8", "uint16"}  # arithmetic of these is in i32 here, and wraps there
@@ -22,62 +22,11 @@ def number(v):
     return float(str(np.float32(v)))
 
 
-def shape_of(*values):
-    return np.broadcast_shapes(*[v.shape for v in values if isinstance(v, Node)])
-
-
-def node(g, operation, /, *values, dtype=None, names=("self", "other"), **more):
-    """An element-wise operation."""
-    kind = dtype or next(v.val.dtype for v in values if isinstance(v, Node))
-    return g.add(operation, shape_of(*values), kind, **dict(zip(names, values)), **more)
-
-
-def cast(g, x, dtype):
-    return x if x.val.dtype == np.dtype(dtype) else g.add("to", x.shape, dtype, self=x)
-
-
 def in_range(g, operation, x, y, dtype, **more):
     """Arithmetic that wraps as the type does."""
     if str(dtype) in SMALL:
         return cast(g, node(g, operation, x, y, dtype="int32", **more), dtype)
     return node(g, operation, x, y, dtype=dtype, **more)
-
-
-def reshape(g, x, shape):
-    return x if tuple(shape) == x.shape else g.add("view", shape, x.val.dtype, self=x)
-
-
-def permute(g, x, order):
-    return x if list(order) == list(range(len(order))) else g.add("permute", [x.shape[o] for o in order], x.val.dtype, self=x, dims=list(order))
-
-
-def cut(g, x, dim, start, end, step=1):
-    n = x.shape[dim]
-    if (start, end, step) == (0, n, 1):
-        return x
-    shape = list(x.shape)
-    shape[dim] = max(0, -(-(end - start) // step))
-    return g.add("slice", shape, x.val.dtype, self=x, dim=dim, start=start, end=end, step=step)
-
-
-def join(g, values, dim):
-    shape = list(values[0].shape)
-    shape[dim] = sum(v.shape[dim] for v in values)
-    return values[0] if len(values) == 1 else g.add("cat", shape, values[0].val.dtype, tensors=values, dim=dim)
-
-
-def flip(g, x, dims):
-    return g.add("flip", x.shape, x.val.dtype, self=x, dims=list(dims))
-
-
-def expand(g, x, shape):
-    return x if tuple(shape) == x.shape else g.add("expand", shape, x.val.dtype, self=x)
-
-
-def reduce(g, fn, x, dims, keep, **more):
-    dims = sorted(d % max(len(x.shape), 1) for d in dims)
-    shape = [1 if d in dims else s for d, s in enumerate(x.shape) if keep or d not in dims]
-    return g.add(fn, shape, x.val.dtype, self=x, dim=dims, keepdim=keep, **more)
 
 
 # ---- element by element

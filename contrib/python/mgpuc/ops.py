@@ -840,6 +840,8 @@ def setting(value, hint):
 def padding_of(padding, size, dilation):
     """-> None for \"same\", the default, else an expression"""
     same = [d * (k - 1) for k, d in zip(size, dilation)]
+    if any(isinstance(p, tuple) for p in padding):  # before and after
+        return List([List([Num(p, "padding"), Num(q, "padding")]) for p, q in padding])
     if all(2 * p == s for p, s in zip(padding, same)):
         return None
     if not any(padding):
@@ -869,7 +871,7 @@ def _(cx, node, a):
             options.append(("groups", Num(a["groups"], "width" if a["groups"] == x.shape[1] else "groups")))
         options += [] if a["bias"] else [("bias", False)]
         return cx.result(Call("conv", x.var, [Num(w.shape[0], "width"), setting(each(size), "size")], options, name=w.library), x.axes, node)
-    full = List([List([p, p]) for p in (padding if len(padding) == n else padding * n)]) if not isinstance(padding, str) else pad
+    full = List([List(list(p) if isinstance(p, tuple) else [p, p]) for p in (padding if len(padding) == n else padding * n)]) if not isinstance(padding, str) else pad
     y = Call("convolve", x.var, [w.value(cx).var], [("stride", List(stride)), ("padding", full if full is not None else List([List([d * (k - 1) // 2] * 2) for k, d in zip(size, dilation)])),
                                                     ("dilation", List(dilation)), ("input_dilation", List([1] * n)), ("groups", a["groups"])])
     return cx.result(y if a["bias"] is None else Op("+", y, a["bias"].value(cx).var), x.axes, node)
@@ -964,6 +966,19 @@ def _(cx, node, a):
     if w.library is not None and w.shape[0] == x.shape[1]:
         return cx.result(Call("prelu", x.var, name=w.library), x.axes, node)
     return cx.result(Call("where", None, [Op(">", x.var, 0), x.var, Op("*", w.value(cx).var, x.var)]), x.axes, node)
+
+
+@op("lstm", "gru", "rnn")
+def _(cx, node, a):
+    """One layer, one direction, [batch, steps, channels]: the outputs, the last state and, of lstm, the last cell"""
+    x, w = a["input"], a["weight_hh"]
+    if w.library is None:
+        raise cx.unsupported(node, "with weights that are used elsewhere, too, has no counterpart")
+    x = with_axes(cx, x, [1, 2])
+    options = [(name, with_axes(cx, v, [1]).var) for name, v in zip(("state", "cell"), a["state"])]
+    call = Call(node.op(), x.var, [Num(w.shape[1], "width")], options, name=w.library)
+    vars = cx.several(call, [[m.shape[d] for d in range(1, len(m.shape))] for m in node.val])
+    return [Value(v, m.shape, list(range(1, len(m.shape))), m.dtype) for v, m in zip(vars, node.val)]
 
 
 @op("embedding")

@@ -182,7 +182,7 @@ class Program:
             else:
                 written = {p.stem.removeprefix("out-"): p for p in folder.glob("out-*.npy")}
             places = {o["name"]: o for o in self.info["outputs"]} if self.info else {}
-            order = names or list(places) or sorted(written)
+            order = names or (self.info or {}).get("returned") or list(places) or sorted(written)
             found = {n: np.load(written[n if n in written else None]) for n in order or [None]}
         found = [self.theirs(a, places[n]) if n in places else a for n, a in found.items()]
         return found[0] if len(found) == 1 else found
