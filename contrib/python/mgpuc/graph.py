@@ -37,6 +37,18 @@ class Node:
         return self.operation
 
 
+def table_of_operations():
+    """name -> function, empty, and the decorator that puts a function there under its names."""
+    table = {}
+
+    def op(*names):
+        def register(f):
+            table.update(dict.fromkeys(names, f))
+            return f
+        return register
+    return table, op
+
+
 def is_float(dtype):
     return dtype.kind == "f"
 

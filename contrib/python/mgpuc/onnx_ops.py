@@ -3,18 +3,10 @@ import math
 
 import numpy as np
 
-from .graph import cast, cut, expand, flip, is_float, join, node, permute, reduce, reshape
+from .graph import cast, cut, expand, flip, is_float, join, node, permute, reduce, reshape, table_of_operations
 
-TRANSLATE = {}
+TRANSLATE, op = table_of_operations()
 SMALL = {"int8", "int16", "uint8", "uint16"}  # arithmetic of these is in i32 here, and wraps there
-
-
-def op(*names):
-    def register(f):
-        for n in names:
-            TRANSLATE[n] = f
-        return f
-    return register
 
 
 def number(v):

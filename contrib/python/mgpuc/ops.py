@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .graph import is_float
+from .graph import is_float, table_of_operations
 from .net import Call, Index, List, Num, Op, Span
 
 
@@ -39,15 +39,7 @@ class Value:
         return dim % len(self.shape) in self.axes
 
 
-OPS = {}
-
-
-def op(*names):
-    def register(f):
-        for n in names:
-            OPS[n] = f
-        return f
-    return register
+OPS, op = table_of_operations()
 
 
 def shape_list(values):
