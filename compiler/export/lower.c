@@ -54,6 +54,8 @@ static const Value *wrapped(Lowering *l, const Value *v, Dtype t)
 
 static void lower_plain(Lowering *l, const Node *n, const char *kind)
 {
+    if (n->dtype == BOOL && (n->op == OP_MINIMUM || n->op == OP_MAXIMUM))
+        kind = n->op == OP_MINIMUM ? "And" : "Or";
     bool first = any_first(l, n);
     const Value *in[3], *y;
     for (int i = 0; i < n->inputs; i++)
@@ -218,14 +220,17 @@ static void lower_sum(Lowering *l, const Node *n)
         set_lowered(l, n, v, first);
         return;
     }
+    if (n->op == OP_MAX && x->dtype == BOOL) /* whose largest opset 18 has not */
+        v = cast(l, v, I32);
     const Value *y = EMIT(l, n->op == OP_SUM ? "ReduceSum" : "ReduceMax", v->dtype, e, v, whole_numbers(l, axes, count));
     attribute(l, "keepdims", 0);
-    set_lowered(l, n, wrapped(l, y, n->dtype), first && !gone[1]);
+    set_lowered(l, n, cast(l, wrapped(l, y, n->dtype), carried(l, n->dtype)), first && !gone[1]);
 }
 
 static void lower_argmax(Lowering *l, const Node *n)
 {
     const Value *x = whole_value(l, n->in[0]);
+    x = x->dtype == BOOL ? cast(l, x, I32) : x;
     const Value *y = EMIT(l, "ArgMax", I64, extents(n->sharded, &n->shape), x);
     attribute(l, "axis", n->ints[0] + n->in[0]->sharded);
     attribute(l, "keepdims", 0);

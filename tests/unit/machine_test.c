@@ -201,6 +201,7 @@ static void units(void)
     check(near(units_of(&ib, METHOD_RING, 1e8), 16, 1e-9) && near(units_of(&ib, METHOD_LEVELS, 1e8), 16, 1e-9), "over nodes two for each network card");
     check(near(units_of(&h100, METHOD_RING, 100e3), 3, 1e-9) && near(units_of(&h100, METHOD_RING, 8), 1, 1e-9), "small ones have a block for 32 KiB");
     check(near(units_of(&h100, METHOD_COPY, 1e8), 8, 1e-9), "sums over peers have threads for 8 SMs");
+    check(near(units_of(&h100, METHOD_COPY, 8 * 3 * 4096), 3. / 8, 1e-9), "... small ones a block for 4 KiB of a device's share, 8 to an SM");
     Members risers = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 1, 4);
     Cost slow = cost_collective(&risers, COLLECT_ALL_REDUCE, METHOD_COPY, 1e8);
     check(risers.reach && near(slow.taken, 2e8 / slow.us * 1e6 / risers.machine->devices->bandwidth.value, 1e-9) && slow.taken < .01,
