@@ -1,22 +1,11 @@
 """Layers of Keras, and operations of keras.ops, as nodes of the graph (graph.py): f(graph, call) -> a node, or a list of them."""
 import numpy as np
 
-from .graph import Node, cast, cut, expand, flip, is_float, join, node, permute, reduce, reshape
+from .graph import Node, cast, cut, expand, flip, is_float, join, node, permute, reduce, reshape, table_of_operations
 from .keras_graph import numbers
 
-LAYERS, OPERATIONS = {}, {}
-
-
-def registers(table):
-    def names(*names):
-        def register(f):
-            table.update((n, f) for n in names)
-            return f
-        return register
-    return names
-
-
-layer, op = registers(LAYERS), registers(OPERATIONS)
+LAYERS, layer = table_of_operations()
+OPERATIONS, op = table_of_operations()
 
 
 # ---- layers that have weights, or that training changes
