@@ -108,6 +108,43 @@ table("confusion_inner", inner)
 put("mean_iou_inner", mean_iou(inner))
 put("mean_iou", mean_iou(confusion(map_, pixel)))
 
+
+def by_class(x, target, kind):
+    """-> of each class that occurs the number, and how often it is true"""
+    said, target = x.argmax(-1).flatten(), target.flatten()
+    said, target = said[target < x.shape[-1]], target[target < x.shape[-1]]
+    numbers, often = [], []
+    for c in sorted(set(said.tolist()) | set(target.tolist())):
+        hits, found, true = (((said == c) & (target == c)).sum(), (said == c).sum(), (target == c).sum())
+        precision, recall = (float(hits / n) if n else 0.0 for n in (found, true))
+        harmonic = 2 * precision * recall / (precision + recall) if hits else 0.0
+        numbers.append({"precision": precision, "recall": recall, "f1": harmonic}[kind])
+        often.append(int(true))
+    return numbers, often
+
+
+def macro(*of):
+    numbers, _ = by_class(*of)
+    return sum(numbers) / len(numbers)
+
+
+def by_share(*of):
+    return sum(a * b for a, b in zip(*by_class(*of))) / sum(by_class(*of)[1])
+
+
+put("f1_macro", macro(z, label, "f1"))
+put("f1_macro_inner", macro(z[label != 2], label[label != 2], "f1"))
+put("f1_macro_pixels", macro(map_, pixel, "f1"))
+put("f1_macro_absent", macro(z, label, "f1"))
+put("f1_weighted", by_share(z, label, "f1"))
+put("f1_micro", (map_.argmax(-1) == pixel)[pixel < 4].double().mean())
+put("precision_macro", macro(map_, pixel, "precision"))
+put("precision_weighted", by_share(z[label != 2], label[label != 2], "precision"))
+put("recall_macro", macro(z, label, "recall"))
+put("recall_weighted", by_share(map_, pixel, "recall"))
+for i, value in enumerate(by_class(z, label, "recall")[0]):
+    put(f"recall_each[{i}]", value)
+
 # what auc says of its bins
 assert auc(binned(p), true) == auc(p, true) and auc(binned(p), doubted, known) == auc(p, doubted, known)
 for q, bins in ((close, 65536), (p, 16)):
