@@ -187,12 +187,12 @@ static bool ends_in_bias(const char *name)
 }
 
 /* What all names that are missing begin with, without the last point; empty where that is nothing, or where the file has some of the part. */
-static char *missing_part(const TensorView *view, const Match *match)
+static char *missing_part(const TensorView *view, const bool *there)
 {
     const char *first = NULL;
     size_t length = 0;
     for (int i = 0; i < view->count; i++) {
-        if (match->tensor[i])
+        if (there[i])
             continue;
         if (!first) {
             first = view->name[i];
@@ -205,16 +205,16 @@ static char *missing_part(const TensorView *view, const Match *match)
             while (length && first[length] != '.');
     }
     for (int i = 0; i < view->count && length; i++)
-        length = match->tensor[i] && is_part(view->name[i], first, length) ? 0 : length;
+        length = there[i] && is_part(view->name[i], first, length) ? 0 : length;
     return mgpu_format("%.*s", (int)length, first);
 }
 
-static char *cure_of_missing(const TensorView *view, const Match *match)
+static char *cure_of_missing(const TensorView *view, const bool *there)
 {
     bool biases = true;
-    char *part = missing_part(view, match), *cure = NULL;
+    char *part = missing_part(view, there), *cure = NULL;
     for (int i = 0; i < view->count; i++)
-        biases = biases && (match->tensor[i] || ends_in_bias(view->name[i]));
+        biases = biases && (there[i] || ends_in_bias(view->name[i]));
     if (biases)
         cure = mgpu_format("; layers have no biases with bias = false");
     else if (*part)
@@ -238,7 +238,8 @@ static int show(const mgpu_program *program, const WeightSource *source, const T
 {
     int width = 0, shapes = 0, lacks = 0, whole = source->begin == NULL;
     NameList unused;
-    char shape[200], expected[200];
+    char shape[200], expected[200], *cure = NULL;
+    bool fit[view->count + 1];
     for (int i = 0; i < view->count; i++) {
         const mgpu_tensor *t = &program->variables[view->variable[i]].tensor;
         int name = (int)strlen(view->name[i]), extents = (int)strlen(mgpu_shape_text(t->rank, t->extent, shape));
@@ -250,8 +251,8 @@ static int show(const mgpu_program *program, const WeightSource *source, const T
     for (int i = 0; i < view->count; i++) {
         const mgpu_tensor *wanted = &program->variables[view->variable[i]].tensor;
         const SavedTensor *t = match->tensor[i];
-        bool fits = t && mgpu_same_shape(&t->tensor, wanted) &&
-                    mgpu_dtype_is_float(t->tensor.dtype) == mgpu_dtype_is_float(wanted->dtype);
+        bool fits = fit[i] = t && mgpu_same_shape(&t->tensor, wanted) &&
+                             mgpu_dtype_is_float(t->tensor.dtype) == mgpu_dtype_is_float(wanted->dtype);
         printf("  %-*s  %s %-*s  ", width, view->name[i], mgpu_dtype_name(wanted->dtype), shapes,
                mgpu_shape_text(wanted->rank, wanted->extent, expected));
         if (fits && t->tensor.dtype == wanted->dtype)
@@ -269,7 +270,11 @@ static int show(const mgpu_program *program, const WeightSource *source, const T
     close_list(&unused);
     if (match->set && match->set->said)
         printf("%s\n", match->set->said);
-    printf("%d of %d tensors are there%s%s\n", view->count - lacks, view->count, unused.count ? "; not used: " : "", unused.text);
+    if (whole && lacks && lacks < view->count)
+        cure = cure_of_missing(view, fit);
+    printf("%d of %d tensors are there%s%s%s\n", view->count - lacks, view->count, unused.count ? "; not used: " : "", unused.text,
+           cure ? cure : "");
+    free(cure);
     free(unused.text);
     return lacks;
 }
@@ -277,7 +282,10 @@ static int show(const mgpu_program *program, const WeightSource *source, const T
 static void fail_whole(const mgpu_program *program, const TensorFile *file, const TensorView *view, const Match *match,
                        bool may_leave, const NameList *missing, const NameList *extra)
 {
-    char *cure = missing->count && match->found && may_leave && !mgpu_context() ? cure_of_missing(view, match) : NULL;
+    bool there[view->count + 1];
+    for (int i = 0; i < view->count; i++)
+        there[i] = match->tensor[i];
+    char *cure = missing->count && match->found && may_leave && !mgpu_context() ? cure_of_missing(view, there) : NULL;
     mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s%s%s shows %s%s", file->path,
               match->found, view->count, missing->count ? "; missing: " : "", missing->text,
               extra->count ? "; not in the model: " : "", extra->text, program->model_file, may_leave ? " --init " : "",

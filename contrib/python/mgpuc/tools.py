@@ -201,6 +201,12 @@ class Program:
         that was not made by from_torch, by the names of the files in its data block, without .npy and without train_ in front."""
         import numpy as np
 
+        if self.info:
+            needed = [(p["name"], p["source"]) for p in self.info["inputs"]] + [(self.info["target"],)]
+            missing = [n[0] for n in needed if n[0] and not set(n) & set(data)]
+            if missing:
+                raise Failed(f"train: there is no array for {', '.join(missing)}; the network takes {', '.join(n[0] for n in needed if n[0])}, "
+                             f"given are {', '.join(data) or 'none'}")
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             for name, a in data.items():

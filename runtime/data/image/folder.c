@@ -2,7 +2,8 @@
  *
  * As torchvision's ImageFolder: the folders in `dir`, sorted byte by byte, are the classes; a class's pictures are the
  * files below its folder, however deep, whose names end in .jpg, .jpeg or .png (in any case), sorted by folder, then by
- * name. Names that begin with a point are passed over; links are followed. Other files are counted, and one is named. */
+ * name. Names that begin with a point are passed over; links are followed. Pictures in other formats, by their names, are counted,
+ * and one is named; of other files, such as README.md, nothing is said. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 
@@ -21,7 +22,7 @@ typedef struct Files {
     char **path;
     uint32_t *class;
     int64_t count, room;
-    int64_t left;     /* files that are no pictures by their names */
+    int64_t left;     /* pictures in other formats, by their names */
     char *first_left; /* the first of them, byte by byte */
 } Files; /* in the reader's order */
 
@@ -60,14 +61,26 @@ static void free_names(Names *n)
     free(n->name);
 }
 
+static bool ends_in(const char *name, const char *const *ends, int count)
+{
+    const char *end = strrchr(name, '.');
+    for (int i = 0; end && i < count; i++)
+        if (strcasecmp(end, ends[i]) == 0)
+            return true;
+    return false;
+}
+
 bool mgpu_is_picture(const char *name)
 {
     static const char *const ENDS[] = {".jpg", ".jpeg", ".png"};
-    const char *end = strrchr(name, '.');
-    for (int i = 0; end && i < MGPU_COUNT(ENDS); i++)
-        if (strcasecmp(end, ENDS[i]) == 0)
-            return true;
-    return false;
+    return ends_in(name, ENDS, MGPU_COUNT(ENDS));
+}
+
+static bool is_in_another_format(const char *name)
+{
+    static const char *const ENDS[] = {".webp", ".bmp",  ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".jfif",
+                                       ".jpe",  ".ppm",  ".pgm", ".pnm", ".tga",  ".npy",  ".npz",  ".dng",  ".dcm", ".svg"};
+    return ends_in(name, ENDS, MGPU_COUNT(ENDS));
 }
 
 static void leave_out(Files *files, const char *path)
@@ -111,7 +124,7 @@ static bool list(const char *folder, Names *folders, Names *pictures, Files *fil
             add_name(folders, entry->d_name);
         else if (there && mgpu_is_picture(entry->d_name))
             add_name(pictures, entry->d_name);
-        else if (there)
+        else if (there && is_in_another_format(entry->d_name))
             leave_out(files, path);
         free(path);
     }
