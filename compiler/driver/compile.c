@@ -168,16 +168,27 @@ static int64_t most_devices(const Program *p)
     return most;
 }
 
-/* More micro-batches keep less at a time, so that less is recomputed: twice as many, while the step is predicted to become shorter. No step can
- * gain more than the time of what is recomputed. */
+/* At least twice as many micro-batches, of equally many samples where the samples of a device allow that: a step of uneven ones takes as long
+ * as one of more samples. 0: there are no more */
+static int64_t more_micro_batches(int64_t samples, int64_t parts)
+{
+    int64_t least = samples % parts ? parts + 1 : 2 * parts;
+    for (int64_t n = least; n <= 4 * parts && n <= samples; n++)
+        if (samples % n == 0)
+            return n;
+    return 2 * parts <= samples ? 2 * parts : 0;
+}
+
+/* More micro-batches keep less at a time, so that less is recomputed: twice as many and more, while the step is predicted to become shorter.
+ * No step can gain more than the time of what is recomputed. */
 static Try find_faster(KernelCache *cache, const Options *o, Try best)
 {
     const double GAIN = .01;
     const Program *p = best.c.program;
-    int64_t most = p->model->batch / most_devices(p), parts = p->model->accumulate > 1 ? p->model->accumulate : 1;
+    int64_t samples = p->model->batch / most_devices(p), parts = p->model->accumulate > 1 ? p->model->accumulate : 1;
     double us = 0;
-    for (bool better = !p->one_batch; better && 2 * parts <= most && best.c.program->dropped.time > GAIN;) {
-        Try t = try_accumulate(cache, o, parts *= 2);
+    for (bool better = !p->one_batch; better && (parts = more_micro_batches(samples, parts)) && best.c.program->dropped.time > GAIN;) {
+        Try t = try_accumulate(cache, o, parts);
         us = us > 0 ? us : predicted_step_us(best.c.program);
         double tried = predicted_step_us(t.c.program);
         better = t.fit.fits && tried < (1 - GAIN) * us;

@@ -133,12 +133,12 @@ static void unpack(FileBytes *b, const char *path, const char *where)
         if (!gzdirect(f))
             mgpu_check_unpacked(packed, done, path, where);
     } while (n > 0);
-    const char *message = gzerror(f, &code);
+    gzerror(f, &code);
     if (n < 0 || code != Z_OK)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s after %lld bytes", where, path,
                   code == Z_ERRNO       ? strerror(errno)
                   : code == Z_BUF_ERROR ? "the file is truncated"
-                                        : message,
+                                        : "the compressed data is damaged",
                   (long long)done);
     gzclose(f);
     data = mgpu_resize(data, (size_t)done);

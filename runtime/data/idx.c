@@ -19,8 +19,8 @@ typedef struct Source { gzFile file; int64_t packed; const char *path, *where; }
 static const char *read_error(const Source *s)
 {
     int code;
-    const char *message = gzerror(s->file, &code);
-    return code == Z_ERRNO ? strerror(errno) : code == Z_OK || code == Z_BUF_ERROR ? TRUNCATED : message;
+    gzerror(s->file, &code);
+    return code == Z_ERRNO ? strerror(errno) : code == Z_OK || code == Z_BUF_ERROR ? TRUNCATED : "the compressed data is damaged";
 }
 
 /* bytes read: fewer than asked at the end of the file or where its compression is broken (*error) */

@@ -210,6 +210,8 @@ int mgpu_check_gradients(const mgpu_program *program, const Options *o)
         mgpu_close_set(&c.train);
     free(c.state);
     if (wrong)
-        printf("%d weights have gradients that finite differences contradict\n", wrong);
+        printf("%d %s that finite differences contradict; this is meant for weights before a stop_gradient, where finite differences do "
+               "not stop\n",
+               wrong, wrong == 1 ? "weight has a gradient" : "weights have gradients");
     return wrong ? MGPU_BAD_INPUT : 0;
 }

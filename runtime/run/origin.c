@@ -58,9 +58,9 @@ static void say_sample(FILE *to, const Dataset *set, const Origin *o)
             continue;
         char place[sizeof text[0]];
         mgpu_describe(set->stream, o->sample, column, place, sizeof place);
-        char *of_column = o->input ? NULL : strstr(place, ": column '");
-        if (of_column)
-            *of_column = 0;
+        char *of_column = o->input ? NULL : strstr(place, ": column '"), *of_vector = o->input ? NULL : strstr(place, ": '");
+        if (of_column || of_vector)
+            *(of_column ? of_column : of_vector) = 0;
         while (k < count && strcmp(text[k], place) != 0)
             k++;
         if (k == count && count < PLACES)

@@ -76,7 +76,9 @@ typedef struct Run {
     int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
     int64_t begun_at, begun_skipped; /* step and skipped steps when this process began */
     int64_t steps_before;          /* the length of the run that goes on, if it was another one; else 0 */
-    double first_loss, last_loss;  /* of step 1; of the last row of an epoch, its mean. NaN: not known */
+    double first_loss;             /* of step 1; NaN: not known */
+    double early_loss, last_loss;  /* of the first and the last row of an epoch, their means; NaN: not known */
+    int64_t early_step;            /* at which that first row was */
     char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
     int64_t failed_step;           /* where; 0: at no step */
     KeptState kept;
