@@ -280,6 +280,8 @@ static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
         bind_pattern(e, b, p, at);
     }
     run_checks(e, b);
+    for (const Tree *p = params->first; p; p = p->next)
+        note_value(e, p, map_get(&e->frame->locals, p->text));
 }
 
 /* ---- composites */
@@ -379,7 +381,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
 {
     const Tree *params = layer->tree->first, *block = params->next;
     if (e->calls >= MAX_CALLS)
-        error_at(at, "more than %d calls within each other; does '%s' call itself without an end?", MAX_CALLS, layer->name);
+        last_error_at(at, "more than %d calls within each other; does '%s' call itself without an end?", MAX_CALLS, layer->name);
     Binding b = {.layer = layer, .count = tree_count(params)};
     Memory *outer = memory_use(e->brief);
     b.names = NEW_ARRAY(const char *, b.count);
@@ -417,6 +419,8 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     } else {
         run_block(e, block);
         result = e->frame->result ? e->frame->result : value_none();
+        if (result->kind == VALUE_BROKEN || (e->frame->broken && !e->frame->result))
+            give_up();
     }
     e->calls--;
     pop_frame(e, before);

@@ -359,6 +359,10 @@ void run_data(Elaborator *e)
     const Tree *block = e->data_tree->first;
     Frame *before = push_frame(e, FRAME_DATA, block);
     run_block(e, block);
+    if (errors_said()) { /* inputs may be missing, or sets */
+        pop_frame(e, before);
+        return;
+    }
     check_sets(e, block);
     for (int k = 0; k < COUNT(SETS); k++) {
         const Value *v = map_get(&e->frame->locals, SETS[k]);

@@ -103,7 +103,7 @@ void declare_input(Elaborator *e, const Tree *t)
         APPEND(m->inputs, m->input_count, input);
     }
     graph_at(e, place_of(e, t));
-    set_local(e, t->text, value_tensor(graph_input(e->top, index)));
+    set_name(e, t, value_tensor(graph_input(e->top, index)));
 }
 
 /* ---- weights and states */
@@ -156,7 +156,7 @@ void declare_weight(Elaborator *e, const Tree *t)
     e->top->at = graph_at(e, place_of(e, t))->at;
     e->top->path = e->graph->path;
     Node *updated = e->frame->training && !weight && !e->in_optimizer ? updated_state(e, index) : NULL;
-    set_local(e, t->text, value_tensor(updated ? updated : graph_variable(e->top, index)));
+    set_name(e, t, value_tensor(updated ? updated : graph_variable(e->top, index)));
 }
 
 void run_update(Elaborator *e, const Tree *t)

@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct { const char *file, *title; } FILES[] = {
@@ -125,28 +124,15 @@ static const struct { const char *name, *about; } FUNCTIONS[] = {
 
 /* ---- layers */
 
-static int token_at(const Tokens *t, int line, int column)
-{
-    int low = 0, high = t->count - 1;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        const Token *m = &t->list[middle];
-        if (m->line < line || (m->line == line && m->column < column))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static int closing(const Tokens *t, int i, int open, int close)
 {
-    for (int depth = 0;; i++) {
+    for (int depth = 0; i < t->count; i++) {
         int kind = t->list[i].kind;
         depth += kind == open ? 1 : kind == close ? -1 : 0;
         if (depth == 0)
             return i;
     }
+    return t->count - 1; /* of a text with a syntax error */
 }
 
 static bool own_line(const Tokens *t, int i) { return i == 0 || t->list[i].line > t->list[i - 1].last_line; }
@@ -201,7 +187,7 @@ static const char *section_title(const Token *t)
     return title;
 }
 
-static void add_layers(const Source *s, const char *group, Entries *out)
+void layer_entries(const Source *s, const char *group, Entries *out)
 {
     Tokens t = scan_tokens(s);
     int seen = 0;
@@ -215,7 +201,7 @@ static void add_layers(const Source *s, const char *group, Entries *out)
             if (t.list[seen].kind == TOKEN_COMMENT && begins_section(&t.list[seen]))
                 group = section_title(&t.list[seen]);
         int parenthesis = closing(&t, name + 1, '(', ')'), brace = parenthesis + 1;
-        while (t.list[brace].kind == TOKEN_COMMENT)
+        while (brace + 1 < t.count && t.list[brace].kind == TOKEN_COMMENT)
             brace++;
         int end = closing(&t, brace, '{', '}');
         Text signature = {0};
@@ -228,6 +214,14 @@ static void add_layers(const Source *s, const char *group, Entries *out)
     }
 }
 
+const char *library_text(const char *file)
+{
+    for (const LibraryFile *f = LIBRARY_FILES; f->name; f++)
+        if (strcmp(f->name, file) == 0 || strcmp(format("dsl/%s", f->name), file) == 0)
+            return f->text;
+    return NULL;
+}
+
 void library_entries(Entries *out)
 {
     for (const LibraryFile *f = LIBRARY_FILES; f->name; f++) {
@@ -238,32 +232,30 @@ void library_entries(Entries *out)
                 group = FILES[k].title;
         Source *s = NEW(Source);
         *s = (Source){.file = format("dsl/%s", f->name), .text = f->text, .length = strlen(f->text), .library = true};
-        add_layers(s, group, out);
+        layer_entries(s, group, out);
     }
 }
 
 static void add_file(const char *path, Map *seen, Entries *out)
 {
-    char *real = realpath(path, NULL);
-    if (!real)
+    const char *key = real_path(path);
+    if (!key)
         fail(1, "%s cannot be read: %s", path, strerror(errno));
-    const char *key = copy_text(real, strlen(real));
-    free(real);
     if (map_get(seen, key))
         return;
     map_set(seen, key, seen);
     const Source *s = read_source(path);
-    add_layers(s, path, out);
-    const char *slash = strrchr(path, '/');
+    layer_entries(s, path, out);
     for (const Tree *t = parse(s)->first; t; t = t->next)
         if (t->kind == TREE_IMPORT)
-            add_file(t->text[0] == '/' || !slash ? t->text : format("%.*s/%s", (int)(slash - path), path, t->text), seen, out);
+            add_file(path_beside(path, t->text), seen, out);
 }
 
 void file_entries(const char *path, Entries *out)
 {
     Map seen = {0};
     add_file(path, &seen, out);
+    stop_after_errors();
 }
 
 /* ---- tables */

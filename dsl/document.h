@@ -21,6 +21,8 @@ static inline void add_entry(Entries *out, const char *group, const char *name, 
     APPEND(out->list, out->count, e);
 }
 
+void layer_entries(const Source *, const char *group, Entries *); /* of this file alone */
+const char *library_text(const char *file);     /* "stdlib/layers.net", with or without "dsl/" before it; NULL: it is no file of the library */
 void library_entries(Entries *);                /* layers, by file and section */
 void builtin_entries(Entries *);                /* all else */
 void data_entries(Entries *);                   /* of these: readers, stages and their options. document_data.c */

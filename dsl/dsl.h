@@ -1,6 +1,7 @@
 /* dsl.h: the front end: text -> syntax tree -> Model (compiler/ir/graph.h).
  *
- * A user's mistake ends the run through error_at (base.h): one located error, exit 1. What a later version will do
+ * A user's mistake is said through error_at (base.h), which gives up the statement that it is in (recover.c); after all statements the run
+ * ends, exit 1. What a later version will do
  * is a located "not yet" warning, counted in model->not_yet; the rest of the model is checked all the same.
  *
  * Composites. A call of a library layer that the compiler knows as a whole (composite_known) becomes a COMPOSITE
@@ -26,6 +27,8 @@ typedef struct Settings { /* what the command line says */
     int count;
     const char *model; /* --model NAME; NULL: the only one */
     LintSet silenced;  /* -Wno-NAME */
+    void (*note)(const Tree *, const char *value); /* what a name of the user's text has become: at its node; NULL: nobody asks */
+    bool part;         /* a file without a model is no mistake: it is for others to import */
 } Settings;
-Model *elaborate(const Tree *file, const Settings *);
+Model *elaborate(const Tree *file, const Settings *); /* exit 1 after errors; NULL: a part */
 #endif

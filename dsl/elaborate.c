@@ -257,6 +257,15 @@ static const Place *batch_place(const Elaborator *e)
     return at;
 }
 
+static void ask_param(Elaborator *e, const Tree *t) { find_name(e, t->text); }
+
+/* errors also in those that nobody asked for */
+static void ask_params(Elaborator *e)
+{
+    for (int k = 0; k < e->params.count; k++)
+        run_recovering(e, ((const Param *)e->params.values[k])->tree, ask_param);
+}
+
 /* what declares, loops and gives rules; the rest is in statement.c */
 enum { IN_MODEL = 1 << FRAME_MODEL, IN_LAYERS = 1 << FRAME_MODEL | 1 << FRAME_LAYER, IN_TRAIN = 1 << FRAME_TRAIN };
 static const Statement STATEMENTS[] = {
@@ -291,6 +300,11 @@ Model *elaborate(const Tree *file, const Settings *settings)
     e->root = NEW(Instance);
     *e->root = (Instance){.path = "", .names = e->root, .row = -1};
     load_files(e, file);
+    if (!e->model_tree) {
+        ask_params(e);
+        stop_after_errors();
+        return NULL;
+    }
     m->name = e->model_tree->text;
     e->graph = e->top = graph_new(m, "trial", NULL);
     run_train(e, true);
@@ -298,6 +312,11 @@ Model *elaborate(const Tree *file, const Settings *settings)
     run_train(e, false);
     m->batch_at = batch_place(e);
     run_model(e, true);
+    if (errors_said()) { /* what else is wrong by itself */
+        run_data(e);
+        ask_params(e);
+        stop_after_errors();
+    }
     check_loss(e);
     e->graph = e->top = m->train;
     build_updates(e);
@@ -306,12 +325,13 @@ Model *elaborate(const Tree *file, const Settings *settings)
     warn_of_channel_order(e);
     check_batch_sums(e);
     run_model(e, false);
+    stop_after_errors();
     read_averages(e);
     check_watches(e);
     run_data(e);
     check_validation(e);
-    for (int k = 0; k < e->params.count; k++) /* errors also in those that nobody asked for */
-        find_name(e, e->params.keys[k]);
+    ask_params(e);
+    stop_after_errors();
     tell(e);
     check_set_keys(e);
     finish_layers(e);

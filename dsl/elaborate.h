@@ -32,6 +32,7 @@ typedef enum ValueKind {
     VALUE_WEIGHTED, /* node, weight: of the same shape; weight is a float */
     VALUE_RESULTS,  /* items: of a call with several results; the first is taken where one is wanted */
     VALUE_SOURCE,   /* samples: of a data block */
+    VALUE_BROKEN,   /* of a name whose statement had an error: whoever asks for it gives up */
 } ValueKind;
 struct Value {
     ValueKind kind;
@@ -55,6 +56,7 @@ Value *value_number(double);         /* whole if it is a whole number that fits 
 Value *value_double(double);
 Value *value_bool(bool);
 Value *value_none(void);
+Value *value_broken(void);
 Value *value_text(const char *);
 Value *value_list(Value **items, int count);
 Value *value_tensor(Node *);
@@ -126,6 +128,7 @@ typedef enum FrameKind { FRAME_LAYER, FRAME_MODEL, FRAME_DATA, FRAME_TRAIN, FRAM
 struct Frame {
     FrameKind kind;
     const Tree *block;       /* its text */
+    bool broken;             /* a statement of it had an error: names that are not there may be its */
     const Layer *layer;      /* FRAME_LAYER */
     const Place *call;       /* the call that led here */
     bool library;            /* its text is in the library */
@@ -178,6 +181,7 @@ struct Elaborator {
     Map layers, library;     /* name -> Layer */
     Map builtins;            /* name -> Layer */
     Map readers;             /* name -> Layer */
+    bool broken;             /* so had an item, or an import: layers and params that are not there may be its */
     const Tree *model_tree, *data_tree, *train_tree;
 
     Graph *graph;            /* where nodes go: the pass's, a body of it, or init */
@@ -256,6 +260,8 @@ Node *select_valid_samples(Elaborator *, Node *);         /* where(valid, x, 0) 
 Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
 void pop_frame(Elaborator *, Frame *before);
 void set_local(Elaborator *, const char *name, Value *);
+void set_name(Elaborator *, const Tree *name, Value *);                  /* likewise, of a name in the text */
+void note_value(const Elaborator *, const Tree *at, const Value *);      /* for Settings.note */
 Value *find_local(const Elaborator *, const char *name);
 Layer *find_layer(const Elaborator *, const char *name); /* user's layers, library, builtins; or NULL */
 const char *call_key(const Elaborator *, const Tree *);
@@ -318,6 +324,11 @@ Value *field(Elaborator *, const Place *, Value *of, const char *name);
 Value *slice_axis(Elaborator *, const Place *, Node *, int axis, const Value *start, const Value *end, const Value *step);
 Value *take(Elaborator *, const Place *, Node *, int axis, int64_t at); /* x[at] along an axis, which goes */
 void unpack(Elaborator *, const Tree *names, Value *value);
+
+/* ---- recover.c */
+/* run(e, t), which is a statement or an item of the user's; where that ends with an error, e is again where it was, and the names that the
+ * statement would have made are broken */
+void run_recovering(Elaborator *, const Tree *, void (*run)(Elaborator *, const Tree *));
 
 /* ---- the core: statement.c, expression.c, lookup.c, call.c */
 void run_block(Elaborator *, const Tree *block);

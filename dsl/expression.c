@@ -172,7 +172,9 @@ static Value *apply_step(Elaborator *e, const Tree *step, Value *to)
     Arguments arguments = {0};
     if (call)
         arguments = eval_arguments(e, step->first->next);
-    return call_layer(e, callee->layer, place_of(e, step), arguments, to, call_key(e, step));
+    Value *v = call_layer(e, callee->layer, place_of(e, step), arguments, to, call_key(e, step));
+    note_value(e, call ? step->first : step, v);
+    return v;
 }
 
 static Value *eval_section(Elaborator *e, const Tree *t)
@@ -289,7 +291,9 @@ static Value *eval_name(Elaborator *e, const Tree *t)
 static Value *eval_call(Elaborator *e, const Tree *t)
 {
     Value *callee = eval_callee(e, t->first);
-    return call_layer(e, callee->layer, place_of(e, t), eval_arguments(e, t->first->next), NULL, call_key(e, t));
+    Value *v = call_layer(e, callee->layer, place_of(e, t), eval_arguments(e, t->first->next), NULL, call_key(e, t));
+    note_value(e, t->first, v);
+    return v;
 }
 
 /* an error if the field t is that of a module of PyTorch, as in nn.Linear, or of self */
@@ -348,7 +352,7 @@ static Value *eval_kind(Elaborator *e, const Tree *t)
 Value *eval_results(Elaborator *e, const Tree *t)
 {
     if (++e->depth > MAX_DEPTH)
-        error_tree(e, t, "calls and expressions are nested too deep; give parts of them names");
+        last_error_at(place_of(e, t), "calls and expressions are nested too deep; give parts of them names");
     Value *v = eval_kind(e, t);
     e->depth--;
     return v;

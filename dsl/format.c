@@ -513,7 +513,8 @@ static void compare(const Tokens *a, const char *text, const Text *made)
 
 Text format_source(const Source *source)
 {
-    parse(source); /* ends with a message where it does not parse */
+    parse(source);
+    stop_after_errors();
     Tokens tokens = scan_tokens(source);
     Formatter l;
     prepare(&l, &tokens);

@@ -2,7 +2,6 @@
 #include "dsl/elaborate.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Loaded { const char *path; const Source *source; } Loaded; /* in the order in which loading began */
@@ -30,46 +29,45 @@ static void check_parameters(const Tree *layer)
         for (const Tree *q = layer->first->first; q != p; q = q->next)
             if (strcmp(p->text, q->text) == 0) {
                 Place at = {.source = p->source, .line = p->line, .column = p->column};
-                error_at(&at, "the parameter '%s' is there twice; give one of them another name", p->text);
+                show_error_at(&at, "the parameter '%s' is there twice; give one of them another name", p->text);
             }
 }
 
-static _Noreturn void twice(const Elaborator *e, const Tree *t, const Tree *other, const char *what)
+static void twice(const Elaborator *e, const Tree *t, const Tree *other, const char *what)
 {
     if (other->source == t->source)
-        error_tree(e, t, "%s is there already, in line %d; remove one of them", what, other->line);
-    error_tree(e, t, "%s is also in %s, line %d; give one of them another name", what, other->source->file, other->line);
-}
-
-static const char *beside(const Source *file, const char *path)
-{
-    const char *slash = strrchr(file->file, '/');
-    return path[0] == '/' || !slash ? path : format("%.*s/%s", (int)(slash - file->file), file->file, path);
+        show_error_at(place_of(e, t), "%s is there already, in line %d; remove one of them", what, other->line);
+    else
+        show_error_at(place_of(e, t), "%s is also in %s, line %d; give one of them another name", what, other->source->file, other->line);
 }
 
 static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main_file);
 
 static void import(Elaborator *e, Loader *loader, const Tree *t)
 {
-    const char *path = beside(t->source, t->text);
-    char *real = realpath(path, NULL);
-    if (!real)
+    const char *path = path_beside(t->source->file, t->text), *kept = real_path(path), *why;
+    if (!kept)
         error_tree(e, t, "%s cannot be read: %s", path, strerror(errno));
-    const char *kept = copy_text(real, strlen(real));
-    free(real);
     for (int k = 0; k < loader->count; k++)
         if (strcmp(loader->files[k].path, kept) == 0)
             return;
-    if (is_too_long(path))
-        error_tree(e, t, "%s has more than 1 GiB: is it a model?", path);
-    Source *s = NEW(Source);
-    s->file = path;
-    s->text = read_file(path, &s->length);
-    if (!s->text)
-        error_tree(e, t, "%s cannot be read: %s", path, strerror(errno));
+    Source *s = find_source(path, &why);
+    if (!s)
+        error_tree(e, t, "%s cannot be read: %s", path, why);
     Loaded l = {.path = kept, .source = s};
     APPEND(loader->files, loader->count, l);
     load_file(e, loader, parse(s), false);
+}
+
+static void try_import(Elaborator *e, Loader *loader, const Tree *t)
+{
+    Recovery r;
+    if (setjmp(*recovery_begin(&r)) == 0) {
+        import(e, loader, t);
+        recovery_end(&r);
+    } else {
+        e->broken = true;
+    }
 }
 
 /* a param given again replaces the one of a file that this file imports */
@@ -94,7 +92,7 @@ static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main
     int first = loader->count - 1;
     for (const Tree *t = file->first; t; t = t->next)
         if (t->kind == TREE_IMPORT)
-            import(e, loader, t);
+            try_import(e, loader, t);
     const char *wanted = e->settings->model;
     const char **models = NULL;
     int count = 0;
@@ -105,8 +103,11 @@ static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main
             const Layer *other = map_get(&e->layers, t->text);
             if (other)
                 twice(e, t, other->tree, format("the layer '%s'", t->text));
+            else
+                map_set(&e->layers, t->text, text_layer(t));
             check_parameters(t);
-            map_set(&e->layers, t->text, text_layer(t));
+        } else if (t->kind == TREE_BROKEN) {
+            e->broken = true;
         } else if (!main_file || t->kind == TREE_IMPORT) {
             continue;
         } else if (t->kind == TREE_MODEL) {
@@ -120,12 +121,15 @@ static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main
             const Tree **place = t->kind == TREE_DATA ? &e->data_tree : &e->train_tree;
             if (*place)
                 twice(e, t, *place, format("a %s block", tree_kind_name(t->kind)));
-            *place = t;
+            else
+                *place = t;
         }
     }
     if (main_file && !e->model_tree && wanted)
         error_tree(e, file, "there is no model '%s'%s", wanted, did_you_mean(wanted, models, count));
-    if (main_file && !e->model_tree)
+    if (main_file && !e->model_tree && errors_said())
+        give_up();
+    if (main_file && !e->model_tree && !e->settings->part)
         error_tree(e, file, "there is no model: write model NAME { input ...  loss ... }");
 }
 
@@ -137,9 +141,8 @@ void load_files(Elaborator *e, const Tree *file)
     load_readers(e);
     load_library(e);
     Loader loader = {0};
-    char *real = realpath(file->source->file, NULL);
-    Loaded l = {.path = real ? copy_text(real, strlen(real)) : "", .source = file->source};
-    free(real);
+    const char *real = real_path(file->source->file);
+    Loaded l = {.path = real ? real : "", .source = file->source};
     APPEND(loader.files, loader.count, l);
     load_file(e, &loader, file, true);
     for (int k = 0; k < loader.count; k++)

@@ -40,14 +40,22 @@ static Value *param_value(Elaborator *e, Param *p)
     bool in_model = e->in_model;
     e->graph = e->top = graph_new(e->model, "param", NULL);
     e->in_model = false;
-    const char *given = take_set(e, p->name);
-    p->value = given ? eval_word(e, parse_setting(p->name, given)) : eval(e, p->tree->first);
-    if (has_tensor(p->value))
-        error_tree(e, p->tree, "a param is known at compile time, not %s; a list becomes a tensor where it meets one",
-                   value_describe(p->value));
+    const int calls = e->calls, depth = e->depth;
+    p->value = value_broken();
+    Recovery r;
+    if (setjmp(*recovery_begin(&r)) == 0) {
+        const char *given = take_set(e, p->name);
+        Value *v = given ? eval_word(e, parse_setting(p->name, given)) : eval(e, p->tree->first);
+        if (has_tensor(v))
+            error_tree(e, p->tree, "a param is known at compile time, not %s; a list becomes a tensor where it meets one", value_describe(v));
+        p->value = v;
+        recovery_end(&r);
+    }
     e->graph = graph;
     e->top = top;
     e->in_model = in_model;
+    e->calls = calls;
+    e->depth = depth;
     pop_frame(e, before);
     p->state = DONE;
     return p->value;
@@ -58,7 +66,10 @@ static Value *user_param(Elaborator *e, const char *name)
     if (e->frame && e->frame->library)
         return NULL;
     Param *p = map_get(&e->params, name);
-    return p ? param_value(e, p) : NULL;
+    Value *v = p ? param_value(e, p) : NULL;
+    if (v && v->kind == VALUE_BROKEN)
+        give_up();
+    return v;
 }
 
 /* ---- names */

@@ -4,6 +4,9 @@
  *   - a statement begins with a word, a name or (rules) a string, and nothing that can continue an expression does;
  *   - there is no expression statement, no juxtaposition and no brace in an expression.
  * The statement words (input, loss, weight, train ...) are ordinary names everywhere but at the start of a statement.
+ *
+ * After a syntax error the statement or item that it is in becomes a BROKEN node, and tokens are skipped up to what seems to be the next
+ * one: the first word of a line that is indented no further than the broken one, or the '}' of its block.
  */
 %code requires {
 #include "dsl/tree.h"
@@ -59,9 +62,40 @@ int parse_tokens(void *scanner, Parse *p);
 #define YYMAXDEPTH 8000
 
 struct Parse *yyget_extra(void *scanner);
-static int next_token(YYSTYPE *value, YYLTYPE *at, void *scanner)
+int word_kind(const char *text);
+static bool begins_item(int kind)
 {
-    Parse *p = yyget_extra(scanner);
+    return kind == IMPORT || kind == PARAM || kind == LAYER || kind == MODEL || kind == DATA || kind == TRAIN;
+}
+
+static bool begins_statement(int kind)
+{
+    return begins_item(kind) || kind == IDENT || kind == STRING || kind == ASSERT || kind == INPUT || kind == LOSS || kind == METRIC ||
+           kind == OUTPUT || kind == SCAN || kind == STATE || kind == UPDATE || kind == WEIGHT || kind == RETURN || kind == IF || kind == FOR;
+}
+
+/* Does parsing go on with this token? The '}' of blocks within the broken statement do not end it. */
+static bool is_next(Parse *p, int kind, const YYLTYPE *at)
+{
+    bool first = at->first_line > p->before_line, after = at->first_line > p->skip_line;
+    bool next = kind == END || (kind == '}' && p->skipped_braces == 0 && p->braces > 0) ||
+                (first && after && at->first_column <= p->skip_column && (p->braces ? begins_statement(kind) : begins_item(kind)));
+    p->skipped_braces += kind == '{' ? 1 : kind == '}' && p->skipped_braces ? -1 : 0;
+    return next;
+}
+
+static int given_token(Parse *p, YYSTYPE *value, YYLTYPE *at, void *scanner)
+{
+    if (p->closing) {
+        p->closing--;
+        return '}';
+    }
+    if (p->again_count) {
+        const Token *t = &p->again[--p->again_count];
+        value->text = t->text;
+        *at = (YYLTYPE){t->line, t->column, t->last_line, t->column + t->length};
+        return t->kind;
+    }
     int kind = yylex(value, at, scanner);
     p->before_line = p->end_line;
     p->before_column = p->end_column;
@@ -69,10 +103,37 @@ static int next_token(YYSTYPE *value, YYLTYPE *at, void *scanner)
     p->end_column = at->last_column;
     return kind;
 }
+
+static int next_token(YYSTYPE *value, YYLTYPE *at, void *scanner)
+{
+    Parse *p = yyget_extra(scanner);
+    int kind = given_token(p, value, at, scanner);
+    while (p->skip_line && !is_next(p, kind, at))
+        kind = given_token(p, value, at, scanner);
+    p->skip_line = 0;
+    p->braces_before = p->braces;
+    if (kind == END && p->braces && p->broken) { /* a '}' is missing, as was said or comes of what was */
+        p->again[p->again_count++] = (Token){.kind = END, .line = at->first_line, .column = at->first_column, .last_line = at->first_line};
+        kind = '}';
+    }
+    if (begins_item(kind) && !p->braces)
+        p->item_column = at->first_column;
+    p->braces += kind == '{' ? 1 : kind == '}' && p->braces ? -1 : 0;
+    return kind;
+}
 #define yylex next_token
 
-#define LEAF(at, kind, text) tree_leaf(p->source, TREE_##kind, text, (at).first_line, (at).first_column)
-#define N(at, kind, text, ...) tree(LEAF(at, kind, text), (Tree *[]){__VA_ARGS__, NULL})
+#define LEAF(at, kind, text) with_extent(tree_leaf(p->source, TREE_##kind, text, (at).first_line, (at).first_column), &(at))
+#define N(at, kind, text, ...) with_extent(tree(LEAF(at, kind, text), (Tree *[]){__VA_ARGS__, NULL}), &yyloc)
+static Tree *with_extent(Tree *t, const YYLTYPE *at)
+{
+    t->from_line = at->first_line;
+    t->from_column = at->first_column;
+    t->to_line = at->last_line;
+    t->to_column = at->last_column;
+    return t;
+}
+
 static Tree *tree(Tree *n, Tree **child)
 {
     for (; *child; child++)
@@ -80,14 +141,72 @@ static Tree *tree(Tree *n, Tree **child)
     return n;
 }
 
-static _Noreturn void say(const Parse *p, const YYLTYPE *at, const char *message)
+/* of a list: its next member, which ends at `at` */
+static Tree *longer(Tree *list, Tree *child, const YYLTYPE *at)
 {
-    Place place = {.source = p->source, .line = at->first_line, .column = at->first_column};
-    error_at(&place, "%s", message);
+    list->to_line = at->last_line;
+    list->to_column = at->last_column;
+    return tree_add(list, child);
 }
 
+/* Is the statement `before` perhaps the beginning of the broken one, as in y = lambda x: x? */
+static bool may_be_its_part(const Tree *before, const Tree *broken)
+{
+    return before && broken->kind == TREE_BROKEN && before->to_line == broken->line;
+}
+
+static bool say(const Parse *p, const YYLTYPE *at, const char *message) /* -> true */
+{
+    Place place = {.source = p->source, .line = at->first_line, .column = at->first_column};
+    show_error_at(&place, "%s", message);
+    return true;
+}
+
+static const char *word_at(const Parse *, const YYLTYPE *);
+
+static Token token_of(int kind, const char *text, const YYLTYPE *at)
+{
+    return (Token){.kind = kind, .text = text, .length = at->last_column - at->first_column, .line = at->first_line,
+                   .column = at->first_column, .last_line = at->last_line};
+}
+
+/* Where parsing goes on after the broken statement, which begins at `from`; whether the token that did not fit, `got`, is dropped. */
+static bool resume(Parse *p, const YYLTYPE *from, int got, const char *text, const YYLTYPE *at)
+{
+    bool progress = at->first_line > from->first_line || at->first_column > from->first_column;
+    int braces = p->braces;
+    p->broken = true;
+    p->skipped_braces = 0;
+    if (got == YYEMPTY)
+        got = YYUNDEF;
+    if (got == END && p->braces)
+        p->again[p->again_count++] = token_of(END, "", at);
+    if (got == END)
+        return p->braces;
+    p->braces = p->braces_before;
+    if (p->braces && from->first_column <= p->item_column && progress && begins_item(word_kind(word_at(p, from))) &&
+        (got == IDENT || got == STRING || got == '{')) { /* the next item: a '}' is missing before it */
+        p->again[p->again_count++] = token_of(got, text, at);
+        p->again[p->again_count++] = token_of(word_kind(word_at(p, from)), word_at(p, from), from);
+        p->closing = p->braces;
+        return true;
+    }
+    p->skip_line = from->first_line;
+    p->skip_column = from->first_column;
+    if (!progress || !is_next(p, got, at))
+        return true;
+    p->skip_line = 0;
+    p->braces = braces;
+    return false;
+}
+#define RESUME(at)                                                                                                    \
+    yyerrok;                                                                                                          \
+    if (resume(p, &(at), yychar, yychar == IDENT || yychar == STRING ? yylval.text : "", &yylloc))                    \
+    yyclearin
+
+
 /* Later stages recurse over the tree; a left-deep chain costs the parser nothing, so its height is limited here. */
-#define CHECK(n, at) if ((n)->height > MAX_HEIGHT) say(p, &(at), "nested more than 1000 deep; give parts of it names")
+#define CHECK(n, at) if ((n)->height > MAX_HEIGHT) { say(p, &(at), "nested more than 1000 deep; give parts of it names"); YYABORT; }
 }
 
 %%
@@ -98,21 +217,23 @@ start:
 
 file:
     %empty                                      { $$ = LEAF(@$, FILE, NULL); }
-  | file item                                   { $$ = tree_add($1, $2); }
+  | file item                                   { $$ = longer($1, $2, &@2); }
 
 item:
-    IMPORT STRING                               { $$ = LEAF(@2, IMPORT, $2); }
+    IMPORT STRING                               { $$ = N(@2, IMPORT, $2, NULL); }
   | PARAM name '=' expr                         { $$ = N(@2, PARAM, $2, $4); }
   | LAYER name '(' params ')' block             { $$ = N(@2, LAYER, $2, $4, $6); }
   | MODEL name block                            { $$ = N(@2, MODEL, $2, $3); }
   | DATA block                                  { $$ = N(@1, DATA, NULL, $2); }
   | TRAIN block                                 { $$ = N(@1, TRAIN, NULL, $2); }
+  | error                                       { $$ = LEAF(@1, BROKEN, word_at(p, &@1)); RESUME(@1); }
 
-block: '{' stmts '}'                            { $$ = $2; CHECK($$, @1); }
+block: '{' stmts '}'                            { $$ = with_extent($2, &@$); CHECK($$, @1); }
 
 stmts:
     %empty                                      { $$ = LEAF(@$, BLOCK, NULL); }
-  | stmts stmt                                  { $$ = tree_add($1, $2); }
+  | stmts stmt                                  { if (may_be_its_part($1->last, $2)) $1->last->kind = TREE_BROKEN;
+                                                  $$ = longer($1, $2, &@2); }
 
 stmt:
     targets '=' expr                            { $$ = N(@1, ASSIGN, NULL, $1, $3); }
@@ -129,10 +250,11 @@ stmt:
   | FOR targets IN expr block                   { $$ = N(@1, FOR, NULL, $2, $4, $5); }
   | SCAN targets IN exprs block                 { $$ = N(@1, SCAN, NULL, $2, $4, $5); }
   | patterns block                              { $$ = N(@1, RULE, NULL, $1, $2); }
+  | error                                       { $$ = LEAF(@1, BROKEN, word_at(p, &@1)); RESUME(@1); }
 
 targets:
     name                                        { $$ = N(@1, NAMES, NULL, LEAF(@1, NAME, $1)); }
-  | targets ',' name                            { $$ = tree_add($1, LEAF(@3, NAME, $3)); }
+  | targets ',' name                            { $$ = longer($1, LEAF(@3, NAME, $3), &@3); }
 
 binding:
     expr                                        { $$ = N(@1, UNNAMED, NULL, $1); }
@@ -149,21 +271,21 @@ otherwise:
 
 patterns:
     STRING                                      { $$ = N(@1, PATTERNS, NULL, LEAF(@1, STRING, $1)); }
-  | patterns ',' STRING                         { $$ = tree_add($1, LEAF(@3, STRING, $3)); }
+  | patterns ',' STRING                         { $$ = longer($1, LEAF(@3, STRING, $3), &@3); }
 
 /* ---- parameters and types */
 
 params:
     %empty                                      { $$ = LEAF(@$, PARAMS, NULL); }
   | param_list
-  | param_list ','
+  | param_list ','                              { $$ = longer($1, NULL, &@2); }
 
 param_list:
     param                                       { $$ = N(@1, PARAMS, NULL, $1); }
-  | param_list ',' param                        { $$ = tree_add($1, $3); }
+  | param_list ',' param                        { $$ = longer($1, $3, &@3); }
 
 param:
-    name                                        { $$ = LEAF(@1, REQUIRED, $1); }
+    name                                        { $$ = N(@1, REQUIRED, $1, NULL); }
   | name ':' type                               { $$ = N(@1, REQUIRED, $1, $3); }
   | name '=' expr                               { $$ = N(@1, OPTIONAL, $1, $3); }
   | name ':' type '=' expr                      { $$ = N(@1, OPTIONAL, $1, $3, $5); }
@@ -178,11 +300,11 @@ type:
 dims:
     %empty                                      { $$ = LEAF(@$, DIMS, NULL); }
   | dim_list
-  | dim_list ','
+  | dim_list ','                                { $$ = longer($1, NULL, &@2); }
 
 dim_list:
     dim                                         { $$ = N(@1, DIMS, NULL, $1); }
-  | dim_list ',' dim                            { $$ = tree_add($1, $3); }
+  | dim_list ',' dim                            { $$ = longer($1, $3, &@3); }
 
 dim:
     expr
@@ -230,25 +352,25 @@ chain:
   | FALSE                                       { $$ = LEAF(@1, BOOL, "false"); }
   | NONE                                        { $$ = LEAF(@1, NONE, NULL); }
   | '(' expr ')'                                { $$ = $2; }
-  | '[' ']'                                     { $$ = LEAF(@1, LIST, NULL); }
-  | '[' exprs ']'                               { $$ = $2; $$->kind = TREE_LIST; }
-  | '[' exprs ',' ']'                           { $$ = $2; $$->kind = TREE_LIST; }
+  | '[' ']'                                     { $$ = N(@1, LIST, NULL, NULL); }
+  | '[' exprs ']'                               { $$ = with_extent($2, &@$); $$->kind = TREE_LIST; }
+  | '[' exprs ',' ']'                           { $$ = with_extent($2, &@$); $$->kind = TREE_LIST; }
   | chain '.' name                              { $$ = N(@3, FIELD, $3, $1); }
   | chain '(' args ')'                          { $$ = N(@1, CALL, NULL, $1, $3); }
   | chain '[' subs ']'                          { $$ = N(@2, INDEX, NULL, $1, $3); }
 
 exprs:
     expr                                        { $$ = N(@1, EXPRS, NULL, $1); }
-  | exprs ',' expr                              { $$ = tree_add($1, $3); }
+  | exprs ',' expr                              { $$ = longer($1, $3, &@3); }
 
 args:
     %empty                                      { $$ = LEAF(@$, ARGS, NULL); }
   | arg_list
-  | arg_list ','
+  | arg_list ','                                { $$ = longer($1, NULL, &@2); }
 
 arg_list:
     arg                                         { $$ = N(@1, ARGS, NULL, $1); }
-  | arg_list ',' arg                            { $$ = tree_add($1, $3); }
+  | arg_list ',' arg                            { $$ = longer($1, $3, &@3); }
 
 arg:
     expr
@@ -256,7 +378,7 @@ arg:
 
 subs:
     sub                                         { $$ = N(@1, SUBS, NULL, $1); }
-  | subs ',' sub                                { $$ = tree_add($1, $3); }
+  | subs ',' sub                                { $$ = longer($1, $3, &@3); }
 
 sub:
     expr
@@ -358,6 +480,12 @@ static const char *start_of(const Parse *p, const YYLTYPE *at)
     return end - text < at->first_column - 1 ? end : text + at->first_column - 1;
 }
 
+static const char *word_at(const Parse *p, const YYLTYPE *at)
+{
+    const char *from = start_of(p, at);
+    return copy_text(from, strspn(from, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"));
+}
+
 /* "'in'", "'+'"; a name, a number and a string as they are written */
 static const char *shown(const Parse *p, const YYLTYPE *at, yysymbol_kind_t k)
 {
@@ -407,8 +535,8 @@ static bool is_unit_apart(const Parse *p, const YYLTYPE *at, const char *word)
     return unit && c > text && c[-1] >= '0' && c[-1] <= '9';
 }
 
-/* "for = 3", "modle m {", "imput x: f32", "data {" in an open block, "10 epochs" */
-static void check_words(const Parse *p, const YYLTYPE *at, const Expected *e, yysymbol_kind_t got, const char *g)
+/* "for = 3", "modle m {", "imput x: f32", "data {" in an open block, "10 epochs": -> whether it was one of these */
+static bool said_of_words(const Parse *p, const YYLTYPE *at, const Expected *e, yysymbol_kind_t got, const char *g)
 {
     static const char *const ITEMS[] = {"import", "param", "layer", "model", "data", "train"};
     static const char *const WORDS[] = {"input", "weight", "state", "update", "loss", "metric", "output", "assert", "scan", "return",
@@ -422,24 +550,23 @@ static void check_words(const Parse *p, const YYLTYPE *at, const Expected *e, yy
     static const char *const HEADS[] = {"for", "if", "else", "while", "def", "class"};
     for (int i = 0; strcmp(g, "':'") == 0 && i < COUNT(HEADS); i++)
         if (strcmp(line, HEADS[i]) == 0)
-            say(p, at, "unexpected ':'; a block is written in braces, as in for i in range(3) { ... }");
+            return say(p, at, "unexpected ':'; a block is written in braces, as in for i in range(3) { ... }");
     if (got == YYSYMBOL_IDENT && (strcmp(word, "def") == 0 || strcmp(word, "class") == 0))
-        say(p, &there, format("unexpected '%s'; a layer of one's own is written layer name(x) { ... return y }, outside of the model", word));
+        return say(p, &there, format("unexpected '%s'; a layer of one's own is written layer name(x) { ... return y }, outside of the model", word));
     if (strcmp(g, "'='") == 0 && is_reserved_word(word))
-        say(p, &there, format("'%s' is a reserved word, which cannot be assigned", word));
+        return say(p, &there, format("'%s' is a reserved word, which cannot be assigned", word));
     if (e->item && got == YYSYMBOL_IDENT) {
         there = *at;
         word = copy_text(start_of(p, at), (size_t)(at->last_column - at->first_column));
         near = did_you_mean(word, ITEMS, COUNT(ITEMS));
     } else if (statement && item && (got == YYSYMBOL_IDENT || strcmp(g, "'{'") == 0)) {
-        say(p, &there, format("unexpected '%s'; is a '}' missing before it?", word));
+        return say(p, &there, format("unexpected '%s'; is a '}' missing before it?", word));
     } else if (statement && is_unit_apart(p, &there, word)) {
-        say(p, &there, format("unexpected '%s'; a unit comes directly after its number, as in 10epochs", word));
+        return say(p, &there, format("unexpected '%s'; a unit comes directly after its number, as in 10epochs", word));
     } else if (statement && got == YYSYMBOL_IDENT) {
         near = did_you_mean(word, WORDS, COUNT(WORDS));
     }
-    if (near[0])
-        say(p, &there, format("unexpected '%s'%s", word, near));
+    return near[0] && say(p, &there, format("unexpected '%s'%s", word, near));
 }
 
 static const char *expected_name(yysymbol_kind_t k)
@@ -479,11 +606,16 @@ static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
     }
     e.item = e.item && !e.name && !e.block;
     const char *g = yysymbol_name(got), *hint = hint_for(&e, got, g);
-    check_words(p, at, &e, got, g);
+    if (p->broken && e.item && (at->first_column > p->item_column || strcmp(g, "'}'") == 0)) /* braces were not read as they are meant */
+        return 0;
+    if (said_of_words(p, at, &e, got, g))
+        return 0;
     bool name_all = !hint && e.count > 0 && e.count <= 5;
     bool missing = hint && (strstr(hint, " missing") || strstr(hint, "not closed"));
     YYLTYPE end = {p->before_line, p->before_column, p->before_line, p->before_column};
     if (missing && got != YYSYMBOL_YYEOF && p->before_line && p->before_line < at->first_line)
         say(p, &end, hint + strlen("; ")); /* what is missing is missing there */
-    say(p, at, format("unexpected %s%s%s%s", shown(p, at, got), name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
+    else
+        say(p, at, format("unexpected %s%s%s%s", shown(p, at, got), name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
+    return 0;
 }

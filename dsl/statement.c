@@ -16,7 +16,7 @@ static void assign(Elaborator *e, const Tree *t)
                          : NULL;
     Value *v = eval(e, value);
     e->shared_name = NULL;
-    set_local(e, name, v);
+    set_name(e, names->first, v);
     if (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) { /* readers want the user's names, not the library's */
         Node *n = v->node;
         if (!n->name || (!e->frame->library && n->at && n->at->source && n->at->source->library))
@@ -68,13 +68,16 @@ static void run_for(Elaborator *e, const Tree *t)
     const char *before = f->loops;
     for (int k = 0; k < v->count && !f->returned; k++) {
         if (++e->steps > MOST_STEPS)
-            error_tree(e, t, "'for' runs at compile time, each step is a part of the graph, and these are more than %d steps; 'scan' is a loop at run time, and operations on tensors need none", MOST_STEPS);
+            last_error_at(place_of(e, t), "'for' runs at compile time, each step is a part of the graph, and these are more than %d steps; 'scan' is a loop at run time, and operations on tensors need none", MOST_STEPS);
         f->loops = format("%s.%d", before, k);
         if (names->first->next)
             unpack(e, names, v->items[k]);
         else
-            map_set(&f->locals, names->first->text, v->items[k]);
+            set_name(e, names->first, v->items[k]);
+        const int errors = errors_said();
         run_block(e, body);
+        if (errors_said() > errors) /* other steps would say the same, or what follows from it */
+            give_up();
     }
     f->loops = before;
 }
@@ -102,6 +105,7 @@ static void run_other(Elaborator *e, const Tree *t)
 static void run_statement(Elaborator *e, const Tree *t)
 {
     switch (t->kind) {
+    case TREE_BROKEN: give_up();
     case TREE_ASSIGN: (e->frame->assign ? e->frame->assign : assign)(e, t); return;
     case TREE_ASSERT: run_assert(e, t); return;
     case TREE_IF: {
@@ -123,5 +127,5 @@ static void run_statement(Elaborator *e, const Tree *t)
 void run_block(Elaborator *e, const Tree *block)
 {
     for (const Tree *t = block->first; t && !e->frame->returned; t = t->next)
-        run_statement(e, t);
+        e->frame->library ? run_statement(e, t) : run_recovering(e, t, run_statement);
 }

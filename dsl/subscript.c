@@ -264,7 +264,7 @@ void unpack(Elaborator *e, const Tree *names, Value *v)
         if (v->kind == VALUE_RESULTS ? count > v->count : count != v->count)
             error_at(at, "%d names for %d values", count, v->count);
         for (const Tree *n = names->first; n; n = n->next)
-            map_set(&e->frame->locals, n->text, v->items[k++]);
+            set_name(e, n, v->items[k++]);
         return;
     }
     if (v->kind != VALUE_TENSOR)
@@ -273,5 +273,5 @@ void unpack(Elaborator *e, const Tree *names, Value *v)
     if (x->shape.rank == 0 || x->shape.extent[0] != count)
         error_at(at, "%d names for a tensor %s: axis 0 must have %d elements", count, shape_text(&x->shape), count);
     for (const Tree *n = names->first; n; n = n->next)
-        map_set(&e->frame->locals, n->text, take(e, at, x, 0, k++));
+        set_name(e, n, take(e, at, x, 0, k++));
 }

@@ -2,8 +2,10 @@
 #include "dsl/tree.h"
 
 #include "dsl/dsl.h"
+#include "runtime/base/whole.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -51,9 +53,13 @@ int tree_count(const Tree *t)
 static Tree *parse_as(const Source *source, bool expression)
 {
     Parse p = {.source = source, .expression = expression};
-    if (scan_and_parse(&p) != 0 || !p.tree)
+    if (scan_and_parse(&p) == 0 && p.tree)
+        return p.tree;
+    if (!errors_said())
         die("the parser failed without a message");
-    return p.tree;
+    if (expression)
+        give_up();
+    return tree_add(tree_leaf(source, TREE_FILE, NULL, 1, 1), tree_leaf(source, TREE_BROKEN, NULL, 1, 1)); /* nested too deep */
 }
 
 Tree *parse(const Source *source) { return parse_as(source, false); }
@@ -65,21 +71,76 @@ Tree *parse_setting(const char *key, const char *text)
     return parse_as(s, true);
 }
 
-bool is_too_long(const char *path)
+const char *real_path(const char *path)
 {
+    char *real = realpath(path, NULL), *slash = strrchr(path, '/');
+    const char *kept = real ? copy_text(real, strlen(real)) : NULL;
+    free(real);
+    if (kept || errno != ENOENT)
+        return kept;
+    real = realpath(slash ? copy_text(path, (size_t)(slash - path) + 1) : ".", NULL);
+    kept = real ? format("%s/%s", real, slash ? slash + 1 : path) : NULL;
+    free(real);
+    return kept;
+}
+
+const char *path_beside(const char *file, const char *path)
+{
+    const char *slash = strrchr(file, '/');
+    return path[0] == '/' || !slash ? path : format("%.*s/%s", (int)(slash - file), file, path);
+}
+
+static Map in_place; /* path -> Source, of its text */
+
+void source_in_place(const char *path, const char *text, size_t length)
+{
+    Source *s = NEW(Source);
+    *s = (Source){.file = path, .text = text, .length = length};
+    map_set(&in_place, path, s);
+}
+
+Source *find_source(const char *path, const char **why)
+{
+    Source *s = NEW(Source);
+    const char *real = in_place.count ? real_path(path) : NULL;
+    const Source *open = real ? map_get(&in_place, real) : NULL;
     struct stat status;
-    return stat(path, &status) == 0 && status.st_size > LONGEST_FILE;
+    if (open)
+        *s = *open;
+    s->file = path;
+    *why = "more than 1 GiB; is it a model?";
+    if (open || (stat(path, &status) == 0 && status.st_size > LONGEST_FILE))
+        return open ? s : NULL;
+    s->text = mgpu_read_whole(path, &s->length, why);
+    *why = *why ? *why : strerror(errno);
+    return s->text ? s : NULL;
+}
+
+static Source *standard_input(void)
+{
+    Source *s = NEW(Source);
+    s->file = "<stdin>";
+    Text t = {0};
+    char block[1 << 14];
+    size_t got;
+    while ((got = fread(block, 1, sizeof block, stdin)) > 0)
+        text_bytes(&t, block, got);
+    if (ferror(stdin))
+        fail(1, "standard input cannot be read: %s", strerror(errno));
+    text_bytes(&t, "", 0);
+    s->text = text_of(&t);
+    s->length = t.length;
+    return s;
 }
 
 Source *read_source(const char *path)
 {
-    Source *s = NEW(Source);
-    if (is_too_long(path))
-        fail(1, "%s has more than 1 GiB: is it a model?", path);
-    s->file = path;
-    s->text = read_file(path, &s->length);
-    if (!s->text)
-        fail(1, "%s cannot be read: %s", path, strerror(errno));
+    if (strcmp(path, "-") == 0)
+        return standard_input();
+    const char *why;
+    Source *s = find_source(path, &why);
+    if (!s)
+        fail(1, "%s cannot be read: %s", path, why);
     return s;
 }
 

@@ -1,7 +1,8 @@
 /* tree.h: the syntax tree. One node type, children in a list; everything lives until exit.
  *
- * Text in: parse() scans from memory and builds the tree, or ends with one located error. The tree is syntax alone:
- * it knows no layer, primitive, setting or type. Each kind's children are said in its row. */
+ * Text in: parse() scans from memory and builds the tree. A statement with a syntax error is reported and becomes a BROKEN node; what
+ * cannot go on from that calls stop_after_errors(). The tree is syntax alone: it knows no layer, primitive, setting or type. Each
+ * kind's children are said in its row. */
 #ifndef MGPU_TREE_H
 #define MGPU_TREE_H
 
@@ -60,7 +61,8 @@ enum { MAX_HEIGHT = 1000 }; /* later stages recurse over the tree */
     KIND(ARGS, "args")         /* value or named ... */                                                               \
     KIND(SUBS, "subs")         /* value, dots or slice ... */                                                         \
     KIND(SLICE, "slice")       /* start, end, [step]; each a value or none */                                         \
-    KIND(EXPRS, "exprs")       /* values */
+    KIND(EXPRS, "exprs")       /* values */                                                                           \
+    KIND(BROKEN, "broken")     /* a statement or item with a syntax error; text: its first word */
 
 typedef enum TreeKind {
 #define KIND(name, text) TREE_##name,
@@ -71,7 +73,8 @@ typedef enum TreeKind {
 typedef struct Tree Tree;
 struct Tree {
     TreeKind kind;
-    int line, column, height; /* height: of the tree below */
+    int line, column, height; /* where messages point: a name, an operator; height: of the tree below */
+    int from_line, from_column, to_line, to_column; /* all of it; `to` is after its last character */
     int id;                   /* unique; part of an instance's place */
     const Source *source;
     const char *text;         /* name, literal or operator; NULL if none */
@@ -79,7 +82,7 @@ struct Tree {
 };
 
 const char *tree_kind_name(TreeKind);
-Tree *tree_leaf(const Source *, TreeKind, const char *text, int line, int column);
+Tree *tree_leaf(const Source *, TreeKind, const char *text, int line, int column); /* of no extent */
 Tree *tree_add(Tree *parent, Tree *child); /* child may be NULL */
 int tree_count(const Tree *);              /* its children */
 
@@ -91,7 +94,9 @@ typedef struct Token {
     int length, line, column, last_line;
 } Token;
 typedef struct Tokens { Token *list; int count; } Tokens;
-Tokens scan_tokens(const Source *);
+Tokens scan_tokens(const Source *); /* what is no token is of a kind of its own, and not reported */
+int token_end(const Source *, int line, int column); /* the column after the token that begins there */
+int token_at(const Tokens *, int line, int column); /* the first that begins there or later, or the last */
 
 /* what the scanner and the parser share */
 typedef struct Parse {
@@ -101,14 +106,25 @@ typedef struct Parse {
     bool expression; /* the text is one expression; told to the parser by a first token of its own */
     int end_line, end_column;       /* where the last token ends */
     int before_line, before_column; /* where the one before it does */
+    bool broken;                    /* there was a syntax error */
+    int braces, braces_before, item_column;        /* open '{'; where the last item begins */
+    int skip_line, skip_column, skipped_braces; /* after a syntax error: where the broken statement begins; line 0: nothing is skipped */
+    int closing;     /* '}' that the parser gets before `again` */
+    Token again[2];  /* tokens that it gets once more */
+    int again_count;
 } Parse;
 
 /* ---- scan.l */
 bool is_reserved_word(const char *text);
+bool is_item_word(const char *text);       /* begins one: layer, model, ... */
+bool ends_statement(const Token *);        /* may a statement begin after it: is it a value, a bracket of a block or a comment? */
 
 /* ---- tree.c */
-Source *read_source(const char *path); /* exit 1 if it cannot be read */
-bool is_too_long(const char *path);    /* more than 1 GiB */
+Source *read_source(const char *path); /* "-": standard input; exit 1 if it cannot be read */
+Source *find_source(const char *path, const char **why); /* NULL: why it cannot be read */
+void source_in_place(const char *path, const char *text, size_t length); /* what an editor has of that file; path: as real_path has it */
+const char *real_path(const char *path); /* without links; the file itself may be missing. NULL: its folder is */
+const char *path_beside(const char *file, const char *path); /* as an import in that file names it */
 Tree *parse(const Source *);
 Tree *parse_setting(const char *key, const char *text); /* --set KEY=TEXT: the text is one expression */
 void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */

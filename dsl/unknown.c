@@ -143,6 +143,11 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
     const char **names = NULL;
     int count = 0;
     Value *local = e->frame ? find_local(e, name) : NULL;
+    bool broken = e->broken;
+    for (const Frame *f = e->frame; f; f = f->outer)
+        broken = broken || f->broken;
+    if (broken && !local)
+        give_up();
     if (call && local)
         error_tree(e, t, "'%s' is %s here and cannot be called%s", name, value_describe(local), call_hint(e, local, name));
     const Tree *made = e->frame ? maker(e->frame->block, name) : NULL;

@@ -54,6 +54,12 @@ Value *value_bool(bool b)
     return v;
 }
 
+Value *value_broken(void)
+{
+    static Value broken = {.kind = VALUE_BROKEN};
+    return &broken;
+}
+
 Value *value_none(void) { return make(VALUE_NONE); }
 
 Value *value_text(const char *text)
@@ -177,6 +183,7 @@ const char *value_print(const Value *v)
     case VALUE_WEIGHTED: return format("weighted %s", shape_text(&v->node->shape));
     case VALUE_RESULTS: return value_print(v->items[0]);
     case VALUE_SOURCE: return "a source of data";
+    case VALUE_BROKEN: break;
     }
     return "";
 }
@@ -196,6 +203,7 @@ const char *value_describe(const Value *v)
     case VALUE_WEIGHTED: return format("a weighted value %s", shape_text(&v->node->shape));
     case VALUE_RESULTS: return value_describe(v->items[0]);
     case VALUE_SOURCE: return "a source of data";
+    case VALUE_BROKEN: break;
     }
     return "";
 }

@@ -1,6 +1,5 @@
-/* base.c: memory, text, places and the two ways to stop; see base.h. */
+/* base.c: memory, text, maps, files; see base.h. */
 #include "compiler/base/base.h"
-#include "compiler/base/progress.h"
 #include "runtime/base/near.h"
 #include "runtime/base/terminal.h"
 #include "runtime/base/whole.h"
@@ -10,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- memory */
 
@@ -189,6 +187,14 @@ const char *text_take(Text *t)
     return text;
 }
 
+const char *plain_text(const char *text, bool lines)
+{
+    char *plain = mgpu_plain_text(text, lines);
+    const char *copy = plain ? copy_text(plain, strlen(plain)) : "";
+    free(plain);
+    return copy;
+}
+
 const char *text_of(const Text *t) { return t->data ? t->data : ""; }
 
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
@@ -305,197 +311,6 @@ void map_set(Map *m, const char *key, void *value)
     APPEND(m->keys, m->count, key);
     APPEND(m->values, count, value);
     m->slots[at] = m->count;
-}
-
-/* ---- places and errors */
-
-static void show_line(const Place *at)
-{
-    if (!at->source->text)
-        return;
-    const char *line = at->source->text, *end = at->source->text + at->source->length;
-    for (int n = 1; n < at->line && line < end; n++) {
-        const char *next = memchr(line, '\n', (size_t)(end - line));
-        line = next ? next + 1 : end;
-    }
-    const char *stop = memchr(line, '\n', (size_t)(end - line));
-    int length = (int)((stop ? stop : end) - line), from = 0, width = 120;
-    if (at->column - 1 > width - 20) /* a long line: a window around the place */
-        from = at->column - 1 - width / 2;
-    if (from > length)
-        from = length;
-    int shown = length - from < width ? length - from : width;
-    fputs("    ", stderr);
-    char *text = memcpy(allocate((size_t)shown + 4), line + from, (size_t)shown); /* 4: a character may be cut */
-    for (int i = 0; i < shown;) { /* control characters would break the terminal; each byte keeps its column */
-        uint32_t code;
-        int bytes = text[i] ? mgpu_control(text + i, &code) : 1;
-        if (bytes)
-            memset(text + i, text[i] == '\t' ? ' ' : '?', (size_t)bytes);
-        i += bytes ? bytes : mgpu_utf8(text + i, &code);
-    }
-    fwrite(text, 1, (size_t)shown, stderr);
-    fprintf(stderr, "\n    %*s^\n", at->column - 1 - from > 0 ? at->column - 1 - from : 0, "");
-}
-
-const Place *users_place(const Place *at)
-{
-    while (at && at->source && at->source->library && at->caller)
-        at = at->caller;
-    return at;
-}
-
-int users_line(const Place *at)
-{
-    at = users_place(at);
-    return at && at->source && !at->source->library ? at->line : 0;
-}
-
-int model_line(const Place *at)
-{
-    const Place *outermost = at;
-    while (outermost && outermost->caller)
-        outermost = outermost->caller;
-    while (at && at->source != outermost->source)
-        at = at->caller;
-    return at && at->source && !at->source->library ? at->line : 0;
-}
-
-const char *plain_text(const char *text, bool lines)
-{
-    char *plain = mgpu_plain_text(text, lines);
-    const char *copy = plain ? copy_text(plain, strlen(plain)) : "";
-    free(plain);
-    return copy;
-}
-
-static void report(const Place *at, const char *kind, const char *message)
-{
-    fflush(stdout);
-    message = plain_text(message, true);
-    if (!at || !at->source) {
-        fprintf(stderr, "mgpuc: %s: %s\n", kind, message);
-        return;
-    }
-    /* the user's own call is where the mistake is most likely to be mended */
-    const Place *user = users_place(at);
-    enum { MOST = 2000, BEHIND = 200 }; /* a name of megabytes */
-    size_t length = strlen(message);
-    bool whole = length <= MOST;
-    fprintf(stderr, "%s:%d:%d: %s: %.*s%s%s\n", plain_text(user->source->file, false), user->line, user->column, kind,
-            whole ? (int)length : MOST - BEHIND, message, whole ? "" : " ... ", whole ? "" : message + length - BEHIND);
-    show_line(user);
-    const Place *chain[16];
-    int depth = 0, skipped = 0;
-    for (const Place *p = at; p != user; p = p->caller) {
-        if (depth < COUNT(chain))
-            chain[depth++] = p;
-        else
-            skipped++;
-    }
-    if (skipped)
-        fprintf(stderr, "  (%d calls are not shown)\n", skipped);
-    for (int i = depth - 1; i >= 0; i--) {
-        if (!chain[i]->source->text) { /* a dump does not say where in the library */
-            fprintf(stderr, "  in '%s'\n", chain[i]->layer);
-            continue;
-        }
-        fprintf(stderr, "  in '%s' at %s:%d:%d\n", chain[i]->layer ? chain[i]->layer : "?", plain_text(chain[i]->source->file, false),
-                chain[i]->line, chain[i]->column);
-        if (i == 0)
-            show_line(chain[i]);
-    }
-    const Place *shown = user; /* how the program came there, through the user's own layers; a recursion once */
-    depth = 0;
-    for (const Place *p = user->caller; p && depth < COUNT(chain); p = p->caller) {
-        if (p->source == shown->source && p->line == shown->line && p->column == shown->column)
-            continue;
-        fprintf(stderr, "  called in %s:%d:%d\n", plain_text(p->source->file, false), p->line, p->column);
-        show_line(p);
-        shown = p;
-        depth++;
-    }
-}
-
-/* the value of a --set that is the name of a file without its quotes, which the shell takes: what to type */
-static const char *quoting_hint(const Source *s)
-{
-    bool path = false, letter = false;
-    for (const char *c = s->setting ? s->text : ""; *c; c++) {
-        if (!isalnum((unsigned char)*c) && !strchr("_-./~", *c))
-            return NULL;
-        letter = letter || isalpha((unsigned char)*c);
-        path = path || *c == '/' || (*c == '.' && isalpha((unsigned char)c[1]));
-    }
-    return path && letter ? format("; a string is written in quotes, which others keep from the shell: --set '%s=\"%s\"'",
-                                   s->file + strlen("--set "), s->text)
-                          : NULL;
-}
-
-void show_error_at(const Place *at, const char *pattern, ...)
-{
-    va_list arguments;
-    va_start(arguments, pattern);
-    report(at, "error", vformat(pattern, arguments));
-    va_end(arguments);
-    fflush(stderr);
-}
-
-void verror_at(const Place *at, const char *pattern, va_list arguments)
-{
-    const char *message = vformat(pattern, arguments), *hint = at && at->source ? quoting_hint(at->source) : NULL;
-    const char *end = hint ? strstr(message, "; ") : NULL; /* in place of advice for an expression */
-    report(at, "error", hint ? format("%.*s%s", end ? (int)(end - message) : (int)strlen(message), message, hint) : message);
-    exit(1);
-}
-
-void error_at(const Place *at, const char *pattern, ...)
-{
-    va_list arguments;
-    va_start(arguments, pattern);
-    verror_at(at, pattern, arguments);
-}
-
-void warning_at(const Place *at, const char *pattern, ...)
-{
-    va_list arguments;
-    va_start(arguments, pattern);
-    report(at, "warning", vformat(pattern, arguments));
-    va_end(arguments);
-}
-
-void fail(int status, const char *pattern, ...)
-{
-    va_list arguments;
-    va_start(arguments, pattern);
-    fflush(stdout);
-    fputs("mgpuc: error: ", stderr);
-    mgpu_print_message(stderr, pattern, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(status);
-}
-
-void end_output(void)
-{
-    errno = 0;
-    bool good = fflush(stdout) == 0 && !ferror(stdout);
-    if (!good && !errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
-        errno = ENOSPC;
-    if (!good)
-        fail(3, "standard output cannot be written: %s", strerror(errno));
-}
-
-void die_at(const char *file, int line, const char *pattern, ...)
-{
-    va_list arguments;
-    va_start(arguments, pattern);
-    fflush(stdout);
-    fprintf(stderr, "mgpuc: internal error at %s:%d: ", file, line);
-    mgpu_print_message(stderr, pattern, arguments);
-    fputs("\nThis is a mistake in mgpuc; please report it with the model.\n", stderr);
-    va_end(arguments);
-    abort();
 }
 
 char *read_file(const char *path, size_t *length)

@@ -24,6 +24,6 @@ void lint_at(LintSet silenced, Lint lint, const Place *at, const char *pattern, 
         return;
     va_list arguments;
     va_start(arguments, pattern);
-    warning_at(at, "%s [-W%s]", vformat(pattern, arguments), NAMES[lint]);
+    warning_named(NAMES[lint], at, vformat(pattern, arguments));
     va_end(arguments);
 }

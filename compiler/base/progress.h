@@ -15,7 +15,4 @@ typedef struct Stage {
 
 void stage_begin(Stage *, const char *detail, const char *name, ...) PRINTF(3, 4);
 void stage_end(Stage *); /* the one that was begun last */
-
-/* as error_at, but goes on: hints follow for which nobody should wait to see the error. The caller exits */
-void show_error_at(const Place *, const char *pattern, ...) PRINTF(2, 3);
 #endif

@@ -58,7 +58,7 @@ static const struct OptionRow {
     {"--emit", NULL, STAGE, offsetof(Options, emit), "STAGE", "print a stage's result and stop:", COMPILING},
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "the model to compile, if the file has several", ALL},
     {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
-    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan, bench: as JSON", CHECKING | PLANNING | BENCHING},
+    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan, bench: as JSON; of check with all errors and warnings", CHECKING | PLANNING | BENCHING},
     {"--init", NULL, REPEATED, offsetof(Options, inits), "FILE", "check: which tensors of FILE the weights would begin with, and how; status 1 if\n"
                                                                "                       some are not there. PART=FILE: those of a part", CHECKING},
     {"--rules", NULL, VALUE, offsetof(Options, rules), "RULES", "check: how names and shapes of FILE become the model's: a name of the library\n"
@@ -125,7 +125,7 @@ static void print_option_help(const struct OptionRow *o)
 
 /* those that print_help lists; what shares this command line has options, others know --help themselves */
 static const struct CommandRow { const char *name; int command; const char *usage, *help; } COMMANDS[] = {
-    {"check", COMMAND_CHECK, "check MODEL.net", "check only: layers, shapes, parameters, FLOPs, bytes per device"},
+    {"check", COMMAND_CHECK, "check MODEL.net", "check only: layers, shapes, parameters, FLOPs, bytes per device; -: standard input"},
     {"plan", COMMAND_PLAN, "plan MODEL.net", "predict how fast it trains on which devices, and why"},
     {"bench", COMMAND_BENCH, "bench MODEL.net", "measure that here: compile, run, and compare with what was predicted"},
     {"schedule", COMMAND_SCHEDULE, "schedule FILE", "what a schedule (FILE.sched), or that of a model, does: step time, lanes, memory, ..."},

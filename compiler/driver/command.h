@@ -2,6 +2,7 @@
 #ifndef MGPU_COMMAND_H
 #define MGPU_COMMAND_H
 
+#include "compiler/base/json.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/plan.h"
@@ -59,7 +60,8 @@ void check_print(const Model *, const Program *, bool json, Text *);
 const char *ms_text(double us);                        /* "146.12", "0.0812": milliseconds, three figures at least */
 const char *per_second_text(double per_s);                   /* "219.0", "1,722" */
 const char *grouped(int64_t);                          /* 1234567 -> "1,234,567" */
-void json_text(Text *, const char *);                  /* quoted */
+void diagnostics_as_json(void);                        /* diagnostics.c: from here on; exit() prints them, unless they were asked for */
+const char *diagnostics_json(void);                    /* so far: {...},{...} */
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
 int command_compile(const Options *);                 /* compile.c: mgpuc MODEL.net, mgpuc check; verify.c: mgpuc verify */

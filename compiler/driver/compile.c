@@ -239,6 +239,7 @@ int command_compile(const Options *o)
     bool early = o->from || (last && last <= emitted_pass("simplify")), shown = last && last < emitted_pass("schedule");
     Compilation c = early ? begin(o) : shown ? before_schedules(o) : schedules_of(o, NULL);
     run_passes(&c, o->emit);
+    stop_after_errors(); /* of syntax */
     if (last) {
         Text text = {0};
         last->dump(&c, &text);
@@ -269,15 +270,20 @@ int command_check(const Options *o)
 {
     if (o->init_count || o->rules)
         return show_initials(read_model(o), o);
+    if (o->json)
+        diagnostics_as_json();
     Compilation c = schedules_of(o, NULL);
     const Model *m = c.program->model;
     Text text = {0};
     check_print(m, c.program, o->json, &text);
-    fwrite(text_of(&text), 1, text.length, stdout);
+    if (!o->json)
+        fwrite(text_of(&text), 1, text.length, stdout);
     fflush(stdout);
     warn_of_initials(m, o->silenced);
     for (int i = 0; i < c.program->plan_count; i++)
         warn_of_memory(m, c.program, &c.program->plans[i]);
     warn_of_plans(c.program);
+    if (o->json)
+        printf("%s,\"diagnostics\":[%s]}\n", text_of(&text), diagnostics_json());
     return 0;
 }

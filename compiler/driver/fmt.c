@@ -21,23 +21,6 @@ static const char HELP[] =
     "left alone. The layout: docs/language.md, section 16.\n"
     "Exit status: 0 done; 1 a file does not parse or cannot be read, or would change; 2 usage; 3 a file cannot be written.\n";
 
-static Source *standard_input(void)
-{
-    Source *s = NEW(Source);
-    s->file = "<stdin>";
-    Text t = {0};
-    char block[1 << 14];
-    size_t got;
-    while ((got = fread(block, 1, sizeof block, stdin)) > 0)
-        text_bytes(&t, block, got);
-    if (ferror(stdin))
-        fail(1, "standard input cannot be read: %s", strerror(errno));
-    text_bytes(&t, "", 0);
-    s->text = text_of(&t);
-    s->length = t.length;
-    return s;
-}
-
 static bool is_same(const Source *s, const Text *t)
 {
     return s->length == t->length && memcmp(s->text, text_of(t), t->length) == 0;
@@ -84,7 +67,7 @@ int command_fmt(int argc, char **argv)
         bool input = strcmp(files[i], "-") == 0;
         if (input && count > 1)
             fail(2, "- is given alone: standard input goes to standard output");
-        const Source *s = input ? standard_input() : read_source(files[i]);
+        const Source *s = read_source(files[i]);
         made[i] = format_source(s);
         differs[i] = !is_same(s, &made[i]);
         changes |= differs[i];

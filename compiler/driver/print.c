@@ -56,17 +56,6 @@ double step_flops(const Program *p)
     return 0;
 }
 
-void json_text(Text *t, const char *s)
-{
-    char *json;
-    size_t length;
-    FILE *f = mgpu_begin_text(&json, &length);
-    mgpu_json_write_text(f, s);
-    mgpu_end_text(f);
-    text_bytes(t, json, length);
-    free(json);
-}
-
 /* what a device holds of the variables that are split */
 static int64_t split_bytes(const Model *m, int devices, int device)
 {
@@ -78,6 +67,7 @@ static int64_t split_bytes(const Model *m, int devices, int device)
     return bytes;
 }
 
+/* without the '}' at its end: diagnostics follow */
 static void check_json(const Model *m, const Program *p, int64_t parameters, Text *t)
 {
     text_add(t, "{\"parameters\":%lld,\"layers\":[", (long long)parameters);
@@ -103,7 +93,7 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
         json_text(t, l->layer);
         text_add(t, ",\"tensors\":%d,\"bytes\":%.0f,\"us\":%.1f}", l->tensors, l->bytes, l->us);
     }
-    text_add(t, "]}\n");
+    text_add(t, "]");
 }
 
 /* layers of which something is recomputed; those after MOST are one line */

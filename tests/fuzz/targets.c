@@ -19,6 +19,7 @@
 
 static Source *source_of(const uint8_t *data, size_t length)
 {
+    diagnostics_to(NULL); /* cases before it may have had errors */
     Source *s = NEW(Source);
     *s = (Source){.file = "case", .text = (const char *)data, .length = length};
     return s;
@@ -29,6 +30,7 @@ static void run_parse(const uint8_t *data, size_t length)
 {
     Text t = {0};
     tree_print(parse(source_of(data, length)), &t);
+    stop_after_errors();
 }
 
 /* A loop of a million layers is no mistake, only long: texts with a loop and a number that could be its count are left
