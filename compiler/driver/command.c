@@ -139,6 +139,7 @@ static const struct CommandRow { const char *name; int command; const char *usag
     {"report", COMMAND_REPORT, "report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html", "one page: plan, timelines, memory, kernels, layers, curves of runs"},
     {"plot", -1, "plot RUN.jsonl ...", "curves of runs that ./PROGRAM --log wrote, over each other; plot --help"},
     {"doc", -1, "doc [NAME] [FILE.net]", "what a layer, primitive, reader, setting or word means; doc --help"},
+    {"lsp", -1, "lsp", "a language server for editors (docs/editors.md); lsp --help"},
 };
 
 static void print_usage(const struct CommandRow *c)

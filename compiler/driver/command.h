@@ -66,6 +66,7 @@ void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
 int command_compile(const Options *);                 /* compile.c: mgpuc MODEL.net, mgpuc check; verify.c: mgpuc verify */
 int command_check(const Options *);
+const char *check_whole(const Options *);             /* what it prints; warnings are said */
 /* kernels of programs that differ in their devices alone; freed after them, as they are part of it */
 typedef struct KernelCache KernelCache;
 KernelCache *kernel_cache_new(void);
@@ -83,6 +84,7 @@ int command_diff(int argc, char **argv);
 void view_print(const Options *, Text *);                     /* schedules, one after the other, as --emit schedule prints them */
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);
+int command_lsp(int argc, char **argv);               /* lsp.c: mgpuc lsp */
 
 static inline bool is_model_file(const char *file)
 {

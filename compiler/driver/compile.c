@@ -264,14 +264,8 @@ const Model *read_model(const Options *o)
 
 Program *make_schedules(const Options *o, KernelCache *cache) { return schedules_of(o, cache).program; }
 
-/* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the model
- * compiles without them. */
-int command_check(const Options *o)
+const char *check_whole(const Options *o)
 {
-    if (o->init_count || o->rules)
-        return show_initials(read_model(o), o);
-    if (o->json)
-        diagnostics_as_json();
     Compilation c = schedules_of(o, NULL);
     const Model *m = c.program->model;
     Text text = {0};
@@ -283,7 +277,19 @@ int command_check(const Options *o)
     for (int i = 0; i < c.program->plan_count; i++)
         warn_of_memory(m, c.program, &c.program->plans[i]);
     warn_of_plans(c.program);
+    return text_take(&text);
+}
+
+/* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the model
+ * compiles without them. */
+int command_check(const Options *o)
+{
+    if (o->init_count || o->rules)
+        return show_initials(read_model(o), o);
     if (o->json)
-        printf("%s,\"diagnostics\":[%s]}\n", text_of(&text), diagnostics_json());
+        diagnostics_as_json();
+    const char *json = check_whole(o);
+    if (o->json)
+        printf("%s,\"diagnostics\":[%s]}\n", json, diagnostics_json());
     return 0;
 }

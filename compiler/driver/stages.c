@@ -41,7 +41,7 @@ void pass_parse(Compilation *c) { c->tree = parse(c->source); }
 
 void pass_elaborate(Compilation *c)
 {
-    Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model, c->options->elaborated ? ~(LintSet)0 : c->options->silenced, false};
+    Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model, c->options->elaborated ? ~(LintSet)0 : c->options->silenced, NULL, false};
     Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
     m->identity = graph_identity(m->train);

@@ -37,7 +37,7 @@ _mgpuc() {
         _mgpu_files '*.graph'
     else
         _mgpu_files '*.net'
-        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan bench schedule diff verify fmt doc devices machines probe report plot selftest" -- "$cur")
+        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan bench schedule diff verify fmt doc lsp devices machines probe report plot selftest" -- "$cur")
     fi
 }
 complete -F _mgpuc mgpuc

@@ -1,0 +1,34 @@
+/* lsp.c: `mgpuc lsp`: the language server (compiler/lsp/), and what it takes from mgpuc check. */
+#include "compiler/driver/command.h"
+#include "compiler/lsp/lsp.h"
+
+#include <stdlib.h>
+
+static const char HELP[] =
+    "mgpuc lsp: a language server for editors (Language Server Protocol 3.17), on standard input and output\n"
+    "\n"
+    "  mgpuc lsp        started by the editor: docs/editors.md\n"
+    "\n"
+    "Errors and warnings as one types, hover, definition, references, completion, rename, symbols, and the layout of mgpuc fmt.\n"
+    "Exit status: 0 the editor has ended it; 1 the editor is gone; 2 usage.\n";
+
+static void check(const char *path)
+{
+    Options o = parse_command(3, (char *[]){(char[]){"mgpuc"}, (char[]){"check"}, (char *)(uintptr_t)path, NULL});
+    check_whole(&o);
+}
+
+int command_lsp(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(HELP, stdout);
+            return 0;
+        }
+        if (strcmp(argv[i], "--stdio") != 0) /* which editors add */
+            fail(2, "lsp takes no '%s'; see mgpuc lsp --help", argv[i]);
+    }
+    setenv("MGPUC_PATIENCE", "0", 1);
+    unsetenv("MGPUC_MACHINE");
+    return lsp_serve(check);
+}
