@@ -45,10 +45,8 @@ void lower_scan(Lowering *l, const Node *n)
     int64_t axes[64], out_axes[64];
     if (loop.reverse)
         die("a loop of a gradient, in evaluation");
-    if (loop.sequences > COUNT(axes) || loop.stacks > COUNT(axes) || loop.carries + loop.stacks > 8) {
-        set_lowered(l, n, cannot_export(l, "a loop of more than eight states and outputs"), false);
-        return;
-    }
+    if (loop.sequences > COUNT(axes) || loop.stacks > COUNT(axes) || loop.carries + loop.stacks > 8)
+        cannot_export(l, "a loop of more than eight states and outputs");
     for (int i = 0; i < loop.inputs; i++) {
         const Node *arg = loop.arg[i], *given = loop.in[i];
         in->at = arg ? arg : n;
@@ -119,5 +117,5 @@ void lower_result(Lowering *l, const Node *n)
             set_lowered(l, n, n->sharded && v->rank > 1 && v->extent[0] != BATCH ? steps_first(l, v) : v, false);
             return;
         }
-    set_lowered(l, n, cannot_export(l, "the result of a loop"), false);
+    cannot_export(l, "the result of a loop");
 }

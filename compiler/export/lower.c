@@ -304,19 +304,14 @@ static void lower_same(Lowering *l, const Node *n)
 /* ---- what there is no counterpart of */
 static void refuse_random(Lowering *l, const Node *n)
 {
-    set_lowered(
-        l, n,
-        cannot_export(l,
-               "random numbers in evaluation, which are drawn by the sample and the step, have no counterpart in other software"),
-        false);
+    (void)n;
+    cannot_export(l, "random numbers in evaluation, which are drawn by the sample and the step, have no counterpart in other software");
 }
 
 static void refuse_run(Lowering *l, const Node *n)
 {
-    set_lowered(l, n,
-                cannot_export(l, "it depends on how far the run is (step, epoch, progress) or on --set, which an exported model "
-                                 "has not"),
-                false);
+    (void)n;
+    cannot_export(l, "it depends on how far the run is (step, epoch, progress) or on --set, which an exported model has not");
 }
 
 /* ---- the table */
@@ -404,7 +399,7 @@ static void lower_node(Lowering *l, const Node *n, const Pattern *p)
     else if (TABLE[n->op].kind)
         lower_plain(l, n, TABLE[n->op].kind);
     else
-        set_lowered(l, n, cannot_export(l, format("the operation '%s' has no counterpart", OP_INFO[n->op].name)), false);
+        cannot_export(l, format("the operation '%s' has no counterpart", OP_INFO[n->op].name));
 }
 
 static bool is_result(const Result *r)
@@ -466,6 +461,8 @@ Exported *lower(const Graph *predict, bool torch)
     for (int i = 0; i < predict->result_count; i++)
         if (predict->results[i].role == ROLE_OUTPUT)
             names[i] = unique_name(l, predict->results[i].name);
+    if (setjmp(l->stop) != 0) /* it cannot be exported */
+        return e;
     lower_nodes(l);
     for (int i = 0; i < predict->result_count; i++) {
         const Result *r = &predict->results[i];

@@ -4,6 +4,8 @@
 
 #include "compiler/export/export.h"
 
+#include <setjmp.h>
+
 typedef ExportedTensor Value;
 typedef struct Extents {
     int rank;
@@ -27,6 +29,7 @@ struct Lowering {
     Map *names;          /* that are taken */
     Map *constants;      /* whole numbers in lists, and the masks of attention, by what they are */
     const Value *sample; /* what has the batch as its first axis, of the graph at the top */
+    jmp_buf stop;        /* of the graph at the top: where it goes on once something cannot be exported */
 };
 
 /* ---- values.c: operations */
@@ -47,7 +50,7 @@ const Value *scalar_of(Lowering *, double, Dtype);                  /* a scalar 
 const Value *whole_numbers(Lowering *, const int64_t *, int count); /* an input of ONNX's operations, I64 */
 const Value *variable_of(Lowering *, int variable);
 const char *unique_name(Lowering *, const char *);
-const Value *cannot_export(Lowering *, const char *what); /* the first is kept */
+_Noreturn void cannot_export(Lowering *, const char *what); /* ends lower(), whose result says where and what */
 const Value *unary(Lowering *, const char *kind, const Value *);
 const Value *binary(Lowering *, const char *kind, const Value *, const Value *); /* broadcasts; the type of the first */
 const Value *binary_of(Lowering *, const char *kind, Dtype, const Value *, const Value *);

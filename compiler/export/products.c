@@ -63,10 +63,8 @@ void lower_einsum(Lowering *l, const Node *n)
     while (strchr(n->text, sample))
         sample++;
     const char *p = n->text;
-    if (n->inputs > COUNT(in)) {
-        set_lowered(l, n, cannot_export(l, "an einsum of more than eight operands"), false);
-        return;
-    }
+    if (n->inputs > COUNT(in))
+        cannot_export(l, "an einsum of more than eight operands");
     for (int i = 0; i <= n->inputs; i++) {
         bool sharded = i < n->inputs ? n->in[i]->sharded : n->sharded;
         int rank = i < n->inputs ? n->in[i]->shape.rank : n->shape.rank;
@@ -151,10 +149,8 @@ void lower_convolve(Lowering *l, const Node *n)
     if (n->in[0]->sharded && !n->in[1]->sharded && n->ints[0] <= 3)
         lower_convolution(l, n, NULL, n);
     else
-        set_lowered(l, n,
-                    cannot_export(l, "a convolution with weights of its own for each sample, of what is the same for all, or of "
-                                     "more than three dimensions"),
-                    false);
+        cannot_export(l, "a convolution with weights of its own for each sample, of what is the same for all, or of more than three "
+                         "dimensions");
 }
 
 /* ---- windows */
@@ -192,7 +188,7 @@ static void lower_window(Lowering *l, const Node *n)
     const int64_t *size = n->ints, *stride = size + r, *low = stride + r, *high = low + r;
     bool channels = size[last] == 1 && stride[last] == 1 && !low[last] && !high[last];
     if (!dtype_is_float(x->dtype) || (r > 3 && !channels) || r > 4) {
-        set_lowered(l, n, cannot_export(l, "windows of whole numbers, or along more than three axes"), false);
+        cannot_export(l, "windows of whole numbers, or along more than three axes");
     } else if (channels && x->sharded && r > 1) {
         set_lowered(l, n, pooled(l, n, channels_first(l, x), last, size, stride, low, high), true);
     } else {
@@ -275,10 +271,8 @@ static const Value *attention_of(Lowering *l, const Node *n, const Value *q, con
 
 void lower_attention(Lowering *l, const Node *n)
 {
-    if (n->ints[3] != 0) {
-        set_lowered(l, n, cannot_export(l, "what gradients of attention need"), false);
-        return;
-    }
+    if (n->ints[3] != 0)
+        cannot_export(l, "what gradients of attention need");
     const Value *q = whole_value(l, n->in[0]), *k = whole_value(l, n->in[1]), *v = whole_value(l, n->in[2]), *y;
     Extents to = extents(n->sharded, &n->shape);
     int axis = n->in[0]->sharded;

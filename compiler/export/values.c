@@ -121,17 +121,22 @@ void attribute_graph(Lowering *l, const char *name, const Exported *graph)
     add_attribute(l, (ExportedAttribute){.name = name, .kind = ATTRIBUTE_GRAPH, .graph = graph});
 }
 
-const Value *cannot_export(Lowering *l, const char *what)
+/* constants and weights belong to the graph at the top */
+static Lowering *top_of(Lowering *l)
+{
+    while (l->outer)
+        l = l->outer;
+    return l;
+}
+
+void cannot_export(Lowering *l, const char *what)
 {
     const Node *n = l->at;
-    Exported *top = l->out;
-    for (Lowering *o = l->outer; o; o = o->outer)
-        top = o->out;
+    Lowering *top = top_of(l);
     const Place *at = users_place(n->at);
-    if (!top->refused)
-        top->refused = format("%s:%d: %s%s%s", at ? at->source->file : top->model->file, at ? at->line : 0,
-                              n->path && *n->path ? "layer " : "", n->path && *n->path ? format("%s: ", n->path) : "", what);
-    return constant_of(l, NULL, F32, (Extents){0});
+    top->out->refused = format("%s:%d: %s%s%s", at ? at->source->file : top->out->model->file, at ? at->line : 0,
+                               n->path && *n->path ? "layer " : "", n->path && *n->path ? format("%s: ", n->path) : "", what);
+    longjmp(top->stop, 1);
 }
 
 static int64_t elements_of(const Extents *e)
@@ -140,14 +145,6 @@ static int64_t elements_of(const Extents *e)
     for (int i = 0; i < e->rank; i++)
         n *= e->extent[i];
     return n;
-}
-
-/* constants and weights belong to the graph at the top */
-static Exported *top_of(Lowering *l)
-{
-    while (l->outer)
-        l = l->outer;
-    return l->out;
 }
 
 const Value *constant_of(Lowering *l, const double *data, Dtype dtype, Extents e)
@@ -160,9 +157,10 @@ const Value *constant_of(Lowering *l, const double *data, Dtype dtype, Extents e
     Value *known = key ? map_get(l->constants, key) : NULL;
     if (known)
         return known;
-    Value *v = new_value(unique_name(l, format("constant_%d", top_of(l)->constant_count + 1)), dtype, e);
+    Exported *top = top_of(l)->out;
+    Value *v = new_value(unique_name(l, format("constant_%d", top->constant_count + 1)), dtype, e);
     v->data = copy;
-    APPEND(top_of(l)->constants, top_of(l)->constant_count, v);
+    APPEND(top->constants, top->constant_count, v);
     if (key)
         map_set(l->constants, key, v);
     return v;
@@ -203,7 +201,7 @@ const Value *variable_of(Lowering *l, int variable)
         return v;
     if (x->kind != WEIGHT && x->kind != STATE)
         die("evaluation reads '%s', which is no weight and no state of the model", x->name);
-    Exported *top = top_of(l);
+    Exported *top = top_of(l)->out;
     v = new_value(x->name, x->dtype == F32 ? top->real : x->dtype, extents(false, &x->shape));
     v->variable = variable;
     map_set(l->constants, key, v);
@@ -351,14 +349,9 @@ const Value *of_all_samples(Lowering *l, const Value *x)
     one = e;
     one.extent[0] = 1;
     x = reshape(l, x, one);
-    Lowering *top = l;
-    while (top->outer)
-        top = top->outer;
-    if (!top->sample) { /* samples without an input are drawn, which is refused */
-        if (!top->out->refused)
-            die("'%s' has samples, and there is no input", x->name);
-        return EMIT(l, "Expand", x->dtype, e, x);
-    }
+    Lowering *top = top_of(l);
+    if (!top->sample) /* samples without an input are drawn, which is refused */
+        die("'%s' has samples, and there is no input", x->name);
     if (l->torch)
         return EMIT(l, "ExpandToBatch", x->dtype, e, x, top->sample);
     int64_t rest[EXPORTED_RANK];
