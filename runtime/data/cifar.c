@@ -121,7 +121,7 @@ Stream *mgpu_open_cifar(const Opening *o)
     char *path = mgpu_path_in(o->folder, mgpu_option_text(o->call, "folder", ""));
     struct stat status;
     if (stat(path, &status) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s; say where the data is with --data DIR", o->where, path, strerror(errno));
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s%s", o->where, path, strerror(errno), mgpu_data_cure(o->folder));
     if (S_ISDIR(status.st_mode))
         add_folder(c, path, o, &s->samples);
     else

@@ -118,6 +118,7 @@ const mgpu_input *mgpu_column_input(const Opening *, const mgpu_column *); /* NU
 /* ---- files.c */
 /* `path` in the folder, with or without .gz; fails if there is none. The caller frees */
 char *mgpu_find_file(const char *path, const char *folder, const char *where);
+const char *mgpu_data_cure(const char *folder); /* the end of a message about what is not there: "", or where --data was not given, the option */
 char *mgpu_path_in(const char *folder, const char *path); /* without looking for it; the caller frees */
 struct gzFile_s *mgpu_open_packed(const char *path, const char *where, int64_t *packed); /* likewise: zlib's gzFile, gzipped or not */
 bool mgpu_believes_unpacked(int64_t packed, int64_t bytes); /* false: `bytes` are too many for so few packed ones */

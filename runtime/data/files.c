@@ -26,6 +26,11 @@ char *mgpu_path_in(const char *folder, const char *path)
     return path[0] != '/' && folder ? mgpu_format("%s/%s", folder, path) : mgpu_format("%s", path);
 }
 
+const char *mgpu_data_cure(const char *folder)
+{
+    return folder ? "" : "; say where the data is with --data DIR";
+}
+
 char *mgpu_find_file(const char *path, const char *folder, const char *where)
 {
     bool inside = path[0] != '/' && folder;
@@ -42,12 +47,13 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
     char here[4096];
     if (path[0] == '/')
         mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, full, other);
-    mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s, in %s %s; say where the data is with --data DIR", where, path,
+    mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s, in %s %s%s", where, path,
               strrchr(other, '/') && !strchr(path, '/') ? strrchr(other, '/') + 1 : other,
               inside ? "the folder" : "the current folder",
               inside                      ? folder
               : getcwd(here, sizeof here) ? here
-                                          : ".");
+                                          : ".",
+              mgpu_data_cure(folder));
 }
 
 /* fails if it is no file, but a folder, pipe or device */

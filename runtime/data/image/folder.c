@@ -190,7 +190,7 @@ static void open_classes(Folder *f, Files *files, const char *path, const Openin
     Names folders = {0}, pictures = {0};
     if (!list(path, &folders, &pictures, files))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s%s", o->where, path, errno == ENOENT ? "there is no such folder" : strerror(errno),
-                  errno == ENOENT && !o->folder ? "; say where the data is with --data DIR" : "");
+                  errno == ENOENT ? mgpu_data_cure(o->folder) : "");
     if (!folders.count)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s holds no folders; images(\"%s\") takes a folder for each class, %s/CLASS/*.jpg or *.png",
                   o->where, path, path, path);
