@@ -304,6 +304,12 @@ static bool is_composite(const Elaborator *e, const Layer *layer, bool training)
     return layer->tree->source->library && e->in_model && e->graph == e->top && composite_known(layer->name, training);
 }
 
+/* the user's text calls it in evaluation, in no loop that stays one */
+static bool is_outlined(const Elaborator *e, const Layer *layer)
+{
+    return layer->tree->source->library && !e->frame->library && e->in_model && !e->training_pass && !e->in_init && e->graph == e->top;
+}
+
 /* `training` in a layer: frozen instances run as in evaluation, whatever is around them */
 static bool is_training(const Elaborator *e, const Instance *instance)
 {
@@ -404,7 +410,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     if (table && instance->row < 0)
         add_row(e, instance, at);
     bool training = is_training(e, instance);
-    bool composite = is_composite(e, layer, training);
+    bool composite = is_composite(e, layer, training), outlined = is_outlined(e, layer);
     Frame *before = push_frame(e, FRAME_LAYER, block);
     e->frame->layer = layer;
     e->frame->call = at;
@@ -413,6 +419,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     e->calls++;
     bind_parameters(e, &b, at);
     warn_of_call(e, layer, b.values, by_place, at);
+    struct NotedCall *noted = outlined ? begin_note(e, layer, b.names, b.count, at) : NULL;
     Value *result;
     if (composite) {
         result = run_composite(e, &b, block);
@@ -422,6 +429,8 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
         if (result->kind == VALUE_BROKEN || (e->frame->broken && !e->frame->result))
             give_up();
     }
+    if (noted)
+        end_note(e, noted, result);
     e->calls--;
     pop_frame(e, before);
     note_act(e, layer, result);

@@ -326,6 +326,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     check_batch_sums(e);
     run_model(e, false);
     stop_after_errors();
+    outline(e);
     read_averages(e);
     check_watches(e);
     run_data(e);

@@ -220,6 +220,8 @@ struct Elaborator {
     BatchSum *batch_sums;    /* over the whole batch, in the training pass */
     int batch_sum_count;
     bool has_total;
+    struct NotedCall *noted; /* calls of layers of the library by the user's text, of evaluation: outline.c */
+    int noted_count;
     Instance **rows;         /* instance of each row of the layer table */
 
     Map train_settings;      /* name -> TrainSetting, of the train block */
@@ -372,6 +374,11 @@ void run_data(Elaborator *);
 void load_readers(Elaborator *);
 void finish_layers(Elaborator *);
 void load_files(Elaborator *, const Tree *file); /* library, builtins, the file and its imports */
+
+/* ---- outline.c: names of the layer's parameters, which are in the frame */
+struct NotedCall *begin_note(Elaborator *, const Layer *, const char *const *names, int count, const Place *);
+void end_note(Elaborator *, struct NotedCall *, const Value *result);
+void outline(Elaborator *);                      /* the model's, when its evaluation graph is there */
 
 /* ---- require.c */
 Value *run_require(Elaborator *, const Place *, Value **arguments);

@@ -159,6 +159,7 @@ const Record RECORDS[] = {
     {"set", LIST(DataSet, Model, sets, set_count), FIELDS(SET_FIELDS), .below = SET_RECORDS, .below_count = COUNT(SET_RECORDS)},
     {"later", LIST(LaterSet, Model, later, later_count), FIELDS(LATER_FIELDS)},
     {"layer", LIST(struct LayerRow, Model, layers, layer_count), FIELDS(LAYER_FIELDS)},
+    {"outline", LIST(DataCall, Model, outline, outline_count), FIELDS(CALL_FIELDS), .below = OPTION_RECORD, .below_count = COUNT(OPTION_RECORD)},
     {"told", LIST(Told, Model, told, told_count), FIELDS(TOLD_FIELDS)},
     {"fixed", FIELDS(FIXED_FIELDS)},
 };

@@ -266,6 +266,7 @@ struct Model {
     /* the layer table of `mgpuc check`: instances in order of their calls */
     struct LayerRow { const char *name; const Place *at; Shape shape; int64_t parameters; double flops; } *layers;
     int layer_count;
+    DataCall *outline;    int outline_count;   /* of evaluation: dsl/outline.c */
     int not_yet;          /* how many located "not yet" warnings elaboration gave; mgpuc refuses to compile if any */
 };
 

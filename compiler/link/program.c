@@ -63,8 +63,10 @@ static void emit_call(const DataCall *c, Text *t)
             text_add(t, k ? ", {" : "{");
             if (o->items[k].text)
                 quote(t, o->items[k].text);
-            else
-                text_add(t, "NULL, %.17g", o->items[k].number);
+            else {
+                text_add(t, "NULL, ");
+                number(t, o->items[k].number);
+            }
             text_add(t, o->items[k].text ? ", 0}" : "}");
         }
         text_add(t, "%s, %d}", o->count ? "}" : "", o->count);
@@ -286,7 +288,10 @@ static void emit_model(const Model *m, Text *t)
     }
     if (!m->layer_count)
         text_add(t, "    {0}\n");
-    text_add(t, "};\n\n");
+    text_add(t, "};\n\nstatic const mgpu_call outline[] = {\n");
+    for (int i = 0; i < m->outline_count; i++)
+        emit_call(&m->outline[i], t);
+    text_add(t, "    {0}\n};\n\n");
     emit_course(m, t);
 }
 
@@ -610,6 +615,9 @@ void emit_main(const Program *p, Text *t)
     emit_course_of(m, t);
     text_add(t, "    .fixed_settings = fixed_settings,\n    .fixed_setting_count = %d,\n", m->fixed_count);
     text_add(t, "    .layers = layers,\n    .layer_count = %d,\n", m->layer_count);
+    text_add(t, "    .outline = outline,\n    .outline_count = %d,\n", m->outline_count);
+    if (m->outline_count && !p->options->shared)
+        text_add(t, "    .families = &mgpu_family_exports,\n");
     text_add(t, "    .plans = plans,\n    .plan_count = %d,\n    .default_plan = %d,\n", p->plan_count,
              default_plan(p));
     if (p->gpus) {

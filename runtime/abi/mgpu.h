@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 23  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 24  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -331,6 +331,11 @@ typedef struct mgpu_program {
     const mgpu_initial *initials;   int initial_count;
     const char *const *fixed_settings; int fixed_setting_count; /* params and settings fixed by mgpuc, for its message */
     const mgpu_layer *layers;       int layer_count;
+    const mgpu_call *outline;       int outline_count; /* of evaluation: layers of the library, inputs, variables, and operations
+                                        * outside of these, before what takes their values. Options: "path"; arguments that are numbers,
+                                        * texts, layers or nothing; "NAME*": a tensor: its row, the element of that which it begins with, its
+                                        * extents */
+    const struct mgpu_family_exports *families; /* what exports models of families; NULL: without an outline a model is of none */
     const mgpu_plan *plans;         int plan_count;
     int default_plan;
     const char *gpus;                  /* of a run without --devices, as there: what mgpuc was told, or NULL */
@@ -345,6 +350,7 @@ typedef struct mgpu_program {
 } mgpu_program;
 
 int mgpu_main(const mgpu_program *, int argc, char **argv);
+extern const struct mgpu_family_exports mgpu_family_exports; /* runtime/export/export.h; only programs that name it have its code */
 
 /* ---- what the functions of a library (mgpuc --shared) call; its header says what they do */
 typedef struct mgpu_model mgpu_model;

@@ -335,8 +335,16 @@ static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
 
 Vocabulary *mgpu_open_vocabulary(const mgpu_call *call, const char *folder, const char *where)
 {
+    char *path = mgpu_path_in(folder, mgpu_option_text(call, "vocabulary", ""));
+    Vocabulary *v = mgpu_read_vocabulary(path, where);
+    free(path);
+    return v;
+}
+
+Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where)
+{
     Vocabulary *v = mgpu_allocate(1, sizeof *v);
-    v->folder = mgpu_path_in(folder, mgpu_option_text(call, "vocabulary", ""));
+    v->folder = mgpu_format("%s", folder);
     char *path = mgpu_format("%s/tokenizer.json", v->folder);
     if (access(path, R_OK) == 0) {
         mgpu_read_tokenizer(v, path, where);

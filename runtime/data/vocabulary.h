@@ -35,6 +35,7 @@ void mgpu_add_special(Vocabulary *, const char *text, int64_t number);
 void mgpu_begin_merges(Vocabulary *, int64_t most, const char *where); /* after the tokens */
 void mgpu_add_merge(Vocabulary *, const char *left, size_t left_bytes, const char *right, size_t right_bytes, uint32_t rank,
                     const char *place);
+Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where);
 /* tokenizer.c */
 void mgpu_read_tokenizer(Vocabulary *, const char *path, const char *where);
 #endif

@@ -32,7 +32,11 @@ typedef struct ExportedText {
 } ExportedText;
 
 typedef void WriteExport(const Export *);
-WriteExport mgpu_export_safetensors, mgpu_export_onnx, mgpu_export_torch;
+WriteExport mgpu_export_safetensors, mgpu_export_onnx, mgpu_export_torch, mgpu_export_hf, mgpu_export_gguf;
+#define ANY_MODEL "`export onnx` and `export torch` write any model" /* the end of messages of hf and gguf */
+struct mgpu_family_exports { /* of mgpu_program */
+    WriteExport *hf, *gguf;
+};
 
 /* weight i of the view, as it is declared */
 const mgpu_tensor *mgpu_exported_tensor(const Export *, int i);

@@ -14,10 +14,31 @@ typedef struct ExportKind {
     const char *name, *path;
     WriteExport *write;
 } ExportKind;
+
+static const struct mgpu_family_exports *families(const Export *e)
+{
+    if (!e->program->families)
+        mgpu_fail(MGPU_BAD_INPUT, "transformers and llama.cpp have code for families of models with attention, and this model has none; %s",
+                  ANY_MODEL);
+    return e->program->families;
+}
+
+static void write_hf(const Export *e)
+{
+    families(e)->hf(e);
+}
+
+static void write_gguf(const Export *e)
+{
+    families(e)->gguf(e);
+}
+
 static const ExportKind KINDS[] = {
     {"onnx", "FILE.onnx", mgpu_export_onnx},
     {"torch", "FILE.py", mgpu_export_torch},
     {"safetensors", "FILE.safetensors", mgpu_export_safetensors},
+    {"hf", "DIR", write_hf},
+    {"gguf", "FILE.gguf", write_gguf},
 };
 
 static const ExportKind *find_kind(const Options *o)

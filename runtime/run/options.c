@@ -21,7 +21,7 @@ typedef enum OptionId {
     OPTION_THREADS,
     OPTION_SEED,
     OPTION_SET,
-    OPTION_INIT, OPTION_RULES,
+    OPTION_INIT, OPTION_RULES, OPTION_AS, OPTION_CONFIG, OPTION_TOKENIZER,
     OPTION_SAVE,
     OPTION_NO_SAVE,
     OPTION_OVERWRITE,
@@ -81,6 +81,9 @@ static const OptionInfo OPTIONS[] = {
     {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED | GRADIENTS},
     {"--set", OPTION_SET, true, TRAIN | TRAINED | BENCH | GRADIENTS},
     {"--init", OPTION_INIT, true, TRAIN | TRAINED | GRADIENTS | INFO},
+    {"--as", OPTION_AS, true, EXPORT},
+    {"--config", OPTION_CONFIG, true, EXPORT},
+    {"--tokenizer", OPTION_TOKENIZER, true, EXPORT},
     {"--rules", OPTION_RULES, true, TRAIN | TRAINED | GRADIENTS | INFO},
     {"--save", OPTION_SAVE, true, TRAIN | TRAINED},
     {"--no-save", OPTION_NO_SAVE, false, TRAIN},
@@ -174,6 +177,12 @@ static void read_stop(Options *o, const char *option, const char *text)
         mgpu_fail(MGPU_BAD_USAGE, "%s takes the text at which generation ends, which is not empty", option);
     o->stops = mgpu_resize(o->stops, (size_t)(o->stop_count + 1) * sizeof *o->stops);
     o->stops[o->stop_count++] = text;
+}
+
+static void add_config(Options *o, const char *text)
+{
+    o->config = mgpu_resize(o->config, (size_t)(o->config_count + 1) * sizeof *o->config);
+    o->config[o->config_count++] = text;
 }
 
 static int thread_count(const char *option, const char *text)
@@ -332,6 +341,9 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_SET: read_setting(o, p, value); break;
     case OPTION_INIT: mgpu_add_init(o, value); break;
     case OPTION_RULES: o->rules = value; break;
+    case OPTION_AS: o->as = value; break;
+    case OPTION_CONFIG: add_config(o, value); break;
+    case OPTION_TOKENIZER: o->tokenizer = value; break;
     case OPTION_SAVE: o->save = value; break;
     case OPTION_WEIGHTS: o->weights = read_weights(value); break;
     case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;

@@ -155,22 +155,33 @@ SavedTensor *mgpu_reshaped(TensorFile *file, SavedTensor *t, const mgpu_tensor *
     return &a->saved;
 }
 
-/* llama.cpp stores the rows of each head in pairs (i, i + d / 2), as its rotation reads them: [h, d / 2, 2] -> [h, 2, d / 2] */
-SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads)
+/* the rows of each head as a matrix [rows of it, columns of it], transposed */
+static SavedTensor *transposed_heads(TensorFile *file, SavedTensor *t, int64_t heads, int64_t rows)
 {
     int rank = t->tensor.rank;
     if (!rank || rank + 2 > MGPU_MAX_RANK || heads < 1 || t->tensor.extent[0] % 2 || t->tensor.extent[0] / 2 % heads)
         return NULL;
     Arranged *a = walked(file, t);
     Strided *w = &a->walk, before = *w;
-    int64_t half = t->tensor.extent[0] / heads / 2, step = before.stride[0];
-    const int64_t extent[] = {heads, 2, half}, stride[] = {2 * half * step, step, 2 * step};
+    int64_t of_head = t->tensor.extent[0] / heads, columns = (rows ? rows : of_head / 2), step = before.stride[0];
+    const int64_t extent[] = {heads, columns, of_head / columns}, stride[] = {of_head * step, step, columns * step};
     w->rank = rank + 2;
     for (int k = 0; k < rank + 2; k++) {
         w->extent[k] = k < 3 ? extent[k] : before.extent[k - 2];
         w->stride[k] = k < 3 ? stride[k] : before.stride[k - 2];
     }
     return &a->saved;
+}
+
+/* llama.cpp stores the rows of each head in pairs (i, i + d / 2), as its rotation reads them: [h, d / 2, 2] -> [h, 2, d / 2] */
+SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads)
+{
+    return transposed_heads(file, t, heads, 2);
+}
+
+SavedTensor *mgpu_paired(TensorFile *file, SavedTensor *t, int64_t heads)
+{
+    return transposed_heads(file, t, heads, 0);
 }
 
 void mgpu_mark_used(const TensorFile *file, const SavedTensor *t)

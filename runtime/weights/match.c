@@ -77,19 +77,13 @@ static Found find_named(const Way *w, const char *name)
 }
 
 /* ---- patterns */
-enum { MOST_STARS = 8 };
-typedef struct Capture {
-    const char *begin;
-    int length;
-} Capture;
-
 /* each * is as short as it can be */
-static bool fits_pattern(const char *pattern, const char *name, Capture *captured)
+bool mgpu_fits_pattern(const char *pattern, const char *name, Capture *captured)
 {
     const char *after = NULL; /* the last * */
     int stars = 0;
     while (*name) {
-        if (*pattern == '*' && stars < MOST_STARS) {
+        if (*pattern == '*' && stars < MGPU_MOST_STARS) {
             after = ++pattern;
             captured[stars++] = (Capture){name, 0};
         } else if (*pattern && *pattern == *name) {
@@ -101,12 +95,12 @@ static bool fits_pattern(const char *pattern, const char *name, Capture *capture
             return false;
         }
     }
-    for (; *pattern == '*' && stars < MOST_STARS; pattern++)
+    for (; *pattern == '*' && stars < MGPU_MOST_STARS; pattern++)
         captured[stars++] = (Capture){name, 0};
     return !*pattern;
 }
 
-static char *filled(const char *pattern, const Capture *captured)
+char *mgpu_filled(const char *pattern, const Capture *captured)
 {
     char *text;
     size_t length;
@@ -114,7 +108,7 @@ static char *filled(const char *pattern, const Capture *captured)
     for (int star = 0; *pattern; pattern++)
         if (*pattern != '*')
             fputc(*pattern, f);
-        else if (star < MOST_STARS && captured[star].begin)
+        else if (star < MGPU_MOST_STARS && captured[star].begin)
             fprintf(f, "%.*s", captured[star].length, captured[star].begin), star++;
     mgpu_end_text(f);
     return text;
@@ -148,7 +142,7 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
                                           "its rows are no such number of heads, or the file does not say how many there are"};
     static const char *const WORD[] = {"", "transpose", "concat", "reshape", "unpair", ""};
     if (s->kind == SOURCE_NAME) {
-        char *name = filled(s->name, captured);
+        char *name = mgpu_filled(s->name, captured);
         Found f = find_named(w, name);
         free(name);
         return f;
@@ -213,7 +207,7 @@ static Found split(const Way *w, const TensorRule *r, int target, const Capture 
     int64_t begin = 0, end = 0, rows = 0;
     bool known = true;
     for (int i = 0; i < r->count && known; i++) {
-        char *below = filled(r->target[i], captured), *name = mgpu_format("%.*s%s", before, whole, below);
+        char *below = mgpu_filled(r->target[i], captured), *name = mgpu_format("%.*s%s", before, whole, below);
         const mgpu_tensor *t = variable_named(w->program, name);
         known = t && t->rank && !__builtin_add_overflow(rows, t->extent[0], &rows);
         begin = known && i + 1 == target ? rows : begin;
@@ -238,8 +232,8 @@ static bool by_rules(const Way *w, const char *whole, const char *name, const mg
 {
     for (const TensorRule *r = w->set->rules; r; r = r->next)
         for (int i = 0; i < r->count; i++) {
-            Capture captured[MOST_STARS] = {{0}};
-            if (!fits_pattern(r->target[i], name, captured))
+            Capture captured[MGPU_MOST_STARS] = {{0}};
+            if (!mgpu_fits_pattern(r->target[i], name, captured))
                 continue;
             Found f = r->count > 1 ? split(w, r, i, captured, whole, (int)(name - whole), wanted)
                                    : make(w, r->source, captured, wanted);

@@ -87,6 +87,12 @@ static void read_arguments(Parser *p, TensorSource *s, const struct Function *f,
             wrong(p, "transpose takes the new order of all axes: transpose(x, 3, 2, 0, 1)");
         s->order[s->count++] = *axis - '0';
     }
+    if (s->kind == SOURCE_RESHAPE && take(p, ',')) {
+        const char *rank = name(p, "a number of axes is expected: reshape(x, 3)");
+        s->count = *rank - '0';
+        if (rank[1] || s->count < 1 || s->count > MGPU_MAX_RANK)
+            wrong(p, "reshape takes the number of axes that the file's tensor has, 1 to 8: reshape(x, 3)");
+    }
     if (s->kind == SOURCE_UNPAIR) {
         if (!take(p, ','))
             wrong(p,

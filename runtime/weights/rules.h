@@ -19,6 +19,7 @@
 /* ---- arrange.c: tensors made of others of the file, which they live as long as. NULL: the shape does not admit it */
 SavedTensor *mgpu_transposed(TensorFile *, SavedTensor *, const int *order,
                              int count); /* count 0: the last two axes change places */
+SavedTensor *mgpu_paired(TensorFile *, SavedTensor *, int64_t heads); /* unpaired ones as they were */
 SavedTensor *mgpu_rows_of(TensorFile *, SavedTensor *, int64_t begin, int64_t end);
 SavedTensor *mgpu_joined(TensorFile *, SavedTensor *const *, int count);        /* along the first axis */
 SavedTensor *mgpu_reshaped(TensorFile *, SavedTensor *, const mgpu_tensor *as); /* axes of one element come and go */
@@ -32,7 +33,7 @@ typedef struct TensorSource TensorSource;
 struct TensorSource {
     SourceKind kind;
     char *name;                      /* NAME: of the tensor; UNPAIR: the note with the number of heads */
-    int order[MGPU_MAX_RANK], count; /* TRANSPOSE */
+    int order[MGPU_MAX_RANK], count; /* TRANSPOSE; count of RESHAPE: the rank that the file's has, 0: not given */
     TensorSource *first, *next;      /* what it is made of; the next of these */
 };
 typedef struct TensorRule TensorRule;
@@ -72,5 +73,12 @@ typedef struct RulesFile {
 extern const RulesFile mgpu_rules_files[]; /* dsl/stdlib/, by embed.sh; ends with a row of NULL */
 
 /* ---- match.c */
+enum { MGPU_MOST_STARS = 8 };
+typedef struct Capture {
+    const char *begin;
+    int length;
+} Capture; /* what a * of a pattern is */
+bool mgpu_fits_pattern(const char *pattern, const char *name, Capture *captured); /* captured: of MGPU_MOST_STARS */
+char *mgpu_filled(const char *pattern, const Capture *captured);                  /* the pattern with these; the caller frees */
 bool mgpu_rules_are_for(const RuleSet *, const TensorFile *);
 #endif

@@ -17,7 +17,9 @@ static const char *const NAMES[] = {[MGPU_BOOL] = "BOOL", [MGPU_U8] = "U8", [MGP
 /* ---- writing */
 static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensors, const FileNotes *notes)
 {
-    fprintf(f, "{\"__metadata__\":{\"format\":\"pt\",\"step\":\"%lld\"", (long long)notes->step);
+    fputs("{\"__metadata__\":{\"format\":\"pt\"", f);
+    if (notes->step >= 0)
+        fprintf(f, ",\"step\":\"%lld\"", (long long)notes->step);
     if (notes->categories) {
         fputs(",\"categories\":", f);
         mgpu_json_write_text(f, notes->categories);

@@ -1,0 +1,237 @@
+/* outline.c: evaluation in outline: which layers of the library compute it, what they were told, and what goes from one to the
+ * next. Programs carry it for those who have to know what the weights do not show: `export`.
+ *
+ * In: calls of layers of the library by the user's text, as they are made in the second pass (begin_note, end_note), and its
+ * graph. Out: model->outline: a row for each of these calls, input, variable, and primitive operation outside of them, before
+ * those that take its value. Views (reshapes, slices without steps, ...) have no rows: an argument that is a tensor is an option
+ * whose name ends with *: the number of the row that makes it, which of that row's elements it begins with (-1: that does not say
+ * which it has), then its extents. One that is a layer is its name, then what a pipeline gives it. */
+#include "dsl/elaborate.h"
+
+#include <math.h>
+#include <string.h>
+
+struct NotedCall {
+    DataCall call;
+    Node **from; /* by option: of a tensor; NULL: of none */
+    int from_count;
+    Node **made; /* its results */
+    int made_count;
+};
+typedef struct Outline {
+    Elaborator *e;
+    int *row_of;  /* by node: + 1; 0: none yet */
+    int *call_of; /* by node: + 1: the call whose result it is */
+} Outline;
+
+static void add_option(DataCall *c, const char *name, const DataItem *items, int count)
+{
+    DataOption o = {.name = name};
+    for (int i = 0; i < count; i++)
+        APPEND(o.items, o.count, items[i]);
+    APPEND(c->options, c->option_count, o);
+}
+
+/* C has no word for what is infinite: it is a text */
+static DataItem number_item(double v)
+{
+    DataItem item = {isinf(v) ? v < 0 ? "-inf" : "inf" : NULL, isinf(v) ? 0 : v};
+    return item;
+}
+
+/* its name, and what a pipeline of one step gives it, in order */
+static void note_layer(DataCall *c, const char *name, const Layer *layer)
+{
+    DataOption o = {.name = name};
+    const Step *step = layer->kind == LAYER_PIPELINE && layer->step_count == 1 ? &layer->steps[0] : NULL;
+    DataItem item = {step ? step->layer->name : layer->name ? layer->name : "", 0};
+    APPEND(o.items, o.count, item);
+    for (int k = 0; step && k < step->arguments.count; k++) {
+        const Value *v = step->arguments.list[k].value;
+        item = (DataItem){value_describe(v), 0};
+        if (v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL)
+            item = number_item(v->kind == VALUE_BOOL ? (double)v->i : number_of(v));
+        APPEND(o.items, o.count, item);
+    }
+    APPEND(c->options, c->option_count, o);
+}
+
+/* before the body runs, which may give its parameters other values */
+struct NotedCall *begin_note(Elaborator *e, const Layer *layer, const char *const *names, int count, const Place *at)
+{
+    struct NotedCall *n = NEW(struct NotedCall);
+    n->call = (DataCall){.name = layer->name, .at = at};
+    DataItem path = {e->frame->instance->names->path, 0};
+    Node *none = NULL;
+    add_option(&n->call, "path", &path, 1);
+    APPEND(n->from, n->from_count, none);
+    for (int k = 0; k < count; k++) {
+        const Value *v = map_get(&e->frame->locals, names[k]);
+        DataItem item = number_item(v->kind == VALUE_NUMBER ? number_of(v) : (double)v->i);
+        item.text = v->kind == VALUE_STRING ? v->text : item.text;
+        Node *from = v->kind == VALUE_TENSOR ? v->node : NULL;
+        bool plain = v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL || v->kind == VALUE_STRING;
+        if (v->kind == VALUE_LAYER)
+            note_layer(&n->call, names[k], v->layer);
+        else if (plain || from || v->kind == VALUE_NONE)
+            add_option(&n->call, from ? format("%s*", names[k]) : names[k], &item, plain);
+        else
+            continue;
+        APPEND(n->from, n->from_count, from);
+    }
+    return n;
+}
+
+static bool is_argument(const struct NotedCall *n, const Node *made)
+{
+    for (int k = 0; k < n->from_count; k++)
+        if (n->from[k] == made)
+            return true;
+    return false;
+}
+
+/* what passes an argument on, as dropout does in evaluation, has no row */
+void end_note(Elaborator *e, struct NotedCall *n, const Value *result)
+{
+    int number = e->noted_count + 1;
+    APPEND(e->noted, e->noted_count, *n);
+    for (int k = 0; k < (result->kind == VALUE_RESULTS ? result->count : 1); k++) {
+        const Value *v = result->kind == VALUE_RESULTS ? result->items[k] : result;
+        if ((v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) && v->node->graph == e->top && !is_argument(n, v->node))
+            APPEND(e->noted[number - 1].made, e->noted[number - 1].made_count, v->node);
+    }
+}
+
+static bool has_steps(const Node *slice)
+{
+    int rank = slice->shape.rank;
+    for (int k = 0; k < rank; k++)
+        if (slice->ints[2 * rank + k] != 1)
+            return true;
+    return false;
+}
+
+static bool is_view(const Node *n)
+{
+    bool stretch = n->op == OP_SLICE && !has_steps(n);
+    return stretch || n->op == OP_RESHAPE || n->op == OP_BROADCAST || n->op == OP_STOP_GRADIENT || n->op == OP_CAST ||
+           n->op == OP_RESULT;
+}
+
+/* What the slice leaves is one stretch of the elements, or, unless the view that is made of it has one axis, one of each place.
+ */
+static bool is_stretch(const Node *slice, bool one_axis)
+{
+    const Shape *from = &slice->in[0]->shape, *to = &slice->shape;
+    int axis = 0;
+    int64_t before = 1;
+    while (axis < to->rank && to->extent[axis] == from->extent[axis])
+        before *= to->extent[axis++];
+    for (int k = axis + 1; k < to->rank; k++)
+        if (to->extent[k] != from->extent[k])
+            return false;
+    return axis == to->rank || before == 1 || (!one_axis && before == to->extent[0]);
+}
+
+/* the node that has a row; *first: which of its elements the view begins with; -1: the first element and the extents do not say
+ * which others it has */
+static const Node *seen(const Outline *o, const Node *n, double *first)
+{
+    bool repeated = false, placed = true, one_axis = n->shape.rank < 2;
+    for (*first = 0; !o->call_of[n->id] && is_view(n); n = n->in[0]) {
+        double step = 1;
+        placed = placed && !(n->op == OP_SLICE && (repeated || !is_stretch(n, one_axis)));
+        repeated = repeated || n->op == OP_BROADCAST;
+        for (int k = n->op == OP_SLICE ? n->shape.rank - 1 : -1; k >= 0; step *= (double)n->in[0]->shape.extent[k--])
+            *first += step * (double)n->ints[k];
+    }
+    *first = placed ? *first : -1;
+    return n;
+}
+
+static int row_of(Outline *o, const Node *n);
+
+static void link_tensor(Outline *o, DataOption *option, const Node *n)
+{
+    DataItem row = {0}, first = {0};
+    row.number = row_of(o, seen(o, n, &first.number));
+    option->items = NULL;
+    option->count = 0;
+    APPEND(option->items, option->count, row);
+    APPEND(option->items, option->count, first);
+    for (int axis = 0; axis < n->shape.rank; axis++) {
+        DataItem extent = {NULL, (double)n->shape.extent[axis]};
+        APPEND(option->items, option->count, extent);
+    }
+}
+
+/* the row of a node that no call has made */
+static DataCall primitive(Outline *o, const Node *n)
+{
+    const Model *m = o->e->model;
+    DataCall c = {.name = n->op == OP_COMPOSITE ? n->text : OP_INFO[n->op].name, .at = n->at};
+    DataItem item = {n->path, 0};
+    double number;
+    if (n->op == OP_INPUT)
+        item.text = m->inputs[n->ints[0]].name;
+    if (n->op == OP_VARIABLE)
+        item.text = m->variables[n->ints[0]].name;
+    add_option(&c, "path", &item, 1);
+    item = (DataItem){NULL, 0};
+    if (n->op == OP_CONSTANT && node_is_constant(n, &number)) {
+        item = number_item(number);
+        add_option(&c, "value", &item, 1);
+    }
+    item.text = n->text;
+    if (n->op == OP_EINSUM)
+        add_option(&c, "axes", &item, 1);
+    for (int k = 0; k < n->inputs; k++) {
+        add_option(&c, format("%c*", 'a' + k % 26), &item, 0);
+        link_tensor(o, &c.options[c.option_count - 1], n->in[k]);
+    }
+    return c;
+}
+
+static int row_of(Outline *o, const Node *n)
+{
+    Model *m = o->e->model;
+    if (o->row_of[n->id])
+        return o->row_of[n->id] - 1;
+    DataCall c;
+    if (o->call_of[n->id]) {
+        struct NotedCall *noted = &o->e->noted[o->call_of[n->id] - 1];
+        c = noted->call;
+        for (int k = 0; k < c.option_count; k++)
+            if (noted->from[k])
+                link_tensor(o, &c.options[k], noted->from[k]);
+    } else {
+        c = primitive(o, n);
+    }
+    o->row_of[n->id] = m->outline_count + 1;
+    APPEND(m->outline, m->outline_count, c);
+    return m->outline_count - 1;
+}
+
+/* Every family has attention (stdlib/families.rules). The outline of another model would be for nothing: 250 kB of ResNet-50's
+ * program. */
+static bool may_be_of_a_family(const Elaborator *e)
+{
+    for (int i = 0; i < e->noted_count; i++)
+        if (strcmp(e->noted[i].call.name, "attention") == 0)
+            return true;
+    return false;
+}
+
+void outline(Elaborator *e)
+{
+    const Graph *g = e->model->eval;
+    if (!may_be_of_a_family(e))
+        return;
+    Outline o = {.e = e, .row_of = NEW_ARRAY(int, g->node_count), .call_of = NEW_ARRAY(int, g->node_count)};
+    double first;
+    for (int i = 0; i < e->noted_count; i++)
+        for (int k = 0; k < e->noted[i].made_count; k++)
+            o.call_of[e->noted[i].made[k]->id] = i + 1;
+    for (int i = 0; i < g->result_count; i++)
+        row_of(&o, seen(&o, g->results[i].value, &first));
+}

@@ -1,0 +1,152 @@
+/* family.c: the text of families (dsl/stdlib/families.rules) -> Family. It is the library's own: what is wrong in it is ours. */
+#include "runtime/base/base.h"
+#include "runtime/export/family.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Reader {
+    TensorFile *file; /* whose memory it is */
+    const char *at;
+    char *each;
+    Family *list;
+    int count;
+} Reader;
+
+static char *copy(Reader *r, const char *begin, size_t length)
+{
+    return mgpu_own_memory(r->file, mgpu_format("%.*s", (int)length, begin));
+}
+
+static void blanks(Reader *r)
+{
+    while (*r->at == ' ')
+        r->at++;
+}
+
+static char *word(Reader *r)
+{
+    blanks(r);
+    size_t length = strcspn(r->at, " (),=\n");
+    char *text = copy(r, r->at, length);
+    r->at += length;
+    blanks(r);
+    return text;
+}
+
+static char *rest(Reader *r)
+{
+    blanks(r);
+    size_t length = strcspn(r->at, "\n");
+    char *text = copy(r, r->at, length);
+    r->at += length;
+    return text;
+}
+
+static Term *term(Reader *r)
+{
+    Term *t = mgpu_own_memory(r->file, mgpu_allocate(1, sizeof *t));
+    t->word = word(r);
+    t->call = *r->at == '(';
+    while (t->call && (*r->at == '(' || *r->at == ',')) {
+        r->at++;
+        t->args[t->count++] = term(r);
+        blanks(r);
+    }
+    r->at += t->call; /* the ) */
+    return t;
+}
+
+static void add(Reader *r, FamilyLine **list, int *count, FamilyLine line)
+{
+    FamilyLine *longer = mgpu_own_memory(r->file, mgpu_allocate((size_t)*count + 1, sizeof *longer));
+    if (*count)
+        memcpy(longer, *list, (size_t)*count * sizeof *longer);
+    longer[(*count)++] = line;
+    *list = longer;
+}
+
+/* a line of a key that is there replaces it */
+static void set(Reader *r, FamilyLine **list, int *count)
+{
+    FamilyLine line = {.name = word(r)};
+    r->at += *r->at == '=';
+    line.text = rest(r);
+    for (int i = 0; i < *count; i++)
+        if (strcmp((*list)[i].name, line.name) == 0) {
+            (*list)[i] = line;
+            return;
+        }
+    add(r, list, count, line);
+}
+
+static void like(Reader *r, Family *f)
+{
+    char *name = f->name, *other = word(r);
+    for (int i = 0; i < r->count; i++)
+        if (strcmp(r->list[i].name, other) == 0)
+            *f = r->list[i];
+    f->name = name;
+    FamilyLine *config = f->config;
+    f->config = NULL;
+    int count = f->config_count;
+    f->config_count = 0;
+    for (int i = 0; i < count; i++)
+        add(r, &f->config, &f->config_count, config[i]);
+}
+
+static void read_line(Reader *r)
+{
+    blanks(r);
+    if (*r->at == '#' || *r->at == '\n' || !*r->at)
+        return;
+    const char *begin = r->at;
+    char *first = word(r);
+    Family *f = r->count ? &r->list[r->count - 1] : NULL;
+    if (strcmp(first, "family") == 0)
+        r->list[r->count++] = (Family){.name = word(r)};
+    else if (strcmp(first, "rules") == 0)
+        f->rules = word(r);
+    else if (strcmp(first, "like") == 0)
+        like(r, f);
+    else if (strcmp(first, "each") == 0)
+        r->each = word(r);
+    else if (strcmp(first, "end") == 0)
+        r->each = NULL;
+    else if (strcmp(first, "gguf") == 0)
+        f->gguf = word(r), f->gguf_act = word(r);
+    else if (strcmp(first, "config") == 0)
+        set(r, &f->config, &f->config_count);
+    else if (strcmp(first, "note") == 0)
+        set(r, &f->notes, &f->note_count);
+    else {
+        FamilyLine line = {.name = first, .text = copy(r, begin, strcspn(begin, "\n")), .each = r->each};
+        r->at++; /* the = */
+        line.term = term(r);
+        add(r, &f->computes, &f->compute_count, line);
+    }
+}
+
+Family *mgpu_families(TensorFile *file, int *count)
+{
+    Reader r = {.file = file, .at = mgpu_family_files[0].text};
+    int most = 0;
+    for (const char *at = r.at; (at = strstr(at, "\nfamily ")); at++)
+        most++;
+    r.list = mgpu_own_memory(file, mgpu_allocate((size_t)most, sizeof *r.list));
+    while (*r.at) {
+        read_line(&r);
+        r.at += strcspn(r.at, "\n");
+        r.at += *r.at == '\n';
+    }
+    *count = r.count;
+    return r.list;
+}
+
+char *mgpu_in_block(const char *word, const char *each, int block)
+{
+    if (!each || strncmp(word, "*.", 2) != 0)
+        return mgpu_format("%s", word);
+    return mgpu_format("%.*s%d%s", (int)strcspn(each, "*"), each, block, word + 1);
+}
