@@ -67,6 +67,7 @@ int model_line(const Place *at)
 static void (*sink)(const Diagnostic *);
 static Recovery *recovery; /* the innermost */
 static Map places_said;    /* of errors */
+static Memory *kept;       /* that map's */
 static int errors, distinct; /* distinct: the first of each place */
 
 void diagnostics_to(void (*to)(const Diagnostic *))
@@ -75,6 +76,9 @@ void diagnostics_to(void (*to)(const Diagnostic *))
     errors = distinct = 0;
     recovery = NULL;
     places_said = (Map){0};
+    if (kept)
+        memory_free(kept);
+    kept = NULL;
 }
 
 int errors_said(void) { return errors; }
@@ -108,7 +112,6 @@ void stop_after_errors(void)
 static bool is_first_error(const Place *at)
 {
     enum { MOST = 20 };
-    static Memory *kept;
     kept = kept ? kept : memory_new();
     Memory *outer = memory_use(kept);
     const char *place = at && at->source ? format("%s:%d:%d", at->source->file, at->line, at->column) : "";

@@ -896,7 +896,7 @@ static void test_refusals(void)
     write_bytes("cut.npz", "PK\3\4 and then nothing", 21);
     refuses("npz-cut", "input x: f32", "train = npy(x = \"cut.npz\")", "cut.npz: not a zip archive, or a damaged one");
     refuses("npz-member", "input x: f32", format("train = npy(x = \"%s/stored.npz\")", REFERENCE), "stored.npz: it holds no array 'x'; it has: big, long, halves");
-    refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory; say where the data is");
+    refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory");
     refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
     write_bytes("data_batch_1.bin", "1234", 4);
     refuses("cifar-size", "input label: class(10)", "train = cifar(\".\")", "4 bytes are no whole number of records of CIFAR-10 (3073 bytes each)");
