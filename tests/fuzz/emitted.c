@@ -25,7 +25,7 @@ const char *const EMITTED_WORDS[] = {
     /* tables of the program */
     "argc", "argv", "main", "program", "plans", "variables", "copies", "averages", "inputs", "outputs", "sets", "settings",
     "told", "later", "fixed_settings", "layers", "plateaus", "initials", "kernel_digests",
-    "exported", "export_onnx", "export_torch", "export_onnx_variables", "export_torch_variables", NULL};
+    "exported", "outline", "export_onnx", "export_torch", "export_onnx_variables", "export_torch_variables", NULL};
 
 /* of C, C++, CUDA and their libraries; and OUTPUTS, of the program */
 static const char *const LANGUAGE[] = {"const",
