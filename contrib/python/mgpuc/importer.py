@@ -565,6 +565,12 @@ def loss_lines(name, value, loss, used):
     return loss, target, kind, lines
 
 
+def frozen_notes(source, names):
+    """A comment on layers or weights that are not trained where they come from, if there are any."""
+    some = ", ".join(names[:6]) + (f", ... ({len(names)} in all)" if len(names) > 6 else "")
+    return [f"{source} does not train {some}; \"NAME\" {{ frozen = true }} in train keeps the weights of a layer."] if names else []
+
+
 def model_text(importer, title, name, path, outputs, loss, batch, notes):
     """title: what the model is, for the first line; name: of the model; outputs: [(name, node)], the first has the loss -> text, info"""
     top, used = importer.top, set()

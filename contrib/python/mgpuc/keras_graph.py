@@ -23,7 +23,8 @@ class KerasGraph:
         self.classes = {"": model}  # path -> the model or the layer
         self.known = {}             # a variable -> its node
         self.stack, self.calls, self.path = [], 0, ""
-        self.left = []              # what only training has, in words
+        self.left = []              # what differs in training, in words
+        self.frozen, self.traced = [], []  # layers that Keras does not train; those that were called with symbolic tensors, and have weights
         function = graph_of(model, inputs)
         values = []
         for t in function.inputs:
@@ -58,7 +59,7 @@ class KerasGraph:
         array = np.asarray(array)
         array = array.astype("float32") if array.dtype.name in ("float16", "bfloat16") else array
         node = self.leaf_node(Meta(array.shape, array.dtype))
-        node.const = array
+        node.const, node.name = array, self.path
         return node
 
     def weight(self, name, array, buffer=False):
@@ -130,11 +131,18 @@ class KerasGraph:
             self.path, self.stack = outer, stack
 
     def layer(self, layer, outputs, args, kwargs):
+        training = kwargs.get("training")
         kwargs = {k: v for k, v in kwargs.items() if k != "training" and v is not None}
         block = BLOCK.fullmatch(layer.name) if not self.stack else None
         if block:
             self.enter("_".join(p for p in block.groups()[:2] if p), None)
         name = identifier(block[3] if block else layer.name)
+        if training and not type(layer).__name__.startswith("Rand"):  # whose `call` has it by default
+            raise self.unsupported(f"the layer {type(layer).__name__} '{layer.name}'", "is called with training = True, and has no counterpart")
+        if training is False and any(type(l).__name__ == "BatchNormalization" or "Dropout" in type(l).__name__ for l in layer._flatten_layers()):
+            self.left.append(f"{layer.name} is called with training = False in Keras; here its dropout and batch norms train.")
+        if not layer.trainable and layer.weights and not any(self.inner(name).startswith(f + ".") for f in self.frozen):
+            self.frozen.append(self.inner(name))
         own = type(layer)
         while own.call is not type(layer).call or not own.__module__.startswith("keras."):  # the class whose call it has
             base = next((b for b in own.__mro__[1:] if getattr(b, "call", None) is type(layer).call), None)
@@ -148,12 +156,9 @@ class KerasGraph:
         self.enter(name, layer)
         if isinstance(layer, keras.Model) and getattr(layer, "_nodes_by_depth", None) is not None or isinstance(layer, keras.Sequential):
             return self.run(graph_of(layer), keras.tree.flatten(args))
-        results = self.symbolic(layer.call, args, kwargs, layer)
-        unread = [v for v in layer.trainable_variables if id(v) not in self.known and not any(id(v) in map(id, l.trainable_variables) for l in layer._flatten_layers(include_self=False))]
-        if unread:
-            raise self.unsupported(f"the layer {type(layer).__module__}.{type(layer).__name__}",
-                                   f"computes with its weight '{unread[0].name}' before an operation of keras.ops reads it together with an input")
-        return results
+        if layer.trainable_variables:
+            self.traced.append(layer)
+        return self.symbolic(layer.call, args, kwargs, layer)
 
     def enter(self, name, layer):
         """Nodes are those of a layer inside the one before."""
@@ -227,6 +232,24 @@ class Call:
 
     def arg(self, n, name, default=None):
         return self.args[n] if n < len(self.args) else self.node(self.kwargs.get(name, default))
+
+
+def check_constants(graph, again):
+    """Numbers that a layer's `call` computes of its weights alone are constants here, and would not be trained: none may change with the weights."""
+    weights = [v for layer in graph.traced for v in layer.trainable_variables]
+    values = [numbers(v).copy() for v in weights]
+    try:
+        for v, a in zip(weights, values):
+            v.assign(1.25 * a + 0.125)
+        others = again()
+    finally:
+        for v, a in zip(weights, values):
+            v.assign(a)
+    for one, other in zip(graph.leaves, others.leaves):
+        if one.const is not None and one.buffer is None and not np.array_equal(one.const, other.const, equal_nan=True):
+            layer = graph.classes.get(one.name)
+            raise Unsupported(one.name, f"the layer {type(layer).__module__}.{type(layer).__name__}", "computes with a weight alone, before an operation of keras.ops reads it together with "
+                              "an input, and has no counterpart", "")
 
 
 def symbol(x):

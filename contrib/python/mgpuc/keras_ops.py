@@ -1,7 +1,7 @@
 """Layers of Keras, and operations of keras.ops, as nodes of the graph (graph.py): f(graph, call) -> a node, or a list of them."""
 import numpy as np
 
-from .graph import Node, cast, cut, expand, flip, is_float, join, node, permute, reduce, reshape, table_of_operations
+from .graph import Node, cast, cut, expand, flip, join, node, permute, reduce, reshape, table_of_operations
 from .keras_graph import numbers
 
 LAYERS, layer = table_of_operations()
@@ -196,6 +196,8 @@ def _(g, c):
 @layer("Dropout")
 def _(g, c):
     x = c.args[0]
+    if c.of.noise_shape is not None:
+        raise g.unsupported("the layer Dropout", "with a noise_shape has no counterpart")
     return x if not c.of.rate else g.add("dropout", x.shape, x.val.dtype, input=x, p=c.of.rate)
 
 
@@ -224,14 +226,10 @@ def _(g, c):
 @layer("Normalization")
 def _(g, c):
     l, x = c.of, c.args[0]
-    mean, spread_ = numbers(l.mean), np.maximum(np.sqrt(numbers(l.variance)), 1e-7)
+    mean, deviation = g.constant(numbers(l.mean)), g.constant(np.maximum(np.sqrt(numbers(l.variance)), 1e-7))
     if l.invert:
-        return node(g, "add", mean_like(g, x, mean), node(g, "mul", x, g.constant(spread_)))
-    return node(g, "div", node(g, "sub", x, g.constant(mean)), g.constant(spread_))
-
-
-def mean_like(g, x, mean):
-    return g.constant(np.broadcast_to(mean, np.broadcast_shapes(mean.shape, (1,) * len(x.shape))))
+        return node(g, "add", node(g, "mul", x, deviation), mean)
+    return node(g, "div", node(g, "sub", x, mean), deviation)
 
 
 @layer("Activation")

@@ -8,7 +8,7 @@ import inspect
 import torch
 
 from .graph import Node, Unsupported, all_nodes, assigned, is_float
-from .importer import Frame, Importer, model_text
+from .importer import Frame, Importer, frozen_notes, model_text
 from .net import identifier, snake
 from .torch_graph import Flattened, export, source_range
 
@@ -186,7 +186,8 @@ def import_module(module, example_inputs, path, loss=None, output=None, batch=32
         raise Unsupported("", "the output", "is no tensor of floats", "")
     importer.groups()
     importer.whole(chosen[:1])
+    frozen = frozen_notes("PyTorch", [name for name, p in module.named_parameters() if not p.requires_grad])
     kind = type(module)
     title = f"{kind.__module__}.{kind.__qualname__} of PyTorch, by mgpuc.from_torch"
-    text, info = model_text(importer, title, identifier(snake(kind.__name__)), path, [("logits", chosen[0])], loss, batch, trained_only(module))
+    text, info = model_text(importer, title, identifier(snake(kind.__name__)), path, [("logits", chosen[0])], loss, batch, trained_only(module) + frozen)
     return text, importer.weights, info
