@@ -1,6 +1,6 @@
-/* recover.c: going on after a statement with an error, so that one run says all that is wrong. The statement's names are broken from then
- * on: what asks for them gives up silently, as its own mistake would be no other. In the library, in loops at run time and in initial
- * values an error ends the user's statement around them. */
+/* recover.c: going on after a statement with an error, so that one run says all that is wrong. The statement's names are broken
+ * from then on: what asks for them gives up silently, as its own mistake would be no other. In the library, in loops at run time
+ * and in initial values an error ends the user's statement around them. */
 #include "dsl/elaborate.h"
 
 /* names that the statement would have made, and those in its blocks; a result that it would have returned */
@@ -8,8 +8,14 @@ static void break_names(Elaborator *e, const Tree *t)
 {
     Frame *f = e->frame;
     switch (t->kind) {
-    case TREE_INPUT: case TREE_WEIGHT: case TREE_STATE: set_local(e, t->text, value_broken()); return;
-    case TREE_RETURN: f->result = value_broken(); return;
+    case TREE_INPUT:
+    case TREE_WEIGHT:
+    case TREE_STATE:
+        set_local(e, t->text, value_broken());
+        return;
+    case TREE_RETURN:
+        f->result = value_broken();
+        return;
     case TREE_BROKEN:
         f->broken = true;
         if (t->text && *t->text) /* perhaps NAME = ... */
@@ -19,8 +25,14 @@ static void break_names(Elaborator *e, const Tree *t)
         for (const Tree *n = t->first; n; n = n->next)
             set_local(e, n->text, value_broken());
         return;
-    case TREE_ASSIGN: case TREE_FOR: case TREE_SCAN: case TREE_IF: case TREE_BLOCK: break;
-    default: return;
+    case TREE_ASSIGN:
+    case TREE_FOR:
+    case TREE_SCAN:
+    case TREE_IF:
+    case TREE_BLOCK:
+        break;
+    default:
+        return;
     }
     for (const Tree *c = t->first; c; c = c->next)
         break_names(e, c);

@@ -2,8 +2,8 @@
  *
  * Memory: a zeroing arena that lives until exit. What would grow with a deep model and is needed for a while only (graphs that
  * a pass has replaced, the loops of a kernel that the program has already) is in a Memory of its own, given back whole.
- * Errors: the user's mistake is located (error_at) and ends the run with exit 1, or, where a Recovery is under way, what that is of; ours
- * is die(). Neither returns. */
+ * Errors: the user's mistake is located (error_at) and ends the run with exit 1, or, where a Recovery is under way, what that is
+ * of; ours is die(). Neither returns. */
 #ifndef MGPU_BASE_H
 #define MGPU_BASE_H
 
@@ -92,18 +92,23 @@ int users_line(const Place *at); /* its line; 0 if there is none */
 /* the line of the innermost place in the model's own file: of what an imported file says, the line that calls it; 0: none */
 int model_line(const Place *at);
 
-/* file:line:col: error: message, the line, a caret; "in 'conv', called here:" chains, the user's call first. To the innermost Recovery;
- * exit 1 if there is none. */
+/* file:line:col: error: message, the line, a caret; "in 'conv', called here:" chains, the user's call first. To the innermost
+ * Recovery; exit 1 if there is none. */
 _Noreturn void error_at(const Place *at, const char *pattern, ...) PRINTF(2, 3);
 _Noreturn void verror_at(const Place *at, const char *pattern, va_list arguments);
-_Noreturn void last_error_at(const Place *at, const char *pattern, ...) PRINTF(2, 3); /* to the outermost Recovery: to go on would take too long */
+_Noreturn void last_error_at(const Place *at, const char *pattern, ...)
+    PRINTF(2, 3); /* to the outermost Recovery: to go on would take too long */
 void show_error_at(const Place *at, const char *pattern, ...) PRINTF(2, 3); /* likewise, but it returns */
 void warning_at(const Place *at, const char *pattern, ...) PRINTF(2, 3);
 void warning_named(const char *name, const Place *at, const char *message); /* name: of lints.h, or NULL */
 
 /* ---- going on after an error, so that one run says all that is wrong. Of each place one error is said.
  *     if (setjmp(*recovery_begin(&r)) == 0) { ...; recovery_end(&r); } else { an error was said; the recovery has ended } */
-typedef struct Recovery { jmp_buf jump; struct Recovery *outer; Memory *memory; } Recovery;
+typedef struct Recovery {
+    jmp_buf jump;
+    struct Recovery *outer;
+    Memory *memory;
+} Recovery;
 jmp_buf *recovery_begin(Recovery *);
 void recovery_end(Recovery *);
 _Noreturn void give_up(void); /* what is wrong was said: to the innermost Recovery, or exit 1 */
@@ -111,11 +116,14 @@ int errors_said(void);
 void stop_after_errors(void); /* gives up if there were any */
 
 /* ---- what was said, for programs: in place of messages on stderr */
-typedef struct Related { const Place *at; const char *text; } Related; /* another place on the way to it: "in 'conv'", "called here" */
+typedef struct Related {
+    const Place *at;
+    const char *text;
+} Related; /* another place on the way to it: "in 'conv'", "called here" */
 typedef struct Diagnostic {
     bool warning;
-    const char *name;    /* of a warning (lints.h); NULL: it has none */
-    const Place *at;     /* in a file of the user's own; NULL: of no place */
+    const char *name; /* of a warning (lints.h); NULL: it has none */
+    const Place *at;  /* in a file of the user's own; NULL: of no place */
     const char *message;
     const Related *related;
     int related_count;

@@ -65,9 +65,9 @@ int model_line(const Place *at)
 /* ---- going on after an error */
 
 static void (*sink)(const Diagnostic *);
-static Recovery *recovery; /* the innermost */
-static Map places_said;    /* of errors */
-static Memory *kept;       /* that map's */
+static Recovery *recovery;   /* the innermost */
+static Map places_said;      /* of errors */
+static Memory *kept;         /* that map's */
 static int errors, distinct; /* distinct: the first of each place */
 
 void diagnostics_to(void (*to)(const Diagnostic *))
@@ -81,7 +81,10 @@ void diagnostics_to(void (*to)(const Diagnostic *))
     kept = NULL;
 }
 
-int errors_said(void) { return errors; }
+int errors_said(void)
+{
+    return errors;
+}
 
 jmp_buf *recovery_begin(Recovery *r)
 {
@@ -90,7 +93,10 @@ jmp_buf *recovery_begin(Recovery *r)
     return &r->jump;
 }
 
-void recovery_end(Recovery *r) { recovery = r->outer; }
+void recovery_end(Recovery *r)
+{
+    recovery = r->outer;
+}
 
 void give_up(void)
 {
@@ -128,7 +134,10 @@ static bool is_first_error(const Place *at)
 
 /* how the program came to a place: calls within the library, then those of the user's own layers, a recursion once */
 enum { MOST_CALLS = 16 };
-typedef struct Trail { Related list[2 * MOST_CALLS]; int inside, count, skipped; } Trail; /* the first `inside` are in the library */
+typedef struct Trail {
+    Related list[2 * MOST_CALLS];
+    int inside, count, skipped;
+} Trail; /* the first `inside` are in the library */
 
 static Trail trail_of(const Place *at, const Place *user)
 {
@@ -171,7 +180,8 @@ static void report(const Place *at, bool warning, const char *name, const char *
 {
     static Trail none;
     bool placed = at && at->source;
-    const Place *user = placed ? users_place(at) : NULL; /* the user's own call is where the mistake is most likely to be mended */
+    const Place *user =
+        placed ? users_place(at) : NULL; /* the user's own call is where the mistake is most likely to be mended */
     if (!warning && !is_first_error(user))
         return;
     fflush(stdout);
@@ -254,7 +264,10 @@ void warning_at(const Place *at, const char *pattern, ...)
     va_end(arguments);
 }
 
-void warning_named(const char *name, const Place *at, const char *message) { report(at, true, name, message); }
+void warning_named(const char *name, const Place *at, const char *message)
+{
+    report(at, true, name, message);
+}
 
 void fail(int status, const char *pattern, ...)
 {
@@ -293,4 +306,3 @@ void die_at(const char *file, int line, const char *pattern, ...)
     va_end(arguments);
     abort();
 }
-

@@ -168,8 +168,8 @@ static int64_t most_devices(const Program *p)
     return most;
 }
 
-/* At least twice as many micro-batches, of equally many samples where the samples of a device allow that: a step of uneven ones takes as long
- * as one of more samples. 0: there are no more */
+/* At least twice as many micro-batches, of equally many samples where the samples of a device allow that: a step of uneven ones
+ * takes as long as one of more samples. 0: there are no more */
 static int64_t more_micro_batches(int64_t samples, int64_t parts)
 {
     int64_t least = samples % parts ? parts + 1 : 2 * parts;
@@ -179,15 +179,16 @@ static int64_t more_micro_batches(int64_t samples, int64_t parts)
     return 2 * parts <= samples ? 2 * parts : 0;
 }
 
-/* More micro-batches keep less at a time, so that less is recomputed: twice as many and more, while the step is predicted to become shorter.
- * No step can gain more than the time of what is recomputed. */
+/* More micro-batches keep less at a time, so that less is recomputed: twice as many and more, while the step is predicted to
+ * become shorter. No step can gain more than the time of what is recomputed. */
 static Try find_faster(KernelCache *cache, const Options *o, Try best)
 {
     const double GAIN = .01;
     const Program *p = best.c.program;
     int64_t samples = p->model->batch / most_devices(p), parts = p->model->accumulate > 1 ? p->model->accumulate : 1;
     double us = 0;
-    for (bool better = !p->one_batch; better && (parts = more_micro_batches(samples, parts)) && best.c.program->dropped.time > GAIN;) {
+    for (bool better = !p->one_batch;
+         better && (parts = more_micro_batches(samples, parts)) && best.c.program->dropped.time > GAIN;) {
         Try t = try_accumulate(cache, o, parts);
         us = us > 0 ? us : predicted_step_us(best.c.program);
         double tried = predicted_step_us(t.c.program);
@@ -280,8 +281,8 @@ const char *check_whole(const Options *o)
     return text_take(&text);
 }
 
-/* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the model
- * compiles without them. */
+/* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the
+ * model compiles without them. */
 int command_check(const Options *o)
 {
     if (o->init_count || o->rules)

@@ -126,10 +126,13 @@ static const Plan *neediest(const Program *p, double *lack, bool *moves)
 static const char *cure_beside(const Program *p, const Plan *plan, double variables, double there)
 {
     if (variables <= there)
-        return p->model->fit_accumulate || p->model->batch <= plan->devices ? "" : "; accumulate = \"auto\" computes fewer samples at a time";
+        return p->model->fit_accumulate || p->model->batch <= plan->devices
+                   ? ""
+                   : "; accumulate = \"auto\" computes fewer samples at a time";
     if (p->options->shard == SHARD_WEIGHTS)
         return "; on more devices the parts are smaller";
-    return plan->devices > 1 ? "; with --shard weights each device has a part of them" : "; on several devices with --shard weights each has a part of them";
+    return plan->devices > 1 ? "; with --shard weights each device has a part of them"
+                             : "; on several devices with --shard weights each has a part of them";
 }
 
 const char *recompute_cure(Program *p, const Plan *plan)
@@ -148,8 +151,9 @@ const char *recompute_cure(Program *p, const Plan *plan)
     p->in_order = false;
     stage_end(&stage);
     if (least > there)
-        return format("recompute = \"auto\" does not make it fit: weights and states take %s bytes, and one kernel %s more%s", grouped((int64_t)found.variables),
-                      grouped((int64_t)(least - found.variables)), cure_beside(p, plan, found.variables, there));
+        return format("recompute = \"auto\" does not make it fit: weights and states take %s bytes, and one kernel %s more%s",
+                      grouped((int64_t)found.variables), grouped((int64_t)(least - found.variables)),
+                      cure_beside(p, plan, found.variables, there));
     if (!found.full.tensors)
         return NULL;
     return format("recompute = \"auto\" takes %s bytes%s: it drops %d tensor%s, for +%.1f %% computing time", grouped((int64_t)found.needed),

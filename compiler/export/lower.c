@@ -305,7 +305,8 @@ static void lower_same(Lowering *l, const Node *n)
 static void refuse_random(Lowering *l, const Node *n)
 {
     (void)n;
-    cannot_export(l, "random numbers in evaluation, which are drawn by the sample and the step, have no counterpart in other software");
+    cannot_export(
+        l, "random numbers in evaluation, which are drawn by the sample and the step, have no counterpart in other software");
 }
 
 static void refuse_run(Lowering *l, const Node *n)

@@ -149,8 +149,9 @@ void lower_convolve(Lowering *l, const Node *n)
     if (n->in[0]->sharded && !n->in[1]->sharded && n->ints[0] <= 3)
         lower_convolution(l, n, NULL, n);
     else
-        cannot_export(l, "a convolution with weights of its own for each sample, of what is the same for all, or of more than three "
-                         "dimensions");
+        cannot_export(l,
+                      "a convolution with weights of its own for each sample, of what is the same for all, or of more than three "
+                      "dimensions");
 }
 
 /* ---- windows */

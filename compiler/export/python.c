@@ -7,12 +7,11 @@
 
 const char *python_name(Map *used, const char *label)
 {
-    static const char *const TAKEN[] = {"and",   "as",     "assert",   "break", "class", "continue", "def",   "del",    "elif",
-                                        "else",  "except", "finally",  "for",   "from",  "global",   "if",    "import", "in",
-                                        "is",    "lambda", "nonlocal", "not",   "or",    "pass",     "raise", "return", "try",
-                                        "while", "with",   "yield",    "None",  "True",  "False",    "async", "await",  "torch",
-                                        "math",  "F",      "nn",       "w",     "self",  "range",    "len",   "dict",
-                                        "WEIGHTS"};
+    static const char *const TAKEN[] = {
+        "and",   "as",     "assert", "break", "class",  "continue", "def",  "del",    "elif",     "else",  "except", "finally",
+        "for",   "from",   "global", "if",    "import", "in",       "is",   "lambda", "nonlocal", "not",   "or",     "pass",
+        "raise", "return", "try",    "while", "with",   "yield",    "None", "True",   "False",    "async", "await",  "torch",
+        "math",  "F",      "nn",     "w",     "self",   "range",    "len",  "dict",   "WEIGHTS"};
     char name[64];
     size_t length = 0;
     for (const char *p = label; *p && length < sizeof name - 1; p++)

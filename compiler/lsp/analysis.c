@@ -25,7 +25,10 @@ void answer_error(int code, const char *message)
     _exit(0);
 }
 
-static void say_nothing(const Diagnostic *d) { (void)d; }
+static void say_nothing(const Diagnostic *d)
+{
+    (void)d;
+}
 
 static void put_documents_in_place(void)
 {
@@ -62,7 +65,8 @@ static void find_place(Analysis *a, const Json *position)
     for (int i = 0; i < a->tokens.count; i++) {
         const Token *t = &a->tokens.list[i];
         bool here = t->line == a->line && t->column <= a->column && a->column <= t->column + t->length;
-        bool word = (*t->text >= 'a' && *t->text <= 'z') || (*t->text >= 'A' && *t->text <= 'Z') || *t->text == '_' || *t->text == '"';
+        bool word =
+            (*t->text >= 'a' && *t->text <= 'z') || (*t->text >= 'A' && *t->text <= 'Z') || *t->text == '_' || *t->text == '"';
         bool between = a->token && t->column == a->column; /* f"a": the place is where f ends, too */
         if (here && word && !between && t->kind != TOKEN_COMMENT)
             a->token = t;
@@ -88,7 +92,10 @@ Analysis analyse(const Json *params)
 
 static Map values; /* place of a name -> what it is, the different ones */
 
-static const char *key_of(const Tree *t) { return format("%s:%d:%d", t->source->file, t->line, t->column); }
+static const char *key_of(const Tree *t)
+{
+    return format("%s:%d:%d", t->source->file, t->line, t->column);
+}
 
 static void note(const Tree *t, const char *value)
 {
@@ -128,7 +135,10 @@ void know_values(const Analysis *a)
     }
 }
 
-const char *value_at(const Tree *name) { return map_get(&values, key_of(name)); }
+const char *value_at(const Tree *name)
+{
+    return map_get(&values, key_of(name));
+}
 
 /* ---- diagnostics: lines for server.c */
 
@@ -184,7 +194,8 @@ static void write_lines(void)
 static void add_dependencies(const Source *source, const Tree *tree)
 {
     for (const Tree *t = tree->first; t; t = t->next) {
-        const char *path = t->kind == TREE_IMPORT ? path_beside(source->file, t->text) : NULL, *uri = path ? uri_of_path(path) : NULL, *why;
+        const char *path = t->kind == TREE_IMPORT ? path_beside(source->file, t->text) : NULL,
+                   *uri = path ? uri_of_path(path) : NULL, *why;
         if (!uri || map_get(&dependencies, uri))
             continue;
         map_set(&dependencies, uri, &dependencies);

@@ -12,8 +12,10 @@ static void add_entry_text(Text *t, const Entry *e)
     text_add(t, "%s```mgpu\n%s\n```\n", t->length ? "\n---\n" : "", e->signature);
     if (e->about[0])
         text_add(t, "%s\n", e->about);
-    text_add(t, "\n*%s*\n", e->file ? format("%s%s%s:%d", strcmp(e->group, e->file) == 0 ? "" : e->group, strcmp(e->group, e->file) == 0 ? "" : ", ", e->file, e->line)
-                                   : e->group);
+    text_add(t, "\n*%s*\n",
+             e->file ? format("%s%s%s:%d", strcmp(e->group, e->file) == 0 ? "" : e->group,
+                              strcmp(e->group, e->file) == 0 ? "" : ", ", e->file, e->line)
+                     : e->group);
 }
 
 /* entries of the files, then of the library and of the language */
@@ -27,7 +29,10 @@ static Entries all_entries(const Files *files)
     return all;
 }
 
-static bool is_group(const Entry *e, const char *group) { return strcmp(e->group, group) == 0; }
+static bool is_group(const Entry *e, const char *group)
+{
+    return strcmp(e->group, group) == 0;
+}
 
 /* a setting of train is assigned there, and nothing else is; data has readers of its own */
 static bool may_be_meant(const Entry *e, const Tree *item, bool assigned)
@@ -37,7 +42,10 @@ static bool may_be_meant(const Entry *e, const Tree *item, bool assigned)
     return !(item && item->kind == TREE_TRAIN && assigned);
 }
 
-static const char *word_of(const Analysis *a) { return a->token ? a->token->text : ""; }
+static const char *word_of(const Analysis *a)
+{
+    return a->token ? a->token->text : "";
+}
 
 static void add_meaning(Text *t, const Analysis *a, const Meaning *m, const Entries *all)
 {
@@ -184,7 +192,11 @@ const char *answer_symbols(const Json *params)
         if (!block && i->kind != TREE_PARAM && i->kind != TREE_IMPORT)
             continue;
         begin_symbol(&t, i, i->text ? i->text : tree_kind_name(i->kind),
-                     i->kind == TREE_LAYER ? FUNCTION : i->kind == TREE_MODEL ? CLASS : i->kind == TREE_PARAM ? CONSTANT : i->kind == TREE_IMPORT ? MODULE : OBJECT);
+                     i->kind == TREE_LAYER    ? FUNCTION
+                     : i->kind == TREE_MODEL  ? CLASS
+                     : i->kind == TREE_PARAM  ? CONSTANT
+                     : i->kind == TREE_IMPORT ? MODULE
+                                              : OBJECT);
         text_add(&t, ",\"detail\":");
         json_text(&t, tree_kind_name(i->kind));
         text_add(&t, ",\"children\":[");
@@ -210,7 +222,8 @@ const char *answer_format(const Json *params)
     int lines = 1;
     for (size_t i = 0; i < a.source->length; i++)
         lines += a.source->text[i] == '\n';
-    text_add(&t, "[{\"range\":{\"start\":{\"line\":0,\"character\":0},\"end\":{\"line\":%d,\"character\":0}},\"newText\":", lines);
+    text_add(&t,
+             "[{\"range\":{\"start\":{\"line\":0,\"character\":0},\"end\":{\"line\":%d,\"character\":0}},\"newText\":", lines);
     json_text(&t, text_of(&made));
     text_add(&t, "}]");
     return text_take(&t);

@@ -1,5 +1,5 @@
-/* complete.c: what may come next: arguments within a call, settings and sets where a statement of train and data begins, layers after |>,
- * else names; and the parameters of the call that is being written. */
+/* complete.c: what may come next: arguments within a call, settings and sets where a statement of train and data begins, layers
+ * after |>, else names; and the parameters of the call that is being written. */
 #include "compiler/lsp/lsp.h"
 #include "dsl/document.h"
 #include "dsl/tree.h"
@@ -8,7 +8,10 @@
 
 enum { METHOD = 2, FUNCTION = 3, FIELD = 5, VARIABLE = 6, PROPERTY = 10, KEYWORD = 14, CONSTANT = 21 };
 
-typedef struct Items { Text out; Map seen; } Items;
+typedef struct Items {
+    Text out;
+    Map seen;
+} Items;
 
 static void add_item(Items *items, const char *label, int kind, const char *detail, const char *about, const char *insert)
 {
@@ -37,7 +40,10 @@ static void add_item(Items *items, const char *label, int kind, const char *deta
 
 /* ---- where the place is, by the tokens before it */
 
-typedef struct Context { bool statement, pipe, rule; const Token *item, *before; } Context; /* item: the word of the item's block, or NULL */
+typedef struct Context {
+    bool statement, pipe, rule;
+    const Token *item, *before;
+} Context; /* item: the word of the item's block, or NULL */
 
 static Context context_at(const Analysis *a)
 {
@@ -67,7 +73,10 @@ static Context context_at(const Analysis *a)
     return c;
 }
 
-static bool item_is(const Context *c, const char *word) { return c->item && strcmp(c->item->text, word) == 0; }
+static bool item_is(const Context *c, const char *word)
+{
+    return c->item && strcmp(c->item->text, word) == 0;
+}
 
 /* ---- parameters, of a signature such as "dense(x, width, bias = true)" */
 
@@ -93,7 +102,8 @@ enum { MOST_SHOWN = 64 };
 static const Entry *called(const Entries *all, const char *name)
 {
     for (int k = 0; name && k < all->count; k++)
-        if (strcmp(all->list[k].name, name) == 0 && strncmp(all->list[k].signature, name, strlen(name)) == 0 && all->list[k].signature[strlen(name)] == '(')
+        if (strcmp(all->list[k].name, name) == 0 && strncmp(all->list[k].signature, name, strlen(name)) == 0 &&
+            all->list[k].signature[strlen(name)] == '(')
             return &all->list[k];
     return NULL;
 }
@@ -122,7 +132,10 @@ static Entries entries_of(const Analysis *a)
     return all;
 }
 
-static bool is_group(const Entry *e, const char *group) { return strcmp(e->group, group) == 0; }
+static bool is_group(const Entry *e, const char *group)
+{
+    return strcmp(e->group, group) == 0;
+}
 
 static void add_names(Items *items, const Analysis *a, const Context *c, const Entries *all)
 {
@@ -132,7 +145,8 @@ static void add_names(Items *items, const Analysis *a, const Context *c, const E
     if (locals.count)
         know_values(a);
     for (int k = 0; k < locals.count && !c->pipe; k++)
-        if (!a->token || locals.values[k] == NULL || ((const Tree *)locals.values[k])->line != a->token->line || ((const Tree *)locals.values[k])->column != a->token->column)
+        if (!a->token || locals.values[k] == NULL || ((const Tree *)locals.values[k])->line != a->token->line ||
+            ((const Tree *)locals.values[k])->column != a->token->column)
             add_item(items, locals.keys[k], VARIABLE, value_at(locals.values[k]), NULL, NULL);
     for (int i = 0; i < files.count && !c->pipe; i++)
         for (const Tree *t = files.list[i].tree->first; t; t = t->next)
@@ -161,12 +175,15 @@ static void add_settings(Items *items, const Context *c, const Entries *all)
         add_item(items, RULE_KEYS[i], PROPERTY, NULL, NULL, format("%s = ", RULE_KEYS[i]));
     for (int k = 0; k < all->count && !c->rule; k++)
         if (is_group(&all->list[k], "Settings of train"))
-            add_item(items, all->list[k].name, PROPERTY, all->list[k].signature, all->list[k].about, format("%s = ", all->list[k].name));
+            add_item(items, all->list[k].name, PROPERTY, all->list[k].signature, all->list[k].about,
+                     format("%s = ", all->list[k].name));
 }
 
 const char *answer_completion(const Json *params)
 {
-    static const char *const ITEMS[] = {"import", "param", "layer", "model", "data", "train", NULL}, *const SETS[] = {"train", "valid", "test", NULL};
+    static const char *const ITEMS[] = {"import", "param", "layer", "model", "data", "train", NULL}, *const SETS[] = {
+                                                                                                         "train", "valid", "test",
+                                                                                                         NULL};
     Analysis a = analyse(params);
     Entries all = entries_of(&a);
     Context c = context_at(&a);

@@ -1,5 +1,5 @@
-/* names.c: what a name means: a value, param or parameter of the layer around it, a layer of the files. Scopes are those of dsl/lookup.c: a
- * call of a layer is one scope, whatever blocks are in it; there the last assignment before a use holds. */
+/* names.c: what a name means: a value, param or parameter of the layer around it, a layer of the files. Scopes are those of
+ * dsl/lookup.c: a call of a layer is one scope, whatever blocks are in it; there the last assignment before a use holds. */
 #include "compiler/lsp/lsp.h"
 #include "dsl/tree.h"
 
@@ -63,8 +63,8 @@ const Tree *item_at(const Tree *file, int line, int column)
 /* does the node make its name known in its item? */
 static bool binds(const Tree *t, const Tree *parent)
 {
-    return t->kind == TREE_REQUIRED || t->kind == TREE_OPTIONAL || t->kind == TREE_INPUT || t->kind == TREE_WEIGHT || t->kind == TREE_STATE ||
-           (t->kind == TREE_NAME && parent->kind == TREE_NAMES) ||
+    return t->kind == TREE_REQUIRED || t->kind == TREE_OPTIONAL || t->kind == TREE_INPUT || t->kind == TREE_WEIGHT ||
+           t->kind == TREE_STATE || (t->kind == TREE_NAME && parent->kind == TREE_NAMES) ||
            (t->kind == TREE_NAME && parent->kind == TREE_DIMS); /* extents of parameters */
 }
 
@@ -72,8 +72,8 @@ static bool binds(const Tree *t, const Tree *parent)
 typedef void Visit(void *context, const Tree *t, const Tree *parent);
 static void visit(const Tree *t, const Tree *parent, const char *name, Visit *each, void *context)
 {
-    bool named = t->kind == TREE_NAME || t->kind == TREE_REQUIRED || t->kind == TREE_OPTIONAL || t->kind == TREE_INPUT || t->kind == TREE_WEIGHT ||
-                 t->kind == TREE_STATE || t->kind == TREE_UPDATE;
+    bool named = t->kind == TREE_NAME || t->kind == TREE_REQUIRED || t->kind == TREE_OPTIONAL || t->kind == TREE_INPUT ||
+                 t->kind == TREE_WEIGHT || t->kind == TREE_STATE || t->kind == TREE_UPDATE;
     if (named && (!name || strcmp(t->text, name) == 0))
         each(context, t, parent);
     for (const Tree *c = t->first; c; c = c->next)
@@ -86,7 +86,10 @@ static void add_binding(void *names, const Tree *t, const Tree *parent)
         map_set(names, t->text, (void *)(uintptr_t)t);
 }
 
-static bool is_scope(const Tree *item) { return item && item->kind != TREE_PARAM && item->kind != TREE_IMPORT && item->kind != TREE_TRAIN; }
+static bool is_scope(const Tree *item)
+{
+    return item && item->kind != TREE_PARAM && item->kind != TREE_IMPORT && item->kind != TREE_TRAIN;
+}
 
 void local_names(const Tree *item, Map *names)
 {
@@ -94,7 +97,10 @@ void local_names(const Tree *item, Map *names)
         visit(item, item, NULL, add_binding, names);
 }
 
-typedef struct Search { int line, column; const Tree *before, *first; } Search;
+typedef struct Search {
+    int line, column;
+    const Tree *before, *first;
+} Search;
 static void find_binding(void *context, const Tree *t, const Tree *parent)
 {
     Search *s = context;
@@ -150,7 +156,8 @@ const char *callee_at(const Analysis *a, int *argument)
             *argument = 0; /* a list within the call */
         else if (c == '(') {
             const Token *name = i > 0 ? &a->tokens.list[i - 1] : NULL;
-            bool word = name && ((*name->text >= 'a' && *name->text <= 'z') || (*name->text >= 'A' && *name->text <= 'Z') || *name->text == '_');
+            bool word = name && ((*name->text >= 'a' && *name->text <= 'z') || (*name->text >= 'A' && *name->text <= 'Z') ||
+                                 *name->text == '_');
             if (word && !is_reserved_word(name->text))
                 return name->text;
             *argument = 0; /* parentheses around an expression */
@@ -175,7 +182,8 @@ Meaning meaning_of(const Analysis *a, const Files *files)
     const char *name = a->token->text, *callee = argument_of(a);
     const Tree *item = item_at(a->tree, a->line, a->column);
     m.name = name;
-    if (item && (item->kind == TREE_LAYER || item->kind == TREE_PARAM) && item->line == a->token->line && item->column == a->token->column)
+    if (item && (item->kind == TREE_LAYER || item->kind == TREE_PARAM) && item->line == a->token->line &&
+        item->column == a->token->column)
         return (Meaning){item->kind == TREE_LAYER ? NAME_LAYER : NAME_PARAM, name, NULL, item};
     if (callee) {
         m.kind = NAME_ARGUMENT;
@@ -186,7 +194,8 @@ Meaning meaning_of(const Analysis *a, const Files *files)
         return m;
     }
     const Tree *local = binding_before(item, name, a->token->line, a->token->column);
-    const Tree *param = local ? NULL : item_called(files, name, TREE_PARAM), *layer = local || param ? NULL : item_called(files, name, TREE_LAYER);
+    const Tree *param = local ? NULL : item_called(files, name, TREE_PARAM),
+               *layer = local || param ? NULL : item_called(files, name, TREE_LAYER);
     m.kind = local ? NAME_LOCAL : param ? NAME_PARAM : layer ? NAME_LAYER : NAME_NOTHING;
     m.item = local ? item : NULL;
     m.definition = local ? local : param ? param : layer;
@@ -195,7 +204,14 @@ Meaning meaning_of(const Analysis *a, const Files *files)
 
 /* ---- where a name is used: answer_references, answer_rename */
 
-typedef struct Uses { const Source *source; Text *out; const char *between, *new_text; size_t length; bool settings; const char *name; } Uses; /* settings: names that are assigned are settings of train */
+typedef struct Uses {
+    const Source *source;
+    Text *out;
+    const char *between, *new_text;
+    size_t length;
+    bool settings;
+    const char *name;
+} Uses; /* settings: names that are assigned are settings of train */
 
 static void add_use(Uses *u, int line, int column)
 {
@@ -237,7 +253,8 @@ static void uses_in_file(Uses *u, const Meaning *m, const File *f)
     for (const Tree *item = f->tree->first; item; item = item->next) {
         u->settings = item->kind == TREE_TRAIN;
         bool own = m->kind == NAME_LOCAL || m->kind == NAME_ARGUMENT;
-        if (own && item->line == m->item->line && item->column == m->item->column && strcmp(f->source->file, m->item->source->file) == 0)
+        if (own && item->line == m->item->line && item->column == m->item->column &&
+            strcmp(f->source->file, m->item->source->file) == 0)
             visit(item, item, m->name, use_of_name, u);
         if (parameter)
             uses_of_argument(u, item, owner->text);
@@ -258,7 +275,12 @@ static const char *uses_text(const File *f, const Meaning *m, const char *new_te
     text_add(&between, "\"uri\":");
     json_text(&between, uri_of_source(f->source));
     text_add(&between, ",");
-    Uses u = {.source = f->source, .out = &t, .between = text_take(&between), .new_text = new_text, .length = strlen(m->name), .name = m->name};
+    Uses u = {.source = f->source,
+              .out = &t,
+              .between = text_take(&between),
+              .new_text = new_text,
+              .length = strlen(m->name),
+              .name = m->name};
     uses_in_file(&u, m, f);
     return text_take(&t);
 }

@@ -1,8 +1,9 @@
 /* server.c: messages of the client in, answers and diagnostics out; child processes between them (lsp.h).
  *
- * A request gets a child at once, which writes one line: R and the result, or E and an error. A document that has changed gets one when
- * no message waits, so that a burst of changes is one analysis; its lines are described at read_found(). A document's last analysis goes on
- * until it has said what is wrong (a typist would else never see it), and is then killed by the next change. */
+ * A request gets a child at once, which writes one line: R and the result, or E and an error. A document that has changed gets
+ * one when no message waits, so that a burst of changes is one analysis; its lines are described at read_found(). A document's
+ * last analysis goes on until it has said what is wrong (a typist would else never see it), and is then killed by the next
+ * change. */
 #include "compiler/lsp/lsp.h"
 
 #include <errno.h>
@@ -16,13 +17,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PARSE_ERROR = -32700, INVALID_REQUEST = -32600, NOT_FOUND = -32601, INTERNAL_ERROR = -32603, NOT_INITIALIZED = -32002, CANCELLED = -32800 };
+enum {
+    PARSE_ERROR = -32700,
+    INVALID_REQUEST = -32600,
+    NOT_FOUND = -32601,
+    INTERNAL_ERROR = -32603,
+    NOT_INITIALIZED = -32002,
+    CANCELLED = -32800
+};
 enum { MOST_CHILDREN = 8, CHILD_SECONDS = 20, MOST_MESSAGE = 1 << 28 };
 
-typedef struct Found { char *uri, *diagnostic; } Found;   /* diagnostic: NULL: a file that the document depends on */
-typedef struct Founds { Found *list; int count; } Founds;
-typedef struct Root { char *uri; bool changed; Founds found; } Root; /* an open document, and what its last analysis has said */
-typedef struct Child { pid_t pid; int fd; char *id, *uri; bool settled; Founds found; Text said; } Child; /* id: of a request; NULL: uri is analysed */
+typedef struct Found {
+    char *uri, *diagnostic;
+} Found; /* diagnostic: NULL: a file that the document depends on */
+typedef struct Founds {
+    Found *list;
+    int count;
+} Founds;
+typedef struct Root {
+    char *uri;
+    bool changed;
+    Founds found;
+} Root; /* an open document, and what its last analysis has said */
+typedef struct Child {
+    pid_t pid;
+    int fd;
+    char *id, *uri;
+    bool settled;
+    Founds found;
+    Text said;
+} Child; /* id: of a request; NULL: uri is analysed */
 
 static Child children[MOST_CHILDREN + 1];
 static int child_count;
@@ -190,7 +214,8 @@ static void analyse_changed(void)
     }
 }
 
-/* lines of diagnose(): D, a file, a tab, a diagnostic; F and a file that it depends on; S: what was said until now is all, so far */
+/* lines of diagnose(): D, a file, a tab, a diagnostic; F and a file that it depends on; S: what was said until now is all, so far
+ */
 static void read_found(Child *c, char *line)
 {
     Root *r = root_of(c->uri);
@@ -229,7 +254,9 @@ static void take_answer(Child *c)
         send_error(c->id, INTERNAL_ERROR, NO_ANSWER);
     else if (!c->settled) {
         Text t = {0};
-        text_add(&t, "D%s\t{\"range\":{\"start\":{\"line\":0,\"character\":0},\"end\":{\"line\":0,\"character\":0}},\"severity\":1,\"source\":\"mgpuc\",\"message\":\"" NO_ANSWER "\"}",
+        text_add(&t,
+                 "D%s\t{\"range\":{\"start\":{\"line\":0,\"character\":0},\"end\":{\"line\":0,\"character\":0}},\"severity\":1,"
+                 "\"source\":\"mgpuc\",\"message\":\"" NO_ANSWER "\"}",
                  c->uri);
         read_found(c, t.data);
         free(t.data);
@@ -262,15 +289,26 @@ static void read_child(Child *c)
 /* ---- requests and notifications */
 
 static const char CAPABILITIES[] =
-    "{\"capabilities\":{\"positionEncoding\":\"utf-16\",\"textDocumentSync\":{\"openClose\":true,\"change\":2,\"save\":true},\"hoverProvider\":true,"
+    "{\"capabilities\":{\"positionEncoding\":\"utf-16\",\"textDocumentSync\":{\"openClose\":true,\"change\":2,\"save\":true},"
+    "\"hoverProvider\":true,"
     "\"definitionProvider\":true,\"referencesProvider\":true,\"documentSymbolProvider\":true,\"documentFormattingProvider\":true,"
     "\"renameProvider\":{\"prepareProvider\":true},\"completionProvider\":{\"triggerCharacters\":[\"(\",\",\",\">\"]},"
-    "\"signatureHelpProvider\":{\"triggerCharacters\":[\"(\",\",\"]}},\"serverInfo\":{\"name\":\"mgpuc\",\"version\":\"" MGPU_VERSION "\"}}";
+    "\"signatureHelpProvider\":{\"triggerCharacters\":[\"(\",\",\"]}},\"serverInfo\":{\"name\":\"mgpuc\",\"version\":"
+    "\"" MGPU_VERSION "\"}}";
 
-static const struct { const char *method; Answer *answer; } REQUESTS[] = {
-    {"textDocument/hover", answer_hover}, {"textDocument/definition", answer_definition}, {"textDocument/references", answer_references},
-    {"textDocument/prepareRename", answer_prepare_rename}, {"textDocument/rename", answer_rename}, {"textDocument/completion", answer_completion},
-    {"textDocument/signatureHelp", answer_signature}, {"textDocument/documentSymbol", answer_symbols}, {"textDocument/formatting", answer_format},
+static const struct {
+    const char *method;
+    Answer *answer;
+} REQUESTS[] = {
+    {"textDocument/hover", answer_hover},
+    {"textDocument/definition", answer_definition},
+    {"textDocument/references", answer_references},
+    {"textDocument/prepareRename", answer_prepare_rename},
+    {"textDocument/rename", answer_rename},
+    {"textDocument/completion", answer_completion},
+    {"textDocument/signatureHelp", answer_signature},
+    {"textDocument/documentSymbol", answer_symbols},
+    {"textDocument/formatting", answer_format},
 };
 
 static void request(const char *id, const char *method, const Json *params)
@@ -284,7 +322,8 @@ static void request(const char *id, const char *method, const Json *params)
         return;
     }
     if (!initialized || closing) {
-        send_error(id, closing ? INVALID_REQUEST : NOT_INITIALIZED, closing ? "nothing is asked after shutdown" : "initialize comes first");
+        send_error(id, closing ? INVALID_REQUEST : NOT_INITIALIZED,
+                   closing ? "nothing is asked after shutdown" : "initialize comes first");
         return;
     }
     if (strcmp(method, "shutdown") == 0) {

@@ -34,7 +34,7 @@ typedef struct ExportedText {
 typedef void WriteExport(const Export *);
 WriteExport mgpu_export_safetensors, mgpu_export_onnx, mgpu_export_torch, mgpu_export_hf, mgpu_export_gguf;
 #define ANY_MODEL "`export onnx` and `export torch` write any model" /* the end of messages of hf and gguf */
-struct mgpu_family_exports { /* of mgpu_program */
+struct mgpu_family_exports {                                         /* of mgpu_program */
     WriteExport *hf, *gguf;
 };
 

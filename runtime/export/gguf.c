@@ -228,7 +228,8 @@ static void check_family(const Published *p)
 {
     const FamilyFact *act = mgpu_family_fact(&p->computed, "act");
     if (!p->family->gguf)
-        mgpu_fail(MGPU_BAD_INPUT, "export gguf: llama.cpp computes no models like this one, of the family '%s'; `export hf` writes it",
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "export gguf: llama.cpp computes no models like this one, of the family '%s'; `export hf` writes it",
                   p->family->name);
     if (mgpu_family_fact(&p->computed, "window"))
         mgpu_fail(MGPU_BAD_INPUT,

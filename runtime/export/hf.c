@@ -80,7 +80,6 @@ static void find_tokenizer(Published *p)
     }
 }
 
-
 void mgpu_publish(Published *p, const Export *e)
 {
     int count;
