@@ -9,6 +9,6 @@ setlocal autoindent smartindent cinwords= indentkeys=0{,0},!^F,o,O
 let b:undo_ftplugin = 'setlocal et< sw< sts< tw< cms< com< sua< fp< kp< ai< si< cinw< indk<'
 
 " Neovim: errors, hover, completion and more by mgpuc lsp (docs/editors.md); let g:mgpuc_lsp = 0 leaves it off
-if has('nvim-0.8') && get(g:, 'mgpuc_lsp', 1) && executable('mgpuc')
-  lua vim.lsp.start({ name = 'mgpuc', cmd = { 'mgpuc', 'lsp' }, root_dir = vim.fn.expand('%:p:h') })
+if has('nvim-0.7') && get(g:, 'mgpuc_lsp', 1) && executable('mgpuc')
+  lua require('mgpuc').start()
 endif
