@@ -328,7 +328,7 @@ static void close_torch(Torch *t, Pickle *p)
 }
 
 /* ---- the archive */
-static int find_pickle(const Archive *a, char **folder)
+static int find_pickle(const Archive *a, const char *path, char **folder)
 {
     for (int i = 0; i < mgpu_member_count(a); i++) {
         char *name = mgpu_member_name(a, i), *file = strrchr(name, '/');
@@ -340,7 +340,7 @@ static int find_pickle(const Archive *a, char **folder)
         }
         free(name);
     }
-    return -1;
+    mgpu_broken_tensors(path, NULL, "it has no file data.pkl as PyTorch's archives have");
 }
 
 void mgpu_read_torch_archive(TensorFile *file, const TensorBytes *b)
@@ -351,7 +351,7 @@ void mgpu_read_torch_archive(TensorFile *file, const TensorBytes *b)
     Pickle p = {.path = b->path, .call = call, .persistent = persistent, .context = &t};
     int64_t length;
     uint8_t *owned;
-    const uint8_t *at = mgpu_member_bytes(t.archive, find_pickle(t.archive, &folder), &length, &owned);
+    const uint8_t *at = mgpu_member_bytes(t.archive, find_pickle(t.archive, b->path, &folder), &length, &owned);
     t.folder = folder;
     collect_weights(&t, mgpu_read_pickle(&p, &at, at + length));
     free(owned);

@@ -92,6 +92,8 @@ def damaged_files():
                     new.writestr(i.filename, member)
     with zipfile.ZipFile(OUT / "other.zip", "w") as z:
         z.writestr("a.txt", "text")
+    with zipfile.ZipFile(OUT / "bad-name.pt", "w") as z:
+        z.writestr(zipfile.ZipInfo("a/no-data.pkl"), "text")
     (OUT / "nothing.index.json").write_text("{\"metadata\": {}}")
     data = bytearray((OUT / "gguf-q8_0.gguf").read_bytes())
     at = data.index(b"b.weight") + 8 + 4 + 16
