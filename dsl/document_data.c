@@ -54,6 +54,8 @@ static const struct { const char *name, *row, *about; } OPTIONS[] = {
                       "of so many neighbours, which a disk prefers"},
     {"stride", NULL, "places from one window to the next (default: its length, so that none overlap)"},
     {"type", NULL, "u8, u16 (default), u32, i32, i64"},
+    {"vocabulary", "tokens", "a folder with the tokenizer that the tokens are of, for ./PROGRAM generate and export: tokenizer.json, or "
+                             "vocab.json and merges.txt"},
     {"vocabulary", NULL, "a folder with encoder.json and vocab.bpe of GPT-2, or vocab.json and merges.txt"},
     {"from", NULL, "a share, 0 to 1"},
     {"to", NULL, "a share, 0 to 1"},

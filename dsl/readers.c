@@ -21,7 +21,7 @@ const DataRow DATA_ROWS[] = {
      {{"folder", ARGUMENT_FILE, NULL, NULL}, CACHE, SHUFFLE}},
     {"tokens", false, false, COLUMNS_FIXED, "token next", "tokens(\"train.bin\", type = u16)", true, 1, 1,
      {{"file", ARGUMENT_FILE, NULL, NULL}, {"type", ARGUMENT_TYPE, "u8 u16 u32 i32 i64", NULL}, {"stride", ARGUMENT_COUNT, NULL, NULL},
-      {"header", ARGUMENT_COUNT, NULL, NULL}, CACHE, SHUFFLE}},
+      {"header", ARGUMENT_COUNT, NULL, NULL}, {"vocabulary", ARGUMENT_FILE, NULL, NULL}, CACHE, SHUFFLE}},
     {"characters", false, false, COLUMNS_FIXED, "token next", "characters(\"input.txt\")", true, 1, 1,
      {{"file", ARGUMENT_FILE, NULL, NULL}, {"stride", ARGUMENT_COUNT, NULL, NULL}, CACHE, SHUFFLE}},
     {"text", false, false, COLUMNS_FIXED, "token next", "text(\"corpus.txt\", vocabulary = \"gpt2-vocab\")", true, 2, 1,

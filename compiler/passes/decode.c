@@ -116,9 +116,11 @@ Node *decode_row(Decoding *d, Node *n, int axis)
 /* ---- is it a model of a text? */
 static bool reads_text(const Model *m)
 {
+    static const char *const READERS[] = {"characters", "text", "tokens"};
     for (int i = 0; i < m->set_count; i++)
-        if (strcmp(m->sets[i].calls[0].name, "characters") == 0 || strcmp(m->sets[i].calls[0].name, "text") == 0)
-            return true;
+        for (int k = 0; k < COUNT(READERS); k++)
+            if (strcmp(m->sets[i].calls[0].name, READERS[k]) == 0)
+                return true;
     return false;
 }
 

@@ -35,7 +35,7 @@ typedef struct Options {
     int64_t keep;                            /* -1: not given */
     const char **parts; int part_count;      /* of --init PATTERN=FILE, as given */
     const char *rules;                       /* of the files of --init, and of those that the program names; NULL: not given */
-    const char *as, *tokenizer;              /* of export: the family; the folder of the tokenizer; NULL: not given */
+    const char *as, *vocabulary;             /* of export: the family; of generate, too: the folder of the vocabulary; NULL: not given */
     const char **config; int config_count;   /* likewise: KEY=VALUE, or a file */
     const char **operands; int operand_count;/* after the command */
     const char *phase, *op, *layer, *at, *device; /* of schedule: what is shown; NULL: not given */

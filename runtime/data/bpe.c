@@ -1,9 +1,7 @@
-/* bpe.c: text <-> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019, GPT-2's files).
+/* bpe.c: text <-> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019).
  *
- * The vocabulary is a folder: tokenizer.json of Hugging Face (tokenizer.c), or encoder.json (or vocab.json), token -> number, and
- * vocab.bpe (or merges.txt), a merge a line, the earlier the sooner. They write each byte as a printable character. Special
- * tokens, <|endoftext|> and what else is written so in encoder.json, are found in the text first, the longest at each place. The
- * rest is cut into words (pretokens.c) and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a
+ * Its files (vocabulary.c) write each byte as a printable character. Special tokens, such as <|endoftext|>, are found in the text
+ * first, the longest at each place. The rest is cut into words (pretokens.c) and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a
  * heap of neighbours makes that n log n. Words that were seen before come from a table. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
@@ -11,26 +9,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LONGEST_KEPT = 32, MOST_KEPT = 1 << 20 }; /* words in the table: bytes, how many */
 
 /* ---- the vocabulary */
-static char *file_in(const char *folder, const char *name, const char *other, const char *where)
-{
-    char *path = mgpu_format("%s/%s", folder, name), *second = mgpu_format("%s/%s", folder, other);
-    if (access(path, R_OK) == 0) {
-        free(second);
-        return path;
-    }
-    if (access(second, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT,
-                  "%sthe vocabulary %s holds neither tokenizer.json nor %s nor %s; say where the data is with --data DIR", where,
-                  folder, name, other);
-    free(path);
-    return second;
-}
-
 static int64_t token_of(const Vocabulary *v, const char *spelling, size_t length)
 {
     int64_t word = mgpu_find_word(&v->spelling, spelling, length);
@@ -52,29 +34,6 @@ void mgpu_add_special(Vocabulary *v, const char *text, int64_t number)
     v->specials[v->special_count++] = (SpecialToken){mgpu_format("%s", text), strlen(text), number};
     v->begins[(uint8_t)*text] = true;
     v->largest = number > v->largest ? number : v->largest;
-}
-
-static void read_tokens(Vocabulary *v, const char *where)
-{
-    char *path = file_in(v->folder, "encoder.json", "vocab.json", where);
-    FileBytes file;
-    mgpu_load_file(&file, path, where, false);
-    const char *error = "it is no JSON object of tokens";
-    Json *json = mgpu_json_read((const char *)file.data, (size_t)file.bytes, &error);
-    if (!json || json->kind != JSON_OBJECT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, error);
-    for (const Json *m = json->first; m; m = m->next) {
-        int64_t number;
-        size_t length = strlen(m->key);
-        if (!mgpu_json_whole(m, &number) || number < 0 || number >= INT32_MAX)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: the token '%s' has no number", where, path, m->key);
-        mgpu_add_token(v, m->key, number);
-        if (length > 4 && memcmp(m->key, "<|", 2) == 0 && memcmp(m->key + length - 2, "|>", 2) == 0)
-            mgpu_add_special(v, m->key, number);
-    }
-    free(json);
-    mgpu_close_file(&file);
-    free(path);
 }
 
 static bool is_printable(int b) /* in Latin-1 */
@@ -133,33 +92,6 @@ void mgpu_add_merge(Vocabulary *v, const char *left, size_t left_bytes, const ch
     if (!m->rank)
         *m = (Merge){(uint64_t)a << 32 | (uint64_t)b, rank, (uint32_t)token};
     free(joined);
-}
-
-static void read_merges(Vocabulary *v, const char *where)
-{
-    char *path = file_in(v->folder, "vocab.bpe", "merges.txt", where);
-    FileBytes file;
-    mgpu_load_file(&file, path, where, false);
-    const char *at = (const char *)file.data, *end = at + file.bytes;
-    int64_t lines = 1;
-    for (const char *c = at; c < end; c++)
-        lines += *c == '\n';
-    mgpu_begin_merges(v, lines, where);
-    for (uint32_t line = 1; at < end; line++) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        size_t length = (size_t)((stop ? stop : end) - at);
-        bool comment = line == 1 && length >= 8 && memcmp(at, "#version", 8) == 0;
-        length -= length && at[length - 1] == '\r';
-        char *place = mgpu_format("%s%s:%u", where, path, line);
-        const char *blank = memchr(at, ' ', length);
-        size_t left = blank ? (size_t)(blank - at) : length;
-        if (length && !comment)
-            mgpu_add_merge(v, at, left, at + left + (blank != NULL), length - left - (blank != NULL), line, place);
-        free(place);
-        at = stop ? stop + 1 : end;
-    }
-    mgpu_close_file(&file);
-    free(path);
 }
 
 /* ---- merging a word */
@@ -331,29 +263,6 @@ static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
     }
     for (int64_t k = 0; k < tokens; k++, at = e->word.nodes[at].after)
         mgpu_from_double(e->tokens, e->dtype, e->count++, e->word.nodes[at].token);
-}
-
-Vocabulary *mgpu_open_vocabulary(const mgpu_call *call, const char *folder, const char *where)
-{
-    char *path = mgpu_path_in(folder, mgpu_option_text(call, "vocabulary", ""));
-    Vocabulary *v = mgpu_read_vocabulary(path, where);
-    free(path);
-    return v;
-}
-
-Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where)
-{
-    Vocabulary *v = mgpu_allocate(1, sizeof *v);
-    v->folder = mgpu_format("%s", folder);
-    char *path = mgpu_format("%s/tokenizer.json", v->folder);
-    if (access(path, R_OK) == 0) {
-        mgpu_read_tokenizer(v, path, where);
-    } else {
-        read_tokens(v, where);
-        read_merges(v, where);
-    }
-    free(path);
-    return v;
 }
 
 void mgpu_close_vocabulary(Vocabulary *v)

@@ -198,14 +198,13 @@ Stream *mgpu_open_cifar(const Opening *);
 Stream *mgpu_open_tokens(const Opening *); /* windows.c */
 Stream *mgpu_open_characters(const Opening *);
 Stream *mgpu_open_text(const Opening *);
-int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *code); /* length of the character at i; 0: no UTF-8 */
-/* bpe.c: the vocabulary of a call of `text` */
-typedef struct Vocabulary Vocabulary;
+int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *code); /* utf8.c: length of the character at i; 0: no UTF-8 */
+typedef struct Vocabulary Vocabulary; /* vocabulary.c: of a call of `text` */
 Vocabulary *mgpu_open_vocabulary(const mgpu_call *, const char *folder, const char *where);
 void *mgpu_encode_text(const Vocabulary *, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count); /* the caller frees the tokens */
 bool mgpu_spell_token(const Vocabulary *, int64_t token, FILE *); /* its bytes; false: there is no such token */
 void mgpu_close_vocabulary(Vocabulary *);
-const mgpu_call *mgpu_reader_of_text(const mgpu_program *); /* generate.c: the first call of characters or text; NULL: none */
+const mgpu_call *mgpu_reader_of_text(const mgpu_program *); /* generate.c: the first call of characters, text or tokens; NULL: none */
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */
 Stream *mgpu_array_stream(const Opening *, int columns);
 void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path,

@@ -2,6 +2,7 @@
 #ifndef MGPU_RUNTIME_DATA_VOCABULARY_H
 #define MGPU_RUNTIME_DATA_VOCABULARY_H
 
+#include "runtime/base/options.h"
 #include "runtime/data/data.h"
 
 typedef struct Merge { uint64_t pair; uint32_t rank, token; } Merge; /* pair: left << 32 | right; rank 0: an empty slot */
@@ -27,6 +28,9 @@ struct Vocabulary {
     int64_t largest;    /* number of a token */
 };
 
+/* vocabulary.c: the folder that --vocabulary or a reader of the data block names, or, with of_init, that of --init if it holds a
+ * vocabulary, which is then said; NULL: none is known. The caller frees */
+char *mgpu_vocabulary_folder(const mgpu_program *, const Options *, bool of_init);
 /* pretokens.c: where the word that begins at i ends */
 int64_t mgpu_word_end(WordPattern, const uint8_t *text, int64_t bytes, int64_t i);
 /* bpe.c: for those who read files. place: of messages */

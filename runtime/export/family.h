@@ -88,8 +88,7 @@ void mgpu_close_published(Published *);
 char *mgpu_value_of(const Published *, const char *text);
 int64_t mgpu_whole_value(const Published *, const char *text); /* 0: it is none */
 
-/* ---- tokenizer.c: where the tokenizer is; NULL: nobody says. The caller frees */
-char *mgpu_tokenizer_folder(const Export *);
+/* ---- tokenizer.c */
 int64_t mgpu_special_token(const char *folder, bool end); /* the token that begins or ends texts; -1: none is known */
 void mgpu_copy_tokenizer(const Export *, const char *folder, const char *to);
 #endif

@@ -283,7 +283,7 @@ void mgpu_export_gguf(const Export *e)
         fputc(0, file.f);
     for (int i = 0; i < names.count; i++)
         write_tensor(file.f, names.list[i].tensor);
-    const char *words = p.tokenizer ? ", and the tokenizer" : "; no tokenizer is known, --tokenizer DIR names one";
+    const char *words = p.tokenizer ? ", and the tokenizer" : "; no tokenizer is known, --vocabulary DIR names one";
     char *what = mgpu_format("%d tensors of the family '%s'%s", names.count, p.family->name, words);
     mgpu_end_export(&file, e->path, what);
     free(what);

@@ -2,6 +2,7 @@
  * first of dsl/stdlib/families.rules that has names for all weights and computes what the model computes, or that of --as. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
+#include "runtime/data/vocabulary.h"
 #include "runtime/export/family.h"
 
 #include <errno.h>
@@ -72,7 +73,7 @@ static char *family_names(const Family *f, int count)
 static void find_tokenizer(Published *p)
 {
     static const char *const NAME[] = {"bos", "eos"};
-    p->tokenizer = mgpu_tokenizer_folder(p->export);
+    p->tokenizer = mgpu_vocabulary_folder(p->export->program, p->export->options, false);
     for (int end = 0; p->tokenizer && end < 2; end++) {
         int64_t token = mgpu_special_token(p->tokenizer, end);
         if (token >= 0)

@@ -1,4 +1,4 @@
-/* tokenizer.c: the tokenizer of a model, for those who load it: that of --tokenizer, or that its data block reads text with. */
+/* tokenizer.c: the tokenizer of a model, for those who load it: copies of its files. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/export/family.h"
@@ -7,19 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-char *mgpu_tokenizer_folder(const Export *e)
-{
-    const mgpu_program *p = e->program;
-    if (e->options->tokenizer)
-        return mgpu_format("%s", e->options->tokenizer);
-    for (int i = 0; i < p->set_count; i++) {
-        const char *vocabulary = p->sets[i].call_count ? mgpu_option_text(&p->sets[i].calls[0], "vocabulary", "") : "";
-        if (*vocabulary)
-            return mgpu_path_in(e->options->data, vocabulary);
-    }
-    return NULL;
-}
 
 /* ---- tokens that begin and end texts */
 static Json *json_in(const char *folder, const char *name)
@@ -111,7 +98,7 @@ void mgpu_copy_tokenizer(const Export *e, const char *folder, const char *to)
         mgpu_fail(MGPU_BAD_INPUT,
                   "%s: this folder holds no tokenizer.json, nor vocab.json (or encoder.json) with merges.txt (or vocab.bpe); %s",
                   folder,
-                  e->options->tokenizer ? "--tokenizer names the folder that does" : "say where the data is with --data DIR");
+                  e->options->vocabulary ? "--vocabulary names the folder that does" : "say where the data is with --data DIR");
     if (!copy_file(folder, "tokenizer_config.json", to, "tokenizer_config.json"))
         write_settings(to, json);
 }

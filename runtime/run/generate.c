@@ -10,6 +10,7 @@
 #include "runtime/base/terminal.h"
 #include "runtime/data/data.h"
 #include "runtime/data/sets.h"
+#include "runtime/data/vocabulary.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/processes.h"
 #include "runtime/run/commands.h"
@@ -25,9 +26,9 @@
 
 typedef struct Text {
     const mgpu_input *input;
-    const mgpu_call *reader;  /* characters or text, of a data set of the model */
+    bool numbers;             /* texts are tokens' numbers: no vocabulary is known */
     const Words *characters;  /* by class; NULL: the digits of its number */
-    Vocabulary *vocabulary;   /* of text */
+    Vocabulary *vocabulary;   /* of text and tokens */
     int64_t *tokens, count, room;
 } Text;
 
@@ -43,6 +44,7 @@ typedef struct Writer {
     Feed feed;
     Text text;
     int output;         /* which one holds the probabilities */
+    bool logits;        /* or what their softmax is taken of */
     uint8_t **result;   /* by output */
     int32_t *window;    /* that the data set reads */
     Dataset data;
@@ -55,9 +57,11 @@ typedef struct Writer {
 /* ---- is it a model of text? */
 const mgpu_call *mgpu_reader_of_text(const mgpu_program *p)
 {
+    static const char *const READERS[] = {"characters", "text", "tokens"};
     for (int i = 0; i < p->set_count; i++)
-        if (strcmp(p->sets[i].calls[0].name, "characters") == 0 || strcmp(p->sets[i].calls[0].name, "text") == 0)
-            return &p->sets[i].calls[0];
+        for (int k = 0; k < MGPU_COUNT(READERS); k++)
+            if (strcmp(p->sets[i].calls[0].name, READERS[k]) == 0)
+                return &p->sets[i].calls[0];
     return NULL;
 }
 
@@ -119,23 +123,43 @@ static void read_characters(Text *t, const char *prompt, int64_t bytes)
     }
 }
 
+static void add_known_token(Text *t, int64_t token)
+{
+    if (token >= t->input->classes)
+        mgpu_fail(MGPU_BAD_INPUT, "the prompt has the token %lld; input '%s' has the classes 0 to %lld", (long long)token,
+                  t->input->tensor.name, (long long)t->input->classes - 1);
+    add_token(t, token);
+}
+
+static void read_numbers(Text *t, const char *prompt)
+{
+    static const char BLANKS[] = " \t\r\n";
+    for (const char *at = prompt + strspn(prompt, BLANKS), *end; *at; at = end + strspn(end, BLANKS)) {
+        end = at + strspn(at, "0123456789");
+        if (end == at || end - at > 18 || !strchr(BLANKS, *end))
+            mgpu_fail(MGPU_BAD_INPUT, "no vocabulary is known for the tokens of this model, so a prompt is their numbers, as in '15 27', not '%s': "
+                      "--vocabulary FOLDER names one, which has tokenizer.json, or vocab.json and merges.txt; "
+                      "tokens(..., vocabulary = \"FOLDER\") of the data block does, too", prompt);
+        add_known_token(t, strtoll(at, NULL, 10));
+    }
+}
+
 static void read_prompt(Text *t, const char *prompt, int64_t bytes)
 {
-    if (!t->vocabulary) {
+    if (t->numbers) {
+        read_numbers(t, prompt);
+    } else if (!t->vocabulary) {
         read_characters(t, prompt, bytes);
-        return;
+    } else {
+        uint8_t dtype;
+        int64_t count;
+        void *tokens = mgpu_encode_text(t->vocabulary, (const uint8_t *)prompt, bytes, &dtype, &count);
+        for (int64_t i = 0; i < count; i++)
+            add_known_token(t, (int64_t)mgpu_to_double(tokens, dtype, i));
+        free(tokens);
     }
-    uint8_t dtype;
-    int64_t count;
-    void *tokens = mgpu_encode_text(t->vocabulary, (const uint8_t *)prompt, bytes, &dtype, &count);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t token = (int64_t)mgpu_to_double(tokens, dtype, i);
-        if (token >= t->input->classes)
-            mgpu_fail(MGPU_BAD_INPUT, "the prompt has the token %lld; input '%s' has the classes 0 to %lld", (long long)token,
-                      t->input->tensor.name, (long long)t->input->classes - 1);
-        add_token(t, token);
-    }
-    free(tokens);
+    if (!t->count)
+        mgpu_fail(MGPU_BAD_INPUT, "the prompt '%s' has no tokens: generate continues a text", prompt);
 }
 
 static bool is_known(const Text *t, int64_t class)
@@ -183,7 +207,7 @@ static char *spell(const Text *t, int64_t token, size_t *count)
     else if (t->characters)
         fputs(t->characters->text[token], one);
     else
-        fprintf(one, "%lld", (long long)token);
+        fprintf(one, t->numbers ? " %lld" : "%lld", (long long)token);
     mgpu_end_text(one);
     return bytes;
 }
@@ -299,11 +323,33 @@ static void bring(const Writer *w, int64_t first, int64_t rows)
 /* how many elements of the text are in the window */
 static int64_t in_window(const Text *t) { return t->count < t->input->tensor.extent[0] ? t->count : t->input->tensor.extent[0]; }
 
+/* of logits their softmax */
+static void finish_row(const Writer *w, double *row)
+{
+    int64_t n = w->text.input->classes;
+    double most = row[0], sum = 0;
+    if (!w->logits)
+        return;
+    for (int64_t k = 1; k < n; k++)
+        most = row[k] > most ? row[k] : most;
+    for (int64_t k = 0; k < n; k++)
+        sum += row[k] = exp(row[k] - most);
+    for (int64_t k = 0; k < n; k++)
+        row[k] /= sum;
+}
+
 /* of the window's outputs the row of a place */
 static void take_row(const Writer *w, int64_t place, double *row)
 {
     for (int64_t k = 0, n = w->text.input->classes; k < n; k++)
         row[k] = mgpu_to_double(w->result[w->output], w->program->outputs[w->output].dtype, place * n + k);
+    finish_row(w, row);
+}
+
+static void decode_row(Writer *w, int64_t count)
+{
+    mgpu_decode(&w->decoder, w->text.tokens, count, w->processes, w->row);
+    finish_row(w, w->row);
 }
 
 /* the window's outputs, with `rest` after the text; the rows from `first` on are there for all processes */
@@ -349,7 +395,7 @@ static bool check_decoder(Writer *w)
     if (w->text.count > w->text.input->tensor.extent[0] || !mgpu_open_decoder(&w->decoder, &w->feed))
         return false;
     for (int64_t i = 0; i < w->text.count; i++) {
-        mgpu_decode(&w->decoder, w->text.tokens, i + 1, w->processes, w->row);
+        decode_row(w, i + 1);
         take_row(w, i, w->chance);
         double most = largest_difference(w->row, w->chance, n);
         if (most <= allowed)
@@ -365,7 +411,7 @@ static bool check_decoder(Writer *w)
 static void next_row(Writer *w)
 {
     if (w->decodes && w->text.count <= w->text.input->tensor.extent[0])
-        mgpu_decode(&w->decoder, w->text.tokens, w->text.count, w->processes, w->row);
+        decode_row(w, w->text.count);
     else
         pass(w, 0, in_window(&w->text) - 1);
 }
@@ -467,28 +513,38 @@ static void write_texts(Writer *w, const char *prompts, size_t bytes, Screen *sc
     }
 }
 
+static void open_text_vocabulary(Text *t, const mgpu_program *program, const Options *o)
+{
+    char *folder = mgpu_vocabulary_folder(program, o, true);
+    t->numbers = !folder;
+    if (folder)
+        t->vocabulary = mgpu_read_vocabulary(folder, "");
+    free(folder);
+}
+
 int mgpu_generate(const mgpu_program *program, const Options *o)
 {
     Writer w = {.program = program, .processes = o->processes};
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
     size_t bytes;
     char *prompt = shared_prompt(o, &bytes);
-    w.text.reader = mgpu_reader_of_text(program);
-    if (!w.text.reader)
+    const mgpu_call *reader = mgpu_reader_of_text(program);
+    if (!reader)
         mgpu_fail(MGPU_BAD_INPUT, "generate continues a text: %s reads none; data { train = characters(\"input.txt\") } does", program->model_file);
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
     w.text.input = input_of_text(program, wanted);
     w.output = output_of_text(program, w.text.input);
+    w.logits = strcmp(program->outputs[w.output].name, "logits") == 0;
     Screen screen = {.terminal = isatty(STDOUT_FILENO)};
     screen.file = mgpu_speaks(o->processes) ? mgpu_take_output() : fopen("/dev/null", "we");
     if (!screen.file)
         mgpu_fail(MGPU_MACHINE_FAILED, "/dev/null cannot be opened: %s", strerror(errno));
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &w.feed, categories, mgpu_collect_nothing, NULL);
-    if (strcmp(w.text.reader->name, "text") == 0)
-        w.text.vocabulary = mgpu_open_vocabulary(w.text.reader, o->data, "");
-    else
+    if (strcmp(reader->name, "characters") == 0)
         w.text.characters = mgpu_words_of_classes(categories, w.text.input);
+    else
+        open_text_vocabulary(&w.text, program, o);
     open_window(&w, wanted);
     w.chance = mgpu_allocate((size_t)w.text.input->classes, sizeof *w.chance);
     w.row = mgpu_allocate((size_t)w.text.input->classes, sizeof *w.row);

@@ -21,7 +21,7 @@ typedef enum OptionId {
     OPTION_THREADS,
     OPTION_SEED,
     OPTION_SET,
-    OPTION_INIT, OPTION_RULES, OPTION_AS, OPTION_CONFIG, OPTION_TOKENIZER,
+    OPTION_INIT, OPTION_RULES, OPTION_AS, OPTION_CONFIG, OPTION_VOCABULARY,
     OPTION_SAVE,
     OPTION_NO_SAVE,
     OPTION_OVERWRITE,
@@ -83,7 +83,7 @@ static const OptionInfo OPTIONS[] = {
     {"--init", OPTION_INIT, true, TRAIN | TRAINED | GRADIENTS | INFO},
     {"--as", OPTION_AS, true, EXPORT},
     {"--config", OPTION_CONFIG, true, EXPORT},
-    {"--tokenizer", OPTION_TOKENIZER, true, EXPORT},
+    {"--vocabulary", OPTION_VOCABULARY, true, GENERATE | EXPORT},
     {"--rules", OPTION_RULES, true, TRAIN | TRAINED | GRADIENTS | INFO},
     {"--save", OPTION_SAVE, true, TRAIN | TRAINED},
     {"--no-save", OPTION_NO_SAVE, false, TRAIN},
@@ -343,7 +343,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_RULES: o->rules = value; break;
     case OPTION_AS: o->as = value; break;
     case OPTION_CONFIG: add_config(o, value); break;
-    case OPTION_TOKENIZER: o->tokenizer = value; break;
+    case OPTION_VOCABULARY: o->vocabulary = value; break;
     case OPTION_SAVE: o->save = value; break;
     case OPTION_WEIGHTS: o->weights = read_weights(value); break;
     case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
