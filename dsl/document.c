@@ -31,7 +31,7 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {WORDS_GROUP, "weight", "weight name: f32[out, in] = he()", "a trained tensor and its initialiser"},
     {WORDS_GROUP, "state", "state name: f32[c] = 0", "a tensor that is kept and saved, not trained; `update` sets it"},
     {WORDS_GROUP, "update", "update name = value", "sets a state after the step, in training only"},
-    {WORDS_GROUP, "loss", "loss [name =] value", "its mean over the samples of the global batch is minimised; several add up"},
+    {WORDS_GROUP, "loss", "loss [name =] value", "its mean over the samples of the global batch is minimised; several add up; a model without one only predicts"},
     {WORDS_GROUP, "metric", "metric [name =] value",
      "its mean over the samples of a report is printed and logged; what is no mean uses total(x)"},
     {WORDS_GROUP, "output", "output [name =] value", "a column of what `predict` writes"},

@@ -49,19 +49,30 @@ static const Tree *assigned(const Tree *block, const char *name)
     return NULL;
 }
 
+static bool has_result(const Graph *g, Role role)
+{
+    for (int k = 0; k < g->result_count; k++)
+        if (g->results[k].role == role)
+            return true;
+    return false;
+}
+
+/* a model without a loss predicts its outputs, and is not trained */
 static void check_loss(Elaborator *e)
 {
-    for (int k = 0; k < e->model->train->result_count; k++)
-        if (e->model->train->results[k].role == ROLE_LOSS)
-            return;
+    if (has_result(e->model->train, ROLE_LOSS))
+        return;
     const Tree *t = assigned(e->model_tree->first, "loss");
     if (t)
         error_tree(e, t, "the model has no loss (line %d assigns to a variable called loss: drop the '=')", t->line);
-    const Tree *output = e->model_tree->first->first;
-    while (output && output->kind != TREE_OUTPUT)
-        output = output->next;
-    error_tree(e, e->model_tree, "the model has no loss: write loss cross_entropy(logits, label) or the like%s",
-               output ? "; if it shall only predict, with weights of another, any loss will do, such as loss mean(x) of what it puts out" : "");
+    if (!has_result(e->model->eval, ROLE_OUTPUT))
+        error_tree(e, e->model_tree,
+                   "the model has no loss: write loss cross_entropy(logits, label) or the like; a model that only predicts has "
+                   "an output, as in output logits");
+    warn_of_training(e);
+    e->model->train = NULL;
+    e->model->setting_count = e->model->plateau_count = 0;
+    e->model->best.metric = NULL;
 }
 
 /* ---- accumulate > 1: a sum over the whole batch that depends on more than inputs and states may reach updates and metrics only */
@@ -317,15 +328,19 @@ Model *elaborate(const Tree *file, const Settings *settings)
         ask_params(e);
         stop_after_errors();
     }
-    check_loss(e);
+    bool trains = has_result(m->train, ROLE_LOSS);
     e->graph = e->top = m->train;
-    build_updates(e);
+    if (trains)
+        warn_of_rate(e);
+    build_updates(e, trains);
     build_initials(e);
-    warn_of_lost_weights(e);
+    if (trains)
+        warn_of_lost_weights(e);
     warn_of_channel_order(e);
     check_batch_sums(e);
     run_model(e, false);
     stop_after_errors();
+    check_loss(e);
     outline(e);
     read_averages(e);
     check_watches(e);

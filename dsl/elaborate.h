@@ -366,9 +366,11 @@ void run_result(Elaborator *, const Tree *);   /* loss, metric, output */
 
 /* ---- rules.c, optimizer.c, train.c, data.c, layers.c, load.c */
 void train_rule(Elaborator *, const Tree *);
-void build_updates(Elaborator *);
+void build_updates(Elaborator *, bool trains);
 void read_averages(Elaborator *);                /* in the evaluation graph */
 void run_train(Elaborator *, bool trial);
+void warn_of_rate(Elaborator *);
+void warn_of_training(Elaborator *);            /* settings without effect, in a model without a loss */
 void tell(Elaborator *);                         /* what settings and params are, for the log of a run */
 void run_data(Elaborator *);
 void load_readers(Elaborator *);

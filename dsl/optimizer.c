@@ -221,10 +221,11 @@ void read_averages(Elaborator *e)
 
 /* ---- */
 
-void build_updates(Elaborator *e)
+void build_updates(Elaborator *e, bool trains)
 {
     Model *m = e->model;
-    check_optimizers(e);
+    if (trains)
+        check_optimizers(e);
     int count = m->variable_count, weights = 0, trained = 0;
     Reached *rules = NEW_ARRAY(Reached, count);
     for (int k = 0; k < count; k++) {
@@ -238,16 +239,18 @@ void build_updates(Elaborator *e)
         trained += v->trained;
     }
     check_rules(e);
-    if (weights && !trained)
+    if (weights && !trained && trains)
         error_tree(e, e->train_tree, "all %d weights are frozen: there is nothing to train", weights);
     e->in_optimizer = true;
-    for (int k = 0; k < count; k++)
+    for (int k = 0; k < count && trains; k++)
         if (m->variables[k].trained)
             update_weight(e, k, &rules[k]);
     e->in_optimizer = false;
-    count_skipped(e);
-    add_averages(e);
-    if (rate(e, "lr"))
+    if (trains) {
+        count_skipped(e);
+        add_averages(e);
+    }
+    if (rate(e, "lr") && trains)
         graph_result(e->top, ROLE_REPORT, "lr", 0, rate(e, "lr"), NULL);
     /* a program does not offer what nothing reads: decay where the model leaves it to the optimizer */
     for (int k = 0; k < 2; k++)

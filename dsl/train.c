@@ -111,7 +111,7 @@ static void default_optimizer(Elaborator *e)
 
 /* A file's rate is one for its batch. Goyal et al., "Accurate, large minibatch SGD" (2017): in proportion to the batch for SGD;
  * Malladi et al., "On the SDEs and scaling rules for adaptive gradient algorithms" (2022): by its square root for Adam. */
-static void warn_of_rate(Elaborator *e)
+void warn_of_rate(Elaborator *e)
 {
     static const double MANY = 4;
     double times = e->text_batch > 0 ? (double)e->model->batch / e->text_batch : 0;
@@ -129,6 +129,26 @@ static void warn_of_rate(Elaborator *e)
     lint_at(e->settings->silenced, LINT_LEARNING_RATE, batch->at, "the rate of this file is for batches of %g, and this is %.3g times as many samples; usual are %s for sgd, %s for adam and the like%s",
             e->text_batch, times, plain ? format("--set lr=%.3g", rate * times) : format("a rate %.3g times as high", times),
             plain ? format("--set lr=%.3g", rate * sqrt(times)) : format("%.3g times", sqrt(times)), plain ? "" : ", with a warmup");
+}
+
+/* Of a model without a loss: what somebody set that only training reads, each once. */
+void warn_of_training(Elaborator *e)
+{
+    static const char *const PREDICTS[] = {"batch", "precision", "seed", "init", "rules"};
+    const Place *at = NULL;
+    Text names = {0};
+    for (int k = 0; k < e->train_settings.count; k++) {
+        const TrainSetting *s = e->train_settings.values[k];
+        if (!s->tree || find_text(s->name, PREDICTS, COUNT(PREDICTS)) >= 0)
+            continue;
+        text_add(&names, "%s%s", at ? ", " : "", s->name);
+        at = at ? at : s->at;
+    }
+    if (at)
+        lint_at(e->settings->silenced, LINT_UNTRAINED, at,
+                "the model has no loss, so that it only predicts, and what is set for training has no effect: %s; write loss "
+                "cross_entropy(logits, label) or the like to train it, or take these settings out",
+                text_of(&names));
 }
 
 /* ---- what the model was told, for the log of a run */
@@ -162,6 +182,8 @@ void tell(Elaborator *e)
     for (int k = 0; k < e->train_settings.count; k++) {
         const TrainSetting *s = e->train_settings.values[k];
         bool optimizer = strcmp(s->name, "optimizer") == 0;
+        if (optimizer && !m->train && !s->tree)
+            continue;
         Told t = {s->name, optimizer ? told_optimizer(s) : told_text(s->value, s->tree), false};
         APPEND(m->told, m->told_count, t);
     }
@@ -223,8 +245,6 @@ void run_train(Elaborator *e, bool trial)
     pop_frame(e, before);
     e->batch = m->batch;
     e->quiet = false;
-    if (!trial)
-        warn_of_rate(e);
     static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",
                                        "ema",   "swa",       "init",  "rules",    "best",       "on_nan", "recompute", "observe"};
     m->fixed = NULL;

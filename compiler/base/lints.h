@@ -9,6 +9,7 @@
     L(LOSS_SHAPES, "loss-shapes")           /* a loss repeats one of its two values against the other */              \
     L(DOUBLE_SOFTMAX, "double-softmax")     /* probabilities where a loss takes logits */                             \
     L(LOG_SOFTMAX, "log-softmax")           /* -inf where a probability is too small */                                  \
+    L(UNTRAINED, "untrained")               /* settings of training, and no loss */                                   \
     L(UNUSED_WEIGHTS, "unused-weights")     /* weights that no loss depends on */                                     \
     L(SHARD_STATISTICS, "shard-statistics") /* results depend on the number of devices */                             \
     L(TORCH_ARGUMENTS, "torch-arguments")   /* numbers by place that PyTorch's modules take, and the layer does not */     \

@@ -262,6 +262,9 @@ static int64_t look_at_model(Bench *b)
     one.devices = format("%s:1", b->grid.kind);
     const Model *m = make_schedules(&one, NULL)->model;
     int64_t batch = m->batch;
+    if (!m->train)
+        fail(1, "%s has no loss: what bench measures is a step that trains; mgpuc plan says how fast it predicts",
+             b->options->file);
     memory_use(outer);
     b->grid.model = copy_text(m->name, strlen(m->name));
     b->grid.precision = dtype_name(m->precision);

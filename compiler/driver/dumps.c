@@ -64,12 +64,15 @@ void dump_schedules(const Compilation *c, Text *t)
         schedule_write(c->program->plans[i].schedule, t);
 }
 
-void dump_graph_dot(const Compilation *c, Text *t) { dot_graph(c->graphs[PHASE_TRAIN], t); }
+void dump_graph_dot(const Compilation *c, Text *t)
+{
+    dot_graph(c->graphs[c->graphs[PHASE_TRAIN] ? PHASE_TRAIN : PHASE_EVAL], t);
+}
 
 void dump_phase_dot(const Compilation *c, Text *t)
 {
     for (int i = 0; i < c->program->phase_count; i++)
-        if (c->program->phases[i]->kind == PHASE_TRAIN && !c->program->phases[i]->partial_batch) {
+        if (c->program->phases[i]->kind == step_kind(c->program->predicts) && !c->program->phases[i]->partial_batch) {
             dot_phase(c->program->phases[i], t);
             return;
         }
@@ -92,7 +95,9 @@ void dump_images(const Compilation *c, Text *t) { build_print_images(c->build, t
 
 Facts read_graphs(Compilation *c)
 {
-    static const Facts FACT[PHASE_KINDS] = {[PHASE_INIT] = INIT, [PHASE_TRAIN] = TRAIN, [PHASE_EVAL] = EVAL};
+    /* the graph train of a model without a loss is not there, nor, after update, that of eval without a metric */
+    static const Facts FACT[PHASE_KINDS] = {
+        [PHASE_INIT] = INIT, [PHASE_TRAIN] = TRAIN, [PHASE_EVAL] = TRAIN | EVAL, [PHASE_PREDICT] = TRAIN | EVAL};
     Model *m;
     int count;
     Facts facts = NOTHING;

@@ -188,7 +188,8 @@ void warn_of_plans(const Program *p)
         OF_PLANS[i](p);
     const Plan *most = NULL;
     for (int i = 0; i < p->plan_count; i++)
-        if ((!most || p->plans[i].devices <= MOST_SIMULATED) && work_at_once(p, &p->plans[i]) && schedule_trains(p->plans[i].schedule))
+        if ((!most || p->plans[i].devices <= MOST_SIMULATED) && work_at_once(p, &p->plans[i]) &&
+            schedule_has_step(p->plans[i].schedule))
             most = &p->plans[i];
     if (!most)
         return;

@@ -237,7 +237,7 @@ void schedule_in_memory(Program *p, Plan *plan)
         return;
     }
     gather_ahead(p, plan, there);
-    if (has_weights_in_parts(p->model) && schedule_trains(plan->schedule))
+    if (has_weights_in_parts(p->model) && schedule_has_step(plan->schedule))
         keep_gathers(p, plan, there);
 }
 

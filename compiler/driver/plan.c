@@ -454,7 +454,8 @@ void plan_fill(Planning *p)
     const Model *m = read_model(options);
     p->model = m->name;
     p->precision = dtype_name(m->precision);
-    p->may_be_stale = m->accumulate <= 1 && !m->fit_accumulate && m->precision != F16;
+    p->predicts = !m->train;
+    p->may_be_stale = m->train && m->accumulate <= 1 && !m->fit_accumulate && m->precision != F16;
     p->searched = m->fit_accumulate || m->recompute;
     p->apart = p->searched || options->shard != SHARD_NOTHING;
     if (!batch_count)

@@ -48,6 +48,7 @@ typedef struct PlanRow {
 } PlanRow;
 
 typedef struct Planning {
+    bool predicts;              /* the model has no loss: steps are those of predict */
     bool may_be_stale;          /* the model's gradients may be applied a step late (passes/delay.c) */
     const Options *options;
     const Machine *machine;
@@ -83,7 +84,7 @@ double updates_us(const Plan *, int device); /* of a step, what a device compute
 /* so many samples each can have batch statistics of their own on all devices: with the batch as it is, or one that is shared evenly */
 typedef struct OwnStatistics { int64_t samples, batch /* 0: as it is */; } OwnStatistics;
 OwnStatistics own_statistics(int devices, int64_t least, int64_t most); /* the samples of the devices with the fewest and the most */
-bool schedule_trains(const Schedule *);
+bool schedule_has_step(const Schedule *);
 /* a row; one: the row of one device that it is compared with, or NULL */
 PlanRow plan_row(Planning *, Count devices, int64_t batch, bool weak, const PlanRow *one);
 PlanRow plan_row_sharded(Planning *, Sharding, Count devices, int64_t batch); /* likewise, by another --shard, compared with none */

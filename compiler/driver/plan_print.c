@@ -40,8 +40,10 @@ static void print_table(const Planning *p, Text *t)
     bool over = false, unlike = false, over_memory = false;
     for (int i = 0; i < p->row_count; i++)
         over |= p->rows[i].nodes > 1, unlike |= p->rows[i].unlike != NULL, over_memory |= p->rows[i].memory > 0 && p->rows[i].bytes > p->rows[i].memory;
-    text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted.\n\n", p->model, p->precision, policy_said(p->options), p->machine_name,
-             p->machine == p->options->here ? here_text(p->machine) : p->machine->name, p->options->machine ? "" : "; --machine names another one");
+    text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted%s.\n\n", p->model, p->precision, policy_said(p->options),
+             p->machine_name, p->machine == p->options->here ? here_text(p->machine) : p->machine->name,
+             p->options->machine ? "" : "; --machine names another one",
+             p->predicts ? ", of steps that predict, as the model has no loss" : "");
     text_add(t, "%-7s %7s %7s %9s %10s %11s %11s %7s %8s  %10s %10s%s %10s %10s  %9s  %-22s %s\n", "scaling", "devices", "batch", "each", "step ms", "samples/s",
              p->row_count && p->rows[0].tokens > 0 ? "tokens/s/dv" : "per device", "MFU", "speed-up", "efficiency", "exposed ms", over ? format(" %10s", "between ms") : "", "input", "memory", "fits", "busiest link", "bound by");
     for (int i = 0; i < p->row_count; i++)

@@ -42,13 +42,23 @@ const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t b
 
 const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : o->here ? "here" : host ? "host2" : "h100x8"; }
 
-static const PhaseSchedule *train_phase(const Schedule *s, bool partial)
+static const PhaseSchedule *find_step(const Schedule *s, bool partial)
 {
     for (int i = 0; i < s->phase_count; i++)
-        if (strcmp(s->phases[i].name, phase_name(PHASE_TRAIN, partial)) == 0)
+        if (strcmp(s->phases[i].name, schedule_step(s, partial)) == 0)
             return &s->phases[i];
-    die("a schedule without a training step");
+    return NULL;
 }
+
+static const PhaseSchedule *step_phase(const Schedule *s, bool partial)
+{
+    const PhaseSchedule *p = find_step(s, partial);
+    if (!p)
+        die("the schedule has no phase %s", schedule_step(s, partial));
+    return p;
+}
+
+bool schedule_has_step(const Schedule *s) { return find_step(s, false) || find_step(s, true); }
 
 /* the lines of transfers that values of samples depend on */
 static Map lines_with_statistics(const Program *p)
@@ -61,7 +71,7 @@ static Map lines_with_statistics(const Program *p)
             Node *n = g->nodes[k];
             for (int j = 0; j < n->inputs; j++)
                 feeds[n->in[j]->id] |= n->sharded || feeds[k];
-            if (op_is_transfer(n->op) && feeds[k] && p->phases[i]->kind == PHASE_TRAIN)
+            if (op_is_transfer(n->op) && feeds[k] && p->phases[i]->kind == step_kind(p->predicts))
                 map_set(&lines, format("%d", model_line(n->at)), n);
         }
     }
@@ -72,7 +82,7 @@ static bool is_sum(int transfer) { return transfer == MGPU_TRANSFER_REDUCE || tr
 
 MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_batch, const SimulatedDevice *s, int device)
 {
-    const PhaseSchedule *phase = train_phase(plan->schedule, partial_batch);
+    const PhaseSchedule *phase = step_phase(plan->schedule, partial_batch);
     const DeviceSchedule *d = &phase->devices[device];
     Map lines = lines_with_statistics(p);
     MidStep found = {0};
@@ -101,7 +111,7 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
 
 double updates_us(const Plan *plan, int device)
 {
-    const DeviceSchedule *d = &train_phase(plan->schedule, false)->devices[device];
+    const DeviceSchedule *d = &step_phase(plan->schedule, false)->devices[device];
     double us = 0;
     for (int i = 0; i < d->op_count; i++)
         us += d->ops[i].role && strcmp(d->ops[i].role, "update") == 0 ? d->ops[i].time_us : 0;
@@ -130,11 +140,11 @@ static void scale_to(double *us, double sum)
 
 Grounds grounds_of(const Program *p, const Plan *plan, const StepUse *use, const SimulatedDevice *s)
 {
-    const DeviceSchedule *d = &train_phase(plan->schedule, false)->devices[use->device];
+    const DeviceSchedule *d = &step_phase(plan->schedule, false)->devices[use->device];
     bool measured = p->options->measured_rate > 0;
     double all = use->computing_us + use->exposed_us;
     Grounds g = {0};
-    add_kernels(plan->schedule, PHASE_TRAIN, 1, use->device, measured, g.kernels);
+    add_kernels(plan->schedule, step_kind(p->predicts), 1, use->device, measured, g.kernels);
     add_kernels(plan->schedule, PHASE_ACCUMULATE, plan->schedule->accumulate - 1, use->device, measured, g.kernels);
     for (int i = 0; i < d->op_count; i++)
         if (d->ops[i].verb == VERB_TRANSFER)
@@ -174,14 +184,6 @@ OwnStatistics own_statistics(int devices, int64_t least, int64_t most)
     enum { FEW = 8 }; /* samples that have statistics of their own */
     int64_t samples = least < FEW ? FEW : least;
     return (OwnStatistics){samples, samples == most ? 0 : samples * devices};
-}
-
-bool schedule_trains(const Schedule *s)
-{
-    for (int i = 0; i < s->phase_count; i++)
-        if (strncmp(s->phases[i].name, "train.", strlen("train.")) == 0)
-            return true;
-    return false;
 }
 
 /* ---- notes: comments in the head of the schedule */
@@ -256,7 +258,7 @@ void predict_plans(Program *p)
     const char *machine = machine_of(p) == p->options->here ? here_text(machine_of(p)) : planned_name(p->options, !p->target->own_memory);
     for (int i = 0; i < p->plan_count; i++) {
         Plan *plan = &p->plans[i];
-        if (!schedule_trains(plan->schedule))
+        if (!schedule_has_step(plan->schedule))
             continue;
         Memory *own = memory_new(), *outer = memory_use(own);
         SimulationInput in = simulation_input(p, plan);

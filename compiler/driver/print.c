@@ -45,7 +45,7 @@ double step_flops(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++) {
         const Phase *phase = p->phases[i];
-        if (phase->kind != PHASE_TRAIN || phase->partial_batch)
+        if (phase->kind != step_kind(p->predicts) || phase->partial_batch)
             continue;
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
@@ -156,8 +156,8 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
         text_add(t, " (%s trained)", grouped(trained));
     double flops = step_flops(p);
     if (flops > 0)
-        text_add(t, ", %s%sFLOPs a sample and training step", magnitude(flops), flops < 1000 ? " " : "");
-    text_add(t, "\n");
+        text_add(t, ", %s%sFLOPs a sample%s", magnitude(flops), flops < 1000 ? " " : "", p->predicts ? "" : " and training step");
+    text_add(t, "%s\n", m->train ? "" : "; without a loss it predicts, and is not trained");
     if (p->dropped.tensors)
         print_dropped(&p->dropped, t);
     for (int i = 0; i < p->plan_count; i++) {

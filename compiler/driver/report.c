@@ -125,7 +125,7 @@ static void add_model(Page *page, const Options *o, Sheet *s)
     check_sources(program->model, o);
     predict_plans(program);
     const Plan *plan = plan_of(program, mgpu_page_devices(page, p->kind));
-    page->view = view_of(plan, PHASE_TRAIN);
+    page->view = view_of(plan, step_kind(program->predicts));
     page->from = plan->predicted.from;
     page->accumulating = view_of(plan, PHASE_ACCUMULATE);
     page->prologue = view_of(plan, PHASE_PROLOGUE);

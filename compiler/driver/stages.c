@@ -37,6 +37,9 @@ static void each_variant(Compilation *c, GraphPass *pass)
                 replace(&c->variants[k][r], pass(c->variants[k][r]));
 }
 
+/* else it only predicts, whatever the model: a library, and by a plan of predictions */
+static bool may_train(const Options *o) { return !o->shared && !policy_of(o)->forward; }
+
 void pass_parse(Compilation *c) { c->tree = parse(c->source); }
 
 void pass_elaborate(Compilation *c)
@@ -44,9 +47,11 @@ void pass_elaborate(Compilation *c)
     Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model, c->options->elaborated ? ~(LintSet)0 : c->options->silenced, NULL, false};
     Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
-    m->identity = graph_identity(m->train);
-    if (c->options->shared)
-        m->accumulate = 1; /* nothing is trained */
+    m->identity = graph_identity(m->train ? m->train : m->eval);
+    if (!m->train || !may_train(c->options)) {
+        m->accumulate = 1;
+        m->fit_accumulate = false;
+    }
     c->graphs[PHASE_INIT] = m->init;
     c->graphs[PHASE_TRAIN] = m->train;
     c->graphs[PHASE_EVAL] = m->eval;
@@ -68,10 +73,9 @@ void pass_loops(Compilation *c)
     each_graph(c, simplify);
 }
 
-/* of a library, which only predicts, evaluation is all that the other passes see */
 void pass_differentiate(Compilation *c)
 {
-    if (c->options->shared) {
+    if (!c->graphs[PHASE_TRAIN] || !may_train(c->options)) {
         replace(&c->graphs[PHASE_TRAIN], NULL);
         return;
     }
@@ -92,27 +96,25 @@ static Graph *decoding(Graph *predict)
 
 void pass_update(Compilation *c)
 {
-    Graph *train = c->graphs[PHASE_TRAIN], *eval;
-    split_outputs(c->graphs[PHASE_EVAL], &c->graphs[PHASE_PREDICT], &eval);
+    Graph *train = c->graphs[PHASE_TRAIN], *eval = NULL;
+    if (c->graphs[PHASE_EVAL])
+        split_outputs(c->graphs[PHASE_EVAL], &c->graphs[PHASE_PREDICT], &eval);
     replace(&c->graphs[PHASE_EVAL], eval);
-    if (c->options->shared) {
-        if (!c->graphs[PHASE_PREDICT])
-            fail(1, "%s has no outputs, which are what a library computes: write `output e` in the model", c->options->file);
-        replace(&c->graphs[PHASE_EVAL], NULL);
-        replace(&c->graphs[PHASE_PREDICT], simplify(c->graphs[PHASE_PREDICT]));
-        return;
-    }
+    if (c->options->shared && !c->graphs[PHASE_PREDICT])
+        fail(1, "%s has no outputs, which are what a library computes: write `output e` in the model", c->options->file);
+    if (c->options->shared || (!train && eval && !eval->result_count))
+        replace(&c->graphs[PHASE_EVAL], eval = NULL);
     make_reports(c->program->model, &train, &eval, &c->graphs[PHASE_REPORT_TRAIN], &c->graphs[PHASE_REPORT_EVAL]);
     replace(&c->graphs[PHASE_TRAIN], train);
     replace(&c->graphs[PHASE_EVAL], eval);
-    if (policy_of(c->options)->order == ORDER_STALE)
+    if (train && policy_of(c->options)->order == ORDER_STALE)
         replace(&c->graphs[PHASE_TRAIN], train = delay_gradients(train));
-    replace(&c->graphs[PHASE_TRAIN], update(train));
+    replace(&c->graphs[PHASE_TRAIN], train ? update(train) : NULL);
     for (int k = 0; k < PHASE_KINDS; k++)
         if (c->graphs[k] && k != PHASE_TRAIN && k != PHASE_INIT)
             replace(&c->graphs[k], count_applied(c->graphs[k]));
     each_graph(c, simplify);
-    if (c->graphs[PHASE_PREDICT])
+    if (c->graphs[PHASE_PREDICT] && !c->options->shared)
         c->graphs[PHASE_DECODE] = decoding(c->graphs[PHASE_PREDICT]);
 }
 
@@ -190,6 +192,7 @@ void pass_fuse(Compilation *c)
     const Options *o = c->options;
     if (o->command == COMMAND_COMPILE && !o->emit && !o->shared)
         p->exports = export_texts(c->variants[PHASE_PREDICT][0], &p->export_count);
+    p->predicts = !c->variants[PHASE_TRAIN][0] && !c->variants[PHASE_TRAIN][1];
     for (int k = 0; k < PHASE_KINDS; k++)
         for (int r = 0; r < 2; r++)
             if (c->variants[k][r]) {

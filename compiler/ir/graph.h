@@ -236,7 +236,7 @@ struct Model {
     Told *told;           int told_count;
     Graph *init;          /* ROLE_INIT for every WEIGHT, STATE, OPTIMIZER_STATE and AVERAGE */
     Graph *train;         /* LOSS, METRIC, UPDATE of states; UPDATE of weights and optimizer states in terms of GRADIENT
-                             leaves; REPORT "lr" */
+                             leaves; REPORT "lr". NULL: the model has no loss, and only predicts */
     Graph *eval;          /* LOSS (reported like metrics), METRIC, OUTPUT; `training` was false */
     int64_t batch, accumulate, epochs, steps; /* steps 0: epochs decide */
     const Place *batch_at; /* where the batch is set; else the train block, else the model. NULL: of a dump */

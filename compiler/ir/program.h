@@ -69,6 +69,7 @@ typedef struct Program {
     double gathered_kept;   /* of the bytes of weights that are gathered again, what is kept from one use to the next instead */
     bool in_order;          /* calls do not move to where others wait for transfers (plan/fill.c): memory that they would take is not there */
     double gathered_ahead;  /* of the bytes of all gathers of weights, what may be whole before it is used: the least, or more */
+    bool predicts;          /* no phase trains: of a model without a loss, of a library, by a plan that only predicts */
     bool tries;             /* how many micro-batches fit: too many bytes are no error */
     bool one_batch;         /* a step cannot be computed in micro-batches: samples depend on sums over the whole batch */
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */

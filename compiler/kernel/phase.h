@@ -21,6 +21,7 @@ typedef enum PhaseKind {
     PHASE_DECODE,       /* of a model that reads a text: the output's row at one place, after the places before it; no samples */
     PHASE_KINDS
 } PhaseKind;
+static inline PhaseKind step_kind(bool predicts) { return predicts ? PHASE_PREDICT : PHASE_TRAIN; } /* whose time is a step's */
 const char *phase_name(PhaseKind, bool partial_batch); /* "train.full", "train.partial"; "init" and reports have no suffix */
 
 typedef enum TensorKind { TENSOR_INPUT, TENSOR_VARIABLE, TENSOR_TEMPORARY, TENSOR_OUTPUT, TENSOR_REPORT } TensorKind;

@@ -589,7 +589,7 @@ void emit_main(const Program *p, Text *t)
         text_add(t, "    .policy_label = %s,\n", c_string(policy_label(policy)));
     if (policy->order == ORDER_NONE)
         text_add(t, "    .unsaved = true,\n");
-    if (policy->forward || p->options->shared)
+    if (p->predicts)
         text_add(t, "    .predicts = true,\n");
     text_add(t, "    .identity = %s,\n", c_string(m->identity ? m->identity : ""));
     text_add(t, "    .epochs = %lld,\n    .steps = %lld,\n    .group = %lld,\n    .seed = %lluu,\n", (long long)m->epochs,

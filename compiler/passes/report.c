@@ -381,8 +381,8 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
 
 void make_reports(Model *m, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval)
 {
-    *report_train = make_report(m, train, "metric.", "report_train", m->observe & OBSERVE_METRICS);
-    *report_eval = make_report(m, eval, "eval.", "report_eval", false);
+    *report_train = *train ? make_report(m, train, "metric.", "report_train", m->observe & OBSERVE_METRICS) : NULL;
+    *report_eval = *eval ? make_report(m, eval, "eval.", "report_eval", false) : NULL;
 }
 
 /* what a graph does not need for its results, simplify drops */

@@ -686,9 +686,16 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
 {
     const Model *m = p->model;
     Schedule *s = NEW(Schedule);
-    *s = (Schedule){.model = m->name, .precision = dtype_name(m->precision), .batch = m->batch,
-                    .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1), .nodes = plan->nodes, .devices = plan->devices,
-                    .phase_count = p->phase_count, .gathered_kept = p->gathered_kept, .gathered_ahead = p->gathered_ahead};
+    *s = (Schedule){.model = m->name,
+                    .precision = dtype_name(m->precision),
+                    .batch = m->batch,
+                    .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1),
+                    .nodes = plan->nodes,
+                    .devices = plan->devices,
+                    .phase_count = p->phase_count,
+                    .predicts = p->predicts,
+                    .gathered_kept = p->gathered_kept,
+                    .gathered_ahead = p->gathered_ahead};
     s->policy = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options);
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
     s->phase_digests = NEW_ARRAY(PhaseDigest, p->phase_count);

@@ -111,6 +111,7 @@ struct Schedule {
     const char *model, *precision;
     int64_t batch;
     int accumulate, nodes, devices;          /* devices: of all nodes, equally many each */
+    bool predicts;                           /* the program has no phase that trains */
     const Policy *policy;                    /* NULL: auto */
     PhaseDigest *phase_digests; int phase_digest_count; /* all that the program has, in its order; 0: a text of an earlier version */
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
@@ -121,6 +122,7 @@ struct Schedule {
     bool in_order;                           /* no call has moved to where others wait (fill.c); not in the text */
 };
 
+static inline const char *schedule_step(const Schedule *s, bool partial) { return phase_name(step_kind(s->predicts), partial); }
 static inline int schedule_each(const Schedule *s) { return s->devices / s->nodes; } /* devices of a node */
 
 /* ---- digests: a call's is a hash of its kernel, of the values that it reads and of the names of variables, outputs and the report

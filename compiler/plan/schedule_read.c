@@ -113,6 +113,7 @@ static void read_model(Reader *r)
     schedule_need_word(r, "devices");
     s->devices = schedule_read_int(r, "the number of devices");
     s->nodes = schedule_take_word(r, "nodes") ? schedule_read_int(r, "the number of nodes") : 1;
+    s->predicts = schedule_take_word(r, "predicts");
     schedule_end_record(r);
 }
 

@@ -3,8 +3,8 @@
  * One record per line, words apart by spaces. Blank lines and lines that begin with # are skipped by the reader.
  *
  *   file        "mgpu-schedule 3" model [plan] [phases] kernel* phase*
- *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N ["nodes" N]
- *                 nodes: equally many devices on each, the first ones on the first; absent: one
+ *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N ["nodes" N] ["predicts"]
+ *                 nodes: equally many devices on each, the first ones on the first; absent: one. predicts: no phase trains
  *               "#" "predicted" "step_us" DECIMAL "machine" NAME "bound" NAME      comments, for people and views: a step of the run,
  *               "#" "lane" "devices" FIRST LAST LANE "busy_us" DECIMAL "idle_us" DECIMAL*6     what lanes do in it, idle for computation,
  *               "#" "link" NAME "bytes" N "share" DECIMAL          upload, communication, input, other devices, nothing; what links carry
@@ -277,7 +277,8 @@ void schedule_write(const Schedule *s, Text *t)
     write_name(s->model, t);
     text_add(t, " precision ");
     write_name(s->precision, t);
-    text_add(t, " batch %lld accumulate %d devices %d%s\n", (long long)s->batch, s->accumulate, s->devices, s->nodes > 1 ? format(" nodes %d", s->nodes) : "");
+    text_add(t, " batch %lld accumulate %d devices %d%s%s\n", (long long)s->batch, s->accumulate, s->devices, s->nodes > 1 ? format(" nodes %d", s->nodes) : "",
+             s->predicts ? " predicts" : "");
     text_add(t, "%s", s->notes ? s->notes : "");
     if (s->besides_bytes)
         text_add(t, "# transfers bytes %lld\n", (long long)s->besides_bytes);

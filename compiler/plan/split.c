@@ -43,10 +43,10 @@ static void deal_out(int64_t groups, int devices, const double *weights, int64_t
 /* ---- by times */
 typedef struct Runner { Device device; int of; } Runner; /* of: the first device like it */
 
-static const Phase *training_phase(const Program *p)
+static const Phase *step_phase(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++)
-        if (p->phases[i]->kind == PHASE_TRAIN && !p->phases[i]->partial_batch)
+        if (p->phases[i]->kind == step_kind(p->predicts) && !p->phases[i]->partial_batch)
             return p->phases[i];
     return NULL;
 }
@@ -138,7 +138,7 @@ static bool find_runners(const Program *p, int devices, int each, Runner *runner
             runners[d].of++;
         unlike |= runners[d].of > 0;
     }
-    return unlike && training_phase(p);
+    return unlike && step_phase(p);
 }
 
 static void share_groups(const Program *p, int devices, int each, int64_t group, int64_t groups, int64_t *shares)
@@ -150,7 +150,7 @@ static void share_groups(const Program *p, int devices, int each, int64_t group,
     if (p->options && p->options->weights)
         deal_out(groups, devices, p->options->weights, shares);
     else if (devices > 1 && p->options && find_runners(p, devices, each, runners))
-        balance(p, training_phase(p), runners, devices, group, groups, shares);
+        balance(p, step_phase(p), runners, devices, group, groups, shares);
     else
         deal_out(groups, devices, even, shares);
 }

@@ -218,8 +218,8 @@ void trace_print(const Program *p, const Plan *plan, const SimulationInput *in, 
     bool partial = plan->always_partial;
     add_phase(&t, *in, PHASE_PROLOGUE, partial, micro);
     add_phase(&t, *in, PHASE_ACCUMULATE, partial, micro ? micro - 1 : 0);
-    if (!add_phase(&t, *in, PHASE_TRAIN, partial, micro ? 1 : 0))
-        die("the schedule has no training step");
+    if (!add_phase(&t, *in, step_kind(p->predicts), partial, micro ? 1 : 0))
+        die("the schedule has no step");
     if (micro)
         merge_steps(&t);
     char *text;

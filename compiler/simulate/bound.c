@@ -22,7 +22,7 @@ static double launch_us(const SimulationInput *in, int device)
     double sum = d.step_us.value, each = d.launch_us.value;
     for (int i = 0; i < in->schedule->phase_count; i++) {
         const PhaseSchedule *p = &in->schedule->phases[i];
-        for (int k = 0; strcmp(p->name, phase_name(PHASE_TRAIN, partial)) == 0 && k < p->devices[device].op_count; k++)
+        for (int k = 0; strcmp(p->name, schedule_step(in->schedule, partial)) == 0 && k < p->devices[device].op_count; k++)
             sum += p->devices[device].ops[k].lane == LANE_COMP ? each : 0;
     }
     return sum;

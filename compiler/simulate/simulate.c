@@ -752,8 +752,8 @@ static void add_times(Simulation *to, const Simulation *from, double times, int 
 /* a device without samples makes all steps partial ones */
 Simulation *simulate_step(const SimulationInput *in)
 {
-    static const PhaseKind KINDS[3] = {PHASE_TRAIN, PHASE_ACCUMULATE, PHASE_PROLOGUE};
     const Schedule *s = in->schedule;
+    const PhaseKind KINDS[3] = {step_kind(s->predicts), PHASE_ACCUMULATE, PHASE_PROLOGUE};
     bool partial = false;
     double micro = s->accumulate > 1 ? s->accumulate : 1, times[3] = {1, micro - 1, micro > 1 ? micro : 0};
     Simulation *all = NULL;

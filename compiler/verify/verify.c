@@ -612,6 +612,12 @@ static const char *check_phases(const Schedule *s)
     if (!s->phase_digest_count)
         return "the schedule does not say which phases the program has, as none of an earlier version does: write it anew with mgpuc --emit schedule, or "
                "compile the program anew";
+    bool trains = false;
+    for (int p = 0; p < s->phase_digest_count; p++)
+        trains |= strncmp(s->phase_digests[p].phase, "train.", strlen("train.")) == 0;
+    if (trains == s->predicts)
+        return trains ? "the schedule is of a program that only predicts, but has a phase that trains"
+                      : "the schedule has no phase that trains, and does not say that the program only predicts";
     for (int p = 0; p < s->phase_digest_count || p < s->phase_count; p++) {
         if (p >= s->phase_count)
             return format("phase %s of the program is missing", s->phase_digests[p].phase);

@@ -153,11 +153,24 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
     return why;
 }
 
+static bool evaluates(const mgpu_program *p)
+{
+    for (int i = 0; i < p->plans[0].phase_count; i++)
+        if (p->plans[0].phases[i].kind == MGPU_PHASE_EVAL)
+            return true;
+    return false;
+}
+
 int mgpu_evaluate(const mgpu_program *program, const Options *o)
 {
     static const char *const USUAL[] = {"valid", "test"};
     Result result = {0};
     Feed feed;
+    if (!evaluates(program))
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "the model of %s has neither a loss nor a metric, so there is nothing to evaluate: write metric "
+                  "accuracy(logits, label) or the like into it, and compile it again",
+                  program->model_file);
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &feed, categories, collect, &result);
     Reporter *reporter = mgpu_reporter_open(program, o);

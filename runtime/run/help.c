@@ -151,10 +151,11 @@ static void print_plans(const mgpu_program *p, FILE *f)
 void mgpu_print_help(const mgpu_program *p, const char *name, FILE *f)
 {
     char text[32];
-    fprintf(f, "%s trains the model %s of %s (%s parameters, %s). Compiled by mgpuc %s for ", name, p->name, p->model_file,
-            mgpu_grouped(p->parameters, text), p->precision, MGPU_VERSION);
+    fprintf(f, "%s %s the model %s of %s (%s parameters, %s). Compiled by mgpuc %s for ", name,
+            p->predicts ? "predicts with" : "trains", p->name, p->model_file, mgpu_grouped(p->parameters, text), p->precision,
+            MGPU_VERSION);
     print_plans(p, f);
-    fputs(".\n\n", f);
+    fputs(p->predicts ? ". It does not train: train, bench and check-gradients are refused.\n\n" : ".\n\n", f);
     fprintf(f, USAGE, name);
     fputs(OPTIONS, f);
 }
@@ -242,6 +243,14 @@ static void print_set(const mgpu_set *s)
     }
 }
 
+static void print_initials(const mgpu_program *p)
+{
+    for (int i = 0; i < p->initial_count; i++)
+        printf("  begins with %s: %d tensor%s%s%s\n", p->initials[i].path ? p->initials[i].path : "no file", p->initials[i].count,
+               p->initials[i].count == 1 ? "" : "s", p->initials[i].pattern ? " of " : "",
+               p->initials[i].pattern ? p->initials[i].pattern : "");
+}
+
 static void print_course(const mgpu_program *p)
 {
     static const char *const ON_NAN[] = {"stop", "skip", "ignore"};
@@ -259,10 +268,7 @@ static void print_course(const mgpu_program *p)
                mgpu_quantity_text(p->plateaus[i].patience, a));
     if (p->average_count)
         printf("  averages    of %d variables; evaluation and prediction read them\n", p->average_count);
-    for (int i = 0; i < p->initial_count; i++)
-        printf("  begins with %s: %d tensor%s%s%s\n", p->initials[i].path ? p->initials[i].path : "no file", p->initials[i].count,
-               p->initials[i].count == 1 ? "" : "s",
-               p->initials[i].pattern ? " of " : "", p->initials[i].pattern ? p->initials[i].pattern : "");
+    print_initials(p);
     printf("  on_nan      %s\n", ON_NAN[p->on_nan]);
 }
 
@@ -280,9 +286,9 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     printf("batch       %lld%s", (long long)p->batch, p->accumulate > 1 ? "" : "\n");
     if (p->accumulate > 1)
         printf(" in %lld micro-batches\n", (long long)p->accumulate);
-    if (p->steps > 0)
+    if (p->steps > 0 && !p->predicts)
         printf("steps       %lld\n", (long long)p->steps);
-    else
+    else if (!p->predicts)
         printf("epochs      %lld\n", (long long)p->epochs);
     printf("seed        %llu\n", (unsigned long long)p->seed);
     if (p->policy)
@@ -309,17 +315,24 @@ int mgpu_info(const mgpu_program *p, const Options *o)
         puts("\ndata");
     for (int i = 0; i < p->set_count; i++)
         print_set(&p->sets[i]);
-    puts("\nsettings at run time (--set)");
+    if (p->predicts)
+        puts("\nthe course of a run\n  there is no training: the program predicts");
+    else
+        puts("\nsettings at run time (--set)");
     for (int i = 0; i < p->setting_count; i++) {
-        if (p->settings[i].hidden)
+        if (p->settings[i].hidden || p->predicts)
             continue;
         if (isnan(p->settings[i].value))
             printf("  %s (computed)\n", p->settings[i].name);
         else
             printf("  %s = %.9g\n", p->settings[i].name, p->settings[i].value);
     }
-    puts("  epochs, steps, seed");
-    print_course(p);
+    if (p->predicts) {
+        print_initials(p);
+    } else {
+        puts("  epochs, steps, seed");
+        print_course(p);
+    }
     print_memory(p, o);
     if (p->gpu_kernels)
         mgpu_print_gpus(p);

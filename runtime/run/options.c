@@ -539,8 +539,14 @@ static void check_together(const Options *o, const mgpu_program *p)
         usage("--save and --no-save exclude each other", "", "");
     if (o->save && p->unsaved)
         usage("--save ", o->save, mgpu_format(": the program was compiled with --plan %s (%s), whose weights are no checkpoint", p->policy, p->policy_label));
-    if (p->predicts && (o->command == COMMAND_TRAIN || o->command == COMMAND_BENCH))
+    bool training = o->command == COMMAND_TRAIN || o->command == COMMAND_BENCH || o->command == COMMAND_CHECK_GRADIENTS;
+    if (p->predicts && training && p->policy_label)
         usage("the program was compiled with --plan ", p->policy, ", which has no loss to train: it predicts and evaluates. Leave --plan out to train");
+    if (p->predicts && training)
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "the model of %s has no loss, so there is nothing to train: the program predicts (%s predict IN -o OUT). To "
+                  "train it, write loss cross_entropy(logits, label) or the like into the model, and compile it again",
+                  p->model_file, o->program);
     if (mgpu_asks_for_rows(o) && (o->profile || o->measure))
         usage(o->profile ? "--profile" : "--measure", "", " is of one number of devices and the program's batch: --devices 2");
     if (o->command == COMMAND_TRAIN && o->operand_count)

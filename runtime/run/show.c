@@ -179,7 +179,8 @@ int mgpu_show(const mgpu_program *p, const Options *o)
     Page page = {.title = p->name};
     add_operands(&page, o, &sheet);
     const mgpu_plan *plan = plan_of(p, o, &page);
-    View *view = view_of(plan, "train."), *accumulating = view_of(plan, "accumulate."), *prologue = view_of(plan, "prologue.");
+    View *view = view_of(plan, p->predicts ? "predict." : "train."), *accumulating = view_of(plan, "accumulate."),
+         *prologue = view_of(plan, "prologue.");
     page.view = view;
     page.from = plan->predicted.from;
     page.accumulating = accumulating;

@@ -27,11 +27,19 @@ static void say_file(const TensorFile *file, const char *what)
         printf("weights  %s, step %lld%s\n", file->path, (long long)file->step, what);
 }
 
+/* averages where the program makes some, or where the folder has some: what made it has the model's loss, too, where this one does not
+ * train */
+static bool open_last(TensorFile *file, const mgpu_program *p, const Saved *saved)
+{
+    return ((p->average_count || p->predicts) && mgpu_open_saved_model(file, saved, false, true)) ||
+           (!p->average_count && mgpu_open_saved_model(file, saved, false, false));
+}
+
 /* "; --weights last takes those of step 40", or nothing where that is not known; the caller frees */
 static char *other_choice(const mgpu_program *p, const Saved *saved)
 {
     TensorFile last;
-    if (!mgpu_open_saved_model(&last, saved, false, p->average_count))
+    if (!open_last(&last, p, saved))
         return mgpu_format("%s", "");
     char *text = last.step < 0 ? mgpu_format("%s", "") : mgpu_format("; --weights last takes those of step %lld", (long long)last.step);
     mgpu_close_tensors(&last);
@@ -46,7 +54,7 @@ static bool open_best(TensorFile *file, const mgpu_program *p, const Options *o,
         mgpu_fail(MGPU_BAD_INPUT, "--weights best: there is no %s/best.safetensors%s", folder,
                   p->best.metric ? ": no validation has named the best weights yet; --weights last takes the last ones"
                                  : "; a program that is compiled with --set 'best=lowest(\"loss\")' saves it");
-    if (o->weights == WEIGHTS_LAST || (o->weights != WEIGHTS_BEST && !p->best.metric) || !there)
+    if (o->weights == WEIGHTS_LAST || (o->weights != WEIGHTS_BEST && !p->best.metric && !p->predicts) || !there)
         return false;
     mgpu_open_saved_model(file, saved, true, false);
     char *other = other_choice(p, saved);
@@ -61,10 +69,10 @@ static bool open_best(TensorFile *file, const mgpu_program *p, const Options *o,
 /* the file of the whole model; false: the parts are all of it. What it is of stays open in *saved */
 static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o, Saved **saved)
 {
+    const char *first = p->predicts ? "" : "train first, or ";
     *saved = NULL;
     if (o->init && access(o->init, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s: train first, or name them with --init FILE or --resume DIR",
-                  o->init);
+        mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s: %sname them with --init FILE or --resume DIR", o->init, first);
     if (o->init) {
         mgpu_open_weights(file, o->init);
         say_file(file, "");
@@ -76,7 +84,7 @@ static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o
     *saved = mgpu_open_saved(folder, MGPU_NEED_MODEL, &why);
     free(why);
     bool found = open_best(file, p, o, folder, *saved);
-    if (!found && *saved && (found = mgpu_open_saved_model(file, *saved, false, p->average_count)))
+    if (!found && *saved && (found = open_last(file, p, *saved)))
         say_file(file, p->best.metric && o->weights != WEIGHTS_LAST ? ": the last; no validation has named the best ones" : "");
     const char *last = p->average_count ? "average.safetensors" : "weights.safetensors";
     if (!found && (o->resume || !mgpu_parts_suffice(p, o))) { /* else what it computes depends on no file */
@@ -85,7 +93,8 @@ static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o
                       "the parts of --init are not all of the model, and there are no weights at %s/%s for the rest: name them with "
                       "--init FILE or --save DIR",
                       folder, last);
-        mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s/%s: train first, or name them with --init FILE or --resume DIR", folder, last);
+        mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s/%s: %sname them with --init FILE or --resume DIR", folder, last,
+                  first);
     }
     free(folder);
     return found;

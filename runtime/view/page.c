@@ -28,7 +28,7 @@ static void print_head(const Page *p)
     if (v->plan)
         fprintf(p->f, ", plan %s%s%s%s", v->plan, v->label ? " [" : "", v->label ? v->label : "", v->label ? "]" : "");
     fputc('\n', p->f);
-    bool step = strncmp(v->phase, "train.", 6) == 0;
+    bool step = mgpu_view_is_step(v, true);
     if (v->machine && step)
         fprintf(p->f, "predicted on %s: %s a step, %s samples/s, bound by %s\n", v->machine, mgpu_view_time(v->step_us, a),
                 mgpu_view_number(v->step_us > 0 ? (double)v->batch / v->step_us * 1e6 : 0, b), v->bound);
@@ -41,7 +41,7 @@ static ViewUse use_of(const Page *p, ViewLane lane) /* predicted; else that of o
 {
     const ViewUses *uses = mgpu_view_uses(p->view, p->number);
     ViewUse use = {0};
-    if (uses && strcmp(p->view->phase, "train.full") == 0 && uses->lanes[lane].known)
+    if (uses && mgpu_view_is_step(p->view, false) && uses->lanes[lane].known)
         return uses->lanes[lane];
     for (int i = 0; i < p->device->op_count; i++)
         use.busy_us += p->device->ops[i].lane == lane ? p->device->ops[i].time_us : 0;
@@ -57,7 +57,7 @@ static void print_bar(FILE *f, double share)
 
 static void print_lanes(const Page *p)
 {
-    double step = p->view->machine && strcmp(p->view->phase, "train.full") == 0 ? p->view->step_us : p->view->end_us;
+    double step = p->view->machine && mgpu_view_is_step(p->view, false) ? p->view->step_us : p->view->end_us;
     char a[32];
     fprintf(p->f, "\nlanes of device %d    busy              idle, and what for\n", p->number);
     for (int l = 0; l < VIEW_LANES; l++) {
@@ -101,7 +101,7 @@ static int by_share(const void *a, const void *b)
 static void print_links(const Page *p)
 {
     const View *v = p->view;
-    if (!v->link_count || strcmp(v->phase, "train.full") != 0)
+    if (!v->link_count || !mgpu_view_is_step(v, false))
         return;
     ViewLink *links = mgpu_allocate((size_t)v->link_count, sizeof *links);
     memcpy(links, v->links, (size_t)v->link_count * sizeof *links);
@@ -134,7 +134,8 @@ static void print_longest(const Page *p)
     for (int i = 0; i < d->op_count; i++)
         ops[i] = &d->ops[i];
     qsort(ops, (size_t)d->op_count, sizeof(ViewOp *), by_time);
-    double step = p->view->machine && p->view->step_us > 0 && strcmp(p->view->phase, "train.full") == 0 ? p->view->step_us : p->view->end_us;
+    double step =
+        p->view->machine && p->view->step_us > 0 && mgpu_view_is_step(p->view, false) ? p->view->step_us : p->view->end_us;
     fprintf(p->f, "\nlongest operations   of the step   lane  line\n");
     for (int i = 0; i < d->op_count && i < LONGEST; i++) {
         char a[32], name[512];

@@ -499,6 +499,7 @@ static void read_head(Words *w, const char *text)
             v->accumulate = small(value_after(*w, "accumulate"));
             v->device_count = small(value_after(*w, "devices"));
             v->nodes = small(value_after(*w, "nodes"));
+            v->predicts = value_after(*w, "predicts") >= 0;
         } else if (take(w, "plan")) {
             for (v->plan = name(w); !at_end(w); skip_word(w))
                 if (take(w, "label"))
@@ -515,13 +516,19 @@ static void read_head(Words *w, const char *text)
     }
 }
 
+static const char *const USUAL[2][2] = {{"train.full", "train.partial"}, {"predict.full", "predict.partial"}};
+
+bool mgpu_view_is_step(const View *v, bool partial)
+{
+    return strcmp(v->phase, USUAL[v->predicts][0]) == 0 || (partial && strcmp(v->phase, USUAL[v->predicts][1]) == 0);
+}
+
 static void choose_phase(View *v, const char *phase)
 {
-    static const char *const USUAL[] = {"train.full", "train.partial"};
     char near[128];
-    for (int i = 0; i < MGPU_COUNT(USUAL) && !v->phase; i++)
+    for (int i = 0; i < 2 && !v->phase; i++)
         for (int k = 0; k < v->phase_count && !v->phase; k++)
-            if (strcmp(v->phases[k], phase ? phase : USUAL[i]) == 0)
+            if (strcmp(v->phases[k], phase ? phase : USUAL[v->predicts][i]) == 0)
                 v->phase = v->phases[k];
     if (!v->phase && phase)
         mgpu_fail(MGPU_BAD_USAGE, "--phase %s: the schedule has no such phase%s", phase, mgpu_near_miss(phase, v->phases, v->phase_count, near));

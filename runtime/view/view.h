@@ -66,6 +66,7 @@ typedef struct View {               /* one phase of a schedule */
     const char *plan, *label;       /* of --plan, and what has to be said of it; NULL: none */
     int64_t batch, besides;         /* bytes that transfers take of each GPU besides its arena */
     int accumulate, device_count, nodes; /* device_count: of all nodes, equally many each */
+    bool predicts;                  /* no phase trains: a step is one of predict */
     const char **phases; int phase_count;
     const char **kernels; int kernel_count;
     const char **extents;           /* of the kernels, what their threads run over; "": nothing is said */
@@ -78,7 +79,8 @@ typedef struct View {               /* one phase of a schedule */
     ViewCollective *collectives; int collective_count;
     double end_us;                  /* of the last operation */
 } View;
-View *mgpu_view_read(const char *text, const char *phase); /* NULL: train.full, else the first. Fails if there is none of that name */
+View *mgpu_view_read(const char *text, const char *phase); /* NULL: train.full, of what only predicts predict.full, else the first. Fails if there is none of that name */
+bool mgpu_view_is_step(const View *, bool partial); /* what is predicted of a step is of this phase, which is full, or partial, too */
 void mgpu_view_free(View *);
 int mgpu_view_find_buffer(const ViewDevice *, const char *name); /* -1: there is none */
 int mgpu_view_find_op(const ViewDevice *, const char *name); /* -1: there is none */

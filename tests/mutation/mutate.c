@@ -13,7 +13,7 @@ const char *const MUTATION_NAME[MUTATIONS] = {
     "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
     "change_dtype", "exchange_index", "change_transfer", "change_part", "drop_gather", "late_gather",
     "free_early", "cut_segment", "swap_lanes",
-    "drop_phase", "rename_phase", "exchange_phases"};
+    "drop_phase", "rename_phase", "exchange_phases", "drop_training"};
 
 /* ---- copies */
 
@@ -621,6 +621,26 @@ static bool exchange_phases(Change *c)
     return true;
 }
 
+/* the program that the schedule says it is has no such phases either */
+static bool drop_training(Change *c)
+{
+    Schedule *s = c->s;
+    int kept = 0, stated = 0;
+    COPY(s->phase_digests, s->phase_digest_count);
+    for (int p = 0; p < s->phase_count; p++)
+        if (!strncmp(s->phases[p].name, "init", 4) || !strncmp(s->phases[p].name, "eval", 4) || !strncmp(s->phases[p].name, "predict", 7))
+            s->phases[kept++] = s->phases[p];
+    for (int p = 0; p < s->phase_digest_count; p++)
+        for (int k = 0; k < kept; k++)
+            if (strcmp(s->phase_digests[p].phase, s->phases[k].name) == 0)
+                s->phase_digests[stated++] = s->phase_digests[p];
+    bool dropped = kept < s->phase_count && !s->predicts;
+    c->what = "no phase trains";
+    s->phase_count = kept;
+    s->phase_digest_count = stated;
+    return dropped && kept > 0;
+}
+
 Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *random, const char **what, int *phase)
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
@@ -628,7 +648,7 @@ Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *rand
         wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait, change_lane,
         swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
         change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early, cut_segment, swap_lanes,
-        drop_phase, rename_phase, exchange_phases};
+        drop_phase, rename_phase, exchange_phases, drop_training};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};
     const char *name = s->phases[c.phase].name;
     int first = everywhere ? 0 : random_below(random, s->devices), last = everywhere && kind != CHANGE_DTYPE && kind < DROP_PHASE ? s->devices - 1 : first;

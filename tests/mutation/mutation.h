@@ -51,6 +51,7 @@ typedef enum Mutation {
     DROP_PHASE,       /* from here on: of whole phases, all devices */
     RENAME_PHASE,
     EXCHANGE_PHASES,  /* each has the name of the other */
+    DROP_TRAINING,    /* no phase trains, nor does the list of the program's phases have one */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];
