@@ -265,7 +265,7 @@ void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *
     for (int i = 0; i < p->plan_count; i++)
         if (p->plans[i].devices > 1) { /* all-reduces are kernels of the runtime */
             TranslationUnit sums = {.cost = 1};
-            text_add(&sums.text, "#include \"mgpu_device_collective.h\"\n%s", gathers(p) ? "#include \"mgpu_device_bits.h\"\n#include \"mgpu_device_moments.h\"\n" : "");
+            text_add(&sums.text, "#include \"mgpu_device_one_shot.h\"\n%s", gathers(p) ? "#include \"mgpu_device_bits.h\"\n" : "");
             APPEND(*units, *count, sums);
             break;
         }

@@ -104,11 +104,12 @@ static inline mgpu_stretch mgpu_received_by(const mgpu_parties *p, int64_t count
 }
 
 /* how a transfer is made (runtime/cuda/collective.c, runtime/host/reduce.c); AUTO: as the run finds best. Those from RING on are for
- * all-reduces: in rounds, of which SERVER is HOST by another name, for plans whose variables are in the host's memory */
-enum { MGPU_WAY_AUTO, MGPU_WAY_HOST, MGPU_WAY_COPY, MGPU_WAY_PEER, MGPU_WAY_NCCL, MGPU_WAY_RING, MGPU_WAY_TREE, MGPU_WAY_DEVICE, MGPU_WAY_SERVER, MGPU_WAYS };
+ * all-reduces: in rounds, of which SERVER is HOST by another name, for plans whose variables are in the host's memory. ONE_SHOT: small ones, by
+ * one kernel of each GPU (mgpu_one_shot.h) */
+enum { MGPU_WAY_AUTO, MGPU_WAY_HOST, MGPU_WAY_COPY, MGPU_WAY_PEER, MGPU_WAY_NCCL, MGPU_WAY_RING, MGPU_WAY_TREE, MGPU_WAY_DEVICE, MGPU_WAY_SERVER, MGPU_WAY_ONE_SHOT, MGPU_WAYS };
 static inline const char *mgpu_way_name(int way)
 {
-    static const char *const NAME[MGPU_WAYS] = {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server"};
+    static const char *const NAME[MGPU_WAYS] = {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server", "one-shot"};
     return NAME[way];
 }
 

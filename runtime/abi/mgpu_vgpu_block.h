@@ -52,10 +52,10 @@ struct mgpu_vgpu_engine {
     mgpu_vgpu_fiber *fibers[MGPU_VGPU_THREADS + 1];
     int fiber_count;
     void *launcher;                     /* stack pointer of who called the entry */
-    mgpu_vgpu_queue ready;
+    mgpu_vgpu_queue ready, paused;      /* paused: they wait for memory that another kernel is to write */
     unsigned threads, begun, ended, turn;
     bool descending, failed;
-    uint64_t blocks, next_block, last_block, stride, offset, random;
+    uint64_t blocks, next_block, last_block, stride, offset, random, begins; /* begins: these blocks run; 0: all */
     mgpu_vgpu_barrier barrier[MGPU_VGPU_BARRIERS];
     mgpu_vgpu_warp *warps;
     mgpu_vgpu_copies *copies[MGPU_VGPU_THREADS];
@@ -243,6 +243,8 @@ MGPU_VGPU_ENGINE bool mgpu_vgpu_next_block(void)
         return false;
     uint64_t b = e.next_block++ * e.stride % e.blocks + e.offset;
     b -= b >= e.blocks ? e.blocks : 0;
+    if (e.begins && b < 64 && !(e.begins >> b & 1))
+        return mgpu_vgpu_next_block();
     const dim3 &g = mgpu_vgpu_built_in_variables.blocks;
     mgpu_vgpu_built_in_variables.block = {(unsigned)(b % g.x), (unsigned)(b / g.x % g.y), (unsigned)(b / g.x / g.y)};
     mgpu_vgpu_now &n = mgpu_vgpu_n;
@@ -326,11 +328,19 @@ MGPU_VGPU_ENGINE void mgpu_vgpu_wait(mgpu_vgpu_queue *q)
     mgpu_vgpu_be(thread);
 }
 
+/* The running thread waits for memory that another kernel is to write: others of its block go on. The block is left where none can, and begun again
+ * with the next launch, as kernels run one after the other here; until then it may have written nothing that it reads itself. */
+MGPU_VGPU_ENGINE void mgpu_vgpu_pause(void) { mgpu_vgpu_wait(&mgpu_vgpu_e.paused); }
+
 /* nobody can go on */
 MGPU_VGPU_ENGINE void mgpu_vgpu_stuck(void)
 {
     mgpu_vgpu_engine &e = mgpu_vgpu_e;
     char text[256];
+    if (e.paused.first && mgpu_vgpu_n.block < 64) {
+        e.launch->again |= 1ull << mgpu_vgpu_n.block;
+        mgpu_vgpu_leave();
+    }
 #ifdef MGPU_VGPU_ALSO_STUCK /* there is more that threads wait for */
     MGPU_VGPU_ALSO_STUCK();
 #endif
@@ -446,6 +456,23 @@ MGPU_VGPU_ENGINE void mgpu_vgpu_end_thread(void)
 
 static uint64_t mgpu_vgpu_common(uint64_t a, uint64_t b) { return b ? mgpu_vgpu_common(b, a % b) : a; }
 
+/* nothing that threads were at is left */
+MGPU_VGPU_ENGINE void mgpu_vgpu_clear(void)
+{
+    mgpu_vgpu_engine &e = mgpu_vgpu_e;
+    e.idle = NULL;
+    e.ready.first = e.paused.first = NULL;
+    for (int k = 0; k < e.fiber_count; k++)
+        mgpu_vgpu_reset_fiber(e.fibers[k], k);
+    memset(e.barrier, 0, sizeof e.barrier);
+    for (int w = 0; w < MGPU_VGPU_WARPS; w++)
+        for (int k = e.warps[w].open = 0; k < MGPU_VGPU_WARP; k++)
+            e.warps[w].meeting[k].used = false;
+    for (int k = 0; k < MGPU_VGPU_THREADS; k++)
+        if (e.copies[k])
+            e.copies[k]->count = e.copies[k]->groups = 0;
+}
+
 MGPU_VGPU_ENGINE int mgpu_vgpu_run(mgpu_vgpu_launch *launch, void (*call)(void *const *))
 {
     mgpu_vgpu_engine &e = mgpu_vgpu_e;
@@ -457,7 +484,9 @@ MGPU_VGPU_ENGINE int mgpu_vgpu_run(mgpu_vgpu_launch *launch, void (*call)(void *
     e.blocks = (uint64_t)g[0] * g[1] * g[2];
     e.threads = b[0] * b[1] * b[2];
     e.failed = false;
-    e.ready.first = NULL;
+    e.ready.first = e.paused.first = NULL;
+    e.begins = launch->again;
+    launch->again = 0;
     e.next_block = 0;
     e.last_block = e.blocks;
     e.stride = 1, e.offset = 0;
@@ -492,21 +521,17 @@ MGPU_VGPU_ENGINE int mgpu_vgpu_run(mgpu_vgpu_launch *launch, void (*call)(void *
     memset(mgpu_vgpu_statics, 255, (size_t)(mgpu_vgpu_statics_end - mgpu_vgpu_statics));
     if (e.threads == 0 || e.threads > MGPU_VGPU_THREADS || e.blocks >> 32 || launch->shared_bytes > MGPU_VGPU_SHARED || !mgpu_vgpu_next_block())
         return 1;
-    mgpu_vgpu_fiber *first = e.fiber = mgpu_vgpu_idle_fiber();
-    mgpu_vgpu_switch(&e.launcher, first->stack_pointer);
-    e.fiber = NULL;
-    if (e.failed) { /* nothing that threads were at is left */
-        e.idle = NULL;
-        for (int k = 0; k < e.fiber_count; k++)
-            mgpu_vgpu_reset_fiber(e.fibers[k], k);
-        memset(e.barrier, 0, sizeof e.barrier);
-        for (int w = 0; w < MGPU_VGPU_WARPS; w++)
-            for (int k = e.warps[w].open = 0; k < MGPU_VGPU_WARP; k++)
-                e.warps[w].meeting[k].used = false;
-        for (int k = 0; k < MGPU_VGPU_THREADS; k++)
-            if (e.copies[k])
-                e.copies[k]->count = e.copies[k]->groups = 0;
-    }
+    bool left;
+    do {
+        uint64_t before = launch->again;
+        mgpu_vgpu_fiber *first = e.fiber = mgpu_vgpu_idle_fiber();
+        mgpu_vgpu_switch(&e.launcher, first->stack_pointer);
+        e.fiber = NULL;
+        left = e.failed && launch->again != before;
+        if (e.failed)
+            mgpu_vgpu_clear();
+        e.failed = e.failed && !left;
+    } while (left && mgpu_vgpu_next_block());
     return e.failed;
 }
 

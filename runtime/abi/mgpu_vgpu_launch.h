@@ -30,7 +30,8 @@ typedef struct mgpu_vgpu_now {
     uint32_t waited[MGPU_VGPU_THREADS]; /* by each thread for the grids before: blocks_begun of its block, then */
 } mgpu_vgpu_now;
 
-enum { MGPU_VGPU_LOAD, MGPU_VGPU_STORE, MGPU_VGPU_ATOMIC, MGPU_VGPU_CONSTANT_LOAD /* __ldg */, MGPU_VGPU_HOW = 7,
+enum { MGPU_VGPU_LOAD, MGPU_VGPU_STORE, MGPU_VGPU_ATOMIC, MGPU_VGPU_CONSTANT_LOAD /* __ldg */, MGPU_VGPU_SYSTEM_LOAD, MGPU_VGPU_SYSTEM_STORE /* volatile:
+       relaxed, of system scope */, MGPU_VGPU_HOW = 7,
        MGPU_VGPU_UNALIGNED = 8 /* the address need not be a multiple of the size */ };
 
 typedef struct mgpu_vgpu_launch {
@@ -49,6 +50,9 @@ typedef struct mgpu_vgpu_launch {
     /* of translated PTX: a lane's part of a load or store (0 bytes: none), before it is done. NULL: nobody counts */
     void (*count)(struct mgpu_vgpu_launch *, const void *address, unsigned bytes, int how, int line);
     uint64_t most_blocks;               /* that run, all of the same size apart; 0: all */
+    /* In: the blocks that run, a bit for each; 0: all. Out: those of which a thread waits for memory that another kernel is to write: they were left,
+     * and are to be begun again */
+    uint64_t again;
     void *context;                      /* of those who launch */
     const mgpu_vgpu_now *now;           /* set by the module */
     void (*leave)(void);                /* set by the module: ends the launch from within it (a signal handler) */

@@ -142,6 +142,18 @@ static inline MGPU_VGPU_OWN void mgpu_vgpu_access(const void *address, unsigned 
 #define MGPU_VGPU_ACCESS(address, bytes, how) ((void)0)
 #endif
 
+/* relaxed, of system scope */
+static __attribute__((noinline)) MGPU_VGPU_OWN void mgpu_vgpu_store_system(uint64_t *to, uint64_t word)
+{
+    MGPU_VGPU_ACCESS(to, sizeof word, MGPU_VGPU_SYSTEM_STORE);
+    *to = word;
+}
+static __attribute__((noinline)) MGPU_VGPU_OWN uint64_t mgpu_vgpu_load_system(const uint64_t *from)
+{
+    MGPU_VGPU_ACCESS(from, sizeof *from, MGPU_VGPU_SYSTEM_LOAD);
+    return *from;
+}
+
 template <typename T> __attribute__((noinline)) MGPU_VGPU_OWN T mgpu_vgpu_load_constant(const T *p)
 {
     MGPU_VGPU_ACCESS(p, sizeof *p, MGPU_VGPU_CONSTANT_LOAD);

@@ -3,6 +3,7 @@
  *
  *   nccl   the library, if it is there and no two devices share a GPU; on the lane comm alone (docs/cuda.md, Collectives)
  *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
+ *   one-shot  small all-reduces: a kernel on each GPU, which waits for those of the others (one_shot.c); others by peer
  *   copy   each GPU copies a slice of all others' memory to itself, adds, and copies the sum to all others
  *   host   through page-locked memory; reduce.c adds, in functions of the host that the streams call; server likewise
  *   ring, tree, device   in rounds (mgpu_rounds.h): each GPU copies what it takes to itself, and adds it
@@ -29,7 +30,7 @@
 #include <string.h>
 
 enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run beside the backward pass */ };
-static int sum_function(uint8_t dtype) /* -1: none */
+int mgpu_sum_function(uint8_t dtype)
 {
     switch (dtype) {
     case MGPU_F32: return 0;
@@ -47,7 +48,7 @@ static int sum_function(uint8_t dtype) /* -1: none */
     }
 }
 
-bool mgpu_cuda_adds(uint8_t dtype) { return sum_function(dtype) >= 0; }
+bool mgpu_cuda_adds(uint8_t dtype) { return mgpu_sum_function(dtype) >= 0; }
 
 static CUdeviceptr address_of(const Operand *o, int64_t element)
 {
@@ -105,7 +106,7 @@ void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, co
     begin -= before % 16 ? begin : 0;
     void *parameters[] = {&copy, &begin, &end};
     blocks = blocks < 1 ? 1 : blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
-    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->sum[member][sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
+    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->sum[member][mgpu_sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
                                                          d->stream[c->lane], parameters, NULL),
                     "cuLaunchKernel of a sum over devices");
 }
@@ -314,6 +315,9 @@ static bool exchange_through_host(Collective *base, int member, const Operand *o
     return true;
 }
 
+/* what is too large for one kernel, or of another kind, GPUs that reach each other add up likewise */
+static bool by_peers(const CudaCollective *c, const Operand *o) { return c->made[o->way] == MGPU_WAY_PEER || c->made[o->way] == MGPU_WAY_ONE_SHOT; }
+
 static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
@@ -326,7 +330,7 @@ static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
     if (!adds)
         fetch_values(c, member);
     else if (s.bytes > 0)
-        (c->made[o->way] == MGPU_WAY_PEER ? add_by_peers : add_copies)(c, member, &s);
+        (by_peers(c, o) ? add_by_peers : add_copies)(c, member, &s);
     meet_on_gpus(c, member);
     return true;
 }
@@ -388,7 +392,7 @@ static bool exchange_values(Collective *base, int member, const Operand *o)
     static bool (*const EXCHANGE[MGPU_WAYS])(Collective *, int, const Operand *) = {
         [MGPU_WAY_HOST] = exchange_through_host, [MGPU_WAY_COPY] = exchange_on_gpus, [MGPU_WAY_PEER] = exchange_on_gpus,
         [MGPU_WAY_NCCL] = exchange_by_nccl, [MGPU_WAY_RING] = exchange_in_rounds, [MGPU_WAY_TREE] = exchange_in_rounds,
-        [MGPU_WAY_DEVICE] = exchange_in_rounds};
+        [MGPU_WAY_DEVICE] = exchange_in_rounds, [MGPU_WAY_ONE_SHOT] = exchange_on_gpus};
     return EXCHANGE[((CudaCollective *)base)->made[o->way]](base, member, o);
 }
 
@@ -437,5 +441,8 @@ static bool exchange_gathered(Collective *base, int member, const Operand *o)
 
 bool mgpu_cuda_exchange(Collective *base, int member, const Operand *o)
 {
+    CudaCollective *c = (CudaCollective *)base;
+    if (c->made[o->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(o->parties.transfer, o->dtype, o->count))
+        return mgpu_one_shot_exchange(c, member, o);
     return (mgpu_gathers(o->parties.transfer) ? exchange_gathered : exchange_values)(base, member, o);
 }

@@ -8,6 +8,7 @@
 
 enum { SUM_FUNCTIONS = 8, CODE_FUNCTIONS = 6 };
 typedef struct CudaCollective CudaCollective;
+typedef struct OneShot OneShot; /* one_shot.c */
 typedef struct CudaLinks {
     int count, bad;
     bool reach;          /* each GPU can use the memory of all others */
@@ -31,6 +32,7 @@ struct CudaCollective {
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
     int64_t scratch_bytes;       /* of each */
+    OneShot *one_shot;           /* NULL: no transfer is made so */
     CUdeviceptr *codes;          /* [member]: for what all have sent, where each adds it up; NULL: nothing is */
     uint8_t made[MGPU_WAYS];     /* how what the plan wants in a way is made, MGPU_WAY_...; AUTO: no transfer is */
     CudaLinks links;
@@ -54,6 +56,15 @@ char *mgpu_cuda_try(CudaCollective *, const mgpu_plan *, uint8_t *way);
 bool mgpu_cuda_exchange(Collective *, int member, const Operand *);
 bool mgpu_cuda_adds(uint8_t dtype);                               /* kernels can */
 Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, int64_t *parts); /* what of it is gathered; parts: [members + 1] */
+
+int mgpu_sum_function(uint8_t dtype); /* of those by type; -1: none */
+
+/* cuda/one_shot.c: exchanges by one kernel of each GPU. takes: transfers of this kind and size; bytes: beside the arena, for values of so many */
+bool mgpu_one_shot_takes(uint8_t transfer, uint8_t dtype, int64_t count);
+int64_t mgpu_one_shot_bytes(int64_t bytes, int members);
+void mgpu_one_shot_open(CudaCollective *, int64_t bytes);
+void mgpu_one_shot_close(CudaCollective *);
+bool mgpu_one_shot_exchange(CudaCollective *, int member, const Operand *);
 
 /* cuda/nccl.c: NULL, or why not, for the caller to free */
 char *mgpu_nccl_open(CudaCollective *, bool shared);

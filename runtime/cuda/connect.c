@@ -32,7 +32,8 @@ static CUevent new_event(const CudaDevice *d)
 static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
 {
     static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {[MGPU_WAY_COPY] = mgpu_cuda_adds, [MGPU_WAY_PEER] = mgpu_cuda_adds, [MGPU_WAY_NCCL] = mgpu_nccl_adds,
-                                                    [MGPU_WAY_RING] = mgpu_cuda_adds, [MGPU_WAY_TREE] = mgpu_cuda_adds, [MGPU_WAY_DEVICE] = mgpu_cuda_adds};
+                                                    [MGPU_WAY_RING] = mgpu_cuda_adds, [MGPU_WAY_TREE] = mgpu_cuda_adds, [MGPU_WAY_DEVICE] = mgpu_cuda_adds,
+                                                    [MGPU_WAY_ONE_SHOT] = mgpu_cuda_adds};
     int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
@@ -114,6 +115,20 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
     }
 }
 
+/* of the largest value that one kernel exchanges */
+static int64_t one_shot_value(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_WAYS])
+{
+    int64_t most = 0;
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++) {
+            const mgpu_collective *x = &plan->phases[k].collectives[i];
+            int64_t bytes = x->count * mgpu_dtype_bytes(x->dtype);
+            if (mgpu_collective_lane(x) == lane && made[x->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count))
+                most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
 static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 {
     int64_t bytes = scratch_bytes(plan, c->lane, c->made);
@@ -138,7 +153,8 @@ static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
 static bool may_be_kept(const Collective *base, const mgpu_collective *x)
 {
     const CudaCollective *c = (const CudaCollective *)base;
-    return is_by_nccl(c, x) && mgpu_nccl_is_captured(c);
+    bool by_kernel = mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
+    return by_kernel || (is_by_nccl(c, x) && mgpu_nccl_is_captured(c));
 }
 
 /* for sums that go through the host */
@@ -161,6 +177,7 @@ static void close_ways(CudaCollective *c)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->scratch[i]), "cuMemFree");
         c->devices[i]->besides -= c->scratch_bytes;
     }
+    mgpu_one_shot_close(c);
     free(c->scratch);
     c->scratch = NULL;
     c->scratch_bytes = 0;
@@ -202,7 +219,7 @@ static uint8_t read_way(void)
         if (strcmp(value, mgpu_way_name(i)) == 0)
             return (uint8_t)i;
     if (value && *value)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy, host, ring, tree, device or server, not '%s'", value);
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy, one-shot, host, ring, tree, device or server, not '%s'", value);
     return MGPU_WAY_AUTO;
 }
 
@@ -255,6 +272,14 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
     return c->barred[way] ? MGPU_WAY_HOST : way;
 }
 
+/* by one kernel of each GPU that waits for those of the others: one_shot.c says why not on the lane sync, nor for two devices of a GPU */
+static bool may_be_one_shot(CudaCollective *c, bool forced, bool shared, bool reach)
+{
+    if (forced && c->lane == MGPU_COMM && (!reach || shared))
+        forced_fails(mgpu_format("one-shot: %s", shared ? "two devices share a GPU; peer works with that" : "the GPUs cannot reach each other's memory; copy works without that"));
+    return c->lane == MGPU_COMM && reach && !shared && !c->links.apart && !c->barred[MGPU_WAY_ONE_SHOT];
+}
+
 static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     bool shared = c->machine->shared;
@@ -266,7 +291,9 @@ static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
         if (links.bad || wanted == MGPU_WAY_HOST || wanted == MGPU_WAY_SERVER)
             c->made[way] = MGPU_WAY_HOST;
         else if (wants(plan, c->lane, way))
-            c->made[way] = make_way(c, wanted, forced, shared, links.reach);
+            c->made[way] = wanted != MGPU_WAY_ONE_SHOT                        ? make_way(c, wanted, forced, shared, links.reach)
+                           : may_be_one_shot(c, forced, shared, links.reach) ? MGPU_WAY_ONE_SHOT
+                                                                             : make_way(c, forced ? MGPU_WAY_PEER : MGPU_WAY_AUTO, false, shared, links.reach);
     }
 }
 
@@ -303,7 +330,8 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
         made[way] = forced ? forced : way;
     int64_t bytes = 0;
     for (int lane = 0; lane < MGPU_LANES; lane++)
-        bytes += mgpu_lane_transfers(lane) ? scratch_bytes(plan, lane, made) + most_bytes(plan, lane, mgpu_codes_bytes) : 0;
+        bytes += mgpu_lane_transfers(lane) ? scratch_bytes(plan, lane, made) + most_bytes(plan, lane, mgpu_codes_bytes) +
+                                                 mgpu_one_shot_bytes(one_shot_value(plan, lane, made), plan->devices) : 0;
     return bytes;
 }
 
@@ -312,6 +340,7 @@ static void open_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     make_ways(c, plan, forced);
     open_scratch(c, plan);
+    mgpu_one_shot_open(c, one_shot_value(plan, c->lane, c->made));
     open_memory(c, largest_through_host(c, plan));
 }
 

@@ -94,7 +94,8 @@ typedef struct CUlaunchConfig {
  * vgpuDeclare: what is issued to `stream` from now on belongs to `operation` and touches these bytes of device memory alone;
  * count < 0: not known. Everything is copied. vgpuTell, vgpuHear: threads of the host tell each other by counters what is done. Told
  * just before a counter is raised, and heard just after it has been waited for: what the one has waited for the other knows then. */
-typedef struct CudaRange { uint64_t begin, end; int writes; const char *name; /* of the buffer */ } CudaRange;
+enum { CUDA_READS, CUDA_WRITES, CUDA_EXCHANGES /* words that kernels of several GPUs read and write, relaxed, of system scope */ };
+typedef struct CudaRange { uint64_t begin, end; int writes; /* CUDA_... */ const char *name; /* of the buffer */ } CudaRange;
 typedef void CudaDeclare(void *stream, const char *operation, const CudaRange *, int count);
 typedef void CudaTell(const void *counter, int64_t value);
 

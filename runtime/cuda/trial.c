@@ -182,7 +182,12 @@ static uint8_t way_of(const CudaCollective *c, const mgpu_collective *x)
     return may ? c->made[x->way] : MGPU_WAY_HOST;
 }
 
-/* NULL, or what is wrong with it. Of a sum that members gather (mgpu_gathers), what they send is. */
+static bool is_one_shot(const CudaCollective *c, const mgpu_collective *x)
+{
+    return c->made[x->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
+}
+
+/* NULL, or what is wrong with it. Of a sum that members gather (mgpu_gathers), what they send is; by one kernel it is added up, in the same words */
 static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *bytes)
 {
     Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);
@@ -191,7 +196,9 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *
     char *why = NULL;
     for (int d = c->own.first; d < c->own.end; d++) {
         Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
-        operands[d] = gathers(x) ? mgpu_cuda_codes_of(c, d, &o, parts) : o;
+        if (is_one_shot(c, x))
+            o.parties.transfer = MGPU_TRANSFER_REDUCE;
+        operands[d] = mgpu_gathers(o.parties.transfer) ? mgpu_cuda_codes_of(c, d, &o, parts) : o;
         fill_operand(&t, d);
     }
     const CudaDevice *first = c->devices[c->own.first], *last = c->devices[c->own.end - 1];
@@ -260,7 +267,7 @@ char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *way)
             continue;
         *way = way_of(c, all[i]);
         why = try_transfer(c, all[i], bytes);
-        int64_t own = gathers(all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
+        int64_t own = gathers(all[i]) && !is_one_shot(c, all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
         most = own > most ? own : most;
     }
     why = mgpu_nccl_of_any(c->processes, why);

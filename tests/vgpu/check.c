@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 enum { THREAD = 1023, SPLIT = 1024 /* words: their bytes are in parts */, WARP = 2048, BLOCK = 4096, GRID = 8192 /* reads: by several
-       threads of one warp, warps of one block, blocks */, ATOMIC = 16384 };
+       threads of one warp, warps of one block, blocks */, ATOMIC = 16384, SYSTEM = 32768 /* a write: relaxed, of system scope */ };
 enum { ACTORS = 1 << 16 };
 
 bool vgpu_all_checked = true, vgpu_some_checked;
@@ -23,7 +23,7 @@ static struct {
     Op *op;
     Launch *launch;
     uint32_t first;                     /* serial of its first block */
-    CudaRange *recent[2];         /* that the last load, store was in */
+    CudaRange *recent[3];         /* [CUDA_...]: that the last load, store, access of system scope was in */
     Allocation *allocation;             /* that this access is in */
     Allocation *last[2];                /* that the last load, store was in */
     struct { uint32_t first, end; bool before; } known[3]; /* serials of other Ops, and whether they came before */
@@ -79,7 +79,7 @@ static int say(const Access *a, const char *kind, const char *format, const char
     snprintf(what, sizeof what, format, more);
     vgpu_violation(now.op->work.device, strcmp(kind, "bounds") == 0 ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, kind,
                    "%s, %s, block %llu, thread %u %s %u bytes, %s%s%s: %s", vgpu_name(&me, by, sizeof by), place, (unsigned long long)n->block,
-                   n->thread, a->how == MGPU_VGPU_STORE ? "stores" : a->how == MGPU_VGPU_ATOMIC ? "updates" : "loads", a->bytes, where,
+                   n->thread, a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_SYSTEM_STORE ? "stores" : a->how == MGPU_VGPU_ATOMIC ? "updates" : "loads", a->bytes, where,
                    name ? " in " : "", name ? name : "", what);
     return 1;
 }
@@ -177,8 +177,29 @@ static int store(Cell *c, const Access *a, bool shared)
     return 0;
 }
 
+static bool is_of_system(const Access *a) { return a->how == MGPU_VGPU_SYSTEM_LOAD || a->how == MGPU_VGPU_SYSTEM_STORE; }
+
+/* Such accesses do not race with each other, and order nothing else. */
+static int touch_system(Cell *c, const Access *a)
+{
+    if (c->write_serial == 0)
+        return vgpu_all_checked && !now.allocation->cells.unknown ? say(a, "uninitialised", "%s", "nothing has been written there") : 0;
+    if (!(c->write_thread & SYSTEM) && !came_before(c->write_serial, 0))
+        return race(a, "operation", "written", 0, c->write_serial);
+    if (a->how == MGPU_VGPU_SYSTEM_STORE) {
+        if (c->read_serial && !came_before(c->read_serial, 2))
+            return race(a, "operation", "read", 0, c->read_serial);
+        c->write_serial = serial;
+        c->write_time = now.launch->now->time;
+        c->write_thread = (uint16_t)((now.launch->now->thread & THREAD) | SYSTEM);
+    }
+    return 0;
+}
+
 static int touch(Cell *c, const Access *a, bool shared)
 {
+    if (is_of_system(a) && !shared)
+        return touch_system(c, a);
     int wrong = a->how != MGPU_VGPU_STORE ? load(c, a, shared) : 0;
     return wrong || (a->how != MGPU_VGPU_STORE && a->how != MGPU_VGPU_ATOMIC) ? wrong : store(c, a, shared);
 }
@@ -230,7 +251,7 @@ static bool written_by_operation(const Access *a)
 static int check_declared(const Access *a)
 {
     const Label *l = now.op->work.label;
-    bool writes = a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_ATOMIC;
+    int writes = is_of_system(a) ? CUDA_EXCHANGES : a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_ATOMIC ? CUDA_WRITES : CUDA_READS;
     if (!l || l->count < 0)
         return 0;
     CudaRange *r = now.recent[writes];
@@ -239,7 +260,7 @@ static int check_declared(const Access *a)
     uintptr_t at = a->at; /* ranges may follow each other */
     for (int k = 0; k < l->count && at < a->at + a->bytes; k++) {
         r = &l->ranges[k];
-        if ((r->writes != 0) == writes && at >= r->begin && at < r->end) {
+        if (r->writes == writes && at >= r->begin && at < r->end) {
             now.recent[writes] = r;
             at = r->end;
             k = -1;
@@ -247,8 +268,8 @@ static int check_declared(const Access *a)
     }
     if (at >= a->at + a->bytes)
         return 0;
-    for (int k = 0; k < l->count && !writes; k++)
-        if (l->ranges[k].writes && a->at >= l->ranges[k].begin && a->at + a->bytes <= l->ranges[k].end)
+    for (int k = 0; k < l->count && writes == CUDA_READS; k++)
+        if (l->ranges[k].writes == CUDA_WRITES && a->at >= l->ranges[k].begin && a->at + a->bytes <= l->ranges[k].end)
             return written_by_operation(a) ? 0 : say(a, "undeclared", "%s", "the operation declares that it writes it, and reads it before");
     return say(a, "undeclared", "%s", "the operation does not declare it");
 }
@@ -299,7 +320,7 @@ void vgpu_begin_launch(Op *op, Launch *launch)
 {
     now.op = op;
     now.launch = launch;
-    now.recent[0] = now.recent[1] = NULL;
+    memset(now.recent, 0, sizeof now.recent);
     now.last[0] = now.last[1] = NULL;
     now.first = next_actor(op);
     serial--; /* the first block takes it */

@@ -178,7 +178,7 @@ static double touch_declared(Op *op)
     for (int writes = 0; writes < 2; writes++)
         for (int k = 0; l && k < l->count; k++) {
             Allocation *a = vgpu_find(l->ranges[k].begin);
-            if (a && (l->ranges[k].writes != 0) == writes)
+            if (a && l->ranges[k].writes == writes)
                 vgpu_access_bytes(a, op, l->ranges[k].begin, l->ranges[k].end, writes, l->ranges[k].name);
             bytes += (l->ranges[k].writes != 0) == writes ? (double)(l->ranges[k].end - l->ranges[k].begin) : 0;
         }
@@ -201,6 +201,8 @@ static bool launch(Op *op)
     bool again = now && now == op->work.device->timed;
     if (!op->work.device->failed && !again && !vgpu_run_kernel(op))
         return false;
+    if (op->again)
+        return true;
     op->work.device->timed = now;
     if (op->end_us < op->work.device->time_us)
         op->end_us = op->work.device->time_us;

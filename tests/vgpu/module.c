@@ -261,7 +261,7 @@ bool vgpu_run_kernel(Op *op)
     const struct CUfunc_st *f = call->function;
     void *params[256];
     size_t at = 0;
-    int error = vgpu_kernel_fault(f->name, op);
+    int error = op->again ? 0 : vgpu_kernel_fault(f->name, op); /* begun again, it is the same run */
     if (error == VGPU_HANGS)
         return false;
     if (error) {
@@ -273,7 +273,7 @@ bool vgpu_run_kernel(Op *op)
         at += (f->bytes[k] + 7u) / 8 * 8;
     }
     Launch l = {.name = f->name, .shared_bytes = call->shared_bytes, .params = params, .report = report,
-                .seed = vgpu_machine.order == ORDER_RANDOM ? vgpu_random() | 1 : 0, .dependent = call->dependent};
+                .seed = vgpu_machine.order == ORDER_RANDOM ? vgpu_random() | 1 : 0, .dependent = call->dependent, .again = op->again};
     memcpy(l.grid, call->grid, sizeof l.grid);
     memcpy(l.block, call->block, sizeof l.block);
     if (f->module->checked) {
@@ -294,6 +294,7 @@ bool vgpu_run_kernel(Op *op)
     unguard(&g);
     if (counts)
         vgpu_end_count();
+    op->again = failed ? 0 : l.again;
     if (failed && !vgpu_leaves_out() && !op->work.device->failed)
         op->work.device->failed = CUDA_ERROR_LAUNCH_FAILED;
     return true;

@@ -15,6 +15,8 @@ static pthread_cond_t issued = PTHREAD_COND_INITIALIZER;
 static Op *pending;                   /* all that are not done, the last issued first */
 static Op **ready;
 static int ready_count, ready_room;
+static Op *paused[VGPU_DEVICES * 4];  /* kernels that wait for memory that another one is to write */
+static int paused_count;
 static uint32_t priority[CHAINS];
 
 /* ---- labels and names */
@@ -190,8 +192,23 @@ static double begin_of(const Op *op)
     return begin;
 }
 
+/* others have done something: they look again */
+static void wake(void)
+{
+    while (paused_count > 0)
+        add_ready(paused[--paused_count]);
+}
+
+static void pause_op(Op *op)
+{
+    if (paused_count == VGPU_DEVICES * 4)
+        abort();
+    paused[paused_count++] = op;
+}
+
 static void complete(Op *op)
 {
+    wake();
     op->done = true;
     for (int i = 0; i < op->before_count; i++)
         vgpu_let_go(op->before[i]);
@@ -265,10 +282,16 @@ static void run_one(void)
         return;
     }
     vgpu_hold(op);
+    bool first = !op->again;
+    vgpu_drop(op->clock);
     set_clock(op, clock_before(op));
     op->end_us = begin_of(op);
     op->hangs = !vgpu_execute(op);
-    if (!op->hangs)
+    if (op->again && first)
+        wake();
+    if (op->again)
+        pause_op(op);
+    else if (!op->hangs)
         complete(op);
     vgpu_let_go(op);
 }
@@ -326,8 +349,8 @@ static bool explain_last(const Op *op, char *text, size_t room)
         snprintf(text, room, "%s of other processes", g->name);
         return true;
     }
-    snprintf(text, room, "%s", op->hangs ? "its own end, which does not come" : "nothing");
-    return op->hangs;
+    snprintf(text, room, "%s", op->hangs ? "its own end, which does not come" : op->again ? "memory that no kernel has written" : "nothing");
+    return op->hangs || op->again;
 }
 
 /* why `op` cannot run, as a list of who waits for whom, each name once, and of the last one; true as of explain_last */

@@ -277,6 +277,7 @@ struct Op {
     Work work;
     int references, unmet;
     bool done, hangs;                /* hangs: it runs and has no end */
+    uint64_t again;                  /* a kernel's blocks that wait for memory that another kernel is to write; 0: none */
     Op **before; int before_count;
     Op **after; int after_count;
     int chain; uint32_t time;

@@ -40,6 +40,8 @@ static inline void *ptx_local(uint64_t address, unsigned bytes, const void *arra
 #define STORE MGPU_VGPU_STORE
 #define ATOMIC MGPU_VGPU_ATOMIC
 #define CONSTANT MGPU_VGPU_CONSTANT_LOAD
+#define SYSTEM_LOAD MGPU_VGPU_SYSTEM_LOAD
+#define SYSTEM_STORE MGPU_VGPU_SYSTEM_STORE
 
 /* ---- registers of wgmma */
 

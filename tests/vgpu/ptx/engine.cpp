@@ -307,5 +307,5 @@ static int ptx_run(mgpu_vgpu_launch *launch, void (*kernel)(void *const *), int 
 const PtxEngine vgpu_ptx_engine = {
     (const unsigned *)&mgpu_vgpu_built_in_variables, &mgpu_vgpu_n, ptx_run, ptx_fail, ptx_access, ptx_barrier, ptx_sync_warp, ptx_shuffle, ptx_vote,
     ptx_match, ptx_gather, ptx_active, ptx_copy, ptx_copy_commit, ptx_copy_wait, ptx_load_matrices, ptx_multiply,
-    ptx_wait_for_grids, ptx_fence_proxy, ptx_group_fence, ptx_group_commit, ptx_group_wait, ptx_group_multiply,
+    ptx_wait_for_grids, mgpu_vgpu_pause, ptx_fence_proxy, ptx_group_fence, ptx_group_commit, ptx_group_wait, ptx_group_multiply,
 };

@@ -45,6 +45,7 @@ typedef struct PtxEngine {
     void (*load_matrices)(uint32_t *d, uint64_t row, int count, int transposed, int line);
     void (*multiply)(const PtxMatrices *, void *d, const void *a, const void *b, const void *c, int line);
     void (*wait_for_grids)(void);
+    void (*pause)(void);
     void (*fence_proxy)(void);
     void (*group_fence)(int line);
     void (*group_commit)(int line);

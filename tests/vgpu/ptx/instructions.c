@@ -151,7 +151,7 @@ static const Row ROWS[] = {
     {"ret", "uni", "", "", "", print_return},
     {"exit", "", "", "", "", print_return},
     {"trap", "", "", "", "", print_trap},
-    {"nanosleep", "", "u32", "", "", print_nothing},
+    {"nanosleep", "", "u32", "v", "E->pause()", NULL}, /* who waits for what others do */
     /* 9.7.13 together with other threads. Threads run one at a time and see each other's stores, so fences do nothing */
     {"bar sync", "cta", "", "", "", ptx_print_barrier},
     {"bar arrive", "cta", "", "", "", ptx_print_barrier},

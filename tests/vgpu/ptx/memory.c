@@ -46,6 +46,12 @@ static const Operand *elements(Printer *p, const Operand *o, int *count)
     return o->kind == OPERAND_VECTOR ? o->parts : o;
 }
 
+/* "volatile operations have the same memory synchronization semantics as relaxed ones of system scope" (8.4) */
+static bool is_of_system(const Statement *s, Space space)
+{
+    return (space == SPACE_GLOBAL || space == SPACE_NONE) && (ptx_has(s, "volatile") || (ptx_has(s, "relaxed") && ptx_has(s, "sys")));
+}
+
 void ptx_print_load(Printer *p)
 {
     const Statement *s = p->at;
@@ -54,7 +60,7 @@ void ptx_print_load(Printer *p)
     if (s->operands != 2)
         ptx_refuse(p, "two operands are expected");
     const Operand *to = elements(p, &s->operand[0], &count);
-    const char *c = ptx_types[p->type].c, *how = ptx_has(s, "nc") ? "CONSTANT" : "LOAD";
+    const char *c = ptx_types[p->type].c, *how = ptx_has(s, "nc") ? "CONSTANT" : is_of_system(s, space) ? "SYSTEM_LOAD" : "LOAD";
     unsigned bytes = (unsigned)count * ptx_types[p->type].bytes;
     if (s->used_bytes && space != SPACE_PARAM && space != SPACE_CONST && space != SPACE_LOCAL) {
         char *at = ptx_address(p, &s->operand[1], space);
@@ -82,7 +88,7 @@ void ptx_print_store(Printer *p)
     const Operand *from = elements(p, &s->operand[1], &count);
     const char *c = ptx_types[p->type].c;
     ptx_add(p->out, "{ %s *q = %s; ", c,
-            place(p, &s->operand[0], space_of(s), (unsigned)count * ptx_types[p->type].bytes, "STORE"));
+            place(p, &s->operand[0], space_of(s), (unsigned)count * ptx_types[p->type].bytes, is_of_system(s, space_of(s)) ? "SYSTEM_STORE" : "STORE"));
     for (int k = 0; k < count; k++)
         ptx_add(p->out, "q[%d] = %s; ", k, ptx_source(p, &from[k], p->type));
     ptx_add(p->out, "} ");

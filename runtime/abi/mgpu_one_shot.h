@@ -1,0 +1,31 @@
+/* mgpu_one_shot.h: small transfers by one kernel of each GPU (mgpu_device_one_shot.h): its parameter, given by the runtime, read by the kernel.
+ *
+ * Each GPU has a mailbox, with two slots, each with a part for each member, of words of 8 bytes: 4 bytes of what the member sends, and the number of the
+ * exchange. A word is written and read at once, so who finds the number has the bytes, and nothing else has to be in order (as NCCL's protocol LL
+ * does). Exchanges of a lane are numbered alike by all members, from 1 on; the slots take turns, so no word is reset:
+ *
+ *   a member writes into a slot again, in exchange e + 2, after it has all words of e + 1, which others send after their kernel of e has ended
+ *
+ * The number in a word has 32 bits. So that no word is ever older than that, all words of a part are sent every MGPU_ONE_SHOT_REFRESH exchanges. */
+#ifndef MGPU_ONE_SHOT_H
+#define MGPU_ONE_SHOT_H
+
+#include "mgpu_members.h"
+
+#ifndef __CUDACC_RTC__
+#include <stdint.h>
+#endif
+
+enum {
+    MGPU_ONE_SHOT_BLOCKS = 8,     /* of every exchange, however small; each counts its exchanges. All wait, so all must be on the GPU at the same time: they */
+    MGPU_ONE_SHOT_THREADS = 256,  /* are fewer threads than two SMs have */
+    MGPU_ONE_SHOT_BYTES = 256 << 10, /* of a value, at most */
+    MGPU_ONE_SHOT_REFRESH = 1 << 21
+};
+typedef struct mgpu_mailboxes {
+    uint64_t *box[MGPU_MOST_MEMBERS]; /* [slot, member, words] of each member */
+    uint64_t *exchanges;              /* [block]: that the own GPU has made */
+    int64_t words;                    /* of a part */
+    int members, member;
+} mgpu_mailboxes;
+#endif
