@@ -1,11 +1,11 @@
-/* kernel.h: kernels: loop nests with stages over an expression graph. Host C and CUDA C are printed from them.
+/* kernel.h: kernels: loop nests with stages over an expression graph. Targets make functions of them (code/code.h), which are printed as host C and CUDA C.
  *
  *   evaluate.c      (node, index of an element) -> Expr: views are index maps, element-wise operations are trees
  *   expr.c          Exprs: hash-consed; whole-number index arithmetic in canonical form
  *   fuse.c          which values are stored, which kernels are merged, in which order they run
  *   nest.c          a merged kernel's loops: unrolled, split, joined and ordered; which passes it needs
- *   host/kernels.c  a kernel as host C
- *   cuda/nest.c     a kernel as CUDA C
+ *   code/           functions as trees, and their printer
+ *   loops/, target/ a kernel as such functions, for hosts and for GPUs
  *
  * A Nest loops over the iterations of its axes. Some axes are reduction axes. Its stages are
  *   reductions   of a value at every iteration, over the reduction axes: one result per iteration of the parallel axes
@@ -262,8 +262,9 @@ struct Kernel {
     const char *name;       /* "k12" */
     const char *label;      /* "k3f07aa": of its digest, the same whatever else is in the program; schedules call it so. NULL: the name */
     const char *title;      /* "relu(conv_1 + bias)" */
-    const char *text;       /* the function after its name; of a scan, all of it */
-    const char *finish_text; /* its end, likewise; NULL: it has none */
+    const struct Code *code;        /* of nests and scans: the function, after its name (code/code.h) */
+    const struct Code *finish_code; /* its end, likewise; NULL: it has none */
+    const char *text;       /* pseudo-code of a scan: target/trace */
     /* Kernels that differ only in the paths of their random numbers share one body: */
     uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
     Kernel *body;           /* the first of them; NULL: no random numbers */
@@ -278,7 +279,6 @@ struct Kernel {
     const Kernel *in_tiles_of;            /* a contraction that this one does in other tiles, for who times both; NULL: it is none */
     const Kernel *both[2];      /* a contraction and its epilogue that this one does in one call; NULL: it is none; */
     bool preferred;             /* rather than a library the contraction */
-    const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */
     uint8_t split;          /* MGPU_SPLIT_...: how the workers of a thread pool share the work (mgpu.h) */

@@ -163,7 +163,7 @@ static bool runs_backwards(const Exprs *x, const bool *wanted, int axis)
 }
 
 /* The order of a sum or a maximum is free; loads that follow each other forwards are faster, and gcc sums pairs that are loaded
- * backwards wrongly (GCC PR 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1; c/loops.c keeps it from what is left). */
+ * backwards wrongly (GCC PR 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1; loops/loops.c keeps it from what is left). */
 static void forward_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;

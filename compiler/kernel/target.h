@@ -55,16 +55,15 @@ struct Target {
     int64_t (*epilogue_workspace)(const Task *contraction, const Task *, const Epilogue *, const char *archs, int64_t *per_sample);
     void (*end_kernels)(Program *);                /* all kernels of all phases are there; NULL: nothing is left to do */
 
-    /* ---- text. Of nests: parameters and body, "(...) { ... }" */
-    void (*print_scan)(Kernel *);                    /* gives it and its kernels their text */
-    void (*print_nests)(const Kernel *, Text *);
-    void (*print_finish)(const Kernel *, Text *);    /* its second function */
+    /* ---- code */
+    void (*lower_scan)(Kernel *);                    /* gives it and its kernels their code */
+    const struct Code *(*lower)(const Kernel *, bool finish); /* of nests: their function, or their second one; NULL: prints them as they are */
     bool (*finishes)(const Kernel *);                /* it has one */
     /* Kernels that differ only in what launches hand over are one: a name of what they have in common; NULL: of this one nothing */
     const char *(*form)(const Kernel *);
-    /* Kernels that differ only in the paths of random numbers: their common body, with a last parameter, path; NULL: one launch
+    /* Kernels that differ only in the paths of random numbers have a common body, with a last parameter, path; false: one launch
      * or another hands the paths over, and they are one */
-    void (*print_body)(const Kernel *, Text *);
+    bool bodies;
     void (*print)(const Kernel *, Text *);           /* all that belongs to a kernel, in the file of all kernels and in translation units */
     void (*print_all)(const Program *, Text *);      /* the file of all kernels */
 

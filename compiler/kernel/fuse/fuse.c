@@ -6,6 +6,7 @@
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/code/code.h"
 #include "compiler/ir/rebuild.h"
 #include "runtime/abi/mgpu.h"
 
@@ -14,14 +15,14 @@
 
 /* ---- kernels */
 
-static const char *printed(const Kernel *k, void (*print)(const Kernel *, Text *))
+static const Code *lowered(const Kernel *k, const Target *target, bool finish)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
-    Text t = {0};
-    print(k, &t);
+    const Code *code = target->lower(k, finish);
     memory_use(outer);
+    code = code_copy(code);
     memory_free(own);
-    return text_take(&t);
+    return code;
 }
 
 static void find_paths(Kernel *k)
@@ -66,20 +67,18 @@ static Kernel *first_of(Program *p, const char *key, Kernel *k)
 static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
 {
     const Target *target = p->target;
-    Kernel *own = !target->launches && k->nest_count ? without_loops(k) : k;
+    Kernel *own = !target->launches && k->nest_count && target->lower ? without_loops(k) : k;
     own->number = k->number = p->kernel_count;
     own->name = k->name = format("k%d", k->number);
     if (k->kind == KERNEL_SCAN)
-        target->print_scan(k);
-    if (k->nest_count)
-        own->text = printed(k, target->print_nests);
+        target->lower_scan(k);
+    if (k->nest_count && target->lower)
+        own->code = lowered(k, target, false);
     if (target->finishes(k))
-        own->finish_text = printed(k, target->print_finish);
+        own->finish_code = lowered(k, target, true);
     const char *launched = target->form ? target->form(k) : NULL;
-    if (k->path_count && target->print_body) {
+    if (k->path_count && target->bodies) {
         own->body = first_of(p, form, own);
-        if (own->body == own)
-            own->body_text = printed(k, target->print_body);
         own->body->body_users++;
     } else if (k->path_count || launched) {
         const Kernel *first = first_of(p, k->path_count ? form : launched, own);

@@ -13,7 +13,7 @@
 #define MGPU_CUDA_H
 
 #include "compiler/kernel/target.h"
-#include "compiler/target/c/emit.h"
+#include "compiler/loops/lower.h"
 #include "runtime/abi/mgpu.h"
 
 enum { CUDA_THREADS = 256 /* of a block of all kernels that are made of nests: MGPU_THREADS */ };
@@ -44,10 +44,10 @@ int cuda_together(const Kernel *);
 void cuda_print_together(const Kernel *, Text *);     /* the function of such a kernel */
 
 /* ---- cuda/nest.c */
-void cuda_nest(Printer *, const Nest *);
+void cuda_nest(Lowering *, const Nest *);
 
 /* ---- cuda/scan.c */
-void cuda_scan_prepare(Kernel *);                     /* gives it and its kernels their text */
+void cuda_lower_scan(Kernel *);                       /* gives it and its kernels their code */
 void cuda_scan_print(const Kernel *, Text *);
 mgpu_launch cuda_scan_launch(const Kernel *);
 void cuda_print_block_scan(const Kernel *, Text *);
@@ -69,15 +69,14 @@ extern const CudaKind CUDA_KIND[KERNEL_KINDS];
 
 /* ---- cuda/parameters.c: kernels that differ in numbers alone become one */
 void cuda_give_numbers(Program *);
-void cuda_print_with_parameters(const Kernel *, bool finish, Text *); /* kernel->text, or finish_text */
+void cuda_print_with_parameters(const Kernel *, bool finish, Text *); /* kernel->code, or finish_code */
 void cuda_divisor(uint32_t by, uint32_t words[3]);
 
 /* ---- cuda/kernels.c */
 void emit_cuda_includes(const char *kernels, Text *); /* the device headers that this text needs */
-/* parameters and bodies of the functions of nests: kernel->text and the like */
-void cuda_print_text(const Kernel *, Text *);
-void cuda_print_finish(const Kernel *, Text *);
-void cuda_print_block(const Kernel *, Text *);        /* a function of a block, with begin and end in place of n */
+/* functions of nests */
+const Code *cuda_lower(const Kernel *, bool finish);
+const Code *cuda_lower_block(const Kernel *);         /* a function of a block, with begin and end in place of n */
 /* the kernel's functions, whose names begin with its own, as they are in the file of all kernels */
 void cuda_print(const Kernel *, Text *);
 void cuda_print_nests(const Kernel *, Text *);

@@ -1,9 +1,8 @@
-/* iterations.c: what a thread does at the iterations of a nest, as CUDA C; which iterations are its own, cuda/nest.c says.
+/* iterations.c: what a thread does at the iterations of a nest; which iterations are its own, cuda/nest.c says.
  *
  * In: a nest's loops. Out: how many iterations there are, the axes of the iteration with a number, the vectors that are loaded before
  * the lanes' loop and stored after it, and the statements in it. */
 #include "compiler/target/cuda/iterations.h"
-#include "compiler/target/c/marks.h"
 
 #include <string.h>
 
@@ -12,11 +11,12 @@
 Iterations cuda_axis_iterations(const Loops *l, int axis)
 {
     const Axis *a = &l->nest->exprs->axis[axis];
+    const Term *n = term_word("n");
     if (a->kind == AXIS_GROUPS)
-        return (Iterations){1, format("((n + %s) / %s)", emit_count(l->p, a->group - 1), emit_divisor(l->p, a->group))};
+        return (Iterations){1, term_binary(LEVEL_PRODUCT, term_add(n, count_term(a->group - 1)), "/", divisor_term(a->group))};
     if (a->kind == AXIS_IN_GROUP)
         return (Iterations){1, l->in_group};
-    return (Iterations){a->extent, !a->samples ? NULL : l->p->block ? "(end - begin)" : "n"};
+    return (Iterations){a->extent, !a->samples ? NULL : l->p->block ? term_binary(LEVEL_SUM, term_word("end"), "-", term_word("begin")) : n};
 }
 
 Iterations cuda_all_iterations(const Loops *l, const int *axes, int count)
@@ -25,62 +25,60 @@ Iterations cuda_all_iterations(const Loops *l, const int *axes, int count)
     for (int i = 0; i < count; i++) {
         Iterations own = cuda_axis_iterations(l, axes[i]);
         all.count *= own.count;
-        all.times = !all.times ? own.times : own.times ? format("%s * %s", all.times, own.times) : all.times;
+        all.times = !all.times ? own.times : own.times ? term_times(all.times, own.times) : all.times;
     }
     return all;
 }
 
-const char *cuda_iterations_text(const Loops *l, Iterations p)
+const Term *cuda_iterations_term(Iterations p)
 {
     if (!p.times)
-        return emit_count(l->p, p.count);
-    return p.count == 1 ? p.times : format("%s * %s", emit_count(l->p, p.count), p.times);
+        return count_term(p.count);
+    return p.count == 1 ? p.times : term_times(count_term(p.count), p.times);
 }
 
-/* the same after / or % */
-const char *cuda_iterations_divisor(const Loops *l, Iterations p)
-{
-    const char *text = cuda_iterations_text(l, p);
-    return p.times && p.count != 1 ? format("(%s)", text) : emit_over(text);
-}
+const Term *cuda_iterations_divisor(Iterations p) { return term_divisor(cuda_iterations_term(p)); }
 
 /* the number of iterations, by name if it has to be computed */
-const char *cuda_name_iterations(const Loops *l, Iterations all)
+const Term *cuda_name_iterations(const Loops *l, Iterations all)
 {
-    if (!all.times || strcmp(cuda_iterations_text(l, all), "n") == 0)
-        return cuda_iterations_text(l, all);
-    const char *name = emit_own_name(l->p, "points");
-    emit_line(l->p, "const %s %s = %s;", l->count_type, name, cuda_iterations_text(l, all));
+    const Term *term = cuda_iterations_term(all);
+    if (!all.times || term_is_word(term, "n"))
+        return term;
+    const Term *name = own_name(l->p, "points");
+    code_declare(&l->p->to, format("const %s", l->count_type), name, term);
     return name;
 }
 
 /* "mgpu_grid_thread()", or of a block; where a kernel has several nests, each begins with other blocks */
-const char *cuda_own_number(const Loops *l, const char *what, int lanes)
+const Term *cuda_own_number(const Loops *l, const char *what, int lanes)
 {
-    const char *text = lanes ? format("%d", lanes) : "";
-    int before = l->p->finish ? l->nest->share.finish_before : l->nest->share.blocks_before;
+    const Term *list[2];
+    int count = 0, before = l->p->finish ? l->nest->share.finish_before : l->nest->share.blocks_before;
+    if (lanes)
+        list[count++] = term_whole(lanes);
     if (before && !l->p->block && what[strlen(what) - 1] != 's')
-        text = format("%s%s%s", text, lanes ? ", " : "", emit_count(l->p, before));
-    return format("%s%s(%s)", l->p->block ? "mgpu_block_" : emit_grid(l->p), what, text);
+        list[count++] = count_term(before);
+    return l->p->block ? term_call(format("mgpu_block_%s", what), count, list) : term_grid(what, count, list);
 }
 
 /* ---- axes */
 
-static const char *axis_value(const Loops *l, const int *axes, int count, int i, const char *number, bool outermost)
+static const Term *axis_value(const Loops *l, const int *axes, int count, int i, const Term *number, bool outermost)
 {
     const Axis *a = &l->nest->exprs->axis[axes[i]];
     Iterations inner = cuda_all_iterations(l, axes + i + 1, count - i - 1), own = cuda_axis_iterations(l, axes[i]);
-    const char *value = number;
+    const Term *value = number;
     inner.count += inner.count == 0; /* no iteration at all */
     own.count += own.count == 0;
     if (inner.times || inner.count != 1)
-        value = format("%s / %s", value, cuda_iterations_divisor(l, inner));
+        value = term_binary(LEVEL_PRODUCT, value, "/", cuda_iterations_divisor(inner));
     if (i > 0 || !outermost)
-        value = format("%s %% %s", value, cuda_iterations_divisor(l, own));
+        value = term_binary(LEVEL_PRODUCT, value, "%", cuda_iterations_divisor(own));
     if (a->kind == AXIS_IN_GROUP)
-        value = format("%s * %s + %s", emit_count(l->p, a->group), l->p->axis_name[axes[i] - 1], value);
+        value = term_add(term_times(count_term(a->group), l->p->axis_name[axes[i] - 1]), value);
     if (a->samples && l->p->block)
-        value = a->extent == 1 ? format("begin + %s", value) : format("%lld * begin + %s", (long long)a->extent, value);
+        value = term_add(a->extent == 1 ? term_word("begin") : term_times(term_whole(a->extent), term_word("begin")), value);
     return value;
 }
 
@@ -97,33 +95,36 @@ static bool is_wanted(const Loops *l, int axis)
 }
 
 /* the axes of the iteration with this number, those that are wanted; outermost: there is nothing beyond the first of them */
-void cuda_define_axes(const Loops *l, const int *axes, int count, const char *number, bool outermost)
+void cuda_define_axes(const Loops *l, const int *axes, int count, const Term *number, bool outermost)
 {
-    Text t = {0};
-    for (int i = 0; i < count; i++)
-        if (is_wanted(l, axes[i]))
-            text_add(&t, "%s%s = %s", t.length ? ", " : "", l->p->axis_name[axes[i]], axis_value(l, axes, count, i, number, outermost));
-    if (t.length)
-        emit_line(l->p, "const %s %s;", l->type, text_of(&t));
+    Lowering *p = l->p;
+    bool any = false;
+    for (int i = 0; i < count; i++) {
+        if (!is_wanted(l, axes[i]))
+            continue;
+        const Term *value = axis_value(l, axes, count, i, number, outermost);
+        if (any)
+            code_declare_too(&p->to, p->axis_name[axes[i]], value);
+        else
+            code_declare(&p->to, format("const %s", l->type), p->axis_name[axes[i]], value);
+        any = true;
+    }
     for (int i = 0; i < count; i++) {
         const Axis *a = &l->nest->exprs->axis[axes[i]];
-        if (a->kind == AXIS_GROUPS && l->nest->exprs->axis[axes[i] + 1].reduction) {
-            const char *group = emit_count(l->p, a->group), *number_of = l->p->axis_name[axes[i]];
-            emit_line(l->p, "const int %s = n - %s * %s < %s ? (int)(n - %s * %s) : %s;", l->in_group, group, number_of, group, group, number_of,
-                      group);
-        }
+        if (a->kind != AXIS_GROUPS || !l->nest->exprs->axis[axes[i] + 1].reduction)
+            continue;
+        const Term *group = count_term(a->group), *rest = term_binary(LEVEL_SUM, term_word("n"), "-", term_times(group, p->axis_name[axes[i]]));
+        code_declare(&p->to, "const int", l->in_group, term_choice(term_binary(LEVEL_LESS, rest, "<", group), term_cast("int", rest), group));
     }
 }
 
-/* "for (int i = FROM; i < TO; i += STEP) {", and the axes; one axis counts itself */
-void cuda_open_iterations(const Loops *l, const int *axes, int count, const char *wish, const char *from, const char *to, const char *step)
+void cuda_open_iterations(const Loops *l, const int *axes, int count, const char *wish, const Term *from, const Term *to, const Term *step)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     const Axis *a = &l->nest->exprs->axis[axes[0]];
     bool alone = count == 1 && a->kind == AXIS_PLAIN && !(a->samples && p->block);
-    const char *number = alone ? p->axis_name[axes[0]] : emit_own_name(p, wish);
-    emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", alone ? l->type : l->count_type, number, from, number, to, number, step);
-    p->indent++;
+    const Term *number = alone ? p->axis_name[axes[0]] : own_name(p, wish);
+    code_count(&p->to, alone ? l->type : l->count_type, number, from, to, step);
     if (!alone)
         cuda_define_axes(l, axes, count, number, true);
 }
@@ -134,25 +135,20 @@ void cuda_open_iterations(const Loops *l, const int *axes, int count, const char
 static const Expr *vector_of(const Loops *l, const Expr *e) { return l->lane < 0 ? NULL : cuda_vector(l->nest, e); }
 static const Expr *stored_vector(const Loops *l, const Store *s) { return l->lane < 0 ? NULL : cuda_stored_vector(l->nest, s); }
 
-static const char *lane_text(const Loops *l, const char *vector) { return format("%s.at[%s]", vector, l->p->axis_name[l->lane]); }
-static const char *lane_of(const Loops *l, const char *array) { return format("%s[%s]", array, l->p->axis_name[l->lane]); }
+static const Term *lane_of(const Loops *l, const Term *array) { return term_element(array, l->p->axis_name[l->lane]); }
+static const Term *vector_lane(const Loops *l, const Term *vector) { return lane_of(l, term_member(vector, "at")); }
 
 void cuda_name_vectors(Loops *l)
 {
     const Exprs *x = l->nest->exprs;
-    l->vector = NEW_ARRAY(const char *, x->count);
+    l->vector = NEW_ARRAY(const Term *, x->count);
     for (int i = 0; i < x->count && l->lane >= 0; i++) {
         const Expr *e = x->all[i];
         if (!vector_of(l, e) || !l->p->needed[l->nest - l->p->kernel->nests][i])
             continue;
-        Shown *s = &l->p->shown[i];
-        l->vector[i] = emit_name_of(l->p, e);
-        s->text = lane_text(l, l->vector[i]);
-        s->level = LEVEL_ATOM;
-        if (e->kind == X_LOAD && e->tensor->dtype == BOOL) {
-            s->text = format("%s != 0", s->text);
-            s->level = LEVEL_EQUAL;
-        }
+        l->vector[i] = expression_name(l->p, e);
+        const Term *lane = vector_lane(l, l->vector[i]);
+        l->p->shown[i].term = e->kind == X_LOAD && e->tensor->dtype == BOOL ? term_binary(LEVEL_EQUAL, lane, "!=", term_word("0")) : lane;
     }
 }
 
@@ -208,7 +204,7 @@ static int replace_offsets(const Loops *l, Expr **roots, int count)
 void cuda_find_wanted(const Loops *l, Expr **roots, int count, bool *used)
 {
     count = add_bases(l, roots, replace_offsets(l, roots, count), used);
-    emit_find_wanted(l->p, roots, count, l->p->loops);
+    find_wanted(l->p, roots, count, l->p->loops);
 }
 
 /* ---- vectors */
@@ -216,25 +212,39 @@ void cuda_find_wanted(const Loops *l, Expr **roots, int count, bool *used)
 static const char *vector_type(Dtype t) { return dtype_is_half(t) ? "f32" : t == BOOL ? "u8" : dtype_name(t); }
 static const char *stored_type(Dtype t) { return t == BOOL ? "u8" : dtype_name(t); }
 
-/* ", ELEMENTS" that there are of a vector that is not whole */
-static const char *left_of(const Loops *l) { return l->rest ? format(", %d", l->nest->share.ragged) : ""; }
+/* a function of vectors: its arguments, and how many elements there are, if the vector is not whole */
+static const Term *call_vector(const Loops *l, const char *function, const Term *pointer, const Term *vector)
+{
+    const Term *list[3];
+    int count = 0;
+    list[count++] = term_unary("&", pointer);
+    if (vector)
+        list[count++] = vector;
+    if (l->rest)
+        list[count++] = term_whole(l->nest->share.ragged);
+    return term_call(function, count, list);
+}
 
 static void load_vectors(const Loops *l, const bool *used)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     const Exprs *x = l->nest->exprs;
     int count = l->nest->share.vector;
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         if (!used[i])
             continue;
-        const Expr *base = vector_of(l, e);
-        if (e->kind == X_RANDOM)
-            emit_line(p, "const mgpu_%sx%d %s = mgpu_rand_%sx%d(%s, %s, %s);", dtype_name(e->dtype), count, l->vector[i],
-                      dtype_name(e->dtype), count, emit_key(p, e), emit_operand(p, base, LEVEL_CHOICE), emit_random_place(p, e));
-        else
-            emit_line(p, "const mgpu_%sx%d %s = mgpu_load_%sx%d(&%s%s);", vector_type(e->tensor->dtype), count, l->vector[i],
-                      stored_type(e->tensor->dtype), count, emit_element(p, emit_argument(p, e->tensor), p->shown[base->id].text), left_of(l));
+        const Term *base = shown(p, vector_of(l, e)), *place[2], *value;
+        const char *type;
+        if (e->kind == X_RANDOM) {
+            type = format("%sx%d", dtype_name(e->dtype), count);
+            random_place(p, e, place);
+            value = CALL(format("mgpu_rand_%s", type), random_key(p, e), base, place[0], place[1]);
+        } else {
+            type = format("%sx%d", vector_type(e->tensor->dtype), count);
+            value = call_vector(l, format("mgpu_load_%sx%d", stored_type(e->tensor->dtype), count), term_element(argument_of(p, e->tensor), base), NULL);
+        }
+        code_declare(&p->to, format("const mgpu_%s", type), l->vector[i], value);
     }
 }
 
@@ -244,46 +254,43 @@ static bool in_pass(const Loops *l, const Store *s, int pass)
 }
 
 /* stores of a pass, or OUTER ones if it is -1; `open`: before the loop over lanes, `close`: after it */
-static void open_stores(const Loops *l, int pass, const char **name)
+static void open_stores(const Loops *l, int pass, const Term **name)
 {
     for (int i = 0; i < l->nest->store_count; i++) {
         const Store *s = &l->nest->stores[i];
         if (!in_pass(l, s, pass) || !stored_vector(l, s))
             continue;
-        name[i] = emit_name(l->p, format("new_%s", kernel_argument_name(s->tensor)));
-        emit_line(l->p, "mgpu_%sx%d %s;", vector_type(s->tensor->dtype), l->nest->share.vector, name[i]);
+        name[i] = name_like(l->p, format("new_%s", kernel_argument_name(s->tensor)));
+        code_declare(&l->p->to, format("mgpu_%sx%d", vector_type(s->tensor->dtype), l->nest->share.vector), name[i], NULL);
     }
 }
 
-static void close_stores(const Loops *l, int pass, const char *const *name)
+static void close_stores(const Loops *l, int pass, const Term *const *name)
 {
+    Lowering *p = l->p;
     for (int i = 0; i < l->nest->store_count; i++) {
         const Store *s = &l->nest->stores[i];
         if (!in_pass(l, s, pass) || !name[i])
             continue;
         if (s->guard)
-            emit_line(l->p, "if (%s)", l->p->shown[s->guard->id].text);
-        emit_line(l->p, "%smgpu_%s_%sx%d(&%s, %s%s);", s->guard ? "    " : "", s->add ? "add" : "store", stored_type(s->tensor->dtype),
-                  l->nest->share.vector, emit_element(l->p, emit_argument(l->p, s->tensor), l->p->shown[stored_vector(l, s)->id].text), name[i],
-                  left_of(l));
+            code_if(&p->to, shown(p, s->guard));
+        const Term *at = term_element(argument_of(p, s->tensor), shown(p, stored_vector(l, s)));
+        code_do(&p->to, call_vector(l, format("mgpu_%s_%sx%d", s->add ? "add" : "store", stored_type(s->tensor->dtype), l->nest->share.vector), at, name[i]));
+        if (s->guard)
+            code_bare(&p->to);
     }
 }
 
-static void print_stores(const Loops *l, int pass, const char *const *name)
+static void add_stores(const Loops *l, int pass, const Term *const *name)
 {
     for (int i = 0; i < l->nest->store_count; i++) {
         const Store *s = &l->nest->stores[i];
         if (!in_pass(l, s, pass))
             continue;
-        if (!name[i]) {
-            emit_store(l->p, s);
-            continue;
-        }
-        const Expr *v = s->value;
-        const char *value = l->p->shown[v->id].text;
-        if (strncmp(value, "mgpu_round_", 11) == 0) /* it is rounded when it is stored */
-            value = l->p->shown[v->in[0]->id].text;
-        emit_line(l->p, "%s = %s;", lane_text(l, name[i]), value);
+        if (name[i])
+            code_set(&l->p->to, vector_lane(l, name[i]), "=", unrounded_value(l->p, s->value)); /* it is rounded when it is stored */
+        else
+            add_store(l->p, s);
     }
 }
 
@@ -298,70 +305,69 @@ int cuda_online_sum(const Loops *l, int maximum)
 
 /* Sums of floats in f64 along a vector: f32 adds up its lanes. Doubles are slow on most GPUs, and so is making some. A maximum and
  * its sum take the lanes together. */
-static void open_sums(const Loops *l, int pass, const char **sum)
+static void open_sums(const Loops *l, int pass, const Term **sum)
 {
+    CodeBuilder *to = &l->p->to;
     for (int i = 0; i < l->nest->reduction_count && pass >= 0 && !l->lane_parallel; i++) {
         const Reduction *r = &l->nest->reductions[i];
         if (r->value->pass == pass && cuda_online_sum(l, i) >= 0) {
-            sum[i] = emit_own_name(l->p, "row");
-            emit_line(l->p, "%s %s[%d];", C_TYPE[r->value->dtype], sum[i], l->rest ? l->nest->share.ragged : l->nest->share.vector);
+            sum[i] = own_name(l->p, "row");
+            code_array(to, C_TYPE[r->value->dtype], sum[i], term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector), NULL);
         }
         if (r->value->pass != pass || !r->in_double || r->across)
             continue;
-        sum[i] = emit_own_name(l->p, "lanes");
-        emit_line(l->p, "float %s = 0;", sum[i]);
+        sum[i] = own_name(l->p, "lanes");
+        code_declare(to, "float", sum[i], term_word("0"));
     }
 }
 
 /* ---- statements of an iteration */
 
 /* a thread has a sum across for each element of its row */
-static void accumulate(const Loops *l, int reduction, const char *lanes)
+static void accumulate_lane(const Loops *l, int reduction, const Term *lanes)
 {
     const Reduction *r = &l->nest->reductions[reduction];
-    Printer *p = l->p;
+    Lowering *p = l->p;
+    const Term *lane = l->lane >= 0 ? p->axis_name[l->lane] : term_word("0");
     if (r->across)
-        emit_accumulate(p, r, format("%s[%s]", p->result[reduction], l->turn), l->lane >= 0 ? format("[%s]", p->axis_name[l->lane]) : "[0]");
+        accumulate(p, r, term_element(p->result[reduction], l->turn), lane);
     else
-        emit_accumulate(p, r, lanes ? lanes : l->part[reduction] ? l->part[reduction] : p->result[reduction],
-                        l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
+        accumulate(p, r, lanes ? lanes : l->part[reduction] ? l->part[reduction] : p->result[reduction], l->lane_parallel ? lane : NULL);
 }
 
 void cuda_open_lanes(const Loops *l)
 {
-    const char *v = l->p->axis_name[l->lane];
-    emit_line(l->p, "for (int %s = 0; %s < %d; %s++) {", v, v, l->rest ? l->nest->share.ragged : l->nest->share.vector, v);
-    l->p->indent++;
+    code_count(&l->p->to, "int", l->p->axis_name[l->lane], term_word("0"), term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector), NULL);
 }
 
 /* what is to be done at every iteration of a pass, or of OUTER stores (-1), with the loop over lanes around it */
-void cuda_print_iteration(const Loops *l, int pass, const bool *used)
+void cuda_add_iteration(const Loops *l, int pass, const bool *used)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     const Nest *nest = l->nest;
-    const char **name = NEW_ARRAY(const char *, nest->store_count);
-    const char **sum = NEW_ARRAY(const char *, nest->reduction_count);
+    const Term **name = NEW_ARRAY(const Term *, nest->store_count);
+    const Term **sum = NEW_ARRAY(const Term *, nest->reduction_count);
     if (l->lane >= 0) {
         load_vectors(l, used);
         open_stores(l, pass, name);
         open_sums(l, pass, sum);
         cuda_open_lanes(l);
-        emit_define(p, p->loops, pass < 0 ? nest->passes : pass);
+        define_wanted(p, p->loops, pass < 0 ? nest->passes : pass);
     }
     for (int i = 0; i < nest->reduction_count && pass >= 0; i++)
         if (nest->reductions[i].value->pass == pass && sum[i] && cuda_online_sum(l, i) >= 0)
-            emit_line(p, "%s = %s;", lane_of(l, sum[i]), emit_constants(p, p->shown[nest->reductions[i].value->id].text));
+            code_set(&p->to, lane_of(l, sum[i]), "=", term_fixed(shown(p, nest->reductions[i].value)));
         else if (nest->reductions[i].value->pass == pass)
-            accumulate(l, i, sum[i]);
-    print_stores(l, pass, name);
+            accumulate_lane(l, i, sum[i]);
+    add_stores(l, pass, name);
     if (l->lane >= 0) {
-        emit_close(p);
+        code_close(&p->to);
         for (int i = 0; i < nest->reduction_count; i++) {
             int with = sum[i] ? cuda_online_sum(l, i) : -1;
             if (with >= 0)
-                emit_line(p, "mgpu_online(%s, %s, %s);", p->result[i], p->result[with], sum[i]);
+                code_do(&p->to, CALL("mgpu_online", p->result[i], p->result[with], sum[i]));
             else if (sum[i])
-                emit_line(p, "%s += %s;", p->result[i], sum[i]);
+                code_set(&p->to, p->result[i], "+=", sum[i]);
         }
         close_stores(l, pass, name);
     }

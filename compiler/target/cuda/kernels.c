@@ -1,9 +1,8 @@
-/* kernels.c: kernels as CUDA C.
+/* kernels.c: kernels for GPUs.
  *
  * In: a Kernel. Out: one or two __global__ functions whose parameters are the kernel's arguments in their order, its workspace
  * if it has one, the step block and n, the samples of the device; and the file of all kernels. */
 #include "compiler/kernel/phase.h"
-#include "compiler/target/c/marks.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 
@@ -11,35 +10,40 @@
 
 /* ---- parameters */
 
-static void print_parameters(Printer *p)
+static void add_parameter(Code *code, const char *type, const Term *name, const char *remark)
+{
+    APPEND(code->parameters, code->parameter_count, ((CodeParameter){type, name, remark}));
+}
+
+static void add_parameters(Lowering *p)
 {
     const Kernel *k = p->kernel;
+    Code *code = p->to.code;
+    const Term *step = term_word("step");
     p->argument_count = k->read_count + k->write_count;
-    p->argument = NEW_ARRAY(const char *, p->argument_count);
+    p->argument = NEW_ARRAY(const Term *, p->argument_count);
     p->tensor = NEW_ARRAY(const Tensor *, p->argument_count);
-    const char *restricted = p->block ? "" : cuda_waits(k) ? "MGPU_RESTRICT " : "__restrict__ ";
-    text_add(p->t, "(\n");
+    const char *restricted = p->block ? "" : cuda_waits(k) ? "MGPU_RESTRICT" : "__restrict__";
     for (int i = 0; i < p->argument_count; i++) {
         bool output = i >= k->read_count;
         const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
-        const char *type = format("%s%s *", output ? "" : "const ", emit_element_type(tensor->dtype));
-        if (!output && emit_written(k, tensor)) { /* updated in place: by the pointer that is among the writes */
-            emit_line(p, "%s,", type);
+        const char *type = format("%s%s *", output ? "" : "const ", element_type(tensor->dtype));
+        if (!output && kernel_writes(k, tensor)) { /* updated in place: by the pointer that is among the writes */
+            add_parameter(code, type, NULL, NULL);
             continue;
         }
         p->tensor[i] = tensor;
-        p->argument[i] = emit_name(p, kernel_argument_name(tensor));
-        emit_line(p, "%s%s%s,%s", type, restricted, p->argument[i], emit_shape_comment(p, tensor));
+        p->argument[i] = name_like(p, kernel_argument_name(tensor));
+        add_parameter(code, format("%s%s", type, restricted), p->argument[i], shape_remark(tensor));
     }
-    if (p->block) {
-        emit_line(p, "const mgpu_step *step, int64_t begin, int64_t end)");
-        text_add(p->t, "{\n");
-        return;
-    }
-    if (k->partial_bytes)
-        emit_line(p, "char *%swork,", restricted);
-    emit_line(p, "const mgpu_step *%sstep, int64_t n%s%s)", restricted, emit_more_parameters(p), p->by_path ? format(", const __grid_constant__ mgpu_path<%d> path", k->path_count) : "");
-    text_add(p->t, cuda_waits(k) ? "{\n    " CUDA_FIRST "\n" : "{\n");
+    if (k->partial_bytes && !p->block)
+        add_parameter(code, format("char *%s", restricted), term_word("work"), "");
+    add_parameter(code, format("const mgpu_step *%s", restricted), step, NULL);
+    add_parameter(code, "int64_t", term_word(p->block ? "begin" : "n"), NULL);
+    if (p->block)
+        add_parameter(code, "int64_t", term_word("end"), NULL);
+    if (cuda_waits(k) && !p->block)
+        code_do(&p->to, term_word(CUDA_FIRST_CALL));
 }
 
 /* ---- functions of nests */
@@ -51,30 +55,32 @@ static bool is_printed(const Kernel *k, int nest, bool finish, bool parts)
 }
 
 /* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
-static void print_function(const Kernel *k, Text *t, bool finish, bool block)
+static const Code *lower_function(const Kernel *k, bool finish, bool block)
 {
-    Printer p = {.kernel = k, .t = t, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = block};
-    p.marks = !p.by_path && !block;
-    emit_reserve(&p);
+    Code *code = NEW(Code);
+    *code = (Code){.lines = true};
+    if (k->path_count && !block)
+        code->by_path = format("const __grid_constant__ mgpu_path<%d> ", k->path_count);
+    Lowering p = {.to.code = code, .kernel = k, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = block};
+    reserve_names(&p);
     bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */
     p.finish = finish && !parts;
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++)
-        p.needed[i] = is_printed(k, i, finish, parts) ? emit_needed(&k->nests[i], finish) : NEW_ARRAY(bool, k->nests[i].exprs->count);
-    print_parameters(&p);
-    emit_tables(&p);
+        p.needed[i] = is_printed(k, i, finish, parts) ? needed_expressions(&k->nests[i], finish) : NEW_ARRAY(bool, k->nests[i].exprs->count);
+    add_parameters(&p);
+    declare_tables(&p);
     for (int i = 0; i < k->nest_count; i++) {
         if (is_printed(k, i, finish, parts))
             cuda_nest(&p, &k->nests[i]);
         if (two && block && i == 0)
-            emit_line(&p, "__syncthreads();");
+            code_do(&p.to, term_call("__syncthreads", 0, NULL));
     }
-    text_add(t, "}\n");
+    return code;
 }
 
-void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, false); }
-void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, true, false); }
-void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, true); }
+const Code *cuda_lower(const Kernel *k, bool finish) { return lower_function(k, finish, false); }
+const Code *cuda_lower_block(const Kernel *k) { return lower_function(k, false, true); }
 
 void cuda_print_parameters(const Kernel *k, Text *t)
 {
@@ -111,7 +117,7 @@ void cuda_print_nests(const Kernel *k, Text *t)
     text_add(t, "extern \"C\" __global__ void %s", k->name);
     cuda_print_with_parameters(k, false, t);
     text_add(t, "MGPU_ENTRY(%s)\n", k->name);
-    if (!k->finish_text)
+    if (!k->finish_code)
         return;
     text_add(t, "\nextern \"C\" __global__ void %s_finish", k->name);
     cuda_print_with_parameters(k, true, t);

@@ -62,7 +62,8 @@ static int no_shared_bytes(const Kernel *k) { return (void)k, 0; }
 
 static void block_nests(const Kernel *k, Text *t)
 {
-    text_add(t, "%s\nstatic __device__ void %s%s", c_comment("%s: %s", k->name, k->title), k->name, k->text);
+    text_add(t, "%s\nstatic __device__ void %s", c_comment("%s: %s", k->name, k->title), k->name);
+    code_print(k->code, &(CodePrint){.kernel = k->name}, t);
 }
 
 static int64_t nests_bytes(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
@@ -72,11 +73,11 @@ static int64_t nests_bytes(const Kernel *k, const char *archs, bool alone, int64
 }
 
 const CudaKind CUDA_KIND[KERNEL_KINDS] = {
-    [KERNEL_NESTS] = {cuda_print_nests, cuda_launches_nests, nests_bytes, block_nests, no_shared_bytes, "", "step, ", true},
-    [KERNEL_CONTRACTION] = {print_contraction, launches_contraction, contraction_bytes, block_contraction, contraction_shared_bytes, "", "shared, ", false},
+    [KERNEL_NESTS] = {cuda_print_nests, cuda_launches_nests, nests_bytes, block_nests, no_shared_bytes, "", "step", true},
+    [KERNEL_CONTRACTION] = {print_contraction, launches_contraction, contraction_bytes, block_contraction, contraction_shared_bytes, "", "shared", false},
     [KERNEL_ATTENTION] = {print_attention, launches_attention, attention_bytes, block_attention, attention_shared_bytes, "", "", true},
     [KERNEL_ROWS] = {print_rows, launches_rows, rows_bytes, block_rows, rows_shared_bytes, "", "", true},
-    [KERNEL_SCAN] = {cuda_scan_print, launches_scan, scan_bytes, cuda_print_block_scan, cuda_scan_shared_bytes, "_steps", "shared, step, ", false},
+    [KERNEL_SCAN] = {cuda_scan_print, launches_scan, scan_bytes, cuda_print_block_scan, cuda_scan_shared_bytes, "_steps", "shared, step", false},
 };
 
 void cuda_launches(const Kernel *k, mgpu_launch launch[2])

@@ -1,4 +1,4 @@
-/* nest.c: a nest as CUDA C.
+/* nest.c: a nest for GPUs.
  *
  * In: a nest, and how threads share it (cuda/share.c). Out: loops that go from a thread's own number, or a group's, in steps of
  * how many there are:
@@ -14,7 +14,6 @@
  * number counts all parallel iterations, one all reduction ones; the axes are made of it by division. The lanes of a vector are the innermost loop: what is contiguous along it is
  * loaded before it and stored after it. */
 #include "compiler/target/cuda/iterations.h"
-#include "compiler/target/c/marks.h"
 
 #include <string.h>
 
@@ -74,52 +73,60 @@ static bool is_left_out(const Loops *l, int pass)
     return false;
 }
 
-/* "{0, 0, 0, 0}" */
-static const char *all_lanes(const Loops *l, const char *value)
+/* {0, 0, 0, 0} */
+static const Term *all_lanes(const Loops *l, const Term *value)
 {
-    Text t = {0};
     if (!l->lane_parallel)
         return value;
+    const Term **list = NEW_ARRAY(const Term *, l->nest->share.vector);
     for (int i = 0; i < l->nest->share.vector; i++)
-        text_add(&t, "%s%s", i ? ", " : "{", value);
-    text_add(&t, "}");
-    return text_of(&t);
+        list[i] = value;
+    return term_list(l->nest->share.vector, list);
 }
+
+/* an array, if the lanes of a vector are parallel */
+static void declare_lanes(const Loops *l, const char *type, const Term *name, const Term *value)
+{
+    code_array(&l->p->to, type, name, l->lane_parallel ? term_whole(l->nest->share.vector) : NULL, all_lanes(l, value));
+}
+
+static const Term *lane_of(const Loops *l, const Term *array) { return l->lane_parallel ? term_element(array, l->p->axis_name[l->lane]) : array; }
 
 static void declare_accumulators(const Loops *l, int pass)
 {
-    Printer *p = l->p;
-    const char *lanes = l->lane_parallel ? format("[%d]", l->nest->share.vector) : "";
+    Lowering *p = l->p;
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
         if (pass_of(l, i) != pass || r->across)
             continue;
-        p->result[i] = emit_result_name(p, r);
+        p->result[i] = result_name(p, r);
         bool place = r->kind == REDUCE_ARGMAX;
-        emit_line(p, "%s %s%s = %s;", C_TYPE[place ? r->dtype : reduction_type(r)], p->result[i], lanes, all_lanes(l, place ? "0" : emit_start(r)));
+        declare_lanes(l, C_TYPE[place ? r->dtype : reduction_type(r)], p->result[i], place ? term_word("0") : reduction_start(r));
         if (place)
-            emit_line(p, "%s %s_best%s = %s;", C_TYPE[r->value->dtype], p->result[i], lanes, all_lanes(l, emit_start(r)));
+            declare_lanes(l, C_TYPE[r->value->dtype], best_name(p->result[i]), reduction_start(r));
     }
 }
 
 /* every thread of the group, or of the column, gets the result of all */
 static void join_accumulators(const Loops *l, int pass)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     const Share *s = &l->nest->share;
+    const Term *lanes = term_whole(s->lanes);
     for (int i = 0; i < l->nest->reduction_count && s->sharing != SHARE_ITERATIONS; i++) {
         const Reduction *r = &l->nest->reductions[i];
-        const char *own = p->result[i], *how = r->kind == REDUCE_SUM ? "add" : "larger";
+        const Term *own = p->result[i];
+        const char *how = r->kind == REDUCE_SUM ? "add" : "larger";
         if (pass_of(l, i) != pass || r->across || cuda_online_sum(l, i) >= 0)
             continue;
         if (l->online[i])
-            emit_line(p, "mgpu_group_online(%s, %s, %d);", p->result[l->online[i] - 1], own, s->lanes);
+            code_do(&p->to, CALL("mgpu_group_online", p->result[l->online[i] - 1], own, lanes));
         else if (r->kind == REDUCE_ARGMAX)
-            emit_line(p, "mgpu_%s_first(%s_best, %s, %d);", s->sharing == SHARE_GROUPS ? "group" : "columns", own, own, s->lanes);
+            code_do(&p->to, CALL(s->sharing == SHARE_GROUPS ? "mgpu_group_first" : "mgpu_columns_first", best_name(own), own, lanes));
         else if (s->sharing == SHARE_GROUPS)
-            emit_line(p, "%s = mgpu_group_%s(%s, %d);", own, how, own, s->lanes);
+            code_set(&p->to, own, "=", CALL(format("mgpu_group_%s", how), own, lanes));
         else
-            emit_line(p, "mgpu_columns_%s(%s, %d);", how, own, s->lanes);
+            code_do(&p->to, CALL(format("mgpu_columns_%s", how), own, lanes));
     }
 }
 
@@ -129,43 +136,48 @@ static void name_results(const Loops *l, int pass)
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
         if (pass_of(l, i) == pass && !r->across)
-            l->p->result[i] = format("%s%s%s", emit_narrowing(r), l->p->result[i],
-                                     l->lane_parallel ? format("[%s]", l->p->axis_name[l->lane]) : "");
+            l->p->result[i] = narrowed(r, lane_of(l, l->p->result[i]));
     }
 }
 
 /* the number of the parallel iteration, of its lane 0 */
-static const char *parallel_place(const Loops *l)
+static const Term *parallel_place(const Loops *l)
 {
-    Text t = {0};
+    const Term *place = NULL;
     int64_t stride = nest_result_iterations(l->nest);
     for (int i = 0; i < l->parallel_count; i++) {
+        const Term *axis = l->p->axis_name[l->parallel[i]];
         stride /= l->nest->exprs->axis[l->parallel[i]].extent;
-        text_add(&t, stride == 1 ? "%s%s" : "%s%s * %s", i ? " + " : "", l->p->axis_name[l->parallel[i]], emit_count(l->p, stride));
+        axis = stride == 1 ? axis : term_times(axis, count_term(stride));
+        place = place ? term_add(place, axis) : axis;
     }
-    return l->parallel_count ? text_of(&t) : "0";
+    return place ? place : term_word("0");
+}
+
+static void open_first(const Loops *l)
+{
+    if (l->first)
+        code_if(&l->p->to, l->first);
 }
 
 static void store_partial(const Loops *l)
 {
-    Printer *p = l->p;
-    const char *place = parallel_place(l);
-    bool only = strcmp(place, "0") == 0;
-    if (l->first) {
-        emit_line(p, "if (%s) {", l->first);
-        p->indent++;
-    }
+    Lowering *p = l->p;
+    const Term *place = parallel_place(l), *slice = l->slice;
+    int64_t count = nest_result_iterations(l->nest);
+    int depth = p->to.depth;
+    open_first(l);
     if (l->lane_parallel)
         cuda_open_lanes(l);
-    int64_t count = nest_result_iterations(l->nest);
-    const char *slice = count == 1 ? l->slice : format("%s * %s%s%s", l->slice, emit_count(p, count), only ? "" : " + ", only ? "" : place);
-    for (int i = 0; i < l->nest->reduction_count; i++)
-        emit_line(p, "%s[%s%s] = %s%s;", p->partial[i], slice, l->lane_parallel ? format(" + %s", p->axis_name[l->lane]) : "", p->result[i],
-                  l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
+    if (count != 1)
+        slice = term_times(slice, count_term(count));
+    if (count != 1 && !term_is_word(place, "0"))
+        slice = term_add(slice, place);
     if (l->lane_parallel)
-        emit_close(p);
-    if (l->first)
-        emit_close(p);
+        slice = term_add(slice, p->axis_name[l->lane]);
+    for (int i = 0; i < l->nest->reduction_count; i++)
+        code_set(&p->to, term_element(p->partial[i], slice), "=", lane_of(l, p->result[i]));
+    code_close_to(&p->to, depth);
 }
 
 /* ---- sums of rows. Doubles are slow on most GPUs, and so is making some: f32 adds up a few rows, f64 these sums */
@@ -189,128 +201,127 @@ static bool sums_rows(const Loops *l, int pass)
 
 static void open_row_sums(const Loops *l, int pass)
 {
-    const char *lanes = l->lane_parallel ? format("[%d]", l->nest->share.vector) : "";
     for (int i = 0; i < l->nest->reduction_count; i++)
-        if (is_wide_sum(l, pass, i)) {
-            l->part[i] = emit_own_name(l->p, "rows");
-            emit_line(l->p, "float %s%s = %s;", l->part[i], lanes, all_lanes(l, "0"));
-        }
+        if (is_wide_sum(l, pass, i))
+            declare_lanes(l, "float", l->part[i] = own_name(l->p, "rows"), term_word("0"));
 }
 
 static void close_row_sums(const Loops *l)
 {
-    const char *lane = l->lane_parallel ? format("[%s]", l->p->axis_name[l->lane]) : "";
+    int depth = l->p->to.depth;
     if (l->lane_parallel)
         cuda_open_lanes(l);
     for (int i = 0; i < l->nest->reduction_count; i++)
         if (l->part[i]) {
-            emit_line(l->p, "%s%s += %s%s;", l->p->result[i], lane, l->part[i], lane);
+            code_set(&l->p->to, lane_of(l, l->p->result[i]), "+=", lane_of(l, l->part[i]));
             l->part[i] = NULL;
         }
-    if (l->lane_parallel)
-        emit_close(l->p);
+    code_close_to(&l->p->to, depth);
 }
 
+static const Term *less(const Term *a, const Term *b) { return term_binary(LEVEL_LESS, a, "<", b); }
+
 /* so many rows at once as long as there are; then the others */
-static void open_rows(Loops *l, int pass, const char *own, const char *reduction_iterations, const char *step)
+static void open_rows(Loops *l, int pass, const Term *own, const Term *reduction_iterations, const Term *step)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     bool alone = l->reduction_axes_count == 1 && l->nest->exprs->axis[l->reduction[0]].kind == AXIS_PLAIN &&
                  !(l->nest->exprs->axis[l->reduction[0]].samples && p->block);
     if (l->rows_at_once > 1) {
-        const char *turn = emit_own_name(p, "turn");
-        l->number = alone ? p->axis_name[l->reduction[0]] : emit_own_name(p, "reduced");
-        emit_line(p, "%s %s = %s;", alone ? l->type : l->count_type, l->number, own);
-        emit_line(p, "for (; %s + %d * (%s) < %s;) {", l->number, l->rows_at_once - 1, step, reduction_iterations);
-        p->indent++;
+        const Term *turn = own_name(p, "turn");
+        l->number = alone ? p->axis_name[l->reduction[0]] : own_name(p, "reduced");
+        code_declare(&p->to, alone ? l->type : l->count_type, l->number, own);
+        code_for(&p->to, NULL, l->number, NULL, less(term_add(l->number, term_times(term_whole(l->rows_at_once - 1), step)), reduction_iterations));
         open_row_sums(l, pass);
-        emit_line(p, "for (int %s = 0; %s < %d; %s++, %s += %s) {", turn, turn, l->rows_at_once, turn, l->number, step);
+        code_step(code_count(&p->to, "int", turn, term_word("0"), term_whole(l->rows_at_once), NULL), l->number, "+=", step);
     } else {
         open_row_sums(l, pass);
-        emit_line(p, "for (; %s < %s; %s += %s) {", l->number, reduction_iterations, l->number, step);
+        code_step(code_for(&p->to, NULL, l->number, NULL, less(l->number, reduction_iterations)), l->number, "+=", step);
     }
-    p->indent++;
     if (!alone)
         cuda_define_axes(l, l->reduction, l->reduction_axes_count, l->number, true);
 }
 
 /* ---- loops */
 
-/* the reduction axes; nothing is opened if there are none */
-static int open_reduction(Loops *l, int pass, const char *reduction_iterations)
+/* a thread for each iteration takes all reduction axes */
+static void open_reduction_axes(const Loops *l)
 {
-    Printer *p = l->p;
-    const Share *s = &l->nest->share;
-    int before = p->indent;
-    if (s->sharing == SHARE_ITERATIONS) {
-        for (int i = 0; i < l->reduction_axes_count; i++) {
-            int axis = l->reduction[i];
-            const char *v = p->axis_name[axis];
-            const Axis *a = &l->nest->exprs->axis[axis];
-            if (a->kind == AXIS_IN_GROUP)
-                emit_line(p, "for (%s %s = %lld * %s; %s < %lld * %s + %s; %s++) {", l->type, v, (long long)a->group, p->axis_name[axis - 1],
-                          v, (long long)a->group, p->axis_name[axis - 1], l->in_group, v);
-            else
-                emit_line(p, "for (%s %s = 0; %s < %s; %s++) {", l->type, v, v, emit_constants(p, cuda_iterations_text(l, cuda_axis_iterations(l, axis))), v);
-            p->indent++;
+    Lowering *p = l->p;
+    for (int i = 0; i < l->reduction_axes_count; i++) {
+        int axis = l->reduction[i];
+        const Axis *a = &l->nest->exprs->axis[axis];
+        const Term *v = p->axis_name[axis], *from = term_word("0"), *to = term_fixed(cuda_iterations_term(cuda_axis_iterations(l, axis)));
+        if (a->kind == AXIS_IN_GROUP) {
+            from = term_times(term_whole(a->group), p->axis_name[axis - 1]);
+            to = term_add(from, l->in_group);
         }
-        return p->indent - before;
+        code_count(&p->to, l->type, v, from, to, NULL);
+    }
+}
+
+/* a row that a thread keeps from pass to pass */
+static void open_unrolled(Loops *l, const Term *own, const Term *reduction_iterations)
+{
+    Lowering *p = l->p;
+    const Share *s = &l->nest->share;
+    bool alone = l->reduction_axes_count == 1;
+    l->turn = own_name(p, "turn");
+    const Term *number = own_name(p, "reduced");
+    if (alone)
+        number = p->axis_name[l->reduction[0]];
+    code_count(&p->to, "int", l->turn, term_word("0"), term_whole(s->unrolled), NULL)->loop = LOOP_UNROLLED;
+    code_declare(&p->to, "const int", number, term_add(term_times(l->turn, term_whole(s->lanes)), own));
+    if (cuda_all_iterations(l, l->reduction, l->reduction_axes_count).count % s->lanes)
+        code_if(&p->to, less(number, reduction_iterations));
+    if (!alone)
+        cuda_define_axes(l, l->reduction, l->reduction_axes_count, number, true);
+}
+
+static void open_ragged(Loops *l, const Term *own, const Term *step)
+{
+    Lowering *p = l->p;
+    const Term *v = p->axis_name[l->reduction[0]], *last = count_term(l->nest->exprs->axis[l->reduction[0]].extent - 1);
+    if (l->rest) {
+        code_if(&p->to, term_binary(LEVEL_EQUAL, v, "==", last));
+        return;
+    }
+    code_declare(&p->to, l->type, v, own);
+    code_step(code_for(&p->to, NULL, v, NULL, less(v, last)), v, "+=", step);
+}
+
+/* the reduction axes; nothing is opened if there are none */
+static void open_reduction(Loops *l, int pass, const Term *reduction_iterations)
+{
+    const Share *s = &l->nest->share;
+    if (s->sharing == SHARE_ITERATIONS) {
+        open_reduction_axes(l);
+        return;
     }
     if (!l->reduction_axes_count)
-        return 0;
+        return;
     bool group = s->sharing == SHARE_GROUPS;
-    int64_t side = group ? s->lanes : CUDA_THREADS / s->lanes;
-    const char *own = group ? format("mgpu_lane(%d)", s->lanes) : l->row, *step = format("%lld", (long long)side);
+    const Term *side = term_whole(group ? s->lanes : CUDA_THREADS / s->lanes), *step = side;
+    const Term *own = group ? CALL("mgpu_lane", term_whole(s->lanes)) : l->row;
     if (l->slice) {
-        own = format("%s * %lld + %s", l->slice, (long long)side, own);
-        step = format("%s * %lld", l->slices, (long long)side);
+        own = term_add(term_times(l->slice, side), own);
+        step = term_times(l->slices, side);
     }
     if (l->inside)
-        own = format("%s ? %s : %s", l->inside, own, reduction_iterations);
-    if (s->unrolled) {
-        const char *turn = l->turn = emit_own_name(p, "turn"), *number = emit_own_name(p, "reduced");
-        bool alone = l->reduction_axes_count == 1;
-        if (alone)
-            number = p->axis_name[l->reduction[0]];
-        emit_line(p, "#pragma unroll");
-        emit_line(p, "for (int %s = 0; %s < %d; %s++) {", turn, turn, s->unrolled, turn);
-        p->indent++;
-        emit_line(p, "const int %s = %s * %d + %s;", number, turn, s->lanes, own);
-        if (cuda_all_iterations(l, l->reduction, l->reduction_axes_count).count % s->lanes) {
-            emit_line(p, "if (%s < %s) {", number, reduction_iterations);
-            p->indent++;
-        }
-        if (!alone)
-            cuda_define_axes(l, l->reduction, l->reduction_axes_count, number, true);
-        return p->indent - before;
-    }
-    if (s->ragged) {
-        const char *v = p->axis_name[l->reduction[0]], *last = emit_count(p, l->nest->exprs->axis[l->reduction[0]].extent - 1);
-        if (l->rest) {
-            emit_line(p, "if (%s == %s) {", v, last);
-        } else {
-            emit_line(p, "%s %s = %s;", l->type, v, own);
-            emit_line(p, "for (; %s < %s; %s += %s) {", v, last, v, step);
-        }
-        p->indent++;
-        return p->indent - before;
-    }
-    if (l->rows_at_once)
+        own = term_choice(l->inside, own, reduction_iterations);
+    if (s->unrolled)
+        open_unrolled(l, own, reduction_iterations);
+    else if (s->ragged)
+        open_ragged(l, own, step);
+    else if (l->rows_at_once)
         open_rows(l, pass, own, reduction_iterations, step);
     else
         cuda_open_iterations(l, l->reduction, l->reduction_axes_count, "reduced", own, reduction_iterations, step);
-    return p->indent - before;
-}
-
-static void close(const Loops *l, int count)
-{
-    while (count-- > 0)
-        emit_close(l->p);
 }
 
 static void set_loops(const Loops *l, bool reduction)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     p->loops = 0;
     for (int i = 0; i < l->parallel_count; i++)
         p->loop[p->loops++] = l->parallel[i];
@@ -323,317 +334,333 @@ static void set_loops(const Loops *l, bool reduction)
 static void define_parallel(const Loops *l, int pass)
 {
     for (int depth = 0; depth <= l->parallel_count; depth++)
-        emit_define(l->p, depth, pass);
+        define_wanted(l->p, depth, pass);
 }
 
-static void outer_stores(Loops *l, Expr **roots)
+static void add_outer_stores(Loops *l, Expr **roots)
 {
-    Printer *p = l->p;
-    int count = emit_outer_roots(p, roots);
+    Lowering *p = l->p;
+    int count = outer_roots(p, roots), depth = p->to.depth;
     if (!count)
         return;
-    if (l->first) {
-        emit_line(p, "if (%s) {", l->first);
-        p->indent++;
-    }
+    open_first(l);
     bool *used = NEW_ARRAY(bool, l->nest->exprs->count), reduction_lane = l->lane >= 0 && !l->lane_parallel;
     int lane = l->lane;
     set_loops(l, false);
     l->lane = reduction_lane ? -1 : lane;
     cuda_find_wanted(l, roots, count, used);
     define_parallel(l, l->nest->passes);
-    cuda_print_iteration(l, -1, used);
+    cuda_add_iteration(l, -1, used);
     l->lane = lane;
-    if (l->first)
-        emit_close(p);
+    code_close_to(&p->to, depth);
 }
 
 /* a pass through the reduction iterations, for its `count` roots */
-static void print_reduction(Loops *l, int pass, const char *reduction_iterations, Expr **roots, int count)
+static void reduce(Loops *l, int pass, const Term *reduction_iterations, Expr **roots, int count)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     bool *used = NEW_ARRAY(bool, l->nest->exprs->count);
-    const char **saved = emit_saved_texts(p);
+    const Term **saved = saved_terms(p);
     cuda_find_wanted(l, roots, count, used);
     define_parallel(l, pass);
-    int open = open_reduction(l, pass, reduction_iterations);
-    for (int depth = l->parallel_count + 1; depth <= l->parallel_count + l->reduction_axes_count; depth++)
-        emit_define(p, depth, pass);
-    cuda_print_iteration(l, pass, used);
+    int depth = p->to.depth;
+    open_reduction(l, pass, reduction_iterations);
+    for (int i = l->parallel_count + 1; i <= l->parallel_count + l->reduction_axes_count; i++)
+        define_wanted(p, i, pass);
+    cuda_add_iteration(l, pass, used);
     if (l->rows_at_once) {
-        emit_close(p);
+        code_close(&p->to);
         close_row_sums(l);
-        open--;
     }
-    close(l, open);
-    emit_restore_texts(p, saved);
+    code_close_to(&p->to, depth);
+    restore_terms(p, saved);
 }
 
-static void print_pass(Loops *l, int pass, const char *reduction_iterations, Expr **roots, int count)
+static void add_pass(Loops *l, int pass, const Term *reduction_iterations, Expr **roots, int count)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     bool ragged = l->nest->share.ragged, rows = sums_rows(l, pass), twice = ragged || rows;
     bool bare = l->nest->passes > 1 && !l->reduction_axes_count && l->lane >= 0; /* a row is one vector: no loop holds what a pass loads */
+    int depth = p->to.depth;
     declare_accumulators(l, pass);
-    if (twice || bare) {
-        emit_line(p, "{");
-        p->indent++;
-    }
+    if (twice || bare)
+        code_block(&p->to);
     l->rows_at_once = rows ? ROWS_AT_ONCE : 0;
-    print_reduction(l, pass, reduction_iterations, roots, count);
+    reduce(l, pass, reduction_iterations, roots, count);
     if (twice) {
         l->rest = ragged;
         l->rows_at_once = rows;
-        print_reduction(l, pass, reduction_iterations, roots, emit_pass_roots(l->nest, pass, roots));
+        reduce(l, pass, reduction_iterations, roots, pass_roots(l->nest, pass, roots));
         l->rest = false;
     }
-    if (twice || bare)
-        emit_close(p);
+    code_close_to(&p->to, depth);
     if (makes_results(l, pass))
         join_accumulators(l, pass);
 }
 
 /* everything at the parallel iterations, whose loop is open */
-static void print_passes(Loops *l, const char *reduction_iterations)
+static void add_passes(Loops *l, const Term *reduction_iterations)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     const Nest *nest = l->nest;
     Expr **roots = cuda_root_room(nest);
     set_loops(l, true);
-    cuda_find_wanted(l, roots, emit_all_roots(p, roots), NEW_ARRAY(bool, nest->exprs->count));
+    cuda_find_wanted(l, roots, all_roots(p, roots), NEW_ARRAY(bool, nest->exprs->count));
     define_parallel(l, 0);
     for (int pass = 0; pass < nest->passes; pass++) {
         set_loops(l, true);
-        int count = emit_pass_roots(nest, pass, roots);
+        int count = pass_roots(nest, pass, roots);
         if (!count)
             continue;
         if (!is_left_out(l, pass))
-            print_pass(l, pass, reduction_iterations, roots, count);
+            add_pass(l, pass, reduction_iterations, roots, count);
         if (nest->partial)
             break;
         name_results(l, pass);
         set_loops(l, true);
-        cuda_find_wanted(l, roots, emit_all_roots(p, roots), NEW_ARRAY(bool, nest->exprs->count));
+        cuda_find_wanted(l, roots, all_roots(p, roots), NEW_ARRAY(bool, nest->exprs->count));
         define_parallel(l, pass + 1);
     }
     if (nest->partial)
         store_partial(l);
     else
-        outer_stores(l, roots);
+        add_outer_stores(l, roots);
 }
 
 /* ---- iterations, groups, columns */
 
-static void print_iterations(Loops *l)
+/* the one iteration that there is belongs to the first thread, or group */
+static void open_single(const Loops *l, const Term *number) { code_if(&l->p->to, term_binary(LEVEL_EQUAL, number, "==", term_word("0"))); }
+
+static void add_iterations(Loops *l)
 {
-    Printer *p = l->p;
-    const char *all = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
-    if (l->parallel_count) {
+    Lowering *p = l->p;
+    const Term *all = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
+    if (l->parallel_count)
         cuda_open_iterations(l, l->parallel, l->parallel_count, "point", cuda_own_number(l, "thread", 0), all, cuda_own_number(l, "threads", 0));
-    } else {
-        emit_line(p, "if (%s == 0) {", cuda_own_number(l, "thread", 0));
-        p->indent++;
-    }
-    print_passes(l, NULL);
-    emit_close(p);
+    else
+        open_single(l, cuda_own_number(l, "thread", 0));
+    add_passes(l, NULL);
+    code_close(&p->to);
 }
 
 /* how many slices there are of the reduction iterations */
-static void name_slices(Loops *l, Iterations reduction, const char *reduction_iterations)
+static void name_slices(Loops *l, Iterations reduction, const Term *reduction_iterations)
 {
     const Share *s = &l->nest->share;
     if (!s->slices)
         return;
-    l->slice = "slice";
+    l->slice = term_name("slice");
     if (!reduction.times) {
         int64_t slices = (reduction.count + s->slice - 1) / s->slice;
-        l->slices = emit_count(l->p, slices > s->slices ? s->slices : slices);
+        l->slices = count_term(slices > s->slices ? s->slices : slices);
         return;
     }
-    l->slices = emit_own_name(l->p, "slices");
-    emit_line(l->p, "const int %s = mgpu_slices(%s, %s, %s);", l->slices, reduction_iterations, emit_count(l->p, s->slice), emit_count(l->p, s->slices));
+    l->slices = own_name(l->p, "slices");
+    code_declare(&l->p->to, "const int", l->slices, CALL("mgpu_slices", reduction_iterations, count_term(s->slice), count_term(s->slices)));
 }
 
-static void print_groups(Loops *l)
+static const Term *quotient(const Term *a, const Term *b) { return term_binary(LEVEL_PRODUCT, a, "/", b); }
+
+static void add_groups(Loops *l)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     int lanes = l->nest->share.lanes;
-    const char *group = cuda_own_number(l, "group", lanes), *groups = cuda_own_number(l, "groups", lanes);
+    const Term *group = cuda_own_number(l, "group", lanes), *groups = cuda_own_number(l, "groups", lanes), *zero = term_word("0");
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
-    const char *parallel = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
-    const char *reduction_iterations = l->in_group ? cuda_iterations_text(l, reduction) : cuda_name_iterations(l, reduction);
+    const Term *parallel = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
+    const Term *reduction_iterations = l->in_group ? cuda_iterations_term(reduction) : cuda_name_iterations(l, reduction);
     name_slices(l, reduction, reduction_iterations);
-    l->first = format("mgpu_lane(%d) == 0", lanes);
+    l->first = term_binary(LEVEL_EQUAL, CALL("mgpu_lane", term_whole(lanes)), "==", zero);
     if (l->slice) {
-        l->slice = emit_own_name(p, "slice");
-        const char *item = l->parallel_count ? emit_own_name(p, "item") : l->slice;
-        emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, group, item,
-                  l->parallel_count ? format("%s * %s", parallel, l->slices) : l->slices, item, groups);
-        p->indent++;
+        l->slice = own_name(p, "slice");
+        const Term *item = l->parallel_count ? own_name(p, "item") : l->slice;
+        code_count(&p->to, "int", item, group, l->parallel_count ? term_times(parallel, l->slices) : l->slices, groups);
         if (l->parallel_count)
-            emit_line(p, "const int %s = %s / %s;", l->slice, item, emit_over(parallel));
+            code_declare(&p->to, "const int", l->slice, quotient(item, term_divisor(parallel)));
         cuda_define_axes(l, l->parallel, l->parallel_count, item, false);
     } else if (l->parallel_count) {
         cuda_open_iterations(l, l->parallel, l->parallel_count, "point", group, parallel, groups);
     } else {
-        emit_line(p, "if (%s == 0) {", group);
-        p->indent++;
+        open_single(l, group);
     }
-    print_passes(l, reduction_iterations);
-    emit_close(p);
+    add_passes(l, reduction_iterations);
+    code_close(&p->to);
 }
 
-static void print_columns(Loops *l)
+/* the column that the thread takes of a tile of columns; it has none where `inside` is false */
+static void define_column(Loops *l, int axis, const Term *item, const Term *tiles, Iterations columns, bool whole)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
+    const Term *own = p->axis_name[axis], *column = whole ? own : own_name(p, "column"), *lanes = term_whole(l->nest->share.lanes);
+    const Term *lane = CALL("mgpu_lane", lanes), *tile = term_binary(LEVEL_PRODUCT, item, "%", term_divisor(tiles));
+    code_declare(&p->to, format("const %s", l->type), column, term_is_word(tiles, "1") ? lane : term_add(term_times(tile, lanes), lane));
+    if (whole)
+        return;
+    l->inside = own_name(p, "inside");
+    code_declare(&p->to, "const bool", l->inside, less(column, cuda_iterations_term(columns)));
+    code_declare(&p->to, format("const %s", l->type), own, term_choice(l->inside, column, term_word("0")));
+}
+
+static void add_columns(Loops *l)
+{
+    Lowering *p = l->p;
     const Share *s = &l->nest->share;
     bool any = l->parallel_count > 0; /* else the vector is all that is parallel */
     int column_axis = any ? l->parallel[l->parallel_count - 1] : -1, outer = any ? l->parallel_count - 1 : 0;
     Iterations columns = any ? cuda_axis_iterations(l, column_axis) : (Iterations){1, NULL}, reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
     bool whole = !columns.times && columns.count % s->lanes == 0;
-    const char *reduction_iterations = l->in_group ? cuda_iterations_text(l, reduction) : cuda_name_iterations(l, reduction);
-    const char *tiles = columns.times ? format("((%s + %d) / %d)", cuda_iterations_text(l, columns), s->lanes - 1, s->lanes)
-                                      : emit_count(p, (columns.count + s->lanes - 1) / s->lanes);
+    const Term *reduction_iterations = l->in_group ? cuda_iterations_term(reduction) : cuda_name_iterations(l, reduction);
+    const Term *lanes = term_whole(s->lanes), *tiles = count_term((columns.count + s->lanes - 1) / s->lanes);
+    if (columns.times)
+        tiles = quotient(term_add(cuda_iterations_term(columns), term_whole(s->lanes - 1)), lanes);
     Iterations before = cuda_all_iterations(l, l->parallel, outer);
     name_slices(l, reduction, reduction_iterations);
     Iterations all = {before.count, before.times}; /* tiles of all rows */
     if (columns.times)
-        all.times = before.times ? format("%s * %s", before.times, tiles) : tiles;
+        all.times = before.times ? term_times(before.times, tiles) : tiles;
     else
         all.count *= (columns.count + s->lanes - 1) / s->lanes;
     bool one = !all.times && all.count == 1;
-    const char *item = emit_own_name(p, l->slice && one ? "slice" : "item");
-    l->row = emit_own_name(p, "row");
-    emit_line(p, "const int %s = threadIdx.x / %d;", l->row, s->lanes);
-    emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", l->count_type, item, cuda_own_number(l, "group", CUDA_THREADS), item,
-              !l->slice ? cuda_iterations_text(l, all) : one ? l->slices : format("%s * %s", cuda_iterations_text(l, all), l->slices), item,
-              cuda_own_number(l, "groups", CUDA_THREADS));
-    p->indent++;
+    const Term *item = own_name(p, l->slice && one ? "slice" : "item"), *every = cuda_iterations_term(all);
+    l->row = own_name(p, "row");
+    code_declare(&p->to, "const int", l->row, quotient(term_word("threadIdx.x"), lanes));
+    code_count(&p->to, l->count_type, item, cuda_own_number(l, "group", CUDA_THREADS),
+               !l->slice ? every : one ? l->slices : term_times(every, l->slices), cuda_own_number(l, "groups", CUDA_THREADS));
     if (l->slice && !one) {
-        l->slice = emit_own_name(p, "slice");
-        emit_line(p, "const int %s = %s / %s;", l->slice, item, cuda_iterations_divisor(l, all));
+        l->slice = own_name(p, "slice");
+        code_declare(&p->to, "const int", l->slice, quotient(item, cuda_iterations_divisor(all)));
     } else if (l->slice) {
         l->slice = item;
     }
-    if (any) {
-        const char *axis = p->axis_name[column_axis], *column = whole ? axis : emit_own_name(p, "column");
-        emit_line(p, "const %s %s = %smgpu_lane(%d);", l->type, column,
-                  strcmp(tiles, "1") ? format("%s %% %s * %d + ", item, emit_over(tiles), s->lanes) : "", s->lanes);
-        if (!whole) {
-            l->inside = emit_own_name(p, "inside");
-            emit_line(p, "const bool %s = %s < %s;", l->inside, column, cuda_iterations_text(l, columns));
-            emit_line(p, "const %s %s = %s ? %s : 0;", l->type, axis, l->inside, column);
-        }
-    }
-    cuda_define_axes(l, l->parallel, outer, strcmp(tiles, "1") ? format("(%s / %s)", item, emit_over(tiles)) : item, !l->slice);
-    l->first = format("%s == 0%s%s", l->row, l->inside ? " && " : "", l->inside ? l->inside : "");
-    print_passes(l, reduction_iterations);
-    emit_close(p);
+    if (any)
+        define_column(l, column_axis, item, tiles, columns, whole);
+    cuda_define_axes(l, l->parallel, outer, term_is_word(tiles, "1") ? item : quotient(item, term_divisor(tiles)), !l->slice);
+    l->first = term_binary(LEVEL_EQUAL, l->row, "==", term_word("0"));
+    if (l->inside)
+        l->first = term_binary(LEVEL_AND, l->first, "&&", l->inside);
+    add_passes(l, reduction_iterations);
+    code_close(&p->to);
 }
 
 /* ---- sums across rows. Each thread has one in f32 for each element of a row that it sees; f64 those of a few rows of all groups */
 
 static void declare_across(const Loops *l)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     const Share *s = &l->nest->share;
-    for (int i = 0; i < l->nest->reduction_count; i++)
-        if (l->nest->reductions[i].across)
-            emit_line(p, "%s %s[%d][%d] = {};", C_TYPE[l->nest->reductions[i].dtype], p->result[i] = emit_own_name(p, "across"), s->unrolled,
-                      s->vector);
+    for (int i = 0; i < l->nest->reduction_count; i++) {
+        if (!l->nest->reductions[i].across)
+            continue;
+        p->result[i] = own_name(p, "across");
+        Statement *array = code_array(&p->to, C_TYPE[l->nest->reductions[i].dtype], p->result[i], term_whole(s->unrolled), term_list(0, NULL));
+        APPEND(array->extent, array->extent_count, term_whole(s->vector));
+    }
 }
 
-static void store_across(const Loops *l, const char *begins)
+static void store_across(const Loops *l, const Term *begins)
 {
-    Printer *p = l->p;
-    const char *columns = emit_count(p, nest_result_iterations(l->nest));
+    Lowering *p = l->p;
+    const Term *columns = count_term(nest_result_iterations(l->nest));
     for (int i = 0; i < l->nest->reduction_count; i++)
         if (l->nest->reductions[i].across)
-            emit_line(p, "mgpu_add_across(%s, %s + %s * %s, %s, %d, %s);", p->result[i], p->partial[i], l->slice, columns, columns, l->nest->share.lanes,
-                      begins);
+            code_do(&p->to, CALL("mgpu_add_across", p->result[i], term_add(p->partial[i], term_times(l->slice, columns)), columns,
+                                 term_whole(l->nest->share.lanes), begins));
 }
 
-static void print_across(Loops *l)
+static void add_across(Loops *l)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     int groups = CUDA_THREADS / l->nest->share.lanes;
-    const char *rows = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
+    const Term *rows = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count)), *zero = term_word("0");
     name_slices(l, cuda_all_iterations(l, l->parallel, l->parallel_count), rows);
-    const char *first = emit_own_name(p, "from"), *turn = emit_own_name(p, "turn"), *point = emit_own_name(p, "point");
-    const char *slice = emit_own_name(p, "slice"), *begin = format("%s * %d", slice, groups), *slices = l->slices;
-    emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", slice, cuda_own_number(l, "group", CUDA_THREADS), slice, slices, slice,
-              cuda_own_number(l, "groups", CUDA_THREADS));
-    p->indent++;
-    emit_line(p, "for (%s %s = %s; %s < %s; %s += %s * %d) {", l->count_type, first, begin, first, rows, first, slices, groups * ROWS_AT_ONCE);
-    p->indent++;
+    const Term *first = own_name(p, "from"), *turn = own_name(p, "turn"), *point = own_name(p, "point");
+    const Term *slice = own_name(p, "slice"), *begin = term_times(slice, term_whole(groups)), *slices = l->slices, *lanes = term_whole(l->nest->share.lanes);
+    code_count(&p->to, "int", slice, cuda_own_number(l, "group", CUDA_THREADS), slices, cuda_own_number(l, "groups", CUDA_THREADS));
+    code_count(&p->to, l->count_type, first, begin, rows, term_times(slices, term_whole(groups * ROWS_AT_ONCE)));
+    int depth = p->to.depth;
     declare_across(l);
-    emit_line(p, "for (int %s = 0; %s < %d; %s++) {", turn, turn, ROWS_AT_ONCE, turn);
-    p->indent++;
-    emit_line(p, "const %s %s = %s + %s * %s * %d + threadIdx.x / %d;", l->count_type, point, first, turn, slices, groups, l->nest->share.lanes);
-    emit_line(p, "if (%s < %s) {", point, rows);
-    p->indent++;
-    l->first = format("mgpu_lane(%d) == 0", l->nest->share.lanes);
+    code_count(&p->to, "int", turn, zero, term_whole(ROWS_AT_ONCE), NULL);
+    const Term *own = term_add(first, term_times(term_times(turn, slices), term_whole(groups)));
+    code_declare(&p->to, format("const %s", l->count_type), point, term_add(own, quotient(term_word("threadIdx.x"), lanes)));
+    code_if(&p->to, less(point, rows));
+    l->first = term_binary(LEVEL_EQUAL, CALL("mgpu_lane", lanes), "==", zero);
     cuda_define_axes(l, l->parallel, l->parallel_count, point, true);
     l->slice = NULL;
-    const char *reduction_iterations = cuda_name_iterations(l, cuda_all_iterations(l, l->reduction, l->reduction_axes_count));
-    print_passes(l, reduction_iterations);
-    close(l, 2);
+    const Term *reduction_iterations = cuda_name_iterations(l, cuda_all_iterations(l, l->reduction, l->reduction_axes_count));
+    add_passes(l, reduction_iterations);
+    code_close_to(&p->to, depth);
     l->slice = slice;
-    store_across(l, format("%s == %s", first, begin));
-    close(l, 2);
+    store_across(l, term_binary(LEVEL_EQUAL, first, "==", begin));
+    code_close_to(&p->to, depth - 2);
 }
 
 /* ---- sums into rows */
 
 enum { LOOKS = 4 /* iterations that a lane looks at together, so that it waits for memory once */ };
 
-/* Each lane looks at iterations; those whose rows the warp owns, all lanes add, one after the other. */
-static void print_rows(Loops *l)
+/* the row of each iteration that this lane looks at: -1, if there is none */
+static void find_rows(Loops *l, const Term *found, const Term *look, const Term *first, const Term *reduction_iterations)
 {
-    Printer *p = l->p;
-    const Nest *nest = l->nest;
-    const Share *s = &nest->share;
-    Expr **roots = cuda_root_room(nest), *row = (Expr *)(uintptr_t)nest->row;
-    bool *used = NEW_ARRAY(bool, nest->exprs->count);
-    const char *item = emit_own_name(p, "item"), *own = emit_own_name(p, "own"), *first = emit_own_name(p, "from"),
-               *at = emit_own_name(p, "at");
-    const char *row_name = emit_own_name(p, "row"), *bits = emit_own_name(p, "bits"), *look = emit_own_name(p, "look"),
-               *mine = emit_own_name(p, "mine");
-    Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count), parallel = cuda_all_iterations(l, l->parallel, l->parallel_count);
-    const char *reduction_iterations = cuda_name_iterations(l, reduction);
-    emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, cuda_own_number(l, "group", 32), item, emit_count(p, s->owners * s->parts), item,
-              cuda_own_number(l, "groups", 32));
-    p->indent++;
-    emit_line(p, "const int %s = %s;", own, s->parts > 1 ? format("%s / %s", item, emit_divisor(p, s->parts)) : item);
-    emit_line(p, "for (%s %s = 0; %s < %s; %s += %d) {", l->type, first, first, reduction_iterations, first, 32 * LOOKS);
-    p->indent++;
-    emit_line(p, "int64_t %s[%d];", row_name, LOOKS);
-    emit_line(p, "for (int %s = 0; %s < %d; %s++) {", look, look, LOOKS, look);
-    p->indent++;
-    emit_line(p, "const %s %s = %s + 32 * %s + mgpu_lane(32);", l->type, at, first, look);
-    emit_line(p, "%s[%s] = -1;", row_name, look);
-    emit_line(p, "if (%s < %s) {", at, reduction_iterations);
-    p->indent++;
-    const char **saved = emit_saved_texts(p);
+    Lowering *p = l->p;
+    Expr **roots = cuda_root_room(l->nest);
+    bool *used = NEW_ARRAY(bool, l->nest->exprs->count);
+    const Term *at = own_name(p, "at"), *lane = CALL("mgpu_lane", term_word("32")), *own = term_element(found, look);
+    int depth = p->to.depth;
+    code_count(&p->to, "int", look, term_word("0"), term_whole(LOOKS), NULL);
+    code_declare(&p->to, format("const %s", l->type), at, term_add(term_add(first, term_times(term_word("32"), look)), lane));
+    code_set(&p->to, own, "=", term_whole(-1));
+    code_if(&p->to, less(at, reduction_iterations));
+    const Term **saved = saved_terms(p);
     p->loops = 0;
     for (int i = 0; i < l->reduction_axes_count; i++)
         p->loop[p->loops++] = l->reduction[i];
-    roots[0] = row;
+    roots[0] = (Expr *)(uintptr_t)l->nest->row;
     cuda_find_wanted(l, roots, 1, used);
     cuda_define_axes(l, l->reduction, l->reduction_axes_count, at, true);
-    for (int depth = 0; depth <= p->loops; depth++)
-        emit_define(p, depth, 0);
-    emit_line(p, "%s[%s] = %s;", row_name, look, p->shown[row->id].text);
-    close(l, 2);
-    emit_restore_texts(p, saved);
-    emit_line(p, "for (int %s = 0; %s < %d; %s++) {", look, look, LOOKS, look);
-    p->indent++;
-    emit_line(p, "const bool %s = 0 <= %s[%s] && %s[%s] < %s && (%s[%s] & %s) == %s;", mine, row_name, look, row_name, look,
-              emit_count(p, row->constant), row_name, look, emit_count(p, s->owners - 1), own);
-    emit_line(p, "for (uint32_t %s = __ballot_sync(0xffffffffu, %s); %s; %s &= %s - 1) {", bits, mine, bits, bits, bits);
-    p->indent++;
-    const char *hit = emit_own_name(p, "hit");
-    emit_line(p, "const %s %s = %s + 32 * %s + __ffs((int)%s) - 1;", l->type, hit, first, look, bits);
+    for (int i = 0; i <= p->loops; i++)
+        define_wanted(p, i, 0);
+    code_set(&p->to, own, "=", shown(p, l->nest->row));
+    code_close_to(&p->to, depth);
+    restore_terms(p, saved);
+}
+
+/* the loop over iterations whose row the warp owns -> the iteration */
+static const Term *open_hits(Loops *l, const Term *found, const Term *look, const Term *first, const Term *warp)
+{
+    Lowering *p = l->p;
+    const Share *s = &l->nest->share;
+    const Term *bits = own_name(p, "bits"), *mine = own_name(p, "mine"), *hit, *zero = term_word("0"), *row = term_element(found, look);
+    code_count(&p->to, "int", look, zero, term_whole(LOOKS), NULL);
+    const Term *there = term_binary(LEVEL_AND, term_binary(LEVEL_LESS, zero, "<=", row), "&&", less(row, count_term(l->nest->row->constant)));
+    const Term *owner = term_binary(LEVEL_AND, row, "&", count_term(s->owners - 1)); /* binds less tightly than == */
+    code_declare(&p->to, "const bool", mine, term_binary(LEVEL_AND, there, "&&", term_binary(LEVEL_EQUAL, owner, "==", warp)));
+    Statement *loop = code_for(&p->to, "uint32_t", bits, CALL("__ballot_sync", term_word("0xffffffffu"), mine), bits);
+    code_step(loop, bits, "&=", term_binary(LEVEL_SUM, bits, "-", term_word("1")));
+    hit = own_name(p, "hit");
+    const Term *place = term_add(first, term_times(term_word("32"), look)), *bit = CALL("__ffs", term_cast("int", bits));
+    code_declare(&p->to, format("const %s", l->type), hit, term_binary(LEVEL_SUM, term_add(place, bit), "-", term_word("1")));
+    return hit;
+}
+
+/* Each lane looks at iterations; those whose rows the warp owns, all lanes add, one after the other. */
+static void add_rows(Loops *l)
+{
+    Lowering *p = l->p;
+    const Nest *nest = l->nest;
+    const Share *s = &nest->share;
+    Expr **roots = cuda_root_room(nest);
+    bool *used = NEW_ARRAY(bool, nest->exprs->count);
+    const Term *item = own_name(p, "item"), *own = own_name(p, "own"), *first = own_name(p, "from"), *found = own_name(p, "row"), *look = own_name(p, "look");
+    Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count), parallel = cuda_all_iterations(l, l->parallel, l->parallel_count);
+    const Term *reduction_iterations = cuda_name_iterations(l, reduction), *lane = CALL("mgpu_lane", term_word("32")), *parts = divisor_term(s->parts);
+    int depth = p->to.depth;
+    code_count(&p->to, "int", item, cuda_own_number(l, "group", 32), count_term(s->owners * s->parts), cuda_own_number(l, "groups", 32));
+    code_declare(&p->to, "const int", own, s->parts > 1 ? quotient(item, parts) : item);
+    code_count(&p->to, l->type, first, term_word("0"), reduction_iterations, term_whole(32 * LOOKS));
+    code_array(&p->to, "int64_t", found, term_whole(LOOKS), NULL);
+    find_rows(l, found, look, first, reduction_iterations);
+    const Term *hit = open_hits(l, found, look, first, own);
     p->loops = 0;
     for (int i = 0; i < l->reduction_axes_count; i++)
         p->loop[p->loops++] = l->reduction[i];
@@ -641,91 +668,88 @@ static void print_rows(Loops *l)
         p->loop[p->loops++] = l->parallel[i];
     if (l->lane >= 0)
         p->loop[p->loops++] = l->lane;
-    memset(used, 0, sizeof *used * (size_t)nest->exprs->count);
-    cuda_find_wanted(l, roots, emit_pass_roots(nest, 0, roots), used);
+    cuda_find_wanted(l, roots, pass_roots(nest, 0, roots), used);
     cuda_define_axes(l, l->reduction, l->reduction_axes_count, hit, true);
-    for (int depth = 0; depth <= l->reduction_axes_count; depth++)
-        emit_define(p, depth, 0);
-    const char *lane = s->parts > 1 ? format("%s %% %s * 32 + mgpu_lane(32)", item, emit_divisor(p, s->parts)) : "mgpu_lane(32)";
-    if (l->parallel_count) {
-        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", lane, cuda_iterations_text(l, parallel), emit_count(p, 32 * s->parts));
-    } else {
-        emit_line(p, "if (mgpu_lane(32) == 0) {");
-        p->indent++;
-    }
-    for (int depth = l->reduction_axes_count + 1; depth <= l->reduction_axes_count + l->parallel_count; depth++)
-        emit_define(p, depth, 0);
-    cuda_print_iteration(l, 0, used);
-    close(l, 5);
+    for (int i = 0; i <= l->reduction_axes_count; i++)
+        define_wanted(p, i, 0);
+    if (s->parts > 1)
+        lane = term_add(term_times(term_binary(LEVEL_PRODUCT, item, "%", parts), term_word("32")), lane);
+    if (l->parallel_count)
+        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", lane, cuda_iterations_term(parallel), count_term(32 * s->parts));
+    else
+        open_single(l, lane);
+    for (int i = l->reduction_axes_count + 1; i <= l->reduction_axes_count + l->parallel_count; i++)
+        define_wanted(p, i, 0);
+    cuda_add_iteration(l, 0, used);
+    code_close_to(&p->to, depth);
 }
 
 /* ---- the sums of all slices, and what follows */
 
-static void print_finish(Loops *l)
+static void add_finish(Loops *l)
 {
-    Printer *p = l->p;
+    Lowering *p = l->p;
     const Nest *nest = l->nest;
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
     int64_t count = nest_result_iterations(nest);
-    int across = 1;
+    int across = 1, depth = p->to.depth;
     while (across < CUDA_FINISHED && across < count)
         across *= 2;
-    name_slices(l, reduction, cuda_iterations_text(l, reduction));
-    const char *iteration = count == 1 ? "0" : emit_own_name(p, "point");
+    name_slices(l, reduction, cuda_iterations_term(reduction));
+    const Term *zero = term_word("0"), *iteration = count == 1 ? zero : own_name(p, "point"), *side = term_whole(across), *thread = term_word("threadIdx.x");
     bool loop = count > 1 || p->kernel->nest_count > 1;
     if (loop) {
-        const char *item = emit_own_name(p, "item");
-        emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, cuda_own_number(l, "group", CUDA_THREADS), item,
-                  emit_count(p, (count + across - 1) / across), item, cuda_own_number(l, "groups", CUDA_THREADS));
-        p->indent++;
+        const Term *item = own_name(p, "item");
+        code_count(&p->to, "int", item, cuda_own_number(l, "group", CUDA_THREADS), count_term((count + across - 1) / across),
+                   cuda_own_number(l, "groups", CUDA_THREADS));
         if (count > 1)
-            emit_line(p, "const int %s = %s * %d + mgpu_lane(%d);", iteration, item, across, across);
+            code_declare(&p->to, "const int", iteration, term_add(term_times(item, side), CALL("mgpu_lane", side)));
     }
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
         if (!p->partial[i])
             continue;
-        const char *sum = emit_result_name(p, r);
-        emit_line(p, "const %s %s = mgpu_slices_%s(%s, %s, %s, %s, %d);", C_TYPE[reduction_type(r)], sum,
-                  r->kind == REDUCE_SUM ? "add" : "larger", p->partial[i], l->slices, emit_count(p, count), iteration, across);
-        p->result[i] = format("%s%s", emit_narrowing(r), sum);
+        const Term *sum = result_name(p, r);
+        code_declare(&p->to, format("const %s", C_TYPE[reduction_type(r)]), sum,
+                     CALL(r->kind == REDUCE_SUM ? "mgpu_slices_add" : "mgpu_slices_larger", p->partial[i], l->slices, count_term(count), iteration, side));
+        p->result[i] = narrowed(r, sum);
     }
     if (count == 1)
-        emit_line(p, "if (%s == 0) {", loop ? "threadIdx.x" : "mgpu_grid_thread()");
+        open_single(l, loop ? thread : term_grid("thread", 0, NULL));
     else if (count % across)
-        emit_line(p, "if (threadIdx.x < %d && %s < %s) {", across, iteration, emit_count(p, count));
+        code_if(&p->to, term_binary(LEVEL_AND, less(thread, side), "&&", less(iteration, count_term(count))));
     else
-        emit_line(p, "if (threadIdx.x < %d) {", across);
-    p->indent++;
+        code_if(&p->to, less(thread, side));
     if (l->lane_parallel) /* an axis like others */
         l->parallel[l->parallel_count++] = l->lane;
     l->lane = -1;
     l->lane_parallel = false;
     cuda_define_axes(l, l->parallel, l->parallel_count, iteration, true);
-    outer_stores(l, cuda_root_room(nest));
-    close(l, loop ? 2 : 1);
+    add_outer_stores(l, cuda_root_room(nest));
+    code_close_to(&p->to, depth);
 }
 
-static void print_partial(const Loops *l)
+static void declare_partial(const Loops *l)
 {
-    Printer *p = l->p;
-    p->partial = NEW_ARRAY(const char *, l->nest->reduction_count);
+    Lowering *p = l->p;
+    const Term *work = term_word("work");
+    p->partial = NEW_ARRAY(const Term *, l->nest->reduction_count);
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
         const char *type = C_TYPE[reduction_type(r)];
         if (l->nest->across && !r->across)
             continue;
-        p->partial[i] = emit_own_name(p, "partial");
-        emit_line(p, "%s *const %s = (%s *)%s; %s", type, p->partial[i], type,
-                  r->partial ? format("(work + %s)", emit_count(p, r->partial)) : "work",
-                  emit_remark(p, c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_result_iterations(l->nest))));
+        p->partial[i] = own_name(p, "partial");
+        const Term *at = term_cast(format("%s *", type), r->partial ? term_add(work, count_term(r->partial)) : work);
+        code_array(&p->to, format("%s *const", type), p->partial[i], NULL, at)->remark =
+            c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_result_iterations(l->nest));
     }
 }
 
-void cuda_nest(Printer *p, const Nest *nest)
+void cuda_nest(Lowering *p, const Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    emit_begin_nest(p, nest);
+    begin_nest(p, nest);
     Loops l = {.p = p, .nest = nest, .lane = nest->share.vector > 1 ? x->axis_count - 1 : -1};
     l.lane_parallel = l.lane >= 0 && x->axis[l.lane].reduction == (nest->across && p->finish);
     l.type = nest->share.narrow ? "int" : "int64_t";
@@ -739,32 +763,32 @@ void cuda_nest(Printer *p, const Nest *nest)
         else
             l.parallel[l.parallel_count++] = i;
         if (a->kind == AXIS_IN_GROUP)
-            l.in_group = emit_own_name(p, "in_group");
+            l.in_group = own_name(p, "in_group");
     }
     find_online(&l);
-    l.part = NEW_ARRAY(const char *, nest->reduction_count);
+    l.part = NEW_ARRAY(const Term *, nest->reduction_count);
     if (nest->partial || nest->across)
-        print_partial(&l);
+        declare_partial(&l);
     if (!p->finish)
         cuda_name_vectors(&l);
     else
-        l.vector = NEW_ARRAY(const char *, x->count);
+        l.vector = NEW_ARRAY(const Term *, x->count);
     if (l.parallel_count + l.lane_parallel > 0 && nest->share.sharing != SHARE_ROWS) { /* else in the one iteration */
         Expr **roots = cuda_root_room(nest);
         set_loops(&l, !p->finish);
-        cuda_find_wanted(&l, roots, p->finish ? emit_outer_roots(p, roots) : emit_all_roots(p, roots), NEW_ARRAY(bool, x->count));
-        emit_define(p, 0, 0);
+        cuda_find_wanted(&l, roots, p->finish ? outer_roots(p, roots) : all_roots(p, roots), NEW_ARRAY(bool, x->count));
+        define_wanted(p, 0, 0);
     }
     if (p->finish)
-        print_finish(&l);
+        add_finish(&l);
     else if (nest->share.sharing == SHARE_ITERATIONS)
-        print_iterations(&l);
+        add_iterations(&l);
     else if (nest->across)
-        print_across(&l);
+        add_across(&l);
     else if (nest->share.sharing == SHARE_GROUPS)
-        print_groups(&l);
+        add_groups(&l);
     else if (nest->share.sharing == SHARE_COLUMNS)
-        print_columns(&l);
+        add_columns(&l);
     else
-        print_rows(&l);
+        add_rows(&l);
 }

@@ -1,8 +1,8 @@
 /* parameters.c: kernels that differ in numbers alone are one function, and their launches give the numbers.
  *
  * A deep model has the same element-wise kernels and sums for every width and resolution, and NVRTC takes as long for each. In:
- * the kernels of all phases, with their text, which knows its numbers (c/marks.h): extents, strides and constants of the model.
- * Kernels whose text is the same without them are those of the first one; each number in which they differ is one of a parameter
+ * the kernels of all phases, with their code: extents, strides and constants of the model are numbers in it.
+ * Kernels whose code is the same without them are those of the first one; each number in which they differ is one of a parameter
  * by value (mgpu_parameters), from where instructions take them as they take constants. A division by an extent becomes a
  * multiplication (mgpu_divisor).
  *
@@ -10,7 +10,6 @@
  * And kernels stay as they are whose threads do little but divide, or divide numbers of 64 bits: there constants are faster. */
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
-#include "compiler/target/c/marks.h"
 #include "compiler/target/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -23,15 +22,12 @@ typedef struct Form {
     Numbers *numbers; /* of each, those of its second function after those of the first */
 } Form;
 
-static bool same_number(const Number *a, const Number *b)
-{
-    return a->length == b->length && memcmp(a->at, b->at, (size_t)a->length) == 0;
-}
+static bool same_number(const Term *a, const Term *b) { return strcmp(a->word, b->word) == 0; }
 
 static bool differs(const Form *f, int number)
 {
     for (int k = 1; k < f->count; k++)
-        if (!same_number(&f->numbers[0].list[number], &f->numbers[k].list[number]))
+        if (!same_number(f->numbers[0].list[number], f->numbers[k].list[number]))
             return true;
     return false;
 }
@@ -39,7 +35,7 @@ static bool differs(const Form *f, int number)
 static bool same_in_all(const Form *f, int a, int b)
 {
     for (int k = 0; k < f->count; k++)
-        if (!same_number(&f->numbers[k].list[a], &f->numbers[k].list[b]))
+        if (!same_number(f->numbers[k].list[a], f->numbers[k].list[b]))
             return false;
     return true;
 }
@@ -68,8 +64,8 @@ static bool is_worth_it(const Form *f)
     }
     for (int i = 0; i < f->numbers[0].count; i++)
         if (differs(f, i)) {
-            words += WORDS[f->numbers[0].list[i].kind];
-            divisions += f->numbers[0].list[i].kind == NUMBER_DIVISOR;
+            words += WORDS[f->numbers[0].list[i]->number];
+            divisions += f->numbers[0].list[i]->number == NUMBER_DIVISOR;
         }
     return words <= MOST_WORDS && (divisions == 0 || (!large && (vectors || divisions <= FEW_DIVISIONS)));
 }
@@ -95,17 +91,17 @@ static const char *parameter_text(NumberKind kind, int word)
     return format("%s%d%s", BEFORE[kind], word, kind == NUMBER_INT ? "]" : ")");
 }
 
-static void give(Kernel *k, const Number *n)
+static void give(Kernel *k, const Term *n)
 {
-    double value = strtod(n->at, NULL);
-    k->parameter_words = format("%s%s%s %.*s", k->parameter_count ? k->parameter_words : "", k->parameter_count ? ", " : "",
-                                parameter_text(n->kind, k->parameter_count), n->length, n->at);
-    if (n->kind == NUMBER_F32) {
-        float single = strtof(n->at, NULL);
+    double value = strtod(n->word, NULL);
+    k->parameter_words = format("%s%s%s %s", k->parameter_count ? k->parameter_words : "", k->parameter_count ? ", " : "",
+                                parameter_text(n->number, k->parameter_count), n->word);
+    if (n->number == NUMBER_F32) {
+        float single = strtof(n->word, NULL);
         uint32_t bits;
         memcpy(&bits, &single, sizeof bits);
         add_word(k, bits);
-    } else if (n->kind == NUMBER_F64) {
+    } else if (n->number == NUMBER_F64) {
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
         add_word(k, (uint32_t)bits);
@@ -113,7 +109,7 @@ static void give(Kernel *k, const Number *n)
     } else {
         uint32_t words[3];
         cuda_divisor((uint32_t)value, words);
-        for (int i = 0; i < (n->kind == NUMBER_INT ? 1 : 3); i++)
+        for (int i = 0; i < (n->number == NUMBER_INT ? 1 : 3); i++)
             add_word(k, words[i]);
     }
 }
@@ -128,14 +124,14 @@ static void make_one(const Form *f)
         first[i] = -1;
         if (!differs(f, i))
             continue;
-        NumberKind kind = f->numbers[0].list[i].kind;
+        NumberKind kind = f->numbers[0].list[i]->number;
         for (int k = 0; k < i && first[i] < 0; k++)
-            if (first[k] >= 0 && f->numbers[0].list[k].kind == kind && same_in_all(f, k, i))
+            if (first[k] >= 0 && f->numbers[0].list[k]->number == kind && same_in_all(f, k, i))
                 first[i] = first[k];
         if (first[i] < 0) {
             first[i] = own->parameter_count;
             for (int k = 0; k < f->count; k++)
-                give(f->kernels[k], &f->numbers[k].list[i]);
+                give(f->kernels[k], f->numbers[k].list[i]);
         }
         own->parameter_at[i] = format("given.%s", parameter_text(kind, first[i]));
     }
@@ -146,9 +142,9 @@ static void make_one(const Form *f)
 static const char *form_of(const Kernel *k)
 {
     Text text = {0};
-    marked_form(k->text, &text);
-    if (k->finish_text)
-        marked_form(k->finish_text, &text);
+    code_form(k->code, &text);
+    if (k->finish_code)
+        code_form(k->finish_code, &text);
     Digest d = mgpu_sha256_of(text_of(&text), text.length);
     return identity_key(&d);
 }
@@ -161,9 +157,9 @@ void cuda_give_numbers(Program *p)
         if (!k->nest_count || k->canonical || k->path_count)
             continue;
         Numbers numbers = {0};
-        marked_numbers(k->text, &numbers);
-        if (k->finish_text)
-            marked_numbers(k->finish_text, &numbers);
+        code_numbers(k->code, &numbers);
+        if (k->finish_code)
+            code_numbers(k->finish_code, &numbers);
         const char *key = form_of(k);
         Form *f = map_get(&forms, key);
         if (!f) {
@@ -185,7 +181,8 @@ void cuda_print_with_parameters(const Kernel *k, bool finish, Text *t)
 {
     Numbers before = {0};
     if (finish && k->parameter_at)
-        marked_numbers(k->text, &before);
-    const char *declared = k->parameter_count ? format(", const __grid_constant__ mgpu_parameters<%d> given", k->parameter_count) : NULL;
-    marked_print(finish ? k->finish_text : k->text, k->parameter_at ? k->parameter_at + before.count : NULL, declared, NULL, t);
+        code_numbers(k->code, &before);
+    CodePrint how = {.kernel = k->name, .given = k->parameter_at ? k->parameter_at + before.count : NULL, .paths = k->paths, .path_count = k->path_count};
+    how.more = k->parameter_count ? format(", const __grid_constant__ mgpu_parameters<%d> given", k->parameter_count) : NULL;
+    code_print(finish ? k->finish_code : k->code, &how, t);
 }

@@ -1,4 +1,4 @@
-/* scan.c: a scan as CUDA C.
+/* scan.c: a scan on GPUs.
  *
  * In: a Kernel with a Scan (fuse/scan.c). Out: k12: each block takes a few samples through all steps. What it calls are functions
  * of a block, for samples [begin, end): k12_0, k12_1 ... of the kernels of the body, with a barrier after each; k12_steps is the
@@ -6,7 +6,7 @@
  * pointers are moved back by the first of them, so that all functions count samples alike. Nothing is __restrict__: what a loop
  * writes in one step it reads in the next. */
 #include "compiler/kernel/phase.h"
-#include "compiler/target/c/scan.h"
+#include "compiler/loops/scan.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 
@@ -23,79 +23,89 @@ int cuda_scan_shared_bytes(const Kernel *k)
     return most;
 }
 
-static void print_call(ScanWriter *w, int number)
+static const Term *barrier(void) { return term_call("__syncthreads", 0, NULL); }
+
+static void add_call(ScanLowering *w, int number)
 {
     const ScanCall *call = &w->scan->calls[number];
     const Kernel *k = call->kernel;
     const CudaKind *kind = &CUDA_KIND[k->kind];
-    Text list = {0};
+    const Term **list = NULL;
+    int count = 0;
     for (int i = 0; i < k->read_count + k->write_count; i++)
-        text_add(&list, "%s, ", scan_pointer(w, scan_argument(k, i)));
+        APPEND(list, count, scan_pointer(w, scan_argument(k, i)));
     if (call->work >= 0)
-        text_add(&list, "work + %lld, ", (long long)call->work);
-    text_add(&list, "%s", kind->given);
-    emit_line(&w->print, EMIT_OWN "_%d%s(%sbegin, end);", number, kind->end, text_of(&list));
+        APPEND(list, count, term_add(term_word("work"), term_whole(call->work)));
+    if (*kind->given)
+        APPEND(list, count, term_word(kind->given));
+    APPEND(list, count, term_word("begin"));
+    APPEND(list, count, term_word("end"));
+    code_do(&w->print.to, term_call_of(term_kernel(format("_%d%s", number, kind->end)), count, list));
     if (kind->meets)
-        emit_line(&w->print, "__syncthreads();");
+        code_do(&w->print.to, barrier());
 }
 
 /* ---- pointers */
 
-static void print_parameters(ScanWriter *w)
+static void add_parameters(ScanLowering *w)
 {
+    static const struct { const char *type, *name; } LAST[] = {{"char *", "work"}, {"char *", "shared"}, {"const mgpu_step *", "step"},
+                                                               {"int64_t", "begin"}, {"int64_t", "end"}};
     const Kernel *k = w->kernel;
-    text_add(w->print.t, "(\n");
+    Code *code = w->print.to.code;
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
-        emit_line(&w->print, "%s *%s,%s", emit_element_type(t->dtype), scan_new_pointer(w, t), emit_shape_comment(&w->print, t));
+        APPEND(code->parameters, code->parameter_count, ((CodeParameter){format("%s *", element_type(t->dtype)), scan_new_pointer(w, t), shape_remark(t)}));
     }
-    emit_line(&w->print, "%schar *shared, const mgpu_step *step, int64_t begin, int64_t end)", k->scan->work_bytes ? "char *work, " : "");
-    text_add(w->print.t, "{\n");
+    for (int i = k->scan->work_bytes ? 0 : 1; i < COUNT(LAST); i++)
+        APPEND(code->parameters, code->parameter_count, ((CodeParameter){LAST[i].type, term_word(LAST[i].name), NULL}));
 }
 
 /* ---- before the first step, and after the last */
 
-static void print_copy(ScanWriter *w, const Tensor *to, const Tensor *from)
+static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
 {
-    const char *a = scan_pointer(w, to), *b = scan_pointer(w, from);
-    if (to->sharded)
-        emit_line(&w->print, "mgpu_block_copy_rows(%s, %lld, %s, %lld, %lld, begin, end);", a, (long long)tensor_pitch(to), b,
-                  (long long)(from->sharded ? tensor_pitch(from) : 0), (long long)scan_elements(to));
-    else
-        emit_line(&w->print, "mgpu_block_copy_rows(%s, 0, %s, 0, %lld, 0, 1);", a, b, (long long)scan_elements(to));
+    const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *zero = term_word("0");
+    const Term *pitch = to->sharded ? term_whole(tensor_pitch(to)) : zero, *pitch_from = to->sharded && from->sharded ? term_whole(tensor_pitch(from)) : zero;
+    code_do(&w->print.to, CALL("mgpu_block_copy_rows", a, pitch, b, pitch_from, term_whole(scan_elements(to)), to->sharded ? term_word("begin") : zero,
+                               to->sharded ? term_word("end") : term_word("1")));
 }
 
-static void print_fill(ScanWriter *w, const Tensor *to, double value)
+static void add_fill(ScanLowering *w, const Tensor *to, double value)
 {
-    const char *literal = emit_literal(value, to->dtype);
+    const Term *name = scan_pointer(w, to), *literal = literal_term(value, to->dtype), *all = term_whole(scan_elements(to)), *begin = term_word("begin");
     if (dtype_is_half(to->dtype))
-        literal = format("mgpu_to_%s(%s)", dtype_name(to->dtype), literal);
-    emit_line(&w->print, "mgpu_block_fill(%s%s, %s, %s, %lld);", scan_pointer(w, to), to->sharded ? format(" + begin * %lld", (long long)scan_elements(to)) : "",
-              literal, to->sharded ? "end - begin" : "1", (long long)scan_elements(to));
+        literal = CALL(format("mgpu_to_%s", dtype_name(to->dtype)), literal);
+    if (to->sharded)
+        name = term_add(name, term_times(begin, all));
+    code_do(&w->print.to, CALL("mgpu_block_fill", name, literal, to->sharded ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
 }
 
 /* ---- the loop */
 
-static void print_loop(const Kernel *k, Text *t)
+static const Code *lower_loop(const Kernel *k)
 {
     static const char *const OWN[] = {"shared"};
-    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = true}, .kernel = k, .scan = k->scan,
-                    .call = print_call, .copy = print_copy, .fill = print_fill};
+    Code *code = NEW(Code);
+    *code = (Code){.lines = true};
+    ScanLowering w = {.print = {.kernel = k, .to.code = code, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = true}, .kernel = k, .scan = k->scan,
+                      .call = add_call, .copy = add_copy, .fill = add_fill};
     scan_begin_text(&w, OWN, COUNT(OWN));
-    print_parameters(&w);
-    scan_print_buffers(&w);
-    scan_print_initial(&w);
+    add_parameters(&w);
+    scan_declare_buffers(&w);
+    scan_add_initial(&w);
     if (w.scan->carry_count)
-        emit_line(&w.print, "__syncthreads();");
-    scan_print_steps(&w, NULL);
-    if (scan_print_last(&w))
-        emit_line(&w.print, "__syncthreads();");
-    text_add(t, "}\n");
+        code_do(&w.print.to, barrier());
+    scan_open_steps(&w);
+    code_close(&w.print.to);
+    if (scan_add_last(&w))
+        code_do(&w.print.to, barrier());
+    return code;
 }
 
 /* ---- all of it */
 
-void cuda_scan_prepare(Kernel *k) { scan_print_parts(k, cuda_print_block, print_loop); }
+void cuda_lower_scan(Kernel *k) { scan_lower_parts(k, cuda_lower_block, lower_loop); }
 
 void cuda_print_block_scan(const Kernel *k, Text *t)
 {
@@ -107,7 +117,7 @@ void cuda_print_block_scan(const Kernel *k, Text *t)
     }
     text_add(t, "%s\nstatic __device__ void %s_steps",
              c_comment("%s: %lld steps%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : ""), k->name);
-    emit_named(k, k->text, t);
+    code_print(k->code, &(CodePrint){.kernel = k->name}, t);
 }
 
 void cuda_scan_print(const Kernel *k, Text *t)
@@ -117,7 +127,7 @@ void cuda_scan_print(const Kernel *k, Text *t)
     cuda_print_block_scan(k, t);
     text_add(t, "\nextern \"C\" __global__ void %s(", k->name);
     for (int i = 0; i < k->read_count + k->write_count; i++) {
-        text_add(t, "%s *a%d, ", emit_element_type(scan_argument(k, i)->dtype), i);
+        text_add(t, "%s *a%d, ", element_type(scan_argument(k, i)->dtype), i);
         text_add(&list, "a%d, ", i);
     }
     text_add(t, "%sconst mgpu_step *step, int64_t n)\n{\n    " CUDA_FIRST "\n", s->work_bytes ? "char *work, " : "");

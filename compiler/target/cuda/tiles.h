@@ -15,7 +15,8 @@
 #include "runtime/abi/mgpu.h"
 #include "runtime/abi/mgpu_tiles.h"
 
-#define CUDA_FIRST "mgpu_wait_for_grids();" /* what each thread of a kernel that waits does first (mgpu_device.h) */
+#define CUDA_FIRST_CALL "mgpu_wait_for_grids()"
+#define CUDA_FIRST CUDA_FIRST_CALL ";" /* what each thread of a kernel that waits does first (mgpu_device.h) */
 
 typedef struct CudaMatmul CudaMatmul;
 struct CudaMatmul {

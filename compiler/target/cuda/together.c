@@ -1,12 +1,11 @@
 /* together.c: one launch for several calls.
  *
  * A model has as many updates as weights, most of them small: a launch for each takes longer than what it does, and leaves most of the
- * GPU idle. In: kernels, whose text says where the threads of the launch come in (c/marks.h). Out: how many calls one launch of a function does
+ * GPU idle. In: kernels, whose code says where the threads of the launch come in (TERM_GRID). Out: how many calls one launch of a function does
  * at most (kernel->together), as many as a phase has updates by it, or as fit into parameters; and the text of such a function. It takes
  * a table (mgpu_calls), a row for each call: its arguments, its samples, its numbers, and the first of its blocks. So it is one function
  * whatever calls there are. Which calls have a launch in common, the plan says (plan/together.c): they are a region. */
 #include "compiler/kernel/phase.h"
-#include "compiler/target/c/marks.h"
 #include "compiler/target/cuda/cuda.h"
 
 static int words_of(const Kernel *k) { return k->parameter_count > 0 ? k->parameter_count : 1; }
@@ -33,7 +32,7 @@ static void print_arguments(const Kernel *k, Text *t)
 {
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *x = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
-        text_add(t, "(%s%s *)calls.argument[own.call][%d], ", i < k->read_count ? "const " : "", emit_element_type(x->dtype), i);
+        text_add(t, "(%s%s *)calls.argument[own.call][%d], ", i < k->read_count ? "const " : "", element_type(x->dtype), i);
     }
 }
 
@@ -41,8 +40,8 @@ void cuda_print_together(const Kernel *k, Text *t)
 {
     int words = words_of(k);
     text_add(t, "MGPU_FUNCTION void %s_call", k->name);
-    marked_print(k->text, k->parameter_at, format("%s, const mgpu_own_call own", k->parameter_count ? format(", const mgpu_parameters<%d> &given", words) : ""),
-                 "own.", t);
+    const char *given = k->parameter_count ? format(", const mgpu_parameters<%d> &given", words) : "";
+    code_print(k->code, &(CodePrint){.kernel = k->name, .given = k->parameter_at, .more = format("%s, const mgpu_own_call own", given), .grid = "own."}, t);
     text_add(t, "extern \"C\" __global__ void %s(const __grid_constant__ mgpu_calls<%d, %d, %d> calls, const mgpu_step *MGPU_RESTRICT step)\n{\n", k->name, k->together,
              k->read_count + k->write_count, words);
     text_add(t, "    const mgpu_own_call own = mgpu_find_call(calls);\n    %s_call(", k->name);

@@ -11,19 +11,18 @@
 #define MGPU_HOST_H
 
 #include "compiler/kernel/target.h"
-#include "compiler/target/c/emit.h"
+#include "compiler/loops/lower.h"
 
 extern const Target host_target;
 
 void host_share(Kernel *, bool alone); /* alone: one thread calls it, for any samples */
-/* parameters and body: "(void *const *argument, ...) { ... }" */
-void kernel_print(const Kernel *, Text *);
-void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
-void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has partial sums */
+Code *host_function(void);                            /* (void *const *argument, ...) {} */
+const Code *host_lower(const Kernel *, bool finish);  /* finish: its end, if it has partial sums */
+void host_nest(Lowering *, const Nest *);
 /* its row in the table of all kernels */
 void kernel_emit_row(const Kernel *, const char *function, Text *);
 void emit_kernels(const Program *, Text *);
-void scan_print(Kernel *);
+void host_lower_scan(Kernel *);
 void scan_emit(const Kernel *, Text *);
 void nests_emit(const Kernel *, Text *);
 #endif

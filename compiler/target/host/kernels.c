@@ -9,36 +9,7 @@
 
 /* ---- functions */
 
-/* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores, or those across */
-const bool *emit_needed(const Nest *nest, bool finish)
-{
-    const Exprs *x = nest->exprs;
-    bool *needed = NEW_ARRAY(bool, x->count);
-    for (int i = 0; i < nest->reduction_count && !finish; i++) {
-        needed[nest->reductions[i].value->id] = true;
-        if (nest->reductions[i].place)
-            needed[nest->reductions[i].place->id] = true;
-    }
-    for (int i = 0; i < nest->store_count; i++) {
-        const Store *s = &nest->stores[i];
-        bool at_end = nest->across ? s->across : s->outer;
-        if (nest->merges) { /* values of each call, and where those of all go */
-            needed[(finish ? s->offset : s->value)->id] = true;
-            continue;
-        }
-        if ((nest->partial || nest->across) && at_end != finish)
-            continue;
-        needed[s->value->id] = needed[s->offset->id] = true;
-        if (s->guard)
-            needed[s->guard->id] = true;
-    }
-    for (int i = x->count - 1; i >= 0; i--)
-        for (int k = 0; needed[i] && k < x->all[i]->count; k++)
-            needed[x->all[i]->in[k]->id] = true;
-    return needed;
-}
-
-static bool uses_tensor(const Printer *p, const Tensor *tensor)
+static bool uses_tensor(const Lowering *p, const Tensor *tensor)
 {
     for (int i = 0; i < p->kernel->nest_count; i++) {
         const Nest *nest = &p->kernel->nests[i];
@@ -52,63 +23,24 @@ static bool uses_tensor(const Printer *p, const Tensor *tensor)
     return false;
 }
 
-static void print_arguments(Printer *p)
+static void declare_arguments(Lowering *p)
 {
     const Kernel *k = p->kernel;
     int total = k->read_count + k->write_count;
-    p->argument = NEW_ARRAY(const char *, total);
+    p->argument = NEW_ARRAY(const Term *, total);
     p->tensor = NEW_ARRAY(const Tensor *, total);
     p->argument_count = total;
     for (int i = 0; i < total; i++) {
         bool output = i >= k->read_count;
         const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
-        if (!output && emit_written(k, tensor))
+        if (!output && kernel_writes(k, tensor))
             continue; /* updated in place: one pointer */
         if (!uses_tensor(p, tensor))
             continue;
         p->tensor[i] = tensor;
-        p->argument[i] = emit_name(p, kernel_argument_name(tensor));
-        emit_line(p, "%s%s *restrict %s = argument[%d];%s", output ? "" : "const ", emit_element_type(tensor->dtype), p->argument[i], i,
-             emit_shape_comment(p, tensor));
-    }
-}
-
-void emit_tables(Printer *p)
-{
-    for (int k = 0; k < p->kernel->nest_count; k++) {
-        const Exprs *x = p->kernel->nests[k].exprs;
-        for (int i = 0; i < x->count; i++) {
-            const Expr *e = x->all[i];
-            if (!p->needed[k][i])
-                continue;
-            if (e->kind == X_RANDOM) {
-                const char *id = format("key %llx", (unsigned long long)e->hash);
-                if (map_get(&p->names, id))
-                    continue;
-                const char *name = emit_own_name(p, "key");
-                map_set(&p->names, id, (void *)(uintptr_t)name);
-                const char *path = format("0x%llxu", (unsigned long long)e->hash);
-                for (int j = 0; p->by_path && j < p->kernel->path_count; j++)
-                    if (p->kernel->paths[j] == e->hash)
-                        path = format("path[%d]", j);
-                emit_line(p, "const uint64_t %s = mgpu_random_key(step->seed, %s);", name, path);
-            }
-            if (e->kind != X_TABLE)
-                continue;
-            bool known = false;
-            for (int j = 0; j < p->table_count; j++)
-                known = known || p->table[j] == e->node;
-            if (known)
-                continue;
-            const char *name = e->node->name ? emit_name(p, e->node->name) : emit_own_name(p, "constant");
-            int count = p->table_count;
-            APPEND(p->table, p->table_count, e->node);
-            APPEND(p->table_name, count, name);
-            text_add(p->t, "    static const %s %s[] = {", C_TYPE[e->node->dtype], name);
-            for (int64_t j = 0; j < e->node->data_count; j++)
-                text_add(p->t, "%s%s", j == 0 ? "" : j % 12 ? ", " : ",\n        ", emit_literal(e->node->data[j], e->node->dtype));
-            text_add(p->t, "};\n");
-        }
+        p->argument[i] = name_like(p, kernel_argument_name(tensor));
+        const char *type = format("%s%s *restrict", output ? "" : "const ", element_type(tensor->dtype));
+        code_array(&p->to, type, p->argument[i], NULL, term_element(term_word("argument"), term_whole(i)))->remark = shape_remark(tensor);
     }
 }
 
@@ -117,73 +49,107 @@ static bool is_divided_samples(const Kernel *k, const Nest *nest, int axis)
     return k->split == MGPU_SPLIT_SAMPLES && nest->divided == axis + 1;
 }
 
-static void print_own(Printer *p)
+static void declare_own(Lowering *p)
 {
     static const char *const TYPE[DTYPES] = {[U8] = "U8",   [I8] = "I8",   [U16] = "U16", [I16] = "I16",
                                              [U32] = "U32", [I32] = "I32", [I64] = "I64"};
     const Kernel *k = p->kernel;
     const Tensor *index = k->index;
-    const char *count = index ? format("%lld%s", (long long)shape_count(&index->shape), index->sharded ? " * part->samples" : "") : "0";
-    p->own = emit_own_name(p, "own");
-    emit_line(p, "const mgpu_own %s = mgpu_own_part(%lld, %lld, %lld, %s, MGPU_%s, %s, part);", p->own, (long long)k->owned_rows,
-              (long long)k->owned_columns, (long long)k->column_grain, index ? emit_argument(p, index) : "NULL",
-              index ? TYPE[index->dtype] : "I32", count);
+    const Term *count = index ? term_whole(shape_count(&index->shape)) : term_word("0");
+    if (index && index->sharded)
+        count = term_times(count, term_word("part->samples"));
+    p->own = own_name(p, "own");
+    code_declare(&p->to, "const mgpu_own", p->own,
+                 CALL("mgpu_own_part", term_whole(k->owned_rows), term_whole(k->owned_columns), term_whole(k->column_grain),
+                      index ? argument_of(p, index) : term_word("NULL"), term_word(format("MGPU_%s", index ? TYPE[index->dtype] : "I32")), count,
+                      term_word("part")));
 }
 
-static void print_function(const Kernel *k, Text *t, bool by_path, bool finish)
+static const Term *not_used(const char *name) { return term_unary("(void)", term_word(name)); }
+
+/* what of its parameters a function uses */
+typedef struct Uses { bool step, n, part, divided; } Uses;
+
+static Uses uses_of(const Lowering *p)
 {
-    Printer p = {.kernel = k, .t = t, .by_path = by_path, .finish = finish, .indent = 1};
-    emit_reserve(&p);
-    bool uses_step = false, uses_n = false, uses_part = finish, divided = false;
-    p.needed = NEW_ARRAY(const bool *, k->nest_count);
+    const Kernel *k = p->kernel;
+    Uses u = {.part = p->finish};
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
-        p.needed[i] = emit_needed(&k->nests[i], finish);
         for (int j = 0; j < x->count; j++)
-            uses_step = uses_step || (p.needed[i][j] && (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM ||
-                                                         (x->all[j]->kind == X_COUNT && x->all[j]->other)));
+            u.step = u.step || (p->needed[i][j] && (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM ||
+                                                    (x->all[j]->kind == X_COUNT && x->all[j]->other)));
         for (int j = 0; j < x->axis_count; j++)
-            uses_n = uses_n || (!finish && !is_divided_samples(k, &k->nests[i], j) &&
-                                (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));
-        divided = divided || k->nests[i].divided;
+            u.n = u.n || (!p->finish && !is_divided_samples(k, &k->nests[i], j) && (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));
+        u.divided = u.divided || k->nests[i].divided;
     }
-    divided = divided && !finish && k->split != MGPU_SPLIT_WORKERS;
-    uses_part = uses_part || divided || uses_n || k->split == MGPU_SPLIT_WORKERS;
-    text_add(t, "(void *const *argument, const mgpu_step *step, const mgpu_part *part%s)\n{\n",
-             by_path ? ", const uint64_t *path" : "");
-    print_arguments(&p);
-    if (uses_n)
-        emit_line(&p, "const int64_t n = part->samples;");
-    if (divided)
-        emit_line(&p, "const int64_t begin = part->begin, end = part->end;");
-    if (!uses_step && !uses_part)
-        emit_line(&p, "(void)step, (void)part;");
-    else if (!uses_step || !uses_part)
-        emit_line(&p, "(void)%s;", uses_step ? "part" : "step");
-    emit_tables(&p);
-    if (k->owned_rows)
-        print_own(&p);
-    for (int i = 0; i < k->nest_count; i++)
-        emit_nest(&p, &k->nests[i]);
-    text_add(t, "}\n");
+    u.divided = u.divided && !p->finish && k->split != MGPU_SPLIT_WORKERS;
+    u.part = u.part || u.divided || u.n || k->split == MGPU_SPLIT_WORKERS;
+    return u;
 }
 
-void kernel_print(const Kernel *k, Text *t) { print_function(k, t, false, false); }
-void kernel_print_body(const Kernel *k, Text *t) { print_function(k, t, true, false); }
-void kernel_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, true); }
+static void declare_uses(Lowering *p, Uses u)
+{
+    if (u.n)
+        code_declare(&p->to, "const int64_t", term_word("n"), term_word("part->samples"));
+    if (u.divided) {
+        code_declare(&p->to, "const int64_t", term_word("begin"), term_word("part->begin"));
+        code_declare_too(&p->to, term_word("end"), term_word("part->end"));
+    }
+    if (!u.step)
+        code_do(&p->to, not_used("step"));
+    if (!u.part)
+        code_do(&p->to, not_used("part"));
+    if (!u.step && !u.part)
+        p->to.code->body.list[p->to.code->body.count - 1]->joins = true;
+}
+
+Code *host_function(void)
+{
+    static const struct { const char *type, *name; } PARAMETER[] = {{"void *const *", "argument"}, {"const mgpu_step *", "step"}, {"const mgpu_part *", "part"}};
+    Code *code = NEW(Code);
+    *code = (Code){.by_path = "const uint64_t *"};
+    for (int i = 0; i < COUNT(PARAMETER); i++)
+        APPEND(code->parameters, code->parameter_count, ((CodeParameter){PARAMETER[i].type, term_word(PARAMETER[i].name), NULL}));
+    return code;
+}
+
+const Code *host_lower(const Kernel *k, bool finish)
+{
+    Lowering p = {.to.code = host_function(), .kernel = k, .finish = finish};
+    reserve_names(&p);
+    p.needed = NEW_ARRAY(const bool *, k->nest_count);
+    for (int i = 0; i < k->nest_count; i++)
+        p.needed[i] = needed_expressions(&k->nests[i], finish);
+    declare_arguments(&p);
+    declare_uses(&p, uses_of(&p));
+    declare_tables(&p);
+    if (k->owned_rows)
+        declare_own(&p);
+    for (int i = 0; i < k->nest_count; i++)
+        host_nest(&p, &k->nests[i]);
+    return p.to.code;
+}
 
 /* the kernel, or a call of the body that it shares with others; and its end */
 void nests_emit(const Kernel *k, Text *t)
 {
     const char *small = k->small ? "MGPU_SMALL " : "";
-    if (k->finish_text)
-        text_add(t, "static void %s_finish%s", k->name, k->finish_text);
+    const CodePrint plain = {.kernel = k->name}, by_path = {.kernel = k->name, .paths = k->paths, .path_count = k->path_count};
+    if (k->finish_code) {
+        text_add(t, "static void %s_finish", k->name);
+        code_print(k->finish_code, &plain, t);
+    }
     if (!k->body || k->body->body_users < 2) {
-        text_add(t, "static %svoid %s%s", small, k->name, k->text);
+        text_add(t, "static %svoid %s", small, k->name);
+        code_print(k->code, &plain, t);
         return;
     }
-    if (k->body == k)
-        text_add(t, "static MGPU_SHARED void %s_body%s\n", k->name, k->body_text);
+    if (k->body == k) {
+        text_add(t, "static MGPU_SHARED void %s_body", k->name);
+        code_print(k->code, &by_path, t);
+        text_add(t, "\n");
+    }
     text_add(t, "static %svoid %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
                 "    static const uint64_t path[] = {", small, k->name);
     for (int i = 0; i < k->path_count; i++)
@@ -200,15 +166,6 @@ void kernel_emit_row(const Kernel *k, const char *function, Text *t)
     text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);
     text_add(t, k->contraction ? "&%s_contraction" : "NULL", function);
     text_add(t, "},\n");
-}
-
-void emit_kernel_title(const Kernel *k, Text *t)
-{
-    const Place *user = users_place(k->at);
-    if (k->nest_count || k->scan)
-        text_add(t, "%s\n",
-                 c_comment("%s: %s%s", k->name, k->title,
-                           user && user->source ? format("  %s:%d", user->source->file, user->line) : ""));
 }
 
 void emit_kernels(const Program *program, Text *t)

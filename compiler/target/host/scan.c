@@ -1,4 +1,4 @@
-/* scan.c: a scan as host C.
+/* scan.c: a scan on the host.
  *
  * In: a Kernel with a Scan (fuse/scan.c). Out: the functions of the kernels that it calls, named k12_0, k12_1 ..., and
  * k12 itself: for each chunk of samples pointers to its buffers, then the loop over steps: pointers to the step's slices, and
@@ -6,78 +6,86 @@
  * all kernels count samples alike. */
 #include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/target/c/scan.h"
+#include "compiler/loops/scan.h"
 
 #include <math.h>
 
 /* ---- pointers */
 
-static void print_arguments(ScanWriter *w)
+static void declare_arguments(ScanLowering *w)
 {
     const Kernel *k = w->kernel;
+    const Term *argument = term_word("argument");
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
-        emit_line(&w->print, "%s *const %s = argument[%d];%s", emit_element_type(t->dtype), scan_new_pointer(w, t), i,
-                  emit_shape_comment(&w->print, t));
+        const char *type = format("%s *const", element_type(t->dtype));
+        code_array(&w->print.to, type, scan_new_pointer(w, t), NULL, term_element(argument, term_whole(i)))->remark = shape_remark(t);
     }
     bool works = w->scan->carry_count + w->scan->buffer_count > 0;
     for (int i = 0; i < w->scan->call_count; i++)
         works = works || w->scan->calls[i].work >= 0;
     if (works)
-        emit_line(&w->print, "char *const work = argument[%d];", k->read_count + k->write_count);
+        code_declare(&w->print.to, "char *const", term_word("work"), term_element(argument, term_whole(k->read_count + k->write_count)));
 }
 
 /* ---- before the first step, and after the last */
 
-/* count elements from one place to another, for the chunk's samples if the target has any */
-static void print_copy(ScanWriter *w, const Tensor *to, const Tensor *from)
+static const Term *begin(void) { return term_word("begin"); }
+
+/* bytes of the chunk's samples */
+static const Term *chunk_bytes(int64_t sample_bytes)
 {
-    const char *a = scan_pointer(w, to), *b = scan_pointer(w, from);
+    return term_times(term_cast("size_t", term_binary(LEVEL_SUM, term_word("end"), "-", begin())), term_whole(sample_bytes));
+}
+
+/* count elements from one place to another, for the chunk's samples if the target has any */
+static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
+{
+    const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *i = term_word("i");
     int64_t count = scan_elements(to), bytes = count * dtype_bytes(to->dtype);
     if (!to->sharded) {
-        emit_line(&w->print, "memcpy(%s, %s, %lld);", a, b, (long long)bytes);
+        code_do(&w->print.to, CALL("memcpy", a, b, term_whole(bytes)));
     } else if (from->sharded && tensor_pitch(to) == count && tensor_pitch(from) == count) {
-        emit_line(&w->print, "memcpy(%s + begin * %lld, %s + begin * %lld, (size_t)(end - begin) * %lld);", a, (long long)count,
-                  b, (long long)count, (long long)bytes);
+        const Term *at = term_times(begin(), term_whole(count));
+        code_do(&w->print.to, CALL("memcpy", term_add(a, at), term_add(b, at), chunk_bytes(bytes)));
     } else {
-        emit_line(&w->print, "for (int64_t i = begin; i < end; i++)");
-        emit_line(&w->print, "    memcpy(%s + i * %lld, %s%s, %lld);", a, (long long)tensor_pitch(to), b,
-             from->sharded ? format(" + i * %lld", (long long)tensor_pitch(from)) : "", (long long)bytes);
+        code_count(&w->print.to, "int64_t", i, begin(), term_word("end"), NULL);
+        a = term_add(a, term_times(i, term_whole(tensor_pitch(to))));
+        b = from->sharded ? term_add(b, term_times(i, term_whole(tensor_pitch(from)))) : b;
+        code_do(&w->print.to, CALL("memcpy", a, b, term_whole(bytes)));
+        code_bare(&w->print.to);
     }
 }
 
-static void print_fill(ScanWriter *w, const Tensor *to, double value)
+static void add_fill(ScanLowering *w, const Tensor *to, double value)
 {
-    const char *name = scan_pointer(w, to);
-    int64_t count = scan_elements(to);
+    const Term *name = scan_pointer(w, to), *i = term_word("i"), *zero = term_word("0");
+    int64_t count = scan_elements(to), bytes = count * dtype_bytes(to->dtype);
+    const Term *all = term_whole(count), *first = term_times(begin(), all);
     if (value == 0 && !signbit(value)) {
-        if (to->sharded)
-            emit_line(&w->print, "memset(%s + begin * %lld, 0, (size_t)(end - begin) * %lld);", name, (long long)count,
-                 (long long)count * dtype_bytes(to->dtype));
-        else
-            emit_line(&w->print, "memset(%s, 0, %lld);", name, (long long)count * dtype_bytes(to->dtype));
+        code_do(&w->print.to, CALL("memset", to->sharded ? term_add(name, first) : name, zero, to->sharded ? chunk_bytes(bytes) : term_whole(bytes)));
         return;
     }
-    if (to->sharded)
-        emit_line(&w->print, "for (int64_t i = begin * %lld; i < end * %lld; i++)", (long long)count, (long long)count);
-    else
-        emit_line(&w->print, "for (int64_t i = 0; i < %lld; i++)", (long long)count);
-    emit_line(&w->print, "    %s[i] = %s;", name, emit_literal(value, to->dtype));
+    code_count(&w->print.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all, NULL);
+    code_set(&w->print.to, term_element(name, i), "=", literal_term(value, to->dtype));
+    code_bare(&w->print.to);
 }
 
 /* ---- the loop */
 
-static void print_call(ScanWriter *w, int number)
+static void add_call(ScanLowering *w, int number)
 {
-    const Scan *s = w->scan;
-    const ScanCall *call = &s->calls[number];
+    const ScanCall *call = &w->scan->calls[number];
     const Kernel *k = call->kernel;
-    Text list = {0};
+    const Term **list = NULL;
+    int count = 0;
     for (int i = 0; i < k->read_count + k->write_count; i++)
-        text_add(&list, "%s%s", i ? ", " : "", scan_pointer(w, scan_argument(k, i)));
+        APPEND(list, count, scan_pointer(w, scan_argument(k, i)));
     if (call->work >= 0)
-        text_add(&list, ", work + %lld", (long long)call->work);
-    emit_line(&w->print, EMIT_OWN "_%d((void *const[]){%s}, step, &%s);", number, text_take(&list), call->fresh ? "fresh" : "own");
+        APPEND(list, count, term_add(term_word("work"), term_whole(call->work)));
+    const Term *arguments = term_cast("void *const[]", term_list(count, list));
+    code_do(&w->print.to, term_call_of(term_kernel(format("_%d", number)), 3,
+                                       (const Term *[]){arguments, term_word("step"), term_word(call->fresh ? "&fresh" : "&own")}));
 }
 
 static bool any_fresh(const Scan *s)
@@ -88,43 +96,57 @@ static bool any_fresh(const Scan *s)
     return false;
 }
 
-static void print_loop(const Kernel *k, Text *t)
+/* the samples of the part, chunk by chunk, as even as they go: from begin to end */
+static void open_chunks(ScanLowering *w)
+{
+    CodeBuilder *to = &w->print.to;
+    const Term *end = term_word("end"), *chunks = term_word("chunks"), *first = term_word("part->begin"), *last = term_word("part->end");
+    const Term *one = term_word("1"), *chunk = term_whole(w->scan->chunk);
+    code_declare(to, "int64_t", end, NULL);
+    const Term *all = term_add(term_binary(LEVEL_SUM, last, "-", first), term_whole(w->scan->chunk - 1));
+    code_declare_too(to, chunks, term_binary(LEVEL_PRODUCT, all, "/", chunk));
+    Statement *loop = code_for(to, "int64_t", begin(), first, term_binary(LEVEL_LESS, begin(), "<", last));
+    code_step(loop, begin(), "=", end);
+    code_step(loop, chunks, "--", NULL);
+    const Term *rest = term_binary(LEVEL_SUM, term_add(term_binary(LEVEL_SUM, last, "-", begin()), chunks), "-", one);
+    code_set(to, end, "=", term_add(begin(), term_binary(LEVEL_PRODUCT, rest, "/", chunks)));
+    code_set(to, term_word("own.begin"), "=", begin());
+    code_set(to, term_word("own.end"), "=", end);
+}
+
+static const Code *lower_loop(const Kernel *k)
 {
     const Scan *s = k->scan;
     static const char *const OWN[] = {"own", "fresh", "chunks", "i"};
-    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1}, .kernel = k, .scan = s, .call = print_call, .copy = print_copy, .fill = print_fill};
+    ScanLowering w = {.print = {.kernel = k, .to.code = host_function()}, .kernel = k, .scan = s, .call = add_call, .copy = add_copy, .fill = add_fill};
+    CodeBuilder *to = &w.print.to;
     scan_begin_text(&w, OWN, COUNT(OWN));
-    text_add(t, "static void " EMIT_OWN "(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n");
-    print_arguments(&w);
-    emit_line(&w.print, "mgpu_part own = *part;");
-    emit_line(&w.print, "own.thread = 0;");
-    emit_line(&w.print, "own.threads = 1;");
-    if (s->samples) {
-        emit_line(&w.print, "int64_t end, chunks = (part->end - part->begin + %lld) / %lld;", (long long)s->chunk - 1,
-                  (long long)s->chunk);
-        emit_line(&w.print, "for (int64_t begin = part->begin; begin < part->end; begin = end, chunks--) {");
-        w.print.indent++;
-        emit_line(&w.print, "end = begin + (part->end - begin + chunks - 1) / chunks;");
-        emit_line(&w.print, "own.begin = begin;");
-        emit_line(&w.print, "own.end = end;");
-    }
-    if (any_fresh(s)) {
-        emit_line(&w.print, "mgpu_part fresh = own;");
-        emit_line(&w.print, "fresh.first = true;");
-    }
-    scan_print_buffers(&w);
-    scan_print_initial(&w);
-    scan_print_steps(&w, scan_keeps(s) ? "own.first = false;" : NULL);
-    scan_print_last(&w);
+    declare_arguments(&w);
+    code_declare(to, "mgpu_part", term_word("own"), term_word("*part"));
+    code_set(to, term_word("own.thread"), "=", term_word("0"));
+    code_set(to, term_word("own.threads"), "=", term_word("1"));
     if (s->samples)
-        emit_close(&w.print);
-    text_add(t, "}\n");
+        open_chunks(&w);
+    if (any_fresh(s)) {
+        code_declare(to, "mgpu_part", term_word("fresh"), term_word("own"));
+        code_set(to, term_word("fresh.first"), "=", term_word("true"));
+    }
+    scan_declare_buffers(&w);
+    scan_add_initial(&w);
+    scan_open_steps(&w);
+    if (scan_keeps(s))
+        code_set(to, term_word("own.first"), "=", term_word("false"));
+    code_close(to);
+    scan_add_last(&w);
+    return to->code;
 }
 
 /* ---- all of it */
 
+static const Code *lower_nests(const Kernel *k) { return host_lower(k, false); }
+
 /* while the numbers of tensors are those of the fuser */
-void scan_print(Kernel *k) { scan_print_parts(k, kernel_print, print_loop); }
+void host_lower_scan(Kernel *k) { scan_lower_parts(k, lower_nests, lower_loop); }
 
 void scan_emit(const Kernel *k, Text *t)
 {
@@ -136,7 +158,7 @@ void scan_emit(const Kernel *k, Text *t)
         host_target.print(&part, t);
         text_add(t, "\n");
     }
-    text_add(t, "%s\n", c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
-                                  s->samples ? format(", %lld samples at a time", (long long)s->chunk) : ""));
-    emit_named(k, k->text, t);
+    text_add(t, "%s\nstatic void %s", c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
+                                            s->samples ? format(", %lld samples at a time", (long long)s->chunk) : ""), k->name);
+    code_print(k->code, &(CodePrint){.kernel = k->name}, t);
 }

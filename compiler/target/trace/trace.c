@@ -172,6 +172,6 @@ static void print_all(const Program *p, Text *t)
 const Target trace_target = {
     .least_group = 1,
     .name = "trace", .suffix = "txt", .transfers = MGPU_WAY_AUTO, .workspace_alignment = 64, .flops_of_byte = FLOPS_OF_BYTE, .lane = lane, .map_threads = map_threads,
-    .workspace = workspace, .print_scan = prepare_scan, .print_nests = print_nests, .finishes = finishes,
+    .workspace = workspace, .lower_scan = prepare_scan, .finishes = finishes,
     .print = print, .print_all = print_all,
 };

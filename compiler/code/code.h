@@ -1,0 +1,148 @@
+/* code.h: a function of a kernel as a tree: statements over terms. Targets make it of a kernel (loops/, target/host/, target/cuda/), and one
+ * printer writes it (code/print.c). Nothing reads what is printed: kernels are compared, and their numbers found, in the tree. */
+#ifndef MGPU_CODE_H
+#define MGPU_CODE_H
+
+#include "compiler/base/base.h"
+#include "compiler/ir/graph.h"
+
+/* ---- terms */
+typedef enum Level { /* how tightly a term binds: C's levels */
+    LEVEL_CHOICE, LEVEL_OR, LEVEL_AND, LEVEL_EQUAL, LEVEL_LESS, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY, LEVEL_ATOM
+} Level;
+
+typedef enum TermKind {
+    TERM_WORD,      /* `word`: of the language or the runtime; a number that every function of this form has */
+    TERM_NAME,      /* `word`: a variable, an argument or a table of the function */
+    TERM_KERNEL,    /* a function of the kernel: the kernel's name, then `word` */
+    TERM_NUMBER,    /* `word`: a number, without sign, that a launch may hand over (cuda/parameters.c) */
+    TERM_PATH,      /* hash of the path of random numbers */
+    TERM_UNARY,     /* `word` before in[0] */
+    TERM_BINARY,    /* in[0] `word` in[1] */
+    TERM_CHOICE,    /* in[0] ? in[1] : in[2] */
+    TERM_CALL,      /* `word`(in ...) */
+    TERM_CALL_OF,   /* in[0](in[1] ...) */
+    TERM_GRID,      /* likewise, of a function that says where among the threads of the launch, or of its part of it, this one is */
+    TERM_ELEMENT,   /* in[0][in[1]] */
+    TERM_MEMBER,    /* in[0].`word` */
+    TERM_LIST,      /* {in ...} */
+    TERM_FORMULA,   /* `word`: C with a, b, c for in[0], in[1], in[2] */
+} TermKind;
+
+typedef enum NumberKind { NUMBER_INT, NUMBER_DIVISOR, NUMBER_F32, NUMBER_F64 } NumberKind;
+
+typedef struct Term Term;
+struct Term {
+    TermKind kind;
+    Level level;
+    NumberKind number;
+    bool fixed;             /* numbers in it are no TERM_NUMBER, except those in the index of an element: arguments of functions, as a
+                               power of 2 is a multiplication; bounds of loops that are unrolled */
+    const char *word;
+    Level operands;         /* of TERM_FORMULA: how tightly a, b and c bind in it, at least */
+    uint64_t hash;
+    const Term **in; int count;
+};
+
+const Term *term_word(const char *);
+const Term *term_whole(int64_t);                                /* a word */
+const Term *term_name(const char *);
+const Term *term_kernel(const char *end);
+const Term *term_number(NumberKind, const char *digits, bool negative);
+const Term *term_path(uint64_t hash);
+const Term *term_unary(const char *sign, const Term *);
+const Term *term_cast(const char *type, const Term *);
+const Term *term_binary(Level, const Term *, const char *sign, const Term *);
+const Term *term_add(const Term *, const Term *);
+const Term *term_times(const Term *, const Term *);
+const Term *term_choice(const Term *, const Term *, const Term *);
+const Term *term_call(const char *function, int count, const Term *const *);
+const Term *term_call_of(const Term *function, int count, const Term *const *);
+#define CALL(function, ...)                                                                                                                 \
+    term_call(function, (int)(sizeof((const Term *[]){__VA_ARGS__}) / sizeof(Term *)), (const Term *[]){__VA_ARGS__})
+const Term *term_grid(const char *function, int count, const Term *const *);
+const Term *term_element(const Term *pointer, const Term *index);
+const Term *term_member(const Term *, const char *member);
+const Term *term_list(int count, const Term *const *);
+const Term *term_formula(Level, Level operands, const char *formula, int count, const Term *const *);
+const Term *term_fixed(const Term *);                           /* the same, fixed */
+const Term *term_divisor(const Term *);                         /* the same, after / or % */
+bool term_is_word(const Term *, const char *);
+int term_length(const Term *);                                  /* characters */
+
+/* ---- statements */
+typedef enum StatementKind {
+    CODE_DECLARE,   /* type `to`[extent] = value; `remark`. value NULL: without; extents NULL: no array */
+    CODE_SET,       /* to `sign` value; */
+    CODE_DO,        /* value; */
+    CODE_IF,        /* if (value) body */
+    CODE_FOR,       /* for (type to = from; value; steps) body */
+    CODE_BLOCK,     /* { body } */
+    CODE_TABLE,     /* constants */
+} StatementKind;
+
+typedef enum LoopKind {
+    LOOP_SERIAL,
+    LOOP_ROLLED,    /* not to be unrolled */
+    LOOP_UNROLLED,  /* whole */
+    LOOP_VECTOR,    /* iterations may be computed together, and each of `sums` and `maxima` in any order */
+} LoopKind;
+
+typedef struct Statement Statement;
+typedef struct Statements { Statement **list; int count; } Statements;
+struct Statement {
+    StatementKind kind;
+    LoopKind loop;
+    bool bare;                  /* one statement without braces */
+    bool joins;                 /* declared, or done, in one statement with the one before */
+    const char *type, *sign, *remark;
+    const Term *to, *from, *value;
+    const Term **extent; int extent_count;
+    const Term **sum, **maximum; int sum_count, maximum_count;
+    Statements steps, body;
+    Dtype dtype;                /* of a table */
+    const double *constants; int64_t constant_count;
+};
+
+typedef struct CodeParameter { const char *type; const Term *name; const char *remark; } CodeParameter; /* name NULL: it is not used */
+typedef struct Code {
+    CodeParameter *parameters; int parameter_count;
+    bool lines;                 /* a line for each parameter */
+    const char *by_path;        /* type of a last parameter `path`, if functions take the paths of their random numbers; else NULL */
+    Statements body;
+} Code;
+
+/* ---- making them: statements are added to the innermost open one */
+typedef struct CodeBuilder { Code *code; Statements *open[64]; int depth; } CodeBuilder;
+Statement *code_add(CodeBuilder *, StatementKind);
+void code_declare(CodeBuilder *, const char *type, const Term *name, const Term *value);
+Statement *code_array(CodeBuilder *, const char *type, const Term *name, const Term *extent, const Term *value);
+void code_declare_too(CodeBuilder *, const Term *name, const Term *value); /* of the type of the declaration before */
+void code_set(CodeBuilder *, const Term *to, const char *sign, const Term *value);
+void code_do(CodeBuilder *, const Term *);
+void code_if(CodeBuilder *, const Term *condition);             /* opens its body */
+void code_block(CodeBuilder *);
+Statement *code_for(CodeBuilder *, const char *type, const Term *name, const Term *from, const Term *condition);
+void code_step(Statement *loop, const Term *to, const char *sign, const Term *value);
+Statement *code_count(CodeBuilder *, const char *type, const Term *name, const Term *from, const Term *to, const Term *step); /* step NULL: 1 */
+void code_bare(CodeBuilder *);                                  /* the innermost open one: without braces; and closes it */
+void code_close(CodeBuilder *);
+void code_close_to(CodeBuilder *, int depth);
+
+const Code *code_copy(const Code *);                            /* with all that belongs to it */
+
+/* ---- print.c */
+typedef struct CodePrint {
+    const char *kernel;             /* its name */
+    const char *const *given;       /* by number, in the order of the text, what stands in its place; NULL: the numbers */
+    const char *more;               /* more parameters, from ", " on; NULL: none */
+    const char *grid;               /* what functions of TERM_GRID begin with; NULL: mgpu_grid_ */
+    const uint64_t *paths; int path_count; /* that are a parameter */
+} CodePrint;
+void code_print(const Code *, const CodePrint *, Text *);       /* parameters and body */
+void code_form(const Code *, Text *);                           /* names by their order, numbers by their kinds: equal texts differ in numbers alone */
+typedef struct Numbers { const Term **list; int count; } Numbers;
+void code_numbers(const Code *, Numbers *);                     /* appends those that are not fixed, in the order of the text */
+const char *term_text(const Term *);
+const char *code_literal(double, Dtype);                        /* C that reads back as the same number */
+#endif

@@ -1,0 +1,294 @@
+/* loops.c: the loops of a nest, and what is computed in which of them.
+ *
+ * In each loop is first what is new there: an expression is in the outermost loop in which all that it depends on
+ * is known; it gets a name if it is used twice or in a deeper loop, else it is written where it is used.
+ * The loops that a C compiler is to vectorise carry `omp simd`. The axis that the workers divide runs over a part. */
+#include "compiler/loops/lower.h"
+#include "runtime/abi/mgpu.h"
+
+enum { LONGEST_TEXT = 86, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_UNROLLED = 32 };
+
+/* ---- what is computed where */
+
+static bool is_plain(const Expr *e)
+{
+    return e->kind == X_NUMBER || e->kind == X_AXIS || e->kind == X_RESULT || e->kind == X_SUM || e->kind == X_RUN ||
+           e->kind == X_VALUE_OF;
+}
+
+static int depth_of(const Lowering *p, const Expr *e)
+{
+    int depth = 0;
+    for (int i = 0; i < p->loops; i++)
+        if (e->axes >> p->loop[i] & 1)
+            depth = i + 1;
+    return depth;
+}
+
+static void want(Lowering *p, const Expr *e, int depth)
+{
+    Shown *s = &p->shown[e->id];
+    s->uses++;
+    s->deep = s->deep || depth > s->depth;
+    s->wanted = true;
+}
+
+/* finds what the expressions in `roots`, used at `depth`, need and do not have yet */
+void find_wanted(Lowering *p, Expr *const *roots, int root_count, int depth)
+{
+    const Exprs *x = p->nest->exprs;
+    for (int i = 0; i < x->count; i++) {
+        Shown *s = &p->shown[i];
+        s->wanted = s->deep = false;
+        s->uses = 0;
+        s->depth = depth_of(p, x->all[i]);
+    }
+    for (int i = 0; i < root_count; i++)
+        want(p, roots[i], depth);
+    for (int i = x->count - 1; i >= 0; i--) {
+        const Shown *s = &p->shown[i];
+        if (!s->wanted || s->term)
+            continue;
+        const Expr *e = x->all[i];
+        for (int k = 0; k < e->count; k++)
+            want(p, e->in[k], s->depth);
+        /* what is written where it is used, uses its operands there */
+        if (is_plain(e) && s->deep)
+            for (int k = 0; k < e->count; k++)
+                p->shown[e->in[k]->id].deep = true;
+    }
+}
+
+static bool is_named(const Shown *s, const Expr *e)
+{
+    if (is_plain(e)) /* offsets that are long and used again and again */
+        return e->kind == X_SUM && s->uses > 2 && term_length(s->term) > SHORT_TEXT;
+    return s->uses > 1 || s->deep || s->fixed || term_length(s->term) > LONGEST_TEXT;
+}
+
+/* names or writes down everything that is wanted, can be computed at this depth and in this pass, and has no term */
+void define_wanted(Lowering *p, int depth, int pass)
+{
+    const Exprs *x = p->nest->exprs;
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        Shown *s = &p->shown[i];
+        if (!s->wanted || s->term || s->depth != depth || e->pass > pass || (e->kind == X_RESULT && !p->result[e->constant]))
+            continue;
+        s->term = value_term(p, e);
+        if (!is_named(s, e) && !s->row)
+            continue;
+        const Term *name = expression_name(p, e);
+        code_declare(&p->to, format("const %s", type_of(p, e)), name, s->term);
+        s->term = name;
+        if (s->row)
+            code_set(&p->to, s->row, "=", name);
+    }
+}
+
+/* the workers divide its iterations */
+static bool is_divided(const Lowering *p, int axis) { return p->nest->divided == axis + 1 && !p->finish; }
+
+/* the thread owns some of its iterations */
+static bool is_owned(const Lowering *p, int axis) { return p->nest->owned == axis + 1 && p->own; }
+
+/* before the innermost loop: the random numbers that follow each other in it */
+static void random_rows(Lowering *p, int axis)
+{
+    const Exprs *x = p->nest->exprs;
+    const Axis *a = &x->axis[axis];
+    if (axis != x->axis_count - 1 || a->samples || a->extent > LONGEST_RANDOM || is_divided(p, axis))
+        return;
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        Shown *s = &p->shown[i];
+        if (e->kind != X_RANDOM || !(e->other & 2) || !s->wanted || s->term)
+            continue;
+        const Term *name = own_name(p, "rand"), *place[2];
+        random_place(p, e, place);
+        code_array(&p->to, C_TYPE[e->dtype], name, term_whole(a->extent), NULL);
+        code_do(&p->to, CALL(e->dtype == F64 ? "mgpu_rand_row" : "mgpu_rand_rowf", name, term_whole(a->extent), random_key(p, e),
+                             shown(p, e->in[e->count - 1]), place[0], place[1]));
+        s->term = term_element(name, p->axis_name[axis]);
+    }
+}
+
+const Term **saved_terms(const Lowering *p)
+{
+    const Term **saved = NEW_ARRAY(const Term *, p->nest->exprs->count);
+    for (int i = 0; i < p->nest->exprs->count; i++)
+        saved[i] = p->shown[i].term;
+    return saved;
+}
+
+/* forgets what was named since */
+void restore_terms(Lowering *p, const Term **saved)
+{
+    for (int i = 0; i < p->nest->exprs->count; i++)
+        p->shown[i].term = saved[i];
+}
+
+/* ---- loops */
+
+static const Term *times(int64_t factor, const Term *what) { return factor == 1 ? what : term_times(term_whole(factor), what); }
+
+/* (n + group - 1) / group */
+static const Term *groups_of(const Axis *a)
+{
+    return term_binary(LEVEL_PRODUCT, term_add(term_word("n"), term_whole(a->group - 1)), "/", term_whole(a->group));
+}
+
+/* of the part of the axis that the thread takes, or of the whole axis */
+static const Term *bound(const Lowering *p, int axis, const char *row, const Term *part, const Term *all)
+{
+    const Axis *a = &p->nest->exprs->axis[axis];
+    if (is_owned(p, axis))
+        return times(p->nest->owned_iterations, term_member(p->own, row));
+    return is_divided(p, axis) ? times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, part) : all;
+}
+
+const Term *loop_from(const Lowering *p, int axis) { return bound(p, axis, "row", p->begin, term_word("0")); }
+
+const Term *loop_to(const Lowering *p, int axis)
+{
+    const Axis *a = &p->nest->exprs->axis[axis];
+    const Term *all = a->kind == AXIS_GROUPS              ? groups_of(a)
+                      : p->finish && p->nest->fold ? term_whole(p->nest->fold)
+                      : a->samples                        ? times(a->extent, term_word("n"))
+                                                          : term_whole(a->extent);
+    return bound(p, axis, "row_end", p->end, all);
+}
+
+/* the part of the axis that the calling thread takes */
+void declare_part(Lowering *p)
+{
+    int axis = p->nest->divided - 1;
+    p->begin = term_word("begin"), p->end = term_word("end");
+    if (axis < 0 || p->kernel->split != MGPU_SPLIT_WORKERS)
+        return;
+    if (p->own) {
+        p->begin = term_member(p->own, "column");
+        p->end = term_member(p->own, "column_end");
+        return;
+    }
+    const Axis *a = &p->nest->exprs->axis[axis];
+    const Term *extent = a->kind == AXIS_GROUPS ? groups_of(a) : term_whole(a->extent), *grain = term_whole(p->nest->grain);
+    const Term *thread = term_word("part->thread"), *threads = term_word("part->threads");
+    p->begin = own_name(p, "from");
+    p->end = own_name(p, "to");
+    code_declare(&p->to, "const int64_t", p->begin, CALL("mgpu_share", extent, grain, thread, threads));
+    code_declare(&p->to, "const int64_t", p->end, CALL("mgpu_share", extent, grain, term_add(thread, term_word("1")), threads));
+}
+
+static Statement *open_loop(Lowering *p, int axis)
+{
+    const Axis *a = &p->nest->exprs->axis[axis];
+    const Term *v = p->axis_name[axis];
+    if (a->kind != AXIS_IN_GROUP)
+        return code_count(&p->to, "int64_t", v, loop_from(p, axis), loop_to(p, axis), NULL);
+    const Term *first = term_times(term_whole(a->group), p->axis_name[axis - 1]);
+    const Term *there = term_binary(LEVEL_LESS, v, "<", term_word("n")), *inside = term_binary(LEVEL_LESS, v, "<", term_add(first, term_whole(a->group)));
+    Statement *loop = code_for(&p->to, "int64_t", v, first, term_binary(LEVEL_AND, there, "&&", inside));
+    code_step(loop, v, "++", NULL);
+    return loop;
+}
+
+/* the innermost loop of columns: over the tile */
+static void open_tile_loop(Lowering *p, int axis)
+{
+    const Term *from = p->tile_start ? p->tile_start : term_word("0"), *to = p->tile_start ? p->tile_width : loop_to(p, axis);
+    code_count(&p->to, "int64_t", p->axis_name[axis], from, to, NULL)->loop = LOOP_VECTOR;
+}
+
+const Term *lane_term(const Lowering *p, int axis)
+{
+    return p->tile_start ? term_binary(LEVEL_SUM, p->axis_name[axis], "-", p->tile_start) : p->axis_name[axis];
+}
+
+static bool vectorises(const Lowering *p, int axis)
+{
+    const Axis *a = &p->nest->exprs->axis[axis];
+    return a->kind == AXIS_PLAIN && !p->nest->serial && (a->samples || a->extent > SHORT_LOOP);
+}
+
+/* the innermost loop of a pass of rows; the first maximum is found in order, so sums beside it are, too */
+static void make_vector(const Lowering *p, int pass, Statement *loop)
+{
+    const Nest *nest = p->nest;
+    bool ordered = false;
+    loop->loop = LOOP_VECTOR;
+    for (int i = 0; i < nest->reduction_count; i++)
+        ordered = ordered || (nest->reductions[i].value->pass == pass && nest->reductions[i].kind == REDUCE_ARGMAX);
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        if (r->value->pass != pass)
+            continue;
+        if (ordered)
+            loop->loop = LOOP_SERIAL;
+        else if (r->kind == REDUCE_SUM)
+            APPEND(loop->sum, loop->sum_count, p->result[i]);
+        else
+            APPEND(loop->maximum, loop->maximum_count, p->result[i]);
+    }
+}
+
+/* of a scatter whose threads own rows: iterations of other rows, or of none, are passed over */
+static void skip_others(Lowering *p, int depth)
+{
+    const Expr *row = p->nest->row;
+    if (!row || !p->own || depth_of(p, row) != depth)
+        return;
+    const Term *at = shown(p, row), *before = term_binary(LEVEL_LESS, at, "<", term_member(p->own, "row"));
+    code_if(&p->to, term_binary(LEVEL_OR, before, "||", term_binary(LEVEL_LESS, at, ">=", term_member(p->own, "row_end"))));
+    code_do(&p->to, term_word("continue"));
+    code_bare(&p->to);
+}
+
+/* Loads along the axis do not simply follow each other forwards. */
+static bool is_permuted(const Exprs *x, int axis)
+{
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (e->kind == X_SUM && expr_factor(e, axis) < 0)
+            return true;
+        if ((e->kind == X_DIV || e->kind == X_MOD) && e->in[0]->axes >> axis & 1)
+            return true;
+    }
+    return false;
+}
+
+/* A short loop that sums in order is not to be unrolled: where gcc unrolls it whole and loads pairs the other way round, it
+ * adds one of them twice (GCC PR 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1). */
+static bool stays_rolled(const Lowering *p, int axis)
+{
+    const Axis *a = &p->nest->exprs->axis[axis];
+    return a->reduction && a->kind == AXIS_PLAIN && !a->samples && a->extent <= LONGEST_UNROLLED && is_permuted(p->nest->exprs, axis);
+}
+
+/* the loops p->loop[from ...], with what each needs */
+void open_loops(Lowering *p, int from, int pass, bool tile, int vector_pass)
+{
+    for (int depth = from; depth < p->loops; depth++) {
+        int axis = p->loop[depth];
+        bool innermost = depth == p->loops - 1;
+        if (innermost && !p->tile_start)
+            random_rows(p, axis);
+        if (innermost && tile) {
+            open_tile_loop(p, axis);
+        } else {
+            Statement *loop = open_loop(p, axis);
+            if (innermost && vector_pass >= 0 && vectorises(p, axis))
+                make_vector(p, vector_pass, loop);
+            else if (stays_rolled(p, axis))
+                loop->loop = LOOP_ROLLED;
+        }
+        define_wanted(p, depth + 1, pass);
+        skip_others(p, depth + 1);
+    }
+}
+
+void close_loops(Lowering *p, int from)
+{
+    for (int depth = from; depth < p->loops; depth++)
+        code_close(&p->to);
+}
