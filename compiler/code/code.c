@@ -17,7 +17,10 @@ static Term *make(TermKind kind, Level level, const char *word, int count, const
 }
 
 const Term *term_word(const char *word) { return make(TERM_WORD, LEVEL_ATOM, word, 0, NULL); }
-const Term *term_whole(int64_t n) { return make(TERM_WORD, n < 0 ? LEVEL_UNARY : LEVEL_ATOM, format("%lld", (long long)n), 0, NULL); }
+const Term *term_whole(int64_t n)
+{
+    return make(TERM_WORD, n < 0 ? LEVEL_UNARY : LEVEL_ATOM, format("%lld", (long long)n), 0, NULL);
+}
 const Term *term_name(const char *name) { return make(TERM_NAME, LEVEL_ATOM, name, 0, NULL); }
 const Term *term_kernel(const char *end) { return make(TERM_KERNEL, LEVEL_ATOM, end, 0, NULL); }
 
@@ -45,8 +48,14 @@ const Term *term_binary(Level level, const Term *a, const char *sign, const Term
 
 const Term *term_add(const Term *a, const Term *b) { return term_binary(LEVEL_SUM, a, "+", b); }
 const Term *term_times(const Term *a, const Term *b) { return term_binary(LEVEL_PRODUCT, a, "*", b); }
-const Term *term_choice(const Term *a, const Term *b, const Term *c) { return make(TERM_CHOICE, LEVEL_CHOICE, "", 3, (const Term *[]){a, b, c}); }
-const Term *term_call(const char *function, int count, const Term *const *in) { return make(TERM_CALL, LEVEL_ATOM, function, count, in); }
+const Term *term_choice(const Term *a, const Term *b, const Term *c)
+{
+    return make(TERM_CHOICE, LEVEL_CHOICE, "", 3, (const Term *[]){a, b, c});
+}
+const Term *term_call(const char *function, int count, const Term *const *in)
+{
+    return make(TERM_CALL, LEVEL_ATOM, function, count, in);
+}
 const Term *term_call_of(const Term *function, int count, const Term *const *in)
 {
     const Term *all[count + 1];
@@ -55,8 +64,14 @@ const Term *term_call_of(const Term *function, int count, const Term *const *in)
     return make(TERM_CALL_OF, LEVEL_ATOM, "", count + 1, all);
 }
 
-const Term *term_grid(const char *function, int count, const Term *const *in) { return make(TERM_GRID, LEVEL_ATOM, function, count, in); }
-const Term *term_element(const Term *pointer, const Term *index) { return make(TERM_ELEMENT, LEVEL_ATOM, "", 2, (const Term *[]){pointer, index}); }
+const Term *term_grid(const char *function, int count, const Term *const *in)
+{
+    return make(TERM_GRID, LEVEL_ATOM, function, count, in);
+}
+const Term *term_element(const Term *pointer, const Term *index)
+{
+    return make(TERM_ELEMENT, LEVEL_ATOM, "", 2, (const Term *[]){pointer, index});
+}
 const Term *term_member(const Term *a, const char *member) { return make(TERM_MEMBER, LEVEL_ATOM, member, 1, &a); }
 const Term *term_list(int count, const Term *const *in) { return make(TERM_LIST, LEVEL_ATOM, "", count, in); }
 
@@ -226,7 +241,9 @@ static Statements copy_statements(const Statements *from)
         own->extent = copy_terms(s->extent, s->extent_count);
         own->sum = copy_terms(s->sum, s->sum_count), own->maximum = copy_terms(s->maximum, s->maximum_count);
         own->steps = copy_statements(&s->steps), own->body = copy_statements(&s->body);
-        own->constants = s->constant_count ? memcpy(NEW_ARRAY(double, s->constant_count), s->constants, sizeof(double) * (size_t)s->constant_count) : NULL;
+        own->constants = s->constant_count ? memcpy(NEW_ARRAY(double, s->constant_count), s->constants,
+                                                    sizeof(double) * (size_t)s->constant_count)
+                                           : NULL;
     }
     return to;
 }

@@ -1,5 +1,6 @@
-/* code.h: a function of a kernel as a tree: statements over terms. Targets make it of a kernel (loops/, target/host/, target/cuda/), and one
- * printer writes it (code/print.c). Nothing reads what is printed: kernels are compared, and their numbers found, in the tree. */
+/* code.h: a function of a kernel as a tree: statements over terms. Targets make it of a kernel (loops/, target/host/,
+ * target/cuda/), and one printer writes it (code/print.c). Nothing reads what is printed: kernels are compared, and their numbers
+ * found, in the tree. */
 #ifndef MGPU_CODE_H
 #define MGPU_CODE_H
 
@@ -12,21 +13,21 @@ typedef enum Level { /* how tightly a term binds: C's levels */
 } Level;
 
 typedef enum TermKind {
-    TERM_WORD,      /* `word`: of the language or the runtime; a number that every function of this form has */
-    TERM_NAME,      /* `word`: a variable, an argument or a table of the function */
-    TERM_KERNEL,    /* a function of the kernel: the kernel's name, then `word` */
-    TERM_NUMBER,    /* `word`: a number, without sign, that a launch may hand over (cuda/parameters.c) */
-    TERM_PATH,      /* hash of the path of random numbers */
-    TERM_UNARY,     /* `word` before in[0] */
-    TERM_BINARY,    /* in[0] `word` in[1] */
-    TERM_CHOICE,    /* in[0] ? in[1] : in[2] */
-    TERM_CALL,      /* `word`(in ...) */
-    TERM_CALL_OF,   /* in[0](in[1] ...) */
-    TERM_GRID,      /* likewise, of a function that says where among the threads of the launch, or of its part of it, this one is */
-    TERM_ELEMENT,   /* in[0][in[1]] */
-    TERM_MEMBER,    /* in[0].`word` */
-    TERM_LIST,      /* {in ...} */
-    TERM_FORMULA,   /* `word`: C with a, b, c for in[0], in[1], in[2] */
+    TERM_WORD,    /* `word`: of the language or the runtime; a number that every function of this form has */
+    TERM_NAME,    /* `word`: a variable, an argument or a table of the function */
+    TERM_KERNEL,  /* a function of the kernel: the kernel's name, then `word` */
+    TERM_NUMBER,  /* `word`: a number, without sign, that a launch may hand over (cuda/parameters.c) */
+    TERM_PATH,    /* hash of the path of random numbers */
+    TERM_UNARY,   /* `word` before in[0] */
+    TERM_BINARY,  /* in[0] `word` in[1] */
+    TERM_CHOICE,  /* in[0] ? in[1] : in[2] */
+    TERM_CALL,    /* `word`(in ...) */
+    TERM_CALL_OF, /* in[0](in[1] ...) */
+    TERM_GRID,    /* likewise, of a function that says where among the threads of the launch, or of its part of it, this one is */
+    TERM_ELEMENT, /* in[0][in[1]] */
+    TERM_MEMBER,  /* in[0].`word` */
+    TERM_LIST,    /* {in ...} */
+    TERM_FORMULA, /* `word`: C with a, b, c for in[0], in[1], in[2] */
 } TermKind;
 
 typedef enum NumberKind { NUMBER_INT, NUMBER_DIVISOR, NUMBER_F32, NUMBER_F64 } NumberKind;
@@ -36,8 +37,8 @@ struct Term {
     TermKind kind;
     Level level;
     NumberKind number;
-    bool fixed;             /* numbers in it are no TERM_NUMBER, except those in the index of an element: arguments of functions, as a
-                               power of 2 is a multiplication; bounds of loops that are unrolled */
+    bool fixed; /* numbers in it are no TERM_NUMBER, except those in the index of an element: arguments of functions, as a
+                   power of 2 is a multiplication; bounds of loops that are unrolled */
     const char *word;
     Level operands;         /* of TERM_FORMULA: how tightly a, b and c bind in it, at least */
     uint64_t hash;
@@ -58,7 +59,7 @@ const Term *term_times(const Term *, const Term *);
 const Term *term_choice(const Term *, const Term *, const Term *);
 const Term *term_call(const char *function, int count, const Term *const *);
 const Term *term_call_of(const Term *function, int count, const Term *const *);
-#define CALL(function, ...)                                                                                                                 \
+#define CALL(function, ...)                                                                                                      \
     term_call(function, (int)(sizeof((const Term *[]){__VA_ARGS__}) / sizeof(Term *)), (const Term *[]){__VA_ARGS__})
 const Term *term_grid(const char *function, int count, const Term *const *);
 const Term *term_element(const Term *pointer, const Term *index);
@@ -104,11 +105,15 @@ struct Statement {
     const double *constants; int64_t constant_count;
 };
 
-typedef struct CodeParameter { const char *type; const Term *name; const char *remark; } CodeParameter; /* name NULL: it is not used */
+typedef struct CodeParameter {
+    const char *type;
+    const Term *name;
+    const char *remark;
+} CodeParameter; /* name NULL: it is not used */
 typedef struct Code {
     CodeParameter *parameters; int parameter_count;
     bool lines;                 /* a line for each parameter */
-    const char *by_path;        /* type of a last parameter `path`, if functions take the paths of their random numbers; else NULL */
+    const char *by_path; /* type of a last parameter `path`, if functions take the paths of their random numbers; else NULL */
     Statements body;
 } Code;
 
@@ -124,7 +129,8 @@ void code_if(CodeBuilder *, const Term *condition);             /* opens its bod
 void code_block(CodeBuilder *);
 Statement *code_for(CodeBuilder *, const char *type, const Term *name, const Term *from, const Term *condition);
 void code_step(Statement *loop, const Term *to, const char *sign, const Term *value);
-Statement *code_count(CodeBuilder *, const char *type, const Term *name, const Term *from, const Term *to, const Term *step); /* step NULL: 1 */
+Statement *code_count(CodeBuilder *, const char *type, const Term *name, const Term *from, const Term *to,
+                      const Term *step);                        /* step NULL: 1 */
 void code_bare(CodeBuilder *);                                  /* the innermost open one: without braces; and closes it */
 void code_close(CodeBuilder *);
 void code_close_to(CodeBuilder *, int depth);
@@ -140,7 +146,7 @@ typedef struct CodePrint {
     const uint64_t *paths; int path_count; /* that are a parameter */
 } CodePrint;
 void code_print(const Code *, const CodePrint *, Text *);       /* parameters and body */
-void code_form(const Code *, Text *);                           /* names by their order, numbers by their kinds: equal texts differ in numbers alone */
+void code_form(const Code *, Text *); /* names by their order, numbers by their kinds: equal texts differ in numbers alone */
 typedef struct Numbers { const Term **list; int count; } Numbers;
 void code_numbers(const Code *, Numbers *);                     /* appends those that are not fixed, in the order of the text */
 const char *term_text(const Term *);

@@ -1,5 +1,5 @@
-/* print.c: code as text (code/code.h): C and CUDA C, with as few parentheses as C needs; forms, which are texts without numbers; and
- * where numbers are. */
+/* print.c: code as text (code/code.h): C and CUDA C, with as few parentheses as C needs; forms, which are texts without numbers;
+ * and where numbers are. */
 #include "compiler/base/c_text.h"
 #include "compiler/code/code.h"
 
@@ -78,8 +78,14 @@ static void print_formula(Printing *p, const Term *x)
 }
 
 /* C's compilers warn of && within || */
-static Level left_of(const Term *x) { return x->level == LEVEL_OR ? LEVEL_EQUAL : x->level == LEVEL_LESS || x->level == LEVEL_EQUAL ? x->level + 1 : x->level; }
-static Level right_of(const Term *x) { return x->level == LEVEL_OR ? LEVEL_EQUAL : x->level == LEVEL_AND ? LEVEL_AND : x->level + 1; }
+static Level left_of(const Term *x)
+{
+    return x->level == LEVEL_OR ? LEVEL_EQUAL : x->level == LEVEL_LESS || x->level == LEVEL_EQUAL ? x->level + 1 : x->level;
+}
+static Level right_of(const Term *x)
+{
+    return x->level == LEVEL_OR ? LEVEL_EQUAL : x->level == LEVEL_AND ? LEVEL_AND : x->level + 1;
+}
 
 static void print_inside(Printing *p, const Term *x)
 {
@@ -102,7 +108,9 @@ static void print_inside(Printing *p, const Term *x)
         break;
     case TERM_UNARY:
         text_add(p->t, "%s", x->word);
-        print_term(p, x->in[0], strcmp(x->word, "-") == 0 && x->in[0]->kind == TERM_UNARY && *x->in[0]->word == '-' ? LEVEL_ATOM : LEVEL_UNARY);
+        print_term(p, x->in[0],
+                   strcmp(x->word, "-") == 0 && x->in[0]->kind == TERM_UNARY && *x->in[0]->word == '-' ? LEVEL_ATOM
+                                                                                                       : LEVEL_UNARY);
         break;
     case TERM_BINARY:
         print_term(p, x->in[0], left_of(x));
@@ -303,7 +311,8 @@ static void print_parameters(Printing *p, const Code *c)
         begins = c->lines && (own->remark || !own->name);
         if (i == c->parameter_count - 1)
             break;
-        text_add(p->t, begins ? ",%s%s\n" : ", ", own->remark && *own->remark && !p->form ? " " : "", own->remark && !p->form ? own->remark : "");
+        text_add(p->t, begins ? ",%s%s\n" : ", ", own->remark && *own->remark && !p->form ? " " : "",
+                 own->remark && !p->form ? own->remark : "");
     }
     if (p->how && p->how->more)
         text_add(p->t, "%s", p->how->more);

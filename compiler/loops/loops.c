@@ -187,7 +187,8 @@ static Statement *open_loop(Lowering *p, int axis)
     if (a->kind != AXIS_IN_GROUP)
         return code_count(&p->to, "int64_t", v, loop_from(p, axis), loop_to(p, axis), NULL);
     const Term *first = term_times(term_whole(a->group), p->axis_name[axis - 1]);
-    const Term *there = term_binary(LEVEL_LESS, v, "<", term_word("n")), *inside = term_binary(LEVEL_LESS, v, "<", term_add(first, term_whole(a->group)));
+    const Term *there = term_binary(LEVEL_LESS, v, "<", term_word("n")),
+               *inside = term_binary(LEVEL_LESS, v, "<", term_add(first, term_whole(a->group)));
     Statement *loop = code_for(&p->to, "int64_t", v, first, term_binary(LEVEL_AND, there, "&&", inside));
     code_step(loop, v, "++", NULL);
     return loop;
@@ -262,7 +263,8 @@ static bool is_permuted(const Exprs *x, int axis)
 static bool stays_rolled(const Lowering *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
-    return a->reduction && a->kind == AXIS_PLAIN && !a->samples && a->extent <= LONGEST_UNROLLED && is_permuted(p->nest->exprs, axis);
+    return a->reduction && a->kind == AXIS_PLAIN && !a->samples && a->extent <= LONGEST_UNROLLED &&
+           is_permuted(p->nest->exprs, axis);
 }
 
 /* the loops p->loop[from ...], with what each needs */

@@ -59,8 +59,8 @@ const char *element_type(Dtype);                          /* of what is in memor
 
 void reserve_names(Lowering *);                           /* the words of C, and the parameters of kernels, are taken */
 const char *type_of(const Lowering *, const Expr *);      /* of a variable that holds it */
-/* names that nothing else in the kernel has: a word of the compiler's own, which is no C word or macro; one like that of something
- * in the model, which may be (c_name) */
+/* names that nothing else in the kernel has: a word of the compiler's own, which is no C word or macro; one like that of
+ * something in the model, which may be (c_name) */
 const Term *own_name(Lowering *, const char *word);
 const Term *name_like(Lowering *, const char *wish);
 const Term *expression_name(Lowering *, const Expr *);            /* a new name that says what the expression is */

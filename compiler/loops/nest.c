@@ -1,5 +1,5 @@
-/* nest.c: what targets share of a nest as code: stores, accumulations, what passes consist of, names of axes; and of a function: which
- * expressions it computes, its constants, its title. */
+/* nest.c: what targets share of a nest as code: stores, accumulations, what passes consist of, names of axes; and of a function:
+ * which expressions it computes, its constants, its title. */
 #include "compiler/loops/lower.h"
 #include "runtime/abi/mgpu.h"
 
@@ -9,7 +9,10 @@
 /* ---- stores and accumulations */
 
 /* a value of F32 that is rounded to the tensor's type */
-static bool is_rounded(const Expr *v) { return v->kind == X_OP && v->op == OP_CAST && dtype_is_half(v->dtype) && v->in[0]->dtype == F32; }
+static bool is_rounded(const Expr *v)
+{
+    return v->kind == X_OP && v->op == OP_CAST && dtype_is_half(v->dtype) && v->in[0]->dtype == F32;
+}
 
 const Term *unrounded_value(const Lowering *p, const Expr *v)
 {
@@ -52,7 +55,10 @@ const Term *reduction_start(const Reduction *r)
     return r->kind == REDUCE_SUM ? term_word("0") : literal_term(-INFINITY, r->value->dtype);
 }
 
-const Term *narrowed(const Reduction *r, const Term *result) { return r->in_double && r->dtype != F64 ? term_cast("float", result) : result; }
+const Term *narrowed(const Reduction *r, const Term *result)
+{
+    return r->in_double && r->dtype != F64 ? term_cast("float", result) : result;
+}
 const Term *best_name(const Term *result) { return term_name(format("%s_best", result->word)); }
 
 static const Term *larger(const Term *a, const Term *b) { return CALL("mgpu_larger", a, term_fixed(b)); }
@@ -159,7 +165,8 @@ void begin_nest(Lowering *p, const Nest *nest)
         for (int k = 0; k < e->count; k++)
             if (chosen[i] || (e->kind == X_OP && e->op == OP_WHERE && k > 0))
                 chosen[e->in[k]->id] = true;
-        p->shown[i].fixed = e == nest->row || (e->kind == X_LOAD && ((chosen[i] && e->count == 1) || kernel_writes(p->kernel, e->tensor)));
+        p->shown[i].fixed =
+            e == nest->row || (e->kind == X_LOAD && ((chosen[i] && e->count == 1) || kernel_writes(p->kernel, e->tensor)));
     }
     name_axes(p);
 }
@@ -215,7 +222,8 @@ static void declare_table(Lowering *p, const Node *node)
     APPEND(p->table, p->table_count, node);
     APPEND(p->table_name, count, name);
     Statement *s = code_add(&p->to, CODE_TABLE);
-    s->type = C_TYPE[node->dtype], s->to = name, s->dtype = node->dtype, s->constants = node->data, s->constant_count = node->data_count;
+    s->type = C_TYPE[node->dtype], s->to = name, s->dtype = node->dtype, s->constants = node->data,
+    s->constant_count = node->data_count;
 }
 
 void declare_tables(Lowering *p)

@@ -118,7 +118,8 @@ void scan_open_steps(ScanLowering *w)
     for (int i = 0; i < s->slice_count; i++) {
         const Tensor *slice = s->slices[i].slice;
         const Term *at = term_add(scan_pointer(w, s->slices[i].whole), term_times(t, term_whole(scan_elements(slice))));
-        code_array(to, format("%s *const", element_type(slice->dtype)), scan_new_pointer(w, slice), NULL, at)->remark = shape_remark(slice);
+        code_array(to, format("%s *const", element_type(slice->dtype)), scan_new_pointer(w, slice), NULL, at)->remark =
+            shape_remark(slice);
     }
     for (int i = 0; i < s->call_count; i++)
         w->call(w, i);

@@ -42,20 +42,70 @@ const Term *name_like(Lowering *p, const char *wish)
 }
 
 static const char *const RESERVED[] = {
-    "argument", "step", "part", "n", "begin", "end", "first", "path", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
-    "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
-    "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "true",
-    "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN",
-    "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+    "argument", "step",      "part",      "n",        "begin",    "end",     "first",   "path",     "auto",     "bool",
+    "break",    "case",      "char",      "const",    "continue", "default", "do",      "double",   "else",     "enum",
+    "extern",   "float",     "for",       "goto",     "if",       "inline",  "int",     "long",     "register", "restrict",
+    "return",   "short",     "signed",    "sizeof",   "static",   "struct",  "switch",  "typedef",  "union",    "unsigned",
+    "void",     "volatile",  "while",     "true",     "false",    "asm",     "typeof",  "linux",    "unix",     "NULL",
+    "INFINITY", "NAN",       "int8_t",    "int16_t",  "int32_t",  "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
     "INT8_MIN", "INT16_MIN", "INT32_MIN", "INT64_MIN"};
 
 /* of C++ and CUDA */
-static const char *const RESERVED_CUDA[] = {
-    "alignas", "alignof", "and", "and_eq", "bitand", "bitor", "catch", "class", "compl", "constexpr", "const_cast", "decltype", "delete",
-    "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
-    "or", "or_eq", "private", "protected", "public", "reinterpret_cast", "static_assert", "static_cast", "template", "this",
-    "thread_local", "throw", "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq", "char16_t", "char32_t",
-    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "work", "given", "own"};
+static const char *const RESERVED_CUDA[] = {"alignas",
+                                            "alignof",
+                                            "and",
+                                            "and_eq",
+                                            "bitand",
+                                            "bitor",
+                                            "catch",
+                                            "class",
+                                            "compl",
+                                            "constexpr",
+                                            "const_cast",
+                                            "decltype",
+                                            "delete",
+                                            "dynamic_cast",
+                                            "explicit",
+                                            "export",
+                                            "friend",
+                                            "mutable",
+                                            "namespace",
+                                            "new",
+                                            "noexcept",
+                                            "not",
+                                            "not_eq",
+                                            "nullptr",
+                                            "operator",
+                                            "or",
+                                            "or_eq",
+                                            "private",
+                                            "protected",
+                                            "public",
+                                            "reinterpret_cast",
+                                            "static_assert",
+                                            "static_cast",
+                                            "template",
+                                            "this",
+                                            "thread_local",
+                                            "throw",
+                                            "try",
+                                            "typeid",
+                                            "typename",
+                                            "using",
+                                            "virtual",
+                                            "wchar_t",
+                                            "xor",
+                                            "xor_eq",
+                                            "char16_t",
+                                            "char32_t",
+                                            "threadIdx",
+                                            "blockIdx",
+                                            "blockDim",
+                                            "gridDim",
+                                            "warpSize",
+                                            "work",
+                                            "given",
+                                            "own"};
 
 void reserve_names(Lowering *p)
 {
@@ -184,7 +234,8 @@ static const Term *range_term(const Lowering *p, const Expr *e)
     if (low && high && e->constant == e->other + 1)
         return term_binary(LEVEL_EQUAL, at, "==", count_term(e->other));
     if (low && high)
-        return term_binary(LEVEL_AND, term_binary(LEVEL_LESS, count_term(e->other), "<=", at), "&&", less(at, count_term(e->constant)));
+        return term_binary(LEVEL_AND, term_binary(LEVEL_LESS, count_term(e->other), "<=", at), "&&",
+                           less(at, count_term(e->constant)));
     return low ? term_binary(LEVEL_LESS, at, ">=", count_term(e->other)) : less(at, count_term(e->constant));
 }
 
@@ -207,9 +258,9 @@ static bool is_call(const char *meaning)
 /* the meaning of ops.def with the operands in place of a, b and c */
 static const Term *meaning_term(const Lowering *p, const Expr *e)
 {
-    static const struct { const char *sign; Level level; } OPERATOR[] = {
-        {"+", LEVEL_SUM}, {"-", LEVEL_SUM}, {"*", LEVEL_PRODUCT}, {"/", LEVEL_PRODUCT}, {"<", LEVEL_LESS}, {"<=", LEVEL_LESS}, {"==", LEVEL_EQUAL},
-        {"&&", LEVEL_AND}, {"||", LEVEL_OR}};
+    static const struct { const char *sign; Level level;
+    } OPERATOR[] = {{"+", LEVEL_SUM},   {"-", LEVEL_SUM},    {"*", LEVEL_PRODUCT}, {"/", LEVEL_PRODUCT}, {"<", LEVEL_LESS},
+                    {"<=", LEVEL_LESS}, {"==", LEVEL_EQUAL}, {"&&", LEVEL_AND},    {"||", LEVEL_OR}};
     const char *meaning = OP_INFO[e->op].meaning;
     const Term *in[3];
     char sign[8];
@@ -225,7 +276,12 @@ static const Term *meaning_term(const Lowering *p, const Expr *e)
         return term_choice(in[0], in[1], in[2]);
     bool call = is_call(meaning), formula = !call && strchr(meaning, '('), choice = !formula && strchr(meaning, '?');
     Level level = call ? LEVEL_ATOM : formula || choice ? LEVEL_CHOICE : LEVEL_UNARY;
-    const Term *term = term_formula(level, call ? LEVEL_CHOICE : formula ? LEVEL_ATOM : choice ? LEVEL_OR : LEVEL_UNARY, meaning, e->count, in);
+    const Term *term = term_formula(level,
+                                    call      ? LEVEL_CHOICE
+                                    : formula ? LEVEL_ATOM
+                                    : choice  ? LEVEL_OR
+                                              : LEVEL_UNARY,
+                                    meaning, e->count, in);
     return call || formula ? term_fixed(term) : term;
 }
 
@@ -235,7 +291,8 @@ static const Term *call_fixed(const char *function, const Term *a) { return term
 /* what remains of a value after its row's maximum is subtracted: 0 or less */
 static bool is_below_maximum(const Lowering *p, const Expr *e)
 {
-    return e->kind == X_OP && e->op == OP_SUB && e->in[1]->kind == X_RESULT && p->nest->reductions[e->in[1]->constant].kind == REDUCE_MAX;
+    return e->kind == X_OP && e->op == OP_SUB && e->in[1]->kind == X_RESULT &&
+           p->nest->reductions[e->in[1]->constant].kind == REDUCE_MAX;
 }
 
 static const Term *cast_term(const Lowering *p, const Expr *e)
@@ -266,19 +323,26 @@ static const Term *op_term(const Lowering *p, const Expr *e)
     if (e->op == OP_CAST)
         return cast_term(p, e);
     if (e->op == OP_DIV && whole)
-        return call_fixed(format("mgpu_to_%s", dtype_name(e->dtype)), term_binary(LEVEL_PRODUCT, term_cast("double", a), "/", shown(p, e->in[1])));
+        return call_fixed(format("mgpu_to_%s", dtype_name(e->dtype)),
+                          term_binary(LEVEL_PRODUCT, term_cast("double", a), "/", shown(p, e->in[1])));
     const Term *meaning = meaning_term(p, e);
     return whole && dtype_bytes(e->dtype) < 4 ? term_cast(C_TYPE[e->dtype], meaning) : meaning; /* C computes in int */
 }
 
 static const Term *run_term(const Expr *e)
 {
-    static const char *const FIELD[] = {[RUN_STEP] = "step",   [RUN_EPOCH] = "epoch",   [RUN_PROGRESS] = "progress", [RUN_TOTAL_STEPS] = "total_steps",
-                                         [RUN_TOTAL_EPOCHS] = "total_epochs", [RUN_SAMPLES] = "samples", [RUN_MICRO] = "micro"};
+    static const char *const FIELD[] = {[RUN_STEP] = "step",
+                                        [RUN_EPOCH] = "epoch",
+                                        [RUN_PROGRESS] = "progress",
+                                        [RUN_TOTAL_STEPS] = "total_steps",
+                                        [RUN_TOTAL_EPOCHS] = "total_epochs",
+                                        [RUN_SAMPLES] = "samples",
+                                        [RUN_MICRO] = "micro"};
     if (e->constant >= COUNT(FIELD) || !FIELD[e->constant])
         return term_element(term_word("step->setting"), count_term(e->other));
     const Term *field = term_word(format("step->%s", FIELD[e->constant]));
-    bool whole = e->constant == RUN_STEP || e->constant == RUN_TOTAL_STEPS || e->constant == RUN_SAMPLES || e->constant == RUN_MICRO;
+    bool whole =
+        e->constant == RUN_STEP || e->constant == RUN_TOTAL_STEPS || e->constant == RUN_SAMPLES || e->constant == RUN_MICRO;
     return whole ? term_cast("double", field) : field;
 }
 
@@ -290,7 +354,10 @@ static const Term *table_of(const Lowering *p, const Node *node)
     die("a table of constants was not declared");
 }
 
-const Term *random_key(const Lowering *p, const Expr *e) { return map_get(&p->keys, format("%llx", (unsigned long long)e->hash)); }
+const Term *random_key(const Lowering *p, const Expr *e)
+{
+    return map_get(&p->keys, format("%llx", (unsigned long long)e->hash));
+}
 
 int random_place(const Lowering *p, const Expr *e, const Term *place[2])
 {
@@ -306,7 +373,8 @@ static bool has_some(const Lowering *p) { return p->kernel->split == MGPU_SPLIT_
 static const Term *samples_term(const Lowering *p, const Expr *e)
 {
     const Term *from = term_word(has_some(p) ? "begin" : "0"), *to = term_word(has_some(p) ? "end" : "n");
-    return e->other ? CALL("mgpu_valid_samples", term_word("step->valid"), from, to) : term_cast(C_TYPE[e->dtype], term_binary(LEVEL_SUM, to, "-", from));
+    return e->other ? CALL("mgpu_valid_samples", term_word("step->valid"), from, to)
+                    : term_cast(C_TYPE[e->dtype], term_binary(LEVEL_SUM, to, "-", from));
 }
 
 static const Term *load_term(const Lowering *p, const Expr *e)

@@ -1,7 +1,7 @@
 /* iterations.c: what a thread does at the iterations of a nest; which iterations are its own, cuda/nest.c says.
  *
- * In: a nest's loops. Out: how many iterations there are, the axes of the iteration with a number, the vectors that are loaded before
- * the lanes' loop and stored after it, and the statements in it. */
+ * In: a nest's loops. Out: how many iterations there are, the axes of the iteration with a number, the vectors that are loaded
+ * before the lanes' loop and stored after it, and the statements in it. */
 #include "compiler/target/cuda/iterations.h"
 
 #include <string.h>
@@ -16,7 +16,9 @@ Iterations cuda_axis_iterations(const Loops *l, int axis)
         return (Iterations){1, term_binary(LEVEL_PRODUCT, term_add(n, count_term(a->group - 1)), "/", divisor_term(a->group))};
     if (a->kind == AXIS_IN_GROUP)
         return (Iterations){1, l->in_group};
-    return (Iterations){a->extent, !a->samples ? NULL : l->p->block ? term_binary(LEVEL_SUM, term_word("end"), "-", term_word("begin")) : n};
+    return (Iterations){a->extent, !a->samples   ? NULL
+                                   : l->p->block ? term_binary(LEVEL_SUM, term_word("end"), "-", term_word("begin"))
+                                                 : n};
 }
 
 Iterations cuda_all_iterations(const Loops *l, const int *axes, int count)
@@ -113,12 +115,15 @@ void cuda_define_axes(const Loops *l, const int *axes, int count, const Term *nu
         const Axis *a = &l->nest->exprs->axis[axes[i]];
         if (a->kind != AXIS_GROUPS || !l->nest->exprs->axis[axes[i] + 1].reduction)
             continue;
-        const Term *group = count_term(a->group), *rest = term_binary(LEVEL_SUM, term_word("n"), "-", term_times(group, p->axis_name[axes[i]]));
-        code_declare(&p->to, "const int", l->in_group, term_choice(term_binary(LEVEL_LESS, rest, "<", group), term_cast("int", rest), group));
+        const Term *group = count_term(a->group),
+                   *rest = term_binary(LEVEL_SUM, term_word("n"), "-", term_times(group, p->axis_name[axes[i]]));
+        code_declare(&p->to, "const int", l->in_group,
+                     term_choice(term_binary(LEVEL_LESS, rest, "<", group), term_cast("int", rest), group));
     }
 }
 
-void cuda_open_iterations(const Loops *l, const int *axes, int count, const char *wish, const Term *from, const Term *to, const Term *step)
+void cuda_open_iterations(const Loops *l, const int *axes, int count, const char *wish, const Term *from, const Term *to,
+                          const Term *step)
 {
     Lowering *p = l->p;
     const Axis *a = &l->nest->exprs->axis[axes[0]];
@@ -148,7 +153,8 @@ void cuda_name_vectors(Loops *l)
             continue;
         l->vector[i] = expression_name(l->p, e);
         const Term *lane = vector_lane(l, l->vector[i]);
-        l->p->shown[i].term = e->kind == X_LOAD && e->tensor->dtype == BOOL ? term_binary(LEVEL_EQUAL, lane, "!=", term_word("0")) : lane;
+        l->p->shown[i].term =
+            e->kind == X_LOAD && e->tensor->dtype == BOOL ? term_binary(LEVEL_EQUAL, lane, "!=", term_word("0")) : lane;
     }
 }
 
@@ -242,7 +248,8 @@ static void load_vectors(const Loops *l, const bool *used)
             value = CALL(format("mgpu_rand_%s", type), random_key(p, e), base, place[0], place[1]);
         } else {
             type = format("%sx%d", vector_type(e->tensor->dtype), count);
-            value = call_vector(l, format("mgpu_load_%sx%d", stored_type(e->tensor->dtype), count), term_element(argument_of(p, e->tensor), base), NULL);
+            value = call_vector(l, format("mgpu_load_%sx%d", stored_type(e->tensor->dtype), count),
+                                term_element(argument_of(p, e->tensor), base), NULL);
         }
         code_declare(&p->to, format("const mgpu_%s", type), l->vector[i], value);
     }
@@ -275,7 +282,10 @@ static void close_stores(const Loops *l, int pass, const Term *const *name)
         if (s->guard)
             code_if(&p->to, shown(p, s->guard));
         const Term *at = term_element(argument_of(p, s->tensor), shown(p, stored_vector(l, s)));
-        code_do(&p->to, call_vector(l, format("mgpu_%s_%sx%d", s->add ? "add" : "store", stored_type(s->tensor->dtype), l->nest->share.vector), at, name[i]));
+        code_do(&p->to,
+                call_vector(
+                    l, format("mgpu_%s_%sx%d", s->add ? "add" : "store", stored_type(s->tensor->dtype), l->nest->share.vector),
+                    at, name[i]));
         if (s->guard)
             code_bare(&p->to);
     }
@@ -288,7 +298,8 @@ static void add_stores(const Loops *l, int pass, const Term *const *name)
         if (!in_pass(l, s, pass))
             continue;
         if (name[i])
-            code_set(&l->p->to, vector_lane(l, name[i]), "=", unrounded_value(l->p, s->value)); /* it is rounded when it is stored */
+            code_set(&l->p->to, vector_lane(l, name[i]), "=",
+                     unrounded_value(l->p, s->value)); /* it is rounded when it is stored */
         else
             add_store(l->p, s);
     }
@@ -303,8 +314,8 @@ int cuda_online_sum(const Loops *l, int maximum)
     return -1;
 }
 
-/* Sums of floats in f64 along a vector: f32 adds up its lanes. Doubles are slow on most GPUs, and so is making some. A maximum and
- * its sum take the lanes together. */
+/* Sums of floats in f64 along a vector: f32 adds up its lanes. Doubles are slow on most GPUs, and so is making some. A maximum
+ * and its sum take the lanes together. */
 static void open_sums(const Loops *l, int pass, const Term **sum)
 {
     CodeBuilder *to = &l->p->to;
@@ -312,7 +323,8 @@ static void open_sums(const Loops *l, int pass, const Term **sum)
         const Reduction *r = &l->nest->reductions[i];
         if (r->value->pass == pass && cuda_online_sum(l, i) >= 0) {
             sum[i] = own_name(l->p, "row");
-            code_array(to, C_TYPE[r->value->dtype], sum[i], term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector), NULL);
+            code_array(to, C_TYPE[r->value->dtype], sum[i], term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector),
+                       NULL);
         }
         if (r->value->pass != pass || !r->in_double || r->across)
             continue;
@@ -332,12 +344,17 @@ static void accumulate_lane(const Loops *l, int reduction, const Term *lanes)
     if (r->across)
         accumulate(p, r, term_element(p->result[reduction], l->turn), lane);
     else
-        accumulate(p, r, lanes ? lanes : l->part[reduction] ? l->part[reduction] : p->result[reduction], l->lane_parallel ? lane : NULL);
+        accumulate(p, r,
+                   lanes                ? lanes
+                   : l->part[reduction] ? l->part[reduction]
+                                        : p->result[reduction],
+                   l->lane_parallel ? lane : NULL);
 }
 
 void cuda_open_lanes(const Loops *l)
 {
-    code_count(&l->p->to, "int", l->p->axis_name[l->lane], term_word("0"), term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector), NULL);
+    code_count(&l->p->to, "int", l->p->axis_name[l->lane], term_word("0"),
+               term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector), NULL);
 }
 
 /* what is to be done at every iteration of a pass, or of OUTER stores (-1), with the loop over lanes around it */

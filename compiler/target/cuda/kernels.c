@@ -67,7 +67,8 @@ static const Code *lower_function(const Kernel *k, bool finish, bool block)
     p.finish = finish && !parts;
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++)
-        p.needed[i] = is_printed(k, i, finish, parts) ? needed_expressions(&k->nests[i], finish) : NEW_ARRAY(bool, k->nests[i].exprs->count);
+        p.needed[i] = is_printed(k, i, finish, parts) ? needed_expressions(&k->nests[i], finish)
+                                                      : NEW_ARRAY(bool, k->nests[i].exprs->count);
     add_parameters(&p);
     declare_tables(&p);
     for (int i = 0; i < k->nest_count; i++) {
@@ -104,7 +105,9 @@ void cuda_print_parameters(const Kernel *k, Text *t)
 void cuda_print_nests(const Kernel *k, Text *t)
 {
     if (k->canonical) {
-        const char *other = k->parameters ? format(" with other numbers: %s", k->parameter_words) : k->path_count ? " with other paths" : "";
+        const char *other = k->parameters   ? format(" with other numbers: %s", k->parameter_words)
+                            : k->path_count ? " with other paths"
+                                            : "";
         text_add(t, "%s\n", c_comment("%s is %s%s", k->name, k->canonical->name, other));
         return;
     }

@@ -4,15 +4,15 @@
  * how many there are:
  *
  *   iterations   for parallel iterations (or vectors of them) { for reduction axes accumulate; stores }
- *   groups    for parallel iterations { for reduction iterations, in steps of the group, accumulate; join the group; the first thread stores }
- *   columns  for blocks of neighbouring parallel iterations { likewise, in steps of the rows of the block }
- *   across   for slices of the rows { for a few rows of each group { likewise; add each element to a sum of its own }; add these sums up }
+ *   groups    for parallel iterations { for reduction iterations, in steps of the group, accumulate; join the group; the first
+ * thread stores } columns  for blocks of neighbouring parallel iterations { likewise, in steps of the rows of the block } across
+ * for slices of the rows { for a few rows of each group { likewise; add each element to a sum of its own }; add these sums up }
  *   rows     for the warp's rows { for reduction iterations { for parallel iterations add to the row } }
  *
- * With partial results groups and columns take a slice of the reduction iterations, and the first thread stores what it has into the
- * workspace; `finish` adds the slices up and makes the OUTER stores. Sums across rows are such results, too, of a slice of the rows. One
- * number counts all parallel iterations, one all reduction ones; the axes are made of it by division. The lanes of a vector are the innermost loop: what is contiguous along it is
- * loaded before it and stored after it. */
+ * With partial results groups and columns take a slice of the reduction iterations, and the first thread stores what it has into
+ * the workspace; `finish` adds the slices up and makes the OUTER stores. Sums across rows are such results, too, of a slice of
+ * the rows. One number counts all parallel iterations, one all reduction ones; the axes are made of it by division. The lanes of
+ * a vector are the innermost loop: what is contiguous along it is loaded before it and stored after it. */
 #include "compiler/target/cuda/iterations.h"
 
 #include <string.h>
@@ -31,8 +31,8 @@ static int maximum_of(const Nest *nest, const Reduction *sum)
     return r->kind == REDUCE_MAX && r->value == e->in[0]->in[0] && r->value->pass + 1 == e->pass ? maximum : -1;
 }
 
-/* Passes that are such sums alone are left out: the maximum's own pass computes them, in vectors of a row that is read again for each
- * pass. */
+/* Passes that are such sums alone are left out: the maximum's own pass computes them, in vectors of a row that is read again for
+ * each pass. */
 static void find_online(Loops *l)
 {
     const Nest *nest = l->nest;
@@ -55,7 +55,10 @@ static void find_online(Loops *l)
 }
 
 /* the pass in which a reduction is computed */
-static int pass_of(const Loops *l, int reduction) { return l->nest->reductions[reduction].value->pass - (l->online[reduction] > 0); }
+static int pass_of(const Loops *l, int reduction)
+{
+    return l->nest->reductions[reduction].value->pass - (l->online[reduction] > 0);
+}
 
 static bool makes_results(const Loops *l, int pass)
 {
@@ -90,7 +93,10 @@ static void declare_lanes(const Loops *l, const char *type, const Term *name, co
     code_array(&l->p->to, type, name, l->lane_parallel ? term_whole(l->nest->share.vector) : NULL, all_lanes(l, value));
 }
 
-static const Term *lane_of(const Loops *l, const Term *array) { return l->lane_parallel ? term_element(array, l->p->axis_name[l->lane]) : array; }
+static const Term *lane_of(const Loops *l, const Term *array)
+{
+    return l->lane_parallel ? term_element(array, l->p->axis_name[l->lane]) : array;
+}
 
 static void declare_accumulators(const Loops *l, int pass)
 {
@@ -122,7 +128,8 @@ static void join_accumulators(const Loops *l, int pass)
         if (l->online[i])
             code_do(&p->to, CALL("mgpu_group_online", p->result[l->online[i] - 1], own, lanes));
         else if (r->kind == REDUCE_ARGMAX)
-            code_do(&p->to, CALL(s->sharing == SHARE_GROUPS ? "mgpu_group_first" : "mgpu_columns_first", best_name(own), own, lanes));
+            code_do(&p->to,
+                    CALL(s->sharing == SHARE_GROUPS ? "mgpu_group_first" : "mgpu_columns_first", best_name(own), own, lanes));
         else if (s->sharing == SHARE_GROUPS)
             code_set(&p->to, own, "=", CALL(format("mgpu_group_%s", how), own, lanes));
         else
@@ -196,7 +203,8 @@ static bool sums_rows(const Loops *l, int pass)
     bool any = false, lanes = l->lane >= 0 && !l->lane_parallel; /* which are added up first */
     for (int i = 0; i < l->nest->reduction_count; i++)
         any = any || is_wide_sum(l, pass, i);
-    return any && !lanes && l->reduction_axes_count && !s->unrolled && (s->sharing == SHARE_GROUPS || s->sharing == SHARE_COLUMNS);
+    return any && !lanes && l->reduction_axes_count && !s->unrolled &&
+           (s->sharing == SHARE_GROUPS || s->sharing == SHARE_COLUMNS);
 }
 
 static void open_row_sums(const Loops *l, int pass)
@@ -231,7 +239,8 @@ static void open_rows(Loops *l, int pass, const Term *own, const Term *reduction
         const Term *turn = own_name(p, "turn");
         l->number = alone ? p->axis_name[l->reduction[0]] : own_name(p, "reduced");
         code_declare(&p->to, alone ? l->type : l->count_type, l->number, own);
-        code_for(&p->to, NULL, l->number, NULL, less(term_add(l->number, term_times(term_whole(l->rows_at_once - 1), step)), reduction_iterations));
+        code_for(&p->to, NULL, l->number, NULL,
+                 less(term_add(l->number, term_times(term_whole(l->rows_at_once - 1), step)), reduction_iterations));
         open_row_sums(l, pass);
         code_step(code_count(&p->to, "int", turn, term_word("0"), term_whole(l->rows_at_once), NULL), l->number, "+=", step);
     } else {
@@ -251,7 +260,8 @@ static void open_reduction_axes(const Loops *l)
     for (int i = 0; i < l->reduction_axes_count; i++) {
         int axis = l->reduction[i];
         const Axis *a = &l->nest->exprs->axis[axis];
-        const Term *v = p->axis_name[axis], *from = term_word("0"), *to = term_fixed(cuda_iterations_term(cuda_axis_iterations(l, axis)));
+        const Term *v = p->axis_name[axis], *from = term_word("0"),
+                   *to = term_fixed(cuda_iterations_term(cuda_axis_iterations(l, axis)));
         if (a->kind == AXIS_IN_GROUP) {
             from = term_times(term_whole(a->group), p->axis_name[axis - 1]);
             to = term_add(from, l->in_group);
@@ -380,7 +390,8 @@ static void add_pass(Loops *l, int pass, const Term *reduction_iterations, Expr 
 {
     Lowering *p = l->p;
     bool ragged = l->nest->share.ragged, rows = sums_rows(l, pass), twice = ragged || rows;
-    bool bare = l->nest->passes > 1 && !l->reduction_axes_count && l->lane >= 0; /* a row is one vector: no loop holds what a pass loads */
+    bool bare = l->nest->passes > 1 && !l->reduction_axes_count &&
+                l->lane >= 0; /* a row is one vector: no loop holds what a pass loads */
     int depth = p->to.depth;
     declare_accumulators(l, pass);
     if (twice || bare)
@@ -430,14 +441,18 @@ static void add_passes(Loops *l, const Term *reduction_iterations)
 /* ---- iterations, groups, columns */
 
 /* the one iteration that there is belongs to the first thread, or group */
-static void open_single(const Loops *l, const Term *number) { code_if(&l->p->to, term_binary(LEVEL_EQUAL, number, "==", term_word("0"))); }
+static void open_single(const Loops *l, const Term *number)
+{
+    code_if(&l->p->to, term_binary(LEVEL_EQUAL, number, "==", term_word("0")));
+}
 
 static void add_iterations(Loops *l)
 {
     Lowering *p = l->p;
     const Term *all = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
     if (l->parallel_count)
-        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", cuda_own_number(l, "thread", 0), all, cuda_own_number(l, "threads", 0));
+        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", cuda_own_number(l, "thread", 0), all,
+                             cuda_own_number(l, "threads", 0));
     else
         open_single(l, cuda_own_number(l, "thread", 0));
     add_passes(l, NULL);
@@ -457,7 +472,8 @@ static void name_slices(Loops *l, Iterations reduction, const Term *reduction_it
         return;
     }
     l->slices = own_name(l->p, "slices");
-    code_declare(&l->p->to, "const int", l->slices, CALL("mgpu_slices", reduction_iterations, count_term(s->slice), count_term(s->slices)));
+    code_declare(&l->p->to, "const int", l->slices,
+                 CALL("mgpu_slices", reduction_iterations, count_term(s->slice), count_term(s->slices)));
 }
 
 static const Term *quotient(const Term *a, const Term *b) { return term_binary(LEVEL_PRODUCT, a, "/", b); }
@@ -492,9 +508,11 @@ static void add_groups(Loops *l)
 static void define_column(Loops *l, int axis, const Term *item, const Term *tiles, Iterations columns, bool whole)
 {
     Lowering *p = l->p;
-    const Term *own = p->axis_name[axis], *column = whole ? own : own_name(p, "column"), *lanes = term_whole(l->nest->share.lanes);
+    const Term *own = p->axis_name[axis], *column = whole ? own : own_name(p, "column"),
+               *lanes = term_whole(l->nest->share.lanes);
     const Term *lane = CALL("mgpu_lane", lanes), *tile = term_binary(LEVEL_PRODUCT, item, "%", term_divisor(tiles));
-    code_declare(&p->to, format("const %s", l->type), column, term_is_word(tiles, "1") ? lane : term_add(term_times(tile, lanes), lane));
+    code_declare(&p->to, format("const %s", l->type), column,
+                 term_is_word(tiles, "1") ? lane : term_add(term_times(tile, lanes), lane));
     if (whole)
         return;
     l->inside = own_name(p, "inside");
@@ -508,7 +526,8 @@ static void add_columns(Loops *l)
     const Share *s = &l->nest->share;
     bool any = l->parallel_count > 0; /* else the vector is all that is parallel */
     int column_axis = any ? l->parallel[l->parallel_count - 1] : -1, outer = any ? l->parallel_count - 1 : 0;
-    Iterations columns = any ? cuda_axis_iterations(l, column_axis) : (Iterations){1, NULL}, reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
+    Iterations columns = any ? cuda_axis_iterations(l, column_axis) : (Iterations){1, NULL},
+               reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
     bool whole = !columns.times && columns.count % s->lanes == 0;
     const Term *reduction_iterations = l->in_group ? cuda_iterations_term(reduction) : cuda_name_iterations(l, reduction);
     const Term *lanes = term_whole(s->lanes), *tiles = count_term((columns.count + s->lanes - 1) / s->lanes);
@@ -543,7 +562,8 @@ static void add_columns(Loops *l)
     code_close(&p->to);
 }
 
-/* ---- sums across rows. Each thread has one in f32 for each element of a row that it sees; f64 those of a few rows of all groups */
+/* ---- sums across rows. Each thread has one in f32 for each element of a row that it sees; f64 those of a few rows of all groups
+ */
 
 static void declare_across(const Loops *l)
 {
@@ -553,7 +573,8 @@ static void declare_across(const Loops *l)
         if (!l->nest->reductions[i].across)
             continue;
         p->result[i] = own_name(p, "across");
-        Statement *array = code_array(&p->to, C_TYPE[l->nest->reductions[i].dtype], p->result[i], term_whole(s->unrolled), term_list(0, NULL));
+        Statement *array =
+            code_array(&p->to, C_TYPE[l->nest->reductions[i].dtype], p->result[i], term_whole(s->unrolled), term_list(0, NULL));
         APPEND(array->extent, array->extent_count, term_whole(s->vector));
     }
 }
@@ -575,8 +596,10 @@ static void add_across(Loops *l)
     const Term *rows = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count)), *zero = term_word("0");
     name_slices(l, cuda_all_iterations(l, l->parallel, l->parallel_count), rows);
     const Term *first = own_name(p, "from"), *turn = own_name(p, "turn"), *point = own_name(p, "point");
-    const Term *slice = own_name(p, "slice"), *begin = term_times(slice, term_whole(groups)), *slices = l->slices, *lanes = term_whole(l->nest->share.lanes);
-    code_count(&p->to, "int", slice, cuda_own_number(l, "group", CUDA_THREADS), slices, cuda_own_number(l, "groups", CUDA_THREADS));
+    const Term *slice = own_name(p, "slice"), *begin = term_times(slice, term_whole(groups)), *slices = l->slices,
+               *lanes = term_whole(l->nest->share.lanes);
+    code_count(&p->to, "int", slice, cuda_own_number(l, "group", CUDA_THREADS), slices,
+               cuda_own_number(l, "groups", CUDA_THREADS));
     code_count(&p->to, l->count_type, first, begin, rows, term_times(slices, term_whole(groups * ROWS_AT_ONCE)));
     int depth = p->to.depth;
     declare_across(l);
@@ -630,9 +653,11 @@ static const Term *open_hits(Loops *l, const Term *found, const Term *look, cons
 {
     Lowering *p = l->p;
     const Share *s = &l->nest->share;
-    const Term *bits = own_name(p, "bits"), *mine = own_name(p, "mine"), *hit, *zero = term_word("0"), *row = term_element(found, look);
+    const Term *bits = own_name(p, "bits"), *mine = own_name(p, "mine"), *hit, *zero = term_word("0"),
+               *row = term_element(found, look);
     code_count(&p->to, "int", look, zero, term_whole(LOOKS), NULL);
-    const Term *there = term_binary(LEVEL_AND, term_binary(LEVEL_LESS, zero, "<=", row), "&&", less(row, count_term(l->nest->row->constant)));
+    const Term *there =
+        term_binary(LEVEL_AND, term_binary(LEVEL_LESS, zero, "<=", row), "&&", less(row, count_term(l->nest->row->constant)));
     const Term *owner = term_binary(LEVEL_AND, row, "&", count_term(s->owners - 1)); /* binds less tightly than == */
     code_declare(&p->to, "const bool", mine, term_binary(LEVEL_AND, there, "&&", term_binary(LEVEL_EQUAL, owner, "==", warp)));
     Statement *loop = code_for(&p->to, "uint32_t", bits, CALL("__ballot_sync", term_word("0xffffffffu"), mine), bits);
@@ -651,11 +676,15 @@ static void add_rows(Loops *l)
     const Share *s = &nest->share;
     Expr **roots = cuda_root_room(nest);
     bool *used = NEW_ARRAY(bool, nest->exprs->count);
-    const Term *item = own_name(p, "item"), *own = own_name(p, "own"), *first = own_name(p, "from"), *found = own_name(p, "row"), *look = own_name(p, "look");
-    Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count), parallel = cuda_all_iterations(l, l->parallel, l->parallel_count);
-    const Term *reduction_iterations = cuda_name_iterations(l, reduction), *lane = CALL("mgpu_lane", term_word("32")), *parts = divisor_term(s->parts);
+    const Term *item = own_name(p, "item"), *own = own_name(p, "own"), *first = own_name(p, "from"), *found = own_name(p, "row"),
+               *look = own_name(p, "look");
+    Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count),
+               parallel = cuda_all_iterations(l, l->parallel, l->parallel_count);
+    const Term *reduction_iterations = cuda_name_iterations(l, reduction), *lane = CALL("mgpu_lane", term_word("32")),
+               *parts = divisor_term(s->parts);
     int depth = p->to.depth;
-    code_count(&p->to, "int", item, cuda_own_number(l, "group", 32), count_term(s->owners * s->parts), cuda_own_number(l, "groups", 32));
+    code_count(&p->to, "int", item, cuda_own_number(l, "group", 32), count_term(s->owners * s->parts),
+               cuda_own_number(l, "groups", 32));
     code_declare(&p->to, "const int", own, s->parts > 1 ? quotient(item, parts) : item);
     code_count(&p->to, l->type, first, term_word("0"), reduction_iterations, term_whole(32 * LOOKS));
     code_array(&p->to, "int64_t", found, term_whole(LOOKS), NULL);
@@ -675,7 +704,8 @@ static void add_rows(Loops *l)
     if (s->parts > 1)
         lane = term_add(term_times(term_binary(LEVEL_PRODUCT, item, "%", parts), term_word("32")), lane);
     if (l->parallel_count)
-        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", lane, cuda_iterations_term(parallel), count_term(32 * s->parts));
+        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", lane, cuda_iterations_term(parallel),
+                             count_term(32 * s->parts));
     else
         open_single(l, lane);
     for (int i = l->reduction_axes_count + 1; i <= l->reduction_axes_count + l->parallel_count; i++)
@@ -696,7 +726,8 @@ static void add_finish(Loops *l)
     while (across < CUDA_FINISHED && across < count)
         across *= 2;
     name_slices(l, reduction, cuda_iterations_term(reduction));
-    const Term *zero = term_word("0"), *iteration = count == 1 ? zero : own_name(p, "point"), *side = term_whole(across), *thread = term_word("threadIdx.x");
+    const Term *zero = term_word("0"), *iteration = count == 1 ? zero : own_name(p, "point"), *side = term_whole(across),
+               *thread = term_word("threadIdx.x");
     bool loop = count > 1 || p->kernel->nest_count > 1;
     if (loop) {
         const Term *item = own_name(p, "item");
@@ -711,7 +742,8 @@ static void add_finish(Loops *l)
             continue;
         const Term *sum = result_name(p, r);
         code_declare(&p->to, format("const %s", C_TYPE[reduction_type(r)]), sum,
-                     CALL(r->kind == REDUCE_SUM ? "mgpu_slices_add" : "mgpu_slices_larger", p->partial[i], l->slices, count_term(count), iteration, side));
+                     CALL(r->kind == REDUCE_SUM ? "mgpu_slices_add" : "mgpu_slices_larger", p->partial[i], l->slices,
+                          count_term(count), iteration, side));
         p->result[i] = narrowed(r, sum);
     }
     if (count == 1)

@@ -182,7 +182,10 @@ void cuda_print_with_parameters(const Kernel *k, bool finish, Text *t)
     Numbers before = {0};
     if (finish && k->parameter_at)
         code_numbers(k->code, &before);
-    CodePrint how = {.kernel = k->name, .given = k->parameter_at ? k->parameter_at + before.count : NULL, .paths = k->paths, .path_count = k->path_count};
+    CodePrint how = {.kernel = k->name,
+                     .given = k->parameter_at ? k->parameter_at + before.count : NULL,
+                     .paths = k->paths,
+                     .path_count = k->path_count};
     how.more = k->parameter_count ? format(", const __grid_constant__ mgpu_parameters<%d> given", k->parameter_count) : NULL;
     code_print(finish ? k->finish_code : k->code, &how, t);
 }

@@ -49,13 +49,16 @@ static void add_call(ScanLowering *w, int number)
 
 static void add_parameters(ScanLowering *w)
 {
-    static const struct { const char *type, *name; } LAST[] = {{"char *", "work"}, {"char *", "shared"}, {"const mgpu_step *", "step"},
-                                                               {"int64_t", "begin"}, {"int64_t", "end"}};
+    static const struct {
+        const char *type, *name;
+    } LAST[] = {
+        {"char *", "work"}, {"char *", "shared"}, {"const mgpu_step *", "step"}, {"int64_t", "begin"}, {"int64_t", "end"}};
     const Kernel *k = w->kernel;
     Code *code = w->print.to.code;
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
-        APPEND(code->parameters, code->parameter_count, ((CodeParameter){format("%s *", element_type(t->dtype)), scan_new_pointer(w, t), shape_remark(t)}));
+        APPEND(code->parameters, code->parameter_count,
+               ((CodeParameter){format("%s *", element_type(t->dtype)), scan_new_pointer(w, t), shape_remark(t)}));
     }
     for (int i = k->scan->work_bytes ? 0 : 1; i < COUNT(LAST); i++)
         APPEND(code->parameters, code->parameter_count, ((CodeParameter){LAST[i].type, term_word(LAST[i].name), NULL}));
@@ -66,19 +69,22 @@ static void add_parameters(ScanLowering *w)
 static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
 {
     const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *zero = term_word("0");
-    const Term *pitch = to->sharded ? term_whole(tensor_pitch(to)) : zero, *pitch_from = to->sharded && from->sharded ? term_whole(tensor_pitch(from)) : zero;
-    code_do(&w->print.to, CALL("mgpu_block_copy_rows", a, pitch, b, pitch_from, term_whole(scan_elements(to)), to->sharded ? term_word("begin") : zero,
-                               to->sharded ? term_word("end") : term_word("1")));
+    const Term *pitch = to->sharded ? term_whole(tensor_pitch(to)) : zero,
+               *pitch_from = to->sharded && from->sharded ? term_whole(tensor_pitch(from)) : zero;
+    code_do(&w->print.to, CALL("mgpu_block_copy_rows", a, pitch, b, pitch_from, term_whole(scan_elements(to)),
+                               to->sharded ? term_word("begin") : zero, to->sharded ? term_word("end") : term_word("1")));
 }
 
 static void add_fill(ScanLowering *w, const Tensor *to, double value)
 {
-    const Term *name = scan_pointer(w, to), *literal = literal_term(value, to->dtype), *all = term_whole(scan_elements(to)), *begin = term_word("begin");
+    const Term *name = scan_pointer(w, to), *literal = literal_term(value, to->dtype), *all = term_whole(scan_elements(to)),
+               *begin = term_word("begin");
     if (dtype_is_half(to->dtype))
         literal = CALL(format("mgpu_to_%s", dtype_name(to->dtype)), literal);
     if (to->sharded)
         name = term_add(name, term_times(begin, all));
-    code_do(&w->print.to, CALL("mgpu_block_fill", name, literal, to->sharded ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
+    code_do(&w->print.to, CALL("mgpu_block_fill", name, literal,
+                               to->sharded ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
 }
 
 /* ---- the loop */
@@ -88,8 +94,12 @@ static const Code *lower_loop(const Kernel *k)
     static const char *const OWN[] = {"shared"};
     Code *code = NEW(Code);
     *code = (Code){.lines = true};
-    ScanLowering w = {.print = {.kernel = k, .to.code = code, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = true}, .kernel = k, .scan = k->scan,
-                      .call = add_call, .copy = add_copy, .fill = add_fill};
+    ScanLowering w = {.print = {.kernel = k, .to.code = code, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = true},
+                      .kernel = k,
+                      .scan = k->scan,
+                      .call = add_call,
+                      .copy = add_copy,
+                      .fill = add_fill};
     scan_begin_text(&w, OWN, COUNT(OWN));
     add_parameters(&w);
     scan_declare_buffers(&w);
@@ -133,11 +143,14 @@ void cuda_scan_print(const Kernel *k, Text *t)
     text_add(t, "%sconst mgpu_step *step, int64_t n)\n{\n    " CUDA_FIRST "\n", s->work_bytes ? "char *work, " : "");
     const char *shared = cuda_scan_shared_bytes(k) ? "mgpu_dynamic_shared()" : "NULL";
     if (s->samples) {
-        text_add(t, "    for (int64_t chunk = blockIdx.x, begin; (begin = chunk * %lld) < n; chunk += gridDim.x)\n", (long long)s->chunk);
+        text_add(t, "    for (int64_t chunk = blockIdx.x, begin; (begin = chunk * %lld) < n; chunk += gridDim.x)\n",
+                 (long long)s->chunk);
         text_add(t, "        %s_steps(%s%s%s, step, begin, begin + %lld < n ? begin + %lld : n);\n", k->name, text_of(&list),
-                 s->work_bytes ? format("work + chunk * %lld, ", (long long)s->work_bytes) : "", shared, (long long)s->chunk, (long long)s->chunk);
+                 s->work_bytes ? format("work + chunk * %lld, ", (long long)s->work_bytes) : "", shared, (long long)s->chunk,
+                 (long long)s->chunk);
     } else {
-        text_add(t, "    if (blockIdx.x == 0)\n        %s_steps(%s%s%s, step, 0, 0);\n", k->name, text_of(&list), s->work_bytes ? "work, " : "", shared);
+        text_add(t, "    if (blockIdx.x == 0)\n        %s_steps(%s%s%s, step, 0, 0);\n", k->name, text_of(&list),
+                 s->work_bytes ? "work, " : "", shared);
     }
     text_add(t, "}\nMGPU_ENTRY(%s)\n", k->name);
 }
@@ -145,7 +158,11 @@ void cuda_scan_print(const Kernel *k, Text *t)
 mgpu_launch cuda_scan_launch(const Kernel *k)
 {
     const Scan *s = k->scan;
-    mgpu_launch l = {.function = k->name, .per_block = s->chunk, .most = INT32_MAX, .threads = CUDA_THREADS, .shared_bytes = cuda_scan_shared_bytes(k)};
+    mgpu_launch l = {.function = k->name,
+                     .per_block = s->chunk,
+                     .most = INT32_MAX,
+                     .threads = CUDA_THREADS,
+                     .shared_bytes = cuda_scan_shared_bytes(k)};
     *(s->samples ? &l.iterations_per_sample : &l.iterations) = 1;
     return l;
 }

@@ -1,10 +1,11 @@
 /* together.c: one launch for several calls.
  *
- * A model has as many updates as weights, most of them small: a launch for each takes longer than what it does, and leaves most of the
- * GPU idle. In: kernels, whose code says where the threads of the launch come in (TERM_GRID). Out: how many calls one launch of a function does
- * at most (kernel->together), as many as a phase has updates by it, or as fit into parameters; and the text of such a function. It takes
- * a table (mgpu_calls), a row for each call: its arguments, its samples, its numbers, and the first of its blocks. So it is one function
- * whatever calls there are. Which calls have a launch in common, the plan says (plan/together.c): they are a region. */
+ * A model has as many updates as weights, most of them small: a launch for each takes longer than what it does, and leaves most
+ * of the GPU idle. In: kernels, whose code says where the threads of the launch come in (TERM_GRID). Out: how many calls one
+ * launch of a function does at most (kernel->together), as many as a phase has updates by it, or as fit into parameters; and the
+ * text of such a function. It takes a table (mgpu_calls), a row for each call: its arguments, its samples, its numbers, and the
+ * first of its blocks. So it is one function whatever calls there are. Which calls have a launch in common, the plan says
+ * (plan/together.c): they are a region. */
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/cuda.h"
 
@@ -41,10 +42,17 @@ void cuda_print_together(const Kernel *k, Text *t)
     int words = words_of(k);
     text_add(t, "MGPU_FUNCTION void %s_call", k->name);
     const char *given = k->parameter_count ? format(", const mgpu_parameters<%d> &given", words) : "";
-    code_print(k->code, &(CodePrint){.kernel = k->name, .given = k->parameter_at, .more = format("%s, const mgpu_own_call own", given), .grid = "own."}, t);
-    text_add(t, "extern \"C\" __global__ void %s(const __grid_constant__ mgpu_calls<%d, %d, %d> calls, const mgpu_step *MGPU_RESTRICT step)\n{\n", k->name, k->together,
-             k->read_count + k->write_count, words);
+    code_print(
+        k->code,
+        &(CodePrint){
+            .kernel = k->name, .given = k->parameter_at, .more = format("%s, const mgpu_own_call own", given), .grid = "own."},
+        t);
+    text_add(t,
+             "extern \"C\" __global__ void %s(const __grid_constant__ mgpu_calls<%d, %d, %d> calls, const mgpu_step "
+             "*MGPU_RESTRICT step)\n{\n",
+             k->name, k->together, k->read_count + k->write_count, words);
     text_add(t, "    const mgpu_own_call own = mgpu_find_call(calls);\n    %s_call(", k->name);
     print_arguments(k, t);
-    text_add(t, "step, calls.n[own.call]%s, own);\n}\nMGPU_ENTRY(%s)\n", k->parameter_count ? ", calls.given[own.call]" : "", k->name);
+    text_add(t, "step, calls.n[own.call]%s, own);\n}\nMGPU_ENTRY(%s)\n", k->parameter_count ? ", calls.given[own.call]" : "",
+             k->name);
 }

@@ -40,7 +40,8 @@ static void declare_arguments(Lowering *p)
         p->tensor[i] = tensor;
         p->argument[i] = name_like(p, kernel_argument_name(tensor));
         const char *type = format("%s%s *restrict", output ? "" : "const ", element_type(tensor->dtype));
-        code_array(&p->to, type, p->argument[i], NULL, term_element(term_word("argument"), term_whole(i)))->remark = shape_remark(tensor);
+        code_array(&p->to, type, p->argument[i], NULL, term_element(term_word("argument"), term_whole(i)))->remark =
+            shape_remark(tensor);
     }
 }
 
@@ -61,8 +62,8 @@ static void declare_own(Lowering *p)
     p->own = own_name(p, "own");
     code_declare(&p->to, "const mgpu_own", p->own,
                  CALL("mgpu_own_part", term_whole(k->owned_rows), term_whole(k->owned_columns), term_whole(k->column_grain),
-                      index ? argument_of(p, index) : term_word("NULL"), term_word(format("MGPU_%s", index ? TYPE[index->dtype] : "I32")), count,
-                      term_word("part")));
+                      index ? argument_of(p, index) : term_word("NULL"),
+                      term_word(format("MGPU_%s", index ? TYPE[index->dtype] : "I32")), count, term_word("part")));
 }
 
 static const Term *not_used(const char *name) { return term_unary("(void)", term_word(name)); }
@@ -77,10 +78,12 @@ static Uses uses_of(const Lowering *p)
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
         for (int j = 0; j < x->count; j++)
-            u.step = u.step || (p->needed[i][j] && (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM ||
-                                                    (x->all[j]->kind == X_COUNT && x->all[j]->other)));
+            u.step =
+                u.step || (p->needed[i][j] && (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN ||
+                                               x->all[j]->kind == X_RANDOM || (x->all[j]->kind == X_COUNT && x->all[j]->other)));
         for (int j = 0; j < x->axis_count; j++)
-            u.n = u.n || (!p->finish && !is_divided_samples(k, &k->nests[i], j) && (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));
+            u.n = u.n || (!p->finish && !is_divided_samples(k, &k->nests[i], j) &&
+                          (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));
         u.divided = u.divided || k->nests[i].divided;
     }
     u.divided = u.divided && !p->finish && k->split != MGPU_SPLIT_WORKERS;
@@ -106,7 +109,9 @@ static void declare_uses(Lowering *p, Uses u)
 
 Code *host_function(void)
 {
-    static const struct { const char *type, *name; } PARAMETER[] = {{"void *const *", "argument"}, {"const mgpu_step *", "step"}, {"const mgpu_part *", "part"}};
+    static const struct {
+        const char *type, *name;
+    } PARAMETER[] = {{"void *const *", "argument"}, {"const mgpu_step *", "step"}, {"const mgpu_part *", "part"}};
     Code *code = NEW(Code);
     *code = (Code){.by_path = "const uint64_t *"};
     for (int i = 0; i < COUNT(PARAMETER); i++)
@@ -163,7 +168,8 @@ void kernel_emit_row(const Kernel *k, const char *function, Text *t)
     static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "WORKERS"};
     text_add(t, "    {%s, %s, ", c_string(k->name), function);
     text_add(t, k->partial_bytes ? "%s_finish" : "NULL", function);
-    text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);
+    text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent,
+             (long long)k->grain);
     text_add(t, k->contraction ? "&%s_contraction" : "NULL", function);
     text_add(t, "},\n");
 }

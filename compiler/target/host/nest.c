@@ -103,7 +103,8 @@ static void declare_runs(Lowering *p, int64_t width)
     p->run = NEW_ARRAY(const Term *, nest->store_count);
     for (int i = 0; i < nest->store_count; i++)
         if (nest->stores[i].run)
-            code_array(&p->to, element_type(nest->stores[i].tensor->dtype), p->run[i] = own_name(p, "row"), term_whole(width), NULL);
+            code_array(&p->to, element_type(nest->stores[i].tensor->dtype), p->run[i] = own_name(p, "row"), term_whole(width),
+                       NULL);
 }
 
 /* after the loop over lanes */
@@ -117,8 +118,9 @@ static void store_runs(Lowering *p, int lane)
             continue;
         code_count(&p->to, "int64_t", v, term_word("0"), term_whole(nest->exprs->axis[lane].extent / s->run), NULL);
         const Term *to = term_add(argument_of(p, s->tensor), shown(p, s->offset));
-        code_do(&p->to, CALL("memcpy", term_add(to, term_times(term_whole(s->apart), v)), term_add(p->run[i], term_times(term_whole(s->run), v)),
-                             term_whole(s->run * dtype_bytes(s->tensor->dtype))));
+        code_do(&p->to,
+                CALL("memcpy", term_add(to, term_times(term_whole(s->apart), v)),
+                     term_add(p->run[i], term_times(term_whole(s->run), v)), term_whole(s->run * dtype_bytes(s->tensor->dtype))));
         code_bare(&p->to);
     }
 }
@@ -134,7 +136,8 @@ static void row_accumulators(Lowering *p, int pass)
             continue;
         p->result[i] = result_name(p, r);
         bool place = r->kind == REDUCE_ARGMAX;
-        code_declare(&p->to, C_TYPE[place ? r->dtype : reduction_type(r)], p->result[i], place ? term_word("0") : reduction_start(r));
+        code_declare(&p->to, C_TYPE[place ? r->dtype : reduction_type(r)], p->result[i],
+                     place ? term_word("0") : reduction_start(r));
         if (place)
             code_declare(&p->to, C_TYPE[r->value->dtype], best_name(p->result[i]), reduction_start(r));
     }
@@ -156,7 +159,8 @@ static Expr **root_room(const Nest *nest)
 
 static bool is_heavy(const Expr *e)
 {
-    return (e->kind == X_RANDOM && !(e->other & 2)) || (e->kind == X_OP && OP_INFO[e->op].meaning && OP_INFO[e->op].flops >= HEAVY_FLOPS);
+    return (e->kind == X_RANDOM && !(e->other & 2)) ||
+           (e->kind == X_OP && OP_INFO[e->op].meaning && OP_INFO[e->op].flops >= HEAVY_FLOPS);
 }
 
 /* finds them, and declares their arrays */
@@ -171,7 +175,8 @@ static void keep_rows(Lowering *p, const int *reduction, int reduction_axes_coun
         const Axis *a = &x->axis[reduction[i]];
         if (a->samples || a->kind != AXIS_PLAIN || extent * a->extent > LONGEST_ROW)
             return;
-        place = i == 0 ? p->axis_name[reduction[i]] : term_add(term_times(term_whole(a->extent), place), p->axis_name[reduction[i]]);
+        place =
+            i == 0 ? p->axis_name[reduction[i]] : term_add(term_times(term_whole(a->extent), place), p->axis_name[reduction[i]]);
         extent *= a->extent;
         mask |= 1u << reduction[i];
     }
@@ -230,8 +235,9 @@ static bool changes_in_place(const Nest *nest, const Store *s)
 static bool is_update(const Lowering *p)
 {
     const Nest *nest = p->nest;
-    bool plain = nest->exprs->axis_count == 1 && nest->divided == 1 && !p->finish && !nest->serial && nest->reduction_count == 0 &&
-                 nest->exprs->axis[0].kind == AXIS_PLAIN && !nest->exprs->axis[0].samples && nest->exprs->axis[0].extent >= LEAST_UPDATE;
+    bool plain = nest->exprs->axis_count == 1 && nest->divided == 1 && !p->finish && !nest->serial &&
+                 nest->reduction_count == 0 && nest->exprs->axis[0].kind == AXIS_PLAIN && !nest->exprs->axis[0].samples &&
+                 nest->exprs->axis[0].extent >= LEAST_UPDATE;
     bool any = false;
     for (int i = 0; i < nest->store_count && plain; i++)
         any = any || changes_in_place(nest, &nest->stores[i]);
@@ -257,7 +263,8 @@ static void open_update(Lowering *p)
     for (int i = 0; i < nest->store_count; i++)
         if (changes_in_place(nest, &nest->stores[i])) {
             const Tensor *t = nest->stores[i].tensor;
-            code_do(&p->to, CALL("mgpu_prepare_stores", term_add(argument_of(p, t), p->tile_width), term_whole(UPDATE_TILE * dtype_bytes(t->dtype))));
+            code_do(&p->to, CALL("mgpu_prepare_stores", term_add(argument_of(p, t), p->tile_width),
+                                 term_whole(UPDATE_TILE * dtype_bytes(t->dtype))));
         }
 }
 
@@ -447,7 +454,8 @@ static void print_finish(Lowering *p, const int *parallel, int parallel_count)
     int64_t count = nest_result_iterations(nest);
     const Term *all = term_whole(count), *part = term_word("part");
     if (nest->merges)
-        code_do(&p->to, CALL("mgpu_moments_parts", p->partial[MOMENT_COUNT], p->partial[MOMENT_MEAN], p->partial[MOMENT_SQUARES], all, part));
+        code_do(&p->to, CALL("mgpu_moments_parts", p->partial[MOMENT_COUNT], p->partial[MOMENT_MEAN], p->partial[MOMENT_SQUARES],
+                             all, part));
     for (int i = 0; i < nest->reduction_count && !nest->merges; i++) {
         const Reduction *r = &nest->reductions[i];
         const char *add = format("mgpu_%s_%s_parts", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)));
@@ -470,8 +478,9 @@ static void return_without_samples(Lowering *p, int64_t count)
 {
     const Term *k = term_word("k"), *zero = term_word("0");
     code_if(&p->to, term_binary(LEVEL_EQUAL, term_word("begin"), "==", term_word("end")));
-    Statement *loop = code_for(&p->to, "int64_t", k, zero,
-                               term_binary(LEVEL_AND, term_word("part->first"), "&&", term_binary(LEVEL_LESS, k, "<", term_whole(count))));
+    Statement *loop =
+        code_for(&p->to, "int64_t", k, zero,
+                 term_binary(LEVEL_AND, term_word("part->first"), "&&", term_binary(LEVEL_LESS, k, "<", term_whole(count))));
     code_step(loop, k, "++", NULL);
     code_set(&p->to, term_element(p->partial[MOMENT_COUNT], k), "=", zero);
     code_bare(&p->to);
@@ -493,7 +502,8 @@ static void declare_partial(Lowering *p)
         int64_t at = nest->merges ? i * whole_lines(count * dtype_bytes(F64)) : nest->reductions[i].partial;
         p->partial[i] = own_name(p, nest->merges ? NAME[i] : "partial");
         code_array(&p->to, format("%s *restrict", type), p->partial[i], NULL,
-                   term_cast(format("%s *", type), term_add(term_cast("char *", work), term_whole(at))))->remark = c_comment("[%lld]", (long long)count);
+                   term_cast(format("%s *", type), term_add(term_cast("char *", work), term_whole(at))))
+            ->remark = c_comment("[%lld]", (long long)count);
     }
     if (nest->merges && !p->finish)
         return_without_samples(p, count);

@@ -19,13 +19,15 @@ static void declare_arguments(ScanLowering *w)
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
         const char *type = format("%s *const", element_type(t->dtype));
-        code_array(&w->print.to, type, scan_new_pointer(w, t), NULL, term_element(argument, term_whole(i)))->remark = shape_remark(t);
+        code_array(&w->print.to, type, scan_new_pointer(w, t), NULL, term_element(argument, term_whole(i)))->remark =
+            shape_remark(t);
     }
     bool works = w->scan->carry_count + w->scan->buffer_count > 0;
     for (int i = 0; i < w->scan->call_count; i++)
         works = works || w->scan->calls[i].work >= 0;
     if (works)
-        code_declare(&w->print.to, "char *const", term_word("work"), term_element(argument, term_whole(k->read_count + k->write_count)));
+        code_declare(&w->print.to, "char *const", term_word("work"),
+                     term_element(argument, term_whole(k->read_count + k->write_count)));
 }
 
 /* ---- before the first step, and after the last */
@@ -63,10 +65,12 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
     int64_t count = scan_elements(to), bytes = count * dtype_bytes(to->dtype);
     const Term *all = term_whole(count), *first = term_times(begin(), all);
     if (value == 0 && !signbit(value)) {
-        code_do(&w->print.to, CALL("memset", to->sharded ? term_add(name, first) : name, zero, to->sharded ? chunk_bytes(bytes) : term_whole(bytes)));
+        code_do(&w->print.to, CALL("memset", to->sharded ? term_add(name, first) : name, zero,
+                                   to->sharded ? chunk_bytes(bytes) : term_whole(bytes)));
         return;
     }
-    code_count(&w->print.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all, NULL);
+    code_count(&w->print.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all,
+               NULL);
     code_set(&w->print.to, term_element(name, i), "=", literal_term(value, to->dtype));
     code_bare(&w->print.to);
 }
@@ -84,8 +88,9 @@ static void add_call(ScanLowering *w, int number)
     if (call->work >= 0)
         APPEND(list, count, term_add(term_word("work"), term_whole(call->work)));
     const Term *arguments = term_cast("void *const[]", term_list(count, list));
-    code_do(&w->print.to, term_call_of(term_kernel(format("_%d", number)), 3,
-                                       (const Term *[]){arguments, term_word("step"), term_word(call->fresh ? "&fresh" : "&own")}));
+    code_do(&w->print.to,
+            term_call_of(term_kernel(format("_%d", number)), 3,
+                         (const Term *[]){arguments, term_word("step"), term_word(call->fresh ? "&fresh" : "&own")}));
 }
 
 static bool any_fresh(const Scan *s)
@@ -100,7 +105,8 @@ static bool any_fresh(const Scan *s)
 static void open_chunks(ScanLowering *w)
 {
     CodeBuilder *to = &w->print.to;
-    const Term *end = term_word("end"), *chunks = term_word("chunks"), *first = term_word("part->begin"), *last = term_word("part->end");
+    const Term *end = term_word("end"), *chunks = term_word("chunks"), *first = term_word("part->begin"),
+               *last = term_word("part->end");
     const Term *one = term_word("1"), *chunk = term_whole(w->scan->chunk);
     code_declare(to, "int64_t", end, NULL);
     const Term *all = term_add(term_binary(LEVEL_SUM, last, "-", first), term_whole(w->scan->chunk - 1));
@@ -118,7 +124,12 @@ static const Code *lower_loop(const Kernel *k)
 {
     const Scan *s = k->scan;
     static const char *const OWN[] = {"own", "fresh", "chunks", "i"};
-    ScanLowering w = {.print = {.kernel = k, .to.code = host_function()}, .kernel = k, .scan = s, .call = add_call, .copy = add_copy, .fill = add_fill};
+    ScanLowering w = {.print = {.kernel = k, .to.code = host_function()},
+                      .kernel = k,
+                      .scan = s,
+                      .call = add_call,
+                      .copy = add_copy,
+                      .fill = add_fill};
     CodeBuilder *to = &w.print.to;
     scan_begin_text(&w, OWN, COUNT(OWN));
     declare_arguments(&w);
@@ -158,7 +169,9 @@ void scan_emit(const Kernel *k, Text *t)
         host_target.print(&part, t);
         text_add(t, "\n");
     }
-    text_add(t, "%s\nstatic void %s", c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
-                                            s->samples ? format(", %lld samples at a time", (long long)s->chunk) : ""), k->name);
+    text_add(t, "%s\nstatic void %s",
+             c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
+                       s->samples ? format(", %lld samples at a time", (long long)s->chunk) : ""),
+             k->name);
     code_print(k->code, &(CodePrint){.kernel = k->name}, t);
 }
