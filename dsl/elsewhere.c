@@ -227,6 +227,10 @@ static const char *const MODULES[] = {"torch", "nn", "F", "functional", "np", "n
 #define EXPORT "./PROGRAM export writes the model with its weights: onnx FILE, torch FILE.py or safetensors FILE (docs/export.md)"
 #define INSIDE "`output h` in a model or a layer shows what is inside: ./PROGRAM predict writes it (docs/language.md, section 10)"
 #define NOT_FINITE "a run ends at the first NaN and says what made it, unless on_nan of the train block says otherwise: mgpuc doc on_nan"
+#define GRADIENTS "./PROGRAM check-gradients shows how large each weight's gradient is and which are 0, of a first batch or of --init FILE; grad_norm in --log has every " \
+                  "step's (mgpuc --set observe=gradients)"
+#define STALL "a run in which nothing moves says after --stall SECONDS (120) what each device and process is at (./PROGRAM --help)"
+#define CHANCE "a run that has not learned says so at its end, with causes; check-gradients names weights that nothing moves (docs/tour.md, section 10)"
 #define LOGS "./PROGRAM --log RUN.jsonl and --tensorboard DIR write what a run did; mgpuc plot RUN.jsonl draws it (docs/logs.md)"
 #define TIED "a weight may be used twice: logits = x @ transpose(wte), as in examples/gpt2.net; shared(layer) is one layer for several calls"
 #define NOT_SPLIT "devices share samples, gradients, optimizer and weights (--shard); no layer is split over them, and no pipeline is built"
@@ -244,6 +248,10 @@ static const Row TOPICS[] = {
     {"load_state_dict", "--init FILE of a program begins with the weights of a file, and init = \"FILE\" of the train block or of a rule"},
     {"print", INSIDE}, {"debug", INSIDE}, {"hook", INSIDE}, {"register_forward_hook", INSIDE},
     {"nan", NOT_FINITE}, {"NaN", NOT_FINITE}, {"isnan", "x == x is false where x is NaN: where(x == x, x, 0)"}, {"detect_anomaly", NOT_FINITE},
+    {"gradient", GRADIENTS}, {"gradients", GRADIENTS}, {"grad_norm", GRADIENTS}, {"exploding", GRADIENTS}, {"exploding_gradients", GRADIENTS},
+    {"vanishing", GRADIENTS}, {"vanishing_gradients", GRADIENTS}, {"dead_relu", GRADIENTS}, {"dying_relu", GRADIENTS},
+    {"hang", STALL}, {"stall", STALL}, {"stuck", STALL}, {"deadlock", STALL}, {"timeout", STALL},
+    {"chance", CHANCE}, {"underfitting", CHANCE}, {"loss_not_decreasing", CHANCE},
     {"gradcheck", "./PROGRAM check-gradients compares gradients with finite differences (./PROGRAM --help)"},
     {"tensorboard", LOGS}, {"wandb", LOGS}, {"history", LOGS}, {"callbacks", LOGS},
     {"profile", "./PROGRAM bench --profile says how long each operation takes, --trace FILE draws a timeline (docs/traces.md)"},

@@ -274,7 +274,8 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
              host ? "" : " on a device", p->options->memory ? "--memory allows" : format("the machine '%s' has", p->options->planned->name), grouped((int64_t)limit));
     peak_print(plan->schedule, fullest, 8, &t);
     if (host)
-        text_add(&t, "  a smaller batch takes less, and so does accumulate\n");
+        text_add(&t, "  mgpuc plan %s --devices %s:%d --memory %lldB --fit finds the largest batch that fits; accumulate computes fewer samples at a time\n",
+                 m->file, plan->kind, plan->devices, (long long)limit);
     else
         add_cures(p, plan, limit, &t);
     t.data[t.length - 1] = 0;
@@ -332,7 +333,7 @@ void warn_of_memory(const Model *m, Program *p, const Plan *plan)
     if (memory_is_said(p->options))
         fail_of_memory(m, p, plan, fullest, needed, limit);
     int64_t batch = batch_in(p, plan, limit);
-    const char *cure = host    ? "a smaller batch takes less, and so does accumulate"
+    const char *cure = host    ? "mgpuc plan --fit finds the largest batch that fits; accumulate computes fewer samples at a time"
                        : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",
                                         (long long)batch, (long long)batch)
                                : cure_of_none(p, plan);

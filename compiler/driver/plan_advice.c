@@ -100,9 +100,9 @@ static void say_gradients(Planning *p)
     }
     if (row)
         APPEND(p->advice, p->advice_count,
-               format("on %s %s ms of %s are %s with nothing left to compute beside them (%s is used to %.0f%%); a larger batch has more to compute",
+               format("on %s %s ms of %s are %s with nothing left to compute beside them%s; a larger batch has more to compute",
                       devices_text(row->devices), ms_text(row->exposed_us - row->sums_us), ms_text(row->step_us),
-                      p->options->shard == SHARD_NOTHING ? "all-reduces of gradients" : "transfers of gradients and weights", row->link ? row->link : "the memory", 100 * row->link_share));
+                      p->options->shard == SHARD_NOTHING ? "all-reduces of gradients" : "transfers of gradients and weights", row->link ? format(" (%s is used to %.0f%%)", row->link, 100 * row->link_share) : ""));
 }
 
 /* what all devices do alike, each could do a part of */

@@ -145,11 +145,12 @@ static void open_device(Engine *e, const DevicePlan *p)
     int64_t bytes = mgpu_device_bytes(device, p->pool->threads);
     mgpu_hang_stage(e, "it is being opened", p->number);
     e->devices[p->number] = e->kind->open(p);
+    char arena[32], staging[32];
     if (!e->devices[p->number])
         mgpu_fail(MGPU_MACHINE_FAILED,
-                  "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
-                  "or more devices with the same batch, need less",
-                  p->number, (long long)bytes, (long long)device->staging_bytes);
+                  "no memory for device %d: its arena takes %s bytes and its staging memory %s; a smaller batch needs less "
+                  "(mgpuc --set batch=N)",
+                  p->number, mgpu_grouped(bytes, arena), mgpu_grouped(device->staging_bytes, staging));
     if (e->kind->arena_bytes(e->devices[p->number]) != bytes)
         mgpu_die("device %d: %lld bytes were predicted, %lld allocated", p->number, (long long)bytes,
                  (long long)e->kind->arena_bytes(e->devices[p->number]));

@@ -279,7 +279,7 @@ static bool waits_longer(const Hang *h, char *suspect, size_t room)
 {
     const Processes *p = h->engine->processes;
     char text[500];
-    bool known = p->suspect(p, text, sizeof text);
+    bool known = p->suspect(p, false, text, sizeof text);
     if (known)
         snprintf(suspect, room, "  %s\n", text);
     return h->still < (known ? 1.5 : 2) * h->patience;
@@ -425,7 +425,8 @@ static int64_t last_step(Engine *e)
 
 static void say_stall(const Hang *h)
 {
-    char *text, waits[300], when[60] = "";
+    char *text, waits[300], when[60] = "", other[500];
+    const Processes *p = h->processes;
     size_t length;
     bool any;
     FILE *to = mgpu_begin_text(&text, &length);
@@ -441,6 +442,8 @@ static void say_stall(const Hang *h)
     mgpu_doings(to, when, &any);
     if (h->engine)
         add_lanes(h, to);
+    if (p && p->suspect && p->suspect(p, true, other, sizeof other))
+        fprintf(to, "  %s\n", other);
     mgpu_end_text(to);
     mgpu_warn_of_this("nothing has moved for %g s:\n%s  --stall %g waits twice as long before this is said, 0 for ever", h->stall, text, 2 * h->stall);
     free(text);

@@ -27,8 +27,9 @@ struct mgpu_processes {
     void (*exchange)(Processes *, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at);
     /* what those are told that wait for this process; NULL: there is no engine */
     void (*watch)(Processes *, Where *, const void *engine);
-    /* which process has said nothing for a while: "rank 1 on b has said nothing ..."; false: none is known here */
-    bool (*suspect)(const Processes *, char *text, size_t room);
+    /* which process has said nothing for a while: "rank 1 on b has said nothing ..."; busy: else which one does not wait, as others do;
+     * false: none is known here */
+    bool (*suspect)(const Processes *, bool busy, char *text, size_t room);
     /* whether this one waits for others, and what for; NULL: it is not known */
     bool (*waits)(const Processes *, char *text, size_t room);
     void (*close)(Processes *);

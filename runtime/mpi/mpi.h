@@ -18,6 +18,6 @@ void mgpu_roll_wait(Roll *, int channel, const char *what); /* NULL: it does not
 bool mgpu_roll_waits(Roll *, char *text, size_t room); /* as Processes.waits */
 void mgpu_roll_watch(Roll *, Where *, const void *engine);
 /* of who has waited longer than the patience; ends the program if it is this process's to say why */
-bool mgpu_roll_suspect(Roll *, char *text, size_t room); /* as Processes.suspect */
+bool mgpu_roll_suspect(Roll *, bool busy, char *text, size_t room); /* as Processes.suspect */
 void mgpu_roll_judge(Roll *, const char *what, double waited);
 #endif

@@ -144,7 +144,10 @@ static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
     return mgpu_collective_spanning(p, plan, lane == MGPU_SYNC ? MGPU_MPI_SYNC : MGPU_MPI_COMM);
 }
 
-static bool suspect(const Processes *p, char *text, size_t room) { return mgpu_roll_suspect(((const Mpi *)p)->roll, text, room); }
+static bool suspect(const Processes *p, bool busy, char *text, size_t room)
+{
+    return mgpu_roll_suspect(((const Mpi *)p)->roll, busy, text, room);
+}
 static bool waits(const Processes *p, char *text, size_t room) { return mgpu_roll_waits(((const Mpi *)p)->roll, text, room); }
 static void watch(Processes *p, Where *where, const void *engine) { mgpu_roll_watch(((Mpi *)p)->roll, where, engine); }
 

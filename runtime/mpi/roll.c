@@ -108,15 +108,18 @@ static _Noreturn void name(const Roll *r, int rank, bool silent, double waited)
               2 * r->patience);
 }
 
-bool mgpu_roll_suspect(Roll *r, char *text, size_t room)
+bool mgpu_roll_suspect(Roll *r, bool busy, char *text, size_t room)
 {
     bool silent = false;
     pthread_mutex_lock(&r->lock);
     int who = r->cards ? culprit(r, &silent) : -1;
+    busy = busy && who >= 0 && !silent && own_card(r).waits;
+    if (busy)
+        snprintf(text, room, "rank %d on %s has not come to it: it is at: %s", who, r->cards[who].host, r->cards[who].at);
     if (silent)
         snprintf(text, room, "rank %d on %s has said nothing for a while, so it hangs or cannot be reached; when it last did it was at: %s", who, r->cards[who].host, r->cards[who].at);
     pthread_mutex_unlock(&r->lock);
-    return silent;
+    return silent || busy;
 }
 
 void mgpu_roll_judge(Roll *r, const char *what, double waited)

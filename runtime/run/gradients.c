@@ -115,8 +115,16 @@ static int64_t element_of(const double *gradients, int64_t count, int k)
     return k == 0 ? largest : size > 0 ? begin + size * (k * 37 % 100) / 100 : -1;
 }
 
-/* -> whether the gradients of the weight agree */
-static bool check_weight(Check *c, int weight, const double *gradients, double loss)
+static double root_mean_square(const double *values, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += values[i] * values[i];
+    return count ? sqrt(sum / (double)count) : 0;
+}
+
+/* -> whether the gradients of the weight agree; flat: their root mean square is 0, so nothing of this batch moves the weight */
+static bool check_weight(Check *c, int weight, const double *gradients, double loss, bool *flat)
 {
     const mgpu_tensor *t = &c->feed.program->variables[weight].tensor;
     int64_t count = mgpu_elements(t), worst = 0;
@@ -147,6 +155,9 @@ static bool check_weight(Check *c, int weight, const double *gradients, double l
     }
     if (kinks)
         printf(", %d at a kink", kinks);
+    double size = root_mean_square(gradients, count);
+    printf("; rms of the gradient %.1e, of the weight %.1e", size, root_mean_square(values, count));
+    *flat = count && size == 0;
     putchar('\n');
     fflush(stdout);
     free(values);
@@ -198,10 +209,12 @@ int mgpu_check_gradients(const mgpu_program *program, const Options *o)
         gradients[v] = mgpu_allocate((size_t)mgpu_elements(&program->variables[v].tensor) + 1, sizeof **gradients);
         mgpu_engine_read_whole(c.feed.engine, g, gradients[v]);
     }
-    int wrong = 0;
+    int wrong = 0, flat = 0;
     for (int v = 0; v < program->variable_count; v++) {
+        bool none = false;
         if (gradients[v])
-            wrong += !check_weight(&c, v, gradients[v], loss);
+            wrong += !check_weight(&c, v, gradients[v], loss, &none);
+        flat += none;
         free(gradients[v]);
     }
     free(gradients);
@@ -209,6 +222,10 @@ int mgpu_check_gradients(const mgpu_program *program, const Options *o)
     if (c.train.samples)
         mgpu_close_set(&c.train);
     free(c.state);
+    if (flat)
+        printf("weights whose gradient is 0 in this batch: %d; what goes into them is 0, or what is after them is flat, as a relu is whose "
+               "inputs are all negative (a dead relu), or no loss depends on them\n",
+               flat);
     if (wrong)
         printf("%d %s that finite differences contradict; this is meant for weights before a stop_gradient, where finite differences do "
                "not stop\n",

@@ -465,7 +465,7 @@ static void judge_end(Run *run)
     else if (!run->begun_at && steps >= ENOUGH_STEPS && losses < 2 && !lower)
         mgpu_report_warning(run->reporter, "the run has hardly learned anything: the loss was %.6g in the first step and %.6g in the last epoch%s; lr was %.3g at its end: "
                             "a smaller one, a warmup or clip = 1.0 helps where the loss grew, a larger one where it stayed; inputs and targets far from -1 .. 1 are brought there "
-                            "first, as in image / 255 or standardize(x)", run->first_loss, run->last_loss, stays ? ", as in the first epoch" : "", run->lr);
+                            "first, as in image / 255 or standardize(x); mgpuc doc gradients says what shows the weights that nothing moves", run->first_loss, run->last_loss, stays ? ", as in the first epoch" : "", run->lr);
 }
 
 static int run_training(Run *run)
