@@ -137,6 +137,7 @@ static const struct CommandRow { const char *name; int command; const char *usag
     {"probe", -1, "probe [-o FILE]", "measure this machine and its GPUs, for --machine FILE"},
     {"selftest", -1, "selftest", "does the C compiler (CC) make right code of kernels here? selftest --help"},
     {"report", COMMAND_REPORT, "report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html", "one page: plan, timelines, memory, kernels, layers, curves of runs"},
+    {"import", -1, "import MODEL.onnx", "a network of ONNX as readable text, and its weights; import --help"},
     {"plot", -1, "plot RUN.jsonl ...", "curves of runs that ./PROGRAM --log wrote, over each other; plot --help"},
     {"doc", -1, "doc [NAME] [FILE.net]", "what a layer, primitive, reader, setting or word means; doc --help"},
     {"lsp", -1, "lsp", "a language server for editors (docs/editors.md); lsp --help"},
@@ -188,6 +189,7 @@ static void print_help(void)
          "Compiled objects are kept in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
          "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1GiB; 500MB, 2G and the like are understood); -v says what was found.\n"
          "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
+         "MGPUC_PYTHON, the Python that imports (default: python3 beside mgpuc, else on the path).\n"
          "MGPUC_SELFTEST=off: no test of a C compiler before its first use.\n"
          "MGPUC_PATIENCE, the seconds after which stderr says which stage takes so long (default 2; 0: it never does).\n"
          "MGPUC_LOAD, the percentage of the cores that other programs take while this machine is measured (default: it is found "

@@ -30,6 +30,7 @@ int command_devices(int argc, char **argv);           /* mgpuc devices ... */
 int command_machines(int argc, char **argv);          /* machines.c: mgpuc machines ..., mgpuc probe ... */
 int command_probe(int argc, char **argv);
 int command_plot(int argc, char **argv);              /* plot.c: mgpuc plot ... */
+int command_import(int argc, char **argv);            /* import.c: mgpuc import MODEL.onnx */
 int command_selftest(int argc, char **argv);
 /* memory.c: bytes of a device's arena, at most over all phases; what a run on this machine allocates for it, workspaces of all its
  * threads, and what copies of transfers are added from, with it; a warning if there is not as much */

@@ -27,6 +27,9 @@ _mgpuc() {
         elif [ "$COMP_CWORD" = 2 ]; then _mgpu_words "$(mgpuc doc 2>/dev/null | sed -n 's/^    //p')"
         else _mgpu_files '*.net'; fi
         return ;;
+    import)
+        if [[ $cur == -* ]]; then _mgpu_words "-o --output --shape --batch --no-batch --loss --samples --overwrite --help"; else _mgpu_files '*.onnx'; fi
+        return ;;
     verify | diff) [[ $cur == -* ]] || { _mgpu_files '*.sched'; return; } ;;
     esac
     if [[ $cur == -W* ]]; then
@@ -37,7 +40,7 @@ _mgpuc() {
         _mgpu_files '*.graph'
     else
         _mgpu_files '*.net'
-        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan bench schedule diff verify fmt doc lsp devices machines probe report plot selftest" -- "$cur")
+        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan bench schedule diff verify fmt doc lsp devices machines probe report import plot selftest" -- "$cur")
     fi
 }
 complete -F _mgpuc mgpuc

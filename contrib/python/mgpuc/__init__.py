@@ -73,22 +73,20 @@ def from_onnx(model, path="model.net", shapes=None, batch=None, loss=None, size=
 
     shapes: {"input": (1, 3, 224, 224)} of inputs whose shapes the file leaves open; the first axis is the batch, unless an input says that it
     has another size than 1. batch: True where it is the batch nevertheless, False where all axes are of one sample. size: samples of a step.
+    Raises mgpuc.Unsupported, which names node and operator, and mgpuc.Refused for a file that is no model; a process without rights reads it.
     """
     import pathlib
 
-    from . import tools
-    from .onnx_import import import_onnx
+    from . import onnx_reader, tools
 
     path = pathlib.Path(path)
-    text, weights, info = import_onnx(pathlib.Path(model), path, shapes, batch, loss, size)
-    if weights:
-        tools.write_weights(path.with_suffix(".safetensors"), weights)
+    text, info = onnx_reader.read(pathlib.Path(model), path, shapes, batch, loss, size, path.with_suffix(".safetensors"))
     path.write_text(text)
     return tools.Model(path, info)
 
 
 def __getattr__(name):
-    if name == "Unsupported":
-        from .graph import Unsupported
-        return Unsupported
+    if name in ("Refused", "Unsupported"):
+        from . import graph
+        return getattr(graph, name)
     raise AttributeError(name)

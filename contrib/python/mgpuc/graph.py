@@ -7,12 +7,26 @@ import re
 import numpy as np
 
 
+def shown(text):
+    """Text of a file in one line, without what a terminal acts on."""
+    text = text if len(text) <= 600 else text[:600] + " ..."
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
 class Unsupported(Exception):
     """What has no counterpart: where it is (the module's path, the node), the operation, the line of the source."""
 
     def __init__(self, path, operation, why, source):
-        self.path, self.operation, self.source = path, operation, source
+        path, operation, why, source = shown(path), shown(operation), shown(why), "\n".join(map(shown, source.split("\n")))
+        self.path, self.operation, self.why, self.source = path, operation, why, source
         super().__init__(f"{path or 'the model itself'}: {operation} {why}" + (f"\n  {source}" if source else ""))
+
+
+class Refused(Exception):
+    """A file is no model that can be read: what is wrong, and what to do."""
+
+    def __init__(self, text):
+        super().__init__(shown(text))
 
 
 class Meta:

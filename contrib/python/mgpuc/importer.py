@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from . import net
-from .graph import Node, Unsupported, all_nodes, is_float, last_line
+from .graph import Node, Unsupported, all_nodes, is_float, last_line, shown
 from .net import Body, Call, Index, List, Num, Op, identifier
 from .ops import OPS, Use, Value
 
@@ -618,4 +618,4 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes):
     about = [{"name": n, "source": given, "axes": [d - lead for d in v.axes], "shape": list(v.shape[lead:])} for n, (given, _), v in zip(names, outputs, values)]
     info = {"inputs": inputs, "target": target, "output": names[0], "outputs": about, "output_axes": about[0]["axes"], "output_shape": about[0]["shape"], "loss": loss,
             "transposed": importer.transposed, "declared": importer.declared, "leading": lead}
-    return "\n".join(head) + "\n\n" + "\n\n".join(out) + "\n", info
+    return "\n".join(map(shown, head)) + "\n\n" + "\n\n".join(out) + "\n", info

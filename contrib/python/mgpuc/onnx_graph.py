@@ -15,26 +15,38 @@ import onnx.shape_inference
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
-from .graph import Meta, Node, Unsupported
+from .graph import Meta, Node, Refused, Unsupported
 
 LARGEST = 1 << 31  # elements of a value that is computed while the model is read
+MOST_NODES = 200000
 DEEPEST = 20       # functions and branches in each other
 TYPES = {T.FLOAT: "float32", T.DOUBLE: "float64", T.FLOAT16: "float32", T.BFLOAT16: "float32", T.BOOL: "bool", T.INT8: "int8", T.INT16: "int16",
          T.INT32: "int32", T.INT64: "int64", T.UINT8: "uint8", T.UINT16: "uint16", T.UINT32: "uint32"}
-RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 SHAPE_ONLY = {"Shape", "Size", "EyeLike"}  # read nothing of their input but its shape
-KEEPS_NAME = {"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "Flatten"}  # of a weight they make a weight
-
-
-class Refused(Exception):
-    """The file is no model that can be read: what is wrong, and what to do."""
-
-
-def text_of(value):
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+WHY = {}             # operators that have no counterpart, and why, with the cure
+for _names, _why in (
+        ("QuantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul ConvInteger MatMulInteger DequantizeLinear",
+         "is of a quantized model, which has no counterpart: take the model as it was before it was quantized"),
+        ("Loop Scan", "is a loop, which has no counterpart: export the model with loops written out, or recurrent layers as LSTM, GRU or RNN"),
+        ("NonZero Unique NonMaxSuppression", "makes a result whose shape depends on values, which has no counterpart: end the model before it (onnx.utils.extract_model)"),
+        (" ".join(RANDOM),
+         "draws random numbers, which has no counterpart: make them an input, or export the model in evaluation mode"),
+        ("StringNormalizer TfIdfVectorizer RegexFullMatch StringConcat StringSplit ImageDecoder",
+         "prepares data, which has no counterpart: do it before, and begin the model after it (onnx.utils.extract_model)")):
+    WHY.update(dict.fromkeys(_names.split(), _why))
+KEEPS_NAME = {"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "Flatten", "Gather", "Slice"}  # of a weight they make a weight
 
 
 # ---- the file
+
+OTHERS = (  # how files of other formats begin; ? is any byte
+    (b"PK\x03\x04", "this is an archive, as PyTorch and Keras write them, and no ONNX model: load it in Python, and give the module to mgpuc.from_torch, the model to mgpuc.from_keras"),
+    (b"\x89HDF", "this is HDF5, as Keras writes it, and no ONNX model: in Python, mgpuc.from_keras(keras.saving.load_model(FILE))"),
+    (b"????TFL3", "this is a model of TensorFlow Lite, which is not read: export the model as ONNX"),
+    (b"version https://git-lfs", "this is a pointer of Git LFS in place of the file: git lfs pull fetches it"),
+)
+
 
 def read_model(path):
     path = pathlib.Path(path)
@@ -42,6 +54,9 @@ def read_model(path):
         data = path.read_bytes()
     except OSError as e:
         raise Refused(f"{path}: {e.strerror}") from None
+    for start, what in OTHERS:
+        if data[len(start) - len(start.lstrip(b"?")):].startswith(start.lstrip(b"?")):
+            raise Refused(f"{path}: {what}")
     try:
         model = onnx.ModelProto.FromString(data)
     except Exception as e:  # protobuf has several kinds
@@ -90,7 +105,7 @@ def tensors_of(model):
 def read_external(tensor, path):
     """Data beside the model's file: only of plain files in its folder."""
     about = {e.key: e.value for e in tensor.external_data}
-    folder, name = path.resolve().parent, about.get("location", "")
+    folder, name = path.parent.resolve(), about.get("location", "")
     where = f"{path}: the data of '{tensor.name}'"
     try:
         offset, length = int(about.get("offset", "0") or 0), int(about.get("length", "-1") or -1)
@@ -196,7 +211,8 @@ class Graph:
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.classes = {}  # path -> the module's class
         self.leading = 0
-        self.scoped = {}
+        self.prefixes = None
+        self.steps = 0
         env = {"": None}
         for tensor in model.graph.initializer:
             env[tensor.name] = self.leaf(array_of(tensor, f"the initializer '{tensor.name}'"), tensor.name)
@@ -209,6 +225,7 @@ class Graph:
             if not isinstance(node, Node):
                 raise Unsupported(f"output '{o.name}'", "a sequence", "has no counterpart", "")
             self.outputs.append((o.name, node))
+        self.place_others()
 
     # ---- inputs
 
@@ -221,6 +238,7 @@ class Graph:
         if batch is None:
             batch = bool(dims) and all(d and d[0] in (None, 1) for d in dims.values())
         self.leading = 1 if batch else 0
+        self.open = any(d and d[0] != 1 for d in dims.values())  # whether the model is for more than one sample, too
         for i in given:
             shape = list(dims[i.name])
             if batch:
@@ -230,6 +248,8 @@ class Graph:
             if None in shape:
                 unknown = ", ".join("?" if d is None else str(d) for d in shape)
                 raise Refused(f"the input '{i.name}' is [{unknown}]: its shape has to be known, as --shape {i.name}={','.join('8' if d is None else str(d) for d in shape)} says it")
+            if 0 in shape:
+                raise Unsupported(f"input '{i.name}'", "an empty tensor", f"({shape}) has no counterpart", "")
             if np.prod([float(d) for d in shape]) > LARGEST:
                 raise Refused(f"the input '{i.name}' has the shape {shape}, which is too large")
             node = Node("placeholder", {}, [], "", Meta(shape, self.element(i.type.tensor_type.elem_type, f"input '{i.name}'")))
@@ -273,6 +293,7 @@ class Graph:
 
     def parameter(self, node, name):
         """From now on a weight, under this name or one like it."""
+        name = plain(name)
         unique, k = name, 2
         while unique in self.names:
             unique, k = f"{name}_{k}", k + 1
@@ -281,13 +302,13 @@ class Graph:
         self.state[unique] = node.array
         return node
 
-    def weight(self, node):
+    def weight(self, node, proto=None):
         """A node as the weight of a layer: what is known is trained, whatever it was called."""
         if node.array is None or node.parameter or node.val.dtype.kind != "f":
             return node
         copy = Node("constant", {}, [], "", node.val)
         copy.array = node.array
-        return self.parameter(copy, f"{self.path_of(self.current[0])}.weight")
+        return self.parameter(copy, f"{self.path_of(proto or self.current[0])}.weight")
 
     def copied(self, node, name):
         new = Node("constant", {}, [], "", node.val)
@@ -299,7 +320,7 @@ class Graph:
         """A weight with its numbers in another form."""
         new = Node("constant", {}, [], "", Meta(array.shape, array.dtype))
         new.array = array
-        return self.parameter(new, node.parameter or f"{self.path_of(self.current[0])}.weight")
+        return self.parameter(new, node.parameter or f"{self.path_of(self.current[0]) if self.current else 'constant'}.weight")
 
     def transposed(self, node):
         made = getattr(node, "made", None)
@@ -339,6 +360,9 @@ class Graph:
 
     def step(self, proto, inputs, env):
         """-> its results as nodes"""
+        self.steps += 1
+        if self.steps > MOST_NODES:
+            raise Refused(f"the model has more than {MOST_NODES} nodes, with those of its functions")
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         local = self.functions.get((proto.domain, proto.op_type))
         outer = self.current
@@ -348,11 +372,11 @@ class Graph:
             if local is not None:
                 return self.call(local, op)
             if domain != "" or not onnx.defs.has(proto.op_type, op.version, ""):
-                raise op.unsupported(f"of {proto.domain or 'ONNX'} {op.version} is no operator that is known here")
+                raise op.unsupported(f"of {proto.domain or 'ONNX'} {op.version} is no operator that is known here, and has no function of ONNX in the file")
             if proto.op_type == "If":
                 return self.branch(op, env)
             if any(a.HasField("g") for a in proto.attribute):
-                raise op.unsupported("has no counterpart")
+                raise op.unsupported(WHY.get(op.type, "has no counterpart"))
             if any(isinstance(i, list) for i in inputs) or any(i is not None and not isinstance(i, Node) for i in inputs):
                 raise op.unsupported("of a sequence has no counterpart")
             schema = onnx.defs.get_schema(proto.op_type, op.version, "")
@@ -398,6 +422,8 @@ class Graph:
             if number not in TYPES and not known:
                 raise op.unsupported(f"makes {type_name(number)}, which has no counterpart")
             outs.append(Meta(dims, TYPES.get(number, object)))
+        if not known and any(o is not None and 0 in o.shape for o in outs):
+            raise op.unsupported("makes an empty tensor, which has no counterpart")
         if not known and (not outs or outs[0] is None) and op.type not in ("Resize", "Upsample"):
             raise op.unsupported("has results whose shape is not known before they are computed")
         return outs
@@ -446,7 +472,7 @@ class Graph:
         except Exception:
             body = None
         if body is None or not body.node:
-            raise op.unsupported("has no counterpart")
+            raise op.unsupported(WHY.get(op.type, "has no counterpart"))
         for name, a in schema.attributes.items():  # defaults, for references to them
             if name not in op.attributes and a.default_value.type:
                 op.proto.attribute.append(a.default_value)
@@ -492,22 +518,42 @@ class Graph:
         about = {p.key: p.value for p in proto.metadata_props}
         trace = about.get("pkg.torch.onnx.stack_trace", "")
         try:
-            paths = [str(p) for p in ast.literal_eval(about["pkg.torch.onnx.name_scopes"])][:-1]
+            paths = [plain(str(p)) for p in ast.literal_eval(about["pkg.torch.onnx.name_scopes"])][:-1]
             for path, kind in zip(paths, ast.literal_eval(about["pkg.torch.onnx.class_hierarchy"])):
-                self.classes.setdefault(path, str(kind))
+                self.classes.setdefault(path, plain(str(kind)))
             return [(p, p) for p in paths if p], trace
         except (KeyError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             pass
+        if "/" not in proto.name:
+            return None, trace
         stack, outer = [], ""
-        parts = [p for p in proto.name.split("/")[:-1] if p]
+        parts = [plain(p) for p in proto.name.split("/")[:-1] if p]
         for n, part in enumerate(parts):
-            if n and part.startswith(parts[n - 1] + "."):  # /layer1/layer1.0: the second one's name is whole
+            path = outer + "." + part if outer else part
+            if n and part.startswith(parts[n - 1] + ".") and not self.begins_a_weight(path):  # /layer1/layer1.0: the second one's name is whole
                 path = outer[:len(outer) - len(parts[n - 1])] + part
-            else:
-                path = outer + "." + part if outer else part
             stack.append((path, path))
             outer = path
         return stack, trace
+
+    def begins_a_weight(self, path):
+        if self.prefixes is None:
+            names = [plain(t.name).split(".") for t in self.model.graph.initializer]
+            self.prefixes = {".".join(n[:k]) for n in names for k in range(1, len(n))}
+        return path in self.prefixes
+
+    def place_others(self):
+        """Nodes of which the exporter says nothing belong to what both the node before and the one after belong to."""
+        after, last = [], []
+        for node in reversed(self.nodes):
+            after.append(node.stack if node.stack is not None else after[-1] if after else [])
+        for node, then in zip(self.nodes, reversed(after)):
+            node.stack = last = [a for a, b in zip(last, then) if a == b] if node.stack is None else node.stack
+
+
+def plain(name):
+    """A name of a file as one of a layer or a weight."""
+    return re.sub(r"[^\w.:/+-]", "_", name)[:200]
 
 
 def shortest(array):

@@ -356,7 +356,8 @@ def _(g, n):
 def _(g, n):
     x, b = n.x(0), n.attr("blocksize")
     k, c, h, w = x.shape
-    return reshape(g, permute(g, reshape(g, x, [k, c, h // b, b, w // b, b]), [0, 3, 5, 1, 2, 4]), n.shape)
+    order = [0, 3, 5, 1, 2, 4] if n.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    return reshape(g, permute(g, reshape(g, x, [k, c, h // b, b, w // b, b]), order), n.shape)
 
 
 @op("Trilu")
@@ -364,7 +365,11 @@ def _(g, n):
     x = n.x(0)
     k = 0 if n.x(1) is None else int(n.array(1, "diagonal"))
     rows, columns = x.shape[-2:]
+    if g.leading and len(x.shape) == 2:
+        raise n.unsupported("takes the axis of samples as rows, which has no counterpart")
     kept = np.triu(np.ones((rows, columns), bool), k) if n.attr("upper", 1) else np.tril(np.ones((rows, columns), bool), k)
+    if kept.all() or not kept.any():
+        return x if kept.all() else g.leaf(np.zeros(n.shape, n.dtype))
     return node(g, "where", g.leaf(kept), x, 0, names=("condition", "self", "other"), dtype=n.dtype)
 
 
@@ -693,3 +698,69 @@ def _(g, n):
 @op("GlobalAveragePool", "GlobalMaxPool")
 def _(g, n):
     return reduce(g, "mean" if n.type[6] == "A" else "amax", n.x(0), range(2, len(n.shape)), True)
+
+
+def matrix_of(g, n, size, made, scale, wanted):
+    """What Resize does to one axis, which is linear: ONNX's own reference of a unit matrix."""
+    import onnx.reference
+    from onnx import helper, numpy_helper
+
+    kept = [a for a in n.proto.attribute if a.name not in ("axes", "keep_aspect_ratio_policy", "scales")]
+    given = ["roi", "scales", "sizes"] if wanted else ["roi", "scales"]
+    one = helper.make_node("Resize", ["x", "", "", "sizes"] if wanted else ["x", "", "scales"], ["y"])
+    one.attribute.extend(kept)
+    inputs = {"sizes": np.array([made, size], "int64")} if wanted else {"scales": np.array([scale, 1], "float32")}
+    del given
+    graph = helper.make_graph([one], "one", [helper.make_tensor_value_info("x", 1, [size, size])], [helper.make_tensor_value_info("y", 1, None)],
+                              [numpy_helper.from_array(v, k) for k, v in inputs.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", max(n.version, 11))])
+    return onnx.reference.ReferenceEvaluator(model).run(None, {"x": np.eye(size, dtype="float32")})[0]
+
+
+@op("Resize", "Upsample")
+def _(g, n):
+    x = n.x(0)
+    rank = len(x.shape)
+    axes = [a % rank for a in n.ints("axes", None, list(range(rank)))]
+    scales, sizes = None, None
+    if n.type == "Upsample" or n.version < 11:
+        scales = n.array(1, "scales") if len(n.inputs) > 1 else np.array(n.attributes.get("scales", [1.0] * rank))
+    else:
+        scales, sizes = n.array(2, "scales"), n.array(3, "sizes")
+    if scales is not None and scales.size == 0:
+        scales = None
+    if scales is None and sizes is None or n.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise n.unsupported("of these arguments has no counterpart")
+    mode, where = n.attr("mode", "nearest"), n.attr("coordinate_transformation_mode", "half_pixel" if n.version >= 11 and n.type == "Resize" else "asymmetric")
+    if where == "tf_crop_and_resize" or n.version < 11 and mode != "nearest" or n.type == "Upsample" and mode != "nearest":
+        raise n.unsupported(f"of mode {mode}, {where} has no counterpart")
+    made = list(x.shape)
+    for k, a in enumerate(axes):
+        made[a] = int(sizes[k]) if sizes is not None else int(math.floor(x.shape[a] * float(scales[k])))
+    if 0 in made:
+        raise n.unsupported("to an empty tensor has no counterpart")
+    grown = [a for a in axes if made[a] != x.shape[a] or scales is not None and scales[axes.index(a)] != 1]
+    times = [made[a] / x.shape[a] for a in (2, 3)] if rank == 4 else [0]
+    if mode == "nearest" and rank == 4 and set(grown) <= {2, 3} and times[0] == times[-1] == int(times[0]) > 1 and (where == "asymmetric" and n.attr("nearest_mode", "floor") == "floor"):
+        return g.add("upsample_nearest2d", made, x.val.dtype, self=x)
+    whole = sizes is not None or all(made[a] == x.shape[a] * float(scales[axes.index(a)]) for a in grown)
+    if mode == "linear" and rank == 4 and set(grown) == {2, 3} and where in ("half_pixel", "pytorch_half_pixel", "align_corners") and not n.attr("antialias", 0) and whole and \
+            all(made[a] > x.shape[a] for a in grown):
+        return g.add("upsample_bilinear2d", made, x.val.dtype, self=x, align_corners=where == "align_corners")
+    for a in grown:
+        if n.version < 11 or n.type == "Upsample":
+            picked = np.minimum(np.floor(np.arange(made[a]) / float(scales[axes.index(a)])).astype("int64"), x.shape[a] - 1)
+            m = None
+        else:
+            m = matrix_of(g, n, x.shape[a], made[a], 1.0 if scales is None else float(scales[axes.index(a)]), sizes is not None)
+            picked = m.argmax(1)
+        shape = list(x.shape)
+        shape[a] = made[a]
+        if m is None or mode == "nearest":
+            x = g.add("index", shape, x.val.dtype, self=x, indices=[None] * a + [g.leaf(picked)])
+        else:
+            last = [d for d in range(rank) if d != a] + [a]
+            y = permute(g, x, last)
+            y = g.add("matmul", [y.shape[d] for d in range(rank - 1)] + [made[a]], x.val.dtype, self=y, other=g.leaf(np.ascontiguousarray(m.T)))
+            x = permute(g, y, [last.index(d) for d in range(rank)])
+    return x

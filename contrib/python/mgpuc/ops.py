@@ -21,6 +21,10 @@ class Use:
     def value(self, cx):
         return cx.lookup(self.node)
 
+    def whole(self, cx):
+        """With all axes, also those of one element."""
+        return with_axes(cx, self.value(cx), range(len(self.shape)))
+
 
 class Value:
     """axes: PyTorch's axis of each of ours; those that are missing have size 1."""
@@ -76,7 +80,8 @@ def with_axes(cx, v, axes):
         v = cx.new(Call("transpose", v.var, [] if last_two else [List([Num(o, "axis") for o in order])]), v.shape, common, v.dtype)
     places = [i for i, a in enumerate(axes) if a not in common]
     if places:
-        v = cx.new(Index(v.var, none_index(len(common), places)), v.shape, axes, v.dtype)
+        one = isinstance(v.var, Num)  # a constant
+        v = cx.new(Call("broadcast", None, [v.var, shape_list([1] * len(axes))]) if one else Index(v.var, none_index(len(common), places)), v.shape, axes, v.dtype)
     return v
 
 
@@ -643,7 +648,7 @@ def reduction(cx, node, v, dims, keep, fn):
         left = list(v.axes)
     if len(places) == 1 and places[0] == len(v.axes) - 1 and len(v.axes) > 1:
         places = [-1]
-    args = [] if len(places) == len(v.axes) else [places[0] if len(places) == 1 else List([Num(p, "axis") for p in places])]
+    args = [] if len(places) == len(v.axes) and fn != "logsumexp" else [places[0] if len(places) == 1 else List([Num(p, "axis") for p in places])]
     return cx.result(Call(fn, v.var, args, [("keep", True)] if stays else []), left, node)
 
 
@@ -815,7 +820,7 @@ def _(cx, node, a):
     if w.library is not None:
         width = node.shape[-1]
         return cx.result(Call("dense", x.var, [Num(width, "width")], [] if a["bias"] else [("bias", False)], name=w.library), x.axes, node)
-    y = Op("@", x.var, Call("transpose", w.value(cx).var))
+    y = Op("@", x.var, Call("transpose", w.whole(cx).var))
     return cx.result(y if a["bias"] is None else Op("+", y, a["bias"].value(cx).var), x.axes, node)
 
 
@@ -864,7 +869,7 @@ def _(cx, node, a):
         options += [] if a["bias"] else [("bias", False)]
         return cx.result(Call("conv", x.var, [Num(w.shape[0], "width"), setting(each(size), "size")], options, name=w.library), x.axes, node)
     full = List([List(list(p) if isinstance(p, tuple) else [p, p]) for p in (padding if len(padding) == n else padding * n)]) if not isinstance(padding, str) else pad
-    y = Call("convolve", x.var, [w.value(cx).var], [("stride", List(stride)), ("padding", full if full is not None else List([List([d * (k - 1) // 2] * 2) for k, d in zip(size, dilation)])),
+    y = Call("convolve", x.var, [w.whole(cx).var], [("stride", List(stride)), ("padding", full if full is not None else List([List([d * (k - 1) // 2] * 2) for k, d in zip(size, dilation)])),
                                                     ("dilation", List(dilation)), ("input_dilation", List([1] * n)), ("groups", a["groups"])])
     return cx.result(y if a["bias"] is None else Op("+", y, a["bias"].value(cx).var), x.axes, node)
 
@@ -981,7 +986,7 @@ def _(cx, node, a):
         count = [] if cx.is_input(i, w.shape[0]) else [("count", Num(w.shape[0], "count"))]
         y = cx.result(Call("embedding", i.var, [Num(w.shape[1], "width")], count, name=w.library), axes, node)
     else:
-        y = cx.result(Index(w.value(cx).var, [i.var]), axes, node)
+        y = cx.result(Index(w.whole(cx).var, [i.var]), axes, node)
     if a["padding_idx"] < 0 or a["indices"].const:
         return y
     pad = Index(Op("==", i.var, Num(a["padding_idx"], "padding")), none_index(len(i.axes), [len(i.axes)]))  # its row gets no gradient from here
@@ -1053,6 +1058,8 @@ def pool(cx, node, fn, a, **more):
         if fn == "avgpool" and a["count_include_pad"]:
             options.append(("count_padding", True))
     if any(d != 1 for d in dilation):
+        if fn == "avgpool":
+            raise cx.unsupported(node, "with dilation has no counterpart")
         options.append(("dilation", setting(each(dilation), "dilation")))
     return cx.result(Call(fn, x.var, [setting(each(size), "size")], options), x.axes, node)
 

@@ -39,6 +39,11 @@ class Weights(dict):
 
 def write_weights(path, tensors, notes=None):
     """A safetensors file of tensors of PyTorch or arrays of NumPy."""
+    with open(path, "wb") as f:
+        put_weights(f, tensors, notes)
+
+
+def put_weights(f, tensors, notes=None):
     header, parts, at = {"__metadata__": notes} if notes else {}, [], 0
     for name, t in tensors.items():
         a = t.detach().cpu().contiguous().numpy() if hasattr(t, "detach") else t
@@ -48,10 +53,9 @@ def write_weights(path, tensors, notes=None):
         at += len(data)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text)
-        for p in parts:
-            f.write(p)
+    f.write(struct.pack("<Q", len(text)) + text)
+    for p in parts:
+        f.write(p)
 
 
 def load(path):
@@ -144,7 +148,9 @@ class Program:
             a = a[None]
         if a.dtype == bool:
             a = a.astype(np.uint8)
-        return np.ascontiguousarray(a.transpose([0] + [x + 1 for x in place["axes"]]).reshape([a.shape[0]] + place["shape"]))
+        axes = [x + 1 for x in place["axes"]]
+        missing = [d for d in range(1, a.ndim) if d not in axes]  # of one element
+        return np.ascontiguousarray(a.transpose([0] + missing + axes).reshape([a.shape[0]] + place["shape"]))
 
     def files(self, arrays, folder):
         import numpy as np
