@@ -262,6 +262,7 @@ struct Kernel {
     const char *name;       /* "k12" */
     const char *label;      /* "k3f07aa": of its digest, the same whatever else is in the program; schedules call it so. NULL: the name */
     const char *title;      /* "relu(conv_1 + bias)" */
+    const char *extent_text; /* "[n, 14, 14, 256] f32": of what it makes; NULL: it is not known */
     const struct Code *code;        /* of nests and scans: the function, after its name (code/code.h) */
     const struct Code *finish_code; /* its end, likewise; NULL: it has none */
     const char *text;       /* pseudo-code of a scan: target/trace */

@@ -17,6 +17,13 @@ typedef struct ConvolutionSizes {
     int kernels;
 } ConvolutionSizes;
 
+/* what a translation unit needs for its kernels */
+typedef struct UnitNeeds {
+    unsigned headers; /* of the target: a bit each */
+    int slow;         /* functions that take long to compile */
+    bool warpgroups;  /* code for compute capability 9.0 alone */
+} UnitNeeds;
+
 struct Target {
     const char *name;           /* of --devices */
     const char *suffix;         /* of the file of all kernels */
@@ -70,7 +77,8 @@ struct Target {
     /* ---- link. `function`: the name in place of the kernel's own */
     const char *(*words)(const Kernel *);            /* parts of its functions' names; NULL: those of its title */
     const char *(*runtime_kernels)(const Program *); /* a translation unit of kernels that are no kernels of the model; NULL: none */
-    double (*begin_unit)(const char *kernels, size_t bytes, Text *); /* what is before these kernels; seconds to compile them, a guess */
+    void (*needs)(const Kernel *, UnitNeeds *);      /* adds those of a kernel; NULL: it has none */
+    double (*begin_unit)(const UnitNeeds *, size_t bytes, Text *); /* what is before these kernels; seconds to compile them, a guess */
     void (*export)(const Kernel *, const char *name, const char *function, Text *); /* NULL: functions are found by their names */
     void (*declare)(const Kernel *, const char *function, Text *);
     void (*print_row)(const Kernel *, const char *function, Text *);  /* of the table of kernels */

@@ -32,7 +32,7 @@ typedef struct Family {
     Digest digest;
     const Target *target;
     const char *prefix; /* of the names of its kernels: prefix + place in the family */
-    bool warpgroups;
+    UnitNeeds needs;
 } Family;
 
 /* C text without its comments, and the spaces before them */
@@ -112,7 +112,8 @@ static Family *find_families(const Program *p, int *count, int *family_of)
         family_text(&families[i], "f", &text);
         families[i].bytes = text.length + FAMILY_BYTES * (size_t)families[i].count;
         families[i].digest = mgpu_sha256_of(text_of(&text), text.length);
-        families[i].warpgroups = p->target->images && strstr(text_of(&text), "MGPU_BY_WARPGROUPS");
+        for (int k = 0; k < families[i].count && p->target->needs; k++)
+            p->target->needs(families[i].kernels[k], &families[i].needs);
         const Kernel *first = families[i].kernels[0];
         const char *words = p->target->words ? p->target->words(first) : NULL;
         char digits[65];
@@ -146,46 +147,43 @@ static bool ends_unit(const Family *f, size_t bytes, size_t size)
     return bytes >= 2 * size || (bytes >= size / 2 && (double)hash < 2.0 * (double)f->bytes / (double)size * 4294967296.0);
 }
 
-static TranslationUnit kernel_unit(const Target *target, Text families, size_t bytes)
+static void add_kernel_unit(const Target *target, const UnitNeeds *needs, Text text, size_t bytes, TranslationUnit **units, int *count)
 {
-    TranslationUnit p = {.kernels = !target->images};
-    p.cost = target->begin_unit(text_of(&families), bytes, &p.text);
-    text_bytes(&p.text, text_of(&families), families.length);
-    return p;
-}
-
-static void add_kernel_unit(const Family *f, Text text, size_t bytes, TranslationUnit **units, int *count)
-{
-    TranslationUnit unit = kernel_unit(f->target, text, bytes);
-    unit.warpgroups = f->warpgroups;
+    TranslationUnit unit = {.kernels = !target->images, .warpgroups = needs->warpgroups};
+    unit.cost = target->begin_unit(needs, bytes, &unit.text);
+    text_bytes(&unit.text, text_of(&text), text.length);
     APPEND(*units, *count, unit);
 }
 
 /* of the families with or without code for warpgroups: an image for sm_90a is made by itself, beside PTX */
 static void kernel_units(const Family *families, int family_count, bool warpgroups, size_t size, TranslationUnit **units, int *count)
 {
-    const Family *last = NULL;
+    const Target *target = NULL;
+    UnitNeeds needs = {.warpgroups = warpgroups};
     Map known = {0};
     Text text = {0};
     size_t bytes = 0;
     for (int i = 0; i < family_count; i++) {
         const Family *f = &families[i];
-        if (f->warpgroups != warpgroups || map_get(&known, f->prefix))
+        if (f->needs.warpgroups != warpgroups || map_get(&known, f->prefix))
             continue; /* an equal one: it is called by its name */
         map_set(&known, f->prefix, (void *)(uintptr_t)f);
         family_text(f, f->prefix, &text);
         for (int k = 0; k < f->count && f->target->export; k++)
             f->target->export(f->kernels[k], exported(f, k), format("%s%d", f->prefix, k), &text);
         bytes += f->bytes;
-        last = f;
+        needs.headers |= f->needs.headers;
+        needs.slow += f->needs.slow;
+        target = f->target;
         if (!ends_unit(f, bytes, size))
             continue;
-        add_kernel_unit(f, text, bytes, units, count);
+        add_kernel_unit(target, &needs, text, bytes, units, count);
+        needs = (UnitNeeds){.warpgroups = warpgroups};
         text = (Text){0};
         bytes = 0;
     }
     if (text.length)
-        add_kernel_unit(last, text, bytes, units, count);
+        add_kernel_unit(target, &needs, text, bytes, units, count);
 }
 
 static void end_table_unit(Text *text, TranslationUnit **units, int *count)

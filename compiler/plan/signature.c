@@ -19,14 +19,11 @@ static Parameter parameter_of(const Tensor *x)
     return x->sharded ? (Parameter){.dtype = x->dtype, .each = tensor_bytes(x, 1)} : (Parameter){.dtype = x->dtype, .bytes = tensor_bytes(x, 1)};
 }
 
-/* "[n, 14, 14, 256] f32" of "conv2: y [n, 14, 14, 256] f32"; NULL: its title does not say it */
-static const char *extent_of(const Kernel *k) { return k->title ? strrchr(k->title, '[') : NULL; }
-
 static Signature signature_of(const Task *t)
 {
     Signature s = {.kernel = t->kernel->number, .label = kernel_label(t->kernel), .in = NEW_ARRAY(Parameter, t->read_count), .in_count = t->read_count,
                    .out = NEW_ARRAY(Parameter, t->write_count), .out_count = t->write_count, .elements = t->elements, .work = t->workspace_bytes,
-                   .work_each = t->workspace_bytes_per_sample, .extent = extent_of(t->kernel)};
+                   .work_each = t->workspace_bytes_per_sample, .extent = t->kernel->extent_text};
     for (int i = 0; i < t->read_count; i++)
         s.in[i] = parameter_of(t->reads[i]);
     for (int i = 0; i < t->write_count; i++) {

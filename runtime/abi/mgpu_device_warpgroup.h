@@ -5,7 +5,7 @@
 
 #include "mgpu_device_tile.h"
 
-constexpr bool MGPU_BY_WARPGROUPS = true; /* of mgpu_tiles; by this name mgpuc knows kernels that have an image for sm_90a */
+constexpr bool MGPU_BY_WARPGROUPS = true; /* of mgpu_tiles */
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 

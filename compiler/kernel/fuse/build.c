@@ -658,7 +658,8 @@ static const char *title_of(const FusionGroup *g)
         text_add(&t, " and %d more", left);
     const Node *shape = g->shape->node;
     const Shape *s = g->shape->reduces && shape->op != OP_EINSUM ? &shape->in[0]->shape : &shape->shape;
-    text_add(&t, "  %s%s %s", g->shape->samples ? s->rank ? "[n, " : "[n" : "[", shape_text(s) + 1, dtype_name(shape->dtype));
+    g->kernel->extent_text = format("%s%s %s", g->shape->samples ? s->rank ? "[n, " : "[n" : "[", shape_text(s) + 1, dtype_name(shape->dtype));
+    text_add(&t, "  %s", g->kernel->extent_text);
     return text_take(&t);
 }
 

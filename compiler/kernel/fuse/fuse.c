@@ -48,6 +48,7 @@ static Kernel *without_loops(const Kernel *k)
     *rest = *k;
     rest->nests = NULL;
     rest->title = copy_text(k->title, strlen(k->title));
+    rest->extent_text = copy_text(k->extent_text, strlen(k->extent_text));
     rest->reads = copy_of(k->reads, sizeof *k->reads * (size_t)k->read_count);
     rest->writes = copy_of(k->writes, sizeof *k->writes * (size_t)k->write_count);
     rest->paths = copy_of(k->paths, sizeof *k->paths * (size_t)k->path_count);

@@ -248,6 +248,8 @@ static void print_head(const Attention *plan, const mgpu_attention_tiles *s, con
     print_table(attention_table(plan), name, text);
 }
 
+bool cuda_attention_by_warpgroups(const Attention *plan, bool block) { return tiles_of(plan, block).warpgroups; }
+
 void cuda_print_attention(const Attention *plan, const char *name, Text *text)
 {
     const mgpu_attention_tiles s = tiles_of(plan, false);

@@ -284,6 +284,16 @@ Contraction *cuda_contraction_in_tiles(const Contraction *plan, int place, const
     return cuda_contraction_in_parts(other) == parts && fits ? other : NULL;
 }
 
+/* ---- needs */
+
+void cuda_contraction_needs(const Contraction *plan, bool block, UnitNeeds *needs)
+{
+    for (const CudaMatmul *p = matmul_of(plan, block); p; p = p->next) {
+        needs->warpgroups = needs->warpgroups || p->tiles.warpgroups;
+        needs->slow += !block;
+    }
+}
+
 /* ---- by one block */
 
 void cuda_print_block_contraction(const Contraction *plan, const char *name, Text *text)

@@ -54,6 +54,8 @@ void cuda_print_block_scan(const Kernel *, Text *);
 int cuda_scan_shared_bytes(const Kernel *);
 
 /* ---- cuda/kinds.c */
+enum { HEADER_CONTRACT = 1, HEADER_ATTENTION = 2, HEADER_ROWS = 4 }; /* of UnitNeeds */
+void cuda_needs(const Kernel *, UnitNeeds *);
 typedef struct CudaKind {
     void (*print)(const Kernel *, Text *);
     void (*launches)(const Kernel *, mgpu_launch launch[2]);
@@ -64,6 +66,7 @@ typedef struct CudaKind {
     int (*shared_bytes)(const Kernel *);
     const char *end, *given;
     bool meets;
+    unsigned header;        /* HEADER_...; 0: none of its own */
 } CudaKind;
 extern const CudaKind CUDA_KIND[KERNEL_KINDS];
 
@@ -73,7 +76,7 @@ void cuda_print_with_parameters(const Kernel *, bool finish, Text *); /* kernel-
 void cuda_divisor(uint32_t by, uint32_t words[3]);
 
 /* ---- cuda/kernels.c */
-void emit_cuda_includes(const char *kernels, Text *); /* the device headers that this text needs */
+void emit_cuda_includes(const UnitNeeds *, Text *);   /* device headers */
 /* functions of nests */
 const Code *cuda_lower(const Kernel *, bool finish);
 const Code *cuda_lower_block(const Kernel *);         /* a function of a block, with begin and end in place of n */

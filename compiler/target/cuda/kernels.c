@@ -129,37 +129,30 @@ void cuda_print_nests(const Kernel *k, Text *t)
 
 /* ---- the file */
 
-void emit_cuda_includes(const char *kernels, Text *t)
+void emit_cuda_includes(const UnitNeeds *needs, Text *t)
 {
+    static const char *const HEADER[] = {"contract", "attention", "rows"}; /* by the bits HEADER_... */
     text_add(t, "#include \"mgpu_device.h\"\n");
-    if (strstr(kernels, "mgpu_contract"))
-        text_add(t, "#include \"mgpu_device_contract.h\"\n");
-    if (strstr(kernels, "mgpu_attend"))
-        text_add(t, "#include \"mgpu_device_attention.h\"\n");
-    if (strstr(kernels, "mgpu_cumsum") || strstr(kernels, "mgpu_top_k"))
-        text_add(t, "#include \"mgpu_device_rows.h\"\n");
-}
-
-static void print_all(const Program *program, Text *t)
-{
-    for (int i = 0; i < program->kernel_count; i++) {
-        const Kernel *k = program->kernels[i];
-        text_add(t, "\n");
-        emit_kernel_title(k, t);
-        cuda_print(k, t);
-    }
+    for (int i = 0; i < COUNT(HEADER); i++)
+        if (needs->headers >> i & 1)
+            text_add(t, "#include \"mgpu_device_%s.h\"\n", HEADER[i]);
 }
 
 void emit_cuda(const Program *program, Text *t)
 {
-    Text kernels = {0};
-    print_all(program, &kernels);
+    UnitNeeds needs = {0};
+    for (int i = 0; i < program->kernel_count; i++)
+        cuda_needs(program->kernels[i], &needs);
     const char *const head[] = {
         format("Kernels of %s, written by mgpuc %s.", program->model->name, MGPU_VERSION),
         "Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the "
         "samples",
         "of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them."};
     text_add(t, "%s\n", c_comment_lines(head, COUNT(head)));
-    emit_cuda_includes(text_of(&kernels), t);
-    text_bytes(t, text_of(&kernels), kernels.length);
+    emit_cuda_includes(&needs, t);
+    for (int i = 0; i < program->kernel_count; i++) {
+        text_add(t, "\n");
+        emit_kernel_title(program->kernels[i], t);
+        cuda_print(program->kernels[i], t);
+    }
 }

@@ -73,11 +73,11 @@ static int64_t nests_bytes(const Kernel *k, const char *archs, bool alone, int64
 }
 
 const CudaKind CUDA_KIND[KERNEL_KINDS] = {
-    [KERNEL_NESTS] = {cuda_print_nests, cuda_launches_nests, nests_bytes, block_nests, no_shared_bytes, "", "step", true},
-    [KERNEL_CONTRACTION] = {print_contraction, launches_contraction, contraction_bytes, block_contraction, contraction_shared_bytes, "", "shared", false},
-    [KERNEL_ATTENTION] = {print_attention, launches_attention, attention_bytes, block_attention, attention_shared_bytes, "", "", true},
-    [KERNEL_ROWS] = {print_rows, launches_rows, rows_bytes, block_rows, rows_shared_bytes, "", "", true},
-    [KERNEL_SCAN] = {cuda_scan_print, launches_scan, scan_bytes, cuda_print_block_scan, cuda_scan_shared_bytes, "_steps", "shared, step", false},
+    [KERNEL_NESTS] = {cuda_print_nests, cuda_launches_nests, nests_bytes, block_nests, no_shared_bytes, "", "step", true, 0},
+    [KERNEL_CONTRACTION] = {print_contraction, launches_contraction, contraction_bytes, block_contraction, contraction_shared_bytes, "", "shared", false, HEADER_CONTRACT},
+    [KERNEL_ATTENTION] = {print_attention, launches_attention, attention_bytes, block_attention, attention_shared_bytes, "", "", true, HEADER_ATTENTION},
+    [KERNEL_ROWS] = {print_rows, launches_rows, rows_bytes, block_rows, rows_shared_bytes, "", "", true, HEADER_ROWS},
+    [KERNEL_SCAN] = {cuda_scan_print, launches_scan, scan_bytes, cuda_print_block_scan, cuda_scan_shared_bytes, "_steps", "shared, step", false, 0},
 };
 
 void cuda_launches(const Kernel *k, mgpu_launch launch[2])
@@ -86,5 +86,18 @@ void cuda_launches(const Kernel *k, mgpu_launch launch[2])
     CUDA_KIND[k->kind].launches(k, launch);
     launch[0].waits = launch[1].waits = !k->both[0] && cuda_waits(k);
 }
+
+static void add_needs(const Kernel *k, bool block, UnitNeeds *needs)
+{
+    needs->headers |= CUDA_KIND[k->kind].header;
+    if (k->contraction)
+        cuda_contraction_needs(k->contraction, block, needs);
+    if (k->attention)
+        needs->warpgroups = needs->warpgroups || cuda_attention_by_warpgroups(k->attention, block);
+    for (int i = 0; k->scan && i < k->scan->call_count; i++)
+        add_needs(k->scan->calls[i].kernel, true, needs);
+}
+
+void cuda_needs(const Kernel *k, UnitNeeds *needs) { add_needs(k, false, needs); }
 
 void cuda_print(const Kernel *k, Text *t) { CUDA_KIND[k->kind].print(k, t); }

@@ -161,15 +161,10 @@ static const char *runtime_kernels(const Program *p)
     return NULL;
 }
 
-static double begin_unit(const char *kernels, size_t bytes, Text *t)
+static double begin_unit(const UnitNeeds *needs, size_t bytes, Text *t)
 {
-    double cost = (double)bytes * 1e-5;
-    emit_cuda_includes(kernels, t);
-    static const char *const CALLS[] = {"mgpu_contract<", "mgpu_contract_with_statistics<"};
-    for (int i = 0; i < COUNT(CALLS); i++)
-        for (const char *at = kernels; (at = strstr(at, CALLS[i])); at++)
-            cost += 0.3;
-    return cost;
+    emit_cuda_includes(needs, t);
+    return (double)bytes * 1e-5 + 0.3 * needs->slow;
 }
 
 /* false: no library computes it that needs a workspace of the call's */
@@ -223,6 +218,6 @@ const Target cuda_target = {
     .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: what sums read twice is less than what columns cost */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_epilogue_workspace, .end_kernels = end_kernels,
     .lower_scan = cuda_lower_scan, .lower = cuda_lower,
-    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .begin_unit = begin_unit,
+    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .needs = cuda_needs, .begin_unit = begin_unit,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
 };

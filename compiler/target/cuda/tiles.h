@@ -11,6 +11,7 @@
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/rows.h"
+#include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
 #include "runtime/abi/mgpu.h"
 #include "runtime/abi/mgpu_tiles.h"
@@ -93,6 +94,8 @@ void cuda_print_block_contraction(const Contraction *, const char *name, Text *)
 int cuda_block_shared_bytes(const Contraction *);
 
 /* ---- attention: cuda/attention.c. Parameters: operands, results, (work,) step, n */
+void cuda_contraction_needs(const Contraction *, bool block, UnitNeeds *); /* what translation units need for it */
+bool cuda_attention_by_warpgroups(const Attention *, bool block);
 void cuda_print_attention(const Attention *, const char *kernel_name, Text *);
 void cuda_launches_attention(const Attention *, const char *kernel_name, mgpu_launch launch[2]);
 int64_t cuda_attention_workspace(const Attention *, int64_t *per_sample);

@@ -54,9 +54,9 @@ static bool finishes(const Kernel *k) { return k->partial_bytes > 0; }
 
 /* ---- link */
 
-static double begin_unit(const char *kernels, size_t bytes, Text *t)
+static double begin_unit(const UnitNeeds *needs, size_t bytes, Text *t)
 {
-    (void)kernels;
+    (void)needs;
     text_add(t, "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n");
     return 0.03 + (double)bytes * 9e-6;
 }
