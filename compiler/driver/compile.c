@@ -32,7 +32,8 @@ static Compilation begin(const Options *options)
     return c;
 }
 
-typedef struct Fit { bool fits, hopeless; double needed; } Fit; /* of the plan that lacks most bytes; hopeless: its variables alone do not fit */
+/* Bytes of the plan that lacks most: needed, those of its variables among them, and how many there are. hopeless: its variables alone do not fit. */
+typedef struct Fit { bool fits, hopeless; double needed, variables, there; } Fit;
 
 static Fit fit_of(const Program *p)
 {
@@ -41,8 +42,9 @@ static Fit fit_of(const Program *p)
     for (int i = 0; i < p->plan_count; i++) {
         double needed = needed_bytes(p, &p->plans[i], NULL), there = memory_there(p, &p->plans[i]), more = needed - there;
         if (i == 0 || more > lack) {
+            double variables = variables_needed(p, &p->plans[i]);
             lack = more;
-            fit = (Fit){more <= 0, variables_needed(p, &p->plans[i]) > there, needed};
+            fit = (Fit){more <= 0, variables > there, needed, variables, there};
         }
     }
     return fit;
@@ -168,33 +170,75 @@ static int64_t most_devices(const Program *p)
     return most;
 }
 
-/* At least twice as many micro-batches, of equally many samples where the samples of a device allow that: a step of uneven ones
- * takes as long as one of more samples. 0: there are no more */
-static int64_t more_micro_batches(int64_t samples, int64_t parts)
+/* A number of micro-batches in [least, most] of which all have equally many of a device's samples: a step of uneven ones takes as long as one of more
+ * samples. If none has, `otherwise`; 0: there are no more samples than that. */
+static int64_t even_micro_batches(int64_t samples, int64_t least, int64_t most, int64_t otherwise)
 {
-    int64_t least = samples % parts ? parts + 1 : 2 * parts;
-    for (int64_t n = least; n <= 4 * parts && n <= samples; n++)
+    for (int64_t n = least; n <= most && n <= samples; n++)
         if (samples % n == 0)
             return n;
-    return 2 * parts <= samples ? 2 * parts : 0;
+    return otherwise <= samples ? otherwise : 0;
 }
 
-/* More micro-batches keep less at a time, so that less is recomputed: twice as many and more, while the step is predicted to
- * become shorter. No step can gain more than the time of what is recomputed. */
+static int64_t more_micro_batches(int64_t samples, int64_t parts)
+{
+    return even_micro_batches(samples, samples % parts ? parts + 1 : 2 * parts, 4 * parts, 2 * parts);
+}
+
+/* What recomputing in `parts` micro-batches saves and costs: bytes of samples that would be kept and that there is room for, microseconds of a step. */
+typedef struct Recomputing { int64_t parts; double kept, room, us; } Recomputing;
+
+static Recomputing recomputing_of(const Try *t, int64_t parts)
+{
+    const Dropped *d = &t->c.program->dropped;
+    double us = predicted_step_us(t->c.program) * d->time / (1 + d->time);
+    return (Recomputing){parts, t->fit.needed + d->bytes - t->fit.variables, t->fit.there - t->fit.variables, us};
+}
+
+/* As many micro-batches as nothing has to be recomputed for, as bytes shrink with the samples of one; 0: so many samples there are not. */
+static int64_t micro_batches_that_keep(const Recomputing *r, int64_t samples)
+{
+    double least = r->room > 0 ? ceil((double)r->parts * r->kept / r->room) : (double)samples + 1;
+    return least > (double)samples ? 0 : even_micro_batches(samples, (int64_t)least, 2 * (int64_t)least - 1, (int64_t)least);
+}
+
+/* What a step of n micro-batches recomputes, about. The first bytes cost less than those after them: a third of the mean in a ViT, as much in a Llama. */
+static double recomputed_us(const Recomputing *r, int64_t n)
+{
+    return r->us / 2 * (r->kept * (double)r->parts / (double)n - r->room) / (r->kept - r->room);
+}
+
+static const double GAIN = .01; /* of a step: what is less is not searched for */
+
+static bool take_if_faster(KernelCache *cache, const Options *o, int64_t parts, Try *best, double *us)
+{
+    Try t = try_accumulate(cache, o, parts);
+    double tried = predicted_step_us(t.c.program);
+    bool better = t.fit.fits && tried < (1 - GAIN) * *us;
+    *us = better ? tried : *us;
+    take_if(best, t, better);
+    return better;
+}
+
+/* More micro-batches keep less at a time, so that less is recomputed. First as many as keep all, and more while the step is predicted to become shorter
+ * and something is still recomputed. Then fewer than the first, if what micro-batches add to a step is more than what fewer recompute. */
 static Try find_faster(KernelCache *cache, const Options *o, Try best)
 {
-    const double GAIN = .01;
     const Program *p = best.c.program;
+    if (p->one_batch || p->dropped.time <= GAIN)
+        return best;
     int64_t samples = p->model->batch / most_devices(p), parts = p->model->accumulate > 1 ? p->model->accumulate : 1;
-    double us = 0;
-    for (bool better = !p->one_batch;
-         better && (parts = more_micro_batches(samples, parts)) && best.c.program->dropped.time > GAIN;) {
-        Try t = try_accumulate(cache, o, parts);
-        us = us > 0 ? us : predicted_step_us(best.c.program);
-        double tried = predicted_step_us(t.c.program);
-        better = t.fit.fits && tried < (1 - GAIN) * us;
-        us = better ? tried : us;
-        take_if(&best, t, better);
+    const Recomputing r = recomputing_of(&best, parts);
+    int64_t first = micro_batches_that_keep(&r, samples);
+    double us = predicted_step_us(p), kept_us = us - r.us;
+    bool taken = false, better = true;
+    first = first > parts ? first : more_micro_batches(samples, parts);
+    for (int64_t n = first; better && n && best.c.program->dropped.time > GAIN; n = more_micro_batches(samples, n))
+        taken = (better = take_if_faster(cache, o, n, &best, &us)) || taken;
+    for (int64_t n = first / 2; n > parts && (better || !taken); n /= 2) {
+        if (taken && us - kept_us - recomputed_us(&r, n) < GAIN * us)
+            break;
+        taken = (better = take_if_faster(cache, o, even_micro_batches(samples, n, 2 * n - 1, n), &best, &us)) || taken;
     }
     return best;
 }
