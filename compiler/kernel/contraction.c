@@ -323,18 +323,22 @@ static void count_operations(const Contraction *plan, double *fixed, double *per
 }
 
 /* Of a convolution whose channels are all groups each element of the result meets no other channel: there is an axis that all three
- * have besides the samples, and the lists of rows or columns have nothing but places. */
+ * have besides the samples, and the lists of rows or columns have nothing but places. Columns are channels otherwise. */
 WorkKind contraction_work(const Contraction *plan)
 {
+    const int64_t FEW = 8;
     int64_t shared = 1, columns = 1;
+    bool dilated = false;
     if (!plan->windows)
         return WORK_MATMUL;
+    for (int i = 0; i < plan->windows; i++)
+        dilated = dilated || plan->window[i].input_dilation > 1;
     for (int i = 0; i < plan->count[BATCH]; i++)
         shared *= plan->list[BATCH][i].extent > 0 ? plan->list[BATCH][i].extent : 1;
     for (int i = 0; i < plan->count[N]; i++)
         columns *= plan->list[N][i].extent > 0 ? plan->list[N][i].extent : 1;
-    bool depthwise = shared > 1 && columns < 8;
-    return !depthwise ? WORK_CONVOLUTION : plan->node->op == OP_CONVOLVE_WEIGHT ? WORK_DEPTHWISE_WEIGHT : WORK_DEPTHWISE;
+    bool depthwise = shared > 1 && columns < FEW;
+    return !depthwise ? dilated && columns < FEW ? WORK_DILATED : WORK_CONVOLUTION : plan->node->op == OP_CONVOLVE_WEIGHT ? WORK_DEPTHWISE_WEIGHT : WORK_DEPTHWISE;
 }
 
 void contraction_cost(const Contraction *plan, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample)

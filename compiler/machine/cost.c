@@ -10,7 +10,8 @@
  * Host: fitted to 1,900 calls of seventeen examples on two cores of an Intel Xeon (Sapphire Rapids) with oneDNN 2.6.3, and to
  * what `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the shares with the least mean of |log(predicted /
  * measured)|, weighted by their part of a step. Sums, functions, depthwise convolutions and rows: fitted to layers by themselves
- * on one core of such a machine (`bench/layers`, 2026-11-28). More than all of the memory's rate: what was just written is still
+ * on one core of such a machine (`bench/layers`, 2026-11-28). Of dilated places each class is a matmul of its own, whose few columns
+ * fill vectors badly (1, 3 channels, strides of 2 to 16: .09 to .2; `bench/layers`, 2026-11-29). More than all of the memory's rate: what was just written is still
  * in a cache. GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of
  * the peak (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of
  * issue slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what bench/gpu/counts makes of
@@ -25,6 +26,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_CONVOLUTION] = {.9, .12, .2, 0, false, false},
         [WORK_DEPTHWISE] = {.35, .12, 1.5, 0, false, false},
         [WORK_DEPTHWISE_WEIGHT] = {.27, .12, 1.5, 0, false, false},
+        [WORK_DILATED] = {.12, .12, .2, 0, false, false},
         [WORK_ATTENTION] = {.55, .12, .2, 0, true, false},
         [WORK_ROWS] = {.026, .026, 1.2, 0, true, false},
         [WORK_SCAN] = {.6, .5, 1.2, 0, true, false},
@@ -37,6 +39,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_CONVOLUTION] = {.5, .37, .87, 2.3, false, true},
         [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false, false},
         [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false, false},
+        [WORK_DILATED] = {.5, .37, .87, 2.3, false, true},
         [WORK_ATTENTION] = {.3, .37, .87, 2.3, false, true},
         [WORK_ROWS] = {.1, .1, .4, 2, false, false},
         [WORK_SCAN] = {.05, .1, .4, 2, false, false},

@@ -8,6 +8,7 @@ typedef enum WorkKind {
     WORK_SCATTER,       /* a table that is added to */
     WORK_MATMUL, WORK_CONVOLUTION,
     WORK_DEPTHWISE, WORK_DEPTHWISE_WEIGHT, /* every channel for itself; the gradient of its weights */
+    WORK_DILATED,       /* a convolution of dilated places (conv_transpose) into few channels, or its gradient */
     WORK_ATTENTION,
     WORK_ROWS,          /* running sums, the k largest */
     WORK_SCAN,          /* a loop over steps */
