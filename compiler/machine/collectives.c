@@ -4,18 +4,19 @@
  * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
  * steps that cross it. */
 #include "compiler/machine/collectives.h"
+#include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
 
 #include <math.h>
 #include <string.h>
 
-const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy", "copy ring", "copy tree", "device", "server", "levels"};
+const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy", "copy ring", "copy tree", "device", "server", "levels", "one-shot"};
 
 /* The share of the links' nominal rate that a method reaches with large messages. Ring: 8 H100, 370 GB/s of 450 (bus bandwidth of
  * nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the copy engines
- * move 87 % of what a link carries (assumed). */
+ * move 87 % of what a link carries (assumed). One-shot: 4 to 32 KiB on 8 H100, 2.1 us for 200 KiB that each sends (published, below). */
 static const double SHARE[METHODS] = {[METHOD_RING] = .82, [METHOD_TREE] = .75, [METHOD_SWITCH] = .68, [METHOD_HOST] = .87, [METHOD_COPY] = .87,
-                                      [METHOD_COPY_RING] = .87, [METHOD_COPY_TREE] = .87, [METHOD_DEVICE] = .87};
+                                      [METHOD_COPY_RING] = .87, [METHOD_COPY_TREE] = .87, [METHOD_DEVICE] = .87, [METHOD_ONE_SHOT] = .2};
 
 double cost_copy_share(void) { return SHARE[METHOD_COPY]; }
 double ring_share(void) { return SHARE[METHOD_RING]; }
@@ -252,6 +253,17 @@ static bool reach_each_other(const Machine *m, int n)
     return true;
 }
 
+static double latency_between(const Machine *m, int n)
+{
+    double most = 0;
+    for (int i = 0; i < n * n; i++) {
+        Route r;
+        if (i / n != i % n && machine_route(m, i / n, i % n, &r))
+            most = fmax(most, r.latency_us);
+    }
+    return most;
+}
+
 static void add_transfers(const Machine *m, const Transfer *all, int count, double times, double *of_link)
 {
     for (int i = 0; i < count; i++) {
@@ -281,6 +293,7 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
     if (p == PROCESSOR_HOST || n < 2)
         return g;
     g.reach = reach_each_other(m, n);
+    g.route_us = latency_between(m, n);
     double *rates = NEW_ARRAY(double, 2 * m->link_count), *loads[2] = {NEW_ARRAY(double, 2 * m->link_count), NEW_ARRAY(double, 2 * m->link_count)};
     g.ring_load = rates;
     for (int what = 0; what < COLLECTS; what++)
@@ -325,6 +338,7 @@ bool method_works(const Members *g, Method method)
     case METHOD_HOST: return host || (!alone && isfinite(g->host_each[COLLECT_ALL_REDUCE]));
     case METHOD_COPY: return !host && (alone || isfinite(g->copy_each[COLLECT_ALL_REDUCE]));
     case METHOD_SERVER: return host;
+    case METHOD_ONE_SHOT: return !host && !alone && g->reach && g->count <= g->machine->device_count;
     case METHOD_COPY_RING:
     case METHOD_COPY_TREE:
     case METHOD_DEVICE: return host || (!alone && isfinite(g->round_each[method]));
@@ -359,51 +373,6 @@ Cost cost_on_host(const Machine *m, Collect what, Method method, double bytes, i
     return c;
 }
 
-/* ---- the SMs of each GPU that a transfer takes while it runs. Nothing of it was measured here.
- *
- * NCCL launches a block for each channel, which has its SM alone: its registers and shared memory leave no room for another
- * kernel's block (NVIDIA, nccl issues 689, 1424, 1656). How many channels there are is what NCCL 2.27 does: sums in the switch
- * have a fixed number (src/transport/nvls.cc); a ring or a tree has two for each ring that the search finds (connect.cc), so
- * that a channel carries about the same share of a generation's links: 24 of 450 GB/s on H100, 24 of 300 GB/s on A100, 2 of one
- * PCIe x16; over nodes two for each network card (issue 689: 8 cards, 16 SMs). Small transfers have one for each 32 KiB
- * (enqueue.cc: 512 threads, 64 bytes each).
- *
- * Our own sums over peers have 64 blocks of 256 threads, which share their SMs with others (runtime/cuda/collective.c): as many
- * SMs as have these threads, of 2,048 each, but no more of all than they move of what the memory can. Copies are made by the
- * copy engines, and take none. */
-/* rate: of a channel; sums in the switch: of one node, of several */
-typedef struct Channels { int capability; double rate; int in_switch, between; } Channels;
-static const Channels CHANNELS[] = {{100, 28.1e9, 24, 32}, {90, 18.75e9, 16, 16}, {80, 12.5e9, 16, 16}, {0, 10e9, 16, 16}};
-static const double CHANNEL_BYTES = 32 << 10, MOST_TAKEN = .9, PEER_BLOCKS = 64, PEER_BYTES = 256 * 16, PEER_SHARE = 256 / 2048.;
-
-static double channels_of(const Members *g, Method method, double bytes)
-{
-    const Channels *c = CHANNELS;
-    while (g->machine->devices->capability < c->capability)
-        c++;
-    if (method == METHOD_SWITCH || (method == METHOD_LEVELS && g->in_switch > 0))
-        return g->nodes > 1 ? c->between : c->in_switch;
-    double all = fmax(2, 2 * round(g->ring / (2 * c->rate)));
-    if (g->nodes > 1)
-        all = members_each(g) > 1 ? fmin(all, 2 * g->cards) : 2 * g->cards;
-    return fmax(1, fmin(all, floor(bytes / CHANNEL_BYTES)));
-}
-
-/* us: what it takes */
-static double share_taken(const Members *g, Collect what, Method method, double bytes, double us)
-{
-    const Device *d = g->machine->devices;
-    if (g->processor == PROCESSOR_HOST || g->machine->device_count < 2 || d->units.value <= 0)
-        return 0;
-    double units = 0, most = MOST_TAKEN;
-    if (method == METHOD_RING || method == METHOD_TREE || method == METHOD_SWITCH || method == METHOD_LEVELS)
-        units = channels_of(g, method, bytes);
-    else if (method == METHOD_COPY && g->reach)
-        units = fmin(PEER_BLOCKS, ceil(bytes / g->count / PEER_BYTES)) * PEER_SHARE,
-        most = twice_for_all(what) * bytes / us / d->bandwidth.value * 1e6;
-    return fmin(units / d->units.value, most);
-}
-
 static bool gathers(Collect what) { return what == COLLECT_BITS || what == COLLECT_MOMENTS; }
 
 /* what all members send, of B bytes, to be added up by each: of bits, a code of B bytes of f32 */
@@ -423,6 +392,19 @@ static Cost gathered_cost(const Members *g, Collect what, Method method, double 
     return c;
 }
 
+/* One kernel of each GPU (runtime/cuda/one_shot.c). Not measured here. Published of such a kernel on 2, 4 and 8 H100 with NVLink, with its launch:
+ * 3.7 to 3.9, 3.7 to 4.8, 5.7 to 5.9 us for 512 to 4,096 bytes, 7.8 us for 32 KiB on 8 (sgl-project/sglang, pull request 2904): a launch, a
+ * latency, and a third of a microsecond for each member. */
+static Cost one_shot_cost(const Members *g, Collect what, double bytes)
+{
+    static const double MEMBER_US = 1 / 3.;
+    const Device *d = &g->machine->devices[0];
+    if ((what != COLLECT_ALL_REDUCE && what != COLLECT_MOMENTS) || bytes > MGPU_ONE_SHOT_BYTES)
+        return (Cost){.us = INFINITY, .bound = BOUND_LINK};
+    return with_latency(d->launch_us.value + d->event_us.value + g->route_us + g->count * MEMBER_US,
+                        g->count * bytes * g->copy_each[COLLECT_ALL_GATHER] * SHARE[METHOD_COPY] / SHARE[METHOD_ONE_SHOT]);
+}
+
 static Cost cost_of_method(const Members *g, Collect what, Method method, double bytes)
 {
     const Machine *m = g->machine;
@@ -432,12 +414,12 @@ static Cost cost_of_method(const Members *g, Collect what, Method method, double
         return cost_on_host(m, what, method, bytes, g->count);
     double n = g->count, half = twice_for_all(what), share = SHARE[method];
     const Device *d = &m->devices[0];
-    double begin = d->launch_us.value + d->event_us.value;
+    double begin = d->launch_us.value + d->event_us.value, library = library_us(d) + d->event_us.value;
     switch (method) {
-    case METHOD_RING: return with_latency(begin + half * (n - 1) * g->ring_us, half * (n - 1) / n * bytes / (g->ring * share) * 1e6);
-    case METHOD_TREE: return with_latency(begin + half * ceil(log2(n)) * g->ring_us, half * bytes / (g->ring * share) * 1e6);
+    case METHOD_RING: return with_latency(library + half * (n - 1) * g->ring_us, half * (n - 1) / n * bytes / (g->ring * share) * 1e6);
+    case METHOD_TREE: return with_latency(library + half * ceil(log2(n)) * g->ring_us, half * bytes / (g->ring * share) * 1e6);
     case METHOD_SWITCH:
-        return with_latency(begin + 2 * half * g->switch_us, (what == COLLECT_ALL_REDUCE ? (n + 1) / n : 1) * bytes / (g->in_switch * share) * 1e6);
+        return with_latency(library + 2 * half * g->switch_us, (what == COLLECT_ALL_REDUCE ? (n + 1) / n : 1) * bytes / (g->in_switch * share) * 1e6);
     case METHOD_HOST: return with_latency(2 * begin + g->host_us[what], bytes * g->host_each[what]);
     case METHOD_COPY:
         if (m->device_count < 2)
@@ -447,6 +429,7 @@ static Cost cost_of_method(const Members *g, Collect what, Method method, double
     case METHOD_COPY_TREE:
     case METHOD_DEVICE:
         return what == COLLECT_ALL_REDUCE ? with_latency(2 * begin + g->round_us[method], bytes * g->round_each[method]) : (Cost){.us = INFINITY, .bound = BOUND_LINK};
+    case METHOD_ONE_SHOT: return one_shot_cost(g, what, bytes);
     case METHOD_SERVER:
     case METHOD_LEVELS:
     case METHODS: break;
@@ -458,10 +441,10 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
 {
     if (g->count < 2)
         return (Cost){.bound = BOUND_LATENCY};
-    if (gathers(what))
+    if (gathers(what) && method != METHOD_ONE_SHOT)
         return gathered_cost(g, what, method, bytes);
     Cost c = cost_of_method(g, what, method, bytes);
-    c.taken = share_taken(g, what, method, bytes, c.us);
+    c.taken = units_taken(g, what, method, bytes, c.us);
     return c;
 }
 
@@ -482,7 +465,7 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
 {
     const Machine *m = g->machine;
     int n = g->count < m->device_count ? g->count : m->device_count;
-    if (g->count > 1 && gathers(what))
+    if (g->count > 1 && gathers(what) && method != METHOD_ONE_SHOT)
         return collective_bytes(g, COLLECT_ALL_GATHER, method, gathered_bytes(g, what, bytes), of_link);
     if (g->nodes > 1)
         return bytes_between(g, what, method, bytes, of_link);
@@ -511,6 +494,10 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
         for (int i = 0; i < 2 * m->link_count; i++)
             of_link[i] += half * bytes * g->copy_load[what][i];
         break;
+    case METHOD_ONE_SHOT: /* in words that are half number */
+        for (int i = 0; i < 2 * m->link_count; i++)
+            of_link[i] += 2 * n * bytes * g->copy_load[COLLECT_ALL_GATHER][i];
+        break;
     case METHOD_COPY_RING:
     case METHOD_COPY_TREE:
     case METHOD_DEVICE:
@@ -528,7 +515,7 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
 
 static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] = 1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH | 1u << METHOD_LEVELS, [MGPU_WAY_PEER] = 1u << METHOD_COPY,
                                            [MGPU_WAY_COPY] = 1u << METHOD_COPY, [MGPU_WAY_HOST] = 1u << METHOD_HOST, [MGPU_WAY_SERVER] = 1u << METHOD_SERVER,
-                                           [MGPU_WAY_RING] = 1u << METHOD_COPY_RING, [MGPU_WAY_TREE] = 1u << METHOD_COPY_TREE, [MGPU_WAY_DEVICE] = 1u << METHOD_DEVICE};
+                                           [MGPU_WAY_RING] = 1u << METHOD_COPY_RING, [MGPU_WAY_TREE] = 1u << METHOD_COPY_TREE, [MGPU_WAY_DEVICE] = 1u << METHOD_DEVICE, [MGPU_WAY_ONE_SHOT] = 1u << METHOD_ONE_SHOT};
 
 unsigned methods_of_way(const Members *g, int way)
 {
@@ -556,6 +543,8 @@ int way_of_method(const Members *g, Method method)
         return ROUNDS[method];
     if (method == METHOD_SERVER)
         return MGPU_WAY_SERVER;
+    if (method == METHOD_ONE_SHOT)
+        return MGPU_WAY_ONE_SHOT;
     return method == METHOD_HOST ? MGPU_WAY_HOST : method != METHOD_COPY ? MGPU_WAY_NCCL : g->reach ? MGPU_WAY_PEER : MGPU_WAY_COPY;
 }
 

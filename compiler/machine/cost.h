@@ -19,6 +19,7 @@
  *   copy ring, copy tree, device: in the rounds of mgpu_rounds.h, each of which is as long as its slowest copy, and an addition
  *   copy       everybody takes 1 / n of B of everybody else, adds it up, and takes all others' sums: 2 (n - 1) / n B over each
  *              device's links, all at the same time
+ *   one-shot   of small B: everybody sends B to everybody else, and adds up what has come: a + n / 3 us + (n - 1) B / r (collectives.c)
  * Over N nodes of k devices, n = N k; a', r': latency between nodes, and what a node's devices send all together:
  *   ring       of all devices: 2 (n - N) a + 2 N a' + 2 (n - 1) / n B / min(r, r')
  *   tree       of the nodes, whose devices are chains: 2 (k - 1) a + 2 log2(N) a' + 2 B / min(r, r'); of two nodes B crosses the network, of three 3/2 B
@@ -80,7 +81,7 @@ Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the
 
 /* ---- collectives of a number of GPUs, or of host devices */
 typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS, COLLECT_BITS = COLLECTS, COLLECT_MOMENTS /* of an all-gather */ } Collect;
-typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHOD_LEVELS, METHODS } Method;
+typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHOD_LEVELS, METHOD_ONE_SHOT, METHODS } Method;
 extern const char *const METHOD_NAME[METHODS];
 typedef struct TransferFactor { Collect what; double bytes, factor; } TransferFactor; /* how many times the modelled time it was measured to take */
 typedef struct TransferFactors { TransferFactor *each; int count; } TransferFactors;
@@ -101,6 +102,7 @@ typedef struct Members { /* of a collective, with what their links give it */
     unsigned gradients;     /* likewise, for sums of gradients; 0: the same */
     const TransferFactors *measured; /* of so many members; NULL: none was */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* of none, and of each byte */
+    double route_us;        /* latency from a device to another one, at most */
     double round_us[METHODS], round_each[METHODS]; /* likewise, of all-reduces in rounds */
     double *round_load[METHODS]; /* and what those take of each link, of one byte */
 } Members;

@@ -142,7 +142,7 @@ double collective_core_us(const Members *g, Collect what, Method method, double 
 Cost cost_between(const Members *g, Collect what, Method method, double bytes)
 {
     const Device *d = g->machine->devices;
-    double begin = g->processor == PROCESSOR_HOST ? 0 : d->launch_us.value + d->event_us.value;
+    double begin = g->processor == PROCESSOR_HOST ? 0 : library_us(d) + d->event_us.value;
     switch (method) {
     case METHOD_RING: return ring_of_all(g, what, bytes, begin);
     case METHOD_TREE: return tree_of_nodes(g, what, bytes, begin);

@@ -676,7 +676,8 @@ static Buckets choose_buckets(Ordering *o, const int *final)
     WaitedPolicy waited = policy_of(o->program->options)->waited;
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);
-    if (waited == WAITED_COMM || !methods_beside(o->members) || !set_beside(o, true, 0))
+    bool open = o->program->target->transfers == MGPU_WAY_AUTO && !names_machine(o->program) && waited == WAITED_BY_COST; /* how transfers are made, until the run */
+    if (open || waited == WAITED_COMM || !methods_beside(o->members) || !set_beside(o, true, 0))
         return without_units(o, &t, buckets, end);
     Buckets beside = buckets_with(o, &t, &beside_end);
     bool chosen = waited == WAITED_SYNC || beside_end <= (1 - GAIN) * end;

@@ -75,6 +75,7 @@ Cost cost_of_transfer(const Members *, const Group *, double bytes);
 bool sums_gradients(const Group *);
 /* by which copy engines move gradients, where a plan may choose that; 0: by none */
 unsigned engine_methods(const Program *, const Members *);
+bool names_machine(const Program *); /* --machine */
 const char *reason_of_transfer(const Members *, const Group *);
 int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WAY_... */
 

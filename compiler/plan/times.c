@@ -145,7 +145,7 @@ const TransferFactors *measured_factors(const Program *p, int nodes, int devices
 }
 
 /* without --machine a program may run on any: how its transfers are made is found there */
-static bool names_machine(const Program *p) { return p->options && p->options->machine; }
+bool names_machine(const Program *p) { return p->options && p->options->machine; }
 
 Members members_of_plan(const Program *p, const Plan *plan)
 {

@@ -546,9 +546,9 @@ static const char *check_collectives(const Schedule *s, int p)
             const char *why = check_share(&at, op, c, &begin);
             if (why)
                 return why;
-            if (op->lane != LANE_COMM && c->way == MGPU_WAY_NCCL)
-                return bad(&at, "d%d.%s is by NCCL in lane %s: two of its kernels at the same time may wait for each other, so all of them are in lane comm",
-                           d, op->id, LANE_NAME[op->lane]);
+            if (op->lane != LANE_COMM && (c->way == MGPU_WAY_NCCL || c->way == MGPU_WAY_ONE_SHOT))
+                return bad(&at, "d%d.%s is by %s in lane %s: two of its kernels at the same time may wait for each other, so all of them are in lane comm",
+                           d, op->id, c->way == MGPU_WAY_NCCL ? "NCCL" : mgpu_way_name(c->way), LANE_NAME[op->lane]);
             if (d == 0)
                 begins[op->target] = begin;
             const DeviceSchedule *zero = &phase->devices[0];
