@@ -87,15 +87,15 @@ int64_t gathered_bytes(const Schedule *s, int device)
 
 int64_t variable_bytes(const Schedule *s, int device)
 {
-    int64_t most = 0;
+    int64_t least = INT64_MAX; /* in all phases but those that have what `decode` keeps */
     for (int i = 0; i < s->phase_count; i++) {
         const DeviceSchedule *d = &s->phases[i].devices[device];
         int64_t bytes = 0;
         for (int k = 0; k < d->buffer_count; k++)
             bytes += d->buffers[k].kind == BUFFER_VARIABLE ? d->buffers[k].bytes : 0;
-        most = bytes > most ? bytes : most;
+        least = bytes < least ? bytes : least;
     }
-    return most;
+    return s->phase_count ? least : 0;
 }
 
 static int by_bytes(const void *a, const void *b)

@@ -1,7 +1,8 @@
 /* place.c: Program, capacity -> the persistent buffers of a device; Phase, Order -> all buffers of a phase.
  *
- * The arena begins with what outlives a step: step blocks, inputs, variables, report, outputs, at the same offsets in
- * all phases of a plan. Staging buffers are in host memory, an arena of their own. After the persistent part every
+ * The arena begins with what outlives a step: step blocks, inputs, variables, report, at the same offsets in all phases of a plan.
+ * Outputs and what `decode` keeps are after that, in the phases predict and decode alone: training has temporaries there, and
+ * whoever goes from one to the other waits for all lanes (engine.c). Staging buffers are in host memory, an arena of their own. After the persistent part every
  * phase places what lives within a step: temporaries, buckets, workspaces. One of these needs its bytes from the first
  * to the last call that touches it, in the order of the comp lane; a bucket too, because the first reader of a sum
  * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no order:
@@ -91,6 +92,22 @@ static int *no_buffers(int count)
     return numbers;
 }
 
+/* caches: what `decode` keeps, else all others */
+static void add_variables(Persistent *a, const Model *m, const Found *found, int count, bool caches)
+{
+    for (int i = 0; i < count; i++) {
+        const Variable *v = &m->variables[i];
+        int64_t elements = shape_count(&v->shape), whole = v->split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first has most */
+        Bytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
+        if ((v->kind == CACHE) != caches)
+            continue;
+        a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, found[i].name ? found[i].name : format("w.%s", v->name), BUFFER_VARIABLE,
+                                    found[i].bytes.own > bytes.own && !v->split ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
+        a->buffers[a->variable[i]].elements = v->split ? elements : 0;
+        a->buffers[a->variable[i]].type = found[i].name ? found[i].type : (int)v->dtype + 1;
+    }
+}
+
 Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, int devices)
 {
     Samples of_inputs = batch ? (Samples){.own = batch, .room = batch} : samples;
@@ -127,20 +144,15 @@ Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, i
             a->buffers[a->input[i]].each = input[i].each;
             a->buffers[a->input[i]].type = input[i].type;
         }
-    for (int i = 0; i < variables; i++) {
-        const Variable *v = &m->variables[i];
-        int64_t elements = shape_count(&v->shape), whole = v->split ? mgpu_even_part(elements, devices, 1) : elements; /* the first has most */
-        Bytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
-        a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, variable[i].name ? variable[i].name : format("w.%s", v->name),
-                                    BUFFER_VARIABLE, variable[i].bytes.own > bytes.own && !v->split ? variable[i].bytes : bytes, 1, i, arena);
-        a->buffers[a->variable[i]].elements = v->split ? elements : 0;
-        a->buffers[a->variable[i]].type = variable[i].name ? variable[i].type : (int)v->dtype + 1;
-    }
+    add_variables(a, m, variable, variables, false);
     if (reports)
         a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, same_bytes((int64_t)sizeof(double) * reports), SLOTS,
                                -1, arena);
     if (reports)
         a->buffers[a->report].type = F64 + 1;
+    a->common_count = a->buffer_count;
+    a->common_bytes = a->arena_bytes;
+    add_variables(a, m, variable, variables, true);
     for (int i = 0; i < outputs; i++)
         if (output[i].used) {
             a->output[i] =
@@ -157,6 +169,7 @@ typedef struct Placing {
     const Phase *phase;
     const Order *order;
     const Persistent *persistent;
+    int kept;           /* of the persistent buffers, those that the phase has */
     Samples samples;
     bool apart;         /* what is transferred is before the rest */
     int64_t micro;
@@ -179,16 +192,16 @@ static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes)
     int count = s->count;
     APPEND(s->blocks, count, block);
     APPEND(s->buffers, s->count, buffer);
-    return s->persistent->buffer_count + s->count - 1;
+    return s->kept + s->count - 1;
 }
 
 /* needed by the call: as long as its region runs, in which the calls have no order */
 static void live(Placing *s, int buffer, int call)
 {
-    if (buffer < s->persistent->buffer_count)
+    if (buffer < s->kept)
         return;
-    Block *b = &s->blocks[buffer - s->persistent->buffer_count];
-    bool inside = call < s->order->call_count && s->buffers[buffer - s->persistent->buffer_count].kind != BUFFER_LOCAL;
+    Block *b = &s->blocks[buffer - s->kept];
+    bool inside = call < s->order->call_count && s->buffers[buffer - s->kept].kind != BUFFER_LOCAL;
     int first = inside ? s->region_first[call] : call, last = inside ? s->region_last[call] : call;
     if (b->first == NOBODY || first < b->first)
         b->first = first;
@@ -336,7 +349,7 @@ bool *find_own(const Phase *p, const Order *o)
 static void keep_unread_sums(Placing *s)
 {
     for (int i = 0; i < s->order->group_count; i++) {
-        int buffer = s->layout->group[i].buffer, block = buffer - s->persistent->buffer_count;
+        int buffer = s->layout->group[i].buffer, block = buffer - s->kept;
         if (block >= 0 && s->blocks[block].last <= s->order->groups[i].after)
             live(s, buffer, s->order->call_count);
     }
@@ -351,7 +364,7 @@ static Zone *find_zones(const Placing *s)
     for (int i = 0; i < s->count; i++)
         zone[i] = s->buffers[i].kind == BUFFER_WORKSPACE || s->buffers[i].kind == BUFFER_LOCAL ? ZONE_WORKSPACES : ZONE_REST;
     for (int i = 0; i < s->order->group_count && s->apart; i++) {
-        int block = s->layout->group[i].buffer - s->persistent->buffer_count;
+        int block = s->layout->group[i].buffer - s->kept;
         if (block >= 0)
             zone[block] = ZONE_TRANSFERRED;
     }
@@ -393,7 +406,9 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     for (int i = 0; i < p->tensor_count; i++)
         l->tensor[i].buffer = -1;
     bool apart = has_own_layout(a);
-    Placing s = {.phase = p, .order = order, .persistent = a, .samples = a->samples, .apart = apart, .micro = micro,
+    bool predicts = p->kind == PHASE_PREDICT || p->kind == PHASE_DECODE;
+    int64_t kept_bytes = predicts ? a->arena_bytes : a->common_bytes;
+    Placing s = {.phase = p, .order = order, .persistent = a, .kept = predicts ? a->buffer_count : a->common_count, .samples = a->samples, .apart = apart, .micro = micro,
                  .archs = program->options->arch, .target = program->target, .layout = l};
     s.samples.room = apart ? s.samples.own : s.samples.room;
     find_regions(&s);
@@ -406,18 +421,18 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     keep_unread_sums(&s);
     const Zone *zone = find_zones(&s);
     bool reuse = !program->options->no_reuse;
-    int64_t end = a->arena_bytes, least[ZONES];
+    int64_t end = kept_bytes, least[ZONES];
     end = add_bytes(end, place_zone(&s, zone, ZONE_TRANSFERRED, reuse, ALIGNMENT, end, &least[ZONE_TRANSFERRED]));
     end = add_bytes(end, place_zone(&s, zone, ZONE_REST, reuse, ALIGNMENT, end, &least[ZONE_REST]));
     l->arena_bytes = align_to(end, workspace_alignment(program));
     l->work_bytes = place_zone(&s, zone, ZONE_WORKSPACES, reuse, workspace_alignment(program), l->arena_bytes, &least[ZONE_WORKSPACES]);
-    l->least_arena = add_bytes(add_bytes(a->arena_bytes, least[ZONE_TRANSFERRED]), least[ZONE_REST]);
+    l->least_arena = add_bytes(add_bytes(kept_bytes, least[ZONE_TRANSFERRED]), least[ZONE_REST]);
     l->least_work = least[ZONE_WORKSPACES];
-    l->buffer_count = a->buffer_count + s.count;
+    l->buffer_count = s.kept + s.count;
     l->buffers = NEW_ARRAY(Buffer, l->buffer_count);
-    memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)a->buffer_count);
+    memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)s.kept);
     for (int i = 0; i < s.count; i++) {
-        Buffer *b = &l->buffers[a->buffer_count + i];
+        Buffer *b = &l->buffers[s.kept + i];
         *b = s.buffers[i];
         b->offset = s.blocks[i].offset;
     }

@@ -501,7 +501,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 static Class class_of_capacity(const Program *p, int devices, int device, Samples samples, int64_t micro, int64_t batch)
 {
     Persistent *persistent = place_persistent(p, samples, policy_of(p->options)->input == INPUT_WHOLE ? batch : 0, devices);
-    return (Class){device, samples.own, micro, persistent, persistent->arena_bytes, 0, persistent->arena_bytes, 0, 0};
+    return (Class){device, samples.own, micro, persistent, persistent->common_bytes, 0, persistent->common_bytes, 0, 0};
 }
 
 static bool alike(const Program *p, int a, int b)
@@ -612,7 +612,7 @@ static void build_ops(Builder *b, const KernelNumber *kernels)
 /* the persistent ones have names that stay */
 static void keep_names(const Builder *b)
 {
-    for (int i = b->class->persistent->buffer_count; i < b->layout->buffer_count; i++)
+    for (int i = b->class->persistent->common_count; i < b->layout->buffer_count; i++)
         b->layout->buffers[i].name = copy_text(b->layout->buffers[i].name, strlen(b->layout->buffers[i].name));
 }
 

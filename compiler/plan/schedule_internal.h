@@ -113,8 +113,9 @@ void find_locals(const Phase *, const Order *, bool *local, int64_t *chunk);
 bool *find_own(const Phase *, const Order *);
 
 typedef struct Samples { int64_t own, room, least; } Samples; /* of a device; of those with most and with least in the plan */
-typedef struct Persistent {  /* the buffers that all phases of a plan have in common */
+typedef struct Persistent {  /* the buffers that keep their places from phase to phase */
     Buffer *buffers; int buffer_count;
+    int common_count; int64_t common_bytes;  /* the first of them and their bytes: all phases have these */
     int step, report;                        /* numbers of buffers; -1: none */
     int *staging, *input, *variable, *output;/* by index; -1: none */
     int64_t arena_bytes, staging_bytes;

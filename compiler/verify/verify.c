@@ -6,7 +6,7 @@
  *
  * Here are the rules that one look decides, phase by phase and device by device:
  *   - every buffer is in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
- *     and nothing else is ever placed there; workspaces, and nothing else, are in the last bytes of the arena, of which
+ *     and nothing else is ever placed there (but in phases that lack an output, or a variable that `decode` alone touches); workspaces, and nothing else, are in the last bytes of the arena, of which
  *     every thread has its own
  *   - what consists of samples has room for those of the device
  *   - accesses are in their buffers; an operation does not write what it reads, except in place
@@ -105,17 +105,33 @@ static const char *check_buffers(const At *at)
     return NULL;
 }
 
-typedef struct Span { const char *phase; const Buffer *buffer; int64_t begin, end; } Span;
+typedef struct Span { const char *phase; const Buffer *buffer; int64_t begin, end; bool *in, lasts; } Span; /* of what keeps its place: the
+                                  phases that have it; whether other phases may have nothing there */
 
 static int compare_bodies(const void *a, const void *b)
 {
-    const Span *x = a, *y = b;
+    const Span *x = *(Span *const *)a, *y = *(Span *const *)b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
 static Span body_of(const At *at, const Buffer *b)
 {
-    return (Span){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes};
+    return (Span){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes, NULL, false};
+}
+
+/* what is lost when another phase has something in its place is an output, which has been fetched, or a variable of `decode` alone */
+static void find_lasting(const At *at, const Map *known, bool lasts)
+{
+    for (int o = 0; (strcmp(at->phase->name, "decode") != 0) == lasts && o < at->device->op_count; o++) {
+        const ScheduledOp *op = &at->device->ops[o];
+        for (int i = 0; i < op->read_count + op->write_count; i++) {
+            const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+            const Buffer *b = a->buffer >= 0 && a->buffer < at->device->buffer_count ? &at->device->buffers[a->buffer] : NULL;
+            Span *kept = b ? map_get(known, b->name) : NULL;
+            if (kept && b->kind == BUFFER_VARIABLE)
+                kept->lasts = lasts;
+        }
+    }
 }
 
 static const char *overlap(const Span *a, const Span *b, int d)
@@ -129,7 +145,7 @@ static const char *overlap(const Span *a, const Span *b, int d)
 static const char *check_persistent(const Schedule *s, int d)
 {
     Map known = {0};
-    Span *kept[2] = {NULL, NULL}; /* arena, staging */
+    Span **kept[2] = {NULL, NULL}; /* arena, staging */
     int count[2] = {0, 0};
     for (int p = 0; p < s->phase_count; p++) {
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
@@ -137,8 +153,9 @@ static const char *check_persistent(const Schedule *s, int d)
             const Buffer *b = &at.device->buffers[i];
             if (!buffer_is_persistent(b))
                 continue;
-            const Span *first = map_get(&known, b->name);
+            Span *first = map_get(&known, b->name);
             if (first) {
+                first->in[p] = true;
                 const Buffer *f = first->buffer;
                 if (f->kind != b->kind || f->offset != b->offset || f->bytes != b->bytes || f->slots != b->slots)
                     return bad(&at, "d%d.%s is a %s of %d x %lld bytes at %lld, but in phase %s a %s of %d x %lld bytes at %lld",
@@ -154,18 +171,26 @@ static const char *check_persistent(const Schedule *s, int d)
             }
             Span *r = NEW(Span);
             *r = body_of(&at, b);
+            r->lasts = b->kind != BUFFER_OUTPUT;
+            r->in = NEW_ARRAY(bool, s->phase_count);
+            r->in[p] = true;
             map_set(&known, b->name, r);
             int arena = b->kind == BUFFER_STAGING;
             if (b->bytes > 0)
-                APPEND(kept[arena], count[arena], *r);
+                APPEND(kept[arena], count[arena], r);
         }
+    }
+    for (int i = 0; i < 2 * s->phase_count; i++) { /* `decode` first */
+        int p = i % s->phase_count;
+        At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+        find_lasting(&at, &known, i >= s->phase_count);
     }
     for (int arena = 0; arena < 2; arena++) {
         if (count[arena])
-            qsort(kept[arena], (size_t)count[arena], sizeof(Span), compare_bodies);
+            qsort(kept[arena], (size_t)count[arena], sizeof(Span *), compare_bodies);
         for (int i = 1; i < count[arena]; i++)
-            if (kept[arena][i].begin < kept[arena][i - 1].end)
-                return overlap(&kept[arena][i - 1], &kept[arena][i], d);
+            if (kept[arena][i]->begin < kept[arena][i - 1]->end)
+                return overlap(kept[arena][i - 1], kept[arena][i], d);
     }
     for (int p = 0; p < s->phase_count; p++) {
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
@@ -177,13 +202,14 @@ static const char *check_persistent(const Schedule *s, int d)
             int low = 0, high = count[0]; /* the first that ends after r.begin */
             while (low < high) {
                 int middle = (low + high) / 2;
-                if (kept[0][middle].end > r.begin)
+                if (kept[0][middle]->end > r.begin)
                     high = middle;
                 else
                     low = middle + 1;
             }
-            if (low < count[0] && kept[0][low].begin < r.end)
-                return overlap(&kept[0][low], &r, d);
+            for (; low < count[0] && kept[0][low]->begin < r.end; low++)
+                if (kept[0][low]->in[p] || kept[0][low]->lasts)
+                    return overlap(kept[0][low], &r, d);
         }
     }
     return NULL;

@@ -505,6 +505,14 @@ void mgpu_engine_drain(Engine *e)
     wait_for_all(e, atomic_load(&e->posted.value));
 }
 
+void mgpu_engine_turn_to(Engine *e, int kind)
+{
+    bool predicts = kind == MGPU_PHASE_PREDICT || kind == MGPU_PHASE_DECODE;
+    if (predicts != e->predicts)
+        mgpu_engine_drain(e);
+    e->predicts = predicts;
+}
+
 void mgpu_engine_set_ahead(Engine *e, int steps)
 {
     e->ahead = steps < 2 ? 2 : steps > MGPU_AHEAD ? MGPU_AHEAD : steps;

@@ -49,6 +49,9 @@ void mgpu_engine_post(Engine *);
 double mgpu_input_wait_ms(const mgpu_plan *, const Work *); /* the longest that a device's comp lane waited for its input */
 double mgpu_communication_wait_ms(const mgpu_plan *, const Work *); /* likewise for transfers; of devices that run ahead in steps that are `timed` */
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
+/* before a phase of the kind is posted: outputs and what `decode` keeps have memory that other phases use, too (compiler/plan/place.c),
+ * so between such phases all that was posted is waited for */
+void mgpu_engine_turn_to(Engine *, int kind);
 void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
 /* check.c: a call of an epilogue's kernel that has a matmul's operands, too; the lane comp's operation before; NULL: none */
 bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);

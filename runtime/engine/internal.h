@@ -93,6 +93,7 @@ struct Engine {
     int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
     double link_rate;            /* MGPU_LINK_GBPS: of copies to host devices; 0: as fast as they are */
     bool here;                   /* lanes have no threads: here.c */
+    bool predicts;               /* what was posted last is of the phases predict and decode */
     int ahead, threads;          /* threads: that compute, of the process's devices */
 };
 

@@ -65,6 +65,7 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
 {
     if (!mgpu_engine_phase(f->engine, kind, false))
         return false;
+    mgpu_engine_turn_to(f->engine, kind);
     Work *work = mgpu_engine_next(f->engine);
     int64_t begin = micro * f->plan->micro, count = smaller(at_least_0(batch->samples - begin), f->plan->micro);
     work->set = batch->set;
@@ -101,6 +102,7 @@ bool mgpu_post_alone(const Feed *f, int kind, int64_t applied, int64_t epoch)
     const mgpu_phase *phase = mgpu_engine_phase(f->engine, kind, false);
     if (!phase)
         return false;
+    mgpu_engine_turn_to(f->engine, kind);
     Work *work = mgpu_engine_next(f->engine);
     Batch batch = {.applied = applied, .epoch = epoch};
     work->phase = phase;

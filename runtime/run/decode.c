@@ -14,6 +14,21 @@ static int find_setting(const mgpu_program *p, const char *name)
     mgpu_die("no setting %s", name);
 }
 
+/* Other phases use their memory, too (compiler/plan/place.c), and what is in rows of later places must be finite. The step before was
+ * one of predict. */
+static void clear_caches(const Feed *feed)
+{
+    const mgpu_program *p = feed->program;
+    for (int i = 0; i < p->variable_count; i++) {
+        if (p->variables[i].kind != MGPU_CACHE)
+            continue;
+        void *zeros = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&p->variables[i].tensor));
+        for (int d = 0; d < feed->plan->devices; d++)
+            mgpu_engine_write_variable(feed->engine, d, i, zeros);
+        free(zeros);
+    }
+}
+
 bool mgpu_open_decoder(Decoder *d, const Feed *feed)
 {
     const mgpu_program *p = feed->program;
@@ -26,6 +41,7 @@ bool mgpu_open_decoder(Decoder *d, const Feed *feed)
     while (strcmp(p->variables[d->row].tensor.name, MGPU_DECODE_ROW) != 0)
         d->row++;
     d->bytes = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&p->variables[d->row].tensor));
+    clear_caches(feed);
     return true;
 }
 

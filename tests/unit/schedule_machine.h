@@ -24,6 +24,7 @@ typedef struct Machine {
     int *lane_end[MOST_STEPS + 1]; /* [device, lane]: at the end of a step */
     int ***ends[MOST_STEPS + 1];   /* [device][op]: clock after it */
     Instance *instances[MOST_STEPS + 1][8]; /* [step][device][op] */
+    bool drained[MOST_STEPS + 1][8];           /* [step][device]: before it */
     Instance *pending[MOST_STEPS + 1][8];      /* [step][device][op of the phase of the step before] */
     int *number;             /* [device, lane]: operations begun */
     int *step, *place;       /* [device, lane]: the next operation */
@@ -155,12 +156,36 @@ static bool settle(Machine *m, int device, int step)
     return true;
 }
 
+static bool predicts(const Machine *m, int step)
+{
+    const char *name = m->s->phases[m->sequence[step - 1]].name;
+    return strncmp(name, "predict", 7) == 0 || strcmp(name, "decode") == 0;
+}
+
+/* all lanes have ended the step before, and what is pending of it is done; false: it has to wait */
+static bool drain(Machine *m, int device, int step)
+{
+    int *now = &m->now[lane_index(device, LANE_HOST) * m->width];
+    for (int l = 0; l < LANES; l++)
+        if (m->step[lane_index(device, (Lane)l)] < step)
+            return false;
+    if (!settle(m, device, step))
+        return false;
+    for (int l = 0; l < LANES; l++)
+        join_clock(m, now, &m->now[lane_index(device, (Lane)l) * m->width]);
+    for (int l = 0; l < LANES; l++)
+        join_clock(m, &m->now[lane_index(device, (Lane)l) * m->width], now);
+    return m->drained[step][device] = true;
+}
+
 /* one operation, one region or the end of a step, of a lane; false: it has to wait */
 static bool advance(Machine *m, int device, Lane lane)
 {
     int at = lane_index(device, lane), step = m->step[at], op = next_op(m, device, lane, step, m->place[at]);
     const DeviceSchedule *d = device_of(m, step, device);
     bool changed = step > 1 && m->sequence[step - 1] != m->sequence[step - 2];
+    if (changed && predicts(m, step) != predicts(m, step - 1) && !m->drained[step][device] && !drain(m, device, step))
+        return false;
     for (int l = 0; m->place[at] == 0 && changed && mgpu_lane_meets((int)lane) && l < LANES; l++) {
         int other = lane_index(device, (Lane)l);
         if (l == (int)lane || !mgpu_lane_meets(l))
