@@ -27,6 +27,20 @@ MGPU_TILES_FUNCTION int mgpu_attended_type(const mgpu_attention_tiles &s, int wh
          : which == MGPU_ATTEND_Y ? s.y : which == MGPU_ATTEND_DQ ? s.dq : which == MGPU_ATTEND_DK ? s.dk : s.dv;
 }
 
+/* Operands of matrix instructions that have 32 bits take twice the registers of others, so that few are left for addresses. */
+MGPU_FUNCTION constexpr bool mgpu_attention_is_tight(const mgpu_attention_tiles &s) { return s.arithmetic == MGPU_MMA && s.q == MGPU_F32; }
+
+/* The same number. If registers are few, the compiler does not know that it is the same in each iteration of a loop: addresses that follow from it are
+ * computed there, rather than kept in registers. */
+template <bool TIGHT, typename NUMBER> MGPU_FUNCTION NUMBER mgpu_anew(NUMBER number)
+{
+#ifndef MGPU_VGPU
+    if constexpr (TIGHT)
+        asm volatile("" : "+r"(number));
+#endif
+    return number;
+}
+
 template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> struct mgpu_attended_rows {
     static constexpr mgpu_attention_operand O = mgpu_attended(T, WHICH);
     static constexpr int TYPE = mgpu_attended_type(S, WHICH);
@@ -57,10 +71,12 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
     template <typename LINES, bool SAME, typename PLACE> __device__ __forceinline__ void load(char *to, PLACE row, int part) const
     {
         constexpr int CHUNK = LINES::CHUNK, PIECE = together(CHUNK), THREADS = mgpu_attention_threads(&S);
-        constexpr int ALL = LINES::LINES * LINES::LINE_CHUNKS, UNROLL = PIECE == CHUNK && ALL <= 8 * THREADS ? 8 : 2;
+        constexpr bool TIGHT = mgpu_attention_is_tight(S);
+        constexpr int ALL = LINES::LINES * LINES::LINE_CHUNKS, UNROLL = PIECE == CHUNK && ALL <= 8 * THREADS && (S.resident || !TIGHT) ? 8 : 2;
         const int lines = (int)min((PLACE)COUNT - row, (PLACE)LINES::LINES); /* that there are */
         static_assert(THREADS % LINES::LINE_CHUNKS == 0, "a thread has the same chunk of lines");
-        const int own_line = (int)(threadIdx.x / LINES::LINE_CHUNKS), chunk = (int)(threadIdx.x % LINES::LINE_CHUNKS);
+        const unsigned thread = mgpu_anew<TIGHT>(threadIdx.x);
+        const int own_line = (int)(thread / LINES::LINE_CHUNKS), chunk = (int)(thread % LINES::LINE_CHUNKS);
         const int element = part * S.part + chunk * CHUNK;
         const stored *const from = first + (int64_t)(row + own_line) * O.row + element;
 #pragma unroll UNROLL
@@ -126,7 +142,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     typedef typename mgpu_element<T.type>::sum sum;
     static constexpr bool SMALL = T.queries < 1 << 30 && T.keys < 1 << 30 && T.window < 1 << 30;
     typedef typename mgpu_either<SMALL, int, int64_t>::type place; /* of a query or a key; in one register if that is enough */
-    static constexpr bool MMA = S.arithmetic == MGPU_MMA, GROUPS = S.warpgroups && MGPU_HAS_WARPGROUPS;
+    static constexpr bool MMA = S.arithmetic == MGPU_MMA, TIGHT = mgpu_attention_is_tight(S), GROUPS = S.warpgroups && MGPU_HAS_WARPGROUPS;
     static constexpr int BYTES = mgpu_attention_staged(&T, &S), WARPS = S.rows / S.warp_rows;
     static constexpr int D = (int)mgpu_attention_parts(&S, T.d), E = (int)mgpu_attention_parts(&S, T.e);
     typedef mgpu_lines<BYTES, S.rows, S.part, true, false> own_lines;
@@ -309,7 +325,12 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
                 mgpu_copies_wait<0>();
                 meet();
             }
-            tile.multiply(rows_at, columns_at);
+            if constexpr (TIGHT) {
+                const auto from = scores::sources::of(rows_at, columns_at);
+                tile.multiply({mgpu_anew<TIGHT>(from.down), mgpu_anew<TIGHT>(from.across)}, 0);
+            } else {
+                tile.multiply(rows_at, columns_at);
+            }
         }
     }
 
@@ -395,11 +416,12 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
                 meet();
             }
             if constexpr (MMA) {
+                const mgpu_shared at = mgpu_anew<TIGHT>(result::sources::of(from, from).across);
 #pragma unroll
                 for (int at_k = 0; at_k < S.columns; at_k += result::DEPTH) {
                     uint32_t x[DOWN / 2][4];
                     narrow<DOWN / 2>(x, shares, at_k);
-                    results[p].multiply_step(x, from, at_k);
+                    results[p].multiply_step(x, at, at_k);
                 }
             } else {
                 results[p].multiply(share, from);

@@ -248,9 +248,10 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                 for (int j = 0; j < tile_type::ACROSS; j++)
                     to[(i * tile_type::ACROSS + j) * mgpu_tiles_threads(&S)] = tile.value[i][j];
         } else {
-            mgpu_store_tile<T, S>(numbers, all, tile, SPLIT ? mgpu_tile_place<T, S>(item, all) : at, c);
+            const mgpu_tile_place<T, S> to = STATISTICS::ANY ? mgpu_tile_place<T, S>(mgpu_kept(item), all) : SPLIT ? mgpu_tile_place<T, S>(item, all) : at;
+            mgpu_store_tile<T, S>(numbers, all, tile, to, c);
             if constexpr (STATISTICS::ANY)
-                mgpu_tile_statistics<T, S>(all, tile, at, shared, statistics);
+                mgpu_tile_statistics<T, S>(all, tile, to, shared, statistics);
         }
     }
 }
