@@ -44,7 +44,7 @@ def main():
         xs = inputs(3)
         xs = tuple(torch.from_numpy(np.sin(0.7 * np.arange(x.numel())).astype(np.float32)).reshape(x.shape) if x.is_floating_point() else
                    (torch.arange(x.numel()) * 7 % 5).reshape(x.shape) for x in xs)
-        model = mgpuc.from_torch(module, xs, out / f"{name}.net", batch=3)
+        model = mgpuc.from_torch(module, xs, out / f"{name}.net", batch=3, loss=import_models.LOSSES.get(title))
         module.double().eval()
         with torch.no_grad():
             y = module(*[x.double() if x.is_floating_point() else x for x in xs])

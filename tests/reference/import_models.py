@@ -228,6 +228,25 @@ class Grown(nn.Module):
         return (x.transpose(1, 2) @ mask.type_as(x)).amax(dim=1) + x.roll(1, 1)[..., 0]
 
 
+class Recurrent(nn.Module):
+    """Layers and directions, steps in front within, no biases, a state that is learned, last states that are used."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True, dropout=0.1)
+        self.gru = nn.GRU(6, 5, bias=False)
+        self.begin = nn.Parameter(torch.randn(2, 1, 4))
+        self.rnn = nn.RNN(5, 4, nonlinearity="relu", batch_first=True, bidirectional=True)
+        self.cell = nn.LSTMCell(4, 2)
+
+    def forward(self, x):
+        y, (h, c) = self.lstm(x)
+        steps, last = self.gru(y.transpose(0, 1))
+        y, states = self.rnn(steps.transpose(0, 1), self.begin.expand(-1, x.shape[0], -1))
+        h, c = self.cell(x[:, 0], (states[0, :, :2], c[2, :, :2]))
+        return torch.cat([y[:, -1], states.transpose(0, 1).flatten(1), last[0], h, c], dim=1)
+
+
 def pictures(channels, h, w):
     return lambda n: (torch.randn(n, channels, h, w),)
 
@@ -244,5 +263,7 @@ MODELS = {
     "U-Net": (UNet, pictures(3, 8, 12)),
     "encoder of torch.nn": (Encoder, lambda n: (torch.randn(n, 6, 5),)),
     "grown": (Grown, words(9, 5)),
+    "recurrent": (Recurrent, lambda n: (torch.randn(n, 5, 4),)),
     "mixed": (Mixed, lambda n: (torch.randn(n, 3, 7),)),
 }
+LOSSES = {"CNN": "cross_entropy", "encoder of torch.nn": "cross_entropy"}  # of those whose outputs are of classes, which nothing says

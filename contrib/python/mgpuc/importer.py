@@ -28,7 +28,7 @@ LIBRARY = {
 }
 for _c in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
     LIBRARY[_c] = LIBRARY["linear"]
-NEEDED = {"addmm": 2, "batch_norm": 4, "group_norm": 2, "instance_norm": 2, "lstm": 3, "gru": 4, "rnn": 3}  # all of them, or the layer does not serve
+NEEDED = {"addmm": 2, "batch_norm": 4, "group_norm": 2, "instance_norm": 2, "lstm": 2, "gru": 2, "rnn": 2}  # all of them, or the layer does not serve
 PLAIN = {"drop", "permute", "transpose", "view", "reshape", "contiguous", "clone", "flatten", "to", "_to_copy", "expand", "unsqueeze", "squeeze", "dropout", "getitem", "t", "detach_",
          "_assert_tensor_metadata", "alias"}
 
@@ -552,11 +552,11 @@ def input_lines(importer, used):
     return lines, inputs
 
 
-def loss_lines(name, value, loss, used):
-    """-> the loss to begin with, the declaration of its target, lines"""
+def loss_lines(name, value, loss, used, classes):
+    """-> the loss to begin with, the declaration of its target, lines. classes: whether the last axis is one of classes, None: it is if it can be"""
     whole = not is_float(value.dtype)
     if loss is None:
-        loss = "cross_entropy" if len(value.ours) in (1, 2) and value.ours[-1] > 1 and not whole else "mse"
+        loss = "cross_entropy" if len(value.ours) in (1, 2) and value.ours[-1] > 1 and not whole and classes is not False else "mse"
     target = net.free_name("next" if len(value.ours) == 2 and not whole else "label" if loss == "cross_entropy" else "target", {n: 0 for n in used}, -1, forever=True)
     kind = f"class({value.ours[-1]})" + (net.number(value.ours[:-1]) if value.ours[:-1] else "") if loss == "cross_entropy" else "f32" + (net.number(value.ours) if value.ours else "")
     lines = [f"    loss   {loss}({f'f32({name})' if whole else name}, {target})"]
@@ -571,7 +571,19 @@ def frozen_notes(source, names):
     return [f"{source} does not train {some}; \"NAME\" {{ frozen = true }} in train keeps the weights of a layer."] if names else []
 
 
-def model_text(importer, title, name, path, outputs, loss, batch, notes):
+LAST = {"softmax": "cross_entropy", "sigmoid": "binary_cross_entropy"}  # what a model ends with -> the loss of what comes before it
+
+
+def without_last(outputs, loss):
+    """[(name, node)] with what comes before a softmax or sigmoid at the end in front, and the loss of that; None if the model does not end so."""
+    _, first = outputs[0]
+    wanted = LAST.get(first.op())
+    if not wanted or loss not in (None, wanted) or first.args.get("dim", -1) not in (-1, len(first.shape) - 1):
+        return None
+    return [("logits", first.args["self"])] + outputs, wanted
+
+
+def model_text(importer, title, name, path, outputs, loss, batch, notes, classes=None):
     """title: what the model is, for the first line; name: of the model; outputs: [(name, node)], the first has the loss -> text, info"""
     top, used = importer.top, set()
     body, lead = top.body, importer.leading
@@ -595,7 +607,11 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes):
             continue
         names.append(net.free_name(identifier(given) if re.match(r"[A-Za-z]\w*$", given) else "y", taken, -1, forever=True))
         taken[names[-1]] = 0
-    loss, target, kind, loss_text = loss_lines(names[0], values[0], loss, set(taken))
+    if classes is False and len(values[0].ours) == 2:  # words of the vocabulary that an input is of
+        classes = any(i["classes"] == values[0].ours[-1] for i in inputs)
+    guessed = loss is None and classes is False and len(values[0].ours) in (1, 2) and values[0].ours[-1] > 1
+    notes = notes + ['The loss is mse, because nothing says that the output is of classes; loss = "cross_entropy" would.'] * guessed
+    loss, target, kind, loss_text = loss_lines(names[0], values[0], loss, set(taken), classes)
     out = [net.layer_text(layer) for layer in layers]
     block = [f"model {name} {{"] + ["    " + l for l in lines] + [f"    input {target}: {kind}", ""]
     for s in statements[:-len(outputs)]:

@@ -1,13 +1,12 @@
 """A model of Keras -> the text of a network, and its weights."""
 from .graph import merge_constants
-from .importer import Importer, frozen_notes, model_text
+from .importer import Importer, frozen_notes, model_text, without_last
 from .keras_graph import KerasGraph, check_constants
 from .keras_ops import LAYERS, OPERATIONS
 from .net import identifier, snake
 
 LOSSES = {"sparse_categorical_crossentropy": "cross_entropy", "categorical_crossentropy": "cross_entropy", "mse": "mse", "mean_squared_error": "mse",
-          "binary_crossentropy": "binary_cross_entropy"}
-LAST = {"softmax": "cross_entropy", "sigmoid": "binary_cross_entropy"}  # what a model ends with -> the loss of what comes before it
+          "binary_crossentropy": "binary_cross_entropy"}  # also as classes: SparseCategoricalCrossentropy
 
 
 class KerasImporter(Importer):
@@ -37,20 +36,17 @@ def import_model(model, path, inputs=None, loss=None, batch=32):
     if graph.traced:
         check_constants(graph, graph_of_model)
     merge_constants(graph.nodes + [n for n in graph.leaves if n.buffer is None])
-    outputs, given = list(graph.outputs), False
-    name, first = outputs[0]
-    if loss is None and isinstance(getattr(model, "loss", None), str):
-        loss = LOSSES.get(model.loss)
-    wanted = LAST.get(first.op())
-    if wanted and loss in (None, wanted) and first.args.get("dim", -1) in (-1, len(first.shape) - 1):
-        outputs = [("logits", first.args["self"])] + outputs
-        given, loss = True, wanted
+    if loss is None and getattr(model, "loss", None) is not None:
+        loss = LOSSES.get(model.loss if isinstance(model.loss, str) else snake(type(model.loss).__name__))
+    outputs = list(graph.outputs)
+    before = without_last(outputs, loss)
+    outputs, loss = before or (outputs, loss)
     importer = KerasImporter(graph)
     importer.names = outputs
     importer.whole([n for _, n in outputs])
     graph.left += frozen_notes("Keras", graph.frozen)
     title = f"{type(model).__module__}.{type(model).__qualname__} '{model.name}' of Keras, by mgpuc.from_keras"
-    text, info = model_text(importer, title, identifier(snake(model.name)), path, outputs, loss, batch, graph.left)
-    if given:
+    text, info = model_text(importer, title, identifier(snake(model.name)), path, outputs, loss, batch, graph.left, classes=False)
+    if before:
         info["returned"] = [o["name"] for o in info["outputs"][1:]]
     return text, importer.weights, info

@@ -276,12 +276,13 @@ def _(g, c):
     begin = c.arg(2, "initial_state") or c.arg(1, "sequence")
     begin = begin if isinstance(begin, list) else [begin] if begin is not None else []
     kernel, recurrent, width = numbers(l.cell.kernel), numbers(l.cell.recurrent_kernel), l.units
-    bias = numbers(l.cell.bias) if l.use_bias else np.zeros((2, 3 * width) if name == "gru" else len(order) * width, kernel.dtype)
+    bias = numbers(l.cell.bias) if l.use_bias else None
     inner = "" if name == "lstm" else "dense_1."
-    args = {"weight_ih": g.weight("weight_ih" if name == "lstm" else "dense_1.weight", gates(kernel, order)), "weight_hh": g.weight("weight_hh", gates(recurrent, order))}
-    args["bias_ih"] = g.weight(inner + "bias", gates(bias[0] if name == "gru" else bias, order))
-    if name == "gru":
-        args["bias_hh"] = g.weight("bias_hh", gates(bias[1], order))
+    args = {"weight_ih": g.weight(inner + ("weight_ih" if name == "lstm" else "weight"), gates(kernel, order)), "weight_hh": g.weight("weight_hh", gates(recurrent, order))}
+    if l.use_bias:
+        args["bias_ih"] = g.weight(inner + "bias", gates(bias[0] if name == "gru" else bias, order))
+        if name == "gru":
+            args["bias_hh"] = g.weight("bias_hh", gates(bias[1], order))
     if l.go_backwards:
         x = flip(g, x, [1])
     t = x.shape[1]

@@ -434,6 +434,8 @@ def name_variables(body):
         if d.inlined:
             continue
         for v in d.parts or [d]:
+            if d.parts and not v.uses:
+                continue  # written as _
             last = v.last if d.parts else d.last
             v.name = free_name(identifier(v.hint or "x"), live, n)
             live[v.name] = max(last, n)

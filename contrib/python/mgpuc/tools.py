@@ -92,6 +92,8 @@ class Model:
             if theirs:
                 a = a.T if name in self.info["transposed"] else a
                 found[theirs[0]] = torch.tensor(a.reshape(theirs[1] or a.shape).copy())
+                for other in theirs[2:]:  # of a sum the first part has it all
+                    found[other] = torch.zeros_like(found[theirs[0]])
         return found
 
     def __fspath__(self):

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .graph import Meta, Node, Unsupported, all_nodes, assigned, last_line, merge_constants
+from .torch_recurrent import expand
 
 TYPES = {torch.bfloat16: np.dtype("float32")}
 TYPES.update({getattr(torch, k): np.dtype(k) for k in "float64 float32 float16 int64 int32 int16 int8 uint8 bool".split()})
@@ -96,6 +97,7 @@ SAME = {"to", "contiguous", "type_as", "flatten", "reshape", "expand", "expand_a
 class Flattened:
     def __init__(self, program):
         self.nodes, self.inputs, self.outputs, self.leaves = [], [], [], []
+        self.renamed = {}  # weights that the library has in another form: name -> node, its names in the module (of a sum all of its parts)
         signature = program.graph_signature
         state = dict(program.state_dict)
         env, same = {}, {}
@@ -124,6 +126,7 @@ class Flattened:
         self.outputs = outputs[mutated:] if len(outputs) > len(signature.user_outputs) else outputs
         for n in dict.fromkeys(self.nodes + self.leaves):
             n.val, n.const = meta(n.val), array(n.const) if isinstance(n.const, torch.Tensor) else n.const
+        expand(self)
         merge_constants(self.nodes)
 
     def run(self, gm, env, stack):

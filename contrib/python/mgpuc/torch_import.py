@@ -4,11 +4,14 @@ torch.export says what is computed, the tree of modules how it is put together: 
 torch.nn, which are layers of the library, and for small ones, which are written where they are called.
 """
 import inspect
+import pathlib
+import re
+import traceback
 
 import torch
 
 from .graph import Node, Unsupported, all_nodes, assigned, is_float
-from .importer import Frame, Importer, frozen_notes, model_text
+from .importer import Frame, Importer, frozen_notes, model_text, without_last
 from .net import identifier, snake
 from .torch_graph import Flattened, export, source_range
 
@@ -136,23 +139,42 @@ def first_sample(x):
 
 
 def apart(module, inputs, named):
-    """A sample's result may not depend on the other samples of its batch."""
-    def two(x):
-        return torch.cat([x, x.flip(-1) if x.dim() > 1 else x]) if isinstance(x, torch.Tensor) else x
-
+    """A sample's result may not depend on the samples before and after it in its batch."""
     def floats(y):
         return [t for t in torch.utils._pytree.tree_leaves(y) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+
+    def result(arrange):
+        with torch.no_grad():
+            return floats(module(*map(arrange, inputs), **{k: arrange(v) for k, v in named.items()}))
+
+    def other(x):
+        return x.flip(-1) if x.dim() > 1 else x
+    tensor = lambda f: lambda x: f(x) if isinstance(x, torch.Tensor) and x.dim() else x  # noqa: E731
     training = [m for m in module.modules() if m.training]
     module.eval()
     try:
-        with torch.no_grad():
-            alone, both = (floats(module(*a, **k)) for a, k in ((inputs, named), (map(two, inputs), {k: two(v) for k, v in named.items()})))
+        alone, second = result(lambda x: x), result(tensor(other))
+        both = result(tensor(lambda x: torch.cat([x, other(x)])))
+    except RuntimeError as e:
+        raise Unsupported("", "the output", "cannot be computed of two samples, one beside the other in the first axis: " + str(e).splitlines()[0], "") from None
     finally:
         for m in training:
             m.training = True
-    for a, b in zip(alone, both):
-        if a.dim() and b.dim() == a.dim() and b.shape[0] == 2 * a.shape[0] and not torch.allclose(a, b[:a.shape[0]], rtol=1e-3, atol=1e-3 * float(a.abs().max()), equal_nan=True):
-            raise Unsupported("", "the output", "of a sample depends on the other samples of its batch", "")
+    for whole, parts in ((b, (a, s)) for a, s, b in zip(alone, second, both)):
+        for n, a in enumerate(parts):
+            if a.dim() and whole.shape == (2 * a.shape[0], *a.shape[1:]) and not torch.allclose(a, whole.chunk(2)[n], rtol=1e-3, atol=1e-3 * float(a.abs().max()), equal_nan=True):
+                raise Unsupported("", "the output", "of a sample depends on the other samples of its batch, which is the first axis (batch_first = True)", "")
+
+
+def of_classes(module, node):
+    """Whether something says that an output has a number for each of several classes: a softmax, the module's class or attributes, its last layer's name."""
+    count, config = node.shape[-1], getattr(module, "config", None)
+    if getattr(config, "problem_type", None) == "regression":
+        return False
+    said = [getattr(module, key, None) for key in ("num_classes", "n_classes", "num_labels", "n_labels")] + [getattr(config, "num_labels", None)]
+    last = (node.stack[-1][1] if node.stack else "").lower()
+    return (node.op() in ("softmax", "log_softmax") or count in said or type(module).__module__.startswith("torchvision.models.") or
+            re.search(r"For\w*Classification|LMHead|ForCausalLM|ForMaskedLM", type(module).__name__) is not None or re.search(r"classif|\bcls\b|lm_head", last) is not None)
 
 
 def import_module(module, example_inputs, path, loss=None, output=None, batch=32, kwargs=None):
@@ -171,6 +193,10 @@ def import_module(module, example_inputs, path, loss=None, output=None, batch=32
         config.use_cache = False
     try:
         program = export(module, one, one_named)
+    except Exception as e:
+        own = [f for f in traceback.extract_tb(e.__traceback__) if "torch" not in pathlib.Path(f.filename).parts][-1:]
+        said = (str(e).strip().splitlines() or [""])[0]
+        raise Unsupported("", "the module", f"cannot be exported by torch.export: {type(e).__name__}: {said}", "".join(f"{f.filename}, line {f.lineno}: {f.line}" for f in own)) from e
     finally:
         if cached:
             config.use_cache = cached
@@ -185,9 +211,18 @@ def import_module(module, example_inputs, path, loss=None, output=None, batch=32
     if not chosen:
         raise Unsupported("", "the output", "is no tensor of floats", "")
     importer.groups()
-    importer.whole(chosen[:1])
-    frozen = frozen_notes("PyTorch", [name for name, p in module.named_parameters() if not p.requires_grad])
+    outputs, classes = [("logits", chosen[0])], of_classes(module, chosen[0])
+    before = without_last(outputs, loss) if chosen[0].op() == "softmax" else None
+    outputs, loss = before or (outputs, loss)
+    importer.whole([n for _, n in outputs])
+    sums = {k: theirs for k, (_, *theirs) in importer.flat.renamed.items()}
+    notes = trained_only(module) + frozen_notes("PyTorch", [name for name, p in module.named_parameters() if not p.requires_grad])
     kind = type(module)
     title = f"{kind.__module__}.{kind.__qualname__} of PyTorch, by mgpuc.from_torch"
-    text, info = model_text(importer, title, identifier(snake(kind.__name__)), path, [("logits", chosen[0])], loss, batch, trained_only(module) + frozen)
+    if any(len(theirs) > 1 for theirs in sums.values()):
+        notes.append("Recurrent layers have the sum of PyTorch's two biases, of which sgd moves each.")
+    text, info = model_text(importer, title, identifier(snake(kind.__name__)), path, outputs, loss, batch, notes, classes)
+    if before:
+        info["returned"] = [o["name"] for o in info["outputs"][1:]]
+    info["declared"].update({k: (theirs[0], None, *theirs[1:]) for k, theirs in sums.items() if k in importer.weights})
     return text, importer.weights, info
