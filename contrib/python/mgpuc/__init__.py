@@ -36,17 +36,17 @@ def from_hf(folder, path="model.net", length=128, **options):
     if not (pathlib.Path(folder) / "config.json").is_file():
         raise FileNotFoundError(f"{folder}: no folder of Hugging Face: there is no config.json in it; nothing is downloaded")
     import torch
-    import transformers
 
-    config = transformers.AutoConfig.from_pretrained(folder)
-    kind = getattr(transformers, (config.architectures or [None])[0] or "AutoModel")
-    module = kind.from_pretrained(folder, attn_implementation="sdpa")
+    from .hf_import import module_of
+
+    module = module_of(folder)
+    config = module.config
     size = getattr(config, "image_size", None)
     if size is not None and not hasattr(config, "vocab_size"):
         high, wide = size if isinstance(size, (list, tuple)) else (size, size)
         example = {"pixel_values": torch.zeros(1, getattr(config, "num_channels", 3), high, wide)}
     else:
-        example = {"input_ids": torch.zeros(1, length, dtype=torch.long)}
+        example = {"input_ids": torch.zeros(1, min(length, getattr(config, "max_position_embeddings", length)), dtype=torch.long)}
     return from_torch(module, example, path, **options)
 
 

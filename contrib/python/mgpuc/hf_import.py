@@ -1,0 +1,31 @@
+"""A folder of Hugging Face -> its module, by transformers; no code of the folder runs, nothing is downloaded."""
+from .tools import Failed
+
+
+def module_of(folder):
+    import transformers
+
+    def wrong(why):
+        return Failed(f"{folder}: {why}")
+    local = {"trust_remote_code": False, "local_files_only": True}
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, **local)
+    except Exception as e:
+        raise wrong(f"transformers {transformers.__version__} cannot read its config.json: {first_line(e)}") from None
+    name = (config.architectures or ["AutoModel"])[0]
+    kind = getattr(transformers, name, None) if isinstance(name, str) else None
+    if not isinstance(kind, type) or not issubclass(kind, (transformers.PreTrainedModel, transformers.AutoModel)):
+        raise wrong(f"its config.json names the class {name!r}, which is no model of transformers {transformers.__version__}")
+    try:
+        module, found = kind.from_pretrained(folder, attn_implementation="sdpa", output_loading_info=True, **local)
+    except Exception as e:
+        raise wrong(f"{name} of transformers {transformers.__version__} cannot be made of it: {first_line(e)}") from None
+    missing = sorted(found["missing_keys"])
+    if missing:  # which transformers begins with random numbers
+        raise wrong(f"there are no weights for {', '.join(missing[:5])}" + (f", ... ({len(missing)} in all)" if len(missing) > 5 else "") + f", which {name} has")
+    return module
+
+
+def first_line(error):
+    said = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said}"[:400]
