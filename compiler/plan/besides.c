@@ -1,12 +1,13 @@
-/* besides.c: what transfers take of each GPU besides its arena, by the ways that the schedule says: the copies that they add up, and the
- * codes of one-bit gradients. What libraries take is theirs to say. In: a schedule whose phases have their collectives. */
+/* besides.c: what transfers take of each GPU besides its arena, by the ways that the schedule says: the copies that they add up, the
+ * codes of one-bit gradients, and the mailboxes of single kernels. What libraries take is theirs to say. In: a schedule whose phases have their collectives. */
 #include "compiler/plan/schedule.h"
+#include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
 
 /* transfers of a lane follow each other, so they share one memory */
 static int64_t lane_bytes(const Schedule *s, Lane lane)
 {
-    int64_t slice = 0, most = 0, codes = 0;
+    int64_t slice = 0, most = 0, codes = 0, exchanged = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < s->phase_count; i++)
             for (int k = 0; k < s->phases[i].collective_count; k++) {
@@ -17,8 +18,11 @@ static int64_t lane_bytes(const Schedule *s, Lane lane)
                 int64_t *to = pass ? &most : &slice, coded = mgpu_codes_bytes(&c->parties, c->count, dtype_bytes(c->dtype), s->devices);
                 *to = bytes > *to ? bytes : *to;
                 codes = coded > codes ? coded : codes;
+                int64_t value = c->count * dtype_bytes(c->dtype);
+                bool by_kernel = c->way == MGPU_WAY_ONE_SHOT && mgpu_may_be_one_shot(c->parties.transfer, c->count, dtype_bytes(c->dtype));
+                exchanged = by_kernel && value > exchanged ? value : exchanged;
             }
-    return most + codes;
+    return most + codes + mgpu_one_shot_bytes(exchanged, s->devices);
 }
 
 int64_t bytes_besides(const Schedule *s) { return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0; }

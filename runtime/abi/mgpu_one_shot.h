@@ -12,8 +12,8 @@
 
 #include "mgpu_members.h"
 
-#ifndef __CUDACC_RTC__
-#include <stdint.h>
+#ifndef MGPU_DEVICE_H /* which has what is needed of them */
+#include "mgpu_transfers.h"
 #endif
 
 enum {
@@ -28,4 +28,17 @@ typedef struct mgpu_mailboxes {
     int64_t words;                    /* of a part */
     int members, member;
 } mgpu_mailboxes;
+
+#ifndef MGPU_DEVICE_H
+/* transfers of this kind and size; each: bytes of an element */
+static inline bool mgpu_may_be_one_shot(int transfer, int64_t count, int64_t each)
+{
+    return (transfer == MGPU_TRANSFER_REDUCE || transfer == MGPU_TRANSFER_REDUCE_MOMENTS) && count * each <= MGPU_ONE_SHOT_BYTES;
+}
+
+/* for values of so many bytes at most: words of a part, bytes of a mailbox, and with its numbers of exchanges, of each device besides its arena */
+static inline int64_t mgpu_one_shot_words(int64_t bytes) { return (bytes + 7) / 8 * 2; }
+static inline int64_t mgpu_mailbox_bytes(int64_t bytes, int members) { return 2 * members * mgpu_one_shot_words(bytes) * 8; }
+static inline int64_t mgpu_one_shot_bytes(int64_t bytes, int members) { return bytes ? mgpu_mailbox_bytes(bytes, members) + MGPU_ONE_SHOT_BLOCKS * 8 : 0; }
+#endif
 #endif

@@ -59,9 +59,8 @@ Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, 
 
 int mgpu_sum_function(uint8_t dtype); /* of those by type; -1: none */
 
-/* cuda/one_shot.c: exchanges by one kernel of each GPU. takes: transfers of this kind and size; bytes: beside the arena, for values of so many */
+/* cuda/one_shot.c: exchanges by one kernel of each GPU. takes: transfers of this kind and size; bytes: of the largest value */
 bool mgpu_one_shot_takes(uint8_t transfer, uint8_t dtype, int64_t count);
-int64_t mgpu_one_shot_bytes(int64_t bytes, int members);
 void mgpu_one_shot_open(CudaCollective *, int64_t bytes);
 void mgpu_one_shot_close(CudaCollective *);
 bool mgpu_one_shot_exchange(CudaCollective *, int member, const Operand *);

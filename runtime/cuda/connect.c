@@ -1,5 +1,6 @@
 /* connect.c: a collective of GPUs, opened: which ways (collective.c) there are here, and what they need. In: the plan, which says a way for each
  * transfer and how large it is; out: events, kernels, memory, NCCL's communicator, each made once, and every transfer of NCCL tried. */
+#include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"

@@ -8,7 +8,6 @@
  * would have to be there at the same time, which nothing promises: they have another way. So has the lane sync: its kernels would wait beside those of
  * the lane comm. */
 #include "runtime/abi/mgpu_one_shot.h"
-#include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
 
@@ -25,17 +24,7 @@ static const char *const NAME[SUM_FUNCTIONS + 1] = {"mgpu_one_shot_f32", "mgpu_o
 
 bool mgpu_one_shot_takes(uint8_t transfer, uint8_t dtype, int64_t count)
 {
-    bool merges = transfer == MGPU_TRANSFER_REDUCE_MOMENTS;
-    return (merges || (transfer == MGPU_TRANSFER_REDUCE && mgpu_cuda_adds(dtype))) && count * mgpu_dtype_bytes(dtype) <= MGPU_ONE_SHOT_BYTES;
-}
-
-/* of the mailbox of a device: two slots of parts; and the numbers of exchanges, after it */
-static int64_t words_of(int64_t bytes) { return (bytes + 7) / 8 * 2; }
-static int64_t box_bytes(int64_t bytes, int members) { return 2 * members * words_of(bytes) * 8; }
-
-int64_t mgpu_one_shot_bytes(int64_t bytes, int members)
-{
-    return bytes ? box_bytes(bytes, members) + MGPU_ONE_SHOT_BLOCKS * (int64_t)sizeof(uint64_t) : 0;
+    return mgpu_may_be_one_shot(transfer, count, mgpu_dtype_bytes(dtype)) && mgpu_cuda_adds(dtype);
 }
 
 void mgpu_one_shot_open(CudaCollective *c, int64_t bytes)
@@ -80,15 +69,15 @@ bool mgpu_one_shot_exchange(CudaCollective *c, int member, const Operand *o)
     OneShot *s = c->one_shot;
     CudaDevice *d = c->devices[member];
     CUdeviceptr value = (CUdeviceptr)(uintptr_t)o->data, end = value + (CUdeviceptr)(o->count * mgpu_dtype_bytes(o->dtype));
-    mgpu_mailboxes m = {.words = words_of(s->bytes), .members = c->members, .member = member};
+    mgpu_mailboxes m = {.words = mgpu_one_shot_words(s->bytes), .members = c->members, .member = member};
     CudaRange range[MGPU_MOST_MEMBERS + 4] = {{value, end, CUDA_READS, o->buffer}, {value, end, CUDA_WRITES, o->buffer}};
-    CUdeviceptr exchanges = s->box[member] + (CUdeviceptr)box_bytes(s->bytes, c->members), last = exchanges + MGPU_ONE_SHOT_BLOCKS * sizeof(uint64_t);
+    CUdeviceptr exchanges = s->box[member] + (CUdeviceptr)mgpu_mailbox_bytes(s->bytes, c->members), last = exchanges + MGPU_ONE_SHOT_BLOCKS * sizeof(uint64_t);
     int ranges = 2, function = o->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS ? MOMENTS : mgpu_sum_function(o->dtype);
     range[ranges++] = (CudaRange){exchanges, last, CUDA_READS, "exchanges"};
     range[ranges++] = (CudaRange){exchanges, last, CUDA_WRITES, "exchanges"};
     for (int k = 0; k < c->members; k++) {
         m.box[k] = (uint64_t *)(uintptr_t)s->box[k];
-        range[ranges++] = (CudaRange){s->box[k], s->box[k] + (CUdeviceptr)box_bytes(s->bytes, c->members), CUDA_EXCHANGES, "mailbox"};
+        range[ranges++] = (CudaRange){s->box[k], s->box[k] + (CUdeviceptr)mgpu_mailbox_bytes(s->bytes, c->members), CUDA_EXCHANGES, "mailbox"};
     }
     m.exchanges = (uint64_t *)(uintptr_t)exchanges;
     int64_t count = o->count;
