@@ -67,6 +67,8 @@ def read_model(path):
     for tensor in tensors_of(model):
         if tensor.data_location == T.EXTERNAL:
             read_external(tensor, path)
+    if any(not isinstance(text, str) for text in names_of(model)):  # protobuf gives bytes for what is no UTF-8
+        raise Refused(f"{path}: this is no valid ONNX model: a name in it is no text")
     try:
         if model.ByteSize() < 1 << 30:
             onnx.checker.check_model(model)
@@ -100,6 +102,22 @@ def tensors_of(model):
         for node in f.node:
             for a in node.attribute:
                 yield from ([a.t] if a.HasField("t") else []) + list(a.tensors)
+
+
+def names_of(model):
+    nodes = []
+    for g in graphs_of(model):
+        yield g.name
+        yield from (v.name for v in [*g.initializer, *g.input, *g.output])
+        nodes += g.node
+    for f in model.functions:
+        yield from (f.name, f.domain, *f.input, *f.output)
+        nodes += f.node
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (text for p in node.metadata_props for text in (p.key, p.value))
+        yield from (text for a in node.attribute for text in (a.name, a.ref_attr_name))
+    yield model.producer_name
 
 
 def read_external(tensor, path):
@@ -260,7 +278,7 @@ class Graph:
     def dims_of(self, value, given):
         kind = value.type.WhichOneof("value")
         if kind != "tensor_type":
-            raise Unsupported(f"input '{value.name}'", "a " + (kind or "value").replace("_type", ""), "has no counterpart", "")
+            raise Unsupported(f"input '{value.name}'", "the type " + (kind or "none").replace("_type", ""), "has no counterpart", "")
         if not value.type.tensor_type.HasField("shape") and given is None:
             raise Refused(f"the input '{value.name}' has no shape: --shape {value.name}=1,3,224,224 says it")
         dims = [d.dim_value if d.HasField("dim_value") else None for d in value.type.tensor_type.shape.dim]
@@ -330,10 +348,10 @@ class Graph:
 
     def path_of(self, proto):
         stack, _ = self.scopes(proto)
-        return stack[-1][1] if stack else re.sub(r"\W", "_", proto.name or proto.output[0])
+        return stack[-1][1] if stack else re.sub(r"\W", "_", proto.name or result_of(proto))
 
     def label(self, proto):
-        return f"node '{proto.name}'" if proto.name else f"the node that computes '{next(iter(proto.output), '')}'"
+        return f"node '{proto.name}'" if proto.name else f"the node that computes '{result_of(proto)}'"
 
     def add(self, operation, shape, dtype, /, **args):
         """A node of ours; shape and dtype may be lists, of an operation with several results."""
@@ -387,6 +405,8 @@ class Graph:
                 op.outs = self.types(op, schema, known)
             if known:
                 return self.compute(op)
+            if op.outs and all(o is not None and 0 in o.shape for o in op.outs):  # whatever they are made of
+                return [self.leaf(np.zeros(o.shape, o.dtype)) for o in op.outs]
             results = self.translate[proto.op_type](self, op)
             return results if isinstance(results, list) else [results]
         finally:
@@ -422,7 +442,7 @@ class Graph:
             if number not in TYPES and not known:
                 raise op.unsupported(f"makes {type_name(number)}, which has no counterpart")
             outs.append(Meta(dims, TYPES.get(number, object)))
-        if not known and any(o is not None and 0 in o.shape for o in outs):
+        if not known and op.type != "Split" and any(o is not None and 0 in o.shape for o in outs) and any(o is None or 0 not in o.shape for o in outs):
             raise op.unsupported("makes an empty tensor, which has no counterpart")
         if not known and (not outs or outs[0] is None) and op.type not in ("Resize", "Upsample"):
             raise op.unsupported("has results whose shape is not known before they are computed")
@@ -549,6 +569,11 @@ class Graph:
             after.append(node.stack if node.stack is not None else after[-1] if after else [])
         for node, then in zip(self.nodes, reversed(after)):
             node.stack = last = [a for a, b in zip(last, then) if a == b] if node.stack is None else node.stack
+
+
+def result_of(proto):
+    """The first result that has a name."""
+    return next((o for o in proto.output if o), proto.op_type)
 
 
 def plain(name):

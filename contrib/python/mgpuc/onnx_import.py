@@ -89,8 +89,9 @@ def name_weights(graph):
         if not given or any(a.readers > 1 and len(a.shape) > 1 for a in given.values()):
             continue
         prefix = prefix_of(graph, node, given, names)
+        first, count = prefix, 2
         while any(f"{prefix}.{names[k]}" in graph.named for k in given):
-            prefix += "_"
+            prefix, count = f"{first}.{count}", count + 1
         for key, a in given.items():
             wanted = f"{prefix}.{names[key]}"
             graph.named.add(wanted)

@@ -270,10 +270,10 @@ def _(g, n):
     sizes = [o.shape[dim] for o in n.outs]
     if len(sizes) == 1:
         return x
-    if 0 in sizes:
-        raise n.unsupported("into empty parts has no counterpart")
-    whole = g.add("split", [o.shape for o in n.outs], [o.dtype for o in n.outs], self=x, dim=dim)
-    return [g.add("getitem", o.shape, o.dtype, self=whole, index=k) for k, o in enumerate(n.outs)]
+    some = [o for o in n.outs if 0 not in o.shape]
+    whole = x if len(some) == 1 else g.add("split", [o.shape for o in some], [o.dtype for o in some], self=x, dim=dim)
+    parts = iter([x] if len(some) == 1 else [g.add("getitem", o.shape, o.dtype, self=whole, index=k) for k, o in enumerate(some)])
+    return [g.leaf(np.zeros(o.shape, o.dtype)) if 0 in o.shape else next(parts) for o in n.outs]
 
 
 @op("Slice")
@@ -318,6 +318,64 @@ def _(g, n):
     if x.array is not None and len(x.shape) == 2 and dim == 0 and is_float(x.val.dtype) and i.array is None:
         return g.add("embedding", n.shape, n.dtype, weight=g.weight(x), indices=i if i.input else from_front(g, i, x.shape[0]), padding_idx=-1)
     return g.add("index", n.shape, n.dtype, self=x, indices=[None] * dim + [from_front(g, i, x.shape[dim])])
+
+
+def taken(g, n, x, at):
+    """x, as one row of numbers, at places of at's shape"""
+    row = reshape(g, x, [int(np.prod(x.shape))])
+    return reshape(g, g.add("index", at.shape, x.val.dtype, self=row, indices=[at]), n.shape)
+
+
+def places(shape):
+    """The place of each element in a row of all."""
+    return np.arange(int(np.prod(shape)), dtype="int64").reshape(shape)
+
+
+@op("GatherElements")
+def _(g, n):
+    x, i = n.x(0), n.x(1)
+    dim = n.attr("axis", 0) % len(x.shape)
+    if g.leading and x.array is None and dim == 0 and x.shape[0] == 1:
+        raise n.unsupported("over the axis of samples has no counterpart")
+    stride = int(np.prod(x.shape[dim + 1:]))
+    first = places(x.shape)[tuple(slice(0, 1) if d == dim else slice(0, s) for d, s in enumerate(i.shape))]  # of each row
+    at = node(g, "mul", cast(g, from_front(g, i, x.shape[dim]), "int64"), stride)
+    return taken(g, n, x, node(g, "add", at, g.leaf(first)) if first.any() else at)
+
+
+@op("GatherND")
+def _(g, n):
+    x, i, batch = n.x(0), n.x(1), n.attr("batch_dims", 0)
+    if g.leading and x.array is None and not batch and x.shape[0] == 1:
+        raise n.unsupported("over the axis of samples has no counterpart")
+    count = i.shape[-1]
+    rest = x.shape[batch + count:]
+    at = g.leaf(places(x.shape)[(Ellipsis,) + (0,) * (len(x.shape) - batch)].reshape(list(x.shape[:batch]) + [1] * (len(i.shape) - 1 - batch))) if batch else None
+    for k in range(count):
+        one = g.add("select", i.shape[:-1], i.val.dtype, self=i, dim=len(i.shape) - 1, index=k)
+        one = node(g, "mul", cast(g, from_front(g, one, x.shape[batch + k]), "int64"), int(np.prod(x.shape[batch + k + 1:])))
+        at = one if at is None else node(g, "add", at, one)
+    if rest:
+        at = node(g, "add", reshape(g, at, list(at.shape) + [1] * len(rest)), g.leaf(places(rest)))
+    return taken(g, n, x, at)
+
+
+@op("ScatterND", "ScatterElements", "Scatter")
+def _(g, n):
+    """Known places get other numbers: what is there is picked from the row of the old ones and the new ones."""
+    x, i, new = n.x(0), n.array(1, "indices"), n.x(2)
+    if n.attr("reduction", "none") != "none":
+        raise n.unsupported("with a reduction has no counterpart")
+    rank = len(x.shape)
+    at = places(x.shape)
+    if n.type == "ScatterND":
+        index = tuple(np.moveaxis(i, -1, 0))
+    else:
+        dim = n.attr("axis", 0) % rank
+        index = tuple(i if d == dim else np.arange(s).reshape([-1 if e == d else 1 for e in range(rank)]) for d, s in enumerate(i.shape))
+    at[index] = at.size + places(new.shape).reshape(at[index].shape)
+    both = join(g, [reshape(g, v, [int(np.prod(v.shape))]) for v in (x, new)], 0)
+    return reshape(g, g.add("index", at.shape, x.val.dtype, self=both, indices=[g.leaf(at)]), n.shape)
 
 
 @op("Pad")
@@ -666,6 +724,56 @@ def _(g, n):
     return node(g, "div", x, node(g, "pow", node(g, "add", node(g, "mul", total, alpha / size), bias), beta, names=("self", "exponent")))
 
 
+# ---- recurrent layers
+
+# operator: the layer, its gates in ONNX's order, the activations that it has, results after the outputs
+RECURRENT = {"LSTM": ("lstm", [0, 2, 3, 1], ["sigmoid", "tanh", "tanh"], 2), "GRU": ("gru", [1, 0, 2], ["sigmoid", "tanh"], 1), "RNN": ("rnn", [0], ["tanh"], 1)}
+
+
+def gates(a, order):
+    """Blocks of the first axis in another order."""
+    parts = np.split(a, len(order))
+    return np.concatenate([parts[k] for k in order])
+
+
+@op(*RECURRENT)
+def _(g, n):
+    name, order, activations, count = RECURRENT[n.type]
+    w, r = n.array(1, "weight"), n.array(2, "weight")
+    steps = 1 if n.attr("layout", 0) else 0
+    x = n.x(0) if steps else permute(g, n.x(0), [1, 0, 2])  # [batch, steps, channels]
+    t, width, directions = x.shape[1], r.shape[-1], w.shape[0]
+    b = np.zeros((directions, 2 * len(order) * width), w.dtype) if n.x(3) is None else n.array(3, "bias")
+    lengths = n.x(4)
+    if lengths is not None and (lengths.array is None or (lengths.array != t).any()):
+        raise n.unsupported("with lengths of sequences (sequence_lens) has no counterpart: pad them, and export the model without lengths")
+    given = [a.decode() if isinstance(a, bytes) else a for a in n.attributes.get("activations", [])]
+    if [a.lower() for a in given] not in ([], activations * directions) or "clip" in n.attributes or n.attr("input_forget", 0):
+        raise n.unsupported("with other activations than sigmoid and tanh, clip or input_forget has no counterpart")
+    if name == "gru" and not n.attr("linear_before_reset", 0):
+        raise n.unsupported("with linear_before_reset = 0 has no counterpart: PyTorch writes it with 1")
+    if name == "lstm" and n.x(7) is not None and n.array(7, "peephole").any():
+        raise n.unsupported("with peepholes has no counterpart")
+    begin = [None if s is None or s.array is not None and not s.array.any() else s if not steps else permute(g, s, [1, 0, 2]) for s in (n.x(5), n.x(6) if name == "lstm" else None)]
+    outs = []
+    for d in range(directions):
+        backwards = n.attr("direction", "forward") == "reverse" or d == 1
+        wb, rb = np.split(b[d], 2)
+        args = {"weight_ih": gates(w[d], order), "weight_hh": gates(r[d], order), "bias_ih": gates(wb if name == "gru" else wb + rb, order)}
+        args.update({"bias_hh": gates(rb, order)} if name == "gru" else {})
+        args = {k: g.weight(g.leaf(v), n.proto) for k, v in args.items()}
+        state = [None if s is None else g.add("select", [1, width], s.val.dtype, self=s, dim=0, index=d) for s in begin]
+        if state[1] is not None and state[0] is None:
+            state[0] = g.leaf(np.zeros((1, width), w.dtype))
+        whole = g.add(name, [[1, t, width]] + [[1, width]] * count, [x.val.dtype] * (1 + count), input=flip(g, x, [1]) if backwards else x, state=[s for s in state if s is not None], **args)
+        y, *last = (g.add("getitem", whole.val[k].shape, x.val.dtype, self=whole, index=k) for k in range(1 + count))
+        y = flip(g, y, [1]) if backwards else y
+        y = reshape(g, y, [1, t, 1, width]) if steps else reshape(g, permute(g, y, [1, 0, 2]), [t, 1, 1, width])
+        outs.append([y] + [reshape(g, s, [1, 1, width]) for s in last])
+    axes = [2, 1, 1] if steps else [1, 0, 0]  # of directions
+    return [join(g, [o[k] for o in outs], axes[k]) for k in range(1 + count)][:len(n.proto.output)]
+
+
 # ---- pools and sizes
 
 @op("MaxPool", "AveragePool")
@@ -693,6 +801,22 @@ def _(g, n):
         raise n.unsupported("of whole numbers of 8 or 16 bits has no counterpart")
     return g.add("max_pool2d" if n.type[0] == "M" else "avg_pool2d", n.shape, n.dtype, self=x, kernel_size=size, stride=stride, padding=pads, dilation=dilation, ceil_mode=False,
                  count_include_pad=counted)
+
+
+@op("LpPool")
+def _(g, n):
+    x, size, p = n.x(0), n.ints("kernel_shape", None), n.attr("p", 2)
+    stride = n.ints("strides", None, [1] * len(size))
+    pads = padding(n, x, size, stride, [1] * len(size))
+    whole = [(e + low + high - f) // s + 1 for e, f, s, (low, high) in zip(x.shape[2:], size, stride, pads)]
+    if set(n.ints("dilations", None, [1])) != {1} or whole != list(n.shape[2:]):
+        raise n.unsupported("with dilation or ceil_mode has no counterpart")
+    z = node(g, "abs", x) if p % 2 else x
+    z = z if p == 1 else node(g, "mul", z, z) if p == 2 else node(g, "pow", z, p, names=("self", "exponent"))
+    z = padded(g, z, pads) if any(map(any, pads)) else z
+    z = g.add("avg_pool2d", n.shape, n.dtype, self=z, kernel_size=size, stride=stride, padding=[(0, 0)] * len(size), dilation=[1] * len(size), ceil_mode=False, count_include_pad=True)
+    z = node(g, "mul", z, int(np.prod(size)))
+    return z if p == 1 else node(g, "sqrt", z) if p == 2 else node(g, "pow", z, 1 / p, names=("self", "exponent"))
 
 
 @op("GlobalAveragePool", "GlobalMaxPool")
