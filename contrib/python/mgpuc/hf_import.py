@@ -1,4 +1,6 @@
 """A folder of Hugging Face -> its module, by transformers; no code of the folder runs, nothing is downloaded."""
+import re
+
 from .tools import Failed
 
 
@@ -23,6 +25,9 @@ def module_of(folder):
     missing = sorted(found["missing_keys"])
     if missing:  # which transformers begins with random numbers
         raise wrong(f"there are no weights for {', '.join(missing[:5])}" + (f", ... ({len(missing)} in all)" if len(missing) > 5 else "") + f", which {name} has")
+    left = sorted(k for k in found["unexpected_keys"] if re.search(r"\.\d+\.", k))
+    if left:  # of numbered layers; a head for another task is left out
+        raise wrong(f"its config.json has no place for the weights {', '.join(left[:3])}" + (f", ... ({len(left)} in all)" if len(left) > 3 else ""))
     return module
 
 

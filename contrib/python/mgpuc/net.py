@@ -6,6 +6,8 @@ call to call becomes a parameter of it, or is said by the shape of its input (`c
 import math
 import re
 
+from . import extents
+
 RESERVED = set("and else false for if in none not or return then true training step epoch progress pi inf".split())
 COLUMNS = 118
 
@@ -48,7 +50,7 @@ class Num:
     """A number, or a list of one for each turn of a loop, that may become a parameter; hint is what it would be called."""
 
     def __init__(self, value, hint="n"):
-        self.value, self.hint = value, hint
+        self.value, self.hint, self.key = value, hint, None  # the key of what it is the extent of, by extents.py
 
 
 class Var:
@@ -57,7 +59,8 @@ class Var:
     def __init__(self, expr=None, hint=None, shape=()):
         self.expr, self.hint, self.shape, self.name = expr, hint, tuple(shape), None
         self.uses, self.last, self.inlined = 0, -1, False
-        self.parts = None  # of several results of a call: the variables
+        self.parts = self.of = None  # of several results of a call: the variables; of one of them: the call's
+        self.extents = self.keys = None  # of a declaration: its extents as Nums; its axes (extents.py)
 
 
 class Call:
@@ -212,7 +215,7 @@ class Body:
 
     def declare(self, kind, hint, shape, dtype, init):
         v = Var(None, hint, shape)
-        v.declaration = (kind, dtype, init)
+        v.declaration, v.extents = (kind, dtype, init), [Num(s, "extent") for s in shape]
         self.declared.append(v)
         return v
 
@@ -488,7 +491,7 @@ def lines_of(body):
     out = []
     for v in body.declared:
         kind, dtype, init = v.declaration
-        out.append([f"{kind} {v.name}: {dtype}"] + (show(List([Num(s, "extent") for s in v.shape]), 0) if v.shape else []) + [Free(f" = {init}")])
+        out.append([f"{kind} {v.name}: {dtype}"] + (show(List(v.extents), 0) if v.shape else []) + [Free(f" = {init}")])
     for d in body.defs:
         if d.inlined:
             continue
@@ -532,6 +535,8 @@ def skeleton(lines):
 
 def close(body):
     """The body is complete: loops, names, text, and the key by which equal ones are known."""
+    for v in body.inputs + body.defs + body.outputs:
+        extents.of(v)
     find_loops(body)
     name_variables(body)
     body.lines = lines_of(body)
@@ -605,7 +610,11 @@ class Writer:
 def handed(parameter, turns, listed):
     """What calls hand over for a parameter of their layer: a Num; of the turns of a loop that differ, one with a list."""
     each = [parameter.values[id(t)] for t in turns]
-    return Num(tuple(each), parameter.hint + "s") if listed else Num(each[0], parameter.hint)
+    if listed:
+        return Num(tuple(each), parameter.hint + "s")
+    num, keys = Num(each[0], parameter.hint), [parameter.keys[id(t)] for t in turns]
+    num.key = keys[0] if extents.same(keys[:1] * len(keys), keys) else None
+    return num
 
 
 def differing(layer):
@@ -667,8 +676,10 @@ def expand(body, listed):
 
 
 class Parameter:
-    def __init__(self, name, hint, values):
-        self.name, self.hint, self.values, self.default, self.keyword = name, hint, values, None, False
+    """values and keys: by the body"""
+
+    def __init__(self, name, hint, values, keys):
+        self.name, self.hint, self.values, self.keys, self.default, self.keyword = name, hint, values, keys, None, False
 
 
 class Arguments:
@@ -701,17 +712,17 @@ def solve_layer(layer):
     layer.used_letters, layer.letters = set(), letters
     layer.text_of = []
     for k in range(len(all_holes[0])):
-        values = [h[k].value for h in all_holes]
+        values, keys = [h[k].value for h in all_holes], [h[k].key for h in all_holes]
         hint = all_holes[0][k].hint
         text = None
         if letters and not layer.model and not names & set(letters):
-            text = by_shape(values, hint, dims, letters)
+            text = by_shape(values, keys, hint, [[(None, 0)] * rank if b.inputs[0].keys is None else b.inputs[0].keys for b in layer.bodies], letters)
             if text:
                 layer.used_letters.add(1)
         if text is None and all(v == values[0] for v in values):
             text = number(values[0])
         if text is None:
-            text = by_parameter(layer, values, hint, names)
+            text = by_parameter(layer, values, keys, hint, names)
         layer.text_of.append(text)
     layer.expanded = expanded[0]
     for p in layer.parameters:  # what most calls hand over is the default
@@ -723,34 +734,44 @@ def solve_layer(layer):
         p.keyword = k > 0 or p.default is not None
 
 
-def by_shape(values, hint, dims, letters):
+ENOUGH = 3  # so many different values that a relation holds for are no coincidence
+
+
+def by_shape(values, keys, hint, axes, letters):
+    """A number that is an extent of the input, as its letter: where operations make it so (extents.py), or in enough calls."""
     if any(isinstance(v, (list, tuple)) for v in values):
         return None
-    if hint in ("width", "shape", "rows", "extent") and (letters[-1] == "c" or hint in ("shape", "rows")):
-        if all(v == d[-1] for v, d in zip(values, dims)):
-            return letters[-1]
-    if letters[-1] != "c":
+    enough = len(set(values)) >= ENOUGH
+
+    def holds(n):
+        return all(v == a[n][1] for v, a in zip(values, axes)) and (enough or extents.same(keys, [a[n][0] for a in axes]))
+    channels = letters[-1] == "c"
+    if hint in ("width", "shape", "rows", "extent") and (channels or hint in ("shape", "rows")) and holds(-1):
+        return letters[-1]
+    if not channels:
         return None
-    if hint == "width":
+    if hint == "width" and enough:
         for f in (2, 3, 4, 6, 8):
-            if all(v == f * d[-1] for v, d in zip(values, dims)):
+            if all(v == f * a[-1][1] for v, a in zip(values, axes)):
                 return f"{f} * {letters[-1]}"
         for f in (2, 4, 8):
-            if all(v * f == d[-1] for v, d in zip(values, dims)):
+            if all(v * f == a[-1][1] for v, a in zip(values, axes)):
                 return f"{letters[-1]} / {f}"
     if hint == "shape" or hint in ("rows", "extent") and len(letters) < 3:
         for n, letter in enumerate(letters[:-1]):
-            if all(v == d[n] and v > 1 for v, d in zip(values, dims)):
+            if values[0] > 1 and holds(n):
                 return letter
     return None
 
 
-def by_parameter(layer, values, hint, names):
-    bodies = layer.bodies
+def by_parameter(layer, values, keys, hint, names):
+    """A parameter of the layer for a number that differs between calls; one for two numbers that are the same, or are in enough calls."""
+    bodies, enough = layer.bodies, len(set(values)) >= ENOUGH
     for p in layer.parameters:
         if [p.values[id(b)] for b in bodies] == values and (p.hint == hint or {p.hint, hint} <= {"width", "shape", "rows", "extent"}):
-            return p.name
-    if hint in ("width", "shape", "rows", "extent"):
+            if enough or extents.same(keys, [p.keys[id(b)] for b in bodies]):
+                return p.name
+    if hint in ("width", "shape", "rows", "extent") and enough:
         for p in layer.parameters:
             if p.hint != "width" or any(isinstance(v, (list, tuple)) for v in values):
                 continue
@@ -763,7 +784,7 @@ def by_parameter(layer, values, hint, names):
     name, k = identifier(hint), 2
     while name in names or name in "thwcn" or any(p.name == name for p in layer.parameters):
         name, k = f"{identifier(hint)}{k}", k + 1
-    layer.parameters.append(Parameter(name, hint, {id(b): v for b, v in zip(bodies, values)}))
+    layer.parameters.append(Parameter(name, hint, {id(b): v for b, v in zip(bodies, values)}, {id(b): k for b, k in zip(bodies, keys)}))
     return name
 
 

@@ -155,8 +155,8 @@ def apart(module, inputs, named):
     try:
         alone, second = result(lambda x: x), result(tensor(other))
         both = result(tensor(lambda x: torch.cat([x, other(x)])))
-    except RuntimeError as e:
-        raise Unsupported("", "the output", "cannot be computed of two samples, one beside the other in the first axis: " + str(e).splitlines()[0], "") from None
+    except Exception as e:
+        raise Unsupported("", "the output", "cannot be computed of two samples, one beside the other in the first axis: " + (str(e).splitlines() or [type(e).__name__])[0], "") from None
     finally:
         for m in training:
             m.training = True
@@ -198,11 +198,13 @@ def import_module(module, example_inputs, path, loss=None, output=None, batch=32
         said = (str(e).strip().splitlines() or [""])[0]
         raise Unsupported("", "the module", f"cannot be exported by torch.export: {type(e).__name__}: {said}", "".join(f"{f.filename}, line {f.lineno}: {f.line}" for f in own)) from e
     finally:
-        if cached:
-            config.use_cache = cached
         for m, t in was.items():
             m.training = t
-    apart(module, one, one_named)
+    try:
+        apart(module, one, one_named)
+    finally:
+        if cached:
+            config.use_cache = cached
     importer = TorchImporter(module, program)
     outputs = [o for o in importer.flat.outputs if isinstance(o, Node)]
     chosen = [o for o in outputs if o.val is not None and is_float(o.val.dtype)]
