@@ -61,7 +61,8 @@ static void run_elaborate(const uint8_t *data, size_t length)
     Model *m = elaborate(parse(source_of(data, length)), &none);
     Text t = {0};
     graph_print(m->init, &t);
-    graph_print(m->train, &t);
+    if (m->train) /* else it has no loss */
+        graph_print(m->train, &t);
     graph_print(m->eval, &t);
 }
 

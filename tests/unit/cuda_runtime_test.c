@@ -261,7 +261,7 @@ static void test_messages(Test *t)
         {"fail=cuLaunchKernel:5", "MGPU_GRAPHS=off", "--no-save", 3, "(linear.net, line 10"},
         {"", "MGPU_GRAPHS=no", "--no-save", 2, "MGPU_GRAPHS is on, nccl, off or wait, not 'no'"},
         {"", "MGPU_COLLECTIVE=no", "--no-save", 2,
-         "MGPU_COLLECTIVE is auto, nccl, peer, copy, host, ring, tree, device or server, not 'no'"},
+         "MGPU_COLLECTIVE is auto, nccl, peer, copy, one-shot, host, ring, tree, device or server, not 'no'"},
         {"", "MGPU_COLLECTIVE=nccl", "--no-save --devices cuda:0x2", 3,
          "MGPU_COLLECTIVE=nccl: NCCL 2.20.3 does not start with devices that share a GPU, which newer ones can do: "},
         {"gpus=2 nccl=0", "MGPU_COLLECTIVE=nccl", "--no-save --devices 2", 3,
