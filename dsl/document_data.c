@@ -20,7 +20,7 @@ static const struct { const char *name, *about; } ROWS[] = {
     {"characters", "A text (UTF-8) in windows of characters, as long as the input: token, and next, the same one place further on. "
                    "Characters are numbered in order of their code points; the table is saved with the weights, and ./PROGRAM generate "
                    "writes with it."},
-    {"text", "A text (UTF-8) in windows of tokens of a byte-level BPE vocabulary, made when the run begins: token, and next, the same one "
+    {"text", "A text (UTF-8) in windows of tokens of a vocabulary, made when the run begins: token, and next, the same one "
              "place further on."},
     {"tar", "Samples in tar files, shards of a large set."},
     {"mix", "Samples of several sets."},
@@ -56,7 +56,7 @@ static const struct { const char *name, *row, *about; } OPTIONS[] = {
     {"type", NULL, "u8, u16 (default), u32, i32, i64"},
     {"vocabulary", "tokens", "a folder with the tokenizer that the tokens are of, for ./PROGRAM generate and export: tokenizer.json, or "
                              "vocab.json and merges.txt"},
-    {"vocabulary", NULL, "a folder with encoder.json and vocab.bpe of GPT-2, or vocab.json and merges.txt"},
+    {"vocabulary", NULL, "a folder with tokenizer.json of Hugging Face, encoder.json and vocab.bpe of GPT-2, or vocab.json and merges.txt"},
     {"from", NULL, "a share, 0 to 1"},
     {"to", NULL, "a share, 0 to 1"},
     {"same", NULL, "how often the labels of a pair are the same (0.5)"},

@@ -19,7 +19,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 # a program is made by a C compiler and linked with zlib; libraries that programs open where they are there
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "gcc | c-compiler, libc6-dev | libc-dev, zlib1g-dev")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libdnnl2, libturbojpeg0, libpng16-16, libhdf5-103-1")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libdnnl2, libturbojpeg0, libpng16-16, libhdf5-103-1, libutf8proc2")
 find_program(SHLIBDEPS dpkg-shlibdeps)
 if(SHLIBDEPS)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

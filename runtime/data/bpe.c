@@ -1,8 +1,8 @@
-/* bpe.c: text <-> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019).
+/* bpe.c: text <-> tokens of a vocabulary; byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019), of bytes or of characters.
  *
- * Its files (vocabulary.c) write each byte as a printable character. Special tokens, such as <|endoftext|>, are found in the text
- * first, the longest at each place. The rest is cut into words (pretokens.c) and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a
- * heap of neighbours makes that n log n. Words that were seen before come from a table. */
+ * Special tokens, such as <|endoftext|>, are found in the text first, the longest at each place. The rest is normalized (normalize.c) and
+ * cut into words (pretokens.c). Of a word's bytes or characters neighbours are merged, the earliest merge first, the leftmost of equals
+ * first: a heap of neighbours makes that n log n. Other models are in pieces.c. Words that were seen before come from a table. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/data/vocabulary.h"
@@ -13,7 +13,7 @@
 enum { LONGEST_KEPT = 32, MOST_KEPT = 1 << 20 }; /* words in the table: bytes, how many */
 
 /* ---- the vocabulary */
-static int64_t token_of(const Vocabulary *v, const char *spelling, size_t length)
+int64_t mgpu_token_of(const Vocabulary *v, const char *spelling, size_t length)
 {
     int64_t word = mgpu_find_word(&v->spelling, spelling, length);
     return word < 0 ? -1 : v->number[word];
@@ -22,18 +22,22 @@ static int64_t token_of(const Vocabulary *v, const char *spelling, size_t length
 void mgpu_add_token(Vocabulary *v, const char *spelling, int64_t number)
 {
     int64_t before = v->spelling.words.count, word = mgpu_intern(&v->spelling, spelling, strlen(spelling));
-    if (word == before && (word & (word - 1)) == 0)
+    if (word == before && (word & (word - 1)) == 0) {
         v->number = mgpu_resize(v->number, (size_t)(word ? 2 * word : 1) * sizeof *v->number);
+        v->score = mgpu_resize(v->score, (size_t)(word ? 2 * word : 1) * sizeof *v->score);
+    }
     v->number[word] = number;
+    v->longest_token = (int64_t)strlen(spelling) > v->longest_token ? (int64_t)strlen(spelling) : v->longest_token;
     v->largest = number > v->largest ? number : v->largest;
 }
 
-void mgpu_add_special(Vocabulary *v, const char *text, int64_t number)
+SpecialToken *mgpu_add_special(Vocabulary *v, const char *text, int64_t number)
 {
     v->specials = mgpu_resize(v->specials, (size_t)(v->special_count + 1) * sizeof *v->specials);
-    v->specials[v->special_count++] = (SpecialToken){mgpu_format("%s", text), strlen(text), number};
+    v->specials[v->special_count++] = (SpecialToken){.text = mgpu_format("%s", text), .length = strlen(text), .token = number};
     v->begins[(uint8_t)*text] = true;
     v->largest = number > v->largest ? number : v->largest;
+    return &v->specials[v->special_count - 1];
 }
 
 static bool is_printable(int b) /* in Latin-1 */
@@ -44,7 +48,12 @@ static bool is_printable(int b) /* in Latin-1 */
 /* bytes that are printable are themselves, the others are the characters from U+0100 on, in their order */
 static void find_bytes(Vocabulary *v, const char *where)
 {
-    for (int b = 0, next = 0x100; b < 256; b++) {
+    for (int b = 0; b < 256 && v->model != BYTE_BPE; b++) {
+        char spelling[8];
+        snprintf(spelling, sizeof spelling, "<0x%02X>", (unsigned)b);
+        v->byte_token[b] = v->byte_fallback ? (uint32_t)mgpu_token_of(v, spelling, 6) : UINT32_MAX;
+    }
+    for (int b = 0, next = 0x100; b < 256 && v->model == BYTE_BPE; b++) {
         int code = is_printable(b) ? b : next++;
         char *spelling = v->byte_spelling[b];
         spelling[0] = (char)code;
@@ -52,7 +61,7 @@ static void find_bytes(Vocabulary *v, const char *where)
             spelling[0] = (char)(0xC0 | code >> 6);
             spelling[1] = (char)(0x80 | (code & 0x3F));
         }
-        int64_t token = token_of(v, spelling, strlen(spelling));
+        int64_t token = mgpu_token_of(v, spelling, strlen(spelling));
         if (token < 0)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: there is no token '%s' for the byte 0x%02x: it is no byte-level vocabulary", where,
                       v->folder, spelling, b);
@@ -82,8 +91,8 @@ void mgpu_add_merge(Vocabulary *v, const char *left, size_t left_bytes, const ch
     char *joined = mgpu_allocate(left_bytes + right_bytes + 1, 1);
     memcpy(joined, left, left_bytes);
     memcpy(joined + left_bytes, right, right_bytes);
-    int64_t a = token_of(v, left, left_bytes), b = token_of(v, right, right_bytes),
-            token = token_of(v, joined, left_bytes + right_bytes);
+    int64_t a = mgpu_token_of(v, left, left_bytes), b = mgpu_token_of(v, right, right_bytes),
+            token = mgpu_token_of(v, joined, left_bytes + right_bytes);
     if (!left_bytes || !right_bytes || a < 0 || b < 0 || token < 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s: '%.*s%s%.*s' is no merge of two tokens of the vocabulary", place,
                   (int)(left_bytes < 80 ? left_bytes : 80), left, right_bytes ? " " : "",
@@ -109,6 +118,7 @@ typedef struct Word {
     int64_t room;
     Neighbours *heap;
     int64_t count, heap_room;
+    TokenList list; /* before they are merged; of other models the result */
 } Word;
 
 static bool sooner(const Neighbours *a, const Neighbours *b)
@@ -167,24 +177,58 @@ static bool whole_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_
     if (!v->whole_words)
         return false;
     char *spelling = mgpu_allocate((size_t)(2 * bytes) + 1, 1), *end = spelling;
-    for (int64_t i = 0; i < bytes; i++)
+    for (int64_t i = 0; i < bytes && v->model == BYTE_BPE; i++)
         end = stpcpy(end, v->byte_spelling[text[i]]);
-    int64_t token = token_of(v, spelling, (size_t)(end - spelling));
+    int64_t token = v->model == BYTE_BPE ? mgpu_token_of(v, spelling, (size_t)(end - spelling)) : mgpu_token_of(v, (const char *)text, (size_t)bytes);
     free(spelling);
     make_nodes(w, 1);
     w->nodes[0] = (Node){(uint32_t)token, -1, -1};
     return token >= 0;
 }
 
+/* the tokens of single characters; of what has none, those of its bytes, or the unknown one, or nothing */
+static void add_characters(const Vocabulary *v, const uint8_t *text, int64_t bytes, TokenList *l)
+{
+    bool pending = false; /* an unknown one, which follows bytes that come after it: so it is in the tokenizers package */
+    uint32_t code;
+    for (int64_t i = 0, length; i < bytes; i += length) {
+        length = mgpu_decode_utf8(text, bytes, i, &code);
+        int64_t token = mgpu_token_of(v, (const char *)text + i, (size_t)length);
+        bool known = v->byte_fallback && token < 0;
+        for (int64_t k = i; k < i + length && known; k++)
+            known = v->byte_token[text[k]] != UINT32_MAX;
+        if (token < 0 && !known) {
+            if (pending && !v->joins_unknown)
+                mgpu_add_to_list(l, v->unknown);
+            pending = v->unknown >= 0;
+            continue;
+        }
+        if (token >= 0 && pending)
+            mgpu_add_to_list(l, v->unknown);
+        pending = pending && token < 0;
+        for (int64_t k = i; k < i + length && token < 0; k++)
+            mgpu_add_to_list(l, v->byte_token[text[k]]);
+        if (token >= 0)
+            mgpu_add_to_list(l, token);
+    }
+    if (pending)
+        mgpu_add_to_list(l, v->unknown);
+}
+
 /* -> how many tokens, in nodes[0] and those after it */
 static int64_t merge_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t bytes)
 {
-    make_nodes(w, bytes);
-    int64_t left = bytes;
-    for (int64_t i = 0; i < bytes; i++)
-        w->nodes[i] = (Node){v->byte_token[text[i]], i - 1, i + 1 < bytes ? i + 1 : -1};
+    w->list.count = 0;
+    for (int64_t i = 0; i < bytes && v->model == BYTE_BPE; i++)
+        mgpu_add_to_list(&w->list, v->byte_token[text[i]]);
+    if (v->model == CHARACTER_BPE)
+        add_characters(v, text, bytes, &w->list);
+    int64_t symbols = w->list.count, left = symbols;
+    make_nodes(w, symbols);
+    for (int64_t i = 0; i < symbols; i++)
+        w->nodes[i] = (Node){w->list.tokens[i], i - 1, i + 1 < symbols ? i + 1 : -1};
     w->count = 0;
-    for (int64_t i = 0; i + 1 < bytes; i++)
+    for (int64_t i = 0; i + 1 < symbols; i++)
         push_pair(v, w, i);
     while (w->count) {
         Neighbours n = pop(w);
@@ -219,6 +263,7 @@ typedef struct Encoder {
     uint8_t dtype;
     void *tokens;
     int64_t count, room;
+    Bytes *kept; int kept_count; /* what words are in */
 } Encoder;
 
 static void make_room(Encoder *e, int64_t more)
@@ -243,8 +288,24 @@ static Known *find_known(const Encoder *e, const uint8_t *text, int64_t length)
     return &e->known[at];
 }
 
-static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
+/* in word->list; -> how many */
+static int64_t tokens_of_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t length)
 {
+    if (v->model == WORDPIECE || v->model == UNIGRAM) {
+        w->list.count = 0;
+        (v->model == WORDPIECE ? mgpu_match_pieces : mgpu_find_likeliest)(v, text, length, &w->list);
+        return w->list.count;
+    }
+    int64_t tokens = whole_word(v, w, text, length) ? 1 : merge_word(v, w, text, length), at = 0;
+    w->list.count = 0;
+    for (int64_t k = 0; k < tokens; k++, at = w->nodes[at].after)
+        mgpu_add_to_list(&w->list, w->nodes[at].token);
+    return tokens;
+}
+
+static void encode_word(void *state, const uint8_t *text, int64_t length)
+{
+    Encoder *e = state;
     int64_t element = mgpu_dtype_bytes(e->dtype);
     Known *known = length <= LONGEST_KEPT ? find_known(e, text, length) : NULL;
     if (known && known->length) {
@@ -254,15 +315,23 @@ static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
         e->count += known->tokens;
         return;
     }
-    int64_t tokens = whole_word(e->vocabulary, &e->word, text, length) ? 1 : merge_word(e->vocabulary, &e->word, text, length),
-            at = 0;
+    int64_t tokens = tokens_of_word(e->vocabulary, &e->word, text, length);
     make_room(e, tokens);
     if (known && e->known_count < MOST_KEPT) {
         *known = (Known){known->hash, text, e->count, (uint32_t)length, (uint32_t)tokens};
         e->known_count++;
     }
-    for (int64_t k = 0; k < tokens; k++, at = e->word.nodes[at].after)
-        mgpu_from_double(e->tokens, e->dtype, e->count++, e->word.nodes[at].token);
+    for (int64_t k = 0; k < tokens; k++)
+        mgpu_from_double(e->tokens, e->dtype, e->count++, e->word.list.tokens[k]);
+}
+
+static void close_steps(Step *steps, int count)
+{
+    for (int i = 0; i < count; i++) {
+        free(steps[i].text);
+        free(steps[i].by);
+    }
+    free(steps);
 }
 
 void mgpu_close_vocabulary(Vocabulary *v)
@@ -273,54 +342,102 @@ void mgpu_close_vocabulary(Vocabulary *v)
     for (int i = 0; i < v->special_count; i++)
         free(v->specials[i].text);
     free(v->specials);
+    close_steps(v->normalizers, v->normalizer_count);
+    close_steps(v->cuts, v->cut_count);
+    free(v->score);
+    free(v->begin);
+    free(v->blank);
+    free(v->prefix);
     free(v->folder);
     free(v);
 }
 
 /* the longest that begins at i; NULL: none */
-static const SpecialToken *special_at(const Vocabulary *v, const uint8_t *text, int64_t bytes, int64_t i)
+static const SpecialToken *special_at(const Vocabulary *v, const uint8_t *text, int64_t bytes, int64_t i, bool normalized)
 {
     const SpecialToken *found = NULL;
     for (int k = 0; v->begins[text[i]] && k < v->special_count; k++) {
         const SpecialToken *s = &v->specials[k];
-        if ((int64_t)s->length <= bytes - i && memcmp(text + i, s->text, s->length) == 0 && (!found || s->length > found->length))
+        if (s->normalized == normalized && (int64_t)s->length <= bytes - i && memcmp(text + i, s->text, s->length) == 0 &&
+            (!found || s->length > found->length))
             found = s;
     }
     return found;
 }
 
-static void encode_words(Encoder *e, const uint8_t *text, int64_t bytes)
+/* the place before the blanks that end at `end`, or after those that begin there */
+static int64_t beside_blanks(const uint8_t *text, int64_t begin, int64_t end, bool before)
 {
-    for (int64_t i = 0, end; i < bytes; i = end) {
-        end = mgpu_word_end(e->vocabulary->pattern, text, bytes, i);
-        encode_word(e, text + i, end - i);
+    uint32_t code;
+    int64_t at = before ? end : begin;
+    for (int64_t i = begin, length; i < end; i += length) {
+        length = mgpu_decode_utf8(text, end, i, &code);
+        bool blank = length && mgpu_is_blank(code);
+        length = length ? length : 1;
+        at = !before ? i + (blank ? length : 0) : blank ? (at == end ? i : at) : end;
+        if (!before && !blank)
+            break;
     }
+    return at;
+}
+
+static void encode_part(Encoder *, const uint8_t *text, int64_t bytes, bool first, bool normalized);
+
+/* between special tokens */
+static void encode_between(Encoder *e, const uint8_t *text, int64_t bytes, bool first, bool normalized)
+{
+    const Vocabulary *v = e->vocabulary;
+    int64_t wrong;
+    Bytes made;
+    if (normalized) {
+        mgpu_cut_words(v, text, bytes, first, &e->kept, &e->kept_count, encode_word, e);
+        return;
+    }
+    if (bytes == 0)
+        return;
+    if (!mgpu_normalize(v, text, bytes, &made, &wrong))
+        mgpu_fail(MGPU_BAD_INPUT, "the text is not UTF-8, which the vocabulary %s is for: byte 0x%02x after %.*s", v->folder, text[wrong],
+                  (int)(wrong < 40 ? wrong : 40), text + (wrong < 40 ? 0 : wrong - 40));
+    e->kept = mgpu_resize(e->kept, (size_t)(e->kept_count + 1) * sizeof *e->kept);
+    e->kept[e->kept_count++] = made;
+    encode_part(e, made.data, made.count, first, true);
+}
+
+static void encode_part(Encoder *e, const uint8_t *text, int64_t bytes, bool first, bool normalized)
+{
+    int64_t begin = 0;
+    for (int64_t i = 0; i < bytes; i++) {
+        const SpecialToken *special = special_at(e->vocabulary, text, bytes, i, normalized);
+        if (!special)
+            continue;
+        int64_t end = i + (int64_t)special->length, before = special->strips_left ? beside_blanks(text, begin, i, true) : i;
+        encode_between(e, text + begin, before - begin, first && begin == 0, normalized);
+        make_room(e, 1);
+        mgpu_from_double(e->tokens, e->dtype, e->count++, (double)special->token);
+        begin = special->strips_right ? beside_blanks(text, end, bytes, false) : end;
+        i = begin - 1;
+    }
+    encode_between(e, text + begin, bytes - begin, first && begin == 0, normalized);
 }
 
 void *mgpu_encode_text(const Vocabulary *v, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count)
 {
     Encoder e = {
         .vocabulary = v, .dtype = v->largest < 65536 ? MGPU_U16 : MGPU_U32, .known = mgpu_allocate(2 * MOST_KEPT, sizeof(Known))};
-    int64_t begin = 0;
-    for (int64_t i = 0; i < bytes; i++) {
-        const SpecialToken *special = special_at(v, text, bytes, i);
-        if (!special)
-            continue;
-        encode_words(&e, text + begin, i - begin);
-        make_room(&e, 1);
-        mgpu_from_double(e.tokens, e.dtype, e.count++, (double)special->token);
-        begin = i + (int64_t)special->length;
-        i = begin - 1;
-    }
-    encode_words(&e, text + begin, bytes - begin);
+    encode_part(&e, text, bytes, true, false);
     *dtype = e.dtype;
     *count = e.count;
+    for (int i = 0; i < e.kept_count; i++)
+        free(e.kept[i].data);
+    free(e.kept);
     free(e.known);
     free(e.word.nodes);
     free(e.word.heap);
+    free(e.word.list.tokens);
     return mgpu_resize(e.tokens, (size_t)(e.count * mgpu_dtype_bytes(e.dtype)));
 }
 
+/* ---- tokens -> text */
 /* the byte that a character of a spelling means: the inverse of find_bytes; what is none of those, as in special tokens,
  * means itself */
 static int byte_of(uint32_t code)
@@ -331,17 +448,8 @@ static int byte_of(uint32_t code)
     return -1;
 }
 
-bool mgpu_spell_token(const Vocabulary *v, int64_t token, FILE *f)
+static void spell_bytes(const char *spelling, FILE *f)
 {
-    int64_t word = 0;
-    for (int i = 0; i < v->special_count; i++)
-        if (v->specials[i].token == token)
-            return fwrite(v->specials[i].text, 1, v->specials[i].length, f) == v->specials[i].length;
-    while (word < v->spelling.words.count && v->number[word] != token)
-        word++;
-    if (word == v->spelling.words.count)
-        return false;
-    const char *spelling = v->spelling.words.text[word];
     int64_t bytes = (int64_t)strlen(spelling);
     uint32_t code;
     for (int64_t i = 0, length; i < bytes; i += length) {
@@ -353,5 +461,64 @@ bool mgpu_spell_token(const Vocabulary *v, int64_t token, FILE *f)
             fwrite(spelling + i, 1, (size_t)(length ? length : 1), f);
         length = length ? length : 1;
     }
+}
+
+/* a piece of WordPiece, with the blank before it; likewise without blanks before punctuation and contractions */
+static void spell_piece(const Vocabulary *v, const char *spelling, bool first, FILE *f)
+{
+    static const char *const TIDY[][2] = {{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
+                                          {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    size_t length = strlen(v->prefix);
+    bool goes_on = !first && length && strncmp(spelling, v->prefix, length) == 0;
+    char *text = mgpu_format("%s%s", first || goes_on ? "" : " ", spelling + (goes_on ? length : 0));
+    for (int k = 0; k < MGPU_COUNT(TIDY) && v->cleans_up; k++)
+        for (char *at = strstr(text, TIDY[k][0]); at; at = strstr(at + strlen(TIDY[k][1]), TIDY[k][0])) {
+            size_t from = strlen(TIDY[k][0]), to = strlen(TIDY[k][1]);
+            memcpy(at, TIDY[k][1], to);
+            memmove(at + to, at + from, strlen(at + from) + 1);
+        }
+    fputs(text, f);
+    free(text);
+}
+
+/* with blanks in place of what stands for them */
+static void spell_characters(const Vocabulary *v, const char *spelling, bool first, FILE *f)
+{
+    size_t length = v->blank ? strlen(v->blank) : 0;
+    for (const char *at = spelling; *at;) {
+        bool blank = length && strncmp(at, v->blank, length) == 0;
+        if (blank && !(first && (v->first == FIRST_WITHOUT_BLANKS || (v->first == FIRST_STRIPPED && at == spelling))))
+            fputc(' ', f);
+        else if (!blank)
+            fputc(*at, f);
+        at += blank ? length : 1;
+    }
+}
+
+bool mgpu_spell_token(const Vocabulary *v, int64_t token, bool first, FILE *f)
+{
+    int64_t word = 0;
+    const char *special = NULL;
+    for (int i = 0; i < v->special_count && !special; i++)
+        special = v->specials[i].token == token ? v->specials[i].text : NULL;
+    while (!special && word < v->spelling.words.count && v->number[word] != token)
+        word++;
+    if (!special && word == v->spelling.words.count)
+        return false;
+    const char *spelling = special ? special : v->spelling.words.text[word];
+    for (int b = 0; b < 256 && v->byte_fallback; b++)
+        if (v->byte_token[b] == token) {
+            if (!(first && b == ' ' && v->first == FIRST_STRIPPED))
+                fputc(b, f);
+            return true;
+        }
+    if (v->model == WORDPIECE)
+        spell_piece(v, spelling, first, f);
+    else if (v->model == BYTE_BPE && special)
+        fputs(special, f);
+    else if (v->model == BYTE_BPE)
+        spell_bytes(spelling, f);
+    else
+        spell_characters(v, spelling, first, f);
     return true;
 }

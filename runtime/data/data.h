@@ -202,7 +202,7 @@ int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *co
 typedef struct Vocabulary Vocabulary; /* vocabulary.c: of a call of `text` */
 Vocabulary *mgpu_open_vocabulary(const mgpu_call *, const char *folder, const char *where);
 void *mgpu_encode_text(const Vocabulary *, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count); /* the caller frees the tokens */
-bool mgpu_spell_token(const Vocabulary *, int64_t token, FILE *); /* its bytes; false: there is no such token */
+bool mgpu_spell_token(const Vocabulary *, int64_t token, bool first, FILE *); /* its bytes; false: there is no such token */
 void mgpu_close_vocabulary(Vocabulary *);
 const mgpu_call *mgpu_reader_of_text(const mgpu_program *); /* generate.c: the first call of characters, text or tokens; NULL: none */
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */

@@ -1,8 +1,9 @@
-/* pretokens.c: text -> the words within which BPE merges bytes: the patterns of vocabulary.h. */
+/* pretokens.c: text -> the words of which a model makes tokens: the patterns of vocabulary.h, and other ways to cut. */
 #include "runtime/base/base.h"
 #include "runtime/data/unicode.h"
 #include "runtime/data/vocabulary.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef enum CharacterKind { LETTER, NUMBER, SPACE, OTHER } CharacterKind;
@@ -20,12 +21,6 @@ static bool in_ranges(const uint32_t (*ranges)[2], int count, uint32_t c)
     return low < count && ranges[low][0] <= c;
 }
 
-static bool is_space(uint32_t c) /* White_Space */
-{
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 /* the kind of the character at i and how long it is; bytes that are no UTF-8 are of kind OTHER */
 static CharacterKind kind_at(const uint8_t *text, int64_t bytes, int64_t i, int *length)
 {
@@ -37,13 +32,13 @@ static CharacterKind kind_at(const uint8_t *text, int64_t bytes, int64_t i, int 
             *length = 1;
             return OTHER;
         }
-        return is_space(c)                                  ? SPACE
+        return mgpu_is_blank(c)                                  ? SPACE
                : in_ranges(LETTERS, MGPU_COUNT(LETTERS), c) ? LETTER
                : in_ranges(NUMBERS, MGPU_COUNT(NUMBERS), c) ? NUMBER
                                                             : OTHER;
     }
     uint32_t lower = c | 0x20;
-    return lower >= 'a' && lower <= 'z' ? LETTER : c >= '0' && c <= '9' ? NUMBER : is_space(c) ? SPACE : OTHER;
+    return lower >= 'a' && lower <= 'z' ? LETTER : c >= '0' && c <= '9' ? NUMBER : mgpu_is_blank(c) ? SPACE : OTHER;
 }
 
 static bool is_end(const uint8_t *text, const char *end, int64_t length, bool any_case)
@@ -139,4 +134,106 @@ static int64_t end_of_llama(const uint8_t *text, int64_t bytes, int64_t i, int n
 int64_t mgpu_word_end(WordPattern pattern, const uint8_t *text, int64_t bytes, int64_t i)
 {
     return pattern == WORDS_GPT2 ? end_of_gpt2(text, bytes, i) : end_of_llama(text, bytes, i, pattern == WORDS_LLAMA3 ? 3 : 1);
+}
+
+/* ---- all ways to cut, one after the other */
+typedef struct Cutting {
+    const Vocabulary *vocabulary;
+    Bytes **kept; int *kept_count;
+    TakeWord *take; void *state;
+} Cutting;
+
+static Bytes *keep(const Cutting *c)
+{
+    *c->kept = mgpu_resize(*c->kept, (size_t)(*c->kept_count + 1) * sizeof **c->kept);
+    (*c->kept)[*c->kept_count] = (Bytes){0};
+    return &(*c->kept)[(*c->kept_count)++];
+}
+
+static void cut(const Cutting *, int step, const uint8_t *text, int64_t bytes, bool first);
+
+static void cut_by_pattern(const Cutting *c, int step, const uint8_t *text, int64_t bytes, bool first)
+{
+    WordPattern pattern = c->vocabulary->cuts[step].pattern;
+    for (int64_t i = 0, end; i < bytes; i = end) {
+        end = mgpu_word_end(pattern, text, bytes, i);
+        cut(c, step + 1, text + i, end - i, first && i == 0);
+    }
+}
+
+static void cut_at_characters(const Cutting *c, int step, const uint8_t *text, int64_t bytes, bool first)
+{
+    bool blanks = c->vocabulary->cuts[step].kind == STEP_BLANKS;
+    int64_t begin = 0;
+    uint32_t code;
+    for (int64_t i = 0, length; i < bytes; i += length) {
+        length = mgpu_decode_utf8(text, bytes, i, &code);
+        if (!(blanks ? mgpu_is_blank(code) : mgpu_is_punctuation(code)))
+            continue;
+        cut(c, step + 1, text + begin, i - begin, first && begin == 0);
+        if (!blanks)
+            cut(c, step + 1, text + i, length, first && i == 0);
+        begin = i + length;
+    }
+    cut(c, step + 1, text + begin, bytes - begin, first && begin == 0);
+}
+
+static void prefix(const Cutting *c, int step, const uint8_t *text, int64_t bytes, bool first)
+{
+    if (*text == ' ') {
+        cut(c, step + 1, text, bytes, first);
+        return;
+    }
+    Bytes b = {0};
+    mgpu_add_bytes(&b, " ", 1);
+    mgpu_add_bytes(&b, text, bytes);
+    *keep(c) = b;
+    cut(c, step + 1, b.data, b.count, first);
+}
+
+static void cut_by_metaspace(const Cutting *c, int step, const uint8_t *text, int64_t bytes, bool first)
+{
+    const Step *s = &c->vocabulary->cuts[step];
+    bool begins = bytes >= (int64_t)s->bytes && memcmp(text, s->text, s->bytes) == 0;
+    Bytes b = {0}; /* others are kept while this one is cut */
+    if (s->prepends && (s->always || first) && !begins && *text != ' ')
+        mgpu_add_bytes(&b, s->text, (int64_t)s->bytes);
+    for (int64_t i = 0; i < bytes; i++)
+        mgpu_add_bytes(&b, text[i] == ' ' ? s->text : (const char *)text + i, text[i] == ' ' ? (int64_t)s->bytes : 1);
+    *keep(c) = b;
+    int64_t begin = 0;
+    for (int64_t i = 1; s->cuts && i + (int64_t)s->bytes <= b.count; i++)
+        if (memcmp(b.data + i, s->text, s->bytes) == 0) {
+            cut(c, step + 1, b.data + begin, i - begin, first && begin == 0);
+            begin = i;
+        }
+    cut(c, step + 1, b.data + begin, b.count - begin, first && begin == 0);
+}
+
+static void cut(const Cutting *c, int step, const uint8_t *text, int64_t bytes, bool first)
+{
+    if (bytes == 0)
+        return;
+    if (step == c->vocabulary->cut_count) {
+        c->take(c->state, text, bytes);
+        return;
+    }
+    switch (c->vocabulary->cuts[step].kind) {
+    case STEP_PATTERN:
+        cut_by_pattern(c, step, text, bytes, first);
+        break;
+    case STEP_PREFIX:
+        prefix(c, step, text, bytes, first);
+        break;
+    case STEP_METASPACE:
+        cut_by_metaspace(c, step, text, bytes, first);
+        break;
+    default:
+        cut_at_characters(c, step, text, bytes, first);
+    }
+}
+
+void mgpu_cut_words(const Vocabulary *v, const uint8_t *text, int64_t bytes, bool first, Bytes **kept, int *kept_count, TakeWord take, void *state)
+{
+    cut(&(Cutting){v, kept, kept_count, take, state}, 0, text, bytes, first);
 }

@@ -1,35 +1,11 @@
-/* tokenizer.c: tokenizer.json of Hugging Face, where it is byte-level BPE as of GPT-2, Llama 3 and Qwen 2: tokens, merges,
- * special tokens, the pattern of words. What it says beyond that is refused, so that tokens are those of the tokenizers library
- * or there are none. */
+/* tokenizer.c: tokenizer.json of Hugging Face: the model with its tokens and merges, special tokens; tokenizer_steps.c has what becomes of
+ * a text before the model sees it. What it says beyond that is refused, so that tokens are those of the tokenizers library or there are
+ * none. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Place {
-    Vocabulary *vocabulary;
-    const char *where, *path;
-} Place;
-
-static const struct {
-    WordPattern pattern;
-    const char *regex;
-} PATTERN[] = {
-    {WORDS_GPT2, "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {WORDS_LLAMA3, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
-                   "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {WORDS_QWEN2, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
-                  "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-};
-
-static _Noreturn void refuse(const Place *p, const char *what, const char *which)
-{
-    mgpu_fail(MGPU_BAD_INPUT,
-              "%s%s: %s '%s' is not known here: byte-level BPE without a normalizer, with the words of GPT-2, Llama 3 or "
-              "Qwen 2, is; make tokens with the tokenizers package and read them with tokens(\"train.bin\")",
-              p->where, p->path, what, which);
-}
 
 static bool is_true(const Json *object, const char *key)
 {
@@ -42,62 +18,41 @@ static const char *type_of(const Json *object)
     return object && object->kind == JSON_OBJECT ? mgpu_json_text(object, "type") : "";
 }
 
-/* ---- how text is cut */
-static WordPattern pattern_of(const Place *p, const Json *split)
-{
-    const Json *pattern = mgpu_json_member(split, "pattern");
-    const char *regex = pattern && pattern->kind == JSON_OBJECT ? mgpu_json_text(pattern, "Regex") : "";
-    for (int k = 0; k < MGPU_COUNT(PATTERN); k++)
-        if (strcmp(PATTERN[k].regex, regex) == 0 && strcmp(mgpu_json_text(split, "behavior"), "Isolated") == 0 &&
-            !is_true(split, "invert"))
-            return PATTERN[k].pattern;
-    refuse(p, "the pattern of words", regex);
-}
-
-static void read_bytes(const Place *p, const Json *level, bool cuts)
-{
-    const Json *regex = mgpu_json_member(level, "use_regex");
-    if (strcmp(type_of(level), "ByteLevel") != 0)
-        refuse(p, "the pre-tokenizer", type_of(level));
-    if (is_true(level, "add_prefix_space"))
-        refuse(p, "the option", "add_prefix_space");
-    if (cuts != (!regex || regex->kind == JSON_TRUE))
-        refuse(p, "the option", "use_regex");
-}
-
-static void read_words(const Place *p, const Json *pretokenizer)
-{
-    const Json *list = pretokenizer && pretokenizer->kind == JSON_OBJECT ? mgpu_json_member(pretokenizer, "pretokenizers") : NULL;
-    const Json *first = list && list->kind == JSON_LIST ? list->first : NULL;
-    if (!first) {
-        read_bytes(p, pretokenizer && pretokenizer->kind == JSON_OBJECT ? pretokenizer : &(Json){.kind = JSON_OBJECT}, true);
-        return;
-    }
-    if (first->kind != JSON_OBJECT || strcmp(type_of(first), "Split") != 0 || !first->next || first->next->kind != JSON_OBJECT ||
-        first->next->next)
-        refuse(p, "the pre-tokenizer", type_of(first));
-    p->vocabulary->pattern = pattern_of(p, first);
-    read_bytes(p, first->next, false);
-}
-
 /* ---- tokens */
-static void read_added(const Place *p, const Json *list)
+/* it is looked for as the normalizers make it */
+static void normalize_special(const TokenizerFile *p, SpecialToken *s)
 {
-    static const char *const OPTION[] = {"lstrip", "rstrip", "single_word"};
+    Bytes made;
+    int64_t wrong;
+    if (!mgpu_normalize(p->vocabulary, (const uint8_t *)s->text, (int64_t)s->length, &made, &wrong))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the special token '%s' is not UTF-8", p->where, p->path, s->text);
+    free(s->text);
+    s->text = mgpu_format("%.*s", (int)made.count, made.count ? (const char *)made.data : "");
+    s->length = strlen(s->text);
+    p->vocabulary->begins[(uint8_t)*s->text] = true;
+    free(made.data);
+}
+
+static void read_added(const TokenizerFile *p, const Json *list)
+{
     for (const Json *m = list && list->kind == JSON_LIST ? list->first : NULL; m; m = m->next) {
         const Json *id = m->kind == JSON_OBJECT ? mgpu_json_member(m, "id") : NULL;
         const char *text = id ? mgpu_json_text(m, "content") : "";
         int64_t number;
         if (!id || !*text || !mgpu_json_whole(id, &number) || number < 0 || number >= INT32_MAX)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: the special token '%s' has no text or no number", p->where, p->path, text);
-        for (int k = 0; k < MGPU_COUNT(OPTION); k++)
-            if (is_true(m, OPTION[k]))
-                refuse(p, mgpu_format("of the special token %s the option", text), OPTION[k]);
-        mgpu_add_special(p->vocabulary, text, number);
+        if (is_true(m, "single_word"))
+            mgpu_refuse_tokenizer(p, mgpu_format("of the special token %s the option", text), "single_word");
+        SpecialToken *s = mgpu_add_special(p->vocabulary, text, number);
+        s->strips_left = is_true(m, "lstrip");
+        s->strips_right = is_true(m, "rstrip");
+        s->normalized = is_true(m, "normalized") && p->vocabulary->normalizer_count;
+        if (s->normalized)
+            normalize_special(p, s);
     }
 }
 
-static void read_vocabulary(const Place *p, const Json *vocabulary)
+static void read_vocabulary(const TokenizerFile *p, const Json *vocabulary)
 {
     if (!vocabulary || vocabulary->kind != JSON_OBJECT)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: its model has no tokens", p->where, p->path);
@@ -110,7 +65,7 @@ static void read_vocabulary(const Place *p, const Json *vocabulary)
 }
 
 /* each as "a b", or as ["a", "b"] */
-static void read_list_of_merges(const Place *p, const Json *list)
+static void read_list_of_merges(const TokenizerFile *p, const Json *list)
 {
     int64_t count = 0;
     for (const Json *m = list && list->kind == JSON_LIST ? list->first : NULL; m; m = m->next)
@@ -129,37 +84,93 @@ static void read_list_of_merges(const Place *p, const Json *list)
     }
 }
 
-static void read_model(const Place *p, const Json *model)
+/* ---- models */
+static void read_bpe(const TokenizerFile *p, const Json *model)
 {
     static const char *const TEXT[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const char *type = type_of(model);
-    if (!model || model->kind != JSON_OBJECT || (*type && strcmp(type, "BPE") != 0))
-        refuse(p, "the model", type);
+    Vocabulary *v = p->vocabulary;
     for (int k = 0; k < MGPU_COUNT(TEXT); k++)
         if (*mgpu_json_text(model, TEXT[k]))
-            refuse(p, "the option", TEXT[k]);
-    if (is_true(model, "byte_fallback"))
-        refuse(p, "the option", "byte_fallback");
-    p->vocabulary->whole_words = is_true(model, "ignore_merges");
+            mgpu_refuse_tokenizer(p, "the option", TEXT[k]);
+    if (mgpu_json_number(model, "dropout") > 0)
+        mgpu_refuse_tokenizer(p, "the option", "dropout");
+    v->whole_words = is_true(model, "ignore_merges");
+    v->byte_fallback = v->model == CHARACTER_BPE && is_true(model, "byte_fallback");
+    v->joins_unknown = is_true(model, "fuse_unk");
     read_vocabulary(p, mgpu_json_member(model, "vocab"));
+    const char *unknown = mgpu_json_text(model, "unk_token");
+    v->unknown = mgpu_token_of(v, unknown, strlen(unknown));
+    if (*unknown && v->unknown < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the unknown token '%s' is not in its vocabulary", p->where, p->path, unknown);
     read_list_of_merges(p, mgpu_json_member(model, "merges"));
+}
+
+static void read_wordpiece(const TokenizerFile *p, const Json *model)
+{
+    Vocabulary *v = p->vocabulary;
+    const char *unknown = mgpu_json_text(model, "unk_token");
+    double most = mgpu_json_number(model, "max_input_chars_per_word");
+    v->longest_word = most >= 0 && most <= 1e9 ? (int64_t)most : 100;
+    free(v->prefix);
+    v->prefix = mgpu_format("%s", mgpu_json_text(model, "continuing_subword_prefix"));
+    read_vocabulary(p, mgpu_json_member(model, "vocab"));
+    v->longest_token = v->longest_token > (int64_t)strlen(v->prefix) ? v->longest_token : (int64_t)strlen(v->prefix);
+    v->unknown = mgpu_token_of(v, unknown, strlen(unknown));
+    if (v->unknown < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the unknown token '%s' is not in its vocabulary", p->where, p->path, unknown);
+}
+
+static void read_unigram(const TokenizerFile *p, const Json *model)
+{
+    Vocabulary *v = p->vocabulary;
+    const Json *list = mgpu_json_member(model, "vocab"), *unknown = mgpu_json_member(model, "unk_id");
+    int64_t count = 0;
+    v->byte_fallback = is_true(model, "byte_fallback");
+    v->joins_unknown = true;
+    for (const Json *m = list && list->kind == JSON_LIST ? list->first : NULL; m; m = m->next, count++) {
+        const Json *piece = m->kind == JSON_LIST ? m->first : NULL, *score = piece ? piece->next : NULL;
+        if (!score || piece->kind != JSON_TEXT || score->kind != JSON_NUMBER)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: the token %lld has no text or no score", p->where, p->path, (long long)count);
+        mgpu_add_token(v, piece->text, count);
+        v->score[mgpu_find_word(&v->spelling, piece->text, strlen(piece->text))] = score->number;
+        v->least_score = count && v->least_score < score->number ? v->least_score : score->number;
+    }
+    if (!unknown || !mgpu_json_whole(unknown, &v->unknown) || v->unknown < 0 || v->unknown >= count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: its model has no token (unk_id) for what is unknown", p->where, p->path);
+    mgpu_begin_merges(v, 0, p->where);
+}
+
+static void read_model(const TokenizerFile *p, const Json *model, bool bytes)
+{
+    static const struct { const char *name; VocabularyModel model; void (*read)(const TokenizerFile *, const Json *); } MODELS[] = {
+        {"BPE", CHARACTER_BPE, read_bpe}, {"", CHARACTER_BPE, read_bpe}, {"WordPiece", WORDPIECE, read_wordpiece}, {"Unigram", UNIGRAM, read_unigram}};
+    const char *type = type_of(model);
+    int k = 0;
+    while (k < MGPU_COUNT(MODELS) && strcmp(MODELS[k].name, type) != 0)
+        k++;
+    if (!model || model->kind != JSON_OBJECT || k == MGPU_COUNT(MODELS))
+        mgpu_refuse_tokenizer(p, "the model", type);
+    if (bytes && MODELS[k].model != CHARACTER_BPE)
+        mgpu_refuse_tokenizer(p, "after words became bytes the model", type);
+    p->vocabulary->model = bytes ? BYTE_BPE : MODELS[k].model;
+    MODELS[k].read(p, model);
 }
 
 void mgpu_read_tokenizer(Vocabulary *v, const char *path, const char *where)
 {
-    const Place p = {v, where, path};
+    const TokenizerFile p = {v, where, path};
     FileBytes file;
     mgpu_load_file(&file, path, where, false);
     const char *error = "it is no JSON object";
     Json *json = mgpu_json_read((const char *)file.data, (size_t)file.bytes, &error);
     if (!json || json->kind != JSON_OBJECT)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, error);
-    const Json *normalizer = mgpu_json_member(json, "normalizer");
-    if (normalizer && normalizer->kind != JSON_NULL)
-        refuse(&p, "the normalizer", type_of(normalizer));
-    read_model(&p, mgpu_json_member(json, "model"));
-    read_words(&p, mgpu_json_member(json, "pre_tokenizer"));
+    mgpu_read_normalizer(&p, mgpu_json_member(json, "normalizer"));
+    bool bytes = mgpu_read_cuts(&p, mgpu_json_member(json, "pre_tokenizer"));
+    read_model(&p, mgpu_json_member(json, "model"), bytes);
+    mgpu_read_decoder(&p, mgpu_json_member(json, "decoder"));
     read_added(&p, mgpu_json_member(json, "added_tokens"));
+    mgpu_read_begin(&p, mgpu_json_member(json, "post_processor"));
     free(json);
     mgpu_close_file(&file);
 }

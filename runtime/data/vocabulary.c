@@ -124,10 +124,13 @@ Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where)
 {
     Vocabulary *v = mgpu_allocate(1, sizeof *v);
     v->folder = mgpu_format("%s", folder);
+    v->unknown = -1;
     char *path = mgpu_format("%s/tokenizer.json", v->folder);
     if (access(path, R_OK) == 0) {
         mgpu_read_tokenizer(v, path, where);
     } else {
+        v->cuts = mgpu_allocate(1, sizeof *v->cuts);
+        v->cuts[v->cut_count++] = (Step){.kind = STEP_PATTERN, .pattern = WORDS_GPT2};
         read_tokens(v, where);
         read_merges(v, where);
     }

@@ -133,7 +133,11 @@ static void note_tokenizer(Notes *n, const Published *p, const char *folder, int
         return;
     }
     Vocabulary *v = mgpu_read_vocabulary(folder, "");
-    if (v->whole_words != (v->pattern == WORDS_LLAMA3)) /* llama.cpp knows it by the pattern alone */
+    if (v->model != BYTE_BPE || v->normalizer_count || v->cut_count != 1 || v->cuts->kind != STEP_PATTERN)
+        mgpu_fail(MGPU_BAD_INPUT, "export gguf: the tokenizer of %s is not byte-level BPE without a normalizer, which this export writes; export hf copies "
+                  "any, for llama.cpp's own convert_hf_to_gguf.py", folder);
+    WordPattern pattern = v->cuts->pattern;
+    if (v->whole_words != (pattern == WORDS_LLAMA3)) /* llama.cpp knows it by the pattern alone */
         mgpu_fail(MGPU_BAD_INPUT,
                   "export gguf: %s %s the option ignore_merges, and llama.cpp reads tokenizers with this pattern of words %s it",
                   folder, v->whole_words ? "has" : "lacks", v->whole_words ? "without" : "with");
@@ -143,7 +147,7 @@ static void note_tokenizer(Notes *n, const Published *p, const char *folder, int
     const char **of = spellings(v, tokens);
     const FamilyFact *begin = mgpu_family_fact(&p->computed, "bos"), *end = mgpu_family_fact(&p->computed, "eos");
     note_text(n, "tokenizer.ggml.model", "gpt2");
-    note_text(n, "tokenizer.ggml.pre", PATTERN[v->pattern]);
+    note_text(n, "tokenizer.ggml.pre", PATTERN[pattern]);
     note_tokens(n, v, of, tokens);
     note_merges(n, v, of);
     if (begin)

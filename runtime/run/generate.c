@@ -154,6 +154,8 @@ static void read_prompt(Text *t, const char *prompt, int64_t bytes)
         uint8_t dtype;
         int64_t count;
         void *tokens = mgpu_encode_text(t->vocabulary, (const uint8_t *)prompt, bytes, &dtype, &count);
+        for (int i = 0; i < t->vocabulary->begin_count; i++)
+            add_known_token(t, t->vocabulary->begin[i]);
         for (int64_t i = 0; i < count; i++)
             add_known_token(t, (int64_t)mgpu_to_double(tokens, dtype, i));
         free(tokens);
@@ -203,7 +205,7 @@ static char *spell(const Text *t, int64_t token, size_t *count)
     char *bytes;
     FILE *one = mgpu_begin_text(&bytes, count);
     if (t->vocabulary)
-        mgpu_spell_token(t->vocabulary, token, one);
+        mgpu_spell_token(t->vocabulary, token, false, one);
     else if (t->characters)
         fputs(t->characters->text[token], one);
     else

@@ -158,7 +158,10 @@ void run_images(const uint8_t *data, size_t length)
 /* clang-format off */
 const char *const TEXT_WORDS[] = {
     "\x1e", "{", "}", ":", ",", "\"a\": 3", "\"\xc4\xa0the\"", "\xc4\xa0", "\xc4\x80", "a a", "#version: 0.2", "\n", "\r\n",
-    "'s", "'re", " ", "\xe2\x80\x83", "\xff", "65536", "2147483647", NULL};
+    "'s", "'re", " ", "\xe2\x80\x83", "\xff", "65536", "2147483647", "\"NFC\"", "\"NFKD\"", "\"Lowercase\"", "\"StripAccents\"", "\"Strip\"",
+    "\"Prepend\"", "\"Replace\"", "\"BertNormalizer\"", "\"Precompiled\"", "\"ByteLevel\"", "\"Metaspace\"", "\"BertPreTokenizer\"",
+    "\"WhitespaceSplit\"", "\"Punctuation\"", "\"WordPiece\"", "\"Unigram\"", "\"BPE\"", "\"Sequence\"", "\"first\"", "\"never\"", "true", "false",
+    "null", "\"<0x41>\"", "\"content\"", "\xe2\x96\x81", "e\xcc\x81", "\xef\xac\x81", "AAAAAA", NULL};
 const char *const IMAGES_WORDS[] = {
     ".jpg", ".JPEG", ".png", ".", "..", "/", "a", "b/c", " g", " e", " n", " -", " /", " a", " a/b", "\n", "\"", ",", "\xff",
     "list.csv", NULL};
