@@ -316,8 +316,8 @@ static void print_parameters(Printing *p, const Code *c)
     }
     if (p->how && p->how->more)
         text_add(p->t, "%s", p->how->more);
-    if (c->by_path)
-        text_add(p->t, p->how && p->how->path_count ? ", %spath" : "", c->by_path);
+    if (c->by_path && p->how && p->how->path_count)
+        text_add(p->t, ", %spath", c->by_path);
     text_add(p->t, ")\n{\n");
 }
 
