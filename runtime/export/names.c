@@ -116,6 +116,13 @@ static bool undo(const Way *w, const TensorSource *s, SavedTensor *t, const Piec
         int64_t heads = w->naming->heads ? w->naming->heads(w->naming->context, s->name) : 0;
         return heads && undo(w, s->first, mgpu_paired(&n->owner, t, heads), piece, count);
     }
+    case SOURCE_CHW: {
+        int64_t channels = strtoll(s->name, NULL, 10), columns = t->tensor.rank ? t->tensor.extent[t->tensor.rank - 1] : 0;
+        bool whole = channels > 0 && columns % channels == 0;
+        return whole && undo(w, s->first, mgpu_channels_last(&n->owner, t, columns / channels), piece, count);
+    }
+    case SOURCE_SUM: /* no part can be known of it */
+        return false;
     case SOURCE_SPLIT:
         return undo(w, s->first, t, piece, count);
     case SOURCE_CONCAT:

@@ -51,6 +51,24 @@ static void read_joined(const SavedTensor *t, mgpu_stretch elements, uint8_t *to
     }
 }
 
+static void read_sum(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+{
+    enum { AT_ONCE = 512 };
+    const Arranged *a = (const Arranged *)t;
+    for (int64_t at = elements.begin; at < elements.end; at += AT_ONCE) {
+        int64_t count = elements.end - at < AT_ONCE ? elements.end - at : AT_ONCE;
+        double total[AT_ONCE] = {0};
+        for (int i = 0; i < a->count; i++) {
+            double raw[AT_ONCE], more[AT_ONCE];
+            mgpu_read_elements(a->of[i], (mgpu_stretch){at, at + count}, (uint8_t *)raw);
+            mgpu_convert(more, t->tensor.dtype, raw, a->of[i]->tensor.dtype, count);
+            for (int64_t k = 0; k < count; k++)
+                total[k] += more[k];
+        }
+        memcpy(to + (at - elements.begin) * (int64_t)sizeof *total, total, (size_t)count * sizeof *total);
+    }
+}
+
 static Arranged *arranged(TensorFile *file, ReadElements *read, SavedTensor *const *of, int count)
 {
     Arranged *a = mgpu_own_memory(file, mgpu_allocate(1, sizeof *a));
@@ -137,6 +155,22 @@ SavedTensor *mgpu_joined(TensorFile *file, SavedTensor *const *of, int count)
     return &a->saved;
 }
 
+SavedTensor *mgpu_summed(TensorFile *file, SavedTensor *const *of, int count)
+{
+    Arranged *a = arranged(file, read_sum, of, count);
+    mgpu_tensor *to = &a->saved.tensor;
+    int64_t bytes = sizeof(double);
+    to->dtype = MGPU_F64;
+    for (int i = 1; i < count; i++)
+        if (of[i]->tensor.rank != to->rank ||
+            memcmp(of[i]->tensor.extent, to->extent, (size_t)to->rank * sizeof *to->extent) != 0)
+            return NULL;
+    for (int k = 0; k < to->rank; k++)
+        if (__builtin_mul_overflow(bytes, to->extent[k], &bytes))
+            return NULL;
+    return &a->saved;
+}
+
 SavedTensor *mgpu_reshaped(TensorFile *file, SavedTensor *t, const mgpu_tensor *as)
 {
     int at = 0;
@@ -182,6 +216,22 @@ SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads)
 SavedTensor *mgpu_paired(TensorFile *file, SavedTensor *t, int64_t heads)
 {
     return transposed_heads(file, t, heads, 0);
+}
+
+SavedTensor *mgpu_channels_last(TensorFile *file, SavedTensor *t, int64_t channels)
+{
+    int last = t->tensor.rank - 1;
+    if (last < 1)
+        return t; /* a bias */
+    if (last + 1 >= MGPU_MAX_RANK || channels < 1 || t->tensor.extent[last] % channels)
+        return NULL;
+    Arranged *a = walked(file, t);
+    Strided *w = &a->walk;
+    int64_t places = t->tensor.extent[last] / channels, step = w->stride[last];
+    w->rank++;
+    w->extent[last] = places, w->extent[last + 1] = channels;
+    w->stride[last + 1] = step * places; /* of [c, h w], the columns of h w before those of c */
+    return &a->saved;
 }
 
 void mgpu_mark_used(const TensorFile *file, const SavedTensor *t)

@@ -123,13 +123,14 @@ static const char *fact_of(const TensorFile *file, const char *key)
     return NULL;
 }
 
-static SavedTensor *unpaired(const Way *w, const TensorSource *s, SavedTensor *of)
+/* the number of heads or channels; 0: there is none */
+static int64_t number_of(const Way *w, const TensorSource *s)
 {
-    const char *heads = fact_of(w->file, s->name);
+    const char *said = fact_of(w->file, s->name);
     char *end;
     errno = 0;
-    long long n = strtoll(heads ? heads : s->name, &end, 10);
-    return errno || *end ? NULL : mgpu_unpaired(w->file, of, n);
+    long long n = strtoll(said ? said : s->name, &end, 10);
+    return errno || *end ? 0 : n;
 }
 
 /* what is wrong with the shape, if the tensor is NULL though all that it is made of is there */
@@ -139,8 +140,10 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
                                       [SOURCE_CONCAT] = "its tensors do not fit beside each other",
                                       [SOURCE_RESHAPE] = "reshape adds and drops axes of one element alone",
                                       [SOURCE_UNPAIR] =
-                                          "its rows are no such number of heads, or the file does not say how many there are"};
-    static const char *const WORD[] = {"", "transpose", "concat", "reshape", "unpair", ""};
+                                          "its rows are no such number of heads, or the file does not say how many there are",
+                                      [SOURCE_CHW] = "its columns are no such number of channels",
+                                      [SOURCE_SUM] = "sum takes tensors of one shape"};
+    static const char *const WORD[] = {"", "transpose", "concat", "reshape", "unpair", "chw", "sum", ""};
     if (s->kind == SOURCE_NAME) {
         char *name = mgpu_filled(s->name, captured);
         Found f = find_named(w, name);
@@ -173,7 +176,13 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
         made = mgpu_reshaped(w->file, of[0], wanted);
         break;
     case SOURCE_UNPAIR:
-        made = unpaired(w, s, of[0]);
+        made = mgpu_unpaired(w->file, of[0], number_of(w, s));
+        break;
+    case SOURCE_CHW:
+        made = mgpu_channels_last(w->file, of[0], number_of(w, s));
+        break;
+    case SOURCE_SUM:
+        made = mgpu_summed(w->file, of, count);
         break;
     case SOURCE_SPLIT:
         made = of[0];

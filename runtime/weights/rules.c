@@ -59,14 +59,13 @@ static const struct Function {
     const char *name;
     SourceKind kind;
     int most; /* tensors that it takes */
-} FUNCTIONS[] = {{"transpose", SOURCE_TRANSPOSE, 1},
-                 {"concat", SOURCE_CONCAT, 8},
-                 {"reshape", SOURCE_RESHAPE, 1},
-                 {"unpair", SOURCE_UNPAIR, 1},
+} FUNCTIONS[] = {{"transpose", SOURCE_TRANSPOSE, 1}, {"concat", SOURCE_CONCAT, 8}, {"reshape", SOURCE_RESHAPE, 1},
+                 {"unpair", SOURCE_UNPAIR, 1},       {"chw", SOURCE_CHW, 1},       {"sum", SOURCE_SUM, 8},
                  {"split", SOURCE_SPLIT, 1}};
 
 static const char EXPECTED[] =
-    "a name of the file is expected, or transpose(..), concat(.., ..), split(..), reshape(..) or unpair(.., HEADS)";
+    "a name of the file is expected, or transpose(..), concat(.., ..), sum(.., ..), split(..), reshape(..), chw(.., CHANNELS) or "
+    "unpair(.., HEADS)";
 
 static TensorSource *source(Parser *p, int depth);
 
@@ -92,6 +91,11 @@ static void read_arguments(Parser *p, TensorSource *s, const struct Function *f,
         s->count = *rank - '0';
         if (rank[1] || s->count < 1 || s->count > MGPU_MAX_RANK)
             wrong(p, "reshape takes the number of axes that the file's tensor has, 1 to 8: reshape(x, 3)");
+    }
+    if (s->kind == SOURCE_CHW) {
+        if (!take(p, ','))
+            wrong(p, "chw takes the number of channels of the picture that is flattened: chw(x, 512)");
+        s->name = name(p, "a number of channels, or a note of the file, is expected");
     }
     if (s->kind == SOURCE_UNPAIR) {
         if (!take(p, ','))

@@ -25,14 +25,26 @@ SavedTensor *mgpu_joined(TensorFile *, SavedTensor *const *, int count);        
 SavedTensor *mgpu_reshaped(TensorFile *, SavedTensor *, const mgpu_tensor *as); /* axes of one element come and go */
 SavedTensor *mgpu_unpaired(TensorFile *, SavedTensor *,
                            int64_t heads); /* rows in pairs, as llama.cpp has them -> halves, as all others do */
+SavedTensor *mgpu_channels_last(TensorFile *, SavedTensor *,
+                                int64_t channels); /* columns that are channels, height, width -> height, width, channels */
+SavedTensor *mgpu_summed(TensorFile *, SavedTensor *const *, int count); /* in f64 */
 void mgpu_mark_used(const TensorFile *, const SavedTensor *); /* and all that it is made of */
 
 /* ---- rules.c: the text */
-typedef enum SourceKind { SOURCE_NAME, SOURCE_TRANSPOSE, SOURCE_CONCAT, SOURCE_RESHAPE, SOURCE_UNPAIR, SOURCE_SPLIT } SourceKind;
+typedef enum SourceKind {
+    SOURCE_NAME,
+    SOURCE_TRANSPOSE,
+    SOURCE_CONCAT,
+    SOURCE_RESHAPE,
+    SOURCE_UNPAIR,
+    SOURCE_CHW,
+    SOURCE_SUM,
+    SOURCE_SPLIT
+} SourceKind;
 typedef struct TensorSource TensorSource;
 struct TensorSource {
     SourceKind kind;
-    char *name;                      /* NAME: of the tensor; UNPAIR: the note with the number of heads */
+    char *name; /* NAME: of the tensor; UNPAIR, CHW: the number of heads or channels, or the note that has it */
     int order[MGPU_MAX_RANK], count; /* TRANSPOSE; count of RESHAPE: the rank that the file's has, 0: not given */
     TensorSource *first, *next;      /* what it is made of; the next of these */
 };

@@ -59,6 +59,10 @@ static void arrange(TensorFile *file, SavedTensor *t)
             fuzz_wrong("tensor '%s' is another one by way %d", t->tensor.name, i);
         free(read);
     }
+    SavedTensor *sum = mgpu_summed(file, (SavedTensor *[]){t, t}, 2), *last = mgpu_channels_last(file, t, 3);
+    for (SavedTensor *m[] = {sum, last}, **k = m; k < m + 2; k++)
+        if (*k)
+            free(elements_of(*k));
     for (int heads = 1; heads < 4; heads++) {
         SavedTensor *unpaired = mgpu_unpaired(file, mgpu_transposed(file, t, NULL, 0), heads);
         if (unpaired)

@@ -1,7 +1,7 @@
 """mgpuc from Python: models of PyTorch as text and weights; the compiler and its programs run on NumPy arrays."""
 from .tools import Program, compile, load, plan, predict, train
 
-__all__ = ["Program", "compile", "from_hf", "from_keras", "from_onnx", "from_torch", "load", "plan", "predict", "train"]
+__all__ = ["Program", "compile", "from_hf", "from_keras", "from_onnx", "from_torch", "load", "plan", "predict", "to_keras", "train"]
 
 
 def from_torch(module, example_inputs, path="model.net", loss=None, output=None, batch=32, kwargs=None):
@@ -66,6 +66,22 @@ def from_keras(model, path="model.net", inputs=None, loss=None, batch=32):
     tools.write_weights(path.with_suffix(".safetensors"), weights)
     path.write_text(text)
     return tools.Model(path, info)
+
+
+def to_keras(model, weights, inputs=None):
+    """Put weights of the network that from_keras made of a model, as `train` returned them, or a file or folder of saved ones, into that model.
+
+    inputs: as from_keras had them.
+    """
+    import pathlib
+
+    from . import tools
+    from .keras_import import to_keras
+
+    if not isinstance(weights, dict):
+        path = pathlib.Path(weights)
+        weights = tools.load(path / "weights.safetensors" if path.is_dir() else path)
+    to_keras(model, weights, inputs)
 
 
 def from_onnx(model, path="model.net", shapes=None, batch=None, loss=None, size=32):

@@ -130,6 +130,12 @@ def back_shape(c):
     return c.shape if first(c) else [c.shape[0], c.shape[-1]] + list(c.shape[1:-1])
 
 
+def lacking(g, what, array):
+    """A weight of the library's norm that Keras' layer does not have."""
+    g.left.append(f"{g.path} has {what} = False in Keras; here it has one, which trains.")
+    return array
+
+
 @layer("BatchNormalization")
 def _(g, c):
     l, x = c.of, c.args[0]
@@ -137,8 +143,8 @@ def _(g, c):
     axis %= len(x.shape)
     order = [0, axis] + [d for d in range(1, len(x.shape)) if d != axis]
     width = x.shape[axis]
-    weight = numbers(l.gamma) if l.scale else np.ones(width, "float32")
-    bias = numbers(l.beta) if l.center else np.zeros(width, "float32")
+    weight = numbers(l.gamma) if l.scale else lacking(g, "scale", np.ones(width, "float32"))
+    bias = numbers(l.beta) if l.center else lacking(g, "center", np.zeros(width, "float32"))
     x = permute(g, x, order)
     y = g.add("batch_norm", x.shape, x.val.dtype, input=x, weight=g.weight("weight", weight), bias=g.weight("bias", bias),
               running_mean=g.weight("running_mean", numbers(l.moving_mean), True), running_var=g.weight("running_var", numbers(l.moving_variance), True),
@@ -155,7 +161,7 @@ def _(g, c):
     shape = [x.shape[a] for a in axes]
     weight = g.weight("weight", numbers(l.gamma)) if l.scale else None
     if l.center and not l.scale:
-        weight = g.weight("weight", np.ones(shape, "float32"))
+        weight = g.weight("weight", lacking(g, "scale", np.ones(shape, "float32")))
     return g.add("layer_norm", x.shape, x.val.dtype, input=x, normalized_shape=shape, weight=weight, bias=g.weight("bias", numbers(l.beta)) if l.center else None, eps=l.epsilon)
 
 
@@ -172,8 +178,8 @@ def _(g, c):
     l, x = c.of, c.args[0]
     axis, width = l.axis % len(x.shape), x.shape[l.axis]
     order = [0, axis] + [d for d in range(1, len(x.shape)) if d != axis]
-    weight = numbers(l.gamma) if l.scale else np.ones(width, "float32")
-    bias = numbers(l.beta) if l.center else np.zeros(width, "float32")
+    weight = numbers(l.gamma) if l.scale else lacking(g, "scale", np.ones(width, "float32"))
+    bias = numbers(l.beta) if l.center else lacking(g, "center", np.zeros(width, "float32"))
     x = permute(g, x, order)
     y = g.add("group_norm", x.shape, x.val.dtype, input=x, num_groups=width if l.groups == -1 else l.groups, weight=g.weight("weight", weight), bias=g.weight("bias", bias), eps=l.epsilon)
     return permute(g, y, [order.index(d) for d in range(len(order))])
