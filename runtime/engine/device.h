@@ -1,7 +1,7 @@
 /* device.h: a device is an arena, staging memory on the host, kernels and copies, after one small table of functions
  * per kind of device. Lanes, events and the order of things are the engine's. */
-#ifndef MGPU_DEVICE_H
-#define MGPU_DEVICE_H
+#ifndef MGPU_ENGINE_DEVICE_H
+#define MGPU_ENGINE_DEVICE_H
 
 #include "runtime/abi/mgpu.h"
 #include "runtime/engine/pool.h"
