@@ -84,7 +84,7 @@ def unigram(steps, scheme, byte_fallback=False):
 
 def all_kinds():
     level = pre_tokenizers.ByteLevel
-    kinds = {"gpt2": byte_bpe(level(add_prefix_space=False), ["<|endoftext|>"]), "roberta": byte_bpe(level(add_prefix_space=True), ["<s>", "<mask>"]),
+    kinds = {"gpt2": byte_bpe(level(add_prefix_space=False), ["<|endoftext|>"]), "roberta": byte_bpe(level(add_prefix_space=True), ["<s>", AddedToken("<mask>", lstrip=True)]),
              "llama3": byte_bpe(split(LLAMA3), ["<|end_of_text|>"]), "qwen2": byte_bpe(split(QWEN2), ["<|im_start|>"], normalizers.NFC()),
              "llama2": llama(False), "mistral": llama(True), "characters": characters(), "bert": bert(True), "bert-cased": bert(False, clean_text=False, strip_accents=True),
              "bert-plain": bert(True, strip_accents=False, handle_chinese_chars=False), "unigram": unigram([], "always"),
@@ -142,8 +142,10 @@ def store(folder):
     given = [x for x in texts(40, 5) if len(x) < 300]
     with open(os.path.join(folder, "texts"), "w") as f:
         f.write("".join(x.encode().hex() + "\n" for x in given))
-    kinds = {"llama2": llama(False, 420), "qwen2": byte_bpe(split(QWEN2), ["<|im_start|>"], normalizers.NFC(), 300), "bert": bert(True), "characters": characters(), "bytes": unigram([normalizers.NFKC()], "first", True),
+    kinds = {"llama2": llama(False, 420), "qwen2": byte_bpe(split(QWEN2), ["<|im_start|>"], normalizers.NFC(), 300), "bert": bert(True), "bert-plain": bert(True, strip_accents=False, handle_chinese_chars=False),
+             "characters": characters(), "bytes": unigram([normalizers.NFKC()], "first", True),
              "charsmap": unigram([normalizers.Precompiled(small_charsmap()), normalizers.Strip(False, True), normalizers.Replace(Regex(" {2,}"), "▁")], "always")}
+    kinds["qwen2"].add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True)])
     for name, t in kinds.items():
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         with open(os.path.join(folder, name, "tokenizer.json"), "w") as f:
