@@ -64,7 +64,7 @@ def run_import(name, given):
     imported = mgpuc.from_onnx(f"{name}.onnx", f"i_{name}.net")
     program = mgpuc.compile(imported, f"i_{name}", "--devices", 1, precision="f64" if double else "f32")
     y = program.predict({p["source"]: given[p["source"]] for p in imported.info["inputs"]})
-    return y if isinstance(y, list) else [y], [o["source"] for o in imported.info["outputs"]], "mgpuc import"
+    return y if isinstance(y, list) else [y], [o["source"] for o in imported.info["outputs"] if o["name"] in imported.info.get("returned", [o["name"]])], "mgpuc import"
 
 
 def onnx_double(model):

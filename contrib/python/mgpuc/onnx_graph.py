@@ -548,6 +548,9 @@ class Graph:
             return None, trace
         stack, outer = [], ""
         parts = [plain(p) for p in proto.name.split("/")[:-1] if p]
+        if len(parts) == 1 and proto.name[0] != "/":  # block.0.conv/Conv: the whole path is one scope, as our own export writes it
+            names = parts[0].split(".")
+            return [(".".join(names[:k + 1]),) * 2 for k in range(len(names))], trace
         for n, part in enumerate(parts):
             path = outer + "." + part if outer else part
             if n and part.startswith(parts[n - 1] + ".") and not self.begins_a_weight(path):  # /layer1/layer1.0: the second one's name is whole

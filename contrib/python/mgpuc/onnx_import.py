@@ -6,7 +6,7 @@ import onnx
 import onnx.reference
 
 from .graph import Unsupported, all_nodes, assigned, is_float, merge_constants
-from .importer import LIBRARY, Frame, Importer, model_text
+from .importer import LIBRARY, Frame, Importer, model_text, without_last
 from .net import identifier, snake
 from .onnx_graph import Graph, read_model
 from .onnx_ops import TRANSLATE
@@ -146,12 +146,17 @@ def import_onnx(path, target, shapes=None, batch=None, loss=None, size=32):
         if node.array is not None:
             raise Unsupported(f"output '{name}'", "a constant", "depends on no input", "")
     notes = apart(model, graph) if graph.leading and graph.open else []
-    importer = OnnxImporter(graph)
-    importer.whole([n for _, n in outputs])
     first = next((o for o in outputs if is_float(o[1].val.dtype)), outputs[0])
     outputs = [first] + [o for o in outputs if o is not first]
+    before = without_last(outputs, loss)
+    before = before if before and before[0][0][1].input is None and before[0][0][1].array is None else None
+    outputs, loss = before or (outputs, loss)
+    importer = OnnxImporter(graph)
+    importer.whole([n for _, n in outputs])
     producer = f" of {model.producer_name}" if model.producer_name else ""
     title = f"{path.name}{producer}, by mgpuc.from_onnx"
     name = identifier(re.sub(r"\W", "_", target.stem))
     text, info = model_text(importer, title, name, target, outputs, loss, size, tied + notes)
+    if before:
+        info["returned"] = [o["name"] for o in info["outputs"][1:]]
     return text, importer.weights, info
