@@ -155,7 +155,14 @@ int mgpu_lower_of(uint32_t c, uint32_t lower[2])
 
 bool mgpu_breaks_between(uint32_t a, uint32_t b, int32_t *state)
 {
+    static const Range EXTENDS[] = { /* of Unicode 16 and 17 */
+        {0x897, 0x897}, {0x1acf, 0x1add}, {0x1ae0, 0x1aeb}, {0x10d69, 0x10d6d}, {0x10efa, 0x10efc}, {0x113b8, 0x113c0}, {0x113c2, 0x113c2},
+        {0x113c5, 0x113c5}, {0x113c7, 0x113ca}, {0x113cc, 0x113d0}, {0x113d2, 0x113d2}, {0x113e1, 0x113e2}, {0x11b60, 0x11b67},
+        {0x11f5a, 0x11f5a}, {0x1611e, 0x1612f}, {0x1e5ee, 0x1e5ef}, {0x1e6e3, 0x1e6e3}, {0x1e6e6, 0x1e6e6}, {0x1e6ee, 0x1e6ef},
+        {0x1e6f5, 0x1e6f5}};
     open_library();
+    if (is_in(EXTENDS, MGPU_COUNT(EXTENDS), b))
+        return a == '\r' || a == '\n' || a < ' ';
     return library.breaks((int32_t)a, (int32_t)b, state);
 }
 
