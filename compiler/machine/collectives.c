@@ -414,21 +414,22 @@ static Cost cost_of_method(const Members *g, Collect what, Method method, double
         return cost_on_host(m, what, method, bytes, g->count);
     double n = g->count, half = twice_for_all(what), share = SHARE[method];
     const Device *d = &m->devices[0];
-    double begin = d->launch_us.value + d->event_us.value, library = library_us(d) + d->event_us.value;
+    /* Streams that meet across GPUs, and then once more: nothing is published of that, so it is not less than a call of NCCL */
+    double begin = d->launch_us.value + d->event_us.value, library = library_us(d) + d->event_us.value, meetings = library + begin;
     switch (method) {
     case METHOD_RING: return with_latency(library + half * (n - 1) * g->ring_us, half * (n - 1) / n * bytes / (g->ring * share) * 1e6);
     case METHOD_TREE: return with_latency(library + half * ceil(log2(n)) * g->ring_us, half * bytes / (g->ring * share) * 1e6);
     case METHOD_SWITCH:
         return with_latency(library + 2 * half * g->switch_us, (what == COLLECT_ALL_REDUCE ? (n + 1) / n : 1) * bytes / (g->in_switch * share) * 1e6);
-    case METHOD_HOST: return with_latency(2 * begin + g->host_us[what], bytes * g->host_each[what]);
+    case METHOD_HOST: return with_latency(meetings + g->host_us[what], bytes * g->host_each[what]);
     case METHOD_COPY:
         if (m->device_count < 2)
             return with_latency(2 * begin, 2 * half * bytes / d->bandwidth.value * 1e6);
-        return with_latency(2 * begin + g->copy_us[what], bytes * g->copy_each[what]);
+        return with_latency(meetings + g->copy_us[what], bytes * g->copy_each[what]);
     case METHOD_COPY_RING:
     case METHOD_COPY_TREE:
     case METHOD_DEVICE:
-        return what == COLLECT_ALL_REDUCE ? with_latency(2 * begin + g->round_us[method], bytes * g->round_each[method]) : (Cost){.us = INFINITY, .bound = BOUND_LINK};
+        return what == COLLECT_ALL_REDUCE ? with_latency(meetings + g->round_us[method], bytes * g->round_each[method]) : (Cost){.us = INFINITY, .bound = BOUND_LINK};
     case METHOD_ONE_SHOT: return one_shot_cost(g, what, bytes);
     case METHOD_SERVER:
     case METHOD_LEVELS:
