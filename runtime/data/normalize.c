@@ -26,13 +26,17 @@ static void add_character(Bytes *b, uint32_t c)
     mgpu_add_bytes(b, u, length);
 }
 
-static void add_text(Bytes *b, const char *text) { mgpu_add_bytes(b, text, (int64_t)strlen(text)); }
+static void add_text(Bytes *b, const char *text)
+{
+    mgpu_add_bytes(b, text, (int64_t)strlen(text));
+}
 
 /* ---- characters, one after the other */
 static bool is_chinese(uint32_t c)
 {
-    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) ||
-           (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+           (c >= 0x2A700 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
+           (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
 static void change_character(StepKind kind, uint32_t c, Bytes *to)
@@ -183,7 +187,8 @@ static void apply(const Step *s, const Bytes *from, Bytes *to)
     case STEP_NFD:
     case STEP_NFKC:
     case STEP_NFKD:
-        mgpu_normal_form(to, from->data, from->count, s->kind == STEP_NFC || s->kind == STEP_NFKC, s->kind == STEP_NFKC || s->kind == STEP_NFKD);
+        mgpu_normal_form(to, from->data, from->count, s->kind == STEP_NFC || s->kind == STEP_NFKC,
+                         s->kind == STEP_NFKC || s->kind == STEP_NFKD);
         break;
     case STEP_BERT_ACCENTS:
         mgpu_normal_form(&apart, from->data, from->count, false, false);

@@ -1,5 +1,5 @@
-/* pieces.c: a word -> tokens, by the longest pieces (WordPiece: Wu et al. 2016, as BERT has it) or by the likeliest ones (Unigram:
- * Kudo 2018, by Viterbi's algorithm): the rules of Hugging Face's tokenizers package. */
+/* pieces.c: a word -> tokens, by the longest pieces (WordPiece: Wu et al. 2016, as BERT has it) or by the likeliest ones
+ * (Unigram: Kudo 2018, by Viterbi's algorithm): the rules of Hugging Face's tokenizers package. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
@@ -60,7 +60,10 @@ void mgpu_match_pieces(const Vocabulary *v, const uint8_t *word, int64_t bytes, 
 }
 
 /* ---- Unigram */
-typedef struct Best { double score; int64_t begin, word; } Best; /* of the ways to a place: the last piece; word -1: it is unknown */
+typedef struct Best {
+    double score;
+    int64_t begin, word;
+} Best; /* of the ways to a place: the last piece; word -1: it is unknown */
 
 static void better(Best *b, double score, int64_t begin, int64_t word)
 {
@@ -112,7 +115,8 @@ void mgpu_find_likeliest(const Vocabulary *v, const uint8_t *word, int64_t bytes
     for (int64_t begin = 0; pieces; begin = ends[pieces]) {
         const Best *b = &best[ends[--pieces]];
         bool unknown = b->word < 0 || v->number[b->word] == v->unknown;
-        while (unknown && v->joins_unknown && pieces && (best[ends[pieces - 1]].word < 0 || v->number[best[ends[pieces - 1]].word] == v->unknown))
+        while (unknown && v->joins_unknown && pieces &&
+               (best[ends[pieces - 1]].word < 0 || v->number[best[ends[pieces - 1]].word] == v->unknown))
             pieces--;
         if (unknown)
             add_unknown(v, word + begin, ends[pieces] - begin, l);

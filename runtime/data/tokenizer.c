@@ -1,6 +1,6 @@
-/* tokenizer.c: tokenizer.json of Hugging Face: the model with its tokens and merges, special tokens; tokenizer_steps.c has what becomes of
- * a text before the model sees it. What it says beyond that is refused, so that tokens are those of the tokenizers library or there are
- * none. */
+/* tokenizer.c: tokenizer.json of Hugging Face: the model with its tokens and merges, special tokens; tokenizer_steps.c has what
+ * becomes of a text before the model sees it. What it says beyond that is refused, so that tokens are those of the tokenizers
+ * library or there are none. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
@@ -142,8 +142,14 @@ static void read_unigram(const TokenizerFile *p, const Json *model)
 
 static void read_model(const TokenizerFile *p, const Json *model, bool bytes)
 {
-    static const struct { const char *name; VocabularyModel model; void (*read)(const TokenizerFile *, const Json *); } MODELS[] = {
-        {"BPE", CHARACTER_BPE, read_bpe}, {"", CHARACTER_BPE, read_bpe}, {"WordPiece", WORDPIECE, read_wordpiece}, {"Unigram", UNIGRAM, read_unigram}};
+    static const struct {
+        const char *name;
+        VocabularyModel model;
+        void (*read)(const TokenizerFile *, const Json *);
+    } MODELS[] = {{"BPE", CHARACTER_BPE, read_bpe},
+                  {"", CHARACTER_BPE, read_bpe},
+                  {"WordPiece", WORDPIECE, read_wordpiece},
+                  {"Unigram", UNIGRAM, read_unigram}};
     const char *type = type_of(model);
     int k = 0;
     while (k < MGPU_COUNT(MODELS) && strcmp(MODELS[k].name, type) != 0)

@@ -1,5 +1,5 @@
-/* tokenizer_steps.c: what tokenizer.json says of a text before and after the model: normalizers, how it is cut into words, tokens that
- * begin it, how tokens become text. What is not known here is refused by its name. */
+/* tokenizer_steps.c: what tokenizer.json says of a text before and after the model: normalizers, how it is cut into words, tokens
+ * that begin it, how tokens become text. What is not known here is refused by its name. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
@@ -20,13 +20,19 @@ static const struct {
 _Noreturn void mgpu_refuse_tokenizer(const TokenizerFile *p, const char *what, const char *which)
 {
     mgpu_fail(MGPU_BAD_INPUT,
-              "%s%s: %s '%s' is not known here; make tokens with the tokenizers package and read them with tokens(\"train.bin\")", p->where,
-              p->path, what, which);
+              "%s%s: %s '%s' is not known here; make tokens with the tokenizers package and read them with tokens(\"train.bin\")",
+              p->where, p->path, what, which);
 }
 
 /* ---- JSON */
-static bool is_object(const Json *j) { return j && j->kind == JSON_OBJECT; }
-static const char *type_of(const Json *j) { return is_object(j) ? mgpu_json_text(j, "type") : ""; }
+static bool is_object(const Json *j)
+{
+    return j && j->kind == JSON_OBJECT;
+}
+static const char *type_of(const Json *j)
+{
+    return is_object(j) ? mgpu_json_text(j, "type") : "";
+}
 
 static bool is_true(const Json *object, const char *key, bool otherwise)
 {
@@ -121,8 +127,15 @@ static void read_charsmap(const TokenizerFile *p, const Json *n)
 
 static void read_one_normalizer(const TokenizerFile *p, const Json *n)
 {
-    static const struct { const char *name; StepKind kind; } PLAIN[] = {
-        {"NFC", STEP_NFC}, {"NFD", STEP_NFD}, {"NFKC", STEP_NFKC}, {"NFKD", STEP_NFKD}, {"Lowercase", STEP_LOWERCASE}, {"StripAccents", STEP_STRIP_ACCENTS}};
+    static const struct {
+        const char *name;
+        StepKind kind;
+    } PLAIN[] = {{"NFC", STEP_NFC},
+                 {"NFD", STEP_NFD},
+                 {"NFKC", STEP_NFKC},
+                 {"NFKD", STEP_NFKD},
+                 {"Lowercase", STEP_LOWERCASE},
+                 {"StripAccents", STEP_STRIP_ACCENTS}};
     const char *type = type_of(n);
     for (int k = 0; k < MGPU_COUNT(PLAIN); k++)
         if (strcmp(PLAIN[k].name, type) == 0) {
@@ -154,7 +167,10 @@ void mgpu_read_normalizer(const TokenizerFile *p, const Json *normalizer)
 }
 
 /* ---- how text is cut */
-static Step *add_cut(const TokenizerFile *p, StepKind kind) { return add_step(&p->vocabulary->cuts, &p->vocabulary->cut_count, kind); }
+static Step *add_cut(const TokenizerFile *p, StepKind kind)
+{
+    return add_step(&p->vocabulary->cuts, &p->vocabulary->cut_count, kind);
+}
 
 static WordPattern pattern_of(const TokenizerFile *p, const Json *split)
 {
@@ -185,7 +201,8 @@ static void read_metaspace(const TokenizerFile *p, const Json *m)
 bool mgpu_read_cuts(const TokenizerFile *p, const Json *pretokenizer)
 {
     bool several, bytes = false;
-    for (const Json *m = first_of(p, pretokenizer, "pretokenizers", "the pre-tokenizer", &several); m; m = several ? m->next : NULL) {
+    for (const Json *m = first_of(p, pretokenizer, "pretokenizers", "the pre-tokenizer", &several); m;
+         m = several ? m->next : NULL) {
         const char *type = type_of(m);
         if (bytes)
             mgpu_refuse_tokenizer(p, "after ByteLevel the pre-tokenizer", type);
@@ -205,7 +222,8 @@ bool mgpu_read_cuts(const TokenizerFile *p, const Json *pretokenizer)
             add_cut(p, STEP_PUNCTUATION);
         } else if (strcmp(type, "WhitespaceSplit") == 0) {
             add_cut(p, STEP_BLANKS);
-        } else if (strcmp(type, "Punctuation") == 0 && (!*mgpu_json_text(m, "behavior") || strcmp(mgpu_json_text(m, "behavior"), "Isolated") == 0)) {
+        } else if (strcmp(type, "Punctuation") == 0 &&
+                   (!*mgpu_json_text(m, "behavior") || strcmp(mgpu_json_text(m, "behavior"), "Isolated") == 0)) {
             add_cut(p, STEP_PUNCTUATION);
         } else {
             mgpu_refuse_tokenizer(p, "the pre-tokenizer", type);
@@ -273,8 +291,8 @@ static void read_one_decoder(const TokenizerFile *p, const Json *d)
         if (strcmp(v->prefix, mgpu_json_text(d, "prefix")) != 0)
             mgpu_refuse_tokenizer(p, "of the decoder, which is not the model's, the prefix", mgpu_json_text(d, "prefix"));
         v->cleans_up = is_true(d, "cleanup", true);
-    } else if (strcmp(type, "Strip") == 0 && strcmp(mgpu_json_text(d, "content"), " ") == 0 && !(mgpu_json_number(d, "stop") > 0) &&
-               mgpu_json_number(d, "start") <= 1) {
+    } else if (strcmp(type, "Strip") == 0 && strcmp(mgpu_json_text(d, "content"), " ") == 0 &&
+               !(mgpu_json_number(d, "stop") > 0) && mgpu_json_number(d, "start") <= 1) {
         v->first = mgpu_json_number(d, "start") > 0 ? FIRST_STRIPPED : FIRST_KEPT;
     } else if (strcmp(type, "Fuse") != 0 && !(strcmp(type, "ByteLevel") == 0 && v->model == BYTE_BPE) &&
                !(strcmp(type, "ByteFallback") == 0 && v->model != BYTE_BPE)) {

@@ -1,7 +1,7 @@
 /* unicode.c: properties and normal forms of characters, by libutf8proc, which is opened when they are first needed.
  *
- * They are those of the tokenizers package, which others train with: its tables are of older versions of Unicode than libutf8proc's, and
- * one of a newer one. So characters that it does not know yet are listed here. */
+ * They are those of the tokenizers package, which others train with: its tables are of older versions of Unicode than
+ * libutf8proc's, and one of a newer one. So characters that it does not know yet are listed here. */
 #include "runtime/data/unicode_library.h"
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
@@ -11,7 +11,15 @@
 #include <string.h>
 
 enum { FORM_STABLE = 2, FORM_COMPATIBLE = 4, FORM_COMPOSED = 8, FORM_DECOMPOSED = 16 };
-enum { MARK = 6, MARK_SPACING = 7, MARK_ENCLOSING = 8, PUNCTUATION = 12, PUNCTUATION_LAST = 18, CONTROL = 26, CONTROL_LAST = 29 }; /* categories */
+enum {
+    MARK = 6,
+    MARK_SPACING = 7,
+    MARK_ENCLOSING = 8,
+    PUNCTUATION = 12,
+    PUNCTUATION_LAST = 18,
+    CONTROL = 26,
+    CONTROL_LAST = 29
+}; /* categories */
 
 static struct Library {
     ptrdiff_t (*map)(const uint8_t *, ptrdiff_t, uint8_t **, int);
@@ -19,10 +27,13 @@ static struct Library {
     int32_t (*lower)(int32_t);
     bool (*breaks)(int32_t, int32_t, int32_t *);
 } library;
-static const struct Symbol { const char *name; void *at; } SYMBOLS[] = {{"utf8proc_map", &library.map},
-                                                                        {"utf8proc_category", &library.category},
-                                                                        {"utf8proc_tolower", &library.lower},
-                                                                        {"utf8proc_grapheme_break_stateful", &library.breaks}};
+static const struct Symbol {
+    const char *name;
+    void *at;
+} SYMBOLS[] = {{"utf8proc_map", &library.map},
+               {"utf8proc_category", &library.category},
+               {"utf8proc_tolower", &library.lower},
+               {"utf8proc_grapheme_break_stateful", &library.breaks}};
 
 static void open_library(void)
 {
@@ -43,12 +54,16 @@ static void open_library(void)
     pthread_mutex_unlock(&lock);
     if (!handle || missing)
         mgpu_fail(MGPU_MACHINE_FAILED,
-                  "this vocabulary has rules for characters of Unicode, for which libutf8proc is needed, and %s%s (package libutf8proc2; the "
-                  "variable MGPU_UTF8PROC names its file)", missing ? "it lacks " : "it is not there", missing ? missing : "");
+                  "this vocabulary has rules for characters of Unicode, for which libutf8proc is needed, and %s%s (package "
+                  "libutf8proc2; the "
+                  "variable MGPU_UTF8PROC names its file)",
+                  missing ? "it lacks " : "it is not there", missing ? missing : "");
 }
 
 /* ---- what the tokenizers package does not know yet */
-typedef struct Range { uint32_t first, last; } Range;
+typedef struct Range {
+    uint32_t first, last;
+} Range;
 
 static bool is_in(const Range *ranges, int count, uint32_t c)
 {
@@ -62,33 +77,33 @@ static bool is_in(const Range *ranges, int count, uint32_t c)
 static bool is_later(uint32_t c)
 {
     static const Range LATER[] = {
-        {0x61d, 0x61d}, {0x7fd, 0x7fd}, {0x890, 0x8e2}, {0x9fd, 0x9fe}, {0xa76, 0xa76}, {0xafa, 0xaff}, {0xb55, 0xb55},
-        {0xc04, 0xc3c}, {0xc77, 0xc77}, {0xc84, 0xc84}, {0xd00, 0xd00}, {0xd3b, 0xd3c}, {0xd81, 0xd81}, {0xeba, 0xeba},
-        {0xece, 0xece}, {0x180f, 0x1886}, {0x1abf, 0x1ace}, {0x1b7d, 0x1b7e}, {0x1df6, 0x1dfb}, {0x2e43, 0x2e5d}, {0xa82c, 0xa82c},
-        {0xa8c5, 0xa8c5}, {0xa8ff, 0xa8ff}, {0xa9bd, 0xa9bd}, {0x10d24, 0x10f89}, {0x11070, 0x11074}, {0x110c2, 0x110cd},
-        {0x111c9, 0x111c9}, {0x111cf, 0x111cf}, {0x1123e, 0x11241}, {0x1133b, 0x1133b}, {0x11438, 0x1145e}, {0x11660, 0x1166c},
-        {0x116b9, 0x116b9}, {0x1182f, 0x11fff}, {0x12ff1, 0x13455}, {0x16e97, 0x16f4f}, {0x16fe2, 0x16fe4}, {0x1cf00, 0x1cf46},
-        {0x1e000, 0x1e4ef}, {0x1e944, 0x1e95f}};
+        {0x61d, 0x61d},     {0x7fd, 0x7fd},     {0x890, 0x8e2},     {0x9fd, 0x9fe},     {0xa76, 0xa76},     {0xafa, 0xaff},
+        {0xb55, 0xb55},     {0xc04, 0xc3c},     {0xc77, 0xc77},     {0xc84, 0xc84},     {0xd00, 0xd00},     {0xd3b, 0xd3c},
+        {0xd81, 0xd81},     {0xeba, 0xeba},     {0xece, 0xece},     {0x180f, 0x1886},   {0x1abf, 0x1ace},   {0x1b7d, 0x1b7e},
+        {0x1df6, 0x1dfb},   {0x2e43, 0x2e5d},   {0xa82c, 0xa82c},   {0xa8c5, 0xa8c5},   {0xa8ff, 0xa8ff},   {0xa9bd, 0xa9bd},
+        {0x10d24, 0x10f89}, {0x11070, 0x11074}, {0x110c2, 0x110cd}, {0x111c9, 0x111c9}, {0x111cf, 0x111cf}, {0x1123e, 0x11241},
+        {0x1133b, 0x1133b}, {0x11438, 0x1145e}, {0x11660, 0x1166c}, {0x116b9, 0x116b9}, {0x1182f, 0x11fff}, {0x12ff1, 0x13455},
+        {0x16e97, 0x16f4f}, {0x16fe2, 0x16fe4}, {0x1cf00, 0x1cf46}, {0x1e000, 0x1e4ef}, {0x1e944, 0x1e95f}};
     return is_in(LATER, MGPU_COUNT(LATER), c);
 }
 
 static bool is_later_mark(uint32_t c)
 {
     static const Range LATER[] = {
-        {0x7fd, 0x7fd}, {0x898, 0x8d3}, {0x9fe, 0x9fe}, {0xafa, 0xaff}, {0xb55, 0xb55}, {0xc04, 0xc3c}, {0xcf3, 0xd00},
-        {0xd3b, 0xd3c}, {0xd81, 0xd81}, {0xeba, 0xeba}, {0xece, 0xece}, {0x1715, 0x1715}, {0x180f, 0x180f}, {0x1abf, 0x1ace},
-        {0x1cf7, 0x1cf7}, {0x1df6, 0x1dfa}, {0xa82c, 0xa82c}, {0xa8ff, 0xa8ff}, {0x10d24, 0x10f85}, {0x11070, 0x11074},
-        {0x110c2, 0x110c2}, {0x11145, 0x11146}, {0x111c9, 0x111c9}, {0x111ce, 0x111cf}, {0x11241, 0x11241}, {0x1133b, 0x1133b},
-        {0x1145e, 0x1145e}, {0x1182c, 0x11a99}, {0x11d31, 0x13455}, {0x16f4f, 0x16f4f}, {0x16f7f, 0x16f87}, {0x16fe4, 0x16ff1},
-        {0x1cf00, 0x1cf46}, {0x1e08f, 0x1e4ef}};
+        {0x7fd, 0x7fd},     {0x898, 0x8d3},     {0x9fe, 0x9fe},     {0xafa, 0xaff},     {0xb55, 0xb55},     {0xc04, 0xc3c},
+        {0xcf3, 0xd00},     {0xd3b, 0xd3c},     {0xd81, 0xd81},     {0xeba, 0xeba},     {0xece, 0xece},     {0x1715, 0x1715},
+        {0x180f, 0x180f},   {0x1abf, 0x1ace},   {0x1cf7, 0x1cf7},   {0x1df6, 0x1dfa},   {0xa82c, 0xa82c},   {0xa8ff, 0xa8ff},
+        {0x10d24, 0x10f85}, {0x11070, 0x11074}, {0x110c2, 0x110c2}, {0x11145, 0x11146}, {0x111c9, 0x111c9}, {0x111ce, 0x111cf},
+        {0x11241, 0x11241}, {0x1133b, 0x1133b}, {0x1145e, 0x1145e}, {0x1182c, 0x11a99}, {0x11d31, 0x13455}, {0x16f4f, 0x16f4f},
+        {0x16f7f, 0x16f87}, {0x16fe4, 0x16ff1}, {0x1cf00, 0x1cf46}, {0x1e08f, 0x1e4ef}};
     return is_in(LATER, MGPU_COUNT(LATER), c);
 }
 
 /* what decomposes, composes or is moved in front of other marks in newer versions alone */
 static bool is_fixed(uint32_t c)
 {
-    static const Range FIXED[] = {{0x32ff, 0x32ff}, {0xa7f2, 0xa7f4}, {0xab69, 0xab69}, {0x10781, 0x107ba}, {0x11930, 0x11938}, {0x1e030, 0x1e06d},
-                                  {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9}};
+    static const Range FIXED[] = {{0x32ff, 0x32ff},   {0xa7f2, 0xa7f4},   {0xab69, 0xab69},   {0x10781, 0x107ba},
+                                  {0x11930, 0x11938}, {0x1e030, 0x1e06d}, {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9}};
     return is_in(FIXED, MGPU_COUNT(FIXED), c) || is_later_mark(c);
 }
 
@@ -131,8 +146,14 @@ bool mgpu_is_mark(uint32_t c, bool any)
 
 int mgpu_lower_of(uint32_t c, uint32_t lower[2])
 {
-    static const struct { uint32_t first, last; int32_t by; } LOWER[] = {{0x1c89, 0x1c89, 1}, {0xa7cb, 0xa7cb, 0x264 - 0xa7cb}, {0xa7dc, 0xa7dc, 0x19b - 0xa7dc},
-                                                                         {0x10d50, 0x10d65, 0x20}, {0x16ea0, 0x16eb8, 0x1b}};
+    static const struct {
+        uint32_t first, last;
+        int32_t by;
+    } LOWER[] = {{0x1c89, 0x1c89, 1},
+                 {0xa7cb, 0xa7cb, 0x264 - 0xa7cb},
+                 {0xa7dc, 0xa7dc, 0x19b - 0xa7dc},
+                 {0x10d50, 0x10d65, 0x20},
+                 {0x16ea0, 0x16eb8, 0x1b}};
     static const uint32_t NEXT[] = {0xa7cc, 0xa7ce, 0xa7d2, 0xa7d4, 0xa7da};
     lower[0] = c < 0x80 ? c + (c >= 'A' && c <= 'Z' ? 0x20u : 0) : c;
     if (c < 0x80)
@@ -155,11 +176,12 @@ int mgpu_lower_of(uint32_t c, uint32_t lower[2])
 
 bool mgpu_breaks_between(uint32_t a, uint32_t b, int32_t *state)
 {
-    static const Range EXTENDS[] = { /* of Unicode 16 and 17 */
-        {0x897, 0x897}, {0x1acf, 0x1add}, {0x1ae0, 0x1aeb}, {0x10d69, 0x10d6d}, {0x10efa, 0x10efc}, {0x113b8, 0x113c0}, {0x113c2, 0x113c2},
-        {0x113c5, 0x113c5}, {0x113c7, 0x113ca}, {0x113cc, 0x113d0}, {0x113d2, 0x113d2}, {0x113e1, 0x113e2}, {0x11b60, 0x11b67},
-        {0x11f5a, 0x11f5a}, {0x1611e, 0x1612f}, {0x1e5ee, 0x1e5ef}, {0x1e6e3, 0x1e6e3}, {0x1e6e6, 0x1e6e6}, {0x1e6ee, 0x1e6ef},
-        {0x1e6f5, 0x1e6f5}};
+    static const Range EXTENDS[] = {/* of Unicode 16 and 17 */
+                                    {0x897, 0x897},     {0x1acf, 0x1add},   {0x1ae0, 0x1aeb},   {0x10d69, 0x10d6d},
+                                    {0x10efa, 0x10efc}, {0x113b8, 0x113c0}, {0x113c2, 0x113c2}, {0x113c5, 0x113c5},
+                                    {0x113c7, 0x113ca}, {0x113cc, 0x113d0}, {0x113d2, 0x113d2}, {0x113e1, 0x113e2},
+                                    {0x11b60, 0x11b67}, {0x11f5a, 0x11f5a}, {0x1611e, 0x1612f}, {0x1e5ee, 0x1e5ef},
+                                    {0x1e6e3, 0x1e6e3}, {0x1e6e6, 0x1e6e6}, {0x1e6ee, 0x1e6ef}, {0x1e6f5, 0x1e6f5}};
     open_library();
     if (is_in(EXTENDS, MGPU_COUNT(EXTENDS), b))
         return a == '\r' || a == '\n' || a < ' ';
