@@ -28,7 +28,7 @@ _mgpuc() {
         else _mgpu_files '*.net'; fi
         return ;;
     import)
-        if [[ $cur == -* ]]; then _mgpu_words "-o --output --shape --batch --no-batch --loss --samples --overwrite --help"; else _mgpu_files '*.onnx'; fi
+        if [[ $cur == -* ]]; then _mgpu_words "--shape --batch --no-batch --loss --samples --overwrite -o --output --help"; else _mgpu_files '*.onnx'; fi
         return ;;
     verify | diff) [[ $cur == -* ]] || { _mgpu_files '*.sched'; return; } ;;
     esac
