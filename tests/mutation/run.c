@@ -63,6 +63,16 @@ static void settle(Run *r, int step, int device)
             add_instance(r, step, device, before, LANE_HOST, &d->ops[o]);
 }
 
+/* outputs have a place in the phases predict and decode alone, so between these and others all lanes wait for each other, after what is
+ * pending is done */
+static bool predicts(const Run *r, int step)
+{
+    const char *name = r->schedule->phases[r->steps[step]].name;
+    return strncmp(name, "predict", strlen("predict")) == 0 || strcmp(name, "decode") == 0;
+}
+
+static bool drains(const Run *r, int step) { return step > 0 && r->steps[step] >= 0 && predicts(r, step) != predicts(r, step - 1); }
+
 /* ---- regions: calls of one number that follow each other in lane comp */
 
 static int next_in_lane(const DeviceSchedule *d, int o)
@@ -138,6 +148,10 @@ static void add_lane_step(Run *r, int step, int device, Lane lane)
 {
     int phase = r->steps[step], place = step_place(r, step, device, (int)lane);
     bool change = step == 0 || phase != r->steps[step - 1], pending = change && lane == LANE_HOST;
+    if (pending && drains(r, step)) {
+        settle(r, step, device);
+        pending = false;
+    }
     r->begin_of[place] = add_instance(r, step, device, phase, lane, NULL);
     const DeviceSchedule *d = phase >= 0 ? &r->schedule->phases[phase].devices[device] : NULL;
     for (int o = 0; d && o < d->op_count; o++) {
@@ -183,6 +197,12 @@ static const char *add_waits(Run *r)
             for (int a = 0; a < COUNT(MEET); a++)
                 for (int b = 0; b < COUNT(MEET); b++)
                     add_edge(r, r->end_of[step_place(r, q - 1, d, MEET[a])], r->begin_of[step_place(r, q, d, MEET[b])]);
+            for (int lane = 0; lane < LANES && drains(r, q); lane++) {
+                int host = r->begin_of[step_place(r, q, d, LANE_HOST)];
+                add_edge(r, r->end_of[step_place(r, q - 1, d, lane)], host);
+                if (lane != LANE_HOST)
+                    add_edge(r, host, r->begin_of[step_place(r, q, d, lane)]);
+            }
         }
     return NULL;
 }
