@@ -258,6 +258,7 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
             forced_fails(mgpu_format("nccl: %s", why));
         if (!c->note)
             c->note = mgpu_format("no NCCL (%s)", why);
+        c->barred[MGPU_WAY_NCCL] = true; /* it is not tried once more for transfers of another way */
         free(why);
     }
     if (c->links.apart && forced)
