@@ -513,7 +513,7 @@ static void make_statistics_cases(bool full)
     for (int i = 0; i < COUNT(fma); i++)
         for (int j = 0; j < COUNT(numbers); j++)
             /* of f64 plans have at most 4 x 4 sums a thread */
-            if ((full ? is_of_today(i + j, 2) : i < 3 && j == i % 2) && (numbers[j][0] != MGPU_F64 || i < 4))
+            if ((full ? is_of_today(i + j, 2) : i < 3 && j == i % 2) && (numbers[j][0] != MGPU_F64 || (fma[i].rows / fma[i].down <= 4 && fma[i].columns / fma[i].across <= 4)))
                 statistics_case(&fma[i], MGPU_FMA, numbers[j], i + 1);
 }
 
