@@ -36,6 +36,13 @@ static const char *leaf_of(const char *name)
     return dot ? dot + 1 : name;
 }
 
+/* ---- phases */
+bool phase_predicts(const char *phase)
+{
+    return strcmp(phase, phase_name(PHASE_PREDICT, false)) == 0 || strcmp(phase, phase_name(PHASE_PREDICT, true)) == 0 ||
+           strcmp(phase, phase_name(PHASE_DECODE, false)) == 0;
+}
+
 /* ---- tensors */
 const char *name_of_fetch(const Tensor *x) { return format("fetch.%s", strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name); }
 

@@ -19,7 +19,7 @@
  *   - each phase, back + slots + 1 times;
  *   - each pair of phases, as often each, and all sequences of slots + 1 (or back + 1) phases. At a change of phase comp,
  *     comm and sync wait for each other, so here only what copy and host lanes touch can conflict: other operations are left
- *     out of these walks, the order that they make is not. Between a phase that has a place for outputs and one that has none
+ *     out of these walks, the order that they make is not. Between phases that predict and others (phase_predicts)
  *     all lanes wait for each other, after the outstanding REPORT and FETCH. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
@@ -361,18 +361,6 @@ static const char *run_pending(Walk *w, const StepGraph *before, Clock *now)
     return NULL;
 }
 
-/* whether both phases, or none of them, have a place for outputs */
-static bool keep_alike(const Walk *w, int a, int b)
-{
-    int kept[2] = {0, 0};
-    for (int i = 0; i < 2; i++) {
-        const DeviceSchedule *d = &w->schedule->phases[i ? b : a].devices[w->device];
-        for (int k = 0; k < d->buffer_count; k++)
-            kept[i] += d->buffers[k].kind == BUFFER_OUTPUT;
-    }
-    return kept[0] == kept[1];
-}
-
 /* mgpu_engine_drain between the two phases */
 static const char *drain(Walk *w, const StepGraph *before)
 {
@@ -402,7 +390,7 @@ static const char *walk_step(Walk *w, int phase)
                 w->lane_now[lane] = w->lane_now[LANE_COMP];
     }
     bool owes = change && last >= 0;
-    if (owes && !keep_alike(w, last, phase)) {
+    if (owes && phase_predicts(w->schedule->phases[last].name) != phase_predicts(w->schedule->phases[phase].name)) {
         const char *why = drain(w, w->graphs[last]);
         if (why)
             return why;

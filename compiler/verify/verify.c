@@ -122,7 +122,7 @@ static Span body_of(const At *at, const Buffer *b)
 /* what is lost when another phase has something in its place is an output, which has been fetched, or a variable of `decode` alone */
 static void find_lasting(const At *at, const Map *known, bool lasts)
 {
-    for (int o = 0; (strcmp(at->phase->name, "decode") != 0) == lasts && o < at->device->op_count; o++) {
+    for (int o = 0; (strcmp(at->phase->name, phase_name(PHASE_DECODE, false)) != 0) == lasts && o < at->device->op_count; o++) {
         const ScheduledOp *op = &at->device->ops[o];
         for (int i = 0; i < op->read_count + op->write_count; i++) {
             const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];

@@ -316,8 +316,12 @@ static const Case CASES[] = {
      {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 256"}},
      "phase train.full: d0.t1 is at [256, 280), over d0.w.fc at [256, 272), which keeps its place in all phases"},
     {"output_lacking", /* all lanes wait between the two phases, so that the output has been fetched */
-     {{"buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n", ""}, {"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
+     {{"phase eval.full", "phase predict.full"}, {"buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n", ""},
+      {"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
      NULL},
+    {"output_lacking_between_phases_that_do_not_drain", /* the engine drains by what phases are, not by what they have */
+     {{"buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n", ""}, {"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
+     "phase train.full, 0 steps after phase eval.full: d0.c2 writes t1 [0, 12) while d0.h1 may still read out.p: no wait orders them (d0.c2 should wait for lane host of 0 steps before)"},
     {"temporary_over_output",
      {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
      "phase train.full: d0.t1 is at [448, 472), over d0.out.p at [448, 524), which keeps its place in all phases"},
