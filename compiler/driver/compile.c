@@ -32,7 +32,8 @@ static Compilation begin(const Options *options)
     return c;
 }
 
-/* Bytes of the plan that lacks most: needed, those of its variables among them, and how many there are. hopeless: its variables alone do not fit. */
+/* Bytes of the plan that lacks most: needed, those of its variables among them, and how many there are. hopeless: its variables
+ * alone do not fit. */
 typedef struct Fit { bool fits, hopeless; double needed, variables, there; } Fit;
 
 static Fit fit_of(const Program *p)
@@ -170,8 +171,8 @@ static int64_t most_devices(const Program *p)
     return most;
 }
 
-/* A number of micro-batches in [least, most] of which all have equally many of a device's samples: a step of uneven ones takes as long as one of more
- * samples. If none has, `otherwise`; 0: there are no more samples than that. */
+/* A number of micro-batches in [least, most] of which all have equally many of a device's samples: a step of uneven ones takes as
+ * long as one of more samples. If none has, `otherwise`; 0: there are no more samples than that. */
 static int64_t even_micro_batches(int64_t samples, int64_t least, int64_t most, int64_t otherwise)
 {
     for (int64_t n = least; n <= most && n <= samples; n++)
@@ -185,7 +186,8 @@ static int64_t more_micro_batches(int64_t samples, int64_t parts)
     return even_micro_batches(samples, samples % parts ? parts + 1 : 2 * parts, 4 * parts, 2 * parts);
 }
 
-/* What recomputing in `parts` micro-batches saves and costs: bytes of samples that would be kept and that there is room for, microseconds of a step. */
+/* What recomputing in `parts` micro-batches saves and costs: bytes of samples that would be kept and that there is room for,
+ * microseconds of a step. */
 typedef struct Recomputing { int64_t parts; double kept, room, us; } Recomputing;
 
 static Recomputing recomputing_of(const Try *t, int64_t parts)
@@ -195,14 +197,16 @@ static Recomputing recomputing_of(const Try *t, int64_t parts)
     return (Recomputing){parts, t->fit.needed + d->bytes - t->fit.variables, t->fit.there - t->fit.variables, us};
 }
 
-/* As many micro-batches as nothing has to be recomputed for, as bytes shrink with the samples of one; 0: so many samples there are not. */
+/* As many micro-batches as nothing has to be recomputed for, as bytes shrink with the samples of one; 0: so many samples there
+ * are not. */
 static int64_t micro_batches_that_keep(const Recomputing *r, int64_t samples)
 {
     double least = r->room > 0 ? ceil((double)r->parts * r->kept / r->room) : (double)samples + 1;
     return least > (double)samples ? 0 : even_micro_batches(samples, (int64_t)least, 2 * (int64_t)least - 1, (int64_t)least);
 }
 
-/* What a step of n micro-batches recomputes, about. The first bytes cost less than those after them: a third of the mean in a ViT, as much in a Llama. */
+/* What a step of n micro-batches recomputes, about. The first bytes cost less than those after them: a third of the mean in a
+ * ViT, as much in a Llama. */
 static double recomputed_us(const Recomputing *r, int64_t n)
 {
     return r->us / 2 * (r->kept * (double)r->parts / (double)n - r->room) / (r->kept - r->room);
@@ -220,8 +224,9 @@ static bool take_if_faster(KernelCache *cache, const Options *o, int64_t parts, 
     return better;
 }
 
-/* More micro-batches keep less at a time, so that less is recomputed. First as many as keep all, and more while the step is predicted to become shorter
- * and something is still recomputed. Then fewer than the first, if what micro-batches add to a step is more than what fewer recompute. */
+/* More micro-batches keep less at a time, so that less is recomputed. First as many as keep all, and more while the step is
+ * predicted to become shorter and something is still recomputed. Then fewer than the first, if what micro-batches add to a step
+ * is more than what fewer recompute. */
 static Try find_faster(KernelCache *cache, const Options *o, Try best)
 {
     const Program *p = best.c.program;

@@ -1,4 +1,5 @@
-/* import.c: `mgpuc import MODEL.onnx`, which the Python package mgpuc does (contrib/python): here its Python is found and started. */
+/* import.c: `mgpuc import MODEL.onnx`, which the Python package mgpuc does (contrib/python): here its Python is found and
+ * started. */
 #include "compiler/driver/command.h"
 #include "compiler/link/units.h"
 
@@ -8,19 +9,23 @@
 #include <unistd.h>
 
 static const char HELP[] =
-    "mgpuc import MODEL.onnx [-o MODEL.net] [--shape NAME=1,3,224,224] [--batch | --no-batch] [--loss NAME] [--samples N] [--overwrite]\n"
+    "mgpuc import MODEL.onnx [-o MODEL.net] [--shape NAME=1,3,224,224] [--batch | --no-batch] [--loss NAME] [--samples N] "
+    "[--overwrite]\n"
     "\n"
-    "A network of ONNX, operator sets 9 to 22, as readable text, and its weights beside it as MODEL.safetensors (docs/import.md).\n"
+    "A network of ONNX, operator sets 9 to 22, as readable text, and its weights beside it as MODEL.safetensors "
+    "(docs/import.md).\n"
     "  -o, --output FILE    the text (default: MODEL.net in this folder)\n"
     "  --shape NAME=N,...   the shape of an input that the file leaves open; may be given several times\n"
-    "  --batch, --no-batch  the first axis of each input is the batch, or of the sample; by default it is the batch if it is open or 1\n"
+    "  --batch, --no-batch  the first axis of each input is the batch, or of the sample; by default it is the batch if it is "
+    "open or 1\n"
     "  --loss NAME          the loss to begin with; by default cross_entropy for vectors, else mse\n"
     "  --samples N          samples of a step of training to begin with; by default 32\n"
     "  --overwrite          also where the files are there already\n"
     "It runs python3, or what MGPUC_PYTHON names, with the packages numpy and onnx: pip install numpy onnx";
 
 /* without the current folder, where anybody's mgpuc or numpy.py may be */
-static const char START[] = "import sys; sys.path = [p for p in sys.path if p]; from mgpuc import __main__; __main__.main(sys.argv[1:])";
+static const char START[] =
+    "import sys; sys.path = [p for p in sys.path if p]; from mgpuc import __main__; __main__.main(sys.argv[1:])";
 
 static const char *beside(const char *mgpuc)
 {

@@ -1,4 +1,5 @@
-/* kernel.h: kernels: loop nests with stages over an expression graph. Targets make functions of them (code/code.h), which are printed as host C and CUDA C.
+/* kernel.h: kernels: loop nests with stages over an expression graph. Targets make functions of them (code/code.h), which are
+ * printed as host C and CUDA C.
  *
  *   evaluate.c      (node, index of an element) -> Expr: views are index maps, element-wise operations are trees
  *   expr.c          Exprs: hash-consed; whole-number index arithmetic in canonical form
@@ -12,10 +13,10 @@
  *   stores       of a value at every iteration (FULL), or at every iteration of the parallel axes (OUTER)
  * in passes over the reduction axes: what needs the result of a reduction of pass p is computed in pass p + 1 (softmax:
  * maximum; sum of exponentials; quotient). Without reduction axes a nest is element-wise and has one pass.
- * If the innermost axis is a reduction axis the nest prints as rows (an accumulator per reduction); if it is parallel it prints as
- * columns (accumulators for a tile of the innermost axis, the reduction loops around it).
- * Rows may also be summed `across`: over the parallel axes, with a result per iteration of the reduction axes. Such sums are there when
- * all rows are done, at the kernel's end, and only stores that are `across`, too, use them. */
+ * If the innermost axis is a reduction axis the nest prints as rows (an accumulator per reduction); if it is parallel it prints
+ * as columns (accumulators for a tile of the innermost axis, the reduction loops around it). Rows may also be summed `across`:
+ * over the parallel axes, with a result per iteration of the reduction axes. Such sums are there when all rows are done, at the
+ * kernel's end, and only stores that are `across`, too, use them. */
 #ifndef MGPU_KERNEL_H
 #define MGPU_KERNEL_H
 

@@ -64,7 +64,8 @@ struct Target {
 
     /* ---- code */
     void (*lower_scan)(Kernel *);                    /* gives it and its kernels their code */
-    const struct Code *(*lower)(const Kernel *, bool finish); /* of nests: their function, or their second one; NULL: prints them as they are */
+    const struct Code *(*lower)(const Kernel *,
+                                bool finish); /* of nests: their function, or their second one; NULL: prints them as they are */
     bool (*finishes)(const Kernel *);                /* it has one */
     /* Kernels that differ only in what launches hand over are one: a name of what they have in common; NULL: of this one nothing */
     const char *(*form)(const Kernel *);
@@ -78,7 +79,8 @@ struct Target {
     const char *(*words)(const Kernel *);            /* parts of its functions' names; NULL: those of its title */
     const char *(*runtime_kernels)(const Program *); /* a translation unit of kernels that are no kernels of the model; NULL: none */
     void (*needs)(const Kernel *, UnitNeeds *);      /* adds those of a kernel; NULL: it has none */
-    double (*begin_unit)(const UnitNeeds *, size_t bytes, Text *); /* what is before these kernels; seconds to compile them, a guess */
+    double (*begin_unit)(const UnitNeeds *, size_t bytes,
+                         Text *); /* what is before these kernels; seconds to compile them, a guess */
     void (*export)(const Kernel *, const char *name, const char *function, Text *); /* NULL: functions are found by their names */
     void (*declare)(const Kernel *, const char *function, Text *);
     void (*print_row)(const Kernel *, const char *function, Text *);  /* of the table of kernels */

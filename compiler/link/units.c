@@ -147,7 +147,8 @@ static bool ends_unit(const Family *f, size_t bytes, size_t size)
     return bytes >= 2 * size || (bytes >= size / 2 && (double)hash < 2.0 * (double)f->bytes / (double)size * 4294967296.0);
 }
 
-static void add_kernel_unit(const Target *target, const UnitNeeds *needs, Text text, size_t bytes, TranslationUnit **units, int *count)
+static void add_kernel_unit(const Target *target, const UnitNeeds *needs, Text text, size_t bytes, TranslationUnit **units,
+                            int *count)
 {
     TranslationUnit unit = {.kernels = !target->images, .warpgroups = needs->warpgroups};
     unit.cost = target->begin_unit(needs, bytes, &unit.text);
@@ -263,7 +264,8 @@ void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *
     for (int i = 0; i < p->plan_count; i++)
         if (p->plans[i].devices > 1) { /* all-reduces are kernels of the runtime */
             TranslationUnit sums = {.cost = 1};
-            text_add(&sums.text, "#include \"mgpu_device_one_shot.h\"\n%s", gathers(p) ? "#include \"mgpu_device_bits.h\"\n" : "");
+            text_add(&sums.text, "#include \"mgpu_device_one_shot.h\"\n%s",
+                     gathers(p) ? "#include \"mgpu_device_bits.h\"\n" : "");
             APPEND(*units, *count, sums);
             break;
         }

@@ -29,17 +29,17 @@ static int most_id(const Kernel *k)
 
 static const char *last_name(int carry) { return carry ? format("last_%d", carry + 1) : "last"; }
 
-void scan_begin_text(ScanLowering *w, const char *const *own, int own_count)
+void scan_reserve_names(ScanLowering *w, const char *const *own, int own_count)
 {
     static const char *const ALL[] = {"work", "end", "t"};
     w->name = NEW_ARRAY(const Term *, most_id(w->kernel) + 1);
-    reserve_names(&w->print);
+    reserve_names(&w->base);
     for (int i = 0; i < COUNT(ALL); i++)
-        map_set(&w->print.names, ALL[i], NAME_TAKEN);
+        map_set(&w->base.names, ALL[i], NAME_TAKEN);
     for (int i = 0; i < own_count; i++)
-        map_set(&w->print.names, own[i], NAME_TAKEN);
+        map_set(&w->base.names, own[i], NAME_TAKEN);
     for (int i = 0; i < w->scan->carry_count || i == 0; i++)
-        map_set(&w->print.names, last_name(i), NAME_TAKEN);
+        map_set(&w->base.names, last_name(i), NAME_TAKEN);
 }
 
 const Term *scan_pointer(const ScanLowering *w, const Tensor *t)
@@ -51,7 +51,7 @@ const Term *scan_pointer(const ScanLowering *w, const Tensor *t)
 
 const Term *scan_new_pointer(ScanLowering *w, const Tensor *t)
 {
-    return w->name[t->id] = name_like(&w->print, kernel_argument_name(t));
+    return w->name[t->id] = name_like(&w->base, kernel_argument_name(t));
 }
 
 const Tensor *scan_argument(const Kernel *k, int i) { return i < k->read_count ? k->reads[i] : k->writes[i - k->read_count]; }
@@ -66,7 +66,7 @@ static void declare_buffer(ScanLowering *w, const Tensor *t, int64_t offset, con
     const Term *at = term_cast(type, term_add(term_word("work"), term_whole(offset)));
     if (t->sharded)
         at = term_binary(LEVEL_SUM, at, "-", term_times(term_word("begin"), term_whole(scan_elements(t))));
-    code_array(&w->print.to, format("%s%s", type, qualifier), scan_new_pointer(w, t), NULL, at)->remark = shape_remark(t);
+    code_array(&w->base.to, format("%s%s", type, qualifier), scan_new_pointer(w, t), NULL, at)->remark = shape_remark(t);
 }
 
 void scan_declare_buffers(ScanLowering *w)
@@ -109,7 +109,7 @@ bool scan_add_last(ScanLowering *w)
 void scan_open_steps(ScanLowering *w)
 {
     const Scan *s = w->scan;
-    CodeBuilder *to = &w->print.to;
+    CodeBuilder *to = &w->base.to;
     const Term *t = term_word("t"), *zero = term_word("0"), *steps = term_whole(s->reverse ? s->steps - 1 : s->steps);
     if (s->reverse)
         code_step(code_for(to, "int64_t", t, steps, term_binary(LEVEL_LESS, t, ">=", zero)), t, "--", NULL);
@@ -126,7 +126,7 @@ void scan_open_steps(ScanLowering *w)
     for (int i = 0; i < s->carry_count; i++) {
         const ScanCarry *c = &s->carries[i];
         const Term *now = scan_pointer(w, c->now), *next = scan_pointer(w, c->next), *last = term_word(last_name(i));
-        const char *type = w->print.cuda ? element_type(c->now->dtype) : "void"; /* C++ converts no void * */
+        const char *type = w->base.cuda ? element_type(c->now->dtype) : "void"; /* C++ converts no void * */
         code_declare(to, format("%s *const", type), last, now);
         code_set(to, now, "=", next);
         code_set(to, next, "=", last);

@@ -7,7 +7,7 @@
 
 typedef struct ScanLowering ScanLowering;
 struct ScanLowering {
-    Lowering print;           /* code and names */
+    Lowering base;            /* code and names */
     const Kernel *kernel;
     const Scan *scan;
     const Term **name;        /* the pointers, by the tensors' ids */
@@ -18,7 +18,7 @@ struct ScanLowering {
 };
 
 /* takes the names of the writer's kernel: those that all scans use, and the language's own */
-void scan_begin_text(ScanLowering *, const char *const *own, int own_count);
+void scan_reserve_names(ScanLowering *, const char *const *own, int own_count);
 const Term *scan_pointer(const ScanLowering *, const Tensor *);
 const Term *scan_new_pointer(ScanLowering *, const Tensor *);
 const Tensor *scan_argument(const Kernel *, int);                 /* what is read, then what is written */

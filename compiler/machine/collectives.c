@@ -10,13 +10,16 @@
 #include <math.h>
 #include <string.h>
 
-const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy", "copy ring", "copy tree", "device", "server", "levels", "one-shot"};
+const char *const METHOD_NAME[METHODS] = {"ring",      "tree",   "in-switch", "host",   "copy",    "copy ring",
+                                          "copy tree", "device", "server",    "levels", "one-shot"};
 
 /* The share of the links' nominal rate that a method reaches with large messages. Ring: 8 H100, 370 GB/s of 450 (bus bandwidth of
- * nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the copy engines
- * move 87 % of what a link carries (assumed). One-shot: 4 to 32 KiB on 8 H100, 2.1 us for 200 KiB that each sends (published, below). */
-static const double SHARE[METHODS] = {[METHOD_RING] = .82, [METHOD_TREE] = .75, [METHOD_SWITCH] = .68, [METHOD_HOST] = .87, [METHOD_COPY] = .87,
-                                      [METHOD_COPY_RING] = .87, [METHOD_COPY_TREE] = .87, [METHOD_DEVICE] = .87, [METHOD_ONE_SHOT] = .2};
+ * nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the
+ * copy engines move 87 % of what a link carries (assumed). One-shot: 4 to 32 KiB on 8 H100, 2.1 us for 200 KiB that each sends
+ * (published, below). */
+static const double SHARE[METHODS] = {
+    [METHOD_RING] = .82,      [METHOD_TREE] = .75,      [METHOD_SWITCH] = .68, [METHOD_HOST] = .87,   [METHOD_COPY] = .87,
+    [METHOD_COPY_RING] = .87, [METHOD_COPY_TREE] = .87, [METHOD_DEVICE] = .87, [METHOD_ONE_SHOT] = .2};
 
 double cost_copy_share(void) { return SHARE[METHOD_COPY]; }
 double ring_share(void) { return SHARE[METHOD_RING]; }
@@ -392,9 +395,9 @@ static Cost gathered_cost(const Members *g, Collect what, Method method, double 
     return c;
 }
 
-/* One kernel of each GPU (runtime/cuda/one_shot.c). Not measured here. Published of such a kernel on 2, 4 and 8 H100 with NVLink, with its launch:
- * 3.7 to 3.9, 3.7 to 4.8, 5.7 to 5.9 us for 512 to 4,096 bytes, 7.8 us for 32 KiB on 8 (sgl-project/sglang, pull request 2904): a launch, a
- * latency, and a third of a microsecond for each member. */
+/* One kernel of each GPU (runtime/cuda/one_shot.c). Not measured here. Published of such a kernel on 2, 4 and 8 H100 with NVLink,
+ * with its launch: 3.7 to 3.9, 3.7 to 4.8, 5.7 to 5.9 us for 512 to 4,096 bytes, 7.8 us for 32 KiB on 8 (sgl-project/sglang, pull
+ * request 2904): a launch, a latency, and a third of a microsecond for each member. */
 static Cost one_shot_cost(const Members *g, Collect what, double bytes)
 {
     static const double MEMBER_US = 1 / 3.;
@@ -415,12 +418,15 @@ static Cost cost_of_method(const Members *g, Collect what, Method method, double
     double n = g->count, half = twice_for_all(what), share = SHARE[method];
     const Device *d = &m->devices[0];
     /* Streams that meet across GPUs, and then once more: nothing is published of that, so it is not less than a call of NCCL */
-    double begin = d->launch_us.value + d->event_us.value, library = library_us(d) + d->event_us.value, meetings = library + begin;
+    double begin = d->launch_us.value + d->event_us.value, library = library_us(d) + d->event_us.value,
+           meetings = library + begin;
     switch (method) {
-    case METHOD_RING: return with_latency(library + half * (n - 1) * g->ring_us, half * (n - 1) / n * bytes / (g->ring * share) * 1e6);
+    case METHOD_RING:
+        return with_latency(library + half * (n - 1) * g->ring_us, half * (n - 1) / n * bytes / (g->ring * share) * 1e6);
     case METHOD_TREE: return with_latency(library + half * ceil(log2(n)) * g->ring_us, half * bytes / (g->ring * share) * 1e6);
     case METHOD_SWITCH:
-        return with_latency(library + 2 * half * g->switch_us, (what == COLLECT_ALL_REDUCE ? (n + 1) / n : 1) * bytes / (g->in_switch * share) * 1e6);
+        return with_latency(library + 2 * half * g->switch_us,
+                            (what == COLLECT_ALL_REDUCE ? (n + 1) / n : 1) * bytes / (g->in_switch * share) * 1e6);
     case METHOD_HOST: return with_latency(meetings + g->host_us[what], bytes * g->host_each[what]);
     case METHOD_COPY:
         if (m->device_count < 2)
@@ -429,7 +435,8 @@ static Cost cost_of_method(const Members *g, Collect what, Method method, double
     case METHOD_COPY_RING:
     case METHOD_COPY_TREE:
     case METHOD_DEVICE:
-        return what == COLLECT_ALL_REDUCE ? with_latency(meetings + g->round_us[method], bytes * g->round_each[method]) : (Cost){.us = INFINITY, .bound = BOUND_LINK};
+        return what == COLLECT_ALL_REDUCE ? with_latency(meetings + g->round_us[method], bytes * g->round_each[method])
+                                          : (Cost){.us = INFINITY, .bound = BOUND_LINK};
     case METHOD_ONE_SHOT: return one_shot_cost(g, what, bytes);
     case METHOD_SERVER:
     case METHOD_LEVELS:
@@ -514,9 +521,16 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
     return memory;
 }
 
-static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] = 1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH | 1u << METHOD_LEVELS, [MGPU_WAY_PEER] = 1u << METHOD_COPY,
-                                           [MGPU_WAY_COPY] = 1u << METHOD_COPY, [MGPU_WAY_HOST] = 1u << METHOD_HOST, [MGPU_WAY_SERVER] = 1u << METHOD_SERVER,
-                                           [MGPU_WAY_RING] = 1u << METHOD_COPY_RING, [MGPU_WAY_TREE] = 1u << METHOD_COPY_TREE, [MGPU_WAY_DEVICE] = 1u << METHOD_DEVICE, [MGPU_WAY_ONE_SHOT] = 1u << METHOD_ONE_SHOT};
+static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] =
+                                               1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH | 1u << METHOD_LEVELS,
+                                           [MGPU_WAY_PEER] = 1u << METHOD_COPY,
+                                           [MGPU_WAY_COPY] = 1u << METHOD_COPY,
+                                           [MGPU_WAY_HOST] = 1u << METHOD_HOST,
+                                           [MGPU_WAY_SERVER] = 1u << METHOD_SERVER,
+                                           [MGPU_WAY_RING] = 1u << METHOD_COPY_RING,
+                                           [MGPU_WAY_TREE] = 1u << METHOD_COPY_TREE,
+                                           [MGPU_WAY_DEVICE] = 1u << METHOD_DEVICE,
+                                           [MGPU_WAY_ONE_SHOT] = 1u << METHOD_ONE_SHOT};
 
 unsigned methods_of_way(const Members *g, int way)
 {

@@ -10,12 +10,12 @@
  * Host: fitted to 1,900 calls of seventeen examples on two cores of an Intel Xeon (Sapphire Rapids) with oneDNN 2.6.3, and to
  * what `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the shares with the least mean of |log(predicted /
  * measured)|, weighted by their part of a step. Sums, functions, depthwise convolutions and rows: fitted to layers by themselves
- * on one core of such a machine (`bench/layers`, 2026-11-28). Of dilated places each class is a matmul of its own, whose few columns
- * fill vectors badly (1, 3 channels, strides of 2 to 16: .09 to .2; `bench/layers`, 2026-11-29). More than all of the memory's rate: what was just written is still
- * in a cache. GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of
- * the peak (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of
- * issue slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what bench/gpu/counts makes of
- * ResNet-50's and GPT-2's (2026-11-26). */
+ * on one core of such a machine (`bench/layers`, 2026-11-28). Of dilated places each class is a matmul of its own, whose few
+ * columns fill vectors badly (1, 3 channels, strides of 2 to 16: .09 to .2; `bench/layers`, 2026-11-29). More than all of the
+ * memory's rate: what was just written is still in a cache. GPU: the assumptions for one H100 that nobody has measured here:
+ * matrix instructions by mma.sync reach 62.5 % of the peak (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %;
+ * streams 87 % of the memory's rate; plain code 75 % of issue slots, and a multiply-add counts twice in the plain rate.
+ * Convolutions and attention: what bench/gpu/counts makes of ResNet-50's and GPT-2's (2026-11-26). */
 typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart, measured; } Efficiency; /* measured: the shares, on some such card */
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {

@@ -1,32 +1,30 @@
 /* cost.h: how long things take on a machine. All stages ask here.
  *
  * Kernels: the roofline (Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009):
- * the longest of what its memory, its matrix units and its instructions take, each with the share of the nominal rate that kernels
- * of this kind reach; and the launch. The shares are the table EFFICIENCY in cost.c, with where they come from.
+ * the longest of what its memory, its matrix units and its instructions take, each with the share of the nominal rate that
+ * kernels of this kind reach; and the launch. The shares are the table EFFICIENCY in cost.c, with where they come from.
  *
  * Transfers: latency + bytes / rate (Hockney, "The communication challenge for MPP", Parallel Computing 20(3), 1994); several at
  * the same time: each link carries what all of them send over it.
  *
  * All-reduces of B bytes on n devices, latency a and rate r of a link (Thakur, Rabenseifner, Gropp, "Optimization of collective
- * communication operations in MPICH", IJHPCA 19(1), 2005; Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", JPDC 69(2), 2009; Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
- * Parallel Computing 35(12), 2009; NVIDIA, NCCL 2.27's tuning model for in-switch sums):
- *   ring       2 (n - 1) a + 2 (n - 1) / n B / r; reduce-scatter and all-gather are half of it each
- *   tree       2 log2(n) a + 2 B / r, both halves of two trees at a time
- *   in-switch  2 a + (n + 1) / n B / r
- *   host       everybody sends B to the host's memory, the host adds, everybody takes B
+ * communication operations in MPICH", IJHPCA 19(1), 2005; Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters
+ * of workstations", JPDC 69(2), 2009; Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
+ * scan", Parallel Computing 35(12), 2009; NVIDIA, NCCL 2.27's tuning model for in-switch sums): ring       2 (n - 1) a + 2 (n -
+ * 1) / n B / r; reduce-scatter and all-gather are half of it each tree       2 log2(n) a + 2 B / r, both halves of two trees at a
+ * time in-switch  2 a + (n + 1) / n B / r host       everybody sends B to the host's memory, the host adds, everybody takes B
  *   server     host, between host devices, if each one sends all of B over a link
  *   copy ring, copy tree, device: in the rounds of mgpu_rounds.h, each of which is as long as its slowest copy, and an addition
  *   copy       everybody takes 1 / n of B of everybody else, adds it up, and takes all others' sums: 2 (n - 1) / n B over each
  *              device's links, all at the same time
- *   one-shot   of small B: everybody sends B to everybody else, and adds up what has come: a + n / 3 us + (n - 1) B / r (collectives.c)
- * Over N nodes of k devices, n = N k; a', r': latency between nodes, and what a node's devices send all together:
+ *   one-shot   of small B: everybody sends B to everybody else, and adds up what has come: a + n / 3 us + (n - 1) B / r
+ * (collectives.c) Over N nodes of k devices, n = N k; a', r': latency between nodes, and what a node's devices send all together:
  *   ring       of all devices: 2 (n - N) a + 2 N a' + 2 (n - 1) / n B / min(r, r')
- *   tree       of the nodes, whose devices are chains: 2 (k - 1) a + 2 log2(N) a' + 2 B / min(r, r'); of two nodes B crosses the network, of three 3/2 B
- *   levels     a reduce-scatter inside, B / k of each device added up by a ring or a tree of the nodes, an all-gather inside
- *   host       host devices: inside as above; each node sends a slice to every other one, and then its sum: 2 a' + 2 (N - 1) / N B / r'
- * Meanwhile NCCL has an SM for each of its channels, and kernels have the others (collectives.c).
- * A sum of bits is an all-gather of what all send, and passes over memory that code B and add up n codes. */
+ *   tree       of the nodes, whose devices are chains: 2 (k - 1) a + 2 log2(N) a' + 2 B / min(r, r'); of two nodes B crosses the
+ * network, of three 3/2 B levels     a reduce-scatter inside, B / k of each device added up by a ring or a tree of the nodes, an
+ * all-gather inside host       host devices: inside as above; each node sends a slice to every other one, and then its sum: 2 a'
+ * + 2 (N - 1) / N B / r' Meanwhile NCCL has an SM for each of its channels, and kernels have the others (collectives.c). A sum of
+ * bits is an all-gather of what all send, and passes over memory that code B and add up n codes. */
 #ifndef MGPU_MACHINE_COST_H
 #define MGPU_MACHINE_COST_H
 
@@ -81,7 +79,20 @@ Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the
 
 /* ---- collectives of a number of GPUs, or of host devices */
 typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS, COLLECT_BITS = COLLECTS, COLLECT_MOMENTS /* of an all-gather */ } Collect;
-typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHOD_COPY_RING, METHOD_COPY_TREE, METHOD_DEVICE, METHOD_SERVER, METHOD_LEVELS, METHOD_ONE_SHOT, METHODS } Method;
+typedef enum Method {
+    METHOD_RING,
+    METHOD_TREE,
+    METHOD_SWITCH,
+    METHOD_HOST,
+    METHOD_COPY,
+    METHOD_COPY_RING,
+    METHOD_COPY_TREE,
+    METHOD_DEVICE,
+    METHOD_SERVER,
+    METHOD_LEVELS,
+    METHOD_ONE_SHOT,
+    METHODS
+} Method;
 extern const char *const METHOD_NAME[METHODS];
 typedef struct TransferFactor { Collect what; double bytes, factor; } TransferFactor; /* how many times the modelled time it was measured to take */
 typedef struct TransferFactors { TransferFactor *each; int count; } TransferFactors;

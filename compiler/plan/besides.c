@@ -1,5 +1,6 @@
-/* besides.c: what transfers take of each GPU besides its arena, by the ways that the schedule says: the copies that they add up, the
- * codes of one-bit gradients, and the mailboxes of single kernels. What libraries take is theirs to say. In: a schedule whose phases have their collectives. */
+/* besides.c: what transfers take of each GPU besides its arena, by the ways that the schedule says: the copies that they add up,
+ * the codes of one-bit gradients, and the mailboxes of single kernels. What libraries take is theirs to say. In: a schedule whose
+ * phases have their collectives. */
 #include "compiler/plan/schedule.h"
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
@@ -19,7 +20,8 @@ static int64_t lane_bytes(const Schedule *s, Lane lane)
                 *to = bytes > *to ? bytes : *to;
                 codes = coded > codes ? coded : codes;
                 int64_t value = c->count * dtype_bytes(c->dtype);
-                bool by_kernel = c->way == MGPU_WAY_ONE_SHOT && mgpu_may_be_one_shot(c->parties.transfer, c->count, dtype_bytes(c->dtype));
+                bool by_kernel =
+                    c->way == MGPU_WAY_ONE_SHOT && mgpu_may_be_one_shot(c->parties.transfer, c->count, dtype_bytes(c->dtype));
                 exchanged = by_kernel && value > exchanged ? value : exchanged;
             }
     return most + codes + mgpu_one_shot_bytes(exchanged, s->devices);

@@ -1,17 +1,18 @@
 /* place.c: Program, capacity -> the persistent buffers of a device; Phase, Order -> all buffers of a phase.
  *
- * The arena begins with what outlives a step: step blocks, inputs, variables, report, at the same offsets in all phases of a plan.
- * Outputs and what `decode` keeps are after that, in the phases predict and decode alone: training has temporaries there, and
- * whoever goes from one to the other waits for all lanes (engine.c). Staging buffers are in host memory, an arena of their own. After the persistent part every
- * phase places what lives within a step: temporaries, buckets, workspaces. One of these needs its bytes from the first
- * to the last call that touches it, in the order of the comp lane; a bucket too, because the first reader of a sum
- * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no order:
- * what one of them touches, lives as long as the region. Workspaces are at the end: every thread has its own. So do values
+ * The arena begins with what outlives a step: step blocks, inputs, variables, report, at the same offsets in all phases of a
+ * plan. Outputs and what `decode` keeps are after that, in the phases predict and decode alone: training has temporaries there,
+ * and whoever goes from one to the other waits for all lanes (engine.c). Staging buffers are in host memory, an arena of their
+ * own. After the persistent part every phase places what lives within a step: temporaries, buckets, workspaces. One of these
+ * needs its bytes from the first to the last call that touches it, in the order of the comp lane; a bucket too, because the first
+ * reader of a sum waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no
+ * order: what one of them touches, lives as long as the region. Workspaces are at the end: every thread has its own. So do values
  * of samples that never leave a region (local): room for one chunk, needed from call to call, as a thread takes them in order.
  *
- * What is transferred between devices is at one offset on all of them: NCCL uses memory that is registered where it is only so. Devices
- * that have about as many samples have one layout, that of the one with most (its `room`); others have what is transferred before all else
- * of a step, where its offsets do not depend on samples. The persistent part is that of the one with most in any case.
+ * What is transferred between devices is at one offset on all of them: NCCL uses memory that is registered where it is only so.
+ * Devices that have about as many samples have one layout, that of the one with most (its `room`); others have what is
+ * transferred before all else of a step, where its offsets do not depend on samples. The persistent part is that of the one with
+ * most in any case.
  */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/policy.h"
@@ -97,12 +98,14 @@ static void add_variables(Persistent *a, const Model *m, const Found *found, int
 {
     for (int i = 0; i < count; i++) {
         const Variable *v = &m->variables[i];
-        int64_t elements = shape_count(&v->shape), whole = v->split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first has most */
+        int64_t elements = shape_count(&v->shape),
+                whole = v->split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first has most */
         Bytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
         if ((v->kind == CACHE) != caches)
             continue;
-        a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, found[i].name ? found[i].name : format("w.%s", v->name), BUFFER_VARIABLE,
-                                    found[i].bytes.own > bytes.own && !v->split ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
+        a->variable[i] =
+            add_buffer(&a->buffers, &a->buffer_count, found[i].name ? found[i].name : format("w.%s", v->name), BUFFER_VARIABLE,
+                       found[i].bytes.own > bytes.own && !v->split ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
         a->buffers[a->variable[i]].elements = v->split ? elements : 0;
         a->buffers[a->variable[i]].type = found[i].name ? found[i].type : (int)v->dtype + 1;
     }
@@ -408,8 +411,16 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     bool apart = has_own_layout(a);
     bool predicts = p->kind == PHASE_PREDICT || p->kind == PHASE_DECODE;
     int64_t kept_bytes = predicts ? a->arena_bytes : a->common_bytes;
-    Placing s = {.phase = p, .order = order, .persistent = a, .kept = predicts ? a->buffer_count : a->common_count, .samples = a->samples, .apart = apart, .micro = micro,
-                 .archs = program->options->arch, .target = program->target, .layout = l};
+    Placing s = {.phase = p,
+                 .order = order,
+                 .persistent = a,
+                 .kept = predicts ? a->buffer_count : a->common_count,
+                 .samples = a->samples,
+                 .apart = apart,
+                 .micro = micro,
+                 .archs = program->options->arch,
+                 .target = program->target,
+                 .layout = l};
     s.samples.room = apart ? s.samples.own : s.samples.room;
     find_regions(&s);
     s.local = NEW_ARRAY(bool, p->tensor_count);

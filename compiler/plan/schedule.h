@@ -122,7 +122,8 @@ struct Schedule {
     bool in_order;                           /* no call has moved to where others wait (fill.c); not in the text */
 };
 
-/* the phases that have a place for outputs and for what `decode` keeps: between them and others the engine drains (mgpu_engine_turn_to) */
+/* the phases that have a place for outputs and for what `decode` keeps: between them and others the engine drains
+ * (mgpu_engine_turn_to) */
 bool phase_predicts(const char *phase);
 static inline const char *schedule_step(const Schedule *s, bool partial) { return phase_name(step_kind(s->predicts), partial); }
 static inline int schedule_each(const Schedule *s) { return s->devices / s->nodes; } /* devices of a node */

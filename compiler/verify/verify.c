@@ -1,13 +1,13 @@
 /* verify.c: proves a schedule from the schedule alone.
  *
  * In: a Schedule, as read or as made. Out: NULL, or the first thing that is wrong, with the operations, the buffer and
- * the edge that is missing. Trusted: the table of kernels (that a kernel touches what its parameters say, and no more), and that the
- * digests are those of the program.
+ * the edge that is missing. Trusted: the table of kernels (that a kernel touches what its parameters say, and no more), and that
+ * the digests are those of the program.
  *
  * Here are the rules that one look decides, phase by phase and device by device:
  *   - every buffer is in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
- *     and nothing else is ever placed there (but in phases that lack an output, or a variable that `decode` alone touches); workspaces, and nothing else, are in the last bytes of the arena, of which
- *     every thread has its own
+ *     and nothing else is ever placed there (but in phases that lack an output, or a variable that `decode` alone touches);
+ * workspaces, and nothing else, are in the last bytes of the arena, of which every thread has its own
  *   - what consists of samples has room for those of the device
  *   - accesses are in their buffers; an operation does not write what it reads, except in place
  *   - each verb runs in its lane and touches what it is for
@@ -18,8 +18,8 @@
  * of all accesses, verify/calls.c and verify/values.c that the calls are those of the program.
  *
  * Deadlocks: waits for earlier steps cannot close a cycle, so one step of one device is free of cycles or nothing is;
- * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. Who issues the
- * operations of a device one after the other, as they are listed, waits for none that comes later (verify_issue). */
+ * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. Who issues
+ * the operations of a device one after the other, as they are listed, waits for none that comes later (verify_issue). */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -105,8 +105,13 @@ static const char *check_buffers(const At *at)
     return NULL;
 }
 
-typedef struct Span { const char *phase; const Buffer *buffer; int64_t begin, end; bool *in, lasts; } Span; /* of what keeps its place: the
-                                  phases that have it; whether other phases may have nothing there */
+typedef struct Span {
+    const char *phase;
+    const Buffer *buffer;
+    int64_t begin, end;
+    bool *in, lasts;
+} Span; /* of what keeps its place: the
+phases that have it; whether other phases may have nothing there */
 
 static int compare_bodies(const void *a, const void *b)
 {
@@ -119,7 +124,8 @@ static Span body_of(const At *at, const Buffer *b)
     return (Span){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes, NULL, false};
 }
 
-/* what is lost when another phase has something in its place is an output, which has been fetched, or a variable of `decode` alone */
+/* what is lost when another phase has something in its place is an output, which has been fetched, or a variable of `decode`
+ * alone */
 static void find_lasting(const At *at, const Map *known, bool lasts)
 {
     for (int o = 0; (strcmp(at->phase->name, phase_name(PHASE_DECODE, false)) != 0) == lasts && o < at->device->op_count; o++) {
@@ -573,7 +579,9 @@ static const char *check_collectives(const Schedule *s, int p)
             if (why)
                 return why;
             if (op->lane != LANE_COMM && (c->way == MGPU_WAY_NCCL || c->way == MGPU_WAY_ONE_SHOT))
-                return bad(&at, "d%d.%s is by %s in lane %s: two of its kernels at the same time may wait for each other, so all of them are in lane comm",
+                return bad(&at,
+                           "d%d.%s is by %s in lane %s: two of its kernels at the same time may wait for each other, so all of "
+                           "them are in lane comm",
                            d, op->id, c->way == MGPU_WAY_NCCL ? "NCCL" : mgpu_way_name(c->way), LANE_NAME[op->lane]);
             if (d == 0)
                 begins[op->target] = begin;

@@ -106,8 +106,9 @@ void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, co
     begin -= before % 16 ? begin : 0;
     void *parameters[] = {&copy, &begin, &end};
     blocks = blocks < 1 ? 1 : blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
-    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->sum[member][mgpu_sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
-                                                         d->stream[c->lane], parameters, NULL),
+    mgpu_cuda_check(d, c->lane,
+                    d->cuda->launch_kernel(c->sum[member][mgpu_sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
+                                           d->stream[c->lane], parameters, NULL),
                     "cuLaunchKernel of a sum over devices");
 }
 
@@ -316,7 +317,10 @@ static bool exchange_through_host(Collective *base, int member, const Operand *o
 }
 
 /* what is too large for one kernel, or of another kind, GPUs that reach each other add up likewise */
-static bool by_peers(const CudaCollective *c, const Operand *o) { return c->made[o->way] == MGPU_WAY_PEER || c->made[o->way] == MGPU_WAY_ONE_SHOT; }
+static bool by_peers(const CudaCollective *c, const Operand *o)
+{
+    return c->made[o->way] == MGPU_WAY_PEER || c->made[o->way] == MGPU_WAY_ONE_SHOT;
+}
 
 static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
 {

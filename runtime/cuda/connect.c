@@ -32,9 +32,10 @@ static CUevent new_event(const CudaDevice *d)
 /* in bytes, of those that go through the host: all that are made so, and what the others cannot add */
 static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
 {
-    static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {[MGPU_WAY_COPY] = mgpu_cuda_adds, [MGPU_WAY_PEER] = mgpu_cuda_adds, [MGPU_WAY_NCCL] = mgpu_nccl_adds,
-                                                    [MGPU_WAY_RING] = mgpu_cuda_adds, [MGPU_WAY_TREE] = mgpu_cuda_adds, [MGPU_WAY_DEVICE] = mgpu_cuda_adds,
-                                                    [MGPU_WAY_ONE_SHOT] = mgpu_cuda_adds};
+    static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {
+        [MGPU_WAY_COPY] = mgpu_cuda_adds,    [MGPU_WAY_PEER] = mgpu_cuda_adds, [MGPU_WAY_NCCL] = mgpu_nccl_adds,
+        [MGPU_WAY_RING] = mgpu_cuda_adds,    [MGPU_WAY_TREE] = mgpu_cuda_adds, [MGPU_WAY_DEVICE] = mgpu_cuda_adds,
+        [MGPU_WAY_ONE_SHOT] = mgpu_cuda_adds};
     int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
@@ -124,7 +125,8 @@ static int64_t one_shot_value(const mgpu_plan *plan, int lane, const uint8_t mad
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             int64_t bytes = x->count * mgpu_dtype_bytes(x->dtype);
-            if (mgpu_collective_lane(x) == lane && made[x->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count))
+            if (mgpu_collective_lane(x) == lane && made[x->way] == MGPU_WAY_ONE_SHOT &&
+                mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count))
                 most = bytes > most ? bytes : most;
         }
     return most;
@@ -154,7 +156,8 @@ static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
 static bool may_be_kept(const Collective *base, const mgpu_collective *x)
 {
     const CudaCollective *c = (const CudaCollective *)base;
-    bool by_kernel = mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
+    bool by_kernel = mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_ONE_SHOT &&
+                     mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
     return by_kernel || (is_by_nccl(c, x) && mgpu_nccl_is_captured(c));
 }
 
@@ -220,7 +223,8 @@ static uint8_t read_way(void)
         if (strcmp(value, mgpu_way_name(i)) == 0)
             return (uint8_t)i;
     if (value && *value)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy, one-shot, host, ring, tree, device or server, not '%s'", value);
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "MGPU_COLLECTIVE is auto, nccl, peer, copy, one-shot, host, ring, tree, device or server, not '%s'", value);
     return MGPU_WAY_AUTO;
 }
 
@@ -274,11 +278,13 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
     return c->barred[way] ? MGPU_WAY_HOST : way;
 }
 
-/* by one kernel of each GPU that waits for those of the others: one_shot.c says why not on the lane sync, nor for two devices of a GPU */
+/* by one kernel of each GPU that waits for those of the others: one_shot.c says why not on the lane sync, nor for two devices of
+ * a GPU */
 static bool may_be_one_shot(CudaCollective *c, bool forced, bool shared, bool reach)
 {
     if (forced && c->lane == MGPU_COMM && (!reach || shared))
-        forced_fails(mgpu_format("one-shot: %s", shared ? "two devices share a GPU; peer works with that" : "the GPUs cannot reach each other's memory; copy works without that"));
+        forced_fails(mgpu_format("one-shot: %s", shared ? "two devices share a GPU; peer works with that"
+                                                        : "the GPUs cannot reach each other's memory; copy works without that"));
     return c->lane == MGPU_COMM && reach && !shared && !c->links.apart && !c->barred[MGPU_WAY_ONE_SHOT];
 }
 
@@ -293,9 +299,10 @@ static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
         if (links.bad || wanted == MGPU_WAY_HOST || wanted == MGPU_WAY_SERVER)
             c->made[way] = MGPU_WAY_HOST;
         else if (wants(plan, c->lane, way))
-            c->made[way] = wanted != MGPU_WAY_ONE_SHOT                        ? make_way(c, wanted, forced, shared, links.reach)
-                           : may_be_one_shot(c, forced, shared, links.reach) ? MGPU_WAY_ONE_SHOT
-                                                                             : make_way(c, forced ? MGPU_WAY_PEER : MGPU_WAY_AUTO, false, shared, links.reach);
+            c->made[way] = wanted != MGPU_WAY_ONE_SHOT ? make_way(c, wanted, forced, shared, links.reach)
+                           : may_be_one_shot(c, forced, shared, links.reach)
+                               ? MGPU_WAY_ONE_SHOT
+                               : make_way(c, forced ? MGPU_WAY_PEER : MGPU_WAY_AUTO, false, shared, links.reach);
     }
 }
 

@@ -1,12 +1,14 @@
-/* one_shot.c: small all-reduces, and moments, by one kernel of each GPU that waits for those of the others (mgpu_device_one_shot.h). In: a plan that wants
- * them, GPUs that reach each other's memory; out: a mailbox of each GPU, and launches.
+/* one_shot.c: small all-reduces, and moments, by one kernel of each GPU that waits for those of the others
+ * (mgpu_device_one_shot.h). In: a plan that wants them, GPUs that reach each other's memory; out: a mailbox of each GPU, and
+ * launches.
  *
- * Why nobody waits for ever. A lane's kernels of this kind, and NCCL's, are in one stream of each GPU, in the order of the plan, which all GPUs have alike.
- * So of all that are not complete, one is the first on all GPUs. What it follows on its GPU (kernels of the model, copies) waits for no other GPU but
- * through earlier ones, which are complete; so it begins on each GPU, as soon as there is room: its blocks are fewer threads than two SMs have, and
- * what else is on the GPU ends by itself. It needs no call of the host after its own, and the threads that issue wait for no GPU. Two devices on one GPU
- * would have to be there at the same time, which nothing promises: they have another way. So has the lane sync: its kernels would wait beside those of
- * the lane comm. */
+ * Why nobody waits for ever. A lane's kernels of this kind, and NCCL's, are in one stream of each GPU, in the order of the plan,
+ * which all GPUs have alike. So of all that are not complete, one is the first on all GPUs. What it follows on its GPU (kernels
+ * of the model, copies) waits for no other GPU but through earlier ones, which are complete; so it begins on each GPU, as soon as
+ * there is room: its blocks are fewer threads than two SMs have, and what else is on the GPU ends by itself. It needs no call of
+ * the host after its own, and the threads that issue wait for no GPU. Two devices on one GPU would have to be there at the same
+ * time, which nothing promises: they have another way. So has the lane sync: its kernels would wait beside those of the lane
+ * comm. */
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
@@ -19,8 +21,9 @@ struct OneShot {
     CUdeviceptr *box;   /* [member] */
     int64_t bytes;      /* of a value, at most */
 };
-static const char *const NAME[SUM_FUNCTIONS + 1] = {"mgpu_one_shot_f32", "mgpu_one_shot_f64", "mgpu_one_shot_u8", "mgpu_one_shot_u16", "mgpu_one_shot_u32",
-                                                    "mgpu_one_shot_u64", "mgpu_one_shot_bf16", "mgpu_one_shot_f16", "mgpu_one_shot_moments"};
+static const char *const NAME[SUM_FUNCTIONS + 1] = {"mgpu_one_shot_f32",  "mgpu_one_shot_f64", "mgpu_one_shot_u8",
+                                                    "mgpu_one_shot_u16",  "mgpu_one_shot_u32", "mgpu_one_shot_u64",
+                                                    "mgpu_one_shot_bf16", "mgpu_one_shot_f16", "mgpu_one_shot_moments"};
 
 bool mgpu_one_shot_takes(uint8_t transfer, uint8_t dtype, int64_t count)
 {
@@ -33,7 +36,9 @@ void mgpu_one_shot_open(CudaCollective *c, int64_t bytes)
         return;
     OneShot *s = c->one_shot = mgpu_allocate(1, sizeof *s);
     int64_t all = mgpu_one_shot_bytes(bytes, c->members);
-    *s = (OneShot){.exchange = mgpu_allocate((size_t)c->members, sizeof *s->exchange), .box = mgpu_allocate((size_t)c->members, sizeof *s->box), .bytes = bytes};
+    *s = (OneShot){.exchange = mgpu_allocate((size_t)c->members, sizeof *s->exchange),
+                   .box = mgpu_allocate((size_t)c->members, sizeof *s->box),
+                   .bytes = bytes};
     for (int d = 0; d < c->members; d++) {
         CudaDevice *own = c->devices[d];
         mgpu_cuda_enter(own, -1);
@@ -71,13 +76,15 @@ bool mgpu_one_shot_exchange(CudaCollective *c, int member, const Operand *o)
     CUdeviceptr value = (CUdeviceptr)(uintptr_t)o->data, end = value + (CUdeviceptr)(o->count * mgpu_dtype_bytes(o->dtype));
     mgpu_mailboxes m = {.words = mgpu_one_shot_words(s->bytes), .members = c->members, .member = member};
     CudaRange range[MGPU_MOST_MEMBERS + 4] = {{value, end, CUDA_READS, o->buffer}, {value, end, CUDA_WRITES, o->buffer}};
-    CUdeviceptr exchanges = s->box[member] + (CUdeviceptr)mgpu_mailbox_bytes(s->bytes, c->members), last = exchanges + MGPU_ONE_SHOT_BLOCKS * sizeof(uint64_t);
+    CUdeviceptr exchanges = s->box[member] + (CUdeviceptr)mgpu_mailbox_bytes(s->bytes, c->members),
+                last = exchanges + MGPU_ONE_SHOT_BLOCKS * sizeof(uint64_t);
     int ranges = 2, function = o->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS ? MOMENTS : mgpu_sum_function(o->dtype);
     range[ranges++] = (CudaRange){exchanges, last, CUDA_READS, "exchanges"};
     range[ranges++] = (CudaRange){exchanges, last, CUDA_WRITES, "exchanges"};
     for (int k = 0; k < c->members; k++) {
         m.box[k] = (uint64_t *)(uintptr_t)s->box[k];
-        range[ranges++] = (CudaRange){s->box[k], s->box[k] + (CUdeviceptr)mgpu_mailbox_bytes(s->bytes, c->members), CUDA_EXCHANGES, "mailbox"};
+        range[ranges++] =
+            (CudaRange){s->box[k], s->box[k] + (CUdeviceptr)mgpu_mailbox_bytes(s->bytes, c->members), CUDA_EXCHANGES, "mailbox"};
     }
     m.exchanges = (uint64_t *)(uintptr_t)exchanges;
     int64_t count = o->count;
@@ -86,8 +93,9 @@ bool mgpu_one_shot_exchange(CudaCollective *c, int member, const Operand *o)
         return true;
     mgpu_cuda_enter(d, c->lane);
     mgpu_cuda_declare(d, c->lane, o->name, range, ranges);
-    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(s->exchange[member][function], MGPU_ONE_SHOT_BLOCKS, 1, 1, MGPU_ONE_SHOT_THREADS, 1, 1, 0,
-                                                       d->stream[c->lane], parameters, NULL),
+    mgpu_cuda_check(d, c->lane,
+                    d->cuda->launch_kernel(s->exchange[member][function], MGPU_ONE_SHOT_BLOCKS, 1, 1, MGPU_ONE_SHOT_THREADS, 1, 1,
+                                           0, d->stream[c->lane], parameters, NULL),
                     "cuLaunchKernel of an exchange");
     return true;
 }

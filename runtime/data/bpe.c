@@ -1,8 +1,10 @@
-/* bpe.c: text <-> tokens of a vocabulary; byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019), of bytes or of characters.
+/* bpe.c: text <-> tokens of a vocabulary; byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019), of bytes or of
+ * characters.
  *
- * Special tokens, such as <|endoftext|>, are found in the text first, the longest at each place. The rest is normalized (normalize.c) and
- * cut into words (pretokens.c). Of a word's bytes or characters neighbours are merged, the earliest merge first, the leftmost of equals
- * first: a heap of neighbours makes that n log n. Other models are in pieces.c. Words that were seen before come from a table. */
+ * Special tokens, such as <|endoftext|>, are found in the text first, the longest at each place. The rest is normalized
+ * (normalize.c) and cut into words (pretokens.c). Of a word's bytes or characters neighbours are merged, the earliest merge
+ * first, the leftmost of equals first: a heap of neighbours makes that n log n. Other models are in pieces.c. Words that were
+ * seen before come from a table. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/data/vocabulary.h"
@@ -179,7 +181,8 @@ static bool whole_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_
     char *spelling = mgpu_allocate((size_t)(2 * bytes) + 1, 1), *end = spelling;
     for (int64_t i = 0; i < bytes && v->model == BYTE_BPE; i++)
         end = stpcpy(end, v->byte_spelling[text[i]]);
-    int64_t token = v->model == BYTE_BPE ? mgpu_token_of(v, spelling, (size_t)(end - spelling)) : mgpu_token_of(v, (const char *)text, (size_t)bytes);
+    int64_t token = v->model == BYTE_BPE ? mgpu_token_of(v, spelling, (size_t)(end - spelling))
+                                         : mgpu_token_of(v, (const char *)text, (size_t)bytes);
     free(spelling);
     make_nodes(w, 1);
     w->nodes[0] = (Node){(uint32_t)token, -1, -1};
@@ -396,8 +399,8 @@ static void encode_between(Encoder *e, const uint8_t *text, int64_t bytes, bool 
     if (bytes == 0)
         return;
     if (!mgpu_normalize(v, text, bytes, &made, &wrong))
-        mgpu_fail(MGPU_BAD_INPUT, "the text is not UTF-8, which the vocabulary %s is for: byte 0x%02x after %.*s", v->folder, text[wrong],
-                  (int)(wrong < 40 ? wrong : 40), text + (wrong < 40 ? 0 : wrong - 40));
+        mgpu_fail(MGPU_BAD_INPUT, "the text is not UTF-8, which the vocabulary %s is for: byte 0x%02x after %.*s", v->folder,
+                  text[wrong], (int)(wrong < 40 ? wrong : 40), text + (wrong < 40 ? 0 : wrong - 40));
     e->kept = mgpu_resize(e->kept, (size_t)(e->kept_count + 1) * sizeof *e->kept);
     e->kept[e->kept_count++] = made;
     encode_part(e, made.data, made.count, first, true);
@@ -466,8 +469,9 @@ static void spell_bytes(const char *spelling, FILE *f)
 /* a piece of WordPiece, with the blank before it; likewise without blanks before punctuation and contractions */
 static void spell_piece(const Vocabulary *v, const char *spelling, bool first, FILE *f)
 {
-    static const char *const TIDY[][2] = {{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
-                                          {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    static const char *const TIDY[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                          {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                          {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     size_t length = strlen(v->prefix);
     bool goes_on = !first && length && strncmp(spelling, v->prefix, length) == 0;
     char *text = mgpu_format("%s%s", first || goes_on ? "" : " ", spelling + (goes_on ? length : 0));

@@ -118,7 +118,8 @@ const mgpu_input *mgpu_column_input(const Opening *, const mgpu_column *); /* NU
 /* ---- files.c */
 /* `path` in the folder, with or without .gz; fails if there is none. The caller frees */
 char *mgpu_find_file(const char *path, const char *folder, const char *where);
-const char *mgpu_data_cure(const char *folder); /* the end of a message about what is not there: "", or where --data was not given, the option */
+const char *mgpu_data_cure(
+    const char *folder); /* the end of a message about what is not there: "", or where --data was not given, the option */
 char *mgpu_path_in(const char *folder, const char *path); /* without looking for it; the caller frees */
 struct gzFile_s *mgpu_open_packed(const char *path, const char *where, int64_t *packed); /* likewise: zlib's gzFile, gzipped or not */
 bool mgpu_believes_unpacked(int64_t packed, int64_t bytes); /* false: `bytes` are too many for so few packed ones */
@@ -198,13 +199,15 @@ Stream *mgpu_open_cifar(const Opening *);
 Stream *mgpu_open_tokens(const Opening *); /* windows.c */
 Stream *mgpu_open_characters(const Opening *);
 Stream *mgpu_open_text(const Opening *);
-int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *code); /* utf8.c: length of the character at i; 0: no UTF-8 */
+int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i,
+                     uint32_t *code); /* utf8.c: length of the character at i; 0: no UTF-8 */
 typedef struct Vocabulary Vocabulary; /* vocabulary.c: of a call of `text` */
 Vocabulary *mgpu_open_vocabulary(const mgpu_call *, const char *folder, const char *where);
 void *mgpu_encode_text(const Vocabulary *, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count); /* the caller frees the tokens */
 bool mgpu_spell_token(const Vocabulary *, int64_t token, bool first, FILE *); /* its bytes; false: there is no such token */
 void mgpu_close_vocabulary(Vocabulary *);
-const mgpu_call *mgpu_reader_of_text(const mgpu_program *); /* generate.c: the first call of characters, text or tokens; NULL: none */
+const mgpu_call *
+mgpu_reader_of_text(const mgpu_program *); /* generate.c: the first call of characters, text or tokens; NULL: none */
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */
 Stream *mgpu_array_stream(const Opening *, int columns);
 void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path,

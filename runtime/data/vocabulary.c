@@ -1,6 +1,6 @@
-/* vocabulary.c: which folder has a model's vocabulary, and its files: tokenizer.json of Hugging Face (tokenizer.c), or encoder.json
- * (or vocab.json), token -> number, and vocab.bpe (or merges.txt), a merge a line, the earlier the sooner. In the two files, what is
- * written <|as this|> is a special token. */
+/* vocabulary.c: which folder has a model's vocabulary, and its files: tokenizer.json of Hugging Face (tokenizer.c), or
+ * encoder.json (or vocab.json), token -> number, and vocab.bpe (or merges.txt), a merge a line, the earlier the sooner. In the
+ * two files, what is written <|as this|> is a special token. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/vocabulary.h"

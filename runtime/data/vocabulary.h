@@ -7,7 +7,12 @@
 
 typedef struct Merge { uint64_t pair; uint32_t rank, token; } Merge; /* pair: left << 32 | right; rank 0: an empty slot */
 /* normalized: it is looked for in the text that the normalizers have made; strips: blanks on that side are its own */
-typedef struct SpecialToken { char *text; size_t length; int64_t token; bool normalized, strips_left, strips_right; } SpecialToken;
+typedef struct SpecialToken {
+    char *text;
+    size_t length;
+    int64_t token;
+    bool normalized, strips_left, strips_right;
+} SpecialToken;
 
 /* How text is cut into words. GPT2: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  * LLAMA3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -16,7 +21,12 @@ typedef enum WordPattern { WORDS_GPT2, WORDS_LLAMA3, WORDS_QWEN2 } WordPattern;
 
 /* What becomes of a text before the model sees it, one after the other: normalize.c, then pretokens.c. */
 typedef enum StepKind {
-    STEP_NFC, STEP_NFD, STEP_NFKC, STEP_NFKD, STEP_LOWERCASE, STEP_STRIP_ACCENTS,
+    STEP_NFC,
+    STEP_NFD,
+    STEP_NFKC,
+    STEP_NFKD,
+    STEP_LOWERCASE,
+    STEP_STRIP_ACCENTS,
     STEP_STRIP,          /* blanks at its ends: strips_left, strips_right */
     STEP_PREPEND,        /* `text`, unless it is empty */
     STEP_REPLACE,        /* `text` by `by` */
@@ -27,9 +37,10 @@ typedef enum StepKind {
     STEP_CHARSMAP,       /* of SentencePiece: a table of replacements, `text` with `bytes` */
     STEP_PATTERN,        /* cut by `pattern` */
     STEP_PREFIX,         /* a blank before what does not begin with one */
-    STEP_METASPACE,      /* blanks become `text`, which begins every word; prepends: also the first word of a text or (always) of a part */
-    STEP_BLANKS,         /* cut at blanks, which are left out */
-    STEP_PUNCTUATION,    /* of BERT: each of these characters is a word */
+    STEP_METASPACE,   /* blanks become `text`, which begins every word; prepends: also the first word of a text or (always) of a
+                         part */
+    STEP_BLANKS,      /* cut at blanks, which are left out */
+    STEP_PUNCTUATION, /* of BERT: each of these characters is a word */
 } StepKind;
 typedef struct Step {
     StepKind kind;
@@ -58,7 +69,11 @@ struct Vocabulary {
     bool joins_unknown; /* neighbours that have no token are one */
     bool byte_fallback;
     char *blank;        /* what stands for a blank in spellings; NULL: nothing does */
-    enum { FIRST_KEPT, FIRST_STRIPPED, FIRST_WITHOUT_BLANKS } first; /* of the blanks of a text's first token, when tokens become text */
+    enum {
+        FIRST_KEPT,
+        FIRST_STRIPPED,
+        FIRST_WITHOUT_BLANKS
+    } first;            /* of the blanks of a text's first token, when tokens become text */
     char *prefix;       /* of WORDPIECE: of tokens that do not begin a word */
     bool cleans_up;     /* of WORDPIECE: no blanks before punctuation, when tokens become text */
     int64_t longest_word, longest_token; /* of WORDPIECE in characters; in bytes */
@@ -83,7 +98,8 @@ bool mgpu_normalize(const Vocabulary *, const uint8_t *text, int64_t bytes, Byte
 int64_t mgpu_word_end(WordPattern, const uint8_t *text, int64_t bytes, int64_t i);
 typedef void TakeWord(void *state, const uint8_t *text, int64_t bytes);
 /* each word of a part of a text; first: the part begins the text. The words' bytes are in `kept`, or in the text */
-void mgpu_cut_words(const Vocabulary *, const uint8_t *text, int64_t bytes, bool first, Bytes **kept, int *kept_count, TakeWord, void *state);
+void mgpu_cut_words(const Vocabulary *, const uint8_t *text, int64_t bytes, bool first, Bytes **kept, int *kept_count, TakeWord,
+                    void *state);
 /* pieces.c: the tokens of a word of WORDPIECE and UNIGRAM */
 typedef struct TokenList { uint32_t *tokens; int64_t count, room; } TokenList;
 void mgpu_add_to_list(TokenList *, int64_t token);
@@ -99,7 +115,8 @@ void mgpu_add_merge(Vocabulary *, const char *left, size_t left_bytes, const cha
 Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where);
 /* tokenizer.c */
 void mgpu_read_tokenizer(Vocabulary *, const char *path, const char *where);
-/* tokenizer_steps.c: what tokenizer.json says of normalizers, of how text is cut, and of what begins it. refuse: does not return */
+/* tokenizer_steps.c: what tokenizer.json says of normalizers, of how text is cut, and of what begins it. refuse: does not return
+ */
 typedef struct TokenizerFile { Vocabulary *vocabulary; const char *where, *path; } TokenizerFile;
 _Noreturn void mgpu_refuse_tokenizer(const TokenizerFile *, const char *what, const char *which);
 void mgpu_read_normalizer(const TokenizerFile *, const Json *);

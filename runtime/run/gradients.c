@@ -223,11 +223,13 @@ int mgpu_check_gradients(const mgpu_program *program, const Options *o)
         mgpu_close_set(&c.train);
     free(c.state);
     if (flat)
-        printf("weights whose gradient is 0 in this batch: %d; what goes into them is 0, or what is after them is flat, as a relu is whose "
+        printf("weights whose gradient is 0 in this batch: %d; what goes into them is 0, or what is after them is flat, as a "
+               "relu is whose "
                "inputs are all negative (a dead relu), or no loss depends on them\n",
                flat);
     if (wrong)
-        printf("%d %s that finite differences contradict; this is meant for weights before a stop_gradient, where finite differences do "
+        printf("%d %s that finite differences contradict; this is meant for weights before a stop_gradient, where finite "
+               "differences do "
                "not stop\n",
                wrong, wrong == 1 ? "weight has a gradient" : "weights have gradients");
     return wrong ? MGPU_BAD_INPUT : 0;

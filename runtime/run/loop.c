@@ -443,9 +443,9 @@ static int asked(Run *run)
     return mgpu_of_rank_0(run->options->processes, found | (run->failure ? ASKED_FAILED : 0));
 }
 
-/* A complete run that has learned nothing says so: none of its steps changed a weight, which is a failure; or its loss, of a model with one,
- * is no lower than in its first step. Losses of single steps differ by their samples, so little is as good as nothing. Or it is not much lower
- * than there, and has stayed where it was in the first epoch. */
+/* A complete run that has learned nothing says so: none of its steps changed a weight, which is a failure; or its loss, of a
+ * model with one, is no lower than in its first step. Losses of single steps differ by their samples, so little is as good as
+ * nothing. Or it is not much lower than there, and has stayed where it was in the first epoch. */
 static void judge_end(Run *run)
 {
     const int64_t ENOUGH_STEPS = 50;
@@ -454,7 +454,8 @@ static void judge_end(Run *run)
     bool stays = run->at.step > run->early_step && fabs(run->early_loss - run->last_loss) <= NONE * fabs(run->last_loss);
     int64_t steps = run->at.step - run->begun_at;
     int losses = 0;
-    bool lower = isfinite(run->first_loss) ? run->last_loss < run->first_loss - (stays ? MORE : LITTLE) * fabs(run->first_loss) : isfinite(run->last_loss);
+    bool lower = isfinite(run->first_loss) ? run->last_loss < run->first_loss - (stays ? MORE : LITTLE) * fabs(run->first_loss)
+                                           : isfinite(run->last_loss);
     for (int i = 0; i < train->report_count; i++)
         losses += strncmp(train->reports[i], "loss.", 5) == 0;
     if (run->at.step < run->total_steps || !steps)
@@ -463,9 +464,14 @@ static void judge_end(Run *run)
         run->failure = mgpu_format("all %lld steps were skipped, since the loss or gradients were not finite: the weights are those that the run began with; "
                                    "a smaller lr, a warmup, clip = 1.0 or another precision than %s may cure it", (long long)steps, run->program->precision);
     else if (!run->begun_at && steps >= ENOUGH_STEPS && losses < 2 && !lower)
-        mgpu_report_warning(run->reporter, "the run has hardly learned anything: the loss was %.6g in the first step and %.6g in the last epoch%s; lr was %.3g at its end: "
-                            "a smaller one, a warmup or clip = 1.0 helps where the loss grew, a larger one where it stayed; inputs and targets far from -1 .. 1 are brought there "
-                            "first, as in image / 255 or standardize(x); mgpuc doc gradients says what shows the weights that nothing moves", run->first_loss, run->last_loss, stays ? ", as in the first epoch" : "", run->lr);
+        mgpu_report_warning(
+            run->reporter,
+            "the run has hardly learned anything: the loss was %.6g in the first step and %.6g in the last epoch%s; lr was %.3g "
+            "at its end: "
+            "a smaller one, a warmup or clip = 1.0 helps where the loss grew, a larger one where it stayed; inputs and targets "
+            "far from -1 .. 1 are brought there "
+            "first, as in image / 255 or standardize(x); mgpuc doc gradients says what shows the weights that nothing moves",
+            run->first_loss, run->last_loss, stays ? ", as in the first epoch" : "", run->lr);
 }
 
 static int run_training(Run *run)
@@ -625,7 +631,15 @@ static const char *reason_of(const Run *run, int status)
 
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
-    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .own = *options, .lr = NAN, .saved_step = -1, .ordered = -1, .first_loss = NAN, .early_loss = NAN, .last_loss = NAN};
+    Run run = {.program = program,
+               .plan = mgpu_choose_plan(program, options),
+               .own = *options,
+               .lr = NAN,
+               .saved_step = -1,
+               .ordered = -1,
+               .first_loss = NAN,
+               .early_loss = NAN,
+               .last_loss = NAN};
     options = run.options = &run.own;
     mgpu_compare_program(options, program, run.plan);
     mgpu_run_watch(&run);

@@ -79,8 +79,10 @@ typedef struct View {               /* one phase of a schedule */
     ViewCollective *collectives; int collective_count;
     double end_us;                  /* of the last operation */
 } View;
-View *mgpu_view_read(const char *text, const char *phase); /* NULL: train.full, of what only predicts predict.full, else the first. Fails if there is none of that name */
-bool mgpu_view_is_step(const View *, bool partial); /* what is predicted of a step is of this phase, which is full, or partial, too */
+View *mgpu_view_read(const char *text, const char *phase); /* NULL: train.full, of what only predicts predict.full, else the
+                                                              first. Fails if there is none of that name */
+bool mgpu_view_is_step(const View *,
+                       bool partial); /* what is predicted of a step is of this phase, which is full, or partial, too */
 void mgpu_view_free(View *);
 int mgpu_view_find_buffer(const ViewDevice *, const char *name); /* -1: there is none */
 int mgpu_view_find_op(const ViewDevice *, const char *name); /* -1: there is none */

@@ -63,15 +63,18 @@ static void settle(Run *r, int step, int device)
             add_instance(r, step, device, before, LANE_HOST, &d->ops[o]);
 }
 
-/* outputs have a place in the phases predict and decode alone, so between these and others all lanes wait for each other, after what is
- * pending is done */
+/* outputs have a place in the phases predict and decode alone, so between these and others all lanes wait for each other, after
+ * what is pending is done */
 static bool predicts(const Run *r, int step)
 {
     const char *name = r->schedule->phases[r->steps[step]].name;
     return strncmp(name, "predict", strlen("predict")) == 0 || strcmp(name, "decode") == 0;
 }
 
-static bool drains(const Run *r, int step) { return step > 0 && r->steps[step] >= 0 && predicts(r, step) != predicts(r, step - 1); }
+static bool drains(const Run *r, int step)
+{
+    return step > 0 && r->steps[step] >= 0 && predicts(r, step) != predicts(r, step - 1);
+}
 
 /* ---- regions: calls of one number that follow each other in lane comp */
 

@@ -1,5 +1,5 @@
-/* code_test.c: kernels as trees (code/code.h): how they are printed, with as few parentheses as C needs; their numbers, which may be handed
- * over; and which are of one form. */
+/* code_test.c: kernels as trees (code/code.h): how they are printed, with as few parentheses as C needs; their numbers, which may
+ * be handed over; and which are of one form. */
 #include "compiler/code/code.h"
 
 #include <stdio.h>
@@ -85,13 +85,17 @@ int main(void)
 {
     const Code *c = code("x", "64", "100", "0.5f"), *other = code("other", "32", "7", "0.25f");
     const char *const given[] = {"given.at[0]", NULL, "given.at[1]"};
-    bool good = expect("code as text", printed(c, NULL),
-                       "(int64_t)\n{\n    float x = 0; x\n    if (i < 100)\n        y += -0.5f * mgpu_pow(x[64 * i], 2.5f);\n}\n");
+    bool good =
+        expect("code as text", printed(c, NULL),
+               "(int64_t)\n{\n    float x = 0; x\n    if (i < 100)\n        y += -0.5f * mgpu_pow(x[64 * i], 2.5f);\n}\n");
     good = expect("numbers but arguments, and those in indices", numbers(c), "0:100 2:0.5f 0:64 ") && good;
     good = expect("some numbers are replaced", printed(c, given),
-                  "(int64_t)\n{\n    float x = 0; x\n    if (i < given.at[0])\n        y += -0.5f * mgpu_pow(x[given.at[1] * i], 2.5f);\n}\n") && good;
+                  "(int64_t)\n{\n    float x = 0; x\n    if (i < given.at[0])\n        y += -0.5f * mgpu_pow(x[given.at[1] * i], "
+                  "2.5f);\n}\n") &&
+           good;
     good = expect("names, numbers and remarks are no part of a form", form(other), form(c)) && good;
-    good = expect("a form", form(c), "(int64_t)\n{\nfloat $0 = 0;\nif (i < #i)\ny += -#f * mgpu_pow($0[#i * i], 2.5f);\n}\n") && good;
+    good = expect("a form", form(c), "(int64_t)\n{\nfloat $0 = 0;\nif (i < #i)\ny += -#f * mgpu_pow($0[#i * i], 2.5f);\n}\n") &&
+           good;
     good = expect("a copy is the same", printed(code_copy(c), NULL), printed(c, NULL)) && good;
     good = parentheses() && good;
     return !good;

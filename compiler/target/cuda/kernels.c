@@ -49,7 +49,7 @@ static void add_parameters(Lowering *p)
 /* ---- functions of nests */
 
 /* a scatter's two functions have a nest each; the end of others is one of nests with partial results */
-static bool is_printed(const Kernel *k, int nest, bool finish, bool parts)
+static bool is_in_function(const Kernel *k, int nest, bool finish, bool parts)
 {
     return parts ? nest == finish : !finish || k->nests[nest].partial || k->nests[nest].across;
 }
@@ -67,12 +67,12 @@ static const Code *lower_function(const Kernel *k, bool finish, bool block)
     p.finish = finish && !parts;
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++)
-        p.needed[i] = is_printed(k, i, finish, parts) ? needed_expressions(&k->nests[i], finish)
+        p.needed[i] = is_in_function(k, i, finish, parts) ? needed_expressions(&k->nests[i], finish)
                                                       : NEW_ARRAY(bool, k->nests[i].exprs->count);
     add_parameters(&p);
     declare_tables(&p);
     for (int i = 0; i < k->nest_count; i++) {
-        if (is_printed(k, i, finish, parts))
+        if (is_in_function(k, i, finish, parts))
             cuda_nest(&p, &k->nests[i]);
         if (two && block && i == 0)
             code_do(&p.to, term_call("__syncthreads", 0, NULL));

@@ -74,10 +74,13 @@ static int64_t nests_bytes(const Kernel *k, const char *archs, bool alone, int64
 
 const CudaKind CUDA_KIND[KERNEL_KINDS] = {
     [KERNEL_NESTS] = {cuda_print_nests, cuda_launches_nests, nests_bytes, block_nests, no_shared_bytes, "", "step", true, 0},
-    [KERNEL_CONTRACTION] = {print_contraction, launches_contraction, contraction_bytes, block_contraction, contraction_shared_bytes, "", "shared", false, HEADER_CONTRACT},
-    [KERNEL_ATTENTION] = {print_attention, launches_attention, attention_bytes, block_attention, attention_shared_bytes, "", "", true, HEADER_ATTENTION},
+    [KERNEL_CONTRACTION] = {print_contraction, launches_contraction, contraction_bytes, block_contraction,
+                            contraction_shared_bytes, "", "shared", false, HEADER_CONTRACT},
+    [KERNEL_ATTENTION] = {print_attention, launches_attention, attention_bytes, block_attention, attention_shared_bytes, "", "",
+                          true, HEADER_ATTENTION},
     [KERNEL_ROWS] = {print_rows, launches_rows, rows_bytes, block_rows, rows_shared_bytes, "", "", true, HEADER_ROWS},
-    [KERNEL_SCAN] = {cuda_scan_print, launches_scan, scan_bytes, cuda_print_block_scan, cuda_scan_shared_bytes, "_steps", "shared, step", false, 0},
+    [KERNEL_SCAN] = {cuda_scan_print, launches_scan, scan_bytes, cuda_print_block_scan, cuda_scan_shared_bytes, "_steps",
+                     "shared, step", false, 0},
 };
 
 void cuda_launches(const Kernel *k, mgpu_launch launch[2])

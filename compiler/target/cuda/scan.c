@@ -40,9 +40,9 @@ static void add_call(ScanLowering *w, int number)
         APPEND(list, count, term_word(kind->given));
     APPEND(list, count, term_word("begin"));
     APPEND(list, count, term_word("end"));
-    code_do(&w->print.to, term_call_of(term_kernel(format("_%d%s", number, kind->end)), count, list));
+    code_do(&w->base.to, term_call_of(term_kernel(format("_%d%s", number, kind->end)), count, list));
     if (kind->meets)
-        code_do(&w->print.to, barrier());
+        code_do(&w->base.to, barrier());
 }
 
 /* ---- pointers */
@@ -54,7 +54,7 @@ static void add_parameters(ScanLowering *w)
     } LAST[] = {
         {"char *", "work"}, {"char *", "shared"}, {"const mgpu_step *", "step"}, {"int64_t", "begin"}, {"int64_t", "end"}};
     const Kernel *k = w->kernel;
-    Code *code = w->print.to.code;
+    Code *code = w->base.to.code;
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
         APPEND(code->parameters, code->parameter_count,
@@ -71,7 +71,7 @@ static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
     const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *zero = term_word("0");
     const Term *pitch = to->sharded ? term_whole(tensor_pitch(to)) : zero,
                *pitch_from = to->sharded && from->sharded ? term_whole(tensor_pitch(from)) : zero;
-    code_do(&w->print.to, CALL("mgpu_block_copy_rows", a, pitch, b, pitch_from, term_whole(scan_elements(to)),
+    code_do(&w->base.to, CALL("mgpu_block_copy_rows", a, pitch, b, pitch_from, term_whole(scan_elements(to)),
                                to->sharded ? term_word("begin") : zero, to->sharded ? term_word("end") : term_word("1")));
 }
 
@@ -83,7 +83,7 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
         literal = CALL(format("mgpu_to_%s", dtype_name(to->dtype)), literal);
     if (to->sharded)
         name = term_add(name, term_times(begin, all));
-    code_do(&w->print.to, CALL("mgpu_block_fill", name, literal,
+    code_do(&w->base.to, CALL("mgpu_block_fill", name, literal,
                                to->sharded ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
 }
 
@@ -94,22 +94,22 @@ static const Code *lower_loop(const Kernel *k)
     static const char *const OWN[] = {"shared"};
     Code *code = NEW(Code);
     *code = (Code){.lines = true};
-    ScanLowering w = {.print = {.kernel = k, .to.code = code, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = true},
+    ScanLowering w = {.base = {.kernel = k, .to.code = code, .cuda = true, .is_64_bit = cuda_index_is_64_bit, .block = true},
                       .kernel = k,
                       .scan = k->scan,
                       .call = add_call,
                       .copy = add_copy,
                       .fill = add_fill};
-    scan_begin_text(&w, OWN, COUNT(OWN));
+    scan_reserve_names(&w, OWN, COUNT(OWN));
     add_parameters(&w);
     scan_declare_buffers(&w);
     scan_add_initial(&w);
     if (w.scan->carry_count)
-        code_do(&w.print.to, barrier());
+        code_do(&w.base.to, barrier());
     scan_open_steps(&w);
-    code_close(&w.print.to);
+    code_close(&w.base.to);
     if (scan_add_last(&w))
-        code_do(&w.print.to, barrier());
+        code_do(&w.base.to, barrier());
     return code;
 }
 

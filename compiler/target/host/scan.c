@@ -19,14 +19,14 @@ static void declare_arguments(ScanLowering *w)
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
         const char *type = format("%s *const", element_type(t->dtype));
-        code_array(&w->print.to, type, scan_new_pointer(w, t), NULL, term_element(argument, term_whole(i)))->remark =
+        code_array(&w->base.to, type, scan_new_pointer(w, t), NULL, term_element(argument, term_whole(i)))->remark =
             shape_remark(t);
     }
     bool works = w->scan->carry_count + w->scan->buffer_count > 0;
     for (int i = 0; i < w->scan->call_count; i++)
         works = works || w->scan->calls[i].work >= 0;
     if (works)
-        code_declare(&w->print.to, "char *const", term_word("work"),
+        code_declare(&w->base.to, "char *const", term_word("work"),
                      term_element(argument, term_whole(k->read_count + k->write_count)));
 }
 
@@ -46,16 +46,16 @@ static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
     const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *i = term_word("i");
     int64_t count = scan_elements(to), bytes = count * dtype_bytes(to->dtype);
     if (!to->sharded) {
-        code_do(&w->print.to, CALL("memcpy", a, b, term_whole(bytes)));
+        code_do(&w->base.to, CALL("memcpy", a, b, term_whole(bytes)));
     } else if (from->sharded && tensor_pitch(to) == count && tensor_pitch(from) == count) {
         const Term *at = term_times(begin(), term_whole(count));
-        code_do(&w->print.to, CALL("memcpy", term_add(a, at), term_add(b, at), chunk_bytes(bytes)));
+        code_do(&w->base.to, CALL("memcpy", term_add(a, at), term_add(b, at), chunk_bytes(bytes)));
     } else {
-        code_count(&w->print.to, "int64_t", i, begin(), term_word("end"), NULL);
+        code_count(&w->base.to, "int64_t", i, begin(), term_word("end"), NULL);
         a = term_add(a, term_times(i, term_whole(tensor_pitch(to))));
         b = from->sharded ? term_add(b, term_times(i, term_whole(tensor_pitch(from)))) : b;
-        code_do(&w->print.to, CALL("memcpy", a, b, term_whole(bytes)));
-        code_bare(&w->print.to);
+        code_do(&w->base.to, CALL("memcpy", a, b, term_whole(bytes)));
+        code_bare(&w->base.to);
     }
 }
 
@@ -65,14 +65,14 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
     int64_t count = scan_elements(to), bytes = count * dtype_bytes(to->dtype);
     const Term *all = term_whole(count), *first = term_times(begin(), all);
     if (value == 0 && !signbit(value)) {
-        code_do(&w->print.to, CALL("memset", to->sharded ? term_add(name, first) : name, zero,
+        code_do(&w->base.to, CALL("memset", to->sharded ? term_add(name, first) : name, zero,
                                    to->sharded ? chunk_bytes(bytes) : term_whole(bytes)));
         return;
     }
-    code_count(&w->print.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all,
+    code_count(&w->base.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all,
                NULL);
-    code_set(&w->print.to, term_element(name, i), "=", literal_term(value, to->dtype));
-    code_bare(&w->print.to);
+    code_set(&w->base.to, term_element(name, i), "=", literal_term(value, to->dtype));
+    code_bare(&w->base.to);
 }
 
 /* ---- the loop */
@@ -88,7 +88,7 @@ static void add_call(ScanLowering *w, int number)
     if (call->work >= 0)
         APPEND(list, count, term_add(term_word("work"), term_whole(call->work)));
     const Term *arguments = term_cast("void *const[]", term_list(count, list));
-    code_do(&w->print.to,
+    code_do(&w->base.to,
             term_call_of(term_kernel(format("_%d", number)), 3,
                          (const Term *[]){arguments, term_word("step"), term_word(call->fresh ? "&fresh" : "&own")}));
 }
@@ -104,7 +104,7 @@ static bool any_fresh(const Scan *s)
 /* the samples of the part, chunk by chunk, as even as they go: from begin to end */
 static void open_chunks(ScanLowering *w)
 {
-    CodeBuilder *to = &w->print.to;
+    CodeBuilder *to = &w->base.to;
     const Term *end = term_word("end"), *chunks = term_word("chunks"), *first = term_word("part->begin"),
                *last = term_word("part->end");
     const Term *one = term_word("1"), *chunk = term_whole(w->scan->chunk);
@@ -124,14 +124,14 @@ static const Code *lower_loop(const Kernel *k)
 {
     const Scan *s = k->scan;
     static const char *const OWN[] = {"own", "fresh", "chunks", "i"};
-    ScanLowering w = {.print = {.kernel = k, .to.code = host_function()},
+    ScanLowering w = {.base = {.kernel = k, .to.code = host_function()},
                       .kernel = k,
                       .scan = s,
                       .call = add_call,
                       .copy = add_copy,
                       .fill = add_fill};
-    CodeBuilder *to = &w.print.to;
-    scan_begin_text(&w, OWN, COUNT(OWN));
+    CodeBuilder *to = &w.base.to;
+    scan_reserve_names(&w, OWN, COUNT(OWN));
     declare_arguments(&w);
     code_declare(to, "mgpu_part", term_word("own"), term_word("*part"));
     code_set(to, term_word("own.thread"), "=", term_word("0"));

@@ -2,8 +2,8 @@
  *
  * As torchvision's ImageFolder: the folders in `dir`, sorted byte by byte, are the classes; a class's pictures are the
  * files below its folder, however deep, whose names end in .jpg, .jpeg or .png (in any case), sorted by folder, then by
- * name. Names that begin with a point are passed over; links are followed. Pictures in other formats, by their names, are counted,
- * and one is named; of other files, such as README.md, nothing is said. */
+ * name. Names that begin with a point are passed over; links are followed. Pictures in other formats, by their names, are
+ * counted, and one is named; of other files, such as README.md, nothing is said. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 
@@ -78,8 +78,9 @@ bool mgpu_is_picture(const char *name)
 
 static bool is_in_another_format(const char *name)
 {
-    static const char *const ENDS[] = {".webp", ".bmp",  ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".jfif",
-                                       ".jpe",  ".ppm",  ".pgm", ".pnm", ".tga",  ".npy",  ".npz",  ".dng",  ".dcm", ".svg"};
+    static const char *const ENDS[] = {".webp", ".bmp", ".gif", ".tif",  ".tiff", ".heic", ".heif",
+                                       ".avif", ".jxl", ".jp2", ".jfif", ".jpe",  ".ppm",  ".pgm",
+                                       ".pnm",  ".tga", ".npy", ".npz",  ".dng",  ".dcm",  ".svg"};
     return ends_in(name, ENDS, MGPU_COUNT(ENDS));
 }
 
