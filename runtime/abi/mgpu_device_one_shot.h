@@ -1,6 +1,7 @@
-/* mgpu_device_one_shot.h: all-reduces of a few KiB by one kernel of each GPU, which waits for those of the others: kernels of the runtime, for programs
- * of several devices. Each writes what its device has into the mailboxes of all others (mgpu_one_shot.h), waits until its own is full, and adds up in the
- * members' order: the bits are those of mgpu_device_collective.h and mgpu_device_moments.h.
+/* mgpu_device_one_shot.h: all-reduces of a few KiB by one kernel of each GPU, which waits for those of the others: kernels of the
+ * runtime, for programs of several devices. Each writes what its device has into the mailboxes of all others (mgpu_one_shot.h),
+ * waits until its own is full, and adds up in the members' order: the bits are those of mgpu_device_collective.h and
+ * mgpu_device_moments.h.
  *
  * A block writes no result before all that it waits for is there. */
 #ifndef MGPU_DEVICE_ONE_SHOT_H
@@ -10,8 +11,8 @@
 #include "mgpu_device_moments.h"
 #include "mgpu_one_shot.h"
 
-/* Words that other GPUs read and write: volatile accesses are relaxed, of system scope, and a word of 8 bytes is one (PTX ISA, Memory Consistency
- * Model: Operations on memory, volatile operations) */
+/* Words that other GPUs read and write: volatile accesses are relaxed, of system scope, and a word of 8 bytes is one (PTX ISA,
+ * Memory Consistency Model: Operations on memory, volatile operations) */
 #ifdef MGPU_VGPU
 MGPU_FUNCTION void mgpu_store_system(uint64_t *to, uint64_t word) { mgpu_vgpu_store_system(to, word); }
 MGPU_FUNCTION uint64_t mgpu_load_system(const uint64_t *from) { return mgpu_vgpu_load_system(from); }
@@ -70,7 +71,8 @@ template <class UNIT> MGPU_FUNCTION void mgpu_one_shot(const mgpu_mailboxes &m, 
         const mgpu_unit<UNIT> own = mgpu_own_unit<UNIT>(value, count, unit);
         for (int k = 1; k < m.members; k++)
             for (int w = 0; w < WORDS; w++)
-                mgpu_store_system(m.box[(m.member + k) % m.members] + slot + m.member * m.words + unit * WORDS + w, mark | own.word[w]);
+                mgpu_store_system(m.box[(m.member + k) % m.members] + slot + m.member * m.words + unit * WORDS + w,
+                                  mark | own.word[w]);
     }
     if (number % MGPU_ONE_SHOT_REFRESH < 2)
         for (int64_t w = units * WORDS + thread; w < m.words; w += threads)
@@ -99,11 +101,12 @@ template <class UNIT> MGPU_FUNCTION void mgpu_one_shot(const mgpu_mailboxes &m, 
         m.exchanges[blockIdx.x] = number;
 }
 
-#define MGPU_ONE_SHOT(name, ...)                                                                                                    \
-    extern "C" __global__ void mgpu_one_shot_##name(const __grid_constant__ mgpu_mailboxes m, __VA_ARGS__::T *value, int64_t count) \
-    {                                                                                                                               \
-        mgpu_one_shot<__VA_ARGS__>(m, value, count);                                                                                \
-    }                                                                                                                               \
+#define MGPU_ONE_SHOT(name, ...)                                                                                                 \
+    extern "C" __global__ void mgpu_one_shot_##name(const __grid_constant__ mgpu_mailboxes m, __VA_ARGS__::T *value,             \
+                                                    int64_t count)                                                               \
+    {                                                                                                                            \
+        mgpu_one_shot<__VA_ARGS__>(m, value, count);                                                                             \
+    }                                                                                                                            \
     MGPU_ENTRY(mgpu_one_shot_##name)
 MGPU_ONE_SHOT(f32, mgpu_summed<mgpu_terms<float>>)
 MGPU_ONE_SHOT(f64, mgpu_summed<mgpu_terms<double>>)
