@@ -269,7 +269,7 @@ static void open_update(Lowering *p)
 }
 
 /* also element-wise nests: no reduction axes, one pass, all loops are parallel */
-static void print_rows(Lowering *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
+static void lower_rows(Lowering *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
     Expr **roots = root_room(nest);
@@ -374,7 +374,7 @@ static int64_t widest_tile(const Nest *nest)
     return lanes;
 }
 
-static void print_columns(Lowering *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
+static void lower_columns(Lowering *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
     Expr **roots = root_room(nest);
@@ -448,7 +448,7 @@ static void print_columns(Lowering *p, const int *parallel, int parallel_count, 
 }
 
 /* the sums over all threads, then the OUTER stores */
-static void print_finish(Lowering *p, const int *parallel, int parallel_count)
+static void lower_finish(Lowering *p, const int *parallel, int parallel_count)
 {
     const Nest *nest = p->nest;
     int64_t count = nest_result_iterations(nest);
@@ -524,9 +524,9 @@ void host_nest(Lowering *p, const Nest *nest)
         declare_partial(p);
     declare_part(p);
     if (p->finish)
-        print_finish(p, parallel, parallel_count);
+        lower_finish(p, parallel, parallel_count);
     else if (nest->columns)
-        print_columns(p, parallel, parallel_count, reduction, reduction_axes_count);
+        lower_columns(p, parallel, parallel_count, reduction, reduction_axes_count);
     else
-        print_rows(p, parallel, parallel_count, reduction, reduction_axes_count);
+        lower_rows(p, parallel, parallel_count, reduction, reduction_axes_count);
 }
