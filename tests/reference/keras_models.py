@@ -109,7 +109,7 @@ MODELS = {
     "merges": graph(lambda a, b: L.Average()([L.Maximum()([a, b]), L.Minimum()([a, b]), L.Multiply()([a, b]), L.Subtract()([a, b])]), (6,), (6,)),
     "columns": chain(lambda: L.Normalization(mean=[1., 2, 3, 4, 5], variance=[1., 4, 9, 16, 25]), lambda: L.Dense(3), lambda: L.RepeatVector(4), lambda: L.TimeDistributed(L.Dense(2)), shape=(5,)),
     "einsum": chain(lambda: L.EinsumDense("abcd,de->abce", output_shape=(None, None, 5), bias_axes="e")),
-    "lstm, gru": chain(lambda: L.LSTM(6, return_sequences=True), lambda: L.GRU(5), shape=(7, 4)),
+    "lstm, gru": chain(lambda: L.LSTM(6, return_sequences=True), lambda: L.GRU(5, reset_after=False, return_sequences=True), lambda: L.GRU(5), shape=(7, 4)),
     "both directions": chain(lambda: L.Bidirectional(L.LSTM(6, return_sequences=True)), lambda: L.SimpleRNN(3, use_bias=False), shape=(7, 4)),
     "several outputs": graph(lambda a: {"u": L.Dense(2, name="u")(a), "v": L.Dense(3, name="v")(a)}, (4,)),
     "operations": graph(some, (9, 10, 4)),

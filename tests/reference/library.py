@@ -663,6 +663,20 @@ def gru_begun(x, w):
     return torch.cat([y.flatten(1), h[0]], -1)
 
 
+def gru_reset_before(x, w):
+    """by hand: torch has no such GRU"""
+    at = "gru_reset_before_1.gru_1."
+    ih, b, hh = w(at + "dense_1.weight", 9, 4), w(at + "dense_1.bias", 9), w(at + "weight_hh", 9, 3)
+    h, ys = x[:, 1, :3], []
+    for i in range(5):
+        z, k = x[:, i] @ ih.T + b, (i < n + 2)[:, None]
+        r, u = (torch.sigmoid(z[:, g * 3:g * 3 + 3] + h @ hh[g * 3:g * 3 + 3].T) for g in (0, 1))
+        new = (1 - u) * torch.tanh(z[:, 6:] + (r * h) @ hh[6:].T) + u * h
+        h, y = torch.where(k, new, h), torch.where(k, new, torch.zeros(()))
+        ys.append(y)
+    return torch.cat([torch.stack(ys, 1).flatten(1), h], -1)
+
+
 def bidirectional_length(x, w):
     """by hand: each sample's own part, backwards"""
     ys = []
@@ -730,6 +744,7 @@ case("rnn_begun", series, rnn_begun)
 case("rnn_length", series, rnn_length)
 case("lstm_begun", series, lstm_begun)
 case("gru_begun", series, gru_begun)
+case("gru_reset_before", series, gru_reset_before)
 case("bidirectional_length", series, bidirectional_length)
 
 

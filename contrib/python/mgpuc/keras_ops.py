@@ -275,8 +275,6 @@ def _(g, c):
     name, order = RECURRENT[type(l).__name__]
     if l.activation.__name__ != "tanh" or getattr(l, "recurrent_activation", None) is not None and l.recurrent_activation.__name__ != "sigmoid":
         raise g.unsupported(what, "with activations other than tanh and sigmoid has no counterpart: write it as a scan")
-    if name == "gru" and not l.reset_after:
-        raise g.unsupported(what, "with reset_after = False has no counterpart: write it as a scan")
     if l.stateful or c.arg(1, "mask") is not None:
         raise g.unsupported(what, "that is stateful, or has a mask, has no counterpart")
     begin = c.arg(2, "initial_state") or c.arg(1, "sequence")
@@ -285,10 +283,13 @@ def _(g, c):
     bias = numbers(l.cell.bias) if l.use_bias else None
     inner = "" if name == "lstm" else "dense_1."
     args = {"weight_ih": g.weight(inner + ("weight_ih" if name == "lstm" else "weight"), gates(kernel, order)), "weight_hh": g.weight("weight_hh", gates(recurrent, order))}
+    two_biases = name == "gru" and l.reset_after
     if l.use_bias:
-        args["bias_ih"] = g.weight(inner + "bias", gates(bias[0] if name == "gru" else bias, order))
-        if name == "gru":
+        args["bias_ih"] = g.weight(inner + "bias", gates(bias[0] if two_biases else bias, order))
+        if two_biases:
             args["bias_hh"] = g.weight("bias_hh", gates(bias[1], order))
+    if name == "gru" and not two_biases:
+        args["reset_after"] = False
     if l.go_backwards:
         x = flip(g, x, [1])
     t = x.shape[1]

@@ -750,18 +750,18 @@ def _(g, n):
     given = [a.decode() if isinstance(a, bytes) else a for a in n.attributes.get("activations", [])]
     if [a.lower() for a in given] not in ([], activations * directions) or "clip" in n.attributes or n.attr("input_forget", 0):
         raise n.unsupported("with other activations than sigmoid and tanh, clip or input_forget has no counterpart")
-    if name == "gru" and not n.attr("linear_before_reset", 0):
-        raise n.unsupported("with linear_before_reset = 0 has no counterpart: PyTorch writes it with 1")
     if name == "lstm" and n.x(7) is not None and n.array(7, "peephole").any():
         raise n.unsupported("with peepholes has no counterpart")
+    two_biases = name == "gru" and n.attr("linear_before_reset", 0) == 1
     begin = [None if s is None or s.array is not None and not s.array.any() else s if not steps else permute(g, s, [1, 0, 2]) for s in (n.x(5), n.x(6) if name == "lstm" else None)]
     outs = []
     for d in range(directions):
         backwards = n.attr("direction", "forward") == "reverse" or d == 1
         wb, rb = np.split(b[d], 2)
-        args = {"weight_ih": gates(w[d], order), "weight_hh": gates(r[d], order), "bias_ih": gates(wb if name == "gru" else wb + rb, order)}
-        args.update({"bias_hh": gates(rb, order)} if name == "gru" else {})
+        args = {"weight_ih": gates(w[d], order), "weight_hh": gates(r[d], order), "bias_ih": gates(wb if two_biases else wb + rb, order)}
+        args.update({"bias_hh": gates(rb, order)} if two_biases else {})
         args = {k: g.weight(g.leaf(v), n.proto) for k, v in args.items()}
+        args.update({"reset_after": False} if name == "gru" and not two_biases else {})
         state = [None if s is None else g.add("select", [1, width], s.val.dtype, self=s, dim=0, index=d) for s in begin]
         if state[1] is not None and state[0] is None:
             state[0] = g.leaf(np.zeros((1, width), w.dtype))

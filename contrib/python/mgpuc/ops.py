@@ -974,6 +974,7 @@ def _(cx, node, a):
     x = with_axes(cx, x, [1, 2])
     options = [("act", a["act"] if a.get("act", "tanh") != "tanh" else None)]
     options += [(name, with_axes(cx, v, [1]).var) for name, v in zip(("state", "cell"), a["state"])] + [("bias", None if a.get("bias_ih") else False)]
+    options.append(("reset_after", a.get("reset_after")))
     call = Call(node.op(), x.var, [Num(w.shape[1], "width")], options, name=w.library)
     vars = cx.several(call, [[m.shape[d] for d in range(1, len(m.shape))] for m in node.val])
     return [Value(v, m.shape, list(range(1, len(m.shape))), m.dtype) for v, m in zip(vars, node.val)]
