@@ -148,6 +148,25 @@ static void note_dense(Elaborator *e, const Node *x, const Place *at)
         APPEND(e->flat_denses, e->flat_dense_count, f);
 }
 
+/* Pictures are bytes of 0 to 255, and weights begin as they should for values of about 1. */
+static void check_bytes(Elaborator *e, const char *layer, const Node *x, const Place *at)
+{
+    enum { PICTURE = 256 }; /* elements of a vector that is a picture, too */
+    static const char *const WEIGHTED[] = {"dense", "conv", "conv_transpose", "depthwise", "separable", "rnn", "lstm", "gru"};
+    bool weighted = false;
+    for (int k = 0; k < COUNT(WEIGHTED); k++)
+        weighted = weighted || strcmp(WEIGHTED[k], layer) == 0;
+    while (weighted && x && (x->op == OP_CAST || seen_through(x) != x))
+        x = x->op == OP_CAST ? x->in[0] : seen_through(x);
+    const Input *input = weighted && x && x->op == OP_INPUT ? &e->model->inputs[x->ints[0]] : NULL;
+    if (!input || x->dtype != U8 || input->classes || (x->shape.rank < 2 && shape_count(&x->shape) < PICTURE) || !is_news(e, at, layer))
+        return;
+    lint_at(e->settings->silenced, LINT_UNSCALED_BYTES, at,
+            "'%s' is u8, so %s gets numbers of 0 to 255 as they are, and its weights begin as they should for numbers of about 1; take "
+            "%s / 255",
+            input->name, layer, input->name);
+}
+
 /* parameters of a layer of the library, before its text runs */
 void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, int by_place, const Place *at)
 {
@@ -159,6 +178,7 @@ void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, int b
             check_habit(e, &HABITS[k], layer, values, by_place, user);
     if (strcmp(layer->name, "dense") == 0)
         note_dense(e, tensor_of(values[0]), user);
+    check_bytes(e, layer->name, tensor_of(values[0]), user);
     for (int k = 0; k < COUNT(PAIRED); k++)
         if (strcmp(PAIRED[k], layer->name) == 0)
             check_pair(e, layer->name, tensor_of(values[0]), tensor_of(values[1]), user);

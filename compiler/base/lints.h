@@ -14,6 +14,7 @@
     L(SHARD_STATISTICS, "shard-statistics") /* results depend on the number of devices */                             \
     L(TORCH_ARGUMENTS, "torch-arguments")   /* numbers by place that PyTorch's modules take, and the layer does not */     \
     L(CHANNEL_ORDER, "channel-order")       /* weights of another framework after a flatten that is channels last */      \
+    L(UNSCALED_BYTES, "unscaled-bytes")     /* pictures of 0 to 255 that weights meet as they are */                  \
     L(MISSING_FILE, "missing-file")         /* initial values that are not there */                                   \
     L(MEMORY, "memory")                     /* more than the devices have */                                          \
     L(IDLE_DEVICES, "idle-devices")         /* that have no samples */                                                \
