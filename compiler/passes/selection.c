@@ -13,6 +13,7 @@
  * as usual.
  *
  * VALID is not among them: padding samples are copies of valid ones, and are not finite only where those are not. */
+#include "compiler/ir/axes.h"
 #include "compiler/passes/gradients.h"
 #include "compiler/ir/rebuild.h"
 
@@ -132,14 +133,6 @@ static Node *reshaped(Graph *g, Node *c, const Shape *x, const Shape *y)
     return graph_reshape(g, graph_broadcast(g, c, full), now);
 }
 
-static Node *transposed(Graph *g, Node *c, const Node *n)
-{
-    int order[MAX_RANK];
-    for (int i = 0; i < n->int_count; i++)
-        order[i] = (int)n->ints[i];
-    return graph_transpose(g, of_rank(g, c, n->int_count), order);
-}
-
 static Node *sliced(Graph *g, Node *c, const Node *n)
 {
     int r = n->shape.rank;
@@ -187,41 +180,18 @@ static void add_places(Sweep *s, Selection *to, const Node *n, int axis)
     add_condition(s, to, graph_constant(s->g, data, shape, BOOL));
 }
 
-/* of a sum over axes (drop: they are no more): the conditions that are the same for all that is added up */
-static void add_of_sum(Sweep *s, Selection *to, const Selection *from, const Node *n, const Node *x, bool drop)
+/* Axis k of the result is axis[k] of what the conditions are of, -1: of none. A condition that varies along an axis that the result lacks is dropped:
+ * there its elements are added up. */
+static void add_moved(Sweep *s, Selection *to, const Selection *from, int rank, const int *axis, int result_rank, bool sharded)
 {
-    for (int i = 0; i < from->count; i++) {
-        Node *c = of_rank(s->g, from->conditions[i], x->shape.rank);
-        bool kept = !(c->sharded && !n->sharded);
-        Shape shape = {.rank = 0};
-        for (int a = 0, k = 0; a < x->shape.rank; a++) {
-            if (k < n->int_count && n->ints[k] == a && (drop || k == 0)) { /* CUMSUM: the axis, then another number */
-                kept = kept && (c->shape.extent[a] == 1 || x->shape.extent[a] == 1);
-                k++;
-                if (drop)
-                    continue;
-            }
-            shape.extent[shape.rank++] = c->shape.extent[a];
-        }
-        if (kept)
-            add_condition(s, to, graph_reshape(s->g, c, shape));
-    }
-}
-
-/* Of what adds up elements at other places: axis i of the gradient is letters[i]; those of y are in y_letters. A condition that
- * varies along an axis that y lacks is dropped. */
-static void add_of_letters(Sweep *s, Selection *to, const Selection *from, const char *letters, const char *y_letters)
-{
-    int rank = (int)strlen(letters), y_rank = (int)strlen(y_letters);
     for (int i = 0; i < from->count; i++) {
         Node *c = of_rank(s->g, from->conditions[i], rank);
-        Shape shape = {.rank = y_rank};
+        Shape shape = {.rank = result_rank};
         int order[MAX_RANK], count = 0, found = 0, varies = 0;
-        for (int k = 0; k < y_rank; k++) {
-            const char *at = strchr(letters, y_letters[k]);
-            shape.extent[k] = at ? c->shape.extent[at - letters] : 1;
+        for (int k = 0; k < result_rank; k++) {
+            shape.extent[k] = axis[k] >= 0 ? c->shape.extent[axis[k]] : 1;
             if (shape.extent[k] != 1)
-                order[count++] = (int)(at - letters);
+                order[count++] = axis[k];
         }
         found = count;
         for (int a = 0; a < rank; a++) {
@@ -229,9 +199,29 @@ static void add_of_letters(Sweep *s, Selection *to, const Selection *from, const
             if (c->shape.extent[a] == 1)
                 order[count++] = a;
         }
-        if (found == varies && count == rank)
+        if (found == varies && count == rank && (sharded || !c->sharded))
             add_condition(s, to, graph_reshape(s->g, graph_transpose(s->g, c, order), shape));
     }
+}
+
+/* of operand k of n, by the axes that it has in common with n */
+static void add_of_axes(Sweep *s, Selection *to, const Node *n, int k)
+{
+    int axis[MAX_RANK];
+    for (int i = 0; i < n->shape.rank; i++)
+        axis[i] = axis_of_operand(n, k, i);
+    add_moved(s, to, selection_of(s, n->in[k]), n->in[k]->shape.rank, axis, n->shape.rank, n->sharded);
+}
+
+/* likewise, of a contraction: axis i of the gradient is letters[i]; those of y are in y_letters */
+static void add_of_letters(Sweep *s, Selection *to, const Selection *from, const char *letters, const char *y_letters)
+{
+    int axis[MAX_RANK], rank = (int)strlen(y_letters);
+    for (int k = 0; k < rank; k++) {
+        const char *at = strchr(letters, y_letters[k]);
+        axis[k] = at ? (int)(at - letters) : -1;
+    }
+    add_moved(s, to, from, (int)strlen(letters), axis, rank, true);
 }
 
 /* those that are the same for all elements */
@@ -255,35 +245,6 @@ static void add_inside(Sweep *s, Selection *to, const Node *n)
     Node *above = graph_binary(s->g, OP_LE, first, i), *below = graph_binary(s->g, OP_LT, i, end);
     add_condition(s, to, graph_reshape(s->g, above, shape));
     add_condition(s, to, graph_reshape(s->g, below, shape));
-}
-
-/* GATHER and SCATTER_ADD: rows of a table along an axis; to_table: what is known of the rows is asked of the table, else the
- * other way */
-static void add_of_rows(Sweep *s, Selection *to, const Selection *from, const Node *table, const Node *index, int64_t axis,
-                        bool to_table)
-{
-    char of_table[MAX_RANK + 1] = "", of_rows[2 * MAX_RANK + 1] = "";
-    int rank = 0;
-    for (int i = 0; i < table->shape.rank; i++) {
-        of_table[i] = (char)('a' + i);
-        for (int k = 0; i == axis && k < index->shape.rank; k++)
-            of_rows[rank++] = (char)('A' + k);
-        if (i != axis)
-            of_rows[rank++] = (char)('a' + i);
-    }
-    add_of_letters(s, to, from, to_table ? of_rows : of_table, to_table ? of_table : of_rows);
-}
-
-/* windows: along an axis where a window is one element, and each element has one, nothing is mixed */
-static void add_of_windows(Sweep *s, Selection *to, const Selection *from, const int64_t *ints, int rank)
-{
-    char of_x[MAX_RANK + 1] = "", of_y[MAX_RANK + 1] = "";
-    for (int i = 0; i < rank; i++) {
-        bool one = ints[i] == 1 && ints[rank + i] == 1 && !ints[2 * rank + i] && !ints[3 * rank + i];
-        of_x[i] = (char)('a' + i);
-        of_y[i] = (char)((one ? 'a' : 'A') + i);
-    }
-    add_of_letters(s, to, from, of_x, of_y);
 }
 
 /* ---- by node */
@@ -313,11 +274,10 @@ static Selection read_view(Sweep *s, const Node *n)
     const Selection *x = selection_of(s, n->in[0]);
     for (int i = 0; i < x->count; i++) {
         Node *c = x->conditions[i];
-        c = n->op == OP_RESHAPE     ? reshaped(s->g, c, &n->in[0]->shape, &n->shape)
-            : n->op == OP_TRANSPOSE ? transposed(s->g, c, n)
-            : n->op == OP_SLICE     ? sliced(s->g, c, n)
-            : n->op == OP_UNSLICE   ? unsliced(s->g, c, n)
-                                    : c; /* BROADCAST */
+        c = n->op == OP_RESHAPE   ? reshaped(s->g, c, &n->in[0]->shape, &n->shape)
+            : n->op == OP_SLICE   ? sliced(s->g, c, n)
+            : n->op == OP_UNSLICE ? unsliced(s->g, c, n)
+                                  : c; /* BROADCAST */
         add_condition(s, &y, c);
     }
     for (int i = 0; i < n->shape.rank && n->op == OP_UNSLICE; i++)
@@ -353,32 +313,28 @@ static Selection read_selection(Sweep *s, const Node *n)
     case OP_REDUCE:
         return dtype_is_float(in[0]->dtype) ? *selection_of(s, in[0]) : y;
     case OP_RESHAPE:
-    case OP_TRANSPOSE:
     case OP_BROADCAST:
     case OP_SLICE:
     case OP_UNSLICE:
         return read_view(s, n);
-    case OP_SUM:
-    case OP_CUMSUM:
-        add_of_sum(s, &y, selection_of(s, in[0]), n, in[0], n->op == OP_SUM);
-        return y;
     case OP_GATHER:
         add_inside(s, &y, n);
-        add_of_rows(s, &y, selection_of(s, in[0]), in[0], in[1], n->ints[0], false);
+        add_of_axes(s, &y, n, 0);
         return y;
     case OP_SCATTER_ADD: /* a sum over samples ends it */
         if (node_is_zero(in[0]) && n->sharded)
-            add_of_rows(s, &y, selection_of(s, in[2]), in[0], in[1], n->ints[0], true);
+            add_of_axes(s, &y, n, 2);
         return y;
     case OP_GROUP_SUM: /* mixes samples */
         add_of_samples(s, &y, selection_of(s, in[0]), false);
         return y;
+    case OP_TRANSPOSE:
+    case OP_SUM:
+    case OP_CUMSUM:
     case OP_WINDOW_SUM:
     case OP_WINDOW_SUM_GRADIENT:
-        add_of_windows(s, &y, selection_of(s, in[0]), n->ints, n->shape.rank);
-        return y;
     case OP_WINDOW_MAX_GRADIENT:
-        add_of_windows(s, &y, selection_of(s, in[1]), n->ints, n->shape.rank);
+        add_of_axes(s, &y, n, n->inputs - 1);
         return y;
     default:
         return y;

@@ -1,0 +1,347 @@
+/* axes.c: the rule of each operation for its axes (ir/axes.h). tests/unit/axes_test.c compares all of them with the interpreter. */
+#include "compiler/ir/axes.h"
+
+#include <string.h>
+
+/* ---- a rule is made of factors and of the axes that have them */
+
+static int new_factor(Factors *f, int64_t extent)
+{
+    if (f->count == MOST_FACTORS)
+        die("an operation of more than %d axes", MOST_FACTORS);
+    f->extent[++f->count] = extent;
+    return f->count;
+}
+
+/* the axis has the factor; an axis of another extent has several elements for each of it */
+static void has(const Factors *f, AxisFactors *value, int axis, int factor, int64_t extent)
+{
+    value->factor[axis] = (uint8_t)factor;
+    value->unit[axis] = f->extent[factor] ? extent / f->extent[factor] : 1;
+}
+
+static void operand_has(Factors *f, const Node *n, int k, int axis, int factor)
+{
+    has(f, &f->operand[k], axis, factor, n->in[k]->shape.extent[axis]);
+}
+
+static void result_has(Factors *f, const Node *n, int axis, int factor) { has(f, &f->result, axis, factor, n->shape.extent[axis]); }
+
+/* the axis of operand k is that of the result */
+static void kept(Factors *f, const Node *n, int k, int from, int to)
+{
+    if (!f->result.factor[to])
+        result_has(f, n, to, new_factor(f, n->shape.extent[to]));
+    operand_has(f, n, k, from, f->result.factor[to]);
+}
+
+static int summed_factor(Factors *f, int64_t extent)
+{
+    int factor = new_factor(f, extent);
+    f->summed[factor] = true;
+    return factor;
+}
+
+/* the samples: along the result's, or added up */
+static void add_samples(Factors *f, const Node *n)
+{
+    bool any = false;
+    for (int k = 0; k < n->inputs; k++)
+        any = any || n->in[k]->sharded;
+    bool sums = node_sums_samples(n) && OP_INFO[n->op].linear != NOT_LINEAR;
+    if (!any || !(n->sharded || sums))
+        return;
+    int factor = n->sharded ? new_factor(f, 0) : summed_factor(f, 0);
+    for (int k = 0; k < n->inputs; k++)
+        if (n->in[k]->sharded)
+            has(f, &f->operand[k], SAMPLES_AXIS, factor, 0);
+    if (n->sharded)
+        has(f, &f->result, SAMPLES_AXIS, factor, 0);
+}
+
+/* ---- the rules */
+
+/* operands of the result's shape */
+static void same_axes(Factors *f, const Node *n)
+{
+    for (int k = 0; k < n->inputs; k++)
+        for (int i = 0; i < n->shape.rank && n->in[k]->shape.rank == n->shape.rank; i++)
+            kept(f, n, k, i, i);
+}
+
+/* axes ints[0 .. count) are gone, or stay but mix their elements (`stay`) */
+static void reduced_axes(Factors *f, const Node *n, int count, bool stay, bool sums)
+{
+    const Node *x = n->in[0];
+    for (int i = 0, to = 0; i < x->shape.rank; i++) {
+        bool reduced = false;
+        for (int k = 0; k < count; k++)
+            reduced = reduced || n->ints[k] == i;
+        if (!reduced)
+            kept(f, n, 0, i, to);
+        else if (sums)
+            operand_has(f, n, 0, i, summed_factor(f, x->shape.extent[i]));
+        to += !reduced || stay;
+    }
+}
+
+static void einsum_axes(Factors *f, const Node *n)
+{
+    int letter[128] = {0};
+    const char *out = strstr(n->text, "->") + 2, *p = n->text;
+    for (int i = 0; out[i]; i++) {
+        letter[(unsigned char)out[i]] = new_factor(f, n->shape.extent[i]);
+        result_has(f, n, i, letter[(unsigned char)out[i]]);
+    }
+    for (int k = 0; k < n->inputs; k++, p++)
+        for (int i = 0; *p != ',' && *p != '-'; p++, i++) {
+            int *factor = &letter[(unsigned char)*p];
+            if (!*factor)
+                *factor = summed_factor(f, n->in[k]->shape.extent[i]);
+            operand_has(f, n, k, i, *factor);
+        }
+}
+
+/* a window of one element, and one for each element */
+static bool is_plain(int64_t size, int64_t stride, int64_t low, int64_t high) { return size == 1 && stride == 1 && low == 0 && high == 0; }
+
+/* CONVOLVE and CONVOLVE_WEIGHT: samples' places, channels, outputs, of three values: x, the weight and y, one of which is the result */
+static void convolution_axes(Factors *f, const Node *n)
+{
+    bool weight = n->op == OP_CONVOLVE_WEIGHT;
+    const int64_t *v = n->ints;
+    int r = (int)v[0];
+    int64_t groups = v[1 + 5 * r];
+    const Shape *x = &n->in[0]->shape, *w = weight ? &n->shape : &n->in[1]->shape, *y = weight ? &n->in[1]->shape : &n->shape;
+    AxisFactors *of_x = &f->operand[0], *of_w = weight ? &f->result : &f->operand[1], *of_y = weight ? &f->operand[1] : &f->result;
+    for (int i = 0; i < r; i++)
+        if (is_plain(w->extent[2 + i], v[1 + i], v[1 + r + i], v[1 + 2 * r + i]) && v[1 + 4 * r + i] == 1) {
+            int place = weight ? summed_factor(f, x->extent[i]) : new_factor(f, x->extent[i]);
+            has(f, of_x, i, place, x->extent[i]);
+            has(f, of_y, i, place, y->extent[i]);
+        }
+    if (groups > 1) {
+        int group = new_factor(f, groups);
+        has(f, of_x, r, group, x->extent[r]);
+        has(f, of_w, 0, group, w->extent[0]);
+        has(f, of_y, r, group, y->extent[r]);
+        return;
+    }
+    int in = weight ? new_factor(f, x->extent[r]) : summed_factor(f, x->extent[r]), out = new_factor(f, w->extent[0]);
+    has(f, of_x, r, in, x->extent[r]);
+    has(f, of_w, 1, in, w->extent[1]);
+    has(f, of_w, 0, out, w->extent[0]);
+    has(f, of_y, r, out, y->extent[r]);
+}
+
+/* q, g and y [t, h, .], k and v [s, g, .], sums [h, t, 2]; all gradients in one [t, 3, h, d]. Heads are apart; so are queries where they do not know
+ * their places */
+static void attention_axes(Factors *f, const Node *n)
+{
+    const Node *q = n->in[0], *key = n->in[1];
+    bool gradient = n->op == OP_ATTENTION_GRADIENT, places = n->ints[0] || n->ints[1] > 0;
+    int which = (int)n->ints[3], head = new_factor(f, key->shape.extent[1]);
+    for (int k = 0; k < n->inputs; k++)
+        operand_has(f, n, k, k == 5 ? 0 : 1, head);
+    result_has(f, n, !gradient && which == 1 ? 0 : which == 3 ? 2 : 1, head);
+    if (places || (gradient && which == 3))
+        return;
+    int query = gradient && which ? summed_factor(f, q->shape.extent[0]) : new_factor(f, q->shape.extent[0]);
+    for (int k = 0; k < n->inputs; k++)
+        if (k == 0 || k > 2)
+            operand_has(f, n, k, k == 5 ? 1 : 0, query);
+    if (!f->summed[query])
+        result_has(f, n, !gradient && which == 1 ? 1 : 0, query);
+}
+
+static void window_axes(Factors *f, const Node *n)
+{
+    int r = n->shape.rank;
+    for (int i = 0; i < r; i++)
+        for (int k = 0; k < n->inputs && is_plain(n->ints[i], n->ints[r + i], n->ints[2 * r + i], n->ints[3 * r + i]); k++)
+            kept(f, n, k, i, i);
+}
+
+/* Axes of x and y in groups of as many elements. The first axes of a group have a factor where one's extent divides the other's: what is cut there is
+ * in one piece in memory. */
+static void reshaped_axes(Factors *f, const Node *n)
+{
+    const Shape *x = &n->in[0]->shape, *y = &n->shape;
+    if (shape_count(y) == 0)
+        return;
+    for (int i = 0, j = 0; i < x->rank && j < y->rank;) {
+        int64_t a = x->extent[i], b = y->extent[j];
+        if (a == 1 || b == 1) { /* beside an axis that is not one, it belongs to nothing */
+            bool both = a == b;
+            if (both)
+                kept(f, n, 0, i, j);
+            i += a == 1;
+            j += b == 1;
+            continue;
+        }
+        if (a % b == 0 || b % a == 0) {
+            int factor = new_factor(f, a < b ? a : b);
+            operand_has(f, n, 0, i, factor);
+            result_has(f, n, j, factor);
+        }
+        for (i++, j++; a != b;)
+            if (a < b)
+                a *= x->extent[i++];
+            else
+                b *= y->extent[j++];
+    }
+}
+
+static void broadcast_axes(Factors *f, const Node *n)
+{
+    const Shape *x = &n->in[0]->shape;
+    for (int i = 0, more = n->shape.rank - x->rank; i < n->shape.rank; i++)
+        if (i >= more && x->extent[i - more] == n->shape.extent[i])
+            kept(f, n, 0, i - more, i);
+        else
+            result_has(f, n, i, new_factor(f, n->shape.extent[i]));
+}
+
+/* an axis that stays as it is: SLICE PAD UNSLICE CONCAT */
+static bool stays(const Node *n, int axis)
+{
+    int r = n->shape.rank;
+    bool whole = n->in[0]->shape.extent[axis] == n->shape.extent[axis];
+    switch (n->op) {
+    case OP_SLICE: return whole && n->ints[axis] == 0 && (n->ints[2 * r + axis] == 1 || n->shape.extent[axis] == 1);
+    case OP_UNSLICE: return whole && n->ints[axis] == 0 && (n->ints[r + axis] == 1 || n->shape.extent[axis] == 1);
+    case OP_PAD: return n->ints[axis] == 0 && n->ints[r + axis] == 0;
+    default: return axis != n->ints[0];
+    }
+}
+
+static void moved_axes(Factors *f, const Node *n)
+{
+    int r = n->shape.rank;
+    switch (n->op) {
+    case OP_RESHAPE: reshaped_axes(f, n); return;
+    case OP_BROADCAST: broadcast_axes(f, n); return;
+    case OP_TRANSPOSE:
+        for (int i = 0; i < r; i++)
+            kept(f, n, 0, (int)n->ints[i], i);
+        return;
+    default:
+        for (int i = 0; i < r; i++)
+            for (int k = 0; k < n->inputs && stays(n, i); k++)
+                kept(f, n, k, i, i);
+    }
+}
+
+/* GATHER: table, index -> rows; SCATTER_ADD: table, index, rows -> table. The axis of the table that is indexed is needed whole. */
+static void indexed_axes(Factors *f, const Node *n)
+{
+    bool adds = n->op == OP_SCATTER_ADD;
+    const Shape *table = &n->in[0]->shape, *index = &n->in[1]->shape;
+    int axis = (int)n->ints[0];
+    for (int i = 0; i < table->rank; i++) {
+        int row = i < axis ? i : i + index->rank - 1;
+        if (i == axis)
+            continue;
+        kept(f, n, 0, i, adds ? i : row);
+        if (adds)
+            operand_has(f, n, 2, row, f->result.factor[i]);
+    }
+    for (int i = 0; i < index->rank; i++) {
+        if (!adds) {
+            kept(f, n, 1, i, axis + i);
+            continue;
+        }
+        int factor = summed_factor(f, index->extent[i]);
+        operand_has(f, n, 1, i, factor);
+        operand_has(f, n, 2, axis + i, factor);
+    }
+    f->added = adds ? 0 : -1;
+}
+
+/* all axes but one */
+static void axes_but(Factors *f, const Node *n, int axis)
+{
+    for (int i = 0; i < n->shape.rank; i++)
+        if (i != axis)
+            kept(f, n, 0, i, i);
+}
+
+static void add_axes(Factors *f, const Node *n)
+{
+    switch (n->op) {
+    case OP_SUM: reduced_axes(f, n, n->int_count, false, true); return;
+    case OP_MAX:
+    case OP_MOMENTS: reduced_axes(f, n, n->int_count, false, false); return;
+    case OP_ARGMAX: reduced_axes(f, n, 1, false, false); return;
+    case OP_CUMSUM: reduced_axes(f, n, 1, true, false); return;
+    case OP_EINSUM: einsum_axes(f, n); return;
+    case OP_CONVOLVE:
+    case OP_CONVOLVE_WEIGHT: convolution_axes(f, n); return;
+    case OP_ATTENTION:
+    case OP_ATTENTION_GRADIENT: attention_axes(f, n); return;
+    case OP_GATHER:
+    case OP_SCATTER_ADD: indexed_axes(f, n); return;
+    case OP_TOP_K: axes_but(f, n, (int)n->ints[0]); return;
+    case OP_REDUCE_MOMENTS: axes_but(f, n, n->shape.rank - 1); return;
+    case OP_REDUCE_BITS: return; /* segments of a flat range */
+    default: break;
+    }
+    switch (OP_INFO[n->op].op_class) {
+    case ELEMENTWISE:
+    case MARK: same_axes(f, n); return;
+    case WINDOW: window_axes(f, n); return;
+    case VIEW: moved_axes(f, n); return;
+    default: return; /* leaves are made as they are wanted; a region's rules are those of its body */
+    }
+}
+
+Factors node_factors(const Node *n)
+{
+    Factors f = {.added = -1, .operand = NEW_ARRAY(AxisFactors, n->inputs + 1)};
+    add_axes(&f, n);
+    if (n->op != OP_GROUP_SUM && n->op != OP_TOTAL && n->op != OP_MOMENTS) /* these mix samples, and not by adding up alone */
+        add_samples(&f, n);
+    return f;
+}
+
+int axis_of_operand(const Node *n, int k, int axis)
+{
+    Factors f = node_factors(n);
+    int factor = f.result.factor[axis];
+    for (int i = 0; i <= MAX_RANK && factor; i++)
+        if (f.operand[k].factor[i] == factor && f.operand[k].unit[i] == f.result.unit[axis])
+            return i;
+    return -1;
+}
+
+/* ---- attributes of a part */
+
+static void cut_extents(const Factors *f, const AxisFactors *value, int rank, int factor, int64_t parts, int64_t *extent)
+{
+    for (int i = 0; i < rank; i++)
+        if (value->factor[i] == factor && f->extent[factor])
+            extent[i] /= parts;
+}
+
+void axes_part_ints(const Node *n, const Factors *f, int factor, int64_t parts, int64_t *ints)
+{
+    int r = n->shape.rank;
+    if (n->int_count)
+        memcpy(ints, n->ints, (size_t)n->int_count * sizeof *ints);
+    switch (n->op) {
+    case OP_RESHAPE:
+    case OP_BROADCAST: cut_extents(f, &f->result, r, factor, parts, ints); return;
+    case OP_SLICE: cut_extents(f, &f->result, r, factor, parts, ints + r); return;
+    case OP_UNSLICE: cut_extents(f, &f->result, r, factor, parts, ints + 2 * r); return;
+    case OP_WINDOW_MAX_GRADIENT:
+    case OP_WINDOW_SUM_GRADIENT: cut_extents(f, &f->result, r, factor, parts, ints + 4 * r); return;
+    case OP_CONVOLVE:
+    case OP_CONVOLVE_WEIGHT: {
+        int64_t *groups = &ints[1 + 5 * ints[0]];
+        bool grouped = *groups > 1 && f->operand[0].factor[ints[0]] == factor;
+        *groups /= grouped ? parts : 1;
+        return;
+    }
+    default: return;
+    }
+}
