@@ -6,6 +6,7 @@
 #include "compiler/plan/times.h"
 #include "compiler/probe/probe.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it is on disk: 138 GB are 1.28 million */
@@ -186,7 +187,7 @@ OwnStatistics own_statistics(int devices, int64_t least, int64_t most)
     return (OwnStatistics){samples, samples == most ? 0 : samples * devices};
 }
 
-/* ---- notes: comments in the head of the schedule */
+/* ---- what the head of the schedule says */
 static bool alike(const SimulatedDevice *a, const SimulatedDevice *b)
 {
     for (int l = 0; l < LANES; l++) {
@@ -199,25 +200,26 @@ static bool alike(const SimulatedDevice *a, const SimulatedDevice *b)
     return true;
 }
 
+static double six_digits(double v) { return strtod(format("%.6g", v), NULL); }
+
 /* what device 0 can do a second: bytes of its memory, operations, those of its matrix units */
-static void note_roofs(const SimulationInput *in, int each, Text *t)
+static void set_roofs(const SimulationInput *in, int each, StepRecord *to)
 {
     Device d = machine_device(in->machine, in->processor, 0, each);
     Dtype type = F32;
     for (int i = F32; i < DTYPES; i++)
         type = strcmp(dtype_name((Dtype)i), in->schedule->precision) == 0 ? (Dtype)i : type;
     double plain = d.plain[type == F64 ? F64 : F32].value;
-    text_add(t, "# roofs bandwidth %.6g plain %.6g matrix %.6g\n", d.bandwidth.value, plain > 0 ? plain : d.plain[F32].value, d.matrix[type].value);
+    to->bandwidth = six_digits(d.bandwidth.value);
+    to->plain = six_digits(plain > 0 ? plain : d.plain[F32].value);
+    to->matrix = six_digits(d.matrix[type].value);
 }
 
-static void note_lanes(const Simulation *s, int first, int last, Text *t)
+static void add_lanes(const Simulation *s, int first, int last, StepRecord *to)
 {
     for (int l = 0; l < LANES; l++) {
-        const LaneUse *use = &s->devices[first].lanes[l];
-        text_add(t, "# lane devices %d %d %s busy_us %.1f idle_us", first, last, LANE_NAME[l], use->busy_us);
-        for (int c = 0; c < CAUSES; c++)
-            text_add(t, " %.1f", use->idle_us[c]);
-        text_add(t, "\n");
+        LaneRecord lane = {first, last, (Lane)l, s->devices[first].lanes[l]};
+        APPEND(to->lanes, to->lane_count, lane);
     }
 }
 
@@ -227,18 +229,13 @@ static const char *end_text(const Machine *m, int end)
     return *name >= '0' && *name <= '9' ? format("device %s", name) : name;
 }
 
-static const char *notes_of(const SimulationInput *in, const Simulation *s, const char *machine, const StepUse *use)
+static StepRecord step_record(const SimulationInput *in, const Simulation *s, const char *machine, const StepUse *use)
 {
-    Text t = {0};
-    text_add(&t, "# predicted step_us %.1f machine ", use->step_us);
-    write_quoted(machine, &t);
-    text_add(&t, " bound ");
-    write_quoted(use->bound, &t);
-    text_add(&t, "\n");
-    note_roofs(in, schedule_each(in->schedule), &t);
+    StepRecord to = {.machine = machine, .bound = use->bound, .step_us = use->step_us};
+    set_roofs(in, schedule_each(in->schedule), &to);
     for (int first = 0, d = 1; d <= s->device_count; d++)
         if (d == s->device_count || !alike(&s->devices[first], &s->devices[d])) {
-            note_lanes(s, first, d - 1, &t);
+            add_lanes(s, first, d - 1, &to);
             first = d;
         }
     for (int i = 0; i < 2 * in->machine->link_count; i++) {
@@ -246,11 +243,11 @@ static const char *notes_of(const SimulationInput *in, const Simulation *s, cons
         double rate = l->rate[i % 2].value;
         if (s->link_bytes[i] <= 0 || rate <= 0 || s->step_us <= 0)
             continue;
-        text_add(&t, "# link ");
-        write_quoted(format("%s to %s", end_text(in->machine, l->end[i % 2]), end_text(in->machine, l->end[1 - i % 2])), &t);
-        text_add(&t, " bytes %.0f share %.4f\n", s->link_bytes[i], s->link_bytes[i] / (rate / 1e6 * s->step_us));
+        LinkRecord link = {format("%s to %s", end_text(in->machine, l->end[i % 2]), end_text(in->machine, l->end[1 - i % 2])), s->link_bytes[i],
+                           s->link_bytes[i] / (rate / 1e6 * s->step_us)};
+        APPEND(to.links, to.link_count, link);
     }
-    return text_take(&t);
+    return to;
 }
 
 void predict_plans(Program *p)
@@ -264,11 +261,10 @@ void predict_plans(Program *p)
         SimulationInput in = simulation_input(p, plan);
         const Simulation *s = simulate_step(&in);
         StepUse use = step_use(&in, s);
-        const char *notes = notes_of(&in, s, machine, &use);
         Grounds from = grounds_of(p, plan, &use, &s->devices[use.device]);
         memory_use(outer);
+        plan->schedule->step = step_record(&in, s, machine, &use);
         plan->predicted = (Prediction){machine, use.bound, grounds_text(&from), use.step_us, use.computing_us, use.transfer_us};
-        plan->schedule->notes = copy_text(notes, strlen(notes));
         memory_free(own);
     }
 }

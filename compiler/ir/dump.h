@@ -3,7 +3,7 @@
 #ifndef MGPU_DUMP_H
 #define MGPU_DUMP_H
 
-#include "compiler/base/words.h"
+#include "compiler/base/records.h"
 #include "compiler/ir/graph.h"
 
 /* ---- words of nodes and results (ir/print.c) */
@@ -19,7 +19,6 @@ bool next_form(const char **row, Form *);   /* false: there is none */
 
 /* ---- characters and words (dump_words.c). Writing: */
 void write_word(const char *, Text *);      /* bare where it can be, else in quotes */
-void write_number(double, Text *);          /* the shortest text that is read as the same number */
 void write_place(const Model *, const Place *, Text *); /* " line 12:5" ...; nothing for no place */
 
 /* Reading: a dump, where it is read, and what is known so far. A copy of it is a place to come back to. */

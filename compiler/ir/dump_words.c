@@ -22,17 +22,6 @@ void write_word(const char *name, Text *t)
         write_quoted(name, t);
 }
 
-void write_number(double v, Text *t)
-{
-    char text[40];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (digits == 17 || v != v || strtod(text, NULL) == v)
-            break;
-    }
-    text_add(t, "%s", v != v ? "nan" : text);
-}
-
 /* innermost first: the layer of the library, the user's file that calls it, the model's file that calls that */
 void write_place(const Model *m, const Place *at, Text *t)
 {

@@ -4,28 +4,22 @@
  * mistake, located at the node's line. Extents are checked against overflow wherever a shape is made: 8 bytes times the
  * elements of any node fit into 63 bits. */
 #include "compiler/ir/graph.h"
+#include "runtime/base/records.h"
 
 #include <string.h>
 
 /* ---- element types */
 
-static const struct {
-    const char *name;
-    int bytes;
-} DTYPE[DTYPES] = {
-    [BOOL] = {"bool", 1}, [U8] = {"u8", 1},   [I8] = {"i8", 1},   [U16] = {"u16", 2}, [I16] = {"i16", 2},   [U32] = {"u32", 4},
-    [I32] = {"i32", 4},   [I64] = {"i64", 8}, [F16] = {"f16", 2}, [BF16] = {"bf16", 2}, [F32] = {"f32", 4}, [F64] = {"f64", 8},
-};
-
-const char *dtype_name(Dtype t) { return DTYPE[t].name; }
-int dtype_bytes(Dtype t) { return DTYPE[t].bytes; }
+_Static_assert(F64 == (int)MGPU_F64 && DTYPES == (int)MGPU_DTYPES, "the types of elements are the runtime's");
+const char *dtype_name(Dtype t) { return mgpu_dtype_names[t]; }
+int dtype_bytes(Dtype t) { return (int)mgpu_dtype_bytes((uint8_t)t); }
 bool dtype_is_float(Dtype t) { return t >= F16; }
 bool dtype_is_half(Dtype t) { return t == F16 || t == BF16; }
 
 bool dtype_by_name(const char *name, Dtype *t)
 {
     for (int i = 0; i < DTYPES; i++)
-        if (strcmp(name, DTYPE[i].name) == 0) {
+        if (strcmp(name, mgpu_dtype_names[i]) == 0) {
             *t = (Dtype)i;
             return true;
         }

@@ -8,7 +8,7 @@
 #include "compiler/ir/dump.h"
 
 static const struct { Op op; Distribution from, to; } NODES[] = {
-#define NODE_OF(name, kind, from, to, ...) [MGPU_TRANSFER_##name] = {OP_##name, from, to},
+#define NODE_OF(name, verb, kind, from, to, ...) [MGPU_TRANSFER_##name] = {OP_##name, from, to},
     MGPU_TRANSFER_TABLE(NODE_OF)
 };
 

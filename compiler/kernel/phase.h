@@ -4,6 +4,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/machine/work.h"
+#include "runtime/abi/mgpu.h"
 
 typedef struct Kernel Kernel;
 typedef struct Program Program;
@@ -55,7 +56,7 @@ static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch
 
 /* an operation of a kernel that may make NaN or infinity of finite numbers, for messages of runs: "log", "head.fc", line. word "":
  * it has none but those whose results may be too large */
-typedef struct Suspect { const char *word, *layer; int line; const char *required; } Suspect; /* mgpu_suspect */
+typedef mgpu_suspect Suspect;
 
 typedef enum TaskKind { TASK_KERNEL, TASK_TRANSFER /* a transfer: mgpu_transfers.h */ } TaskKind;
 typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */

@@ -5,18 +5,10 @@
  * Balso, "Horovod: fast and easy distributed deep learning in TensorFlow", 2018; MXNet, work_load_list; Seide et al., "1-bit stochastic
  * gradient descent", 2014, and CNTK, DataParallelSGD with gradientBits = 1. */
 #include "compiler/plan/policy.h"
-#include "compiler/base/words.h"
-#include "runtime/abi/mgpu.h"
+#include "runtime/schedule/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const INPUT_NAME[INPUT_POLICIES] = {"ahead", "slice", "whole"};
-static const char *const VARIABLES_NAME[VARIABLE_POLICIES] = {"replicated", "host", "device"};
-static const char *const REDUCE_NAME[REDUCE_POLICIES] = {"auto", "host", "copy", "peer", "ring", "tree", "nccl"};
-static const char *const ORDER_NAME[ORDER_POLICIES] = {"synchronous", "stale", "none"};
-static const char *const WAITED_NAME[WAITED_POLICIES] = {"comm", "auto", "sync"};
-static const char *const GRADIENT_NAME[GRADIENT_POLICIES] = {"exact", "bf16", "one-bit"};
 
 const Policy PRESETS[] = {
     {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_BY_COST, GRADIENTS_EXACT, false, false},
@@ -39,45 +31,18 @@ const Policy PRESETS[] = {
     {0},
 };
 
-const PolicyWord POLICY_WORD[POLICY_WORDS] = {
-    {"input", INPUT_NAME, INPUT_POLICIES},
-    {"variables", VARIABLES_NAME, VARIABLE_POLICIES},
-    {"reduce", REDUCE_NAME, REDUCE_POLICIES},
-    {"order", ORDER_NAME, ORDER_POLICIES},
-    {"waited", WAITED_NAME, WAITED_POLICIES},
-    {"gradients", GRADIENT_NAME, GRADIENT_POLICIES},
-};
-
-void policy_set(Policy *p, int word, int value)
-{
-    switch (word) {
-    case 0: p->input = (InputPolicy)value; break;
-    case 1: p->variables = (VariablePolicy)value; break;
-    case 2: p->reduce = (ReducePolicy)value; break;
-    case 3: p->order = (OrderPolicy)value; break;
-    case 4: p->waited = (WaitedPolicy)value; break;
-    default: p->gradients = (GradientPolicy)value; break;
-    }
-}
-
-static int value_of(const Policy *p, int word)
-{
-    const int VALUES[POLICY_WORDS] = {(int)p->input, (int)p->variables, (int)p->reduce, (int)p->order, (int)p->waited, (int)p->gradients};
-    return VALUES[word];
-}
-
 static void set_word(Policy *p, int which, const char *word)
 {
-    const PolicyWord *row = &POLICY_WORD[which];
-    for (int value = 0; value < row->count; value++)
-        if (strcmp(row->words[value], word) == 0) {
-            policy_set(p, which, value);
+    const mgpu_field *row = &POLICY_WORD[which];
+    for (int value = 0; value < row->name_count; value++)
+        if (strcmp(row->names[value], word) == 0) {
+            MGPU_MEMBER(int, p, row->at) = value;
             return;
         }
     Text all = {0};
-    for (int i = 0; i < row->count; i++)
-        text_add(&all, "%s%s", i ? i + 1 < row->count ? ", " : " or " : "", row->words[i]);
-    fail(2, "--plan: %s is %s; '%s' is none of them", row->name, text_of(&all), word);
+    for (int i = 0; i < row->name_count; i++)
+        text_add(&all, "%s%s", i ? i + 1 < row->name_count ? ", " : " or " : "", row->names[i]);
+    fail(2, "--plan: %s is %s; '%s' is none of them", row->word, text_of(&all), word);
 }
 
 static void set_policy(Policy *p, const char *text)
@@ -87,8 +52,8 @@ static void set_policy(Policy *p, const char *text)
     const char *equals = strchr(text, '='), *names[POLICY_WORDS + 1];
     const char *name = copy_text(text, (size_t)(equals - text));
     for (int i = 0; i < POLICY_WORDS; i++) {
-        names[i] = POLICY_WORD[i].name;
-        if (strcmp(POLICY_WORD[i].name, name) == 0) {
+        names[i] = POLICY_WORD[i].word;
+        if (strcmp(POLICY_WORD[i].word, name) == 0) {
             set_word(p, i, equals + 1);
             if (p->input != INPUT_AHEAD)
                 p->slots = 1;
@@ -151,17 +116,6 @@ Policy policy_read(const char *text, const char **split)
     return p;
 }
 
-const char *policy_label(const Policy *p)
-{
-    static const char *const OF_GRADIENTS[GRADIENT_POLICIES] = {[GRADIENTS_BF16] = "bf16 gradients", [GRADIENTS_ONE_BIT] = "one-bit gradients"};
-    const char *gradients = OF_GRADIENTS[p->gradients];
-    if (p->order == ORDER_NONE)
-        return "NOT TRAINING, UPPER BOUND";
-    if (p->order == ORDER_STALE)
-        return gradients ? format("one step stale, %s", gradients) : "one step stale";
-    return gradients ? gradients : p->forward ? PREDICTS_ONLY : NULL;
-}
-
 int policy_way(const Policy *p)
 {
     static const int WAY[REDUCE_POLICIES] = {[REDUCE_BY_COST] = MGPU_WAY_AUTO, [REDUCE_HOST] = MGPU_WAY_HOST, [REDUCE_COPY] = MGPU_WAY_COPY,
@@ -174,21 +128,6 @@ bool policy_shards(const Policy *p) { return p->variables == VARIABLES_REPLICATE
 bool policy_spans_nodes(const Policy *p) { return policy_way(p) == MGPU_WAY_AUTO || policy_way(p) == MGPU_WAY_NCCL; }
 
 bool policy_is_auto(const Policy *p) { return strcmp(p->name, PRESETS[0].name) == 0; }
-
-void policy_write(const Policy *p, Text *t)
-{
-    if (is_bare_word(p->name))
-        text_add(t, "%s", p->name);
-    else
-        write_quoted(p->name, t);
-    for (int i = 0; i < POLICY_WORDS; i++)
-        text_add(t, " %s %s", POLICY_WORD[i].name, POLICY_WORD[i].words[value_of(p, i)]);
-    text_add(t, " slots %d", p->slots);
-    if (policy_label(p)) {
-        text_add(t, " label ");
-        write_quoted(policy_label(p), t);
-    }
-}
 
 const Policy *policy_of(const Options *o) { return o && o->policy ? o->policy : &PRESETS[0]; }
 

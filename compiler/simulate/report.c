@@ -4,8 +4,6 @@
  * rest of the gap is that of what it waited for, or of what its lane did before, and so on; a transfer that waited for its other members waited for other devices. */
 #include "compiler/simulate/simulate.h"
 
-const char *const CAUSE_NAME[CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
-
 static const Cause CAUSE_OF[LANES] = {[LANE_COMP] = CAUSE_COMPUTATION, [LANE_COPY] = CAUSE_UPLOAD, [LANE_COMM] = CAUSE_COMMUNICATION,
                                       [LANE_SYNC] = CAUSE_COMMUNICATION, [LANE_HOST] = CAUSE_INPUT};
 

@@ -61,9 +61,6 @@ typedef struct SimulationInput {
 } SimulationInput;
 
 /* why a lane does nothing: what it waits for on its own device, or another device, or nothing was to do */
-typedef enum Cause { CAUSE_COMPUTATION, CAUSE_UPLOAD, CAUSE_COMMUNICATION, CAUSE_INPUT, CAUSE_DEVICE, CAUSE_NOTHING, CAUSES } Cause;
-extern const char *const CAUSE_NAME[CAUSES];
-typedef struct LaneUse { double busy_us, idle_us[CAUSES]; } LaneUse;
 typedef struct OpTime { double begin_us, end_us; } OpTime;
 typedef struct SimulatedDevice {
     LaneUse lanes[LANES];       /* of one step */

@@ -1,9 +1,10 @@
 /* mgpu_transfers.h: the table of transfers: every way in which values go from device to device, a row each. Nodes of graphs, verbs
  * and kinds of the schedule, the rules of the verifier and what the runtime does all follow from these rows.
  *
- * X(NAME, "kind", from, to, adds, sends, receives, ends)
+ * X(NAME, "verb", "kind", from, to, adds, sends, receives, ends)
  *
- *   NAME      OP_NAME is the node, whose name in ops.def is the verb of the schedule's operation; MGPU_TRANSFER_NAME
+ *   NAME      OP_NAME is the node; MGPU_TRANSFER_NAME
+ *   verb      of the schedule's operation: the name of the node in ops.def
  *   kind      of the schedule's collective, and what messages call it: "the all-reduce r1"
  *   from, to  the distribution of the node's input and of its result (compiler/ir/graph.h). LOCAL also takes what is partial or
  *             replicated: each device has a value of its own. PARTIAL also takes what is local: the sum of what all have
@@ -26,14 +27,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MGPU_TRANSFER_TABLE(X)                                                             \
-    X(REDUCE,         "all-reduce",     PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
-    X(REDUCE_SCATTER, "reduce-scatter", PARTIAL, SPLIT,      ADDS,  WHOLE, OWN,    0)      \
-    X(ALL_GATHER,     "all-gather",     SPLIT,   REPLICATED, MOVES, OWN,   WHOLE,  0)      \
-    X(BROADCAST_FROM, "broadcast",      LOCAL,   REPLICATED, MOVES, ROOT,  OTHERS, 1)      \
-    X(SEND,           "send",           LOCAL,   LOCAL,      MOVES, ROOT,  TARGET, 2)      \
-    X(REDUCE_BITS,    "one-bit-reduce", LOCAL,   REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
-    X(REDUCE_MOMENTS, "moments-reduce", PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)
+#define MGPU_TRANSFER_TABLE(X)                                                                               \
+    X(REDUCE,         "reduce",         "all-reduce",     PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
+    X(REDUCE_SCATTER, "reduce_scatter", "reduce-scatter", PARTIAL, SPLIT,      ADDS,  WHOLE, OWN,    0)      \
+    X(ALL_GATHER,     "all_gather",     "all-gather",     SPLIT,   REPLICATED, MOVES, OWN,   WHOLE,  0)      \
+    X(BROADCAST_FROM, "broadcast_from", "broadcast",      LOCAL,   REPLICATED, MOVES, ROOT,  OTHERS, 1)      \
+    X(SEND,           "send",           "send",           LOCAL,   LOCAL,      MOVES, ROOT,  TARGET, 2)      \
+    X(REDUCE_BITS,    "reduce_bits",    "one-bit-reduce", LOCAL,   REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
+    X(REDUCE_MOMENTS, "reduce_moments", "moments-reduce", PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)
 
 #define MGPU_TRANSFER_NUMBER(name, ...) MGPU_TRANSFER_##name,
 enum { MGPU_TRANSFER_TABLE(MGPU_TRANSFER_NUMBER) MGPU_TRANSFERS };
@@ -41,7 +42,7 @@ enum { MGPU_SHARE_WHOLE, MGPU_SHARE_OWN, MGPU_SHARE_ROOT, MGPU_SHARE_OTHERS, MGP
 enum { MGPU_TRANSFER_ADDS = 1, MGPU_TRANSFER_MOVES = 0 };
 
 typedef struct mgpu_transfer {
-    const char *kind;
+    const char *verb, *kind;
     bool adds;
     uint8_t sends, receives; /* MGPU_SHARE_... */
     uint8_t ends;
@@ -57,8 +58,8 @@ typedef struct mgpu_stretch { int64_t begin, end; } mgpu_stretch; /* elements of
 
 static inline const mgpu_transfer *mgpu_transfer_row(int transfer)
 {
-#define MGPU_TRANSFER_ROW(name, kind, from, to, adds, sends, receives, ends) \
-    {kind, MGPU_TRANSFER_##adds, MGPU_SHARE_##sends, MGPU_SHARE_##receives, ends},
+#define MGPU_TRANSFER_ROW(name, verb, kind, from, to, adds, sends, receives, ends) \
+    {verb, kind, MGPU_TRANSFER_##adds, MGPU_SHARE_##sends, MGPU_SHARE_##receives, ends},
     static const mgpu_transfer ROWS[] = {MGPU_TRANSFER_TABLE(MGPU_TRANSFER_ROW)};
 #undef MGPU_TRANSFER_ROW
     return &ROWS[transfer];
@@ -107,9 +108,10 @@ static inline mgpu_stretch mgpu_received_by(const mgpu_parties *p, int64_t count
  * all-reduces: in rounds, of which SERVER is HOST by another name, for plans whose variables are in the host's memory. ONE_SHOT: small ones, by
  * one kernel of each GPU (mgpu_one_shot.h) */
 enum { MGPU_WAY_AUTO, MGPU_WAY_HOST, MGPU_WAY_COPY, MGPU_WAY_PEER, MGPU_WAY_NCCL, MGPU_WAY_RING, MGPU_WAY_TREE, MGPU_WAY_DEVICE, MGPU_WAY_SERVER, MGPU_WAY_ONE_SHOT, MGPU_WAYS };
+#define MGPU_WAY_NAMES {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server", "one-shot"}
 static inline const char *mgpu_way_name(int way)
 {
-    static const char *const NAME[MGPU_WAYS] = {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server", "one-shot"};
+    static const char *const NAME[MGPU_WAYS] = MGPU_WAY_NAMES;
     return NAME[way];
 }
 

@@ -1,24 +1,25 @@
 /* dtype.c: the element types: sizes, names, and conversion between any two of them through double. (Whole numbers
  * beyond 2^53 keep their value only where both types are the same.) */
-#include "runtime/base/base.h"
+#include "runtime/base/records.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct DtypeInfo { const char *name; int8_t bytes; bool is_float; double low, high; } DtypeInfo;
+typedef struct DtypeInfo { int8_t bytes; bool is_float; double low, high; } DtypeInfo;
+const char *const mgpu_dtype_names[] = {"bool", "u8", "i8", "u16", "i16", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"};
 static const DtypeInfo INFO[] = {
-    [MGPU_BOOL] = {"bool", 1, false, 0, 1},
-    [MGPU_U8] = {"u8", 1, false, 0, UINT8_MAX},
-    [MGPU_I8] = {"i8", 1, false, INT8_MIN, INT8_MAX},
-    [MGPU_U16] = {"u16", 2, false, 0, UINT16_MAX},
-    [MGPU_I16] = {"i16", 2, false, INT16_MIN, INT16_MAX},
-    [MGPU_U32] = {"u32", 4, false, 0, UINT32_MAX},
-    [MGPU_I32] = {"i32", 4, false, INT32_MIN, INT32_MAX},
-    [MGPU_I64] = {"i64", 8, false, -0x1p63, 0x1p63},
-    [MGPU_F16] = {"f16", 2, true, 0, 0},
-    [MGPU_BF16] = {"bf16", 2, true, 0, 0},
-    [MGPU_F32] = {"f32", 4, true, 0, 0},
-    [MGPU_F64] = {"f64", 8, true, 0, 0},
+    [MGPU_BOOL] = {1, false, 0, 1},
+    [MGPU_U8] = {1, false, 0, UINT8_MAX},
+    [MGPU_I8] = {1, false, INT8_MIN, INT8_MAX},
+    [MGPU_U16] = {2, false, 0, UINT16_MAX},
+    [MGPU_I16] = {2, false, INT16_MIN, INT16_MAX},
+    [MGPU_U32] = {4, false, 0, UINT32_MAX},
+    [MGPU_I32] = {4, false, INT32_MIN, INT32_MAX},
+    [MGPU_I64] = {8, false, -0x1p63, 0x1p63},
+    [MGPU_F16] = {2, true, 0, 0},
+    [MGPU_BF16] = {2, true, 0, 0},
+    [MGPU_F32] = {4, true, 0, 0},
+    [MGPU_F64] = {8, true, 0, 0},
 };
 
 int64_t mgpu_dtype_bytes(uint8_t dtype)
@@ -28,7 +29,7 @@ int64_t mgpu_dtype_bytes(uint8_t dtype)
 
 const char *mgpu_dtype_name(uint8_t dtype)
 {
-    return INFO[dtype].name;
+    return mgpu_dtype_names[dtype];
 }
 
 bool mgpu_dtype_is_float(uint8_t dtype)

@@ -1,6 +1,5 @@
-/* read.c: the text of a schedule -> one phase of it, as views need it. It reads what schedule_write writes (compiler/plan/schedule_text.c
- * is the reference), skips records and words that it does not know, and takes the comments that say what is predicted and why. */
-#include "runtime/base/terminal.h"
+/* read.c: a schedule -> one phase of it, as views need it. */
+#include "runtime/schedule/schedule.h"
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -9,511 +8,159 @@
 const char *const mgpu_view_lane[VIEW_LANES] = MGPU_LANE_NAMES;
 const char *const mgpu_view_cause[VIEW_CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
 
-typedef struct Words { View *view; const char *at; } Words;
+/* ---- memory, which goes as a whole */
+struct ViewBlock { struct ViewBlock *before; size_t used, room; _Alignas(16) char bytes[]; };
 
-/* ---- characters -> words */
-static void *more(void *list, int count, size_t bytes) /* room for one more, which is zeroed */
+static void *take(void *view, size_t bytes)
 {
-    if ((count & (count - 1)) == 0)
-        list = mgpu_resize(list, (size_t)(count ? 2 * count : 1) * bytes);
-    memset((char *)list + (size_t)count * bytes, 0, bytes);
-    return list;
-}
-
-static bool bare(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("._-/", c)); }
-
-static void skip_blanks(Words *w)
-{
-    while (*w->at == ' ' || *w->at == '\t' || *w->at == '\r')
-        w->at++;
-}
-
-static bool at_end(Words *w)
-{
-    skip_blanks(w);
-    return !*w->at || *w->at == '\n' || *w->at == '#';
-}
-
-static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0; }
-
-/* names, accesses and reasons are parts of the text, so it is a strange one that needs more */
-static void need(const Words *w, size_t length)
-{
-    if (length >= (size_t)(w->view->end - w->view->free))
-        mgpu_fail(MGPU_BAD_INPUT, "a record of the schedule repeats itself too often to be shown; --full prints it");
-}
-
-static const char *add(Words *w, const char *from, size_t length)
-{
-    need(w, length);
-    char *text = w->view->free;
-    memcpy(text, from, length);
-    text[length] = 0;
-    w->view->free += length + 1;
-    return text;
-}
-
-/* bare, or in quotes */
-static const char *name(Words *w)
-{
-    skip_blanks(w);
-    if (*w->at != '"') {
-        const char *begin = w->at;
-        while (bare(*w->at))
-            w->at++;
-        return add(w, begin, (size_t)(w->at - begin));
+    enum { BLOCK = 1 << 16 };
+    View *v = view;
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (!v->memory || v->memory->room - v->memory->used < bytes) {
+        size_t room = bytes > BLOCK ? bytes : BLOCK;
+        struct ViewBlock *block = mgpu_allocate(1, sizeof *block + room);
+        *block = (struct ViewBlock){v->memory, 0, room};
+        v->memory = block;
     }
-    need(w, strcspn(w->at, "\n"));
-    char *text = w->view->free, *to = text;
-    bool coded = false;
-    for (w->at++; *w->at && *w->at != '"' && *w->at != '\n'; w->at++) {
-        if (*w->at != '\\') {
-            *to++ = *w->at;
-        } else if (w->at[1] == 'x' && w->at[2] && w->at[3]) {
-            *to++ = (char)(16 * hex(w->at[2]) + hex(w->at[3]));
-            coded = true;
-            w->at += 3;
-        } else if (w->at[1]) {
-            *to++ = *++w->at;
-        }
-    }
-    w->at += *w->at == '"';
-    *to++ = 0;
-    if (!coded) {
-        w->view->free = to;
-        return text;
-    }
-    char *plain = mgpu_plain_text(text, false); /* as a terminal may have it */
-    if (!plain)
-        mgpu_no_memory((size_t)(to - text));
-    const char *kept = add(w, plain, strlen(plain));
-    free(plain);
+    v->memory->used += bytes;
+    return v->memory->bytes + v->memory->used - bytes;
+}
+#define TAKE(view, type, count) ((type *)take(view, sizeof(type) * (size_t)((count) + 1)))
+
+static const char *keep(View *v, char *text) /* which is freed */
+{
+    const char *kept = strcpy(take(v, strlen(text) + 1), text);
+    free(text);
     return kept;
 }
 
-static bool take(Words *w, const char *word)
+/* ---- operations and buffers */
+int mgpu_view_find_op(const ViewDevice *d, const char *text) { return mgpu_name_number(&d->op_names, text); }
+
+int mgpu_view_find_buffer(const ViewDevice *d, const char *text) { return mgpu_name_number(&d->buffer_names, text); }
+
+static void add_access(View *v, ViewDevice *d, ViewOp *op, int number, const DeviceSchedule *of, const Access *a)
 {
-    skip_blanks(w);
-    size_t length = strlen(word);
-    if (strncmp(w->at, word, length) != 0 || bare(w->at[length]))
-        return false;
-    w->at += length;
-    return true;
+    const Buffer *b = &of->buffers[a->buffer];
+    char range[80] = "", slot[20] = "";
+    if (a->of)
+        snprintf(range, sizeof range, "[%lld:%lld of %lld]", (long long)a->begin, (long long)a->end, (long long)a->of);
+    else if (a->begin || a->end != b->bytes)
+        snprintf(range, sizeof range, "[%lld:%lld]", (long long)a->begin, (long long)a->end);
+    if (a->slot)
+        snprintf(slot, sizeof slot, "@%+d", a->slot);
+    op->accesses[op->access_count] = *range || *slot ? keep(v, mgpu_format("%s%s%s", b->name, range, slot)) : b->name;
+    op->buffers[op->access_count] = a->buffer;
+    op->ranges[op->access_count++] = a->end - a->begin;
+    ViewBuffer *x = &d->buffers[a->buffer];
+    x->first = x->first < 0 ? number : x->first;
+    x->last = number;
 }
 
-static double number(Words *w)
+/* "makes in.image" */
+static const char *reason_of(View *v, const DeviceSchedule *d, const ScheduledOp *op, const Wait *w)
 {
-    char *end;
-    if (at_end(w))
-        return 0;
-    double n = strtod(w->at, &end);
-    w->at = end;
-    return n;
+    Reason why = mgpu_wait_reason(d, op, w);
+    if (!why.word)
+        return NULL;
+    char *names = mgpu_join_names(why.names, why.count < REASON_NAMES ? why.count : REASON_NAMES), more[32] = "";
+    if (why.count > REASON_NAMES)
+        snprintf(more, sizeof more, " and %d more", why.count - REASON_NAMES);
+    const char *text = keep(v, mgpu_format("%s %s%s", why.word, names, more));
+    free(names);
+    return text;
 }
 
-/* what a comment says may be any number */
-static int64_t whole(double n)
+static void add_op(View *v, const PhaseSchedule *p, ViewDevice *d, int number, const DeviceSchedule *of)
 {
-    const double MOST = 1e15;
-    return n >= -MOST ? (int64_t)(n < MOST ? n : MOST) : -1;
+    const ScheduledOp *op = &of->ops[number];
+    int accesses = op->read_count + op->write_count;
+    const char *verb = op->verb == VERB_TRANSFER ? mgpu_transfer_row(p->collectives[op->target].parties.transfer)->verb : VERB_NAME[op->verb];
+    ViewOp *x = &d->ops[number];
+    *x = (ViewOp){.name = op->id, .verb = verb, .label = op->label, .layer = op->layer ? op->layer : "", .role = op->role ? op->role : "",
+                  .lane = (ViewLane)op->lane, .begin_us = op->begin_us, .time_us = op->time_us, .flops = op->flops, .bytes = op->bytes, .line = op->line,
+                  .read_count = op->read_count, .wait_count = op->wait_count, .ranges = TAKE(v, int64_t, accesses),
+                  .accesses = TAKE(v, const char *, accesses), .buffers = TAKE(v, int, accesses), .waits = TAKE(v, ViewWait, op->wait_count)};
+    for (int i = 0; i < accesses; i++)
+        add_access(v, d, x, number, of, i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count]);
+    for (int i = 0; i < op->wait_count; i++)
+        x->waits[i] = (ViewWait){op->waits[i].op, op->waits[i].back, reason_of(v, of, op, &op->waits[i])};
+    if (op->begin_us + op->time_us > v->end_us)
+        v->end_us = op->begin_us + op->time_us;
 }
 
-static int small(double n) { return n >= -INT32_MAX && n <= INT32_MAX ? (int)n : -1; }
-
-static void skip_word(Words *w)
+static void add_device(View *v, mgpu_reader *r, const PhaseSchedule *p, int number)
 {
-    skip_blanks(w);
-    bool quoted = false;
-    for (; *w->at && *w->at != '\n' && (quoted || !strchr(" \t\r", *w->at)); w->at++) {
-        quoted ^= *w->at == '"';
-        w->at += quoted && *w->at == '\\' && w->at[1] && w->at[1] != '\n';
+    const DeviceSchedule *of = &p->devices[number];
+    ViewDevice *d = &v->devices[number];
+    *d = of->as == number ? (ViewDevice){.buffers = TAKE(v, ViewBuffer, of->buffer_count), .buffer_count = of->buffer_count,
+                                         .ops = TAKE(v, ViewOp, of->op_count), .op_count = of->op_count}
+                          : v->devices[of->as]; /* it shows the lists of that one */
+    d->name = of->name;
+    d->arena = of->arena_bytes;
+    d->work = of->work_bytes;
+    d->staging = of->staging_bytes;
+    d->first = of->first;
+    d->end = of->first + of->share;
+    d->as = of->as;
+    for (int i = 0; i < of->buffer_count; i++) {
+        const Buffer *b = &of->buffers[i];
+        d->buffers[i] = (ViewBuffer){b->name, BUFFER_KIND_NAME[b->kind], b->offset, b->bytes * b->slots, b->slots, -1, -1};
+        mgpu_enter_name(r, &d->buffer_names, b->name);
+    }
+    for (int i = 0; i < of->op_count; i++) {
+        add_op(v, p, d, i, of);
+        mgpu_enter_name(r, &d->op_names, of->ops[i].id);
     }
 }
 
-static double value_after(Words w, const char *word) /* in the rest of the record; -1: it is not there */
+/* ---- the head */
+static void set_prediction(View *v, const StepRecord *s)
 {
-    while (!at_end(&w)) {
-        if (take(&w, word))
-            return number(&w);
-        skip_word(&w);
+    v->machine = s->machine;
+    v->bound = s->bound;
+    v->step_us = s->step_us;
+    v->bandwidth = s->bandwidth;
+    v->plain = s->plain;
+    v->matrix = s->matrix;
+    v->uses = TAKE(v, ViewUses, s->lane_count);
+    for (int i = 0; i < s->lane_count; i++) {
+        const LaneRecord *l = &s->lanes[i];
+        if (!v->use_count || v->uses[v->use_count - 1].first != l->first)
+            v->uses[v->use_count++] = (ViewUses){.first = l->first, .last = l->last};
+        ViewUse *use = &v->uses[v->use_count - 1].lanes[l->lane];
+        use->known = true;
+        use->busy_us = l->use.busy_us;
+        memcpy(use->idle_us, l->use.idle_us, sizeof use->idle_us);
     }
-    return -1;
+    v->links = TAKE(v, ViewLink, s->link_count);
+    for (; v->link_count < s->link_count; v->link_count++)
+        v->links[v->link_count] = (ViewLink){s->links[v->link_count].name, s->links[v->link_count].bytes, s->links[v->link_count].share};
 }
 
-/* dN. -> N */
-static int owner(Words *w)
+static void set_head(View *v, const Schedule *s)
 {
-    skip_blanks(w);
-    if (*w->at != 'd' || w->at[1] < '0' || w->at[1] > '9')
-        return -1;
-    char *end;
-    long device = strtol(w->at + 1, &end, 10);
-    if (*end != '.' || device >= w->view->device_count)
-        return -1;
-    w->at = end + 1;
-    return (int)device;
-}
-
-static bool at_owned(const Words *w)
-{
-    const char *at = w->at;
-    while (*at == ' ')
-        at++;
-    return at[0] == 'd' && at[1] >= '0' && at[1] <= '9' && strspn(at + 1, "0123456789") > 0 && at[1 + strspn(at + 1, "0123456789")] == '.';
-}
-
-/* ---- names -> numbers */
-static unsigned hash(const char *text)
-{
-    unsigned h = 2166136261u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 16777619u;
-    return h;
-}
-
-typedef const char *NameOf(const ViewDevice *, int);
-static const char *buffer_name(const ViewDevice *d, int i) { return d->buffers[i].name; }
-static const char *op_name(const ViewDevice *d, int i) { return d->ops[i].name; }
-
-static int find(const ViewDevice *d, const int *slots, int count, NameOf *of, const char *text)
-{
-    for (unsigned h = hash(text); count; h++) {
-        int i = slots[h & (unsigned)(count - 1)];
-        if (!i || strcmp(of(d, i - 1), text) == 0)
-            return i - 1;
+    v->model = s->model;
+    v->precision = s->precision;
+    v->batch = s->batch;
+    v->accumulate = s->accumulate;
+    v->device_count = s->devices;
+    v->nodes = s->nodes;
+    v->predicts = s->predicts;
+    v->besides = s->besides_bytes;
+    v->plan = s->policy ? s->policy->name : NULL;
+    v->label = s->policy ? policy_label(s->policy) : NULL;
+    v->kernels = TAKE(v, const char *, s->signature_count);
+    v->extents = TAKE(v, const char *, s->signature_count);
+    for (; v->kernel_count < s->signature_count; v->kernel_count++) {
+        const Signature *k = &s->signatures[v->kernel_count];
+        v->kernels[v->kernel_count] = k->label;
+        v->extents[v->kernel_count] = k->extent ? k->extent : "";
     }
-    return -1;
-}
-
-static void put(const ViewDevice *d, int **slots, int *count, int used, NameOf *of)
-{
-    int from = used - 1;
-    if (2 * used > *count) {
-        free(*slots);
-        *count = *count ? 2 * *count : 64;
-        *slots = mgpu_allocate((size_t)*count, sizeof **slots);
-        from = 0;
-    }
-    for (int i = from; i < used; i++) {
-        unsigned h = hash(of(d, i));
-        while ((*slots)[h & (unsigned)(*count - 1)])
-            h++;
-        (*slots)[h & (unsigned)(*count - 1)] = i + 1;
-    }
-}
-
-int mgpu_view_find_op(const ViewDevice *d, const char *text) { return find(d, d->op_slots, d->op_slot_count, op_name, text); }
-
-int mgpu_view_find_buffer(const ViewDevice *d, const char *text) { return find(d, d->slots, d->slot_count, buffer_name, text); }
-
-/* ---- comments of the head */
-static void read_prediction(Words *w)
-{
-    View *v = w->view;
-    if (take(w, "predicted")) {
-        v->step_us = value_after(*w, "step_us");
-        for (; !at_end(w); skip_word(w)) {
-            if (take(w, "machine"))
-                v->machine = name(w);
-            if (take(w, "bound"))
-                v->bound = name(w);
-        }
-    } else if (take(w, "roofs")) {
-        v->bandwidth = value_after(*w, "bandwidth");
-        v->plain = value_after(*w, "plain");
-        v->matrix = value_after(*w, "matrix");
-    } else if (take(w, "lane") && take(w, "devices")) {
-        int first = small(number(w)), last = small(number(w));
-        if (!v->use_count || v->uses[v->use_count - 1].first != first) {
-            v->uses = more(v->uses, v->use_count, sizeof *v->uses);
-            v->uses[v->use_count++] = (ViewUses){.first = first, .last = last};
-        }
-        const char *lane = name(w);
-        for (int l = 0; l < VIEW_LANES; l++) {
-            if (strcmp(lane, mgpu_view_lane[l]) != 0)
-                continue;
-            ViewUse *use = &v->uses[v->use_count - 1].lanes[l];
-            use->known = true;
-            use->busy_us = value_after(*w, "busy_us");
-            take(w, "busy_us");
-            number(w);
-            take(w, "idle_us");
-            for (int c = 0; c < VIEW_CAUSES; c++)
-                use->idle_us[c] = number(w);
-        }
-    } else if (take(w, "link")) {
-        v->links = more(v->links, v->link_count, sizeof *v->links);
-        ViewLink *l = &v->links[v->link_count++];
-        l->name = name(w);
-        l->bytes = value_after(*w, "bytes");
-        l->share = value_after(*w, "share");
-    } else if (take(w, "transfers")) {
-        v->besides = whole(value_after(*w, "bytes"));
-    }
-}
-
-/* ---- records */
-static void read_device(Words *w)
-{
-    View *v = w->view;
-    int d = small(number(w));
-    if (d < 0 || d >= v->device_count)
-        return;
-    ViewDevice *x = &v->devices[d];
-    take(w, "name");
-    x->name = name(w);
-    x->arena = whole(value_after(*w, "arena"));
-    x->work = whole(value_after(*w, "work"));
-    x->staging = whole(value_after(*w, "staging"));
-    x->first = whole(value_after(*w, "samples"));
-    int as = small(value_after(*w, "as"));
-    x->as = as >= 0 && as < d ? v->devices[as].as : d;
-    const char *range = strstr(w->at, "..");
-    x->end = range ? strtoll(range + 2, NULL, 10) : x->first;
-}
-
-static void read_buffer(Words *w)
-{
-    int device = owner(w);
-    if (device < 0)
-        return;
-    ViewDevice *d = &w->view->devices[device];
-    d->buffers = more(d->buffers, d->buffer_count, sizeof *d->buffers);
-    ViewBuffer *b = &d->buffers[d->buffer_count++];
-    b->name = name(w);
-    take(w, "kind");
-    b->kind = name(w);
-    double slots = value_after(*w, "slots");
-    b->offset = whole(value_after(*w, "offset"));
-    b->slots = slots > 1 ? small(slots) : 1;
-    b->bytes = whole(value_after(*w, "bytes") * (slots > 1 ? slots : 1));
-    b->first = b->last = -1;
-    put(d, &d->slots, &d->slot_count, d->buffer_count, buffer_name);
-}
-
-/* "[BEGIN:END", else the whole of a slot */
-static int64_t bytes_of_access(const char *range, const ViewBuffer *b)
-{
-    char *end;
-    if (*range != '[')
-        return b && b->slots > 0 ? b->bytes / b->slots : 0;
-    double begin = strtod(range + 1, &end);
-    return whole(*end == ':' ? strtod(end + 1, NULL) - begin : 0);
-}
-
-static void read_accesses(Words *w, ViewDevice *d, ViewOp *op)
-{
-    while (at_owned(w)) {
-        skip_blanks(w);
-        const char *begin = strchr(w->at, '.') + 1;
-        owner(w);
-        const char *buffer = name(w), *end = w->at, *after_name = end;
-        while (*end && !strchr(" \t\r\n", *end))
-            end++;
-        w->at = end;
-        int number_of = find(d, d->slots, d->slot_count, buffer_name, buffer), count = op->access_count;
-        op->buffers = more(op->buffers, count, sizeof *op->buffers);
-        op->accesses = more(op->accesses, op->access_count, sizeof *op->accesses);
-        op->ranges = more(op->ranges, count, sizeof *op->ranges);
-        op->buffers[count] = number_of;
-        op->ranges[count] = bytes_of_access(after_name, number_of < 0 ? NULL : &d->buffers[number_of]);
-        op->accesses[op->access_count++] = add(w, begin, (size_t)(end - begin));
-        if (number_of < 0)
-            continue;
-        ViewBuffer *b = &d->buffers[number_of];
-        b->first = b->first < 0 ? d->op_count : b->first;
-        b->last = d->op_count;
-    }
-}
-
-/* of what comes after #: "upload makes in.image; read makes stage.image" */
-static const char *reason_of(Words *w, const char *comment, const char *op)
-{
-    const char *line_end = comment + strcspn(comment, "\n");
-    for (const char *at = comment; at < line_end;) {
-        const char *end = at;
-        while (end < line_end && strncmp(end, "; ", 2) != 0)
-            end++;
-        size_t length = strlen(op);
-        if ((size_t)(end - at) > length && strncmp(at, op, length) == 0 && at[length] == ' ')
-            return add(w, at + length + 1, (size_t)(end - at) - length - 1);
-        at = end < line_end ? end + 2 : end;
-    }
-    return NULL;
-}
-
-/* waits name operations that may come later (of the step before): they are looked up at the end of the phase */
-static void read_waits(Words *w, ViewOp *op)
-{
-    while (at_owned(w)) {
-        owner(w);
-        op->waits = more(op->waits, op->wait_count, sizeof *op->waits);
-        ViewWait *x = &op->waits[op->wait_count++];
-        x->why = name(w);
-        if (strncmp(w->at, "@-", 2) == 0) {
-            w->at += 2;
-            x->back = small(number(w));
-        }
-    }
-}
-
-static void read_op(Words *w)
-{
-    int device = owner(w);
-    if (device < 0)
-        return;
-    ViewDevice *d = &w->view->devices[device];
-    d->ops = more(d->ops, d->op_count, sizeof *d->ops);
-    ViewOp *op = &d->ops[d->op_count];
-    op->layer = op->role = "";
-    op->name = name(w);
-    take(w, "lane");
-    const char *lane = name(w);
-    for (int l = 0; l < VIEW_LANES; l++)
-        if (strcmp(lane, mgpu_view_lane[l]) == 0)
-            op->lane = (ViewLane)l;
-    op->verb = name(w);
-    op->label = name(w);
-    while (!at_end(w)) {
-        if (take(w, "reads")) {
-            read_accesses(w, d, op);
-            op->read_count = op->access_count;
-        } else if (take(w, "writes")) {
-            read_accesses(w, d, op);
-        } else if (take(w, "waits")) {
-            read_waits(w, op);
-        } else if (take(w, "begin_us")) {
-            op->begin_us = number(w);
-        } else if (take(w, "time_us")) {
-            op->time_us = number(w);
-        } else if (take(w, "line")) {
-            op->line = small(number(w));
-        } else if (take(w, "layer")) {
-            op->layer = name(w);
-        } else if (take(w, "role")) {
-            op->role = name(w);
-        } else if (take(w, "flops")) {
-            op->flops = number(w);
-        } else if (take(w, "bytes")) {
-            op->bytes = number(w);
-        } else {
-            skip_word(w);
-        }
-    }
-    const char *comment = *w->at == '#' ? w->at + 2 : "";
-    for (int i = 0; i < op->wait_count; i++) { /* the operation's number comes later */
-        const char *before = op->waits[i].why;
-        op->waits[i].why = reason_of(w, comment, before);
-        op->waits[i].op = -1;
-        d->ops[d->op_count].accesses = more(d->ops[d->op_count].accesses, op->access_count + i, sizeof *op->accesses);
-        op->accesses[op->access_count + i] = before;
-    }
-    d->op_count++;
-    put(d, &d->op_slots, &d->op_slot_count, d->op_count, op_name);
-    if (op->begin_us + op->time_us > w->view->end_us)
-        w->view->end_us = op->begin_us + op->time_us;
-}
-
-static void read_collective(Words *w)
-{
-    View *v = w->view;
-    v->collectives = more(v->collectives, v->collective_count, sizeof *v->collectives);
-    ViewCollective *c = &v->collectives[v->collective_count++];
-    c->name = name(w);
-    c->kind = c->way = c->why = "";
-    while (!at_end(w)) {
-        if (take(w, "kind")) {
-            c->kind = name(w);
-        } else if (take(w, "bytes")) {
-            c->bytes = whole(number(w));
-        } else if (take(w, "via")) {
-            c->way = name(w);
-        } else if (take(w, "why")) {
-            c->why = name(w);
-        } else if (take(w, "of")) {
-            while (!at_end(w)) {
-                c->of = more(c->of, c->of_count, sizeof *c->of);
-                c->of[c->of_count++] = name(w);
-            }
-        } else {
-            skip_word(w);
-        }
-    }
-}
-
-/* devices that are as another one show its lists */
-static void share_records(View *v)
-{
-    for (int d = 0; d < v->device_count; d++) {
-        ViewDevice *x = &v->devices[d];
-        const ViewDevice *of = &v->devices[x->as];
-        x->buffers = of->buffers;
-        x->buffer_count = of->buffer_count;
-        x->ops = of->ops;
-        x->op_count = of->op_count;
-        x->slots = of->slots;
-        x->slot_count = of->slot_count;
-        x->op_slots = of->op_slots;
-        x->op_slot_count = of->op_slot_count;
-    }
-}
-
-static void end_phase(View *v)
-{
-    for (int d = 0; d < v->device_count; d++)
-        for (int i = 0; i < v->devices[d].op_count; i++) {
-            ViewOp *op = &v->devices[d].ops[i];
-            for (int k = 0; k < op->wait_count; k++)
-                op->waits[k].op = mgpu_view_find_op(&v->devices[d], op->accesses[op->access_count + k]);
-        }
-}
-
-/* ---- all of it */
-static const char *next_line(const char *at)
-{
-    at += strcspn(at, "\n");
-    return *at ? at + 1 : at;
-}
-
-static const char *read_extent(Words *w)
-{
-    for (; !at_end(w); skip_word(w))
-        if (take(w, "extent"))
-            return name(w);
-    return "";
-}
-
-static void read_head(Words *w, const char *text)
-{
-    View *v = w->view;
-    for (const char *at = text; *at; at = next_line(at)) {
-        w->at = at;
-        if (*at == '#') {
-            w->at++;
-            read_prediction(w);
-        } else if (take(w, "model")) {
-            v->model = name(w);
-            take(w, "precision");
-            v->precision = name(w);
-            v->batch = whole(value_after(*w, "batch"));
-            v->accumulate = small(value_after(*w, "accumulate"));
-            v->device_count = small(value_after(*w, "devices"));
-            v->nodes = small(value_after(*w, "nodes"));
-            v->predicts = value_after(*w, "predicts") >= 0;
-        } else if (take(w, "plan")) {
-            for (v->plan = name(w); !at_end(w); skip_word(w))
-                if (take(w, "label"))
-                    v->label = name(w);
-        } else if (take(w, "kernel")) {
-            v->kernels = more(v->kernels, v->kernel_count, sizeof *v->kernels);
-            v->extents = more(v->extents, v->kernel_count, sizeof *v->extents);
-            v->kernels[v->kernel_count] = name(w);
-            v->extents[v->kernel_count++] = read_extent(w);
-        } else if (take(w, "phase")) {
-            v->phases = more(v->phases, v->phase_count, sizeof *v->phases);
-            v->phases[v->phase_count++] = name(w);
-        }
-    }
+    v->phases = TAKE(v, const char *, s->phase_count);
+    for (; v->phase_count < s->phase_count; v->phase_count++)
+        v->phases[v->phase_count] = s->phases[v->phase_count].name;
+    set_prediction(v, &s->step);
 }
 
 static const char *const USUAL[2][2] = {{"train.full", "train.partial"}, {"predict.full", "predict.partial"}};
@@ -537,68 +184,37 @@ static void choose_phase(View *v, const char *phase)
     v->phase = v->phase ? v->phase : v->phases[0];
 }
 
-View *mgpu_view_read(const char *original, const char *phase)
+static _Noreturn void say_wrong(const mgpu_reader *r, const char *message) { mgpu_die("line %d of the schedule: %s", r->line, message); }
+
+View *mgpu_view_read(const char *text, const char *phase)
 {
-    static const struct { const char *word; void (*read)(Words *); } RECORDS[] = {
-        {"device", read_device}, {"buffer", read_buffer}, {"op", read_op}, {"collective", read_collective}};
     View *v = mgpu_allocate(1, sizeof *v);
-    Words w = {.view = v};
-    char *text = mgpu_plain_text(original, true);
-    if (!text)
-        mgpu_no_memory(strlen(original));
-    size_t room = 4 * strlen(text) + 64;
-    v->pool = v->free = mgpu_allocate(room, 1);
-    v->end = v->pool + room;
-    v->model = v->precision = "";
-    read_head(&w, text);
+    mgpu_reader r = {.at = text, .line_start = text, .line = 1, .plain = true, .wrong = say_wrong, .allocate = take, .memory = v};
+    const Schedule *s = mgpu_schedule_read(&r);
+    set_head(v, s);
     choose_phase(v, phase);
-    v->devices = mgpu_allocate((size_t)v->device_count + 1, sizeof *v->devices);
+    const PhaseSchedule *p = s->phases;
+    while (p->name != v->phase)
+        p++;
+    v->devices = TAKE(v, ViewDevice, v->device_count);
     for (int d = 0; d < v->device_count; d++)
-        v->devices[d] = (ViewDevice){.name = "", .as = d};
-    bool here = false;
-    for (const char *at = text; *at; at = next_line(at)) {
-        w.at = at;
-        if (take(&w, "phase"))
-            here = strcmp(name(&w), v->phase) == 0;
-        for (int r = 0; r < MGPU_COUNT(RECORDS) && here; r++)
-            if (take(&w, RECORDS[r].word)) {
-                RECORDS[r].read(&w);
-                break;
-            }
+        add_device(v, &r, p, d);
+    v->collectives = TAKE(v, ViewCollective, p->collective_count);
+    for (; v->collective_count < p->collective_count; v->collective_count++) {
+        const Collective *c = &p->collectives[v->collective_count];
+        v->collectives[v->collective_count] =
+            (ViewCollective){c->name, mgpu_transfer_row(c->parties.transfer)->kind, mgpu_way_name(c->way), c->why ? c->why : "",
+                             c->count * mgpu_dtype_bytes((uint8_t)c->dtype), c->of, c->of_count};
     }
-    end_phase(v);
-    share_records(v);
-    free(text);
     return v;
 }
 
 void mgpu_view_free(View *v)
 {
-    for (int d = 0; d < v->device_count; d++) {
-        ViewDevice *x = &v->devices[d];
-        for (int i = 0; i < x->op_count && x->as == d; i++) {
-            free(x->ops[i].accesses);
-            free(x->ops[i].buffers);
-            free(x->ops[i].ranges);
-            free(x->ops[i].waits);
-        }
-        if (x->as != d)
-            continue;
-        free(x->buffers);
-        free(x->ops);
-        free(x->slots);
-        free(x->op_slots);
+    for (struct ViewBlock *block = v->memory, *before; block; block = before) {
+        before = block->before;
+        free(block);
     }
-    for (int i = 0; i < v->collective_count; i++)
-        free(v->collectives[i].of);
-    free(v->phases);
-    free(v->kernels);
-    free(v->extents);
-    free(v->uses);
-    free(v->links);
-    free(v->devices);
-    free(v->collectives);
-    free(v->pool);
     free(v);
 }
 

@@ -5,7 +5,7 @@
 #ifndef MGPU_VIEW_H
 #define MGPU_VIEW_H
 
-#include "runtime/base/base.h"
+#include "runtime/base/records.h"
 
 typedef struct ViewRequest {
     const char *phase, *op, *layer, *at; /* NULL: not given; phase: train.full, else the first */
@@ -57,11 +57,10 @@ typedef struct ViewDevice {
     int as;                         /* whose buffers and operations these are; its own number: its own */
     ViewBuffer *buffers; int buffer_count;
     ViewOp *ops; int op_count;
-    int *slots, slot_count;         /* of names: buffers + 1 */
-    int *op_slots, op_slot_count;
+    mgpu_names buffer_names, op_names;
 } ViewDevice;
 typedef struct View {               /* one phase of a schedule */
-    char *pool, *free, *end;        /* of all names */
+    struct ViewBlock *memory;       /* of all that it has */
     const char *model, *precision, *phase;
     const char *plan, *label;       /* of --plan, and what has to be said of it; NULL: none */
     int64_t batch, besides;         /* bytes that transfers take of each GPU besides its arena */

@@ -25,7 +25,7 @@ static const char *const PRINTERS[] = {"compiler/target/", "compiler/link/progra
 
 static const char *const REPORTS[] = {
     "error_at", "show_error_at", "last_error_at", "error_tree", "warning_at", "lint_at", "fail", "mgpu_fail", "mgpu_say", "mgpu_report_warning", "mgpu_report_note", "usage", "say", "complain", "not_yet",
-    "no_data_yet", "must_be", "bad", "wrong", "broken", "bad_row", "misfit", "fail_at",
+    "no_data_yet", "must_be", "bad", "wrong", "mgpu_wrong", "broken", "bad_row", "misfit", "fail_at",
 };
 static const char *const FORMATS[] = {"format", "mgpu_format", "snprintf"};
 

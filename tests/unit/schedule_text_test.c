@@ -18,6 +18,15 @@ static void result(const char *name, const char *why)
     failures += why != NULL;
 }
 
+/* the verbs of the schedule are the names of nodes */
+static void test_verbs(void)
+{
+    const char *why = NULL;
+    for (int i = 0; i < MGPU_TRANSFERS; i++)
+        why = strcmp(transfer_word(i), mgpu_transfer_row(i)->verb) != 0 ? mgpu_transfer_row(i)->verb : why;
+    result("verbs of transfers", why);
+}
+
 static void test_text(int programs)
 {
     const char *why = NULL, *again = NULL;
@@ -115,7 +124,7 @@ static void test_errors(void)
         {"mgpu-schedule 4\n", "junk.sched:1:15: error: this version"},
         {"mgpu-schedule 1\n", "junk.sched:1:15: error: version 1 of the format has no table of kernels"},
         {"mgpu-schedule 2", "junk.sched:1:16: error: expected 'model'"},
-        {"mgpu-schedule 2\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is too large"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is out of range"},
         {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1 x", "junk.sched:2:54: error: the record ends here"},
         {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nop d0.c0", "junk.sched:3:1: error: a 'op' belongs to a phase"},
         {HEAD, "junk.sched:3:6: error: the phase has 0 devices, the schedule 1"},
@@ -123,10 +132,10 @@ static void test_errors(void)
         {HEAD "device 1 name", "junk.sched:4:7: error: expected device 0"},
         {DEVICE "device 1 name", "junk.sched:5:7: error: there are 1 devices only"},
         {HEAD "device 0 name \"host", "junk.sched:4:20: error: the text is not closed"},
-        {HEAD "device 0 name \"h\" arena 0 work 0 staging 0 samples 4..2", "junk.sched:4:55: error: the samples end before they begin"},
+        {HEAD "device 0 name \"h\" arena 0 work 0 staging 0 samples 4..2", "junk.sched:4:55: error: the end of the samples is before the first"},
         {BUFFER "buffer d0.a kind", "junk.sched:6:11: error: device 0 has a buffer 'a' already"},
         {DEVICE "buffer d0.a kind workspaec", "junk.sched:5:18: error: 'workspaec' is not a kind of buffer; did you mean 'workspace'?"},
-        {DEVICE "buffer d0.a kind step offset 0 bytes 1 slots 0", "junk.sched:5:45: error: a buffer has one slot at least"},
+        {DEVICE "buffer d0.a kind step offset 0 bytes 1 slots 0", "junk.sched:5:46: error: the number of slots is out of range: 1 to"},
         {DEVICE "bufer d0.a", "junk.sched:5:1: error: a record is"},
         {HEAD "device 0 name \"h\" arena 0 staging", "junk.sched:4:27: error: expected 'work'"},
         {DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1 each", "junk.sched:5:58: error: expected the size of a sample"},
@@ -134,7 +143,7 @@ static void test_errors(void)
         {BUFFER "op d0.c0 lane comp call k1 region 0 chunk" END, "junk.sched:6:43: error: expected the samples of a chunk"},
         {BUFFER "op d0.c0 lane comp call k1 samples" END, "junk.sched:6:28: error: expected 'digest'"},
         {BUFFER "op d0.c0 lane comp call k1 digest 0123abc begin_us", "junk.sched:6:35: error: expected a digest"},
-        {TWO "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2 as 1", "junk.sched:5:71: error: an earlier device that has records"},
+        {TWO "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2 as 1", "junk.sched:5:71: error: an earlier device that has records of its own is expected"},
         {TWO ALIKE "buffer d1.a kind", "junk.sched:6:8: error: device 1 is as device 0, and has no records of its own"},
         {TWO ALIKE "collective r0 group all members d1.m0", "junk.sched:6:33: error: device 1 has no operation 'm0'"},
         {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nkernel k1 in f32", "junk.sched:3:17: error: expected the size of a parameter"},
@@ -184,6 +193,7 @@ static void test_junk(int cases)
 int main(int argc, char **argv)
 {
     int scale = argc > 1 ? atoi(argv[1]) : 1; /* more of everything random */
+    test_verbs();
     test_classes();
     test_errors();
     test_junk(150 * scale);

@@ -2,11 +2,11 @@
  *
  * In the order in which they are looked for: it makes what the other reads; it has read, or written, what the other writes; it has used
  * memory that the other uses for something else. Slots count: the step before may have used the same one. */
-#include "compiler/base/words.h"
-#include "compiler/plan/schedule.h"
+#include "runtime/schedule/schedule.h"
 
-typedef enum Reason { MAKES, HAS_READ, HAS_WRITTEN, HAS_USED, REASONS } Reason;
-enum { SHOWN = 3 };
+#include <string.h>
+
+enum { MAKES, HAS_READ, HAS_WRITTEN, HAS_USED, REASONS };
 
 static int64_t address_of(const DeviceSchedule *d, const Access *a, int step)
 {
@@ -24,20 +24,17 @@ static bool meet(const DeviceSchedule *d, const Access *a, const Access *earlier
     return begin < other + earlier->end - earlier->begin && other < begin + a->end - a->begin;
 }
 
-/* the names of what is found, each once */
-typedef struct Names { const char *name[SHOWN]; int count; } Names;
-
-static void add(Names *list, const char *name)
+static void add(Reason *found, const char *name) /* each name once */
 {
-    for (int i = 0; i < list->count && i < SHOWN; i++)
-        if (strcmp(list->name[i], name) == 0)
+    for (int i = 0; i < found->count && i < REASON_NAMES; i++)
+        if (strcmp(found->names[i], name) == 0)
             return;
-    if (list->count < SHOWN)
-        list->name[list->count] = name;
-    list->count++;
+    if (found->count < REASON_NAMES)
+        found->names[found->count] = name;
+    found->count++;
 }
 
-static void look(const DeviceSchedule *d, const ScheduledOp *op, const ScheduledOp *before, int back, Names found[REASONS])
+static void look(const DeviceSchedule *d, const ScheduledOp *op, const ScheduledOp *before, int back, Reason found[REASONS])
 {
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         bool writes = i >= op->read_count;
@@ -47,36 +44,18 @@ static void look(const DeviceSchedule *d, const ScheduledOp *op, const Scheduled
             const Access *earlier = wrote ? &before->writes[k - before->read_count] : &before->reads[k];
             if ((!writes && !wrote) || !meet(d, a, earlier, back))
                 continue;
-            Reason why = a->buffer != earlier->buffer ? HAS_USED : !writes ? MAKES : wrote ? HAS_WRITTEN : HAS_READ;
+            int why = a->buffer != earlier->buffer ? HAS_USED : !writes ? MAKES : wrote ? HAS_WRITTEN : HAS_READ;
             add(&found[why], d->buffers[why == HAS_USED ? earlier->buffer : a->buffer].name);
         }
     }
 }
 
-static void add_name(int number, const char *name, Text *t)
+Reason mgpu_wait_reason(const DeviceSchedule *d, const ScheduledOp *op, const Wait *w)
 {
-    text_add(t, "%s", number ? ", " : "");
-    if (is_bare_word(name))
-        text_add(t, "%s", name);
-    else
-        write_quoted(name, t);
-}
-
-const char *wait_reason(const DeviceSchedule *d, const ScheduledOp *op, const Wait *w)
-{
-    static const char *const WORDS[REASONS] = {"makes", "has read", "has written", "has used the memory of"};
-    Names found[REASONS] = {0};
+    Reason found[REASONS] = {{.word = "makes"}, {.word = "has read"}, {.word = "has written"}, {.word = "has used the memory of"}};
     look(d, op, &d->ops[w->op], w->back, found);
-    for (int why = 0; why < REASONS; why++) {
-        if (!found[why].count)
-            continue;
-        Text t = {0};
-        text_add(&t, "%s ", WORDS[why]);
-        for (int i = 0; i < found[why].count && i < SHOWN; i++)
-            add_name(i, found[why].name[i], &t);
-        if (found[why].count > SHOWN)
-            text_add(&t, " and %d more", found[why].count - SHOWN);
-        return text_take(&t);
-    }
-    return NULL;
+    for (int why = 0; why < REASONS; why++)
+        if (found[why].count)
+            return found[why];
+    return (Reason){0};
 }

@@ -1,0 +1,162 @@
+/* schedule.h: a schedule: operations on lanes, buffers, waits, collectives, as the compiler plans it, the verifier proves it and views show
+ * it. Its text is described by the tables of records.c, which compiler/plan/schedule_text.c writes by and read.c reads by. */
+#ifndef MGPU_SCHEDULE_H
+#define MGPU_SCHEDULE_H
+
+#include "runtime/base/records.h"
+#include "runtime/schedule/policy.h"
+
+typedef enum Lane { LANE_COMP = MGPU_COMP, LANE_COPY = MGPU_COPY, LANE_COMM = MGPU_COMM, LANE_SYNC = MGPU_SYNC, LANE_HOST = MGPU_HOST, LANES = MGPU_LANES } Lane;
+typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_TRANSFER, VERB_REPORT, VERB_FETCH, VERBS } Verb;
+extern const char *const LANE_NAME[LANES], *const VERB_NAME[VERBS];
+/* READ: host lane, fills staging with the samples of this step; UPLOAD: copy lane, staging -> device slots (and the
+ * step block); CALL: comp lane; REDUCE: comm or sync lane, this device's part of a collective, whose transfer is its word in the text;
+ * REPORT, FETCH: host lane, reads the report / predict's outputs. */
+
+typedef enum BufferKind {
+    BUFFER_STAGING,     /* host memory that READ fills; slots; its own arena */
+    BUFFER_STEP,        /* the step block; slots */
+    BUFFER_INPUT,       /* slots */
+    BUFFER_VARIABLE, BUFFER_REPORT /* slots */, BUFFER_OUTPUT /* slots */, BUFFER_TEMPORARY, BUFFER_BUCKET,
+    BUFFER_WORKSPACE,   /* every worker of the device has its own */
+    BUFFER_LOCAL,       /* likewise: values of a region's samples that nothing reads after it, room for one chunk */
+    BUFFER_KINDS
+} BufferKind;
+extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
+
+typedef struct Buffer {
+    const char *name;       /* without the device: "in.image", "w.fc.weight", "conv_1.y", "bucket.fc.weight", "work.conv_1.forward" */
+    BufferKind kind;
+    int64_t offset, bytes;  /* bytes of one slot; the slots follow each other, each aligned to 64 */
+    int slots;              /* 1: not slotted */
+    int index;              /* of the input, variable or output; -1 */
+    int64_t each;           /* bytes of one sample; 0: the same for all samples */
+    int type;               /* + 1: of its elements; 0: no numbers (the step block, a workspace) */
+    int64_t elements;       /* VARIABLE, TEMPORARY: it is split, and has room for the device's own part of so many elements alone; 0: it is not */
+    bool updated;           /* VARIABLE: calls of this phase write all of it, once a step */
+} Buffer;
+/* bytes [begin, end) of slot (step + slot) mod slots; of > 0: they are the own part of a split value of so many bytes, at its place there */
+typedef struct Access { int buffer; int64_t begin, end; int slot; int64_t of; } Access;
+static inline Access whole_buffer(int buffer, int64_t bytes) { return (Access){.buffer = buffer, .end = bytes}; }
+double accessed_bytes(const Access *, int count);
+typedef mgpu_wait Wait;
+typedef mgpu_suspect Suspect;
+typedef struct ScheduledOp {
+    const char *id;         /* without the device: "conv_1.backward.weight" */
+    Lane lane;
+    Verb verb;
+    int target;             /* CALL: number of the kernel in program->kernels; REDUCE: of the collective; FETCH: of the output */
+    const char *label;      /* "k3f07aa", "conv_1.weight", "probability"; "-" where there is none */
+    Access *reads, *writes; int read_count, write_count; /* CALL: in the order of the kernel's arguments; the
+                               workspace is the last write; the last read is the step block, which is no argument */
+    Wait *waits; int wait_count;
+    double begin_us, time_us;
+    int ground;             /* CALL, TRANSFER: what time_us rests on, of machine/cost.h; not in the text */
+    int line;               /* in the model; 0 if none */
+    const char *layer, *role; /* "layer3.2.conv2", "backward weight": names.c; NULL: nothing is said */
+    double flops;           /* CALL: operations of one call */
+    double bytes;           /* CALL: that it moves, as the cost model counts them: an epilogue's without its contraction's operands */
+    int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
+                               is between them; regions are numbered from 0. Else -1 */
+    int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
+    const Suspect *suspects; int suspect_count; /* CALL; not in the text */
+    uint32_t digest;        /* CALL: of what it computes from what; the same for any number of devices but one */
+    int64_t elements;       /* CALL: of split values of so many elements it computes `own`, and touches no others; 0: of none */
+    mgpu_stretch own;
+    bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
+} ScheduledOp;
+typedef struct Collective {
+    const char *name;       /* "conv_1.weight": its first tensor */
+    int *ops;               /* per device: its member; -1: none */
+    int64_t count; unsigned dtype; /* of the whole value */
+    mgpu_parties parties;   /* which transfer, and what each member has of it */
+    int way;                /* MGPU_WAY_...: how it is made */
+    Lane lane;              /* of its members; not in the text, which has theirs */
+    const char *why;        /* for people; NULL: nothing is said */
+    const char **of; int of_count; /* likewise: the weights whose gradients it sums, or values */
+} Collective;
+typedef struct DeviceSchedule {
+    const char *name;
+    int64_t arena_bytes, staging_bytes, first, share, capacity;
+    int64_t work_bytes;     /* the last of the arena, where workspaces are: every worker has so much of its own */
+    int64_t least_bytes;    /* of the arena: no offsets take less; not in the text */
+    int as;                 /* of what was read: the device whose buffers and operations it has; its own number: it has its own */
+    Buffer *buffers; int buffer_count;
+    ScheduledOp *ops; int op_count;       /* lane by lane order is the order in this list */
+} DeviceSchedule;
+typedef struct PhaseSchedule {
+    const char *name;
+    DeviceSchedule *devices;
+    Collective *collectives; int collective_count;
+} PhaseSchedule;
+typedef struct Parameter { unsigned dtype; int64_t bytes, each; int over; } Parameter; /* bytes, or of each sample `each`; over: + 1:
+                               the parameter that is read in whose place it is written */
+typedef struct Signature {  /* of a kernel: its parameters. A kernel may have several */
+    int kernel;
+    const char *label;      /* of the kernel */
+    Parameter *in, *out; int in_count, out_count;
+    int64_t elements;       /* of split values, as those of its calls; 0: none */
+    const char *extent;     /* what its threads run over: "[n, 10] f32"; NULL: nothing is said */
+    int64_t work, work_each; /* bytes of its workspace, and those for each sample of the device besides */
+} Signature;
+typedef struct PhaseDigest { const char *phase; uint32_t digest; } PhaseDigest; /* of a phase of the program, by its name: of all its calls */
+
+/* ---- what is predicted of a step of a long run: comments in the head of the text */
+typedef enum Cause { CAUSE_COMPUTATION, CAUSE_UPLOAD, CAUSE_COMMUNICATION, CAUSE_INPUT, CAUSE_DEVICE, CAUSE_NOTHING, CAUSES } Cause;
+extern const char *const CAUSE_NAME[CAUSES]; /* "computation" ... "nothing to do" */
+typedef struct LaneUse { double busy_us, idle_us[CAUSES]; } LaneUse;
+typedef struct LaneRecord { int first, last; Lane lane; LaneUse use; } LaneRecord; /* of these devices */
+typedef struct LinkRecord { const char *name; double bytes, share; } LinkRecord; /* what it carries, in one direction; of what it could */
+typedef struct StepRecord {
+    const char *machine, *bound; /* NULL: nothing is predicted */
+    double step_us;
+    double bandwidth, plain, matrix; /* of device 0, a second: bytes of memory, operations, those of matrix units; 0: none */
+    LaneRecord *lanes; int lane_count;
+    LinkRecord *links; int link_count;
+} StepRecord;
+
+typedef struct Schedule {
+    const char *model, *precision;
+    int64_t batch;
+    int accumulate, nodes, devices;          /* devices: of all nodes, equally many each */
+    bool predicts;                           /* the program has no phase that trains */
+    const Policy *policy;                    /* NULL: auto */
+    PhaseDigest *phase_digests; int phase_digest_count; /* all that the program has, in its order; 0: a text of an earlier version */
+    PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
+    Signature *signatures; int signature_count; /* ascending by kernel */
+    StepRecord step;
+    int64_t besides_bytes;                   /* that transfers take of each GPU besides its arena; of host devices 0 */
+    double gathered_kept, gathered_ahead; /* of the program, when this was planned; not in the text */
+    bool in_order;                           /* no call has moved to where others wait (fill.c); not in the text */
+} Schedule;
+
+/* ---- records.c: the tables */
+enum { /* kinds of fields that schedules alone have */
+    FIELD_SAMPLES = MGPU_FIELD_KINDS, /* of a device: first..end */
+    FIELD_VERB,         /* of an operation, with its label */
+    FIELD_OWN,          /* of an operation: own begin..end of elements */
+    FIELD_READS, FIELD_WRITES, FIELD_WAITS,
+    FIELD_CALL_DIGEST,  /* every call has one */
+    FIELD_MEMBERS,      /* of a collective */
+    FIELD_PARTIES,      /* kind, ends and parts of it */
+    FIELD_COUNT,        /* bytes and type of its whole value */
+    FIELD_KERNEL,       /* the label, and number, of a kernel */
+    FIELD_PARAMETERS,   /* a list; `more`: its length */
+    FIELD_LABEL         /* what has to be said of a policy */
+};
+extern const mgpu_record MODEL_RECORD, PLAN_RECORD, KERNEL_RECORD, DEVICE_RECORD, BUFFER_RECORD, OP_RECORD, COLLECTIVE_RECORD;
+enum { REMARKS = 5 };
+extern const mgpu_record REMARK[REMARKS]; /* comments: of a Schedule and its lists */
+enum { POLICY_WORDS = 6 };
+extern const mgpu_field *const POLICY_WORD; /* of a plan: each a policy and what it may be, by its number */
+const char *policy_label(const Policy *); /* what has to be said wherever it is named: "one step stale"; NULL: nothing */
+
+/* ---- read.c: text -> Schedule. The reader has the text, where to take memory, and what becomes of a mistake. A device that is as another
+ * one has no lists */
+Schedule *mgpu_schedule_read(mgpu_reader *);
+
+/* ---- reasons.c: why an operation waits for another one */
+enum { REASON_NAMES = 3 };
+typedef struct Reason { const char *word, *names[REASON_NAMES]; int count; } Reason; /* "makes" of so many buffers; word NULL: none is seen */
+Reason mgpu_wait_reason(const DeviceSchedule *, const ScheduledOp *, const Wait *);
+#endif
