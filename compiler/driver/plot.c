@@ -1,12 +1,12 @@
 /* plot.c: `mgpuc plot RUN.jsonl ... [-o CURVES.svg]`: the curves of runs, as SVG or in the terminal, and a table. */
 #include "compiler/driver/command.h"
+#include "runtime/base/terminal.h"
 #include "runtime/base/whole.h"
 #include "runtime/report/runs.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const char HELP[] =
@@ -49,13 +49,11 @@ static Arguments arguments_of(int argc, char **argv)
     return a;
 }
 
-static int terminal_width(void)
+static int plot_width(void)
 {
-    struct winsize size;
     const int USUAL = 80, LEAST = 40;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 1)
-        return USUAL;
-    return size.ws_col < LEAST ? LEAST : size.ws_col;
+    int columns = mgpu_terminal_columns(stdout);
+    return !columns ? USUAL : columns < LEAST ? LEAST : columns;
 }
 
 static void write_svg(const Curves *c, const char *path, Sheet *s)
@@ -95,7 +93,7 @@ int command_plot(int argc, char **argv)
     size_t length;
     sheet.f = mgpu_begin_text(&text, &length);
     for (int i = 0; !a.output && i < c.count; i++) {
-        mgpu_plot_text(&c.plots[i], terminal_width(), ROWS, &sheet);
+        mgpu_plot_text(&c.plots[i], plot_width(), ROWS, &sheet);
         fputc('\n', sheet.f);
     }
     Table table = mgpu_runs_table(runs, count, &sheet);

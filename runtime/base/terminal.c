@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 void mgpu_hold_descriptors(void)
@@ -13,6 +14,15 @@ void mgpu_hold_descriptors(void)
     for (int f = STDIN_FILENO; f <= STDERR_FILENO; f++)
         if (fcntl(f, F_GETFD) < 0 && open("/dev/null", f == STDIN_FILENO ? O_WRONLY : O_RDONLY) != f)
             _exit(MACHINE_FAILED);
+}
+
+int mgpu_terminal_columns(FILE *f)
+{
+    struct winsize size;
+    const char *columns = getenv("COLUMNS");
+    bool known = isatty(fileno(f)) && ioctl(fileno(f), TIOCGWINSZ, &size) == 0 && size.ws_col;
+    int own = known ? size.ws_col : columns ? atoi(columns) : 0;
+    return own > 0 ? own : 0;
 }
 
 int mgpu_utf8(const char *text, uint32_t *code)

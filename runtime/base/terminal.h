@@ -11,6 +11,9 @@
  * log, or into weights. As those that are closed, they fail when they are read or written. */
 void mgpu_hold_descriptors(void);
 
+/* the columns of the terminal that f is; else those of the variable COLUMNS; 0: neither says */
+int mgpu_terminal_columns(FILE *f);
+
 /* the bytes of the character (UTF-8) that the text begins with; 0: it begins with none */
 int mgpu_utf8(const char *text, uint32_t *code);
 

@@ -3,6 +3,7 @@
  * have the digits that give the program's precision back (%.9g, in f64 %.17g; null where they are not finite); in the
  * table they are rounded. */
 #include "runtime/base/base.h"
+#include "runtime/base/terminal.h"
 #include "runtime/base/whole.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
@@ -11,14 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -410,12 +409,6 @@ void mgpu_report_resume(Reporter *r)
     r->last_finish = mgpu_seconds();
 }
 
-static int terminal_width(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : INT_MAX;
-}
-
 static void print_progress(Reporter *r, const StepReport *s, double loss, double lr)
 {
     double now = mgpu_seconds();
@@ -429,7 +422,8 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
     char *text = mgpu_place_text(&(RunPlace){.epoch = s->epoch, .epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch,
                                              .step = (s->step - 1) % s->steps_per_epoch + 1, .steps = mgpu_steps_of_epoch(s->step, s->steps_per_epoch, s->total_steps), .loss = loss, .lr = lr,
                                              .rate = r->rate, .waiting = r->waiting, .seconds_left = seconds});
-    printf("%.*s", r->terminal ? terminal_width() - 1 : (int)strlen(text), text); /* a line that wraps could not be overwritten */
+    int columns = mgpu_terminal_columns(stdout);
+    printf("%.*s", r->terminal && columns > 1 ? columns - 1 : (int)strlen(text), text); /* a line that wraps could not be overwritten */
     free(text);
     if (!r->terminal)
         putchar('\n');

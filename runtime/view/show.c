@@ -1,9 +1,9 @@
 /* show.c: which view is asked for, and where: a terminal, a pipe. */
+#include "runtime/base/terminal.h"
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 int mgpu_view_device(const char *text)
@@ -16,12 +16,11 @@ int mgpu_view_device(const char *text)
 }
 
 /* ---- which view */
-static int width_of_terminal(FILE *f)
+static int page_width(FILE *f)
 {
-    struct winsize size;
-    const char *columns = getenv("COLUMNS");
-    int width = isatty(fileno(f)) && ioctl(fileno(f), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : columns ? atoi(columns) : 0;
-    return width <= 0 ? 80 : width < 60 ? 60 : width > 400 ? 400 : width;
+    enum { USUAL = 80, LEAST = 60, MOST = 400 };
+    int columns = mgpu_terminal_columns(f);
+    return !columns ? USUAL : columns < LEAST ? LEAST : columns > MOST ? MOST : columns;
 }
 
 static bool shows_colours(FILE *f)
@@ -43,7 +42,7 @@ void mgpu_view_print(const char *text, const ViewRequest *asked, FILE *f)
         fputs(text, f);
         return;
     }
-    r.width = r.width ? r.width : width_of_terminal(f);
+    r.width = r.width ? r.width : page_width(f);
     r.colour = r.colour || shows_colours(f);
     View *v = mgpu_view_read(text, r.phase);
     if (r.device >= v->device_count)
