@@ -129,7 +129,7 @@ static double sample_bytes(const Model *m)
 {
     double bytes = 0;
     for (int i = 0; i < m->input_count; i++)
-        bytes += (double)(shape_count(&m->inputs[i].shape) * dtype_bytes(m->inputs[i].dtype));
+        bytes += m->inputs[i].hidden ? 0 : (double)(shape_count(&m->inputs[i].shape) * dtype_bytes(m->inputs[i].dtype));
     return bytes;
 }
 

@@ -69,6 +69,7 @@ static const Field INPUT_FIELDS[] = {
     {"required", WORD, AT(Input, required)},
     {"least", WHOLE, AT(Input, least), .least = INT64_MIN},
     {"most", WHOLE, AT(Input, most), .least = INT64_MIN},
+    {"hidden", FLAG, AT(Input, hidden)},
     {NULL, PLACE_OF, AT(Input, at)},
 };
 static const Field VARIABLE_FIELDS[] = {
@@ -79,6 +80,7 @@ static const Field VARIABLE_FIELDS[] = {
     {"trained", FLAG, AT(Variable, trained)},
     {"partial", FLAG, AT(Variable, partial)},
     {"split", FLAG, AT(Variable, split)},
+    {"sharded", FLAG, AT(Variable, sharded)},
     {"owner", INDEX, AT(Variable, owner), .more = offsetof(Model, variable_count), .none = -1},
     {"clip", INDEX, AT(Variable, clip), .more = offsetof(Model, clip_count)},
     {"flattened", WORD, AT(Variable, flattened)},

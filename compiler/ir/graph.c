@@ -321,7 +321,7 @@ Node *graph_input(Graph *graph, int input)
 Node *graph_variable(Graph *graph, int variable)
 {
     const Variable *v = &graph->model->variables[variable];
-    Node *n = leaf(graph, OP_VARIABLE, v->dtype, v->shape, false, (int64_t[]){variable}, 1, NULL);
+    Node *n = leaf(graph, OP_VARIABLE, v->dtype, v->shape, v->sharded, (int64_t[]){variable}, 1, NULL);
     n->name = v->name;
     return n;
 }

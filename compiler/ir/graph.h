@@ -148,6 +148,7 @@ typedef struct Input {
     int64_t ignore, other;       /* class(..., ignore =, other =); NO_LABEL: none */
     const char *required;        /* what losses and metrics require of it, in words; NULL: nothing */
     int64_t least, most;         /* required: of its elements, which are whole numbers */
+    bool hidden;                 /* not the model's: the runtime gives it */
     const Place *at;
 } Input;
 
@@ -164,6 +165,7 @@ typedef struct Variable {
     bool trained;                /* gets a gradient */
     bool partial;                /* ACCUMULATOR: each device holds a part of the sum */
     bool split;                  /* each device holds its own part of the elements: passes/shard.c */
+    bool sharded;                /* CACHE: it has a value for every sample, on the device that has the sample */
     int owner;                   /* OPTIMIZER_STATE, OBSERVED: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
     int clip;                    /* trained: 0: the model's bound of gradients; else number in model->clips, from 1 */
     const char *flattened;       /* of a dense layer of flattened pictures, channels last: their shape in words; NULL: of no such layer */

@@ -89,7 +89,7 @@ static Node variable_like(const Dump *d, const Node *n, const Dump *start)
         wrong(start, "the model has no variable %lld; it has %d", (long long)n->ints[0], d->model->variable_count);
     const Variable *v = &d->model->variables[n->ints[0]];
     Dtype t = n->op == OP_GRADIENT || d->model->precision == F64 ? n->dtype : v->dtype;
-    return like(t, &v->shape, false, false);
+    return like(t, &v->shape, v->sharded, false);
 }
 
 static Node input_like(const Dump *d, const Node *n, const Dump *start)
@@ -283,8 +283,11 @@ static void check_result(const Dump *d, const Scope *s, const Result *r, const D
     if (variable && !shape_equal(&r->value->shape, &d->model->variables[r->index].shape))
         wrong(start, "variable %d is %s, its value %s", r->index, shape_text(&d->model->variables[r->index].shape),
               shape_text(&r->value->shape));
-    if (r->value->sharded && (variable || r->role == ROLE_REPORT))
+    bool each = variable && r->role == ROLE_UPDATE && d->model->variables[r->index].sharded;
+    if (r->value->sharded && (variable || r->role == ROLE_REPORT) && !each)
         wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
+    if (!r->value->sharded && each)
+        wrong(start, "'%s' of variable %d has a value for each sample; this node is the same for all", ROLE_NAME[r->role], r->index);
     for (int k = 0; k < 2; k++) {
         const Node *value = k ? r->weight : r->value;
         const Variable *v = variable ? &d->model->variables[r->index] : NULL;

@@ -19,7 +19,7 @@ typedef enum PhaseKind {
     PHASE_PREDICT,      /* forward, outputs to the host */
     PHASE_REPORT_TRAIN, /* metrics from the accumulators of PHASE_TRAIN, which become 0 */
     PHASE_REPORT_EVAL,
-    PHASE_DECODE,       /* of a model that reads a text: the output's row at one place, after the places before it; no samples */
+    PHASE_DECODE,       /* of a model that reads a text, of which each sample is one: the output's row at one place, after those before */
     PHASE_KINDS
 } PhaseKind;
 static inline PhaseKind step_kind(bool predicts) { return predicts ? PHASE_PREDICT : PHASE_TRAIN; } /* whose time is a step's */

@@ -209,10 +209,11 @@ static void emit_model(const Model *m, Text *t)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
         text_add(t, "%s}, %s, %s, %s", v->shape.rank ? "" : "0", KIND[v->kind],
                  v->kind == ACCUMULATOR && !v->partial ? "true" : "false", v->split ? "true" : "false");
-        if (v->flattened) {
-            text_add(t, ", ");
+        if (v->flattened || v->sharded)
+            text_add(t, ", %s", v->flattened ? "" : "NULL");
+        if (v->flattened)
             quote(t, v->flattened);
-        }
+        text_add(t, "%s", v->sharded ? ", true" : "");
         text_add(t, "}, %s\n", c_comment("line %d", model_line(v->at)));
     }
     if (!m->variable_count)
@@ -231,6 +232,7 @@ static void emit_model(const Model *m, Text *t)
             quote(t, in->required);
             text_add(t, ", %s, %s", bound(in->least), bound(in->most));
         }
+        text_add(t, "%s", in->hidden ? ", .hidden = true" : "");
         text_add(t, "},\n");
     }
     if (!m->input_count)

@@ -1,8 +1,8 @@
 /* decode.c: from the graph that predicts all places of a window, one that predicts the next place alone.
  *
- * In: the graph `predict` of a model that reads a text: an input token: class(V)[L] and an output [L, V]. Out: a graph without
- * samples, the same on every device. Two hidden settings say which token is at which place; the output's row at the place goes
- * into a variable, which the host reads. NULL: the model is another one.
+ * In: the graph `predict` of a model that reads a text: an input token: class(V)[L] and an output [L, V]. Out: a graph whose
+ * samples are texts, each of them at a place of its own. Two hidden inputs say which token is at which place; the output's row at the
+ * place goes into a variable, which the host reads. All that the graph keeps is kept for each sample. NULL: the model is another one.
  *
  * A value is asked for in two ways. Its row at the place: most operations need the same row of their inputs (decode_rows.c). The
  * whole of it, as attention needs keys and values: that is a variable, a cache, whose row at the place is replaced in each step.
@@ -19,7 +19,7 @@
 static int add_variable(Decoding *d, const Node *of, const char *name, Shape shape, Dtype dtype)
 {
     Model *m = d->to->model;
-    Variable v = {.kind = CACHE, .dtype = dtype, .shape = shape, .owner = -1, .at = of->at};
+    Variable v = {.kind = CACHE, .dtype = dtype, .shape = shape, .sharded = true, .owner = -1, .at = of->at};
     v.name = new_variable_name(m, name);
     for (int i = 0; i < MAX_RANK; i++)
         v.order[i] = i;
@@ -38,6 +38,10 @@ void decode_keep(Decoding *d, int variable, Node *value)
 {
     const Variable *v = &d->to->model->variables[variable];
     Node *kept = graph_cast(d->to, value, v->dtype);
+    if (!kept->sharded) { /* it depends on no token, nor on the place */
+        Node *never = graph_reshape(d->to, graph_binary(d->to, OP_LT, d->place, graph_number(d->to, 0, I32)), SCALAR);
+        kept = graph_where(d->to, graph_broadcast(d->to, never, kept->shape), graph_fill(d->to, 0, kept->shape, kept->dtype), kept);
+    }
     graph_result(d->to, ROLE_UPDATE, v->name, variable, kept, NULL);
 }
 
@@ -135,7 +139,7 @@ static const Result *output_of_text(const Graph *g, const Input *token)
     return NULL;
 }
 
-/* what one place of one text has no value of: other inputs, numbers of samples, sums over them */
+/* what one place of a text has no value of: other inputs, numbers of samples, sums over them */
 static bool belongs_to_samples(const Node *n, int token)
 {
     return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->sharded) ||
@@ -162,12 +166,12 @@ static bool find_dependence(Decoding *d, const Node *output, int token)
     return possible;
 }
 
-static Node *setting(Graph *g, const char *name)
+static Node *hidden_input(Graph *g, const char *name)
 {
     Model *m = g->model;
-    Setting s = {.name = name, .value = 0, .text = "0", .at = NULL, .hidden = true};
-    APPEND(m->settings, m->setting_count, s);
-    return graph_reshape(g, graph_cast(g, graph_run(g, RUN_SETTING, m->setting_count - 1), I32), SHAPE(1));
+    Input in = {.name = name, .dtype = I32, .shape = SHAPE(1), .ignore = NO_LABEL, .other = NO_LABEL, .hidden = true};
+    APPEND(m->inputs, m->input_count, in);
+    return graph_input(g, m->input_count - 1);
 }
 
 Graph *derive_decode(Graph *predict)
@@ -177,7 +181,7 @@ Graph *derive_decode(Graph *predict)
     while (token < m->input_count &&
            (strcmp(m->inputs[token].name, "token") != 0 || m->inputs[token].shape.rank != 1 || !m->inputs[token].classes))
         token++;
-    if (token == m->input_count || !reads_text(m) || m->setting_count + 2 > MGPU_MAX_SETTINGS)
+    if (token == m->input_count || !reads_text(m))
         return NULL;
     const Result *output = output_of_text(predict, &m->inputs[token]);
     int count = predict->node_count;
@@ -190,8 +194,8 @@ Graph *derive_decode(Graph *predict)
     d.rows = NEW_ARRAY(Node *, count * MAX_RANK);
     d.steps = NEW_ARRAY(Node **, count);
     d.to = graph_new(m, "decode", NULL);
-    d.token = setting(d.to, MGPU_DECODE_TOKEN);
-    d.place = setting(d.to, MGPU_DECODE_PLACE);
+    d.token = hidden_input(d.to, MGPU_DECODE_TOKEN);
+    d.place = hidden_input(d.to, MGPU_DECODE_PLACE);
     Node *row = decode_row(&d, output->value, 0);
     stand_at(d.to, output->value);
     int variable = add_variable(&d, output->value, MGPU_DECODE_ROW, SHAPE(m->inputs[token].classes), row->dtype);

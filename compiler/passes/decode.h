@@ -10,9 +10,9 @@ typedef struct Slack { bool on; int64_t by; } Slack;
 
 typedef struct Decoding {
     const Graph *from;            /* of a whole window, for each sample */
-    Graph *to;                    /* of one place of one text */
+    Graph *to;                    /* of one place of each text */
     int64_t length;               /* of the window */
-    Node *token, *place;          /* i32 [1] */
+    Node *token, *place;          /* i32 [1], of each text */
     bool *depends;                /* by id in `from`: on the tokens */
     Slack (*slack)[MAX_RANK];     /* by id and axis */
     Node **whole;                 /* by id: the value, whose rows after the place may be anything that is finite */

@@ -276,8 +276,9 @@ static void distribute_result(Distributor *d, Result r)
     } else if (r.value->distribution == PARTIAL) {
         r.value = reduced(d, r.value);
     }
-    if (r.value->distribution == SHARDED && (r.role == ROLE_UPDATE || r.role == ROLE_REPORT || r.role == ROLE_INIT))
-        die("a result of role %d is another one for every sample", (int)r.role);
+    bool same = r.role == ROLE_REPORT || r.role == ROLE_INIT || (r.role == ROLE_UPDATE && !g->model->variables[r.index].sharded);
+    if (r.value->distribution == SHARDED ? same : r.role == ROLE_UPDATE && !same)
+        die("a result of role %d is %s for every sample", (int)r.role, same ? "another one" : "the same");
     graph_add_result(g, r);
 }
 

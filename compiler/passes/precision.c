@@ -258,7 +258,7 @@ void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
     int count = m->variable_count;
     for (int v = 0; v < count; v++) {
         Variable copy = m->variables[v];
-        if (!wanted[v] || copy.partial)
+        if (!wanted[v] || copy.partial || copy.sharded)
             continue;
         copy.name = format("%s.%s", copy.name, dtype_name(m->precision));
         copy.kind = ROUNDED;

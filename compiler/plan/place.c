@@ -105,8 +105,9 @@ static void add_variables(Persistent *a, const Model *m, const Found *found, int
             continue;
         a->variable[i] =
             add_buffer(&a->buffers, &a->buffer_count, found[i].name ? found[i].name : format("w.%s", v->name), BUFFER_VARIABLE,
-                       found[i].bytes.own > bytes.own && !v->split ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
+                       (v->sharded && found[i].name) || (found[i].bytes.own > bytes.own && !v->split) ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
         a->buffers[a->variable[i]].elements = v->split ? elements : 0;
+        a->buffers[a->variable[i]].each = v->sharded ? found[i].each : 0;
         a->buffers[a->variable[i]].type = found[i].name ? found[i].type : (int)v->dtype + 1;
     }
 }

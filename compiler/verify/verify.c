@@ -482,7 +482,8 @@ static const char *check_samples(const Schedule *s, int p)
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
         for (int i = 0; i < at.device->buffer_count; i++) {
             const Buffer *b = &at.device->buffers[i];
-            bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT || b->kind == BUFFER_TEMPORARY;
+            bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT || b->kind == BUFFER_TEMPORARY ||
+                       (b->kind == BUFFER_VARIABLE && phase_predicts(at.phase->name));
             if (b->kind == BUFFER_LOCAL) /* verify/region.c */
                 continue;
             if (b->each < 0 || (b->each > 0 && !may))

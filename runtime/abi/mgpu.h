@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 24  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 25  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -197,8 +197,8 @@ typedef struct mgpu_device_phase {
 
 enum { MGPU_PHASE_INIT, MGPU_PHASE_PROLOGUE, MGPU_PHASE_ACCUMULATE, MGPU_PHASE_TRAIN, MGPU_PHASE_EVAL, MGPU_PHASE_PREDICT,
        MGPU_PHASE_REPORT_TRAIN, MGPU_PHASE_REPORT_EVAL, MGPU_PHASE_DECODE };
-/* MGPU_PHASE_DECODE: hidden settings say which token is at which place of the text, and the row of the model's output for that
- * place goes into a variable. The places before it, from 0 on, were decoded before. */
+/* MGPU_PHASE_DECODE: its samples are texts. Hidden inputs say which token is at which place of each, and the row of the model's
+ * output for that place goes into a variable. The places before it, from 0 on, were decoded before, in the same sample. */
 #define MGPU_DECODE_TOKEN "decode.token"
 #define MGPU_DECODE_PLACE "decode.place"
 #define MGPU_DECODE_ROW "decode.row"
@@ -248,6 +248,7 @@ typedef struct mgpu_variable {
     bool replicated;                   /* ACCUMULATOR: the same on every device; false: each device holds a part of the sum */
     bool split;                        /* each device holds its own part of the elements: mgpu_even_part */
     const char *flattened;             /* of a dense layer of flattened pictures, channels last: their shape; NULL: of no such layer */
+    bool sharded;                      /* MGPU_CACHE: each device holds one for each of its samples; `tensor` is that of a sample */
 } mgpu_variable;
 typedef struct mgpu_copy { int copy, master; } mgpu_copy; /* two variables of one shape and order: one in full, one MGPU_ROUNDED */
 enum { MGPU_NO_LABEL = INT32_MIN };
@@ -256,6 +257,7 @@ typedef struct mgpu_input {
     int64_t classes, ignore, other;    /* classes 0: not a class; ignore, other: MGPU_NO_LABEL if there is none */
     const char *required;              /* in words: each element is a whole number from `least` to `most`; NULL: nothing is required */
     int64_t least, most;
+    bool hidden;                       /* no input of the model: the runtime gives it */
 } mgpu_input;
 /* A data set: its calls are a reader, then stages. Columns are the reader's: `texts` are what it was told of each (paths,
  * columns of a table), nothing where its name says all; input -1: only a stage needs it. */

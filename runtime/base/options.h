@@ -28,6 +28,7 @@ typedef struct Options {
     int64_t top_k;                           /* likewise: so many classes, the likeliest, may be sampled; 0: all */
     double top_p;                            /* likewise: of these the likeliest, whose probabilities reach it together */
     const char *prompts;                     /* likewise: a file with a text each line; NULL: not given */
+    int64_t side;                            /* likewise: so many of these are computed side by side, at most; 0: not given */
     const char **stops; int stop_count;      /* likewise: texts at which it ends */
     int64_t failed_saves;                    /* in a row, that end the run; -1: not given */
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */

@@ -32,6 +32,8 @@ static int64_t bytes_of_variable(const Check *c, const mgpu_variable *v)
 {
     int64_t bytes = mgpu_tensor_bytes(&v->tensor), each = mgpu_dtype_bytes(v->tensor.dtype), count = bytes / each;
     int devices = c->plan->devices;
+    if (v->sharded)
+        return bytes * c->plan->device[c->device].shard.capacity;
     return v->split ? (mgpu_even_part(count, devices, c->device + 1) - mgpu_even_part(count, devices, c->device)) * each : bytes;
 }
 

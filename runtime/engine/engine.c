@@ -433,8 +433,8 @@ const mgpu_phase *mgpu_engine_phase(const Engine *e, int kind, bool partial_batc
         const mgpu_phase *p = &e->plan->phases[k];
         if (p->kind == kind && p->partial_batch == partial_batch)
             return p;
-        if (p->kind == kind && p->partial_batch)
-            other = p; /* a partial phase does for full steps too */
+        if (p->kind == kind && (p->partial_batch || kind == MGPU_PHASE_DECODE))
+            other = p; /* a partial phase does for full steps too; nothing of a text depends on whether there are others */
     }
     return other;
 }
@@ -478,6 +478,7 @@ Work *mgpu_engine_next(Engine *e)
     work->phase = NULL;
     work->set = NULL;
     work->sample_count = 0;
+    work->apart = false;
     work->applied = work->epoch = work->samples = 0;
     memset(work->fetch, 0, (size_t)e->program->output_count * sizeof *work->fetch);
     atomic_store(&work->reported, false);
@@ -596,7 +597,7 @@ static mgpu_stretch held(const Engine *e, int device, int variable)
     const mgpu_variable *v = &e->program->variables[variable];
     int64_t count = mgpu_elements(&v->tensor);
     if (!v->split)
-        return in_bytes(v, (mgpu_stretch){0, count});
+        return in_bytes(v, (mgpu_stretch){0, v->sharded ? count * e->plan->device[device].shard.capacity : count});
     return in_bytes(v, (mgpu_stretch){mgpu_even_part(count, e->plan->devices, device), mgpu_even_part(count, e->plan->devices, device + 1)});
 }
 

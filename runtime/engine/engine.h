@@ -24,6 +24,7 @@ typedef struct Work {                   /* one step of the run: one phase on all
     mgpu_step *block;                   /* by device */
     uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
     _Atomic int64_t step;               /* as its blocks say it: for messages, also of other threads */
+    bool apart;                         /* Batch.valid is given: a sample is what it would be alone, in all its bits */
     int64_t applied, epoch, samples;    /* for who collects it */
     double *report;                     /* phase->report_count numbers, once reported */
     _Atomic bool reported;
@@ -70,13 +71,14 @@ void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times
 typedef struct Trace Trace;            /* trace.h */
 void mgpu_engine_set_trace(Engine *, Trace *); /* likewise; NULL: none */
 /* of a drained engine: a variable as it is in memory; random inputs in all slots (bench) */
-/* All of a variable, as the device holds it; of one that is split, the parts of all devices, but those that other processes have are 0 */
+/* All of a variable, as the device holds it; of one that is split, the parts of all devices, but those that other processes have are 0;
+ * of one that is sharded, that of the device's first sample: mgpu_engine_read_part has the others, one after the other */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 /* only these of its bytes: of one that is split those of them that devices of this process have, one after the other */
 void mgpu_engine_read_part(const Engine *, int device, int variable, mgpu_stretch bytes, void *to);
 mgpu_stretch mgpu_engine_held(const Engine *, int variable);       /* the elements that devices of this process have */
 void mgpu_engine_write_part(Engine *, int device, int variable, int64_t begin, const void *from); /* likewise; from: this byte of it, and what follows */
-void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from); /* of another process's device: nothing */
+void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from); /* for all of the device's samples; of another process's device: nothing */
 void mgpu_engine_read_whole(const Engine *, int variable, void *to); /* all of it, to all: every process calls this, in one order */
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *);
@@ -121,6 +123,8 @@ typedef struct Batch {                 /* samples [place, place + samples) of th
     int64_t place, samples;
     int64_t applied, epoch;
     uint8_t **fetch;                   /* by output: where the step's first sample goes; NULL: nowhere */
+    const int64_t *valid;              /* by device: how many of its samples there are, of predictions; NULL: the first `samples` of all
+                                        * devices' */
 } Batch;
 bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* one micro-batch; false: the plan has no such phase */
 void mgpu_post_step(const Feed *, const Batch *);                     /* prologues, accumulating, train */

@@ -201,11 +201,21 @@ static void trace_part(const void *lane, int thread, const mgpu_op *op, double b
     add_span(lane, thread, SPAN_OP, op, began, ended);
 }
 
+/* Where each sample is asked for by itself no more than there are, in whole groups; what would become of the others nobody asks.
+ * 0: all */
+static int64_t computed_samples(const Lane *l, const Work *work)
+{
+    int64_t valid = work->block[l->device].valid, group = l->engine->program->group > 1 ? l->engine->program->group : 1;
+    if (!work->apart)
+        return l->engine->here && l->phase->kind == MGPU_PHASE_PREDICT ? valid : 0;
+    return valid > group ? (valid + group - 1) / group * group : group;
+}
+
 /* the calls of a region: operations order[0 .. count) */
 static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
-    int64_t samples = e->here && l->phase->kind == MGPU_PHASE_PREDICT ? work->block[l->device].valid : 0;
+    int64_t samples = computed_samples(l, work);
     DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
                           .launch_timed = work->timed, .samples = samples,
                           .alone = samples && mgpu_is_little(l, p, order, count, samples),
@@ -216,7 +226,7 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
     for (int i = 0; i < count; i++) {
         l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], argument, each, &region.step);
-        l->calls[i].library = library[order[i]];
+        l->calls[i].library = work->apart ? NULL : library[order[i]]; /* which adds in an order of its own for each number of samples */
         argument += l->calls[i].arguments;
         each += l->calls[i].arguments;
     }
@@ -259,7 +269,8 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
             first = valid = 0;
             room = samples;
             for (int d = 0; d < e->plan->devices; d++)
-                valid += work->block[d].valid;
+                if (work->block[d].valid)
+                    valid = e->plan->device[d].shard.first + work->block[d].valid;
         }
         any = any || index >= 0;
     }

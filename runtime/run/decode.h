@@ -1,21 +1,22 @@
-/* decode.h: the next row of a model's output, place by place. */
+/* decode.h: the next rows of a model's output, of several texts side by side, place by place. */
 #ifndef MGPU_RUNTIME_RUN_DECODE_H
 #define MGPU_RUNTIME_RUN_DECODE_H
 
+#include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/processes.h"
 
 typedef struct Decoder {
     Feed feed;
-    double setting[MGPU_MAX_SETTINGS]; /* the feed's, with the token and its place */
-    int token, place, row;             /* settings; a variable */
-    int64_t count;                     /* of the text: places that were decoded */
-    uint8_t *bytes;                    /* of the row */
+    Dataset data;          /* a token and a place for each sample of a step: */
+    int32_t *token, *place;
+    int row;               /* a variable: the output's row of each sample */
 } Decoder;
 
 bool mgpu_open_decoder(Decoder *, const Feed *); /* false: the program has no such phase */
-/* the tokens up to, not including, `count`; row: of the last one's place, for each class; those that were decoded before are
- * the same, unless Decoder.count was set to 0 for another text */
-void mgpu_decode(Decoder *, const int64_t *tokens, int64_t count, Processes *, double *row);
+/* Of the first valid[d] samples of each device d, the place `place`, at which the text has `token`. The places before it were decoded
+ * before, of the same text in the same sample. */
+void mgpu_decode(Decoder *, const int64_t *valid);
+/* after that, of a sample of this process's device; to: as many bytes as the variable has */
+void mgpu_decoded_row(const Decoder *, int device, int64_t sample, void *to);
 void mgpu_close_decoder(Decoder *);
 #endif

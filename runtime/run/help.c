@@ -102,7 +102,8 @@ static const char OPTIONS[] =
     "(1)\n"
     "  --top-k N          only the N likeliest may be sampled\n"
     "  --top-p P          only the likeliest of these, whose probabilities are together at least P (1: all)\n"
-    "  --prompts FILE     in place of TEXT: a text each line, which are continued one after the other; - is standard input\n"
+    "  --prompts FILE     in place of TEXT: a text each line, in the order of which they are printed; - is standard input\n"
+    "  --batch N          so many of these side by side, at most; without it as many as the program's batch has samples\n"
     "  --json             a line of JSON for each: {\"prompt\":..., \"text\":...}, text without the prompt\n"
     "  --stop TEXT        ends where this text would follow, which is not printed; may be given several times\n"
     "\n"
@@ -298,6 +299,8 @@ int mgpu_info(const mgpu_program *p, const Options *o)
         printf("threads     %s\n", threads);
     puts("\ninputs");
     for (int i = 0; i < p->input_count; i++) {
+        if (p->inputs[i].hidden)
+            continue;
         printf("  %s: ", p->inputs[i].tensor.name);
         print_tensor(stdout, &p->inputs[i].tensor);
         if (p->inputs[i].classes)

@@ -112,7 +112,7 @@ static const OptionInfo OPTIONS[] = {
     {"--json", OPTION_JSON, false, BENCH | GENERATE},
     {"--profile", OPTION_PROFILE, false, BENCH},
     {"--measure", OPTION_MEASURE, true, BENCH},
-    {"--batch", OPTION_BATCH, true, BENCH},
+    {"--batch", OPTION_BATCH, true, BENCH | GENERATE},
     {"--weak", OPTION_WEAK, false, BENCH},
     {"--strong", OPTION_STRONG, false, BENCH},
     {"--tune", OPTION_TUNE, false, TRAIN | TRAINED | BENCH},
@@ -370,7 +370,12 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_JSON: o->json = true; break;
     case OPTION_PROFILE: o->profile = true; break;
     case OPTION_MEASURE: o->measure = value; break;
-    case OPTION_BATCH: o->batches = value; break;
+    case OPTION_BATCH:
+        if (o->command == COMMAND_GENERATE)
+            o->side = whole_number(option->name, value, 1);
+        else
+            o->batches = value;
+        break;
     case OPTION_WEAK: o->weak = true; break;
     case OPTION_STRONG: o->strong = true; break;
     case OPTION_FULL: o->full = true; break;

@@ -55,7 +55,7 @@ void fuse_add_leaves(Fusion *f)
         Shape shape = v->shape;
         for (int k = 0; k < shape.rank; k++)
             shape.extent[k] = v->shape.extent[v->order[k]];
-        f->variables[i] = fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, false, variable[i]);
+        f->variables[i] = fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, v->sharded, variable[i]);
         f->variables[i]->order = v->order;
     }
     Phase *phase = f->phase;
