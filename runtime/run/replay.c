@@ -20,10 +20,10 @@ static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes, which takes some milli
 static const int64_t MOST_KEPT = (int64_t)1 << 30; /* bytes */
 static const double NOTED_S = 10, MOST_REPLAYED_S = 600; /* of a run, to be run once more */
 
-/* parts of sums differ from device to device */
+/* parts of sums differ from device to device; what `decode` keeps is no part of a run's state */
 static int devices_with(const mgpu_plan *plan, const mgpu_variable *v)
 {
-    return v->kind == MGPU_ACCUMULATOR && !v->replicated ? plan->devices : 1;
+    return v->kind == MGPU_CACHE ? 0 : v->kind == MGPU_ACCUMULATOR && !v->replicated ? plan->devices : 1;
 }
 
 static int64_t bytes_of_variables(const Feed *f)
@@ -62,7 +62,7 @@ void mgpu_put_variables_back(const Feed *f, const uint8_t *from)
     for (int v = 0; v < p->variable_count; v++) {
         int parts = devices_with(f->plan, &p->variables[v]);
         int64_t bytes = mgpu_tensor_bytes(&p->variables[v].tensor);
-        for (int d = 0; d < f->plan->devices; d++)
+        for (int d = 0; parts && d < f->plan->devices; d++)
             mgpu_engine_write_variable(f->engine, d, v, from + (parts > 1 ? d * bytes : 0));
         from += parts * bytes;
     }
@@ -111,6 +111,8 @@ static void begin_once_more(Run *run)
 {
     const mgpu_program *p = run->program;
     for (int v = 0; v < p->variable_count; v++) {
+        if (!devices_with(run->plan, &p->variables[v]))
+            continue;
         uint8_t *zeros = mgpu_allocate((size_t)mgpu_tensor_bytes(&p->variables[v].tensor), 1);
         for (int d = 0; d < run->plan->devices; d++)
             mgpu_engine_write_variable(run->engine, d, v, zeros);
