@@ -4,7 +4,11 @@
  * That library is large and reads files of strangers, so it does so in a child process that may compute, take memory and write to
  * one file in memory, and nothing else (seccomp): what goes wrong there ends as a message here. The child writes what it has read
  * as safetensors, which the reader of safetensors then trusts no more than any other file. A data set's name is its path with
- * points: layers/dense/vars/0 is "layers.dense.vars.0". */
+ * points: a/b/kernel is "a.b.kernel".
+ *
+ * Keras numbers the layers of a model by their class, and their variables: layers/conv2d_7/vars/0. Since version 3.6 its files
+ * say what a layer is called, too. If that is "stem", this data set is "stem.kernel" here. So it is in older files, which have
+ * stem/stem/kernel:0. Where two data sets would be called alike, all keep their paths. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 #include "runtime/weights/formats.h"
@@ -51,6 +55,8 @@ static struct Library {
     int (*type_class)(Id), (*type_sign)(Id);
     size_t (*type_bytes)(Id);
     int (*read)(Id, Id memory, Id, Id, Id, void *);
+    Id (*open_note)(Id, const char *name, Id), (*note_type)(Id);
+    int (*is_text)(Id), (*read_note)(Id, Id memory, void *);
     const Id *file_access, *f32, *f64, *i8, *i16, *i32, *i64, *u8, *u16, *u32;
 } h5;
 static const struct Symbol {
@@ -74,6 +80,10 @@ static const struct Symbol {
                {"H5Tget_sign", &h5.type_sign},
                {"H5Tget_size", &h5.type_bytes},
                {"H5Dread", &h5.read},
+               {"H5Aopen", &h5.open_note},
+               {"H5Aget_type", &h5.note_type},
+               {"H5Tis_variable_str", &h5.is_text},
+               {"H5Aread", &h5.read_note},
                {"H5P_CLS_FILE_ACCESS_ID_g", &h5.file_access},
                {"H5T_NATIVE_FLOAT_g", &h5.f32},
                {"H5T_NATIVE_DOUBLE_g", &h5.f64},
@@ -126,6 +136,7 @@ typedef struct Child {
     SavedTensor *tensors;
     Id *set;
     int count, groups;
+    bool paths; /* names are paths, whatever the file says of layers */
 } Child;
 
 static _Noreturn void give_up(const Child *c, const char *what)
@@ -146,7 +157,7 @@ static void allow_nothing_else(const Child *c)
     static const int CALLS[] = {SYS_mmap,       SYS_munmap,    SYS_mremap,        SYS_mprotect,       SYS_madvise,
                                 SYS_brk,        SYS_futex,     SYS_write,         SYS_pwrite64,       SYS_exit,
                                 SYS_exit_group, SYS_getrandom, SYS_clock_gettime, SYS_rt_sigprocmask, SYS_rt_sigreturn,
-                                SYS_getpid,     SYS_gettid,    SYS_ftruncate};
+                                SYS_getpid,     SYS_gettid,    SYS_ftruncate,     SYS_sysinfo /* of qsort */};
     static const int NOT_THERE[] = {SYS_openat, SYS_getcwd, SYS_newfstatat,
                                     SYS_readlinkat}; /* of files, of which it asks whether they are there */
     enum { COUNT = MGPU_COUNT(CALLS), FILES = MGPU_COUNT(NOT_THERE) };
@@ -212,7 +223,100 @@ static void add_set(Child *c, Id set, const char *name)
     c->set[c->count++] = set;
 }
 
-static void walk(Child *c, Id group, const char *prefix, int depth)
+/* the name that Keras has stored for a layer; NULL: none */
+static char *layer_name(Id layer)
+{
+    Id variables = h5.open_object(layer, "vars", DEFAULT), note = variables < 0 ? -1 : h5.open_note(variables, "name", DEFAULT);
+    Id type = note < 0 ? -1 : h5.note_type(note);
+    char *text = NULL;
+    bool known = type >= 0 && h5.is_text(type) > 0 && h5.read_note(note, type, &text) >= 0 && text && *text;
+    for (const char *at = text; known && *at; at++)
+        known = (unsigned char)*at >= ' ' && at - text < LONGEST_NAME;
+    return known ? text : NULL;
+}
+
+/* What a group is of a model of Keras. */
+typedef enum GroupKind {
+    PLAIN,
+    LAYERS, /* the layers of a model */
+    LAYER,  /* one of these */
+    OWN,    /* its variables */
+    OLD     /* a layer in a file of Keras 2 */
+} GroupKind;
+
+/* What the names in a group begin with; *kind: of the group around it, then of itself. */
+static char *group_name(const Child *c, Id group, const char *prefix, const char *part, GroupKind *kind)
+{
+    GroupKind outer = *kind;
+    const char *dot = strrchr(prefix, '.'), *stored = outer == LAYERS ? layer_name(group) : NULL;
+    *kind = PLAIN;
+    if (!c->paths && stored) {
+        *kind = LAYER;
+        part = stored;
+    } else if (!c->paths && strcmp(part, "layers") == 0) {
+        *kind = LAYERS;
+        return mgpu_format("%s", prefix);
+    } else if (outer == LAYER && strcmp(part, "vars") == 0) {
+        *kind = OWN;
+        return mgpu_format("%s", prefix);
+    } else if (!c->paths && h5.open_note(group, "weight_names", DEFAULT) >= 0) {
+        *kind = OLD;
+    } else if (outer == OLD && strcmp(part, dot ? dot + 1 : prefix) == 0) {
+        return mgpu_format("%s", prefix);
+    }
+    return mgpu_format("%s%s%s", prefix, *prefix ? "." : "", part);
+}
+
+/* What variable `number` of a layer is called, of a class as its link says (conv2d_7), which has `count`; NULL: not known, as of
+ * a norm without a scale. */
+static const char *variable_name(const char *link, const char *number, unsigned long long count)
+{
+    static const struct {
+        const char *class, *names[4];
+        unsigned least;
+    } CLASSES[] = {{"dense", {"kernel", "bias"}, 1},
+                   {"conv1d", {"kernel", "bias"}, 1},
+                   {"conv2d", {"kernel", "bias"}, 1},
+                   {"conv3d", {"kernel", "bias"}, 1},
+                   {"conv2d_transpose", {"kernel", "bias"}, 1},
+                   {"depthwise_conv2d", {"depthwise_kernel", "bias"}, 1},
+                   {"separable_conv2d", {"depthwise_kernel", "pointwise_kernel", "bias"}, 2},
+                   {"embedding", {"embeddings"}, 1},
+                   {"layer_scale", {"gamma"}, 1},
+                   {"layer_normalization", {"gamma", "beta"}, 2},
+                   {"group_normalization", {"gamma", "beta"}, 2},
+                   {"batch_normalization", {"gamma", "beta", "moving_mean", "moving_variance"}, 4}};
+    size_t length = strlen(link), end = length;
+    while (end > 0 && link[end - 1] >= '0' && link[end - 1] <= '9')
+        end--;
+    if (end > 1 && end < length && link[end - 1] == '_')
+        length = end - 1;
+    for (int i = 0; i < MGPU_COUNT(CLASSES); i++) {
+        unsigned most = 0;
+        while (most < MGPU_COUNT(CLASSES[i].names) && CLASSES[i].names[most])
+            most++;
+        bool fits = strlen(CLASSES[i].class) == length && strncmp(CLASSES[i].class, link, length) == 0;
+        if (fits && count >= CLASSES[i].least && count <= most && *number >= '0' && *number < '0' + (int)most && !number[1])
+            return CLASSES[i].names[*number - '0'];
+    }
+    return NULL;
+}
+
+/* a data set of a group; link: of the group, of OWN variables that of the layer */
+static char *set_name(const Child *c, Id set, const char *prefix, const char *part, const char *link, GroupKind kind,
+                      unsigned long long count)
+{
+    size_t length = strlen(part);
+    int dtype = kind == OWN ? type_of(h5.type(set)) : -1; /* whole numbers are quantized, and not the values themselves */
+    const char *variable = dtype == MGPU_F32 || dtype == MGPU_F64 ? variable_name(link, part, count) : NULL;
+    if (variable || kind == OWN)
+        return variable ? mgpu_format("%s.%s", prefix, variable) : mgpu_format("%s.%s.%s", prefix, link, part);
+    if (!c->paths && length > 2 && strcmp(part + length - 2, ":0") == 0) /* of TensorFlow's variables */
+        length -= 2;
+    return mgpu_format("%s%s%.*s", prefix, *prefix ? "." : "", (int)length, part);
+}
+
+static void walk(Child *c, Id group, const char *prefix, const char *link, GroupKind kind, int depth)
 {
     GroupInfo info;
     if (++c->groups > MOST || depth == DEEPEST || h5.group_info(group, &info) < 0)
@@ -223,12 +327,38 @@ static void walk(Child *c, Id group, const char *prefix, int depth)
         Id object = length < 0 || length >= LONGEST_NAME ? -1 : h5.open_object(group, part, DEFAULT);
         if (object < 0)
             give_up(c, "libhdf5 cannot read what it links to; links to other files are not followed, or the file is damaged");
-        char *name = mgpu_format("%s%s%s", prefix, *prefix ? "." : "", part);
-        if (h5.kind(object) == IS_GROUP)
-            walk(c, object, name, depth + 1);
-        else if (h5.kind(object) == IS_DATASET)
+        GroupKind inner = kind;
+        char *name = NULL;
+        if (h5.kind(object) == IS_GROUP) {
+            name = group_name(c, object, prefix, part, &inner);
+            walk(c, object, name, inner == OWN ? link : part, inner, depth + 1);
+        } else if (h5.kind(object) == IS_DATASET) {
+            name = set_name(c, object, prefix, part, link, kind, info.links);
             add_set(c, object, name);
+        }
         free(name);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* by name, unless two would be called alike */
+static void find_sets(Child *c, Id root)
+{
+    walk(c, root, "", "", PLAIN, 0);
+    const char **names = mgpu_allocate((size_t)c->count + 1, sizeof *names);
+    for (int i = 0; i < c->count; i++)
+        names[i] = c->tensors[i].tensor.name;
+    qsort(names, (size_t)c->count, sizeof *names, by_name);
+    for (int i = 1; i < c->count && !c->paths; i++)
+        c->paths = strcmp(names[i], names[i - 1]) == 0;
+    free(names);
+    if (c->paths) {
+        c->count = c->groups = 0;
+        walk(c, root, "", "", PLAIN, 0);
     }
 }
 
@@ -284,7 +414,7 @@ static _Noreturn void convert(Child *c)
     Id file = h5.open_file("weights", 0, list), root = file < 0 ? -1 : h5.open_object(file, "/", DEFAULT);
     if (root < 0)
         give_up(c, "libhdf5 cannot read it; the file is damaged");
-    walk(c, root, "", 0);
+    find_sets(c, root);
     write_tensors(c);
     _exit(0);
 }

@@ -100,6 +100,22 @@ bool mgpu_fits_pattern(const char *pattern, const char *name, Capture *captured)
     return !*pattern;
 }
 
+/* What a * is; *+1, *-1: the number that it is, and so many more or less. -> how many characters follow the * */
+static int fill_star(FILE *f, const char *pattern, const Capture *captured)
+{
+    char *end, digits[8] = "";
+    bool sum = (pattern[1] == '+' || pattern[1] == '-') && pattern[2] >= '0' && pattern[2] <= '9';
+    if (captured->length < (int)sizeof digits)
+        memcpy(digits, captured->begin, (size_t)captured->length);
+    long number = strtol(digits, &end, 10);
+    if (!sum || !*digits || *end) {
+        fprintf(f, "%.*s", captured->length, captured->begin);
+        return 0;
+    }
+    fprintf(f, "%ld", pattern[1] == '+' ? number + (pattern[2] - '0') : number - (pattern[2] - '0'));
+    return 2;
+}
+
 char *mgpu_filled(const char *pattern, const Capture *captured)
 {
     char *text;
@@ -109,12 +125,20 @@ char *mgpu_filled(const char *pattern, const Capture *captured)
         if (*pattern != '*')
             fputc(*pattern, f);
         else if (star < MGPU_MOST_STARS && captured[star].begin)
-            fprintf(f, "%.*s", captured[star].length, captured[star].begin), star++;
+            pattern += fill_star(f, pattern, &captured[star++]);
     mgpu_end_text(f);
     return text;
 }
 
 /* ---- sources */
+bool mgpu_same_shape(const mgpu_tensor *a, const mgpu_tensor *b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->extent[i] == b->extent[i];
+    return same;
+}
+
 static const char *fact_of(const TensorFile *file, const char *key)
 {
     for (int i = 0; i < file->fact_count; i++)
@@ -236,7 +260,8 @@ static Found split(const Way *w, const TensorRule *r, int target, const Capture 
     return f;
 }
 
-/* name: what rules see of the whole name; the first rule whose tensors are there */
+/* name: what rules see of the whole name; the first rule whose tensors are there and make the wanted shape, else whose are there
+ */
 static bool by_rules(const Way *w, const char *whole, const char *name, const mgpu_tensor *wanted, Found *first)
 {
     for (const TensorRule *r = w->set->rules; r; r = r->next)
@@ -246,13 +271,14 @@ static bool by_rules(const Way *w, const char *whole, const char *name, const mg
                 continue;
             Found f = r->count > 1 ? split(w, r, i, captured, whole, (int)(name - whole), wanted)
                                    : make(w, r->source, captured, wanted);
-            bool better = f.tensor || (f.why && !first->why) || !first->text;
+            bool fits = f.tensor && mgpu_same_shape(&f.tensor->tensor, wanted);
+            bool better = fits || (!first->tensor && (f.tensor || (f.why && !first->why) || !first->text));
             free(better ? first->text : f.text);
             *first = better ? f : *first;
-            if (f.tensor)
+            if (fits)
                 return true;
         }
-    return false;
+    return first->tensor != NULL;
 }
 
 static Found find_one(const Way *w, const char *whole, int below, const mgpu_tensor *wanted)
@@ -277,14 +303,6 @@ static Found find_one(const Way *w, const char *whole, int below, const mgpu_ten
             break;
     }
     return first;
-}
-
-bool mgpu_same_shape(const mgpu_tensor *a, const mgpu_tensor *b)
-{
-    bool same = a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++)
-        same = a->extent[i] == b->extent[i];
-    return same;
 }
 
 static void close_found(Match *m, const TensorView *v)
@@ -331,17 +349,29 @@ static bool has_shape(const Condition *c, const mgpu_tensor *t)
     return fits;
 }
 
+static bool holds(const Way *w, const Condition *c)
+{
+    Capture captured[MGPU_MOST_STARS];
+    const char *fact = c->text ? fact_of(w->file, c->name) : NULL;
+    bool any = c->text && fact && strcmp(fact, c->text) == 0;
+    for (int i = 0; i < w->file->count && !c->text && strchr(c->name, '*') && !any; i++) {
+        const mgpu_tensor *t = &w->file->tensors[i].tensor;
+        any = mgpu_fits_pattern(c->name, t->name, captured) && has_shape(c, t);
+    }
+    if (c->text || any)
+        return any;
+    Found f = find_named(w, c->name);
+    free(f.text);
+    return f.tensor && has_shape(c, &f.tensor->tensor);
+}
+
 bool mgpu_rules_are_for(const RuleSet *set, const TensorFile *file)
 {
     bool any = !set->conditions;
     for (int prefix = 0; !any; prefix = common_prefix(file)) {
         Way w = {.file = (TensorFile *)(uintptr_t)file, .set = set, .prefix = prefix};
-        for (const Condition *c = set->conditions; c && !any; c = c->next) {
-            const char *fact = c->text ? fact_of(file, c->name) : NULL;
-            Found f = c->text ? (Found){0} : find_named(&w, c->name);
-            any = c->text ? fact && strcmp(fact, c->text) == 0 : f.tensor && has_shape(c, &f.tensor->tensor);
-            free(f.text);
-        }
+        for (const Condition *c = set->conditions; c && !any; c = c->next)
+            any = holds(&w, c);
         if (prefix == common_prefix(file))
             break;
     }

@@ -1,16 +1,19 @@
 /* rules.h: which tensors of a file make a tensor of a model, where names or shapes differ. A set of rules is a text:
  *
- *     rules gpt2                                         a set, and its names; in a text of one set this line may be left out
- *         if h.0.attn.c_attn.weight [c, 3c]              it is taken for files that have such a tensor (any of these lines); n: a
- * number if general.architecture = gpt2                 or such a note (GGUF) prefix transformer. names of the model and of the
- * file may begin with this use llama                                      the lines of another set of the library stand here say
- * their gelu is gelu(approximate = true)     what has to be known of the weights h*.qkv.weight =
- * transpose(h.*.attn.c_attn.weight)
+ *     rules gpt2                                  a set, and its names; left out in a text of one set
+ *         if h.0.attn.c_attn.weight [c, 3c]       the set is for files with such a tensor (any of these
+ *                                                 lines); n: a number; the name may have *
+ *         if general.architecture = gpt2          or such a note (GGUF)
+ *         prefix transformer.                     names of the model and of the file may begin with this
+ *         use llama                               the lines of another set of the library stand here
+ *         say their gelu is the approximate one   what has to be known of the weights
+ *         h*.qkv.weight = transpose(h.*.attn.c_attn.weight)
  *         *.q.weight, *.k.weight = split(*.qk.weight)
  *
- * On the left are names of the model, where * is any characters; on the right, the first * is what the first * on the left was.
+ * On the left are names of the model, where * is any characters; on the right, the first * is what the first * on the left was,
+ * and *+1 the number after it.
  * {a,b} on both sides stands for a line with each in turn. The first line that fits a name, and whose tensors the file has, makes
- * the tensor; where there is none it is the tensor of the same name. */
+ * the tensor, rather one that makes the model's shape; where there is none it is the tensor of the same name. */
 #ifndef MGPU_WEIGHTS_RULES_H
 #define MGPU_WEIGHTS_RULES_H
 

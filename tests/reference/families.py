@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Weights as families of models are published, small and with random values: tests/reference/weights/families/, read by tests/formats.test.
 
-    python3 tests/reference/families.py    needs torch, torchvision, transformers, timm, gguf, numpy and safetensors; the test needs none
+    python3 tests/reference/families.py    needs torch, torchvision, transformers, timm, keras, gguf, numpy and safetensors; the test needs none
 
-NAME.safetensors (or .gguf) has the names and shapes that the library named writes, NAME.npy what its own code computes of token.npy or
+NAME.safetensors (or .gguf, .pt, .weights.h5, .keras, .h5) has the names and shapes that the library named writes, NAME.npy what its own code computes of token.npy or
 picture.npy in f64, with the same values.
 """
+import os
 import pathlib
+import zipfile
 
+os.environ["KERAS_BACKEND"] = "torch"
 import gguf
+import keras
+import keras_models
 import numpy as np
 import timm
 import torch
@@ -134,6 +139,76 @@ def vision_models():
     save("convnext-timm", convnext, convnext.state_dict(), lambda m: m(seen()))
 
 
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru, self.cell = torch.nn.LSTM(7, 5, 2), torch.nn.GRU(5, 3, 1, bidirectional=True), torch.nn.RNN(6, 4)
+
+    def forward(self, x):
+        for part in (self.lstm, self.gru, self.cell):
+            x = part(x)[0]
+        return x
+
+
+def recurrent_models():
+    model = filled(Recurrent())
+    torch.save(model.state_dict(), OUT / "recurrent-torch.pt")
+    x = torch.nn.functional.one_hot(torch.tensor(TOKEN) % 7, 7).double()
+    save("recurrent-torch", model, None, lambda m: m(x.transpose(0, 1)).transpose(0, 1))
+
+
+class Narrow:
+    """keras.layers, with an n-th of the filters, for what builds applications"""
+    def __init__(self, n):
+        self.n = n
+
+    def __getattr__(self, name):
+        if name != "Conv2D":
+            return getattr(keras.layers, name)
+        return lambda filters, *args, **named: keras.layers.Conv2D(filters // self.n, *args, **named)
+
+
+def resnet_of_keras():
+    from keras.src.applications import resnet
+    resnet.layers = Narrow(32)
+
+    def stack(x):
+        for n, (filters, blocks) in enumerate(((64, 1), (128, 1), (256, 1), (512, 2))):
+            x = resnet.stack_residual_blocks_v1(x, filters, blocks, stride1=2 if n else 1, name=f"conv{n + 2}")
+        return x
+    return resnet.ResNet(stack, False, True, weights=None, input_shape=(32, 32, 3), classes=10, classifier_activation=None)
+
+
+def convnext_of_keras():
+    from keras.src.applications import convnext
+    return convnext.ConvNeXt([1, 1, 2, 1], [4, 8, 16, 32], weights=None, input_shape=(32, 32, 3), classes=10, classifier_activation=None, name="convnext_tiny")
+
+
+def applications_of_keras():
+    x = PICTURE.astype("float64")
+    for name, build, x, kinds in (("resnet-keras", resnet_of_keras, x[..., ::-1] - [103.939, 116.779, 123.68], ("keras", "h5")), ("convnext-keras", convnext_of_keras, x, ("keras",))):
+        keras_models.exactly()
+        random, model = np.random.default_rng(3), build()
+        for v in model.variables:
+            scale = random.normal(size=v.shape) * 0.3 + (v.name == "gamma")
+            v.assign((random.random(v.shape) + 0.5 if v.name == "moving_variance" else scale).astype("float16"))
+        np.save(OUT / f"{name}.npy", keras_models.computed(model, x)[0])
+        keras.backend.set_floatx("float32")
+        keras.config.set_dtype_policy("float32")
+        single = build()
+        single.set_weights(model.get_weights())
+        for kind in kinds:
+            file = OUT / f"{name}.{kind}"
+            single.save(file)
+            if kind == "keras":  # packed, which Keras does not
+                with zipfile.ZipFile(file) as z:
+                    parts = {n: z.read(n) for n in z.namelist()}
+                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as z:
+                    for n, data in parts.items():
+                        z.writestr(zipfile.ZipInfo(n), data, zipfile.ZIP_DEFLATED)
+        print(name)
+
+
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True, parents=True)
     np.save(OUT / "token.npy", TOKEN)
@@ -141,3 +216,5 @@ if __name__ == "__main__":
     np.save(OUT / "picture.npy", PICTURE)
     language_models()
     vision_models()
+    recurrent_models()
+    applications_of_keras()

@@ -136,6 +136,11 @@ def hdf5_files():
     with zipfile.ZipFile(OUT / "model.keras", "w") as z:
         z.write(OUT / "hdf5.h5", "model.weights.h5")
         z.writestr("config.json", "{}")
+    with h5py.File(OUT / "alike.h5", "w") as f:  # as of Keras: two layers that are both called "same"
+        for link, name in (("dense", "a"), ("dense_1", "b")):
+            f.create_dataset(f"layers/{link}/vars/0", data=MODEL[f"{name}.weight"].numpy().T, track_times=False)
+            f.create_dataset(f"layers/{link}/vars/1", data=MODEL[f"{name}.bias"].numpy(), track_times=False)
+            f[f"layers/{link}/vars"].attrs["name"] = "same"
     with h5py.File(OUT / "link.h5", "w") as f:
         f["a"] = h5py.ExternalLink("hdf5.h5", "/a")
     with h5py.File(OUT / "loop.h5", "w") as f:

@@ -3,6 +3,7 @@
 Layers that the library has are one node each. All others, and functions such as activations, are called with symbolic tensors, which shows
 the operations of keras.ops that they are made of.
 """
+import inspect
 import re
 
 import keras
@@ -137,7 +138,7 @@ class KerasGraph:
         if block:
             self.enter("_".join(p for p in block.groups()[:2] if p), None)
         name = identifier(block[3] if block else layer.name)
-        if training and not type(layer).__name__.startswith("Rand"):  # whose `call` has it by default
+        if training and inspect.signature(type(layer).call).parameters["training"].default is not True:  # as layers of pictures have it
             raise self.unsupported(f"the layer {type(layer).__name__} '{layer.name}'", "is called with training = True, and has no counterpart")
         if training is False and any(type(l).__name__ == "BatchNormalization" or "Dropout" in type(l).__name__ for l in layer._flatten_layers()):
             self.left.append(f"{layer.name} is called with training = False in Keras; here its dropout and batch norms train.")
