@@ -2,6 +2,7 @@
  *
  * In: a node of a window's graph and one of its axes. Out: the row at the place, of rows and whole values of the inputs. Values
  * that shift along the window (convolutions, padding, slices, concatenation) take rows of an earlier place from what is kept. */
+#include "compiler/ir/axes.h"
 #include "compiler/passes/decode.h"
 
 #include <string.h>
@@ -37,38 +38,6 @@ static Shape with_extent(Shape s, int axis, int64_t extent)
 }
 
 /* ---- which axis of an input an axis of the result is; -1: none */
-static int axis_of_reshape(const Shape *x, const Shape *y, int axis)
-{
-    int64_t before = 1, sum = 1;
-    for (int i = 0; i < axis; i++)
-        before *= y->extent[i];
-    for (int b = 0; b < x->rank; sum *= x->extent[b++])
-        if (sum == before && x->extent[b] == y->extent[axis])
-            return b;
-    return -1;
-}
-
-static int axis_of_reduction(const Node *n, int axis)
-{
-    bool dropped[MAX_RANK] = {false};
-    for (int i = 0; i < n->int_count; i++)
-        dropped[n->ints[i]] = true;
-    for (int b = 0; b < n->in[0]->shape.rank; b++)
-        if (!dropped[b] && axis-- == 0)
-            return b;
-    return -1;
-}
-
-/* the operand's letters begin at *p, which goes on to the next operand */
-static int axis_of_operand(const char **p, int rank, char letter)
-{
-    int found = -1;
-    for (int i = 0; i < rank; i++)
-        found = (*p)[i] == letter ? i : found;
-    *p += rank + 1;
-    return found;
-}
-
 static char letter_of(const Node *n, int axis)
 {
     return strstr(n->text, "->")[2 + axis];
@@ -82,33 +51,19 @@ static bool keeps_axis(const Node *n, int axis) /* SLICE PAD: as it is */
     return n->ints[axis] == 0 && n->ints[2 * r + axis] == 1 && n->shape.extent[axis] == n->in[0]->shape.extent[axis];
 }
 
+/* that of the same rows; of what shifts rows, that of rows of other places */
 static int axis_of_input(const Node *n, int k, int axis)
 {
-    const Node *x = n->in[k];
-    int b = axis;
     switch (n->op) {
     case OP_SUM:
     case OP_MAX:
     case OP_ARGMAX:
-        return axis_of_reduction(n, axis);
     case OP_RESHAPE:
-        return axis_of_reshape(&x->shape, &n->shape, axis);
     case OP_TRANSPOSE:
-        return (int)n->ints[axis];
     case OP_BROADCAST:
-        b = axis - (n->shape.rank - x->shape.rank);
-        return b >= 0 && x->shape.extent[b] == n->shape.extent[axis] ? b : -1;
-    case OP_EINSUM: {
-        const char *p = n->text;
-        for (int i = 0; i <= k; i++)
-            b = axis_of_operand(&p, n->in[i]->shape.rank, letter_of(n, axis));
-        return b;
-    }
-    case OP_GATHER: {
-        int at = (int)n->ints[0], rank = n->in[1]->shape.rank;
-        bool inside = axis >= at && axis < at + rank;
-        return k ? inside ? axis - at : -1 : inside ? -1 : axis < at ? axis : axis - rank + 1;
-    }
+    case OP_EINSUM:
+    case OP_GATHER:
+        return axis_of_operand(n, k, axis);
     default:
         return axis;
     }
