@@ -17,6 +17,7 @@ void mgpu_wrong(const mgpu_reader *r, const char *pattern, ...)
     const char *kept = strcpy(r->allocate(r->memory, strlen(message) + 1), message);
     free(message);
     r->wrong(r, kept);
+    mgpu_die("%s", kept);
 }
 
 /* ---- memory */

@@ -58,7 +58,7 @@ struct mgpu_reader {
     int line;
     bool plain;                 /* of what a terminal would act on in a name, \x1b and the like are read */
     char comment;               /* where a record may end before its line does */
-    void (*wrong)(const mgpu_reader *, const char *message) __attribute__((noreturn)); /* the text is, here */
+    void (*wrong)(const mgpu_reader *, const char *message); /* the text is, here: it does not return */
     void *(*allocate)(void *memory, size_t bytes); /* zeroed */
     void *memory;               /* of `wrong`, too */
     void (*special)(mgpu_reader *, const mgpu_field *, void *base); /* reads a kind from MGPU_FIELD_KINDS on, with its word */
