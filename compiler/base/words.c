@@ -1,16 +1,14 @@
 /* words.c: see words.h. */
 #include "compiler/base/words.h"
+#include "runtime/base/records.h"
 #include "runtime/base/terminal.h"
 
-#include <ctype.h>
 #include <string.h>
-
-bool is_bare(char c) { return isalnum((unsigned char)c) || (c && strchr("._-/", c)); }
 
 bool is_bare_word(const char *name)
 {
     const char *end = name;
-    while (is_bare(*end))
+    while (mgpu_is_bare(*end))
         end++;
     return *name && !*end;
 }
@@ -49,9 +47,4 @@ const char *without_controls(const char *name)
         text_bytes(&t, control ? "_" : name, control ? 1 : (size_t)bytes);
         name += bytes;
     }
-}
-
-int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }

@@ -4,9 +4,7 @@
 
 #include "compiler/base/base.h"
 
-bool is_bare(char);                         /* a name of these alone needs no quotes: letters, digits, . _ - / */
 bool is_bare_word(const char *);            /* one such character at least, and no other */
 void write_quoted(const char *, Text *);    /* in quotes; \" \\ and \xHH are characters, the last for each byte that a terminal acts on */
 const char *without_controls(const char *); /* a copy with _ for each character that a terminal acts on */
-int hex_digit(char);                        /* -1: it is none, or a capital */
 #endif

@@ -21,34 +21,19 @@ bool next_form(const char **row, Form *);   /* false: there is none */
 void write_word(const char *, Text *);      /* bare where it can be, else in quotes */
 void write_place(const Model *, const Place *, Text *); /* " line 12:5" ...; nothing for no place */
 
-/* Reading: a dump, where it is read, and what is known so far. A copy of it is a place to come back to. */
-typedef struct Dump {
+/* Reading: what is known so far of the dump that is read: the context of its reader */
+typedef struct DumpState {
     Source *source;
-    const char *at, *line_start;
-    int line;
     Model *model;
     Map places, sources;    /* by their text, by their file */
     Map numbers;            /* of long constants, by their hash */
-} Dump;
+} DumpState;
+static inline DumpState *dump_state(const mgpu_reader *d) { return d->context; }
 typedef struct Numbers { double *data; int64_t count; } Numbers;
-
-Place dump_here(const Dump *);
-_Noreturn void wrong(const Dump *, const char *pattern, ...) PRINTF(2, 3);
-bool next_record(Dump *);                   /* to the first word of the next line that has one; false: there is none */
-void end_record(Dump *);
-bool at_end(Dump *);                        /* of the record: its line or the ';' that begins the place */
-bool take_text(Dump *, const char *text);        /* these characters */
-bool take_word(Dump *, const char *word);
-void need(Dump *, const char *text);        /* these characters, after blanks */
-const char *read_word(Dump *, const char *what);
-int64_t read_whole(Dump *, const char *what, int64_t least, int64_t most);
-double read_number(Dump *, const char *what);
-int read_choice(Dump *, const char *what, const char *const *names, int count);
-Dtype read_dtype(Dump *);
-Shape read_shape(Dump *);
-int64_t *read_list(Dump *, const char *what, int *count); /* [1, 2] */
-Numbers read_numbers(Dump *);               /* {1, 2.5}: what is between the braces */
-const Place *read_place(Dump *);            /* what write_place wrote */
+Shape read_shape(mgpu_reader *);
+int64_t *read_list(mgpu_reader *, const char *what, int *count); /* [1, 2] */
+Numbers read_numbers(mgpu_reader *);        /* {1, 2.5}: what is between the braces */
+const Place *read_place(mgpu_reader *);     /* what write_place wrote */
 
 /* ---- all of it: "mgpu-graph 1 STAGE", the model, graphs, long constants */
 typedef struct DumpedGraph { Graph *graph; Steps steps; } DumpedGraph;
@@ -60,5 +45,5 @@ DumpedGraph *dump_read(const char *file, const char *text, size_t length, const 
 
 /* ---- the model before the graphs (dump_model.c) */
 void model_write(const Model *, Text *);
-Model *model_read(Dump *);
+Model *model_read(mgpu_reader *);
 #endif

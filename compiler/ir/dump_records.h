@@ -4,33 +4,15 @@
 
 #include "compiler/ir/dump.h"
 
-typedef enum FieldKind {
-    WHOLE, INT, SEED, NUMBER, FLAG, WORD, DTYPE, CHOICE, TYPE, SHAPE_OF, QUANTITY, /* a value each; TYPE: Dtype and Shape */
-    INDEX,                      /* an int: of the list whose length is said at `more`; none 0: counted from 1 */
-    WORDS, INDICES, ITEMS,      /* lists; `more`: their length */
+enum { /* kinds of fields that dumps alone have; of one with a word, the usual value is not written */
+    TYPE = MGPU_FIELD_KINDS,    /* Dtype, and at `more` Shape */
+    SHAPE_OF, QUANTITY,
+    INDEX,                      /* an int: of the list of Model whose length is said at `more`; usual 0: counted from 1 */
+    WORDS, INDICES, ITEMS,      /* lists; `more`: their length; WORDS are in quotes */
     ORDER,                      /* of the axes of the Shape at `more` */
     PLACE_OF
-} FieldKind;
-typedef struct Field {
-    const char *word;           /* NULL: comes before the fields with words */
-    FieldKind kind;
-    size_t at, more;            /* of members of the record's structure; INDEX, INDICES: more is of Model */
-    int64_t none, least;        /* none: the usual value, which is not written */
-    const char *const *names;   /* CHOICE */
-    int name_count;
-} Field;
-typedef struct Record {
-    const char *word;
-    size_t size, list, count;   /* of a list in the structure above; size 0: fields of that structure itself */
-    bool numbered;
-    const Field *fields; int field_count;
-    const struct Record *below; int below_count;
-} Record;
-extern const Record RECORDS[];              /* the first is the model's own line */
+};
+extern const mgpu_record RECORDS[];         /* the first is the model's own line */
 extern const int RECORD_COUNT;
 extern const char *const UNIT_NAME[UNIT_SHARE + 1];
-
-/* a member of a structure */
-#define MEMBER(type, base, at) (*(type *)((char *)(base) + (at)))
-#define MEMBER_OF(type, base, at) (*(type const *)((const char *)(base) + (at)))
 #endif

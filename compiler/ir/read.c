@@ -17,13 +17,13 @@ typedef struct Scope {          /* a graph that is being read */
 } Scope;
 
 /* ---- attributes */
-static void read_run(Dump *d, Node *n)
+static void read_run(mgpu_reader *d, Node *n)
 {
     int64_t *ints = NEW_ARRAY(int64_t, 2);
-    ints[0] = read_choice(d, "a number of the run", RUN_NAME, RUN_SCALARS);
-    Dump start = *d;
-    if (ints[0] == RUN_SETTING && (ints[1] = read_whole(d, "the number of a setting", 0, INT32_MAX)) >= d->model->setting_count)
-        wrong(&start, "the model has no setting %lld; it has %d", (long long)ints[1], d->model->setting_count);
+    ints[0] = mgpu_read_choice(d, "a number of the run", RUN_NAME, RUN_SCALARS);
+    mgpu_reader start = *d;
+    if (ints[0] == RUN_SETTING && (ints[1] = mgpu_read_integer(d, "the number of a setting", 0, INT32_MAX)) >= dump_state(d)->model->setting_count)
+        mgpu_wrong(&start, "the model has no setting %lld; it has %d", (long long)ints[1], dump_state(d)->model->setting_count);
     n->ints = ints;
     n->int_count = 2;
 }
@@ -35,42 +35,42 @@ static void set_one(Node *n, int64_t value)
     n->int_count = 1;
 }
 
-static void read_attributes(Dump *d, Node *n)
+static void read_attributes(mgpu_reader *d, Node *n)
 {
     Form form;
     for (const char *row = OP_INFO[n->op].attributes; next_form(&row, &form);) {
-        bool end = at_end(d) || *d->at == ':' || *d->at == '%';
-        Dump start = *d;
+        bool end = mgpu_at_end(d) || *d->at == ':' || *d->at == '%';
+        mgpu_reader start = *d;
         switch (form.kind) {
-        case FORM_INDEX: set_one(n, read_whole(d, "an index", 0, INT32_MAX)); break;
+        case FORM_INDEX: set_one(n, mgpu_read_integer(d, "an index", 0, INT32_MAX)); break;
         case FORM_RUN: read_run(d, n); break;
         case FORM_TYPE:
             if (!form.optional || !end)
-                set_one(n, read_dtype(d));
+                set_one(n, (Dtype)mgpu_read_type(d));
             break;
         case FORM_TEXT:
             if (form.optional && *d->at != '"')
                 break;
             if (*d->at != '"')
-                wrong(d, "expected a text in quotes, which '%s' needs", OP_INFO[n->op].name);
-            n->text = read_word(d, "a text");
+                mgpu_wrong(d, "expected a text in quotes, which '%s' needs", OP_INFO[n->op].name);
+            n->text = mgpu_read_name(d, "a text");
             break;
         case FORM_LIST:
             if (form.optional && *d->at != '[')
                 break;
             n->ints = read_list(d, "an attribute", &n->int_count);
             if (form.count >= 0 && n->int_count != form.count)
-                wrong(&start, "'%s' has %d attributes; %d given", OP_INFO[n->op].name, form.count, n->int_count);
+                mgpu_wrong(&start, "'%s' has %d attributes; %d given", OP_INFO[n->op].name, form.count, n->int_count);
             break;
         case FORM_NUMBERS:
             if (form.optional && *d->at != '{')
                 break;
-            need(d, "{");
+            mgpu_need(d, "{");
             Numbers numbers = read_numbers(d);
             n->data = numbers.data;
             n->data_count = numbers.count;
             if (!n->data_count || (form.count >= 0 && n->data_count != form.count))
-                wrong(&start, "'%s' does not have %lld numbers", OP_INFO[n->op].name, (long long)n->data_count);
+                mgpu_wrong(&start, "'%s' does not have %lld numbers", OP_INFO[n->op].name, (long long)n->data_count);
             break;
         case FORMS: break;
         }
@@ -83,20 +83,20 @@ static Node like(Dtype dtype, const Shape *shape, bool sharded, bool weak)
     return (Node){.dtype = dtype, .shape = *shape, .sharded = sharded, .weak = weak};
 }
 
-static Node variable_like(const Dump *d, const Node *n, const Dump *start)
+static Node variable_like(const mgpu_reader *d, const Node *n, const mgpu_reader *start)
 {
-    if (n->ints[0] >= d->model->variable_count)
-        wrong(start, "the model has no variable %lld; it has %d", (long long)n->ints[0], d->model->variable_count);
-    const Variable *v = &d->model->variables[n->ints[0]];
-    Dtype t = n->op == OP_GRADIENT || d->model->precision == F64 ? n->dtype : v->dtype;
+    if (n->ints[0] >= dump_state(d)->model->variable_count)
+        mgpu_wrong(start, "the model has no variable %lld; it has %d", (long long)n->ints[0], dump_state(d)->model->variable_count);
+    const Variable *v = &dump_state(d)->model->variables[n->ints[0]];
+    Dtype t = n->op == OP_GRADIENT || dump_state(d)->model->precision == F64 ? n->dtype : v->dtype;
     return like(t, &v->shape, v->sharded, false);
 }
 
-static Node input_like(const Dump *d, const Node *n, const Dump *start)
+static Node input_like(const mgpu_reader *d, const Node *n, const mgpu_reader *start)
 {
-    if (n->ints[0] >= d->model->input_count)
-        wrong(start, "the model has no input %lld; it has %d", (long long)n->ints[0], d->model->input_count);
-    const Input *in = &d->model->inputs[n->ints[0]];
+    if (n->ints[0] >= dump_state(d)->model->input_count)
+        mgpu_wrong(start, "the model has no input %lld; it has %d", (long long)n->ints[0], dump_state(d)->model->input_count);
+    const Input *in = &dump_state(d)->model->inputs[n->ints[0]];
     return like(in->dtype, &in->shape, true, false);
 }
 
@@ -107,10 +107,10 @@ static CaptureKind kind_of(const Node *node, int64_t input)
                                                                                 : AS_SEQUENCE;
 }
 
-static Node arg_like(const Scope *s, const Node *n, const Dump *start)
+static Node arg_like(const Scope *s, const Node *n, const mgpu_reader *start)
 {
     if (!s->owner || n->ints[0] >= s->owner->inputs)
-        wrong(start, s->owner ? "the body has no input %lld" : "'arg' is the input of a body; a graph has none",
+        mgpu_wrong(start, s->owner ? "the body has no input %lld" : "'arg' is the input of a body; a graph has none",
               (long long)n->ints[0]);
     const Node *in = s->owner->in[n->ints[0]];
     Node is = like(in->dtype, &in->shape, in->sharded, in->weak);
@@ -122,7 +122,7 @@ static Node arg_like(const Scope *s, const Node *n, const Dump *start)
     return is;
 }
 
-static Node leaf_like(const Dump *d, const Scope *s, const Node *n, const Dump *start)
+static Node leaf_like(const mgpu_reader *d, const Scope *s, const Node *n, const mgpu_reader *start)
 {
     switch (n->op) {
     case OP_INPUT: return input_like(d, n, start);
@@ -137,63 +137,63 @@ static Node leaf_like(const Dump *d, const Scope *s, const Node *n, const Dump *
 }
 
 /* ---- nodes */
-static Node *find_node(Dump *d, const Scope *s)
+static Node *find_node(mgpu_reader *d, const Scope *s)
 {
-    Dump start = *d;
-    const char *number = read_word(d, "the number of a node");
+    mgpu_reader start = *d;
+    const char *number = mgpu_read_name(d, "the number of a node");
     Node *n = map_get(&s->nodes, number);
     if (!n)
-        wrong(&start, "there is no %%%s above this line", number);
+        mgpu_wrong(&start, "there is no %%%s above this line", number);
     return n;
 }
 
-static Node *need_node(Dump *d, const Scope *s)
+static Node *need_node(mgpu_reader *d, const Scope *s)
 {
-    need(d, "%");
+    mgpu_need(d, "%");
     return find_node(d, s);
 }
 
-static void read_inputs(Dump *d, const Scope *s, Node *n)
+static void read_inputs(mgpu_reader *d, const Scope *s, Node *n)
 {
-    for (at_end(d); *d->at == '%'; at_end(d)) {
-        Dump start = *d;
+    for (mgpu_at_end(d); *d->at == '%'; mgpu_at_end(d)) {
+        mgpu_reader start = *d;
         Node *in = need_node(d, s);
         bool has_body = in->op == OP_COMPOSITE || in->op == OP_SCAN;
         if (has_body != (n->op == OP_RESULT))
-            wrong(&start, has_body ? "a body has no value of its own; 'result' takes its results"
+            mgpu_wrong(&start, has_body ? "a body has no value of its own; 'result' takes its results"
                                    : "'result' is of a composite or a scan");
         APPEND(n->in, n->inputs, in);
     }
     int inputs = OP_INFO[n->op].inputs;
     if (inputs >= 0 && n->inputs != inputs)
-        wrong(d, "'%s' has %d input%s; %d given", OP_INFO[n->op].name, inputs, inputs == 1 ? "" : "s", n->inputs);
+        mgpu_wrong(d, "'%s' has %d input%s; %d given", OP_INFO[n->op].name, inputs, inputs == 1 ? "" : "s", n->inputs);
 }
 
-static void read_type(Dump *d, const Scope *s, Node *n)
+static void read_type(mgpu_reader *d, const Scope *s, Node *n)
 {
-    need(d, ":");
-    n->dtype = read_dtype(d);
+    mgpu_need(d, ":");
+    n->dtype = (Dtype)mgpu_read_type(d);
     n->shape = read_shape(d);
     for (int k = REPLICATED; k <= LOCAL; k++)
-        if (take_word(d, DISTRIBUTION_NAME[k])) {
+        if (mgpu_take_word(d, DISTRIBUTION_NAME[k])) {
             n->distribution = k != SHARDED || s->distributed ? (Distribution)k : UNTYPED;
             n->sharded = k == SHARDED;
             break;
         }
-    n->weak = take_word(d, "weak");
-    n->backward = take_word(d, "backward");
-    if (!at_end(d))
-        wrong(d, "expected one of: replicated sharded partial split local weak backward ;");
+    n->weak = mgpu_take_word(d, "weak");
+    n->backward = mgpu_take_word(d, "backward");
+    if (!mgpu_at_end(d))
+        mgpu_wrong(d, "expected one of: replicated sharded partial split local weak backward ;");
     n->path = "";
-    if (take_text(d, ";")) {
-        at_end(d);
+    if (mgpu_take(d, ";")) {
+        mgpu_at_end(d);
         bool named = *d->at == '"' || (strncmp(d->at, "in ", 3) != 0 && strncmp(d->at, "line ", 5) != 0);
-        n->name = named && !at_end(d) ? read_word(d, "the name of a value") : NULL;
-        if (take_word(d, "in"))
-            n->path = read_word(d, "an instance");
+        n->name = named && !mgpu_at_end(d) ? mgpu_read_name(d, "the name of a value") : NULL;
+        if (mgpu_take_word(d, "in"))
+            n->path = mgpu_read_name(d, "an instance");
         n->at = read_place(d);
     }
-    end_record(d);
+    mgpu_end_record(d);
 }
 
 static const char *kind_text(const Node *n)
@@ -202,7 +202,7 @@ static const char *kind_text(const Node *n)
 }
 
 /* what goes from device to device, and what is made of it before all have it */
-static void check_transfer(const Scope *s, const Node *n, const Dump *start)
+static void check_transfer(const Scope *s, const Node *n, const mgpu_reader *start)
 {
     Distribution *in = NEW_ARRAY(Distribution, n->inputs);
     for (int k = 0; k < n->inputs; k++)
@@ -210,36 +210,36 @@ static void check_transfer(const Scope *s, const Node *n, const Dump *start)
     bool claims = n->distribution == SPLIT || n->distribution == LOCAL;
     bool variable = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split;
     if (variable && s->distributed && n->distribution != SPLIT)
-        wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[SPLIT], DISTRIBUTION_NAME[SPLIT]);
+        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[SPLIT], DISTRIBUTION_NAME[SPLIT]);
     if (!transfer_types(n, in)) {
         if (claims && !variable)
-            wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, DISTRIBUTION_NAME[n->distribution]);
+            mgpu_wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, DISTRIBUTION_NAME[n->distribution]);
         return;
     }
     if (!s->distributed)
-        wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones", OP_INFO[n->op].name);
+        mgpu_wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones", OP_INFO[n->op].name);
     const char *why;
     Distribution is = transfer_type(n, in, &why);
     if (why)
-        wrong(start, "%s", why);
+        mgpu_wrong(start, "%s", why);
     if (is != n->distribution)
-        wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
+        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
     if (n->op == OP_REDUCE_BITS && n->dtype != F32 && n->dtype != F64)
-        wrong(start, "'%s' is of f32 or f64, not %s", OP_INFO[n->op].name, dtype_name(n->dtype));
+        mgpu_wrong(start, "'%s' is of f32 or f64, not %s", OP_INFO[n->op].name, dtype_name(n->dtype));
     if ((why = transfer_wrong_parts(n)))
-        wrong(start, "%s", why);
+        mgpu_wrong(start, "%s", why);
     int ends = op_is_transfer(n->op) ? mgpu_transfer_row(transfer_of(n->op))->ends : 0;
     for (int k = 0; k < ends; k++)
         if (n->ints[k] < 0 || n->ints[k] > INT32_MAX)
-            wrong(start, "'%s' names device %lld", OP_INFO[n->op].name, (long long)n->ints[k]);
+            mgpu_wrong(start, "'%s' names device %lld", OP_INFO[n->op].name, (long long)n->ints[k]);
     if (ends == 2 && n->ints[0] == n->ints[1])
-        wrong(start, "'%s' from device %lld to itself", OP_INFO[n->op].name, (long long)n->ints[0]);
+        mgpu_wrong(start, "'%s' from device %lld to itself", OP_INFO[n->op].name, (long long)n->ints[0]);
 }
 
 /* the node must be what its operation makes of its inputs */
-static void check_node(const Dump *d, const Scope *s, Node *n, const Dump *start)
+static void check_node(const mgpu_reader *d, const Scope *s, Node *n, const mgpu_reader *start)
 {
-    Place here = dump_here(start);
+    Place here = reader_place(start);
     bool any = false, leaf = OP_INFO[n->op].op_class == LEAF;
     for (int i = 0; i < n->inputs; i++)
         any = any || n->in[i]->sharded;
@@ -251,132 +251,132 @@ static void check_node(const Dump *d, const Scope *s, Node *n, const Dump *start
         node_infer(&is, any && !n->sharded);
     }
     if (is.dtype != n->dtype || !shape_equal(&is.shape, &n->shape) || is.sharded != n->sharded || is.weak != n->weak)
-        wrong(start, "'%s' is %s here, not %s", OP_INFO[n->op].name, kind_text(&is), kind_text(n));
+        mgpu_wrong(start, "'%s' is %s here, not %s", OP_INFO[n->op].name, kind_text(&is), kind_text(n));
     if (n->weak && n->shape.rank)
-        wrong(start, "a weak number has no axes");
+        mgpu_wrong(start, "a weak number has no axes");
     check_transfer(s, n, start);
     if (n->op == OP_CONSTANT && n->data_count != 1 && n->data_count != shape_count(&n->shape))
-        wrong(start, "a constant has one number, or one for each element: %lld, not %lld", (long long)shape_count(&n->shape),
+        mgpu_wrong(start, "a constant has one number, or one for each element: %lld, not %lld", (long long)shape_count(&n->shape),
               (long long)n->data_count);
 }
 
 /* ---- bodies and results */
-static bool read_role(Dump *d, Role *role)
+static bool read_role(mgpu_reader *d, Role *role)
 {
     for (int k = 0; k < ROLES; k++)
-        if (take_word(d, ROLE_NAME[k])) {
+        if (mgpu_take_word(d, ROLE_NAME[k])) {
             *role = (Role)k;
             return true;
         }
     return false;
 }
 
-static void check_result(const Dump *d, const Scope *s, const Result *r, const Dump *start)
+static void check_result(const mgpu_reader *d, const Scope *s, const Result *r, const mgpu_reader *start)
 {
     bool variable = r->role == ROLE_UPDATE || r->role == ROLE_INIT || r->role == ROLE_GRADIENT;
     if ((r->role == ROLE_RESULT) != (s->owner != NULL))
-        wrong(start, s->owner ? "a body has no results but 'result'" : "'result' is of a body");
+        mgpu_wrong(start, s->owner ? "a body has no results but 'result'" : "'result' is of a body");
     if (r->role == ROLE_RESULT && r->index != s->graph->result_count)
-        wrong(start, "expected result %d: they are numbered from 0", s->graph->result_count);
-    if (variable && r->index >= d->model->variable_count)
-        wrong(start, "the model has no variable %d; it has %d", r->index, d->model->variable_count);
-    if (variable && !shape_equal(&r->value->shape, &d->model->variables[r->index].shape))
-        wrong(start, "variable %d is %s, its value %s", r->index, shape_text(&d->model->variables[r->index].shape),
+        mgpu_wrong(start, "expected result %d: they are numbered from 0", s->graph->result_count);
+    if (variable && r->index >= dump_state(d)->model->variable_count)
+        mgpu_wrong(start, "the model has no variable %d; it has %d", r->index, dump_state(d)->model->variable_count);
+    if (variable && !shape_equal(&r->value->shape, &dump_state(d)->model->variables[r->index].shape))
+        mgpu_wrong(start, "variable %d is %s, its value %s", r->index, shape_text(&dump_state(d)->model->variables[r->index].shape),
               shape_text(&r->value->shape));
-    bool each = variable && r->role == ROLE_UPDATE && d->model->variables[r->index].sharded;
+    bool each = variable && r->role == ROLE_UPDATE && dump_state(d)->model->variables[r->index].sharded;
     if (r->value->sharded && (variable || r->role == ROLE_REPORT) && !each)
-        wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
+        mgpu_wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
     if (!r->value->sharded && each)
-        wrong(start, "'%s' of variable %d has a value for each sample; this node is the same for all", ROLE_NAME[r->role], r->index);
+        mgpu_wrong(start, "'%s' of variable %d has a value for each sample; this node is the same for all", ROLE_NAME[r->role], r->index);
     for (int k = 0; k < 2; k++) {
         const Node *value = k ? r->weight : r->value;
-        const Variable *v = variable ? &d->model->variables[r->index] : NULL;
+        const Variable *v = variable ? &dump_state(d)->model->variables[r->index] : NULL;
         bool kept = v && value && ((value->distribution == SPLIT && v->split) || (value->distribution == LOCAL && v->partial));
         if (value && !kept && (value->distribution == SPLIT || value->distribution == LOCAL))
-            wrong(start, "'%s' of a %s value: no device has all of it; bring it together first, by %s", ROLE_NAME[r->role],
+            mgpu_wrong(start, "'%s' of a %s value: no device has all of it; bring it together first, by %s", ROLE_NAME[r->role],
                   DISTRIBUTION_NAME[value->distribution], value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");
     }
     if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN || (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))
-        wrong(start, "a body has no value of its own; 'result' takes its results");
+        mgpu_wrong(start, "a body has no value of its own; 'result' takes its results");
 }
 
-static void read_result(Dump *d, Scope *s, Role role, const Dump *start)
+static void read_result(mgpu_reader *d, Scope *s, Role role, const mgpu_reader *start)
 {
     Result r = {.role = role};
     if (role_has_index(role))
-        r.index = (int)read_whole(d, "an index", 0, INT32_MAX);
-    at_end(d);
+        r.index = (int)mgpu_read_integer(d, "an index", 0, INT32_MAX);
+    mgpu_at_end(d);
     if (*d->at == '"')
-        r.name = read_word(d, "a name");
-    need(d, "=");
+        r.name = mgpu_read_name(d, "a name");
+    mgpu_need(d, "=");
     r.value = need_node(d, s);
-    if (take_word(d, "weight"))
+    if (mgpu_take_word(d, "weight"))
         r.weight = need_node(d, s);
-    if (!at_end(d))
-        wrong(d, "expected 'weight' and a node, or the end of the line");
-    r.at = take_text(d, ";") ? read_place(d) : NULL;
-    end_record(d);
+    if (!mgpu_at_end(d))
+        mgpu_wrong(d, "expected 'weight' and a node, or the end of the line");
+    r.at = mgpu_take(d, ";") ? read_place(d) : NULL;
+    mgpu_end_record(d);
     check_result(d, s, &r, start);
     graph_add_result(s->graph, r);
 }
 
-static void check_loop(const Node *n, const Dump *start)
+static void check_loop(const Node *n, const mgpu_reader *start)
 {
     const Graph *body = n->body;
     for (int i = 0; i < n->ints[0]; i++) {
         const Node *carry = body->nodes[i], *next = body->results[i].value;
         if (carry->dtype != next->dtype || !shape_equal(&carry->shape, &next->shape) || (next->sharded && !carry->sharded))
-            wrong(start, "carry %d is %s, but becomes %s", i, kind_text(carry), kind_text(next));
+            mgpu_wrong(start, "carry %d is %s, but becomes %s", i, kind_text(carry), kind_text(next));
     }
 }
 
-static void read_lines(Dump *d, Scope *s);
+static void read_lines(mgpu_reader *d, Scope *s);
 
-static Graph *read_body(Dump *d, const Scope *outer, const Node *n, const Dump *start)
+static Graph *read_body(mgpu_reader *d, const Scope *outer, const Node *n, const mgpu_reader *start)
 {
     if (n->op == OP_SCAN && (n->ints[0] < 0 || n->ints[1] < 0 || n->ints[4] < 0 || n->ints[0] > n->inputs || n->ints[1] > n->inputs))
-        wrong(start, "'scan' has %d inputs, too few for its carries and sequences", n->inputs);
-    if (!next_record(d) || !take_word(d, "body"))
-        wrong(d, "expected 'body' and the lines of '%s' above", OP_INFO[n->op].name);
+        mgpu_wrong(start, "'scan' has %d inputs, too few for its carries and sequences", n->inputs);
+    if (!mgpu_next_record(d) || !mgpu_take_word(d, "body"))
+        mgpu_wrong(d, "expected 'body' and the lines of '%s' above", OP_INFO[n->op].name);
     int depth = 0;
     for (const Graph *g = outer->graph; g; g = g->parent)
         if (++depth > MOST_NESTED)
-            wrong(start, "bodies are nested more than %d deep", MOST_NESTED);
-    Scope s = {.graph = graph_new(d->model, NULL, outer->graph), .owner = n};
-    if (!at_end(d))
-        s.graph->name = read_word(d, "the name of a body");
-    end_record(d);
+            mgpu_wrong(start, "bodies are nested more than %d deep", MOST_NESTED);
+    Scope s = {.graph = graph_new(dump_state(d)->model, NULL, outer->graph), .owner = n};
+    if (!mgpu_at_end(d))
+        s.graph->name = mgpu_read_name(d, "the name of a body");
+    mgpu_end_record(d);
     for (int i = 0; i < n->inputs; i++) {
         APPEND(s.graph->captured, s.graph->captured_count, n->in[i]);
         APPEND(s.graph->kinds, s.graph->kind_count, kind_of(n, i));
     }
     read_lines(d, &s);
     if (!s.graph->result_count)
-        wrong(d, "the body above has no result; add 'result 0 = %%N'");
+        mgpu_wrong(d, "the body above has no result; add 'result 0 = %%N'");
     return s.graph;
 }
 
-static void check_arg(Scope *s, const Node *n, const Dump *start)
+static void check_arg(Scope *s, const Node *n, const mgpu_reader *start)
 {
     for (int i = 0; i < s->graph->node_count; i++)
         if (s->graph->nodes[i]->op == OP_ARG && s->graph->nodes[i]->ints[0] == n->ints[0])
-            wrong(start, "arg %lld is already there, as %%%d", (long long)n->ints[0], i);
+            mgpu_wrong(start, "arg %lld is already there, as %%%d", (long long)n->ints[0], i);
 }
 
-static void read_node(Dump *d, Scope *s)
+static void read_node(mgpu_reader *d, Scope *s)
 {
-    Dump start = *d;
+    mgpu_reader start = *d;
     Node n = {.graph = s->graph};
-    const char *number = read_word(d, "the number of a node"), *names[OPS];
+    const char *number = mgpu_read_name(d, "the number of a node"), *names[OPS];
     if (map_get(&s->nodes, number))
-        wrong(&start, "there is a %%%s already; give this node another number", number);
-    need(d, "=");
+        mgpu_wrong(&start, "there is a %%%s already; give this node another number", number);
+    mgpu_need(d, "=");
     for (int k = 0; k < OPS; k++)
         names[k] = OP_INFO[k].name;
-    at_end(d);
-    Dump op = *d;
-    n.op = (Op)read_choice(d, "an operation", names, OPS);
-    at_end(d);
+    mgpu_at_end(d);
+    mgpu_reader op = *d;
+    n.op = (Op)mgpu_read_choice(d, "an operation", names, OPS);
+    mgpu_at_end(d);
     read_attributes(d, &n);
     read_inputs(d, s, &n);
     read_type(d, s, &n);
@@ -391,15 +391,15 @@ static void read_node(Dump *d, Scope *s)
 }
 
 /* nodes, then results, up to what is neither, or begins another body's results */
-static void read_lines(Dump *d, Scope *s)
+static void read_lines(mgpu_reader *d, Scope *s)
 {
     Role role;
-    while (next_record(d)) {
-        Dump start = *d;
+    while (mgpu_next_record(d)) {
+        mgpu_reader start = *d;
         if (*d->at == '%' && !s->graph->result_count) {
-            take_text(d, "%");
+            mgpu_take(d, "%");
             read_node(d, s);
-        } else if (s->owner && s->graph->result_count && take_word(d, "result") && take_word(d, "0")) {
+        } else if (s->owner && s->graph->result_count && mgpu_take_word(d, "result") && mgpu_take_word(d, "0")) {
             *d = start;
             return;
         } else {
@@ -412,59 +412,59 @@ static void read_lines(Dump *d, Scope *s)
 }
 
 /* ---- graphs */
-static DumpedGraph read_graph(Dump *d, const char *const *names, int name_count)
+static DumpedGraph read_graph(mgpu_reader *d, const char *const *names, int name_count)
 {
     Scope s = {0};
     Steps steps = STEPS_ANY;
-    const char *name = names[read_choice(d, "a graph", names, name_count)];
-    s.graph = graph_new(d->model, name, NULL);
+    const char *name = names[mgpu_read_choice(d, "a graph", names, name_count)];
+    s.graph = graph_new(dump_state(d)->model, name, NULL);
     for (int k = STEPS_FULL; k <= STEPS_PARTIAL; k++)
-        if (take_word(d, STEPS_NAME[k]))
+        if (mgpu_take_word(d, STEPS_NAME[k]))
             steps = (Steps)k;
-    s.distributed = take_word(d, "distributed");
-    end_record(d);
+    s.distributed = mgpu_take_word(d, "distributed");
+    mgpu_end_record(d);
     read_lines(d, &s);
     return (DumpedGraph){s.graph, steps};
 }
 
 /* constants at the end of the dump, which nodes before them name: read first */
-static void read_long(Dump d, Dump *to)
+static void read_long(mgpu_reader d, mgpu_reader *to)
 {
     while (*d.at && !(d.at == d.line_start && strncmp(d.at, "numbers", 7) == 0))
         if (*d.at++ == '\n') {
             d.line++;
             d.line_start = d.at;
         }
-    while (take_word(&d, "numbers")) {
-        Dump start = d;
-        const char *hash = read_word(&d, "the hash of numbers");
-        need(&d, "{");
+    while (mgpu_take_word(&d, "numbers")) {
+        mgpu_reader start = d;
+        const char *hash = mgpu_read_name(&d, "the hash of numbers");
+        mgpu_need(&d, "{");
         Numbers *n = NEW(Numbers);
         *n = read_numbers(&d);
         const char *is = format("%016llx", (unsigned long long)hash_bytes(0, n->data, (size_t)n->count * sizeof *n->data));
         if (strcmp(is, hash) != 0)
-            wrong(&start, "the numbers are not those that were written: their hash is %s", is);
-        map_set(&to->numbers, hash, n);
-        end_record(&d);
-        if (next_record(&d) && strncmp(d.at, "numbers", 7) != 0)
-            wrong(&d, "expected 'numbers': after the first of them a dump has nothing else");
+            mgpu_wrong(&start, "the numbers are not those that were written: their hash is %s", is);
+        map_set(&dump_state(to)->numbers, hash, n);
+        mgpu_end_record(&d);
+        if (mgpu_next_record(&d) && strncmp(d.at, "numbers", 7) != 0)
+            mgpu_wrong(&d, "expected 'numbers': after the first of them a dump has nothing else");
     }
 }
 
-static void read_head(Dump *d, const char **stage)
+static void read_head(mgpu_reader *d, const char **stage)
 {
-    if (!next_record(d) || !take_word(d, "mgpu-graph"))
-        wrong(d, "this is no dump of graphs: 'mgpu-graph 1' and a stage expected, as --emit prints them");
-    Dump start = *d;
-    if (read_whole(d, "the version of the dump", 0, INT32_MAX) != 1)
-        wrong(&start, "a dump of another version than 1, which this mgpuc reads");
-    at_end(d);
+    if (!mgpu_next_record(d) || !mgpu_take_word(d, "mgpu-graph"))
+        mgpu_wrong(d, "this is no dump of graphs: 'mgpu-graph 1' and a stage expected, as --emit prints them");
+    mgpu_reader start = *d;
+    if (mgpu_read_integer(d, "the version of the dump", 0, INT32_MAX) != 1)
+        mgpu_wrong(&start, "a dump of another version than 1, which this mgpuc reads");
+    mgpu_at_end(d);
     start = *d;
-    const char *made = read_word(d, "a stage");
+    const char *made = mgpu_read_name(d, "a stage");
     if (*stage && strcmp(made, *stage) != 0)
-        wrong(&start, "stage '%s' made this, not '%s'; type --from %s", made, *stage, made);
+        mgpu_wrong(&start, "stage '%s' made this, not '%s'; type --from %s", made, *stage, made);
     *stage = made;
-    end_record(d);
+    mgpu_end_record(d);
 }
 
 DumpedGraph *dump_read(const char *file, const char *text, size_t length, const char **stage, const char *const *names, int name_count,
@@ -472,23 +472,25 @@ DumpedGraph *dump_read(const char *file, const char *text, size_t length, const 
 {
     Source *source = NEW(Source);
     *source = (Source){.file = file, .text = text, .length = length, .dump = true};
-    Dump d = {.source = source, .at = text, .line_start = text, .line = 1};
+    mgpu_reader d = text_reader(source);
+    d.comment = ';';
+    d.context = &(DumpState){.source = source};
     DumpedGraph *graphs = NULL;
     *count = 0;
     read_head(&d, stage);
     read_long(d, &d);
     *model = model_read(&d);
-    while (next_record(&d) && !take_word(&d, "numbers")) {
-        Dump start = d;
-        if (!take_word(&d, "graph"))
-            wrong(&d, "expected 'graph' and its name, or, in a graph, a node or a result");
+    while (mgpu_next_record(&d) && !mgpu_take_word(&d, "numbers")) {
+        mgpu_reader start = d;
+        if (!mgpu_take_word(&d, "graph"))
+            mgpu_wrong(&d, "expected 'graph' and its name, or, in a graph, a node or a result");
         DumpedGraph g = read_graph(&d, names, name_count);
         for (int i = 0; i < *count; i++)
             if (strcmp(graphs[i].graph->name, g.graph->name) == 0 && graphs[i].steps == g.steps)
-                wrong(&start, "there is a graph %s already", g.graph->name);
+                mgpu_wrong(&start, "there is a graph %s already", g.graph->name);
         APPEND(graphs, *count, g);
     }
     if (!*count)
-        wrong(&d, "the dump has no graph");
+        mgpu_wrong(&d, "the dump has no graph");
     return graphs;
 }
