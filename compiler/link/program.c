@@ -5,6 +5,7 @@
  * Same input, same bytes. A plan's tables are a text of their own, which a C compiler can take without the others'. */
 #include "compiler/base/c_text.h"
 #include "compiler/export/export.h"
+#include "compiler/ir/dump_records.h"
 #include "compiler/ir/program.h"
 #include "compiler/link/units.h"
 #include "compiler/plan/plan.h"
@@ -13,7 +14,6 @@
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
 
-#include <math.h>
 #include <string.h>
 
 static void quote(Text *t, const char *s)
@@ -21,90 +21,7 @@ static void quote(Text *t, const char *s)
     text_add(t, "%s", c_string(s));
 }
 
-static void number(Text *t, double v)
-{
-    if (isnan(v))
-        text_add(t, "MGPU_NAN");
-    else
-        text_add(t, "%.17g", v);
-}
-
-static const char *dtype_macro(Dtype d)
-{
-    static const char *const NAMES[DTYPES] = {"MGPU_BOOL", "MGPU_U8",  "MGPU_I8",  "MGPU_U16",  "MGPU_I16", "MGPU_U32",
-                                              "MGPU_I32",  "MGPU_I64", "MGPU_F16", "MGPU_BF16", "MGPU_F32", "MGPU_F64"};
-    return NAMES[d];
-}
-
-static const char *bound(int64_t v)
-{
-    return v == INT64_MIN ? "INT64_MIN" : v == INT64_MAX ? "INT64_MAX" : format("%lld", (long long)v);
-}
-static const char *label(int64_t l) { return l == NO_LABEL ? "MGPU_NO_LABEL" : format("%lld", (long long)l); }
-
-static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
-{
-    text_add(t, "{");
-    quote(t, name);
-    text_add(t, ", %s, %d, {", dtype_macro(dtype), s->rank);
-    for (int i = 0; i < s->rank; i++)
-        text_add(t, "%s%lld", i ? ", " : "", (long long)s->extent[i]);
-    text_add(t, "%s}}", s->rank ? "" : "0");
-}
-
-static void emit_call(const DataCall *c, Text *t)
-{
-    text_add(t, "    {%s, ", c_string(c->name));
-    text_add(t, c->option_count ? "(const mgpu_option[]){" : "NULL");
-    for (int i = 0; i < c->option_count; i++) {
-        const DataOption *o = &c->options[i];
-        text_add(t, "%s{%s, %s", i ? ", " : "", c_string(o->name), o->count ? "(const mgpu_item[]){" : "NULL");
-        for (int k = 0; k < o->count; k++) {
-            text_add(t, k ? ", {" : "{");
-            if (o->items[k].text)
-                quote(t, o->items[k].text);
-            else {
-                text_add(t, "NULL, ");
-                number(t, o->items[k].number);
-            }
-            text_add(t, o->items[k].text ? ", 0}" : "}");
-        }
-        text_add(t, "%s, %d}", o->count ? "}" : "", o->count);
-    }
-    text_add(t, "%s, %d, %d},\n", c->option_count ? "}" : "", c->option_count, model_line(c->at));
-}
-
-static void emit_column(const DataColumn *c, Text *t)
-{
-    text_add(t, "    {%s, %d, %s", c_string(c->name), c->input, c->count ? "(const char *const[]){" : "NULL");
-    for (int k = 0; k < c->count; k++) {
-        text_add(t, k ? ", " : "");
-        quote(t, c->texts[k]);
-    }
-    text_add(t, "%s, %d, %d},\n", c->count ? "}" : "", c->count, model_line(c->at));
-}
-
-static void emit_sets(const Model *m, Text *t)
-{
-    for (int i = 0; i < m->set_count; i++) {
-        const DataSet *s = &m->sets[i];
-        const char *name = c_letters(s->name, strlen(s->name));
-        text_add(t, "static const mgpu_column columns_%s[] = {\n", name);
-        for (int k = 0; k < s->column_count; k++)
-            emit_column(&s->columns[k], t);
-        text_add(t, "%s};\nstatic const mgpu_call calls_%s[] = {\n", s->column_count ? "" : "    {0}\n", name);
-        for (int k = 0; k < s->call_count; k++)
-            emit_call(&s->calls[k], t);
-        text_add(t, "};\n");
-    }
-    text_add(t, "static const mgpu_set sets[] = {\n");
-    for (int i = 0; i < m->set_count; i++) {
-        const DataSet *s = &m->sets[i];
-        const char *name = c_letters(s->name, strlen(s->name));
-        text_add(t, "    {%s, columns_%s, %d, calls_%s, %d},\n", c_string(s->name), name, s->column_count, name, s->call_count);
-    }
-    text_add(t, "%s};\n\n", m->set_count ? "" : "    {0}\n");
-}
+static const char *dtype_macro(Dtype d) { return c_constant("MGPU_", dtype_name(d)); }
 
 static int count_kind(const Model *m, VariableKind kind)
 {
@@ -115,186 +32,46 @@ static int count_kind(const Model *m, VariableKind kind)
 }
 
 /* variables that replace others: {it, its owner} */
-static void emit_pairs(const Model *m, VariableKind kind, const char *name, Text *t)
+static void emit_pairs(const Model *m, VariableKind kind, const char *list, const char *one, Text *t, Text *members)
 {
     if (!count_kind(m, kind))
         return;
-    text_add(t, "static const mgpu_copy %s[] = {\n", name);
+    text_add(t, "static const mgpu_copy %s[] = {\n", list);
     for (int i = 0; i < m->variable_count; i++)
         if (m->variables[i].kind == kind)
             text_add(t, "    {%d, %d},\n", i, m->variables[i].owner);
     text_add(t, "};\n\n");
+    text_add(members, ".%s = %s,\n    .%s_count = %d,\n    ", list, list, one, count_kind(m, kind));
 }
 
-static void emit_watch(const Watch *w, Text *t)
+static void emit_outputs(const Model *m, Text *t, Text *members)
 {
-    if (!w->metric) {
-        text_add(t, "{NULL, false}");
-        return;
-    }
-    text_add(t, "{");
-    quote(t, w->metric);
-    text_add(t, ", %s}", w->highest ? "true" : "false");
-}
-
-static void emit_quantity(Quantity q, Text *t)
-{
-    static const char *const UNIT[] = {"MGPU_UNIT_NONE",    "MGPU_UNIT_NEVER",   "MGPU_UNIT_STEPS",      "MGPU_UNIT_EPOCHS",
-                                       "MGPU_UNIT_SAMPLES", "MGPU_UNIT_SECONDS", "MGPU_UNIT_VALIDATIONS"};
-    text_add(t, "{");
-    number(t, q.amount);
-    text_add(t, ", %s}", UNIT[q.unit]);
-}
-
-static void emit_course(const Model *m, Text *t)
-{
-    if (m->plateau_count)
-        text_add(t, "static const mgpu_plateau plateaus[] = {\n");
-    for (int i = 0; i < m->plateau_count; i++) {
-        const Plateau *p = &m->plateaus[i];
-        text_add(t, "    {%d, ", p->setting);
-        emit_watch(&p->watch, t);
-        text_add(t, ", ");
-        number(t, p->factor);
-        text_add(t, ", ");
-        emit_quantity(p->patience, t);
-        text_add(t, "},\n");
-    }
-    if (m->plateau_count)
-        text_add(t, "};\n\n");
-    if (m->initial_count)
-        text_add(t, "static const mgpu_initial initials[] = {\n");
-    for (int i = 0; i < m->initial_count; i++) {
-        const Initial *x = &m->initials[i];
-        text_add(t, "    {");
-        if (x->path)
-            quote(t, x->path);
-        else
-            text_add(t, "NULL");
-        text_add(t, ", ");
-        if (x->pattern)
-            quote(t, x->pattern);
-        else
-            text_add(t, "NULL");
-        text_add(t, ", %s, %d, (const int[]){", x->array ? "true" : "false", model_line(x->at));
-        for (int k = 0; k < x->variable_count; k++)
-            text_add(t, "%s%d", k % 16 ? ", " : k ? ",\n        " : "", x->variables[k]);
-        text_add(t, "}, (const char *const[]){");
-        for (int k = 0; k < x->variable_count; k++) {
-            text_add(t, k ? ",\n        " : "\n        ");
-            quote(t, x->names[k]);
-        }
-        text_add(t, "}, %d", x->variable_count);
-        if (x->rules) {
-            text_add(t, ", ");
-            quote(t, x->rules);
-        }
-        text_add(t, "},\n");
-    }
-    if (m->initial_count)
-        text_add(t, "};\n\n");
-}
-
-static void emit_model(const Model *m, Text *t)
-{
-    text_add(t, "static const mgpu_variable variables[] = {\n");
-    for (int i = 0; i < m->variable_count; i++) {
-        static const char *const KIND[] = {"MGPU_WEIGHT", "MGPU_STATE", "MGPU_OPTIMIZER_STATE", "MGPU_ACCUMULATOR",
-                                           "MGPU_ROUNDED", "MGPU_AVERAGE", "MGPU_OBSERVED", "MGPU_CACHE"};
-        const Variable *v = &m->variables[i];
-        text_add(t, "    {");
-        tensor(t, v->name, v->dtype, &v->shape);
-        text_add(t, ", {");
-        for (int k = 0; k < v->shape.rank; k++)
-            text_add(t, "%s%d", k ? ", " : "", v->order[k]);
-        text_add(t, "%s}, %s, %s, %s", v->shape.rank ? "" : "0", KIND[v->kind],
-                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", v->split ? "true" : "false");
-        if (v->flattened || v->sharded)
-            text_add(t, ", %s", v->flattened ? "" : "NULL");
-        if (v->flattened)
-            quote(t, v->flattened);
-        text_add(t, "%s", v->sharded ? ", true" : "");
-        text_add(t, "}, %s\n", c_comment("line %d", model_line(v->at)));
-    }
-    if (!m->variable_count)
-        text_add(t, "    {{0}, {0}, 0, false}\n");
-    text_add(t, "};\n\n");
-    emit_pairs(m, ROUNDED, "copies", t);
-    emit_pairs(m, AVERAGE, "averages", t);
-    text_add(t, "static const mgpu_input inputs[] = {\n");
-    for (int i = 0; i < m->input_count; i++) {
-        const Input *in = &m->inputs[i];
-        text_add(t, "    {");
-        tensor(t, in->name, in->dtype, &in->shape);
-        text_add(t, ", %lld, %s, %s", (long long)in->classes, label(in->ignore), label(in->other));
-        if (in->required) {
-            text_add(t, ", ");
-            quote(t, in->required);
-            text_add(t, ", %s, %s", bound(in->least), bound(in->most));
-        }
-        text_add(t, "%s", in->hidden ? ", .hidden = true" : "");
-        text_add(t, "},\n");
-    }
-    if (!m->input_count)
-        text_add(t, "    {{0}, 0, 0, 0}\n");
-    text_add(t, "};\n\nstatic const mgpu_tensor outputs[] = {\n");
-    int outputs = 0;
+    Text rows = {0};
+    int count = 0;
     for (int i = 0; i < m->eval->result_count; i++) {
         const Result *r = &m->eval->results[i];
         if (r->role != ROLE_OUTPUT)
             continue;
-        text_add(t, "    ");
-        tensor(t, r->name, output_dtype(m, r), &r->value->shape);
-        text_add(t, ",\n");
-        outputs++;
+        text_add(&rows, "    %s,\n", c_tensor(r->name, output_dtype(m, r), &r->value->shape));
+        count++;
     }
-    if (!outputs)
-        text_add(t, "    {0}\n");
-    text_add(t, "};\nenum { OUTPUTS = %d };\n\n", outputs);
-    emit_sets(m, t);
-    text_add(t, "static const mgpu_setting settings[] = {\n");
-    for (int i = 0; i < m->setting_count; i++) {
-        text_add(t, "    {");
-        quote(t, m->settings[i].name);
-        text_add(t, ", ");
-        number(t, m->settings[i].value);
-        text_add(t, ", %s},\n", m->settings[i].hidden ? "true" : "false");
-    }
-    if (!m->setting_count)
-        text_add(t, "    {0}\n");
-    text_add(t, "};\n\nstatic const mgpu_told told[] = {\n");
-    for (int i = 0; i < m->told_count; i++) {
-        text_add(t, "    {%s, ", c_string(m->told[i].name));
-        quote(t, m->told[i].text);
-        text_add(t, ", %s},\n", m->told[i].param ? "true" : "false");
-    }
-    text_add(t, "};\n\nstatic const mgpu_later_set later[] = {\n");
-    for (int i = 0; i < m->later_count; i++) {
-        text_add(t, "    {%s, ", c_string(m->later[i].name));
-        quote(t, m->later[i].what);
-        text_add(t, ", %d},\n", m->later[i].line);
-    }
-    text_add(t, "    {0}\n};\n\nstatic const char *const fixed_settings[] = {\n");
-    for (int i = 0; i < m->fixed_count; i++) {
-        text_add(t, "    ");
-        quote(t, m->fixed[i]);
-        text_add(t, ",\n");
-    }
-    text_add(t, "    NULL\n};\n\nstatic const mgpu_layer layers[] = {\n");
-    for (int i = 0; i < m->layer_count; i++) {
-        text_add(t, "    {");
-        quote(t, m->layers[i].name);
-        text_add(t, ", ");
-        tensor(t, "", F32, &m->layers[i].shape);
-        text_add(t, ", %lld, %d},\n", (long long)m->layers[i].parameters, model_line(m->layers[i].at));
-    }
-    if (!m->layer_count)
-        text_add(t, "    {0}\n");
-    text_add(t, "};\n\nstatic const mgpu_call outline[] = {\n");
-    for (int i = 0; i < m->outline_count; i++)
-        emit_call(&m->outline[i], t);
-    text_add(t, "    {0}\n};\n\n");
-    emit_course(m, t);
+    if (!count)
+        return;
+    text_add(t, "static const mgpu_tensor outputs[] = {\n%s};\n\n", text_of(&rows));
+    text_add(members, ".outputs = outputs,\n    .output_count = %d,\n    ", count);
+}
+
+/* tables of the model; members: those of the program that say it */
+static void emit_model(const Model *m, Text *t, Text *members)
+{
+    for (int i = 0; i < RECORD_COUNT; i++)
+        if (RECORDS[i].c_list)
+            c_table(&RECORDS[i], m, t, members);
+        else if (!RECORDS[i].size)
+            c_members(&RECORDS[i], m, ",\n    ", members);
+    emit_pairs(m, ROUNDED, "copies", "copy", t, members);
+    emit_pairs(m, AVERAGE, "averages", "average", t, members);
+    emit_outputs(m, t, members);
 }
 
 static void emit_op(const ScheduledOp *op, Text *t)
@@ -485,24 +262,6 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
     text_add(t, "    \"\";\n");
 }
 
-static void emit_course_of(const Model *m, Text *t)
-{
-    static const char *const NAN_CHOICE[] = {"MGPU_NAN_STOP", "MGPU_NAN_SKIP", "MGPU_NAN_IGNORE"};
-    text_add(t, "    .validate = ");
-    emit_quantity(m->validate, t);
-    text_add(t, ",\n    .save = ");
-    emit_quantity(m->save, t);
-    text_add(t, ",\n    .patience = ");
-    emit_quantity(m->patience, t);
-    text_add(t, ",\n    .keep = %lld,\n    .best = ", (long long)m->keep);
-    emit_watch(&m->best, t);
-    text_add(t, ",\n    .on_nan = %s,\n", NAN_CHOICE[m->on_nan]);
-    if (m->plateau_count)
-        text_add(t, "    .plateaus = plateaus,\n    .plateau_count = %d,\n", m->plateau_count);
-    if (m->initial_count)
-        text_add(t, "    .initials = initials,\n    .initial_count = %d,\n", m->initial_count);
-}
-
 /* what `export` writes, a table of bytes for each kind */
 static void emit_exports(const Program *p, Text *t)
 {
@@ -548,7 +307,8 @@ void emit_main(const Program *p, Text *t)
     for (int i = 0; i < m->variable_count; i++)
         if (m->variables[i].kind == WEIGHT)
             parameters += shape_count(&m->variables[i].shape);
-    emit_model(m, t);
+    Text members = {0};
+    emit_model(m, t, &members);
     emit_exports(p, t);
     for (int i = 0; i < p->plan_count; i++) {
         const char *name = plan_name(&p->plans[i]);
@@ -573,29 +333,17 @@ void emit_main(const Program *p, Text *t)
     }
     text_add(t, "};\n\n%sstatic const mgpu_program program = {\n",
              p->options->mpi ? "extern struct mgpu_processes *mgpu_mpi_processes(void);\n\n" : "");
-    text_add(t, "    .interface = MGPU_INTERFACE,\n    .name = ");
-    quote(t, m->name);
-    text_add(t, ",\n    .model_file = ");
-    quote(t, m->file);
-    text_add(t, ",\n    .command = ");
-    quote(t, p->options->command_line);
-    text_add(t, ",\n    .precision = %s,\n    .parameters = %lld,\n    .batch = %lld,\n    .accumulate = %lld,\n",
-             c_string(dtype_name(m->precision)), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
+    text_add(t, "    .interface = MGPU_INTERFACE,\n    %s.command = %s,\n    .precision = %s,\n    .parameters = %lld,\n", text_of(&members),
+             c_string(p->options->command_line), c_string(dtype_name(m->precision)), (long long)parameters);
     const Policy *policy = policy_of(p->options);
-    if (!policy_is_auto(policy)) {
-        text_add(t, "    .policy = ");
-        quote(t, policy->name);
-        text_add(t, ",\n");
-    }
+    if (!policy_is_auto(policy))
+        text_add(t, "    .policy = %s,\n", c_string(policy->name));
     if (policy_label(policy))
         text_add(t, "    .policy_label = %s,\n", c_string(policy_label(policy)));
     if (policy->order == ORDER_NONE)
         text_add(t, "    .unsaved = true,\n");
     if (p->predicts)
         text_add(t, "    .predicts = true,\n");
-    text_add(t, "    .identity = %s,\n", c_string(m->identity ? m->identity : ""));
-    text_add(t, "    .epochs = %lld,\n    .steps = %lld,\n    .group = %lld,\n    .seed = %lluu,\n", (long long)m->epochs,
-             (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
     if (p->target->images)
         text_add(t, "    .gpu_kernels = mgpu_kernels,\n    .images = mgpu_images,\n");
     else
@@ -603,35 +351,14 @@ void emit_main(const Program *p, Text *t)
     text_add(t, "    .kernel_count = %d,\n", p->kernel_count);
     if (p->kernel_count)
         text_add(t, "    .kernel_digests = kernel_digests,\n");
-    text_add(t, "    .variables = variables,\n    .variable_count = %d,\n", m->variable_count);
-    if (count_kind(m, ROUNDED))
-        text_add(t, "    .copies = copies,\n    .copy_count = %d,\n", count_kind(m, ROUNDED));
-    if (count_kind(m, AVERAGE))
-        text_add(t, "    .averages = averages,\n    .average_count = %d,\n", count_kind(m, AVERAGE));
-    text_add(t, "    .inputs = inputs,\n    .input_count = %d,\n", m->input_count);
-    text_add(t, "    .outputs = outputs,\n    .output_count = OUTPUTS,\n");
-    text_add(t, "    .sets = sets,\n    .set_count = %d,\n", m->set_count);
-    text_add(t, "    .settings = settings,\n    .setting_count = %d,\n", m->setting_count);
-    text_add(t, "    .later = later,\n    .later_count = %d,\n", m->later_count);
-    text_add(t, "    .told = told,\n    .told_count = %d,\n", m->told_count);
-    emit_course_of(m, t);
-    text_add(t, "    .fixed_settings = fixed_settings,\n    .fixed_setting_count = %d,\n", m->fixed_count);
-    text_add(t, "    .layers = layers,\n    .layer_count = %d,\n", m->layer_count);
-    text_add(t, "    .outline = outline,\n    .outline_count = %d,\n", m->outline_count);
     if (m->outline_count && !p->options->shared)
         text_add(t, "    .families = &mgpu_family_exports,\n");
     text_add(t, "    .plans = plans,\n    .plan_count = %d,\n    .default_plan = %d,\n", p->plan_count,
              default_plan(p));
-    if (p->gpus) {
-        text_add(t, "    .gpus = ");
-        quote(t, p->gpus);
-        text_add(t, ",\n");
-    }
-    if (p->library_folders) {
-        text_add(t, "    .library_folders = ");
-        quote(t, p->library_folders);
-        text_add(t, ",\n");
-    }
+    if (p->gpus)
+        text_add(t, "    .gpus = %s,\n", c_string(p->gpus));
+    if (p->library_folders)
+        text_add(t, "    .library_folders = %s,\n", c_string(p->library_folders));
     if (p->export_count)
         text_add(t, "    .exported = exported,\n    .exported_count = %d,\n", p->export_count);
     if (p->options->mpi)

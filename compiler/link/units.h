@@ -16,6 +16,7 @@
 #define MGPU_UNITS_H
 
 #include "compiler/ir/program.h"
+#include "runtime/base/records.h"
 #include "compiler/link/cubin.h"
 #include "compiler/link/link.h"
 #include "compiler/plan/plan.h"
@@ -28,6 +29,13 @@ void emit_tables_head(const Program *, Text *);
 void emit_plan(const Program *, const Plan *, Text *);
 void emit_main(const Program *, Text *);            /* needs mgpu_kernels (and mgpu_images), and the names that emit_plan exports */
 void emit_program(const Program *, Text *);
+/* rows.c: what a table of fields says, in C */
+const char *c_constant(const char *prefix, const char *word); /* "MGPU_F32" */
+const char *c_tensor(const char *name, Dtype, const Shape *);
+const char *c_ints(const int *, int count);     /* "{1, 2}" */
+void c_members(const mgpu_record *, const void *base, const char *between, Text *); /* ".batch = 10", each with `between` after it */
+/* the table of the list in `above`, if it is not empty; members: what the program says of it */
+void c_table(const mgpu_record *, const void *above, Text *, Text *members);
 /* as it is fetched */
 static inline Dtype output_dtype(const Model *m, const Result *r)
 {

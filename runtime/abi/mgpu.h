@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 25  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 26  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -245,7 +245,7 @@ typedef struct mgpu_variable {
     mgpu_tensor tensor;                /* shape as saved */
     int order[MGPU_MAX_RANK];          /* order of its axes in memory */
     uint8_t kind;
-    bool replicated;                   /* ACCUMULATOR: the same on every device; false: each device holds a part of the sum */
+    bool partial;                      /* ACCUMULATOR: each device holds a part of the sum; false: it is the same on every device */
     bool split;                        /* each device holds its own part of the elements: mgpu_even_part */
     const char *flattened;             /* of a dense layer of flattened pictures, channels last: their shape; NULL: of no such layer */
     bool sharded;                      /* MGPU_CACHE: each device holds one for each of its samples; `tensor` is that of a sample */
@@ -280,7 +280,7 @@ typedef struct mgpu_told { const char *name, *text; bool param; } mgpu_told; /* 
                                         * program was compiled with it, for the log */
 /* ---- the course of a run */
 enum { MGPU_UNIT_NONE /* not given */, MGPU_UNIT_NEVER, MGPU_UNIT_STEPS, MGPU_UNIT_EPOCHS, MGPU_UNIT_SAMPLES, MGPU_UNIT_SECONDS,
-       MGPU_UNIT_VALIDATIONS };
+       MGPU_UNIT_TIMES /* validations */ };
 typedef struct mgpu_quantity { double amount; uint8_t unit; } mgpu_quantity;
 typedef struct mgpu_watch { const char *metric; bool highest; } mgpu_watch; /* a number of validation; metric NULL: none */
 /* settings[setting], 1 at first, is multiplied by `factor` when the number has not become better for so long */

@@ -35,6 +35,8 @@ typedef struct mgpu_field {
     const char *const *names;   /* CHOICE */
     int name_count;
     const char *what;           /* the value, in messages: "the size of a sample" */
+    const char *c;              /* the member of the program's structure, and, of a list, that of its length; NULL: it has none */
+    const char *c_words;        /* CHOICE: what its constants begin with, before the name */
 } mgpu_field;
 typedef struct mgpu_record {
     const char *word;
@@ -42,6 +44,7 @@ typedef struct mgpu_record {
     bool numbered;
     const mgpu_field *fields; int field_count;
     const struct mgpu_record *below; int below_count;
+    const char *c_type, *c_list; /* of the program's structures, and its table of them; NULL: it has none */
 } mgpu_record;
 #define MGPU_AT(type, member) .at = offsetof(type, member)
 #define MGPU_NAMES(list) .names = list, .name_count = MGPU_COUNT(list)

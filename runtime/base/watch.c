@@ -29,7 +29,7 @@ mgpu_quantity mgpu_read_quantity(const char *name, const char *text, bool valida
     double amount = strtod(text, &end);
     bool number = end != text && !errno && isfinite(amount) && amount > 0 && text[strspn(text, " ")] != '-';
     if (number && validations && !*end && amount == floor(amount))
-        return (mgpu_quantity){amount, MGPU_UNIT_VALIDATIONS};
+        return (mgpu_quantity){amount, MGPU_UNIT_TIMES};
     for (int i = 0; number && i < MGPU_COUNT(UNITS); i++)
         if (strcmp(end, UNITS[i].text) == 0 && !(validations && UNITS[i].unit == MGPU_UNIT_SECONDS))
             return (mgpu_quantity){amount * UNITS[i].factor, UNITS[i].unit};
@@ -43,11 +43,11 @@ mgpu_quantity mgpu_read_quantity(const char *name, const char *text, bool valida
 const char *mgpu_quantity_text(mgpu_quantity q, char text[48])
 {
     static const char *const NAMES[] = {[MGPU_UNIT_STEPS] = "step", [MGPU_UNIT_EPOCHS] = "epoch", [MGPU_UNIT_SAMPLES] = "sample",
-                                        [MGPU_UNIT_SECONDS] = "s", [MGPU_UNIT_VALIDATIONS] = "validation"};
+                                        [MGPU_UNIT_SECONDS] = "s", [MGPU_UNIT_TIMES] = "validation"};
     if (q.unit == MGPU_UNIT_NONE || q.unit == MGPU_UNIT_NEVER)
         return "none";
     bool seconds = q.unit == MGPU_UNIT_SECONDS;
-    snprintf(text, 48, "%.9g%s%s%s", q.amount, seconds || q.unit == MGPU_UNIT_VALIDATIONS ? " " : "", NAMES[q.unit],
+    snprintf(text, 48, "%.9g%s%s%s", q.amount, seconds || q.unit == MGPU_UNIT_TIMES ? " " : "", NAMES[q.unit],
              seconds || q.amount == 1 ? "" : "s");
     return text;
 }
@@ -90,7 +90,7 @@ bool mgpu_out_of_patience(const Watched *w, mgpu_quantity patience, const Pace *
 {
     if (!w->bad || patience.unit == MGPU_UNIT_NONE || patience.unit == MGPU_UNIT_NEVER)
         return false;
-    if (patience.unit == MGPU_UNIT_VALIDATIONS)
+    if (patience.unit == MGPU_UNIT_TIMES)
         return (double)w->bad >= patience.amount;
     return (double)(step - w->since) >= in_steps(patience, pace) - ROUNDING;
 }

@@ -39,7 +39,7 @@ uint64_t mgpu_hash(const uint8_t *data, int64_t bytes)
 }
 
 /* every device has a part of its own of these */
-static bool differs_anyway(const mgpu_variable *v) { return v->split || v->sharded || (v->kind == MGPU_ACCUMULATOR && !v->replicated); }
+static bool differs_anyway(const mgpu_variable *v) { return v->split || v->sharded || (v->kind == MGPU_ACCUMULATOR && v->partial); }
 
 /* a device of the largest group with one hash; of groups as large the first */
 static int most_common(const uint64_t *hash, int devices, int *group)

@@ -23,7 +23,7 @@ static const double NOTED_S = 10, MOST_REPLAYED_S = 600; /* of a run, to be run 
 /* parts of sums differ from device to device; what `decode` keeps is no part of a run's state */
 static int devices_with(const mgpu_plan *plan, const mgpu_variable *v)
 {
-    return v->kind == MGPU_CACHE ? 0 : v->kind == MGPU_ACCUMULATOR && !v->replicated ? plan->devices : 1;
+    return v->kind == MGPU_CACHE ? 0 : v->kind == MGPU_ACCUMULATOR && v->partial ? plan->devices : 1;
 }
 
 static int64_t bytes_of_variables(const Feed *f)

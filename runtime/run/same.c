@@ -102,7 +102,7 @@ static void add_variables(Sha256 *h, const Processes *p, const Feed *feed)
     for (int v = 0; v < feed->program->variable_count; v++) {
         const mgpu_variable *variable = &feed->program->variables[v];
         int64_t bytes = mgpu_tensor_bytes(&variable->tensor);
-        if ((variable->kind == MGPU_ACCUMULATOR && !variable->replicated) || variable->split || variable->sharded)
+        if ((variable->kind == MGPU_ACCUMULATOR && variable->partial) || variable->split || variable->sharded)
             continue;
         uint8_t *data = mgpu_allocate((size_t)bytes, 1);
         mgpu_engine_read_variable(feed->engine, mgpu_own_devices(p, feed->plan->devices).first, v, data);

@@ -38,7 +38,7 @@ void mgpu_reorder(const mgpu_variable *v, mgpu_stretch elements, uint8_t *declar
     }
 }
 
-bool mgpu_is_partial(const mgpu_variable *v) { return v->kind == MGPU_ACCUMULATOR && !v->replicated; }
+bool mgpu_is_partial(const mgpu_variable *v) { return v->kind == MGPU_ACCUMULATOR && v->partial; }
 
 TensorView mgpu_new_view(int room)
 {
