@@ -16,11 +16,6 @@
 
 #include <string.h>
 
-static void quote(Text *t, const char *s)
-{
-    text_add(t, "%s", c_string(s));
-}
-
 static const char *dtype_macro(Dtype d) { return c_constant("MGPU_", dtype_name(d)); }
 
 static int count_kind(const Model *m, VariableKind kind)
@@ -74,51 +69,37 @@ static void emit_model(const Model *m, Text *t, Text *members)
     emit_outputs(m, t, members);
 }
 
+static void end_row(Text *t)
+{
+    t->length -= t->length > 1 && memcmp(t->data + t->length - 2, ", ", 2) == 0 ? 2 : 0;
+    text_add(t, "}");
+}
+
 static void emit_op(const ScheduledOp *op, Text *t)
 {
-    static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_SYNC", "MGPU_HOST"};
-    static const char *const VERB[VERBS] = {"MGPU_CALL",     "MGPU_READ",   "MGPU_UPLOAD",
-                                            "MGPU_TRANSFER", "MGPU_REPORT", "MGPU_FETCH"};
-    text_add(t, "    {%s, %s, %s, %d, %lld, %d, %d, %d, %d, ", c_string(op->id), LANE[op->lane], VERB[op->verb], op->region,
-             (long long)op->chunk, op->target, op->read_count, op->write_count, op->wait_count);
-    if (op->read_count + op->write_count) {
-        text_add(t, "(const mgpu_access[]){");
-        for (int i = 0; i < op->read_count + op->write_count; i++) {
-            const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
-            text_add(t, "%s{%d, %d, %lld, %lld}", i ? ", " : "", a->buffer, a->slot, (long long)a->begin, (long long)a->end);
-        }
-        text_add(t, "}, ");
-    } else {
-        text_add(t, "NULL, ");
+    static const char *const VERB[VERBS] = {"MGPU_CALL", "MGPU_READ", "MGPU_UPLOAD", "MGPU_TRANSFER", "MGPU_REPORT", "MGPU_FETCH"};
+    int accesses = op->read_count + op->write_count;
+    text_add(t, "    {.id = %s, .verb = %s, .target = %d, .layer = %s, .role = %s, ", c_string(op->id), VERB[op->verb], op->target,
+             c_string(op->layer ? op->layer : ""), c_string(op->role ? op->role : ""));
+    c_members(&OP_RECORD, op, ", ", t);
+    text_add(t, accesses ? ".read_count = %d, .write_count = %d, .access = (const mgpu_access[]){" : "", op->read_count, op->write_count);
+    for (int i = 0; i < accesses; i++) {
+        const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+        text_add(t, "{%d, %d, %lld, %lld}%s", a->buffer, a->slot, (long long)a->begin, (long long)a->end, i + 1 < accesses ? ", " : "}, ");
     }
-    if (op->wait_count) {
-        text_add(t, "(const mgpu_wait[]){");
-        for (int i = 0; i < op->wait_count; i++)
-            text_add(t, "%s{%d, %d}", i ? ", " : "", op->waits[i].op, op->waits[i].back);
-        text_add(t, "}, ");
-    } else {
-        text_add(t, "NULL, ");
-    }
-    text_add(t, "%d, ", op->line);
-    quote(t, op->layer ? op->layer : "");
-    text_add(t, ", ");
-    quote(t, op->role ? op->role : "");
-    text_add(t, ", %.9g, %.9g, ", op->flops, op->bytes);
-    text_add(t, op->suspect_count ? "(const mgpu_suspect[]){" : "NULL");
+    text_add(t, op->wait_count ? ".wait_count = %d, .waits = (const mgpu_wait[]){" : "", op->wait_count);
+    for (int i = 0; i < op->wait_count; i++)
+        text_add(t, "{%d, %d}%s", op->waits[i].op, op->waits[i].back, i + 1 < op->wait_count ? ", " : "}, ");
+    text_add(t, op->suspect_count ? ".suspect_count = %d, .suspects = (const mgpu_suspect[]){" : "", op->suspect_count);
     for (int i = 0; i < op->suspect_count; i++) {
-        text_add(t, "%s{%s, ", i ? ", " : "", c_string(op->suspects[i].word));
-        quote(t, op->suspects[i].layer);
-        text_add(t, ", %d", op->suspects[i].line);
-        if (op->suspects[i].required) {
-            text_add(t, ", ");
-            quote(t, op->suspects[i].required);
-        }
-        text_add(t, "}");
+        const Suspect *x = &op->suspects[i];
+        text_add(t, "{%s, %s, %d, %s}%s", c_string(x->word), c_string(x->layer), x->line, x->required ? c_string(x->required) : "NULL",
+                 i + 1 < op->suspect_count ? ", " : "}, ");
     }
-    text_add(t, "%s, %d", op->suspect_count ? "}" : "", op->suspect_count);
     if (op->elements)
-        text_add(t, ", %lld", (long long)(op->own.end - op->own.begin + 1));
-    text_add(t, "}, %s\n", c_comment("%s", op->label));
+        text_add(t, ".elements = %lld", (long long)(op->own.end - op->own.begin + 1));
+    end_row(t);
+    text_add(t, ", %s\n", c_comment("%s", op->label));
 }
 
 /* a table of the plan: its name, or that of an equal one that is above it */
@@ -149,9 +130,10 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
     empty(rows);
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
-        text_add(rows, "    {%s, %s, %lld, %lld, %lld, %d, %d, %lld, %s},\n", c_string(b->name), KIND[b->kind],
-                 (long long)b->offset, (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index,
-                 (long long)b->each, b->type ? dtype_macro((Dtype)(b->type - 1)) : "MGPU_U8");
+        text_add(rows, "    {.name = %s, .kind = %s, .type = %s, ", c_string(b->name), KIND[b->kind], b->type ? dtype_macro((Dtype)(b->type - 1)) : "MGPU_U8");
+        c_members(&BUFFER_RECORD, b, ", ", rows);
+        end_row(rows);
+        text_add(rows, ",\n");
     }
     const char *buffers = emit_table(tables, "mgpu_buffer", format("%s_buffers", prefix), rows, t);
     empty(rows);
@@ -165,18 +147,12 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
 static void emit_collective(const Collective *c, int devices, int way, Text *t)
 {
     const mgpu_parties *p = &c->parties;
-    text_add(t, "    {%s, %lld, %s", c_string(c->name), (long long)c->count, dtype_macro(c->dtype));
-    bool sync = c->lane == LANE_SYNC, usual = p->transfer == MGPU_TRANSFER_REDUCE && way == MGPU_WAY_AUTO && !sync;
-    if (!usual)
-        text_add(t, ", {%d, %d, %d, ", p->transfer, p->from, p->to);
-    if (p->parts)
-        text_add(t, "(const int64_t[]){");
+    text_add(t, "    {.name = %s, .count = %lld, .dtype = %s, .parties = {%d %s, %d, %d, ", c_string(c->name), (long long)c->count, dtype_macro(c->dtype), p->transfer,
+             c_comment("%s", mgpu_transfer_row(p->transfer)->kind), p->from, p->to);
+    text_add(t, p->parts ? "(const int64_t[]){" : "NULL");
     for (int d = 0; p->parts && d <= devices; d++)
-        text_add(t, "%s%lld", d ? ", " : "", (long long)p->parts[d]);
-    if (!usual)
-        text_add(t, "%s} %s, %d %s%s", p->parts ? "}" : "NULL", c_comment("%s", mgpu_transfer_row(p->transfer)->kind), way,
-                 c_comment("%s", mgpu_way_name(way)), sync ? ", true" : "");
-    text_add(t, "},\n");
+        text_add(t, "%lld%s", (long long)p->parts[d], d < devices ? ", " : "}");
+    text_add(t, "}, .way = %d %s%s},\n", way, c_comment("%s", mgpu_way_name(way)), c->lane == LANE_SYNC ? ", .sync = true" : "");
 }
 
 /* what the tables of other texts need to know of a plan's */
@@ -206,7 +182,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
             emit_collective(&ph->collectives[k], plan->devices, p->target->own_memory ? ph->collectives[k].way : MGPU_WAY_AUTO, t);
         text_add(t, "    {0}\n};\nstatic const char *const %s_p%d_reports[] = {", name, i);
         for (int k = 0; k < p->phases[i]->report_count; k++) {
-            quote(t, p->phases[i]->reports[k]);
+            text_add(t, "%s", c_string(p->phases[i]->reports[k]));
             text_add(t, ", ");
         }
         text_add(t, "NULL};\n");
@@ -255,7 +231,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
         const char *end = strchr(line, '\n');
         end = end ? end + 1 : line + strlen(line);
         text_add(t, "    ");
-        quote(t, copy_text(line, (size_t)(end - line)));
+        text_add(t, "%s", c_string(copy_text(line, (size_t)(end - line))));
         text_add(t, "\n");
         line = end;
     }
@@ -282,7 +258,7 @@ static void emit_exports(const Program *p, Text *t)
         text_add(t, "    {%s, export_%s, %zu, %zu, export_%s_variables, %d, ", c_string(e->kind), e->kind, e->packed_bytes, e->bytes, e->kind,
                  e->variable_count);
         if (e->refused)
-            quote(t, e->refused);
+            text_add(t, "%s", c_string(e->refused));
         else
             text_add(t, "NULL");
         text_add(t, "},\n");

@@ -82,6 +82,7 @@ static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void
     switch (f->kind) {
     case MGPU_FIELD_WHOLE: return c_or_null(MGPU_MEMBER_OF(int64_t, base, f->at));
     case MGPU_FIELD_INT: case INDEX: return c_or_null(MGPU_MEMBER_OF(int, base, f->at));
+    case MGPU_FIELD_AMOUNT: return MGPU_MEMBER_OF(double, base, f->at) < 1 ? NULL : format("%.9g", MGPU_MEMBER_OF(double, base, f->at));
     case MGPU_FIELD_NUMBER: return MGPU_MEMBER_OF(double, base, f->at) == 0 ? NULL : c_number(MGPU_MEMBER_OF(double, base, f->at));
     case MGPU_FIELD_FLAG: return MGPU_MEMBER_OF(bool, base, f->at) ? "true" : NULL;
     case MGPU_FIELD_TEXT: return MGPU_MEMBER_OF(char *, base, f->at) ? c_string(MGPU_MEMBER_OF(char *, base, f->at)) : NULL;

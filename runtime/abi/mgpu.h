@@ -152,11 +152,12 @@ enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, M
 typedef struct mgpu_buffer {
     const char *name;
     uint8_t kind;
-    int64_t offset, bytes, slot_bytes; /* slot_bytes: bytes rounded up to the alignment */
+    int64_t offset, bytes;             /* bytes of a slot */
     int slots, index;                  /* index: of the input, variable or output; -1 */
     int64_t each;                      /* bytes of one sample; 0: the same for all samples */
     uint8_t type;                      /* of its elements; MGPU_U8 where they are of several, or no numbers */
 } mgpu_buffer;
+static inline int64_t mgpu_slot_bytes(int64_t bytes) { return (bytes + 63) / 64 * 64; } /* from one slot of a buffer to the next */
 /* byte `begin` of slot (step + slot) mod slots of a buffer; `end` is for checks and messages */
 typedef struct mgpu_access { int buffer, slot; int64_t begin, end; } mgpu_access;
 typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in this phase; `back` steps ago */

@@ -52,8 +52,7 @@ static void check_buffer(const Check *c, const mgpu_buffer *b)
     const mgpu_program *p = c->program;
     int64_t arena = b->kind == MGPU_STAGING ? device->staging_bytes : device->arena_bytes;
     require(c, b->kind <= MGPU_LOCAL && b->slots >= 1 && b->bytes >= 0 && b->offset >= 0, "a buffer makes no sense");
-    require(c, b->slots == 1 || b->slot_bytes >= b->bytes, "the slots of a buffer overlap");
-    require(c, b->offset + (b->slots - 1) * b->slot_bytes + b->bytes <= arena, "a buffer is outside of the arena");
+    require(c, b->offset + (b->slots - 1) * mgpu_slot_bytes(b->bytes) + b->bytes <= arena, "a buffer is outside of the arena");
     int count = b->kind == MGPU_VARIABLE ? p->variable_count : b->kind == MGPU_OUTPUT ? p->output_count : p->input_count;
     if (b->kind == MGPU_VARIABLE || b->kind == MGPU_OUTPUT || b->kind == MGPU_INPUT)
         require(c, b->index >= 0 && b->index < count, "a buffer belongs to nothing");

@@ -678,7 +678,7 @@ void mgpu_engine_fill_staging(Engine *e, uint64_t seed)
             if (buffer->kind != MGPU_STAGING || buffer->index < 0)
                 continue;
             for (int slot = 0; slot < buffer->slots; slot++)
-                mgpu_fill_random(e->kind->staging(e->devices[d]) + buffer->offset + slot * buffer->slot_bytes,
+                mgpu_fill_random(e->kind->staging(e->devices[d]) + buffer->offset + slot * mgpu_slot_bytes(buffer->bytes),
                                  &e->program->inputs[buffer->index], e->plan->device[d].shard.capacity,
                                  seed + (uint64_t)(d * 16 + slot));
         }

@@ -131,7 +131,7 @@ int64_t mgpu_access_offset(const mgpu_device_phase *p, const mgpu_access *a, int
 {
     const mgpu_buffer *b = &p->buffers[a->buffer];
     int64_t slot = b->slots > 1 ? (number + a->slot + b->slots) % b->slots : 0;
-    return b->offset + slot * b->slot_bytes + a->begin;
+    return b->offset + slot * mgpu_slot_bytes(b->bytes) + a->begin;
 }
 
 static void add_ranges(const Lane *l, const mgpu_device_phase *p, const mgpu_op *op, DeviceRange *ranges, int *count)

@@ -11,7 +11,7 @@ enum { MAKES, HAS_READ, HAS_WRITTEN, HAS_USED, REASONS };
 static int64_t address_of(const DeviceSchedule *d, const Access *a, int step)
 {
     const Buffer *b = &d->buffers[a->buffer];
-    int64_t slot = (((int64_t)step + a->slot) % b->slots + b->slots) % b->slots, pitch = (b->bytes + 63) / 64 * 64;
+    int64_t slot = (((int64_t)step + a->slot) % b->slots + b->slots) % b->slots, pitch = mgpu_slot_bytes(b->bytes);
     return b->offset + slot * pitch + a->begin;
 }
 

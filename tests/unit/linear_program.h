@@ -277,7 +277,7 @@ static int64_t aligned(int64_t bytes)
 
 static int64_t add_buffer(mgpu_buffer *b, const char *name, uint8_t kind, int64_t bytes, int slots, int index, int64_t offset)
 {
-    *b = (mgpu_buffer){name, kind, offset, bytes, aligned(bytes), slots, index, 0, kind == MGPU_STEP ? MGPU_U8 : MGPU_F64};
+    *b = (mgpu_buffer){name, kind, offset, bytes, slots, index, 0, kind == MGPU_STEP ? MGPU_U8 : MGPU_F64};
     return offset + aligned(bytes) * slots;
 }
 
