@@ -151,7 +151,7 @@ for line in sys.stdin:
         try:
             print(compare(kind, name, float(tolerance), given), flush=True)
         except Exception as e:
-            if type(e).__name__ == "Unsupported" and "Scan" in str(e):
+            if type(e).__name__ == "Unsupported" and "depends on no input" in str(e):  # an output that is the same for all samples
                 print(f"# {name} {kind}: {e}", flush=True)
                 continue
             text = str(e).replace("\n", " ")[:300]

@@ -42,6 +42,7 @@ class Node:
         self.const = self.said = None  # an array that depends on no input and no parameter; what the source calls it
         self.parameter = self.input = self.buffer = None  # its name
         self.users = []
+        self.loops = ()  # around it
 
     @property
     def shape(self):

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import net
 from .graph import Node, Unsupported, all_nodes, is_float, last_line, shown
-from .net import Body, Call, Index, List, Num, Op, identifier
+from .net import Body, Call, Index, List, Num, Op, Scan, Var, identifier
 from .ops import OPS, Use, Value
 
 # operation -> its arguments that are weights of a layer of the library, and what that layer calls them
@@ -39,6 +39,7 @@ class Frame:
     def __init__(self, path, key, parent):
         self.path, self.key, self.parent, self.items = path, key, parent, []
         self.values, self.inputs = {}, []
+        self.scans = {}  # the path of its step -> the variable of a loop
 
     def inside(self, other):
         f = self
@@ -63,6 +64,7 @@ class Importer:
 
     def __init__(self, flat):
         self.flat = flat
+        self.loops = getattr(flat, "loops", {})  # the path of its step -> the node of a loop
         self.writer = net.Writer()
         self.weights = {}  # our name -> tensor
         self.transposed = []
@@ -142,7 +144,7 @@ class Importer:
                 self.simplify(item)
                 seen[item.path] = seen.get(item.path, 0) + 1
         for item in frame.items:
-            if isinstance(item, Frame) and (self.dissolves(item) or seen[item.path] > 1):
+            if isinstance(item, Frame) and item.path not in self.loops and (self.dissolves(item) or seen[item.path] > 1):
                 for i in item.items:
                     if isinstance(i, Frame):
                         i.parent = frame
@@ -169,7 +171,7 @@ class Importer:
         """cat([a, b, c]) after cat([a, b]) is cat([that, c]), also where the two are in calls of different modules: they are moved out."""
         cats = {}
         for node in self.flat.nodes:
-            if id(node) in self.where and node.op() == "cat" and all(isinstance(t, Node) for t in node.args["tensors"]):
+            if id(node) in self.where and node.op() == "cat" and not node.loops and all(isinstance(t, Node) for t in node.args["tensors"]):
                 tensors = node.args["tensors"]
                 key = (node.args["dim"] % len(node.shape),) + tuple(map(id, tensors))
                 for n in range(len(tensors) - 1, 0, -1):
@@ -184,7 +186,7 @@ class Importer:
                     break
                 cats.setdefault(key, node)
         for node in self.flat.nodes:
-            if id(node) in self.where and node.op() == "cat":
+            if id(node) in self.where and node.op() == "cat" and not node.loops:
                 self.move_out(node)
 
     def move_out(self, node):
@@ -373,7 +375,28 @@ class Importer:
                     raise Unsupported(frame.path, n.op(), "has several results that are used outside of its module", last_line(n.trace))
         return out
 
+    def run_step(self, frame, child):
+        """The step of a loop: a layer that the statement of the loop calls."""
+        node = self.loops[child.path]
+        whole = lambda v: [d for d in range(len(v.shape)) if v.shape[d] != 1]  # noqa: E731
+        results, states = node.args["inside"], len(node.args["first"])
+        var = Var(None)
+        var.parts = [Var(None, "state" if n < states else "y", [r.shape[d] for d in whole(r)] if n < states else
+                         [node.args["steps"]] + [r.shape[d] for d in whole(r)]) for n, r in enumerate(results)]
+        for p in var.parts:
+            p.of, p.expr = var, var
+        var.expr = Scan(None, [], [Var(None, "now") for _ in node.args["sequences"]], [])
+        child.scan = frame.scans[child.path] = var
+        self.run(child)
+        child.body.outputs = [child.values[r].var for r in results]
+        net.close(child.body)
+        self.writer.add(child.body)
+        ours = [outer.var for outer in child.inputs]
+        var.expr.call = Call(child.body, ours[0] if ours else None, ours[1:], name=child.path[len(frame.path):].lstrip("."))
+
     def run_child(self, frame, child):
+        if child.path in self.loops:
+            return self.run_step(frame, child)
         self.run(child)
         nodes = self.results(child)
         values = [child.values[n] for n in nodes]
@@ -437,6 +460,8 @@ class Context:
         library = self.importer.library.get(id(node))
         args = {}
         for key, a in node.args.items() if isinstance(node.args, dict) else ():
+            if key == "inside":  # of a loop: in the call of its step
+                continue
             args[key] = self.argument(node, key, a, library)
         return convert(self, node, args)
 
@@ -600,7 +625,7 @@ def model_text(importer, title, name, path, outputs, loss, batch, notes, classes
     *layers, last = importer.writer.order
     statements = net.written(last)
     results = statements[-len(outputs):]
-    taken, names = {n: 0 for n in used | {v.name for v in body.defs + body.declared}}, []
+    taken, names = {n: 0 for n in used | net.names_in(last)}, []
     for (given, _), result in zip(outputs, results):
         if result == given and result not in names:  # it is called so already
             names.append(result)

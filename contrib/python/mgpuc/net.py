@@ -18,7 +18,8 @@ def number(v):
     if isinstance(v, (list, tuple)):
         return "[" + ", ".join(number(e) for e in v) + "]"
     if isinstance(v, int):
-        return str(v)
+        high, low = divmod(v, 1 << 32)  # constants of the text are doubles
+        return str(v) if abs(v) <= 1 << 53 else f"(i64(tensor([{high}]))[0] * 4294967296 + {low})"
     if math.isinf(v):
         return "inf" if v > 0 else "-inf"
     if math.isnan(v):
@@ -234,6 +235,16 @@ class Loop:
         return [self.first, self.expr]
 
 
+class Scan:
+    """state = first, ...; scan element, ... in sequence, ... { state, ..., stack, ... = call }: results are the parts of its variable."""
+
+    def __init__(self, call, firsts, elements, sequences):
+        self.call, self.firsts, self.elements, self.sequences = call, firsts, elements, sequences
+
+    def children(self):
+        return self.firsts + self.sequences + [self.call]
+
+
 # ---- bodies -> text
 
 def numbered(name):
@@ -425,6 +436,8 @@ def name_variables(body):
         if isinstance(d.expr, Loop):
             reads(d.expr.first, n)
             reads(d.expr.expr, n + 0.5)  # also in the turns after the first, when the result has its name
+        elif isinstance(d.expr, Scan):
+            reads(d.expr, n + 0.5)  # states have their names before what is read
         elif not d.inlined:
             reads(d.expr, n)
     for o in body.outputs:
@@ -436,12 +449,19 @@ def name_variables(body):
     for n, d in enumerate(body.defs):
         if d.inlined:
             continue
-        for v in d.parts or [d]:
+        for e in d.expr.elements if isinstance(d.expr, Scan) else ():
+            e.name = free_name(identifier(e.hint), live, n, forever=True)
+            live[e.name] = n + 0.5
+        for k, v in enumerate(d.parts or [d]):
             if d.parts and not v.uses:
                 continue  # written as _
+            if isinstance(d.expr, Scan) and k >= len(d.expr.firsts):  # a stack has a name that is new in the loop
+                v.name = free_name(identifier(v.hint), live, n, forever=True)
+                live[v.name] = max(v.last, n + 0.5)
+                continue
             last = v.last if d.parts else d.last
             v.name = free_name(identifier(v.hint or "x"), live, n)
-            live[v.name] = max(last, n)
+            live[v.name] = max(last, n + 0.5 if isinstance(d.expr, Scan) else n)
 
 
 def free_name(hint, live, n, forever=False):
@@ -467,11 +487,12 @@ def inline(body):
             d.inlined = True
             continue
         e = reader.expr
-        if isinstance(e, Loop):
-            continue  # carried: a variable before the loop
+        if isinstance(e, Loop) or isinstance(e, Scan) and any(d is v for v in walk(e.call)):
+            continue  # carried, or read in every step: a variable before the loop
         chain = isinstance(e, Call) and e.first is d
         small = cost(d.expr) < (95 if isinstance(e, Op) else 25)
-        d.inlined = chain and cost(d.expr) < 400 or small
+        own = isinstance(e, Scan) and any(f is d for f in e.firsts)  # a statement of its own
+        d.inlined = chain and cost(d.expr) < 400 or small or own
 
 
 def cost(e):
@@ -497,6 +518,8 @@ def lines_of(body):
             continue
         if isinstance(d.expr, Loop):
             out += loop_lines(d)
+        elif isinstance(d.expr, Scan):
+            out += scan_lines(d)
         else:
             out.append([", ".join(v.name if v.name else "_" for v in d.parts or [d]) + " = "] + show(d.expr, 0))
     return out
@@ -510,6 +533,18 @@ def loop_lines(d):
         out.append([f"{d.name} = "] + first)
     out.append(["for ", loop, " {"])
     out.append([f"    {d.name} = "] + [d.name if p == CARRIED else p for p in show(loop.expr, 0)])
+    out.append(["}"])
+    return out
+
+
+def scan_lines(d):
+    scan, out = d.expr, []
+    for state, first in zip(d.parts, scan.firsts):
+        first = show(first, 0)
+        if state.name and first != [state.name]:
+            out.append([f"{state.name} = "] + first)
+    out.append(["scan " + ", ".join(e.name for e in scan.elements) + " in "] + join([show(s, 1) for s in scan.sequences], ", ") + [" {"])
+    out.append(["", "    " + ", ".join(v.name or "_" for v in d.parts) + " = "] + show(scan.call, 0))  # "": not in a loop of a Loop
     out.append(["}"])
     return out
 
@@ -635,7 +670,7 @@ def names_in(layer):
     body = layer.bodies[0]
     names = {v.name for v in body.inputs + body.declared} | {"i"}
     for d in body.defs:
-        names.update(v.name for v in d.parts or [d] if v.name)
+        names.update(v.name for v in (d.parts or [d]) + (d.expr.elements if isinstance(d.expr, Scan) else []) if v.name)
     return names
 
 

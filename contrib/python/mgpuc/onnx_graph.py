@@ -15,6 +15,7 @@ import onnx.shape_inference
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
+from . import onnx_loops
 from .graph import Meta, Node, Refused, Unsupported
 
 LARGEST = 1 << 31  # elements of a value that is computed while the model is read
@@ -28,7 +29,6 @@ WHY = {}             # operators that have no counterpart, and why, with the cur
 for _names, _why in (
         ("QuantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul ConvInteger MatMulInteger DequantizeLinear",
          "is of a quantized model, which has no counterpart: take the model as it was before it was quantized"),
-        ("Loop Scan", "is a loop, which has no counterpart: export the model with loops written out, or recurrent layers as LSTM, GRU or RNN"),
         ("NonZero Unique NonMaxSuppression", "makes a result whose shape depends on values, which has no counterpart: end the model before it (onnx.utils.extract_model)"),
         (" ".join(RANDOM),
          "draws random numbers, which has no counterpart: make them an input, or export the model in evaluation mode"),
@@ -231,6 +231,9 @@ class Graph:
         self.leading = 0
         self.prefixes = None
         self.steps = 0
+        self.within = ()   # the loops around what is read: (key, path) of each
+        self.loops = {}    # the path of its step -> the node of a loop
+        self.steps_of = set()
         env = {"": None}
         for tensor in model.graph.initializer:
             env[tensor.name] = self.leaf(array_of(tensor, f"the initializer '{tensor.name}'"), tensor.name)
@@ -358,7 +361,7 @@ class Graph:
         val = [Meta(s, t) for s, t in zip(shape, dtype)] if isinstance(dtype, list) else Meta(shape, dtype)
         proto, stack, trace = self.current
         node = Node(operation, args, stack, trace, val)
-        node.onnx, node.array = proto, None
+        node.onnx, node.array, node.loops = proto, None, self.within
         for a in [v for value in args.values() for v in (value if isinstance(value, list) else [value])]:
             if isinstance(a, Node):
                 a.users.append(node)
@@ -391,8 +394,10 @@ class Graph:
                 return self.call(local, op)
             if domain != "" or not onnx.defs.has(proto.op_type, op.version, ""):
                 raise op.unsupported(f"of {proto.domain or 'ONNX'} {op.version} is no operator that is known here, and has no function of ONNX in the file")
-            if proto.op_type == "If":
-                return self.branch(op, env)
+            if any(isinstance(i, list) or i is not None and not isinstance(i, Node) for i in inputs) and proto.op_type in CONTROL:
+                raise op.unsupported("of a sequence has no counterpart")
+            if proto.op_type in CONTROL:
+                return CONTROL[proto.op_type](self, op, env)
             if any(a.HasField("g") for a in proto.attribute):
                 raise op.unsupported(WHY.get(op.type, "has no counterpart"))
             if any(isinstance(i, list) for i in inputs) or any(i is not None and not isinstance(i, Node) for i in inputs):
@@ -518,18 +523,29 @@ class Graph:
         condition = op.array(0, "condition")
         if condition is None or condition.size != 1:
             raise op.unsupported("without a condition has no counterpart")
+        return self.inside(op, op.attributes["then_branch" if condition.reshape(-1)[0] else "else_branch"], dict(env))
+
+    def inside(self, op, graph, env):
+        """A graph in a node, whose surroundings and inputs are env -> its results"""
         if self.depth >= DEEPEST:
             raise Refused(f"{self.label(op.proto)}: functions and branches are more than {DEEPEST} deep in each other")
-        graph = op.attributes["then_branch" if condition.reshape(-1)[0] else "else_branch"]
-        inner = dict(env)
         for tensor in graph.initializer:
-            inner[tensor.name] = self.leaf(array_of(tensor, f"the initializer '{tensor.name}'"), tensor.name)
+            env[tensor.name] = self.leaf(array_of(tensor, f"the initializer '{tensor.name}'"), tensor.name)
         self.depth += 1
         try:
-            self.run(graph.node, inner)
+            self.run(graph.node, env)
         finally:
             self.depth -= 1
-        return [inner.get(o.name) for o in graph.output]
+        return [env.get(o.name) for o in graph.output]
+
+    def step_path(self, proto):
+        """Where the step of a loop is among the modules, and its weights."""
+        first = f"{self.within[-1][1] if self.within else self.path_of(proto)}.step"
+        path, count = first, 2
+        while path in self.steps_of:
+            path, count = f"{first}{count}", count + 1
+        self.steps_of.add(path)
+        return path
 
     # ---- where a node is in the tree of modules
 
@@ -572,6 +588,11 @@ class Graph:
             after.append(node.stack if node.stack is not None else after[-1] if after else [])
         for node, then in zip(self.nodes, reversed(after)):
             node.stack = last = [a for a, b in zip(last, then) if a == b] if node.stack is None else node.stack
+        for node in self.nodes:
+            node.stack = node.stack + list(node.loops)
+
+
+CONTROL = {"If": Graph.branch, "Loop": onnx_loops.loop, "Scan": onnx_loops.scan}
 
 
 def result_of(proto):

@@ -23,6 +23,8 @@ class OnnxImporter(Importer):
         self.leading = graph.leading
 
     def title(self, path):
+        if path in self.loops:
+            return f"a step of {self.flat.label(self.loops[path].onnx)}", "step"
         kind = self.flat.classes.get(path)
         if kind:
             return kind, snake(kind.split(".")[-1])
@@ -58,9 +60,9 @@ def prefix_of(graph, node, given, names):
     """What a layer is called: by the name of a weight that only it has, else by the place of its node."""
     for key, a in given.items():
         if a.readers == 1 and a.parameter.endswith("." + names[key]) and ":" not in a.parameter:
-            prefix, path = a.parameter[:-len(names[key]) - 1], graph.path_of(node.onnx)
+            prefix, path = a.parameter[:-len(names[key]) - 1], node.loops[-1][1] if node.loops else graph.path_of(node.onnx)
             return path if prefix.endswith("." + path) else prefix  # scopes may leave out the first modules
-    return graph.path_of(node.onnx)
+    return node.loops[-1][1] if node.loops else graph.path_of(node.onnx)
 
 
 def tie(graph):

@@ -980,6 +980,46 @@ def _(cx, node, a):
     return [Value(v, m.shape, list(range(1, len(m.shape))), m.dtype) for v, m in zip(vars, node.val)]
 
 
+def real_axes(shape):
+    """All axes but those of one element."""
+    return [d for d, s in enumerate(shape) if s != 1]
+
+
+@op("scan_input")
+def _(cx, node, a):
+    """In the step of a loop: a state, or an element of a sequence"""
+    loop, axes, ours = cx.frame.scan, real_axes(node.shape), [s for s in node.shape if s != 1]
+    outer = loop.parts[a["index"]] if a["kind"] == "state" else loop.expr.elements[a["index"]]
+    var = cx.frame.body.take(outer.hint, ours)
+    var.whole = not is_float(node.val.dtype)
+    cx.frame.inputs.append(Value(outer, node.shape, axes, node.val.dtype))
+    return Value(var, node.shape, axes, node.val.dtype)
+
+
+@op("result")
+def _(cx, node, a):
+    return tensor_of(cx, with_axes(cx, a["self"], real_axes(node.shape)), node)
+
+
+def tensor_of(cx, v, node):
+    """A number as a tensor of its type."""
+    if not isinstance(v.var, Num):
+        return v
+    e = Call("broadcast", None, [v.var, List([])])
+    return cx.new(e if is_float(v.dtype) else Call(cx.importer.whole_type(v.dtype), e), v.shape, v.axes, v.dtype)
+
+
+@op("scan")
+def _(cx, node, a):
+    """A loop: the last states, then the stacks of what its step makes besides"""
+    loop = cx.frame.scans[a["path"]]
+    loop.expr.firsts = [tensor_of(cx, with_axes(cx, v, real_axes(v.shape)), node).var for v in a["first"]]
+    loop.expr.sequences = [with_axes(cx, v, [0] + [d for d in real_axes(v.shape) if d]).var for v in a["sequences"]]
+    cx.frame.body.defs.append(loop)
+    states = len(a["first"])
+    return [Value(p, m.shape, real_axes(m.shape) if n < states else [0] + [d for d in real_axes(m.shape) if d], m.dtype) for n, (p, m) in enumerate(zip(loop.parts, node.val))]
+
+
 @op("embedding")
 def _(cx, node, a):
     w, i = a["weight"], a["indices"]
