@@ -91,6 +91,15 @@ static Digest key_of(const Compiler *c, const TranslationUnit *p)
     return mgpu_sha256_end(&h);
 }
 
+/* whoever has CC say so, looks at programs with a debugger or a sanitizer, which name lines of the runtime library */
+static bool wants_lines(const Compiler *c)
+{
+    bool wanted = false;
+    for (int i = 0; i < c->words.count; i++)
+        wanted = wanted || strncmp(c->words.list[i], "-g", 2) == 0 || strncmp(c->words.list[i], "-fsanitize", 10) == 0;
+    return wanted;
+}
+
 Arguments link_command(const Compiler *c, const Arguments *mpicc, const Arguments *objects, const char *home, const char *output)
 {
     Arguments a = {0};
@@ -101,6 +110,8 @@ Arguments link_command(const Compiler *c, const Arguments *mpicc, const Argument
     const char *rest[] = {format("%s/libmgpu.a", home), format("-L%s", home), "-o", output, "-lz", "-lm", "-lpthread", "-ldl"};
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(&a, rest[i]);
+    if (!wants_lines(c)) /* a third of a program */
+        add_argument(&a, "-Wl,-S");
     return a;
 }
 
