@@ -84,7 +84,7 @@ static void emit_op(const ScheduledOp *op, Text *t)
     c_members(&OP_RECORD, op, ", ", t);
     text_add(t, accesses ? ".read_count = %d, .write_count = %d, .access = (const mgpu_access[]){" : "", op->read_count, op->write_count);
     for (int i = 0; i < accesses; i++) {
-        const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+        const Access *a = access_of_op(op, i);
         text_add(t, "{%d, %d, %lld, %lld}%s", a->buffer, a->slot, (long long)a->begin, (long long)a->end, i + 1 < accesses ? ", " : "}, ");
     }
     text_add(t, op->wait_count ? ".wait_count = %d, .waits = (const mgpu_wait[]){" : "", op->wait_count);
@@ -144,7 +144,7 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
 }
 
 /* way: AUTO where there is no choice */
-static void emit_collective(const Collective *c, int devices, int way, Text *t)
+static void emit_collective(const CollectiveRecord *c, int devices, int way, Text *t)
 {
     const mgpu_parties *p = &c->parties;
     text_add(t, "    {.name = %s, .count = %lld, .dtype = %s, .parties = {%d %s, %d, %d, ", c_string(c->name), (long long)c->count, dtype_macro(c->dtype), p->transfer,

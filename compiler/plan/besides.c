@@ -12,7 +12,7 @@ static int64_t lane_bytes(const Schedule *s, Lane lane)
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < s->phase_count; i++)
             for (int k = 0; k < s->phases[i].collective_count; k++) {
-                const Collective *c = &s->phases[i].collectives[k];
+                const CollectiveRecord *c = &s->phases[i].collectives[k];
                 if (c->lane != lane)
                     continue;
                 int64_t bytes = pass ? mgpu_way_bytes(c->way, s->devices, slice) : mgpu_slice_bytes(&c->parties, c->count, dtype_bytes(c->dtype), s->devices);

@@ -463,10 +463,10 @@ static void fill_device(PhaseSchedule *s, const Builder *b, const Shard *shard, 
     };
 }
 
-static Collective collective_of(const Builder *b, int group)
+static CollectiveRecord collective_of(const Builder *b, int group)
 {
     const Group *g = &b->order->groups[group];
-    Collective c = {.lane = lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
+    CollectiveRecord c = {.lane = lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
                     .way = (uint8_t)way_of_transfer(b->program, &b->members, g)};
     if (g->parties.parts)
         c.parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
@@ -481,14 +481,14 @@ static Collective collective_of(const Builder *b, int group)
 static void list_collectives(PhaseSchedule *s, const Builder *b)
 {
     s->collective_count = b->order->group_count;
-    s->collectives = NEW_ARRAY(Collective, s->collective_count);
+    s->collectives = NEW_ARRAY(CollectiveRecord, s->collective_count);
     for (int i = 0; i < s->collective_count; i++)
         s->collectives[i] = collective_of(b, i);
     for (int i = 0; i < b->op_count; i++) {
         const ScheduledOp *op = &b->ops[i];
         if (op->verb != VERB_TRANSFER)
             continue;
-        Collective *c = &s->collectives[op->target];
+        CollectiveRecord *c = &s->collectives[op->target];
         c->name = op->label;
         c->ops = NEW_ARRAY(int, b->plan->devices);
         for (int d = 0; d < b->plan->devices; d++)

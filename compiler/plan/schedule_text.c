@@ -65,7 +65,7 @@ static void write_parties(const mgpu_parties *p, int devices, Text *t)
         text_add(t, " %lld", (long long)p->parts[d]);
 }
 
-static void write_members(const Owner *o, const Collective *c, Text *t)
+static void write_members(const Owner *o, const CollectiveRecord *c, Text *t)
 {
     text_add(t, " group all members");
     for (int d = 0; d < o->devices; d++)
@@ -77,12 +77,12 @@ static void write_special(const mgpu_field *f, const void *base, const void *own
 {
     const Owner *o = owner;
     const ScheduledOp *op = base;
-    const Collective *c = base;
+    const CollectiveRecord *c = base;
     const DeviceSchedule *d = base;
     switch (f->kind) {
     case FIELD_SAMPLES: text_add(t, " samples %lld..%lld", (long long)d->first, (long long)(d->first + d->share)); break;
     case FIELD_VERB:
-        text_add(t, " %s ", op->verb == VERB_TRANSFER ? mgpu_transfer_row(o->phase->collectives[op->target].parties.transfer)->verb : VERB_NAME[op->verb]);
+        text_add(t, " %s ", verb_word(o->phase, op));
         write_name(op->label, t);
         break;
     case FIELD_OWN:

@@ -12,9 +12,9 @@ static bool same_node(const PhaseSchedule *p, int each, int a, int b)
 }
 
 /* the members of those that are simulated */
-static Collective *fold_collectives(const PhaseSchedule *p, const int *first, const Fold *f)
+static CollectiveRecord *fold_collectives(const PhaseSchedule *p, const int *first, const Fold *f)
 {
-    Collective *all = NEW_ARRAY(Collective, p->collective_count);
+    CollectiveRecord *all = NEW_ARRAY(CollectiveRecord, p->collective_count);
     for (int c = 0; c < p->collective_count; c++) {
         all[c] = p->collectives[c];
         all[c].ops = NEW_ARRAY(int, f->nodes * f->each);

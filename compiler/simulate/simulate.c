@@ -188,7 +188,7 @@ static Activity report_of(const Run *r, const ScheduledOp *op, int device)
 }
 
 /* *between: the share of its time */
-static Activity collective_of(Run *r, const Collective *c, double *between)
+static Activity collective_of(Run *r, const CollectiveRecord *c, double *between)
 {
     Collect what = collect_of(c->parties.transfer);
     int each = node_resources(r->in->machine);
@@ -357,7 +357,7 @@ static void begin_op(Run *r, int device, LaneState *l, int op)
         push(r, r->now_us + s->activities[op].fixed_us, r->first[device] + op);
         return;
     }
-    const Collective *c = &r->phase->collectives[o->target];
+    const CollectiveRecord *c = &r->phase->collectives[o->target];
     const Activity *a = &r->collectives[o->target];
     take_units(r, device, a->spins ? a->taken : 0);
     if (++r->arrived[o->target] < r->member_count[o->target])
@@ -458,7 +458,7 @@ static int device_of(const Run *r, int owner)
 static void end_owner(Run *r, int owner)
 {
     if (owner >= r->first[r->device_count]) {
-        const Collective *c = &r->phase->collectives[owner - r->first[r->device_count]];
+        const CollectiveRecord *c = &r->phase->collectives[owner - r->first[r->device_count]];
         for (int d = 0; d < r->device_count; d++)
             if (c->ops[d] >= 0) {
                 take_units(r, d, -r->collectives[owner - r->first[r->device_count]].taken);

@@ -7,11 +7,11 @@
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
 
-static bool sends_bits(const Collective *c) { return c->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+static bool sends_bits(const CollectiveRecord *c) { return c->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
 
 static bool ends_segment(int64_t at, const Access *all, int64_t segment) { return at == all->end || (at - all->begin) % segment == 0; }
 
-static const char *check_write(const PhaseSchedule *p, int device, const ScheduledOp *op, const Access *w, const Collective *c, const Access *all)
+static const char *check_write(const PhaseSchedule *p, int device, const ScheduledOp *op, const Access *w, const CollectiveRecord *c, const Access *all)
 {
     int64_t segment = MGPU_SEGMENT * (int64_t)dtype_bytes(c->dtype);
     bool touches = w->begin < all->end && all->begin < w->end;
@@ -42,7 +42,7 @@ const char *verify_bits(const Schedule *s, int phase, int device)
     const int *sender = find_senders(p, d);
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
-        const Collective *c = op->verb == VERB_TRANSFER ? &p->collectives[op->target] : NULL;
+        const CollectiveRecord *c = op->verb == VERB_TRANSFER ? &p->collectives[op->target] : NULL;
         if (c && sends_bits(c) && c->dtype != F32 && c->dtype != F64)
             return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name, mgpu_transfer_row(c->parties.transfer)->kind, c->name, dtype_name(c->dtype));
         if (c && c->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS && (c->dtype != F64 || c->count % 3 != 0))

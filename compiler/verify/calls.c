@@ -151,7 +151,7 @@ static const char *check_call(const Calls *c, const ScheduledOp *op)
 /* ---- collectives */
 static const char *check_reduce(const Calls *c, const ScheduledOp *op)
 {
-    const Collective *k = &c->phase->collectives[op->target];
+    const CollectiveRecord *k = &c->phase->collectives[op->target];
     const Buffer *b = &c->device->buffers[op->reads[0].buffer];
     if (b->type == (int)k->dtype + 1)
         return NULL;

@@ -12,9 +12,9 @@
 
 typedef struct Sources { uint64_t *bits; int words; bool *whole; } Sources; /* [buffer x words]: numbers of collectives; [buffer] */
 
-static const mgpu_transfer *row_of(const Collective *c) { return mgpu_transfer_row(c->parties.transfer); }
-static bool scatters(const Collective *c) { return row_of(c)->receives == MGPU_SHARE_OWN; }
-static bool gathers(const Collective *c) { return row_of(c)->sends == MGPU_SHARE_OWN; }
+static const mgpu_transfer *row_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->parties.transfer); }
+static bool scatters(const CollectiveRecord *c) { return row_of(c)->receives == MGPU_SHARE_OWN; }
+static bool gathers(const CollectiveRecord *c) { return row_of(c)->sends == MGPU_SHARE_OWN; }
 
 /* true: something was new */
 static bool take(Sources *s, const ScheduledOp *op)
@@ -30,16 +30,16 @@ static bool take(Sources *s, const ScheduledOp *op)
     return changed;
 }
 
-static bool same_parts(const Collective *a, const Collective *b, int devices)
+static bool same_parts(const CollectiveRecord *a, const CollectiveRecord *b, int devices)
 {
     return memcmp(a->parties.parts, b->parties.parts, sizeof *a->parties.parts * (size_t)(devices + 1)) == 0;
 }
 
 static const char *check_gather(const Schedule *s, const PhaseSchedule *p, const Sources *sources, const ScheduledOp *op)
 {
-    const Collective *c = &p->collectives[op->target], *other = NULL;
+    const CollectiveRecord *c = &p->collectives[op->target], *other = NULL;
     for (int k = 0; k < p->collective_count; k++) {
-        const Collective *from = &p->collectives[k];
+        const CollectiveRecord *from = &p->collectives[k];
         if (!(sources->bits[op->reads[0].buffer * sources->words + k / 64] >> k % 64 & 1) || from->count != c->count)
             continue;
         if (same_parts(from, c, s->devices))

@@ -67,7 +67,7 @@ static Piece *piece_of(Values *v, const Access *a, bool *fresh)
 static bool same_stretch(mgpu_stretch a, mgpu_stretch b) { return a.begin == b.begin && a.end == b.end; }
 
 /* what is gathered has been computed, or received, in these parts; values of one element are computed whole by all */
-static const char *move_pieces(Values *v, const ScheduledOp *op, const Collective *c, const char *phase, int device)
+static const char *move_pieces(Values *v, const ScheduledOp *op, const CollectiveRecord *c, const char *phase, int device)
 {
     const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
     int64_t each = dtype_bytes(c->dtype);

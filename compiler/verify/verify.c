@@ -513,7 +513,7 @@ static const char *check_samples(const Schedule *s, int p)
 /* ---- collectives */
 
 /* a part for each device, one after the other, of all of it; and devices that there are */
-static const char *check_parties(const At *at, const Collective *c)
+static const char *check_parties(const At *at, const CollectiveRecord *c)
 {
     const mgpu_parties *p = &c->parties;
     const mgpu_transfer *row = mgpu_transfer_row(p->transfer);
@@ -530,7 +530,7 @@ static const char *check_parties(const At *at, const Collective *c)
 }
 
 /* what the member sends and receives is its own of the whole value; *begin: where that is in its buffer */
-static const char *check_share(const At *at, const ScheduledOp *op, const Collective *c, int64_t *begin)
+static const char *check_share(const At *at, const ScheduledOp *op, const CollectiveRecord *c, int64_t *begin)
 {
     const Access *reads = &op->reads[0], *writes = &op->writes[0];
     const char *buffer = at->device->buffers[reads->buffer].name, *kind = mgpu_transfer_row(c->parties.transfer)->kind;
@@ -569,7 +569,7 @@ static const char *check_collectives(const Schedule *s, int p)
                 continue;
             if (op->target < 0 || op->target >= phase->collective_count)
                 return bad(&at, "d%d.%s belongs to no collective", d, op->id);
-            const Collective *c = &phase->collectives[op->target];
+            const CollectiveRecord *c = &phase->collectives[op->target];
             if (member[op->target] >= 0 || c->ops[d] != o)
                 return bad(&at, "d%d.%s reduces in %s, whose member on device %d is d%d.%s", d, op->id, c->name, d, d,
                            at.device->ops[member[op->target] >= 0 ? member[op->target]

@@ -14,11 +14,9 @@ typedef struct Life { double begin_us, end_us; } Life; /* begin > end: nothing t
 static void touch(Life *lives, const ViewDevice *d)
 {
     for (int i = 0; i < d->op_count; i++) {
-        const ViewOp *op = &d->ops[i];
-        for (int k = 0; k < op->access_count; k++) {
-            if (op->buffers[k] < 0)
-                continue;
-            Life *l = &lives[op->buffers[k]];
+        const ScheduledOp *op = &d->ops[i];
+        for (int k = 0; k < op->read_count + op->write_count; k++) {
+            Life *l = &lives[access_of_op(op, k)->buffer];
             l->begin_us = op->begin_us < l->begin_us ? op->begin_us : l->begin_us;
             l->end_us = op->begin_us + op->time_us > l->end_us ? op->begin_us + op->time_us : l->end_us;
         }
@@ -38,19 +36,19 @@ static void draw_name(const char *name, double x, double y, double width, double
     fprintf(s->f, "</text>\n");
 }
 
-static void draw(const ViewBuffer *b, const Life *l, double end_us, double arena, Sheet *s)
+static void draw(const Buffer *b, const Life *l, double end_us, double arena, Sheet *s)
 {
     enum { THIN = 2 };
     double x0 = mgpu_view_stays(b) ? 0 : l->begin_us / end_us, x1 = mgpu_view_stays(b) ? 1 : l->end_us / end_us;
-    double height = (double)b->bytes / arena * HEIGHT, bottom = (double)b->offset / arena * HEIGHT;
+    double height = (double)mgpu_view_buffer_bytes(b) / arena * HEIGHT, bottom = (double)b->offset / arena * HEIGHT;
     double x = LEFT_OF_IT + x0 * (WIDTH - LEFT_OF_IT), width = (x1 - x0) * (WIDTH - LEFT_OF_IT);
-    fprintf(s->f, "<rect class=\"b-%s%s\" x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\"><title>", b->kind,
+    fprintf(s->f, "<rect class=\"b-%s%s\" x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\"><title>", BUFFER_KIND_NAME[b->kind],
              height < THIN ? " thin" : "", x, HEIGHT - bottom - height, width > .4 ? width : .4, height > .15 ? height : .15);
-    mgpu_svg_text(mgpu_keep_text(s, "%s, %s at %lld%s", b->name, mgpu_keep_bytes(s, (double)b->bytes), (long long)b->offset,
+    mgpu_svg_text(mgpu_keep_text(s, "%s, %s at %lld%s", b->name, mgpu_keep_bytes(s, (double)mgpu_view_buffer_bytes(b)), (long long)b->offset,
                     mgpu_view_stays(b) ? ", through the step" : mgpu_keep_text(s, ", %s to %s", mgpu_keep_time(s, l->begin_us), mgpu_keep_time(s, l->end_us))),
              s);
     fprintf(s->f, "</title></rect>\n");
-    draw_name(b->name, x, HEIGHT - bottom - height, width, height, strcmp(b->kind, "temporary") == 0, s);
+    draw_name(b->name, x, HEIGHT - bottom - height, width, height, b->kind == BUFFER_TEMPORARY, s);
 }
 
 /* 1, 2 or 5 times a power of ten, so that there are at most MOST_TICKS; of bytes a power of two */
@@ -88,17 +86,18 @@ static void draw_axes(double arena, double end_us, Sheet *s)
 
 static int compare_bytes(const void *a, const void *b)
 {
-    const ViewBuffer *x = *(const ViewBuffer *const *)a, *y = *(const ViewBuffer *const *)b;
-    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
+    const Buffer *x = *(const Buffer *const *)a, *y = *(const Buffer *const *)b;
+    int64_t a_bytes = mgpu_view_buffer_bytes(x), b_bytes = mgpu_view_buffer_bytes(y);
+    return a_bytes != b_bytes ? (a_bytes < b_bytes) - (a_bytes > b_bytes) : strcmp(x->name, y->name);
 }
 
 void mgpu_arena_print(const Page *p, Sheet *s)
 {
     static const char *const KINDS[] = {"step", "input", "variable", "report", "output", "temporary", "bucket", "workspace", "local"};
     const ViewDevice *d = &p->view->devices[0];
-    double end_us = p->view->end_us > 0 ? p->view->end_us : 1e-3, arena = d->arena > 0 ? (double)d->arena : 1;
+    double end_us = p->view->end_us > 0 ? p->view->end_us : 1e-3, arena = d->arena_bytes > 0 ? (double)d->arena_bytes : 1;
     Life *lives = MGPU_KEEP(s, Life, d->buffer_count);
-    const ViewBuffer **order = MGPU_KEEP(s, const ViewBuffer *, d->buffer_count);
+    const Buffer **order = MGPU_KEEP(s, const Buffer *, d->buffer_count);
     for (int i = 0; i < d->buffer_count; i++) {
         lives[i] = (Life){1e300, -1};
         order[i] = &d->buffers[i];
@@ -106,8 +105,8 @@ void mgpu_arena_print(const Page *p, Sheet *s)
     qsort(order, (size_t)d->buffer_count, sizeof *order, compare_bytes);
     touch(lives, d);
     fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ", mgpu_keep_bytes(s, arena));
-    if (p->view->besides)
-        fprintf(s->f, "Besides it, transfers take %s. ", mgpu_keep_bytes(s, (double)p->view->besides));
+    if (p->view->schedule->besides_bytes)
+        fprintf(s->f, "Besides it, transfers take %s. ", mgpu_keep_bytes(s, (double)p->view->schedule->besides_bytes));
     for (int i = 0; i < MGPU_COUNT(KINDS); i++)
         fprintf(s->f, "<span class=\"key b-%s\">%s</span> ", KINDS[i], KINDS[i]);
     fprintf(s->f, "</p>\n<svg id=\"arena\" class=\"plot wide\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory over time\">\n", WIDTH, HEIGHT + BELOW);
@@ -115,15 +114,15 @@ void mgpu_arena_print(const Page *p, Sheet *s)
     Table table = {.columns = 5};
     mgpu_table_add(s, &table, "buffer", "kind", "bytes", "from", "to");
     for (int n = 0, drawn = 0; n < d->buffer_count && drawn < MOST_BUFFERS; n++) {
-        const ViewBuffer *b = order[n];
+        const Buffer *b = order[n];
         const Life *l = &lives[b - d->buffers];
         bool whole = mgpu_view_stays(b);
-        if (strcmp(b->kind, "staging") == 0 || (l->end_us < l->begin_us && !whole))
+        if (b->kind == BUFFER_STAGING || (l->end_us < l->begin_us && !whole))
             continue;
         draw(b, l, end_us, arena, s);
         drawn++;
         if (table.rows <= LISTED)
-            mgpu_table_add(s, &table, b->name, b->kind, mgpu_keep_bytes(s, (double)b->bytes), whole ? "" : mgpu_keep_time(s, l->begin_us),
+            mgpu_table_add(s, &table, b->name, BUFFER_KIND_NAME[b->kind], mgpu_keep_bytes(s, (double)mgpu_view_buffer_bytes(b)), whole ? "" : mgpu_keep_time(s, l->begin_us),
                            whole ? "" : mgpu_keep_time(s, l->end_us));
     }
     fprintf(s->f, "</svg>\n<details class=\"table\"><summary>The largest buffers</summary>\n");

@@ -59,8 +59,8 @@ static void add_calls(const Page *p, Layer *root, Sheet *s)
 {
     const ViewDevice *d = &p->view->devices[0];
     for (int i = 0; i < d->op_count; i++) {
-        const ViewOp *op = &d->ops[i];
-        if (strcmp(op->verb, "call") != 0)
+        const ScheduledOp *op = &d->ops[i];
+        if (op->verb != VERB_CALL)
             continue;
         const char *path = layer_path(d, op->layer, s);
         Layer *l = layer_at(root, *path || !*op->role ? path : mgpu_keep_text(s, "(%s)", op->role), s);
@@ -114,9 +114,9 @@ static void add_source(Layer *root, const char *reader, const char *source, Shee
 }
 
 /* "" : of no layer */
-static const char *source_of(const ViewBuffer *b, const char *writer)
+static const char *source_of(const Buffer *b, const char *writer)
 {
-    return strcmp(b->kind, "input") == 0 ? b->name + strlen("in.") : writer ? writer : "";
+    return b->kind == BUFFER_INPUT ? b->name + strlen("in.") : writer ? writer : "";
 }
 
 static void add_sources(const Page *p, Layer *root, Sheet *s)
@@ -124,14 +124,15 @@ static void add_sources(const Page *p, Layer *root, Sheet *s)
     const ViewDevice *d = &p->view->devices[0];
     const char **writer = MGPU_KEEP(s, const char *, d->buffer_count);
     for (int i = 0; i < d->op_count; i++) {
-        const ViewOp *op = &d->ops[i];
-        bool forward = strcmp(op->verb, "call") == 0 && strncmp(op->role, "backward", strlen("backward")) != 0 && strcmp(op->role, "update") != 0;
-        for (int k = 0; k < op->access_count; k++) {
-            const ViewBuffer *b = op->buffers[k] < 0 ? NULL : &d->buffers[op->buffers[k]];
-            if (b && k >= op->read_count && !mgpu_view_stays(b))
-                writer[op->buffers[k]] = op->layer;
-            else if (b && k < op->read_count && forward && *op->layer && *source_of(b, writer[op->buffers[k]]))
-                add_source(root, op->layer, source_of(b, writer[op->buffers[k]]), s);
+        const ScheduledOp *op = &d->ops[i];
+        bool forward = op->verb == VERB_CALL && strncmp(op->role, "backward", strlen("backward")) != 0 && strcmp(op->role, "update") != 0;
+        for (int k = 0; k < op->read_count + op->write_count; k++) {
+            int number = access_of_op(op, k)->buffer;
+            const Buffer *b = &d->buffers[number];
+            if (k >= op->read_count && !mgpu_view_stays(b))
+                writer[number] = op->layer;
+            else if (k < op->read_count && forward && *op->layer && *source_of(b, writer[number]))
+                add_source(root, op->layer, source_of(b, writer[number]), s);
         }
     }
 }

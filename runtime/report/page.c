@@ -61,7 +61,7 @@ static void summary_print(const Page *p, Sheet *s)
     heading("summary", "Summary", s);
     mgpu_table_html(p->summary, s);
     if (p->from) {
-        int n = p->view->device_count;
+        int n = p->view->schedule->devices;
         fprintf(s->f, "<p>%d device%s predicted from: ", n, n == 1 ? " is" : "s are");
         mgpu_svg_text(p->from, s);
         fprintf(s->f, "</p>\n");
@@ -77,54 +77,56 @@ static void summary_print(const Page *p, Sheet *s)
 }
 
 /* ---- the timeline */
-static const char *share_text(double us, const View *v, Sheet *s) { return v->step_us > 0 ? mgpu_keep_text(s, "%.1f %%", 100 * us / v->step_us) : ""; }
+static const char *share_text(double us, const View *v, Sheet *s) { return v->step->step_us > 0 ? mgpu_keep_text(s, "%.1f %%", 100 * us / v->step->step_us) : ""; }
 
 /* devices that do the same are one row; a cause that no lane waits for has no column */
 static void lanes_table(const View *v, Sheet *s)
 {
-    static const ViewLane ORDER[VIEW_LANES] = {VIEW_HOST, VIEW_COPY, VIEW_COMP, VIEW_COMM, VIEW_SYNC};
-    int causes[VIEW_CAUSES], count = 0;
-    for (int c = 0; c < VIEW_CAUSES; c++)
-        for (int d = 0; d < v->use_count * VIEW_LANES; d++)
-            if (v->uses[d / VIEW_LANES].lanes[d % VIEW_LANES].idle_us[c] > 0 && (!count || causes[count - 1] != c))
+    static const Lane ORDER[LANES] = {LANE_HOST, LANE_COPY, LANE_COMP, LANE_COMM, LANE_SYNC};
+    int causes[CAUSES], count = 0;
+    const LaneRecord *all = v->step->lanes;
+    for (int c = 0; c < CAUSES; c++)
+        for (int i = 0; i < v->step->lane_count; i++)
+            if (all[i].use.idle_us[c] > 0 && (!count || causes[count - 1] != c))
                 causes[count++] = c;
     Table table = {.columns = 4 + count};
-    const char *cells[3 + VIEW_CAUSES] = {"lane", "busy", "of the step"};
+    const char *cells[3 + CAUSES] = {"lane", "busy", "of the step"};
     for (int c = 0; c < count; c++)
-        cells[3 + c] = mgpu_keep_text(s, "idle: %s", mgpu_view_cause[causes[c]]);
-    mgpu_table_row(s, &table, v->device_count > 1 ? "devices" : "device", cells);
-    for (int u = 0; u < v->use_count; u++)
-        for (int lane = 0; lane < VIEW_LANES; lane++) {
-            const ViewUses *uses = &v->uses[u];
-            const ViewUse *use = &uses->lanes[ORDER[lane]];
-            cells[0] = mgpu_view_lane[ORDER[lane]];
-            cells[1] = mgpu_keep_time(s, use->busy_us);
-            cells[2] = share_text(use->busy_us, v, s);
+        cells[3 + c] = mgpu_keep_text(s, "idle: %s", CAUSE_NAME[causes[c]]);
+    mgpu_table_row(s, &table, v->schedule->devices > 1 ? "devices" : "device", cells);
+    for (int first = 0; first < v->step->lane_count; first += LANES)
+        for (int lane = 0; lane < LANES; lane++) {
+            const LaneRecord *l = &all[first];
+            while (l->lane != ORDER[lane] && l < &all[first + LANES - 1])
+                l++;
+            cells[0] = LANE_NAME[l->lane];
+            cells[1] = mgpu_keep_time(s, l->use.busy_us);
+            cells[2] = share_text(l->use.busy_us, v, s);
             for (int c = 0; c < count; c++)
-                cells[3 + c] = use->idle_us[causes[c]] > 0 ? mgpu_keep_time(s, use->idle_us[causes[c]]) : "";
-            if (use->busy_us > 0)
-                mgpu_table_row(s, &table, uses->last > uses->first ? mgpu_keep_text(s, "%d to %d", uses->first, uses->last) : mgpu_keep_text(s, "%d", uses->first), cells);
+                cells[3 + c] = l->use.idle_us[causes[c]] > 0 ? mgpu_keep_time(s, l->use.idle_us[causes[c]]) : "";
+            if (l->use.busy_us > 0)
+                mgpu_table_row(s, &table, l->last > l->first ? mgpu_keep_text(s, "%d to %d", l->first, l->last) : mgpu_keep_text(s, "%d", l->first), cells);
         }
     mgpu_table_html(&table, s);
 }
 
 static int compare_longest(const void *a, const void *b)
 {
-    const ViewOp *x = *(const ViewOp *const *)a, *y = *(const ViewOp *const *)b;
-    return x->time_us != y->time_us ? (x->time_us < y->time_us) - (x->time_us > y->time_us) : strcmp(x->name, y->name);
+    const ScheduledOp *x = *(const ScheduledOp *const *)a, *y = *(const ScheduledOp *const *)b;
+    return x->time_us != y->time_us ? (x->time_us < y->time_us) - (x->time_us > y->time_us) : strcmp(x->id, y->id);
 }
 
 static void longest_table(const View *v, Sheet *s)
 {
     const ViewDevice *d = &v->devices[0];
-    const ViewOp **all = MGPU_KEEP(s, const ViewOp *, d->op_count);
+    const ScheduledOp **all = MGPU_KEEP(s, const ScheduledOp *, d->op_count);
     for (int i = 0; i < d->op_count; i++)
         all[i] = &d->ops[i];
     qsort(all, (size_t)d->op_count, sizeof *all, compare_longest);
     Table table = {.columns = 7};
     mgpu_table_add(s, &table, "longest operations", "lane", "line", "takes", "of the step", "bytes", "GFLOP");
     for (int i = 0; i < d->op_count && i < LONGEST; i++)
-        mgpu_table_add(s, &table, all[i]->name, mgpu_view_lane[all[i]->lane], all[i]->line ? mgpu_keep_text(s, "%d", all[i]->line) : "",
+        mgpu_table_add(s, &table, all[i]->id, LANE_NAME[all[i]->lane], all[i]->line ? mgpu_keep_text(s, "%d", all[i]->line) : "",
                        mgpu_keep_time(s, all[i]->time_us), share_text(all[i]->time_us, v, s), mgpu_keep_bytes(s, mgpu_view_op_bytes(all[i])),
                        all[i]->flops > 0 ? mgpu_keep_text(s, "%.3g", all[i]->flops / 1e9) : "");
     mgpu_table_html(&table, s);
@@ -141,7 +143,7 @@ static void embed_own(const View *v, Sheet *s)
 static bool is_alike(const Page *p)
 {
     return !p->view || !p->measured_devices ||
-           (p->measured_devices == p->view->device_count && p->measured_batch == p->view->batch);
+           (p->measured_devices == p->view->schedule->devices && p->measured_batch == p->view->schedule->batch);
 }
 
 static void timeline_print(const Page *p, Sheet *s)
@@ -167,7 +169,7 @@ static void timeline_print(const Page *p, Sheet *s)
                 "it is not drawn beside it. "
                 "<code>--devices %lld --set batch=%lld</code> predicts the same step.</p>\n",
                 (long long)p->measured_devices, p->measured_devices == 1 ? "" : "s", (long long)p->measured_batch,
-                p->view->device_count, (long long)p->view->batch, (long long)p->measured_devices, (long long)p->measured_batch);
+                p->view->schedule->devices, (long long)p->view->schedule->batch, (long long)p->measured_devices, (long long)p->measured_batch);
     if (p->view) {
         fprintf(s->f, "<details class=\"table\" open><summary>Lanes of a predicted step, busy and idle, and the longest "
                     "operations</summary>\n");

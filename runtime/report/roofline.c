@@ -15,7 +15,7 @@ typedef struct KernelUse {
     const char *label;
     int calls;
     double us, bytes, flops;
-    const ViewOp *longest;
+    const ScheduledOp *longest;
 } KernelUse;
 
 static int compare_use(const void *a, const void *b)
@@ -24,7 +24,7 @@ static int compare_use(const void *a, const void *b)
     return x->us != y->us ? (x->us < y->us ? 1 : -1) : strcmp(x->label, y->label);
 }
 
-typedef struct Call { const ViewOp *op; int times; } Call;
+typedef struct Call { const ScheduledOp *op; int times; } Call;
 typedef struct Calls { Call *list; int count; } Calls;
 
 static int compare_labels(const void *a, const void *b)
@@ -37,14 +37,14 @@ static void add_calls(const View *v, int times, Calls *calls, Sheet *s)
 {
     const ViewDevice *d = v ? &v->devices[0] : NULL;
     for (int i = 0; v && times && i < d->op_count; i++)
-        if (strcmp(d->ops[i].verb, "call") == 0)
+        if (d->ops[i].verb == VERB_CALL)
             MGPU_APPEND(s, calls->list, calls->count, ((Call){&d->ops[i], times}));
 }
 
 static KernelUse *uses_of(const Page *p, int *count, Sheet *s)
 {
     Calls calls = {0};
-    int micro = p->view->accumulate > 1 ? p->view->accumulate : 0;
+    int micro = p->view->schedule->accumulate > 1 ? p->view->schedule->accumulate : 0;
     add_calls(p->view, 1, &calls, s);
     add_calls(p->accumulating, micro - (micro > 0), &calls, s);
     add_calls(p->prologue, micro, &calls, s);
@@ -90,7 +90,7 @@ static const char *rate_text(const KernelUse *u, double amount, Sheet *s)
 static const char *point_text(const KernelUse *u, double all, Sheet *s)
 {
     char time[32];
-    return mgpu_keep_text(s, "%s: %s, %.1f %%, %.4g GFLOP/s, %.3g FLOP a byte", u->longest->name, mgpu_view_time(u->us, time),
+    return mgpu_keep_text(s, "%s: %s, %.1f %%, %.4g GFLOP/s, %.3g FLOP a byte", u->longest->id, mgpu_view_time(u->us, time),
                   100 * u->us / all, u->flops / u->us / 1e3, u->flops / u->bytes);
 }
 
@@ -117,22 +117,22 @@ static Plot roofline_of(const View *v, const KernelUse *uses, int count, double 
                               .tip = point_text(&uses[i], all, s)};
             MGPU_APPEND(s, points, shown, point);
         }
-    if (v->bandwidth > 0 && v->plain > 0)
-        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->bandwidth, v->plain, "as fast as memory, then as arithmetic is", 0, low, high, s));
-    if (v->bandwidth > 0 && v->matrix > 0)
-        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->bandwidth, v->matrix, "as fast as memory, then as matrix units are", 2, low, high, s));
+    if (v->step->bandwidth > 0 && v->step->plain > 0)
+        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->step->bandwidth, v->step->plain, "as fast as memory, then as arithmetic is", 0, low, high, s));
+    if (v->step->bandwidth > 0 && v->step->matrix > 0)
+        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->step->bandwidth, v->step->matrix, "as fast as memory, then as matrix units are", 2, low, high, s));
     for (int i = 0; i < shown; i++)
         MGPU_APPEND(s, plot.lines, plot.line_count, points[i]);
     return plot;
 }
 
-/* of the records of kernels: its number there; -1: it has none */
-static int kernel_of(const View *v, const char *label)
+/* what the kernel's threads run over; "": nothing is said */
+static const char *extent_of(const Schedule *v, const char *label)
 {
-    for (int i = 0; i < v->kernel_count; i++)
-        if (strcmp(v->kernels[i], label) == 0)
-            return i;
-    return -1;
+    for (int i = 0; i < v->signature_count; i++)
+        if (strcmp(v->signatures[i].label, label) == 0)
+            return v->signatures[i].extent ? v->signatures[i].extent : "";
+    return "";
 }
 
 static void list_kernels(const View *v, const KernelUse *uses, int count, double all, Sheet *s)
@@ -141,10 +141,9 @@ static void list_kernels(const View *v, const KernelUse *uses, int count, double
     mgpu_table_add(s, &table, "kernel", "of, with the longest call", "over", "line", "calls", "a step", "%", "GFLOP/s", "GB/s");
     for (int i = 0; i < count && i < LISTED; i++) {
         const KernelUse *u = &uses[i];
-        int kernel = kernel_of(v, u->label);
         char name[64];
-        mgpu_table_add(s, &table, u->label, mgpu_keep_text(s, "%s", mgpu_view_cut(u->longest->name, 48, name, sizeof name)),
-                       kernel < 0 ? "" : v->extents[kernel], u->longest->line ? mgpu_keep_text(s, "%d", u->longest->line) : "", mgpu_keep_text(s, "%d", u->calls),
+        mgpu_table_add(s, &table, u->label, mgpu_keep_text(s, "%s", mgpu_view_cut(u->longest->id, 48, name, sizeof name)),
+                       extent_of(v->schedule, u->label), u->longest->line ? mgpu_keep_text(s, "%d", u->longest->line) : "", mgpu_keep_text(s, "%d", u->calls),
                        mgpu_keep_time(s, u->us), mgpu_keep_text(s, "%.1f", 100 * u->us / all),
                        rate_text(u, u->flops, s), rate_text(u, u->bytes, s));
     }
@@ -167,7 +166,7 @@ void mgpu_kernels_print(const Page *p, Sheet *s)
     fputs("</svg>\n", s->f);
     list_kernels(p->view, uses, count, all, s);
     fputs("<p>Times are predicted for ", s->f);
-    mgpu_svg_text(p->view->machine ? p->view->machine : "no machine", s);
+    mgpu_svg_text(p->view->step->machine ? p->view->step->machine : "no machine", s);
     fprintf(s->f, ". A kernel is called as schedules call it. Calls of less than %.1f us are too short for a rate.", LEAST_CALL_US);
     if (count > LISTED)
         fprintf(s->f, " %d kernels more take less.", count - LISTED);

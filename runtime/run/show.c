@@ -79,8 +79,10 @@ static const mgpu_plan *on_one_device(const mgpu_program *p)
 static double exposed_us(const View *v)
 {
     double most = 0;
-    for (int i = 0; i < v->use_count; i++)
-        most = v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION] > most ? v->uses[i].lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION] : most;
+    for (int d = 0; d < v->schedule->devices; d++) {
+        const LaneUse *use = mgpu_view_use(v, d, LANE_COMP);
+        most = use && use->idle_us[CAUSE_COMMUNICATION] > most ? use->idle_us[CAUSE_COMMUNICATION] : most;
+    }
     return most;
 }
 

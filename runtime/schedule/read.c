@@ -5,16 +5,14 @@
 #include <setjmp.h>
 #include <string.h>
 
-typedef struct Names {           /* of the device that is being read; a number is that in its list */
-    mgpu_names buffers, ops;
-    struct Pending { int op, wait; const char *name; mgpu_reader at; } *pending; int pending_count; /* waits: looked up at the end of the phase */
-} Names;
+/* waits: looked up at the end of the phase */
+typedef struct Pending { int device, op, wait; const char *name; mgpu_reader at; } Pending;
 typedef struct Reading {
     Schedule *schedule;
     PhaseSchedule *phase;        /* NULL: ahead of the first */
     int device_count;            /* of the phase, so far */
     int device;                  /* that of the record */
-    Names *names;                /* by device */
+    Pending *pending; int pending_count;
     mgpu_names collectives, kernels;
     struct Transfer { int device, op, transfer; mgpu_reader at; } *transfers; int transfer_count; /* their collectives are looked up at the end */
     mgpu_reader phase_at;
@@ -75,7 +73,7 @@ static Access read_access(mgpu_reader *r)
     need_own(r);
     mgpu_reader start = *r;
     const char *name = mgpu_read_name(r, "the name of a buffer");
-    const mgpu_names *names = &x->names[x->device].buffers;
+    const mgpu_names *names = &x->phase->devices[x->device].buffer_names;
     int number = mgpu_name_number(names, name);
     if (number < 0)
         mgpu_wrong(&start, "device %d has no buffer '%s'%s", x->device, name, mgpu_near_miss(name, names->keys, names->count, near));
@@ -106,13 +104,12 @@ static void read_accesses(mgpu_reader *r, Access **list, int *count)
 
 static void read_waits(mgpu_reader *r, ScheduledOp *op)
 {
-    const Reading *x = r->context;
-    Names *names = &x->names[x->device];
+    Reading *x = r->context;
     do {
         need_own(r);
-        struct Pending pending = {x->phase->devices[x->device].op_count, op->wait_count, NULL, *r};
+        Pending pending = {x->device, x->phase->devices[x->device].op_count, op->wait_count, NULL, *r};
         pending.name = mgpu_read_name(r, "the name of an operation");
-        MGPU_ADD(r, names->pending, names->pending_count, pending);
+        MGPU_ADD(r, x->pending, x->pending_count, pending);
         Wait wait = {-1, 0};
         if (mgpu_take(r, "@")) {
             mgpu_need(r, "-");
@@ -195,7 +192,7 @@ static void read_verb(mgpu_reader *r, ScheduledOp *op)
         MGPU_ADD(r, x->transfers, x->transfer_count, transfer);
 }
 
-static void read_members(mgpu_reader *r, Collective *c)
+static void read_members(mgpu_reader *r, CollectiveRecord *c)
 {
     const Reading *x = r->context;
     c->ops = r->allocate(r->memory, (size_t)(x->device_count + 1) * sizeof *c->ops);
@@ -209,7 +206,7 @@ static void read_members(mgpu_reader *r, Collective *c)
         mgpu_reader start = *r;
         int device = read_owner(r);
         const char *name = mgpu_read_name(r, "the name of an operation");
-        int op = mgpu_name_number(&x->names[x->phase->devices[device].as].ops, name);
+        int op = mgpu_name_number(&x->phase->devices[x->phase->devices[device].as].op_names, name);
         if (op < 0)
             mgpu_wrong(&start, "device %d has no operation '%s'", device, name);
         if (c->ops[device] >= 0)
@@ -239,7 +236,7 @@ static void read_parties(mgpu_reader *r, mgpu_parties *p)
     }
 }
 
-static void read_count(mgpu_reader *r, Collective *c)
+static void read_count(mgpu_reader *r, CollectiveRecord *c)
 {
     mgpu_need(r, "bytes");
     mgpu_skip_blanks(r);
@@ -292,7 +289,7 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         break;
     }
     case FIELD_MEMBERS: read_members(r, base); break;
-    case FIELD_PARTIES: read_parties(r, &((Collective *)base)->parties); break;
+    case FIELD_PARTIES: read_parties(r, &((CollectiveRecord *)base)->parties); break;
     case FIELD_COUNT: read_count(r, base); break;
     case FIELD_KERNEL: read_signature_kernel(r, base); break;
     case FIELD_PARAMETERS:
@@ -421,12 +418,10 @@ static void read_as(mgpu_reader *r, Reading *x, DeviceSchedule *d)
 static void read_device(mgpu_reader *r, Reading *x)
 {
     mgpu_reader start = *r;
-    int devices = x->schedule->devices, count = x->device_count, also = count;
+    int devices = x->schedule->devices, count = x->device_count;
     if (mgpu_read_int(r, "the number of the device") != count || count >= devices)
         mgpu_wrong(&start, count < devices ? "expected device %d" : "there are %d devices only", count);
-    x->phase->devices = mgpu_more(r, x->phase->devices, &also, sizeof *x->phase->devices);
-    x->names = mgpu_more(r, x->names, &count, sizeof *x->names);
-    x->names[x->device_count] = (Names){0};
+    x->phase->devices = mgpu_more(r, x->phase->devices, &count, sizeof *x->phase->devices);
     DeviceSchedule *d = &x->phase->devices[x->device_count];
     mgpu_read_fields(r, &DEVICE_RECORD, d);
     read_as(r, x, d);
@@ -440,7 +435,7 @@ static void read_buffer(mgpu_reader *r, Reading *x)
     DeviceSchedule *d = &x->phase->devices[device];
     mgpu_reader start = *r;
     Buffer b = {.name = mgpu_read_name(r, "the name of a buffer")};
-    if (!mgpu_enter_name(r, &x->names[device].buffers, b.name))
+    if (!mgpu_enter_name(r, &d->buffer_names, b.name))
         mgpu_wrong(&start, "device %d has a buffer '%s' already", device, b.name);
     read_record(r, &BUFFER_RECORD, &b);
     MGPU_ADD(r, d->buffers, d->buffer_count, b);
@@ -452,7 +447,7 @@ static void read_op(mgpu_reader *r, Reading *x)
     DeviceSchedule *d = &x->phase->devices[device];
     mgpu_reader start = *r;
     ScheduledOp op = {.id = mgpu_read_name(r, "the name of an operation")};
-    if (!mgpu_enter_name(r, &x->names[device].ops, op.id))
+    if (!mgpu_enter_name(r, &d->op_names, op.id))
         mgpu_wrong(&start, "device %d has an operation '%s' already", device, op.id);
     read_record(r, &OP_RECORD, &op);
     if (op.verb == VERB_FETCH && op.read_count)
@@ -462,7 +457,7 @@ static void read_op(mgpu_reader *r, Reading *x)
 
 static void read_collective(mgpu_reader *r, Reading *x)
 {
-    Collective c = {0};
+    CollectiveRecord c = {0};
     mgpu_skip_blanks(r);
     mgpu_reader start = *r;
     c.name = mgpu_read_name(r, "the name of a collective");
@@ -480,15 +475,12 @@ static void end_phase(Reading *x)
         return;
     if (x->device_count != x->schedule->devices)
         mgpu_wrong(&x->phase_at, "the phase has %d devices, the schedule %d", x->device_count, x->schedule->devices);
-    for (int d = 0; d < x->device_count; d++) {
-        const Names *names = &x->names[d];
-        for (int i = 0; i < names->pending_count; i++) {
-            const struct Pending *w = &names->pending[i];
-            int op = mgpu_name_number(&names->ops, w->name);
-            if (op < 0)
-                mgpu_wrong(&w->at, "device %d has no operation '%s'", d, w->name);
-            p->devices[d].ops[w->op].waits[w->wait].op = op;
-        }
+    for (int i = 0; i < x->pending_count; i++) {
+        const Pending *w = &x->pending[i];
+        int op = mgpu_name_number(&p->devices[w->device].op_names, w->name);
+        if (op < 0)
+            mgpu_wrong(&w->at, "device %d has no operation '%s'", w->device, w->name);
+        p->devices[w->device].ops[w->op].waits[w->wait].op = op;
     }
     for (int i = 0; i < x->transfer_count; i++) {
         const struct Transfer *t = &x->transfers[i];
@@ -512,8 +504,8 @@ static void read_phase(mgpu_reader *r, Reading *x)
     mgpu_end_record(r);
     MGPU_ADD(r, s->phases, s->phase_count, p);
     x->phase = &s->phases[s->phase_count - 1];
-    x->device_count = x->transfer_count = 0;
-    x->names = NULL;
+    x->device_count = x->transfer_count = x->pending_count = 0;
+    x->pending = NULL;
     x->transfers = NULL;
     x->collectives = (mgpu_names){0};
 }

@@ -100,9 +100,9 @@ static const mgpu_field COLLECTIVE[] = {
     {.word = "group", .kind = FIELD_MEMBERS},
     {.word = "kind", .kind = FIELD_PARTIES},
     {.word = "bytes", .kind = FIELD_COUNT},
-    {"via", MGPU_FIELD_CHOICE, MGPU_AT(Collective, way), MGPU_NAMES(WAY), .what = "how it is made"},
-    {"why", MGPU_FIELD_TEXT, MGPU_AT(Collective, why), .optional = true, .what = "why"},
-    {"of", MGPU_FIELD_NAMES, MGPU_AT(Collective, of), .more = offsetof(Collective, of_count), .optional = true, .what = "what it sums"},
+    {"via", MGPU_FIELD_CHOICE, MGPU_AT(CollectiveRecord, way), MGPU_NAMES(WAY), .what = "how it is made"},
+    {"why", MGPU_FIELD_TEXT, MGPU_AT(CollectiveRecord, why), .optional = true, .what = "why"},
+    {"of", MGPU_FIELD_NAMES, MGPU_AT(CollectiveRecord, of), .more = offsetof(CollectiveRecord, of_count), .optional = true, .what = "what it sums"},
 };
 const mgpu_record MODEL_RECORD = {"model", MGPU_FIELDS(MODEL)}, PLAN_RECORD = {"plan", MGPU_FIELDS(PLAN)}, KERNEL_RECORD = {"kernel", MGPU_FIELDS(KERNEL)},
                   DEVICE_RECORD = {"device", MGPU_FIELDS(DEVICE)}, BUFFER_RECORD = {"buffer", MGPU_FIELDS(BUFFER)}, OP_RECORD = {"op", MGPU_FIELDS(OP)},

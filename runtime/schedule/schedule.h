@@ -65,7 +65,11 @@ typedef struct ScheduledOp {
     mgpu_stretch own;
     bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
 } ScheduledOp;
-typedef struct Collective {
+static inline const Access *access_of_op(const ScheduledOp *op, int i) /* reads, then writes */
+{
+    return i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+}
+typedef struct CollectiveRecord {
     const char *name;       /* "conv_1.weight": its first tensor */
     int *ops;               /* per device: its member; -1: none */
     int64_t count; unsigned dtype; /* of the whole value */
@@ -74,7 +78,7 @@ typedef struct Collective {
     Lane lane;              /* of its members; not in the text, which has theirs */
     const char *why;        /* for people; NULL: nothing is said */
     const char **of; int of_count; /* likewise: the weights whose gradients it sums, or values */
-} Collective;
+} CollectiveRecord;
 typedef struct DeviceSchedule {
     const char *name;
     int64_t arena_bytes, staging_bytes, first, share, capacity;
@@ -83,12 +87,17 @@ typedef struct DeviceSchedule {
     int as;                 /* of what was read: the device whose buffers and operations it has; its own number: it has its own */
     Buffer *buffers; int buffer_count;
     ScheduledOp *ops; int op_count;       /* lane by lane order is the order in this list */
+    mgpu_names buffer_names, op_names;    /* of what was read: numbers of buffers and operations */
 } DeviceSchedule;
 typedef struct PhaseSchedule {
     const char *name;
     DeviceSchedule *devices;
-    Collective *collectives; int collective_count;
+    CollectiveRecord *collectives; int collective_count;
 } PhaseSchedule;
+static inline const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
+{
+    return op->verb == VERB_TRANSFER ? mgpu_transfer_row(p->collectives[op->target].parties.transfer)->verb : VERB_NAME[op->verb];
+}
 typedef struct Parameter { unsigned dtype; int64_t bytes, each; int over; } Parameter; /* bytes, or of each sample `each`; over: + 1:
                                the parameter that is read in whose place it is written */
 typedef struct Signature {  /* of a kernel: its parameters. A kernel may have several */

@@ -51,58 +51,62 @@ static void compare_bytes(Diff *d, const char *what, double a, double b)
 static void compare_head(Diff *d)
 {
     const View *a = d->a, *b = d->b;
-    if (a->batch != b->batch)
-        d->said += fprintf(d->f, "%11s  batch: %lld, was %lld\n", "", (long long)b->batch, (long long)a->batch) > 0;
-    if (a->device_count != b->device_count)
-        d->said += fprintf(d->f, "%11s  devices: %d, was %d\n", "", b->device_count, a->device_count) > 0;
-    if (strcmp(a->precision, b->precision) != 0)
-        d->said += fprintf(d->f, "%11s  precision: %s, was %s\n", "", b->precision, a->precision) > 0;
-    if (a->accumulate != b->accumulate)
-        d->said += fprintf(d->f, "%11s  micro-batches: %d, was %d\n", "", b->accumulate, a->accumulate) > 0;
-    const char *was = a->plan ? a->plan : "auto", *is = b->plan ? b->plan : "auto";
+    if (a->schedule->batch != b->schedule->batch)
+        d->said += fprintf(d->f, "%11s  batch: %lld, was %lld\n", "", (long long)b->schedule->batch, (long long)a->schedule->batch) > 0;
+    if (a->schedule->devices != b->schedule->devices)
+        d->said += fprintf(d->f, "%11s  devices: %d, was %d\n", "", b->schedule->devices, a->schedule->devices) > 0;
+    if (strcmp(a->schedule->precision, b->schedule->precision) != 0)
+        d->said += fprintf(d->f, "%11s  precision: %s, was %s\n", "", b->schedule->precision, a->schedule->precision) > 0;
+    if (a->schedule->accumulate != b->schedule->accumulate)
+        d->said += fprintf(d->f, "%11s  micro-batches: %d, was %d\n", "", b->schedule->accumulate, a->schedule->accumulate) > 0;
+    const char *was = a->schedule->policy ? a->schedule->policy->name : "auto", *is = b->schedule->policy ? b->schedule->policy->name : "auto";
     if (strcmp(was, is) != 0)
         d->said += fprintf(d->f, "%11s  plan: %s, was %s\n", "", is, was) > 0;
-    if (a->machine && b->machine && strcmp(a->machine, b->machine) != 0)
-        d->said += fprintf(d->f, "%11s  predicted on %s, was on %s\n", "", b->machine, a->machine) > 0;
+    if (a->step->machine && b->step->machine && strcmp(a->step->machine, b->step->machine) != 0)
+        d->said += fprintf(d->f, "%11s  predicted on %s, was on %s\n", "", b->step->machine, a->step->machine) > 0;
 }
 
 static void compare_lanes(Diff *d)
 {
-    const ViewUses *x = mgpu_view_uses(d->a, 0), *y = mgpu_view_uses(d->b, 0);
-    if (!d->a->machine || !d->b->machine || !x || !y) {
+    const LaneUse *x[LANES], *y[LANES];
+    for (int l = 0; l < LANES; l++) {
+        x[l] = mgpu_view_use(d->a, 0, (Lane)l);
+        y[l] = mgpu_view_use(d->b, 0, (Lane)l);
+    }
+    if (!d->a->step->machine || !d->b->step->machine || !x[LANE_COMP] || !y[LANE_COMP]) {
         compare_time(d, "one step by itself", d->a->end_us, d->b->end_us, d->a->end_us);
         return;
     }
-    double step = d->a->step_us, before = (double)d->a->batch / d->a->step_us * 1e6, after = (double)d->b->batch / d->b->step_us * 1e6;
+    double step = d->a->step->step_us, before = (double)d->a->schedule->batch / d->a->step->step_us * 1e6, after = (double)d->b->schedule->batch / d->b->step->step_us * 1e6;
     char text[64];
-    compare_time(d, "step", step, d->b->step_us, step);
+    compare_time(d, "step", step, d->b->step->step_us, step);
     if (fabs(after - before) > SAME * fabs(before)) {
         d->said++;
         fprintf(d->f, "%+9.1f %%  samples/s\n", 100 * (after / before - 1));
     }
-    compare_time(d, "computation", x->lanes[VIEW_COMP].busy_us, y->lanes[VIEW_COMP].busy_us, step);
-    compare_time(d, "communication", x->lanes[VIEW_COMM].busy_us + x->lanes[VIEW_SYNC].busy_us, y->lanes[VIEW_COMM].busy_us + y->lanes[VIEW_SYNC].busy_us, step);
-    compare_time(d, "exposed communication", x->lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION], y->lanes[VIEW_COMP].idle_us[VIEW_FOR_COMMUNICATION], step);
-    for (int c = 0; c < VIEW_CAUSES; c++)
-        if (c != VIEW_FOR_COMMUNICATION && c != VIEW_FOR_COMPUTATION) {
-            snprintf(text, sizeof text, "computing waits for: %s", mgpu_view_cause[c]);
-            compare_time(d, text, x->lanes[VIEW_COMP].idle_us[c], y->lanes[VIEW_COMP].idle_us[c], step);
+    compare_time(d, "computation", x[LANE_COMP]->busy_us, y[LANE_COMP]->busy_us, step);
+    compare_time(d, "communication", x[LANE_COMM]->busy_us + x[LANE_SYNC]->busy_us, y[LANE_COMM]->busy_us + y[LANE_SYNC]->busy_us, step);
+    compare_time(d, "exposed communication", x[LANE_COMP]->idle_us[CAUSE_COMMUNICATION], y[LANE_COMP]->idle_us[CAUSE_COMMUNICATION], step);
+    for (int c = 0; c < CAUSES; c++)
+        if (c != CAUSE_COMMUNICATION && c != CAUSE_COMPUTATION) {
+            snprintf(text, sizeof text, "computing waits for: %s", CAUSE_NAME[c]);
+            compare_time(d, text, x[LANE_COMP]->idle_us[c], y[LANE_COMP]->idle_us[c], step);
         }
 }
 
-static double bytes_of_kind(const ViewDevice *d, const char *kind)
+static double bytes_of_kind(const ViewDevice *d, BufferKind kind)
 {
     double bytes = 0;
     for (int i = 0; i < d->buffer_count; i++)
-        bytes += strcmp(d->buffers[i].kind, kind) == 0 ? (double)d->buffers[i].bytes : 0;
+        bytes += d->buffers[i].kind == kind ? (double)mgpu_view_buffer_bytes(&d->buffers[i]) : 0;
     return bytes;
 }
 
 static double sum_of_links(const View *v)
 {
     double bytes = 0;
-    for (int i = 0; i < v->link_count; i++)
-        bytes += v->links[i].bytes;
+    for (int i = 0; i < v->step->link_count; i++)
+        bytes += v->step->links[i].bytes;
     return bytes;
 }
 
@@ -110,12 +114,14 @@ static void compare_memory(Diff *d)
 {
     const ViewDevice *x = &d->a->devices[0], *y = &d->b->devices[0];
     compare_bytes(d, "memory of device 0", mgpu_view_memory(d->a, 0), mgpu_view_memory(d->b, 0));
-    compare_bytes(d, "of it variables", bytes_of_kind(x, "variable"), bytes_of_kind(y, "variable"));
-    compare_bytes(d, "of it for transfers", (double)d->a->besides, (double)d->b->besides);
+    compare_bytes(d, "of it variables", bytes_of_kind(x, BUFFER_VARIABLE), bytes_of_kind(y, BUFFER_VARIABLE));
+    compare_bytes(d, "of it for transfers", (double)d->a->schedule->besides_bytes, (double)d->b->schedule->besides_bytes);
     compare_bytes(d, "over links, a step", sum_of_links(d->a), sum_of_links(d->b));
 }
 
 /* ---- all-reduces and other collectives */
+static const char *kind_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->parties.transfer)->kind; }
+
 static const char *after(const View *v, const char *name) /* the last call that it waits for; "": none */
 {
     const ViewDevice *d = &v->devices[0];
@@ -123,7 +129,7 @@ static const char *after(const View *v, const char *name) /* the last call that 
         if (mgpu_lane_transfers((int)d->ops[i].lane) && strcmp(d->ops[i].label, name) == 0)
             for (int k = 0; k < d->ops[i].wait_count; k++)
                 if (d->ops[i].waits[k].op >= 0 && !d->ops[i].waits[k].back)
-                    return d->ops[d->ops[i].waits[k].op].name;
+                    return d->ops[d->ops[i].waits[k].op].id;
     return "";
 }
 
@@ -139,52 +145,43 @@ static void compare_collectives(Diff *d)
 {
     char z[40], y[32];
     int count = 0;
-    for (int i = 0; i < d->b->collective_count; i++) {
-        const ViewCollective *c = &d->b->collectives[i], *old = mgpu_view_find_collective(d->a, c->name);
+    for (int i = 0; i < d->b->phase->collective_count; i++) {
+        const CollectiveRecord *c = &d->b->phase->collectives[i], *old = mgpu_view_find_collective(d->a, c->name);
         if (!old) {
             if (said_of(d, &count))
-                fprintf(d->f, "%11s  %s %s is new: of %d value%s, after %s\n", signed_bytes((double)c->bytes, z), c->kind, c->name, c->of_count,
+                fprintf(d->f, "%11s  %s %s is new: of %d value%s, after %s\n", signed_bytes((double)mgpu_view_collective_bytes(c), z), kind_of(c), c->name, c->of_count,
                         c->of_count == 1 ? "" : "s", after(d->b, c->name));
             continue;
         }
-        if (old->bytes != c->bytes && said_of(d, &count))
-            fprintf(d->f, "%11s  %s %s: %s, of %d value%s, was %d\n", signed_bytes((double)(c->bytes - old->bytes), z), c->kind, c->name,
-                    mgpu_view_bytes((double)c->bytes, y), c->of_count, c->of_count == 1 ? "" : "s", old->of_count);
+        if (mgpu_view_collective_bytes(old) != mgpu_view_collective_bytes(c) && said_of(d, &count))
+            fprintf(d->f, "%11s  %s %s: %s, of %d value%s, was %d\n", signed_bytes((double)(mgpu_view_collective_bytes(c) - mgpu_view_collective_bytes(old)), z), kind_of(c), c->name,
+                    mgpu_view_bytes((double)mgpu_view_collective_bytes(c), y), c->of_count, c->of_count == 1 ? "" : "s", old->of_count);
         if (strcmp(after(d->a, c->name), after(d->b, c->name)) != 0 && said_of(d, &count))
-            fprintf(d->f, "%11s  %s %s moved: after %s, was after %s\n", "", c->kind, c->name, after(d->b, c->name), after(d->a, c->name));
-        if (strcmp(old->way, c->way) != 0 && said_of(d, &count))
-            fprintf(d->f, "%11s  %s %s: via %s, was via %s\n", "", c->kind, c->name, c->way, old->way);
+            fprintf(d->f, "%11s  %s %s moved: after %s, was after %s\n", "", kind_of(c), c->name, after(d->b, c->name), after(d->a, c->name));
+        if (old->way != c->way && said_of(d, &count))
+            fprintf(d->f, "%11s  %s %s: via %s, was via %s\n", "", kind_of(c), c->name, mgpu_way_name(c->way), mgpu_way_name(old->way));
     }
-    for (int i = 0; i < d->a->collective_count; i++)
-        if (!mgpu_view_find_collective(d->b, d->a->collectives[i].name) && said_of(d, &count))
-            fprintf(d->f, "%11s  %s %s is gone\n", signed_bytes(-(double)d->a->collectives[i].bytes, z), d->a->collectives[i].kind, d->a->collectives[i].name);
+    for (int i = 0; i < d->a->phase->collective_count; i++)
+        if (!mgpu_view_find_collective(d->b, d->a->phase->collectives[i].name) && said_of(d, &count))
+            fprintf(d->f, "%11s  %s %s is gone\n", signed_bytes(-(double)mgpu_view_collective_bytes(&d->a->phase->collectives[i]), z), kind_of(&d->a->phase->collectives[i]), d->a->phase->collectives[i].name);
 }
 
 /* ---- kernels and operations */
-static int compare_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-static int missing(const char *const *of, int of_count, const char *const *in, int in_count) /* of `of`, each name once */
+static int missing(const Schedule *of, const Schedule *in) /* kernels of `of`, each once */
 {
-    const char **x = mgpu_allocate((size_t)of_count + 1, sizeof *x), **y = mgpu_allocate((size_t)in_count + 1, sizeof *y);
     int count = 0;
-    memcpy(x, of, (size_t)of_count * sizeof *x);
-    memcpy(y, in, (size_t)in_count * sizeof *y);
-    qsort(x, (size_t)of_count, sizeof *x, compare_text);
-    qsort(y, (size_t)in_count, sizeof *y, compare_text);
-    for (int i = 0, k = 0; i < of_count; i++) {
-        while (k < in_count && strcmp(y[k], x[i]) < 0)
-            k++;
-        count += (k == in_count || strcmp(y[k], x[i]) != 0) && (i == 0 || strcmp(x[i - 1], x[i]) != 0);
+    for (int i = 0; i < of->signature_count; i++) {
+        bool there = i && of->signatures[i].kernel == of->signatures[i - 1].kernel;
+        for (int k = 0; k < in->signature_count && !there; k++)
+            there = strcmp(of->signatures[i].label, in->signatures[k].label) == 0;
+        count += !there;
     }
-    free(x);
-    free(y);
     return count;
 }
 
 static void compare_kernels(Diff *d)
 {
-    int gone = d->a->kernel_count ? missing(d->a->kernels, d->a->kernel_count, d->b->kernels, d->b->kernel_count) : 0;
-    int come = d->b->kernel_count ? missing(d->b->kernels, d->b->kernel_count, d->a->kernels, d->a->kernel_count) : 0;
+    int gone = missing(d->a->schedule, d->b->schedule), come = missing(d->b->schedule, d->a->schedule);
     if (!gone && !come)
         return;
     d->said++;
@@ -202,7 +199,7 @@ static void list_missing(Diff *d, const View *of, const View *in, const char *wo
         int count = 0;
         const char *layer = x->ops[i].layer;
         for (int k = i; k < x->op_count; k++) {
-            if (counted[k] || x->ops[k].lane != VIEW_COMP || strcmp(x->ops[k].layer, layer) != 0 || mgpu_view_find_op(y, x->ops[k].name) >= 0)
+            if (counted[k] || x->ops[k].lane != LANE_COMP || strcmp(x->ops[k].layer, layer) != 0 || mgpu_view_find_op(y, x->ops[k].id) >= 0)
                 continue;
             counted[k] = true;
             us += x->ops[k].time_us;
@@ -229,7 +226,7 @@ static void compare_ops(Diff *d)
     list_missing(d, d->b, d->a, "new", 1);
     list_missing(d, d->a, d->b, "gone", -1);
     for (int i = 0; i < y->op_count; i++) {
-        int old = mgpu_view_find_op(x, y->ops[i].name);
+        int old = mgpu_view_find_op(x, y->ops[i].id);
         double us = old < 0 ? 0 : y->ops[i].time_us - x->ops[old].time_us;
         if (fabs(us) > SAME * step && fabs(us) >= .05) {
             changed[count][0] = i;
@@ -238,16 +235,16 @@ static void compare_ops(Diff *d)
     }
     qsort(changed, (size_t)count, sizeof *changed, by_change);
     for (int i = 0; i < count; i++) {
-        const ViewOp *op = &y->ops[(int)changed[i][0]];
+        const ScheduledOp *op = &y->ops[(int)changed[i][0]];
         char z[40], t[32], name[NAME];
         if (said_of(d, &lines))
-            fprintf(d->f, "%11s  %s: %s\n", signed_time(changed[i][1], z), mgpu_view_cut(op->name, 60, name, sizeof name), mgpu_view_time(op->time_us, t));
+            fprintf(d->f, "%11s  %s: %s\n", signed_time(changed[i][1], z), mgpu_view_cut(op->id, 60, name, sizeof name), mgpu_view_time(op->time_us, t));
     }
     free(changed);
 }
 
 /* ---- buffers: the largest that came, went or changed */
-static const ViewBuffer *buffer(const ViewDevice *d, const char *name)
+static const Buffer *buffer(const ViewDevice *d, const char *name)
 {
     int i = mgpu_view_find_buffer(d, name);
     return i < 0 ? NULL : &d->buffers[i];
@@ -259,8 +256,8 @@ static void compare_buffers(Diff *d)
     double(*changed)[2] = mgpu_allocate((size_t)(x->buffer_count + y->buffer_count) + 1, sizeof *changed);
     int count = 0, lines = 0;
     for (int i = 0; i < y->buffer_count; i++) {
-        const ViewBuffer *old = buffer(x, y->buffers[i].name);
-        double bytes = (double)(y->buffers[i].bytes - (old ? old->bytes : 0));
+        const Buffer *old = buffer(x, y->buffers[i].name);
+        double bytes = (double)(mgpu_view_buffer_bytes(&y->buffers[i]) - (old ? mgpu_view_buffer_bytes(old) : 0));
         if (bytes != 0) {
             changed[count][0] = i;
             changed[count++][1] = bytes;
@@ -269,15 +266,15 @@ static void compare_buffers(Diff *d)
     for (int i = 0; i < x->buffer_count; i++)
         if (!buffer(y, x->buffers[i].name) && x->buffers[i].bytes) {
             changed[count][0] = -1 - i;
-            changed[count++][1] = -(double)x->buffers[i].bytes;
+            changed[count++][1] = -(double)mgpu_view_buffer_bytes(&x->buffers[i]);
         }
     qsort(changed, (size_t)count, sizeof *changed, by_change);
     for (int i = 0; i < count; i++) {
         int n = (int)changed[i][0];
-        const ViewBuffer *b = n < 0 ? &x->buffers[-1 - n] : &y->buffers[n];
+        const Buffer *b = n < 0 ? &x->buffers[-1 - n] : &y->buffers[n];
         char z[40], name[NAME];
         if (said_of(d, &lines))
-            fprintf(d->f, "%11s  %s %s%s\n", signed_bytes(changed[i][1], z), b->kind, mgpu_view_cut(b->name, 60, name, sizeof name),
+            fprintf(d->f, "%11s  %s %s%s\n", signed_bytes(changed[i][1], z), BUFFER_KIND_NAME[b->kind], mgpu_view_cut(b->name, 60, name, sizeof name),
                     n < 0 ? ", gone" : buffer(x, b->name) ? "" : ", new");
     }
     free(changed);
@@ -285,11 +282,11 @@ static void compare_buffers(Diff *d)
 
 void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *f)
 {
-    View *x = mgpu_view_read(a, phase), *y = mgpu_view_read(b, phase ? phase : x->phase);
+    View *x = mgpu_view_read(a, phase), *y = mgpu_view_read(b, phase ? phase : x->phase->name);
     Diff d = {x, y, f, 0};
-    fprintf(f, "%s, %s, %d device%s", x->model, x->phase, x->device_count, x->device_count == 1 ? "" : "s");
-    if (strcmp(x->model, y->model) != 0)
-        fprintf(f, "; against %s", y->model);
+    fprintf(f, "%s, %s, %d device%s", x->schedule->model, x->phase->name, x->schedule->devices, x->schedule->devices == 1 ? "" : "s");
+    if (strcmp(x->schedule->model, y->schedule->model) != 0)
+        fprintf(f, "; against %s", y->schedule->model);
     fputc('\n', f);
     compare_head(&d);
     compare_lanes(&d);

@@ -31,7 +31,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* false: the operation is not of it */
-static bool part_of(const ViewOp *op, const char *within, Part *p)
+static bool part_of(const ScheduledOp *op, const char *within, Part *p)
 {
     size_t length = within ? strlen(within) : 0;
     bool layer = *op->layer || within;
@@ -77,8 +77,8 @@ void mgpu_view_layers(const ViewDevice *d, const char *within, int width, FILE *
     int count = 0;
     double all = 0;
     for (int i = 0; i < d->op_count; i++) {
-        all += d->ops[i].lane == VIEW_COMP ? d->ops[i].time_us : 0;
-        count += d->ops[i].lane == VIEW_COMP && part_of(&d->ops[i], within, &parts[count]);
+        all += d->ops[i].lane == LANE_COMP ? d->ops[i].time_us : 0;
+        count += d->ops[i].lane == LANE_COMP && part_of(&d->ops[i], within, &parts[count]);
     }
     qsort(parts, (size_t)count, sizeof *parts, by_name);
     count = add_up(parts, count);

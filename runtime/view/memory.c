@@ -6,29 +6,46 @@
 
 enum { ALIVE = 8 };
 
-static bool is_alive(const ViewBuffer *b, int op)
+typedef struct Life { int first, last; } Life; /* operations that touch a buffer; -1: none does */
+
+static Life *lives_of(const ViewDevice *d)
 {
-    return strcmp(b->kind, "staging") != 0 && b->bytes > 0 && (mgpu_view_stays(b) || (b->first >= 0 && b->first <= op && op <= b->last));
+    Life *lives = mgpu_allocate((size_t)d->buffer_count + 1, sizeof *lives);
+    for (int b = 0; b < d->buffer_count; b++)
+        lives[b] = (Life){-1, -1};
+    for (int i = 0; i < d->op_count; i++)
+        for (int k = 0; k < d->ops[i].read_count + d->ops[i].write_count; k++) {
+            Life *l = &lives[access_of_op(&d->ops[i], k)->buffer];
+            l->first = l->first < 0 ? i : l->first;
+            l->last = i;
+        }
+    return lives;
+}
+
+static bool is_alive(const Buffer *b, const Life *l, int op)
+{
+    return b->kind != BUFFER_STAGING && b->bytes > 0 && (mgpu_view_stays(b) || (l->first >= 0 && l->first <= op && op <= l->last));
 }
 
 static int by_bytes(const void *a, const void *b)
 {
-    const ViewBuffer *x = *(const ViewBuffer *const *)a, *y = *(const ViewBuffer *const *)b;
-    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
+    const Buffer *x = *(const Buffer *const *)a, *y = *(const Buffer *const *)b;
+    int64_t x_bytes = mgpu_view_buffer_bytes(x), y_bytes = mgpu_view_buffer_bytes(y);
+    return x_bytes != y_bytes ? (x_bytes < y_bytes) - (x_bytes > y_bytes) : strcmp(x->name, y->name);
 }
 
 /* the operation where most bytes are alive, and how many */
-static int peak_of(const ViewDevice *d, int64_t *most)
+static int peak_of(const ViewDevice *d, const Life *lives, int64_t *most)
 {
     int64_t *change = mgpu_allocate((size_t)d->op_count + 2, sizeof *change), bytes = 0;
     int at = 0;
     *most = 0;
     for (int i = 0; i < d->buffer_count; i++) {
-        const ViewBuffer *b = &d->buffers[i];
-        if (strcmp(b->kind, "staging") == 0 || (!mgpu_view_stays(b) && b->first < 0))
+        const Buffer *b = &d->buffers[i];
+        if (b->kind == BUFFER_STAGING || (!mgpu_view_stays(b) && lives[i].first < 0))
             continue;
-        change[mgpu_view_stays(b) ? 0 : b->first] += b->bytes;
-        change[mgpu_view_stays(b) ? d->op_count : b->last + 1] -= b->bytes;
+        change[mgpu_view_stays(b) ? 0 : lives[i].first] += mgpu_view_buffer_bytes(b);
+        change[mgpu_view_stays(b) ? d->op_count : lives[i].last + 1] -= mgpu_view_buffer_bytes(b);
     }
     for (int i = 0; i < d->op_count; i++)
         if ((bytes += change[i]) > *most) {
@@ -53,31 +70,32 @@ static bool is_optimizers(const ViewDevice *d, const char *name)
         return false;
     snprintf(weight, sizeof weight, "%.*s", (int)(dot - name), name);
     int i = mgpu_view_find_buffer(d, weight);
-    return i >= 0 && strcmp(d->buffers[i].kind, "variable") == 0;
+    return i >= 0 && d->buffers[i].kind == BUFFER_VARIABLE;
 }
 
-static Use use_of(const ViewDevice *d, const ViewBuffer *b)
+static Use use_of(const ViewDevice *d, const Life *lives, const Buffer *b)
 {
-    if (strcmp(b->kind, "variable") == 0)
+    if (b->kind == BUFFER_VARIABLE)
         return is_optimizers(d, b->name) ? USE_OPTIMIZER : USE_WEIGHTS;
-    if (strcmp(b->kind, "bucket") == 0)
+    if (b->kind == BUFFER_BUCKET)
         return USE_GRADIENTS;
-    if (strcmp(b->kind, "workspace") == 0)
+    if (b->kind == BUFFER_WORKSPACE)
         return USE_WORKSPACES;
     if (mgpu_view_stays(b))
         return USE_INPUTS;
-    const char *role = b->first >= 0 ? d->ops[b->first].role : "";
+    int first = lives[b - d->buffers].first;
+    const char *role = first >= 0 ? d->ops[first].role : "";
     return strcmp(role, "backward") == 0 ? USE_BACKWARD : strcmp(role, "update") == 0 ? USE_UPDATES : USE_ACTIVATIONS;
 }
 
 /* the most first; what is less than a thousandth is left out */
-static void print_uses(const ViewDevice *d, const ViewBuffer *const *alive, int count, FILE *f)
+static void print_uses(const ViewDevice *d, const Life *lives, const Buffer *const *alive, int count, FILE *f)
 {
     int64_t bytes[USES] = {0}, all = 0;
     char a[32];
     for (int i = 0; i < count; i++) {
-        bytes[use_of(d, alive[i])] += alive[i]->bytes;
-        all += alive[i]->bytes;
+        bytes[use_of(d, lives, alive[i])] += mgpu_view_buffer_bytes(alive[i]);
+        all += mgpu_view_buffer_bytes(alive[i]);
     }
     for (;;) {
         int most = 0;
@@ -94,25 +112,27 @@ void mgpu_view_memory_page(const View *v, const ViewDevice *d, int number, int w
 {
     char a[32], b[32];
     int64_t most;
-    int at = peak_of(d, &most), count = 0;
-    const ViewBuffer **alive = mgpu_allocate((size_t)d->buffer_count + 1, sizeof *alive);
+    Life *lives = lives_of(d);
+    int at = peak_of(d, lives, &most), count = 0;
+    const Buffer **alive = mgpu_allocate((size_t)d->buffer_count + 1, sizeof *alive);
     for (int i = 0; i < d->buffer_count; i++)
-        if (is_alive(&d->buffers[i], at))
+        if (is_alive(&d->buffers[i], &lives[i], at))
             alive[count++] = &d->buffers[i];
-    qsort(alive, (size_t)count, sizeof(ViewBuffer *), by_bytes);
+    qsort(alive, (size_t)count, sizeof(Buffer *), by_bytes);
     fprintf(f, "\nmemory of device %d: %s; staging %s\n", number, mgpu_view_bytes(mgpu_view_memory(v, number), a),
-            mgpu_view_bytes((double)d->staging, b));
-    if (v->besides)
-        fprintf(f, "  of it for transfers, besides the arena: %s\n", mgpu_view_bytes((double)v->besides, a));
+            mgpu_view_bytes((double)d->staging_bytes, b));
+    if (v->schedule->besides_bytes)
+        fprintf(f, "  of it for transfers, besides the arena: %s\n", mgpu_view_bytes((double)v->schedule->besides_bytes, a));
     if (d->op_count)
-        fprintf(f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].name, d->ops[at].line);
-    print_uses(d, alive, count, f);
+        fprintf(f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].id, d->ops[at].line);
+    print_uses(d, lives, alive, count, f);
     fprintf(f, "  of these the largest:\n");
     for (int i = 0; i < count && i < ALIVE; i++) {
         char name[512];
-        fprintf(f, "  %10s  %s\n", mgpu_view_bytes((double)alive[i]->bytes, a), mgpu_view_cut(alive[i]->name, width - 14, name, sizeof name));
+        fprintf(f, "  %10s  %s\n", mgpu_view_bytes((double)mgpu_view_buffer_bytes(alive[i]), a), mgpu_view_cut(alive[i]->name, width - 14, name, sizeof name));
     }
     if (count > ALIVE)
         fprintf(f, "  %10s  %d more\n", "", count - ALIVE);
     free(alive);
+    free(lives);
 }

@@ -13,20 +13,20 @@ static const struct Kind { char letter; const char *word, *colour; } KINDS[] = {
     {'i', "input", "\033[36m"},   {'o', "output", "\033[36m"},   {'c', "other calls", "\033[37m"},
 };
 
-static int kind_of(const ViewOp *op)
+static int kind_of(const ScheduledOp *op)
 {
     for (int k = 0; k < 3; k++)
         if (strncmp(op->role, KINDS[k].word, strlen(KINDS[k].word)) == 0)
             return k;
     return mgpu_lane_transfers((int)op->lane)                               ? 3
-           : strcmp(op->verb, "read") == 0 || strcmp(op->verb, "upload") == 0 ? 4
-           : op->lane == VIEW_HOST                                          ? 5
+           : op->verb == VERB_READ || op->verb == VERB_UPLOAD ? 4
+           : op->lane == LANE_HOST                                          ? 5
                                                                             : 6;
 }
 
 typedef struct Row { double (*share)[MGPU_COUNT(KINDS)]; bool used; } Row; /* of a column's time, by kind */
 
-static void add(Row *row, const ViewOp *op, double column_us, int columns)
+static void add(Row *row, const ScheduledOp *op, double column_us, int columns)
 {
     double end = op->begin_us + op->time_us;
     row->used = true;
@@ -66,7 +66,7 @@ static void print_row(const int *kinds, int columns, bool colour, FILE *f)
 
 static int label_width(const View *v)
 {
-    return v->device_count > 10 ? 14 : 10;
+    return v->schedule->devices > 10 ? 14 : 10;
 } /* "d0-7 comp", "d10-127 comp" */
 
 static void print_axis(double end_us, int label, int columns, FILE *f)
@@ -84,14 +84,14 @@ static void print_axis(double end_us, int label, int columns, FILE *f)
 
 typedef struct Bars {
     int *kinds;
-    bool used[VIEW_LANES];
+    bool used[LANES];
 } Bars; /* kinds: [lane][column] */
 
 static Bars bars_of(const View *v, int device, int columns, double column_us, bool *kinds)
 {
     const ViewDevice *d = &v->devices[device];
-    Bars bars = {.kinds = mgpu_allocate((size_t)(columns * VIEW_LANES), sizeof *bars.kinds)};
-    for (int l = 0; l < VIEW_LANES; l++) {
+    Bars bars = {.kinds = mgpu_allocate((size_t)(columns * LANES), sizeof *bars.kinds)};
+    for (int l = 0; l < LANES; l++) {
         Row row = {.share = mgpu_allocate((size_t)columns, sizeof *row.share)};
         for (int i = 0; i < d->op_count; i++)
             if ((int)d->ops[i].lane == l && d->ops[i].time_us > 0) {
@@ -107,19 +107,19 @@ static Bars bars_of(const View *v, int device, int columns, double column_us, bo
 
 static bool look_the_same(const Bars *a, const Bars *b, int columns)
 {
-    return memcmp(a->kinds, b->kinds, (size_t)(columns * VIEW_LANES) * sizeof *a->kinds) == 0;
+    return memcmp(a->kinds, b->kinds, (size_t)(columns * LANES) * sizeof *a->kinds) == 0;
 }
 
 void mgpu_view_timeline(const View *v, const ViewRequest *r, FILE *f)
 {
     int label_columns = label_width(v), columns = r->width - label_columns - 1, first = r->device < 0 ? 0 : r->device,
-        last = r->device < 0 ? v->device_count - 1 : r->device, drawn = 0, d = first;
+        last = r->device < 0 ? v->schedule->devices - 1 : r->device, drawn = 0, d = first;
     double column_us = v->end_us / columns;
     char a[32], b[32];
     bool kinds[MGPU_COUNT(KINDS)] = {false};
-    fprintf(f, "%s: %s, one step by itself, %s; a column is %s", v->model, v->phase, mgpu_view_time(v->end_us, a), mgpu_view_time(column_us, b));
-    if (v->nodes > 1)
-        fprintf(f, "; node 0 has d0 to d%d", v->device_count / v->nodes - 1);
+    fprintf(f, "%s: %s, one step by itself, %s; a column is %s", v->schedule->model, v->phase->name, mgpu_view_time(v->end_us, a), mgpu_view_time(column_us, b));
+    if (v->schedule->nodes > 1)
+        fprintf(f, "; node 0 has d0 to d%d", v->schedule->devices / v->schedule->nodes - 1);
     fputc('\n', f);
     print_axis(v->end_us, label_columns, columns, f);
     for (int same; d <= last && drawn < MOST_DEVICES && column_us > 0; d += same, drawn++) {
@@ -131,12 +131,12 @@ void mgpu_view_timeline(const View *v, const ViewRequest *r, FILE *f)
             if (!equal)
                 break;
         }
-        for (int l = 0; l < VIEW_LANES; l++) {
+        for (int l = 0; l < LANES; l++) {
             char label[48];
             if (same > 1)
-                snprintf(label, sizeof label, "d%d-%d %s", d, d + same - 1, mgpu_view_lane[l]);
+                snprintf(label, sizeof label, "d%d-%d %s", d, d + same - 1, LANE_NAME[l]);
             else
-                snprintf(label, sizeof label, "d%d %s", d, mgpu_view_lane[l]);
+                snprintf(label, sizeof label, "d%d %s", d, LANE_NAME[l]);
             if (!bars.used[l])
                 continue;
             fprintf(f, "%-*s", label_columns, label);

@@ -33,14 +33,14 @@ static void show(const char *text, const char *phase)
     mgpu_view_page(v, &r, f);
     mgpu_view_timeline(v, &r, f);
     r.at = format("%gus", v->end_us / 2);
-    for (r.device = 0; v->end_us > 0 && v->end_us < 1e9 && r.device < v->device_count && r.device < 2; r.device++)
+    for (r.device = 0; v->end_us > 0 && v->end_us < 1e9 && r.device < v->schedule->devices && r.device < 2; r.device++)
         mgpu_view_at(v, &r, f);
     r.device = -1;
-    for (int d = 0; d < v->device_count && d < 2; d++)
+    for (int d = 0; d < v->schedule->devices && d < 2; d++)
         for (int i = 0; i < v->devices[d].op_count && i < 4; i++) {
-            r.op = format("d%d.%s", d, v->devices[d].ops[i].name);
+            r.op = format("d%d.%s", d, v->devices[d].ops[i].id);
             r.layer = v->devices[d].ops[i].layer;
-            if (mgpu_view_find_op(&v->devices[d], v->devices[d].ops[i].name) == i)
+            if (mgpu_view_find_op(&v->devices[d], v->devices[d].ops[i].id) == i)
                 mgpu_view_op(v, &r, f);
             r.device = d;
             if (*r.layer)

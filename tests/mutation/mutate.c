@@ -542,7 +542,7 @@ static void remove_empty(Schedule *s, int phase)
 /* ---- transfers */
 
 /* what a member sends and receives, after all have moved */
-static void move_share(Change *c, const Collective *x, int device, const mgpu_parties *before)
+static void move_share(Change *c, const CollectiveRecord *x, int device, const mgpu_parties *before)
 {
     DeviceSchedule *d = device == c->device ? c->d : own_device(c->s, c->phase, device);
     ScheduledOp *op = &d->ops[x->ops[device]];
@@ -561,7 +561,7 @@ static bool change_transfer(Change *c)
     if (c->s->devices < 2 || !pick_op(c, reduces, &o))
         return false;
     COPY(p->collectives, p->collective_count);
-    Collective *x = &p->collectives[c->d->ops[o].target];
+    CollectiveRecord *x = &p->collectives[c->d->ops[o].target];
     mgpu_parties *parties = &x->parties, before = *parties;
     int how = random_below(c->random, 4), d = random_below(c->random, c->s->devices - 1) + 1, by = random_below(c->random, 9) - 4;
     if (how == 0) {

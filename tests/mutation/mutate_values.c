@@ -124,7 +124,7 @@ bool change_dtype(Change *c)
     PhaseSchedule *p = &c->s->phases[c->phase];
     if (!p->collective_count)
         return false;
-    Collective *k = &p->collectives[random_below(c->random, p->collective_count)];
+    CollectiveRecord *k = &p->collectives[random_below(c->random, p->collective_count)];
     Dtype to;
     do
         to = (Dtype)random_below(c->random, DTYPES);
@@ -294,7 +294,7 @@ bool cut_segment(Change *c)
     if (!pick_op(c, sends_bits, &o))
         return false;
     ScheduledOp *send = &c->d->ops[o];
-    Collective *x = &c->s->phases[c->phase].collectives[send->target];
+    CollectiveRecord *x = &c->s->phases[c->phase].collectives[send->target];
     Buffer *bucket = &c->d->buffers[send->reads[0].buffer];
     int64_t from = pick_begin(c, send->reads[0].buffer);
     move_accesses(c, send->reads[0].buffer, from, LINE);

@@ -63,7 +63,7 @@ static void write_token(Memory *m, const Span *x, uint64_t token)
 }
 
 /* whether the member sends, or receives, the byte at `offset` of the whole value */
-static bool has_byte(const Collective *c, int share, int member, int64_t offset)
+static bool has_byte(const CollectiveRecord *c, int share, int member, int64_t offset)
 {
     int64_t element = offset / dtype_bytes(c->dtype);
     switch (share) {
@@ -79,7 +79,7 @@ typedef struct Byte { uint64_t token; int64_t origin; } Byte; /* origin: of the 
 
 /* A segment that is sent as bits has two values if one call has written all of it, from a segment's begin on. What a device sends of
  * others is garbage */
-static bool is_mixed(const Collective *c, const Memory *m, const Whole *whole, int i)
+static bool is_mixed(const CollectiveRecord *c, const Memory *m, const Whole *whole, int i)
 {
     int64_t bytes = MGPU_SEGMENT * (int64_t)dtype_bytes(c->dtype), offset = m->address[i] - whole->begin, begin = offset / bytes * bytes;
     bool mixed = (m->origin[i] - whole->begin) % bytes != 0;
@@ -90,7 +90,7 @@ static bool is_mixed(const Collective *c, const Memory *m, const Whole *whole, i
     return mixed;
 }
 
-static void mix_segments(const Collective *c, const Memory *m, const Whole *whole)
+static void mix_segments(const CollectiveRecord *c, const Memory *m, const Whole *whole)
 {
     bool *mixed = NEW_ARRAY(bool, whole->last - whole->first);
     for (int i = whole->first; i < whole->last; i++)
@@ -100,7 +100,7 @@ static void mix_segments(const Collective *c, const Memory *m, const Whole *whol
 }
 
 /* a segment of the whole value, `i` segments from its begin: what its receivers get */
-static Byte arriving(const Run *r, const Collective *c, const Whole *whole, int i, uint64_t name)
+static Byte arriving(const Run *r, const CollectiveRecord *c, const Whole *whole, int i, uint64_t name)
 {
     const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
     int64_t offset = r->memory[0].address[whole[0].first + i] - whole[0].begin;
@@ -120,7 +120,7 @@ static Byte arriving(const Run *r, const Collective *c, const Whole *whole, int 
 static void exchange_tokens(Run *r, const int *members)
 {
     const Instance *first = &r->instances[members[0]];
-    const Collective *c = &r->schedule->phases[first->phase].collectives[first->op->target];
+    const CollectiveRecord *c = &r->schedule->phases[first->phase].collectives[first->op->target];
     int devices = r->schedule->devices;
     uint64_t name = mix(hash_bytes(0, "sum", 3), (uint64_t)c->dtype);
     Whole whole[MOST_DEVICES];

@@ -211,7 +211,7 @@ static const char *add_waits(Run *r)
 }
 
 /* it sends and receives what the row of its transfer says, at its place in one buffer */
-static bool has_share(const Collective *c, const Instance *x)
+static bool has_share(const CollectiveRecord *c, const Instance *x)
 {
     const Access *reads = &x->op->reads[0], *writes = &x->op->writes[0];
     int64_t each = dtype_bytes(c->dtype);
@@ -261,7 +261,7 @@ static const char *join_collectives(Run *r)
             return "a collective lacks a member: it never ends";
         for (int m = 0; m < members[n] && sums; m++) {
             const Instance *y = &r->instances[r->members[r->first_member[n] + m]];
-            const Collective *c = &s->phases[y->phase].collectives[y->op->target];
+            const CollectiveRecord *c = &s->phases[y->phase].collectives[y->op->target];
             if (y->device != m)
                 return "a device takes part in a collective twice";
             if (y->op->lane != x->op->lane)
@@ -333,7 +333,7 @@ static int64_t access_address(const Run *r, const Instance *x, const Access *a)
 
 Whole whole_seen(const Run *r, const Instance *x)
 {
-    const Collective *c = &r->schedule->phases[x->phase].collectives[x->op->target];
+    const CollectiveRecord *c = &r->schedule->phases[x->phase].collectives[x->op->target];
     const Memory *m = &r->memory[x->device];
     int64_t each = dtype_bytes(c->dtype);
     Whole w = {.begin = access_address(r, x, &x->op->reads[0]) - mgpu_sent_by(&c->parties, c->count, x->device).begin * each};
@@ -366,7 +366,7 @@ static bool has_room(const DeviceSchedule *d, const Instance *x, const Access *a
 /* where the whole value begins and ends, and each device's part of it */
 static void add_parts(Run *r, const Instance *x)
 {
-    const Collective *c = &r->schedule->phases[x->phase].collectives[x->op->target];
+    const CollectiveRecord *c = &r->schedule->phases[x->phase].collectives[x->op->target];
     Whole w = whole_seen(r, x);
     add_address(&r->memory[x->device], w.begin);
     add_address(&r->memory[x->device], w.end);
