@@ -56,6 +56,16 @@ static void note_layer(DataCall *c, const char *name, const Layer *layer)
     APPEND(c->options, c->option_count, o);
 }
 
+/* of numbers; what holds others, as lists of lists do, says nothing */
+static void note_list(DataCall *c, const char *name, const Value *list)
+{
+    DataOption o = {.name = name};
+    for (int k = 0; k < list->count && list->items[k]->kind == VALUE_NUMBER; k++)
+        APPEND(o.items, o.count, number_item(number_of(list->items[k])));
+    o.count = o.count == list->count ? o.count : 0;
+    APPEND(c->options, c->option_count, o);
+}
+
 /* before the body runs, which may give its parameters other values */
 struct NotedCall *begin_note(Elaborator *e, const Layer *layer, const char *const *names, int count, const Place *at)
 {
@@ -73,6 +83,8 @@ struct NotedCall *begin_note(Elaborator *e, const Layer *layer, const char *cons
         bool plain = v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL || v->kind == VALUE_STRING;
         if (v->kind == VALUE_LAYER)
             note_layer(&n->call, names[k], v->layer);
+        else if (v->kind == VALUE_LIST)
+            note_list(&n->call, names[k], v);
         else if (plain || from || v->kind == VALUE_NONE)
             add_option(&n->call, from ? format("%s*", names[k]) : names[k], &item, plain);
         else
@@ -165,22 +177,23 @@ static void link_tensor(Outline *o, DataOption *option, const Node *n)
     }
 }
 
+enum { MOST_VALUES = 16 /* of a constant: those of each channel of a picture */ };
 /* the row of a node that no call has made */
 static DataCall primitive(Outline *o, const Node *n)
 {
     const Model *m = o->e->model;
     DataCall c = {.name = n->op == OP_COMPOSITE ? n->text : OP_INFO[n->op].name, .at = n->at};
     DataItem item = {n->path, 0};
-    double number;
     if (n->op == OP_INPUT)
         item.text = m->inputs[n->ints[0]].name;
     if (n->op == OP_VARIABLE)
         item.text = m->variables[n->ints[0]].name;
     add_option(&c, "path", &item, 1);
-    item = (DataItem){NULL, 0};
-    if (n->op == OP_CONSTANT && node_is_constant(n, &number)) {
-        item = number_item(number);
-        add_option(&c, "value", &item, 1);
+    if (n->op == OP_CONSTANT && n->data_count <= MOST_VALUES) {
+        add_option(&c, "value", NULL, 0);
+        DataOption *value = &c.options[c.option_count - 1];
+        for (int k = 0; k < n->data_count; k++)
+            APPEND(value->items, value->count, number_item(n->data[k]));
     }
     item.text = n->text;
     if (n->op == OP_EINSUM)
@@ -212,13 +225,21 @@ static int row_of(Outline *o, const Node *n)
     return m->outline_count - 1;
 }
 
-/* Every family has attention (stdlib/families.rules). The outline of another model would be for nothing: 250 kB of ResNet-50's
- * program. */
+/* Families (stdlib/families.rules) have attention, or one of these weights. The outline of another model would be for nothing. */
 static bool may_be_of_a_family(const Elaborator *e)
 {
+    static const char *const KNOWN[] = {"layer1.0.conv1.weight", "embedder.embedder.convolution.weight",
+                                        "downsample_layers.0.0.weight", "embeddings.patch_embeddings.weight"};
     for (int i = 0; i < e->noted_count; i++)
         if (strcmp(e->noted[i].call.name, "attention") == 0)
             return true;
+    for (int i = 0; i < e->model->variable_count; i++)
+        for (int k = 0; k < COUNT(KNOWN); k++) {
+            const char *name = e->model->variables[i].name;
+            size_t length = strlen(name), end = strlen(KNOWN[k]);
+            if (length >= end && strcmp(name + length - end, KNOWN[k]) == 0)
+                return true;
+        }
     return false;
 }
 

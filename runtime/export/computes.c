@@ -9,10 +9,17 @@
  *     unembed(x, T, TIED)           plain(x, T) where there is a T.weight, else x TIED'
  *     layernorm(x, T, $eps) rmsnorm(x, T, $eps)
  *     attention(q, k, v, HOW)       causal, full, or padding: none sees the places whose number in `ids` is $padding
- *     rope(x) act(x) add(x, y) mul(x, y) concat(x, y) first(x) patches(T) */
+ *     rope(x) act(x) add(x, y) mul(x, y) concat(x, y) first(x)
+ *     image                         what the first convolution reads
+ *     patches(x, T, SIZE) depthwise(x, T, SIZE) conv(x, T, SIZE, STRIDE)
+ *                                   convolutions with as large a stride, of each channel, without a bias; STRIDE `stage`: 2
+ *                                   in the first block of each stage but the first, else 1
+ *     batchnorm(x, T) maxpool(x) mean(x)
+ *     enter(T, x, y)                x in the first block of a stage where there is a T.weight, else y */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/export/family.h"
+#include "runtime/export/outline.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,16 +29,12 @@ typedef struct Bound {
     const char *name;
     int row;
 } Bound;
-typedef struct View { /* of a row: which element it begins with, its extents; row -1: none */
-    int row, rank;
-    int64_t first, extent[MGPU_MAX_RANK];
-} View;
 typedef struct Comparison {
     const mgpu_program *program;
     const Family *family;
     const Names *names;
     const FamilyLine *line;
-    int block, blocks;
+    Block block;
     View *whole; /* by row: as who takes all of it sees it; rank 0: nobody does */
     Bound bound[32];
     int bound_count;
@@ -44,57 +47,6 @@ typedef struct Comparison {
 static const mgpu_call *row_at(const Comparison *c, int row)
 {
     return &c->program->outline[row];
-}
-
-static const mgpu_option *option_of(const mgpu_call *row, const char *name)
-{
-    for (int i = 0; i < row->option_count; i++)
-        if (strcmp(row->options[i].name, name) == 0)
-            return &row->options[i];
-    return NULL;
-}
-
-static const char *text_of(const mgpu_call *row, const char *name)
-{
-    const mgpu_option *o = option_of(row, name);
-    return o && o->count && o->items[0].text ? o->items[0].text : "";
-}
-
-static double number_of(const mgpu_call *row, const char *name)
-{
-    const mgpu_option *o = option_of(row, name);
-    return o && o->count && !o->items[0].text ? o->items[0].number : NAN;
-}
-
-static View view_of(const mgpu_call *row, const char *name)
-{
-    const mgpu_option *o = option_of(row, name);
-    View v = {.row = -1};
-    if (!o || o->count < 2 || o->items[1].number < 0)
-        return v;
-    v.row = (int)o->items[0].number;
-    v.first = (int64_t)o->items[1].number;
-    for (int i = 2; i < o->count; i++)
-        v.extent[v.rank++] = (int64_t)o->items[i].number;
-    return v;
-}
-
-static int64_t elements(const View *v)
-{
-    int64_t all = 1;
-    for (int i = 0; i < v->rank; i++)
-        all *= v->extent[i];
-    return all;
-}
-
-/* of one place of a sequence, or of what is none */
-static int64_t features(const View *v)
-{
-    return v->rank > 1 && v->extent[0] ? elements(v) / v->extent[0] : elements(v);
-}
-static bool is(const mgpu_call *row, const char *name)
-{
-    return strcmp(row->name, name) == 0;
 }
 
 /* ---- facts */
@@ -260,7 +212,7 @@ static bool fits_linear(Comparison *c, const Term *t, View v, bool biased)
         return false;
     int64_t begin, count;
     part_of(t, weight, &begin, &count);
-    if (features(&v) != count)
+    if (features(&v, t->count == 2) != count && features(&v, false) != count)
         return false;
     if (is(row, "einsum")) {
         View w = view_of(row, "b*");
@@ -282,6 +234,14 @@ static bool fits_unembed(Comparison *c, const Term *t, View v)
            is_table(c, &w, tensor_of(c, t->args[2]->word, "")) && argument(c, t->args[0], row, "a*");
 }
 
+/* the number of a term: $NAME, `stage`, or itself */
+static bool is_number(Comparison *c, const Term *t, double v)
+{
+    if (*t->word == '$')
+        return note(c, t->word + 1, NULL, v);
+    return v == (strcmp(t->word, "stage") == 0 ? c->block.stage && !c->block.number ? 2 : 1 : atof(t->word));
+}
+
 static bool fits_norm(Comparison *c, const Term *t, const mgpu_call *row)
 {
     if (!is(row, t->word))
@@ -292,7 +252,7 @@ static bool fits_norm(Comparison *c, const Term *t, const mgpu_call *row)
         return false;
     if (biased && (number_of(row, "bias") != 1 || !has_weight(c, row, "bias", bias, 0, 0, rows_of(bias))))
         return false;
-    return argument(c, t->args[0], row, "x*") && note(c, t->args[2]->word + 1, NULL, number_of(row, "eps"));
+    return argument(c, t->args[0], row, "x*") && is_number(c, t->args[2], number_of(row, "eps"));
 }
 
 /* not(ids == n): what attention may see */
@@ -372,21 +332,75 @@ static bool fits_activation(Comparison *c, const Term *t, View v)
     return found && (strcmp(t->word, "act") != 0 || note(c, "act", name, 0));
 }
 
-static bool fits_patches(Comparison *c, const Term *t, const mgpu_call *row)
+static bool one_number(const mgpu_call *row, const char *name)
 {
-    if (!is(row, "conv"))
-        return false;
-    const Renamed *weight = tensor_of(c, t->args[0]->word, ".weight"), *bias = tensor_of(c, t->args[0]->word, ".bias");
-    const mgpu_option *size = option_of(row, "size"), *stride = option_of(row, "stride");
+    const mgpu_option *o = option_of(row, name);
+    return o && o->count == 1;
+}
+
+static bool fits_conv(Comparison *c, const Term *t, const mgpu_call *row)
+{
+    const char *w = t->word;
+    const Renamed *weight = tensor_of(c, t->args[1]->word, ".weight"), *bias = tensor_of(c, t->args[1]->word, ".bias");
     View image = view_of(row, "x*");
-    if (strcmp(text_of(row, "act"), "identity") != 0 || number_of(row, "bias") != 1)
+    bool patches = *w == 'p', biased = *w != 'c';
+    if (!is(row, "conv") || strcmp(text_of(row, "act"), "identity") != 0 || !weight || biased != (bias != NULL) ||
+        (number_of(row, "bias") == 1) != biased || image.rank != 3)
         return false;
-    if (!weight || !bias || !size || size->count != 1 || !stride || stride->count != 1 ||
-        stride->items[0].number != size->items[0].number || number_of(row, "dilation") != 1 || number_of(row, "groups") != 1 ||
-        strcmp(text_of(row, "padding"), "valid") != 0 || image.rank != 3 || image.extent[0] != image.extent[1])
+    double groups = *w == 'd' ? (double)image.extent[2] : 1, stride = number_of(row, "stride");
+    if (!one_number(row, "size") || !one_number(row, "stride") || number_of(row, "dilation") != 1 ||
+        number_of(row, "groups") != groups || strcmp(text_of(row, "padding"), patches ? "valid" : "same") != 0)
         return false;
-    return has_weight(c, row, "weight", weight, 0, 0, rows_of(weight)) && has_weight(c, row, "bias", bias, 0, 0, rows_of(bias)) &&
-           note(c, "patch", NULL, size->items[0].number) && note(c, "size", NULL, (double)image.extent[0]);
+    return has_weight(c, row, "weight", weight, 0, 0, rows_of(weight)) &&
+           (!biased || has_weight(c, row, "bias", bias, 0, 0, rows_of(bias))) && argument(c, t->args[0], row, "x*") &&
+           is_number(c, t->args[2], number_of(row, "size")) &&
+           (patches         ? stride == number_of(row, "size")
+            : t->count == 4 ? is_number(c, t->args[3], stride)
+                            : stride == 1);
+}
+
+/* what the first convolution reads */
+static bool fits_image(Comparison *c, View v)
+{
+    if (v.rank != 3 || v.first || !bind(c, "image", v.row))
+        return false;
+    c->out->image = v.row;
+    return note(c, "height", NULL, (double)v.extent[0]) && note(c, "wide", NULL, (double)v.extent[1]) &&
+           note(c, "channels", NULL, (double)v.extent[2]) &&
+           (v.extent[0] != v.extent[1] || note(c, "size", NULL, (double)v.extent[0]));
+}
+
+static bool fits_batchnorm(Comparison *c, const Term *t, const mgpu_call *row)
+{
+    static const char *const PART[] = {"weight", "bias", "running_mean", "running_var"};
+    if (!is(row, "batchnorm") || number_of(row, "eps") != 1e-5)
+        return false;
+    for (int i = 0; i < MGPU_COUNT(PART); i++) {
+        char *end = mgpu_format(".%s", PART[i]);
+        const Renamed *tensor = tensor_of(c, t->args[1]->word, end);
+        free(end);
+        if (!tensor || !has_weight(c, row, PART[i], tensor, 0, 0, rows_of(tensor)))
+            return false;
+    }
+    return argument(c, t->args[0], row, "x*");
+}
+
+static bool fits_pool(Comparison *c, const Term *t, const mgpu_call *row)
+{
+    const mgpu_option *axes = option_of(row, "axes");
+    View of = view_of(row, "x*");
+    bool over_places = axes && axes->count == 2 && axes->items[0].number == 0 && axes->items[1].number == 1;
+    bool plain = *t->word == 'm' && t->word[1] == 'e' ? over_places && number_of(row, "keep") == 0
+                                                      : number_of(row, "size") == 3 && number_of(row, "stride") == 2 &&
+                                                            number_of(row, "padding") == 1 && number_of(row, "dilation") == 1;
+    return is(row, t->word) && of.rank == 3 && plain && argument(c, t->args[0], row, "x*");
+}
+
+/* the first block of a stage may have what others lack */
+static bool fits_enter(Comparison *c, const Term *t, View v)
+{
+    bool enters = !c->block.number && tensor_of(c, t->args[0]->word, ".weight");
+    return fits(c, t->args[enters ? 1 : 2], v);
 }
 
 static bool fits(Comparison *c, const Term *t, View v)
@@ -395,8 +409,10 @@ static bool fits(Comparison *c, const Term *t, View v)
     const char *w = t->word;
     if (!t->call) {
         int *at = bound(c, w);
-        return at && *at == v.row && v.first == 0;
+        return at ? *at == v.row && v.first == 0 : strcmp(w, "image") == 0 && fits_image(c, v);
     }
+    if (strcmp(w, "enter") == 0)
+        return fits_enter(c, t, v);
     if (strcmp(w, "first") == 0)
         return v.rank == 1 && v.first == 0 && fits(c, t->args[0], v);
     if (strcmp(w, "linear") == 0 || strcmp(w, "plain") == 0 || strcmp(w, "unembed") == 0) {
@@ -419,8 +435,12 @@ static bool fits(Comparison *c, const Term *t, View v)
         return fits_attention(c, t, row);
     if (strcmp(w, "rope") == 0)
         return is(row, w) && argument(c, t->args[0], row, "x*") && note(c, "theta", NULL, number_of(row, "base"));
-    if (strcmp(w, "patches") == 0)
-        return fits_patches(c, t, row);
+    if (strcmp(w, "patches") == 0 || strcmp(w, "conv") == 0 || strcmp(w, "depthwise") == 0)
+        return fits_conv(c, t, row);
+    if (strcmp(w, "batchnorm") == 0)
+        return fits_batchnorm(c, t, row);
+    if (strcmp(w, "maxpool") == 0 || strcmp(w, "mean") == 0)
+        return fits_pool(c, t, row);
     if (strcmp(w, "layernorm") == 0 || strcmp(w, "rmsnorm") == 0)
         return fits_norm(c, t, row);
     return fits_activation(c, t, v);
@@ -465,7 +485,11 @@ static void set_wrong(Comparison *c)
     for (int r = 0; r < c->program->outline_count; r++)
         if (!is(row_at(c, r), "variable") && uses(c, l->term, row_at(c, r)))
             near = r;
-    char *block = l->each ? mgpu_format(", of block %d", c->block) : mgpu_format("%s", ""), *where = mgpu_format("%s", "");
+    bool staged = l->each && strchr(strchr(l->each, '*') + 1, '*');
+    char *block = !l->each ? mgpu_format("%s", "")
+                  : staged ? mgpu_format(", of stage %d, block %d", c->block.stage, c->block.number)
+                           : mgpu_format(", of block %d", c->block.number),
+         *where = mgpu_format("%s", "");
     if (near >= 0) {
         free(where);
         where = mgpu_format("; line %d, '%s', is nearest", row_at(c, near)->line, text_of(row_at(c, near), "path"));
@@ -493,16 +517,40 @@ static bool compare_line(Comparison *c)
     return false;
 }
 
-static int blocks_of(const Comparison *c, const char *each)
+/* the numbers that the first * of a pattern is */
+static int count_of(const Comparison *c, const char *pattern)
 {
     int most = 0;
-    size_t length = strcspn(each, "*");
+    size_t length = strcspn(pattern, "*");
     for (int i = 0; i < c->names->count; i++)
-        if (strncmp(c->names->list[i].name, each, length) == 0) {
-            int block = atoi(c->names->list[i].name + length);
-            most = block + 1 > most ? block + 1 : most;
+        if (strncmp(c->names->list[i].name, pattern, length) == 0) {
+            int number = atoi(c->names->list[i].name + length);
+            most = number + 1 > most ? number + 1 : most;
         }
     return most;
+}
+
+/* lines [begin, end) of the family for each block of a stage, or of the model */
+static void compare_blocks(Comparison *c, int begin, int end)
+{
+    static const char *const DEPTH[] = {"depth0", "depth1", "depth2", "depth3", "depth4", "depth5", "depth6", "depth7"};
+    const char *each = c->family->computes[begin].each, *second = each ? strchr(strchr(each, '*') + 1, '*') : NULL;
+    int stages = second ? count_of(c, each) : 1;
+    if (second)
+        note(c, "stages", NULL, stages);
+    for (int stage = 0; stage < stages && !c->out->wrong; stage++) {
+        char *pattern = second ? mgpu_format("%.*s%d%s", (int)strcspn(each, "*"), each, stage, strchr(each, '*') + 1) : NULL;
+        int blocks = each ? count_of(c, pattern ? pattern : each) : 1;
+        free(pattern);
+        if (each)
+            note(c, second && stage < MGPU_COUNT(DEPTH) ? DEPTH[stage] : "blocks", NULL, blocks);
+        for (int i = 0; i < blocks; i++)
+            for (int k = begin; k < end && !c->out->wrong; k++) {
+                c->block = (Block){stage, i};
+                c->line = &c->family->computes[k];
+                compare_line(c);
+            }
+    }
 }
 
 /* what the losses and outputs read: the logits, and not what is made of them first */
@@ -531,18 +579,10 @@ Computed mgpu_compare_with(const Family *family, const Names *names)
     find_whole_rows(&c);
     for (int i = 0; i < family->compute_count && !out.wrong;) {
         int end = i + 1;
-        c.line = &family->computes[i];
-        const char *each = c.line->each;
+        const char *each = family->computes[i].each;
         while (each && end < family->compute_count && family->computes[end].each == each)
             end++;
-        c.blocks = each ? blocks_of(&c, each) : 1;
-        if (each)
-            note(&c, "blocks", NULL, c.blocks);
-        for (c.block = 0; c.block < c.blocks; c.block++)
-            for (int k = i; k < end && !out.wrong; k++) {
-                c.line = &family->computes[k];
-                compare_line(&c);
-            }
+        compare_blocks(&c, i, end);
         i = end;
     }
     free(c.whole);

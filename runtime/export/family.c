@@ -144,9 +144,16 @@ Family *mgpu_families(TensorFile *file, int *count)
     return r.list;
 }
 
-char *mgpu_in_block(const char *word, const char *each, int block)
+char *mgpu_in_block(const char *word, const char *each, Block block)
 {
-    if (!each || strncmp(word, "*.", 2) != 0)
-        return mgpu_format("%s", word);
-    return mgpu_format("%.*s%d%s", (int)strcspn(each, "*"), each, block, word + 1);
+    char stage[16], number[16];
+    snprintf(stage, sizeof stage, "%d", block.stage);
+    snprintf(number, sizeof number, "%d", block.number);
+    bool staged = each && strchr(strchr(each, '*') + 1, '*'), below = each && strncmp(word, "*.", 2) == 0;
+    Capture star[MGPU_MOST_STARS] = {{staged ? stage : number, 0}, {number, 0}};
+    for (int i = 0; i < 2; i++)
+        star[i].length = (int)strlen(star[i].begin);
+    char *pattern = mgpu_format("%s%s", below ? each : word, below ? word + 1 : ""), *name = mgpu_filled(pattern, star);
+    free(pattern);
+    return name;
 }

@@ -26,8 +26,11 @@ typedef struct Family {
 extern const RulesFile mgpu_family_files[]; /* dsl/stdlib/families.rules, by embed.sh */
 /* those of the library; the memory is the file's */
 Family *mgpu_families(TensorFile *, int *count);
-/* word: a tensor of the family, or what its tensors begin with; block: what its first * is; the caller frees */
-char *mgpu_in_block(const char *word, const char *each, int block);
+typedef struct Block { /* of those that a line is for; a pattern of two stars has blocks in stages */
+    int stage, number;
+} Block;
+/* word: a tensor of the family, or what its tensors begin with, below the block where it begins with "*."; the caller frees */
+char *mgpu_in_block(const char *word, const char *each, Block);
 
 /* ---- names.c: weights of the model under names and in shapes of others */
 typedef struct Piece {
@@ -67,6 +70,7 @@ typedef struct FamilyFact {
 typedef struct Computed {
     FamilyFact fact[32];
     int fact_count;
+    int image;   /* the row that the first convolution reads, where the family has one */
     char *wrong; /* NULL: it is; else the first difference, in words */
 } Computed;
 Computed mgpu_compare_with(const Family *, const Names *);
@@ -87,6 +91,9 @@ void mgpu_close_published(Published *);
 /* the value of a line: JSON, as text; the caller frees. NULL: the model does not say it */
 char *mgpu_value_of(const Published *, const char *text);
 int64_t mgpu_whole_value(const Published *, const char *text); /* 0: it is none */
+
+/* ---- picture.c */
+void mgpu_write_image_processor(const Published *, const char *folder); /* or says why there is none */
 
 /* ---- tokenizer.c */
 int64_t mgpu_special_token(const char *folder, bool end); /* the token that begins or ends texts; -1: none is known */

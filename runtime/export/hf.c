@@ -13,7 +13,7 @@
 /* ---- which family */
 static bool is_tensor(const Term *t, const char *each, const char *name)
 {
-    static const char *const END[] = {".weight", ".bias", ""};
+    static const char *const END[] = {".weight", ".bias", ".running_mean", ".running_var", ""};
     for (int i = 0; i < t->count; i++)
         if (is_tensor(t->args[i], each, name))
             return true;
@@ -22,8 +22,9 @@ static bool is_tensor(const Term *t, const char *each, const char *name)
         Capture captured[MGPU_MOST_STARS] = {{0}};
         char *pattern = mgpu_format("%s%s%s", block ? each : "", block ? t->word + 1 : t->word, END[i]);
         bool fits = mgpu_fits_pattern(pattern, name, captured);
-        for (int k = 0; fits && block && k < captured[0].length; k++)
-            fits = captured[0].begin[k] >= '0' && captured[0].begin[k] <= '9';
+        for (int star = 0; star < 2; star++)
+            for (int k = 0; fits && k < captured[star].length; k++)
+                fits = captured[star].begin[k] >= '0' && captured[star].begin[k] <= '9';
         free(pattern);
         if (fits)
             return true;
@@ -149,11 +150,30 @@ static char *fact_text(const Published *p, const char *text, bool real)
     return fact->text ? mgpu_format("\"%s\"", fact->text) : number_text(fact->number, real);
 }
 
+/* the values of a text for each stage: what its first * is */
+static char *list_text(const Published *p, const char *text)
+{
+    char *list, *value = NULL;
+    size_t length;
+    FILE *f = mgpu_begin_text(&list, &length);
+    for (int stage = 0; stage == 0 || value; stage++) {
+        char *of = mgpu_in_block(text, NULL, (Block){0, stage});
+        free(value);
+        value = mgpu_value_of(p, of);
+        fprintf(f, "%s%s", !stage ? "[" : value ? ", " : "]", value ? value : "");
+        free(of);
+    }
+    mgpu_end_text(f);
+    return list;
+}
+
 char *mgpu_value_of(const Published *p, const char *text)
 {
     bool real = strncmp(text, "real ", 5) == 0;
     text += real ? 5 : 0;
     const char *open = strchr(text, '(');
+    if (strncmp(text, "list ", 5) == 0)
+        return list_text(p, text + 5);
     if (*text == '$')
         return fact_text(p, text + 1, real);
     if (!open || *text == '"' || *text == '[')
@@ -362,22 +382,38 @@ static void write_config(const Published *p, const char *folder)
 }
 
 /* ---- model.safetensors */
+/* The weights, and for each batch norm the number of batches that it has seen, which PyTorch's have: 0. -> how many */
+static int list_tensors(const Names *n, SavedTensor *tensors)
+{
+    int count = n->count;
+    for (int i = 0; i < n->count; i++) {
+        const char *name = n->list[i].name, *mean = strstr(name, ".running_mean");
+        tensors[i] = *n->list[i].tensor;
+        tensors[i].tensor.name = mgpu_format("%s", name);
+        if (mean)
+            tensors[count++].tensor =
+                (mgpu_tensor){mgpu_format("%.*s.num_batches_tracked", (int)(mean - name), name), MGPU_I64, 0, {0}};
+    }
+    return count;
+}
+
 static void write_tensors(const Published *p, const char *folder)
 {
     enum { ELEMENTS = 1 << 18 };
     const Names *n = &p->names;
-    char *path = mgpu_format("%s/model.safetensors", folder), *what = mgpu_format("%d tensors", n->count);
+    SavedTensor *tensors = mgpu_allocate(2 * (size_t)n->count, sizeof *tensors);
+    int all = list_tensors(n, tensors);
+    char *path = mgpu_format("%s/model.safetensors", folder), *what = mgpu_format("%d tensors", all);
     WholeFile file = mgpu_begin_export(path);
-    SavedTensor *tensors = mgpu_allocate((size_t)n->count, sizeof *tensors);
     uint8_t *data = mgpu_allocate(ELEMENTS, 8);
-    for (int i = 0; i < n->count; i++) {
-        tensors[i] = *n->list[i].tensor;
-        tensors[i].tensor.name = n->list[i].name;
-    }
     /* A file with a step has the names of a model of mgpuc, and is read without the rules of families. */
-    FileLayout layout = mgpu_lay_out(tensors, n->count, &(FileNotes){.step = -1});
+    FileLayout layout = mgpu_lay_out(tensors, all, &(FileNotes){.step = -1});
     fwrite(layout.header, 1, (size_t)layout.header_bytes, file.f);
     for (int k = 0; k < layout.count; k++) {
+        if (layout.order[k] >= n->count) {
+            fwrite(&(int64_t){0}, sizeof(int64_t), 1, file.f);
+            continue;
+        }
         const Renamed *r = &n->list[layout.order[k]];
         int64_t count = mgpu_elements(&r->tensor->tensor), each = mgpu_dtype_bytes(r->tensor->tensor.dtype);
         for (int64_t at = 0; at < count; at += ELEMENTS) {
@@ -388,6 +424,8 @@ static void write_tensors(const Published *p, const char *folder)
     }
     mgpu_end_export(&file, path, what);
     mgpu_close_layout(&layout);
+    for (int i = 0; i < all; i++)
+        free((char *)(uintptr_t)tensors[i].tensor.name);
     free(data);
     free(tensors);
     free(path);
@@ -402,6 +440,8 @@ void mgpu_export_hf(const Export *e)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be made: %s", e->path, strerror(errno));
     write_config(&p, e->path);
     write_tensors(&p, e->path);
+    if (mgpu_family_fact(&p.computed, "height"))
+        mgpu_write_image_processor(&p, e->path);
     if (p.tokenizer)
         mgpu_copy_tokenizer(e, p.tokenizer, e->path);
     mgpu_close_published(&p);

@@ -18,7 +18,9 @@ typedef struct ExportKind {
 static const struct mgpu_family_exports *families(const Export *e)
 {
     if (!e->program->families)
-        mgpu_fail(MGPU_BAD_INPUT, "transformers and llama.cpp have code for families of models with attention, and this model has none; %s",
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "transformers and llama.cpp have code for families of models: with attention, which this model lacks, ResNet "
+                  "and ConvNeXt; %s",
                   ANY_MODEL);
     return e->program->families;
 }

@@ -3,7 +3,7 @@ import json
 import struct
 import sys
 
-CODE = {"F16": "e", "F32": "f", "F64": "d"}
+CODE = {"F16": "e", "F32": "f", "F64": "d", "I64": "q"}
 
 
 def tensors(path):

@@ -3,6 +3,8 @@ import re
 
 from .tools import Failed
 
+FAMILIES = ("bert", "convnext", "deit", "gpt2", "llama", "mistral", "qwen2", "resnet", "vit")  # by the model_type of config.json; each is a case of tests/import.test
+
 
 def module_of(folder):
     import transformers
@@ -14,12 +16,17 @@ def module_of(folder):
         config = transformers.AutoConfig.from_pretrained(folder, **local)
     except Exception as e:
         raise wrong(f"transformers {transformers.__version__} cannot read its config.json: {first_line(e)}") from None
+    if config.model_type not in FAMILIES:
+        raise wrong(f"its family {config.model_type!r} is none of those that from_hf is tested with: {', '.join(FAMILIES)}; mgpuc.from_torch(module, example_inputs) takes a module of any")
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type", "default") == "dynamic":
+        raise wrong("its rope_type 'dynamic' makes rotations of a text's length, which has no counterpart; for texts of at most max_position_embeddings 'default' computes the same")
     name = (config.architectures or ["AutoModel"])[0]
     kind = getattr(transformers, name, None) if isinstance(name, str) else None
     if not isinstance(kind, type) or not issubclass(kind, (transformers.PreTrainedModel, transformers.AutoModel)):
         raise wrong(f"its config.json names the class {name!r}, which is no model of transformers {transformers.__version__}")
     try:
-        module, found = kind.from_pretrained(folder, attn_implementation="sdpa", output_loading_info=True, **local)
+        module, found = kind.from_pretrained(folder, attn_implementation=None if config.model_type in ("convnext", "resnet") else "sdpa", output_loading_info=True, **local)
     except Exception as e:
         raise wrong(f"{name} of transformers {transformers.__version__} cannot be made of it: {first_line(e)}") from None
     missing = sorted(found["missing_keys"])

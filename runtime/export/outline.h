@@ -1,0 +1,68 @@
+/* outline.h: what a row of a program's outline (mgpu.h) says. */
+#ifndef MGPU_EXPORT_OUTLINE_H
+#define MGPU_EXPORT_OUTLINE_H
+
+#include "runtime/abi/mgpu.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct View { /* of a row: which element it begins with, its extents; row -1: none */
+    int row, rank;
+    int64_t first, extent[MGPU_MAX_RANK];
+} View;
+
+static inline const mgpu_option *option_of(const mgpu_call *row, const char *name)
+{
+    for (int i = 0; i < row->option_count; i++)
+        if (strcmp(row->options[i].name, name) == 0)
+            return &row->options[i];
+    return NULL;
+}
+
+static inline const char *text_of(const mgpu_call *row, const char *name)
+{
+    const mgpu_option *o = option_of(row, name);
+    return o && o->count && o->items[0].text ? o->items[0].text : "";
+}
+
+static inline double number_of(const mgpu_call *row, const char *name)
+{
+    const mgpu_option *o = option_of(row, name);
+    return o && o->count && !o->items[0].text ? o->items[0].number : NAN;
+}
+
+static inline View view_of(const mgpu_call *row, const char *name)
+{
+    const mgpu_option *o = option_of(row, name);
+    View v = {.row = -1};
+    if (!o || o->count < 2 || o->items[1].number < 0)
+        return v;
+    v.row = (int)o->items[0].number;
+    v.first = (int64_t)o->items[1].number;
+    for (int i = 2; i < o->count; i++)
+        v.extent[v.rank++] = (int64_t)o->items[i].number;
+    return v;
+}
+
+static inline int64_t elements(const View *v)
+{
+    int64_t all = 1;
+    for (int i = 0; i < v->rank; i++)
+        all *= v->extent[i];
+    return all;
+}
+
+/* of one place of a sequence, or of what is none; all: of one place of a picture, too */
+static inline int64_t features(const View *v, bool all)
+{
+    if (all && v->rank == 3)
+        return v->extent[2];
+    return v->rank > 1 && v->extent[0] ? elements(v) / v->extent[0] : elements(v);
+}
+
+static inline bool is(const mgpu_call *row, const char *name)
+{
+    return strcmp(row->name, name) == 0;
+}
+#endif
