@@ -2,7 +2,7 @@
 #ifndef MGPU_EXPORT_OUTLINE_H
 #define MGPU_EXPORT_OUTLINE_H
 
-#include "runtime/abi/mgpu.h"
+#include "runtime/export/export.h"
 
 #include <math.h>
 #include <string.h>

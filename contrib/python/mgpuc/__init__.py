@@ -25,8 +25,9 @@ def from_torch(module, example_inputs, path="model.net", loss=None, output=None,
     return tools.Model(path, info)
 
 
-def from_hf(folder, path="model.net", length=128, **options):
-    """The same for a folder of Hugging Face (config.json and weights), by its class in transformers; length: tokens of a text.
+def from_hf(folder, path="model.net", length=128, size=None, **options):
+    """The same for a folder of Hugging Face (config.json and weights), by its class in transformers. length: tokens of a text; size: of a
+    picture, [height, width] or one number, where config.json does not say it (224).
 
     Models of text take `input_ids`, models of pictures `pixel_values`. For other inputs, such as an `attention_mask`, give the module
     and a dictionary of them to from_torch.
@@ -41,8 +42,8 @@ def from_hf(folder, path="model.net", length=128, **options):
 
     module = module_of(folder)
     config = module.config
-    size = getattr(config, "image_size", None)
-    if size is not None and not hasattr(config, "vocab_size"):
+    if module.main_input_name == "pixel_values":
+        size = size or getattr(config, "image_size", 224)
         high, wide = size if isinstance(size, (list, tuple)) else (size, size)
         example = {"pixel_values": torch.zeros(1, getattr(config, "num_channels", 3), high, wide)}
     else:
