@@ -45,13 +45,6 @@ static const Value *operand(Lowering *l, const Node *x, bool first)
     return reshape(l, v, e);
 }
 
-/* whole numbers of fewer than 32 bits, or without sign, wrap at their own width */
-static const Value *wrapped(Lowering *l, const Value *v, Dtype t)
-{
-    bool narrow = t == U8 || t == I8 || t == U16 || t == I16 || t == U32;
-    return narrow ? cast(l, cast(l, v, t), carried(l, t)) : v;
-}
-
 static void lower_plain(Lowering *l, const Node *n, const char *kind)
 {
     if (n->dtype == BOOL && (n->op == OP_MINIMUM || n->op == OP_MAXIMUM))
@@ -64,7 +57,7 @@ static void lower_plain(Lowering *l, const Node *n, const char *kind)
         y = unary(l, kind, in[0]);
     else
         y = n->inputs == 3 ? where_of(l, in[0], in[1], in[2]) : binary_of(l, kind, carried(l, n->dtype), in[0], in[1]);
-    bool arithmetic = n->op == OP_ADD || n->op == OP_SUB || n->op == OP_MUL || n->op == OP_BIT_NOT || n->op == OP_SHIFT_LEFT;
+    bool arithmetic = n->op == OP_ADD || n->op == OP_SUB || n->op == OP_MUL || n->op == OP_BIT_NOT;
     set_lowered(l, n, arithmetic ? wrapped(l, y, n->dtype) : y, first);
 }
 
@@ -73,29 +66,13 @@ static bool is_whole(const Node *n)
     return !dtype_is_float(n->dtype) && n->dtype != BOOL;
 }
 
-/* a float as a whole number: towards 0, within the type's bounds, 0 for what is no number */
-static const Value *whole_of(Lowering *l, const Value *x, Dtype t)
-{
-    bool sign = t != U8 && t != U16 && t != U32;
-    int bits = 8 * dtype_bytes(t) - sign;
-    double end = ldexp(1, bits), least = sign ? -end : 0;
-    const Value *zero = scalar_of(l, 0, x->dtype);
-    x = where_of(l, binary_of(l, "Equal", BOOL, x, x), x, zero);
-    x = binary(l, "Max", x, scalar_of(l, least, x->dtype));
-    if (bits <= 24 || (bits <= 32 && x->dtype == F64))
-        return cast(l, binary(l, "Min", x, scalar_of(l, end - 1, x->dtype)), carried(l, t));
-    const Value *over = binary_of(l, "LessOrEqual", BOOL, scalar_of(l, end, x->dtype), x), /* end - 1 is no number of its type */
-        *most = t == I64 ? unary(l, "BitwiseNot", scalar_of(l, -end, I64)) : scalar_of(l, end - 1, carried(l, t));
-    return where_of(l, over, most, cast(l, where_of(l, over, zero, x), carried(l, t)));
-}
-
 static void lower_cast(Lowering *l, const Node *n)
 {
     const Value *raw = lowered(l, n->in[0])->raw, *y;
     bool first = !raw && any_first(l, n);
     const Value *x = raw ? raw : operand(l, n->in[0], first);
     if (is_whole(n) && dtype_is_float(x->dtype))
-        y = whole_of(l, x, n->dtype);
+        y = whole_number_of(l, x, n->dtype);
     else if (is_whole(n) && n->dtype != carried(l, n->dtype))
         y = cast(l, cast(l, x, n->dtype), carried(l, n->dtype));
     else
@@ -126,20 +103,48 @@ static void lower_mod(Lowering *l, const Node *n)
         set_lowered(l, n, binary(l, "Sub", a, binary(l, "Mul", b, unary(l, "Floor", binary(l, "Div", a, b)))), first);
 }
 
-/* floor(a / b) of whole numbers; 0 where b is 0. Division of ONNX is towards 0, and a - a % b may be beyond 32 bits */
+/* floor(a / b) of whole numbers. Division of ONNX is towards 0, and a - a % b may be beyond 32 bits */
+static const Value *floor_quotient(Lowering *l, const Value *a, const Value *b)
+{
+    if (l->torch)
+        return binary(l, "Div", a, b);
+    Dtype t = b->dtype;
+    a = cast(l, a, I64), b = cast(l, b, I64);
+    return cast(l, binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, b)), b), t);
+}
+
+/* it is 0 where b is 0 */
 static void lower_quotient(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n);
     const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first), *none, *q;
     Dtype t = b->dtype;
     b = divisor(l, b, &none);
-    if (l->torch) {
-        q = binary(l, "Div", a, b);
-    } else {
-        a = cast(l, a, I64), b = cast(l, b, I64);
-        q = cast(l, binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, b)), b), t);
-    }
+    q = floor_quotient(l, a, b);
     set_lowered(l, n, none ? where_of(l, none, scalar_of(l, 0, t), q) : q, first);
+}
+
+/* a 2^n, or floor(a / 2^n), of whole numbers, for which ONNX has an operation of types without sign alone. Where 2^n is no number
+ * of their type, nothing is left but the sign */
+static void lower_shift(Lowering *l, const Node *n)
+{
+    bool first = any_first(l, n), left = n->op == OP_SHIFT_LEFT, sign = n->dtype != U8 && n->dtype != U16 && n->dtype != U32;
+    const Value *a = operand(l, n->in[0], first), *by = operand(l, n->in[1], first);
+    Dtype t = a->dtype;
+    int bits = 8 * dtype_bytes(n->dtype), count = bits - (sign && !left);
+    double *powers = NEW_ARRAY(double, count);
+    for (int i = 0; i < count; i++)
+        powers[i] = ldexp(i == 8 * dtype_bytes(t) - 1 ? -1 : 1, i); /* the highest bit is the sign */
+    const Value *known = from_0_to(l, by, count - 1), *at = where_of(l, known, by, scalar_of(l, 0, by->dtype)),
+                *power = EMIT(l, "Gather", t, extents_of(at), constant_of(l, powers, t, (Extents){1, {count}}), at);
+    attribute(l, "axis", 0);
+    const Value *y = left ? binary(l, "Mul", a, power) : floor_quotient(l, a, power), *rest = scalar_of(l, 0, t);
+    if (sign && !left) {
+        const Value *below = compare(l, "Less", a, 0);
+        rest = where_of(l, below, scalar_of(l, -1, t), rest);
+    }
+    y = where_of(l, known, y, rest);
+    set_lowered(l, n, left ? wrapped(l, y, n->dtype) : y, first);
 }
 
 /* tanh(x / 2) (e^x + 1) has all digits near 0, and ONNX has no e^x - 1 */
@@ -361,6 +366,8 @@ static const struct Lowering_ {
     [OP_BIT_OR] = {"BitwiseOr", NULL},
     [OP_BIT_XOR] = {"BitwiseXor", NULL},
     [OP_BIT_NOT] = {"BitwiseNot", NULL},
+    [OP_SHIFT_LEFT] = {NULL, lower_shift},
+    [OP_SHIFT_RIGHT] = {NULL, lower_shift},
     [OP_SUM] = {NULL, lower_sum},
     [OP_MAX] = {NULL, lower_sum},
     [OP_ARGMAX] = {NULL, lower_argmax},

@@ -55,6 +55,7 @@ const Value *unary(Lowering *, const char *kind, const Value *);
 const Value *binary(Lowering *, const char *kind, const Value *, const Value *); /* broadcasts; the type of the first */
 const Value *binary_of(Lowering *, const char *kind, Dtype, const Value *, const Value *);
 const Value *compare(Lowering *, const char *kind, const Value *, double);
+const Value *from_0_to(Lowering *, const Value *, double last); /* whether it is one of 0, 1, ..., last */
 const Value *where_of(Lowering *, const Value *condition, const Value *, const Value *);
 const Value *cast(Lowering *, const Value *, Dtype);
 const Value *reshape(Lowering *, const Value *, Extents);
@@ -64,6 +65,8 @@ const Value *slice(Lowering *, const Value *, int count, const int64_t *axes, co
                    const int64_t *step);
 const Value *pad(Lowering *, const Value *, const int64_t *low, const int64_t *high, double); /* by axis; negative ones cut off */
 const Value *of_all_samples(Lowering *, const Value *); /* what is the same for all, once for each */
+const Value *wrapped(Lowering *, const Value *, Dtype); /* as numbers of this type are, which are carried in a wider one */
+const Value *whole_number_of(Lowering *, const Value *, Dtype); /* of floats */
 
 /* ---- nodes.c: what nodes have become */
 Lowered *lowered(Lowering *, const Node *);

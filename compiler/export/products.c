@@ -182,20 +182,42 @@ static const Value *pooled(Lowering *l, const Node *n, const Value *x, int dims,
     return most ? y : binary(l, "Mul", y, scalar_of(l, (double)elements, y->dtype));
 }
 
+/* whole numbers go as floats that hold their sums; a mean times their number is one of them but for rounding */
+static const Value *pooled_of_any(Lowering *l, const Node *n, const Value *x, int dims, const int64_t *size,
+                                  const int64_t *stride, const int64_t *low, const int64_t *high)
+{
+    Dtype t = n->dtype, carrier = x->dtype;
+    if (dtype_is_float(t))
+        return pooled(l, n, x, dims, size, stride, low, high);
+    if (t == I64)
+        cannot_export(l, "windows of whole numbers of 64 bits, which neither ONNX nor PyTorch has");
+    bool most = n->op == OP_WINDOW_MAX, small = dtype_bytes(t) == 1 || (most && dtype_bytes(t) == 2);
+    int64_t elements = 1;
+    for (int i = 0; i < dims; i++)
+        elements *= size[i];
+    small = small && (most || elements < 4096);
+    const Value *y = pooled(l, n, cast(l, x, small ? F32 : F64), dims, size, stride, low, high);
+    if (most)
+        return t == BOOL ? cast(l, y, BOOL) : whole_number_of(l, y, t);
+    y = unary(l, "Floor", binary(l, "Add", y, scalar_of(l, 0.5, y->dtype)));
+    return wrapped(l, cast(l, cast(l, y, I64), carrier), t);
+}
+
 static void lower_window(Lowering *l, const Node *n)
 {
     const Node *x = n->in[0];
     int r = x->shape.rank, last = r - 1;
     const int64_t *size = n->ints, *stride = size + r, *low = stride + r, *high = low + r;
     bool channels = size[last] == 1 && stride[last] == 1 && !low[last] && !high[last];
-    if (!dtype_is_float(x->dtype) || (r > 3 && !channels) || r > 4) {
-        cannot_export(l, "windows of whole numbers, or along more than three axes");
+    if ((r > 3 && !channels) || r > 4) {
+        cannot_export(l, "windows along more than three axes");
     } else if (channels && x->sharded && r > 1) {
-        set_lowered(l, n, pooled(l, n, channels_first(l, x), last, size, stride, low, high), true);
+        set_lowered(l, n, pooled_of_any(l, n, channels_first(l, x), last, size, stride, low, high), true);
     } else {
         Extents e = {.rank = r + 2, .extent = {x->sharded ? BATCH : 1, 1}}, back = extents(n->sharded, &n->shape);
         memcpy(e.extent + 2, x->shape.extent, (size_t)r * sizeof *e.extent);
-        set_lowered(l, n, reshape(l, pooled(l, n, reshape(l, whole_value(l, x), e), r, size, stride, low, high), back), false);
+        set_lowered(l, n, reshape(l, pooled_of_any(l, n, reshape(l, whole_value(l, x), e), r, size, stride, low, high), back),
+                    false);
     }
 }
 

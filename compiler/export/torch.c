@@ -445,6 +445,7 @@ static const struct TorchRow {
     {"ExpandToBatch", NULL, print_expand_to_batch},
     {"Gather", NULL, print_gather},
     {"GatherND", NULL, print_gather_nd},
+    {"ScatterElements", "$0.scatter_add(1, $1, $2)", NULL},
     {"TopK", NULL, print_top_k},
     {"Softmax", NULL, print_softmax},
     {"Relu", "F.relu($0)", NULL},

@@ -1,6 +1,7 @@
 /* values.c: operations and values of the exported graph, one by one. */
 #include "compiler/export/lowering.h"
 
+#include <math.h>
 #include <string.h>
 
 Extents extents_of(const Value *v)
@@ -245,6 +246,13 @@ const Value *compare(Lowering *l, const char *kind, const Value *a, double b)
     return binary_of(l, kind, BOOL, a, scalar_of(l, b, a->dtype));
 }
 
+const Value *from_0_to(Lowering *l, const Value *x, double last)
+{
+    const Value *zero = scalar_of(l, 0, x->dtype), *end = scalar_of(l, last, x->dtype),
+                *low = binary_of(l, "LessOrEqual", BOOL, zero, x);
+    return binary(l, "And", low, binary_of(l, "LessOrEqual", BOOL, x, end));
+}
+
 const Value *where_of(Lowering *l, const Value *c, const Value *a, const Value *b)
 {
     const Value *in[] = {c, a, b};
@@ -365,4 +373,27 @@ const Value *of_all_samples(Lowering *l, const Value *x)
         attribute(l, "axis", 0);
     }
     return EMIT(l, "Expand", x->dtype, e, x, batch);
+}
+
+/* whole numbers of fewer than 32 bits, or without sign, wrap at their own width */
+const Value *wrapped(Lowering *l, const Value *v, Dtype t)
+{
+    bool narrow = t == U8 || t == I8 || t == U16 || t == I16 || t == U32;
+    return narrow ? cast(l, cast(l, v, t), carried(l, t)) : v;
+}
+
+/* a float as a whole number: towards 0, within the type's bounds, 0 for what is no number */
+const Value *whole_number_of(Lowering *l, const Value *x, Dtype t)
+{
+    bool sign = t != U8 && t != U16 && t != U32;
+    int bits = 8 * dtype_bytes(t) - sign;
+    double end = ldexp(1, bits), least = sign ? -end : 0;
+    const Value *zero = scalar_of(l, 0, x->dtype);
+    x = where_of(l, binary_of(l, "Equal", BOOL, x, x), x, zero);
+    x = binary(l, "Max", x, scalar_of(l, least, x->dtype));
+    if (bits <= 24 || (bits <= 32 && x->dtype == F64))
+        return cast(l, binary(l, "Min", x, scalar_of(l, end - 1, x->dtype)), carried(l, t));
+    const Value *over = binary_of(l, "LessOrEqual", BOOL, scalar_of(l, end, x->dtype), x), /* end - 1 is no number of its type */
+        *most = t == I64 ? unary(l, "BitwiseNot", scalar_of(l, -end, I64)) : scalar_of(l, end - 1, carried(l, t));
+    return where_of(l, over, most, cast(l, where_of(l, over, zero, x), carried(l, t)));
 }

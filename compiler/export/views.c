@@ -165,9 +165,8 @@ void lower_gather(Lowering *l, const Node *n)
     const Value *v = whole_value(l, x), *at = index_value(l, i), *y, *known = NULL;
     bool sure = within(l, i, x->shape.extent[axis]);
     if (!sure) {
-        const Value *zero = scalar_of(l, 0, at->dtype), *end = scalar_of(l, (double)(x->shape.extent[axis] - 1), at->dtype);
-        known = binary(l, "And", binary_of(l, "LessOrEqual", BOOL, zero, at), binary_of(l, "LessOrEqual", BOOL, at, end));
-        at = where_of(l, known, at, zero);
+        known = from_0_to(l, at, (double)(x->shape.extent[axis] - 1));
+        at = where_of(l, known, at, scalar_of(l, 0, at->dtype));
     }
     if (x->sharded && i->sharded) { /* [N, axis, rest] and [N, i...] */
         v = to_front(l, v, axis + 1, 1);
@@ -211,11 +210,52 @@ void lower_gather(Lowering *l, const Node *n)
     set_lowered(l, n, y, false);
 }
 
+/* [samples, the axis, all others], each sample by itself */
+static const Value *rows_of(Lowering *l, const Node *n, bool sharded, int axis, int axes)
+{
+    const Value *v = whole_value(l, n);
+    if (sharded && !n->sharded)
+        v = of_all_samples(l, v);
+    Extents e = {.rank = 3, .extent = {sharded ? BATCH : 1, 1, 1}};
+    int64_t order[EXPORTED_RANK];
+    int r = n->shape.rank, at = sharded;
+    for (int i = 0; i < at; i++)
+        order[i] = i;
+    for (int i = 0; i < r; i++) /* those that are indexed to the front */
+        order[at + i] = at + (i < axes ? axis + i : i < axes + axis ? i - axes : i);
+    for (int i = 0; i < r; i++)
+        e.extent[i >= axis && i < axis + axes ? 1 : 2] *= n->shape.extent[i];
+    return reshape(l, transpose(l, v, order), e);
+}
+
 /* x[i...] += v[i..., rest] along the axis; nothing outside */
 void lower_scatter_add(Lowering *l, const Node *n)
 {
-    (void)n;
-    cannot_export(l, "scatter_add has no counterpart yet");
+    const Node *x = n->in[0], *i = n->in[1];
+    int axis = (int)n->ints[0], r = n->shape.rank;
+    bool sharded = n->sharded;
+    const Value *rows = rows_of(l, x, sharded, axis, 1), *new = rows_of(l, n->in[2], sharded, axis, i->shape.rank);
+    const Value *at = index_value(l, i);
+    if (sharded && !i->sharded)
+        at = of_all_samples(l, at);
+    at = reshape(l, at, (Extents){3, {new->extent[0], new->extent[1], 1}});
+    if (!within(l, i, x->shape.extent[axis])) {
+        const Value *known = from_0_to(l, at, (double)(x->shape.extent[axis] - 1));
+        at = where_of(l, known, at, scalar_of(l, 0, at->dtype));
+        new = where_of(l, known, new, scalar_of(l, 0, new->dtype));
+    }
+    at = expand(l, cast(l, at, I64), extents_of(new));
+    const Value *y = EMIT(l, "ScatterElements", rows->dtype, extents_of(rows), rows, at, new);
+    attribute(l, "axis", 1);
+    attribute_text(l, "reduction", "add");
+    Extents e = {.rank = r + sharded, .extent = {BATCH}};
+    int64_t order[EXPORTED_RANK] = {0};
+    for (int k = 0, to = sharded; k < r; k++) {
+        e.extent[to + (k == axis ? 0 : k < axis ? k + 1 : k)] = n->shape.extent[k];
+        order[to + k] = to + (k == axis ? 0 : k < axis ? k + 1 : k);
+    }
+    y = wrapped(l, transpose(l, reshape(l, y, e), order), n->dtype);
+    set_lowered(l, n, y, false);
 }
 
 void lower_top_k(Lowering *l, const Node *n)

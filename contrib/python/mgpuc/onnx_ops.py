@@ -331,21 +331,19 @@ def places(shape):
     return np.arange(int(np.prod(shape)), dtype="int64").reshape(shape)
 
 
-@op("GatherElements")
-def _(g, n):
-    x, i = n.x(0), n.x(1)
+def element_places(g, n, x, i):
+    """Of elements that an index along one axis chooses: where they are in a row of all"""
     dim = n.attr("axis", 0) % len(x.shape)
     if g.leading and x.array is None and dim == 0 and x.shape[0] == 1:
         raise n.unsupported("over the axis of samples has no counterpart")
     stride = int(np.prod(x.shape[dim + 1:]))
     first = places(x.shape)[tuple(slice(0, 1) if d == dim else slice(0, s) for d, s in enumerate(i.shape))]  # of each row
     at = node(g, "mul", cast(g, from_front(g, i, x.shape[dim]), "int64"), stride)
-    return taken(g, n, x, node(g, "add", at, g.leaf(first)) if first.any() else at)
+    return node(g, "add", at, g.leaf(first)) if first.any() else at
 
 
-@op("GatherND")
-def _(g, n):
-    x, i, batch = n.x(0), n.x(1), n.attr("batch_dims", 0)
+def part_places(g, n, x, i, batch):
+    """Of parts that the last axis of an index chooses, likewise"""
     if g.leading and x.array is None and not batch and x.shape[0] == 1:
         raise n.unsupported("over the axis of samples has no counterpart")
     count = i.shape[-1]
@@ -357,15 +355,30 @@ def _(g, n):
         at = one if at is None else node(g, "add", at, one)
     if rest:
         at = node(g, "add", reshape(g, at, list(at.shape) + [1] * len(rest)), g.leaf(places(rest)))
-    return taken(g, n, x, at)
+    return at
+
+
+@op("GatherElements")
+def _(g, n):
+    return taken(g, n, n.x(0), element_places(g, n, n.x(0), n.x(1)))
+
+
+@op("GatherND")
+def _(g, n):
+    return taken(g, n, n.x(0), part_places(g, n, n.x(0), n.x(1), n.attr("batch_dims", 0)))
 
 
 @op("ScatterND", "ScatterElements", "Scatter")
 def _(g, n):
-    """Known places get other numbers: what is there is picked from the row of the old ones and the new ones."""
-    x, i, new = n.x(0), n.array(1, "indices"), n.x(2)
-    if n.attr("reduction", "none") != "none":
-        raise n.unsupported("with a reduction has no counterpart")
+    """Known places get other numbers: what is there is picked from the row of the old ones and the new ones. Sums may be anywhere."""
+    x, new, reduction = n.x(0), n.x(2), n.attr("reduction", "none")
+    if reduction == "add":
+        at = part_places(g, n, x, n.x(1), 0) if n.type == "ScatterND" else element_places(g, n, x, n.x(1))
+        row = lambda v: reshape(g, v, [int(np.prod(v.shape))])  # noqa: E731
+        return reshape(g, g.add("scatter_add", row(x).shape, x.val.dtype, self=row(x), index=row(at), src=row(new)), n.shape)
+    i = n.array(1, "indices")
+    if reduction != "none":
+        raise n.unsupported(f"with the reduction {reduction} has no counterpart")
     rank = len(x.shape)
     at = places(x.shape)
     if n.type == "ScatterND":

@@ -1057,6 +1057,13 @@ def _(cx, node, a):
     return cx.result(Index(v.var, [":"] * at + [i.var]), axes, node)
 
 
+@op("scatter_add")
+def _(cx, node, a):
+    """Rows of numbers: those of src are added at the places of index"""
+    x, i, v = (with_axes(cx, tensor_of(cx, a[k], node), [0]).var for k in ("self", "index", "src"))
+    return cx.result(Call("scatter_add", None, [x, i, v]), [0], node)
+
+
 @op("index_select")
 def _(cx, node, a):
     return OPS["index"](cx, node, {"self": a["self"], "indices": [None] * (a["dim"] % len(a["self"].shape)) + [a["index"]]})
