@@ -15,6 +15,7 @@
  *                                   convolutions with as large a stride, of each channel, without a bias; STRIDE `stage`: 2
  *                                   in the first block of each stage but the first, else 1
  *     batchnorm(x, T) maxpool(x) mean(x)
+ *     quadruple(x, T)               x, whose channels are four times the rows of T.weight
  *     enter(T, x, y)                x in the first block of a stage where there is a T.weight, else y */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
@@ -413,6 +414,10 @@ static bool fits(Comparison *c, const Term *t, View v)
     }
     if (strcmp(w, "enter") == 0)
         return fits_enter(c, t, v);
+    if (strcmp(w, "quadruple") == 0) {
+        const Renamed *narrow = tensor_of(c, t->args[1]->word, ".weight");
+        return v.rank == 3 && narrow && v.extent[2] == 4 * rows_of(narrow) && fits(c, t->args[0], v);
+    }
     if (strcmp(w, "first") == 0)
         return v.rank == 1 && v.first == 0 && fits(c, t->args[0], v);
     if (strcmp(w, "linear") == 0 || strcmp(w, "plain") == 0 || strcmp(w, "unembed") == 0) {
