@@ -478,7 +478,7 @@ Work *mgpu_engine_next(Engine *e)
     work->phase = NULL;
     work->set = NULL;
     work->sample_count = 0;
-    work->apart = false;
+    work->valid_only = false;
     work->applied = work->epoch = work->samples = 0;
     memset(work->fetch, 0, (size_t)e->program->output_count * sizeof *work->fetch);
     atomic_store(&work->reported, false);

@@ -24,7 +24,7 @@ typedef struct Work {                   /* one step of the run: one phase on all
     mgpu_step *block;                   /* by device */
     uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
     _Atomic int64_t step;               /* as its blocks say it: for messages, also of other threads */
-    bool apart;                         /* Batch.valid is given: a sample is what it would be alone, in all its bits */
+    bool valid_only;                    /* Batch.valid is given: host devices compute no padding samples */
     int64_t applied, epoch, samples;    /* for who collects it */
     double *report;                     /* phase->report_count numbers, once reported */
     _Atomic bool reported;

@@ -201,12 +201,11 @@ static void trace_part(const void *lane, int thread, const mgpu_op *op, double b
     add_span(lane, thread, SPAN_OP, op, began, ended);
 }
 
-/* Where each sample is asked for by itself no more than there are, in whole groups; what would become of the others nobody asks.
- * 0: all */
+/* Of a step without padding samples the valid ones, in whole groups, one at least. 0: all */
 static int64_t computed_samples(const Lane *l, const Work *work)
 {
     int64_t valid = work->block[l->device].valid, group = l->engine->program->group > 1 ? l->engine->program->group : 1;
-    if (!work->apart)
+    if (!work->valid_only)
         return l->engine->here && l->phase->kind == MGPU_PHASE_PREDICT ? valid : 0;
     return valid > group ? (valid + group - 1) / group * group : group;
 }
@@ -226,7 +225,7 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
     for (int i = 0; i < count; i++) {
         l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], argument, each, &region.step);
-        l->calls[i].library = work->apart ? NULL : library[order[i]]; /* which adds in an order of its own for each number of samples */
+        l->calls[i].library = library[order[i]];
         argument += l->calls[i].arguments;
         each += l->calls[i].arguments;
     }

@@ -80,8 +80,8 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
         work->index[0] = batch->order ? batch->order[batch->place] : batch->place;
     for (int d = 0; d < f->plan->devices; d++)
         fill_block(f, &work->block[d], &f->plan->device[d].shard, batch, micro, count);
-    work->apart = batch->valid != NULL;
-    for (int d = 0; work->apart && d < f->plan->devices; d++)
+    work->valid_only = batch->valid != NULL;
+    for (int d = 0; work->valid_only && d < f->plan->devices; d++)
         work->block[d].valid = batch->valid[d];
     for (int i = 0; batch->fetch && i < f->program->output_count; i++)
         work->fetch[i] = !batch->fetch[i] ? NULL : batch->fetch[i] + begin * mgpu_tensor_bytes(&f->program->outputs[i]);

@@ -5,8 +5,8 @@
  * a text fits into the window, a program that has the phase for it computes the row of one place alone (decode.c), if that is what
  * the whole window gives for the elements of the first text; else every element is a whole pass of the window.
  *
- * Devices get equally many texts, and compute their samples up to the last one that has a text. Which other texts are computed
- * beside it is nothing to a text. */
+ * Devices get equally many texts, and compute their samples up to the last one that has a text. A text's row depends on the others
+ * by the order of sums alone, which matmuls choose by the number of samples. */
 #include "runtime/run/next.h"
 #include "runtime/base/base.h"
 
