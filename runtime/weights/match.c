@@ -408,6 +408,20 @@ Match mgpu_new_match(const TensorView *v)
                    .found = -1};
 }
 
+/* A set whose rules make no tensor otherwise than its name does says nothing of the file: nanoGPT's of weights that have the model's names */
+static void forget_idle_set(Match *m, Way way, const TensorView *v, int deepest)
+{
+    Match plain = mgpu_new_match(v);
+    int fitting = -1;
+    way.set = NULL;
+    try_set(&plain, &fitting, way, v, deepest);
+    bool same = !m->set->said;
+    for (int i = 0; i < v->count; i++)
+        same = same && plain.tensor[i] == m->tensor[i];
+    m->set = same ? NULL : m->set;
+    mgpu_close_match(&plain, v);
+}
+
 void mgpu_match(Match *m, const mgpu_program *program, TensorFile *file, const TensorView *v, const char *rules)
 {
     int deepest = 0, fitting = -1;
@@ -429,6 +443,8 @@ void mgpu_match(Match *m, const mgpu_program *program, TensorFile *file, const T
     way.set = NULL;
     if (!rules || strcmp(rules, "none") == 0)
         try_set(m, &fitting, way, v, deepest);
+    if (m->set && !rules)
+        forget_idle_set(m, way, v, deepest);
     for (int i = 0; i < v->count; i++)
         if (m->tensor[i])
             mgpu_mark_used(file, m->tensor[i]);

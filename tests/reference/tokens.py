@@ -138,6 +138,22 @@ def compare(tool, folder, count, seed):
         print(f"not ok tokenizers, {name}: {bad} of {len(given)} texts, such as {where[:900]}" if bad else f"ok tokenizers, {name}: {len(given)} texts")
     return wrong
 
+def penalty():
+    """A piece that is not known has the least score, here -10, less 10. `a` and `g` are in longer pieces alone: abcdef is three of them, with
+    -20.5, since `a` and bcdef have -21 together; ghijkl is not, as these have -21.5"""
+    scores = {"<unk>": 0.0, "z": -10.0, "ab": -7.0, "cd": -7.0, "ef": -6.5, "bcdef": -1.0, "gh": -7.0, "ij": -7.0, "kl": -7.5, "hijkl": -1.0}
+    t = Tokenizer(models.Unigram(list(scores.items()), 0, False))
+    t.decoder = decoders.Fuse()
+    return t, ["abcdef", "ghijkl", "zabcdefz", "ghijklghijkl", "aab", "ag", "zaz", "abcdeghijkl"]
+
+def store_one(folder, t, given):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "tokenizer.json"), "w") as f:
+        json.dump(json.loads(t.to_str()), f, ensure_ascii=False, separators=(",", ":"))
+    with open(os.path.join(folder, "expected"), "w") as f:
+        for ids in (t.encode(x, add_special_tokens=False).ids for x in given):
+            f.write("".join(f"{i} " for i in ids) + t.decode(ids, skip_special_tokens=False).encode().hex() + "\n")
+
 def store(folder):
     given = [x for x in texts(40, 5) if len(x) < 300]
     with open(os.path.join(folder, "texts"), "w") as f:
@@ -147,12 +163,11 @@ def store(folder):
              "charsmap": unigram([normalizers.Precompiled(small_charsmap()), normalizers.Strip(False, True), normalizers.Replace(Regex(" {2,}"), "▁")], "always")}
     kinds["qwen2"].add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True)])
     for name, t in kinds.items():
-        os.makedirs(os.path.join(folder, name), exist_ok=True)
-        with open(os.path.join(folder, name, "tokenizer.json"), "w") as f:
-            json.dump(json.loads(t.to_str()), f, ensure_ascii=False, separators=(",", ":"))
-        with open(os.path.join(folder, name, "expected"), "w") as f:
-            for ids in (t.encode(x, add_special_tokens=False).ids for x in given):
-                f.write("".join(f"{i} " for i in ids) + t.decode(ids, skip_special_tokens=False).encode().hex() + "\n")
+        store_one(os.path.join(folder, name), t, given)
+    t, given = penalty()
+    store_one(os.path.join(folder, "penalty"), t, given)
+    with open(os.path.join(folder, "penalty", "texts"), "w") as f:
+        f.write("".join(x.encode().hex() + "\n" for x in given))
 
 if sys.argv[1] == "store":
     store(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/tokenizers"))
