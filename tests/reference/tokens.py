@@ -118,11 +118,16 @@ def texts(count, seed):
                           "".join(character() for _ in range(r.randrange(6))) if kind == 4 else r.choice([" ", "", "\n", "'"]))
         yield "".join(pieces)
 
+def published():
+    """strings of the tests of tokenizers 0.23.3 (its sdist on PyPI; Apache-2.0): tokenizers/src, tokenizers/tests, bindings/python/tests"""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/tokenizers/published")) as f:
+        return [bytes.fromhex(line).decode() for line in f]
+
 def compare(tool, folder, count, seed):
     wrong = 0
     for name in sorted(os.listdir(folder)):
         t = Tokenizer.from_file(os.path.join(folder, name, "tokenizer.json"))
-        given = list(texts(count, seed))
+        given = list(texts(count, seed)) + published()
         given += [chr(c) for c in range(1, 0x110000, 1 if count > 5000 else 97) if not 0xd800 <= c < 0xe000]
         out = subprocess.run([tool, os.path.join(folder, name)], input="".join(x.encode().hex() + "\n" for x in given), capture_output=True, text=True)
         lines = out.stdout.split("\n")[:-1]
@@ -138,13 +143,17 @@ def compare(tool, folder, count, seed):
         print(f"not ok tokenizers, {name}: {bad} of {len(given)} texts, such as {where[:900]}" if bad else f"ok tokenizers, {name}: {len(given)} texts")
     return wrong
 
-def penalty():
-    """A piece that is not known has the least score, here -10, less 10. `a` and `g` are in longer pieces alone: abcdef is three of them, with
-    -20.5, since `a` and bcdef have -21 together; ghijkl is not, as these have -21.5"""
-    scores = {"<unk>": 0.0, "z": -10.0, "ab": -7.0, "cd": -7.0, "ef": -6.5, "bcdef": -1.0, "gh": -7.0, "ij": -7.0, "kl": -7.5, "hijkl": -1.0}
+def likeliest(scores, texts):
     t = Tokenizer(models.Unigram(list(scores.items()), 0, False))
     t.decoder = decoders.Fuse()
-    return t, ["abcdef", "ghijkl", "zabcdefz", "ghijklghijkl", "aab", "ag", "zaz", "abcdeghijkl"]
+    return t, texts
+
+# A piece that is not known has the least score, here -10, less 10. `a` and `g` are in longer pieces alone: abcdef is three of them, with -20.5,
+# since `a` and bcdef have -21 together; ghijkl is not, as these have -21.5. The other one is test_encode2 of tokenizers 0.23.3.
+UNIGRAM = {"penalty": likeliest({"<unk>": 0.0, "z": -10.0, "ab": -7.0, "cd": -7.0, "ef": -6.5, "bcdef": -1.0, "gh": -7.0, "ij": -7.0, "kl": -7.5, "hijkl": -1.0},
+                                ["abcdef", "ghijkl", "zabcdefz", "ghijklghijkl", "aab", "ag", "zaz", "abcdeghijkl"]),
+           "encode2": likeliest({"<unk>": 0.0, "ab": 0.0, "cd": -0.1, "abc": -0.2, "a": -0.3, "b": -0.4, "c": -0.5, "ABC": -0.5, "abcdabcd": 20.0, "q": 20.5, "r": 20.5, "qr": -0.5},
+                                ["abc", "AB", "abcd", "abcc", "xabcabaabcdd", "xyz東京", "ABC", "abABCcd", "ababcdabcdcd", "abqrcd"])}
 
 def store_one(folder, t, given):
     os.makedirs(folder, exist_ok=True)
@@ -164,10 +173,10 @@ def store(folder):
     kinds["qwen2"].add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True)])
     for name, t in kinds.items():
         store_one(os.path.join(folder, name), t, given)
-    t, given = penalty()
-    store_one(os.path.join(folder, "penalty"), t, given)
-    with open(os.path.join(folder, "penalty", "texts"), "w") as f:
-        f.write("".join(x.encode().hex() + "\n" for x in given))
+    for name, (t, given) in UNIGRAM.items():
+        store_one(os.path.join(folder, name), t, given)
+        with open(os.path.join(folder, name, "texts"), "w") as f:
+            f.write("".join(x.encode().hex() + "\n" for x in given))
 
 if sys.argv[1] == "store":
     store(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/tokenizers"))
