@@ -13,6 +13,7 @@ import pathlib
 import pickle
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,7 +212,8 @@ def changed(draw, data):
 def worker(seed, corpus, seconds, folder, pipe, check):
     """Cases until the time is over, each with its number in the pipe before it is read"""
     draw, end = random.Random(seed), time.monotonic() + seconds
-    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.chdir(folder)
     file, count, texts = pathlib.Path("m.onnx"), 0, 0
@@ -228,7 +230,8 @@ def worker(seed, corpus, seconds, folder, pipe, check):
             texts += 1
             if check and texts % 10 == 1:
                 pathlib.Path("m.net").write_text(text.replace('    init      = "m.safetensors"\n', ""))
-                done = subprocess.run([check, "check", "m.net"], capture_output=True, text=True)
+                done = subprocess.run([check, "check", "m.net"], capture_output=True, text=True, errors="replace",
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))  # sanitizers reserve much
                 if done.returncode not in (0, 1) or done.returncode == 1 and ("m.net:" not in done.stderr or "internal" in done.stderr):
                     say(f"wrong mgpuc check ended with {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
                     file.rename(f"wrong{seed}_{count}.onnx")
@@ -266,6 +269,9 @@ def main():
     pathlib.Path(folder, "own").write_bytes(bytes(64))
     pathlib.Path(folder, "secret").write_text("not to be read\n")
     os.symlink("secret", os.path.join(folder, "link"))
+    for f in words.files:
+        if os.path.exists(f + ".data"):
+            shutil.copy(f + ".data", folder)
     end, seed, cases, texts, crashes, memory, bad, refused = time.monotonic() + words.seconds, words.seed * 1000, 0, 0, 0, 0, [], []
     while time.monotonic() < end:
         seed += 1
@@ -293,8 +299,10 @@ def main():
             kept = os.path.join(folder, f"crash{seed}.onnx")
             os.rename(os.path.join(folder, "m.onnx"), kept)
             print(f"# a crash by signal {signal.Signals(os.WTERMSIG(status)).name}: {kept}", flush=True)
-    print(f"# {cases} changed files, {texts} are networks, {memory} need too much memory, {crashes} crashes of onnx, {len(refused)} texts that the compiler refuses; {folder}")
+    print(f"# {cases} changed files, {texts} are networks, {memory} need too much memory, {crashes} crashes of onnx, {len(refused)} texts that the compiler refuses" + f"; {folder}" * bool(bad or crashes))
     print(f"not ok changed files: {bad[0]}" if bad else "ok changed files")
+    if not bad and not crashes:
+        shutil.rmtree(folder)
 
 
 main()

@@ -114,6 +114,8 @@ def cast(g, x, dtype):
 
 
 def reshape(g, x, shape):
+    if np.prod(x.shape, dtype=float) != np.prod(shape, dtype=float):
+        raise ValueError(f"{list(x.shape)} and {list(shape)} have other numbers of elements")
     return x if tuple(shape) == x.shape else g.add("view", shape, x.val.dtype, self=x)
 
 

@@ -185,10 +185,18 @@ def _(g, c):
     return permute(g, y, [order.index(d) for d in range(len(order))])
 
 
+MASKS = "a mask may leave out any step, and recurrent layers take a length here, after which their outputs are 0: x |> lstm(64, length = n)"
+
+
+@layer("Masking")
+def _(g, c):
+    raise g.unsupported("the layer Masking", "has no counterpart: " + MASKS)
+
+
 @layer("Embedding")
 def _(g, c):
     if c.of.mask_zero:
-        raise g.unsupported("the layer Embedding", "with mask_zero has no counterpart")
+        raise g.unsupported("the layer Embedding", "with mask_zero has no counterpart: " + MASKS)
     return g.add("embedding", c.shape, c.dtype, weight=g.weight("weight", numbers(c.of.embeddings)), indices=c.args[0], padding_idx=-1)
 
 
@@ -276,7 +284,7 @@ def _(g, c):
     if l.activation.__name__ != "tanh" or getattr(l, "recurrent_activation", None) is not None and l.recurrent_activation.__name__ != "sigmoid":
         raise g.unsupported(what, "with activations other than tanh and sigmoid has no counterpart: write it as a scan")
     if l.stateful or c.arg(1, "mask") is not None:
-        raise g.unsupported(what, "that is stateful, or has a mask, has no counterpart")
+        raise g.unsupported(what, "that is stateful, or has a mask, has no counterpart" + (": " + MASKS) * (not l.stateful))
     begin = c.arg(2, "initial_state") or c.arg(1, "sequence")
     begin = begin if isinstance(begin, list) else [begin] if begin is not None else []
     kernel, recurrent, width = numbers(l.cell.kernel), numbers(l.cell.recurrent_kernel), l.units

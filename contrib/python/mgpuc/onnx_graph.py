@@ -131,19 +131,23 @@ def read_external(tensor, path):
         raise Refused(f"{where} has an offset or a length that is no number") from None
     try:
         real = (folder / name).resolve()
+        there = real.is_file()
     except (OSError, ValueError, RuntimeError):
         raise Refused(f"{where} is in a file whose name cannot be used") from None
     if not name or os.path.isabs(name) or ".." in pathlib.PurePath(name).parts or folder not in real.parents:
         raise Refused(f"{where} is in '{name}', outside of the model's folder, where nothing is read: copy that file beside the model, and name it without a folder above")
-    if not real.is_file():
+    if not there:
         raise Refused(f"{where} is in '{name}', which is not there: it belongs into {folder}")
     size = real.stat().st_size
     length = size - offset if length < 0 else length
     if offset < 0 or length < 0 or offset + length > size:
         raise Refused(f"{where} ends behind the end of '{name}', which has {size} bytes: it was cut off, or belongs to another model")
-    with open(real, "rb") as f:
-        f.seek(offset)
-        tensor.raw_data = f.read(length)
+    try:
+        with open(real, "rb") as f:
+            f.seek(offset)
+            tensor.raw_data = f.read(length)
+    except OSError as e:
+        raise Refused(f"{where}, '{name}': {e.strerror}") from None
     tensor.data_location = T.DEFAULT
     del tensor.external_data[:]
 
@@ -412,7 +416,10 @@ class Graph:
                 return self.compute(op)
             if op.outs and all(o is not None and 0 in o.shape for o in op.outs):  # whatever they are made of
                 return [self.leaf(np.zeros(o.shape, o.dtype)) for o in op.outs]
-            results = self.translate[proto.op_type](self, op)
+            try:
+                results = self.translate[proto.op_type](self, op)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:  # what the operator's text asks of inputs, ONNX does not check
+                raise Refused(f"{self.label(proto)} ({op.type}) does not fit its inputs, or has a form that is not known here: {first_line(e)}") from None
             return results if isinstance(results, list) else [results]
         finally:
             self.current = outer
