@@ -28,7 +28,7 @@ bool field_is_usual(const mgpu_field *f, const void *base)
 {
     switch (f->word ? f->kind : -1) {
     case MGPU_FIELD_WHOLE: return MGPU_MEMBER_OF(int64_t, base, f->at) == f->usual;
-    case MGPU_FIELD_INT: case MGPU_FIELD_TYPE: case MGPU_FIELD_CHOICE: case MGPU_FIELD_TYPE_OR_NONE: return MGPU_MEMBER_OF(int, base, f->at) == f->usual;
+    case MGPU_FIELD_INT: case MGPU_FIELD_TYPE: case MGPU_FIELD_CHOICE: case MGPU_FIELD_TYPE_OR_NONE: return mgpu_small_member(f, base) == f->usual;
     case MGPU_FIELD_NUMBER: return memcmp((const char *)base + f->at, &(double){0}, sizeof(double)) == 0;
     case MGPU_FIELD_AMOUNT: return MGPU_MEMBER_OF(double, base, f->at) < 1;
     case MGPU_FIELD_FLAG: return !MGPU_MEMBER_OF(bool, base, f->at);
@@ -48,7 +48,7 @@ void write_value(const mgpu_field *f, const void *base, Text *t)
 {
     switch (f->kind) {
     case MGPU_FIELD_WHOLE: text_add(t, " %lld", (long long)MGPU_MEMBER_OF(int64_t, base, f->at)); break;
-    case MGPU_FIELD_INT: text_add(t, " %d", MGPU_MEMBER_OF(int, base, f->at)); break;
+    case MGPU_FIELD_INT: text_add(t, " %d", mgpu_small_member(f, base)); break;
     case MGPU_FIELD_NUMBER:
         text_add(t, " ");
         write_number(MGPU_MEMBER_OF(double, base, f->at), t);
@@ -71,9 +71,9 @@ void write_value(const mgpu_field *f, const void *base, Text *t)
             write_name(MGPU_MEMBER_OF(char **, base, f->at)[i], t);
         }
         break;
-    case MGPU_FIELD_TYPE: text_add(t, " %s", mgpu_dtype_names[MGPU_MEMBER_OF(int, base, f->at)]); break;
-    case MGPU_FIELD_TYPE_OR_NONE: text_add(t, " %s", mgpu_dtype_names[MGPU_MEMBER_OF(int, base, f->at) - 1]); break;
-    case MGPU_FIELD_CHOICE: text_add(t, " %s", f->names[MGPU_MEMBER_OF(int, base, f->at)]); break;
+    case MGPU_FIELD_TYPE: text_add(t, " %s", mgpu_dtype_names[mgpu_small_member(f, base)]); break;
+    case MGPU_FIELD_TYPE_OR_NONE: text_add(t, " %s", mgpu_dtype_names[mgpu_small_member(f, base) - 1]); break;
+    case MGPU_FIELD_CHOICE: text_add(t, " %s", f->names[mgpu_small_member(f, base)]); break;
     case MGPU_FIELD_DIGEST: text_add(t, " %08x", (unsigned)MGPU_MEMBER_OF(uint32_t, base, f->at)); break;
     default: break;
     }

@@ -75,19 +75,22 @@ static void end_row(Text *t)
     text_add(t, "}");
 }
 
+static void emit_accesses(const char *word, const Access *list, int count, Text *t)
+{
+    text_add(t, count ? ".%s_count = %d, .%ss = (mgpu_access[]){" : "", word, count, word);
+    for (int i = 0; i < count; i++)
+        text_add(t, "{%d, %d, %lld, %lld}%s", list[i].buffer, list[i].slot, (long long)list[i].begin, (long long)list[i].end, i + 1 < count ? ", " : "}, ");
+}
+
 static void emit_op(const ScheduledOp *op, Text *t)
 {
     static const char *const VERB[VERBS] = {"MGPU_CALL", "MGPU_READ", "MGPU_UPLOAD", "MGPU_TRANSFER", "MGPU_REPORT", "MGPU_FETCH"};
-    int accesses = op->read_count + op->write_count;
     text_add(t, "    {.id = %s, .verb = %s, .target = %d, .layer = %s, .role = %s, ", c_string(op->id), VERB[op->verb], op->target,
              c_string(op->layer ? op->layer : ""), c_string(op->role ? op->role : ""));
     c_members(&OP_RECORD, op, ", ", t);
-    text_add(t, accesses ? ".read_count = %d, .write_count = %d, .access = (const mgpu_access[]){" : "", op->read_count, op->write_count);
-    for (int i = 0; i < accesses; i++) {
-        const Access *a = access_of_op(op, i);
-        text_add(t, "{%d, %d, %lld, %lld}%s", a->buffer, a->slot, (long long)a->begin, (long long)a->end, i + 1 < accesses ? ", " : "}, ");
-    }
-    text_add(t, op->wait_count ? ".wait_count = %d, .waits = (const mgpu_wait[]){" : "", op->wait_count);
+    emit_accesses("read", op->reads, op->read_count, t);
+    emit_accesses("write", op->writes, op->write_count, t);
+    text_add(t, op->wait_count ? ".wait_count = %d, .waits = (mgpu_wait[]){" : "", op->wait_count);
     for (int i = 0; i < op->wait_count; i++)
         text_add(t, "{%d, %d}%s", op->waits[i].op, op->waits[i].back, i + 1 < op->wait_count ? ", " : "}, ");
     text_add(t, op->suspect_count ? ".suspect_count = %d, .suspects = (const mgpu_suspect[]){" : "", op->suspect_count);
@@ -97,7 +100,7 @@ static void emit_op(const ScheduledOp *op, Text *t)
                  i + 1 < op->suspect_count ? ", " : "}, ");
     }
     if (op->elements)
-        text_add(t, ".elements = %lld", (long long)(op->own.end - op->own.begin + 1));
+        text_add(t, ".elements = %lld, .own = {%lld, %lld}", (long long)op->elements, (long long)op->own.begin, (long long)op->own.end);
     end_row(t);
     text_add(t, ", %s\n", c_comment("%s", op->label));
 }
@@ -130,7 +133,7 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
     empty(rows);
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
-        text_add(rows, "    {.name = %s, .kind = %s, .type = %s, ", c_string(b->name), KIND[b->kind], b->type ? dtype_macro((Dtype)(b->type - 1)) : "MGPU_U8");
+        text_add(rows, "    {.name = %s, .kind = %s, ", c_string(b->name), KIND[b->kind]);
         c_members(&BUFFER_RECORD, b, ", ", rows);
         end_row(rows);
         text_add(rows, ",\n");
@@ -152,7 +155,7 @@ static void emit_collective(const CollectiveRecord *c, int devices, int way, Tex
     text_add(t, p->parts ? "(const int64_t[]){" : "NULL");
     for (int d = 0; p->parts && d <= devices; d++)
         text_add(t, "%lld%s", (long long)p->parts[d], d < devices ? ", " : "}");
-    text_add(t, "}, .way = %d %s%s},\n", way, c_comment("%s", mgpu_way_name(way)), c->lane == LANE_SYNC ? ", .sync = true" : "");
+    text_add(t, "}, .way = %d %s, .lane = %s},\n", way, c_comment("%s", mgpu_way_name(way)), c->lane == LANE_SYNC ? "MGPU_SYNC" : "MGPU_COMM");
 }
 
 /* what the tables of other texts need to know of a plan's */

@@ -108,7 +108,7 @@ static void add_variables(Persistent *a, const Model *m, const Found *found, int
                        (v->sharded && found[i].name) || (found[i].bytes.own > bytes.own && !v->split) ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
         a->buffers[a->variable[i]].elements = v->split ? elements : 0;
         a->buffers[a->variable[i]].each = v->sharded ? found[i].each : 0;
-        a->buffers[a->variable[i]].type = found[i].name ? found[i].type : (int)v->dtype + 1;
+        a->buffers[a->variable[i]].type = (uint8_t)(found[i].name ? found[i].type : (int)v->dtype + 1);
     }
 }
 
@@ -137,7 +137,7 @@ Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, i
         if (input[i].used) {
             a->staging[i] = add_buffer(&a->buffers, &a->buffer_count, format("stage.%s", m->inputs[i].name), BUFFER_STAGING,
                                        input[i].bytes, staged, i, &a->staging_bytes);
-            a->buffers[a->staging[i]].type = input[i].type;
+            a->buffers[a->staging[i]].type = (uint8_t)input[i].type;
         }
     int64_t *arena = &a->arena_bytes;
     a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, same_bytes((int64_t)sizeof(mgpu_step)), SLOTS, -1, arena);
@@ -146,7 +146,7 @@ Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, i
             a->input[i] =
                 add_buffer(&a->buffers, &a->buffer_count, input[i].name, BUFFER_INPUT, input[i].bytes, policy->slots, i, arena);
             a->buffers[a->input[i]].each = input[i].each;
-            a->buffers[a->input[i]].type = input[i].type;
+            a->buffers[a->input[i]].type = (uint8_t)input[i].type;
         }
     add_variables(a, m, variable, variables, false);
     if (reports)
@@ -162,7 +162,7 @@ Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, i
             a->output[i] =
                 add_buffer(&a->buffers, &a->buffer_count, output[i].name, BUFFER_OUTPUT, output[i].bytes, SLOTS, i, arena);
             a->buffers[a->output[i]].each = output[i].each;
-            a->buffers[a->output[i]].type = output[i].type;
+            a->buffers[a->output[i]].type = (uint8_t)output[i].type;
         }
     return a;
 }
@@ -240,7 +240,7 @@ static Access access_of(Placing *s, const Tensor *x)
             Bytes chunk = bytes_for(x, (Samples){.own = smaller(s->chunk[x->id], s->samples.own), .room = smaller(s->chunk[x->id], s->samples.room)});
             int buffer = add_block(s, x->name, BUFFER_LOCAL, chunk);
             s->buffers[s->count - 1].each = tensor_bytes(x, 1);
-            s->buffers[s->count - 1].type = (int)x->dtype + 1;
+            s->buffers[s->count - 1].type = (uint8_t)(x->dtype + 1);
             return whole_buffer(buffer, chunk.own);
         }
         int64_t elements = s->own[x->id] ? shape_count(&x->shape) : 0;
@@ -248,7 +248,7 @@ static Access access_of(Placing *s, const Tensor *x)
         int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
         s->buffers[s->count - 1].elements = elements;
         s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
-        s->buffers[s->count - 1].type = (int)x->dtype + 1;
+        s->buffers[s->count - 1].type = (uint8_t)(x->dtype + 1);
         return whole_buffer(buffer, bytes.own);
     }
     }
@@ -271,7 +271,7 @@ static void touch_groups(Placing *s)
         const Group *g = &s->order->groups[i];
         int bucket = g->bucket ? add_block(s, format("bucket%d", i), BUFFER_BUCKET, same_bytes(g->bytes)) : -1;
         if (g->bucket)
-            s->buffers[s->count - 1].type = (int)g->members[0]->dtype + 1; /* that of the whole sum */
+            s->buffers[s->count - 1].type = (uint8_t)(g->members[0]->dtype + 1); /* that of the whole sum */
         for (int k = 0; k < g->member_count && g->bucket; k++)
             s->layout->tensor[g->members[k]->id] =
                 (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->samples.own))};

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 26  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 27  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -150,16 +150,20 @@ enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, M
        MGPU_LOCAL /* room for the samples of one chunk of a thread */ };
 
 typedef struct mgpu_buffer {
-    const char *name;
-    uint8_t kind;
-    int64_t offset, bytes;             /* bytes of a slot */
-    int slots, index;                  /* index: of the input, variable or output; -1 */
-    int64_t each;                      /* bytes of one sample; 0: the same for all samples */
-    uint8_t type;                      /* of its elements; MGPU_U8 where they are of several, or no numbers */
+    const char *name;       /* without the device: "in.image", "w.fc.weight", "conv_1.y", "bucket.fc.weight", "work.conv_1.forward" */
+    uint8_t kind;           /* MGPU_STAGING ... */
+    uint8_t type;           /* + 1: of its elements; 0: they are of several, or no numbers (the step block, a workspace) */
+    int64_t offset, bytes;  /* bytes of one slot; the slots follow each other, each aligned to 64 */
+    int slots;              /* 1: not slotted */
+    int index;              /* of the input, variable or output; -1 */
+    int64_t each;           /* bytes of one sample; 0: the same for all samples */
+    int64_t elements;       /* VARIABLE, TEMPORARY: it is split, and has room for the device's own part of so many elements alone; 0: it is not */
+    bool updated;           /* VARIABLE: calls of this phase write all of it, once a step */
 } mgpu_buffer;
+static inline uint8_t mgpu_buffer_type(const mgpu_buffer *b) { return b->type ? (uint8_t)(b->type - 1) : (uint8_t)MGPU_U8; }
 static inline int64_t mgpu_slot_bytes(int64_t bytes) { return (bytes + 63) / 64 * 64; } /* from one slot of a buffer to the next */
-/* byte `begin` of slot (step + slot) mod slots of a buffer; `end` is for checks and messages */
-typedef struct mgpu_access { int buffer, slot; int64_t begin, end; } mgpu_access;
+/* bytes [begin, end) of slot (step + slot) mod slots; of > 0: they are the own part of a split value of so many bytes, at its place there */
+typedef struct mgpu_access { int buffer, slot; int64_t begin, end, of; } mgpu_access;
 typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in this phase; `back` steps ago */
 enum { MGPU_AHEAD = 4 }; /* steps that a lane may be ahead of the last one that is over everywhere */
 
@@ -170,26 +174,44 @@ typedef struct mgpu_suspect { const char *word, *layer; int line; const char *re
 /* Calls that follow each other and have the same `region` run without a barrier of the workers between them: each thread
  * takes `chunk` of its samples at a time through all of them. */
 typedef struct mgpu_op {
-    const char *id;
+    const char *id;         /* without the device: "conv_1.backward.weight" */
     uint8_t lane, verb;
-    int region;
-    int64_t chunk;
-    int target;                        /* kernel, collective or output */
-    int read_count, write_count, wait_count;
-    const mgpu_access *access;         /* reads, then writes */
-    const mgpu_wait *waits;
-    int line;                          /* in the model */
-    const char *layer;                 /* "layer1.0.conv1"; "" at the top, and of what is no call */
-    const char *role;                  /* "forward", "backward weight", "update"; "" of what is no call */
-    double flops, bytes;               /* of a call: its operations; what it moves, as the cost model counts it */
-    const mgpu_suspect *suspects; int suspect_count;
-    int64_t elements;                  /* + 1: a call of so many elements, the device's own part of split values, in place of its
-                                        * samples; 0: its samples */
+    int target;             /* CALL: number of the kernel; TRANSFER: of the collective; FETCH: of the output */
+    const char *label;      /* "k3f07aa", "conv_1.weight", "probability"; "-" where there is none; not in programs */
+    mgpu_access *reads, *writes; int read_count, write_count; /* CALL: in the order of the kernel's arguments; the
+                               workspace is the last write; the last read is the step block, which is no argument */
+    mgpu_wait *waits; int wait_count;
+    double begin_us, time_us; /* not in programs */
+    int ground;             /* CALL, TRANSFER: what time_us rests on, of machine/cost.h; in neither text nor program */
+    int line;               /* in the model; 0 if none */
+    const char *layer, *role; /* "layer3.2.conv2", "backward weight": names.c; NULL: nothing is said; in programs "" */
+    double flops;           /* CALL: operations of one call */
+    double bytes;           /* CALL: that it moves, as the cost model counts them: an epilogue's without its contraction's operands */
+    int region;             /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
+                               is between them; regions are numbered from 0. Else -1 */
+    int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
+    const mgpu_suspect *suspects; int suspect_count; /* CALL; not in the text */
+    uint32_t digest;        /* CALL: of what it computes from what; the same for any number of devices but one */
+    int64_t elements;       /* CALL: of split values of so many elements it computes `own`, and touches no others; 0: of none */
+    mgpu_stretch own;
+    bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
 } mgpu_op;
+static inline mgpu_access *mgpu_access_of(const mgpu_op *op, int i) /* reads, then writes */
+{
+    return i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+}
+static inline int64_t mgpu_own_elements(const mgpu_op *op) { return op->own.end - op->own.begin; }
 
-/* count: of the whole value, of which each member sends and receives its own */
-typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; mgpu_parties parties; uint8_t way; bool sync; /* of the lane sync; else comm */ } mgpu_collective;
-static inline int mgpu_collective_lane(const mgpu_collective *c) { return c->sync ? MGPU_SYNC : MGPU_COMM; }
+typedef struct mgpu_collective {
+    const char *name;       /* "conv_1.weight": its first tensor */
+    int *ops;               /* per device: its member; -1: none; not in programs */
+    int64_t count; uint8_t dtype; /* of the whole value, of which each member sends and receives its own */
+    mgpu_parties parties;   /* which transfer, and what each member has of it */
+    uint8_t way;            /* MGPU_WAY_...: how it is made */
+    uint8_t lane;           /* of its members; not in the text, which has theirs */
+    const char *why;        /* for people; NULL: nothing is said; not in programs */
+    const char **of; int of_count; /* likewise: the weights whose gradients it sums, or values */
+} mgpu_collective;
 
 typedef struct mgpu_device_phase {
     const mgpu_buffer *buffers; int buffer_count;

@@ -254,12 +254,25 @@ int mgpu_read_choice(mgpu_reader *r, const char *what, const char *const *names,
 int mgpu_read_type(mgpu_reader *r) { return mgpu_read_choice(r, "a type of elements", mgpu_dtype_names, MGPU_DTYPES); }
 
 /* ---- fields */
+int mgpu_small_member(const mgpu_field *f, const void *base)
+{
+    return f->bytes == 1 ? MGPU_MEMBER_OF(uint8_t, base, f->at) : MGPU_MEMBER_OF(int, base, f->at);
+}
+
+static void set_small(const mgpu_field *f, void *base, int value)
+{
+    if (f->bytes == 1)
+        MGPU_MEMBER(uint8_t, base, f->at) = (uint8_t)value;
+    else
+        MGPU_MEMBER(int, base, f->at) = value;
+}
+
 void mgpu_set_usual(const mgpu_field *f, void *base)
 {
     switch (f->kind) {
     case MGPU_FIELD_WHOLE: MGPU_MEMBER(int64_t, base, f->at) = f->usual; break;
-    case MGPU_FIELD_INT: case MGPU_FIELD_TYPE: MGPU_MEMBER(int, base, f->at) = (int)f->usual; break;
-    case MGPU_FIELD_CHOICE: MGPU_MEMBER(int, base, f->at) = f->usual > 0 ? (int)f->usual : 0; break;
+    case MGPU_FIELD_INT: case MGPU_FIELD_TYPE: set_small(f, base, (int)f->usual); break;
+    case MGPU_FIELD_CHOICE: set_small(f, base, f->usual > 0 ? (int)f->usual : 0); break;
     default: break;
     }
 }
@@ -277,7 +290,7 @@ void mgpu_read_field(mgpu_reader *r, const mgpu_field *f, void *base)
     const char *what = f->what;
     switch (f->kind) {
     case MGPU_FIELD_WHOLE: MGPU_MEMBER(int64_t, base, f->at) = mgpu_read_integer(r, what, f->least, INT64_MAX); break;
-    case MGPU_FIELD_INT: MGPU_MEMBER(int, base, f->at) = (int)mgpu_read_integer(r, what, f->least, INT32_MAX); break;
+    case MGPU_FIELD_INT: set_small(f, base, (int)mgpu_read_integer(r, what, f->least, INT32_MAX)); break;
     case MGPU_FIELD_NUMBER: MGPU_MEMBER(double, base, f->at) = mgpu_read_number(r, what); break;
     case MGPU_FIELD_TIME: MGPU_MEMBER(double, base, f->at) = read_positive(r, what); break;
     case MGPU_FIELD_TIMES:
@@ -289,9 +302,9 @@ void mgpu_read_field(mgpu_reader *r, const mgpu_field *f, void *base)
     case MGPU_FIELD_FLAG: MGPU_MEMBER(bool, base, f->at) = true; break;
     case MGPU_FIELD_NAME: case MGPU_FIELD_TEXT: MGPU_MEMBER(const char *, base, f->at) = mgpu_read_name(r, what); break;
     case MGPU_FIELD_NAMES: MGPU_MEMBER(const char **, base, f->at) = read_names(r, what, &MGPU_MEMBER(int, base, f->more)); break;
-    case MGPU_FIELD_TYPE: MGPU_MEMBER(int, base, f->at) = mgpu_read_type(r); break;
-    case MGPU_FIELD_TYPE_OR_NONE: MGPU_MEMBER(int, base, f->at) = 1 + mgpu_read_type(r); break;
-    case MGPU_FIELD_CHOICE: MGPU_MEMBER(int, base, f->at) = mgpu_read_choice(r, what, f->names, f->name_count); break;
+    case MGPU_FIELD_TYPE: set_small(f, base, mgpu_read_type(r)); break;
+    case MGPU_FIELD_TYPE_OR_NONE: set_small(f, base, 1 + mgpu_read_type(r)); break;
+    case MGPU_FIELD_CHOICE: set_small(f, base, mgpu_read_choice(r, what, f->names, f->name_count)); break;
     case MGPU_FIELD_DIGEST: MGPU_MEMBER(uint32_t, base, f->at) = mgpu_read_digest(r); break;
     default: r->special(r, f, base); break;
     }

@@ -29,6 +29,7 @@ typedef struct mgpu_field {
     const char *word;           /* before the value; NULL: there is none */
     int kind;
     size_t at, more;            /* of members of the structure */
+    size_t bytes;               /* of the member; INT, TYPE, CHOICE: 1 or 4 */
     bool optional;              /* not written if it has the usual value, which it gets where it is not there */
     bool within;                /* optional, and only there if the field before it is */
     int64_t usual, least;
@@ -46,7 +47,7 @@ typedef struct mgpu_record {
     const struct mgpu_record *below; int below_count;
     const char *c_type, *c_list; /* of the program's structures, and its table of them; NULL: it has none */
 } mgpu_record;
-#define MGPU_AT(type, member) .at = offsetof(type, member)
+#define MGPU_AT(type, member) .at = offsetof(type, member), .bytes = sizeof ((type *)NULL)->member
 #define MGPU_NAMES(list) .names = list, .name_count = MGPU_COUNT(list)
 #define MGPU_LIST(type, of, items, length) .size = sizeof(type), .list = offsetof(of, items), .count = offsetof(of, length)
 #define MGPU_FIELDS(list) .fields = list, .field_count = MGPU_COUNT(list)
@@ -85,6 +86,7 @@ int mgpu_read_choice(mgpu_reader *, const char *what, const char *const *names, 
 int mgpu_read_type(mgpu_reader *);                      /* of elements */
 void mgpu_read_field(mgpu_reader *, const mgpu_field *, void *base); /* its value */
 void mgpu_set_usual(const mgpu_field *, void *base);
+int mgpu_small_member(const mgpu_field *, const void *base); /* INT, TYPE, CHOICE */
 void mgpu_read_fields(mgpu_reader *, const mgpu_record *, void *base); /* in their order, up to what is none of them */
 
 /* a list that grows at powers of two: a place for one more, which is zeroed; its number is added to *count */

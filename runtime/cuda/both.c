@@ -38,7 +38,7 @@ static int find_row(const CudaDevice *d, const mgpu_op *before, const mgpu_op *o
     return -1;
 }
 
-static int64_t samples_of(const CudaDevice *d, const mgpu_op *op) { return op->elements ? op->elements - 1 : d->samples; }
+static int64_t samples_of(const CudaDevice *d, const mgpu_op *op) { return op->elements ? mgpu_own_elements(op) : d->samples; }
 
 /* without --tune */
 static bool is_usual(const CudaDevice *d, const mgpu_op *before, int row)

@@ -82,14 +82,15 @@ void mgpu_cuda_declare(const CudaDevice *d, int lane, const char *operation, con
 
 void *mgpu_cuda_argument(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op, int argument)
 {
-    const mgpu_access *a = op->access;
-    for (; p->buffers[a->buffer].kind == MGPU_STEP || argument > 0; a++)
-        argument -= p->buffers[a->buffer].kind != MGPU_STEP;
+    int i = 0;
+    for (; p->buffers[mgpu_access_of(op, i)->buffer].kind == MGPU_STEP || argument > 0; i++)
+        argument -= p->buffers[mgpu_access_of(op, i)->buffer].kind != MGPU_STEP;
+    const mgpu_access *a = mgpu_access_of(op, i);
     return (void *)(uintptr_t)(d->arena + (CUdeviceptr)(p->buffers[a->buffer].offset + a->begin));
 }
 
 int64_t mgpu_cuda_workspace(const mgpu_op *op)
 {
-    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
+    const mgpu_access *work = mgpu_access_of(op, op->read_count + op->write_count - 1);
     return work->end - work->begin;
 }

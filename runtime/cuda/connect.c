@@ -42,7 +42,7 @@ static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *pl
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             bool (*adds)(uint8_t) = ADDS[c->made[x->way]];
             int64_t whole = gathers(x) ? plan->devices * mgpu_gathered_bytes(x->parties.transfer, x->count, mgpu_dtype_bytes(x->dtype)) : x->count * mgpu_dtype_bytes(x->dtype);
-            int64_t bytes = mgpu_collective_lane(x) == c->lane ? whole : 0;
+            int64_t bytes = x->lane == c->lane ? whole : 0;
             if (!adds || (mgpu_transfer_row(x->parties.transfer)->adds && !adds(x->dtype)))
                 largest = bytes > largest ? bytes : largest;
         }
@@ -75,7 +75,7 @@ static int64_t most_bytes(const mgpu_plan *plan, int lane, int64_t (*bytes)(cons
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
-            int64_t own = mgpu_collective_lane(c) == lane ? bytes(&c->parties, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
+            int64_t own = c->lane == lane ? bytes(&c->parties, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
             most = own > most ? own : most;
         }
     return most;
@@ -85,7 +85,7 @@ static bool wants(const mgpu_plan *plan, int lane, uint8_t way)
 {
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (plan->phases[k].collectives[i].way == way && mgpu_collective_lane(&plan->phases[k].collectives[i]) == lane)
+            if (plan->phases[k].collectives[i].way == way && plan->phases[k].collectives[i].lane == lane)
                 return true;
     return false;
 }
@@ -125,7 +125,7 @@ static int64_t one_shot_value(const mgpu_plan *plan, int lane, const uint8_t mad
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             int64_t bytes = x->count * mgpu_dtype_bytes(x->dtype);
-            if (mgpu_collective_lane(x) == lane && made[x->way] == MGPU_WAY_ONE_SHOT &&
+            if (x->lane == lane && made[x->way] == MGPU_WAY_ONE_SHOT &&
                 mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count))
                 most = bytes > most ? bytes : most;
         }
@@ -150,13 +150,13 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
 {
     bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !gathers(x);
-    return mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_NCCL && (!adds || mgpu_nccl_adds(x->dtype));
+    return x->lane == c->lane && c->made[x->way] == MGPU_WAY_NCCL && (!adds || mgpu_nccl_adds(x->dtype));
 }
 
 static bool may_be_kept(const Collective *base, const mgpu_collective *x)
 {
     const CudaCollective *c = (const CudaCollective *)base;
-    bool by_kernel = mgpu_collective_lane(x) == c->lane && c->made[x->way] == MGPU_WAY_ONE_SHOT &&
+    bool by_kernel = x->lane == c->lane && c->made[x->way] == MGPU_WAY_ONE_SHOT &&
                      mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
     return by_kernel || (is_by_nccl(c, x) && mgpu_nccl_is_captured(c));
 }

@@ -495,7 +495,7 @@ static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p,
     const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
     int first = op->read_count - 1; /* of what is written: the step block is no argument */
     int y = first + e->y, sums = e->sums >= 0 ? first + e->sums : -1, result = first + e->writes;
-    bool of_a = op->access[e->x].buffer == op->access[e->reads + matmul->a.argument].buffer, stored = is_stored(e, op);
+    bool of_a = mgpu_access_of(op, e->x)->buffer == mgpu_access_of(op, e->reads + matmul->a.argument)->buffer, stored = is_stored(e, op);
     Done done = {.op = op, .matmul = matmul, .epilogue = epilogue_of(e, stored, of_a)};
     done.argument[A] = e->reads + matmul->a.argument;
     done.argument[B] = e->reads + matmul->b.argument;
@@ -523,10 +523,10 @@ static void replace(Cublaslt *l, const mgpu_device_phase *p, Done done)
 static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
 {
     const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
-    int left = op->access[op->read_count + e->writes].buffer;
+    int left = mgpu_access_of(op, op->read_count + e->writes)->buffer;
     for (const mgpu_op *later = op + 1; is_stored(e, op) && later < p->ops + p->op_count; later++) {
         const mgpu_gpu_kernel *k = later->verb == MGPU_CALL ? &d->kernels[later->target] : NULL;
-        if (k && k->epilogue.kind == MGPU_EPILOGUE_DGELU && mgpu_is_joined(k, later) && later->access[k->epilogue.before].buffer == left)
+        if (k && k->epilogue.kind == MGPU_EPILOGUE_DGELU && mgpu_is_joined(k, later) && mgpu_access_of(later, k->epilogue.before)->buffer == left)
             return later;
     }
     return NULL;

@@ -33,7 +33,7 @@ static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parame
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[row];
     void *nothing = NULL;
-    int64_t samples = op->elements ? op->elements - 1 : d->samples;
+    int64_t samples = op->elements ? mgpu_own_elements(op) : d->samples;
     int launches = 0;
     if (kernel->spare)
         parameter[count++] = &nothing;
@@ -55,7 +55,7 @@ static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parame
 static void add_call(const CudaDevice *d, CallTable *t, const DeviceCall *call, const mgpu_gpu_kernel *first)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
-    int64_t samples = call->op->elements ? call->op->elements - 1 : d->samples;
+    int64_t samples = call->op->elements ? mgpu_own_elements(call->op) : d->samples;
     if (strcmp(kernel->launch[0].function, first->launch[0].function) != 0 || call->arguments != t->arguments)
         mgpu_die("a launch of kernel %s has a call of another function, %s", first->name, kernel->name);
     mgpu_add_call(t, call->argument, samples, kernel->words > 0 ? kernel->parameters : NULL, blocks_of(&kernel->launch[0], samples));
@@ -101,7 +101,8 @@ void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, con
     int arguments = 0;
     void *argument[op->read_count + op->write_count];
     const mgpu_step *step = NULL;
-    for (const mgpu_access *a = op->access; a < op->access + op->read_count + op->write_count; a++) {
+    for (int i = 0; i < op->read_count + op->write_count; i++) {
+        const mgpu_access *a = mgpu_access_of(op, i);
         const mgpu_buffer *buffer = &p->buffers[a->buffer];
         void *at = (void *)(uintptr_t)(d->arena + (CUdeviceptr)(buffer->offset + a->begin));
         if (buffer->kind == MGPU_STEP)

@@ -32,7 +32,7 @@ static int find_rows(const CudaDevice *d, int kernel, int *row)
 static char *key_of(const CudaDevice *d, const mgpu_op *op, const int *row, int count)
 {
     char *key = mgpu_format("tiles %016" PRIx64 "/%lld, work %lld:", d->program->kernel_digests[op->target],
-                            (long long)(op->elements ? op->elements - 1 : d->samples), (long long)mgpu_cuda_workspace(op));
+                            (long long)(op->elements ? mgpu_own_elements(op) : d->samples), (long long)mgpu_cuda_workspace(op));
     for (int i = 0; i < count; i++) {
         char *longer = mgpu_format("%s %s", key, d->kernels[row[i]].launch[0].function);
         free(key);

@@ -257,7 +257,7 @@ char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *way)
     const mgpu_collective **all = mgpu_allocate((size_t)room + 1, sizeof *all);
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (plan->phases[k].collectives[i].count > 0 && mgpu_collective_lane(&plan->phases[k].collectives[i]) == c->lane)
+            if (plan->phases[k].collectives[i].count > 0 && plan->phases[k].collectives[i].lane == c->lane)
                 all[count++] = &plan->phases[k].collectives[i];
     if (count)
         qsort(all, (size_t)count, sizeof *all, by_kind);

@@ -195,7 +195,7 @@ static int count_kept(const Engine *e, const mgpu_phase *p)
     const Collective *c = e->collective[MGPU_COMM];
     int count = 0;
     for (int i = 0; i < p->collective_count; i++) {
-        if (mgpu_collective_lane(&p->collectives[i]) != MGPU_COMM)
+        if (p->collectives[i].lane != MGPU_COMM)
             continue;
         if (!c->may_be_kept || !c->may_be_kept(c, &p->collectives[i]))
             return 0;

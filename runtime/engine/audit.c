@@ -58,13 +58,13 @@ static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_acces
     const mgpu_buffer *b = &p->buffers[a->buffer];
     Engine *e = l->engine;
     State s = {.origin = -1, .known = true, .sample = -1, .number = l->number};
-    if (!mgpu_dtype_is_float(b->type))
+    if (!mgpu_dtype_is_float(mgpu_buffer_type(b)))
         return s;
-    int64_t bytes = a->end - a->begin, first = 0, element = mgpu_dtype_bytes(b->type);
+    int64_t bytes = a->end - a->begin, first = 0, element = mgpu_dtype_bytes(mgpu_buffer_type(b));
     uint8_t *copy = mgpu_allocate(1, (size_t)bytes);
     int lane = e->kind->ahead ? -1 : l->lane; /* GPUs copy in no lane's stream */
     e->kind->copy_out(e->devices[l->device], lane, copy, offset, bytes);
-    s.bits = bits_of(copy, b->type, bytes / element, &first, &s.value);
+    s.bits = bits_of(copy, mgpu_buffer_type(b), bytes / element, &first, &s.value);
     s.sample = s.bits && b->each > 0 ? (a->begin + first * element) / b->each : -1;
     free(copy);
     return s;
@@ -132,7 +132,7 @@ void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     Audit *audit = l->engine->audit;
     pthread_mutex_lock(&audit->lock);
     for (int i = 0; i < op->read_count; i++) {
-        const mgpu_access *a = &op->access[i];
+        const mgpu_access *a = mgpu_access_of(op, i);
         const mgpu_buffer *b = &p->buffers[a->buffer];
         State *s = state_of(audit, l, p, a->buffer);
         bool known = s->known && (b->kind != MGPU_INPUT || s->number == l->number);
@@ -153,16 +153,16 @@ void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument,
     const mgpu_device_phase *p = &((const mgpu_phase *)l->phase)->devices[l->device];
     pthread_mutex_lock(&audit->lock);
     for (int i = 0, number = 0; i < op->read_count + op->write_count; i++) {
-        const mgpu_buffer *b = &p->buffers[op->access[i].buffer];
+        const mgpu_buffer *b = &p->buffers[mgpu_access_of(op, i)->buffer];
         if (b->kind == MGPU_STEP)
             continue;
         const uint8_t *at = argument[number++];
-        int64_t first = 0, element = mgpu_dtype_bytes(b->type);
+        int64_t first = 0, element = mgpu_dtype_bytes(mgpu_buffer_type(b));
         double value = 0;
-        if (i < op->read_count || b->kind != MGPU_LOCAL || !mgpu_dtype_is_float(b->type) || end <= begin)
+        if (i < op->read_count || b->kind != MGPU_LOCAL || !mgpu_dtype_is_float(mgpu_buffer_type(b)) || end <= begin)
             continue;
-        unsigned bits = bits_of(at + begin * b->each, b->type, (end - begin) * b->each / element, &first, &value);
-        State *s = state_of(audit, l, p, op->access[i].buffer);
+        unsigned bits = bits_of(at + begin * b->each, mgpu_buffer_type(b), (end - begin) * b->each / element, &first, &value);
+        State *s = state_of(audit, l, p, mgpu_access_of(op, i)->buffer);
         int64_t sample = begin + first * element / b->each;
         bool nan = bits & AUDIT_NAN, known = s->bits & AUDIT_NAN;
         if (bits && (!s->bits || (nan && !known) || (nan == known && sample < s->sample))) { /* threads come in any order */
@@ -182,7 +182,7 @@ static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, S
         const mgpu_device_phase *p = &((const mgpu_phase *)l->phase)->devices[d];
         for (int i = 0; i < p->op_count && audit->devices[d].phase == l->phase; i++)
             if (p->ops[i].verb == MGPU_TRANSFER && p->ops[i].target == op->target) {
-                const State *s = state_of(audit, lane_of(e, d, p->ops[i].lane), p, p->ops[i].access[0].buffer);
+                const State *s = state_of(audit, lane_of(e, d, p->ops[i].lane), p, mgpu_access_of(&p->ops[i], 0)->buffer);
                 if (is_worse(audit, s, worst))
                     *worst = *s;
             }
@@ -195,14 +195,14 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     pthread_mutex_lock(&audit->lock);
     State worst = {.origin = -1};
     for (int i = 0; i < op->read_count; i++) {
-        const State *s = state_of(audit, l, p, op->access[i].buffer);
+        const State *s = state_of(audit, l, p, mgpu_access_of(op, i)->buffer);
         if (is_worse(audit, s, &worst))
             worst = *s;
     }
     if (op->verb == MGPU_TRANSFER)
         add_sums_of_others(audit, l, op, &worst);
     for (int i = 0; i < op->write_count; i++) {
-        const mgpu_access *a = &op->access[op->read_count + i];
+        const mgpu_access *a = &op->writes[i];
         const mgpu_buffer *b = &p->buffers[a->buffer];
         State *s = state_of(audit, l, p, a->buffer), before = *s;
         State now = b->kind == MGPU_LOCAL ? *s : look_at(l, p, a, mgpu_access_offset(p, a, l->number));

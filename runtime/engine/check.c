@@ -75,7 +75,7 @@ static void check_buffer(const Check *c, const mgpu_buffer *b)
 /* the kind of the i-th access's buffer; of a READ or UPLOAD it decides which memory is meant */
 static uint8_t kind_of(const mgpu_device_phase *p, const mgpu_op *op, int i)
 {
-    return p->buffers[op->access[i].buffer].kind;
+    return p->buffers[mgpu_access_of(op, i)->buffer].kind;
 }
 
 bool mgpu_is_joined(const mgpu_gpu_kernel *k, const mgpu_op *op)
@@ -111,24 +111,24 @@ static void check_library(const Check *c, const mgpu_device_phase *p, const mgpu
 static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgpu_epilogue *e)
 {
     const mgpu_op *op = c->op, *matmul = mgpu_comp_before(p, op);
-    const mgpu_access *write = op->access + op->read_count;
+    const mgpu_access *write = op->writes;
     bool statistics = e->kind == MGPU_EPILOGUE_STATISTICS;
     require(c, matmul && matmul->verb == MGPU_CALL && matmul->read_count == 3 && (statistics || c->program->gpu_kernels[matmul->target].matmul),
             "an epilogue follows no matmul");
-    int result = matmul->access[matmul->read_count].buffer, x = e->x < 0 || e->x >= e->reads ? -1 : op->access[e->x].buffer;
+    int result = mgpu_access_of(matmul, matmul->read_count)->buffer, x = e->x < 0 || e->x >= e->reads ? -1 : mgpu_access_of(op, e->x)->buffer;
     bool stored = op->write_count == e->writes + 2;
     require(c,
             op->read_count >= e->reads + 3 && (stored || op->write_count == e->writes + 1) &&
                 (!stored || write[e->writes].buffer == result) &&
                 p->buffers[write[op->write_count - 1].buffer].kind == MGPU_WORKSPACE &&
-                op->access[e->reads].buffer == matmul->access[0].buffer &&
-                op->access[e->reads + 1].buffer == matmul->access[1].buffer,
+                mgpu_access_of(op, e->reads)->buffer == mgpu_access_of(matmul, 0)->buffer &&
+                mgpu_access_of(op, e->reads + 1)->buffer == mgpu_access_of(matmul, 1)->buffer,
             "an epilogue has other arguments");
     require(c,
             e->kind <= MGPU_EPILOGUE_STATISTICS && e->bias < e->reads && e->before < e->reads && e->y < e->writes &&
                 e->sums < e->writes &&
                 (e->kind == MGPU_EPILOGUE_BGRAD
-                     ? stored && e->sums >= 0 && (x == matmul->access[0].buffer || x == matmul->access[1].buffer)
+                     ? stored && e->sums >= 0 && (x == mgpu_access_of(matmul, 0)->buffer || x == mgpu_access_of(matmul, 1)->buffer)
                      : e->y >= 0 && (!statistics || stored) && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
             "an epilogue makes no sense");
 }
@@ -148,16 +148,16 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         break;
     case MGPU_READ:
         for (int i = op->read_count; i < op->read_count + op->write_count; i++)
-            require(c, kind_of(p, op, i) == MGPU_STAGING && op->access[i].begin == 0, "reading fills staging memory only");
+            require(c, kind_of(p, op, i) == MGPU_STAGING && mgpu_access_of(op, i)->begin == 0, "reading fills staging memory only");
         break;
     case MGPU_UPLOAD:
         for (int i = 0; i < op->read_count; i++)
             require(c, kind_of(p, op, i) == MGPU_STAGING, "uploads come from staging memory only");
         for (int i = op->read_count; i < op->read_count + op->write_count; i++) {
-            int index = p->buffers[op->access[i].buffer].index;
+            int index = p->buffers[mgpu_access_of(op, i)->buffer].index;
             bool found = kind_of(p, op, i) == MGPU_STEP;
             for (int k = 0; k < op->read_count; k++)
-                found = found || p->buffers[op->access[k].buffer].index == index;
+                found = found || p->buffers[mgpu_access_of(op, k)->buffer].index == index;
             require(c, found && kind_of(p, op, i) != MGPU_STAGING, "an upload has no source");
         }
         break;
@@ -165,25 +165,25 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         require(c, op->read_count == 1 && op->write_count == 1, "a member of a collective has one buffer");
         require(c, op->target >= 0 && op->target < c->phase->collective_count, "there is no such collective");
         const mgpu_collective *collective = &c->phase->collectives[op->target];
-        require(c, op->lane == mgpu_collective_lane(collective), "a member of a collective is on another lane");
+        require(c, op->lane == collective->lane, "a member of a collective is on another lane");
         require(c, collective->parties.transfer < MGPU_TRANSFERS, "there is no such transfer");
         require(c, collective->way < MGPU_WAYS, "there is no such way to transfer");
         int64_t each = mgpu_dtype_bytes(collective->dtype);
         mgpu_stretch sent = mgpu_sent_by(&collective->parties, collective->count, c->device);
         mgpu_stretch received = mgpu_received_by(&collective->parties, collective->count, c->device);
-        require(c, op->access[0].end - op->access[0].begin == (sent.end - sent.begin) * each &&
-                       op->access[1].end - op->access[1].begin == (received.end - received.begin) * each,
+        require(c, mgpu_access_of(op, 0)->end - mgpu_access_of(op, 0)->begin == (sent.end - sent.begin) * each &&
+                       mgpu_access_of(op, 1)->end - mgpu_access_of(op, 1)->begin == (received.end - received.begin) * each,
                 "the collective's count and the buffer's bytes differ");
         break;
     }
     case MGPU_REPORT:
-        require(c, op->read_count == 1 && op->access[0].slot >= -1 && op->access[0].slot <= 0, "a report reads one buffer");
-        require(c, op->access[0].end - op->access[0].begin >= c->phase->report_count * (int64_t)sizeof(double),
+        require(c, op->read_count == 1 && mgpu_access_of(op, 0)->slot >= -1 && mgpu_access_of(op, 0)->slot <= 0, "a report reads one buffer");
+        require(c, mgpu_access_of(op, 0)->end - mgpu_access_of(op, 0)->begin >= c->phase->report_count * (int64_t)sizeof(double),
                 "the report is smaller than its names");
         break;
     case MGPU_FETCH:
         require(c, op->target >= 0 && op->target < c->program->output_count, "there is no such output");
-        require(c, op->read_count == 1 && op->access[0].slot >= -1 && op->access[0].slot <= 0, "a fetch reads one buffer");
+        require(c, op->read_count == 1 && mgpu_access_of(op, 0)->slot >= -1 && mgpu_access_of(op, 0)->slot <= 0, "a fetch reads one buffer");
         break;
     default: require(c, false, "there is no such verb");
     }
@@ -196,7 +196,7 @@ static void check_operation(const Check *c, const mgpu_device_phase *p, int plac
     const mgpu_op *op = c->op;
     require(c, op->lane < MGPU_LANES, "there is no such lane");
     for (int i = 0; i < op->read_count + op->write_count; i++) {
-        const mgpu_access *a = &op->access[i];
+        const mgpu_access *a = mgpu_access_of(op, i);
         require(c, a->buffer >= 0 && a->buffer < p->buffer_count, "there is no such buffer");
         const mgpu_buffer *b = &p->buffers[a->buffer];
         require(c, a->begin >= 0 && a->begin <= a->end && a->end <= b->bytes, "an access is outside of its buffer");

@@ -83,7 +83,7 @@ static const mgpu_op *sum_of(const Look *k, const Lane *l, int64_t *number)
 /* whether the device has come to the sum: its thread has, and on the GPU nothing before it is left */
 static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, int target)
 {
-    int lane = mgpu_collective_lane(&phase->collectives[target]);
+    int lane = phase->collectives[target].lane;
     const Lane *l = lane_of(k->engine, k->device, lane);
     const LaneTable *t = lanes_of(k->engine, phase, k->device);
     const mgpu_op *ops = phase->devices[k->device].ops, *op = NULL;

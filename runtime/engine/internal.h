@@ -196,7 +196,7 @@ static inline bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l-
 /* true: the operation looks at the step before */
 static inline bool is_delayed(const mgpu_op *op)
 {
-    return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && op->access[0].slot < 0;
+    return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && mgpu_access_of(op, 0)->slot < 0;
 }
 
 /* here.c */

@@ -137,7 +137,7 @@ int64_t mgpu_access_offset(const mgpu_device_phase *p, const mgpu_access *a, int
 static void add_ranges(const Lane *l, const mgpu_device_phase *p, const mgpu_op *op, DeviceRange *ranges, int *count)
 {
     for (int i = 0; i < op->read_count + op->write_count; i++) {
-        const mgpu_access *a = &op->access[i];
+        const mgpu_access *a = mgpu_access_of(op, i);
         int64_t begin = mgpu_access_offset(p, a, l->number);
         if (p->buffers[a->buffer].kind != MGPU_STAGING)
             ranges[(*count)++] = (DeviceRange){begin, begin + a->end - a->begin, i >= op->read_count, p->buffers[a->buffer].name};
@@ -175,13 +175,13 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
     uint8_t *arena = e->kind->arena(e->devices[l->device]);
     DeviceCall call = {.kernel = e->kind->ahead ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
     for (int i = 0; i < op->read_count + op->write_count; i++) {
-        uint8_t *at = arena + mgpu_access_offset(p, &op->access[i], l->number);
-        uint8_t kind = p->buffers[op->access[i].buffer].kind;
+        uint8_t *at = arena + mgpu_access_offset(p, mgpu_access_of(op, i), l->number);
+        uint8_t kind = p->buffers[mgpu_access_of(op, i)->buffer].kind;
         if (kind == MGPU_STEP) {
             *step = (const void *)at;
             continue;
         }
-        each[call.arguments] = kind == MGPU_WORKSPACE ? -1 : kind == MGPU_LOCAL ? p->buffers[op->access[i].buffer].each : 0;
+        each[call.arguments] = kind == MGPU_WORKSPACE ? -1 : kind == MGPU_LOCAL ? p->buffers[mgpu_access_of(op, i)->buffer].each : 0;
         call.own = call.own || each[call.arguments] != 0;
         argument[call.arguments++] = at;
     }
@@ -218,7 +218,7 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
     DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
                           .launch_timed = work->timed, .samples = samples,
                           .alone = samples && mgpu_is_little(l, p, order, count, samples),
-                          .elements = p->ops[order[0]].elements, .chunk = p->ops[order[0]].chunk,
+                          .elements = p->ops[order[0]].elements ? mgpu_own_elements(&p->ops[order[0]]) + 1 : 0, .chunk = p->ops[order[0]].chunk,
                           .audit = e->audit ? mgpu_audit_part : NULL,
                           .trace = is_traced(l) ? trace_part : NULL, .context = l};
     int64_t *each = l->each;
@@ -256,7 +256,7 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
     memset(to, 0, sizeof to);
     bool any = false;
     for (int i = 0; i < op->write_count; i++) {
-        const mgpu_access *a = &op->access[op->read_count + i];
+        const mgpu_access *a = &op->writes[i];
         int index = p->buffers[a->buffer].index;
         uint8_t *place = staging + mgpu_access_offset(p, a, l->number);
         if (index < 0)
@@ -297,12 +297,12 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
     int64_t sum = 0;
     double began = e->link_rate > 0 ? mgpu_seconds() : 0;
     for (int i = 0; i < op->write_count; i++) {
-        const mgpu_access *a = &op->access[op->read_count + i];
+        const mgpu_access *a = &op->writes[i];
         const void *from = NULL;
         int64_t bytes = a->end - a->begin;
         for (int k = 0; k < op->read_count && !from; k++)
-            if (p->buffers[op->access[k].buffer].index == p->buffers[a->buffer].index)
-                from = e->kind->staging(device) + mgpu_access_offset(p, &op->access[k], l->number);
+            if (p->buffers[mgpu_access_of(op, k)->buffer].index == p->buffers[a->buffer].index)
+                from = e->kind->staging(device) + mgpu_access_offset(p, mgpu_access_of(op, k), l->number);
         if (!from) {
             from = &work->block[l->device];
             bytes = sizeof work->block[0];
@@ -339,7 +339,7 @@ static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Engine *e = l->engine;
     const mgpu_collective *c = &l->phase->collectives[op->target];
-    const mgpu_access *a = &op->access[0]; /* what it sends, at its place in the whole value */
+    const mgpu_access *a = mgpu_access_of(op, 0); /* what it sends, at its place in the whole value */
     int64_t before = mgpu_sent_by(&c->parties, c->count, l->device).begin * mgpu_dtype_bytes(c->dtype);
     Operand operand = {c->name, p->buffers[a->buffer].name,
                        e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number) - before,
@@ -360,7 +360,7 @@ static void report(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     if (e->phases[l->phase - e->plan->phases].reporter != l->device)
         return;
     Work *work = work_of(e, is_delayed(op) ? l->number - 1 : l->number);
-    e->kind->copy_out(e->devices[l->device], l->lane, work->report, mgpu_access_offset(p, &op->access[0], l->number),
+    e->kind->copy_out(e->devices[l->device], l->lane, work->report, mgpu_access_offset(p, mgpu_access_of(op, 0), l->number),
                       l->phase->report_count * (int64_t)sizeof(double));
     atomic_store(&work->reported, true);
 }
@@ -373,7 +373,7 @@ static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         return;
     int64_t bytes = mgpu_tensor_bytes(&e->program->outputs[op->target]);
     e->kind->copy_out(e->devices[l->device], l->lane, work->fetch[op->target] + e->plan->device[l->device].shard.first * bytes,
-                      mgpu_access_offset(p, &op->access[0], l->number), work->block[l->device].valid * bytes);
+                      mgpu_access_offset(p, mgpu_access_of(op, 0), l->number), work->block[l->device].valid * bytes);
 }
 
 /* ---- one step of one lane */

@@ -149,8 +149,8 @@ static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
 {
     double bytes = op->bytes;
     for (int i = 0; op->verb != MGPU_CALL && i < op->read_count + op->write_count; i++)
-        if (p->buffers[op->access[i].buffer].kind != MGPU_STEP)
-            bytes += (double)(op->access[i].end - op->access[i].begin);
+        if (p->buffers[mgpu_access_of(op, i)->buffer].kind != MGPU_STEP)
+            bytes += (double)(mgpu_access_of(op, i)->end - mgpu_access_of(op, i)->begin);
     return bytes;
 }
 

@@ -142,7 +142,7 @@ void mgpu_wanted_inputs(const mgpu_program *program, const mgpu_plan *plan, unsi
             const mgpu_device_phase *p = &plan->phases[k].devices[d];
             for (int i = 0; i < p->op_count; i++)
                 for (int w = 0; p->ops[i].verb == MGPU_READ && w < p->ops[i].write_count; w++) {
-                    int index = p->buffers[p->ops[i].access[p->ops[i].read_count + w].buffer].index;
+                    int index = p->buffers[mgpu_access_of(&p->ops[i], p->ops[i].read_count + w)->buffer].index;
                     if (index >= 0)
                         wanted[index] = true;
                 }

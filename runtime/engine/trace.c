@@ -175,7 +175,7 @@ static double bytes_of(const mgpu_op *op)
     double bytes = op->bytes;
     int first = op->write_count ? op->read_count : 0; /* report, fetch write nothing */
     for (int i = first; op->verb != MGPU_CALL && i < op->read_count + op->write_count; i++)
-        bytes += (double)(op->access[i].end - op->access[i].begin);
+        bytes += (double)(mgpu_access_of(op, i)->end - mgpu_access_of(op, i)->begin);
     return bytes;
 }
 

@@ -299,7 +299,7 @@ static void host_prepare(Device *d, const mgpu_kernel *kernels, const mgpu_op *c
         return;
     mgpu_library_begin_region(d->library, ops[0]->chunk);
     for (int i = 0; i < count; i++) {
-        const mgpu_access *result = &ops[i]->access[ops[i]->read_count];
+        const mgpu_access *result = mgpu_access_of(ops[i], ops[i]->read_count);
         if (ops[i]->write_count > 0)
             library[i] = mgpu_library_prepare(d->library, &kernels[ops[i]->target], result->end - result->begin);
     }

@@ -16,7 +16,7 @@ static void touch(Life *lives, const ViewDevice *d)
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
         for (int k = 0; k < op->read_count + op->write_count; k++) {
-            Life *l = &lives[access_of_op(op, k)->buffer];
+            Life *l = &lives[mgpu_access_of(op, k)->buffer];
             l->begin_us = op->begin_us < l->begin_us ? op->begin_us : l->begin_us;
             l->end_us = op->begin_us + op->time_us > l->end_us ? op->begin_us + op->time_us : l->end_us;
         }

@@ -127,7 +127,7 @@ static void add_sources(const Page *p, Layer *root, Sheet *s)
         const ScheduledOp *op = &d->ops[i];
         bool forward = op->verb == VERB_CALL && strncmp(op->role, "backward", strlen("backward")) != 0 && strcmp(op->role, "update") != 0;
         for (int k = 0; k < op->read_count + op->write_count; k++) {
-            int number = access_of_op(op, k)->buffer;
+            int number = mgpu_access_of(op, k)->buffer;
             const Buffer *b = &d->buffers[number];
             if (k >= op->read_count && !mgpu_view_stays(b))
                 writer[number] = op->layer;

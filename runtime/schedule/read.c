@@ -180,7 +180,7 @@ static void read_verb(mgpu_reader *r, ScheduledOp *op)
     for (int i = 0; i < VERBS + MGPU_TRANSFERS; i++)
         words[i] = i < VERBS ? VERB_NAME[i] : mgpu_transfer_row(i - VERBS)->verb;
     int choice = mgpu_read_choice(r, "a verb", words, MGPU_COUNT(words));
-    op->verb = choice < VERBS ? (Verb)choice : VERB_TRANSFER;
+    op->verb = (uint8_t)(choice < VERBS ? choice : VERB_TRANSFER);
     op->target = -1;
     mgpu_skip_blanks(r);
     struct Transfer transfer = {x->device, x->phase->devices[x->device].op_count, choice < VERBS ? MGPU_TRANSFER_REDUCE : choice - VERBS, *r};
@@ -243,9 +243,9 @@ static void read_count(mgpu_reader *r, CollectiveRecord *c)
     mgpu_reader start = *r;
     int64_t bytes = mgpu_read_bytes(r, "the number of bytes");
     mgpu_need(r, "dtype");
-    c->dtype = (unsigned)mgpu_read_type(r);
-    c->count = bytes / mgpu_dtype_bytes((uint8_t)c->dtype);
-    if (c->count * mgpu_dtype_bytes((uint8_t)c->dtype) != bytes)
+    c->dtype = (uint8_t)mgpu_read_type(r);
+    c->count = bytes / mgpu_dtype_bytes(c->dtype);
+    if (c->count * mgpu_dtype_bytes(c->dtype) != bytes)
         mgpu_wrong(&start, "%lld bytes are no whole number of elements", (long long)bytes);
 }
 

@@ -38,10 +38,10 @@ static void look(const DeviceSchedule *d, const ScheduledOp *op, const Scheduled
 {
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         bool writes = i >= op->read_count;
-        const Access *a = access_of_op(op, i);
+        const Access *a = mgpu_access_of(op, i);
         for (int k = 0; k < before->read_count + before->write_count; k++) {
             bool wrote = k >= before->read_count;
-            const Access *earlier = access_of_op(before, k);
+            const Access *earlier = mgpu_access_of(before, k);
             if ((!writes && !wrote) || !meet(d, a, earlier, back))
                 continue;
             int why = a->buffer != earlier->buffer ? HAS_USED : !writes ? MAKES : wrote ? HAS_WRITTEN : HAS_READ;

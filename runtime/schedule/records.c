@@ -74,7 +74,7 @@ static const mgpu_field BUFFER[] = {
     {"each", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, each), .optional = true, .what = "the size of a sample", .c = "each"},
     {"own of", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, elements), .optional = true, .what = "the elements of the whole value"},
     {"index", MGPU_FIELD_INT, MGPU_AT(Buffer, index), .optional = true, .usual = -1, .what = "the index", .c = "index"},
-    {"type", MGPU_FIELD_TYPE_OR_NONE, MGPU_AT(Buffer, type), .optional = true},
+    {"type", MGPU_FIELD_TYPE_OR_NONE, MGPU_AT(Buffer, type), .optional = true, .c = "type"},
     {"updated", MGPU_FIELD_FLAG, MGPU_AT(Buffer, updated), .optional = true},
 };
 static const mgpu_field OP[] = {

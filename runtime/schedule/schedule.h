@@ -7,7 +7,7 @@
 #include "runtime/schedule/policy.h"
 
 typedef enum Lane { LANE_COMP = MGPU_COMP, LANE_COPY = MGPU_COPY, LANE_COMM = MGPU_COMM, LANE_SYNC = MGPU_SYNC, LANE_HOST = MGPU_HOST, LANES = MGPU_LANES } Lane;
-typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_TRANSFER, VERB_REPORT, VERB_FETCH, VERBS } Verb;
+typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_TRANSFER, VERB_REPORT, VERB_FETCH, VERBS } Verb; /* MGPU_CALL ... */
 extern const char *const LANE_NAME[LANES], *const VERB_NAME[VERBS];
 /* READ: host lane, fills staging with the samples of this step; UPLOAD: copy lane, staging -> device slots (and the
  * step block); CALL: comp lane; REDUCE: comm or sync lane, this device's part of a collective, whose transfer is its word in the text;
@@ -24,61 +24,14 @@ typedef enum BufferKind {
 } BufferKind;
 extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
 
-typedef struct Buffer {
-    const char *name;       /* without the device: "in.image", "w.fc.weight", "conv_1.y", "bucket.fc.weight", "work.conv_1.forward" */
-    BufferKind kind;
-    int64_t offset, bytes;  /* bytes of one slot; the slots follow each other, each aligned to 64 */
-    int slots;              /* 1: not slotted */
-    int index;              /* of the input, variable or output; -1 */
-    int64_t each;           /* bytes of one sample; 0: the same for all samples */
-    int type;               /* + 1: of its elements; 0: no numbers (the step block, a workspace) */
-    int64_t elements;       /* VARIABLE, TEMPORARY: it is split, and has room for the device's own part of so many elements alone; 0: it is not */
-    bool updated;           /* VARIABLE: calls of this phase write all of it, once a step */
-} Buffer;
-/* bytes [begin, end) of slot (step + slot) mod slots; of > 0: they are the own part of a split value of so many bytes, at its place there */
-typedef struct Access { int buffer; int64_t begin, end; int slot; int64_t of; } Access;
+typedef mgpu_buffer Buffer;
+typedef mgpu_access Access;
 static inline Access whole_buffer(int buffer, int64_t bytes) { return (Access){.buffer = buffer, .end = bytes}; }
 double accessed_bytes(const Access *, int count);
 typedef mgpu_wait Wait;
 typedef mgpu_suspect Suspect;
-typedef struct ScheduledOp {
-    const char *id;         /* without the device: "conv_1.backward.weight" */
-    Lane lane;
-    Verb verb;
-    int target;             /* CALL: number of the kernel in program->kernels; REDUCE: of the collective; FETCH: of the output */
-    const char *label;      /* "k3f07aa", "conv_1.weight", "probability"; "-" where there is none */
-    Access *reads, *writes; int read_count, write_count; /* CALL: in the order of the kernel's arguments; the
-                               workspace is the last write; the last read is the step block, which is no argument */
-    Wait *waits; int wait_count;
-    double begin_us, time_us;
-    int ground;             /* CALL, TRANSFER: what time_us rests on, of machine/cost.h; not in the text */
-    int line;               /* in the model; 0 if none */
-    const char *layer, *role; /* "layer3.2.conv2", "backward weight": names.c; NULL: nothing is said */
-    double flops;           /* CALL: operations of one call */
-    double bytes;           /* CALL: that it moves, as the cost model counts them: an epilogue's without its contraction's operands */
-    int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
-                               is between them; regions are numbered from 0. Else -1 */
-    int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
-    const Suspect *suspects; int suspect_count; /* CALL; not in the text */
-    uint32_t digest;        /* CALL: of what it computes from what; the same for any number of devices but one */
-    int64_t elements;       /* CALL: of split values of so many elements it computes `own`, and touches no others; 0: of none */
-    mgpu_stretch own;
-    bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
-} ScheduledOp;
-static inline const Access *access_of_op(const ScheduledOp *op, int i) /* reads, then writes */
-{
-    return i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
-}
-typedef struct CollectiveRecord {
-    const char *name;       /* "conv_1.weight": its first tensor */
-    int *ops;               /* per device: its member; -1: none */
-    int64_t count; unsigned dtype; /* of the whole value */
-    mgpu_parties parties;   /* which transfer, and what each member has of it */
-    int way;                /* MGPU_WAY_...: how it is made */
-    Lane lane;              /* of its members; not in the text, which has theirs */
-    const char *why;        /* for people; NULL: nothing is said */
-    const char **of; int of_count; /* likewise: the weights whose gradients it sums, or values */
-} CollectiveRecord;
+typedef mgpu_op ScheduledOp;
+typedef mgpu_collective CollectiveRecord;
 typedef struct DeviceSchedule {
     const char *name;
     int64_t arena_bytes, staging_bytes, first, share, capacity;

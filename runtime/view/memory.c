@@ -15,7 +15,7 @@ static Life *lives_of(const ViewDevice *d)
         lives[b] = (Life){-1, -1};
     for (int i = 0; i < d->op_count; i++)
         for (int k = 0; k < d->ops[i].read_count + d->ops[i].write_count; k++) {
-            Life *l = &lives[access_of_op(&d->ops[i], k)->buffer];
+            Life *l = &lives[mgpu_access_of(&d->ops[i], k)->buffer];
             l->first = l->first < 0 ? i : l->first;
             l->last = i;
         }

@@ -133,7 +133,7 @@ double mgpu_view_op_bytes(const ScheduledOp *op)
     double bytes = op->bytes;
     int all = op->read_count + op->write_count, first = op->write_count ? op->read_count : 0; /* report, fetch write nothing */
     for (int i = first; op->verb != VERB_CALL && i < all; i++)
-        bytes += (double)(access_of_op(op, i)->end - access_of_op(op, i)->begin);
+        bytes += (double)(mgpu_access_of(op, i)->end - mgpu_access_of(op, i)->begin);
     return bytes;
 }
 

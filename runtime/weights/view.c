@@ -65,7 +65,7 @@ static void mark_accumulators(const mgpu_program *program, const mgpu_phase *pha
     const mgpu_device_phase *p = &phase->devices[0];
     for (int i = 0; i < p->op_count; i++)
         for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
-            const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
+            const mgpu_buffer *b = &p->buffers[mgpu_access_of(&p->ops[i], a)->buffer];
             if (b->kind == MGPU_VARIABLE && program->variables[b->index].kind == MGPU_ACCUMULATOR)
                 found[b->index] = as;
         }

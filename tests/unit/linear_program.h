@@ -277,7 +277,7 @@ static int64_t aligned(int64_t bytes)
 
 static int64_t add_buffer(mgpu_buffer *b, const char *name, uint8_t kind, int64_t bytes, int slots, int index, int64_t offset)
 {
-    *b = (mgpu_buffer){name, kind, offset, bytes, slots, index, 0, kind == MGPU_STEP ? MGPU_U8 : MGPU_F64};
+    *b = (mgpu_buffer){.name = name, .kind = kind, .offset = offset, .bytes = bytes, .slots = slots, .index = index, .type = kind == MGPU_STEP ? 0 : 1 + MGPU_F64};
     return offset + aligned(bytes) * slots;
 }
 
@@ -312,16 +312,16 @@ typedef struct Builder { mgpu_op ops[16]; int count, regions; const mgpu_buffer 
 static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int *reads, const int *writes)
 {
     mgpu_op *op = &b->ops[b->count];
-    mgpu_access *access = mgpu_allocate(16, sizeof *access);
+    mgpu_access *access = mgpu_allocate(32, sizeof *access);
     char *id = mgpu_format("%c%d", "cumh"[lane], b->count);
-    *op = (mgpu_op){.id = id, .lane = lane, .verb = verb, .target = target, .access = access, .line = 100 + b->count,
+    *op = (mgpu_op){.id = id, .lane = lane, .verb = verb, .target = target, .reads = access, .writes = access + 16, .line = 100 + b->count,
                     .region = verb == MGPU_CALL ? b->regions++ : -1};
     for (; reads && *reads >= 0; reads++)
-        access[op->read_count++] = (mgpu_access){*reads, lane == MGPU_HOST ? -1 : 0, 0, b->buffers[*reads].bytes};
+        access[op->read_count++] = (mgpu_access){*reads, lane == MGPU_HOST ? -1 : 0, 0, b->buffers[*reads].bytes, 0};
     for (; writes && *writes >= 0; writes++)
-        access[op->read_count + op->write_count++] = (mgpu_access){*writes, 0, 0, b->buffers[*writes].bytes};
+        op->writes[op->write_count++] = (mgpu_access){*writes, 0, 0, b->buffers[*writes].bytes, 0};
     if (verb == MGPU_TRANSFER)
-        access[0] = access[op->read_count];
+        access[0] = op->writes[0];
     b->count++;
 }
 #define LIST(...) ((const int[]){__VA_ARGS__, -1})
@@ -345,9 +345,9 @@ static bool conflict(const mgpu_op *a, const mgpu_op *b, int back, const mgpu_bu
 {
     for (int i = 0; i < a->read_count + a->write_count; i++)
         for (int k = 0; k < b->read_count + b->write_count; k++) {
-            int slots = buffers[a->access[i].buffer].slots;
-            if (a->access[i].buffer == b->access[k].buffer && (i >= a->read_count || k >= b->read_count) &&
-                (a->access[i].slot - b->access[k].slot + back) % slots == 0)
+            int slots = buffers[mgpu_access_of(a, i)->buffer].slots;
+            if (mgpu_access_of(a, i)->buffer == mgpu_access_of(b, k)->buffer && (i >= a->read_count || k >= b->read_count) &&
+                (mgpu_access_of(a, i)->slot - mgpu_access_of(b, k)->slot + back) % slots == 0)
                 return true;
         }
     return false;
@@ -460,7 +460,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
         make_rooms(&device[d]);
     }
     mgpu_phase *phases = mgpu_allocate((size_t)count, sizeof *phases);
-    static const mgpu_collective REDUCE_TRAIN = {"r0", IN * OUT + 2, MGPU_F64, {0}, 0, false};
+    static const mgpu_collective REDUCE_TRAIN = {.name = "r0", .count = IN * OUT + 2, .dtype = MGPU_F64, .lane = MGPU_COMM};
     for (int k = 0; k < count; k++) {
         mgpu_device_phase *per_device = mgpu_allocate((size_t)devices, sizeof *per_device);
         for (int d = 0; d < devices; d++) {
