@@ -229,27 +229,9 @@ double logistic(double x)
     return (x < 0 ? e : 1) / (1 + e);
 }
 
-static const char *without_capitals(const char *word)
-{
-    char *lower = (char *)(uintptr_t)copy_text(word, strlen(word));
-    for (char *c = lower; *c; c++)
-        if (*c >= 'A' && *c <= 'Z')
-            *c = (char)(*c - 'A' + 'a');
-    return lower;
-}
-
 const char *did_you_mean(const char *word, const char *const *names, int count)
 {
-    if (strlen(word) > MGPU_LONGEST_WORD)
-        return "";
-    const char *best = NULL, *lower = without_capitals(word);
-    int length = (int)strlen(word), limit = length < 5 ? 1 : (length + 1) / 3, least = limit + 1, capitals = strcmp(word, lower) != 0;
-    for (int i = 0; i < count; i++) {
-        int d = mgpu_edit_distance(word, names[i]), small = mgpu_edit_distance(lower, names[i]) + capitals;
-        d = small < d ? small : d; /* `ReLU` is nearly `relu`: all capitals together count as one edit */
-        if (d < least && d < (int)strlen(names[i]))
-            least = d, best = names[i];
-    }
+    const char *best = mgpu_nearest(word, names, count);
     return best ? format("; did you mean '%s'?", best) : "";
 }
 

@@ -17,7 +17,7 @@
 #define MGPU_GRAPH_H
 
 #include "compiler/base/base.h"
-#include "runtime/abi/mgpu_transfers.h"
+#include "runtime/abi/mgpu.h"
 
 enum { MAX_RANK = 8 };
 
@@ -198,7 +198,7 @@ typedef struct Initial {
 } Initial;
 
 /* A data set: calls[0] is a reader, the others are stages; columns are the reader's. runtime/abi/mgpu.h says more. */
-typedef struct DataItem { const char *text; double number; } DataItem; /* text NULL: a number */
+typedef mgpu_item DataItem;
 typedef struct DataOption { const char *name; DataItem *items; int count; } DataOption;
 typedef struct DataCall { const char *name; DataOption *options; int option_count; const Place *at; } DataCall;
 typedef struct DataColumn {
@@ -214,14 +214,11 @@ typedef struct DataSet {
     DataCall *calls;      int call_count;
 } DataSet;
 
-typedef struct Told { const char *name, *text; bool param; } Told; /* a setting or param, and its value, for the log of a run */
+typedef mgpu_told Told;
 /* hidden: not for --set: the runtime gives it, or nothing reads it */
 typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given, hidden; } Setting;
 
-typedef struct LaterSet {
-    const char *name, *what;
-    int line;
-} LaterSet; /* a set that this version cannot make, and what for */
+typedef mgpu_later_set LaterSet;
 
 struct Model {
     const char *name, *file;

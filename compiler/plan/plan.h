@@ -8,9 +8,9 @@
 typedef struct Schedule Schedule;
 
 /* ---- the program */
-typedef struct Shard { int64_t first, share, capacity; } Shard; /* samples of a micro-batch; capacity = max(share, 1) */
+typedef mgpu_shard Shard; /* capacity = max(share, 1) */
 /* of a training step; computing, in transfers: the device that computes longest; from: how sure it is (grounds_text) */
-typedef struct Prediction { const char *machine, *bound, *from; double step_us, computing_us, transfer_us; } Prediction;
+typedef mgpu_prediction Prediction;
 typedef struct Plan {
     int nodes, devices;     /* devices: of all nodes, equally many each */
     const char *kind;       /* "host", "cuda": of all plans of a program */

@@ -30,6 +30,25 @@ int mgpu_edit_distance(const char *a, const char *b)
     return last[n];
 }
 
+const char *mgpu_nearest(const char *word, const char *const *names, int count)
+{
+    char lower[MGPU_LONGEST_WORD + 1] = "";
+    int length = (int)strnlen(word, MGPU_LONGEST_WORD + 1), limit = length < 5 ? 1 : (length + 1) / 3, least = limit + 1;
+    const char *best = NULL;
+    for (int i = 0; i < length && length <= MGPU_LONGEST_WORD; i++)
+        lower[i] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] - 'A' + 'a') : word[i];
+    bool capitals = strncmp(word, lower, sizeof lower) != 0;
+    for (int i = 0; i < count && length <= MGPU_LONGEST_WORD; i++) {
+        int d = mgpu_edit_distance(word, names[i]), small = mgpu_edit_distance(lower, names[i]) + capitals;
+        d = small < d ? small : d; /* `ReLU` is nearly `relu` */
+        if (d < least && d < (int)strlen(names[i])) {
+            least = d;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
 static bool matches(const char *pattern, const char *pattern_end, const char *text, const char *end)
 {
     const char *star = NULL, *retry = NULL;

@@ -291,15 +291,10 @@ const char *mgpu_grouped(int64_t n, char text[32])
 
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])
 {
-    int best = strlen(word) < 6 ? 2 : (int)strlen(word) / 3 + 1; /* a nearer one than this */
+    const char *best = mgpu_nearest(word, names, count);
     text[0] = 0;
-    for (int i = 0; i < count; i++) {
-        int distance = mgpu_edit_distance(word, names[i]);
-        if (distance < best) {
-            best = distance;
-            snprintf(text, 128, "; did you mean '%s'?", names[i]);
-        }
-    }
+    if (best)
+        snprintf(text, 128, "; did you mean '%s'?", best);
     return text;
 }
 
