@@ -113,6 +113,7 @@ MODELS = {
     "einsum": chain(lambda: L.EinsumDense("abcd,de->abce", output_shape=(None, None, 5), bias_axes="e")),
     "lstm, gru": chain(lambda: L.LSTM(6, return_sequences=True), lambda: L.GRU(5, reset_after=False, return_sequences=True), lambda: L.GRU(5), shape=(7, 4)),
     "one lstm": chain(lambda: L.Conv1D(6, 3), lambda: L.LayerNormalization(), lambda: L.LSTM(5), lambda: L.Dense(3), shape=(9, 4)),
+    "stochastic depth": chain(lambda: L.Conv2D(4, 3), lambda: L.Dropout(0.5, noise_shape=(None, 1, 1, 1))),
     "separable": chain(lambda: L.SeparableConv2D(6, 3), lambda: L.BatchNormalization(), lambda: L.GlobalAveragePooling2D(), lambda: L.Dense(3)),
     "both directions": chain(lambda: L.Bidirectional(L.LSTM(6, return_sequences=True)), lambda: L.SimpleRNN(3, use_bias=False), shape=(7, 4)),
     "several outputs": graph(lambda a: {"u": L.Dense(2, name="u")(a), "v": L.Dense(3, name="v")(a)}, (4,)),

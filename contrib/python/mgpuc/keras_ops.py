@@ -210,8 +210,10 @@ def _(g, c):
 @layer("Dropout")
 def _(g, c):
     x = c.args[0]
-    if c.of.noise_shape is not None:
-        raise g.unsupported("the layer Dropout", "with a noise_shape has no counterpart")
+    if c.of.noise_shape is not None and c.of.rate:
+        if c.of.noise_shape[0] == 1 or any(n != 1 for n in c.of.noise_shape[1:]) or len(c.of.noise_shape) != len(x.shape):
+            raise g.unsupported("the layer Dropout", "with a noise_shape other than (None, 1, ..., 1) has no counterpart")
+        return g.add("drop", x.shape, x.val.dtype, x=x, rate=c.of.rate, what="stochastic_depth")  # of whole samples, as EfficientNet has it
     return x if not c.of.rate else g.add("dropout", x.shape, x.val.dtype, input=x, p=c.of.rate)
 
 
