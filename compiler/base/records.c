@@ -28,7 +28,8 @@ bool field_is_usual(const mgpu_field *f, const void *base)
 {
     switch (f->word ? f->kind : -1) {
     case MGPU_FIELD_WHOLE: return MGPU_MEMBER_OF(int64_t, base, f->at) == f->usual;
-    case MGPU_FIELD_INT: case MGPU_FIELD_TYPE: case MGPU_FIELD_CHOICE: case MGPU_FIELD_TYPE_OR_NONE: return mgpu_small_member(f, base) == f->usual;
+    case MGPU_FIELD_INT: case MGPU_FIELD_TYPE: case MGPU_FIELD_CHOICE: case MGPU_FIELD_TYPE_OR_NONE:
+        return mgpu_small_member(f, base) == f->usual;
     case MGPU_FIELD_NUMBER: return memcmp((const char *)base + f->at, &(double){0}, sizeof(double)) == 0;
     case MGPU_FIELD_AMOUNT: return MGPU_MEMBER_OF(double, base, f->at) < 1;
     case MGPU_FIELD_FLAG: return !MGPU_MEMBER_OF(bool, base, f->at);
@@ -97,7 +98,8 @@ void write_fields(const mgpu_record *r, const void *base, WriteSpecial *special,
             special(f, base, context, t);
             continue;
         }
-        bool said = f->within ? before && !field_is_usual(f, base) : !f->optional || !field_is_usual(f, base) || has_within(r, i, base);
+        bool said = f->within ? before && !field_is_usual(f, base)
+                              : !f->optional || !field_is_usual(f, base) || has_within(r, i, base);
         before = f->within ? before : said;
         if (!said)
             continue;
@@ -127,5 +129,6 @@ static void *allocate_there(void *source, size_t bytes)
 
 mgpu_reader text_reader(Source *source)
 {
-    return (mgpu_reader){.at = source->text, .line_start = source->text, .line = 1, .wrong = say_wrong, .allocate = allocate_there, .memory = source};
+    return (mgpu_reader){.at = source->text, .line_start = source->text, .line = 1, .wrong = say_wrong, .allocate = allocate_there,
+                         .memory = source};
 }

@@ -20,7 +20,8 @@ const char *c_constant(const char *prefix, const char *word)
 
 static const char *c_whole(int64_t v)
 {
-    return v == INT64_MIN ? "INT64_MIN" : v == INT64_MAX ? "INT64_MAX" : v == NO_LABEL ? "MGPU_NO_LABEL" : format("%lld", (long long)v);
+    return v == INT64_MIN ? "INT64_MIN" : v == INT64_MAX ? "INT64_MAX"
+           : v == NO_LABEL ? "MGPU_NO_LABEL" : format("%lld", (long long)v);
 }
 
 static const char *c_number(double v) { return isnan(v) ? "MGPU_NAN" : format("%.17g", v); }
@@ -60,7 +61,8 @@ static const char *c_items(const DataItem *items, int count)
     Text t = {0};
     text_add(&t, "(const mgpu_item[]){");
     for (int i = 0; i < count; i++)
-        text_add(&t, "%s{%s, %s}", i ? ", " : "", items[i].text ? c_string(items[i].text) : "NULL", items[i].text ? "0" : c_number(items[i].number));
+        text_add(&t, "%s{%s, %s}", i ? ", " : "", items[i].text ? c_string(items[i].text) : "NULL",
+                 items[i].text ? "0" : c_number(items[i].number));
     text_add(&t, "}");
     return text_take(&t);
 }
@@ -82,22 +84,29 @@ static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void
     switch (f->kind) {
     case MGPU_FIELD_WHOLE: return c_or_null(MGPU_MEMBER_OF(int64_t, base, f->at));
     case MGPU_FIELD_INT: case INDEX: return c_or_null(mgpu_small_member(f, base));
-    case MGPU_FIELD_AMOUNT: return MGPU_MEMBER_OF(double, base, f->at) < 1 ? NULL : format("%.9g", MGPU_MEMBER_OF(double, base, f->at));
-    case MGPU_FIELD_NUMBER: return MGPU_MEMBER_OF(double, base, f->at) == 0 ? NULL : c_number(MGPU_MEMBER_OF(double, base, f->at));
+    case MGPU_FIELD_AMOUNT:
+        return MGPU_MEMBER_OF(double, base, f->at) < 1 ? NULL : format("%.9g", MGPU_MEMBER_OF(double, base, f->at));
+    case MGPU_FIELD_NUMBER:
+        return MGPU_MEMBER_OF(double, base, f->at) == 0 ? NULL : c_number(MGPU_MEMBER_OF(double, base, f->at));
     case MGPU_FIELD_FLAG: return MGPU_MEMBER_OF(bool, base, f->at) ? "true" : NULL;
     case MGPU_FIELD_TEXT: return MGPU_MEMBER_OF(char *, base, f->at) ? c_string(MGPU_MEMBER_OF(char *, base, f->at)) : NULL;
-    case MGPU_FIELD_CHOICE: return mgpu_small_member(f, base) ? c_constant(f->c_words, f->names[mgpu_small_member(f, base)]) : NULL;
-    case MGPU_FIELD_TYPE_OR_NONE: return mgpu_small_member(f, base) ? format("1 + %s", c_constant("MGPU_", mgpu_dtype_names[mgpu_small_member(f, base) - 1])) : NULL;
+    case MGPU_FIELD_CHOICE:
+        return mgpu_small_member(f, base) ? c_constant(f->c_words, f->names[mgpu_small_member(f, base)]) : NULL;
+    case MGPU_FIELD_TYPE_OR_NONE:
+        return mgpu_small_member(f, base) ? format("1 + %s", c_constant("MGPU_", mgpu_dtype_names[mgpu_small_member(f, base) - 1])) : NULL;
     case TYPE: return c_tensor(name_of(r, base), MGPU_MEMBER_OF(Dtype, base, f->at), &MGPU_MEMBER_OF(Shape, base, f->more));
     case SHAPE_OF: return c_tensor("", F32, &MGPU_MEMBER_OF(Shape, base, f->at));
     case QUANTITY: {
         Quantity q = MGPU_MEMBER_OF(Quantity, base, f->at);
         return q.unit == UNIT_NONE ? NULL : format("{%s, %s}", c_number(q.amount), c_constant("MGPU_UNIT_", UNIT_NAME[q.unit]));
     }
-    case WORDS: return MGPU_MEMBER_OF(int, base, f->more) ? c_texts(MGPU_MEMBER_OF(const char *const *, base, f->at), MGPU_MEMBER_OF(int, base, f->more)) : NULL;
+    case WORDS:
+        return !MGPU_MEMBER_OF(int, base, f->more) ? NULL : c_texts(MGPU_MEMBER_OF(const char *const *, base, f->at), MGPU_MEMBER_OF(int, base, f->more));
     case INDICES:
-        return MGPU_MEMBER_OF(int, base, f->more) ? format("(const int[])%s", c_ints(MGPU_MEMBER_OF(int *, base, f->at), MGPU_MEMBER_OF(int, base, f->more))) : NULL;
-    case ITEMS: return MGPU_MEMBER_OF(int, base, f->more) ? c_items(MGPU_MEMBER_OF(DataItem *, base, f->at), MGPU_MEMBER_OF(int, base, f->more)) : NULL;
+        return !MGPU_MEMBER_OF(int, base, f->more) ? NULL
+               : format("(const int[])%s", c_ints(MGPU_MEMBER_OF(int *, base, f->at), MGPU_MEMBER_OF(int, base, f->more)));
+    case ITEMS:
+        return !MGPU_MEMBER_OF(int, base, f->more) ? NULL : c_items(MGPU_MEMBER_OF(DataItem *, base, f->at), MGPU_MEMBER_OF(int, base, f->more));
     case ORDER: {
         int rank = MGPU_MEMBER_OF(Shape, base, f->more).rank;
         return rank > 1 ? c_ints((const int *)((const char *)base + f->at), rank) : NULL;

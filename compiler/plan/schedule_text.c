@@ -24,7 +24,8 @@ static void write_accesses(const Owner *o, const char *word, const Access *acces
         const Buffer *b = &o->device->buffers[a->buffer];
         write_owned(o->number, b->name, t);
         if (a->begin != 0 || a->end != b->bytes || a->of)
-            text_add(t, "[%lld:%lld%s]", (long long)a->begin, (long long)a->end, a->of ? format(" of %lld", (long long)a->of) : "");
+            text_add(t, "[%lld:%lld%s]", (long long)a->begin, (long long)a->end,
+                     a->of ? format(" of %lld", (long long)a->of) : "");
         if (a->slot)
             text_add(t, "@%+d", a->slot);
     }
@@ -47,7 +48,8 @@ static void write_parameters(const char *word, const Parameter *list, int count,
         text_add(t, " %s", word);
     for (int i = 0; i < count; i++) {
         const Parameter *p = &list[i];
-        text_add(t, p->each ? " %s each %lld" : " %s %lld", mgpu_dtype_names[p->dtype], (long long)(p->each ? p->each : p->bytes));
+        text_add(t, p->each ? " %s each %lld" : " %s %lld", mgpu_dtype_names[p->dtype],
+                 (long long)(p->each ? p->each : p->bytes));
         if (p->over)
             text_add(t, " over %d", p->over - 1);
     }
@@ -99,7 +101,7 @@ static void write_special(const mgpu_field *f, const void *base, const void *own
     case FIELD_MEMBERS: write_members(o, c, t); break;
     case FIELD_PARTIES: write_parties(&c->parties, o->devices, t); break;
     case FIELD_COUNT:
-        text_add(t, " bytes %lld dtype %s", (long long)(c->count * mgpu_dtype_bytes((uint8_t)c->dtype)), mgpu_dtype_names[c->dtype]);
+        text_add(t, " bytes %lld dtype %s", (long long)(c->count * mgpu_dtype_bytes(c->dtype)), mgpu_dtype_names[c->dtype]);
         break;
     case FIELD_KERNEL:
         text_add(t, " ");
@@ -207,7 +209,8 @@ static void write_remarks(const Schedule *s, Text *t)
 {
     for (int i = 0; i < REMARKS; i++) {
         const mgpu_record *r = &REMARK[i];
-        int count = r->size ? MGPU_MEMBER_OF(int, s, r->count) : r->fields[0].optional ? !field_is_usual(&r->fields[0], s) : s->step.machine != NULL;
+        int count = r->size ? MGPU_MEMBER_OF(int, s, r->count)
+                    : r->fields[0].optional ? !field_is_usual(&r->fields[0], s) : s->step.machine != NULL;
         for (int k = 0; k < count; k++) {
             text_add(t, "# ");
             write_record(r, r->size ? MGPU_MEMBER_OF(char *, s, r->list) + (size_t)k * r->size : (const char *)s, t);

@@ -315,7 +315,8 @@ void mgpu_read_fields(mgpu_reader *r, const mgpu_record *record, void *base)
     bool before = false;
     for (int i = 0; i < record->field_count; i++) {
         const mgpu_field *f = &record->fields[i];
-        bool special = f->kind >= MGPU_FIELD_KINDS, there = !special && f->word && !(f->within && !before) && mgpu_take_word(r, f->word);
+        bool special = f->kind >= MGPU_FIELD_KINDS;
+        bool there = !special && f->word && !(f->within && !before) && mgpu_take_word(r, f->word);
         if (!special && f->word && !there && !f->optional && !f->within)
             mgpu_need(r, f->word);
         if (special || !f->word || there || !(f->optional || f->within))

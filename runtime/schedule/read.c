@@ -14,7 +14,8 @@ typedef struct Reading {
     int device;                  /* that of the record */
     Pending *pending; int pending_count;
     mgpu_names collectives, kernels;
-    struct Transfer { int device, op, transfer; mgpu_reader at; } *transfers; int transfer_count; /* their collectives are looked up at the end */
+    struct Transfer { int device, op, transfer; mgpu_reader at; } *transfers; /* their collectives are looked up at the end */
+    int transfer_count;
     mgpu_reader phase_at;
     jmp_buf remark;              /* where to go on after a comment that is none of the remarks */
 } Reading;
@@ -76,7 +77,8 @@ static Access read_access(mgpu_reader *r)
     const mgpu_names *names = &x->phase->devices[x->device].buffer_names;
     int number = mgpu_name_number(names, name);
     if (number < 0)
-        mgpu_wrong(&start, "device %d has no buffer '%s'%s", x->device, name, mgpu_near_miss(name, names->keys, names->count, near));
+        mgpu_wrong(&start, "device %d has no buffer '%s'%s", x->device, name,
+                   mgpu_near_miss(name, names->keys, names->count, near));
     Access a = whole_buffer(number, x->phase->devices[x->device].buffers[number].bytes);
     if (mgpu_take(r, "[")) {
         a.begin = mgpu_read_bytes(r, "the first byte");
@@ -183,7 +185,8 @@ static void read_verb(mgpu_reader *r, ScheduledOp *op)
     op->verb = (uint8_t)(choice < VERBS ? choice : VERB_TRANSFER);
     op->target = -1;
     mgpu_skip_blanks(r);
-    struct Transfer transfer = {x->device, x->phase->devices[x->device].op_count, choice < VERBS ? MGPU_TRANSFER_REDUCE : choice - VERBS, *r};
+    struct Transfer transfer = {x->device, x->phase->devices[x->device].op_count,
+                                choice < VERBS ? MGPU_TRANSFER_REDUCE : choice - VERBS, *r};
     if (op->verb == VERB_CALL)
         op->target = read_kernel(r, &op->label);
     else
@@ -273,7 +276,8 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
     case FIELD_READS: case FIELD_WRITES: {
         ScheduledOp *op = base;
         if (mgpu_take_word(r, f->word))
-            read_accesses(r, f->kind == FIELD_READS ? &op->reads : &op->writes, f->kind == FIELD_READS ? &op->read_count : &op->write_count);
+            read_accesses(r, f->kind == FIELD_READS ? &op->reads : &op->writes,
+                          f->kind == FIELD_READS ? &op->read_count : &op->write_count);
         break;
     }
     case FIELD_WAITS:
@@ -489,7 +493,8 @@ static void end_phase(Reading *x)
         if (op->target < 0)
             mgpu_wrong(&t->at, "the phase has no collective '%s'", op->label);
         p->collectives[op->target].lane = op->lane;
-        const mgpu_transfer *is = mgpu_transfer_row(p->collectives[op->target].parties.transfer), *says = mgpu_transfer_row(t->transfer);
+        const mgpu_transfer *is = mgpu_transfer_row(p->collectives[op->target].parties.transfer);
+        const mgpu_transfer *says = mgpu_transfer_row(t->transfer);
         if (is != says)
             mgpu_wrong(&t->at, "'%s' of '%s', whose kind is %s", says->verb, op->label, is->kind);
     }
@@ -513,7 +518,8 @@ static void read_phase(mgpu_reader *r, Reading *x)
 Schedule *mgpu_schedule_read(mgpu_reader *r)
 {
     static const struct { const char *word; void (*read)(mgpu_reader *, Reading *); } RECORDS[] = {
-        {"device", read_device}, {"buffer", read_buffer}, {"op", read_op}, {"collective", read_collective}, {"phase", read_phase}};
+        {"device", read_device}, {"buffer", read_buffer}, {"op", read_op}, {"collective", read_collective},
+        {"phase", read_phase}};
     Reading x = {.schedule = r->allocate(r->memory, sizeof(Schedule))};
     r->context = &x;
     r->special = read_special;
