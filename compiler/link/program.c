@@ -77,7 +77,8 @@ static void end_row(Text *t)
 
 static void emit_accesses(const char *word, const Access *list, int count, Text *t)
 {
-    text_add(t, count ? ".%s_count = %d, .%ss = (mgpu_access[]){" : "", word, count, word);
+    if (count)
+        text_add(t, ".%s_count = %d, .%ss = (mgpu_access[]){", word, count, word);
     for (int i = 0; i < count; i++)
         text_add(t, "{%d, %d, %lld, %lld}%s", list[i].buffer, list[i].slot, (long long)list[i].begin, (long long)list[i].end, i + 1 < count ? ", " : "}, ");
 }
@@ -90,10 +91,12 @@ static void emit_op(const ScheduledOp *op, Text *t)
     c_members(&OP_RECORD, op, ", ", t);
     emit_accesses("read", op->reads, op->read_count, t);
     emit_accesses("write", op->writes, op->write_count, t);
-    text_add(t, op->wait_count ? ".wait_count = %d, .waits = (mgpu_wait[]){" : "", op->wait_count);
+    if (op->wait_count)
+        text_add(t, ".wait_count = %d, .waits = (mgpu_wait[]){", op->wait_count);
     for (int i = 0; i < op->wait_count; i++)
         text_add(t, "{%d, %d}%s", op->waits[i].op, op->waits[i].back, i + 1 < op->wait_count ? ", " : "}, ");
-    text_add(t, op->suspect_count ? ".suspect_count = %d, .suspects = (const mgpu_suspect[]){" : "", op->suspect_count);
+    if (op->suspect_count)
+        text_add(t, ".suspect_count = %d, .suspects = (const mgpu_suspect[]){", op->suspect_count);
     for (int i = 0; i < op->suspect_count; i++) {
         const Suspect *x = &op->suspects[i];
         text_add(t, "{%s, %s, %d, %s}%s", c_string(x->word), c_string(x->layer), x->line, x->required ? c_string(x->required) : "NULL",

@@ -36,7 +36,7 @@ typedef struct Bytes { int64_t own, room; } Bytes; /* of the device; that are se
 static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, Bytes bytes, int slots, int index,
                       int64_t *arena)
 {
-    Buffer b = {.name = name, .kind = kind, .offset = *arena, .bytes = bytes.own, .slots = slots, .index = index};
+    Buffer b = {.name = name, .kind = (uint8_t)kind, .offset = *arena, .bytes = bytes.own, .slots = slots, .index = index};
     for (int i = 0; i < slots; i++)
         *arena = add_bytes(*arena, align_bytes(bytes.room));
     APPEND(*buffers, *count, b);
@@ -192,7 +192,7 @@ typedef struct Placing {
 static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes) /* -> number of the buffer */
 {
     Block block = {.bytes = bytes.room, .first = NOBODY, .last = NOBODY};
-    Buffer buffer = {.name = name, .kind = kind, .bytes = bytes.own, .slots = 1, .index = -1};
+    Buffer buffer = {.name = name, .kind = (uint8_t)kind, .bytes = bytes.own, .slots = 1, .index = -1};
     int count = s->count;
     APPEND(s->blocks, count, block);
     APPEND(s->buffers, s->count, buffer);

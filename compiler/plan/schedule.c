@@ -94,7 +94,7 @@ static ScheduledOp *add_op(Builder *b, const char *name, Lane lane, Verb verb, i
 {
     ScheduledOp *op = &b->ops[b->op_count++];
     Memory *outer = memory_use(b->kept);
-    *op = (ScheduledOp){.id = copy_text(name, strlen(name)), .lane = lane, .verb = verb, .target = target,
+    *op = (ScheduledOp){.id = copy_text(name, strlen(name)), .lane = (uint8_t)lane, .verb = (uint8_t)verb, .target = target,
                         .label = copy_text(label, strlen(label)), .region = -1};
     memory_use(outer);
     return op;
@@ -466,7 +466,7 @@ static void fill_device(PhaseSchedule *s, const Builder *b, const Shard *shard, 
 static CollectiveRecord collective_of(const Builder *b, int group)
 {
     const Group *g = &b->order->groups[group];
-    CollectiveRecord c = {.lane = lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
+    CollectiveRecord c = {.lane = (uint8_t)lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = (uint8_t)g->dtype, .parties = g->parties,
                     .way = (uint8_t)way_of_transfer(b->program, &b->members, g)};
     if (g->parties.parts)
         c.parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
