@@ -60,7 +60,7 @@ _mgpu_program() {
     --epochs | --steps | --stop-after | --stall | --histograms | --trace-steps | --op | --layer | --at | --phase | --device | --failed-saves | --devices | --threads | --seed | --only | --samples | --length | --temperature | --top-k | --top-p | --stop | --warmup | --batch) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --rules --as --config --vocabulary --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --only --samples --length --temperature --top-k --top-p --stop --prompts --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --rules --as --config --vocabulary --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --only --samples --length --temperature --top-k --top-p --stop --prompts --ignore-eos --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict generate export bench check-gradients watch report info schedule"
     else

@@ -19,7 +19,7 @@ typedef struct Options {
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
     bool here;                               /* who posts a step computes it, where there is one host device: engine/here.c */
-    bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;
+    bool seed_given, threads_given, ignore_eos, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;
     WeightsChoice weights;
     int64_t samples;                         /* of predict; -1: not given */
     const char *only;                        /* likewise: the outputs that are written, "a,b"; NULL: all */

@@ -349,6 +349,7 @@ void mgpu_close_vocabulary(Vocabulary *v)
     close_steps(v->cuts, v->cut_count);
     free(v->score);
     free(v->begin);
+    free(v->end);
     free(v->blank);
     free(v->prefix);
     free(v->folder);

@@ -120,6 +120,28 @@ Vocabulary *mgpu_open_vocabulary(const mgpu_call *call, const char *folder, cons
     return v;
 }
 
+/* ---- what ends a text: eos_token_id, a token or several, of generation_config.json, else of config.json, as transformers takes it */
+static void read_end(Vocabulary *v, const char *where)
+{
+    FileBytes file;
+    const char *error = "it is no JSON object";
+    char *path = mgpu_format("%s/%s", v->folder, holds(v->folder, "generation_config.json") ? "generation_config.json" : "config.json");
+    if (access(path, R_OK) == 0) {
+        mgpu_load_file(&file, path, where, false);
+        Json *json = mgpu_json_read((const char *)file.data, (size_t)file.bytes, &error);
+        if (!json || json->kind != JSON_OBJECT)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, error);
+        const Json *end = mgpu_json_member(json, "eos_token_id"), *one = end && end->kind == JSON_LIST ? end->first : end;
+        for (int64_t token; one && mgpu_json_whole(one, &token); one = end->kind == JSON_LIST ? one->next : NULL) {
+            v->end = mgpu_resize(v->end, (size_t)(v->end_count + 1) * sizeof *v->end);
+            v->end[v->end_count++] = token;
+        }
+        free(json);
+        mgpu_close_file(&file);
+    }
+    free(path);
+}
+
 Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where)
 {
     Vocabulary *v = mgpu_allocate(1, sizeof *v);
@@ -135,5 +157,6 @@ Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where)
         read_merges(v, where);
     }
     free(path);
+    read_end(v, where);
     return v;
 }

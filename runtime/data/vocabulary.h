@@ -79,6 +79,7 @@ struct Vocabulary {
     int64_t longest_word, longest_token; /* of WORDPIECE in characters; in bytes */
     double least_score;
     int64_t *begin; int begin_count; /* tokens that begin every text */
+    int64_t *end; int end_count;     /* after which a generated text ends */
     bool whole_words;   /* a word that is a token is that one, whatever the merges say */
     int64_t largest;    /* number of a token */
 };

@@ -169,7 +169,7 @@ static void take_softmax(double *row, int64_t n)
         row[k] /= sum;
 }
 
-/* The element that the row gives joins the text, which ends where a stop text begins. */
+/* The element that the row gives joins the text, which ends where a stop text begins, or where the vocabulary says so. */
 static void go_on(void *writer, NextText *next, double *row)
 {
     Writer *w = writer;
@@ -178,15 +178,18 @@ static void go_on(void *writer, NextText *next, double *row)
     if (w->logits)
         take_softmax(row, w->code.input->classes);
     int64_t element = sample_class(w, c, row);
-    mgpu_add_element(&next->text, element);
-    char *bytes = mgpu_spell_element(&w->code, element, &count);
-    c->made = mgpu_resize(c->made, c->made_bytes + count + 1);
-    memcpy(c->made + c->made_bytes, bytes, count);
-    free(bytes);
-    c->made_bytes += count;
-    c->ended = mgpu_find_stop(w->options, c->made + c->said, c->made_bytes - c->said, &said);
-    c->said += said;
-    if (!c->ended && ++c->sampled == w->options->length) {
+    bool last = !w->options->ignore_eos && mgpu_ends_text(&w->code, element);
+    if (!last) {
+        mgpu_add_element(&next->text, element);
+        char *bytes = mgpu_spell_element(&w->code, element, &count);
+        c->made = mgpu_resize(c->made, c->made_bytes + count + 1);
+        memcpy(c->made + c->made_bytes, bytes, count);
+        free(bytes);
+        c->made_bytes += count;
+        c->ended = mgpu_find_stop(w->options, c->made + c->said, c->made_bytes - c->said, &said);
+        c->said += said;
+    }
+    if (!c->ended && (last || ++c->sampled == w->options->length)) {
         c->ended = true;
         c->said = c->made_bytes;
     }
@@ -266,7 +269,7 @@ static void read_prompts(Writer *w, const char *prompts, size_t bytes)
         if (stop == at)
             mgpu_fail(MGPU_BAD_INPUT, "line %lld of the prompts is empty: generate continues texts", (long long)w->count + 1);
         snprintf(where, sizeof where, "line %lld of the prompts: ", (long long)w->count + 1);
-        add_text(w, at, (size_t)(stop - at), where);
+        add_text(w, at, (size_t)(stop - at) - (stop - at > 1 && stop[-1] == '\r'), where);
     }
 }
 

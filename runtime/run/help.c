@@ -106,6 +106,7 @@ static const char OPTIONS[] =
     "  --batch N          so many of these side by side, at most; without it as many as the program's batch has samples\n"
     "  --json             a line of JSON for each: {\"prompt\":..., \"text\":...}, text without the prompt\n"
     "  --stop TEXT        ends where this text would follow, which is not printed; may be given several times\n"
+    "  --ignore-eos       goes on after the token that ends texts (eos_token_id of the vocabulary's folder)\n"
     "\n"
     "Bench\n"
     "  --steps N          steps that are timed (20)\n"

@@ -44,6 +44,7 @@ typedef enum OptionId {
     OPTION_TOP_P,
     OPTION_STOP,
     OPTION_PROMPTS,
+    OPTION_IGNORE_EOS,
     OPTION_WARMUP,
     OPTION_JSON,
     OPTION_PROFILE,
@@ -108,6 +109,7 @@ static const OptionInfo OPTIONS[] = {
     {"--top-p", OPTION_TOP_P, true, GENERATE},
     {"--stop", OPTION_STOP, true, GENERATE},
     {"--prompts", OPTION_PROMPTS, true, GENERATE},
+    {"--ignore-eos", OPTION_IGNORE_EOS, false, GENERATE},
     {"--warmup", OPTION_WARMUP, true, BENCH},
     {"--json", OPTION_JSON, false, BENCH | GENERATE},
     {"--profile", OPTION_PROFILE, false, BENCH},
@@ -370,6 +372,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_JSON: o->json = true; break;
     case OPTION_PROFILE: o->profile = true; break;
     case OPTION_MEASURE: o->measure = value; break;
+    case OPTION_IGNORE_EOS: o->ignore_eos = true; break;
     case OPTION_BATCH:
         if (o->command == COMMAND_GENERATE)
             o->side = whole_number(option->name, value, 1);

@@ -86,6 +86,14 @@ bool mgpu_may_follow(const TextCode *t, int64_t class)
     return t->vocabulary || !t->characters || (class < t->characters->count && t->characters->text[class]);
 }
 
+bool mgpu_ends_text(const TextCode *t, int64_t element)
+{
+    for (int i = 0; t->vocabulary && i < t->vocabulary->end_count; i++)
+        if (t->vocabulary->end[i] == element)
+            return true;
+    return false;
+}
+
 /* how many of the last bytes begin a character that is not whole yet */
 static size_t begun(const char *bytes, size_t count)
 {

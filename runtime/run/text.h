@@ -18,6 +18,7 @@ void mgpu_add_element(Elements *, int64_t element);
 /* where: which prompt it is, for messages: "" or "line 2 of the prompts: " */
 void mgpu_read_prompt(const TextCode *, Elements *, const char *prompt, int64_t bytes, const char *where);
 bool mgpu_may_follow(const TextCode *, int64_t element);               /* texts that trained the model have it */
+bool mgpu_ends_text(const TextCode *, int64_t element);                /* the vocabulary says that nothing follows it */
 char *mgpu_spell_element(const TextCode *, int64_t element, size_t *count); /* its bytes; the caller frees */
 
 typedef struct Screen {
