@@ -33,7 +33,7 @@ _mgpuc() {
     verify | diff) [[ $cur == -* ]] || { _mgpu_files '*.sched'; return; } ;;
     esac
     if [[ $cur == -W* ]]; then
-        _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-untrained -Wno-unused-weights -Wno-shard-statistics -Wno-torch-arguments -Wno-channel-order -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate -Wno-replaced-schedule"
+        _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-untrained -Wno-unused-weights -Wno-shard-statistics -Wno-torch-arguments -Wno-channel-order -Wno-unscaled-bytes -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate -Wno-replaced-schedule"
     elif [[ $cur == -* ]]; then
         _mgpu_words "-o --output --devices --machine --arch --set --mpi --shared --tune -S -v --emit --model --from --json --init --rules --batch --weak --strong --fit --compare --steps --epochs --metric --data --csv --svg --measured --page --full --timeline --op --layer --at --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
