@@ -463,7 +463,10 @@ class Context:
             if key == "inside":  # of a loop: in the call of its step
                 continue
             args[key] = self.argument(node, key, a, library)
-        return convert(self, node, args)
+        try:
+            return convert(self, node, args)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as e:  # a form of the operation that its rule does not know
+            raise self.unsupported(node, f"has a form that is not known here ({type(e).__name__}: {e})") from e
 
     def argument(self, node, key, a, library):
         if isinstance(a, list):
