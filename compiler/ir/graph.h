@@ -26,7 +26,6 @@ const char *dtype_name(Dtype);          /* "f32" */
 int dtype_bytes(Dtype);
 bool dtype_is_half(Dtype);                 /* BF16, F16: how values are in memory; kernels calculate in F32 */
 bool dtype_is_float(Dtype);
-bool dtype_is_half(Dtype);             /* BF16, F16: how values are in memory; kernels calculate in F32 */
 bool dtype_by_name(const char *, Dtype *);
 Dtype dtype_promote(Dtype, Dtype);      /* language reference, section 6 */
 Dtype dtype_summed(Dtype);              /* of what is added up: narrow whole numbers and bools are i32 */
