@@ -66,6 +66,8 @@ static void compare_head(Diff *d)
         d->said += fprintf(d->f, "%11s  predicted on %s, was on %s\n", "", b->step->machine, a->step->machine) > 0;
 }
 
+static double busy_us(const LaneUse *use) { return use ? use->busy_us : 0; } /* nothing is predicted of the lane: a file may leave it out */
+
 static void compare_lanes(Diff *d)
 {
     const LaneUse *x[LANES], *y[LANES];
@@ -85,7 +87,7 @@ static void compare_lanes(Diff *d)
         fprintf(d->f, "%+9.1f %%  samples/s\n", 100 * (after / before - 1));
     }
     compare_time(d, "computation", x[LANE_COMP]->busy_us, y[LANE_COMP]->busy_us, step);
-    compare_time(d, "communication", x[LANE_COMM]->busy_us + x[LANE_SYNC]->busy_us, y[LANE_COMM]->busy_us + y[LANE_SYNC]->busy_us, step);
+    compare_time(d, "communication", busy_us(x[LANE_COMM]) + busy_us(x[LANE_SYNC]), busy_us(y[LANE_COMM]) + busy_us(y[LANE_SYNC]), step);
     compare_time(d, "exposed communication", x[LANE_COMP]->idle_us[CAUSE_COMMUNICATION], y[LANE_COMP]->idle_us[CAUSE_COMMUNICATION], step);
     for (int c = 0; c < CAUSES; c++)
         if (c != CAUSE_COMMUNICATION && c != CAUSE_COMPUTATION) {
