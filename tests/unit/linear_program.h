@@ -245,13 +245,13 @@ static const mgpu_kernel KERNELS[] = {
 
 /* ---- tables */
 static const mgpu_variable VARIABLE[VARIABLES] = {
-    [W] = {{"fc.weight", MGPU_F64, 2, {OUT, IN}}, {1, 0}, MGPU_WEIGHT, false, false, NULL},
-    [M] = {{"fc.weight.velocity", MGPU_F64, 2, {OUT, IN}}, {1, 0}, MGPU_OPTIMIZER_STATE, false, false, NULL},
-    [SUMS] = {{"train.sums", MGPU_F64, 1, {3}}, {0}, MGPU_ACCUMULATOR, false, false, NULL},
-    [EVAL_SUMS] = {{"eval.sums", MGPU_F64, 1, {3}}, {0}, MGPU_ACCUMULATOR, false, false, NULL},
-    [GRADIENT] = {{"gradient", MGPU_F64, 1, {IN * OUT + 1}}, {0}, MGPU_ACCUMULATOR, false, false, NULL},
-    [COUNT] = {{"count", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, false, false, NULL},
-    [STEPS] = {{"train.steps", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, true, false, NULL},
+    [W] = {{"fc.weight", MGPU_F64, 2, {OUT, IN}}, {1, 0}, MGPU_WEIGHT, false, false, NULL, false},
+    [M] = {{"fc.weight.velocity", MGPU_F64, 2, {OUT, IN}}, {1, 0}, MGPU_OPTIMIZER_STATE, false, false, NULL, false},
+    [SUMS] = {{"train.sums", MGPU_F64, 1, {3}}, {0}, MGPU_ACCUMULATOR, true, false, NULL, false},
+    [EVAL_SUMS] = {{"eval.sums", MGPU_F64, 1, {3}}, {0}, MGPU_ACCUMULATOR, true, false, NULL, false},
+    [GRADIENT] = {{"gradient", MGPU_F64, 1, {IN * OUT + 1}}, {0}, MGPU_ACCUMULATOR, true, false, NULL, false},
+    [COUNT] = {{"count", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, true, false, NULL, false},
+    [STEPS] = {{"train.steps", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, false, false, NULL, false},
 };
 static const mgpu_input INPUT[INPUTS] = {[X] = {{"x", MGPU_F64, 2, {IN, 1}}, 0, MGPU_NO_LABEL, MGPU_NO_LABEL, NULL, 0, 0},
                                          [LABEL] = {{"label", MGPU_U8, 0, {0}}, OUT, -1, -1, NULL, 0, 0}};
