@@ -130,7 +130,7 @@ bool change_dtype(Change *c)
         to = (Dtype)random_below(c->random, DTYPES);
     while (to == k->dtype || dtype_bytes(to) != dtype_bytes(k->dtype));
     c->what = format("%s sums %s, not %s", k->name, dtype_name(to), dtype_name(k->dtype));
-    k->dtype = to;
+    k->dtype = (uint8_t)to;
     return true;
 }
 

@@ -253,8 +253,8 @@ static const mgpu_variable VARIABLE[VARIABLES] = {
     [COUNT] = {{"count", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, true, false, NULL, false},
     [STEPS] = {{"train.steps", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, false, false, NULL, false},
 };
-static const mgpu_input INPUT[INPUTS] = {[X] = {{"x", MGPU_F64, 2, {IN, 1}}, 0, MGPU_NO_LABEL, MGPU_NO_LABEL, NULL, 0, 0},
-                                         [LABEL] = {{"label", MGPU_U8, 0, {0}}, OUT, -1, -1, NULL, 0, 0}};
+static const mgpu_input INPUT[INPUTS] = {[X] = {{"x", MGPU_F64, 2, {IN, 1}}, 0, MGPU_NO_LABEL, MGPU_NO_LABEL, NULL, 0, 0, false},
+                                         [LABEL] = {{"label", MGPU_U8, 0, {0}}, OUT, -1, -1, NULL, 0, 0, false}};
 static const mgpu_tensor OUTPUT[] = {{"y", MGPU_F64, 1, {OUT}}};
 #define FILE_NAME(name) (const char *const[]){name}, 1
 static const mgpu_column TRAIN_COLUMNS[] = {{"x", X, FILE_NAME("train-x.idx"), 20}, {"label", LABEL, FILE_NAME("train-label.idx"), 21}};
