@@ -5,8 +5,8 @@
 #include "compiler/base/words.h"
 #include "runtime/base/records.h"
 
-void write_name(const char *, Text *);      /* bare where it can be, else in quotes */
-void write_number(double, Text *);          /* the shortest text that is read as the same number */
+void write_name(const char *, Text *);                     /* bare where it can be, else in quotes */
+void write_number(double, Text *);                         /* the shortest text that is read as the same number */
 bool field_is_usual(const mgpu_field *, const void *base); /* of the kinds that all texts have; one without a word never is */
 void write_value(const mgpu_field *, const void *base, Text *); /* after its word: " 12" */
 /* " word value" of each field. `special` writes a kind from MGPU_FIELD_KINDS on, with its word */

@@ -1,4 +1,5 @@
-/* axes.c: the rule of each operation for its axes (ir/axes.h). tests/unit/axes_test.c compares all of them with the interpreter. */
+/* axes.c: the rule of each operation for its axes (ir/axes.h). tests/unit/axes_test.c compares all of them with the
+ * interpreter. */
 #include "compiler/ir/axes.h"
 
 #include <string.h>
@@ -25,7 +26,10 @@ static void operand_has(Factors *f, const Node *n, int k, int axis, int factor)
     has(f, &f->operand[k], axis, factor, n->in[k]->shape.extent[axis]);
 }
 
-static void result_has(Factors *f, const Node *n, int axis, int factor) { has(f, &f->result, axis, factor, n->shape.extent[axis]); }
+static void result_has(Factors *f, const Node *n, int axis, int factor)
+{
+    has(f, &f->result, axis, factor, n->shape.extent[axis]);
+}
 
 /* the axis of operand k is that of the result */
 static void kept(Factors *f, const Node *n, int k, int from, int to)
@@ -103,9 +107,13 @@ static void einsum_axes(Factors *f, const Node *n)
 }
 
 /* a window of one element, and one for each element */
-static bool is_plain(int64_t size, int64_t stride, int64_t low, int64_t high) { return size == 1 && stride == 1 && low == 0 && high == 0; }
+static bool is_plain(int64_t size, int64_t stride, int64_t low, int64_t high)
+{
+    return size == 1 && stride == 1 && low == 0 && high == 0;
+}
 
-/* CONVOLVE and CONVOLVE_WEIGHT: samples' places, channels, outputs, of three values: x, the weight and y, one of which is the result */
+/* CONVOLVE and CONVOLVE_WEIGHT: samples' places, channels, outputs, of three values: x, the weight and y, one of which is the
+ * result */
 static void convolution_axes(Factors *f, const Node *n)
 {
     bool weight = n->op == OP_CONVOLVE_WEIGHT;
@@ -113,7 +121,8 @@ static void convolution_axes(Factors *f, const Node *n)
     int r = (int)v[0];
     int64_t groups = v[1 + 5 * r];
     const Shape *x = &n->in[0]->shape, *w = weight ? &n->shape : &n->in[1]->shape, *y = weight ? &n->in[1]->shape : &n->shape;
-    AxisFactors *of_x = &f->operand[0], *of_w = weight ? &f->result : &f->operand[1], *of_y = weight ? &f->operand[1] : &f->result;
+    AxisFactors *of_x = &f->operand[0], *of_w = weight ? &f->result : &f->operand[1],
+                *of_y = weight ? &f->operand[1] : &f->result;
     for (int i = 0; i < r; i++)
         if (is_plain(w->extent[2 + i], v[1 + i], v[1 + r + i], v[1 + 2 * r + i]) && v[1 + 4 * r + i] == 1) {
             int place = weight ? summed_factor(f, x->extent[i]) : new_factor(f, x->extent[i]);
@@ -134,8 +143,8 @@ static void convolution_axes(Factors *f, const Node *n)
     has(f, of_y, r, out, y->extent[r]);
 }
 
-/* q, g and y [t, h, .], k and v [s, g, .], sums [h, t, 2]; all gradients in one [t, 3, h, d]. Heads are apart; so are queries where they do not know
- * their places */
+/* q, g and y [t, h, .], k and v [s, g, .], sums [h, t, 2]; all gradients in one [t, 3, h, d]. Heads are apart; so are queries
+ * where they do not know their places */
 static void attention_axes(Factors *f, const Node *n)
 {
     const Node *q = n->in[0], *key = n->in[1];
@@ -162,8 +171,8 @@ static void window_axes(Factors *f, const Node *n)
             kept(f, n, k, i, i);
 }
 
-/* Axes of x and y in groups of as many elements. The first axes of a group have a factor where one's extent divides the other's: what is cut there is
- * in one piece in memory. */
+/* Axes of x and y in groups of as many elements. The first axes of a group have a factor where one's extent divides the
+ * other's: what is cut there is in one piece in memory. */
 static void reshaped_axes(Factors *f, const Node *n)
 {
     const Shape *x = &n->in[0]->shape, *y = &n->shape;
@@ -208,10 +217,14 @@ static bool stays(const Node *n, int axis)
     int r = n->shape.rank;
     bool whole = n->in[0]->shape.extent[axis] == n->shape.extent[axis];
     switch (n->op) {
-    case OP_SLICE: return whole && n->ints[axis] == 0 && (n->ints[2 * r + axis] == 1 || n->shape.extent[axis] == 1);
-    case OP_UNSLICE: return whole && n->ints[axis] == 0 && (n->ints[r + axis] == 1 || n->shape.extent[axis] == 1);
-    case OP_PAD: return n->ints[axis] == 0 && n->ints[r + axis] == 0;
-    default: return axis != n->ints[0];
+    case OP_SLICE:
+        return whole && n->ints[axis] == 0 && (n->ints[2 * r + axis] == 1 || n->shape.extent[axis] == 1);
+    case OP_UNSLICE:
+        return whole && n->ints[axis] == 0 && (n->ints[r + axis] == 1 || n->shape.extent[axis] == 1);
+    case OP_PAD:
+        return n->ints[axis] == 0 && n->ints[r + axis] == 0;
+    default:
+        return axis != n->ints[0];
     }
 }
 
@@ -219,8 +232,12 @@ static void moved_axes(Factors *f, const Node *n)
 {
     int r = n->shape.rank;
     switch (n->op) {
-    case OP_RESHAPE: reshaped_axes(f, n); return;
-    case OP_BROADCAST: broadcast_axes(f, n); return;
+    case OP_RESHAPE:
+        reshaped_axes(f, n);
+        return;
+    case OP_BROADCAST:
+        broadcast_axes(f, n);
+        return;
     case OP_TRANSPOSE:
         for (int i = 0; i < r; i++)
             kept(f, n, 0, (int)n->ints[i], i);
@@ -232,7 +249,8 @@ static void moved_axes(Factors *f, const Node *n)
     }
 }
 
-/* GATHER: table, index -> rows; SCATTER_ADD: table, index, rows -> table. The axis of the table that is indexed is needed whole. */
+/* GATHER: table, index -> rows; SCATTER_ADD: table, index, rows -> table. The axis of the table that is indexed is needed
+ * whole. */
 static void indexed_axes(Factors *f, const Node *n)
 {
     bool adds = n->op == OP_SCATTER_ADD;
@@ -269,29 +287,58 @@ static void axes_but(Factors *f, const Node *n, int axis)
 static void add_axes(Factors *f, const Node *n)
 {
     switch (n->op) {
-    case OP_SUM: reduced_axes(f, n, n->int_count, false, true); return;
+    case OP_SUM:
+        reduced_axes(f, n, n->int_count, false, true);
+        return;
     case OP_MAX:
-    case OP_MOMENTS: reduced_axes(f, n, n->int_count, false, false); return;
-    case OP_ARGMAX: reduced_axes(f, n, 1, false, false); return;
-    case OP_CUMSUM: reduced_axes(f, n, 1, true, false); return;
-    case OP_EINSUM: einsum_axes(f, n); return;
+    case OP_MOMENTS:
+        reduced_axes(f, n, n->int_count, false, false);
+        return;
+    case OP_ARGMAX:
+        reduced_axes(f, n, 1, false, false);
+        return;
+    case OP_CUMSUM:
+        reduced_axes(f, n, 1, true, false);
+        return;
+    case OP_EINSUM:
+        einsum_axes(f, n);
+        return;
     case OP_CONVOLVE:
-    case OP_CONVOLVE_WEIGHT: convolution_axes(f, n); return;
+    case OP_CONVOLVE_WEIGHT:
+        convolution_axes(f, n);
+        return;
     case OP_ATTENTION:
-    case OP_ATTENTION_GRADIENT: attention_axes(f, n); return;
+    case OP_ATTENTION_GRADIENT:
+        attention_axes(f, n);
+        return;
     case OP_GATHER:
-    case OP_SCATTER_ADD: indexed_axes(f, n); return;
-    case OP_TOP_K: axes_but(f, n, (int)n->ints[0]); return;
-    case OP_REDUCE_MOMENTS: axes_but(f, n, n->shape.rank - 1); return;
-    case OP_REDUCE_BITS: return; /* segments of a flat range */
-    default: break;
+    case OP_SCATTER_ADD:
+        indexed_axes(f, n);
+        return;
+    case OP_TOP_K:
+        axes_but(f, n, (int)n->ints[0]);
+        return;
+    case OP_REDUCE_MOMENTS:
+        axes_but(f, n, n->shape.rank - 1);
+        return;
+    case OP_REDUCE_BITS:
+        return; /* segments of a flat range */
+    default:
+        break;
     }
     switch (OP_INFO[n->op].op_class) {
     case ELEMENTWISE:
-    case MARK: same_axes(f, n); return;
-    case WINDOW: window_axes(f, n); return;
-    case VIEW: moved_axes(f, n); return;
-    default: return; /* leaves are made as they are wanted; a region's rules are those of its body */
+    case MARK:
+        same_axes(f, n);
+        return;
+    case WINDOW:
+        window_axes(f, n);
+        return;
+    case VIEW:
+        moved_axes(f, n);
+        return;
+    default:
+        return; /* leaves are made as they are wanted; a region's rules are those of its body */
     }
 }
 
@@ -330,11 +377,19 @@ void axes_part_ints(const Node *n, const Factors *f, int factor, int64_t parts, 
         memcpy(ints, n->ints, (size_t)n->int_count * sizeof *ints);
     switch (n->op) {
     case OP_RESHAPE:
-    case OP_BROADCAST: cut_extents(f, &f->result, r, factor, parts, ints); return;
-    case OP_SLICE: cut_extents(f, &f->result, r, factor, parts, ints + r); return;
-    case OP_UNSLICE: cut_extents(f, &f->result, r, factor, parts, ints + 2 * r); return;
+    case OP_BROADCAST:
+        cut_extents(f, &f->result, r, factor, parts, ints);
+        return;
+    case OP_SLICE:
+        cut_extents(f, &f->result, r, factor, parts, ints + r);
+        return;
+    case OP_UNSLICE:
+        cut_extents(f, &f->result, r, factor, parts, ints + 2 * r);
+        return;
     case OP_WINDOW_MAX_GRADIENT:
-    case OP_WINDOW_SUM_GRADIENT: cut_extents(f, &f->result, r, factor, parts, ints + 4 * r); return;
+    case OP_WINDOW_SUM_GRADIENT:
+        cut_extents(f, &f->result, r, factor, parts, ints + 4 * r);
+        return;
     case OP_CONVOLVE:
     case OP_CONVOLVE_WEIGHT: {
         int64_t *groups = &ints[1 + 5 * ints[0]];
@@ -342,6 +397,7 @@ void axes_part_ints(const Node *n, const Factors *f, int factor, int64_t parts, 
         *groups /= grouped ? parts : 1;
         return;
     }
-    default: return;
+    default:
+        return;
     }
 }

@@ -2,11 +2,11 @@
  *
  * A text has a sample of each step. The window that the model reads holds the text's last elements, from its first place on; the
  * output's row at the last of them is what is asked for. Places after it hold 0; that they do not matter is tried at first. While
- * a text fits into the window, a program that has the phase for it computes the row of one place alone (decode.c), if that is what
- * the whole window gives for the elements of the first text; else every element is a whole pass of the window.
+ * a text fits into the window, a program that has the phase for it computes the row of one place alone (decode.c), if that is
+ * what the whole window gives for the elements of the first text; else every element is a whole pass of the window.
  *
- * Devices get equally many texts, and compute their samples up to the last one that has a text. A text's row depends on the others
- * by the order of sums alone, which matmuls choose by the number of samples. */
+ * Devices get equally many texts, and compute their samples up to the last one that has a text. A text's row depends on the
+ * others by the order of sums alone, which matmuls choose by the number of samples. */
 #include "runtime/run/next.h"
 #include "runtime/base/base.h"
 
@@ -16,7 +16,10 @@
 
 static const int64_t MOST_RESULTS = (int64_t)1 << 30; /* bytes of outputs of windows, unless one has more */
 
-static int64_t row_bytes(const Next *n, uint8_t dtype) { return n->input->classes * mgpu_dtype_bytes(dtype); }
+static int64_t row_bytes(const Next *n, uint8_t dtype)
+{
+    return n->input->classes * mgpu_dtype_bytes(dtype);
+}
 
 /* how many elements of the text are in the window */
 static int64_t in_window(const Next *n, const NextText *t)
@@ -25,7 +28,10 @@ static int64_t in_window(const Next *n, const NextText *t)
     return t->text.count < length ? t->text.count : length;
 }
 
-static bool fits(const Next *n, const NextText *t) { return t->text.count <= n->input->tensor.extent[0]; }
+static bool fits(const Next *n, const NextText *t)
+{
+    return t->text.count <= n->input->tensor.extent[0];
+}
 
 /* ---- which sample a text has */
 /* The first free sample below `end` of the device that has the fewest texts; -1: there is none */
@@ -109,14 +115,16 @@ static void pass(Next *n, int32_t rest)
         n->result[which] = mgpu_allocate((size_t)end, (size_t)mgpu_tensor_bytes(n->output));
         n->windows = end;
     }
-    Batch batch = {.set = &n->data, .samples = n->feed.plan->micro, .applied = n->feed.applied, .fetch = n->result, .valid = count_valid(n)};
+    Batch batch = {
+        .set = &n->data, .samples = n->feed.plan->micro, .applied = n->feed.applied, .fetch = n->result, .valid = count_valid(n)};
     mgpu_post(&n->feed, MGPU_PHASE_PREDICT, &batch, 0);
     mgpu_engine_drain(n->feed.engine);
 }
 
 static uint8_t *window_row(const Next *n, int64_t sample, int64_t place)
 {
-    return n->result[n->output - n->program->outputs] + sample * mgpu_tensor_bytes(n->output) + place * row_bytes(n, n->output->dtype);
+    return n->result[n->output - n->program->outputs] + sample * mgpu_tensor_bytes(n->output) +
+           place * row_bytes(n, n->output->dtype);
 }
 
 /* the next place of each text in n->now */
@@ -166,7 +174,8 @@ static void give_rows(Next *n, uint8_t dtype, TakeRow *take, void *context)
 /* texts that are computed as whole windows, as many at a time as there is room for their outputs */
 static void step_by_windows(Next *n, NextText **texts, int64_t count, TakeRow *take, void *context)
 {
-    int64_t micro = n->feed.plan->micro, most = MOST_RESULTS / mgpu_tensor_bytes(n->output), bytes = row_bytes(n, n->output->dtype);
+    int64_t micro = n->feed.plan->micro, most = MOST_RESULTS / mgpu_tensor_bytes(n->output),
+            bytes = row_bytes(n, n->output->dtype);
     for (int64_t done = 0, rows = 0; done < count; rows = 0) {
         memset(n->now, 0, (size_t)micro * sizeof *n->now);
         for (int64_t i; done < count && (i = free_sample(n->feed.plan, n->now, most < 1 ? 1 : most < micro ? most : micro)) >= 0;)
@@ -263,13 +272,15 @@ static void check_order(Next *n, NextText *t)
     pass_alone(n, t, 0);
     read_row(n, window_row(n, 0, last), n->output->dtype, n->row);
     if (difference(n, n->row, other) > 1e-3)
-        mgpu_fail(MGPU_BAD_INPUT, "the output '%s' depends on places after the one it is for, so it cannot go on with a text: "
-                  "transformer(..., causal = true), gru and lstm see earlier places only", n->output->name);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "the output '%s' depends on places after the one it is for, so it cannot go on with a text: "
+                  "transformer(..., causal = true), gru and lstm see earlier places only",
+                  n->output->name);
     free(other);
 }
 
-/* Is the row of one place alone, computed of what the places before have left, what the whole window has there? The window's outputs
- * are those of the text. */
+/* Is the row of one place alone, computed of what the places before have left, what the whole window has there? The window's
+ * outputs are those of the text. */
 static bool check_decoder(Next *n, NextText *t, int64_t sample)
 {
     const char *precision = n->program->precision;
@@ -288,8 +299,10 @@ static bool check_decoder(Next *n, NextText *t, int64_t sample)
     }
     free(other);
     if (most > allowed)
-        fprintf(stderr, "%s: place %lld alone gives other probabilities than the whole window (by %.2g), so each token is "
-                        "computed with all of the window\n", n->program->model_file, (long long)t->decoded, most);
+        fprintf(stderr,
+                "%s: place %lld alone gives other probabilities than the whole window (by %.2g), so each token is "
+                "computed with all of the window\n",
+                n->program->model_file, (long long)t->decoded, most);
     return most <= allowed;
 }
 
@@ -320,15 +333,22 @@ static void open_windows(Next *n, const bool *wanted)
 {
     int64_t length = n->input->tensor.extent[0], micro = n->feed.plan->micro;
     n->window = mgpu_allocate((size_t)(micro * length), sizeof *n->window);
-    Array a = {.dtype = MGPU_I32, .rank = 1, .extent = {length}, .samples = micro, .sample_bytes = length * (int64_t)sizeof *n->window,
-               .data = (const uint8_t *)n->window, .owned = n->window};
-    n->data = (Dataset){.name = "generate", .program = n->program, .stream = mgpu_array_stream(&(Opening){.program = n->program, .where = ""}, 1)};
+    Array a = {.dtype = MGPU_I32,
+               .rank = 1,
+               .extent = {length},
+               .samples = micro,
+               .sample_bytes = length * (int64_t)sizeof *n->window,
+               .data = (const uint8_t *)n->window,
+               .owned = n->window};
+    n->data = (Dataset){.name = "generate",
+                        .program = n->program,
+                        .stream = mgpu_array_stream(&(Opening){.program = n->program, .where = ""}, 1)};
     mgpu_set_array(n->data.stream, 0, n->input->tensor.name, n->input, &a, "the text", "");
     mgpu_bind_set(&n->data, wanted, NULL);
 }
 
-void mgpu_open_next(Next *n, const mgpu_program *program, const Feed *feed, Processes *processes, const mgpu_input *input, int output,
-                    const bool *wanted)
+void mgpu_open_next(Next *n, const mgpu_program *program, const Feed *feed, Processes *processes, const mgpu_input *input,
+                    int output, const bool *wanted)
 {
     size_t micro = (size_t)feed->plan->micro, classes = (size_t)input->classes;
     *n = (Next){.program = program, .input = input, .output = &program->outputs[output], .feed = *feed, .processes = processes};

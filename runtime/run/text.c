@@ -1,4 +1,5 @@
-/* text.c: texts <-> elements of a model that reads texts, by a vocabulary, by the characters that trained the model, or as numbers. */
+/* text.c: texts <-> elements of a model that reads texts, by a vocabulary, by the characters that trained the model, or as
+ * numbers. */
 #include "runtime/run/text.h"
 #include "runtime/base/terminal.h"
 #include "runtime/data/data.h"
@@ -20,7 +21,8 @@ static int64_t class_of_character(const TextCode *t, const char *text, int lengt
     if (!t->characters)
         return length == 1 && *text >= '0' && *text <= '9' && *text - '0' < (int64_t)t->input->classes ? *text - '0' : -1;
     for (int64_t k = 0; k < t->characters->count; k++)
-        if (t->characters->text[k] && strlen(t->characters->text[k]) == (size_t)length && memcmp(t->characters->text[k], text, (size_t)length) == 0)
+        if (t->characters->text[k] && strlen(t->characters->text[k]) == (size_t)length &&
+            memcmp(t->characters->text[k], text, (size_t)length) == 0)
             return k;
     return -1;
 }
@@ -31,7 +33,8 @@ static void read_characters(const TextCode *t, Elements *e, const char *prompt, 
     for (int64_t i = 0, length; i < bytes; i += length) {
         length = mgpu_decode_utf8((const uint8_t *)prompt, bytes, i, &code);
         if (!length)
-            mgpu_fail(MGPU_BAD_INPUT, "%sthe prompt's byte %lld (0x%02x) is not UTF-8", where, (long long)i, (unsigned char)prompt[i]);
+            mgpu_fail(MGPU_BAD_INPUT, "%sthe prompt's byte %lld (0x%02x) is not UTF-8", where, (long long)i,
+                      (unsigned char)prompt[i]);
         int64_t class = class_of_character(t, prompt + i, (int)length);
         if (class < 0 && t->input->other == MGPU_NO_LABEL)
             mgpu_fail(MGPU_BAD_INPUT, "%sthe prompt's character %lld, '%.*s', is in no text that trained the model: leave it out",
@@ -54,9 +57,12 @@ static void read_numbers(const TextCode *t, Elements *e, const char *prompt, con
     for (const char *at = prompt + strspn(prompt, BLANKS), *end; *at; at = end + strspn(end, BLANKS)) {
         end = at + strspn(at, "0123456789");
         if (end == at || end - at > 18 || !strchr(BLANKS, *end))
-            mgpu_fail(MGPU_BAD_INPUT, "%sno vocabulary is known for the tokens of this model, so a prompt is their numbers, as in '15 27', not '%s': "
-                      "--vocabulary FOLDER names one, which has tokenizer.json, or vocab.json and merges.txt; "
-                      "tokens(..., vocabulary = \"FOLDER\") of the data block does, too", where, prompt);
+            mgpu_fail(
+                MGPU_BAD_INPUT,
+                "%sno vocabulary is known for the tokens of this model, so a prompt is their numbers, as in '15 27', not '%s': "
+                "--vocabulary FOLDER names one, which has tokenizer.json, or vocab.json and merges.txt; "
+                "tokens(..., vocabulary = \"FOLDER\") of the data block does, too",
+                where, prompt);
         add_token(t, e, strtoll(at, NULL, 10), where);
     }
 }
@@ -137,4 +143,3 @@ char *mgpu_spell_element(const TextCode *t, int64_t token, size_t *count)
     mgpu_end_text(one);
     return bytes;
 }
-

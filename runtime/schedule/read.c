@@ -6,18 +6,26 @@
 #include <string.h>
 
 /* waits: looked up at the end of the phase */
-typedef struct Pending { int device, op, wait; const char *name; mgpu_reader at; } Pending;
+typedef struct Pending {
+    int device, op, wait;
+    const char *name;
+    mgpu_reader at;
+} Pending;
 typedef struct Reading {
     Schedule *schedule;
-    PhaseSchedule *phase;        /* NULL: ahead of the first */
-    int device_count;            /* of the phase, so far */
-    int device;                  /* that of the record */
-    Pending *pending; int pending_count;
+    PhaseSchedule *phase; /* NULL: ahead of the first */
+    int device_count;     /* of the phase, so far */
+    int device;           /* that of the record */
+    Pending *pending;
+    int pending_count;
     mgpu_names collectives, kernels;
-    struct Transfer { int device, op, transfer; mgpu_reader at; } *transfers; /* their collectives are looked up at the end */
+    struct Transfer {
+        int device, op, transfer;
+        mgpu_reader at;
+    } * transfers; /* their collectives are looked up at the end */
     int transfer_count;
     mgpu_reader phase_at;
-    jmp_buf remark;              /* where to go on after a comment that is none of the remarks */
+    jmp_buf remark; /* where to go on after a comment that is none of the remarks */
 } Reading;
 
 /* ---- names of devices */
@@ -263,7 +271,9 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         d->share = samples.end - samples.begin;
         break;
     }
-    case FIELD_VERB: read_verb(r, base); break;
+    case FIELD_VERB:
+        read_verb(r, base);
+        break;
     case FIELD_OWN: {
         ScheduledOp *op = base;
         if (!mgpu_take_word(r, f->word))
@@ -273,7 +283,8 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         op->elements = mgpu_read_bytes(r, "the elements of the whole value");
         break;
     }
-    case FIELD_READS: case FIELD_WRITES: {
+    case FIELD_READS:
+    case FIELD_WRITES: {
         ScheduledOp *op = base;
         if (mgpu_take_word(r, f->word))
             read_accesses(r, f->kind == FIELD_READS ? &op->reads : &op->writes,
@@ -292,10 +303,18 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         op->digest = mgpu_read_digest(r);
         break;
     }
-    case FIELD_MEMBERS: read_members(r, base); break;
-    case FIELD_PARTIES: read_parties(r, &((CollectiveRecord *)base)->parties); break;
-    case FIELD_COUNT: read_count(r, base); break;
-    case FIELD_KERNEL: read_signature_kernel(r, base); break;
+    case FIELD_MEMBERS:
+        read_members(r, base);
+        break;
+    case FIELD_PARTIES:
+        read_parties(r, &((CollectiveRecord *)base)->parties);
+        break;
+    case FIELD_COUNT:
+        read_count(r, base);
+        break;
+    case FIELD_KERNEL:
+        read_signature_kernel(r, base);
+        break;
     case FIELD_PARAMETERS:
         if (mgpu_take_word(r, f->word))
             read_parameters(r, &MGPU_MEMBER(Parameter *, base, f->at), &MGPU_MEMBER(int, base, f->more));
@@ -304,7 +323,8 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         if (mgpu_take_word(r, f->word))
             ((Policy *)base)->forward = strcmp(mgpu_read_name(r, "what has to be known of it"), PREDICTS_ONLY) == 0;
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -381,9 +401,12 @@ static void read_head(mgpu_reader *r, Reading *x)
     mgpu_reader start = *r;
     int version = mgpu_read_int(r, "the version of the format");
     if (version < 2 || version > 3) /* in version 2, no device is as another one */
-        mgpu_wrong(&start, version == 1 ? "version 1 of the format has no table of kernels, and this mgpuc reads versions 2 and 3: write the schedule anew with "
-                                          "mgpuc --emit schedule, or compile the program anew"
-                                        : "this version of the format is unknown; this mgpuc reads versions 2 and 3");
+        mgpu_wrong(
+            &start,
+            version == 1
+                ? "version 1 of the format has no table of kernels, and this mgpuc reads versions 2 and 3: write the schedule anew with "
+                  "mgpuc --emit schedule, or compile the program anew"
+                : "this version of the format is unknown; this mgpuc reads versions 2 and 3");
     mgpu_end_record(r);
     mgpu_next_record(r);
     mgpu_need(r, MODEL_RECORD.word);
@@ -517,9 +540,14 @@ static void read_phase(mgpu_reader *r, Reading *x)
 
 Schedule *mgpu_schedule_read(mgpu_reader *r)
 {
-    static const struct { const char *word; void (*read)(mgpu_reader *, Reading *); } RECORDS[] = {
-        {"device", read_device}, {"buffer", read_buffer}, {"op", read_op}, {"collective", read_collective},
-        {"phase", read_phase}};
+    static const struct {
+        const char *word;
+        void (*read)(mgpu_reader *, Reading *);
+    } RECORDS[] = {{"device", read_device},
+                   {"buffer", read_buffer},
+                   {"op", read_op},
+                   {"collective", read_collective},
+                   {"phase", read_phase}};
     Reading x = {.schedule = r->allocate(r->memory, sizeof(Schedule))};
     r->context = &x;
     r->special = read_special;
@@ -531,7 +559,8 @@ Schedule *mgpu_schedule_read(mgpu_reader *r)
         while (k < MGPU_COUNT(RECORDS) && !mgpu_take_word(r, RECORDS[k].word))
             k++;
         if (k == MGPU_COUNT(RECORDS))
-            mgpu_wrong(&start, "a record is a phase, device, buffer, op or collective; those of kernels come before the first phase");
+            mgpu_wrong(&start,
+                       "a record is a phase, device, buffer, op or collective; those of kernels come before the first phase");
         if (!x.phase && RECORDS[k].read != read_phase)
             mgpu_wrong(&start, "a '%s' belongs to a phase; expected 'phase'", RECORDS[k].word);
         RECORDS[k].read(r, &x);

@@ -1,7 +1,7 @@
 /* reasons.c: why an operation of a schedule waits for another one: which bytes both touch, of which one of them writes some.
  *
- * In the order in which they are looked for: it makes what the other reads; it has read, or written, what the other writes; it has used
- * memory that the other uses for something else. Slots count: the step before may have used the same one. */
+ * In the order in which they are looked for: it makes what the other reads; it has read, or written, what the other writes; it
+ * has used memory that the other uses for something else. Slots count: the step before may have used the same one. */
 #include "runtime/schedule/schedule.h"
 
 #include <string.h>
@@ -52,7 +52,8 @@ static void look(const DeviceSchedule *d, const ScheduledOp *op, const Scheduled
 
 Reason mgpu_wait_reason(const DeviceSchedule *d, const ScheduledOp *op, const Wait *w)
 {
-    Reason found[REASONS] = {{.word = "makes"}, {.word = "has read"}, {.word = "has written"}, {.word = "has used the memory of"}};
+    Reason found[REASONS] = {
+        {.word = "makes"}, {.word = "has read"}, {.word = "has written"}, {.word = "has used the memory of"}};
     look(d, op, &d->ops[w->op], w->back, found);
     for (int why = 0; why < REASONS; why++)
         if (found[why].count)

@@ -1,5 +1,6 @@
-/* axes_test: what each operation says of its axes (compiler/ir/axes.h): the rule as text, and against the interpreter: an operation on equal parts of its
- * operands gives the parts of its result, or what adds up to it. An operation without a case fails. */
+/* axes_test: what each operation says of its axes (compiler/ir/axes.h): the rule as text, and against the interpreter: an
+ * operation on equal parts of its operands gives the parts of its result, or what adds up to it. An operation without a case
+ * fails. */
 #include "compiler/ir/axes.h"
 
 #include <math.h>
@@ -10,18 +11,22 @@ enum { MOST = 6, SAMPLES = 6 };
 
 typedef struct Case {
     Op op;
-    const char *rule;        /* an axis is a letter, a number behind it its unit, "." is needed whole; "N" in front: of each sample; "+": added once */
+    const char *rule; /* an axis is a letter, a number behind it its unit, "." is needed whole; "N" in front: of each sample; "+":
+                         added once */
     int inputs;
     Shape shape[MOST];
     int int_count;
-    int64_t ints[16];
+    int64_t ints[20];
     const char *text;
-    int index;               /* bits: inputs of whole numbers, 0 and 1 */
-    int sharded;             /* bits: inputs with a value for each sample */
-    bool over;               /* it sums over the samples */
+    int index;   /* bits: inputs of whole numbers, 0 and 1 */
+    int sharded; /* bits: inputs with a value for each sample */
+    bool over;   /* it sums over the samples */
 } Case;
 
-#define S(...) {.rank = COUNT(((int64_t[]){__VA_ARGS__})), .extent = {__VA_ARGS__}}
+#define S(...)                                                                                                                   \
+    {                                                                                                                            \
+        .rank = COUNT(((int64_t[]){__VA_ARGS__})), .extent = { __VA_ARGS__ }                                                     \
+    }
 #define INTS(...) .int_count = COUNT(((int64_t[]){__VA_ARGS__})), .ints = {__VA_ARGS__}
 #define HALF 0x3fe0000000000000 /* 0.5 as a double: attention's scale */
 
@@ -40,20 +45,51 @@ static const Case CASES[] = {
     {OP_CONVOLVE, "..a,ba.. -> ..b", 2, {S(7, 5, 4), S(6, 4, 3, 3)}, INTS(2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)},
     {OP_CONVOLVE, "Nabc,dc.. -> Nabd", 2, {S(6, 4, 4), S(6, 4, 1, 1)}, INTS(2, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1), .sharded = 1},
     {OP_CONVOLVE, ".a2,a3.. -> .a3", 2, {S(8, 8), S(12, 2, 3)}, INTS(1, 1, 0, 0, 1, 1, 4)},
+    {OP_CONVOLVE,
+     "...a,ba... -> ...b",
+     2,
+     {S(6, 6, 6, 4), S(6, 4, 1, 1, 1)},
+     INTS(3, 1, 2, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 1)},
     {OP_CONVOLVE_WEIGHT, "..a,..b -> ba..", 2, {S(7, 5, 4), S(5, 3, 6)}, INTS(2, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 3, 3)},
     {OP_CONVOLVE_WEIGHT, "Nab,Nac -> cb.", 2, {S(6, 4), S(6, 2)}, INTS(1, 1, 0, 0, 1, 1, 1, 1), .sharded = 3, .over = true},
     {OP_CONVOLVE_WEIGHT, ".a2,.a3 -> a3..", 2, {S(8, 8), S(6, 12)}, INTS(1, 1, 0, 0, 1, 1, 4, 3)},
     {OP_ATTENTION, ".a2.,.a.,.a. -> .a2.", 3, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5)}, INTS(1, 0, HALF, 0)},
     {OP_ATTENTION, "Nab2.,N.b.,N.b. -> Nab2.", 3, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5)}, INTS(0, 0, HALF, 0), .sharded = 7},
     {OP_ATTENTION, "ab2.,.b.,.b. -> b2a.", 3, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5)}, INTS(0, 0, HALF, 1)},
-    {OP_ATTENTION_GRADIENT, "ab2.,.b.,.b.,ab2.,ab2.,b2a. -> ab2.", 6, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5), S(6, 4, 5), S(6, 4, 5), S(4, 6, 2)}, INTS(0, 0, HALF, 0)},
-    {OP_ATTENTION_GRADIENT, "ab2.,.b.,.b.,ab2.,ab2.,b2a. -> .b.", 6, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5), S(6, 4, 5), S(6, 4, 5), S(4, 6, 2)}, INTS(0, 0, HALF, 1)},
-    {OP_ATTENTION_GRADIENT, ".a2.,.a.,.a.,.a2.,.a2.,a2.. -> .a.", 6, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5), S(6, 4, 5), S(6, 4, 5), S(4, 6, 2)}, INTS(1, 0, HALF, 2)},
-    {OP_ATTENTION_GRADIENT, ".a.,.a.,.a.,.a.,.a.,a.. -> ..a.", 6, {S(6, 4, 3), S(6, 4, 3), S(6, 4, 3), S(6, 4, 3), S(6, 4, 3), S(4, 6, 2)}, INTS(0, 0, HALF, 3)},
+    {OP_ATTENTION_GRADIENT,
+     "ab2.,.b.,.b.,ab2.,ab2.,b2a. -> ab2.",
+     6,
+     {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5), S(6, 4, 5), S(6, 4, 5), S(4, 6, 2)},
+     INTS(0, 0, HALF, 0)},
+    {OP_ATTENTION_GRADIENT,
+     "ab2.,.b.,.b.,ab2.,ab2.,b2a. -> .b.",
+     6,
+     {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5), S(6, 4, 5), S(6, 4, 5), S(4, 6, 2)},
+     INTS(0, 0, HALF, 1)},
+    {OP_ATTENTION_GRADIENT,
+     ".a2.,.a.,.a.,.a2.,.a2.,a2.. -> .a.",
+     6,
+     {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5), S(6, 4, 5), S(6, 4, 5), S(4, 6, 2)},
+     INTS(1, 0, HALF, 2)},
+    {OP_ATTENTION_GRADIENT,
+     ".a.,.a.,.a.,.a.,.a.,a.. -> ..a.",
+     6,
+     {S(6, 4, 3), S(6, 4, 3), S(6, 4, 3), S(6, 4, 3), S(6, 4, 3), S(4, 6, 2)},
+     INTS(0, 0, HALF, 3)},
     {OP_WINDOW_MAX, "a.b -> a.b", 1, {S(6, 7, 4)}, INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0)},
     {OP_WINDOW_SUM, "a.b -> a.b", 1, {S(6, 7, 4)}, INTS(1, 3, 1, 1, 2, 1, 0, 1, 0, 0, 1, 0)},
+    {OP_WINDOW_SUM,
+     "... -> ...",
+     1,
+     {S(6, 6, 6)},
+     INTS(1, 1, 1, 1, 1, 2, 1, 0, 0, 0, 1, 0)}, /* one element, but after padding, before it, every other */
     {OP_WINDOW_ARGMAX, "a.b -> a.b", 1, {S(6, 7, 4)}, INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0)},
-    {OP_WINDOW_MAX_GRADIENT, "a.b,a.b -> a.b", 2, {S(6, 3, 4), S(6, 3, 4)}, INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 6, 7, 4), .index = 1},
+    {OP_WINDOW_MAX_GRADIENT,
+     "a.b,a.b -> a.b",
+     2,
+     {S(6, 3, 4), S(6, 3, 4)},
+     INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 6, 7, 4),
+     .index = 1},
     {OP_WINDOW_SUM_GRADIENT, "a.b -> a.b", 1, {S(6, 3, 4)}, INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 6, 7, 4)},
     {OP_RESHAPE, "ab64 -> ab.", 1, {S(6, 768)}, INTS(6, 12, 64)},
     {OP_RESHAPE, "abcd -> a.bcd", 1, {S(6, 4, 9, 5)}, INTS(6, 1, 4, 9, 5)},
@@ -106,9 +142,17 @@ static const char *rule_text(const Node *n, const Factors *f)
 
 /* ---- operations on given numbers */
 
-typedef struct Array { Shape shape; bool sharded; int64_t samples; double *data; } Array;
+typedef struct Array {
+    Shape shape;
+    bool sharded;
+    int64_t samples;
+    double *data;
+} Array;
 
-static int64_t count_of(const Array *a) { return shape_count(&a->shape) * (a->sharded ? a->samples : 1); }
+static int64_t count_of(const Array *a)
+{
+    return shape_count(&a->shape) * (a->sharded ? a->samples : 1);
+}
 
 static const Array *given; /* the operands of the operation that is interpreted */
 
@@ -123,7 +167,8 @@ static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
 
 static Dtype type_of(const Case *c, int input)
 {
-    bool bits = c->op == OP_QUOTIENT || (c->op >= OP_BIT_AND && c->op <= OP_SHIFT_RIGHT), logic = c->op == OP_AND || c->op == OP_OR || c->op == OP_NOT;
+    bool bits = c->op == OP_QUOTIENT || (c->op >= OP_BIT_AND && c->op <= OP_SHIFT_RIGHT),
+         logic = c->op == OP_AND || c->op == OP_OR || c->op == OP_NOT;
     bool condition = (c->op == OP_WHERE && input == 0) || (c->op == OP_MOMENTS && input == 1);
     return logic || condition ? BOOL : bits || c->index >> input & 1 ? I32 : F64;
 }
@@ -134,7 +179,8 @@ static Array result_of(const Case *c, const int64_t *ints, const Array *in, Node
     Variable variables[MOST] = {{0}};
     Input inputs[MOST] = {{0}};
     static Model model; /* of the nodes, which outlive this */
-    model = (Model){.variables = variables, .variable_count = c->inputs, .inputs = inputs, .input_count = c->inputs, .precision = F64};
+    model = (Model){
+        .variables = variables, .variable_count = c->inputs, .inputs = inputs, .input_count = c->inputs, .precision = F64};
     Graph *g = graph_new(&model, "train", NULL);
     Node *operand[MOST];
     static const double ZERO;
@@ -145,8 +191,14 @@ static Array result_of(const Case *c, const int64_t *ints, const Array *in, Node
         operand[k] = in[k].sharded ? graph_input(g, k) : graph_variable(g, k);
         samples = in[k].sharded ? in[k].samples : samples;
     }
-    Node like = {.op = c->op, .in = operand, .inputs = c->inputs, .ints = (int64_t *)(uintptr_t)ints, .int_count = c->int_count, .text = c->text,
-                 .data = c->op == OP_PAD ? (double *)(uintptr_t)&ZERO : NULL, .data_count = c->op == OP_PAD};
+    Node like = {.op = c->op,
+                 .in = operand,
+                 .inputs = c->inputs,
+                 .ints = (int64_t *)(uintptr_t)ints,
+                 .int_count = c->int_count,
+                 .text = c->text,
+                 .data = c->op == OP_PAD ? (double *)(uintptr_t)&ZERO : NULL,
+                 .data_count = c->op == OP_PAD};
     Node *n = graph_make(g, &like, c->over);
     given = in;
     Interpretation once = {.samples = samples, .exact = true, .leaf = give_leaf};
@@ -161,7 +213,8 @@ static Array part_of(const Array *a, int axis, int64_t p, int64_t parts, const A
     Array part = *a;
     bool samples = axis == SAMPLES_AXIS;
     const Array *whole = to ? to : a;
-    int64_t extent = samples ? whole->samples : whole->shape.extent[axis], own = extent / parts, outer = 1, inner = 1;
+    int64_t extent = !samples ? whole->shape.extent[axis] : whole->sharded ? whole->samples : 1;
+    int64_t own = extent / parts, outer = 1, inner = 1;
     for (int i = 0; i < whole->shape.rank; i++)
         if (samples || i > axis)
             inner *= whole->shape.extent[i];
@@ -197,13 +250,14 @@ static int axis_with(const AxisFactors *value, int factor)
 }
 
 /* the parts of the result, together, less the result */
-static double difference(const Case *c, const Array *in, const Array *whole, const Node *n, const Factors *f, int factor, int64_t parts)
+static double difference(const Case *c, const Array *in, const Array *whole, const Node *n, const Factors *f, int factor,
+                         int64_t parts)
 {
     Array all = *whole;
     all.data = NEW_ARRAY(double, count_of(whole) + 1);
     for (int64_t p = 0; p < parts; p++) {
         Array own[MOST];
-        int64_t ints[16];
+        int64_t ints[COUNT(c->ints)];
         for (int k = 0; k < c->inputs; k++) {
             own[k] = in[k];
             for (int i = 0; i <= MAX_RANK; i++)
@@ -251,7 +305,8 @@ static bool run(const Case *c)
             double off = difference(c, in, &whole, n, &f, factor, parts);
             ways++;
             if (!(off < 1e-12)) {
-                printf("not ok axes: %s: %s, factor %d in %lld parts: off by %g\n", OP_INFO[c->op].name, text, factor, (long long)parts, off);
+                printf("not ok axes: %s: %s, factor %d in %lld parts: off by %g\n", OP_INFO[c->op].name, text, factor,
+                       (long long)parts, off);
                 right = false;
             }
         }
