@@ -2,7 +2,33 @@
  * interpreter. */
 #include "compiler/ir/axes.h"
 
+#include <ctype.h>
 #include <string.h>
+
+/* What the attributes of an operation say of its axes. A digit or n: a list with a number for each axis, which is so for an axis
+ * that stays as it is (n: its extent). r: the number of axes of the lists behind it; -: a number; a: an axis; A: axes; t: the
+ * axes in their new order. Numbers that follow say nothing of axes. */
+static const char *const ATTRIBUTES[OPS] = {
+    [OP_SUM] = "A",
+    [OP_MAX] = "A",
+    [OP_ARGMAX] = "a",
+    [OP_CUMSUM] = "a",
+    [OP_TOP_K] = "a",
+    [OP_CONCAT] = "a",
+    [OP_CONVOLVE] = "r10011-",
+    [OP_CONVOLVE_WEIGHT] = "r10011-1",
+    [OP_WINDOW_MAX] = "1100",
+    [OP_WINDOW_SUM] = "1100",
+    [OP_WINDOW_ARGMAX] = "1100",
+    [OP_WINDOW_MAX_GRADIENT] = "1100n",
+    [OP_WINDOW_SUM_GRADIENT] = "1100n",
+    [OP_RESHAPE] = "n",
+    [OP_TRANSPOSE] = "t",
+    [OP_SLICE] = "0n1",
+    [OP_UNSLICE] = "01n",
+    [OP_PAD] = "00",
+    [OP_BROADCAST] = "n",
+};
 
 /* ---- a rule is made of factors and of the axes that have them */
 
@@ -163,14 +189,6 @@ static void attention_axes(Factors *f, const Node *n)
         result_has(f, n, !gradient && which == 1 ? 1 : 0, query);
 }
 
-static void window_axes(Factors *f, const Node *n)
-{
-    int r = n->shape.rank;
-    for (int i = 0; i < r; i++)
-        for (int k = 0; k < n->inputs && is_plain(n->ints[i], n->ints[r + i], n->ints[2 * r + i], n->ints[3 * r + i]); k++)
-            kept(f, n, k, i, i);
-}
-
 /* Axes of x and y in groups of as many elements. The first axes of a group have a factor where one's extent divides the
  * other's: what is cut there is in one piece in memory. */
 static void reshaped_axes(Factors *f, const Node *n)
@@ -211,21 +229,16 @@ static void broadcast_axes(Factors *f, const Node *n)
             result_has(f, n, i, new_factor(f, n->shape.extent[i]));
 }
 
-/* an axis that stays as it is: SLICE PAD UNSLICE CONCAT */
+/* is the axis of the result that of the operands, as it is? WINDOW_* SLICE PAD UNSLICE CONCAT */
 static bool stays(const Node *n, int axis)
 {
     int r = n->shape.rank;
-    bool whole = n->in[0]->shape.extent[axis] == n->shape.extent[axis];
-    switch (n->op) {
-    case OP_SLICE:
-        return whole && n->ints[axis] == 0 && (n->ints[2 * r + axis] == 1 || n->shape.extent[axis] == 1);
-    case OP_UNSLICE:
-        return whole && n->ints[axis] == 0 && (n->ints[r + axis] == 1 || n->shape.extent[axis] == 1);
-    case OP_PAD:
-        return n->ints[axis] == 0 && n->ints[r + axis] == 0;
-    default:
+    if (n->op == OP_CONCAT)
         return axis != n->ints[0];
-    }
+    bool same = n->in[0]->shape.extent[axis] == n->shape.extent[axis];
+    for (int k = 0; ATTRIBUTES[n->op][k] && same; k++)
+        same = n->ints[k * r + axis] == (ATTRIBUTES[n->op][k] == 'n' ? n->shape.extent[axis] : ATTRIBUTES[n->op][k] - '0');
+    return same;
 }
 
 static void moved_axes(Factors *f, const Node *n)
@@ -332,8 +345,6 @@ static void add_axes(Factors *f, const Node *n)
         same_axes(f, n);
         return;
     case WINDOW:
-        window_axes(f, n);
-        return;
     case VIEW:
         moved_axes(f, n);
         return;
@@ -363,41 +374,38 @@ int axis_of_operand(const Node *n, int k, int axis)
 
 /* ---- attributes of a part */
 
-static void cut_extents(const Factors *f, const AxisFactors *value, int rank, int factor, int64_t parts, int64_t *extent)
-{
-    for (int i = 0; i < rank; i++)
-        if (value->factor[i] == factor && f->extent[factor])
-            extent[i] /= parts;
-}
-
 void axes_part_ints(const Node *n, const Factors *f, int factor, int64_t parts, int64_t *ints)
 {
     int r = n->shape.rank;
     if (n->int_count)
         memcpy(ints, n->ints, (size_t)n->int_count * sizeof *ints);
-    switch (n->op) {
-    case OP_RESHAPE:
-    case OP_BROADCAST:
-        cut_extents(f, &f->result, r, factor, parts, ints);
-        return;
-    case OP_SLICE:
-        cut_extents(f, &f->result, r, factor, parts, ints + r);
-        return;
-    case OP_UNSLICE:
-        cut_extents(f, &f->result, r, factor, parts, ints + 2 * r);
-        return;
-    case OP_WINDOW_MAX_GRADIENT:
-    case OP_WINDOW_SUM_GRADIENT:
-        cut_extents(f, &f->result, r, factor, parts, ints + 4 * r);
-        return;
-    case OP_CONVOLVE:
-    case OP_CONVOLVE_WEIGHT: {
-        int64_t *groups = &ints[1 + 5 * ints[0]];
-        bool grouped = *groups > 1 && f->operand[0].factor[ints[0]] == factor;
-        *groups /= grouped ? parts : 1;
+    if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT) {
+        bool grouped = ints[1 + 5 * ints[0]] > 1 && f->operand[0].factor[ints[0]] == factor;
+        ints[1 + 5 * ints[0]] /= grouped ? parts : 1;
         return;
     }
-    default:
-        return;
+    const char *list = ATTRIBUTES[n->op] ? strchr(ATTRIBUTES[n->op], 'n') : NULL;
+    for (int i = 0; i < r && list && f->extent[factor]; i++)
+        if (f->result.factor[i] == factor)
+            ints[(list - ATTRIBUTES[n->op]) * r + i] /= parts;
+}
+
+int axes_more_ints(const Node *n, int64_t extent, int64_t *ints)
+{
+    int count = 0, from = 0, rank = n->shape.rank, all = n->int_count;
+    for (const char *l = ATTRIBUTES[n->op]; l && *l; l++) {
+        int list = isdigit((unsigned char)*l) || *l == 'n' ? rank
+                   : *l == 'A' || *l == 't'                ? all
+                                                           : 1,
+            more = strchr("raAt", *l) ? 1 : 0;
+        if (*l == 'r')
+            rank = (int)n->ints[from];
+        if (*l == 't' || *l == 'n' || isdigit((unsigned char)*l))
+            ints[count++] = *l == 't' ? 0 : *l == 'n' ? extent : *l - '0';
+        for (int i = 0; i < list; i++)
+            ints[count++] = n->ints[from++] + more;
     }
+    while (from < all)
+        ints[count++] = n->ints[from++];
+    return count;
 }

@@ -8,8 +8,8 @@
  *   summed     the result lacks it: its parts are added up. Where an operand is `added`, one part has it, and the others have
  *              zeros in its place
  * An axis without a factor is needed whole, or, of the result, is not made in parts: windows, running sums, sorting, maxima.
- * The selections of gradients (passes/selection.c) and decoding (passes/decode_rows.c) ask this rule. Distribution over the
- * samples (passes/distribute.c) and the batching of loops (passes/loops_batch.c) still have rules of their own. */
+ * The selections of gradients (passes/selection.c) and decoding (passes/decode_rows.c) ask this rule, and the batching of
+ * loops (passes/loops_batch.c) the attributes with an axis more. */
 #ifndef MGPU_AXES_H
 #define MGPU_AXES_H
 
@@ -38,4 +38,8 @@ Factors node_factors(const Node *);
 int axis_of_operand(const Node *, int k, int axis);
 /* the attributes of the node where `factor` is cut into so many equal parts; ints: room for n->int_count */
 void axes_part_ints(const Node *, const Factors *, int factor, int64_t parts, int64_t *ints);
+/* the attributes of the node where its operands and its result have one more axis, the first, of so many elements, and their
+ * number. Not of EINSUM, GATHER, SCATTER_ADD and ATTENTION; operands of BROADCAST have the result's rank then. ints: room for
+ * n->int_count + MAX_RANK */
+int axes_more_ints(const Node *, int64_t extent, int64_t *ints);
 #endif

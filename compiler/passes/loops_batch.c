@@ -7,6 +7,7 @@
  *
  * And sums over the steps that are one operation: an einsum whose result lacks the letter of the steps, a convolution's
  * weight gradient, rows that are added to a table. So the gradient of a weight is one contraction of all steps and samples. */
+#include "compiler/ir/axes.h"
 #include "compiler/passes/loops.h"
 
 typedef struct Batch { Graph *g; int64_t steps; } Batch;
@@ -32,11 +33,12 @@ Node *batch_stack(Graph *g, int64_t steps, Outside x) { return x.along ? x.node 
 
 static Node *all_steps(const Batch *b, Outside x) { return x.along ? x.node : spread(b, x.node); }
 
-static Node *with_ints(const Batch *b, const Node *n, Node **in, const int64_t *ints, int count)
+/* n of operands that have the steps' axis */
+static Node *with_axis(const Batch *b, const Node *n, Node **in)
 {
     Node like = *n;
-    like.ints = (int64_t *)(uintptr_t)ints;
-    like.int_count = count;
+    like.ints = NEW_ARRAY(int64_t, n->int_count + MAX_RANK);
+    like.int_count = axes_more_ints(n, b->steps, like.ints);
     return graph_rebuild(b->g, &like, in);
 }
 
@@ -86,112 +88,36 @@ static Node *einsum(const Batch *b, const Node *n, const Outside *in, bool total
 
 /* ---- convolutions: the steps are one more spatial axis, along which the kernel is 1 */
 
-enum { CONVOLVE_LISTS = 5 };
-
-static int convolve_ints(const Batch *b, const Node *n, int64_t *ints, bool kernel)
-{
-    const int64_t *v = n->ints;
-    int r = (int)v[0], count = 0;
-    static const int64_t FIRST[CONVOLVE_LISTS] = {1, 0, 0, 1, 1}; /* stride, low, high, dilation, input_dilation */
-    (void)b;
-    ints[count++] = r + 1;
-    for (int list = 0; list < CONVOLVE_LISTS; list++) {
-        ints[count++] = FIRST[list];
-        for (int i = 0; i < r; i++)
-            ints[count++] = v[1 + list * r + i];
-    }
-    ints[count++] = v[1 + CONVOLVE_LISTS * r];
-    if (kernel)
-        ints[count++] = 1;
-    for (int i = 2 + CONVOLVE_LISTS * r; i < n->int_count; i++)
-        ints[count++] = v[i];
-    return count;
-}
-
 static Node *convolve(const Batch *b, const Node *n, const Outside *in)
 {
-    int64_t ints[8 * MAX_RANK];
     Node *w = in[1].node;
     Shape s = {.rank = w->shape.rank + 1, .extent = {w->shape.extent[0], w->shape.extent[1], 1}};
     for (int i = 2; i < w->shape.rank; i++)
         s.extent[i + 1] = w->shape.extent[i];
-    return with_ints(b, n, (Node *[]){in[0].node, graph_reshape(b->g, w, s)}, ints, convolve_ints(b, n, ints, false));
+    return with_axis(b, n, (Node *[]){in[0].node, graph_reshape(b->g, w, s)});
 }
 
 static Node *convolve_weight_total(const Batch *b, const Node *n, const Outside *in)
 {
-    int64_t ints[8 * MAX_RANK];
-    Node *y = with_ints(b, n, (Node *[]){all_steps(b, in[0]), all_steps(b, in[1])}, ints, convolve_ints(b, n, ints, true));
+    Node *y = with_axis(b, n, (Node *[]){all_steps(b, in[0]), all_steps(b, in[1])});
     return graph_reshape(b->g, y, n->shape);
 }
 
-/* ---- windows */
+/* ---- what has the axis as it is */
 
-static Node *windows(const Batch *b, const Node *n, const Outside *in)
+static Node *in_general(const Batch *b, const Node *n, const Outside *in)
 {
-    bool shape = n->op == OP_WINDOW_MAX_GRADIENT || n->op == OP_WINDOW_SUM_GRADIENT;
-    int lists = shape ? 5 : 4, r = n->int_count / lists, count = 0;
-    int64_t ints[5 * MAX_RANK], first[5] = {1, 1, 0, 0, b->steps};
-    Node *own[2];
-    for (int list = 0; list < lists; list++) {
-        ints[count++] = first[list];
-        for (int i = 0; i < r; i++)
-            ints[count++] = n->ints[list * r + i];
-    }
+    Node *few[8], **own = n->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
         own[k] = all_steps(b, in[k]);
-    return with_ints(b, n, own, ints, count);
-}
-
-/* ---- views */
-
-static Node *view(const Batch *b, const Node *n, const Outside *in)
-{
-    Graph *g = b->g;
-    Node *x = in[0].node;
-    int r = n->shape.rank;
-    int64_t ints[3 * MAX_RANK + 3];
-    switch (n->op) {
-    case OP_RESHAPE:
-        return graph_reshape(g, x, with_steps(b, &n->shape));
-    case OP_BROADCAST: { /* aligned at the right: ones between the steps and the axes of x */
-        Shape s = {.rank = r + 1, .extent = {b->steps}};
-        int more = r - n->in[0]->shape.rank;
-        for (int i = 0; i < r; i++)
-            s.extent[i + 1] = i < more ? 1 : n->in[0]->shape.extent[i - more];
-        return graph_broadcast(g, graph_reshape(g, x, s), with_steps(b, &n->shape));
+    if (n->op == OP_BROADCAST) { /* aligned at the right: ones between the steps and the axes of x */
+        const Shape *x = &n->in[0]->shape;
+        Shape s = {.rank = n->shape.rank + 1, .extent = {b->steps}};
+        for (int i = 1, more = s.rank - x->rank; i < s.rank; i++)
+            s.extent[i] = i < more ? 1 : x->extent[i - more];
+        own[0] = graph_reshape(b->g, own[0], s);
     }
-    case OP_TRANSPOSE: {
-        int order[MAX_RANK] = {0};
-        for (int i = 0; i < r; i++)
-            order[i + 1] = (int)n->ints[i] + 1;
-        return graph_transpose(g, x, order);
-    }
-    case OP_SLICE:
-    case OP_UNSLICE: {
-        bool slice = n->op == OP_SLICE; /* start, count, step; start, step, extents */
-        int64_t first[3] = {0, slice ? b->steps : 1, slice ? 1 : b->steps};
-        for (int list = 0; list < 3; list++) {
-            ints[list * (r + 1)] = first[list];
-            for (int i = 0; i < r; i++)
-                ints[list * (r + 1) + 1 + i] = n->ints[list * r + i];
-        }
-        return with_ints(b, n, &x, ints, 3 * (r + 1));
-    }
-    case OP_PAD:
-        for (int list = 0; list < 2; list++) {
-            ints[list * (r + 1)] = 0;
-            for (int i = 0; i < r; i++)
-                ints[list * (r + 1) + 1 + i] = n->ints[list * r + i];
-        }
-        return with_ints(b, n, &x, ints, 2 * (r + 1));
-    default: /* CONCAT */
-        break;
-    }
-    Node **own = NEW_ARRAY(Node *, n->inputs);
-    for (int k = 0; k < n->inputs; k++)
-        own[k] = all_steps(b, in[k]);
-    return graph_concat(g, own, n->inputs, (int)n->ints[0] + 1);
+    return with_axis(b, n, own);
 }
 
 /* ---- by index */
@@ -244,12 +170,6 @@ static Node *gather(const Batch *b, const Node *n, const Outside *in)
     Node *index = flat_index(b, i, n->in[0]->shape.extent[axis]);
     Node *y = NODE(g, OP_GATHER, &(int64_t){0}, 1, NULL, flat_table(b, x, axis), index);
     return rows_inwards(b, y, axis, rank, false);
-}
-
-static Node *top_k(const Batch *b, const Node *n, Node **in)
-{
-    int64_t ints[3] = {n->ints[0] + 1, n->ints[1], n->ints[2]};
-    return with_ints(b, n, in, ints, 3);
 }
 
 /* every step has a table of its own */
@@ -430,40 +350,34 @@ bool batch_has_rule(const Node *n, const bool *along)
 Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
 {
     Batch b = {g, steps};
-    Node *few[8], **own = n->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, n->inputs), *y = NULL;
-    bool any = false;
-    for (int k = 0; k < n->inputs; k++) {
-        own[k] = in[k].node;
-        any = any || in[k].along;
-    }
-    if (!any)
-        return (Outside){graph_rebuild(g, n, own), false};
-    switch (OP_INFO[n->op].op_class) {
-    case ELEMENTWISE:
+    bool along = false;
+    for (int k = 0; k < n->inputs; k++)
+        along = along || in[k].along;
+    if (!along) {
+        Node **own = NEW_ARRAY(Node *, n->inputs);
         for (int k = 0; k < n->inputs; k++)
-            own[k] = all_steps(&b, in[k]);
-        y = graph_rebuild(g, n, own);
-        break;
-    case REDUCTION: {
-        int64_t ints[MAX_RANK];
-        for (int i = 0; i < n->int_count; i++) /* axes; of CUMSUM the first */
-            ints[i] = n->ints[i] + (i == 0 || n->op != OP_CUMSUM);
-        y = with_ints(&b, n, own, ints, n->int_count);
-        break;
+            own[k] = in[k].node;
+        return (Outside){graph_rebuild(g, n, own), false};
     }
-    case CONTRACTION:
-        y = n->op == OP_EINSUM ? einsum(&b, n, in, false) : n->op == OP_CONVOLVE ? convolve(&b, n, in) : attention(&b, n, in);
-        break;
-    case WINDOW: y = windows(&b, n, in); break;
-    case VIEW: y = view(&b, n, in); break;
-    case INDEXING: y = n->op == OP_GATHER ? gather(&b, n, in) : n->op == OP_TOP_K ? top_k(&b, n, own) : scatter(&b, n, in); break;
-    case MARK: y = graph_rebuild(g, n, own); break;
-    case REGION: y = n->op == OP_SCAN ? loop(&b, n, in) : result(&b, n, in); break;
-    case LEAF: break;
+    switch (n->op) {
+    case OP_EINSUM:
+        return (Outside){einsum(&b, n, in, false), true};
+    case OP_CONVOLVE:
+        return (Outside){convolve(&b, n, in), true};
+    case OP_ATTENTION:
+    case OP_ATTENTION_GRADIENT:
+        return (Outside){attention(&b, n, in), true};
+    case OP_GATHER:
+        return (Outside){gather(&b, n, in), true};
+    case OP_SCATTER_ADD:
+        return (Outside){scatter(&b, n, in), true};
+    case OP_SCAN:
+        return (Outside){loop(&b, n, in), true};
+    case OP_RESULT:
+        return (Outside){result(&b, n, in), true};
+    default:
+        return (Outside){in_general(&b, n, in), true};
     }
-    if (!y)
-        die("%s for all steps of a loop", OP_INFO[n->op].name);
-    return (Outside){y, true};
 }
 
 bool batch_is_contraction(const Node *n, const bool *along)

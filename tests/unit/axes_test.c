@@ -281,6 +281,42 @@ static double difference(const Case *c, const Array *in, const Array *whole, con
     return worst;
 }
 
+/* The operation with one more axis, the first, gives each of its results: what axes_more_ints() says. */
+static bool has_more(const Case *c, int rank)
+{
+    enum { MORE = 3 };
+    bool other = c->op == OP_EINSUM || c->op == OP_CONVOLVE || c->op == OP_CONVOLVE_WEIGHT || c->op == OP_MOMENTS ||
+                 c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_ATTENTION || c->op == OP_ATTENTION_GRADIENT ||
+                 c->op == OP_REDUCE_MOMENTS || c->sharded;
+    Array all[MOST], one[MORE][MOST], y[MORE];
+    Node *n;
+    for (int k = 0; k < c->inputs && !other; k++) {
+        int ones = c->op == OP_BROADCAST ? rank - c->shape[k].rank : 0;
+        all[k] = (Array){.shape = {.rank = 1 + ones + c->shape[k].rank, .extent = {MORE, 1, 1, 1}}};
+        memcpy(all[k].shape.extent + 1 + ones, c->shape[k].extent, (size_t)c->shape[k].rank * sizeof(int64_t));
+        all[k].data = NEW_ARRAY(double, count_of(&all[k]) + 1);
+        for (int64_t i = 0; i < count_of(&all[k]); i++)
+            all[k].data[i] = random_number(type_of(c, k) != F64);
+        for (int t = 0; t < MORE; t++)
+            one[t][k] = (Array){c->shape[k], .data = all[k].data + t * count_of(&all[k]) / MORE};
+    }
+    for (int t = 0; t < MORE && !other; t++)
+        y[t] = result_of(c, c->ints, one[t], &n);
+    if (other)
+        return true;
+    int64_t ints[COUNT(c->ints) + MAX_RANK], count = count_of(&y[0]);
+    Case more = *c;
+    more.int_count = axes_more_ints(n, MORE, ints);
+    Array whole = result_of(&more, ints, all, &n);
+    bool right = count_of(&whole) == MORE * count && whole.shape.extent[0] == MORE;
+    for (int64_t i = 0; i < MORE * count && right; i++)
+        right = !(fabs(whole.data[i] - y[i / count].data[i % count]) > 1e-12);
+    if (!right)
+        printf("not ok axes: %s with one more axis is %s, and not %d of the result\n", OP_INFO[c->op].name,
+               shape_text(&whole.shape), MORE);
+    return right;
+}
+
 static bool run(const Case *c)
 {
     Array in[MOST];
@@ -297,6 +333,7 @@ static bool run(const Case *c)
     bool right = !c->rule || strcmp(text, c->rule) == 0;
     if (!right)
         printf("not ok axes: %s: the rule is %s, not %s\n", OP_INFO[c->op].name, text, c->rule);
+    right = has_more(c, n->shape.rank) && right;
     int ways = 0;
     for (int factor = 1; factor <= f.count; factor++)
         for (int64_t parts = 2; parts <= 3; parts++) {
