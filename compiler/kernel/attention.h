@@ -1,11 +1,11 @@
 /* attention.h: ATTENTION and ATTENTION_GRADIENT as one kernel on the host.
  *
- *   view       (operand, what is stored) -> where its elements are in that: slices, transposes and reshapes that are strides
+ *   view       (operand, stored value) -> where the operand's elements are in that: slices, transposes, reshapes as strides
  *   plan       node, stored operands, results -> Attention
  *   print      Attention -> one C function that hands a constant table to runtime/abi/mgpu_attention.h
  *
- * Tensors are F32 or BF16 each, or all F64; sums are no halves. The function's arguments are the stored operands (each an argument, even if
- * they are one tensor), the results, the workspace. */
+ * Tensors are F32 or BF16 each, or all F64. The tensor of the softmax sums is never BF16. The function's arguments are the stored
+ * operands (one argument for each operand, even if two are one tensor), the results, the workspace. */
 #ifndef MGPU_ATTENTION_PLAN_H
 #define MGPU_ATTENTION_PLAN_H
 
@@ -16,36 +16,36 @@ typedef struct Attention Attention;
 
 enum { ATTENTION_OPERANDS = 6, ATTENTION_RESULTS = 3 };
 
-/* the value after views of which `operand` is a part with strides, 1 for its last axis; the farthest for which `stored`
- * does not say no. It may be the operand itself. */
+/* Returns the stored value that the kernel reads in place of `operand`: the value after the most views of which `operand` is a
+ * strided part, with stride 1 along its last axis, and which `stored` accepts. It may be `operand` itself. */
 const Node *attention_operand(const Node *operand, bool (*stored)(const Node *));
 
-/* nodes: the results of one ATTENTION, or the gradients of one (with equal operands); base[k], tensor[k]: what attention_operand gave for
- * operand k, and where it is; result[i]: of nodes[i] */
+/* Plans the kernel of the results of one ATTENTION, or of the gradients of one (nodes with equal operands). base[k] is what
+ * attention_operand returned for operand k, tensor[k] its tensor; result[i] is the tensor of nodes[i]. */
 Attention *attention_plan(const Node *const *nodes, int count, const Node *const *base, const Tensor *const *tensor,
                           const Tensor *const *result);
 
-/* what the runtime gets */
+/* Returns the table that the runtime reads. */
 const struct mgpu_attention *attention_table(const Attention *);
 
-/* a head comment, the table kernel_name_attention, and static void kernel_name(argument, step, part) */
+/* Prints a head comment, the table kernel_name_attention, and static void kernel_name(argument, step, part). */
 void attention_print(const Attention *, const char *kernel_name, Text *);
-void attention_print_comment(const Attention *, const char *more, Text *); /* the comment alone; it ends with `more` */
+void attention_print_comment(const Attention *, const char *more, Text *); /* Prints that comment only, with `more` at its end. */
 
-/* it may round its operands of f32 to tf32 */
+/* Returns true if f32 operands may be rounded to tf32. */
 bool attention_is_tf32(const Attention *);
 
-/* all tensors begin at multiples of 16 bytes: none is in a bucket */
+/* Returns true if every tensor begins at a multiple of 16 bytes, which tensors in a bucket may not. */
 bool attention_is_aligned(const Attention *);
 
-/* how the workers of a thread pool share it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if it is the same for all samples */
+/* Returns how the workers of a thread pool divide it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if all samples have one result. */
 uint8_t attention_split(const Attention *);
 
-/* for kernel/identity.h */
+/* Adds to a kernel's identity (kernel/identity.h). */
 void attention_identity(const Attention *, Sha256 *);
 
-int64_t attention_workspace(const Attention *); /* bytes of each thread */
+int64_t attention_workspace(const Attention *); /* bytes per worker */
 
-/* of one call, in the terms of Task: of every sample if it has samples */
+/* Computes the cost of one call, in the terms of Task: per sample if *samples becomes true. */
 void attention_cost(const Attention *, double *flops, double *bytes, bool *samples);
 #endif

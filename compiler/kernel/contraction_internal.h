@@ -1,4 +1,4 @@
-/* contraction_internal.h: what contraction.c makes and host/contraction.c prints. */
+/* contraction_internal.h: the structures that contraction.c makes and target/host/contraction.c prints. */
 #ifndef MGPU_CONTRACTION_INTERNAL_H
 #define MGPU_CONTRACTION_INTERNAL_H
 
@@ -11,10 +11,10 @@ enum { BATCH, M, N, K, LISTS };
 
 typedef struct MatmulAxis {
     const char *label;
-    int64_t extent;         /* of the samples: MGPU_SAMPLES */
-    int64_t stride[3];      /* in a, b, c */
+    int64_t extent;         /* MGPU_SAMPLES for the axis of samples */
+    int64_t stride[3];      /* elements, in a, b, c */
     bool in[3];
-    int window;             /* 0: none */
+    int window;             /* number of its window + 1; 0: none */
     int64_t step;
 } MatmulAxis;
 
@@ -25,17 +25,18 @@ struct Contraction {
     const Tensor *tensor[3];
     MatmulAxis *axes;
     int axis_count;
-    MatmulAxis *list[LISTS]; /* pointers into sorted copies */
+    MatmulAxis *list[LISTS]; /* pointers into sorted copies of `axes` */
     int count[LISTS];
     Window window[MGPU_WINDOWS];
     int windows;
     int64_t first[2];       /* offset of the element at all indices 0, in a and b */
-    bool shared;              /* the workers of a thread pool share its results, not the samples */
-    bool alone;             /* one thread has the samples of a call to itself, and there are many calls */
-    bool swapped;           /* the contraction's A is argument 1, b */
-    const Kernel *statistics; /* on GPUs: it computes those of this kernel, too (EPILOGUE_STATISTICS); NULL: none */
-    int tiles;              /* on GPUs: 0: those that the estimate prefers, 1: the next ones, ... */
-    mgpu_contraction table; /* what the runtime gets: without axes of one element */
-    const char **label;     /* of its axes */
+    bool shared;              /* the workers of a thread pool divide the results, not the samples */
+    bool alone;             /* one worker calls it many times, for some of the samples each time */
+    bool swapped;           /* A is argument 1 (b) of the kernel, B argument 0 */
+    /* GPUs: this kernel's statistics of the result are computed, too (EPILOGUE_STATISTICS); NULL: none */
+    const Kernel *statistics;
+    int tiles;              /* GPUs: 0: the tiles with the best estimate, 1: the next ones, ... */
+    mgpu_contraction table; /* what the runtime reads; axes of one element are left out */
+    const char **label;     /* names of the table's axes */
 };
 #endif

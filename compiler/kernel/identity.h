@@ -1,4 +1,4 @@
-/* identity.h: which kernels are the same one, whatever the target prints of them. */
+/* identity.h: which kernels are the same, whatever the target prints for them. */
 #ifndef MGPU_KERNEL_IDENTITY_H
 #define MGPU_KERNEL_IDENTITY_H
 
@@ -7,15 +7,16 @@
 
 #include <string.h>
 
-/* Of all that a kernel's text is made of besides names: structure, types, numbers. Paths of random numbers are parameters: their
- * they are places in kernel->paths. Kernels with equal identities are one function, which is called with other paths. */
-const char *kernel_form(const Kernel *); /* as a key of maps */
+/* The identity depends on all that a kernel's text is made of except names: structure, types, numbers. Paths of random numbers
+ * are parameters: expressions refer to their places in kernel->paths. Kernels with equal identities are one function, which is
+ * called with different paths. */
+const char *kernel_form(const Kernel *); /* Returns the identity as a key for maps. */
 const char *identity_key(const Digest *);
 
 void nests_identity(Sha256 *, const Kernel *);
 void scan_identity(Sha256 *, const Kernel *);
 
-/* ---- what the files of kinds say of their own part */
+/* ---- helpers for the files that identify one kind of kernel */
 static inline void identity_numbers(Sha256 *sha, const int64_t *numbers, int count)
 {
     mgpu_sha256_add(sha, numbers, sizeof *numbers * (size_t)count);

@@ -1,4 +1,4 @@
-/* kinds.h: kinds of kernels: what all targets ask of them. How a target prints them is said in its own table. */
+/* kinds.h: what all targets need to know of each kind of kernel. How a target prints a kind is in the target's own table. */
 #ifndef MGPU_KERNEL_KINDS_H
 #define MGPU_KERNEL_KINDS_H
 
@@ -6,8 +6,8 @@
 #include "runtime/base/sha256.h"
 
 typedef struct KernelKindInfo {
-    void (*identify)(Sha256 *, const Kernel *); /* what it is, besides its arguments: kernel/identity.h */
-    void (*cost)(Task *, Kernel *);             /* and how the workers of a thread pool share it, if that is not known */
+    void (*identify)(Sha256 *, const Kernel *); /* adds the kernel except its arguments to an identity (kernel/identity.h) */
+    void (*cost)(Task *, Kernel *);             /* sets the task's cost, and the kernel's `split` where it is still unknown */
 } KernelKindInfo;
 extern const KernelKindInfo KERNEL_KIND[KERNEL_KINDS];
 #endif
