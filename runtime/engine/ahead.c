@@ -1,27 +1,30 @@
-/* ahead.c: what the engine does differently for devices that run ahead. In: the list that its thread issues
- * step by step (list.c, issue.c); out: marks, which tell what is done.
+/* ahead.c: what the engine does differently for asynchronous devices. In: the list that the issuing thread goes through in each
+ * step (list.c, issue.c); out: events ("marks"), which show what has completed.
  *
- * After an operation x that another lane waits for comes a mark. The stream of a lane that waits follows it; the thread of the lane host
- * waits until x is issued, then for the mark. A step is done when the marks at its end are reached: a thread for each device watches them.
+ * An event is recorded after each operation x that another lane waits for. Other streams wait for the event; the thread of the
+ * lane host waits until x is issued, then for the event. A step has completed when the events at its end have; one thread for
+ * each device waits for these.
  *
- * A segment of calls (list.c) is captured once for each combination of slots, and launched. Its operations' marks are of two kinds. Those
- * that lanes of the device wait for in the same step (sums that begin in the midst of the backward pass) are inside
- * and are captured with it; so there is one for each combination. For all others the mark at the end of the segment counts, one for each
- * step under way. A segment only waits in front, so waiting for its end in place of an operation inside cannot make a cycle.
+ * A segment of calls (list.c) is captured as a graph once for each combination of slots, and launched. Its events are of two
+ * kinds. Events that lanes of the device wait for in the same step (all-reduces that begin during the backward pass) are inside
+ * the graph and captured with it, so there is one for each combination. For all other waits, the event at the end of the segment
+ * is used, one for each step in flight. All waits of a segment are before its first operation, so waiting for its end in place of
+ * an operation inside cannot make a cycle.
  *
- * MGPU_GRAPHS=nccl keeps runs: segments with NCCL's transfers between them (list.c). Each mark of them is inside, and those of the ring belong to
- * one combination each, as there are as many as the ring is long. What in a run waits for another part of it follows a mark of its own.
+ * MGPU_GRAPHS=nccl captures runs: segments with NCCL's transfers between them (list.c). All their events are inside the graph.
+ * Those with one per step in flight belong to one combination each, because there are MGPU_RING combinations or a multiple.
+ * Operations of a run that wait for each other use an event of their own.
  *
- * A driver may let a call that makes, loads or allocates something wait until all GPUs of the process that reach each other's memory are idle. One that is in
- * a transfer of NCCL waits for the others, so such a call, made for another one by then, would never return. So where the plan has several
- * devices, each makes all its graphs, of all phases and combinations of slots, before any of them has a step, and no such call comes after that. All
- * processes do, as what is captured of a transfer all members must capture in one order.
+ * A driver may let a call that creates, loads or allocates something wait until all GPUs of the process with peer access are
+ * idle. A GPU that is inside an NCCL transfer waits for its peers, so if such a call is made for a peer then, it never returns.
+ * Therefore, if the plan has several devices, each one captures its graphs of all phases and combinations before any of them
+ * starts a step, and no such call is made later. All processes do so, since all members must capture a transfer in one order.
  *
- * A phase is kept so if NCCL makes all its transfers of the lane comm, and all devices have the same of them in the same runs: whether a transfer is
- * kept, and in which graph, must be the same for all its members.
+ * A phase is captured in this way if NCCL makes all transfers of its lane comm, and all devices have the same transfers in the
+ * same runs: all members of a transfer must agree on whether it is captured, and in which graph.
  *
- * Where the driver can, the stream also writes the step's number into memory of the host before each mark that is not inside a
- * segment: a note. When an operation has failed the driver says nothing of marks any more; look.c reads notes. */
+ * If the driver supports it, the stream also writes the step's number to host memory before each event that is not inside a
+ * segment: a note. Events cannot be queried once an operation has failed; look.c reads notes. */
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
 #include "runtime/engine/internal.h"
@@ -34,7 +37,7 @@ static bool is_ahead(int lane)
     return lane != MGPU_HOST;
 }
 
-/* ---- marks */
+/* ---- events */
 static int make_marks(Ahead *a, int count)
 {
     a->marks += count;
@@ -84,12 +87,12 @@ static void make_phase(Ahead *a, int number, const bool *kept)
     for (int i = 0; i < p->op_count; i++) {
         if (p->ops[i].lane == MGPU_COMP)
             phase->mark[i] = mgpu_segment_of(phase, t->place[i])->mark;
-        if (p->ops[i].verb == MGPU_TRANSFER && phase->mark[i] < 0) /* nobody waits for it, but who asks where it hangs */
+        if (p->ops[i].verb == MGPU_TRANSFER && phase->mark[i] < 0) /* No operation waits for it, but hang.c asks for it. */
             phase->mark[i] = make_marks(a, MGPU_RING);
     }
 }
 
-/* ---- what is done */
+/* ---- completion */
 static _Noreturn void say_failure(const Ahead *a, int64_t number, const char *what)
 {
     char place[400];
@@ -132,7 +135,7 @@ void mgpu_ahead_done(const Engine *e, int64_t number)
         hear(e, &e->ahead_of[d]->done, number);
 }
 
-/* ---- for who looks on from outside */
+/* ---- queries of other files */
 int64_t mgpu_ahead_steps(const Engine *e, int device)
 {
     return atomic_load(&e->ahead_of[device]->done.value);
@@ -143,7 +146,7 @@ int mgpu_ahead_step_mark(const Engine *e, int device, int lane, int64_t number)
     return e->ahead_of[device]->step_mark[lane] + (int)(number % MGPU_RING);
 }
 
-/* Not those inside segments, which are set again while earlier steps are under way. */
+/* Events inside segments are excluded, because later steps record them again while earlier steps are in flight. */
 int mgpu_ahead_mark(const Engine *e, int device, const mgpu_phase *phase, int64_t number, int op, bool before)
 {
     AheadPhase *p = &e->ahead_of[device]->phases[phase - e->plan->phases];
@@ -188,8 +191,8 @@ static int common_multiple(int a, int b)
     return multiple;
 }
 
-/* ---- transfers that graphs keep */
-/* how many of the lane comm; 0: not all of them may be */
+/* ---- transfers captured in graphs */
+/* Returns the number of transfers of the lane comm, or 0 if some of them cannot be captured. */
 static int count_kept(const Engine *e, const mgpu_phase *p)
 {
     const Collective *c = e->collective[MGPU_COMM];
@@ -204,7 +207,7 @@ static int count_kept(const Engine *e, const mgpu_phase *p)
     return count;
 }
 
-/* of all processes' devices */
+/* Compares the devices of all processes. */
 static bool devices_agree(const Engine *e, int number)
 {
     const mgpu_phase *p = &e->plan->phases[number];
@@ -221,7 +224,7 @@ static bool devices_agree(const Engine *e, int number)
     return agree;
 }
 
-/* [phase]; all processes must want it */
+/* Returns [phase]: its transfers are captured. All processes must have chosen that. */
 static bool *find_kept(Engine *e, Graphs graphs)
 {
     bool *kept = mgpu_allocate((size_t)e->plan->phase_count, sizeof *kept), each[mgpu_ranks(e->processes)], all = true;

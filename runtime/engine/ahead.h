@@ -1,4 +1,4 @@
-/* ahead.h: what ahead.c knows of a device that runs ahead, also for timed.c. */
+/* ahead.h: the state of an asynchronous device, for ahead.c, issue.c and timed.c. */
 #ifndef MGPU_ENGINE_AHEAD_H
 #define MGPU_ENGINE_AHEAD_H
 
@@ -7,32 +7,32 @@
 typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT, GRAPHS_NCCL } Graphs;
 
 struct Ahead {
-    Counter done;                /* steps */
-    Counter issued;              /* (step << PLACE_BITS) + how much of the list */
-    Counter ready;               /* 1: it has made what it makes before the first step */
+    Counter done;                /* steps completed */
+    Counter issued;              /* (step << PLACE_BITS) + positions of the list that have been issued */
+    Counter ready;               /* 1 once the graphs that are captured before the first step exist */
     Engine *engine;
     int device;
     pthread_t issuer, watcher;
-    Lane *at;                    /* whose operation the issuer is at; its own */
+    Lane *at;                    /* the lane that the issuing thread works for; used by that thread only */
     AheadPhase *phases;
-    int variants;                /* combinations of slots: all slots divide it */
-    int marks;                   /* made so far */
-    int step_mark[MGPU_LANES];   /* the first of MGPU_RING, at the end of a step */
+    int variants;                /* combinations of slots: a common multiple of all slot counts */
+    int marks;                   /* events created so far */
+    int step_mark[MGPU_LANES];   /* [lane]: the first of MGPU_RING events at the end of a step */
     Graphs graphs;
-    GraphsMade made;             /* before the first step */
-    bool keeps;                  /* the issuer keeps a run that has transfers; its own */
-    int clocks[MGPU_LANES];      /* of a step that is timed */
+    GraphsMade made;             /* captured before the first step */
+    bool keeps;                  /* the issuing thread is capturing a run that has transfers; used by that thread only */
+    int clocks[MGPU_LANES];      /* [lane]: timing events per timed step */
 };
 
 /* issue.c */
 void *mgpu_issue(void *ahead);               /* the thread that issues */
 
 /* timed.c */
-void mgpu_timed_open(Ahead *);               /* of a device with phases, before anything is issued */
-int mgpu_timed_first(const Ahead *, int lane, int64_t number); /* the step's first clock of the lane; -1: it has none */
-void mgpu_timed_note(Ahead *, int64_t number); /* of a step that the device has done: its times */
-/* of a drained engine: the clocks of steps that are traced or profiled are made, where that was not done before */
+void mgpu_timed_open(Ahead *);               /* creates timing events; called once, before anything is issued */
+int mgpu_timed_first(const Ahead *, int lane, int64_t number); /* the lane's first timing event; -1: the step is not timed */
+void mgpu_timed_note(Ahead *, int64_t number); /* reads the times of a step that the device has completed */
+/* Creates the timing events of steps that are traced or profiled, unless they exist. The engine must be drained. */
 void mgpu_timed_trace(Ahead *);
-/* of such a step, before (0) and after (1) an operation of a lane that runs ahead is issued */
+/* Records a timing event before (number 0) or after (number 1) an operation of a traced or profiled step. */
 void mgpu_timed_operation(Lane *, int op, int number);
 #endif

@@ -1,10 +1,11 @@
-/* audit.c: which operation of a step made the first NaN or infinity. In: a step that is run once more, from the state before it,
- * operation by operation; out: the origin of what is not finite in the report or, if that is, in a variable.
+/* audit.c: finds the operation of a step that produced the first NaN or infinity. In: a step that is run again from the state
+ * before it, operation by operation; out: the origin of a non-finite value in the report or, if all is finite there, in a
+ * variable.
  *
- * Each buffer has a state: whether the numbers in it are finite, and if not, of which origin. After an operation the state of
- * what it has written is found by looking at it; if it is not finite, its origin is that of the worst that was read (NaN is worse
- * than infinity, which masks are made of), or, if all that was finite, the operation itself. Weights, states and inputs that
- * nobody in the step has written are origins of their own. Values that live in a chunk of a region are looked at part by part. */
+ * Each buffer has a state: whether its numbers are finite, and if not, the origin. After an operation, the buffers that it wrote
+ * are examined. If one is not finite, its origin is that of the worst buffer read (NaN is worse than infinity, which is used in
+ * masks) or, if all that was read is finite, the operation itself. Weights, states and inputs that nothing in the step has
+ * written are origins of their own. Values that exist for a chunk of a region only are examined chunk by chunk. */
 #include "runtime/abi/mgpu_half.h"
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
@@ -18,12 +19,12 @@ typedef struct State {
     unsigned bits;
     int origin;                  /* -1: none */
     bool known;
-    double value;                /* the first NaN, or else infinity, that is there */
-    int64_t sample, number;      /* number: of the step that it is known of; inputs are others in the next */
+    double value;                /* the first NaN, or else the first infinity */
+    int64_t sample, number;      /* number: the step of this state; inputs change with the step */
 } State;
 typedef struct AuditedDevice {
     const mgpu_phase *phase;
-    State *buffers;              /* of the phase */
+    State *buffers;              /* [buffer of the phase] */
     State *variables;
 } AuditedDevice;
 struct Audit {
@@ -31,11 +32,11 @@ struct Audit {
     pthread_mutex_t lock;
     AuditedDevice *devices;
     Origin *origins; int count;
-    _Atomic int found;           /* a sum of a report is not finite */
-    int report, variable;        /* origins of what is not finite there; -1: all is */
+    _Atomic int found;           /* an accumulator is not finite */
+    int report, variable;        /* origins of non-finite values there; -1: all values are finite */
 };
 
-/* ---- looking */
+/* ---- examining memory */
 /* first, value: of the first NaN, or else the first infinity */
 static unsigned bits_of(const uint8_t *data, uint8_t type, int64_t count, int64_t *first, double *value)
 {
@@ -62,7 +63,7 @@ static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_acces
         return s;
     int64_t bytes = a->end - a->begin, first = 0, element = mgpu_dtype_bytes(mgpu_buffer_type(b));
     uint8_t *copy = mgpu_allocate(1, (size_t)bytes);
-    int lane = e->kind->ahead ? -1 : l->lane; /* GPUs copy in no lane's stream */
+    int lane = e->kind->ahead ? -1 : l->lane; /* copies not on the stream of any lane */
     e->kind->copy_out(e->devices[l->device], lane, copy, offset, bytes);
     s.bits = bits_of(copy, mgpu_buffer_type(b), bytes / element, &first, &s.value);
     s.sample = s.bits && b->each > 0 ? (a->begin + first * element) / b->each : -1;
@@ -83,7 +84,7 @@ static State *state_of(Audit *audit, const Lane *l, const mgpu_device_phase *p, 
     return b->kind == MGPU_VARIABLE ? &d->variables[b->index] : &d->buffers[buffer];
 }
 
-/* a sample of the device's -> its place in the set */
+/* Maps a sample of the device to its place in the set. */
 static int64_t place_of(const Lane *l, int64_t sample)
 {
     const Work *work = work_of(l->engine, l->number);
@@ -104,7 +105,7 @@ static int add_origin(Audit *audit, const Lane *l, const mgpu_op *op, const mgpu
     return audit->count++;
 }
 
-/* Devices come to theirs in any order. b: -1: there is none */
+/* Orders origins by device, as devices add them in any order. b -1: there is none. */
 static bool comes_first(const Audit *audit, int a, int b)
 {
     if (b < 0)
@@ -119,14 +120,14 @@ static bool is_worse(const Audit *audit, const State *a, const State *b)
     return a->bits && (!b->bits || (nan_a && !nan_b) || (nan_a == nan_b && comes_first(audit, a->origin, b->origin)));
 }
 
-/* Sums of metrics, which may hold what earlier steps put there, and of gradients, which a step begins anew: no step fails for what
- * they held before it, nor for what they hold after it. */
+/* Accumulators of metrics have values of earlier steps, and those of gradients are reset by each step, so their contents before
+ * and after a step are no origin. */
 static bool is_sum(const Engine *e, const mgpu_buffer *b)
 {
     return b->kind == MGPU_VARIABLE && e->program->variables[b->index].kind == MGPU_ACCUMULATOR;
 }
 
-/* ahead of a region: what nobody in the step has written */
+/* Examines variables and inputs that nothing in the step has written. */
 void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Audit *audit = l->engine->audit;
@@ -145,7 +146,7 @@ void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     pthread_mutex_unlock(&audit->lock);
 }
 
-/* a thread has called a kernel of a region for these samples: what it wrote into rooms for a chunk */
+/* Examines the local buffers that a thread has written for these samples. */
 void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument, int64_t begin, int64_t end)
 {
     const Lane *l = lane;
@@ -165,7 +166,7 @@ void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument,
         State *s = state_of(audit, l, p, mgpu_access_of(op, i)->buffer);
         int64_t sample = begin + first * element / b->each;
         bool nan = bits & AUDIT_NAN, known = s->bits & AUDIT_NAN;
-        if (bits && (!s->bits || (nan && !known) || (nan == known && sample < s->sample))) { /* threads come in any order */
+        if (bits && (!s->bits || (nan && !known) || (nan == known && sample < s->sample))) { /* threads call this in any order */
             s->sample = sample;
             s->value = value;
         }
@@ -174,7 +175,7 @@ void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument,
     pthread_mutex_unlock(&audit->lock);
 }
 
-/* of another device, to a sum that it has come to as well */
+/* Considers what other devices contribute to this collective, as far as they have reached it. */
 static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, State *worst)
 {
     Engine *e = audit->engine;
@@ -208,7 +209,8 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         State now = b->kind == MGPU_LOCAL ? *s : look_at(l, p, a, mgpu_access_offset(p, a, l->number));
         now.origin = !now.bits ? -1 : worst.bits ? worst.origin : add_origin(audit, l, op, b, &now);
         now.known = true;
-        *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_TRANSFER ? before : now; /* of another part */
+        /* NaN of another part of the bucket */
+        *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_TRANSFER ? before : now;
         if (now.bits && b->kind == MGPU_REPORT_BUFFER && comes_first(audit, now.origin, audit->report))
             audit->report = now.origin;
         if (now.bits && is_sum(l->engine, b))
@@ -219,7 +221,7 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     pthread_mutex_unlock(&audit->lock);
 }
 
-/* ---- taking turns: a device has one place that copies to the host go through */
+/* ---- locking: a device's copies to the host share one stream and buffer */
 void mgpu_audit_lock(Engine *e)
 {
     if (e->audit)
@@ -232,7 +234,7 @@ void mgpu_audit_unlock(Engine *e)
         pthread_mutex_unlock(&e->audit->lock);
 }
 
-/* ---- the answer */
+/* ---- the result */
 void mgpu_audit_begin(Engine *e)
 {
     Audit *audit = mgpu_allocate(1, sizeof *audit);

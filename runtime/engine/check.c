@@ -1,12 +1,12 @@
-/* check.c: is a plan well formed? Every number in a program's tables that the engine uses as an index, a place or a size
- * is looked at once, before the first step; a wrong table ends the program with a message instead of a wrong result. */
+/* check.c: checks that a plan is well formed. Every number in a program's tables that the engine uses as an index, a place or a
+ * size is checked before the first step, so that a wrong table gives a message in place of a wrong result. */
 #include "runtime/base/base.h"
 #include "runtime/engine/device.h"
 #include "runtime/engine/engine.h"
 
 #include <string.h>
 
-enum { MOST_OPERATIONS = 1 << 23 }; /* of a lane in a phase, as engine.c counts them */
+enum { MOST_OPERATIONS = 1 << 23 }; /* of a phase on a device; engine.c counts them in PLACE_BITS */
 
 typedef struct Check {
     const mgpu_program *program;
@@ -37,7 +37,7 @@ static int64_t bytes_of_variable(const Check *c, const mgpu_variable *v)
     return v->split ? (mgpu_even_part(count, devices, c->device + 1) - mgpu_even_part(count, devices, c->device)) * each : bytes;
 }
 
-/* samples of all devices: what a device has that takes its own out of the whole batch */
+/* Returns the samples of all devices together. */
 static int64_t whole_batch(const mgpu_plan *p)
 {
     int64_t end = 0;
@@ -72,7 +72,7 @@ static void check_buffer(const Check *c, const mgpu_buffer *b)
                 "an output's buffer has another size");
 }
 
-/* the kind of the i-th access's buffer; of a READ or UPLOAD it decides which memory is meant */
+/* Returns the kind of the i-th access's buffer. For READ and UPLOAD it determines which memory the access is in. */
 static uint8_t kind_of(const mgpu_device_phase *p, const mgpu_op *op, int i)
 {
     return p->buffers[mgpu_access_of(op, i)->buffer].kind;
@@ -80,7 +80,7 @@ static uint8_t kind_of(const mgpu_device_phase *p, const mgpu_op *op, int i)
 
 bool mgpu_is_joined(const mgpu_gpu_kernel *k, const mgpu_op *op)
 {
-    return k->epilogue.kind != MGPU_EPILOGUE_NONE && op->read_count > k->epilogue.reads + 1; /* and the step block */
+    return k->epilogue.kind != MGPU_EPILOGUE_NONE && op->read_count > k->epilogue.reads + 1; /* the step block is one more */
 }
 
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
@@ -91,7 +91,8 @@ const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
     return NULL;
 }
 
-/* what a library may do: two operands and the step block are read, the result and, by matmuls, a workspace written */
+/* Checks a call that a library may replace: it reads two operands and the step block, and writes the result and, for matmuls, a
+ * workspace. */
 static void check_library(const Check *c, const mgpu_device_phase *p, const mgpu_gpu_kernel *k)
 {
     const mgpu_op *op = c->op;
@@ -107,7 +108,7 @@ static void check_library(const Check *c, const mgpu_device_phase *p, const mgpu
             "a matmul makes no sense");
 }
 
-/* of a call that follows a matmul's, and has its operands, too */
+/* Checks a call that follows a matmul's and has its operands, too. */
 static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgpu_epilogue *e)
 {
     const mgpu_op *op = c->op, *matmul = mgpu_comp_before(p, op);

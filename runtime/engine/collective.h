@@ -1,40 +1,43 @@
-/* collective.h: transfers between the devices of a plan (mgpu_transfers.h), after one interface for all ways to make them. Of what
- * several devices get, all have the same bits. The sum of an element is formed in the order of the devices, but by NCCL, which has
- * an order of its own. */
+/* collective.h: one interface for all implementations of transfers between the devices of a plan (mgpu_transfers.h). Devices that
+ * receive the same value receive the same bits. Sums are formed in the order of the devices, except by NCCL, which has its own
+ * order. */
 #ifndef MGPU_COLLECTIVE_H
 #define MGPU_COLLECTIVE_H
 
 #include "runtime/abi/mgpu.h"
 
 typedef struct Operand {
-    const char *name, *buffer; /* of the collective, and of the buffer, for messages */
-    void *data;          /* of the member's device, as its kernels see it: room for the whole value, of which it sends from there */
-    int64_t count;       /* elements, of the whole value */
+    const char *name, *buffer; /* of the collective and of the buffer, for messages */
+    void *data;          /* the whole value in the member's device memory; it sends its part from its place there */
+    int64_t count;       /* elements of the whole value */
     uint8_t dtype;
     mgpu_parties parties;
-    int64_t tag;         /* the same for all members of one collective */
-    uint8_t way;         /* MGPU_WAY_...: that the plan wants; the same for all members */
+    int64_t tag;         /* identifies the collective; the same for all members */
+    uint8_t way;         /* MGPU_WAY_...: the implementation that the plan asks for; the same for all members */
 } Operand;
 typedef struct Collective Collective;
 struct Collective {
-    const char *name;    /* "host"; "NCCL 2.27.3, peer": of several ways */
-    const char *note;    /* what else to say of it at the start; NULL: nothing */
-    /* Every member calls it, on the thread of the lane, with the same count, dtype, parties and tag. What it receives is there
-     * when it returns, or, of a device that runs ahead, for what the lane is issued after it. false: the members disagree. */
+    const char *name;    /* "host", or "NCCL 2.27.3, peer" if there are several */
+    const char *note;    /* a remark for the start report, or NULL */
+    /* Every member calls it on its lane's thread, with the same count, dtype, parties and tag. The result has arrived when it
+     * returns; on an asynchronous device, before anything that is issued to the lane later. Returns false if the members
+     * disagree. */
     bool (*transfer)(Collective *, int member, const Operand *);
-    /* the name of how it is made if the plan wants it in this way; NULL: all are made in one way, `name` */
+    /* Returns the name of the implementation used for this `way`. NULL: there is only one, `name`. */
     const char *(*made_by)(const Collective *, uint8_t way);
-    /* whether a segment may keep it, for members that run ahead; NULL: it may keep none */
+    /* Returns true if a graph may contain this collective (asynchronous devices). NULL: no graph may. */
     bool (*may_be_kept)(const Collective *, const mgpu_collective *);
     void (*close)(Collective *);
-    /* when all members of the member's last transfer were there (mgpu_seconds). NULL: not known to the host */
+    /* Returns when the last member arrived at the member's last transfer (mgpu_seconds). NULL: the host does not know it. */
     double (*met)(const Collective *, int member);
-    /* Of any thread, while the lanes run: an error of the member that no call has returned. NULL: this way has none. */
+    /* Writes an error of the member that no call has returned, if there is one. Any thread may call it while lanes run. NULL:
+     * there are no such errors. */
     bool (*trouble)(Collective *, int member, char text[400]);
 };
 
 static inline const char *mgpu_made_by(const Collective *c, uint8_t way) { return c->made_by ? c->made_by(c, way) : c->name; }
 
-/* of devices whose arenas are host memory (reduce.c); beside: whose links it shares; NULL: it has its own */
+/* Transfers between devices whose arenas are host memory (reduce.c). beside: the collective whose simulated links it shares;
+ * NULL: it has its own. */
 Collective *mgpu_collective_in_memory(int members, Collective *beside);
 #endif

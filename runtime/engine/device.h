@@ -1,5 +1,5 @@
-/* device.h: a device is an arena, staging memory on the host, kernels and copies, after one small table of functions
- * per kind of device. Lanes, events and the order of things are the engine's. */
+/* device.h: the interface of a kind of device: an arena, staging memory on the host, kernels and copies, as a table of functions.
+ * Lanes, events and the order of operations are the engine's. */
 #ifndef MGPU_ENGINE_DEVICE_H
 #define MGPU_ENGINE_DEVICE_H
 
@@ -7,7 +7,7 @@
 #include "runtime/engine/pool.h"
 
 typedef struct Device Device;
-typedef struct Machine Machine;    /* what the devices of a plan have in common; a kind's own */
+typedef struct Machine Machine;    /* shared state of the devices of a plan, defined by each kind */
 typedef struct Collective Collective; /* collective.h */
 typedef struct mgpu_processes Processes; /* processes.h */
 typedef struct DevicePlan {
@@ -17,106 +17,122 @@ typedef struct DevicePlan {
     const PoolPlan *pool;
     Machine *machine;
     int number;
-    bool tune;                 /* what a library offers several ways for is timed */
-    /* says which operation of the lane it was (-1: none) and ends the program */
+    bool tune;                 /* times the alternatives that a library offers (--tune) */
+    /* names the lane's current operation (lane -1: none) and ends the program */
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
-    /* if it was an operation that was issued some time before; error: what the driver calls it, call: that heard of it */
+    /* Ends the program if an operation issued earlier has failed. error: the driver's name of the error; call: what returned
+     * it. */
     void (*fail_late)(void *context, const char *error, const char *call);
     void (*stage)(void *context, const char *what); /* while devices are opened: what may hang from now on */
     void *context;
     _Atomic int64_t *returned; /* counts calls of the driver that have returned */
-    Device *begun;             /* what `begin` has made; NULL: there is no `begin` */
+    Device *begun;             /* what `begin` returned, if there is one */
 } DevicePlan;
 typedef struct DeviceCall {    /* of a kernel */
-    const mgpu_kernel *kernel; /* on the host */
+    const mgpu_kernel *kernel; /* host devices only */
     const mgpu_op *op;
-    void **argument;           /* as thread 0 has them */
-    int64_t *each;             /* of each argument: 0: the same for all threads; -1: the thread's own; else the thread's own
-                                * for a chunk of samples, of so many bytes each */
+    void **argument;           /* for thread 0 */
+    /* [argument]: 0: shared by all threads; -1: each thread has its own; > 0: each thread has its own for a chunk of samples, of
+     * so many bytes per sample */
+    int64_t *each;
     int arguments;
-    bool own;                  /* some argument is the thread's own */
-    void *library;             /* what `prepare` said of the operation */
-    double seconds;            /* where times are asked for: what it took thread 0, or the one that did it all */
+    bool own;                  /* some `each` is not 0 */
+    void *library;             /* what `prepare` returned for the operation */
+    double seconds;            /* where `timed`: the time on thread 0, or on the thread that did all of it */
 } DeviceCall;
 typedef struct DeviceStrip {   /* calls without a barrier between them */
     DeviceCall *calls; int count;
     const mgpu_step *step;
     bool timed;                /* fill in calls[].seconds */
-    bool launch_timed;         /* fill in launch_s: that passed while no thread was at work, as threads began and ended */
+    bool launch_timed;         /* fill in launch_s: the time in which no thread worked while threads started and ended */
     double launch_s;
-    int64_t samples;           /* of the device, the valid ones, where no others are computed; 0: all that it has room for */
-    bool alone;                /* it is so little that thread 0 does all of it */
-    int64_t elements;          /* + 1: of the device's own part of split values, which its calls take in place of samples; 0: samples */
-    int64_t chunk;             /* samples that a thread takes through all calls at a time; 0: all that it has */
-    /* NULL, or called after each call with its arguments as the thread has them, for samples [begin, end) */
+    int64_t samples;           /* samples to compute: the device's valid ones; 0: its full capacity */
+    bool alone;                /* thread 0 does all of it, as there is too little work for several */
+    int64_t elements; /* 1 + elements of the device's part of split values, which calls process in place of samples; 0: samples */
+    int64_t chunk;             /* samples that a thread takes through all calls at a time; 0: all of its samples */
+    /* NULL, or called after each call with the thread's arguments, for samples [begin, end) */
     void (*audit)(const void *context, const mgpu_op *, void *const *argument, int64_t begin, int64_t end);
-    /* NULL, or called by the thread after each part of a call that it has done */
+    /* NULL, or called by the thread after each part of a call */
     void (*trace)(const void *context, int thread, const mgpu_op *, double began, double ended);
     const void *context;
 } DeviceStrip;
 
-typedef struct DeviceRange { int64_t begin, end; bool writes; const char *name; } DeviceRange; /* bytes of the arena, of a buffer */
+/* bytes [begin, end) of the arena, and their buffer */
+typedef struct DeviceRange { int64_t begin, end; bool writes; const char *name; } DeviceRange;
 
-/* A device that runs ahead: what lanes comp, copy and comm do is issued to a stream of each, and done some time later in
- * the order of the stream. A mark is a place in a stream. Calls return at once but for those that wait. */
+/* Asynchronous devices: each of the lanes comp, copy, comm and sync issues to a stream, which executes in order, later. A mark is
+ * an event of a stream. Functions return at once except those that wait. */
 typedef struct AheadKind {
     void (*make_marks)(Device *, int count);
-    void (*mark)(Device *, int lane, int mark, bool within); /* after all that was issued to the lane; within: followed in its segment alone */
-    void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes after the mark */
-    /* As a mark, but the stream writes `value`, which the host can read when the device has failed, too. In a segment: that
-     * of the launch. */
+    /* records it after all work issued to the lane; within: only operations of the same graph wait for it */
+    void (*mark)(Device *, int lane, int mark, bool within);
+    void (*follow)(Device *, int lane, int mark);        /* later work of the lane waits for the event */
+    /* Makes the stream write `value` to memory that the host can read even if the device has failed. Within a graph, `value` is
+     * that of `launch`. */
     void (*note)(Device *, int lane, int mark, uint32_t value);
-    uint32_t (*noted)(const Device *, int mark);         /* the last value, at first 0 */
-    bool (*notes)(const Device *);                       /* whether the driver can do that; else a note is nothing */
-    int64_t (*available)(Device *);                      /* bytes of its memory that nobody has */
-    bool (*failed)(Device *);                            /* none of its calls succeeds any more */
-    const char *(*reach)(Device *, int mark, char text[400]); /* waits; NULL, or what failed before it */
-    /* around an operation that is waited for: waits until the device has no other; waits until the lane has done it, and fails with it */
+    uint32_t (*noted)(const Device *, int mark);         /* the last value written; at first 0 */
+    bool (*notes)(const Device *);                       /* false: the driver cannot do that, and `note` does nothing */
+    int64_t (*available)(Device *);                      /* bytes of free device memory */
+    bool (*failed)(Device *);                            /* the device has failed for good: no call succeeds any more */
+    /* waits for the event; NULL, or the error of an operation before it */
+    const char *(*reach)(Device *, int mark, char text[400]);
+    /* Enclose an operation that is executed synchronously: `begin` waits until the device is idle, `finish` waits until the lane
+     * has completed, and fails with it. */
     void (*begin)(Device *);
     void (*finish)(Device *, int lane);
-    void (*upload)(Device *, int64_t offset, const void *from, int64_t bytes); /* lane copy; from: of `locked` or staging */
-    /* lane comp; one, or those of a region. follows: nothing was issued to the lane since the call before. false: the next call does this one, too */
+    /* lane copy; from: memory of `locked` or staging */
+    void (*upload)(Device *, int64_t offset, const void *from, int64_t bytes);
+    /* Lane comp: one call, or those of a region. follows: nothing was issued to the lane since the previous call. Returns false
+     * if the next call computes this one, too. */
     bool (*call)(Device *, const DeviceCall *, int count, const mgpu_step *, bool follows);
-    /* what is issued to the lane comp is kept from now on; transfers: and to the lane comm, which begins and ends with it */
+    /* Captures what is issued to the lane comp as a graph. transfers: also what is issued to comm, which forks from and joins
+     * comp. */
     void (*begin_segment)(Device *, bool transfers);
     void *(*end_segment)(Device *);
-    void (*launch)(Device *, void *segment, uint32_t value); /* issues what was kept; value: of its notes */
+    void (*launch)(Device *, void *segment, uint32_t value); /* launches a captured graph; value: for its notes */
     void (*free_segment)(Device *, void *segment);
-    bool (*checks)(const Device *);                      /* that operations touch what they say, and nothing else: */
-    void (*declare)(Device *, const mgpu_op *, const char *operation, const DeviceRange *, int count); /* of what follows in its lane */
-    /* threads learn from a counter what others have waited for: just before it is raised; just after it has been waited for */
+    bool (*checks)(const Device *);                      /* true if the device checks which memory operations touch, */
+    /* as declared for the next work of the lane */
+    void (*declare)(Device *, const mgpu_op *, const char *operation, const DeviceRange *, int count);
+    /* What threads learn from a counter: `tell` is called just before it is raised, `hear` just after it has been waited for. */
     void (*tell)(Machine *, const void *counter, int64_t value);
     void (*hear)(Machine *, const void *counter, int64_t at_least);
-    void (*clock)(Device *, int lane, int number);       /* a mark that notes the time; numbers from 0 on, of each lane */
-    double (*seconds)(Device *, int lane, int from, int to); /* between two clocks; waits for them */
-    void (*range)(Device *, const char *name); /* for tools: what the thread issues from now on has this name; NULL: no more */
+    void (*clock)(Device *, int lane, int number);       /* records timing event `number` (0, 1, ... of each lane) */
+    double (*seconds)(Device *, int lane, int from, int to); /* between two timing events; waits for them */
+    void (*range)(Device *, const char *name); /* for profilers: names what the thread issues; NULL: ends that */
     int64_t (*launches)(const Device *, double *seconds); /* of the lane comp so far, and the host's time in them */
-    void *(*locked)(Machine *, int64_t bytes);           /* zeroed host memory that uploads may read; ends the program */
+    void *(*locked)(Machine *, int64_t bytes);           /* zeroed pinned memory for uploads; ends the program on failure */
     void (*unlock)(Machine *, void *);
-    void (*achieved)(Machine *, const char *);           /* what the program has done: calls that fail from now on say it, too */
+    void (*achieved)(Machine *, const char *); /* what the program has achieved, for messages of calls that fail from now on */
 } AheadKind;
 
 typedef struct DeviceKind {
-    const char *name; /* "host": a plan names it */
-    const AheadKind *ahead;                            /* NULL: it does what it is told before it returns */
-    Machine *(*find)(const char *wanted, const mgpu_program *, const mgpu_plan *, Processes *); /* of --devices, or NULL; ends the program if there are none */
+    const char *name; /* as plans name it: "host" */
+    const AheadKind *ahead;                            /* NULL: operations have completed when functions return */
+    /* wanted: --devices, or NULL; ends the program if there are none */
+    Machine *(*find)(const char *wanted, const mgpu_program *, const mgpu_plan *, Processes *);
     void (*leave)(Machine *);
-    Device *(*begin)(const DevicePlan *);              /* what takes long and takes no memory of the arena: all devices at the same time; NULL: nothing */
-    /* one after the other; memory is zeroed, aligned to 64 bytes and allocated once; NULL: there is not enough */
+    /* the slow part of opening that needs no arena, on all devices at once; NULL: there is none */
+    Device *(*begin)(const DevicePlan *);
+    /* Called for one device after the other. Memory is zeroed, aligned to 64 bytes and allocated once. NULL: there is not
+     * enough. */
     Device *(*open)(const DevicePlan *);
     void (*close)(Device *);
-    int64_t (*arena_bytes)(const Device *);            /* allocated: the arena, and the workspaces of threads 1, 2, ... */
-    uint8_t *(*arena)(Device *);                       /* as kernels see it */
-    uint8_t *(*staging)(Device *);                     /* host memory */
+    int64_t (*arena_bytes)(const Device *);            /* of the arena, and the workspaces of threads 1, 2, ... */
+    uint8_t *(*arena)(Device *);                       /* the address in kernels */
+    uint8_t *(*staging)(Device *);                     /* on the host */
     void (*copy_in)(Device *, int64_t offset, const void *from, int64_t bytes);  /* host -> arena */
-    void (*copy_out)(Device *, int lane, void *to, int64_t offset, int64_t bytes); /* arena -> host; lane: whose, -1: none's */
-    Collective *(*connect)(Machine *, Device **, const mgpu_plan *, Processes *, Collective *beside); /* NULL: of the lane comm; else of sync, beside that */
-    /* Before a region runs for the first time: fills in library[i] for op i. Many regions, then `ready`. */
+    /* arena -> host; lane: the one that copies, or -1 */
+    void (*copy_out)(Device *, int lane, void *to, int64_t offset, int64_t bytes);
+    /* beside NULL: for lane comm; else for sync, sharing with comm's */
+    Collective *(*connect)(Machine *, Device **, const mgpu_plan *, Processes *, Collective *beside);
+    /* Called before a region runs for the first time: sets library[i] for operation i. `ready` is called after the last
+     * region. */
     void (*prepare)(Device *, const mgpu_kernel *kernels, const mgpu_op *const *ops, int count, void **library);
     void (*ready)(Device *);
-    void (*settled)(Device *);                         /* many steps have run: what pays in the long run only */
-    const char *(*library_name)(const Device *);       /* "oneDNN 2.6.3"; or why there is none */
-    int64_t (*library_bytes)(const Device *);          /* allocated besides, for transfers and libraries */
-    void (*run)(Device *, DeviceStrip *, const mgpu_op **now); /* now[thread]: the operation that it is at */
+    void (*settled)(Device *); /* called after many steps, for optimizations that pay only in the long run */
+    const char *(*library_name)(const Device *);       /* "oneDNN 2.6.3", or why there is none */
+    int64_t (*library_bytes)(const Device *);          /* allocated outside the arena, for transfers and libraries */
+    void (*run)(Device *, DeviceStrip *, const mgpu_op **now); /* now[thread]: the operation that the thread executes */
 } DeviceKind;
 #endif

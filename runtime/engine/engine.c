@@ -1,19 +1,20 @@
 /* engine.c: execution of a plan. In: posted steps (Work); out: collected reports, outputs, new values in the arenas.
  *
- * A thread drives one lane of one device; of a device that runs ahead all lanes but the host's (issue.c). It executes its
- * operations of step q, then those of q + 1. As a lane keeps its order, one number per lane replaces the events of all its operations: `progress` is (q << PLACE_BITS) + the
- * operations of step q that are done; the end of the step makes it (q + 1) << PLACE_BITS. So "x of step q has
- * happened" is progress > (q << PLACE_BITS) + place of x, and "the lane has finished step q whole" is
- * progress >= (q + 1) << PLACE_BITS. The rules (docs/schedule.md, Execution of a schedule):
+ * A thread drives one lane of one device, or, for an asynchronous device, all lanes but the host's (issue.c). It executes the
+ * lane's operations of step q, then those of q + 1. Since a lane keeps its order, one number per lane replaces the events of
+ * all its operations: `progress` is (q << PLACE_BITS) + the number of completed operations of step q. The end of the step sets
+ * it to (q + 1) << PLACE_BITS. So "x of step q has completed" is progress > (q << PLACE_BITS) + place of x, and "the lane has
+ * finished step q" is progress >= (q + 1) << PLACE_BITS. The rules (docs/schedule.md, Execution of a schedule):
  *
- *   - a wait for x@-k in step q holds when q - k < 1; or step q - k was of the same phase and x has happened in it; or it
- *     was of another phase and the lane of x has finished it whole
- *   - at a change of phase the lanes comp, comm and sync of a device wait for each other to finish the step before
- *   - a REPORT or FETCH of slot -1 belongs to the step before. It runs if that was of the same phase; what a step of
-  *     another phase is pending is done by the host lane before its own first REPORT or FETCH, after its reads
+ *   - A wait for x@-k in step q holds if q - k < 1; or if step q - k was of the same phase and x has completed in it; or if it
+ *     was of another phase and the lane of x has finished it.
+ *   - At a change of phase, the lanes comp, comm and sync of a device wait for each other to finish the previous step.
+ *   - A REPORT or FETCH of slot -1 belongs to the previous step. It runs if that was of the same phase. If the previous step was
+ *     of another phase, the host lane executes that step's outstanding REPORT and FETCH operations before its own first one of
+ *     slot -1, after its reads.
  *
- * Posting: at most `ahead` steps are under way beyond the last one that all lanes have finished, so a record of the ring
- * is free when its turn comes, and a wait further back than that always holds. */
+ * Posting: at most `ahead` steps are in flight beyond the last one that all lanes have finished. So a record of the ring is
+ * free when it is used again, and a wait further back than that always holds. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
@@ -41,8 +42,7 @@ static void make_tables(Engine *e)
     }
 }
 
-/* Device d's share of the process's threads, which is that of the others. They stay on cores of their own if there is one for each and none is left over; where there are several for
- * each core, too, on one of them. */
+/* Divides the process's threads among its devices. They are pinned to cores if every core gets equally many, at least one. */
 static PoolPlan pool_of(const Engine *e, int d, int *cores)
 {
     int devices = e->end - e->first, place = d - e->first, count = 0;
@@ -63,9 +63,9 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
                       .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
 }
 
-/* Where the device's threads stay on cores, its lanes do, but for that of the host, which reads on any that is free: a scheduler that puts
- * a lane that transfers on the core of another device, behind what that one computes, lets devices that wait for each other compute one
- * after the other (digits on two: 9.2 ms a step, with this 6.2). */
+/* Pins the lanes to the cores of the device's threads, except the lane host, which may read on any free core. Otherwise the
+ * scheduler may put a transferring lane on the core of another device, behind its computation, and devices that wait for each
+ * other compute one after the other (digits on two devices: 9.2 ms per step, pinned 6.2). */
 static void keep_lanes(const Engine *e, int d, const PoolPlan *pool)
 {
     for (int lane = 0; lane < MGPU_LANES; lane++)
@@ -73,7 +73,7 @@ static void keep_lanes(const Engine *e, int d, const PoolPlan *pool)
             CPU_SET((size_t)pool->cores[i], &lane_of(e, d, lane)->cores);
 }
 
-/* context: the first of a device's lanes */
+/* context: the lane comp, which is the first of its device */
 static __attribute__((noreturn)) void fail(void *context, int lane, const char *what)
 {
     const Lane *l = context;
@@ -122,7 +122,7 @@ static void *begin_device(void *argument)
     return NULL;
 }
 
-/* each on a thread: contexts, and kernels that drivers compile, take seconds for each of eight GPUs */
+/* Each on its own thread: creating a context and compiling kernels in the driver take seconds for each of eight GPUs. */
 static void begin_devices(Engine *e, DevicePlan *plans)
 {
     Begin *begin = mgpu_allocate((size_t)e->plan->devices, sizeof *begin);
@@ -163,7 +163,7 @@ static void open_devices(Engine *e, const Options *o)
     mgpu_hang_open(e, o->hang);
     mgpu_hang_stage(e, "the GPUs are looked for", -1);
     e->machine = e->kind->find(o->devices, e->program, e->plan, e->processes);
-    e->threads = (e->end - e->first) * (e->kind->ahead ? 1 /* nothing is computed here */ : mgpu_threads_each(e->processes, e->plan, o->threads));
+    e->threads = (e->end - e->first) * (e->kind->ahead ? 1 /* none compute */ : mgpu_threads_each(e->processes, e->plan, o->threads));
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
     int *cores = mgpu_allocate((size_t)e->threads * (size_t)e->plan->devices, sizeof *cores);
     DevicePlan *plans = mgpu_allocate((size_t)e->plan->devices, sizeof *plans);
@@ -201,7 +201,7 @@ static void make_records(Engine *e)
     }
 }
 
-/* the most calls in a region, and the most arguments of one */
+/* Finds the most calls and the most arguments of any region. */
 static void measure_regions(const Engine *e, int *calls, int *arguments)
 {
     *calls = *arguments = 1;
@@ -240,7 +240,7 @@ static void make_lanes(Engine *e)
     }
 }
 
-/* for tests; what GPUs do takes the time that it takes */
+/* Reads the slowdowns of tests. GPUs are not slowed down. */
 static void slow_down(Engine *e)
 {
     double *factor = mgpu_allocate((size_t)e->plan->devices, sizeof *factor), reading = 0;
@@ -286,7 +286,7 @@ static void start_lanes(Engine *e)
             mgpu_start_thread(&e->lanes[i].thread, mgpu_drive_lane, &e->lanes[i]);
 }
 
-/* "NVIDIA H200, driver 12.4"; unlike GPUs are all named */
+/* Returns "NVIDIA H200, driver 12.4"; if GPUs differ, each kind is named. */
 static char *name_devices(const Engine *e)
 {
     char *text = mgpu_format("%s", e->kind->library_name(e->devices[e->first]));
@@ -303,7 +303,7 @@ static char *name_devices(const Engine *e)
 
 static const char *in_graphs(const Engine *e) { return e->kept ? " in graphs" : ""; }
 
-/* "; all-reduces over 4 devices: peer"; "": there are none */
+/* Returns "; all-reduces over 4 devices: peer", or "" if there are none. */
 static char *name_collectives(const Engine *e)
 {
     if (e->processes)
@@ -434,7 +434,7 @@ const mgpu_phase *mgpu_engine_phase(const Engine *e, int kind, bool partial_batc
         if (p->kind == kind && p->partial_batch == partial_batch)
             return p;
         if (p->kind == kind && (p->partial_batch || kind == MGPU_PHASE_DECODE))
-            other = p; /* a partial phase does for full steps too; nothing of a text depends on whether there are others */
+            other = p; /* A phase for partial batches can also run full ones. The decode phase has no two variants. */
     }
     return other;
 }
@@ -463,7 +463,8 @@ static void wait_for_all(Engine *e, int64_t number)
     collect_ready(e);
 }
 
-/* Who posts as many steps as may be under way sleeps until half of them are done: it wakes less often, on cores that compute. */
+/* A poster that has as many steps in flight as allowed sleeps until half of them have completed, so that it wakes up less
+ * often. */
 Work *mgpu_engine_next(Engine *e)
 {
     int64_t number = atomic_load(&e->posted.value) + 1;
@@ -501,7 +502,7 @@ void mgpu_engine_drain(Engine *e)
 {
     if (!atomic_load(&e->posted.value))
         return;
-    mgpu_engine_next(e); /* a step without a phase: what is pending of the step before is done in it */
+    mgpu_engine_next(e); /* A step without a phase: it completes the delayed operations of the previous step. */
     mgpu_engine_post(e);
     wait_for_all(e, atomic_load(&e->posted.value));
 }
@@ -519,7 +520,7 @@ void mgpu_engine_set_ahead(Engine *e, int steps)
     e->ahead = steps < 2 ? 2 : steps > MGPU_AHEAD ? MGPU_AHEAD : steps;
 }
 
-/* for who asks what each operation takes */
+/* Creates the timing events of asynchronous devices if operations are to be timed. */
 static void make_clocks(const Engine *e, const void *asks)
 {
     for (int d = e->first; asks && e->kind->ahead && d < e->end; d++)
@@ -591,7 +592,7 @@ static mgpu_stretch in_bytes(const mgpu_variable *v, mgpu_stretch elements)
     return (mgpu_stretch){elements.begin * each, elements.end * each};
 }
 
-/* what a device holds of a variable, in bytes of the whole */
+/* Returns the bytes of a variable that a device has, as a range of the whole variable. */
 static mgpu_stretch held(const Engine *e, int device, int variable)
 {
     const mgpu_variable *v = &e->program->variables[variable];
@@ -601,7 +602,7 @@ static mgpu_stretch held(const Engine *e, int device, int variable)
     return in_bytes(v, (mgpu_stretch){mgpu_even_part(count, e->plan->devices, device), mgpu_even_part(count, e->plan->devices, device + 1)});
 }
 
-/* part: of what the device holds, in bytes of the whole */
+/* part: as a range of the whole variable */
 static void copy_part(const Engine *e, int device, int variable, mgpu_stretch part, void *to)
 {
     mgpu_hang_stage(e, "a variable is being copied from it", device);
@@ -614,7 +615,7 @@ static void copy_part(const Engine *e, int device, int variable, mgpu_stretch pa
 void mgpu_engine_read_part(const Engine *e, int device, int variable, mgpu_stretch bytes, void *to)
 {
     uint8_t *at = to;
-    if (!e->program->variables[variable].split) { /* what is replicated is the same everywhere */
+    if (!e->program->variables[variable].split) { /* replicated variables are equal on all devices */
         copy_part(e, is_own(e, device) ? device : e->first, variable, bytes, to);
         return;
     }
@@ -668,7 +669,7 @@ void mgpu_engine_write_part(Engine *e, int device, int variable, int64_t begin, 
 
 void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from) { mgpu_engine_write_part(e, device, variable, 0, from); }
 
-/* all phases have the same staging buffers at the same offsets */
+/* All phases have the same staging buffers at the same offsets, so any phase with them will do. */
 void mgpu_engine_fill_staging(Engine *e, uint64_t seed)
 {
     const mgpu_phase *phase = mgpu_engine_phase(e, MGPU_PHASE_TRAIN, false);

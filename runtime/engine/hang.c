@@ -1,19 +1,19 @@
-/* hang.c: a program in which nothing goes on says once, after --stall seconds, what each lane is at, and what is done between
- * steps, before the first one and after the last (base/doing.c), on any kind of device. One for GPUs in which nothing goes on any
- * more says who hangs, and ends. In: what the engine's threads count; out: one message and status 3.
+/* hang.c: reports programs that make no progress. After --stall seconds without any, a program on any kind of device says once
+ * what each lane is doing, and what is done between steps, before the first and after the last one (base/doing.c). A program
+ * for GPUs says what hangs after MGPU_PATIENCE seconds, and ends. In: the counters of the engine's threads; out: a message,
+ * status 3.
  *
- * A kernel without an end, a sum that a member never joins, a link or a driver that stalls: whoever waits for them waits for
- * ever. So one thread wakes now and then and looks at all that only grows: steps posted and done, operations issued, calls of
- * the driver that have returned. If something is under way and nothing of this has changed for MGPU_PATIENCE seconds, it looks at
- * what the GPUs have noted (look.c), and says of each lane how far it is. It asks no driver anything, as one that hangs may hang
- * for who asks, too.
+ * A kernel that does not end, a collective that a member never joins, or a link or driver that stalls blocks all that wait for
+ * them. So one thread periodically looks at everything that only grows: steps posted and completed, operations issued, calls
+ * of the driver that have returned. If work is in flight and none of this has changed for MGPU_PATIENCE seconds, it reads the
+ * notes of the GPUs (look.c) and says how far each lane has come. It calls no driver, as that call might hang, too.
  *
- *   - Time in which it does not run itself (a debugger, SIGSTOP, a laptop that sleeps) does not count: it adds up naps.
- *   - While samples are read, GPUs that have nothing to do are not what hangs. That is a warning, and the program goes on.
+ *   - Time in which this thread does not run (a debugger, SIGSTOP, a suspended laptop) does not count: it adds up its sleeps.
+ *   - While samples are read, idle GPUs do not hang. That is a warning, and the program goes on.
  *
- * Who is to blame: of a device's first step that is not done, a lane's operations between the last that is done and the
- * first that is not. If one of them waits for such an operation of another lane, or is a sum that some device has not come to,
- * the lane waits; else it is what has no end. */
+ * What is named: the operations of a lane, in the device's first incomplete step, between the last completed and the first
+ * incomplete one. If one of them waits for such an operation of another lane, or is a collective that some device has not
+ * reached, the lane waits; otherwise it is the one that does not end. */
 #include "runtime/base/base.h"
 #include "runtime/engine/look.h"
 
@@ -23,38 +23,38 @@
 #include <string.h>
 #include <time.h>
 
-/* devices that never transfer anything hang when they are connected, which takes seconds at most */
+/* Connecting takes seconds at most, so a device that cannot transfer at all is reported sooner. */
 static const double PATIENCE_S = 600, CONNECTING_S = 60, LONGEST_NAP_S = 1, NAPS = 10;
 
 struct Hang {
-    Engine *engine;              /* NULL: there is none yet, or no more */
+    Engine *engine;              /* NULL before an engine is opened and after it is closed */
     const Processes *processes;
     double patience, nap;        /* seconds */
     Ticker *ticker;
-    pthread_mutex_t lock;        /* of all below; held while a report is made, so that nothing it looks at goes away */
-    const char *stage;           /* what the engine's caller is at, of `text`; NULL: nothing */
+    pthread_mutex_t lock; /* protects everything below; held while a report is written, so that nothing it reads is freed */
+    const char *stage;           /* what the engine's caller is doing: a copy in `text`; NULL: nothing */
     char text[300];
-    bool asked, connects;        /* the patience is the user's; devices are being connected */
+    bool asked, connects;        /* `patience` was set by the user; devices are being connected */
     int stage_device;
-    uint64_t stages, counted;    /* counted: at the last look */
-    double still;                /* seconds since something went on */
-    double stall;                /* seconds after which it is said once what stands still; 0: never */
-    bool ends;                   /* the program ends after `patience`: devices that run ahead */
+    uint64_t stages, counted;    /* counted: counts() at the last look */
+    double still;                /* seconds since the last progress */
+    double stall;                /* seconds without progress until one report; 0: never */
+    bool ends;                   /* the program ends after `patience`: asynchronous devices */
     bool lanes, warned, stalled;
 };
 
 typedef struct Report {
     Engine *engine;
     Look *looks;                 /* [device] */
-    FILE *endless, *calls, *sums, *waiting; /* sums: that wait for some device */
-    bool among;                  /* what has no end is one of several operations, */
-    bool sum;                    /* or a sum that all devices have begun */
+    FILE *endless, *calls, *sums, *waiting; /* sums: collectives that wait for some device */
+    bool among;                  /* some entry is a range of operations */
+    bool sum;                    /* some entry is a collective that all devices have begun */
 } Report;
 
 static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES;
 
-/* ---- what the GPUs have done */
-/* A transfer that could begin, as all before it in its lane is done, and has not, waits for what it names. */
+/* ---- progress of the GPUs */
+/* If a transfer has not begun although everything before it in its lane has completed, what it waits for is incomplete. */
 static Look look(Engine *e, int device)
 {
     Look k = mgpu_look(e, device, false);
@@ -64,14 +64,14 @@ static Look look(Engine *e, int device)
     return k;
 }
 
-/* the lane is in a later step than another one of the device, which hangs */
+/* Returns true if the lane is at a later step than another lane of the device. */
 static bool is_later(const Look *k, int lane)
 {
     return k->number[lane] > mgpu_look_step(k);
 }
 
-/* ---- who waits for whom */
-/* the sum that a lane is in, as far as is known; number: of its step */
+/* ---- which operation waits for which */
+/* Returns the transfer that a lane is in, as far as known, or NULL; number: of its step. */
 static const mgpu_op *sum_of(const Look *k, const Lane *l, int64_t *number)
 {
     const mgpu_op *op = k->until[l->lane] >= 0 ? mgpu_look_op(k, l->lane, k->until[l->lane]) : NULL;
@@ -80,7 +80,8 @@ static const mgpu_op *sum_of(const Look *k, const Lane *l, int64_t *number)
     return op && op->verb == MGPU_TRANSFER ? op : NULL;
 }
 
-/* whether the device has come to the sum: its thread has, and on the GPU nothing before it is left */
+/* Returns true if the device has reached the transfer: its thread has issued it, and everything before it on the GPU has
+ * completed. */
 static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, int target)
 {
     int lane = phase->collectives[target].lane;
@@ -113,7 +114,7 @@ static void list_devices(FILE *to, const Engine *e, const bool *begun, bool whic
         }
 }
 
-/* once for all devices that are in it: by the first of them */
+/* Described once, by the first of the devices that are in it. */
 static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
 {
     Engine *e = r->engine;
@@ -149,8 +150,8 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
     free(begun);
 }
 
-/* ---- what is said of a lane */
-/* what it has issued and the GPU has not done; false: nothing is known of that */
+/* ---- the lines of a lane */
+/* Describes what the lane has issued and the GPU has not completed; returns false if that is not known. */
 static bool say_issued(Report *r, const Look *k, const Lane *l)
 {
     char place[400];
@@ -176,7 +177,8 @@ static bool say_issued(Report *r, const Look *k, const Lane *l)
     return true;
 }
 
-/* the mark that the lane host waits for: noted in the last round of the ring. While a graph copies a note, it may be anything. */
+/* Returns true if the event that the lane host waits for has a note of the current round of the ring. While a graph copies a
+ * note, its value may be anything. */
 static bool host_reached(const Look *k, const Lane *l)
 {
     const AheadKind *ahead = k->engine->kind->ahead;
@@ -201,7 +203,7 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
     } else if (doing == DOING_END && !said) {
         fprintf(r->endless, "  %s: it does not end\n", place);
     } else if (said || l->number > mgpu_look_step(k)) {
-        return; /* a later step waits for this one */
+        return; /* it waits for the current step */
     } else if (doing == DOING_LANE) {
         fprintf(r->waiting, "  %s: waits for the lane %s\n", place, LANE[atomic_load(&l->on)]);
     } else if (doing == DOING_MARK) {
@@ -211,7 +213,7 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
     }
 }
 
-/* the thread that watches the device */
+/* Describes the thread that watches the device. */
 static void say_device(Report *r, const Look *k)
 {
     char place[400];
@@ -227,7 +229,7 @@ static void say_device(Report *r, const Look *k)
 }
 
 /* ---- the end */
-/* to sum over devices; NULL: none */
+/* Returns other implementations of collectives to try, or NULL. */
 static const char *other_ways(const char *way)
 {
     static const char *const AFTER[][2] = {{"host", NULL}, {"copy", "host"}, {"peer", "copy or host"}};
@@ -256,7 +258,7 @@ static void say_cures(const Report *r, const Hang *h, FILE *to)
     fprintf(to, "MGPU_PATIENCE=%g waits twice as long, off for ever", 2 * h->patience);
 }
 
-/* a number that changes whenever something goes on */
+/* Returns a number that changes whenever there is progress. */
 static uint64_t counts(const Hang *h)
 {
     Engine *e = h->engine;
@@ -274,7 +276,8 @@ static uint64_t counts(const Hang *h)
 
 static double limit(const Hang *h) { return h->connects && !h->asked && h->patience > CONNECTING_S ? CONNECTING_S : h->patience; }
 
-/* Of what this process waits for others: they are given time to say what ails them, or, who knows of none that is silent, to say who is. */
+/* A process that waits for others gives them time to report their error, or, if it knows of no silent process, time for another
+ * one to name it. */
 static bool waits_longer(const Hang *h, char *suspect, size_t room)
 {
     const Processes *p = h->engine->processes;
@@ -285,7 +288,7 @@ static bool waits_longer(const Hang *h, char *suspect, size_t room)
     return h->still < (known ? 1.5 : 2) * h->patience;
 }
 
-/* those that have not begun yet, a line for each; how many they are */
+/* Writes a line for each device that has not begun yet, and returns their number. */
 static int say_beginning(FILE *to, const Hang *h, const char *after)
 {
     const Engine *e = h->engine;
@@ -298,7 +301,7 @@ static int say_beginning(FILE *to, const Hang *h, const char *after)
     return count;
 }
 
-/* what the engine's caller is at, or threads of devices that it waits for */
+/* Describes what the engine's caller is doing, or the device threads that it waits for. */
 static void say_stage(Report *r, const Hang *h)
 {
     Engine *e = r->engine;
@@ -318,7 +321,7 @@ static void say_stage(Report *r, const Hang *h)
     fprintf(r->calls, "%s, and a call of the driver or of a library does not return%s%s\n", h->stage, e->achieved ? "; " : "", e->achieved ? e->achieved : "");
 }
 
-/* of a program that makes no progress; counts(h) must still be `counted` when it is known what to say */
+/* Ends a program without progress, if counts(h) is still `counted` after the message is composed. */
 static void end_program(const Hang *h, uint64_t counted)
 {
     Engine *e = h->engine;
@@ -355,7 +358,7 @@ static void end_program(const Hang *h, uint64_t counted)
     free(r.looks);
 }
 
-/* ---- looking on */
+/* ---- watching */
 static bool is_under_way(const Hang *h)
 {
     if (h->stage || !h->lanes)
@@ -371,7 +374,8 @@ static bool is_under_way(const Hang *h)
     return false;
 }
 
-/* ---- what stands still, of devices of any kind. A lane that waits for another one of its device is not named: that one is. */
+/* ---- What has stalled, on devices of any kind. A lane that waits for another lane of its device is not named, since that one
+ * is. */
 static const char *at_work(const Lane *l)
 {
     switch (atomic_load(&l->doing)) {
@@ -405,7 +409,7 @@ static void add_lanes(const Hang *h, FILE *to)
     }
 }
 
-/* what other processes are waited for, or devices; NULL: nothing */
+/* Returns which other processes or devices are waited for; NULL: none. */
 static const char *between_steps(const Hang *h, char *text, size_t room)
 {
     const Processes *p = h->processes;
@@ -414,7 +418,7 @@ static const char *between_steps(const Hang *h, char *text, size_t room)
     return h->stage;
 }
 
-/* the last step of the run; what is posted to drain the engine has no number */
+/* Returns the number of the run's last step. The step that drains the engine has none. */
 static int64_t last_step(Engine *e)
 {
     int64_t last = 0;
@@ -509,14 +513,14 @@ double mgpu_patience(void)
     return seconds;
 }
 
-/* seconds between two looks */
+/* Returns the seconds between two looks. */
 static double nap_of(double stall, double patience)
 {
     double first = patience > 0 && (stall <= 0 || patience < stall) ? patience : stall;
     return first > 0 && first / NAPS < LONGEST_NAP_S ? first / NAPS : LONGEST_NAP_S;
 }
 
-/* with h->lock not held */
+/* h->lock must not be held */
 static void look_every(Hang *h, double nap)
 {
     mgpu_ticker_close(h->ticker);
@@ -602,7 +606,7 @@ void mgpu_hang_begun(Engine *e, _Atomic bool *begun)
         pthread_mutex_unlock(&e->hang->lock);
 }
 
-/* Who asks may hold a lock that who looks on waits for, so this one waits for nobody. */
+/* The caller may hold a lock that the watching thread waits for, so this function must not block. */
 Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room)
 {
     const Engine *e = engine;

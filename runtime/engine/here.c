@@ -1,10 +1,10 @@
-/* here.c: one host device whose lanes have no threads. Who posts a step executes it whole, before the call returns: first the
- * samples are read, then copied, then computed, then the results fetched. It is for libraries, whose callers wait for each step:
- * no thread has to wake but those of the device's pool. Waits of operations always hold, as all before them is done. */
+/* here.c: one host device whose lanes have no threads. The thread that posts a step executes all of it before the call returns:
+ * it reads samples, copies, computes, and fetches results. For libraries, whose callers wait for each step: no thread has to wake
+ * up except those of the device's pool. Waits of operations need no code, since everything earlier has completed. */
 #include "runtime/base/base.h"
 #include "runtime/engine/internal.h"
 
-/* operations, and bytes as if each were several of them: about 100 us of one core */
+/* Work is counted in operations, with 8 for each byte moved. The limit is about 100 us of one core. */
 bool mgpu_is_little(const Lane *l, const mgpu_device_phase *p, const int *order, int count, int64_t samples)
 {
     static const double LITTLE = 2e6, OF_A_BYTE = 8;
@@ -14,7 +14,7 @@ bool mgpu_is_little(const Lane *l, const mgpu_device_phase *p, const int *order,
     return work * (double)samples / (double)l->engine->plan->device[l->device].shard.capacity < LITTLE;
 }
 
-/* reads: of the lane host, what reads samples; else what fetches */
+/* reads: of the lane host, execute only operations that read samples; else only the others */
 static void execute_lane(Engine *e, int lane, int64_t number, bool reads)
 {
     Lane *l = lane_of(e, e->first, lane);

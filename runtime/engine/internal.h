@@ -1,6 +1,7 @@
-/* internal.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them. Of devices that
- * run ahead, list.c makes lists, which issue.c issues, ahead.c knows what is done, late.c says where one failed, hang.c notices
- * when they do not come to an end. The rules are in engine.c. */
+/* internal.h: what the files of the engine share. engine.c opens devices and posts steps, and has the rules; lane.c executes the
+ * operations of a lane. For asynchronous devices, list.c computes the order of issue, issue.c issues the work, ahead.c records
+ * events and finds out which steps have completed, late.c locates a failed operation, and hang.c reports devices that make no
+ * progress. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
 
@@ -17,91 +18,92 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { SETTLED = 64 };    /* steps, of any phase, after which what pays in the long run is done */
-enum { PLACE_BITS = 24 }; /* operations of a lane in a phase: check.c holds plans to it */
+enum { SETTLED = 64 };    /* steps of any phase; after these, DeviceKind.settled is called */
+enum { PLACE_BITS = 24 }; /* log2 of the most operations that a lane may have in a phase, which check.c enforces */
 
 typedef struct PhaseTable {
     LaneTable *device;
-    void ***library;             /* [device][operation], once the device has prepared the phase; else NULL */
-    int reporter;                /* the device whose report is collected; -1: the phase reports nothing */
+    void ***library; /* [device][operation]: what DeviceKind.prepare returned; NULL until the device has prepared the phase */
+    int reporter;                /* the device whose report is collected; -1 if the phase reports nothing */
 } PhaseTable;
 
-/* what the thread of a lane is at, for hang.c; of lanes that one thread issues to, the one whose turn it is */
+/* What the thread of a lane is doing, for hang.c. Where one thread issues for several lanes, the lane that it is issuing for has
+ * the state. */
 typedef enum Doing {
     DOING_REST,                  /* waits for the next step to be posted */
-    DOING_WORK,                  /* is at work; of a device that runs ahead: inside a call of the driver or a library */
-    DOING_LANE,                  /* waits for lane `on` of the device */
-    DOING_MARK,                  /* waits until the device has come to mark `on` */
-    DOING_END,                   /* MGPU_GRAPHS=wait: waits until its operation is over */
-    DOING_SUM,                   /* is a member of a sum over the devices */
+    DOING_WORK,                  /* computes, copies, or (asynchronous device) is inside a call of the driver or a library */
+    DOING_LANE,                  /* waits for lane `on` of the same device */
+    DOING_MARK,                  /* waits for event `on` of the device */
+    DOING_END,                   /* MGPU_GRAPHS=wait: waits until the operation that it has issued completes */
+    DOING_SUM,                   /* takes part in a collective */
     DOING_READ,                  /* reads samples */
 } Doing;
 typedef struct Lane Lane;
 typedef struct Worker { const Lane *lane; int thread; CrashGuard *guard; } Worker;
 struct Lane {
-    Counter progress;            /* what is done; of a lane without a thread: no less than anybody waits for */
+    Counter progress;            /* operations completed (engine.c); INT64_MAX for a lane without a thread */
     Engine *engine;
     int device, lane;
-    bool idle;                   /* it has no operation in any phase, or its device is another process's */
+    bool idle;                   /* the lane has no operation in any phase, or another process has its device */
     pthread_t thread;
-    cpu_set_t cores;             /* it stays on these; none: anywhere */
-    DeviceCall *calls;           /* of the region that runs, */
-    void **argument;             /* and their arguments */
-    int64_t *each;               /* parallel */
-    const mgpu_op *_Atomic op;   /* being executed, of this step and phase: for messages, also of other threads */
-    Worker *workers; int worker_count; /* of a lane comp: the other threads of the device's thread pool */
-    const mgpu_op **now;         /* [thread]: what each is at */
+    cpu_set_t cores;             /* the cores that the thread is pinned to; empty: it is not pinned */
+    DeviceCall *calls;           /* of the region that is executing */
+    void **argument;             /* the arguments of all `calls` */
+    int64_t *each;               /* parallel to `argument`: DeviceCall.each */
+    const mgpu_op *_Atomic op;   /* the operation being executed, for messages; other threads read it, too */
+    Worker *workers; int worker_count; /* lane comp: the other threads of the device's thread pool */
+    const mgpu_op **now;         /* [thread]: the operation that each thread of the pool executes */
     const mgpu_phase *_Atomic phase;
     _Atomic int64_t number;
-    double began;                /* of a lane comp that does not run ahead: this step, */
-    Slow slow;                   /* of lanes comp and host, for tests */
-    SpanLog **spans;             /* [thread]: where what it does is noted; NULL: nowhere */
-    double anchor;               /* of a lane that runs ahead and is traced: when its device came to the clock that others are compared with; 0: not yet */
-    double waited;               /* and how long of it the lane has waited for others */
-    _Atomic int doing, on;       /* Doing; on: of what it waits for */
-    _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
+    double began;                /* lane comp of a synchronous device: when this step began (mgpu_seconds) */
+    Slow slow;                   /* lanes comp and host: the slowdown of a test */
+    SpanLog **spans;             /* [thread]: where executed spans are recorded; NULL: they are not */
+    double anchor;               /* traced lane of an asynchronous device: host time of its anchor event (timed.c); 0: none yet */
+    double waited;               /* seconds of this step in which the lane waited for other lanes */
+    _Atomic int doing, on;       /* Doing, and what it waits for */
+    _Atomic int64_t returned;    /* lane comp: calls of the driver for this device that have returned; hang.c watches it */
 };
 
-typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
+typedef struct Ahead Ahead;      /* ahead.c: an asynchronous device */
 struct Engine {
     const mgpu_program *program;
     const mgpu_plan *plan;
     const DeviceKind *kind;
     Machine *machine;
-    Processes *processes;        /* NULL: this one has all devices */
-    int first, end;              /* devices of this process */
-    Device **devices;            /* of other processes: NULL */
-    _Atomic bool *begun;         /* [device], while devices begin; else NULL */
-    Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
-    Hang *hang;                  /* NULL: nobody looks whether they hang */
-    Ticker *listener;            /* NULL: sums have no errors that calls do not return */
+    Processes *processes;        /* NULL: this process has all devices */
+    int first, end;              /* the devices of this process */
+    Device **devices;            /* [device]; NULL for those of other processes */
+    _Atomic bool *begun;         /* [device]: true once DeviceKind.begin has returned; NULL except while devices begin */
+    Ahead **ahead_of;            /* [device]; NULL if devices are synchronous */
+    Hang *hang;                  /* NULL: hangs are not looked for */
+    Ticker *listener;            /* polls the collective for asynchronous errors; NULL if it has none */
     Lane *lanes;                 /* [device][lane] */
     PhaseTable *phases;
-    Collective *collective[MGPU_LANES]; /* of lanes that transfer; NULL: the plan has none in that lane */
-    char *said;                  /* of the devices, for the user */
+    Collective *collective[MGPU_LANES]; /* of lanes comm and sync; NULL if the plan has no transfers in that lane */
+    char *said;                  /* the description of the devices that users see */
     Work ring[MGPU_RING];
-    Counter posted, turn;        /* turn: callers in several threads so far */
+    Counter posted, turn;        /* turn: counts the threads that have left (mgpu_engine_leave) */
     _Atomic bool closing, crashed;
-    const char *achieved;        /* while it is closed: what the program has done by then; else NULL */
+    const char *achieved;        /* while the engine is being closed: what the program has achieved, for messages; else NULL */
     Collect *collect;
     void *context;
-    int64_t collected, done;     /* done: steps that all lanes are known to have finished */
-    Profile *profile;            /* NULL: nobody asks */
-    Audit *audit;                /* likewise */
-    Trace *trace;                /* likewise */
-    int kept;                    /* transfers that graphs keep, of all phases */
-    int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
-    double link_rate;            /* MGPU_LINK_GBPS: of copies to host devices; 0: as fast as they are */
-    bool here;                   /* lanes have no threads: here.c */
-    bool predicts;               /* what was posted last is of the phases predict and decode */
-    int ahead, threads;          /* threads: that compute, of the process's devices */
+    int64_t collected, done;     /* done: every lane is known to have finished the steps up to this one */
+    Profile *profile;            /* NULL if operations are not profiled */
+    Audit *audit;                /* NULL if steps are not audited */
+    Trace *trace;                /* NULL if steps are not traced */
+    int kept;                    /* transfers that are captured in graphs, of all phases */
+    int busy_lanes;              /* lanes comp, comm and sync of all devices that are not idle */
+    double link_rate;            /* MGPU_LINK_GBPS: bytes per second of copies to host devices; 0: no limit */
+    bool here;                   /* lanes have no threads (here.c) */
+    bool predicts;               /* the last posted phase was of kind predict or decode */
+    int ahead, threads;          /* ahead: steps that may be in flight; threads: that compute, of all devices of this process */
 };
 
 static inline Work *work_of(Engine *e, int64_t number)
 {
     return &e->ring[number % MGPU_RING];
 }
-/* the number in the run of the step that was posted last; 0: none was */
+/* Returns the number within the run of the last posted step, or 0 if none was posted. */
 static inline int64_t posted_step(Engine *e)
 {
     int64_t posted = atomic_load(&e->posted.value);
@@ -126,7 +128,7 @@ static inline const LaneTable *lanes_of(const Engine *e, const mgpu_phase *phase
 
 static inline bool is_own(const Engine *e, int device) { return device >= e->first && device < e->end; }
 
-/* a device that runs ahead has one thread for what it issues, and one for its lane host */
+/* An asynchronous device has one thread that issues for all lanes but host, and one thread for the lane host. */
 static inline bool has_thread(const Engine *e, const Lane *l)
 {
     return !l->idle && !e->here && (!e->kind->ahead || l->lane == MGPU_HOST);
@@ -137,7 +139,8 @@ static inline int64_t finished(int64_t number)
     return (number + 1) << PLACE_BITS;
 }
 
-/* How the engine's threads tell each other what is done. A device that runs ahead may check who knows what. */
+/* The threads of the engine synchronize by counters: tell() raises one, hear() waits for it. A device that checks (the virtual
+ * GPU) is told of both, so that it can order the threads' calls. */
 static inline void tell(const Engine *e, Counter *c, int64_t value)
 {
     if (e->kind->ahead)
@@ -168,7 +171,7 @@ static inline void set_phase(Lane *l, const mgpu_phase *phase)
     atomic_store_explicit(&l->phase, phase, memory_order_relaxed);
 }
 
-/* to one of a step's times */
+/* Adds to a member of StepTimes. */
 static inline void add_seconds(_Atomic int64_t *ns, double seconds)
 {
     atomic_fetch_add_explicit(ns, (int64_t)(1e9 * seconds), memory_order_relaxed);
@@ -193,80 +196,82 @@ static inline void hear_lane(Lane *l, int other, int64_t at_least)
 
 static inline bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l->number)->traced; }
 
-/* true: the operation looks at the step before */
+/* Returns true if the operation belongs to the previous step. */
 static inline bool is_delayed(const mgpu_op *op)
 {
     return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && mgpu_access_of(op, 0)->slot < 0;
 }
 
-/* here.c */
-void mgpu_execute_here(Engine *);    /* the step that was posted last */
-/* whether a region of such a step is not worth waking the threads of the pool for */
+/* here.c: executes the step that was posted last, on the calling thread */
+void mgpu_execute_here(Engine *);
+/* Returns true if a region of such a step has too little work to wake the threads of the pool. */
 bool mgpu_is_little(const Lane *, const mgpu_device_phase *, const int *order, int count, int64_t samples);
 
 /* lane.c */
-void mgpu_prepare_phase(Lane *, const mgpu_phase *); /* ahead of a device's first step of a phase: what a library will compute there */
-void *mgpu_drive_lane(void *lane);   /* its thread */
-void mgpu_execute(Lane *, const mgpu_phase *, const int *order, int count); /* operations order[0 .. count): one, or the calls of a region */
-_Noreturn void mgpu_say_crash_at(const Lane *, const mgpu_op *, int signal); /* of several threads the first one speaks */
+void mgpu_prepare_phase(Lane *, const mgpu_phase *); /* finds library calls, before the device's first step of it */
+void *mgpu_drive_lane(void *lane);   /* the thread of a lane */
+void mgpu_execute(Lane *, const mgpu_phase *, const int *order, int count); /* operations order[0 .. count): one, or a region */
+_Noreturn void mgpu_say_crash_at(const Lane *, const mgpu_op *, int signal); /* only the first thread that crashes prints */
 void mgpu_enter_worker(void *lane, int thread);
-void mgpu_take_turns(bool computes); /* of the thread that calls it: it computes, or it transfers */
+void mgpu_take_turns(bool computes); /* of the calling thread: it computes, or it transfers */
 void mgpu_leave_worker(void *lane, int thread);
 int mgpu_region_length(const mgpu_device_phase *, const int *order,
-                       int left); /* how many of a lane's next operations run together */
-/* "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)"; number: of the step; op NULL: none */
+                       int left); /* operations of the next region of a lane */
+/* Writes "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)". number: of the step; op NULL: no operation
+ * is named. */
 void mgpu_place_of(const Lane *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t room);
-void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* "c4 relu (line 7)", "the all-reduce r1" */
-_Noreturn void mgpu_fail_at(const Lane *, const char *what); /* at its operation */
-_Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of what cannot happen */
-/* a call's arguments, the next ones in `argument` */
+void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* writes "c4 relu (line 7)" */
+_Noreturn void mgpu_fail_at(const Lane *, const char *what); /* names the lane's current operation */
+_Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, for an internal error */
+/* Returns a call whose arguments are written to `argument` and `each`; sets *step if the call reads a step block. */
 DeviceCall mgpu_call_of(Lane *, const mgpu_device_phase *, const mgpu_op *, void **argument, int64_t *each, const mgpu_step **step);
 
-void mgpu_declare(Lane *, const mgpu_device_phase *, const int *order, int count); /* to a device that checks: what the operation touches, or those of a launch */
+/* tells a device that checks what the next launch touches */
+void mgpu_declare(Lane *, const mgpu_device_phase *, const int *order, int count);
 
 int64_t mgpu_access_offset(const mgpu_device_phase *, const mgpu_access *, int64_t number);
 
-/* audit.c: around the operations of a region */
+/* audit.c: called before and after the operations of a region */
 void mgpu_audit_before(Lane *, const mgpu_device_phase *, const mgpu_op *);
 void mgpu_audit_part(const void *lane, const mgpu_op *, void *const *argument, int64_t begin, int64_t end); /* by any thread */
 void mgpu_audit_after(Lane *, const mgpu_device_phase *, const mgpu_op *);
-/* around a copy to the host that is no audit's: an audit's take turns with it */
+/* Around a copy to the host that is not an audit's: audits use the same stream and are excluded meanwhile. */
 void mgpu_audit_lock(Engine *);
 void mgpu_audit_unlock(Engine *);
 
-/* issue.c: around an operation of a device that runs ahead */
-void mgpu_issue_wait(Lane *, const mgpu_wait *); /* of an operation of l->phase; also by the lane host */
-void mgpu_issue_begin(Lane *, int op);           /* it is issued now, */
-void mgpu_issue_end(Lane *, int op);             /* and has been */
+/* issue.c: called for each operation of an asynchronous device */
+void mgpu_issue_wait(Lane *, const mgpu_wait *); /* waits, or makes the stream wait; for an operation of l->phase, on any lane */
+void mgpu_issue_begin(Lane *, int op);           /* before the operation is issued */
+void mgpu_issue_end(Lane *, int op);             /* after it has been issued */
 
 /* ahead.c */
-void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that issue and that watch begin */
+void mgpu_ahead_open(Engine *);      /* starts the threads that issue and that watch, for opened devices */
 void mgpu_ahead_close(Engine *);
 GraphsMade mgpu_ahead_graphs(const Engine *);
-void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
-int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has done */
-int64_t mgpu_ahead_issued(const Engine *, int device); /* finished(number): all of that step */
-/* near: or is about to */
+void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have completed the step */
+int64_t mgpu_ahead_steps(const Engine *, int device);   /* the last step that the device has completed */
+int64_t mgpu_ahead_issued(const Engine *, int device); /* progress of the issuing thread, comparable with finished(number) */
+/* Returns true if the operation of that step has been issued, or, with `near`, if it may be being issued now. */
 bool mgpu_ahead_has_issued(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool near);
-int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* at the end of the step */
-/* before an operation of a step, after it (all of its segment); -1: there is none */
+int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* the event at the end of the step */
+/* Returns the event before or after an operation of a step (of the lane comp, after its segment), or -1 if there is none. */
 int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
 const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *, int place); /* of the lane comp */
 
-/* late.c: `call` for `device` was told that some operation has failed; error: the driver's words. Returns if no device has: then the
- * call itself failed, or it is none of the engine's steps */
+/* late.c: `call` for `device` returned the driver's error `error`, which may come from an operation issued earlier. Ends the
+ * program with that operation's place. Returns if no device has failed: the call itself is then at fault. */
 void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
 
-void mgpu_listen_open(Engine *);     /* asks the collective for errors while lanes run, until its ticker is closed */
+void mgpu_listen_open(Engine *);     /* Polls the collective for errors in a thread until the ticker e->listener is closed. */
 
 /* hang.c */
-void mgpu_hang_open(Engine *, Hang *); /* before the devices are; lanes may be looked at; NULL: nobody looks on */
+void mgpu_hang_open(Engine *, Hang *); /* before devices are opened; NULL: hangs are not looked for */
 void mgpu_hang_close(Engine *);
-/* The engine's caller is inside calls of the driver, and nothing else needs to be under way: what for, of which device (-1: of
- * no one). NULL: it is not, from now on. */
+/* The calling thread is inside calls of the driver for this purpose and device (-1: no particular one), and no lane has to make
+ * progress. what NULL: this stage is over. */
 void mgpu_hang_stage(const Engine *, const char *what, int device);
-Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room); /* of an engine that is being opened: at which stage */
-void mgpu_hang_begun(Engine *, _Atomic bool *begun); /* devices begin, each on a thread; NULL: all have */
-void mgpu_hang_connects(const Engine *, bool connects); /* devices are being connected, which ends sooner than all else that may hang */
-void mgpu_hang_lanes(const Engine *, bool run); /* whether there are lanes and phases to look at */
+Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room); /* of an engine that is being opened: its stage */
+void mgpu_hang_begun(Engine *, _Atomic bool *begun); /* Devices begin, each on its thread. begun NULL: all have begun. */
+void mgpu_hang_connects(const Engine *, bool connects); /* devices are being connected: a shorter limit holds */
+void mgpu_hang_lanes(const Engine *, bool run); /* Lanes and phases exist from now on, or do not any more. */
 #endif

@@ -1,20 +1,20 @@
-/* issue.c: the thread that issues what a device that runs ahead does. In: steps as they are posted, and the list of each phase (list.c): segments
- * of the lane comp, uploads, transfers. Out: work in the streams of the lanes comp, copy, comm and sync.
+/* issue.c: the thread that issues the work of an asynchronous device. In: posted steps, and the list of each phase (list.c):
+ * segments of the lane comp, uploads, transfers. Out: work in the streams of the lanes comp, copy, comm and sync.
  *
- * The thread goes through the list, step after step. An operation comes in it after all that it waits for, so of other lanes it issues to
- * the thread waits for nothing: the stream follows a mark. It waits
+ * The thread goes through the list, step after step. In the list an operation comes after everything that it waits for. So for
+ * a wait between lanes that it issues, the thread itself does not wait: the stream waits for an event. The thread waits
  *
- *   for the lane host       until it is done: samples are there, reports have been copied
- *   in a transfer           until the other devices have come to it, too: all have one order of transfers
+ *   for the lane host       until the operation has completed: samples are read, reports are copied
+ *   in a transfer           until the other devices have arrived: all have the same order of transfers
  *
- * `issued` counts what it has issued; the lane host waits for that before it waits for a mark.
+ * `issued` counts what it has issued. The lane host waits for that before it waits for an event.
  *
- * A run (list.c) is kept once for each combination of slots, as a graph, and launched. One that has transfers is kept as it would be issued, but
- * that it waits for nothing that is not in it: that is waited for before its launch. Where the plan has several devices, all runs of all phases
- * are kept before the first step (ahead.c).
+ * A run (list.c) is captured once for each combination of slots, as a graph, and launched. A run with transfers is captured as
+ * it would be issued, but without waits for operations outside of it, which are waited for before its launch. If the plan has
+ * several devices, all runs of all phases are captured before the first step (ahead.c).
  *
- * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
- * (audit.c) does the same, and looks between them. */
+ * MGPU_GRAPHS=off issues operation by operation; MGPU_GRAPHS=wait also waits for each, so that the failing one is named. An
+ * audit (audit.c) does the same, and examines memory between operations. */
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
 
@@ -37,7 +37,8 @@ static void follow(Lane *l, int mark)
     set_doing(l, DOING_WORK, 0);
 }
 
-/* An upload waits for its samples. That costs something from when the device has nothing else to do. */
+/* Waits for the lane host. The wait of an upload counts as waiting for input from the time at which the device has nothing else
+ * to do. */
 static void wait_for_host(Lane *l, int64_t target)
 {
     Engine *e = l->engine;
@@ -67,7 +68,7 @@ void mgpu_issue_wait(Lane *l, const mgpu_wait *wait)
             follow(l, phase->within[wait->op]);
         return;
     }
-    if (l->lane != MGPU_HOST && a->keeps) /* the run waits for it */
+    if (l->lane != MGPU_HOST && a->keeps) /* the run as a whole waits for it */
         return;
     if (op->lane == MGPU_HOST) {
         wait_for_host(l, same ? (number << PLACE_BITS) + lanes_of(e, l->phase, l->device)->place[wait->op] + 1 : finished(number));
@@ -91,7 +92,7 @@ static void mark_at(Lane *l, int mark)
     l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark, false);
 }
 
-/* what its run waits for there */
+/* Records the event that other operations of the same run wait for. */
 static void mark_within(Lane *l, int op)
 {
     int mark = l->engine->ahead_of[l->device]->phases[l->phase - l->engine->plan->phases].within[op];
@@ -105,7 +106,7 @@ static void mark_and_note(Lane *l, int mark)
     mark_at(l, mark);
 }
 
-/* One, or those of a region. follows: nothing was issued to the lane since the call before. false: the next call does this one, too */
+/* Issues one call, or the calls of a region. See AheadKind.call for `follows` and the result. */
 static bool issue_call(Lane *l, const int *order, int count, bool follows)
 {
     Engine *e = l->engine;
@@ -128,7 +129,7 @@ static bool issue_call(Lane *l, const int *order, int count, bool follows)
     return done;
 }
 
-/* MGPU_GRAPHS=wait, and audits */
+/* Each operation is issued alone and waited for. */
 static bool waits_for_each(const Engine *e, const Ahead *a)
 {
     return a->graphs == GRAPHS_WAIT || e->audit;
@@ -160,7 +161,7 @@ static void clock_transfer(Lane *l, int op, int number)
         clock_at(l, mgpu_timed_first(a, l->lane, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
 }
 
-/* --trace and --profile ask what each operation takes */
+/* --trace and --profile time each operation */
 static bool is_observed(Lane *l) { return is_traced(l) || l->engine->profile; }
 
 void mgpu_issue_begin(Lane *l, int op)
@@ -191,7 +192,7 @@ void mgpu_issue_end(Lane *l, int op)
 }
 
 /* ---- a segment */
-/* issue_call marks one of them */
+/* issue_call records an event after one of these calls */
 static bool has_mark(Lane *l, const int *order, int count)
 {
     const AheadPhase *p = &l->engine->ahead_of[l->device]->phases[l->phase - l->engine->plan->phases];
@@ -215,8 +216,8 @@ static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
     }
 }
 
-/* Each between two looks at what it reads and writes: all that this lane and others have told of is done. What the next one does,
- * too, has written nothing. */
+/* The lane is idle while what an operation reads and writes is examined. An operation that the next call computes, too, has
+ * written nothing, and is skipped. */
 static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -231,7 +232,7 @@ static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, i
     }
 }
 
-/* with a clock before and after each */
+/* Records timing events before and after each operation. */
 static void time_calls(Lane *l, const int *order, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -241,7 +242,7 @@ static void time_calls(Lane *l, const int *order, int count)
     }
 }
 
-/* its operations; kept: the run that it is, which keep_runs has kept; NULL: none */
+/* Issues the operations of a segment. kept: the run that has the captured segment; NULL: it is not captured. */
 static void issue_whole(Lane *l, const Segment *s, const int *order, const Run *kept)
 {
     Engine *e = l->engine;
@@ -280,7 +281,7 @@ static void issue_segment(Lane *l, const AheadPhase *phase, int number, const Ru
 }
 
 /* ---- a step */
-/* the lane whose operation is next; NULL: none */
+/* Sets the lane whose operation is next; NULL: none. */
 static Lane *turn_to(Ahead *a, Lane *l)
 {
     set_doing(a->at, DOING_REST, 0);
@@ -289,7 +290,7 @@ static Lane *turn_to(Ahead *a, Lane *l)
     return l;
 }
 
-/* kept: the run that it is, alone; NULL: none */
+/* kept: the captured run that consists of this segment, or NULL */
 static void issue_place(Ahead *a, const mgpu_phase *phase, int at, const Run *kept)
 {
     Engine *e = a->engine;
@@ -302,7 +303,8 @@ static void issue_place(Ahead *a, const mgpu_phase *phase, int at, const Run *ke
         mgpu_execute(l, phase, &op, 1);
 }
 
-/* a segment's calls; of a run that has transfers all, with marks, notes and clocks */
+/* Issues what is captured: the calls of a segment, or all operations of a run with transfers, including events, notes and timing
+ * events. */
 static void keep_run(Ahead *a, const mgpu_phase *phase, const Run *r)
 {
     const AheadPhase *p = &a->phases[phase - a->engine->plan->phases];
@@ -346,7 +348,7 @@ static void set_step(Ahead *a, const mgpu_phase *phase, int64_t number)
 
 static bool keeps_graphs(const Ahead *a) { return a->graphs == GRAPHS_ON || a->graphs == GRAPHS_NCCL; }
 
-/* the runs of all phases, as steps that come later will want them */
+/* Captures the runs of all phases, before the first step. */
 static void keep_all(Ahead *a)
 {
     const mgpu_plan *plan = a->engine->plan;
@@ -365,7 +367,7 @@ static void keep_all(Ahead *a)
     a->made.seconds = mgpu_seconds() - began;
 }
 
-/* one that has transfers */
+/* Launches a run with transfers. */
 static void issue_run(Ahead *a, const mgpu_phase *phase, const Run *r)
 {
     Engine *e = a->engine;
@@ -398,7 +400,7 @@ static void issue_list(Ahead *a, const mgpu_phase *phase, int64_t number)
     }
 }
 
-/* at a change of phase */
+/* At a change of phase, lanes wait for each other. */
 static void meet(const Ahead *a, int64_t number)
 {
     for (int lane = 0; lane < MGPU_HOST; lane++) {

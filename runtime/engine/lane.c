@@ -1,4 +1,4 @@
-/* lane.c: the thread of a lane executes its operations of step after step. engine.c says the rules. */
+/* lane.c: the thread of a lane executes its operations, step after step, by the rules in engine.c. */
 #include "runtime/base/base.h"
 #include "runtime/engine/internal.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double SHORT_S = 1e-6; /* a wait that a timeline does not show: nothing had to be waited for */
+static const double SHORT_S = 1e-6; /* shorter waits are not shown in timelines */
 
 int mgpu_region_length(const mgpu_device_phase *p, const int *order, int left)
 {
@@ -25,7 +25,7 @@ void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const
     SafeText t = {text, room, 0};
     mgpu_add_text(&t, "device ");
     mgpu_add_number(&t, l->device);
-    if (!phase) { /* the end of what was posted: its record has no step */
+    if (!phase) { /* the step that drains the engine has no phase and no number */
         mgpu_add_text(&t, ", between steps");
         return;
     }
@@ -71,7 +71,7 @@ static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
 
 Whereabouts mgpu_engine_where(const void *engine, char *text, size_t room)
 {
-    Engine *e = (Engine *)engine; /* which has counters */
+    Engine *e = (Engine *)engine; /* its counters are read atomically */
     const Lane *works = NULL, *sums = NULL;
     for (int i = e->first * MGPU_LANES; i < e->end * MGPU_LANES; i++) {
         const Lane *l = &e->lanes[i];
@@ -167,7 +167,6 @@ void mgpu_declare(Lane *l, const mgpu_device_phase *p, const int *order, int cou
     free(ranges);
 }
 
-/* a call's arguments, the next ones in `argument` */
 DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, void **argument, int64_t *each,
                         const mgpu_step **step)
 {
@@ -201,7 +200,8 @@ static void trace_part(const void *lane, int thread, const mgpu_op *op, double b
     add_span(lane, thread, SPAN_OP, op, began, ended);
 }
 
-/* Of a step without padding samples the valid ones, in whole groups, one at least. 0: all */
+/* Returns the samples to compute of a step without padding samples: the valid ones, rounded up to whole groups, at least one
+ * group. 0: all. */
 static int64_t computed_samples(const Lane *l, const Work *work)
 {
     int64_t valid = work->block[l->device].valid, group = l->engine->program->group > 1 ? l->engine->program->group : 1;
@@ -210,7 +210,7 @@ static int64_t computed_samples(const Lane *l, const Work *work)
     return valid > group ? (valid + group - 1) / group * group : group;
 }
 
-/* the calls of a region: operations order[0 .. count) */
+/* Runs operations order[0 .. count), the calls of a region. */
 static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
@@ -238,13 +238,14 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
         mgpu_profile_add(e->profile, l->phase, l->device, order[i], l->calls[i].seconds);
 }
 
-/* evaluation and prediction see the same samples whenever they are run */
+/* Evaluation and prediction use seed 0 and epoch 0: they read the same samples every time. */
 static bool is_training(const mgpu_phase *phase)
 {
     return phase->kind == MGPU_PHASE_PROLOGUE || phase->kind == MGPU_PHASE_ACCUMULATE || phase->kind == MGPU_PHASE_TRAIN;
 }
 
-/* samples of this device, or all of a step, if staging has room for them -> staging; the missing ones of a short step are copies of a real one */
+/* Reads samples into staging: those of this device, or all of the step if the staging buffer has that size. Missing samples of a
+ * partial batch become copies of the first one. */
 static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
 {
     Engine *e = l->engine;
@@ -264,7 +265,7 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
         else
             to[index] = place;
         int64_t samples = index < 0 ? room : (a->end - a->begin) / mgpu_tensor_bytes(&e->program->inputs[index].tensor);
-        if (samples != room) { /* the whole batch */
+        if (samples != room) { /* the buffer is for the whole batch */
             first = valid = 0;
             room = samples;
             for (int d = 0; d < e->plan->devices; d++)
@@ -289,7 +290,7 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
     }
 }
 
-/* every write takes the staged buffer of its input; the step block, where it is not staged, comes from the record */
+/* Every write copies the staging buffer of the same input. A step block that is not staged is copied from the step's record. */
 static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
 {
     Engine *e = l->engine;
@@ -317,7 +318,7 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
         mgpu_sleep_until(began + (double)sum / e->link_rate);
 }
 
-/* a transfer's time is from when its last member has come: before that others are late */
+/* The time of a transfer counts from the arrival of the last member. */
 static void note_transfer(Lane *l, const mgpu_op *op, double began)
 {
     const Collective *c = l->engine->collective[l->lane];
@@ -339,7 +340,7 @@ static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Engine *e = l->engine;
     const mgpu_collective *c = &l->phase->collectives[op->target];
-    const mgpu_access *a = mgpu_access_of(op, 0); /* what it sends, at its place in the whole value */
+    const mgpu_access *a = mgpu_access_of(op, 0); /* what the device sends, at its place in the whole value */
     int64_t before = mgpu_sent_by(&c->parties, c->count, l->device).begin * mgpu_dtype_bytes(c->dtype);
     Operand operand = {c->name, p->buffers[a->buffer].name,
                        e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number) - before,
@@ -377,7 +378,7 @@ static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 }
 
 /* ---- one step of one lane */
-/* of a device that does not run ahead. Where nothing has to be waited for, no clock is read */
+/* Waits on a synchronous device. If the counter has the value already, no clock is read. */
 static void wait_here(Lane *l, int other, Counter *progress, int64_t target)
 {
     if (atomic_load(&progress->value) >= target)
@@ -419,7 +420,7 @@ static void wait_and_trace(Lane *l, const mgpu_wait *wait, const mgpu_device_pha
         add_span(l, 0, SPAN_WAIT, &p->ops[wait->op], began, ended);
 }
 
-/* of an operation that copies, and not on a stream of its device */
+/* Records the time of a copy that the host's thread makes. */
 static void note_copy(Lane *l, const mgpu_phase *phase, int op, double seconds)
 {
     if (phase->devices[l->device].ops[op].verb == MGPU_READ)
@@ -442,7 +443,7 @@ void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
             wait_and_trace(l, &p->ops[order[k]].waits[i], p, traced);
     bool audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_TRANSFER);
     bool host = l->lane == MGPU_HOST, copies = host && (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH);
-    if (host) /* an audit declares and copies in the host's stream, too */
+    if (host) /* an audit also declares and copies in the host lane's stream */
         mgpu_audit_lock(e);
     mgpu_declare(l, p, order, 1);
     if (host && !copies)
@@ -476,7 +477,7 @@ void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
     set_op(l, NULL);
 }
 
-/* what is pending of the step before, of another phase */
+/* Executes the delayed operations of the previous step, which was of another phase. */
 static void settle(Lane *l, const mgpu_phase *before)
 {
     const LaneTable *t = lanes_of(l->engine, before, l->device);
@@ -554,7 +555,7 @@ static void finish_step(Lane *l)
     tell(l->engine, &l->progress, finished(l->number));
 }
 
-/* several devices of the host */
+/* several host devices */
 static bool share_cores(const Engine *e) { return !e->kind->ahead && e->plan->devices > 1; }
 
 void *mgpu_drive_lane(void *argument)
@@ -565,7 +566,7 @@ void *mgpu_drive_lane(void *argument)
     snprintf(name, sizeof name, "d%d.%s", l->device % 100000, NAME[l->lane]);
     pthread_setname_np(pthread_self(), name);
     if (CPU_COUNT(&l->cores))
-        pthread_setaffinity_np(pthread_self(), sizeof l->cores, &l->cores); /* a wish */
+        pthread_setaffinity_np(pthread_self(), sizeof l->cores, &l->cores); /* may fail without harm */
     if (l->lane != MGPU_HOST && share_cores(l->engine))
         mgpu_take_turns(l->lane == MGPU_COMP);
     CrashGuard *guard = mgpu_guard_begin(say_crash, l);

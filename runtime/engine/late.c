@@ -1,15 +1,16 @@
-/* late.c: an operation of a GPU failed, and a later call of some thread is the first to hear of it. In: how far the devices that have failed are
- * (look.c); out: one message that says where, and status 3.
+/* late.c: an operation of a GPU failed, and a later call of some thread returned the error. In: how far the failed devices have
+ * come (look.c); out: one message that names the place, and status 3.
  *
- * The culprit is after the last operation that is known to be done, up to the next place that would have been noted, and before what waits for
- * something that is not done. Copies run no code: if nothing else is under way, the message names the step alone. */
+ * The failed operation is after the last one known to have completed, not after the next one that would have written a note, and
+ * before any operation that waits for an incomplete one. Copies run no code: if nothing else is in flight, the message names only
+ * the step. */
 #include "runtime/base/base.h"
 #include "runtime/engine/look.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Places { FILE *to; int count; bool among; } Places; /* among: one of them is several operations */
+typedef struct Places { FILE *to; int count; bool among; } Places; /* among: some place is a range of operations */
 
 static void begin_place(Places *p, const Lane *l, int64_t number, const mgpu_phase *phase, const mgpu_op *op)
 {
@@ -18,7 +19,7 @@ static void begin_place(Places *p, const Lane *l, int64_t number, const mgpu_pha
     fprintf(p->to, "%s%s", p->count++ ? "\n  " : "", place);
 }
 
-/* the last place of a lane that may have begun, of `from` to `to` */
+/* Returns the last place in from .. to that may have begun. */
 static int last_begun(const Look *k, int lane, int from, int to)
 {
     const mgpu_op *by;
@@ -50,13 +51,13 @@ static void add_lane(Places *places, const Look *k, int lane)
     }
 }
 
-/* where notes say no more: the steps that are under way */
+/* Names the steps in flight, where notes do not help. */
 static void add_steps(Places *places, const Look *k, bool notes)
 {
     Engine *e = k->engine;
     int64_t posted = atomic_load(&e->posted.value), first = mgpu_look_step(k), last = mgpu_ahead_issued(e, k->device) >> PLACE_BITS;
     last = last < posted ? last : posted;
-    while (first <= last && !phase_of(e, first)) /* nothing is computed there */
+    while (first <= last && !phase_of(e, first)) /* nothing is computed in such a step */
         first++;
     while (first < last && !phase_of(e, last))
         last--;
@@ -68,7 +69,7 @@ static void add_steps(Places *places, const Look *k, bool notes)
     places->among = true;
 }
 
-/* false: the device has not failed */
+/* Returns false if the device has not failed. */
 static bool add_device(Places *places, Engine *e, int device, bool operations)
 {
     if (!e->kind->ahead->failed(e->devices[device]))
@@ -106,7 +107,7 @@ void mgpu_fail_late(Engine *e, int device, const char *error, const char *call)
     mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s%s%s", text, error, places.among ? "; " : "", places.among ? cure : "");
 }
 
-/* of the sum that the device's lane comm is in, whose library alone has such errors */
+/* Fails with the transfer that the device's lane comm is in: only the library of that lane reports such errors. */
 static _Noreturn void fail_sum(Engine *e, int device, const char *error)
 {
     char *text;
@@ -126,8 +127,9 @@ static _Noreturn void fail_sum(Engine *e, int device, const char *error)
               e->processes ? "" : ", MGPU_COLLECTIVE=peer, copy or host sums in another way");
 }
 
-/* ---- errors of sums that no call returns: NCCL's own threads meet some (a network, a GPU that another process took down) and keep them; the sum
- * then never ends. A thread of its own asks, as asking may take for ever where a library hangs: hang.c says that. */
+/* ---- Errors of collectives that no call returns. NCCL's own threads detect some (a network error, a GPU that another process
+ * took down) and keep them, while the collective never ends. A separate thread polls, since polling may itself hang in the
+ * library, which hang.c then reports. */
 static const double ASK_S = .5;
 
 static void ask(void *engine)

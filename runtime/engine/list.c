@@ -1,16 +1,19 @@
-/* list.c: in which order a device's operations of a phase are issued. In: a plan's list of operations, each after all that it waits for in the
- * same step (compiler/verify/order.c proves that); out: lanes, and for devices that run ahead the list that issue.c goes through.
+/* list.c: the order in which a device's operations of a phase are issued. In: a plan's list of operations, each after all that it
+ * waits for in the same step (compiler/verify/order.c proves that); out: lanes, and for asynchronous devices the list that
+ * issue.c goes through.
  *
- * Segments. The operations of the lane comp are cut where one waits for something that cannot be issued before the ones in front of it are: the
- * sum of what they compute. All other waits of a segment are waited for before it, and then it is issued whole. The calls of a region are one
- * launch: it waits for what they wait for.
+ * Segments. The operations of the lane comp are cut before an operation that waits for something that can only be issued after
+ * earlier operations of the segment, such as the all-reduce of their results. All other waits are done before the segment, which
+ * is then issued without further waits. The calls of a region are one launch, so it waits for what any of them waits for.
  *
- * The list. The first segment, then all of other lanes that needs no later one, in the order of the plan, then the next segment. What a segment waits for
- * needs none of its operations, so it comes before it; what waits for one of them needs it, so it comes after. Transfers have one order on
- * all devices, that of the plan, so devices that wait for each other in them wait for the same one.
+ * The list. First the first segment, then the operations of other lanes that need no later segment, in the order of the plan,
+ * then the second segment, and so on. What a segment waits for needs none of its operations, so it comes before the segment; what
+ * waits for one of its operations comes after it. Transfers have the plan's order on all devices, so devices that wait for each
+ * other in transfers wait in the same one.
  *
- * Runs. What a graph keeps: a segment; or, if transfers may be kept, too, as many segments and transfers of the lane comm as are one after the other
- * in the list. What a run waits for is waited for before it, so it ends before an operation that waits for the lane host after some of it. */
+ * Runs. A run is captured as one graph: a segment; or, if transfers may be captured, as many consecutive segments and transfers
+ * of the lane comm as possible. What a run waits for is waited for before it. So a run ends before an operation that waits for an
+ * operation of the lane host that itself waits for a part of the run. */
 #include "runtime/base/base.h"
 #include "runtime/engine/list.h"
 
@@ -44,8 +47,8 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* of every operation: the last place of the lane comp that must be issued before it, in the same step; -1: none. Transfers of all lanes have
- * one order */
+/* Returns [operation]: the last place of the lane comp that must be issued before it, in the same step; -1: none. The transfers
+ * of all lanes are in one order. */
 static int *find_needs(const mgpu_device_phase *p, const LaneTable *t)
 {
     int *need = mgpu_allocate((size_t)p->op_count, sizeof *need), before[MGPU_LANES];
@@ -72,7 +75,7 @@ static bool waits_for_segment(const mgpu_device_phase *p, const mgpu_op *op, con
 
 static bool in_one_region(const mgpu_op *a, const mgpu_op *b) { return a->region >= 0 && a->region == b->region; }
 
-/* order: the operation, and those after it in the lane */
+/* order: the operation and the next `left` - 1 ones of the lane */
 static bool begins_segment(const mgpu_device_phase *p, const int *order, int left, const int *need, int begin)
 {
     bool begins = false;
@@ -81,7 +84,7 @@ static bool begins_segment(const mgpu_device_phase *p, const int *order, int lef
     return begins;
 }
 
-/* of the lane comp, which waits for none of its own */
+/* Waits for the lane comp itself are left out. */
 static void add_wait(mgpu_wait **waits, int *count, const mgpu_device_phase *p, const mgpu_wait *wait)
 {
     bool known = p->ops[wait->op].lane == MGPU_COMP;
@@ -113,7 +116,7 @@ static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTa
 }
 
 /* ---- the list */
-/* how many segments are issued before an operation of another lane */
+/* Returns how many segments are issued before an operation of another lane. */
 static int segments_before(const AheadPhase *a, int need)
 {
     return need < 0 ? 0 : a->segment[need] + 1;
@@ -126,7 +129,8 @@ static bool is_issued_alone(const mgpu_op *op)
 
 static void order_all(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
 {
-    int *next = mgpu_allocate((size_t)a->count + 2, sizeof *next); /* [segments before it]: the place of the next such operation */
+    /* [segments issued before]: list position of the next such operation */
+    int *next = mgpu_allocate((size_t)a->count + 2, sizeof *next);
     a->list = mgpu_allocate((size_t)p->op_count, sizeof *a->list);
     a->turn = mgpu_allocate((size_t)p->op_count, sizeof *a->turn);
     for (int i = 0; i < p->op_count; i++)
@@ -151,7 +155,7 @@ static void order_all(AheadPhase *a, const mgpu_device_phase *p, const LaneTable
 /* ---- runs */
 static bool is_in_list(const mgpu_op *op) { return op->lane != MGPU_HOST; }
 
-/* of every operation: the last place in the list that must be issued before it or with it, in the same step; -1: none */
+/* Returns [operation]: the last list position that must be issued before it or is its own, in the same step; -1: none. */
 static int *find_last(const AheadPhase *a, const mgpu_device_phase *p)
 {
     int *last = mgpu_allocate((size_t)p->op_count, sizeof *last), before = -1;
@@ -165,7 +169,7 @@ static int *find_last(const AheadPhase *a, const mgpu_device_phase *p)
     return last;
 }
 
-/* what the list has at a place waits for */
+/* Returns the waits of the operation or segment at a list position. */
 static const mgpu_wait *waits_at(const AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, int at, int *count)
 {
     const mgpu_op *op = &p->ops[a->list[at]];
@@ -211,7 +215,7 @@ static void make_runs(AheadPhase *a, const mgpu_device_phase *p, const LaneTable
     free(last);
 }
 
-/* the next transfer of a run, from a place in the list on */
+/* Returns the position of the next transfer of any run, from `at` on. */
 static int next_transfer(const AheadPhase *a, const mgpu_device_phase *p, int at)
 {
     while (at < a->length && (a->run[at] < 0 || p->ops[a->list[at]].lane != MGPU_COMM))

@@ -1,45 +1,47 @@
-/* list.h: the operations of a phase on a device: by lane, and as they are issued to a device that runs ahead. */
+/* list.h: the operations of a phase on one device: by lane, and in the order in which they are issued to an asynchronous
+ * device. */
 #ifndef MGPU_ENGINE_LIST_H
 #define MGPU_ENGINE_LIST_H
 
 #include "runtime/abi/mgpu.h"
 
 typedef struct LaneTable {
-    int *order;                  /* operations, by lane */
-    int *place;                  /* operation -> its place in its lane */
-    int begin[MGPU_LANES + 1];   /* of each lane in `order` */
+    int *order;                  /* operations, sorted by lane */
+    int *place;                  /* [operation]: its position in its lane */
+    int begin[MGPU_LANES + 1];   /* where each lane begins in `order` */
 } LaneTable;
-typedef struct Segment {         /* of the lane comp of a device that runs ahead: issued whole */
-    int begin, end;              /* operations, by place in the lane */
+typedef struct Segment { /* calls of the lane comp of an asynchronous device that are issued without waiting between them */
+    int begin, end;              /* range of positions in the lane */
     mgpu_wait *waits; int wait_count;
-    int mark;                    /* the first of MGPU_RING at its end, by step; -1: nobody needs it */
+    int mark;                    /* the first of MGPU_RING events at its end, one per step in flight; -1: nothing waits for it */
 } Segment;
-typedef struct Run {             /* of the list: a segment, or several with the transfers between them; kept as one graph */
-    int begin, end;              /* places in the list */
-    mgpu_wait *waits; int wait_count; /* for what is not in it */
-    bool transfers;              /* it has some */
-    void **kept;                 /* [variant]; NULL: not yet */
+typedef struct Run { /* part of the list that is captured as one graph: one segment, or several with the transfers between them */
+    int begin, end;              /* range of positions in the list */
+    mgpu_wait *waits; int wait_count; /* what it waits for outside of the run */
+    bool transfers;              /* it contains transfers */
+    void **kept;                 /* [variant]: the captured graph; NULL until it is captured */
 } Run;
 typedef struct AheadPhase {
     Segment *segments; int count;
-    int *segment;                /* [place of the lane comp]: which one it is in */
-    int *list; int length;       /* operations as they are issued; of comp the first of each segment */
+    int *segment;                /* [position in the lane comp]: its segment */
+    int *list; int length;       /* operations in order of issue; a segment is represented by its first operation */
     Run *runs; int run_count;
-    int *run;                    /* [place in the list]: which one it is in; -1: none */
-    int *turn;                   /* [operation]: its place in the list, or its segment's; nothing of the lane host */
-    int *mark;                   /* [operation]: the first of MGPU_RING marks after it (of comp: after its segment); -1: none */
-    int *inside;                 /* [operation]: the first of `variants` marks after it inside its segment; -1: none */
-    int *within;                 /* [operation]: a mark after it that its own run alone follows; -1: none */
-    int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks before it, for look.c; -1: none */
+    int *run;                    /* [position in the list]: its run; -1: none */
+    int *turn;                   /* [operation]: its position in the list, or that of its segment; undefined for the lane host */
+    int *mark; /* [operation]: the first of MGPU_RING events after it (lane comp: after its segment); -1: none */
+    int *inside;                 /* [operation]: the first of `variants` events after it inside its segment; -1: none */
+    int *within;                 /* [operation]: an event after it that only operations of its run wait for; -1: none */
+    int *begun;                  /* [operation]: the first of MGPU_RING events before a transfer, for look.c; -1: none */
 } AheadPhase;
 
 void mgpu_make_lanes(LaneTable *, const mgpu_device_phase *);
 void mgpu_free_lanes(LaneTable *);
-/* all but marks; transfers: runs have those of the lane comm */
+/* Fills in everything but events. transfers: runs may contain transfers of the lane comm. */
 void mgpu_make_list(AheadPhase *, const mgpu_device_phase *, const LaneTable *, int variants, bool transfers);
 void mgpu_free_list(AheadPhase *);
-bool mgpu_runs_agree(const AheadPhase *, const mgpu_device_phase *, const AheadPhase *, const mgpu_device_phase *); /* have the same transfers, one by one */
-/* what an operation of the list waits for is in its run */
+/* the same transfers in runs */
+bool mgpu_runs_agree(const AheadPhase *, const mgpu_device_phase *, const AheadPhase *, const mgpu_device_phase *);
+/* Returns true if an operation of the list waits for one of its own run. */
 static inline bool mgpu_is_within(const AheadPhase *a, const mgpu_device_phase *p, int op, const mgpu_wait *wait)
 {
     bool may = wait->back == 0 && p->ops[op].lane != MGPU_HOST && p->ops[wait->op].lane != MGPU_HOST;

@@ -1,7 +1,8 @@
-/* look.c: how far a device that runs ahead is. In: what its streams have noted in memory of the host, which can be read when a driver answers
- * nothing any more, and what has been issued; out: of each lane the operations between the last that is known to be done and the first
- * that is not. A note is written before the mark that other streams follow, so what waits for something that is not noted has not begun, and what a
- * transfer that has begun waits for is done. */
+/* look.c: how far an asynchronous device has come. In: the step numbers that its streams have written to host memory, which can
+ * be read when the driver does not respond any more, and what has been issued. Out: for each lane, the operations between the
+ * last one that is known to have completed and the first one that has not. A note is written before the event that other streams
+ * wait for. So an operation that waits for one without a note has not begun, and everything that a begun transfer waits for has
+ * completed. */
 #include "runtime/base/base.h"
 #include "runtime/engine/look.h"
 
@@ -53,7 +54,7 @@ static int64_t first_step(const Look *k, int lane)
     return number;
 }
 
-/* operation `place` is issued: is it known to be done, or not to be? */
+/* Updates what is known from operation `place`, which is issued: it has completed, or may not have. */
 static void look_at_operation(Look *k, int lane, int place, bool whole)
 {
     const mgpu_op *op = mgpu_look_op(k, lane, place);
@@ -84,7 +85,7 @@ static void look_at_lane(Look *k, int lane)
             break;
         look_at_operation(k, lane, place, issued);
     }
-    bool whole = mgpu_ahead_issued(e, k->device) >= finished(number); /* then the step's end has not come */
+    bool whole = mgpu_ahead_issued(e, k->device) >= finished(number); /* then the end of the step has not been reached */
     if (k->until[lane] < 0 && (whole || k->failed))
         k->until[lane] = place - 1;
 }
@@ -135,7 +136,7 @@ Look mgpu_look(Engine *e, int device, bool failed)
     return k;
 }
 
-/* ---- who waits for whom */
+/* ---- which operation waits for which */
 static bool is_done(const Look *k, const mgpu_phase *phase, int64_t number, const mgpu_wait *wait)
 {
     int64_t its = number - wait->back;

@@ -1,15 +1,15 @@
-/* pool.c: a pool of threads, and its barrier.
+/* pool.c: a thread pool and its barrier.
  *
- * A run is announced by the number of the round; each thread says where it is in a line of its own, and thread 0 is the
- * one that looks at all of them, so a barrier costs two cache lines a thread. Who waits spins first: rounds follow each
- * other within microseconds. Only then does it sleep (counter.c).
+ * A run is announced by the number of the round. Each thread publishes its progress in a cache line of its own, and thread 0 is
+ * the only one that reads all of them, so a barrier costs two cache lines per thread. Waiting threads spin first, since rounds
+ * follow within microseconds, and then sleep (counter.c).
  *
- * Threads that have cores of their own stay there, where their data is. If another program has the core, too, a thread loses
- * it for milliseconds in the midst of its share, and all others wait. So who waits looks at the CPU time of the thread that is
- * late: if it stands still, that thread is moved to the core of the one that waits, which sleeps. Some time later it goes back
- * to its own. What a thread computes does not depend on where it runs. bn_cnn on one device of two threads, two cores, ms a
- * step, in place and moved: beside one busy program of another session 112 and 79, beside two 158 and 106; beside one of its
- * own session 96 and 79, beside two 105 and 85; alone the same. */
+ * Threads with a core each stay there, where their data is. If another program uses the core, too, a thread loses it for
+ * milliseconds in the middle of its work, and all others wait. So a waiting thread reads the CPU time of the thread that it waits
+ * for. If that stands still, the thread is moved to the core of the waiting one, which sleeps. After some time it goes back.
+ * Results do not depend on where a thread runs. bn_cnn on one device with two threads, two cores, ms per step, pinned and moved:
+ * with one busy program of another session 112 and 79, with two 158 and 106; with one of the same session 96 and 79, with two 105
+ * and 85; on an otherwise idle machine both are equal. */
 #include "runtime/base/base.h"
 #include "runtime/engine/pool.h"
 
@@ -19,32 +19,32 @@
 #include <string.h>
 #include <time.h>
 
-enum { SPINS_ALONE = 5000, SPINS_SHARED = 50, LOOK = 1000 /* spins between two looks at a late thread: 50 to 100 us */ };
-/* How long a thread stays on another's core. Twice as long as before if it was moved again soon after it had come back, so that
- * what runs for a moment on a free machine costs little, and the scheduler has the time to arrange programs that go on. */
+enum { SPINS_ALONE = 5000, SPINS_SHARED = 50, LOOK = 1000 /* spins between two looks at the CPU time: 50 to 100 us */ };
+/* How long a thread stays on another's core: twice as long as before if it is moved again soon after its return. So a program
+ * that runs only for a moment costs little, and the scheduler has time to arrange programs that go on. */
 static const double FIRST_STAY_S = 2e-3, LONGEST_STAY_S = 0.2, SOON = 10 /* times the last stay */;
 
 typedef struct Member {
     Counter arrived;          /* barriers and rounds that this thread has reached */
     ThreadPool *pool;
-    int number, core;         /* core: -1: any */
-    int64_t count;            /* the same, its own copy */
-    pthread_t started, self;  /* the same thread: who opens the pool writes the one, it itself the other */
-    clockid_t clock;          /* its CPU time; thread 0 has this and `self` since the first run */
-    double moved, returned;   /* seconds: when it saw that it had been moved (0: it is on its own core), when it came back */
-    double stay;              /* seconds that it is away */
-    _Atomic(struct Member *) on_core_of; /* to whose core it was moved; NULL: it is on its own */
+    int number, core;         /* core: -1: not pinned */
+    int64_t count;            /* the thread's own copy of `arrived` */
+    pthread_t started, self;  /* the same thread, written by the thread that opens the pool and by the thread itself */
+    clockid_t clock;          /* of its CPU time; thread 0 sets it and `self` in the first run */
+    double moved, returned;   /* seconds: when it noticed that it was moved (0: it is on its own core); when it returned */
+    double stay;              /* seconds to stay away */
+    _Atomic(struct Member *) on_core_of; /* the thread whose core it was moved to; NULL: it is on its own */
     _Atomic int moved_here;   /* threads that were moved to its core */
-    _Atomic bool busy;        /* with its share of a run */
+    _Atomic bool busy;        /* it executes a part of a run */
 } Member;
 
 struct ThreadPool {
-    Counter round, released;  /* announced runs; barriers that all have reached */
+    Counter round, released;  /* runs announced; barriers that all threads have reached */
     PoolPlan plan;
     void (*work)(void *context, int thread);
     void *context;
     bool closing;
-    int64_t rounds;           /* that have been run */
+    int64_t rounds;           /* runs executed */
     Member *members;
 };
 
@@ -53,7 +53,7 @@ static void keep_on(pthread_t thread, int core)
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET((size_t)core, &set);
-    pthread_setaffinity_np(thread, sizeof set, &set); /* a wish: nothing is wrong without it */
+    pthread_setaffinity_np(thread, sizeof set, &set); /* may fail without harm */
 }
 
 static double cpu_seconds(const Member *m)
@@ -63,7 +63,7 @@ static double cpu_seconds(const Member *m)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* from now on `late` runs on the core of `waiting`, which is about to sleep */
+/* Moves `late` to the core of `waiting`, which is about to sleep. */
 static void move_to_core_of(Member *waiting, Member *late)
 {
     Member *nobody = NULL;
@@ -73,7 +73,7 @@ static void move_to_core_of(Member *waiting, Member *late)
     keep_on(late->self, waiting->core);
 }
 
-/* between two shares: a thread that was moved goes back to its own core when it has been away for long enough */
+/* Called between two parts of work: a moved thread returns to its own core after its stay. */
 static void return_to_own_core(Member *m)
 {
     Member *other = atomic_load(&m->on_core_of);
@@ -99,7 +99,7 @@ static bool shares_core(const Member *m)
     return atomic_load(&m->moved_here) > 0 || atomic_load(&m->on_core_of);
 }
 
-/* `late` is the thread that is waited for, or thread 0, which waits for all */
+/* late: the thread that is waited for; worker threads wait for thread 0 */
 static void wait_for(Member *m, Counter *c, int64_t at_least, Member *late)
 {
     bool spins = m->pool->plan.spin, looks = spins && m->core >= 0;
@@ -115,12 +115,12 @@ static void wait_for(Member *m, Counter *c, int64_t at_least, Member *late)
     mgpu_counter_wait_spinning(c, at_least, looks || shares_core(m) ? 0 : spins ? SPINS_ALONE : SPINS_SHARED);
 }
 
-/* by the thread itself */
+/* Called by the thread itself. */
 static void begin(Member *m)
 {
     m->self = pthread_self();
     if (pthread_getcpuclockid(m->self, &m->clock) != 0)
-        m->clock = CLOCK_THREAD_CPUTIME_ID; /* of the one that looks: it goes on */
+        m->clock = CLOCK_THREAD_CPUTIME_ID; /* the CPU time of the caller, which never stands still */
     if (m->core >= 0)
         keep_on(m->self, m->core);
 }
@@ -146,7 +146,7 @@ static void *serve(void *argument)
         if (t->closing)
             break;
         do_share(m);
-        mgpu_counter_set(&m->arrived, ++m->count); /* the next round is what it waits for */
+        mgpu_counter_set(&m->arrived, ++m->count); /* before the next round there is nothing to wait for */
     }
     if (t->plan.leave)
         t->plan.leave(t->plan.context, m->number);
@@ -158,7 +158,7 @@ ThreadPool *mgpu_pool_open(const PoolPlan *plan)
     ThreadPool *t = mgpu_allocate_aligned(_Alignof(ThreadPool), sizeof *t);
     Member *members = mgpu_allocate_aligned(_Alignof(Member), (size_t)plan->threads * sizeof *members);
     t->plan = *plan;
-    t->plan.cores = NULL; /* the caller's */
+    t->plan.cores = NULL; /* belongs to the caller */
     t->members = members;
     for (int i = 0; i < plan->threads; i++) {
         members[i].pool = t;
@@ -185,7 +185,7 @@ int mgpu_pool_threads(const ThreadPool *t)
     return t->plan.threads;
 }
 
-/* thread 0 waits until all others are where it is */
+/* Thread 0 waits until all others have reached the same count. */
 static void gather(ThreadPool *t)
 {
     int64_t count = ++t->members[0].count;

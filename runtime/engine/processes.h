@@ -1,12 +1,13 @@
-/* processes.h: the processes that train together. Each has some devices of the plan, one after the other, as many as the others or one
- * more. A program without --mpi is one process, which has them all: NULL. */
+/* processes.h: the processes that train together. Each has consecutive devices of the plan; their numbers differ by at most one.
+ * In a program without --mpi the pointer is NULL: one process has all devices. */
 #ifndef MGPU_PROCESSES_H
 #define MGPU_PROCESSES_H
 
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 
-/* at which operation an engine's lanes are, and whether they work there, or wait for others; AFTER: at none, after some step */
+/* Where the lanes of an engine are: at an operation, on which they work or in which they wait for other processes, or at none
+ * (AFTER a step). */
 typedef enum Whereabouts { WHERE_AFTER, WHERE_WAITS, WHERE_WORKS } Whereabouts;
 typedef Whereabouts Where(const void *engine, char *text, size_t room);
 
@@ -14,23 +15,24 @@ typedef struct mgpu_processes Processes;
 struct mgpu_processes {
     int rank, count;
     const char *host;
-    /* ends the program if there are more processes than devices, or if the plan has not one model */
+    /* Ends the program if there are more processes than devices, or if their plans are of different models. */
     void (*check)(const Processes *, const mgpu_program *, const mgpu_plan *);
-    Collective *(*connect)(Processes *, const mgpu_plan *, int lane); /* of the process's own devices, with those of the others */
-    /* Every process calls these, in one order, from the thread that posts steps. */
-    int (*follow)(Processes *, int value);                            /* rank 0's value */
-    /* ends the program unless all have the same: "rank 1 on b has other options than rank 0 on a; start all with the same" */
+    Collective *(*connect)(Processes *, const mgpu_plan *, int lane); /* connects this process's devices with all others */
+    /* Every process calls the following functions, in the same order, on the thread that posts steps. */
+    int (*follow)(Processes *, int value);                            /* returns rank 0's value */
+    /* Ends the program unless all have the same digest: "rank 1 on b has other options than rank 0 on a; start all with the
+     * same". */
     void (*compare)(Processes *, const char *what, const char *cure, uint64_t digest);
-    void (*gather)(Processes *, void *all, const int64_t *at);        /* bytes [at[r], at[r + 1]) from rank r */
-    void (*collect)(Processes *, const void *own, void *all, const int64_t *at); /* the same, to rank 0; all: NULL on the others */
-    /* Likewise, but from the thread that writes saves, while another posts steps: from each to each; sizes and places in bytes, by rank */
+    void (*gather)(Processes *, void *all, const int64_t *at);        /* all-gather: bytes [at[r], at[r + 1]) come from rank r */
+    void (*collect)(Processes *, const void *own, void *all, const int64_t *at); /* gather to rank 0; all: NULL on the others */
+    /* All-to-all, on the thread that writes saves while another one posts steps. Sizes and offsets are in bytes, by rank. */
     void (*exchange)(Processes *, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at);
-    /* what those are told that wait for this process; NULL: there is no engine */
+    /* Sets the function that describes this process to those that wait for it; NULL: there is no engine. */
     void (*watch)(Processes *, Where *, const void *engine);
-    /* which process has said nothing for a while: "rank 1 on b has said nothing ..."; busy: else which one does not wait, as others do;
-     * false: none is known here */
+    /* Writes which process has not been heard from for a while ("rank 1 on b has said nothing ..."), or, with `busy`, which one
+     * works while the others wait. Returns false if this process knows of none. */
     bool (*suspect)(const Processes *, bool busy, char *text, size_t room);
-    /* whether this one waits for others, and what for; NULL: it is not known */
+    /* Writes what this process waits for, and returns whether it waits for others; the function is NULL if that is not known. */
     bool (*waits)(const Processes *, char *text, size_t room);
     void (*close)(Processes *);
 };
@@ -50,27 +52,27 @@ static inline DeviceSpan mgpu_own_devices(const Processes *p, int devices)
     return (DeviceSpan){mgpu_first_device(p, devices, rank), mgpu_first_device(p, devices, rank + 1)};
 }
 
-/* of `count` elements that devices have in even parts, those of a rank's devices */
+/* Returns the range that a rank's devices have of `count` elements, which are divided evenly among all devices. */
 static inline mgpu_stretch mgpu_part_of_rank(const Processes *p, int devices, int64_t count, int rank)
 {
     return (mgpu_stretch){mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank)),
                           mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank + 1))};
 }
 
-static inline mgpu_stretch mgpu_overlap(mgpu_stretch a, mgpu_stretch b) /* its end is not before its begin */
+static inline mgpu_stretch mgpu_overlap(mgpu_stretch a, mgpu_stretch b) /* empty: end == begin */
 {
     int64_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
     return (mgpu_stretch){begin, end > begin ? end : begin};
 }
 
-/* of a micro-batch, those of a rank's devices */
+/* Returns the samples of a micro-batch that a rank's devices have. */
 static inline mgpu_stretch mgpu_samples_of(const Processes *p, const mgpu_plan *plan, int rank)
 {
     int first = mgpu_first_device(p, plan->devices, rank), end = mgpu_first_device(p, plan->devices, rank + 1);
     return (mgpu_stretch){plan->device[first].shard.first, end < plan->devices ? plan->device[end].shard.first : plan->micro};
 }
 
-/* `bytes` of each process, of each device, to all */
+/* All-gather `bytes` of each process, and of each device. */
 static inline void mgpu_gather_each(Processes *p, void *all, int64_t bytes)
 {
     int64_t at[p->count + 1];
@@ -87,8 +89,9 @@ static inline void mgpu_gather_devices(Processes *p, void *all, int64_t bytes, i
     p->gather(p, all, at);
 }
 
-/* that compute for each device, as many of all processes: what all devices compute from the same values, as the norm of a gradient, is added up in
- * a part for each thread, and has the same bits only so. Every process calls it */
+/* Returns the number of compute threads per device, the same in all processes. Every process calls it. Values that all devices
+ * compute alike, such as the norm of a gradient, are summed in one partial sum per thread, so their bits are equal only with
+ * equal thread counts. */
 static inline int mgpu_threads_each(Processes *p, const mgpu_plan *plan, int threads)
 {
     DeviceSpan own = mgpu_own_devices(p, plan->devices);

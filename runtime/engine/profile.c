@@ -1,8 +1,8 @@
-/* profile.c: how long each operation of a step takes, added up over steps, sorted, with what it does per second.
+/* profile.c: the time of each operation of a step, summed over steps and sorted, with its rate of work.
  *
- * In: seconds, as the engine measures them around operations; the program's tables, which say what an operation computes
- * (the multiply-adds of a matmul) and moves (of a call as its schedule says; else the bytes of its accesses). Out: a table. The lane comp's operations
- * follow each other, so what is left of the step's time is waiting: for other lanes and devices, and between steps. */
+ * In: seconds, as the engine measures them around operations; the program's tables, which say what an operation computes (the
+ * multiply-adds of a matmul) and moves (for calls as in the schedule, else the bytes of its accesses). Out: a table. Operations
+ * of the lane comp do not overlap, so the rest of the step's time is waiting: for other lanes and devices, and between steps. */
 #include "runtime/abi/mgpu_gemm.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/profile.h"
@@ -17,20 +17,20 @@ typedef struct Spent {
     double sum, *each;
     int64_t count;
     double predicted;
-} Spent; /* seconds: of all times; each of the first ones; of one, as the plan has it */
+} Spent; /* seconds: in all; each of the first `most` times; predicted for one run */
 struct Profile {
     const mgpu_program *program;
     const mgpu_plan *plan;
     Spent ***spent;              /* [phase][device][operation] */
-    int64_t most;                /* times of an operation that are kept for its median */
-    bool predicts;               /* what operations take is predicted */
+    int64_t most;                /* times kept per operation, for the median */
+    bool predicts;               /* the plan has predictions */
 };
 
 typedef struct Row {
     const mgpu_phase *phase;
     const mgpu_op *op;
     int device;
-    double seconds, predicted, flops, bytes; /* of one step; of a call */
+    double seconds, predicted, flops, bytes; /* seconds: per step; flops, bytes: per call */
 } Row;
 
 Profile *mgpu_profile_begin(const mgpu_program *program, const mgpu_plan *plan, int64_t steps)
@@ -79,9 +79,9 @@ void mgpu_profile_predict(Profile *p, const mgpu_phase *phase, int device, int o
     p->predicts = true;
 }
 
-/* ---- of several processes */
+/* ---- several processes */
 
-/* how many operations the devices of each rank have: rank r's from at[r] on */
+/* Sets at[r] to the operations that the devices of ranks before r have. */
 static void places_of(const Profile *p, const Processes *processes, int64_t *at)
 {
     at[0] = 0;
@@ -93,7 +93,7 @@ static void places_of(const Profile *p, const Processes *processes, int64_t *at)
     }
 }
 
-/* of an operation: sum, count, times <-> Spent; -> what follows */
+/* Copies sum, count and times of an operation to or from a row, and returns the end of the row. */
 static double *pack(const Profile *p, Spent *s, double *row, bool in)
 {
     if (in) {
@@ -136,7 +136,7 @@ void mgpu_profile_gather(Profile *p, Processes *processes)
     free(rows);
 }
 
-/* ---- what an operation does */
+/* ---- what an operation computes and moves */
 static double flops_of(const mgpu_contraction *c, int64_t samples)
 {
     double count = 2;
@@ -162,7 +162,7 @@ static const char *does(const Profile *p, const Row *r)
     return r->op->verb == MGPU_TRANSFER ? mgpu_transfer_row(r->phase->collectives[r->op->target].parties.transfer)->kind : VERB[r->op->verb];
 }
 
-/* of a matmul, "M x N x K"; with batch axes "B of M x N x K" */
+/* Writes "M x N x K" of a matmul, or "B of M x N x K" with batch axes. */
 static void matmul_text(const mgpu_contraction *c, int64_t samples, char *text, size_t room)
 {
     const int axes[] = {c->batch, c->m, c->n, c->k};
@@ -190,14 +190,14 @@ static int compare(const void *a, const void *b)
     return x->op < y->op ? -1 : x->op > y->op;
 }
 
-/* micro-batches run the operations of their phases more than once in a step */
+/* Phases of micro-batches run more than once per step. */
 static double times_per_step(const Profile *p, const Row *r)
 {
     return r->phase->kind == MGPU_PHASE_PROLOGUE ? (double)p->program->accumulate
            : r->phase->kind == MGPU_PHASE_ACCUMULATE ? (double)(p->program->accumulate - 1) : 1;
 }
 
-/* operations that took time, the longest first; the caller frees them */
+/* Returns operations that took time, the longest first. The caller frees them. */
 static Row *rows_of(const Profile *p, int64_t steps, int *count)
 {
     int most = 0;
@@ -261,7 +261,7 @@ static const char *line_text(const Source *s, int line)
     return line >= 1 && line <= s->count ? s->lines[line - 1] : "";
 }
 
-/* the bytes of as many whole characters as a row has room for */
+/* Returns the bytes of the whole characters that fit into a row. */
 static int beginning(const char *line)
 {
     enum { ROOM = 60 };
@@ -299,7 +299,8 @@ static void print_row(const Profile *p, const Row *r, const TableStyle *l)
         snprintf(bytes, sizeof bytes, "%.1f", rate(p, r, r->bytes));
     if (p->predicts)
         snprintf(predicted, sizeof predicted, " %9.3f", 1e3 * r->predicted);
-    char *id = name_of(r->device, r->op), *line = mgpu_plain(line_text(l->source, r->op->line)); /* the file may hold anything by now */
+    /* the file may have changed and contain anything */
+    char *id = name_of(r->device, r->op), *line = mgpu_plain(line_text(l->source, r->op->line));
     fprintf(l->f, "%9.3f%s %6.1f %9s %7s  %-*s  %-*s  %-*s %5d  %.*s\n", 1e3 * r->seconds, predicted,
             100 * r->seconds / l->step_s, flops, bytes, l->operation_width, id, l->kernel_width, does(p, r), MATMUL_WIDTH, matmul,
             r->op->line, beginning(line), line);

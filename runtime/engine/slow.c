@@ -1,5 +1,5 @@
-/* slow.c: MGPU_SLOW and MGPU_LINK_GBPS. Sleeps are of the thread that is slowed, so others keep the cores. Short ones are put together:
- * a system does not wake a thread to the microsecond. */
+/* slow.c: MGPU_SLOW and MGPU_LINK_GBPS. The slowed thread sleeps, so that others can use its core. Short sleeps are accumulated,
+ * since a system does not wake a thread to the microsecond. */
 #include "runtime/base/base.h"
 #include "runtime/engine/slow.h"
 
@@ -45,7 +45,7 @@ void mgpu_sleep_until(double when)
         nanosleep(&t, NULL);
 }
 
-/* proc(5), /proc/PID/schedstat: nanoseconds on a core, then those of waiting for one; 0 where the system does not count them */
+/* proc(5), /proc/PID/schedstat: nanoseconds on a core, then nanoseconds waiting for one; 0 if the system does not count them */
 static double waited_for_a_core(void)
 {
     double waited = 0;
@@ -66,8 +66,8 @@ void mgpu_slow_end(Slow *s, double began)
 {
     if (s->factor <= 1)
         return;
-    /* the kernel counts waiting by a clock of its own: the difference of the two can be a little below 0, which a large factor
-     * would make minutes in which nothing is slowed */
+    /* The kernel measures waiting by another clock, so the difference can be slightly negative. A large factor would turn that
+     * into minutes without a slowdown. */
     double now = mgpu_seconds(), worked = now - waited_for_a_core() - began;
     s->owed += (s->factor - 1) * (worked > 0 ? worked : 0);
     if (s->owed < LEAST_SLEEP_S)
@@ -76,7 +76,7 @@ void mgpu_slow_end(Slow *s, double began)
     s->owed -= mgpu_seconds() - now;
 }
 
-/* what is carried until now: those that have something left get equal parts of it */
+/* Transfers data up to the present: flows with bytes left share the bandwidth equally. */
 static void advance(SlowLink *k, double rate)
 {
     double now = mgpu_seconds(), bytes = rate * (now - k->at);

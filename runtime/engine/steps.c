@@ -1,7 +1,7 @@
-/* steps.c: from "these samples" to posted steps: shards, step blocks and the choice between full and partial phases.
+/* steps.c: posts steps for given samples: shards, step blocks, and the choice between full and partial phases.
  *
- * Micro-batch m of a step has its samples [m micro, (m + 1) micro), as far as there are any; device d has those from
- * shard.first on, up to its share. */
+ * Micro-batch m of a step has the existing ones of its samples [m micro, (m + 1) micro). Device d has `share` of them, from
+ * shard.first on. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 
@@ -34,7 +34,7 @@ static void fill_block(const Feed *f, mgpu_step *block, const mgpu_shard *shard,
     memcpy(block->setting, f->setting, sizeof block->setting);
 }
 
-/* without samples (init, reports) there is nothing that could be missing */
+/* Phases without samples (init, reports) are not partial. */
 static bool is_partial_batch(const Feed *f, const Work *work)
 {
     if (f->plan->always_partial)
@@ -76,7 +76,7 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
     work->samples = batch->samples;
     for (int64_t i = 0; i < count; i++)
         work->index[i] = batch->order ? batch->order[batch->place + begin + i] : batch->place + begin + i;
-    if (!count) /* for padding samples to copy */
+    if (!count) /* padding samples copy this one */
         work->index[0] = batch->order ? batch->order[batch->place] : batch->place;
     for (int d = 0; d < f->plan->devices; d++)
         fill_block(f, &work->block[d], &f->plan->device[d].shard, batch, micro, count);

@@ -1,4 +1,4 @@
-/* ticker.c: a thread that does something now and then until it is closed. Only the time counts in which it could run. */
+/* ticker.c: a thread that calls a function periodically until it is closed. Only time in which it could run counts. */
 #include "runtime/base/base.h"
 #include "runtime/engine/internal.h"
 
@@ -11,12 +11,12 @@ struct Ticker {
     void *context;
     const char *name;
     pthread_t thread;
-    pthread_mutex_t lock;        /* of closing */
+    pthread_mutex_t lock;        /* protects `closing` */
     pthread_cond_t changed;
     bool closing;
 };
 
-/* false: it is closed */
+/* Sleeps for the period; returns false if the ticker is closed. */
 static bool nap(Ticker *t)
 {
     struct timespec until;

@@ -1,4 +1,5 @@
-/* ticker.h: a thread that calls `tick` every so many seconds in which it could run; until it is closed (NULL: there is none). */
+/* ticker.h: a thread that calls `tick` every `seconds`, not counting time in which it could not run, until it is closed. NULL is
+ * a closed ticker. */
 #ifndef MGPU_ENGINE_TICKER_H
 #define MGPU_ENGINE_TICKER_H
 

@@ -1,12 +1,14 @@
-/* timed.c: clocks of devices that run ahead. One training step in MGPU_TIMED has marks that note the time: on comp two before each segment
- * (when all before it is done; when what it waits for is, too) and one at the end; on comm and sync one before and one after each transfer. Who
- * watches the device reads them when the step is done, so nobody waits for them.
+/* timed.c: timing events of asynchronous devices. One training step in MGPU_TIMED records them: on comp two before each segment
+ * (one when everything earlier has completed, one when what it waits for has, too) and one at the end; on comm and sync one
+ * before and one after each transfer. The thread that watches the device reads them when the step has completed, so nothing
+ * waits.
  *
- * Clocks of a step are at its place in the ring, which no other step has before this one is collected. All are made at the beginning:
- * the lanes' threads and who watches use them at the same time. A graph that has transfers has them in every step.
+ * Timing events are per place of the step in the ring, so no other step uses them before this one is collected. All are created
+ * at the beginning, because the issuing and the watching thread use them at the same time. A graph with transfers contains them
+ * in every step.
  *
- * A step that is traced (trace.c) or profiled has two more for each operation, and is issued operation by operation. Clocks are compared with one
- * of their lane, the anchor, which the lane waits for when its first traced step begins. */
+ * A traced (trace.c) or profiled step has two more for each operation, and is issued operation by operation. They are compared
+ * with one event of their lane, the anchor, whose host time is measured when the lane's first traced step begins. */
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
 
@@ -32,7 +34,7 @@ void mgpu_timed_open(Ahead *a)
             e->kind->ahead->clock(e->devices[a->device], lane, MGPU_RING * a->clocks[lane] - 1);
 }
 
-/* others already look at each operation of the step */
+/* Profiles, audits and MGPU_GRAPHS=wait already wait for or time each operation. */
 static bool is_timed(const Ahead *a, int64_t number)
 {
     Engine *e = a->engine;
@@ -92,7 +94,7 @@ void mgpu_timed_operation(Lane *l, int op, int number)
         ahead->range(device, number ? NULL : l->phase->devices[l->device].ops[op].id);
 }
 
-/* what a lane did in the step; a gap before an operation that waits for one of another lane is a wait for that */
+/* Adds the spans of a lane in this step. A gap before an operation that waits for another lane is shown as a wait for that. */
 static void note_spans(const Ahead *a, Lane *l, int64_t number)
 {
     static const double SHORT_S = 1e-6;

@@ -1,8 +1,9 @@
-/* trace.c: what was noted of some steps -> a timeline (runtime/base/trace.h).
+/* trace.c: writes recorded spans of some steps as a timeline (runtime/base/trace.h).
  *
- * Each thread has a log of its own. What is noted begins MGPU_AHEAD steps before the first step and ends as many after the last, since
- * lanes work on different steps at the same time; what is written is what happened between the end of the step before the first and the
- * end of the last. An arrow leads from the last span of an operation to the first of one on another lane that waits for it. */
+ * Each thread has its own log. Recording begins MGPU_AHEAD steps before the first step and ends as many after the last one, since
+ * lanes work on different steps at the same time. What is written happened between the end of the step before the first one and
+ * the end of the last one. An arrow goes from the last span of an operation to the first span of an operation on another lane
+ * that waits for it. */
 #include "runtime/base/base.h"
 #include "runtime/base/whole.h"
 #include "runtime/engine/trace.h"
@@ -16,11 +17,11 @@ typedef struct TraceTrack { int device, track; SpanLog *log; } TraceTrack;
 struct Trace {
     const mgpu_program *program;
     const mgpu_plan *plan;
-    int64_t first, last, steps; /* steps: that were collected */
+    int64_t first, last, steps; /* steps: collected so far */
     TraceTrack *tracks; int track_count;
-    bool virtual;               /* the clocks of the GPUs are not the host's */
-    bool on;                    /* the step that was posted last is noted */
-    double begin, end;          /* of the steps; 0: not yet */
+    bool virtual;               /* the GPUs' clocks differ from the host's */
+    bool on;                    /* the step posted last is recorded */
+    double begin, end;          /* of the traced steps, mgpu_seconds; 0: not reached yet */
 };
 
 Trace *mgpu_trace_open(const mgpu_program *program, const mgpu_plan *plan, int64_t first, int64_t last, bool virtual)
@@ -92,9 +93,9 @@ void mgpu_trace_set(Dataset *set, Trace *t)
 typedef struct Writer {
     const Trace *trace;
     FILE *f;
-    const Span ***last;         /* [device][(number - first_number) * the most operations + op]: its last span */
+    const Span ***last;         /* [device][(number - first_number) * most_ops + op]: the last span of the operation */
     int64_t first_number, numbers, most_ops, arrows;
-    double virtual_begin;       /* of what is shown of virtual GPUs, on their clock */
+    double virtual_begin;       /* when the shown part of virtual GPUs begins, by their clock */
 } Writer;
 
 static bool has_own_clock(const Trace *t, const TraceTrack *track)
@@ -107,7 +108,7 @@ static bool is_shown(const Trace *t, const TraceTrack *track, const Span *s)
     return has_own_clock(t, track) ? s->step >= t->first && s->step <= t->last : s->end > t->begin && s->begin < t->end;
 }
 
-/* ---- transfers and what is beside them */
+/* ---- transfers and their overlap with computing */
 static const Span *next_op(const Trace *t, const TraceTrack *track, int64_t *at)
 {
     for (const Span *s; (s = mgpu_spans_next(track->log, at));)
@@ -122,7 +123,7 @@ static double beside(const Span *a, const Span *b)
     return end > begin ? end - begin : 0;
 }
 
-/* of a lane of transfers and its device's lane comp, each in order of time */
+/* Both tracks are in order of time. */
 static void add_transfers(const Trace *t, const TraceTrack *lane, const TraceTrack *comp, TracedTransfers *sum)
 {
     int64_t at = 0, call_at = 0;
@@ -173,13 +174,13 @@ static void name_of_op(const mgpu_phase *phase, const mgpu_op *op, char *name, s
 static double bytes_of(const mgpu_op *op)
 {
     double bytes = op->bytes;
-    int first = op->write_count ? op->read_count : 0; /* report, fetch write nothing */
+    int first = op->write_count ? op->read_count : 0; /* reports and fetches write nothing */
     for (int i = first; op->verb != MGPU_CALL && i < op->read_count + op->write_count; i++)
         bytes += (double)(mgpu_access_of(op, i)->end - mgpu_access_of(op, i)->begin);
     return bytes;
 }
 
-/* as schedules call it, but for the _2 of those that differ only in the paths of their random numbers */
+/* Writes the name that schedules use, without the _2 of kernels that differ only in the paths of their random numbers. */
 static void name_of_kernel(const mgpu_program *p, int kernel, char *name, size_t room)
 {
     if (p->kernel_digests)
@@ -264,7 +265,7 @@ static void find_numbers(Writer *w)
         }
 }
 
-/* inside the slice */
+/* Clamps `at` to the slice. */
 static double inside(const Writer *w, const TraceTrack *track, double begin, double end, double at)
 {
     double from = us_of(w, track, begin), to = us_of(w, track, end) - .001;
@@ -272,7 +273,7 @@ static double inside(const Writer *w, const TraceTrack *track, double begin, dou
     return us > to ? (to > from ? to : from) : us < from ? from : us;
 }
 
-/* those of the operation's first span */
+/* Writes the arrows to the first span of an operation. */
 static void write_arrows(Writer *w, const TraceTrack *track, const Span *s)
 {
     const mgpu_device_phase *p = &((const mgpu_phase *)s->phase)->devices[track->device];
@@ -306,7 +307,8 @@ static void write_track(Writer *w, const TraceTrack *track)
             continue;
         }
         write_op(w, track, s);
-        bool next = s->kind == SPAN_OP && (s->number != number || s->op > lane_op); /* an operation of a region may come in parts */
+        /* an operation of a region may have several spans */
+        bool next = s->kind == SPAN_OP && (s->number != number || s->op > lane_op);
         if (next && track->track < TRACK_LANES) {
             write_arrows(w, track, s);
             lane_op = s->op;

@@ -1,9 +1,10 @@
-/* turns.c: which threads of host devices the scheduler of Linux prefers, where several devices share the cores.
+/* turns.c: scheduling of the threads of host devices, where several devices share the cores.
  *
- * A thread that transfers runs for microseconds, and other devices wait for it. Woken on a core that computes, it waits for the end of the
- * turn there, 1 to 3 ms. It need not if its own turns are shorter (Linux 6.12, sched_setattr(2), sched_runtime of SCHED_OTHER) and it has not
- * had more than its share of the core, which nice(2) of those that compute makes larger. Both are wishes: a system that knows neither runs
- * the threads as before. mlp on two devices over 1 GB/s, two cores, ms a step: 4.87; with both 4.19; shorter turns alone 4.83, nice alone 5.02. */
+ * A thread that transfers runs for microseconds, while other devices wait for it. If it wakes up on a core that is computing, it
+ * waits for the end of the current time slice, 1 to 3 ms. It preempts instead if its own slice is shorter (Linux 6.12,
+ * sched_setattr(2), sched_runtime of SCHED_OTHER) and it has not used more than its share of the core, which a higher nice(2) of
+ * computing threads makes larger. A system that knows neither runs the threads as before. mlp on two devices over 1 GB/s, two
+ * cores, ms per step: 4.87; with both 4.19; short slices alone 4.83, nice alone 5.02. */
 #include "runtime/engine/internal.h"
 
 #include <sched.h>
@@ -12,13 +13,13 @@
 #include <unistd.h>
 
 typedef struct Attributes { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } Attributes;
-enum { NICER = 5, TURN_NS = 100000 }; /* nicer by 3: 4.71 */
+enum { NICER = 5, TURN_NS = 100000 }; /* nicer by 3: 4.71 ms */
 
 void mgpu_take_turns(bool computes)
 {
     if (sched_getscheduler(0) != SCHED_OTHER)
-        return; /* it was chosen for the program */
-    int own = getpriority(PRIO_PROCESS, (id_t)getpid()); /* of the first thread, so it adds up for none */
+        return; /* the user chose the policy */
+    int own = getpriority(PRIO_PROCESS, (id_t)getpid()); /* of the main thread, so that repeated calls do not add up */
     Attributes turns = {.size = sizeof turns, .policy = SCHED_OTHER, .nice = own, .runtime = TURN_NS};
     if (computes)
         setpriority(PRIO_PROCESS, 0, own + NICER);
