@@ -1,4 +1,4 @@
-/* call.c: calls: arguments to parameters, shape patterns, the body in a scope of its own; pipelines, shared layers,
+/* call.c: calls: binding arguments to parameters, shape patterns, running the body in its own scope; pipelines, shared layers,
  * and library layers that become composite nodes. */
 #include "dsl/elaborate.h"
 
@@ -83,7 +83,7 @@ void bind_arguments(const char *layer, const char *const *names, int count, Argu
     }
 }
 
-/* `name = ...` is for every layer that has no such parameter: taken out of the arguments */
+/* Removes `name = ...` from the arguments and returns it, unless the layer has a parameter of this name. */
 static const Argument *take_name(const Elaborator *e, Arguments *a, const char *const *names, int count)
 {
     for (int n = 0; n < count; n++)
@@ -114,7 +114,7 @@ typedef struct Binding {
     Value **values;
     const Place **places;
     int count;
-    Check *checks; /* expressions and names of other parameters: after the defaults */
+    Check *checks; /* patterns that are expressions or names of other parameters, checked after the defaults are evaluated */
     int check_count;
 } Binding;
 
@@ -137,7 +137,7 @@ static void check_type(const Binding *b, const Tree *type, const char *param, co
         return;
     }
     if (!dtype_by_name(type->text, &dtype))
-        return; /* said where the type is */
+        return; /* reported at the type itself */
     bool fits = dtype_is_float(dtype) && dtype != F64 ? dtype_is_float(n->dtype) : n->dtype == dtype || n->weak;
     if (!fits)
         error_at(at, "%s: '%s' is %s, %s expected; %s(...) casts it", b->layer->name, param, dtype_name(n->dtype),
@@ -165,7 +165,7 @@ static void bind_extent(Elaborator *e, Binding *b, const Tree *dim, const char *
     APPEND(b->checks, b->check_count, c);
 }
 
-/* "x |> dense(width)" */
+/* Returns an example of a call such as "x |> dense(width)". */
 static const char *first_example(const Layer *layer)
 {
     Text t = {0};
@@ -204,7 +204,7 @@ static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Pla
     if (count == 1 && !dots && dims->first->kind != TREE_NAME && dims->first->kind != TREE_NUMBER) {
         Check c = {.dim = dims->first, .param = name, .extent = n->shape.rank == 1 ? n->shape.extent[0] : -1, .rank = 1,
                    .shape = n->shape, .at = at};
-        APPEND(b->checks, b->check_count, c); /* may be a list: the whole shape */
+        APPEND(b->checks, b->check_count, c); /* the pattern may be a list, which is the whole shape */
         return;
     }
     bool first = param == b->layer->tree->first->first;
@@ -245,8 +245,8 @@ static void run_checks(Elaborator *e, const Binding *b)
     }
 }
 
-/* a call without its first argument that is itself an argument: a layer was meant to be passed; or with a number as its first
- * argument, and without one that follows: a tensor was left out */
+/* Returns a hint on a missing argument. A call that is an argument and lacks its first one was probably meant as a layer. A call
+ * whose first argument is a number and that lacks a later one probably lacks the tensor. */
 static const char *missing_hint(const Elaborator *e, const Layer *layer, const Value *x, const Place *at, bool first)
 {
     const Tree *t = e->argument, *type = layer->tree && layer->tree->first->first ? layer->tree->first->first->first : NULL;
@@ -256,7 +256,7 @@ static const char *missing_hint(const Elaborator *e, const Layer *layer, const V
     return first && passed ? format("; to pass it as a layer, write |> %s(...)", layer->name) : "";
 }
 
-/* arguments, patterns, defaults: everything before the body; the frame is the layer's own */
+/* Binds arguments, patterns and defaults in the layer's frame, before the body runs. */
 static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
 {
     const Tree *params = b->layer->tree->first;
@@ -304,13 +304,13 @@ static bool is_composite(const Elaborator *e, const Layer *layer, bool training)
     return layer->tree->source->library && e->in_model && e->graph == e->top && composite_known(layer->name, training);
 }
 
-/* the user's text calls it in evaluation, in no loop that stays one */
+/* True for calls by the user's text in the evaluation pass, outside of scans. */
 static bool is_outlined(const Elaborator *e, const Layer *layer)
 {
     return layer->tree->source->library && !e->frame->library && e->in_model && !e->training_pass && !e->in_init && e->graph == e->top;
 }
 
-/* `training` in a layer: frozen instances run as in evaluation, whatever is around them */
+/* Returns the layer's `training`. A frozen instance runs as in evaluation, whatever the caller's `training` is. */
 static bool is_training(const Elaborator *e, const Instance *instance)
 {
     if (!e->in_model || e->in_init)

@@ -1,4 +1,4 @@
-/* data.c: the data block: sources and stages as values, and whose columns are whose inputs. */
+/* data.c: the data block: sources and stages as values; assigns columns to inputs. */
 #include "dsl/data.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static Value *source_value(Samples *s)
     return v;
 }
 
-/* part(0.9, 0.1), part(0.5, 0.5) */
+/* Reports an empty part, such as part(0.9, 0.1) or part(0.5, 0.5). */
 static void check_part(const DataCall *call)
 {
     double from = call->options[0].items[0].number, to = call->options[1].items[0].number;
@@ -18,7 +18,7 @@ static void check_part(const DataCall *call)
         error_at(call->at, "part(%g, %g) is empty: the second number must be the larger one, as in part(0, 0.9)", from, to);
 }
 
-/* csv(header = false) without names: no column could be named */
+/* Reports csv(header = false) without names, whose columns have no names at all. */
 static void check_titles(const DataCall *call)
 {
     bool names = false, header = true;
@@ -31,7 +31,7 @@ static void check_titles(const DataCall *call)
         error_at(call->at, "csv: header = false needs names = [...], which say what the columns are called");
 }
 
-/* the first reason stays */
+/* Records why the program lacks the set; the first reason is kept. */
 static void put_off(Samples *s, const char *what, const Place *at)
 {
     if (what && !s->later)
@@ -52,14 +52,14 @@ static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arg
     put_off(s, e->data_later, at);
     if (strcmp(row->name, "part") == 0)
         check_part(&call);
-    DataCall *calls = NEW_ARRAY(DataCall, s->set.call_count + 1); /* the source's value keeps its own */
+    DataCall *calls = NEW_ARRAY(DataCall, s->set.call_count + 1); /* the source may have other uses, which keep their own calls */
     memcpy(calls, s->set.calls, sizeof *calls * (size_t)s->set.call_count);
     calls[s->set.call_count++] = call;
     s->set.calls = calls;
     return source_value(s);
 }
 
-/* images of the paths in columns of a table: a stage that is after the reader */
+/* Adds a stage after the reader that loads images from the paths in columns of a table. */
 static void add_decoding(Samples *s, const Place *at, const char **names, int count)
 {
     DataOption o = {.name = "columns"};
@@ -107,7 +107,7 @@ static Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Ar
 typedef struct Need {
     const char *name;
     int input;
-} Need; /* a column that the reader has to give */
+} Need; /* a column that the reader must provide */
 typedef struct Needs {
     Need *list;
     int count;
@@ -138,7 +138,7 @@ static const char *with_commas(const char *columns)
     return text_take(&t);
 }
 
-/* pairs makes left, right (of one column) and same (of label) */
+/* pairs makes left and right from one column, and same from label. */
 static Needs needs_of_pairs(const Elaborator *e, const Samples *s, const DataCall *call)
 {
     const Model *m = e->model;
@@ -198,7 +198,7 @@ static bool has_calls(const DataSet *set, const char *name)
     return false;
 }
 
-/* columns that arguments named: each is needed */
+/* Checks columns that arguments name: the model must need each. */
 static void check_named(const Elaborator *e, const Samples *s, const Needs *needs)
 {
     for (int c = 0; c < s->set.column_count; c++) {
@@ -210,7 +210,7 @@ static void check_named(const Elaborator *e, const Samples *s, const Needs *need
     }
 }
 
-/* columns that a reader has by itself, and those of a table that are called like their inputs */
+/* Adds columns that a reader always has, and columns of a table that have the names of inputs. */
 static void add_needed(const char *name, const Samples *s, DataSet *set, const Needs *needs)
 {
     const Place *at = set->calls[0].at;
@@ -234,7 +234,7 @@ static void add_needed(const char *name, const Samples *s, DataSet *set, const N
     }
 }
 
-/* names = [...]: all columns of the table are known here and now */
+/* With names = [...] all columns of the table are known at compile time. */
 static void check_names(const DataSet *set)
 {
     const DataCall *call = &set->calls[0];
@@ -255,7 +255,7 @@ static void check_names(const DataSet *set)
         }
 }
 
-/* windows are as long as the inputs */
+/* Checks that the inputs are sequences of one length, which is that of the windows. */
 static void check_windows(const Elaborator *e, const Samples *s)
 {
     const Input *first = NULL;
@@ -279,7 +279,7 @@ static void bind_columns(Elaborator *e, const char *name, const Samples *s, Data
     Needs needs = needs_of(e, s);
     check_named(e, s, &needs);
     *set = s->set;
-    DataColumn *columns = NULL; /* other sets may have the same source */
+    DataColumn *columns = NULL; /* a copy, since other sets may use the same source */
     int count = 0;
     for (int c = 0; c < set->column_count; c++)
         APPEND(columns, count, set->columns[c]);
@@ -294,7 +294,7 @@ static void bind_columns(Elaborator *e, const char *name, const Samples *s, Data
 /* ---- the sets of the block */
 
 static const char *const SETS[] = {"train", "valid", "test"};
-static const struct { const char *word, *set; } ELSEWHERE[] = { /* what other systems call them */
+static const struct { const char *word, *set; } ELSEWHERE[] = { /* names of the sets in other systems */
     {"training", "train"}, {"fit", "train"}, {"validation", "valid"}, {"val", "valid"}, {"dev", "valid"}, {"eval", "valid"},
     {"testing", "test"},   {"holdout", "test"},
 };
@@ -317,7 +317,7 @@ static bool uses(const Tree *t, const char *name)
     return false;
 }
 
-/* a set that the name is meant to be, of those that are not there: "; did you mean 'train'?" */
+/* Returns a hint that names a missing set with a similar name: "; did you mean 'train'?" */
 static const char *near_set(const Map *locals, const char *name)
 {
     const char *missing[COUNT(SETS)];
@@ -331,7 +331,7 @@ static const char *near_set(const Map *locals, const char *name)
     return did_you_mean(name, missing, count);
 }
 
-/* a source that nothing uses is a mistyped set, if it nearly is one that is not there, or if there is none to train with */
+/* Reports an unused source if its name is similar to that of a missing set, or if no set exists. */
 static void check_sets(Elaborator *e, const Tree *block)
 {
     const Map *locals = &e->frame->locals;
@@ -347,7 +347,7 @@ static void check_sets(Elaborator *e, const Tree *block)
             error_tree(e, maker(block, name), "'%s' is used nowhere: the sets of a program are train, valid and test%s", name, near);
     }
     for (int k = 0; k < COUNT(SETS) && !any; k++)
-        any = maker(block, SETS[k]); /* in a branch that is not taken */
+        any = maker(block, SETS[k]); /* a branch that is not taken may assign it */
     if (!any)
         error_tree(e, e->data_tree, "the data block has no set: write train = ..., and valid or test = ... if there are such data");
 }
@@ -359,7 +359,7 @@ void run_data(Elaborator *e)
     const Tree *block = e->data_tree->first;
     Frame *before = push_frame(e, FRAME_DATA, block);
     run_block(e, block);
-    if (errors_said()) { /* inputs may be missing, or sets */
+    if (errors_said()) { /* after errors, inputs or sets may be missing */
         pop_frame(e, before);
         return;
     }

@@ -1,62 +1,62 @@
-/* data.h: what data.c (the data block) and readers.c (the table of readers and stages) share. */
+/* data.h: shared by data.c (the data block) and readers.c (the table of readers and stages). */
 #ifndef MGPU_DSL_DATA_H
 #define MGPU_DSL_DATA_H
 
 #include "dsl/elaborate.h"
 
 typedef enum ArgumentKind {
-    ARGUMENT_FILE,    /* a path that is not empty */
+    ARGUMENT_FILE,    /* a path, not empty */
     ARGUMENT_TEXT,
-    ARGUMENT_CHARACTER, /* one */
+    ARGUMENT_CHARACTER, /* a string of one character */
     ARGUMENT_TEXTS,   /* a string or a list of strings */
     ARGUMENT_COUNT,   /* a whole number above 0 */
     ARGUMENT_SHARE,   /* a number from 0 to 1 */
     ARGUMENT_NUMBER,
-    ARGUMENT_SIZE,    /* of a picture: one number of pixels or [height, width] */
-    ARGUMENT_RANGE,   /* two numbers above 0, the first not above the second */
-    ARGUMENT_SWITCH,  /* true, false */
-    ARGUMENT_TYPE,    /* an element type, of those in `choices` */
-    ARGUMENT_CHOICE,  /* a string of those in `choices` */
-    ARGUMENT_SHUFFLE, /* true, false, a number of samples */
+    ARGUMENT_SIZE,    /* of a picture: one number of pixels, or [height, width] */
+    ARGUMENT_RANGE,   /* two numbers above 0 in ascending order */
+    ARGUMENT_SWITCH,  /* true or false */
+    ARGUMENT_TYPE,    /* an element type listed in `choices` */
+    ARGUMENT_CHOICE,  /* a string listed in `choices` */
+    ARGUMENT_SHUFFLE, /* true, false or a number of samples */
 } ArgumentKind;
 
 typedef struct Parameter {
     const char *name;
     ArgumentKind kind;
-    const char *choices; /* between blanks; NULL: none */
-    const char *later;   /* choices that are not there yet */
+    const char *choices; /* separated by blanks; NULL if there are none */
+    const char *later;   /* those choices that are not implemented yet */
 } Parameter;
 
 enum { MOST_PARAMETERS = 12 };
 typedef enum ColumnsKind {
-    COLUMNS_FIXED,    /* a reader gives those of `columns` */
-    COLUMNS_PATHS,    /* arguments name them: NAME = "file" */
-    COLUMNS_OF_TABLE, /* arguments name them: NAME = "column", [...] or decode(...); any other input is a column of its name */
-    COLUMNS_PAIRED,   /* a stage: left, right, same */
-    COLUMNS_KEPT,     /* a stage */
+    COLUMNS_FIXED,    /* the reader provides the columns in `columns` */
+    COLUMNS_PATHS,    /* arguments name the columns: NAME = "file" */
+    COLUMNS_OF_TABLE, /* arguments name them: NAME = "column", [...] or decode(...); other inputs read the column of their name */
+    COLUMNS_PAIRED,   /* a stage that provides left, right and same */
+    COLUMNS_KEPT,     /* a stage that keeps the columns */
 } ColumnsKind;
-/* a reader or stage. The first `needed` parameters have to be given, by position or by name; `positions` may be by position */
+/* A reader or stage. The first `needed` parameters are required. The first `positions` parameters may be given by position. */
 typedef struct DataRow {
     const char *name;
     bool stage, later;
     ColumnsKind kind;
     const char *columns, *usage;
-    bool windows;        /* of a sequence, as long as the inputs */
+    bool windows;        /* reads windows of a sequence, as long as the inputs */
     int needed, positions;
     Parameter parameters[MOST_PARAMETERS];
 } DataRow;
-extern const DataRow DATA_ROWS[]; /* ends with a row without a name */
+extern const DataRow DATA_ROWS[]; /* the last row has no name */
 
 struct Samples {
     DataSet set;
     const DataRow *reader;
-    const char *decoded; /* decode("column"): no reader, but the value of a csv's column */
-    const char *later;   /* a reader, stage or option that is not there yet: the program lacks the set; NULL: none */
+    const char *decoded; /* the column of a decode("column") value, which is no reader; else NULL */
+    const char *later;   /* what the set needs that is not implemented yet: the program lacks the set; else NULL */
     int later_line;
 };
 
 const DataRow *find_row(const char *name);
-/* -> the options of a call; arguments that name columns go to `columns` */
+/* Checks a call's arguments and returns its options. Arguments that name columns go to `columns`. */
 DataCall check_call(Elaborator *, const DataRow *, const Place *, Arguments, const Value *piped, DataSet *columns,
                     const char ***decoded, int *decoded_count);
 _Noreturn void unknown_argument(const Elaborator *, const DataRow *, const Place *, const char *name);

@@ -41,7 +41,7 @@ static Dtype plain_type(Elaborator *e, const Tree *type)
     return dtype;
 }
 
-/* the smallest type that holds the labels from `least` to `most` */
+/* Returns the narrowest type that holds the labels from `least` to `most`. */
 static Dtype class_dtype(int64_t least, int64_t most)
 {
     if (least >= 0)
@@ -176,7 +176,7 @@ void run_update(Elaborator *e, const Tree *t)
 
 /* ---- losses, metrics, outputs */
 
-/* of an unnamed one: the variable's or the layer's */
+/* Derives the name of an unnamed result from its variable or layer. */
 static const char *derived_name(const Tree *t, const char *kind)
 {
     for (;;) {

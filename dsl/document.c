@@ -1,6 +1,6 @@
-/* document.c: texts and tables -> entries of `mgpuc doc` and docs/layers.md.
+/* document.c: source texts and tables -> entries of `mgpuc doc` and docs/layers.md.
  *
- * A layer's comment is what is directly above it and after its '{'; "# ---- title: ..." begins a section. */
+ * The description of a layer is the comment directly above it and after its '{'. "# ---- title: ..." begins a section. */
 #include "dsl/document.h"
 
 #include "dsl/elaborate.h"
@@ -132,7 +132,7 @@ static int closing(const Tokens *t, int i, int open, int close)
         if (depth == 0)
             return i;
     }
-    return t->count - 1; /* of a text with a syntax error */
+    return t->count - 1; /* the text has a syntax error */
 }
 
 static bool own_line(const Tokens *t, int i) { return i == 0 || t->list[i].line > t->list[i - 1].last_line; }
@@ -164,7 +164,7 @@ static const char *comment_of(const Tokens *t, int word, int brace, int end)
     return text_take(&about);
 }
 
-/* lines FIRST to LAST of the text */
+/* Returns lines `first` to `last` of the text. */
 static const char *lines_of(const Source *s, int first, int last)
 {
     const char *from = s->text, *to;
@@ -260,7 +260,7 @@ void file_entries(const char *path, Entries *out)
 
 /* ---- tables */
 
-/* a signature such as "einsum(spec, a, ...), a @ b" names both einsum and @ */
+/* Adds an operation's entries. A signature such as "einsum(spec, a, ...), a @ b" names two: einsum and @. */
 static void add_primitive(Entries *out, const OpInfo *op)
 {
     static const char GROUP[] = "Primitives", OPERATORS[] = " + - * / ** % == < <= and or @ ";
@@ -272,7 +272,7 @@ static void add_primitive(Entries *out, const OpInfo *op)
         bool sign = n && strstr(OPERATORS, format(" %s ", name)) && word > s && word[n] == ' ' && n != strlen(word);
         if (call || sign || (word == s && strcmp(name, "not") == 0))
             add_entry(out, GROUP, strcmp(op->name, "cast") == 0 ? "cast" : name, s, op->equation);
-        if (call) /* past its arguments */
+        if (call) /* skip its arguments */
             for (int depth = 0; word[n]; n++) {
                 depth += word[n] == '(' ? 1 : word[n] == ')' ? -1 : 0;
                 if (depth == 0)

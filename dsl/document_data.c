@@ -1,4 +1,4 @@
-/* document_data.c: what `mgpuc doc` says of readers, stages and their options: the rows of readers.c, with a text for each. */
+/* document_data.c: what `mgpuc doc` prints about readers, stages and their options (the rows of readers.c). */
 #include "dsl/data.h"
 #include "dsl/document.h"
 
@@ -35,7 +35,7 @@ static const struct { const char *name, *about; } ROWS[] = {
     {"cutmix", "Samples with a window of another."},
     {"decode", "Pictures whose paths are in a column of a csv, relative to the table's folder."},
 };
-/* what holds of one reader or stage is before what holds of all */
+/* An entry for one reader or stage precedes the entry for all others. */
 static const struct { const char *name, *row, *about; } OPTIONS[] = {
     {"file", NULL, "its path, relative to --data; x.gz is found where x is asked for"},
     {"folder", NULL, "its path, relative to --data"},
@@ -92,11 +92,11 @@ static const char *about_row(const DataRow *row)
     return text_take(&t);
 }
 
-/* "csv, tar: what it means there", a paragraph for each meaning */
+/* Returns a paragraph for each meaning of the option: "csv, tar: its meaning there". */
 static const char *about_everywhere(const char *option)
 {
     Text t = {0};
-    Map meanings = {0}; /* -> the rows that have it */
+    Map meanings = {0}; /* meaning -> the rows that have it */
     for (const DataRow *row = DATA_ROWS; row->name; row++)
         for (int k = 0; k < MOST_PARAMETERS && row->parameters[k].name; k++) {
             if (strcmp(row->parameters[k].name, option) != 0)

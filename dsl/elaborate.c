@@ -1,12 +1,12 @@
-/* elaborate.c: syntax tree -> Model. The order:
+/* elaborate.c: syntax tree -> Model, in this order:
  *
- *   files      library, the user's file, imports: layers and params (params are computed when asked for)
- *   train      once for its numbers, once for good: settings, rates (nodes of the train graph), rules
+ *   files      library, the user's file, imports: layers and params (params are computed when they are used)
+ *   train      once for its numbers, once for its effects: settings, rates (nodes of the train graph), rules
  *   model      with `training` true: inputs, variables and their initial values, losses, metrics, updates
  *   optimizer  for every weight: its value after the step, in terms of GRADIENT leaves
- *   model      with `training` false: instances are found by their place; outputs
- *   data       columns to inputs
- *   checks     of what only the whole program shows */
+ *   model      with `training` false: finds the instances by their places; outputs
+ *   data       assigns columns to inputs
+ *   checks     of properties that only the whole program has */
 #include "dsl/settings.h"
 
 #include <inttypes.h>
@@ -57,7 +57,7 @@ static bool has_result(const Graph *g, Role role)
     return false;
 }
 
-/* a model without a loss predicts its outputs, and is not trained */
+/* A model without a loss is not trained; it must have outputs. */
 static void check_loss(Elaborator *e)
 {
     if (has_result(e->model->train, ROLE_LOSS))
@@ -75,7 +75,7 @@ static void check_loss(Elaborator *e)
     e->model->best.metric = NULL;
 }
 
-/* ---- accumulate > 1: a sum over the whole batch that depends on more than inputs and states may reach updates and metrics only */
+/* ---- accumulate > 1: losses must not depend on a sum over the whole batch, unless it depends only on inputs and states */
 
 typedef struct Reach { bool **seen; const Graph **graphs; int graph_count; } Reach;
 
@@ -91,7 +91,7 @@ static bool *seen_of(Reach *r, const Graph *g)
     return seen;
 }
 
-/* per argument of a composite: what was seen of its body needs it */
+/* Returns for each input of a composite whether the visited part of its body reads it. */
 static const bool *needed_of(Reach *r, const Node *composite)
 {
     const bool *seen = seen_of(r, composite->body);
@@ -116,12 +116,12 @@ static void reach_from(Reach *r, const Node *from)
         const Node *n = stack[--count];
         const Node *whole = n;
         const bool *needed = NULL;
-        if (n->op == OP_RESULT && n->in[0]->body) { /* that result of the body's body alone */
+        if (n->op == OP_RESULT && n->in[0]->body) { /* visit only this result of the body */
             const Graph *body = n->in[0]->body;
             for (int k = 0, result = 0; k < body->result_count; k++)
                 if (body->results[k].role == ROLE_RESULT && result++ == n->ints[0])
                     reach_from(r, body->results[k].value);
-            if (n->in[0]->op == OP_COMPOSITE) { /* and what it needs of the arguments */
+            if (n->in[0]->op == OP_COMPOSITE) { /* and the arguments that it reads */
                 whole = n->in[0];
                 needed = needed_of(r, whole);
             }
@@ -134,7 +134,7 @@ static void reach_from(Reach *r, const Node *from)
     }
 }
 
-/* computed of inputs and states alone, so all micro-batches' are known before the step (compiler/passes/accumulate.c) */
+/* True if the sum depends only on inputs and states: it is computed before the step (compiler/passes/accumulate.c). */
 static bool is_known_ahead(const Elaborator *e, const Node *sum)
 {
     const Graph *g = sum->graph;
@@ -181,7 +181,7 @@ static void check_batch_sums(Elaborator *e)
     }
 }
 
-/* ---- numbers of validation that the run looks at */
+/* ---- metrics of validation that the run watches */
 
 static void check_watch(const Elaborator *e, const Watch *w)
 {
@@ -221,7 +221,7 @@ static void check_watches(Elaborator *e)
         check_watch(e, &m->plateaus[k].watch);
 }
 
-/* without a data block the command line may still name data */
+/* Without a data block, the command line may still provide data. */
 static void check_validation(Elaborator *e)
 {
     const Model *m = e->model;
@@ -241,7 +241,7 @@ static void check_set_keys(const Elaborator *e)
         const char *key = e->settings->keys[k];
         if (e->set_used[k])
             continue;
-        if (map_get(&e->params, key)) /* a param that nobody asked for */
+        if (map_get(&e->params, key)) /* a param that nothing reads */
             continue;
         const char **names = NULL;
         int count = 0;
@@ -270,14 +270,14 @@ static const Place *batch_place(const Elaborator *e)
 
 static void ask_param(Elaborator *e, const Tree *t) { find_name(e, t->text); }
 
-/* errors also in those that nobody asked for */
+/* Evaluates unused params too, to report their errors. */
 static void ask_params(Elaborator *e)
 {
     for (int k = 0; k < e->params.count; k++)
         run_recovering(e, ((const Param *)e->params.values[k])->tree, ask_param);
 }
 
-/* what declares, loops and gives rules; the rest is in statement.c */
+/* Statements that declare, loop or give rules; statement.c executes all others. */
 enum { IN_MODEL = 1 << FRAME_MODEL, IN_LAYERS = 1 << FRAME_MODEL | 1 << FRAME_LAYER, IN_TRAIN = 1 << FRAME_TRAIN };
 static const Statement STATEMENTS[] = {
     {TREE_INPUT, IN_MODEL, "a model", declare_input},
@@ -323,7 +323,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     run_train(e, false);
     m->batch_at = batch_place(e);
     run_model(e, true);
-    if (errors_said()) { /* what else is wrong by itself */
+    if (errors_said()) { /* report independent errors as well */
         run_data(e);
         ask_params(e);
         stop_after_errors();

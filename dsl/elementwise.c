@@ -1,5 +1,5 @@
-/* elementwise.c: element-wise primitives that are nothing but a row of ops.def: "tanh(x)" is a node of its inputs; of numbers it is
- * a number, by the row's meaning. */
+/* elementwise.c: element-wise primitives that need only their row in ops.def. "tanh(x)" of a tensor is a node, of a number a
+ * number. */
 #include "dsl/elaborate.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static Value *(*const RUN[OPS])(Elaborator *, const Place *, Value **) = {
 #include "compiler/ir/ops.def"
 };
 
-/* "y, x" of "atan2(y, x)"; NULL: it is not called by its name, or is no function of one or two tensors */
+/* Returns "y, x" of the signature "atan2(y, x)", or NULL for operations that are not functions of one or two tensors. */
 static const char *parameters_of(Op op)
 {
     const OpInfo *info = &OP_INFO[op];

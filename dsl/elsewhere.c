@@ -1,4 +1,4 @@
-/* elsewhere.c: names of PyTorch, Keras and NumPy -> ours. */
+/* elsewhere.c: names of PyTorch, Keras and NumPy -> names of the language. */
 #include "dsl/elsewhere.h"
 
 #include "compiler/base/base.h"
@@ -176,7 +176,7 @@ static const Row SETTINGS[] = {
     {"early_stopping", "patience"}, {"gradient_checkpointing", "recompute"}, {"activation_checkpointing", "recompute"},
     {"amp", "precision"}, {"mixed_precision", "precision"}, {"gradient_clipping", "clip"}, {"grad_clip", "clip"}, {"autocast", "precision"}, {"dtype", "precision"}, {"num_workers", "workers"}, {"scheduler", "lr"}, {"lr_scheduler", "lr"},
 };
-/* A word may be several parameters here; the one that the layer has is meant. */
+/* A word may mean several parameters; the one that the layer has is chosen. */
 static const Row PARAMETERS[] = {
     {"activation", "act"},
     {"dim", "axis"},

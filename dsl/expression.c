@@ -1,5 +1,5 @@
-/* expression.c: the value of an expression. Operators work at compile time where no tensor takes part (value.c), else
- * they make nodes (tensor.c). */
+/* expression.c: evaluates expressions. Operators on tensors make nodes (tensor.c); all others are computed at compile time
+ * (value.c). */
 #include "dsl/elaborate.h"
 #include "dsl/elsewhere.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 12000 }; /* of eval: 200 calls of layers with deep texts must not overflow the stack */
+enum { MAX_DEPTH = 12000 }; /* of eval: 200 nested calls of layers with deep expressions must not overflow the stack */
 
 /* ---- literals */
 
@@ -108,7 +108,7 @@ static Value *eval_logic(Elaborator *e, const Tree *t)
     bool is_and = strcmp(t->text, "and") == 0;
     Value *a = eval(e, t->first);
     if (a->kind == VALUE_BOOL && (a->i != 0) != is_and)
-        return a; /* false and ..., true or ... */
+        return a; /* `false and ...` and `true or ...` do not evaluate the right side */
     if (a->kind != VALUE_BOOL && !is_tensor(a))
         error_tree(e, t->first, "'%s' is for true, false and bool tensors, not for %s", t->text, value_describe(a));
     Value *b = eval(e, t->first->next);
@@ -206,8 +206,8 @@ static Value *eval_section(Elaborator *e, const Tree *t)
     return value_layer(pipeline);
 }
 
-/* Is the call's first argument the shape? The library's and the builtin ones begin with a parameter called so; a user's takes it
- * if there is room. Any other call is an expression: sqrt(c), arange(3), zeros([3]). */
+/* Returns whether the shape becomes the first argument of an initializer: if the first parameter is `shape`, or the user's layer
+ * has a free parameter. Any other call is an ordinary expression, such as sqrt(c) or zeros([3]). */
 static bool takes_shape(const Layer *layer, const Tree *call)
 {
     if (layer->kind == LAYER_TYPE)
@@ -283,7 +283,7 @@ static Value *eval_name(Elaborator *e, const Tree *t)
     Value *v = find_name(e, t->text);
     if (!v)
         unknown_name(e, t, t->text, false);
-    if (v->kind == VALUE_TENSOR && !v->node->at) /* step, epoch, progress */
+    if (v->kind == VALUE_TENSOR && !v->node->at) /* run scalars such as step, epoch, progress */
         v->node->at = place_of(e, t);
     return v;
 }
@@ -296,7 +296,7 @@ static Value *eval_call(Elaborator *e, const Tree *t)
     return v;
 }
 
-/* an error if the field t is that of a module of PyTorch, as in nn.Linear, or of self */
+/* Reports a field of a PyTorch module, as in nn.Linear, or of self. */
 static void check_prefix(Elaborator *e, const Tree *t)
 {
     const Tree *root = t->first;

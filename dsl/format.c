@@ -1,16 +1,17 @@
-/* format.c: text -> the same text in the house layout (`mgpuc fmt`; docs/language.md, section 16, says what that is).
+/* format.c: text -> the same text in the house layout (`mgpuc fmt`; docs/language.md, section 16, describes the layout).
  *
- * Works on tokens, comments among them, of a text that parses: no token is added, dropped or moved, only blanks and line
- * breaks are. Since nothing that continues an expression can begin a statement, statements are found without the tree:
- * outside of brackets, a name, string, `if`, `for` or `return` after the end of an operand or block begins one.
+ * Works on the tokens of a text that parses, comments included, and changes only blanks and line breaks. Statements are found
+ * without the tree, since nothing that continues an expression can begin a statement: outside of parentheses and brackets, a
+ * name, string, `if`, `for` or `return` after the end of an operand or block begins one.
  *
- *   classify      brackets and their partners, statements, which words, colons and signs are meant
- *   set_breaks    which tokens begin a line: users' line breaks inside statements, where they are allowed
- *   align         blanks before `=`, types and `{` in runs of statements that the user aligned
- *   lay_out       tokens -> lines, from left to right; columns depend on what was printed only, never on old columns
- *   place_notes   comments after code keep their column where the code leaves room for them
+ *   classify      matches brackets, finds statements, and decides the role of words, colons and signs
+ *   set_breaks    decides which tokens begin a line; keeps the user's breaks inside statements where they are allowed
+ *   align         decides the blanks before `=`, types and `{` in runs of statements that the user aligned
+ *   lay_out       prints the lines from left to right; columns depend only on what is printed, never on old columns
+ *   place_notes   keeps the column of comments after code if the code leaves room for them
  *
- * All steps depend on tokens, line breaks and "two blanks or more" alone, and their result repeats these: so it is stable. */
+ * All steps depend only on tokens, line breaks and "two blanks or more", which the output keeps: formatting it again changes
+ * nothing. */
 #include "dsl/parse.tab.h"
 #include "dsl/tree.h"
 
@@ -18,31 +19,31 @@
 
 enum { INDENT = 4, FARTHEST_NOTE = 120 };
 
-typedef enum Class { /* statements of one are aligned with each other */
+typedef enum Class { /* statements of one class are aligned with each other */
     NO_CLASS, PARAM_CLASS, ASSIGN_CLASS, INPUT_CLASS, WEIGHT_CLASS, UPDATE_CLASS, RESULT_CLASS, BLOCK_CLASS
 } Class;
 typedef enum Stop { TYPE_STOP, WORD_STOP, EQUALS_STOP, BRACE_STOP, STOPS } Stop;
 
-typedef struct Item { /* a token and what is known of it */
-    int partner;      /* of a bracket: its other half */
-    int block;        /* the innermost '{' around it, -1: none; of a '{' the outer one */
-    bool starts;      /* a statement or item */
-    bool word;        /* input, loss, train ... as a statement begins with them */
+typedef struct Item { /* a token and its role */
+    int partner;      /* index of the matching bracket; -1 for other tokens */
+    int block;        /* index of the innermost enclosing '{'; -1 if there is none */
+    bool starts;      /* begins a statement or item */
+    bool word;        /* a word such as input, loss or train that begins a statement */
     bool sign;        /* a unary minus */
-    bool call;        /* a '(' or '[' that belongs to the operand before it */
-    bool slice;       /* a ':' of a subscript */
-    bool choice;      /* a then or else of a choice of values */
-    bool one_line;    /* a '{': its block is on one line */
-    bool breaks, blank; /* begins a line; an empty line above it */
-    int pad;          /* blanks before it, more than one */
+    bool call;        /* a '(' or '[' that follows an operand */
+    bool slice;       /* a ':' in a subscript */
+    bool choice;      /* a then or else of a conditional expression */
+    bool one_line;    /* a '{' whose block is on one line */
+    bool breaks, blank; /* begins a line; follows an empty line */
+    int pad;          /* additional blanks before it */
 } Item;
 
 typedef struct Statement {
     int first, last; /* tokens */
-    int next;        /* of the same block; -1: none */
+    int next;        /* index of the next one in the same block; -1 if there is none */
     Class class;
-    int stop[STOPS]; /* tokens that may be aligned; -1: none */
-    bool row, seen;  /* alone on its line */
+    int stop[STOPS]; /* tokens that may be aligned; -1 if there is none */
+    bool row, seen;  /* alone on its line; already in a run */
 } Statement;
 
 typedef struct Line { Text text; const Token *note; } Line;
@@ -58,7 +59,7 @@ typedef struct Formatter {
 } Formatter;
 
 static bool is_comment(const Formatter *l, int i) { return l->token[i].kind == TOKEN_COMMENT; }
-static int next_of(const Formatter *l, int i) /* the next that is no comment, or count */
+static int next_of(const Formatter *l, int i) /* the next token that is no comment, or count */
 {
     for (i++; i < l->count && is_comment(l, i); i++)
         ;
@@ -126,7 +127,7 @@ static void classify(Formatter *l)
 
 /* ---- line breaks */
 
-static bool in_line(const Formatter *l, int i) /* inside a block on one line */
+static bool in_line(const Formatter *l, int i) /* true inside a block on one line */
 {
     int b = l->item[i].block;
     return b >= 0 && l->item[b].one_line;
@@ -146,10 +147,10 @@ static bool may_break(const Formatter *l, int before, int i)
 
 static void set_breaks(Formatter *l)
 {
-    bool *wished = NEW_ARRAY(bool, l->count + 1); /* where the user broke the line */
+    bool *wished = NEW_ARRAY(bool, l->count + 1); /* the user broke the line before this token */
     for (int i = 1; i < l->count; i++)
         wished[i] = l->token[i].line > l->token[i - 1].last_line;
-    for (int i = 1; i < l->count; i++) { /* after a comma, before an arrow */
+    for (int i = 1; i < l->count; i++) { /* a break before a comma moves after it, one after an arrow moves before it */
         if (l->token[i].kind == ',' && wished[i] && i + 1 < l->count && !is_comment(l, i + 1))
             wished[i + 1] = true;
         if (l->token[i].kind == PIPE && i + 1 < l->count && wished[i + 1] && !is_comment(l, i + 1) && ends_operand(l, i - 1))
@@ -189,7 +190,7 @@ static void set_breaks(Formatter *l)
     }
 }
 
-/* blanks between two tokens of a line */
+/* the number of blanks between two tokens of a line */
 static int blanks(const Formatter *l, int before, int i)
 {
     if (before < 0)
@@ -211,7 +212,7 @@ static int blanks(const Formatter *l, int before, int i)
 
 static void find_statements(Formatter *l)
 {
-    int *open = NULL, depth = 0, last = -1; /* last statement of each block around, and of this one */
+    int *open = NULL, depth = 0, last = -1; /* open: the last statement of each enclosing block; last: of this block */
     for (int i = 0; i < l->count; i++) {
         int kind = l->token[i].kind;
         if (l->item[i].starts) {
@@ -257,7 +258,7 @@ static void find_stops(const Formatter *l, Statement *s)
     for (int i = s->first; i <= s->last; i++) {
         int kind = l->token[i].kind;
         if (i > s->first && (l->item[i].breaks || kind == TOKEN_COMMENT))
-            return; /* what follows is on other lines */
+            return; /* the rest of the statement is on other lines */
         if (i == s->first + 1 && s->class == RESULT_CLASS)
             s->stop[WORD_STOP] = i;
         if (depth == 0 && kind == ':' && i < s->last && !l->item[i + 1].breaks && !is_comment(l, i + 1))
@@ -283,7 +284,7 @@ static int width_before(const Formatter *l, const Statement *s, int stop)
     return width;
 }
 
-static bool joined(const Formatter *l, const Statement *a, const Statement *b) /* on lines that follow each other */
+static bool joined(const Formatter *l, const Statement *a, const Statement *b) /* true if they are on consecutive lines */
 {
     return b->row && a->class == b->class && !l->item[b->first].blank &&
            !(is_comment(l, b->first - 1) && l->item[b->first - 1].breaks);
@@ -334,19 +335,19 @@ static void align(Formatter *l)
 
 /* ---- lines */
 
-typedef struct Context { /* a bracket, a block, or the file */
-    int column;  /* where elements of a bracket begin; -1: no bracket */
-    int base;    /* the indentation of the line that it was opened in, or of the statement */
-    int pipe;    /* the first arrow of the element; -1: none yet */
-    int choices; /* how many choices were open when the element began */
+typedef struct Context { /* an open bracket or block, or the file */
+    int column;  /* where the elements of a bracket begin; -1 if it is no bracket */
+    int base;    /* indentation of the line that opens it, or of the statement */
+    int pipe;    /* column of the element's first arrow; -1 if there is none */
+    int choices; /* number of open conditional expressions when the element began */
 } Context;
 
 typedef struct Pen {
     Context *context;
     int depth;
-    int *choice, choices; /* columns of their ifs */
-    int chain;            /* column of the if whose else was printed last: an if after it takes the column over */
-    int indent;           /* of this line */
+    int *choice, choices; /* columns of the `if` of each open conditional expression */
+    int chain;            /* column of the `if` whose `else` was printed last; in `else if` the next `if` inherits it */
+    int indent;           /* of the current line */
 } Pen;
 
 static void new_element(Pen *p, Context *c)
@@ -355,7 +356,7 @@ static void new_element(Pen *p, Context *c)
     c->choices = p->choices;
 }
 
-static int column_for(const Formatter *l, Pen *p, int i) /* of a token that begins a line */
+static int column_for(const Formatter *l, Pen *p, int i) /* the column of a token that begins a line */
 {
     Context *c = &p->context[p->depth - 1];
     const Item *it = &l->item[i];
@@ -373,7 +374,7 @@ static int column_for(const Formatter *l, Pen *p, int i) /* of a token that begi
     return c->column >= 0 ? c->column : c->base + INDENT;
 }
 
-static int outer_indent(const Formatter *l, int block) /* of statements in a block */
+static int outer_indent(const Formatter *l, int block) /* the indentation of statements in a block */
 {
     int depth = 0;
     for (; block >= 0; block = l->item[block].block)
@@ -408,7 +409,7 @@ static void push_context(Pen *p, int column, int base)
     APPEND(p->context, p->depth, c);
 }
 
-static void after_token(const Formatter *l, Pen *p, int i, int column) /* column: where it was printed */
+static void after_token(const Formatter *l, Pen *p, int i, int column) /* column: where the token was printed */
 {
     Context *c = &p->context[p->depth - 1];
     int kind = l->token[i].kind;
@@ -498,7 +499,7 @@ static void prepare(Formatter *l, const Tokens *t)
     classify(l);
 }
 
-/* the layout must not change what was said: the same tokens come out */
+/* Dies if the new text does not have the same tokens. */
 static void compare(const Tokens *a, const char *text, const Text *made)
 {
     Source again = {.file = text, .text = text_of(made), .length = made->length};

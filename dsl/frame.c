@@ -1,9 +1,9 @@
-/* frame.c: where the elaborator is: calls within each other, the names that they see, places in the text and what is said of them. */
+/* frame.c: the state of the elaborator: nested calls, the names visible in them, places in the text, and messages. */
 #include "dsl/elaborate.h"
 
 #include <string.h>
 
-/* ---- frames; what they hold is not needed once the model is there */
+/* ---- frames; they are freed when the model is complete */
 
 Frame *push_frame(Elaborator *e, FrameKind kind, const Tree *block)
 {
@@ -24,7 +24,7 @@ void set_local(Elaborator *e, const char *name, Value *v)
     memory_use(outer);
 }
 
-/* "f32[28, 28], 3136 bytes a sample": for editors */
+/* Reports a value such as "f32[28, 28], 3136 bytes a sample" to an editor. */
 void note_value(const Elaborator *e, const Tree *at, const Value *v)
 {
     if (!e->settings->note || at->source->library)

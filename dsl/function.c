@@ -1,4 +1,4 @@
-/* function.c: functions of compile time: lists, numbers, shared, weighted, rates, and what the train block knows. */
+/* function.c: compile-time functions: lists, numbers, shared, weighted, rates, and functions of the train block. */
 #include "dsl/settings.h"
 
 #include <inttypes.h>
@@ -174,10 +174,10 @@ static Value *run_scaled(Elaborator *e, const Place *at, Value **a)
     return eval_binary(e, at, "*", a[0], value_double((double)(e->batch ? e->batch : 1) / base));
 }
 
-/* lr x a number of the run, 1 until the runtime has seen that validation gets no better */
+/* The rate times a factor that the runtime lowers when validation stops improving; until then it is 1. */
 static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
 {
-    enum { MOST_SETTINGS = 32 }; /* of the step block */
+    enum { MOST_SETTINGS = 32 }; /* slots in the step block */
     Model *m = e->model;
     Plateau p = {.setting = m->setting_count, .factor = 0.1, .patience = {10, UNIT_TIMES}, .watch = {"loss", false, at}};
     if (e->frame->kind != FRAME_TRAIN && e->frame->kind != FRAME_RULE)
@@ -213,7 +213,7 @@ static Value *run_file(Elaborator *e, const Place *at, Value **a)
 {
     if (!e->in_init)
         error_at(at, "file(...) is an initialiser: it comes after the '=' of a weight or state");
-    if (a[0]->kind == VALUE_STRING) /* an operand: no shape is given to it */
+    if (a[0]->kind == VALUE_STRING) /* file(...) is an operand of an expression: nobody has passed it a shape */
         error_at(at, "file(...) is the whole initial value or no part of it: the program reads the file when it starts");
     if (a[1]->kind != VALUE_STRING || !a[1]->text[0])
         error_at(at, "file needs the path of a .npy file, not %s", value_describe(a[1]));
@@ -222,7 +222,7 @@ static Value *run_file(Elaborator *e, const Place *at, Value **a)
     return e->file_value = value_tensor(graph_fill(graph_at(e, at), 0, shape, F32));
 }
 
-/* ---- the train block: a choice and its number, as a list */
+/* ---- functions of the train block: each returns the list [its name, its argument] */
 
 static Value *choice(const char *kind, Value *of) { return pair(value_text(kind), of); }
 static Value *run_by_norm(Elaborator *e, const Place *at, Value **a) { (void)e, (void)at; return choice("by_norm", a[0]); }

@@ -1,9 +1,8 @@
-/* initials.c: initial values from files, which the program reads when a run begins: file("w.npy") at a declaration, `init`
- * of the train block, `init` of a rule. Out: model->initials in this order; of two that name a variable the later one
- * holds.
+/* initials.c: initial values from files, which the program reads when a run begins: file("w.npy") at a declaration, `init` in the
+ * train block, `init` in a rule. Out: model->initials in this order. If two name the same variable, the later one wins.
  *
- * A rule's file is that of a part: what the pattern matches first, from the left, is the instance below which the names in
- * the file start. A weight that is matched by its whole name has that name in the file. */
+ * A rule's file is for a part of the model. The instance that the pattern matches first, from the left, is the prefix of the
+ * names in the file. A weight whose whole name matches keeps that name. */
 #include "dsl/settings.h"
 
 #include <string.h>
@@ -35,7 +34,7 @@ void build_initials(Elaborator *e)
     const TrainSetting *all = map_get(&e->train_settings, "init");
     const TrainSetting *rules = map_get(&e->train_settings, "rules");
     const char *path = all ? init_value(all->at, all->value) : NULL, *how = rules ? rules_value(rules->at, rules->value) : NULL;
-    for (int pass = 0; pass < 2; pass++) /* what the train block names first */
+    for (int pass = 0; pass < 2; pass++) /* the train block's `init` comes first */
         for (int k = 0; k < m->variable_count; k++) {
             const Variable *v = &m->variables[k];
             if (v->kind != WEIGHT && v->kind != STATE)
@@ -43,7 +42,7 @@ void build_initials(Elaborator *e)
             Reached r = rules_of(e, v->name);
             if (pass == 0 && path && !r.init)
                 add_name(initial_of(e, path, NULL, how, all->at), k, v->name);
-            if (pass == 1 && r.init) /* its init NULL: none, which --init FILE of the program observes */
+            if (pass == 1 && r.init) /* if its init is NULL, --init FILE of the program still observes the rule */
                 add_name(initial_of(e, r.init->init, r.pattern, r.init->rules, r.init->init_at), k,
                          v->name[r.below] == '.' ? v->name + r.below + 1 : v->name);
         }

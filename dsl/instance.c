@@ -1,6 +1,6 @@
-/* instance.c: names. A call of a layer is an instance; its path names its weights and its random numbers. The training
- * pass gives the names, the evaluation pass finds the instances again by their place: the call in the text and the
- * iteration of each loop around it. */
+/* instance.c: names. Each call of a layer is an instance, whose path names its weights and its random numbers. The training pass
+ * creates the instances. The evaluation pass finds them by the call's place in the text and the iteration of each enclosing
+ * loop. */
 #include "dsl/elaborate.h"
 
 #include <inttypes.h>
@@ -104,7 +104,7 @@ int declare_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype dtyp
     APPEND(e->model->variables, e->model->variable_count, v);
     map_set(&i->variables, key, (void *)(intptr_t)e->model->variable_count);
     i->owns = true;
-    if (kind != OPTIMIZER_STATE && !i->names->path[0]) /* of the model itself: a row of its own */
+    if (kind != OPTIMIZER_STATE && !i->names->path[0]) /* variables of the model block have rows of their own */
         add_row(e, name, v.at, shape, kind == WEIGHT ? shape_count(&shape) : 0);
     else if (kind == WEIGHT && i->row >= 0)
         e->model->layers[i->row].parameters += shape_count(&shape);
@@ -114,7 +114,7 @@ int declare_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype dtyp
 int find_variable(Elaborator *e, const Tree *t)
 {
     size_t length = strlen(e->frame->loops);
-    for (;;) { /* declared in this iteration, or before the loop */
+    for (;;) { /* it may be declared in this iteration or before the loop */
         const char *key = format("%s%.*s", t->text, (int)length, e->frame->loops);
         intptr_t index = (intptr_t)map_get(&e->frame->instance->variables, key);
         if (index && map_get(&e->frame->declared, key))

@@ -1,5 +1,5 @@
-/* layers.c: the table of `mgpuc check`: instances in order of their calls, with shapes, parameters and work.
- * A row is an instance that has weights or states of its own, or a call in the model's text that has none below. */
+/* layers.c: the table of `mgpuc check`: instances in the order of their calls, with shapes, parameters and work. A row is an
+ * instance that has weights or states of its own, or a call in the model's text without such instances in it. */
 #include "dsl/elaborate.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool is_below(const char *path, const char *above)
     return strncmp(path, above, n) == 0 && path[n] == '.';
 }
 
-/* the row of a path, or of the nearest instance above that has one */
+/* Returns the row of a path or of its nearest ancestor that has one. */
 static Row *row_of(const Map *rows, const char *path)
 {
     char *text = allocate(strlen(path) + 1);
@@ -34,11 +34,11 @@ void finish_layers(Elaborator *e)
     for (int k = 0; k < m->layer_count; k++) {
         const Instance *i = e->rows[k];
         const char *name = m->layers[k].name;
-        bool above = false; /* of an instance that owns something: the rows below follow at once */
+        bool above = false; /* one of the rows that follow at once, inside this instance, owns a variable */
         for (int n = k + 1; n < m->layer_count && is_below(m->layers[n].name, name); n++)
             above |= e->rows[n]->owns;
         if (name[0] && (i->owns || (i->shown && !above))) {
-            if (count && strcmp(rows[count - 1].name, name) == 0) { /* name = none: one row for both */
+            if (count && strcmp(rows[count - 1].name, name) == 0) { /* name = none: both share a row */
                 rows[count - 1].parameters += m->layers[k].parameters;
                 continue;
             }

@@ -1,12 +1,12 @@
-/* library.c: the layers of the library. A model uses a few of them, and to parse all takes longer than most models do: each is a
- * part of its file's text, from the word `layer` in the first column on, and is parsed when somebody asks for it. */
+/* library.c: the layers of the library. A model uses few of them, and parsing all takes longer than compiling most models. So
+ * each layer's part of a file, which begins with the word `layer` in the first column, is parsed when the layer is first used. */
 #include "dsl/elaborate.h"
 
 #include <string.h>
 
 static const char LAYER_WORD[] = "\nlayer ";
 
-/* The source of a part begins with as many empty lines as there are before it, so that its lines have their numbers. */
+/* Adds a layer. Its source begins with as many empty lines as precede it in the file, so that line numbers are right. */
 static void add_part(Elaborator *e, const LibraryFile *f, size_t lines, const char *begin, const char *name, size_t length)
 {
     char *text = allocate(lines + length + 1);

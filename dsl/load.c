@@ -1,4 +1,4 @@
-/* load.c: the library, the user's file and what it imports: maps of layers and params. */
+/* load.c: loads the library, the user's file and its imports into maps of layers and params. */
 #include "dsl/elaborate.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static void try_import(Elaborator *e, Loader *loader, const Tree *t)
     }
 }
 
-/* a param given again replaces the one of a file that this file imports */
+/* Adds a param. A file's param replaces one of the same name in a file that it imports. */
 static void add_param(Elaborator *e, const Loader *loader, int first, const Tree *t)
 {
     Param *p = map_get(&e->params, t->text);

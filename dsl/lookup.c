@@ -1,5 +1,5 @@
-/* lookup.c: names. Local, then param, then the user's layers, then the library, then primitives and what is known
- * everywhere; before '(' only what can be called counts. The library sees nothing of the user's. */
+/* lookup.c: names. The search order is local names, params, the user's layers, the library, primitives and predefined names.
+ * Before '(' only callable values count. Code of the library does not see the user's names. */
 #include "dsl/elaborate.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 const char *take_set(Elaborator *e, const char *key)
 {
-    const char *text = NULL; /* the last one holds */
+    const char *text = NULL; /* the last one wins */
     for (int k = 0; k < e->settings->count; k++)
         if (strcmp(e->settings->keys[k], key) == 0) {
             text = e->settings->values[k];
@@ -23,7 +23,7 @@ Value *eval_word(Elaborator *e, const Tree *t)
     return t->kind == TREE_NAME && !find_name(e, t->text) ? value_text(t->text) : eval(e, t);
 }
 
-/* known when asked for; it may ask for others */
+/* Evaluates a param when it is first used; its expression may use other params. */
 static Value *param_value(Elaborator *e, Param *p)
 {
     enum { NEW_PARAM, RUNNING, DONE };

@@ -1,35 +1,35 @@
-/* loop.c: `scan`, the loop at run time: its body runs once here and becomes the body of a SCAN node.
+/* loop.c: `scan`, the loop at run time. Its body is executed once here and becomes the body of a SCAN node.
  *
- * In the body a name that existed before and that the body assigns to is what is carried; after the scan it has its
- * last value. A name that is new in the body (or whose old value is not read and does not fit) is afterwards the stack of its
- * values. The names of the elements hold the last element, or what the body made of it. Lists are taken apart; what is known
- * at compile time and stays so is just assigned. Losses, metrics, outputs and updates in a body are those of the stacks (an
- * update: of the last step).
+ * A name that exists before the scan and is assigned in the body is a carry; after the scan it has its last value. A name that is
+ * new in the body becomes the stack of its values, as does an old name whose value the body neither reads nor could carry. The
+ * names of the elements hold the last element afterwards, or what the body assigned to them. Lists are handled element by
+ * element. Values that stay known at compile time are simply assigned. Losses, metrics and outputs in a body are those of the
+ * stacks; an update takes the last step's value.
  *
- * What a carry looks like in the body (its type, if it begins as a number; whether it has a value for every sample) is known
- * only when the body has run: it is guessed, and where the guess was wrong the body runs again with what has been seen. */
+ * The type of a carry that begins as a number, and whether a carry is sharded, are known only after the body has run. They are
+ * guessed, and after a wrong guess the body is executed again with what was found. */
 #include "dsl/elaborate.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-typedef struct Carry {   /* one tensor that may be carried */
+typedef struct Carry {   /* a tensor that may be carried */
     const char *name;
     const Value *before;
     Node *arg;
-    Node *next;          /* NULL: it is not carried after all */
-    bool number;         /* it begins as a number, or as true or false */
-    bool constant;       /* it begins as a tensor of numbers, zeros([n]) or tensor([1, 0]): of the type that the body makes of it */
+    Node *next;          /* NULL if it is not carried */
+    bool number;         /* it begins as a number, true or false */
+    bool constant;       /* it begins as a constant tensor, such as zeros([n]), and takes the type that the body gives it */
 } Carry;
 
-typedef struct Guess { Dtype dtype; bool sharded; } Guess; /* of a carry */
+typedef struct Guess { Dtype dtype; bool sharded; } Guess; /* properties of a carry */
 
 typedef struct Pending { /* a value that becomes a result of the node */
-    Value *value;        /* VALUE_TENSOR or VALUE_WEIGHTED: where it goes */
-    bool weight;         /* its weight is meant */
-    int carry, stack;    /* which; the other one is -1 */
-    bool last;           /* of the stack, the last element alone */
+    Value *value;        /* where to store it: VALUE_TENSOR or VALUE_WEIGHTED */
+    bool weight;         /* it is the weight of `value` */
+    int carry, stack;    /* index of the carry or of the stack; the other is -1 */
+    bool last;           /* only the last element of the stack */
 } Pending;
 
 struct ScanBody {
@@ -49,7 +49,7 @@ struct ScanBody {
     Staging staging;
 };
 
-/* ---- names that a body assigns to; what nested scans assign is in the same scope */
+/* ---- names that a body assigns to, including those in nested scans, which share its scope */
 
 static void assigned_names(const Tree *block, Map *names)
 {
@@ -68,9 +68,9 @@ static void assigned_names(const Tree *block, Map *names)
     }
 }
 
-/* ---- into the body */
+/* ---- entering the body */
 
-/* a tensor of numbers, or what a loop around this one carries and began so */
+/* True for a constant tensor, and for a carry of the enclosing scan that began as one. */
 static bool takes_type(const ScanBody *s, const Node *initial)
 {
     if (initial->op == OP_CONSTANT)
@@ -105,7 +105,7 @@ static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
     return c.arg;
 }
 
-/* what v is in the body; v itself if nothing of it can be carried */
+/* Returns what v is in the body, or v itself if it has nothing to carry. */
 static Value *enter(ScanBody *s, const char *name, Value *v)
 {
     if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL)
@@ -118,7 +118,7 @@ static Value *enter(ScanBody *s, const char *name, Value *v)
     return value_list(items, v->count);
 }
 
-/* ---- out of the body */
+/* ---- leaving the body */
 
 static bool holds(const Value *v, const Node *n)
 {
@@ -170,8 +170,8 @@ static _Noreturn void cannot_carry(const ScanBody *s, const char *name, const Va
 
 static Value *leave_new(ScanBody *s, Value *v, bool last);
 
-/* nothing reads what the name had before, and it could not be what the body makes of it: a name that is used once more, such
- * as that of a stack in a loop around the scan */
+/* True if the body does not read the old value and the new one does not fit it: the name is reused, such as that of a stack in a
+ * loop around the scan. */
 static bool begins_anew(const ScanBody *s, const Carry *c, const Value *now)
 {
     bool fits = now->kind == VALUE_TENSOR && shape_equal(&now->node->shape, &c->arg->shape);
@@ -181,7 +181,7 @@ static bool begins_anew(const ScanBody *s, const Carry *c, const Value *now)
 static Value *leave_carry(ScanBody *s, Value *within, Value *now)
 {
     Carry *c = carry_of(s, within->node);
-    if (now == within) { /* never assigned */
+    if (now == within) { /* the body has not assigned it */
         Value *v = value_new();
         *v = *c->before;
         return v;
@@ -190,7 +190,7 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
         return leave_new(s, now, false);
     bool compiled = now->kind == VALUE_NUMBER || now->kind == VALUE_BOOL;
     if (c->number && compiled && !is_used(s, c->arg))
-        return now; /* a plain assignment */
+        return now; /* an ordinary assignment */
     if (now->kind != VALUE_TENSOR && !compiled && now->kind != VALUE_LIST)
         cannot_carry(s, c->name, c->before, now);
     Node *n = node_of(s->e, s->at, now, format("'%s'", c->name));
@@ -210,7 +210,7 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
     return pend(s, value_tensor(NULL), false, (int)(c - s->carries), -1, false);
 }
 
-/* what a name that existed has afterwards */
+/* Returns the value after the scan of a name that existed before. */
 static Value *leave(ScanBody *s, const char *name, Value *before, Value *within, Value *now)
 {
     if (within->kind == VALUE_TENSOR && within != before)
@@ -238,7 +238,7 @@ static int add_stack(ScanBody *s, Node *n)
     return s->stack_count - 1;
 }
 
-/* the stack of v, or its last element */
+/* Returns the stack of v, or its last element. */
 static Value *leave_new(ScanBody *s, Value *v, bool last)
 {
     if (v->kind == VALUE_TENSOR)
@@ -259,10 +259,10 @@ static Value *leave_new(ScanBody *s, Value *v, bool last)
 
 /* ---- guesses */
 
-/* of[ARG] -> which values of a body have one for every sample, at the least */
+/* Finds the values of a body that must be sharded. In: of[id] of each ARG. Out: of[id] of each node. */
 static void spread(const Graph *body, bool *of);
 
-/* the same of a loop in the body, by what goes into it */
+/* Does the same for the body of a loop in the body. */
 static bool *spread_loop(const Loop *l, const bool *of)
 {
     bool *inner = NEW_ARRAY(bool, l->body->node_count);
@@ -296,13 +296,13 @@ static void spread(const Graph *body, bool *of)
     }
 }
 
-/* which carries have a value for every sample, at the least */
+/* Finds the carries that must be sharded, until nothing changes. */
 static void find_sharded(const ScanBody *s, bool *sharded)
 {
     const Graph *g = s->inner;
     bool *of = NEW_ARRAY(bool, g->node_count);
     for (int i = 0; i < g->node_count; i++)
-        of[i] = g->nodes[i]->sharded; /* ARGs of what is no carry */
+        of[i] = g->nodes[i]->sharded; /* ARGs that are no carries */
     for (bool changed = true; changed;) {
         changed = false;
         for (int k = 0; k < s->carry_count; k++)
@@ -316,7 +316,7 @@ static void find_sharded(const ScanBody *s, bool *sharded)
     }
 }
 
-/* what the carries turned out to be; true: as guessed */
+/* Stores what the carries turned out to be. Returns true if the guesses were right. */
 static bool look_again(const ScanBody *s, Guess **guesses, int *count)
 {
     bool *sharded = NEW_ARRAY(bool, s->carry_count), right = true;
@@ -436,7 +436,7 @@ static bool is_element(const Sources *s, const char *name)
     return false;
 }
 
-/* runs the body once; false: a guess was wrong, nothing has happened but that the guesses are better */
+/* Runs the body once. Returns false after a wrong guess: then the state is as before, and the guesses are corrected. */
 static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Guess **guesses, int *guess_count)
 {
     Elaborator *e = s->e;
@@ -499,7 +499,7 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
         return false;
     }
     close_body(s);
-    for (int k = 0; k < sources->count; k++) /* as it came: read from where it is */
+    for (int k = 0; k < sources->count; k++) /* not assigned: the sequence's last element */
         if (!map_get(&after, sources->names[k]->text))
             map_set(&after, sources->names[k]->text, value_tensor(last_element(s, sources->nodes[k])));
     for (int k = 0; k < after.count; k++)

@@ -1,6 +1,6 @@
-/* optimizer.c: the optimizer applied to every weight: its value after the step, in terms of a GRADIENT leaf. Which one,
- * and with which rates, the rules decide weight by weight. Then what the run adds to the model's variables: averages of
- * weights, which evaluation reads, and the number of steps that were skipped. */
+/* optimizer.c: applies the optimizer to every weight, whose value after the step it computes from a GRADIENT leaf. The rules
+ * decide for each weight which optimizer and rates apply. Then it adds variables of the run: averages of weights, which
+ * evaluation reads, and the number of skipped steps. */
 #include "dsl/settings.h"
 
 #include <string.h>
@@ -13,9 +13,9 @@ static const Tree *parameter(const Layer *l, const char *name)
     return NULL;
 }
 
-static const char *const GIVEN[] = {"w", "g", "lr", "decay"}; /* by the compiler, and by settings of train */
+static const char *const GIVEN[] = {"w", "g", "lr", "decay"}; /* parameters that the compiler or the settings of train provide */
 
-/* an argument that the optimizer does not take: those that it does are what is left of its parameters */
+/* Reports an argument that the optimizer does not have; lists the parameters that it has. */
 static _Noreturn void unknown_argument(const Step *s, const Argument *a)
 {
     const char **own = NULL, *list = "";
@@ -97,7 +97,7 @@ static void update_weight(Elaborator *e, int variable, const Reached *rules)
         give(&a, "decay", decay, s->at);
     e->owner = variable;
     Argument name = {.name = "name", .value = value_none(), .at = s->at};
-    APPEND(a.list, a.count, name); /* states have the weight's own name */
+    APPEND(a.list, a.count, name); /* the name of a state begins with the name of its weight */
     Value *w = first_of(call_layer(e, s->layer, s->at, a, NULL, "optimizer"));
     Node *n = node_of(e, s->at, w, "what an optimizer returns");
     g = graph_at(e, s->at);
@@ -109,7 +109,7 @@ static void update_weight(Elaborator *e, int variable, const Reached *rules)
     pop_frame(e, before);
 }
 
-/* 0.01 where there is no train block; else a rate is missing if an optimizer in use needs one */
+/* Sets lr to 0.01 if there is no train block. Otherwise a missing rate is an error if an optimizer in use needs it. */
 static void need_rate(Elaborator *e, const Step *s)
 {
     const Tree *lr = parameter(s->layer, "lr");
@@ -143,7 +143,7 @@ static void check_optimizers(Elaborator *e)
 
 enum { FIRST_LOSS_SCALE = 65536 };
 
-/* ---- variables of the run: the count of skipped steps, averages */
+/* ---- the run's variables: the count of skipped steps, averages */
 
 static int add_variable(Elaborator *e, const char *name, Variable v, Node *initial)
 {
@@ -167,7 +167,7 @@ static int add_number(Elaborator *e, const char *name, const Place *at, double i
     return add_variable(e, name, v, graph_number(e->model->init, initial, F64));
 }
 
-/* with on_nan = "skip", and with f16, whose gradients may overflow at any time */
+/* Counts skipped steps: with on_nan = "skip", and always with f16, whose gradients may overflow. */
 static void count_skipped(Elaborator *e)
 {
     Model *m = e->model;
@@ -181,7 +181,7 @@ static void count_skipped(Elaborator *e)
     }
 }
 
-/* of trained weights, and of states that are floats and change: what evaluation reads of them is consistent then */
+/* Averages trained weights and floating-point states that are updated, so that evaluation reads consistent values. */
 static void add_averages(Elaborator *e)
 {
     Model *m = e->model;
@@ -210,7 +210,7 @@ void read_averages(Elaborator *e)
             average[m->variables[k].owner] = k;
     for (int k = 0; k < m->eval->node_count; k++) {
         Node *n = m->eval->nodes[k];
-        if (n->op == OP_VARIABLE && average[n->ints[0]]) { /* never variable 0: an average is after its own */
+        if (n->op == OP_VARIABLE && average[n->ints[0]]) { /* its index is not 0: averages come last */
             int64_t *ints = NEW_ARRAY(int64_t, n->int_count);
             memcpy(ints, n->ints, sizeof *ints * (size_t)n->int_count);
             ints[0] = average[n->ints[0]];
@@ -252,7 +252,7 @@ void build_updates(Elaborator *e, bool trains)
     }
     if (rate(e, "lr") && trains)
         graph_result(e->top, ROLE_REPORT, "lr", 0, rate(e, "lr"), NULL);
-    /* a program does not offer what nothing reads: decay where the model leaves it to the optimizer */
+    /* hides rates that nothing reads, such as decay if the model leaves it to the optimizer */
     for (int k = 0; k < 2; k++)
         m->settings[k].hidden = !map_get(&e->train_settings, m->settings[k].name);
     while (m->setting_count && m->settings[m->setting_count - 1].hidden && m->setting_count <= 2)

@@ -1,11 +1,12 @@
-/* outline.c: evaluation in outline: which layers of the library compute it, what they were told, and what goes from one to the
- * next. Programs carry it for those who have to know what the weights do not show: `export`.
+/* outline.c: makes an outline of the evaluation: the library layers that compute it, their arguments, and the tensors that pass
+ * from one to the next. Programs carry it for `export`, which needs more than the weights.
  *
- * In: calls of layers of the library by the user's text, as they are made in the second pass (begin_note, end_note), and its
- * graph. Out: model->outline: a row for each of these calls, input, variable, and primitive operation outside of them, before
- * those that take its value. Views (reshapes, slices without steps, ...) have no rows: an argument that is a tensor is an option
- * whose name ends with *: the number of the row that makes it, which of that row's elements it begins with (-1: that does not say
- * which it has), then its extents. One that is a layer is its name, then what a pipeline gives it. */
+ * In: the user's calls of library layers, recorded in the evaluation pass (begin_note, end_note), and the pass's graph. Out:
+ * model->outline: a row for each of these calls and for each input, variable and primitive outside of them, before the rows that
+ * use it. Views (reshapes, slices with step 1, ...) have no rows. A tensor argument is an option whose name ends with *; its
+ * items are the row that makes the tensor, the index of the first element that the tensor takes of that row (-1 if index and
+ * extents do not determine its elements), then its extents. A layer argument is the layer's name, then its pipeline's
+ * arguments. */
 #include "dsl/elaborate.h"
 
 #include <math.h>
@@ -13,15 +14,15 @@
 
 struct NotedCall {
     DataCall call;
-    Node **from; /* by option: of a tensor; NULL: of none */
+    Node **from; /* for each option: the tensor, or NULL */
     int from_count;
-    Node **made; /* its results */
+    Node **made; /* the results */
     int made_count;
 };
 typedef struct Outline {
     Elaborator *e;
-    int *row_of;  /* by node: + 1; 0: none yet */
-    int *call_of; /* by node: + 1: the call whose result it is */
+    int *row_of;  /* for each node: row + 1, or 0 if it has none yet */
+    int *call_of; /* for each node: 1 + the call whose result it is, or 0 */
 } Outline;
 
 static void add_option(DataCall *c, const char *name, const DataItem *items, int count)
@@ -32,14 +33,14 @@ static void add_option(DataCall *c, const char *name, const DataItem *items, int
     APPEND(c->options, c->option_count, o);
 }
 
-/* C has no word for what is infinite: it is a text */
+/* The emitted C has no literal for infinity, so it becomes a text. */
 static DataItem number_item(double v)
 {
     DataItem item = {isinf(v) ? v < 0 ? "-inf" : "inf" : NULL, isinf(v) ? 0 : v};
     return item;
 }
 
-/* its name, and what a pipeline of one step gives it, in order */
+/* Adds the layer's name and the arguments of a pipeline of one step, in order. */
 static void note_layer(DataCall *c, const char *name, const Layer *layer)
 {
     DataOption o = {.name = name};
@@ -56,7 +57,7 @@ static void note_layer(DataCall *c, const char *name, const Layer *layer)
     APPEND(c->options, c->option_count, o);
 }
 
-/* of numbers; what holds others, as lists of lists do, says nothing */
+/* Adds a list of numbers. A list with other elements gets an option without items. */
 static void note_list(DataCall *c, const char *name, const Value *list)
 {
     DataOption o = {.name = name};
@@ -66,7 +67,7 @@ static void note_list(DataCall *c, const char *name, const Value *list)
     APPEND(c->options, c->option_count, o);
 }
 
-/* before the body runs, which may give its parameters other values */
+/* Runs before the body, which may assign to the parameters. */
 struct NotedCall *begin_note(Elaborator *e, const Layer *layer, const char *const *names, int count, const Place *at)
 {
     struct NotedCall *n = NEW(struct NotedCall);
@@ -102,7 +103,7 @@ static bool is_argument(const struct NotedCall *n, const Node *made)
     return false;
 }
 
-/* what passes an argument on, as dropout does in evaluation, has no row */
+/* Records the call's results. A layer that returns its argument, as dropout does in evaluation, makes none. */
 void end_note(Elaborator *e, struct NotedCall *n, const Value *result)
 {
     int number = e->noted_count + 1;
@@ -130,8 +131,7 @@ static bool is_view(const Node *n)
            n->op == OP_RESULT;
 }
 
-/* What the slice leaves is one stretch of the elements, or, unless the view that is made of it has one axis, one of each place.
- */
+/* True if the slice is contiguous, or if it takes one element of each leading index and the view has several axes. */
 static bool is_stretch(const Node *slice, bool one_axis)
 {
     const Shape *from = &slice->in[0]->shape, *to = &slice->shape;
@@ -145,8 +145,8 @@ static bool is_stretch(const Node *slice, bool one_axis)
     return axis == to->rank || before == 1 || (!one_axis && before == to->extent[0]);
 }
 
-/* the node that has a row; *first: which of its elements the view begins with; -1: the first element and the extents do not say
- * which others it has */
+/* Returns the node that has a row. *first is the index of the element that the view begins with, or -1 if this index and the
+ * extents do not determine the view's elements. */
 static const Node *seen(const Outline *o, const Node *n, double *first)
 {
     bool repeated = false, placed = true, one_axis = n->shape.rank < 2;
@@ -177,8 +177,8 @@ static void link_tensor(Outline *o, DataOption *option, const Node *n)
     }
 }
 
-enum { MOST_VALUES = 16 /* of a constant: those of each channel of a picture */ };
-/* the row of a node that no call has made */
+enum { MOST_VALUES = 16 /* of a constant, such as one for each channel of a picture */ };
+/* Returns the row of a node that no recorded call has made. */
 static DataCall primitive(Outline *o, const Node *n)
 {
     const Model *m = o->e->model;
@@ -225,7 +225,7 @@ static int row_of(Outline *o, const Node *n)
     return m->outline_count - 1;
 }
 
-/* Families (stdlib/families.rules) have attention, or one of these weights. The outline of another model would be for nothing. */
+/* Models of families (stdlib/families.rules) have attention or one of these weights. Other models need no outline. */
 static bool may_be_of_a_family(const Elaborator *e)
 {
     static const char *const KNOWN[] = {"layer1.0.conv1.weight", "embedder.embedder.convolution.weight",

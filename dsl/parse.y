@@ -1,13 +1,12 @@
-/* parse.y: the grammar. Builds a tree and nothing else: it knows no layer, primitive, setting or type.
+/* parse.y: the grammar. It only builds a tree: it knows no layer, primitive, setting or type.
  *
- * Newlines mean nothing. That works because
- *   - a statement begins with a word, a name or (rules) a string, and nothing that can continue an expression does;
+ * Newlines have no meaning. This works because
+ *   - a statement begins with a word, a name or (rules) a string, and none of these can continue an expression;
  *   - there is no expression statement, no juxtaposition and no brace in an expression.
- * The statement words (input, loss, weight, train ...) are ordinary names everywhere but at the start of a statement.
+ * The statement words (input, loss, weight, train ...) are ordinary names except at the start of a statement.
  *
- * After a syntax error the statement or item that it is in becomes a BROKEN node, and tokens are skipped up to what seems to be the next
- * one: the first word of a line that is indented no further than the broken one, or the '}' of its block.
- */
+ * After a syntax error the statement or item that contains it becomes a BROKEN node, and tokens are skipped up to the probable
+ * start of the next one: the first word of a line that is not indented more than the broken one, or the '}' of its block. */
 %code requires {
 #include "dsl/tree.h"
 }
@@ -74,7 +73,7 @@ static bool begins_statement(int kind)
            kind == OUTPUT || kind == SCAN || kind == STATE || kind == UPDATE || kind == WEIGHT || kind == RETURN || kind == IF || kind == FOR;
 }
 
-/* Does parsing go on with this token? The '}' of blocks within the broken statement do not end it. */
+/* Returns whether parsing resumes at this token. A '}' of a block within the broken statement does not end it. */
 static bool is_next(Parse *p, int kind, const YYLTYPE *at)
 {
     bool first = at->first_line > p->before_line, after = at->first_line > p->skip_line;
@@ -112,7 +111,7 @@ static int next_token(YYSTYPE *value, YYLTYPE *at, void *scanner)
         kind = given_token(p, value, at, scanner);
     p->skip_line = 0;
     p->braces_before = p->braces;
-    if (kind == END && p->braces && p->broken) { /* a '}' is missing, as was said or comes of what was */
+    if (kind == END && p->braces && p->broken) { /* a '}' is missing; the user already has a message about it */
         p->again[p->again_count++] = (Token){.kind = END, .line = at->first_line, .column = at->first_column, .last_line = at->first_line};
         kind = '}';
     }
@@ -141,7 +140,7 @@ static Tree *tree(Tree *n, Tree **child)
     return n;
 }
 
-/* of a list: its next member, which ends at `at` */
+/* Appends to a list a child that ends at `at`. */
 static Tree *longer(Tree *list, Tree *child, const YYLTYPE *at)
 {
     list->to_line = at->last_line;
@@ -149,13 +148,13 @@ static Tree *longer(Tree *list, Tree *child, const YYLTYPE *at)
     return tree_add(list, child);
 }
 
-/* Is the statement `before` perhaps the beginning of the broken one, as in y = lambda x: x? */
+/* Returns whether `before` may be the start of the broken statement, as in y = lambda x: x. */
 static bool may_be_its_part(const Tree *before, const Tree *broken)
 {
     return before && broken->kind == TREE_BROKEN && before->to_line == broken->line;
 }
 
-static bool say(const Parse *p, const YYLTYPE *at, const char *message) /* -> true */
+static bool say(const Parse *p, const YYLTYPE *at, const char *message) /* returns true */
 {
     Place place = {.source = p->source, .line = at->first_line, .column = at->first_column};
     show_error_at(&place, "%s", message);
@@ -170,7 +169,7 @@ static Token token_of(int kind, const char *text, const YYLTYPE *at)
                    .column = at->first_column, .last_line = at->last_line};
 }
 
-/* Where parsing goes on after the broken statement, which begins at `from`; whether the token that did not fit, `got`, is dropped. */
+/* Decides where parsing resumes after the broken statement, which begins at `from`. Returns whether to drop the token `got`. */
 static bool resume(Parse *p, const YYLTYPE *from, int got, const char *text, const YYLTYPE *at)
 {
     bool progress = at->first_line > from->first_line || at->first_column > from->first_column;
@@ -185,7 +184,7 @@ static bool resume(Parse *p, const YYLTYPE *from, int got, const char *text, con
         return p->braces;
     p->braces = p->braces_before;
     if (p->braces && from->first_column <= p->item_column && progress && begins_item(word_kind(word_at(p, from))) &&
-        (got == IDENT || got == STRING || got == '{')) { /* the next item: a '}' is missing before it */
+        (got == IDENT || got == STRING || got == '{')) { /* a new item begins: a '}' is missing before it */
         p->again[p->again_count++] = token_of(got, text, at);
         p->again[p->again_count++] = token_of(word_kind(word_at(p, from)), word_at(p, from), from);
         p->closing = p->braces;
@@ -205,7 +204,7 @@ static bool resume(Parse *p, const YYLTYPE *from, int got, const char *text, con
     yyclearin
 
 
-/* Later stages recurse over the tree; a left-deep chain costs the parser nothing, so its height is limited here. */
+/* Later stages recurse over the tree. The parser itself does not recurse on left-deep chains, so the height is limited here. */
 #define CHECK(n, at) if ((n)->height > MAX_HEIGHT) { say(p, &(at), "nested more than 1000 deep; give parts of it names"); YYABORT; }
 }
 
@@ -310,7 +309,7 @@ dim:
     expr
   | DOTS                                        { $$ = LEAF(@1, DOTS, NULL); }
 
-/* ---- expressions: choice and pipeline bind loosest and do not mix with operators without parentheses */
+/* ---- expressions: choices and pipelines bind weakest and need parentheses to be operands of operators */
 
 expr:
     value                                       { $$ = $1; CHECK($$, @1); }
@@ -390,7 +389,7 @@ bound:
     %empty                                      { $$ = LEAF(@$, NONE, NULL); }
   | expr
 
-/* a statement word is a name wherever a statement does not begin with it */
+/* A statement word is a name except where it begins a statement. */
 name:
     IDENT | ASSERT | DATA | IMPORT | INPUT | LAYER | LOSS | METRIC | MODEL | OUTPUT | PARAM | SCAN | STATE | TRAIN
   | UPDATE | WEIGHT
@@ -399,7 +398,7 @@ name:
 
 int parse_tokens(void *scanner, Parse *p) { return yyparse(scanner, p); }
 
-/* only for what the parser's stack cannot hold: syntax errors go to yyreport_syntax_error */
+/* Called only if the parser's stack overflows; syntax errors go to yyreport_syntax_error. */
 static void yyerror(YYLTYPE *at, void *scanner, Parse *p, const char *message)
 {
     (void)scanner, (void)message;
@@ -486,7 +485,7 @@ static const char *word_at(const Parse *p, const YYLTYPE *at)
     return copy_text(from, strspn(from, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"));
 }
 
-/* "'in'", "'+'"; a name, a number and a string as they are written */
+/* Returns a token for messages: "'in'", "'+'", or a name, number or string as written. */
 static const char *shown(const Parse *p, const YYLTYPE *at, yysymbol_kind_t k)
 {
     enum { LONGEST = 40 };
@@ -501,7 +500,7 @@ static const char *shown(const Parse *p, const YYLTYPE *at, yysymbol_kind_t k)
     return name[0] == '\'' ? name : format("'%s'", name);
 }
 
-/* the word that the token before is, and where it is */
+/* Returns the word before the token, and its place. */
 static const char *word_before(const Parse *p, YYLTYPE *place)
 {
     *place = (YYLTYPE){p->before_line, p->before_column, p->before_line, p->before_column};
@@ -514,7 +513,7 @@ static const char *word_before(const Parse *p, YYLTYPE *place)
     return copy_text(from, (size_t)(end - from));
 }
 
-/* the word that the line of `at` begins with */
+/* Returns the first word of the line of `at`. */
 static const char *first_word(const Parse *p, const YYLTYPE *at)
 {
     const char *from = start_of(p, &(YYLTYPE){at->first_line, 1, at->first_line, 1});
@@ -522,7 +521,7 @@ static const char *first_word(const Parse *p, const YYLTYPE *at)
     return copy_text(from, strspn(from, "abcdefghijklmnopqrstuvwxyz"));
 }
 
-/* "10 epochs": of the word, which is at `at` */
+/* True for "10 epochs": the word at `at` is a unit, separated from its number. */
 static bool is_unit_apart(const Parse *p, const YYLTYPE *at, const char *word)
 {
     static const char *const UNITS[] = {"steps", "step", "epochs", "epoch", "samples", "min", "h", "s"};
@@ -535,7 +534,7 @@ static bool is_unit_apart(const Parse *p, const YYLTYPE *at, const char *word)
     return unit && c > text && c[-1] >= '0' && c[-1] <= '9';
 }
 
-/* "for = 3", "modle m {", "imput x: f32", "data {" in an open block, "10 epochs": -> whether it was one of these */
+/* Reports "for = 3", "modle m {", "imput x: f32", "data {" in an open block, or "10 epochs". Returns whether it did. */
 static bool said_of_words(const Parse *p, const YYLTYPE *at, const Expected *e, yysymbol_kind_t got, const char *g)
 {
     static const char *const ITEMS[] = {"import", "param", "layer", "model", "data", "train"};
@@ -606,7 +605,8 @@ static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
     }
     e.item = e.item && !e.name && !e.block;
     const char *g = yysymbol_name(got), *hint = hint_for(&e, got, g);
-    if (p->broken && e.item && (at->first_column > p->item_column || strcmp(g, "'}'") == 0)) /* braces were not read as they are meant */
+    /* an earlier error made braces wrong */
+    if (p->broken && e.item && (at->first_column > p->item_column || strcmp(g, "'}'") == 0))
         return 0;
     if (said_of_words(p, at, &e, got, g))
         return 0;
@@ -614,7 +614,7 @@ static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
     bool missing = hint && (strstr(hint, " missing") || strstr(hint, "not closed"));
     YYLTYPE end = {p->before_line, p->before_column, p->before_line, p->before_column};
     if (missing && got != YYSYMBOL_YYEOF && p->before_line && p->before_line < at->first_line)
-        say(p, &end, hint + strlen("; ")); /* what is missing is missing there */
+        say(p, &end, hint + strlen("; ")); /* report the end of the previous token, where something is missing */
     else
         say(p, at, format("unexpected %s%s%s%s", shown(p, at, got), name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
     return 0;

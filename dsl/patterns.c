@@ -1,4 +1,4 @@
-/* patterns.c: which rules of the train block reach a weight or an instance, and what they say of it together. */
+/* patterns.c: finds the rules of the train block that match a weight or an instance, and combines them. */
 #include "dsl/elaborate.h"
 #include "runtime/base/near.h"
 

@@ -1,5 +1,5 @@
-/* primitive.c: the primitives that are called by name: arguments to nodes. Their shape rules are those of the graph
- * (compiler/ir/ops.c); what is said here are defaults, negative axes, lists and what numbers do. */
+/* primitive.c: primitives called by name: arguments -> nodes. The graph has their shape rules (compiler/ir/ops.c); this file
+ * handles defaults, negative axes, lists and numbers. */
 #include "dsl/elaborate.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static int axis_of(const Place *at, const Value *v, int rank, const char *functi
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* none: all; a number; a list: ascending, without doubles */
+/* Reads axes: none for all, a number, or a list. Stores them in ascending order and returns their count. */
 static int axes_of(const Place *at, const Value *v, int rank, const char *function, int *axes)
 {
     bool chosen[MAX_RANK] = {false};
@@ -53,7 +53,7 @@ static void no_weights(const Place *at, const Value *v, const char *function)
                  function);
 }
 
-/* a number for every one of n axes, or a list of n */
+/* Reads one number for all of n axes, or a list of n numbers. */
 static void each_of(const Place *at, const Value *v, int n, const char *what, int64_t least, int64_t *out)
 {
     if (v->kind == VALUE_LIST && v->count != n)
@@ -65,7 +65,7 @@ static void each_of(const Place *at, const Value *v, int n, const char *what, in
     }
 }
 
-/* 1, [1, 2] or [[0, 1], [1, 2]] -> low and high for every axis */
+/* Reads padding such as 1, [1, 2] or [[0, 1], [1, 2]] as low and high for each axis. */
 static void pads_of(const Place *at, const Value *v, int n, int64_t *low, int64_t *high)
 {
     if (v->kind == VALUE_LIST && v->count != n)
@@ -82,7 +82,7 @@ static void pads_of(const Place *at, const Value *v, int n, int64_t *low, int64_
     }
 }
 
-/* ---- element-wise operations that treat numbers in their own way; the others: elementwise.c */
+/* ---- element-wise operations with special rules for numbers; elementwise.c has the others */
 
 static Value *extremum(Elaborator *e, const Place *at, Value **a, bool least)
 {
@@ -94,7 +94,7 @@ static Value *extremum(Elaborator *e, const Place *at, Value **a, bool least)
 static Value *run_minimum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, true); }
 static Value *run_maximum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, false); }
 
-/* numbers are those of 64 bits */
+/* Numbers have 64 bits here. */
 static Value *bits(Elaborator *e, const Place *at, Value **a, Op op)
 {
     const char *name = OP_INFO[op].name;
@@ -178,7 +178,7 @@ static Value *reduce(Elaborator *e, const Place *at, Value **a, bool sum)
     Graph *g = graph_at(e, at);
     if (count == 0)
         y = sum && x->dtype == BOOL ? graph_cast(g, x, I32) : x;
-    else if (x->dtype == BOOL && !sum) /* kernels know no maxima of bools */
+    else if (x->dtype == BOOL && !sum) /* kernels have no maximum of bools */
         y = graph_cast(g, graph_max(g, graph_cast(g, x, U8), axes, count), BOOL);
     else
         y = sum ? graph_sum(g, x, axes, count) : graph_max(g, x, axes, count);
@@ -196,7 +196,7 @@ static Value *run_argmax(Elaborator *e, const Place *at, Value **a)
     return value_tensor(graph_node(graph_at(e, at), OP_ARGMAX, &x, 1, &axis, 1, NULL));
 }
 
-/* sums of small whole numbers are i32 */
+/* Sums of narrow whole numbers and of bools have type i32. */
 static Node *summable(Elaborator *e, const Place *at, const Value *v, const char *function)
 {
     no_weights(at, v, function);
@@ -205,7 +205,7 @@ static Node *summable(Elaborator *e, const Place *at, const Value *v, const char
     return small ? graph_cast(graph_at(e, at), x, I32) : x;
 }
 
-/* rows of 16 bits are widened, and what is made of them is rounded */
+/* Rows of 16-bit floats are computed in f32, and the result is rounded. */
 static Node *widened(Graph *g, Node *x) { return dtype_is_half(x->dtype) ? graph_cast(g, x, F32) : x; }
 
 static Value *run_cumsum(Elaborator *e, const Place *at, Value **a)
@@ -457,7 +457,7 @@ static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
     if (v->weak)
         v = graph_strong(g, v, x->dtype);
     Dtype dtype = dtype_summed(dtype_promote(x->dtype, v->dtype));
-    if (x->shape.rank - 1 + i->shape.rank <= MAX_RANK) { /* else the graph says so */
+    if (x->shape.rank - 1 + i->shape.rank <= MAX_RANK) { /* otherwise the graph reports the rank */
         Shape rows = i->shape;
         for (int k = 1; k < x->shape.rank; k++)
             rows.extent[rows.rank++] = x->shape.extent[k];
@@ -469,7 +469,7 @@ static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
     return value_tensor(graph_node(g, OP_SCATTER_ADD, in, 3, &axis, 1, NULL));
 }
 
-/* ---- makers */
+/* ---- tensors from numbers */
 
 static Value *run_random(Elaborator *e, const Place *at, Value **a)
 {
@@ -513,7 +513,7 @@ static Value *run_stop_gradient(Elaborator *e, const Place *at, Value **a)
     return value_tensor(graph_node(graph_at(e, at), OP_STOP_GRADIENT, &x, 1, NULL, 0, NULL));
 }
 
-/* ---- across samples */
+/* ---- sums over samples */
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
@@ -526,7 +526,7 @@ static void use_group(Elaborator *e, const Place *at, int64_t n)
                  n);
 }
 
-/* once for each call in the user's text */
+/* Warns once for each call in the user's text. */
 static void warn_of_shards(Elaborator *e, const Place *at)
 {
     const Place *user = users_place(at);
@@ -535,8 +535,8 @@ static void warn_of_shards(Elaborator *e, const Place *at)
                        "does not");
 }
 
-/* A sample that is missing in a short step has its own value in place of the sum. The sum may be one of no samples at all, and
- * what is divided by their number then no number: gradients of weights would have it, if only times 0. */
+/* Padding samples get their own value instead of the sum. The sum over a group without valid samples is 0, and dividing by its
+ * count of 0 would make NaN, which would reach the gradients of weights even when multiplied by 0. */
 static Value *group_sum(Elaborator *e, Node *x, int64_t samples)
 {
     Graph *g = e->graph;
@@ -557,7 +557,7 @@ static void check_batch(const Elaborator *e, const Place *at, const char *name)
 static Value *of_batch(Elaborator *e, const Place *at, Node *y)
 {
     BatchSum s = {.node = y, .at = at};
-    if (!e->scan) /* the nodes of a scan's body are made anew when it is closed */
+    if (!e->scan) /* closing the scan makes new nodes for its body */
         APPEND(e->batch_sums, e->batch_sum_count, s);
     return value_tensor(y);
 }

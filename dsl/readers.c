@@ -1,4 +1,4 @@
-/* readers.c: the readers and stages of data: one table with their arguments, and the checks that it asks for. */
+/* readers.c: the table of readers and stages with their parameters, and the checks of arguments against it. */
 #include "dsl/data.h"
 
 #include <math.h>
@@ -107,7 +107,7 @@ static void add_number(DataOption *o, ArgumentKind kind, const Place *at, const 
     APPEND(o->items, o->count, number_item(n));
 }
 
-/* the choice that the value nearly is */
+/* Returns a hint that names the most similar choice. */
 static const char *near_choice(const Parameter *p, const Value *v)
 {
     const char **list = NULL;
@@ -124,7 +124,7 @@ static const char *near_choice(const Parameter *p, const Value *v)
     return did_you_mean(v->text, list, count);
 }
 
-/* u8, u16; "ram", "disk" */
+/* Lists the choices for a message: u8, u16; or "ram", "disk". */
 static const char *choices_text(const Parameter *p)
 {
     const char *quote = p->kind == ARGUMENT_TYPE ? "" : "\"";
@@ -202,7 +202,7 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
     return o;
 }
 
-/* an argument that is neither an option nor, where arguments name columns, an input of the model */
+/* Reports an argument that is neither an option nor, where arguments name columns, an input of the model. */
 _Noreturn void unknown_argument(const Elaborator *e, const DataRow *row, const Place *at, const char *name)
 {
     bool columns = row->kind == COLUMNS_PATHS || row->kind == COLUMNS_OF_TABLE;
@@ -225,7 +225,7 @@ _Noreturn void unknown_argument(const Elaborator *e, const DataRow *row, const P
     error_at(at, "'%s' has no parameter '%s'%s", row->name, name, hint);
 }
 
-/* ---- columns that arguments name */
+/* ---- columns given by arguments */
 static DataColumn path_column(const Elaborator *e, const DataRow *row, const Argument *one)
 {
     DataColumn c = {.name = one->name, .input = -1, .at = one->at};

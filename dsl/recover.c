@@ -1,9 +1,9 @@
-/* recover.c: going on after a statement with an error, so that one run says all that is wrong. The statement's names are broken
- * from then on: what asks for them gives up silently, as its own mistake would be no other. In the library, in loops at run time
- * and in initial values an error ends the user's statement around them. */
+/* recover.c: continues after a statement with an error, so that one run reports all errors. The names of that statement are
+ * broken: reading one abandons the reader silently, since its own error may only be a consequence. An error in the library, in a
+ * scan or in an initial value abandons the user's statement that contains it. */
 #include "dsl/elaborate.h"
 
-/* names that the statement would have made, and those in its blocks; a result that it would have returned */
+/* Breaks the names that the statement and its blocks would have made, and the result that it would have returned. */
 static void break_names(Elaborator *e, const Tree *t)
 {
     Frame *f = e->frame;
@@ -18,7 +18,7 @@ static void break_names(Elaborator *e, const Tree *t)
         return;
     case TREE_BROKEN:
         f->broken = true;
-        if (t->text && *t->text) /* perhaps NAME = ... */
+        if (t->text && *t->text) /* the statement may have been NAME = ... */
             set_local(e, t->text, value_broken());
         break;
     case TREE_NAMES:

@@ -1,8 +1,8 @@
-/* require.c: require(x, ok, what, value): x, and NaN where `ok` is false; a run that stops for that NaN says `what`, and `value`.
+/* require.c: require(x, ok, what, value) is x, or NaN where `ok` is false. A run that stops there reports `what` and `value`.
  *
- * In the graph it is a WHERE with the text `what`, whose NaN has the value in its bits. What a loss or a metric requires of an
- * input itself, such as a label below the number of classes, is known before any step: the reader checks it of every sample
- * (Input.least, most), and names the sample. */
+ * In the graph it is a WHERE with the text `what`; the NaN has the value in its bits. If a loss or metric requires something of
+ * an input itself, such as a label below the number of classes, the reader checks it of each sample (Input.least, most) and names
+ * it. */
 #include "dsl/elaborate.h"
 
 #include <math.h>
@@ -31,12 +31,12 @@ Value *run_require(Elaborator *e, const Place *at, Value **a)
     return weighted ? weighted_value(e, at, required, a[0]->weight) : value_tensor(required);
 }
 
-/* ---- what is required of inputs */
+/* ---- requirements on inputs */
 
-/* views that keep every element */
+/* true for views that keep every element */
 static bool keeps_all(const Node *n) { return n->op == OP_RESHAPE || n->op == OP_BROADCAST || n->op == OP_TRANSPOSE; }
 
-/* x without such views and without conversions */
+/* Returns what x is without such views and conversions. */
 static const Node *bare(const Node *n)
 {
     while (keeps_all(n) || n->op == OP_CAST)
@@ -44,7 +44,7 @@ static const Node *bare(const Node *n)
     return n;
 }
 
-/* of comparisons of an input of whole numbers with a number, and of several that have to hold at once */
+/* Narrows the range of an input of whole numbers by a comparison with a constant, or by several that are joined with AND. */
 static void narrow(Elaborator *e, const Node *condition, const char *what)
 {
     if (condition->op == OP_AND || keeps_all(condition))
@@ -53,7 +53,7 @@ static void narrow(Elaborator *e, const Node *condition, const char *what)
     if (condition->op != OP_LE && condition->op != OP_LT)
         return;
     double v;
-    bool below = node_is_constant(bare(condition->in[0]), &v); /* v <= x */
+    bool below = node_is_constant(bare(condition->in[0]), &v); /* the condition is v <= x or v < x */
     if (!below && !node_is_constant(bare(condition->in[1]), &v))
         return;
     const Node *x = bare(condition->in[below]);
@@ -76,7 +76,7 @@ static void narrow(Elaborator *e, const Node *condition, const char *what)
 static void look(Elaborator *e, const Node *n, bool *seen)
 {
     bool passes = OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_SUM || keeps_all(n);
-    if (seen[n->id] || !passes || (n->op == OP_WHERE && !n->text)) /* a WHERE may leave out what is not as required */
+    if (seen[n->id] || !passes || (n->op == OP_WHERE && !n->text)) /* other WHEREs may drop bad elements */
         return;
     seen[n->id] = true;
     if (n->op == OP_WHERE)

@@ -1,5 +1,5 @@
-/* results.c: what the model gives: losses, metrics, outputs, and what its variables become. In the body of a scan they are staged:
- * loop.c adds them when the scan is closed. */
+/* results.c: the model's results: losses, metrics, outputs and updates of variables. In a scan's body they are staged, and loop.c
+ * adds them when the scan is closed. */
 #include "dsl/elaborate.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void stage(Elaborator *e, Role role, const char *name, int variable, Valu
 
 /* ---- variables */
 
-/* can `from` be broadcast to exactly `to`? */
+/* Returns whether `from` can be broadcast to exactly `to`. */
 static bool stretches(const Shape *from, const Shape *to)
 {
     for (int k = 1; k <= from->rank && k <= to->rank; k++)
@@ -29,7 +29,7 @@ Node *fit_variable(Graph *g, Node *n, const Variable *v)
     return shape_equal(&n->shape, &v->shape) ? n : graph_broadcast(g, n, v->shape);
 }
 
-/* What a state will be after the step, as far as earlier calls of a shared layer have set it: the next call reads that. */
+/* Returns the state's value as earlier calls of a shared layer have updated it in this step, which the next call reads. */
 Node *updated_state(const Elaborator *e, int variable)
 {
     for (const Staging *s = e->staging; s; s = s->outer)
@@ -68,7 +68,7 @@ void add_update(Elaborator *e, int index, Node *n, const Place *at)
     Node *fit = fit_variable(g, n, v);
     if (!fit)
         error_at(at, "the state '%s' has the shape %s, its update has %s", name, shape_text(&v->shape), shape_text(&n->shape));
-    if (e->graph != e->top) { /* in a body: it becomes a result of the composite */
+    if (e->graph != e->top) { /* in a body: the update becomes a result of the composite */
         Deferred d = {.variable = index, .value = fit, .at = at};
         APPEND(e->deferred, e->deferred_count, d);
         return;

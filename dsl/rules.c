@@ -1,8 +1,8 @@
-/* rules.c: "pattern", ... { lr decay frozen init rules optimizer clip }: what the weights that a pattern reaches have of
- * their own. A pattern that matches an instance holds for everything below it; of the rules that set a key the last one
- * holds, for each weight and instance alone.
+/* rules.c: "pattern", ... { lr decay frozen init rules optimizer clip }: settings for the weights that match a pattern. A pattern
+ * that matches an instance applies to everything in it. For each weight or instance and each key, the last rule that sets the key
+ * wins.
  *
- * A frozen instance runs with `training` false; a frozen weight gets no gradient and no update. */
+ * A frozen instance runs with `training` false. A frozen weight gets no gradient and no update. */
 #include "dsl/settings.h"
 #include "runtime/base/near.h"
 
@@ -68,7 +68,7 @@ void train_rule(Elaborator *e, const Tree *t)
     pop_frame(e, before);
 }
 
-/* ---- a pattern that reaches nothing */
+/* ---- patterns that match nothing */
 
 static const char *const *names_of_weights(const Elaborator *e, int *count)
 {
@@ -95,7 +95,7 @@ static bool reaches_any(const char *pattern, const char *const *names, int count
     return false;
 }
 
-/* the nearest of the words that are between the points of names; NULL: none is near, or the part is one */
+/* Returns the most similar component of the dotted names. NULL if none is similar, or if `part` is one of them. */
 static const char *near_part(const char *part, const char *const *names, int count)
 {
     const char *best = NULL, *rest;
@@ -112,7 +112,7 @@ static const char *near_part(const char *part, const char *const *names, int cou
     return best;
 }
 
-/* "*.biass" -> "*.bias": the parts of the pattern that are no parts of names, mended; else the name that it nearly is */
+/* "*.biass" -> "*.bias": replaces the pattern's unknown components by similar ones; else suggests a similar name. */
 static const char *near_pattern(const char *pattern, const char *const *names, int count)
 {
     Text mended = {0};

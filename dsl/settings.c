@@ -1,7 +1,7 @@
-/* settings.c: the settings of the train block: what each may be, and what it makes of the model.
+/* settings.c: the settings of the train block: which values each may have, and its effect on the model.
  *
- * --set KEY=VALUE replaces a setting where the block sets it, else sets it first; --set SETTING.ARGUMENT=VALUE gives
- * an argument to the call after a setting. */
+ * --set KEY=VALUE replaces a setting where the block sets it, or else sets it first. --set SETTING.ARGUMENT=VALUE gives an
+ * argument to the call in a setting. */
 #include "dsl/settings.h"
 
 #include <inttypes.h>
@@ -24,9 +24,9 @@ int find_text(const char *name, const char *const *list, int count)
     return -1;
 }
 
-/* ---- The number of the data set valid that a run looks at: best = lowest("mae"), plateau(0.1, metric = highest("auc")). People
- * write min(mae), which is a function of tensors, or leave the quotes out. Neither has a value that could tell what was meant, so
- * the text is looked at before it is evaluated. */
+/* ---- The metric of the data set valid that a run watches: best = lowest("mae"), plateau(0.1, metric = highest("auc")). Users
+ * write min(mae), which is a function of tensors, or forget the quotes. The values of these do not reveal what is meant, so the
+ * text is checked before it is evaluated. */
 static const struct {
     const char *word, *meant;
 } WORDS[] = {
@@ -42,7 +42,7 @@ static const char *meant_by(const char *word)
     return NULL;
 }
 
-/* "mae", mae or loss.aux: the one argument of a call; else NULL */
+/* Returns the metric's name if "mae", mae or loss.aux is the call's only argument, else NULL. */
 static const char *metric_of(const Tree *call)
 {
     const Tree *of = call->first->next->first;
@@ -77,7 +77,7 @@ static void check_plateaus(Elaborator *e, const Tree *t)
         check_plateaus(e, c);
 }
 
-/* of a setting, before it is evaluated */
+/* Checks a setting's text before it is evaluated. */
 static void check_watch_text(Elaborator *e, const char *setting, const Tree *t)
 {
     if (strcmp(setting, "best") == 0)
@@ -94,7 +94,7 @@ Value *set_value(Elaborator *e, const char *key, const Tree *t)
     return eval_word(e, t);
 }
 
-/* arguments given by --set SETTING.ARGUMENT; they replace those of the text */
+/* Adds arguments given by --set SETTING.ARGUMENT, which replace those of the text. */
 Arguments with_set_arguments(Elaborator *e, const char *setting, Arguments a)
 {
     size_t length = strlen(setting);
@@ -149,7 +149,7 @@ static Value *called_step(Elaborator *e, const Tree *t, Arguments a)
     return value_step((Step){.layer = eval_callee(e, t->first)->layer, .arguments = a, .at = place_of(e, t)});
 }
 
-/* what is after `optimizer =`: a layer, applied later; in a rule --set does not reach it */
+/* Evaluates the layer after `optimizer =`, which is applied later. --set does not change the optimizer of a rule. */
 Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
 {
     if (t->kind == TREE_CHOICE)
@@ -185,7 +185,7 @@ Value *eval_setting(Elaborator *e, const char *name, const Tree *t)
     return eval(e, t);
 }
 
-/* a string that is one of the choices, or nearly */
+/* Returns a hint if the value is a string that is, or is similar to, one of the choices. */
 static const char *near_choice(const Value *v, const char *const *choices, int count)
 {
     if (v->kind != VALUE_STRING)
@@ -212,7 +212,7 @@ Node *rate_node(Elaborator *e, const Place *at, const char *name, const Value *v
     return n;
 }
 
-/* lr and decay: numbers of the run, replaced at run time by --set */
+/* Wraps lr or decay so that --set can replace it at run time. */
 static Value *wrapped_rate(Elaborator *e, const Place *at, const char *name, Value *v)
 {
     Model *m = e->model;
@@ -261,7 +261,7 @@ Clip clip_value(const Place *at, const Value *v)
     return c;
 }
 
-/* ---- intervals, averages, what is watched */
+/* ---- intervals, averages, watched metrics */
 
 static QuantityUnit unit_of(const Value *v)
 {
@@ -273,7 +273,7 @@ static QuantityUnit unit_of(const Value *v)
     return UNIT_NONE;
 }
 
-/* how often: none is never */
+/* Returns an interval; none means never. */
 static Quantity interval(const Place *at, const Value *v, const char *name)
 {
     if (v->kind == VALUE_NONE)
@@ -289,7 +289,7 @@ static Quantity interval(const Place *at, const Value *v, const char *name)
     return (Quantity){v->d, unit};
 }
 
-/* how long without a better value: validations, or a quantity */
+/* Returns how long to wait for a better value: a number of validations, or a quantity. */
 Quantity patience_value(const Place *at, const Value *v, const char *name)
 {
     if (v->kind == VALUE_NONE)
@@ -303,7 +303,7 @@ Quantity patience_value(const Place *at, const Value *v, const char *name)
     return (Quantity){v->d, unit};
 }
 
-/* a layer of the metric's name is what the name without quotes is */
+/* Returns the name if the user wrote a metric without quotes that is also the name of a layer. */
 static const char *metric_meant(const Value *v, const char *otherwise)
 {
     bool named = v->kind == VALUE_LAYER && v->layer->kind != LAYER_PIPELINE && !meant_by(v->layer->name);

@@ -1,4 +1,4 @@
-/* statement.c: blocks. `if` and `for` run here and now, in the scope of the call that they are in. */
+/* statement.c: blocks. `if` and `for` are executed at compile time, in the scope of the call that contains them. */
 #include "dsl/elaborate.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void assign(Elaborator *e, const Tree *t)
     Value *v = eval(e, value);
     e->shared_name = NULL;
     set_name(e, names->first, v);
-    if (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) { /* readers want the user's names, not the library's */
+    if (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) { /* prefer the user's name to the library's */
         Node *n = v->node;
         if (!n->name || (!e->frame->library && n->at && n->at->source && n->at->source->library))
             n->name = name;
@@ -55,7 +55,7 @@ static void run_return(Elaborator *e, const Tree *t)
 
 static void run_for(Elaborator *e, const Tree *t)
 {
-    enum { MOST_STEPS = 1000000 }; /* more do not end in minutes, nor does their graph fit into memory */
+    enum { MOST_STEPS = 1000000 }; /* a longer loop takes minutes, and its graph does not fit in memory */
     const Tree *names = t->first, *list = names->next, *body = list->next;
     Value *v = eval(e, list);
     if (v->kind == VALUE_TENSOR)
@@ -76,13 +76,13 @@ static void run_for(Elaborator *e, const Tree *t)
             set_name(e, names->first, v->items[k]);
         const int errors = errors_said();
         run_block(e, body);
-        if (errors_said() > errors) /* other steps would say the same, or what follows from it */
+        if (errors_said() > errors) /* further iterations would only repeat these errors */
             give_up();
     }
     f->loops = before;
 }
 
-/* ---- what is where */
+/* ---- which statements are allowed where */
 
 static void must_be(const Elaborator *e, const Tree *t, bool here, const char *where)
 {
@@ -90,7 +90,7 @@ static void must_be(const Elaborator *e, const Tree *t, bool here, const char *w
         error_tree(e, t, "'%s' belongs in %s", tree_kind_name(t->kind), where);
 }
 
-/* those of the table that the top has handed over */
+/* Runs a statement of the table in Elaborator.statements. */
 static void run_other(Elaborator *e, const Tree *t)
 {
     for (const Statement *s = e->statements; s->run; s++)

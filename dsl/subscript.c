@@ -1,4 +1,4 @@
-/* subscript.c: x[...] of lists, strings and tensors; fields; taking a value apart into several names. */
+/* subscript.c: x[...] of lists, strings and tensors; fields; unpacking a value into several names. */
 #include "dsl/elaborate.h"
 #include "dsl/elsewhere.h"
 
@@ -7,7 +7,7 @@
 
 typedef struct Range { int64_t start, count, step; } Range;
 
-/* Python's rules for start:end:step of an axis of n elements */
+/* Applies Python's rules for start:end:step to an axis of n elements. */
 static Range range_of(const Place *at, const Value *start, const Value *end, const Value *step, int64_t n)
 {
     int64_t c = step->kind == VALUE_NONE ? 1 : whole_of(at, step, "a step");
@@ -45,7 +45,7 @@ static Value *list_subscript(const Value *of, const Sub *sub, int count)
         return value_list(items, (int)r.count);
     }
     if (has_tensor(sub->value))
-        return NULL; /* the list becomes a tensor */
+        return NULL; /* the index is a tensor, so the list becomes one */
     int64_t i = whole_of(sub->at, sub->value, "an index");
     if (i < -of->count || i >= of->count)
         error_at(sub->at, "index %" PRId64 " is outside of a list of %d: 0 is its first element, -1 its last", i, of->count);
@@ -82,13 +82,13 @@ Value *slice_axis(Elaborator *e, const Place *at, Node *x, int axis, const Value
     return value_tensor(graph_slice(graph_at(e, at), x, first, count, by));
 }
 
-/* What the subscripts say, axis by axis of x: a slice of each, which axes go, where new ones are. */
+/* The effect of the subscripts on each axis of x: a slice, whether the axis is dropped, and where axes are added. */
 typedef struct Plan {
     int64_t start[MAX_RANK], count[MAX_RANK], step[MAX_RANK];
     bool drop[MAX_RANK];
-    int added[MAX_RANK + 1]; /* axes of 1 that are before axis k of x */
-    Node *index;             /* at most one tensor of whole numbers ... */
-    int index_axis;          /* ... for this axis of x */
+    int added[MAX_RANK + 1]; /* number of new axes of extent 1 before axis k of x */
+    Node *index;             /* the one subscript that is a tensor of whole numbers, or NULL */
+    int index_axis;          /* the axis of x that `index` selects from */
 } Plan;
 
 static void plan_index(Elaborator *e, const Sub *sub, Node *x, int axis, Plan *plan)
@@ -254,7 +254,7 @@ Value *field(Elaborator *e, const Place *at, Value *of, const char *name)
     return input ? value_whole(input->classes) : value_none();
 }
 
-/* ---- several names */
+/* ---- unpacking */
 
 void unpack(Elaborator *e, const Tree *names, Value *v)
 {

@@ -1,4 +1,4 @@
-/* tensor.c: values that meet a tensor become nodes; element-wise operations on any mixture of values; matmul. */
+/* tensor.c: converts values to nodes; element-wise operations on any mixture of values and tensors; matmul. */
 #include "dsl/elaborate.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static Node *stack_list(Elaborator *e, const Place *at, const Value *v)
     Node **parts = NEW_ARRAY(Node *, v->count);
     Shape shape = {0};
     Dtype dtype = BOOL;
-    for (int k = 0; k < v->count; k++) { /* numbers among tensors take the shape and the type of those */
+    for (int k = 0; k < v->count; k++) { /* numbers take the type and shape of the tensors in the list */
         parts[k] = node_of(e, at, v->items[k], "an element of the list");
         shape = k ? broadcast_shapes(at, &shape, &parts[k]->shape, "stack") : parts[k]->shape;
         if (!parts[k]->weak)
@@ -223,7 +223,7 @@ static Node *plain(Elaborator *e, const Place *at, const Value *v, const char *w
     return node_of(e, at, v, what);
 }
 
-/* op on tensors; `swap`: with the operands exchanged; `negate`: not of the result (bool) */
+/* Applies an operation to tensors. `swap` exchanges the operands; `negate` inverts the bool result. */
 Value *apply_binary(Elaborator *e, const Place *at, Op op, bool swap, bool negate, Value *a, Value *b, const char *shown)
 {
     if (a->kind == VALUE_WEIGHTED && b->kind == VALUE_WEIGHTED)
@@ -244,7 +244,7 @@ Value *apply_binary(Elaborator *e, const Place *at, Op op, bool swap, bool negat
 
 Value *cast_value(Elaborator *e, const Place *at, Dtype dtype, Value *v)
 {
-    if (v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL) { /* a cast of a number is a number */
+    if (v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL) { /* a cast of a number is computed at compile time */
         double d = v->kind == VALUE_BOOL ? (double)v->i : number_of(v);
         if (dtype == BOOL)
             return value_bool(d != 0);
@@ -259,11 +259,11 @@ Value *cast_value(Elaborator *e, const Place *at, Dtype dtype, Value *v)
     return value_tensor(n->weak ? graph_strong(g, n, dtype) : graph_cast(g, n, dtype));
 }
 
-/* ---- matmul: NumPy's, on one sample */
+/* ---- matmul of one sample, with NumPy's rules */
 
 typedef struct Operand { Node *node; char letters[MAX_RANK + 1]; } Operand;
 
-/* an axis of 1 that meets a longer one is dropped: the letter then belongs to the other operand alone */
+/* Drops a batch axis of extent 1 that is broadcast: only the other operand then has its letter. */
 static void drop_axis(Elaborator *e, const Place *at, Operand *o, int axis)
 {
     Shape s = o->node->shape;
@@ -276,7 +276,7 @@ static void drop_axis(Elaborator *e, const Place *at, Operand *o, int axis)
     o->node = graph_reshape(graph_at(e, at), o->node, s);
 }
 
-/* einsum reads a transposed operand as well as a straight one */
+/* Removes transposes, since einsum reads axes in any order. */
 static void look_through_transpose(Operand *o)
 {
     while (o->node->op == OP_TRANSPOSE) {
@@ -301,7 +301,7 @@ Value *matmul(Elaborator *e, const Place *at, Value *va, Value *vb)
     Graph *g = graph_at(e, at);
     a.node = graph_cast(g, a.node, dtype);
     b.node = graph_cast(g, b.node, dtype);
-    /* letters: k summed, m rows, n columns, then one for each batch axis from the right */
+    /* letters: k is summed, m are rows, n are columns; batch axes have letters from a, the leftmost being a */
     int batch_a = ra > 2 ? ra - 2 : 0, batch_b = rb > 2 ? rb - 2 : 0, batch = batch_a > batch_b ? batch_a : batch_b;
     for (int i = 0; i < batch_a; i++)
         a.letters[i] = (char)('a' + (batch - batch_a + i));

@@ -1,5 +1,5 @@
-/* train.c: the train block. It runs twice: first for its numbers alone (rates may ask for the batch before it is set),
- * then for good. What settings and rules mean is in settings.c and rules.c, what becomes of them in optimizer.c. */
+/* train.c: the train block. It is executed twice: first only for its numbers, because rates may read the batch before it is set,
+ * then for its effects. settings.c and rules.c define settings and rules; optimizer.c applies them. */
 #include "dsl/elsewhere.h"
 #include "dsl/settings.h"
 
@@ -28,7 +28,7 @@ static Value *given_value(Elaborator *e, const char *name, const Tree *t)
     return strcmp(name, "optimizer") == 0 ? eval_optimizer(e, t, false) : set_value(e, name, t);
 }
 
-/* a rate of the text that --set replaces: a schedule, of which no step keeps what it computes */
+/* True if the text's rate, which --set replaces, is a schedule. Its evaluation leaves nothing in the model. */
 static bool is_schedule(Elaborator *e, const char *name, const Tree *t)
 {
     Model *m = e->model;
@@ -86,7 +86,7 @@ static bool sets(const Tree *block, const char *name)
     return false;
 }
 
-/* settings of the command line that the block did not take, before it runs (all = false) or after */
+/* Applies --set of settings that the block does not set: before it runs (all = false), or after it, when all are known. */
 static void apply_sets(Elaborator *e, bool all)
 {
     const Tree *block = e->train_tree ? e->train_tree->first : NULL;
@@ -109,19 +109,19 @@ static void default_optimizer(Elaborator *e)
     put_setting(e, "optimizer", at, NULL, value_step(s));
 }
 
-/* A file's rate is one for its batch. Goyal et al., "Accurate, large minibatch SGD" (2017): in proportion to the batch for SGD;
- * Malladi et al., "On the SDEs and scaling rules for adaptive gradient algorithms" (2022): by its square root for Adam. */
+/* With SGD a rate is proportional to the batch (Goyal et al., "Accurate, large minibatch SGD", 2017), with Adam to its square
+ * root (Malladi et al., "On the SDEs and scaling rules for adaptive gradient algorithms", 2022). */
 void warn_of_rate(Elaborator *e)
 {
     static const double MANY = 4;
     double times = e->text_batch > 0 ? (double)e->model->batch / e->text_batch : 0;
     if (times < MANY || e->scales_rate)
         return;
-    for (int k = 0; k < e->settings->count; k++) /* somebody has thought of it */
+    for (int k = 0; k < e->settings->count; k++) /* the user has already adjusted the rate */
         if (strcmp(e->settings->keys[k], "lr") == 0 || strncmp(e->settings->keys[k], "optimizer", strlen("optimizer")) == 0)
             return;
     const TrainSetting *batch = map_get(&e->train_settings, "batch");
-    double rate = 0; /* of a schedule, which has no number */
+    double rate = 0; /* 0 for a schedule, which is no number */
     for (int k = 0; k < e->model->setting_count; k++)
         if (strcmp(e->model->settings[k].name, "lr") == 0)
             rate = e->model->settings[k].value;
@@ -131,7 +131,7 @@ void warn_of_rate(Elaborator *e)
             plain ? format("--set lr=%.3g", rate * sqrt(times)) : format("%.3g times", sqrt(times)), plain ? "" : ", with a warmup");
 }
 
-/* Of a model without a loss: what somebody set that only training reads, each once. */
+/* Warns once of all settings that a model without a loss does not read. */
 void warn_of_training(Elaborator *e)
 {
     static const char *const PREDICTS[] = {"batch", "precision", "seed", "init", "rules"};
@@ -151,16 +151,16 @@ void warn_of_training(Elaborator *e)
                 text_of(&names));
 }
 
-/* ---- what the model was told, for the log of a run */
+/* ---- settings and params, for the log of a run */
 
-/* a value of its own, or what is in the text where that says more */
+/* Returns a value, or its text where that is clearer. */
 static const char *told_text(const Value *v, const Tree *text)
 {
     bool plain = v->kind != VALUE_LAYER && v->kind != VALUE_LIST && !has_tensor(v);
     return plain || !text ? value_print(v) : tree_text(text);
 }
 
-/* "adam(beta1 = 0.8)", with the arguments of --set optimizer.NAME=VALUE */
+/* Returns a call such as "adam(beta1 = 0.8)", including the arguments of --set optimizer.NAME=VALUE. */
 static const char *told_optimizer(const TrainSetting *s)
 {
     const Step *step = &s->value->layer->steps[0];

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const off_t LONGEST_FILE = 1 << 30; /* the scanner counts in 31 bits */
+static const off_t LONGEST_FILE = 1 << 30; /* the scanner counts bytes in 31 bits */
 
 int scan_and_parse(Parse *p);
 
@@ -90,7 +90,7 @@ const char *path_beside(const char *file, const char *path)
     return path[0] == '/' || !slash ? path : format("%.*s/%s", (int)(slash - file), file, path);
 }
 
-static Map in_place; /* path -> Source, of its text */
+static Map in_place; /* path -> Source with the editor's text */
 
 void source_in_place(const char *path, const char *text, size_t length)
 {
@@ -186,7 +186,7 @@ void tree_print(const Tree *t, Text *out) { print_at(t, 0, out); }
 
 /* ---- an expression as text */
 
-/* how closely operators bind, as parse.y has it */
+/* The precedence of operators, as in parse.y. */
 static const struct { const char *operator; int level; } BINDING[] = {
     {"or", 1}, {"and", 2}, {"not", 3}, {"==", 4}, {"!=", 4}, {"<", 4}, {">", 4}, {"<=", 4}, {">=", 4}, {"+", 5}, {"-", 5},
     {"*", 6}, {"/", 6}, {"//", 6}, {"%", 6}, {"@", 6}, {"**", 8},

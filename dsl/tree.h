@@ -1,8 +1,8 @@
-/* tree.h: the syntax tree. One node type, children in a list; everything lives until exit.
+/* tree.h: the syntax tree. It has one node type with a list of children, and lives until exit.
  *
- * Text in: parse() scans from memory and builds the tree. A statement with a syntax error is reported and becomes a BROKEN node; what
- * cannot go on from that calls stop_after_errors(). The tree is syntax alone: it knows no layer, primitive, setting or type. Each
- * kind's children are said in its row. */
+ * parse() scans a text in memory and builds the tree. A statement with a syntax error is reported and becomes a BROKEN node; a
+ * caller that cannot continue after errors calls stop_after_errors(). The tree is pure syntax: it knows no layer, primitive,
+ * setting or type. The row of each kind lists its children. */
 #ifndef MGPU_TREE_H
 #define MGPU_TREE_H
 
@@ -44,7 +44,7 @@ enum { MAX_HEIGHT = 1000 }; /* later stages recurse over the tree */
     KIND(NAMED, "named")       /* text = name; value */                                                               \
     KIND(UNNAMED, "unnamed")   /* value */                                                                            \
     KIND(CHOICE, "choice")     /* condition, value, value */                                                          \
-    KIND(SECTION, "section")   /* a step of a pipeline without a beginning */                                         \
+    KIND(SECTION, "section")   /* chain of steps: a pipeline without a value before it */                             \
     KIND(PIPE, "pipe")         /* value, step */                                                                      \
     KIND(BINARY, "binary")     /* text = operator; value, value */                                                    \
     KIND(UNARY, "unary")       /* text = operator; value */                                                           \
@@ -73,65 +73,65 @@ typedef enum TreeKind {
 typedef struct Tree Tree;
 struct Tree {
     TreeKind kind;
-    int line, column, height; /* where messages point: a name, an operator; height: of the tree below */
-    int from_line, from_column, to_line, to_column; /* all of it; `to` is after its last character */
-    int id;                   /* unique; part of an instance's place */
+    int line, column, height; /* line, column: a name's or operator's, for messages; height of the subtree */
+    int from_line, from_column, to_line, to_column; /* extent of the node; `to` is after its last character */
+    int id;                   /* unique; part of the key of an instance */
     const Source *source;
     const char *text;         /* name, literal or operator; NULL if none */
     Tree *first, *last, *next;
 };
 
 const char *tree_kind_name(TreeKind);
-Tree *tree_leaf(const Source *, TreeKind, const char *text, int line, int column); /* of no extent */
+Tree *tree_leaf(const Source *, TreeKind, const char *text, int line, int column); /* Makes a node without extent. */
 Tree *tree_add(Tree *parent, Tree *child); /* child may be NULL */
-int tree_count(const Tree *);              /* its children */
+int tree_count(const Tree *);              /* the number of its children */
 
-/* the text as its layout sees it: tokens as they are written, comments among them (format.c, document.c) */
-enum { TOKEN_COMMENT = 1 }; /* every other kind is parse.y's */
+/* Tokens as they are written, comments included (format.c, document.c). */
+enum { TOKEN_COMMENT = 1 }; /* all other kinds are those of parse.y */
 typedef struct Token {
     int kind;
-    const char *text; /* as written; a comment with its '#', without blanks at its end */
+    const char *text; /* as written; a comment includes its '#', but no trailing blanks */
     int length, line, column, last_line;
 } Token;
 typedef struct Tokens { Token *list; int count; } Tokens;
-Tokens scan_tokens(const Source *); /* what is no token is of a kind of its own, and not reported */
-int token_end(const Source *, int line, int column); /* the column after the token that begins there */
-int token_at(const Tokens *, int line, int column); /* the first that begins there or later, or the last */
+Tokens scan_tokens(const Source *); /* Invalid characters become tokens of kind YYerror and are not reported. */
+int token_end(const Source *, int line, int column); /* column after the token that begins there */
+int token_at(const Tokens *, int line, int column); /* index of the first token that begins there or later, or of the last one */
 
-/* what the scanner and the parser share */
+/* The state that scanner and parser share. */
 typedef struct Parse {
     const Source *source;
     Tree *tree;
-    Tokens *tokens;  /* where comments go; NULL while parsing: they are dropped */
-    bool expression; /* the text is one expression; told to the parser by a first token of its own */
-    int end_line, end_column;       /* where the last token ends */
-    int before_line, before_column; /* where the one before it does */
-    bool broken;                    /* there was a syntax error */
-    int braces, braces_before, item_column;        /* open '{'; where the last item begins */
-    int skip_line, skip_column, skipped_braces; /* after a syntax error: where the broken statement begins; line 0: nothing is skipped */
-    int closing;     /* '}' that the parser gets before `again` */
-    Token again[2];  /* tokens that it gets once more */
+    Tokens *tokens;  /* receives comments; NULL while parsing, which drops them */
+    bool expression; /* the text is one expression: the scanner sends EXPRESSION first */
+    int end_line, end_column;       /* end of the last token */
+    int before_line, before_column; /* end of the token before it */
+    bool broken;                    /* a syntax error has occurred */
+    int braces, braces_before, item_column;        /* open '{' now and before this token; column of the last item */
+    int skip_line, skip_column, skipped_braces; /* start of the broken statement that is being skipped; line 0: none */
+    int closing;     /* number of '}' to send to the parser before `again` */
+    Token again[2];  /* tokens to send to the parser once more */
     int again_count;
 } Parse;
 
 /* ---- scan.l */
 bool is_reserved_word(const char *text);
-bool is_item_word(const char *text);       /* begins one: layer, model, ... */
-bool ends_statement(const Token *);        /* may a statement begin after it: is it a value, a bracket of a block or a comment? */
+bool is_item_word(const char *text);       /* true for words that begin an item: layer, model, ... */
+bool ends_statement(const Token *); /* true for values, brackets of blocks and comments: a statement may begin after them */
 
 /* ---- tree.c */
-Source *read_source(const char *path); /* "-": standard input; exit 1 if it cannot be read */
-Source *find_source(const char *path, const char **why); /* NULL: why it cannot be read */
-void source_in_place(const char *path, const char *text, size_t length); /* what an editor has of that file; path: as real_path has it */
-const char *real_path(const char *path); /* without links; the file itself may be missing. NULL: its folder is */
-const char *path_beside(const char *file, const char *path); /* as an import in that file names it */
+Source *read_source(const char *path); /* Reads a file, or standard input for "-". Exits with status 1 on failure. */
+Source *find_source(const char *path, const char **why); /* Returns NULL and the reason in *why if the file cannot be read. */
+void source_in_place(const char *path, const char *text, size_t length); /* replaces a file's text; path: of real_path */
+const char *real_path(const char *path); /* Resolves links. The file itself may be missing; returns NULL if its folder is. */
+const char *path_beside(const char *file, const char *path); /* resolves an import of `path` in `file` */
 Tree *parse(const Source *);
-Tree *parse_setting(const char *key, const char *text); /* --set KEY=TEXT: the text is one expression */
-void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */
-const char *string_literal(const char *); /* as a model would write it */
-const char *tree_text(const Tree *);    /* an expression as it is written */
+Tree *parse_setting(const char *key, const char *text); /* Parses the TEXT of --set KEY=TEXT, which is one expression. */
+void tree_print(const Tree *, Text *);  /* prints `--emit ast`, one node a line: kind, text, @line:column */
+const char *string_literal(const char *); /* quotes and escapes a string as in a model */
+const char *tree_text(const Tree *);    /* prints an expression as source text */
 
 /* ---- format.c */
-Text format_source(const Source *);      /* the text in the house layout; ends with the parser's message */
-void format_line(const Tokens *, int first, int last, Text *); /* these tokens on one line, without comments */
+Text format_source(const Source *); /* Returns the text in the house layout. Exits with the parser's message on a syntax error. */
+void format_line(const Tokens *, int first, int last, Text *); /* prints tokens on one line, without comments */
 #endif

@@ -1,4 +1,4 @@
-/* unknown.c: names that are not there: what was meant. */
+/* unknown.c: messages about unknown names, with suggestions. */
 #include "dsl/elaborate.h"
 #include "dsl/elsewhere.h"
 
@@ -72,7 +72,7 @@ const char *call_hint(const Elaborator *e, const Value *v, const char *name)
 
 static const char *const TYPES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16", "i8", "i16", "u32", "bool", "class"};
 
-/* "; it is called 'f32'", of a type's name in other systems; or NULL */
+/* Returns a hint such as "; it is called 'f32'" for the name of a type in other systems, or NULL. */
 static const char *type_elsewhere(const char *name)
 {
     if (strcmp(name, "u64") == 0 || strcmp(name, "uint64") == 0)
@@ -95,7 +95,7 @@ _Noreturn void unknown_type(const Elaborator *e, const Tree *type)
 
 /* ---- all names */
 
-/* what arguments and settings choose from, which are strings */
+/* Returns a hint if the name is a choice of an argument or setting that needs quotes. */
 static const char *unquoted_choice(const char *name)
 {
     static const char *const CHOICES[] = {"metrics", "gradients", "all",   "stop",  "skip", "ignore", "auto",
@@ -113,7 +113,7 @@ static const char *elsewhere(const char *name)
     return here ? format("; it is called '%s'", here) : topic ? format("; %s", topic) : NULL;
 }
 
-/* the loss, metric or output of a block, but for those in its `if` and `for`, that has this name */
+/* Returns the loss, metric or output of this name in the block, but not in its `if` and `for`. */
 static const Tree *result_called(const Tree *block, const char *name)
 {
     for (const Tree *s = block ? block->first : NULL; s; s = s->next) {
@@ -124,7 +124,7 @@ static const Tree *result_called(const Tree *block, const char *name)
     return NULL;
 }
 
-/* names that are known, but not as what is written */
+/* Reports names that are known, but mean something else. */
 static void refuse_known(const Elaborator *e, const Tree *t, const char *name, bool call, const char *const *run, int count)
 {
     for (int k = 0; k < count && call; k++)
@@ -172,7 +172,7 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
     add_names(&e->builtins, &names, &count);
     for (int k = 0; k < COUNT(KNOWN); k++)
         APPEND(names, count, KNOWN[k]);
-    for (int k = 0; k < COUNT(TYPES) - 1; k++) /* class is no name by itself */
+    for (int k = 0; k < COUNT(TYPES) - 1; k++) /* without "class", which is not a name by itself */
         APPEND(names, count, TYPES[k]);
     const char *value = value_called(name), *hint = call ? elsewhere(name) : value ? format("; it is written '%s'", value) : type_elsewhere(name);
     hint = hint || call ? hint : unquoted_choice(name);

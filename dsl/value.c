@@ -1,5 +1,5 @@
-/* value.c: values of compile time: numbers (64-bit whole or double), strings, lists, quantities; their arithmetic,
- * comparison and text. */
+/* value.c: compile-time values: numbers (64-bit integer or double), strings, lists, quantities; their arithmetic, comparison and
+ * text. */
 #include "dsl/elaborate.h"
 
 #include <inttypes.h>
@@ -8,8 +8,8 @@
 
 /* ---- making */
 
-/* Values are made everywhere, by the thousand for each layer, and nothing refers to them when the model is there. */
-static Memory *memory; /* NULL: the one in use */
+/* The arena for values. A layer makes thousands of them, and nothing refers to them once the model is complete. */
+static Memory *memory; /* NULL for the arena in use */
 
 void values_lie_in(Memory *m) { memory = m; }
 

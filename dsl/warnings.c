@@ -1,5 +1,5 @@
-/* warnings.c: what has a meaning that hardly anyone means: values repeated against each other in a loss, probabilities where
- * a loss takes logits, weights that no loss depends on. Each is said once for each place, where the user wrote it. */
+/* warnings.c: warns of probable mistakes in valid models, such as values broadcast against each other in a loss, probabilities
+ * given to a loss that takes logits, and weights that no loss depends on; once for each place in the user's text. */
 #include "dsl/elaborate.h"
 
 #include <stdio.h>
@@ -8,17 +8,17 @@
 
 /* ---- calls of losses */
 
-static const char *const PAIRED[] = {"mse", "mae", "huber", "binary_cross_entropy"}; /* of two values of one shape */
+static const char *const PAIRED[] = {"mse", "mae", "huber", "binary_cross_entropy"}; /* losses of two values of the same shape */
 static const struct {
     const char *loss, *act;
 } LOGITS[] = {
-    /* the loss applies this to its first argument itself */
+    /* the loss applies this activation to its first argument itself */
     {"cross_entropy", "softmax"},
     {"focal", "softmax"},
     {"ctc", "softmax"},
     {"binary_cross_entropy", "sigmoid"},
 };
-static const char *const ACTS[] = {"softmax", "sigmoid"}; /* whose results are probabilities: no logits for any of these */
+static const char *const ACTS[] = {"softmax", "sigmoid"}; /* their results are probabilities, which none of these losses takes */
 
 static const Node *tensor_of(const Value *v)
 {
@@ -26,7 +26,7 @@ static const Node *tensor_of(const Value *v)
     return v && (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) ? v->node : NULL;
 }
 
-/* "softmax": it is the result of one; NULL: of none that is known */
+/* Returns the activation that made n, such as "softmax", or NULL. */
 static const char *act_of(const Elaborator *e, const Node *n)
 {
     n = n ? seen_through(n) : NULL;
@@ -49,12 +49,12 @@ static void check_pair(Elaborator *e, const char *loss, const Node *a, const Nod
                    loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
 }
 
-/* Arguments by place that read as those of PyTorch's modules, which name the channels (the rows of a table) that the layer takes from
- * its input. `in` is the place of that number; the one at `tells` shows the mistake. */
+/* Positional arguments that look like those of PyTorch's modules, which name the number of channels (or rows of a table) that our
+ * layer takes from its input. `in` is the position of that number; the argument at `tells` reveals the mistake. */
 static const struct Habit {
     const char *layer, *theirs;
     int in, tells;
-    enum { ANY, NEVER, SAME, SAME_WINDOW } if_in; /* NEVER: an error follows; SAME: only if the number at `in` is that of the input */
+    enum { ANY, NEVER, SAME, SAME_WINDOW } if_in; /* NEVER: an error follows. SAME: only if the number at `in` is the input's */
 } HABITS[] = {
     {"conv", "Conv2d(in, out, size)", 1, 3, SAME_WINDOW},
     {"conv_transpose", "ConvTranspose2d(in, out, size)", 1, 3, SAME_WINDOW},
@@ -70,8 +70,8 @@ static const struct Habit {
     {"lstm", "LSTM(channels, width)", 1, 2, NEVER},
 };
 
-/* A layer that is as wide as its input may well have a stride; but hardly a large kernel with a stride that is not its size, nor an odd
- * stride beyond 1, and these rarely without its name. */
+/* A layer as wide as its input may have a stride. Rare are a large kernel with a stride that is not its size, and an odd stride
+ * above 1; such a call is probably PyTorch's (in, out, size). */
 static bool is_window(double size, double stride)
 {
     const double LARGE = 7;
@@ -93,7 +93,7 @@ static bool is_habit(const struct Habit *f, Value *const *values, int by_place, 
     return f->if_in <= NEVER ? tells >= 1 : equal && (f->if_in == SAME ? tells != in : is_window(number_of(values[f->in + 1]), tells));
 }
 
-/* "width = 1, size = 16", or without names "1, 16"; `without`: a place that is left out */
+/* Returns "width = 1, size = 16", or "1, 16" if `names` is false. Leaves out the argument at position `without`. */
 static const char *numbers_text(const Tree *param, Value *const *values, int by_place, int without, bool names)
 {
     const char *text = "";
@@ -122,7 +122,7 @@ static void check_habit(Elaborator *e, const struct Habit *f, const Layer *layer
             f->if_in == NEVER ? "" : format(", or %s = %g if this is meant", tells->text, number_of(values[f->tells])));
 }
 
-/* what was flattened to x, through operations that go element by element, such as dropout and activations; NULL: nothing */
+/* Returns what was flattened to x, before element-wise operations such as dropout and activations, or NULL. */
 static const Node *flattened(const Node *x, int *looks)
 {
     if (x->op == OP_RESHAPE && x->shape.rank == 1 && x->in[0]->shape.rank > 1)
@@ -135,7 +135,7 @@ static const Node *flattened(const Node *x, int *looks)
     return found;
 }
 
-/* dense(flatten(x)) of an x with channels last, after two or more axes: torch's weights are for channels first */
+/* Records dense(flatten(x)) of an x with channels last. PyTorch's weights for it expect channels first. */
 static void note_dense(Elaborator *e, const Node *x, const Place *at)
 {
     int looks = 100;
@@ -148,10 +148,10 @@ static void note_dense(Elaborator *e, const Node *x, const Place *at)
         APPEND(e->flat_denses, e->flat_dense_count, f);
 }
 
-/* Pictures are bytes of 0 to 255, and weights begin as they should for values of about 1. */
+/* Warns of pictures that are not scaled: they have bytes of 0 to 255, but initial weights are made for values of about 1. */
 static void check_bytes(Elaborator *e, const char *layer, const Node *x, const Place *at)
 {
-    enum { PICTURE = 256 }; /* elements of a vector that is a picture, too */
+    enum { PICTURE = 256 }; /* a vector of so many elements is also a picture */
     static const char *const WEIGHTED[] = {"dense", "conv", "conv_transpose", "depthwise", "separable", "rnn", "lstm", "gru"};
     bool weighted = false;
     for (int k = 0; k < COUNT(WEIGHTED); k++)
@@ -167,7 +167,7 @@ static void check_bytes(Elaborator *e, const char *layer, const Node *x, const P
             input->name, layer, input->name);
 }
 
-/* parameters of a layer of the library, before its text runs */
+/* Checks the arguments of a library layer before its body runs. */
 void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, int by_place, const Place *at)
 {
     if (!e->training_pass || !layer->tree->source->library)
@@ -190,7 +190,7 @@ void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, int b
                     LOGITS[k].act, act);
 }
 
-/* arguments of a primitive: log(softmax(x)). That of sigmoid is exact: compiler/passes/simplify */
+/* Checks log(softmax(x)). The simplifier makes log(sigmoid(x)) exact (compiler/passes/simplify). */
 void warn_of_log(Elaborator *e, const Layer *layer, Value *const *values, const Place *at)
 {
     if (!e->training_pass || strcmp(layer->name, "log") != 0 || at->source->library)
@@ -202,7 +202,7 @@ void warn_of_log(Elaborator *e, const Layer *layer, Value *const *values, const 
                 "cross_entropy(x, label) needs neither");
 }
 
-/* the input of which x has an element for each, as after image / 255; NULL: there is none */
+/* Returns the input that x is computed from element by element, as in image / 255, or NULL. */
 static const Node *input_of(const Node *x, int *looks)
 {
     const Node *found = x->op == OP_INPUT ? x : NULL;
@@ -212,8 +212,8 @@ static const Node *input_of(const Node *x, int *looks)
     return found;
 }
 
-/* the result of a primitive: windows over the two first axes of [3, 32, 32], which others hold for the channels and the height.
- * Not if windows are along the second axis alone: who writes [1, 5] has thought of the axes. */
+/* Checks the result of a primitive for windows over the first two axes of an input such as [3, 32, 32], whose first axis is
+ * probably the channels. Windows along the second axis alone, such as [1, 5], are taken as intended. */
 void warn_of_picture(Elaborator *e, const Value *result, const Place *at)
 {
     const Node *n = tensor_of(result);
@@ -235,7 +235,7 @@ void warn_of_picture(Elaborator *e, const Value *result, const Place *at)
             (long long)x[0], name);
 }
 
-/* its result: is it what a loss should not get? */
+/* Records results that a loss should not get. */
 void note_act(Elaborator *e, const Layer *layer, const Value *result)
 {
     const Node *n = tensor_of(result);
@@ -247,12 +247,12 @@ void note_act(Elaborator *e, const Layer *layer, const Value *result)
         }
 }
 
-/* ---- weights that no loss depends on, or only through what lets no gradient through */
+/* ---- weights that no loss depends on, or only through operations without a gradient */
 
-/* whole numbers, comparisons and the like have none */
+/* whole numbers and comparisons have no gradient */
 static bool passes_gradient(const Node *n) { return dtype_is_float(n->dtype) && n->op != OP_STOP_GRADIENT && n->op != OP_FLOOR; }
 
-/* what the losses depend on, by node: all of it, or only where a gradient goes, too */
+/* Returns for each node whether the losses depend on it; with `gradient`, whether a gradient reaches it. */
 static bool *losses_reach(const Graph *g, bool gradient)
 {
     bool *seen = NEW_ARRAY(bool, g->node_count);
@@ -268,7 +268,7 @@ static bool *losses_reach(const Graph *g, bool gradient)
     return seen;
 }
 
-/* by variable */
+/* Returns for each variable whether one of its nodes is in `seen`. */
 static bool *variables_in(const Model *m, const bool *seen)
 {
     bool *in = NEW_ARRAY(bool, m->variable_count);
@@ -285,7 +285,7 @@ static const char *stop_word(const Node *n)
                                                                         : OP_INFO[n->op].name;
 }
 
-/* the first node after variable v, which the losses depend on, that no gradient goes through; NULL: there is none */
+/* Returns the first node on the way from variable v to the losses that stops the gradient, or NULL. */
 static const Node *gradient_stop(const Graph *g, int v, const bool *depended)
 {
     bool *after = NEW_ARRAY(bool, g->node_count);
@@ -300,7 +300,7 @@ static const Node *gradient_stop(const Graph *g, int v, const bool *depended)
     return NULL;
 }
 
-/* the length of the path of the outermost instance of v none of whose weights is reached; that of its name if there is none */
+/* Returns the length of the path of the outermost instance without any reached weight, or of the whole name if there is none. */
 static size_t lost_part(const Model *m, const bool *reached, const char *name)
 {
     for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
@@ -352,20 +352,20 @@ void warn_of_lost_weights(Elaborator *e)
                 said.count > MOST + 1 ? format(", nor those of %d more parts", said.count - MOST - 1) : "");
 }
 
-/* ---- weights of files that are for another order of axes */
+/* ---- files of weights for another order of axes */
 
-/* a file of weights, or a folder with some, is there, and none of ours, which begin with their notes:
- * runtime/weights/safetensors.c */
+/* True for an existing file of weights, or a folder of such files, that no program of ours has written. Ours begin with their
+ * metadata (runtime/weights/safetensors.c). */
 static bool is_foreign(const char *path)
 {
-    enum { LENGTH = 8 }; /* bytes of the header's length, before it */
+    enum { LENGTH = 8 }; /* size of the header's length field in bytes */
     static const char OURS[] = "{\"__metadata__\":{\"format\":\"pt\",\"step\":\"";
     char begin[LENGTH + sizeof OURS] = {0};
     struct stat s;
     if (stat(path, &s) != 0)
         return false;
     if (S_ISDIR(s.st_mode))
-        return stat(format("%s/weights.safetensors", path), &s) != 0; /* else the folder of a run */
+        return stat(format("%s/weights.safetensors", path), &s) != 0; /* a folder with this file is the save of a run */
     FILE *f = S_ISREG(s.st_mode) ? fopen(path, "re") : NULL;
     if (!f)
         return false;
@@ -374,7 +374,7 @@ static bool is_foreign(const char *path)
     return got > LENGTH && strncmp(begin + LENGTH, OURS, sizeof OURS - 1) != 0;
 }
 
-/* Of files that the train block names; those of --init are the program's (runtime/run/initials.c). */
+/* Checks the files that the train block names; the program checks those of --init (runtime/run/initials.c). */
 void warn_of_channel_order(Elaborator *e)
 {
     const Model *m = e->model;
