@@ -1,9 +1,9 @@
 /* attention.c: ATTENTION and its gradients as a table for runtime/abi/mgpu_attention.h.
  *
- * In: nodes, and where their operands and results are. Out: an Attention, printed as a table and one call.
+ * In: nodes, and the tensors of their operands and results. Out: an Attention, printed as a table and one call.
  *
- * Operands are read where they are, through slices, transposes and reshapes: q, k and v are often parts of one contraction's
- * result, and their gradients parts of one value. */
+ * Operands are read in place, through slices, transposes and reshapes: q, k and v are often parts of one contraction's result,
+ * and their gradients parts of one value. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/attention.h"
 #include "compiler/kernel/identity.h"
@@ -26,9 +26,9 @@ struct Attention {
 
 /* ---- views */
 
-typedef struct View { int64_t first, stride[MAX_RANK]; } View; /* in elements of what is stored */
+typedef struct View { int64_t first, stride[MAX_RANK]; } View; /* in elements of the stored value */
 
-/* axes of extent 1 have any stride */
+/* Computes the view of a reshape; false: it needs a copy. Axes of extent 1 may have any stride. */
 static bool reshape_view(const Shape *from, const View *in, const Shape *to, View *out)
 {
     int i = from->rank - 1, o = to->rank - 1;
@@ -53,7 +53,7 @@ static bool reshape_view(const Shape *from, const View *in, const Shape *to, Vie
     }
 }
 
-/* false: it is no matter of strides */
+/* Computes n as a view of `base`; false: it is not strided. */
 static bool view_of(const Node *n, const Node *base, View *view)
 {
     *view = (View){.first = 0};
@@ -107,14 +107,14 @@ const Node *attention_operand(const Node *operand, bool (*stored)(const Node *))
 
 /* ---- plans */
 
-/* strides of a [rows, heads, places] value, or of sums [heads, rows, 2] */
+/* Returns the operand's table row: strides of a value [rows, heads, elements], or of softmax sums [heads, rows, 2]. */
 static mgpu_attention_operand operand_of(const View *view, bool sums, const Tensor *tensor, int argument)
 {
     int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
     return (mgpu_attention_operand){argument, view->first, sample, view->stride[sums], view->stride[!sums], half_of(tensor->dtype)};
 }
 
-/* a value as a part of what is stored */
+/* Returns the table row of an operand that is part of a stored value. */
 static mgpu_attention_operand place_of(const Node *n, bool sums, const Node *base, const Tensor *tensor, int argument)
 {
     View view;
@@ -126,7 +126,7 @@ static mgpu_attention_operand place_of(const Node *n, bool sums, const Node *bas
     return operand_of(&view, sums, tensor, argument);
 }
 
-/* gradients in one, [rows, 3, heads, places], are where [rows, heads, places] would be with such long rows */
+/* Gradients of q, k and v in one value, [rows, 3, heads, elements], are addressed as [rows, heads, elements] with longer rows. */
 static mgpu_attention_operand result_of(const Node *n, const Tensor *tensor, int argument)
 {
     View view;
@@ -189,7 +189,7 @@ int64_t attention_workspace(const Attention *plan)
 void attention_cost(const Attention *plan, double *flops, double *bytes, bool *samples)
 {
     Node first = *plan->node;
-    int64_t ints[4] = {first.ints[0], first.ints[1], first.ints[2], 0}; /* all gradients count as that of q */
+    int64_t ints[4] = {first.ints[0], first.ints[1], first.ints[2], 0}; /* every gradient costs as much as that of q */
     if (first.op == OP_ATTENTION_GRADIENT)
         first.ints = ints;
     *flops = node_flops(&first);

@@ -2,12 +2,12 @@
  *
  * In: a node and the tensors that hold its operands and its result. Out: a Contraction, printed as a table and one call.
  *
- * Every index of the equation is an axis with a stride in a, b and the result c; the samples are one more. An axis of
- *     a, b, c -> batch       a, c -> M       b, c -> N       else -> K, the sum
- * A convolution's x is gathered: its place p and its tap k meet in a window's position s p + d k - low, which is
- * checked when x is copied; a window that never leaves x is replaced by plain strides. The gathered
- * operand is A; without windows the smaller of two estimates decides which one is (N is the side that is cut into
- * vectors). */
+ * Every index of the equation is an axis with a stride in a, b and the result c; the samples are one more axis. The operands that
+ * have an axis decide which list it belongs to:
+ *     a, b, c -> batch       a, c -> M       b, c -> N       otherwise -> K
+ * The x of a convolution is gathered. Its output position p and its tap k give the position s p + d k - low in a window, which is
+ * checked when x is copied. A window that never leaves x is replaced by plain strides. The gathered operand is A. Without
+ * windows, the cheaper of two estimates decides which operand is A (N is the side that is cut into vectors). */
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
@@ -18,13 +18,14 @@
 
 enum {
     KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
-    ALONE_SAMPLES = 32, ALONE_CALLS = 64, /* a guess */
-    LARGE_DEPTH = 16 * 1024,      /* of which B is packed a block at a time */
+    ALONE_SAMPLES = 32, ALONE_CALLS = 64, /* guesses */
+    LARGE_DEPTH = 16 * 1024,      /* from this depth on, B is packed one block at a time */
     MUCH_WEIGHT = 64 * 1024      /* elements */
 };
 /* ---- axes */
 
-/* strides of the node's axes in the memory of its tensor; *samples: the stride of the samples. Returns its first element's place */
+/* Writes the strides of the node's axes in its tensor, and *samples, the stride of the samples; returns the offset of its first
+ * element. */
 static int64_t strides_of(const Node *node, const Tensor *tensor, int64_t stride[MAX_RANK], int64_t *samples)
 {
     int64_t step = 1, first = 0;
@@ -79,12 +80,12 @@ static void add_letters(Contraction *plan, int64_t stride[3][MAX_RANK])
                     axis = &plan->axes[i];
             if (axis == NULL)
                 axis = add_axis(plan, copy_text(text, 1), shape[operand]->extent[number]);
-            place_axis(axis, operand, stride[operand][number++]); /* a letter twice: its diagonal */
+            place_axis(axis, operand, stride[operand][number++]); /* a repeated letter: its diagonal */
         }
     }
 }
 
-/* x is operand a; CONVOLVE: b = w, c = y; CONVOLVE_WEIGHT: b = y's gradient, c = w's */
+/* Operand a is x. CONVOLVE: b = w, c = y. CONVOLVE_WEIGHT: b = gradient of y, c = gradient of w. */
 static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
 {
     const Node *node = plan->node;
@@ -122,9 +123,9 @@ static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
     place_axis(axis, y, stride[y][dims]);
 }
 
-/* Windows that never leave x become strides (but not those of bf16: its copy as f32 should not have an element for every
- * tap); the others are numbered anew. A windowed axis has its stride in x, too: lists are sorted by it, the table leaves
- * it out. */
+/* Windows that never leave x become strides, and the others are renumbered. Windows of bf16 stay: they copy x as f32, and the
+ * copy should not have an element for every tap. A windowed axis also gets its stride in x, by which lists are sorted; the table
+ * leaves it out. */
 static void drop_windows(Contraction *plan)
 {
     int number[MGPU_WINDOWS] = {0}, kept = 0;
@@ -151,7 +152,7 @@ static void drop_windows(Contraction *plan)
     plan->windows = kept;
 }
 
-/* of an element in registers and packed: sums of bf16 are f32 */
+/* Returns the bytes of an element in registers and when packed: bf16 is accumulated in f32. */
 static int64_t real_bytes(const Contraction *plan) { return plan->tensor[C]->dtype == F64 ? 8 : 4; }
 
 static int64_t innermost(const Contraction *plan, int list, int operand)
@@ -162,7 +163,7 @@ static int64_t innermost(const Contraction *plan, int list, int operand)
     return 1;
 }
 
-/* axes of one list, outermost first: samples, then by descending stride in an operand (then in the result) */
+/* Sorts the axes of one list, outermost first: samples, then by descending stride in an operand, then in the result. */
 static void sort_axes(MatmulAxis *axes, int count, int operand)
 {
     for (int i = 1; i < count; i++)
@@ -177,7 +178,7 @@ static void sort_axes(MatmulAxis *axes, int count, int operand)
         }
 }
 
-/* the four lists with operand `first` as A; N is ordered as in B or else as in the result, K as in A or else as in B */
+/* Makes the four lists with operand `first` as A. N has the order of B, else of the result; K has the order of A, else of B. */
 static void make_lists(Contraction *plan, int first)
 {
     int second = B - first;
@@ -202,7 +203,7 @@ static void make_lists(Contraction *plan, int first)
     }
 }
 
-/* ---- which operand is A, and who shares the work: an estimate in cycles of a core with two 64-byte multiply-adds a cycle */
+/* ---- which operand is A, and who divides the work: an estimate in cycles of a core with two 64-byte multiply-adds a cycle */
 
 static double count_of(const Contraction *plan, int list, double samples)
 {
@@ -212,7 +213,7 @@ static double count_of(const Contraction *plan, int list, double samples)
     return count;
 }
 
-/* elements of a list that follow each other in an operand */
+/* Returns how many elements of a list are contiguous in an operand. */
 static double run_of(const Contraction *plan, int list, int operand, double samples)
 {
     double run = 1;
@@ -231,9 +232,9 @@ static double run_of(const Contraction *plan, int list, int operand, double samp
 
 int64_t contraction_samples(const Contraction *plan) { return model_samples(plan->node->graph->model); }
 
-static bool collide(int64_t bytes) { return (bytes + 64) % 4096 <= 128 && bytes > 2048; } /* in the cache, so far apart */
+static bool collide(int64_t bytes) { return (bytes + 64) % 4096 <= 128 && bytes > 2048; } /* the rows share a cache set */
 
-/* A is packed: its rows collide, or each step along K is on a line of its own */
+/* Returns true if A should be packed: its rows collide in the cache, or each step along K is in a cache line of its own. */
 static bool crowded(const Contraction *plan)
 {
     int first = plan->swapped ? B : A;
@@ -241,7 +242,7 @@ static bool crowded(const Contraction *plan)
            innermost(plan, K, first) * real_bytes(plan) >= MGPU_FAR_BYTES;
 }
 
-/* of a call for so many samples, one of `calls` in an operation, by the lists as they are */
+/* Estimates the cycles of a call for so many samples, one of `calls` in an operation, with the current lists. */
 static double estimate(const Contraction *plan, double samples, double calls)
 {
     int second = plan->swapped ? A : B;
@@ -259,16 +260,16 @@ static double estimate(const Contraction *plan, double samples, double calls)
     bool straight = run_of(plan, N, C, samples) >= n && !dtype_is_half(plan->tensor[C]->dtype);
     bool packs = plan->windows == 0 && m > 8 && n > 2 * lanes && crowded(plan);
     int64_t apart = innermost(plan, K, second) * real_bytes(plan);
-    if (packs && dense && apart % 64 == 0 && apart <= 8192 && !collide(apart)) /* read in place */
+    if (packs && dense && apart % 64 == 0 && apart <= 8192 && !collide(apart)) /* B is read in place */
         pack = 0;
-    if (packs) /* A, for every block of columns, from far away */
+    if (packs) /* A is packed, for every block of columns, from scattered lines */
         pack += m * k * 0.5 * ceil(straight ? 1 : n / (MGPU_BLOCK_N / 2));
     double store = m * n * (straight ? 1 / lanes : run_of(plan, M, C, samples) >= 8 ? 0.5 : 1.5);
     return count_of(plan, BATCH, samples) * (multiply + tiles + pack + store);
 }
 
-/* With few results for each sample (a dense layer) a thread's part of the samples is too few rows: all threads share all
- * samples, and each reads a part of the weight only. But small ones are not worth meeting the others for. */
+/* With few results per sample (a dense layer), a worker's share of the samples would be too few rows. So all workers divide the
+ * results of all samples, and each reads only a part of the weight. Small contractions are not worth the barrier. */
 static bool shared_by_workers(const Contraction *plan)
 {
     double weight = 1, places = 1;
@@ -289,7 +290,7 @@ static bool shared_by_workers(const Contraction *plan)
     return sampled && places < 16 && weight >= MUCH_WEIGHT;
 }
 
-/* the lists with the better operand as A */
+/* Makes the lists with the better operand as A. */
 static void choose_a(Contraction *plan)
 {
     double batch = (double)contraction_samples(plan);
@@ -305,7 +306,7 @@ static void choose_a(Contraction *plan)
 
 /* ---- cost */
 
-/* multiplications and additions, without the zeros between the elements of dilated windows, with those of the padding */
+/* Counts multiplications and additions: those of the padding, but not those of zeros between the elements of dilated windows. */
 static void count_operations(const Contraction *plan, double *fixed, double *per_sample)
 {
     double count = 2;
@@ -322,8 +323,8 @@ static void count_operations(const Contraction *plan, double *fixed, double *per
     *per_sample = sampled ? count : 0;
 }
 
-/* Of a convolution whose channels are all groups each element of the result meets no other channel: there is an axis that all three
- * have besides the samples, and the lists of rows or columns have nothing but places. Columns are channels otherwise. */
+/* In a depthwise convolution, every channel is a group: an axis besides the samples is in all three tensors, and the lists of
+ * rows or columns contain positions only. Otherwise columns are channels. */
 WorkKind contraction_work(const Contraction *plan)
 {
     const int64_t FEW = 8;
@@ -351,10 +352,10 @@ void contraction_cost(const Contraction *plan, double *flops, double *flops_per_
     }
 }
 
-/* the list is one axis of elements that follow each other */
+/* Returns true if the list is one contiguous axis. */
 static bool lies_together(const Contraction *plan, int list, int operand)
 {
-    return run_of(plan, list, operand, 2) >= count_of(plan, list, 2); /* for any number of samples, as for two */
+    return run_of(plan, list, operand, 2) >= count_of(plan, list, 2); /* what holds for two samples holds for any number */
 }
 
 static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
@@ -367,7 +368,7 @@ static int64_t innermost_extent(const Contraction *plan, int list)
     return 1;
 }
 
-/* of a list as far as the compiler knows it, and a bound */
+/* Returns the extent of a list, as far as the compiler knows it, but at most `most`. */
 static int64_t extent_of_list(const Contraction *plan, int list, int64_t samples, int64_t most)
 {
     int64_t extent = 1;
@@ -378,7 +379,7 @@ static int64_t extent_of_list(const Contraction *plan, int list, int64_t samples
     return extent < most ? extent : most;
 }
 
-/* of B packed in vectors along N; or along the innermost axis of the batch, if that is what the runtime takes for N */
+/* Returns the bytes of B packed in vectors along N, or along the innermost axis of the batch, if the runtime uses that as N. */
 static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t columns, int64_t depth)
 {
     int64_t inner = innermost_extent(plan, BATCH);
@@ -388,8 +389,8 @@ static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t colu
 
 typedef struct Workspace { int64_t copy, sums, packed; bool keep, unroll; } Workspace;
 
-/* few columns, and a window: places side by side may fill the vectors (runtime/host/contract_matmul.h, mgpu_unroll). Where they
- * are in M, packed B has room for more taps, and if they are in K there is room for all sums. */
+/* With few columns and a window, neighbouring positions may fill the vectors (runtime/host/contract_matmul.h, mgpu_unroll). If
+ * they are in M, packed B has room for more taps; if they are in K, there is room for all sums. */
 static bool may_unroll(const Contraction *plan)
 {
     return plan->windows > 0 && extent_of_list(plan, N, 1024, 1024) <= 8 && extent_of_list(plan, BATCH, 2, 2) == 1;
@@ -408,12 +409,12 @@ static Workspace workspace_of(const Contraction *plan)
         work.sums = MGPU_SUMS_BYTES;
     int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
     int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
-    /* B is the same for all samples and not too large */
+    /* if B is the same for all samples and not too large, it is packed once */
     if (!plan->shared && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
         work.packed = packed_bytes(plan, batch, n, k);
         work.keep = work.packed <= KEPT_MOST;
     }
-    if (!work.keep) { /* the B of one member of the batch, or as much of it as there should be room for */
+    if (!work.keep) { /* else the B of one element of the batch is packed, or as much of it as the budget allows */
         int64_t samples = contraction_samples(plan), lanes = innermost_extent(plan, BATCH);
         most = plan->shared ? KEPT_MOST : MGPU_PACKED_BYTES;
         n = extent_of_list(plan, N, samples, most / real_bytes(plan));
@@ -447,7 +448,8 @@ uint8_t contraction_split(const Contraction *plan)
 
 /* ---- the table */
 
-/* strides of w whose taps are read from last to first become those of its memory; false: others are read so, or only some */
+/* Makes the strides of w positive, if it reverses all taps, and sets `reversed`; false: it reverses other axes, or only some
+ * taps. */
 static bool unreverse(mgpu_convolution *v)
 {
     int taps = 0, reversed = 0;
@@ -460,7 +462,7 @@ static bool unreverse(mgpu_convolution *v)
     return v->w_stride[0] > 0 && v->w_stride[1] > 0 && (!reversed || reversed == taps);
 }
 
-/* what a library wants to know of a convolution: see mgpu_convolution; NULL: the axes alone say what it is */
+/* Returns what a library needs to know of a convolution (mgpu_convolution); NULL: only the axes describe it. */
 static const mgpu_convolution *convolution_of(const Contraction *plan)
 {
     const Node *node = plan->node;

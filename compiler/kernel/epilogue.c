@@ -1,8 +1,8 @@
-/* epilogue.c: what a kernel computes of a contraction's result (kernel/epilogue.h).
+/* epilogue.c: what a kernel computes from a contraction's result (kernel/epilogue.h).
  *
- * In: a kernel of one nest. Out: whether it stores elements, all at one place, of what it reads there; and which function of
- * that: its expressions as polynomials of the contraction's result, of the bias, of a gradient, and of the one tanh of gelu. So
- * the order and the grouping of operations, and what simplify has made of them, do not matter; casts are passed over. */
+ * In: a kernel of one nest. Out: whether it stores elements that depend only on what it reads at the same position; and which
+ * function it computes. Its expressions are polynomials of the contraction's result, the bias, a gradient, and the one tanh of
+ * gelu. So neither the order and grouping of operations nor the rewrites of simplify matter. Casts are ignored. */
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/polynomial.h"
@@ -25,9 +25,9 @@ static const Expr *without_casts(const Expr *e)
     return e;
 }
 
-/* ---- where */
+/* ---- positions */
 
-/* `scale` times the offset modulo `length`, if that is so for reasons that are easily seen */
+/* Returns true if `part` is `scale` times (offset mod length), as far as the axes' factors show it. */
 static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int64_t length, int64_t scale)
 {
     int64_t most = 0;
@@ -50,7 +50,8 @@ static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int6
     return most < length && (part->kind == X_AXIS || part->constant == 0);
 }
 
-/* all elements of a tensor, each once: the axes' strides follow each other, samples are the outermost */
+/* Returns true if the offsets are those of all elements of a tensor, each once: the axes' strides are contiguous, samples are
+ * outermost. */
 static bool covers(const Exprs *x, const Expr *offset, int64_t each)
 {
     int64_t span = 1;
@@ -73,7 +74,7 @@ static bool covers(const Exprs *x, const Expr *offset, int64_t each)
     return false;
 }
 
-/* whether all that is loaded is the element at `offset`, or of a bias that of its place along the last axis */
+/* Returns true if every load is of the element at `offset`, or, of a bias, of that element's position along the last axis. */
 static bool loads_at(const Kernel *k, const Expr *e, const Expr *offset, int bias)
 {
     if (e->kind == X_LOAD)
@@ -111,7 +112,7 @@ bool epilogue_is_pointwise(const Kernel *k, int bias, int *sums)
     const Store *s = store_of(k, *sums);
     const Expr *result = without_casts(s->value);
     const Expr *added = nest->reduction_count == 1 ? nest->reductions[0].value : NULL;
-    if (!offset) /* of what it reads alone */
+    if (!offset) /* it stores sums only */
         for (const Expr *e = added; e && !offset; e = e->count > 0 ? e->in[0] : NULL)
             offset = e->kind == X_LOAD ? e->in[0] : NULL;
     return added && offset && nest->reductions[0].kind == REDUCE_SUM && result->kind == X_RESULT && loads_at(k, added, offset, bias) &&
@@ -124,14 +125,14 @@ bool epilogue_is_sum(const Kernel *k)
     return load->kind == X_LOAD && covers(k->nests->exprs, load->in[0], shape_count(&load->tensor->shape));
 }
 
-/* ---- what */
+/* ---- functions */
 
-enum { D, BIAS, GRADIENT, TANH }; /* variables: the contraction's result, ..., tanh of `inner` */
+enum { D, BIAS, GRADIENT, TANH }; /* variables: the contraction's result, the bias, the gradient, tanh of `inner` */
 
 typedef struct Reading {
     const Kernel *kernel;
-    Polynomial read[EPILOGUE_READS]; /* what the kernel reads */
-    Polynomial *inner;               /* unknown: no tanh yet */
+    Polynomial read[EPILOGUE_READS]; /* by index of the kernel's reads */
+    Polynomial *inner;               /* argument of the tanh; unknown: no tanh yet */
 } Reading;
 
 static Polynomial value_of(const Reading *, const Expr *);
@@ -165,14 +166,14 @@ static Polynomial value_of(const Reading *r, const Expr *e)
     return e->op == OP_MUL ? polynomial_multiply(&a, &b) : polynomial_add(&a, &b, e->op == OP_SUB ? -1 : 1);
 }
 
-/* d, or d + bias */
+/* Returns d, or d + bias. */
 static Polynomial operand(bool bias)
 {
     Polynomial d = polynomial_variable(D), b = polynomial_variable(BIAS);
     return bias ? polynomial_add(&d, &b, 1) : d;
 }
 
-/* max(x, 0), x <= 0 ? 0 : x, 0 < x ? x : 0 */
+/* Recognizes max(x, 0); x <= 0 ? 0 : x; 0 < x ? x : 0. */
 static bool is_relu(const Reading *r, const Expr *e, const Polynomial *x)
 {
     const Polynomial zero = polynomial_number(0), minus = polynomial_add(&zero, x, -1);
@@ -190,7 +191,7 @@ static bool is_relu(const Reading *r, const Expr *e, const Polynomial *x)
     return polynomial_equal(&difference, second ? x : &minus);
 }
 
-/* tanh's argument in gelu: sqrt(2 / pi) (x + 0.044715 x^3) */
+/* the argument of tanh in gelu: sqrt(2 / pi) (x + 0.044715 x^3) */
 static const double OUTSIDE = 0.7978845608028654, CUBE = 0.044715;
 
 static bool is_inner(const Polynomial *inner, const Polynomial *x)
@@ -247,7 +248,7 @@ bool epilogue_finds_function(const Kernel *k, Epilogue *e)
     return e->kind != EPILOGUE_NONE;
 }
 
-/* moments of all elements of x, for each place along the last axis; all samples count */
+/* Recognizes moments of all elements of x, for each position along the last axis; all samples are valid. */
 bool epilogue_finds_moments(const Kernel *k)
 {
     if (k->nest_count != 1 || k->read_count != 1 || k->write_count != 1 || !nest_has_moments(k->nests))

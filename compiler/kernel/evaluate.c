@@ -1,12 +1,11 @@
 /* evaluate.c: (node, sample, index of an element) -> Expr.
  *
- * In: a node and the index of one of its elements, as expressions of a nest's axes. Out: the element's value, computed
- * from what the nest can load. A view maps the index and costs nothing; an element-wise operation becomes an expression
- * of its operands at the same index; small windows are unrolled. Whether an operand is loaded or computed on the spot is
- * not decided here: `stored` says so.
+ * In: a node and the index of one of its elements, as expressions of a nest's axes. Out: the element's value, computed from what
+ * the nest can load. A view maps the index and costs nothing; an element-wise operation becomes an expression of its operands at
+ * the same index; small windows are unrolled. The callback `stored` decides whether an operand is loaded or computed here.
  *
- * Guards: what may be outside of a tensor (padding, gathers) is loaded under a condition, and everything above the load
- * is computed regardless, so that loops have no branches; the value is selected in the end. */
+ * Guards: an element that may be outside of a tensor (padding, gathers) is loaded under a condition. What uses the load is
+ * computed unconditionally, so that loops have no branches, and the value is selected at the end. */
 #include "compiler/kernel/kernel.h"
 
 #include <math.h>
@@ -23,7 +22,7 @@ static unsigned known_hash(const Node *n, const Expr *sample, Expr *const *index
     return (unsigned)(h >> 32);
 }
 
-/* the place of the entry, or of the hole where it belongs */
+/* Returns the slot of the entry, or the free slot where it belongs. */
 static int known_slot(const Evaluation *e, const Node *n, const Expr *sample, Expr *const *index, const Expr *guard)
 {
     int mask = e->known_slot_count - 1, at = (int)known_hash(n, sample, index, guard) & mask;
@@ -68,7 +67,7 @@ Expr *evaluate(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, E
     }
     Expr *value = e->stored ? e->stored(e->context, e, n, sample, index, guard) : NULL;
     bool rounds = n->op == OP_CAST && dtype_is_half(n->dtype) && n->in[0]->dtype == F32;
-    if (!value) /* what is not stored is not rounded */
+    if (!value) /* a value that is not stored is not rounded */
         value = rounds && e->stored ? evaluate(e, n->in[0], sample, index, guard) : evaluate_own(e, n, sample, index, guard);
     remember(e, n, sample, index, guard, value);
     return value;
@@ -76,7 +75,7 @@ Expr *evaluate(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, E
 
 /* ---- windows */
 
-/* ceil(size / stride): how many windows cover one element */
+/* Returns ceil(size / stride): how many windows cover one element. */
 static int64_t cover(const Node *n, int axis)
 {
     int r = n->shape.rank;
@@ -85,7 +84,7 @@ static int64_t cover(const Node *n, int axis)
 
 static bool window_is_gradient(const Node *n) { return n->op == OP_WINDOW_MAX_GRADIENT || n->op == OP_WINDOW_SUM_GRADIENT; }
 
-/* how many values meet in one element of the result, along an axis */
+/* Returns how many input values contribute to one element of the result, along an axis. */
 static int64_t window_extent(const Node *n, int axis) { return window_is_gradient(n) ? cover(n, axis) : n->ints[axis]; }
 
 static bool window_is_unrolled(const Node *n)
@@ -101,7 +100,8 @@ static double window_identity(const Node *n)
     return n->op == OP_WINDOW_MAX || n->op == OP_WINDOW_ARGMAX ? -INFINITY : 0;
 }
 
-/* one of the values that meet in element `index` of the result; `identity` where there is none */
+/* Returns one of the input values of element `index` of the result: number `place`, in each axis; the window's identity where
+ * there is none. */
 static Expr *window_value(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *const *place, Expr *guard)
 {
     Exprs *x = e->exprs;
@@ -110,7 +110,7 @@ static Expr *window_value(Evaluation *e, const Node *n, Expr *sample, Expr *cons
     const Shape *from = &n->in[0]->shape;
     Expr *at[MAX_RANK], *inside = NULL, *tap = expr_index(x, 0);
     for (int i = 0; i < r; i++) {
-        if (window_is_gradient(n)) { /* the window that began place[i] windows before the last that covers the element */
+        if (window_is_gradient(n)) { /* the window that begins place[i] windows before the last one that covers the element */
             Expr *reach = expr_plus(x, index[i], low[i]);
             Expr *back = expr_scale(x, place[i], -1);
             at[i] = expr_add(x, expr_div(x, reach, stride[i]), back);
@@ -213,7 +213,7 @@ static Expr *joined(Evaluation *e, const Node *n, Expr *sample, Expr *const *ind
             result = result && inside ? expr_op(x, OP_WHERE, n->dtype, (Expr *[]){inside, value, result}, 3, n) : value;
         end = start;
     }
-    return result ? result : expr_number(x, 0, n->dtype); /* empty */
+    return result ? result : expr_number(x, 0, n->dtype); /* all inputs are empty */
 }
 
 static Expr *gathered(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
@@ -264,7 +264,7 @@ static Expr *viewed(Evaluation *e, const Node *n, Expr *sample, Expr *const *ind
     return evaluate(e, from, sample, at, guard);
 }
 
-/* ---- all of them */
+/* ---- all classes of operations */
 
 Expr *evaluate_own(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
@@ -300,7 +300,7 @@ Expr *evaluate_own(Evaluation *e, const Node *n, Expr *sample, Expr *const *inde
         return gathered(e, n, sample, index, guard);
     case OP_STOP_GRADIENT:
     case OP_OWN:
-    case OP_MAX: /* over no axes; likewise SUM */
+    case OP_MAX: /* over no axes; the same for SUM */
     case OP_SUM: {
         Expr *value = evaluate(e, n->in[0], sample, index, guard);
         return expr_op(x, OP_CAST, n->dtype, &value, 1, n);
@@ -337,7 +337,7 @@ static void add_axis(Axis *axes, int *count, int64_t extent, bool reduction)
     axes[(*count)++] = (Axis){.extent = extent, .reduction = reduction};
 }
 
-/* the letters of an EINSUM: the result's first, then those that are summed; letter[c] = place + 1 */
+/* Numbers the letters of an EINSUM: those of the result first, then the summed ones; letter[c] = number + 1. */
 static int einsum_letters(const Node *n, int letter[128], int64_t *extent)
 {
     int count = 0;
@@ -486,7 +486,7 @@ Expr *evaluate_pivot(Evaluation *e, const Node *n, Expr *const *index)
     return evaluate(e, n->in[0], e->divided ? expr_first(e->exprs) : expr_index(e->exprs, 0), at, NULL);
 }
 
-/* how far the element is from the pivot, or 0 where the sample does not count */
+/* Returns the element's distance from the pivot, or 0 if the sample is not valid. */
 static Expr *distance(Evaluation *e, const Node *n, Expr *sample, Expr *const *index)
 {
     Exprs *x = e->exprs;

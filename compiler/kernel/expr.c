@@ -1,19 +1,18 @@
-/* expr.c: expressions of a nest: hash-consed, with whole-number index arithmetic in canonical form.
+/* expr.c: expressions of a nest: hash-consed, with integer index arithmetic in canonical form.
  *
- * In: operands of the same set. Out: the one expression of the result; equal expressions are one pointer,
- * so comparing and sharing cost nothing.
+ * In: operands of the same set. Out: the one expression of the result. Equal expressions are one pointer, so comparing and
+ * sharing cost nothing.
  *
- * An index is a sum: constant + factor * atom + ...; atoms are axes, quotients, remainders and indices that were loaded.
- * Every index knows its range. Division by a constant splits off what divides, then scales by common factors, then
- * drops what the range cannot reach; remainders likewise; sums put (x / k) k + x mod k together again. That is enough to
- * make reshapes of row-major data disappear. */
+ * An index is a sum: constant + factor * atom + ...; atoms are axes, quotients, remainders and loaded indices. Every index knows
+ * its range. A division by a constant separates the terms that it divides, divides by common factors, and omits what is 0 by the
+ * range; remainders likewise. Sums recombine (x / k) k + x mod k. That is enough to make reshapes of row-major data disappear. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
 
 #include <math.h>
 #include <string.h>
 
-/* the range of indices whose true range does not matter: samples, loaded whole numbers */
+/* bound of indices whose true range does not matter: samples, loaded integers */
 #define FAR ((int64_t)1 << 48)
 
 static int64_t clamp(__int128 v)
@@ -85,7 +84,7 @@ static void insert(Exprs *x, Expr *e)
     x->slots[at] = e->id + 1;
 }
 
-/* the expression equal to *draft; draft->in and draft->factor may be on the stack */
+/* Returns the expression equal to *draft; draft->in and draft->factor may be on the stack. */
 static Expr *intern(Exprs *x, const Expr *draft)
 {
     if (2 * (x->count + 1) > x->slot_count) {
@@ -185,7 +184,7 @@ static int64_t factor_of(const Terms *t, const Expr *atom)
     return 0;
 }
 
-/* c (x mod k) + c k (x / k) = c x, and c (x mod a) + c a ((x / a) mod b) = c (x mod a b): one step of it, if there is one */
+/* Applies c (x mod k) + c k (x / k) = c x, or c (x mod a) + c a ((x / a) mod b) = c (x mod a b), once; false: neither applies. */
 static bool recombine(Exprs *x, Terms *t)
 {
     for (int i = 0; i < t->count; i++) {
@@ -292,7 +291,7 @@ Expr *expr_plus(Exprs *x, Expr *a, int64_t b)
 
 /* ---- quotients and remainders */
 
-/* if t = g y + s with 0 <= s < g for a g that divides `divisor`: t becomes y, *small is s */
+/* If t = g y + s with 0 <= s < g for a divisor g of `divisor`, t becomes y and *small becomes s; returns g, or 1. */
 static int64_t split_small(Terms *t, int64_t divisor, Terms *small)
 {
     int64_t best = 1;
@@ -321,7 +320,7 @@ static int64_t split_small(Terms *t, int64_t divisor, Terms *small)
     return best;
 }
 
-/* a = divisor * quotient + rest, rest without terms that divide and with a constant in 0 .. divisor - 1 */
+/* Computes a = divisor * quotient + rest. The rest has no term that is a multiple, and its constant is in 0 .. divisor - 1. */
 static void split_divisible(const Expr *a, int64_t divisor, Terms *quotient, Terms *rest)
 {
     Terms t = {0};
@@ -336,7 +335,7 @@ static void split_divisible(const Expr *a, int64_t divisor, Terms *quotient, Ter
     }
 }
 
-/* moves multiples of divisor out of rest until it cannot be negative; -1: its range is not known well enough */
+/* Adds multiples of divisor to rest until it cannot be negative; returns how many, and the range of the rest. */
 static int64_t make_positive(Terms *rest, int64_t divisor, int64_t *low, int64_t *high)
 {
     terms_range(rest, low, high);
@@ -450,7 +449,7 @@ Expr *expr_range(Exprs *x, Expr *index, int64_t low, int64_t high)
 {
     if (index->low >= low && index->high < high)
         return NULL;
-    if (index->kind == X_SUM && index->constant) { /* conditions on one index differ in their bounds only */
+    if (index->kind == X_SUM && index->constant) { /* so that equal conditions on an index are one expression */
         low -= index->constant;
         high -= index->constant;
         index = expr_plus(x, index, -index->constant);
@@ -504,7 +503,7 @@ Expr *expr_value_of(Exprs *x, Expr *index, Dtype dtype)
     return intern(x, &e);
 }
 
-/* whole numbers made of indices and constants are indices again; NULL: not that simple */
+/* Returns an integer value that is computed from indices and constants as an index; NULL: it is not that simple. */
 static Expr *as_index(Exprs *x, Expr *v)
 {
     if (v->kind == X_VALUE_OF)
@@ -561,7 +560,7 @@ Expr *expr_select(Exprs *x, Expr *condition, Expr *value, double otherwise)
     if ((value->kind == X_LOAD || value->kind == X_TABLE) && value->count > 1 && value->in[1] == condition) {
         Expr draft = *value;
         draft.number = otherwise;
-        draft.other = true; /* now it matters what it is outside */
+        draft.other = true; /* the value outside is used */
         draft.axes = 0;
         return intern(x, &draft);
     }
@@ -613,8 +612,9 @@ Expr *expr_op(Exprs *x, Op op, Dtype dtype, Expr **in, int count, const Node *hi
         if (expr_is_number(in[0], &v) && (dtype_is_float(dtype) || fabs(v) < 0x1p31))
             return expr_number(x, v, dtype);
     }
-    /* By what does not change along the innermost loop: one division outside of it, and products, which are five times faster, within.
-     * That may be one unit in the last place off, so numbers of the model's text (x / 255) are divided by. */
+    /* A divisor that does not change along the innermost loop: one division outside of it, and products, which are five times
+     * faster, inside. The result may differ by one unit in the last place, so numbers in the model's text (x / 255) stay
+     * divisors. */
     if (op == OP_DIV && count == 2 && (dtype == F32 || dtype_is_half(dtype)) && x->innermost && !expr_is_number(in[1], &v) &&
         (in[0]->axes & ~in[1]->axes) >> (x->innermost - 1) & 1) {
         Expr *factors[2] = {in[0], expr_op(x, OP_DIV, dtype, &in[1], 1, hint)};
@@ -665,8 +665,8 @@ static Expr *rewrite_index(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
     }
 }
 
-/* the load without its guard: where that is false, from a safe offset; NULL: there is none. A loop over the innermost
- * axis then has no conditional load, only a choice between values. */
+/* Returns the load without its guard: where the guard is false it loads from a safe offset. NULL: there is none. A loop over the
+ * innermost axis then has no conditional load, only a selection of values. */
 static Expr *load_anyway(Exprs *to, const Expr *e, Expr *offset, Expr *guard)
 {
     int axis = to->innermost - 1;

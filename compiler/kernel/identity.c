@@ -1,8 +1,8 @@
-/* identity.c: Kernel -> what it is, as a digest (kernel/identity.h).
+/* identity.c: computes the identity of a kernel, as a digest (kernel/identity.h).
  *
- * A nest is its axes, the expressions that its stores and reductions need, in their order, and how threads share it. Tensors are
- * their places among the kernel's arguments, and their types; expressions are their places among those that are needed. What
- * only names things for readers (nodes, titles, lines) is left out. */
+ * A nest is hashed as its axes, the expressions that its stores and reductions need, in order, and how threads share it. A tensor
+ * is hashed as its index among the kernel's arguments and its type, an expression as its index among the needed ones. What only
+ * names things for readers (nodes, titles, lines) is left out. */
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/kinds.h"
@@ -17,7 +17,7 @@ static int64_t place_in(const Tensor *const *list, int count, const Tensor *t)
     return -1;
 }
 
-/* what is updated in place is among the writes */
+/* A tensor that is updated in place has its index among the writes. */
 static int64_t argument_of(const Kernel *k, const Tensor *t)
 {
     int64_t written = place_in(k->writes, k->write_count, t);
@@ -44,7 +44,7 @@ static void add_axes(Sha256 *sha, const Exprs *x)
     }
 }
 
-/* of F32 and the halves two numbers are the same if they are as F32 */
+/* Numbers of F32 and narrower types are equal if they are equal as F32. */
 static void add_value(Sha256 *sha, double number, Dtype t) { identity_double(sha, dtype_is_float(t) && t != F64 ? (double)(float)number : number); }
 
 static void add_table(Sha256 *sha, const Node *table)
@@ -54,7 +54,7 @@ static void add_table(Sha256 *sha, const Node *table)
         add_value(sha, table->data[i], table->dtype);
 }
 
-/* a scan's kernels have no parameters: there it is a number like others */
+/* The kernels of a scan have no parameters for paths: the path's hash is a number like any other. */
 static void add_path(Sha256 *sha, const Kernel *k, uint64_t hash)
 {
     int i = 0;
@@ -124,7 +124,7 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
     }
 }
 
-/* which of them are read and written vector by vector */
+/* Adds which arguments cannot be accessed in vectors. */
 static void add_alignment(Sha256 *sha, const Kernel *k)
 {
     for (int i = 0; i < k->read_count + k->write_count; i++)
@@ -160,7 +160,7 @@ void nests_identity(Sha256 *sha, const Kernel *k)
 
 /* ---- scans */
 
-typedef struct Numbers { const Tensor **list; int count; } Numbers; /* tensors, by the order in which they are met */
+typedef struct Numbers { const Tensor **list; int count; } Numbers; /* tensors in the order of their first use */
 
 static void add_tensor(Sha256 *sha, Numbers *known, const Tensor *t)
 {

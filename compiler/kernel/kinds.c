@@ -1,4 +1,4 @@
-/* kinds.c: kinds of kernels: what each is and costs. */
+/* kinds.c: the identity and the cost of each kind of kernel. */
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kinds.h"
 
@@ -21,14 +21,14 @@ static void add_cost(Task *t, double flops, double bytes, bool samples)
     }
 }
 
-/* from so many flops on an operation is a function; a power takes as long as so many others of its flops, as it computes in
- * double */
+/* An operation of so many flops counts as a function. A power takes POWER times as long as others for its flops, because it is
+ * computed in double. */
 enum { FUNCTION_FLOPS = 10, POWER = 4 };
 
 static void nest_cost(Task *t, const Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    double iterations[2] = {1, 1}, flops[2] = {0, 0}, functions[2] = {0, 0}; /* at all axes; at parallel ones */
+    double iterations[2] = {1, 1}, flops[2] = {0, 0}, functions[2] = {0, 0}; /* [0]: at all axes; [1]: at parallel axes only */
     bool samples = false;
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
@@ -56,7 +56,7 @@ static void nest_cost(Task *t, const Nest *nest)
     *(samples ? &t->functions_per_sample : &t->functions) += functions[0] * iterations[0] + functions[1] * iterations[1];
 }
 
-/* each reads and writes all of its arguments once */
+/* Every argument is read or written once. */
 static void argument_cost(Task *t, const Kernel *k)
 {
     for (int i = 0; i < k->read_count + k->write_count; i++) {

@@ -1,25 +1,24 @@
 /* nest.c: the loops of a nest.
  *
- * In: reductions and stores over axes in the order of the nodes' shapes. Out: the same values over axes that make good
- * loops:
+ * In: reductions and stores over axes in the order of the nodes' shapes. Out: the same values over axes that make good loops:
  *   split   an axis that is only used as a / k and a mod k becomes two, so that loops count and do not divide
- *   forward a reduction axis along which most of what is loaded is stored backwards runs the other way
- *   sort    axes are in the order of memory, first of all of what is written
+ *   forward a reduction axis along which most loads go backwards in memory is reversed
+ *   sort    axes get the order of memory, first that of what is written
  *   join    two neighbouring axes that every index uses as a * extent + b become one, so that inner loops are long
  *   order   the axis along which most tensors are contiguous becomes the innermost
- *   tile    it is cut if another tensor is across it
- * Each step rewrites the expressions into a fresh set over the new axes. */
+ *   tile    the innermost axis is cut, if another tensor is transposed to it
+ * Each step rewrites the expressions into a new set over the new axes. */
 #include "compiler/kernel/target.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SHORTEST_RANDOM = 64,  /* numbers in one of the arrays that a long row of random numbers is cut into */
-    LARGE_ELEMENTS = 4096, /* of a tensor that is worth a tile when it is read across: 16 KiB, half of a first cache */
-    MOST_LANES = 512,      /* of small axes that are joined to one that is long enough for vectors */
-    LONG_SUM = 1024,       /* terms: a longer sum of f32 is taken in double, for its digits; */
-    LONG_COLUMN = 128      /* or a longer one of a column, whose terms are added one after the other, not as sums of lanes */
+    SHORTEST_RANDOM = 64,  /* least random numbers of one array, if a long row is cut */
+    LARGE_ELEMENTS = 4096, /* of a tensor that is worth a tile if it is read transposed: 16 KiB, half of an L1 cache */
+    MOST_LANES = 512,      /* of small axes that are joined to one axis that is long enough for vectors */
+    LONG_SUM = 1024,       /* longer sums of f32 are accumulated in double, for precision */
+    LONG_COLUMN = 128      /* the same for columns, whose terms are added one after the other, not as partial sums of lanes */
 };
 
 static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
@@ -60,7 +59,7 @@ static bool always(const Expr *e)
     return expr_is_number(e, &value) && value != 0;
 }
 
-/* moves all values into `to`; only what they need is carried over; memo[id]: what is known to become of an expression */
+/* Moves all values into `to`, with the expressions that they need. memo[id] may already have the new expression. */
 static void move_known(Nest *nest, Exprs *to, Expr *const *axes, Expr **memo)
 {
     for (int i = 0; i < nest->reduction_count; i++) {
@@ -148,7 +147,7 @@ static bool has_argmax(const Nest *nest)
     return false;
 }
 
-/* more of what is loaded is stored backwards along the axis than forwards */
+/* Returns true if more of the loads go backwards in memory along the axis than forwards. */
 static bool runs_backwards(const Exprs *x, const bool *wanted, int axis)
 {
     int backwards = 0;
@@ -162,8 +161,8 @@ static bool runs_backwards(const Exprs *x, const bool *wanted, int axis)
     return backwards > 0;
 }
 
-/* The order of a sum or a maximum is free; loads that follow each other forwards are faster, and gcc sums pairs that are loaded
- * backwards wrongly (GCC PR 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1; loops/loops.c keeps it from what is left). */
+/* The order of a sum or a maximum is free. Forward loads are faster, and gcc sums pairs that are loaded backwards wrongly (GCC PR
+ * 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1; loops/loops.c prevents it for the remaining loads). */
 static void forward_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -171,7 +170,7 @@ static void forward_axes(Nest *nest)
     bool any = false;
     Expr *axes[MAX_AXES];
     Exprs *to = NEW(Exprs);
-    if (has_argmax(nest)) /* the first maximum: their order counts */
+    if (has_argmax(nest)) /* the result is the first maximum, so the order of iterations matters */
         return;
     to->axis_count = x->axis_count;
     memcpy(to->axis, x->axis, sizeof *x->axis * (size_t)x->axis_count);
@@ -187,7 +186,7 @@ static void forward_axes(Nest *nest)
 
 /* ---- sort */
 
-/* strides of the axes that have none yet */
+/* Sets the stride of axes that have none yet. */
 static void add_strides(const Expr *offset, double *stride, int axes)
 {
     for (int k = 0; k < axes; k++) {
@@ -197,12 +196,12 @@ static void add_strides(const Expr *offset, double *stride, int axes)
     }
 }
 
-/* A stable sort by stride in what is stored at every iteration, then in what is loaded; samples and groups stay in front. */
+/* Sorts axes, stably, by their stride in stores at every iteration, then in loads; samples and groups stay first. */
 static void sort_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
     double stride[MAX_AXES] = {0};
-    if (has_argmax(nest)) /* the first maximum: their order counts */
+    if (has_argmax(nest)) /* as in forward_axes */
         return;
     for (int i = 0; i < nest->store_count; i++)
         if (!nest->stores[i].outer)
@@ -244,7 +243,7 @@ static bool pair_fits(const Pair *p, const Expr *index)
     return outer == inner * p->extent;
 }
 
-/* every index that has one of the axes has both, as outer * extent + inner */
+/* Returns true if an index that has one of the axes has both, as outer * extent + inner. */
 static bool may_join(const Pair *p, const Expr *e)
 {
     if (e->kind == X_SUM)
@@ -266,7 +265,7 @@ static bool all_may_join(const Nest *nest, const Pair *p, const bool *wanted)
     return true;
 }
 
-/* the live axis before `axis` of the same kind; -1: none */
+/* Returns the axis before `axis`, without axes of extent 1, if it is of the same kind (parallel or reduction); -1: none. */
 static int before(const Exprs *x, int axis)
 {
     for (int i = axis - 1; i >= 0; i--)
@@ -311,7 +310,7 @@ static void join_axes(Nest *nest)
 
 /* ---- order */
 
-/* a good innermost axis has stride 1 in most of the elements that are touched */
+/* Adds to the axes' scores: a good innermost axis has stride 1 in most accesses. */
 static void score(const Expr *offset, double weight, const Exprs *x, double *scores)
 {
     for (int k = 0; k < x->axis_count; k++)
@@ -325,7 +324,8 @@ static void score(const Expr *offset, double weight, const Exprs *x, double *sco
     }
 }
 
-/* drops axes of extent 1 and makes the best axis the innermost one; of rows that are summed across, it is one of a row */
+/* Drops axes of extent 1 and makes the axis with the best score the innermost one. If sums go across rows, it is a reduction
+ * axis. */
 static void order_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -345,7 +345,7 @@ static void order_axes(Nest *nest)
         if (a->kind == AXIS_PLAIN && (a->reduction || !nest->across) && (best < 0 || scores[i] > scores[best]))
             best = i;
     }
-    if (best >= 0 && x->axis[best].reduction && reduction > 1 && has_argmax(nest)) /* the first maximum: their order counts */
+    if (best >= 0 && x->axis[best].reduction && reduction > 1 && has_argmax(nest)) /* as in forward_axes */
         best = -1;
     Exprs *to = NEW(Exprs);
     Expr *axes[MAX_AXES];
@@ -366,7 +366,7 @@ static void order_axes(Nest *nest)
 
 /* ---- tile */
 
-/* the offset moves in steps of cache lines along the innermost axis, but stays within lines along another one */
+/* Returns true if the offset moves by whole cache lines along the innermost axis, but stays within lines along another one. */
 static bool is_transposed(const Exprs *x, const Expr *offset, const Shape *shape)
 {
     int inner = x->axis_count - 1;
@@ -394,8 +394,8 @@ static const Expr *find_transposed(const Nest *nest)
     return NULL;
 }
 
-/* An element-wise nest that turns a matrix: the innermost loop becomes short, and all others move along the memory of what
- * is across it, so that its cache lines are used up while they are near; on a GPU, by threads that are neighbours. */
+/* Tiles an element-wise nest that transposes a matrix: the innermost loop becomes short, and the others follow the memory of the
+ * transposed tensor. So its cache lines are used completely while they are cached; on a GPU, neighbouring threads use them. */
 static void tile_transposed(Nest *nest, const Target *target)
 {
     const Exprs *x = nest->exprs;
@@ -436,7 +436,7 @@ static void tile_transposed(Nest *nest, const Target *target)
 
 /* ---- widen */
 
-/* the first load that is contiguous along the innermost axis */
+/* Returns the offset of the first load that is contiguous along the innermost axis. */
 static const Expr *find_loaded(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -447,7 +447,7 @@ static const Expr *find_loaded(const Nest *nest)
     return NULL;
 }
 
-/* what is in memory along the innermost axis: a store at every iteration, else a load */
+/* Returns an offset that is contiguous along the innermost axis: of a store at every iteration, else of a load. */
 static const Expr *find_contiguous(const Nest *nest)
 {
     for (int i = 0; i < nest->store_count; i++)
@@ -456,7 +456,7 @@ static const Expr *find_contiguous(const Nest *nest)
     return find_loaded(nest);
 }
 
-/* of an index that depends on one axis alone */
+/* Evaluates an index that depends on one axis only. */
 static int64_t index_at(const Expr *e, int64_t iteration)
 {
     int64_t sum = e->constant;
@@ -471,7 +471,7 @@ static int64_t index_at(const Expr *e, int64_t iteration)
     }
 }
 
-/* of loop variables alone: no value has to be computed to know it */
+/* Returns true if the index is computed from loop variables only. */
 static bool is_of_axes(const Expr *e)
 {
     bool plain = e->kind == X_SUM || e->kind == X_AXIS || e->kind == X_DIV || e->kind == X_MOD;
@@ -487,7 +487,8 @@ static bool divides_lane(const Expr *e, int lane)
 
 typedef struct Places { Node **list; int count; } Places;
 
-/* the index, of the lane alone, out of a table of its distances from the least one: an index out of a table is never negative */
+/* Returns an index that depends only on the lane as a load from a table of differences to its least value: an index from a table
+ * is never negative. */
 static Expr *place_of(Places *places, Exprs *to, const Expr *e, int lane)
 {
     Node draft = {.op = OP_CONSTANT, .dtype = I32, .name = "place", .data_count = to->axis[lane].extent, .shape = SHAPE(to->axis[lane].extent)};
@@ -513,7 +514,7 @@ static Expr *place_of(Places *places, Exprs *to, const Expr *e, int lane)
     return expr_plus(to, expr_index_of(to, expr_table(to, node, expr_axis(to, lane), NULL), most - least + 1), least);
 }
 
-/* C compilers make no vectors of quotients in offsets */
+/* C compilers do not vectorize divisions in offsets, so quotients and remainders of the lane become tables. */
 static void tabulate_lanes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -548,12 +549,12 @@ static void tabulate_lanes(Nest *nest)
     move_known(nest, to, axes, memo);
 }
 
-typedef struct Lanes { /* axes that become one with the innermost */
-    int64_t count;            /* of lanes */
-    int64_t stride[MAX_AXES]; /* of an axis, in lanes; 0: it stays */
+typedef struct Lanes { /* axes that are joined with the innermost one */
+    int64_t count;            /* number of lanes */
+    int64_t stride[MAX_AXES]; /* of an axis, in lanes; 0: it is not joined */
 } Lanes;
 
-/* the axes outside the innermost one along which `along` goes on */
+/* Finds the axes outside the innermost one along which `along` is contiguous. */
 static Lanes join_lanes(const Nest *nest, const Expr *along)
 {
     const Exprs *x = nest->exprs;
@@ -574,7 +575,7 @@ static Lanes join_lanes(const Nest *nest, const Expr *along)
     return lanes;
 }
 
-/* the index is a sum of multiples of these axes and of what does not depend on them */
+/* Returns true if the index is a sum of multiples of these axes and of terms that do not depend on them. */
 static bool is_linear(const Expr *index, uint32_t axes)
 {
     for (int i = 0; i < index->count && index->kind == X_SUM; i++)
@@ -583,8 +584,8 @@ static bool is_linear(const Expr *index, uint32_t axes)
     return index->kind == X_SUM || index->kind == X_AXIS || !(index->axes & axes);
 }
 
-/* The gradient of pooling stores what it loads at several places: its loads are contiguous along more lanes than its store,
- * which goes on from run to run: *apart. */
+/* Returns true if loads are contiguous along more lanes than the store, which goes on from run to run: *apart elements. The
+ * gradient of pooling is such a nest: it stores what it loads at several places. */
 static bool spreads(const Nest *nest, const Lanes *lanes, int64_t *apart)
 {
     const Exprs *x = nest->exprs;
@@ -627,8 +628,8 @@ static bool spreads(const Nest *nest, const Lanes *lanes, int64_t *apart)
     return *apart > x->axis[inner].extent;
 }
 
-/* Six channels are no good vectors, but 28 pixels of six are: lane q is channel q mod 6 of pixel q / 6. The sums
- * of the lanes of one channel are added at the end. */
+/* Six channels do not fill vectors, but 28 pixels of six channels do: lane q is channel q mod 6 of pixel q / 6. The sums of the
+ * lanes of one channel are added at the end. */
 void nest_widen(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -653,7 +654,7 @@ void nest_widen(Nest *nest)
     if (lanes.count < NARROWEST_LANE)
         return;
     Exprs *to = NEW(Exprs);
-    Expr *axes[MAX_AXES], *first[MAX_AXES]; /* of a lane, and of lane 0 */
+    Expr *axes[MAX_AXES], *first[MAX_AXES]; /* indices of a lane, and of lane 0 */
     int divided = 0;
     for (int i = 0; i < inner; i++)
         if (!lanes.stride[i]) {
@@ -684,7 +685,7 @@ void nest_widen(Nest *nest)
     tabulate_lanes(nest);
 }
 
-/* random numbers are computed for a stretch of the innermost loop at once, which should fit into the first cache */
+/* Random numbers are computed for a block of the innermost loop at once. Cuts the loop so that a block fits into the L1 cache. */
 static void shorten_random(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -701,8 +702,8 @@ static void shorten_random(Nest *nest)
         }
 }
 
-/* the same over a fresh set. innermost: guards that do not change in the innermost loop do not are in it, and random numbers
- * know where it begins */
+/* Rewrites the nest into a new set. innermost: guards that do not change in the innermost loop are moved out of it, and random
+ * numbers get the element at its start. */
 static void renew(Nest *nest, bool innermost)
 {
     const Exprs *x = nest->exprs;

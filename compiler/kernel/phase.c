@@ -1,4 +1,4 @@
-/* phase.c: names of phases, of types of 16 bits and of kernels' arguments, how many bytes tensors have, and copies of phases. */
+/* phase.c: names of phases, of 16-bit types and of kernel arguments; bytes of tensors; copies of phases. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
@@ -30,7 +30,7 @@ const char *half_text(uint8_t half)
 
 int64_t tensor_bytes(const Tensor *t, int64_t samples)
 {
-    int64_t bytes; /* what is more than can be counted does not fit anywhere */
+    int64_t bytes; /* an overflow saturates: nothing so large fits anywhere */
     if (__builtin_mul_overflow(shape_count(&t->shape) * dtype_bytes(t->dtype), t->sharded ? samples : 1, &bytes))
         return INT64_MAX;
     return bytes;
