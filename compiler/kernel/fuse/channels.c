@@ -1,22 +1,22 @@
-/* channels.c: convolutions of few channels as ones of more, of which a target copies several at a time.
+/* channels.c: turns convolutions of few channels into ones of more, because a target copies several channels at a time.
  *
- * In: a graph. Out: the same, where the target gains by it (convolution_cost in kernel/target.h), with f places of the last axis as
- * one and c' channels of each:
+ * In: a graph. Out: the same graph, in which convolutions that the target computes faster so (convolution_cost in
+ * kernel/target.h) have f positions of the last axis as one, each with c' channels:
  *
- *   x  [..., X, c]      ->  [..., X' / f, f c']        zeros after the channels, and after the last place
- *   w  [o, c, ..., k]   ->  [o, f c', ..., k' / f]     likewise; zeros before the first tap, so that windows begin where f places do
- *   y                       as it was: its windows are a multiple of f apart
+ *   x  [..., X, c]      ->  [..., X' / f, f c']        zeros after the channels, and after the last position
+ *   w  [o, c, ..., k]   ->  [o, f c', ..., k' / f]     likewise; zeros before the first tap: windows begin at multiples of f
+ *   y                       unchanged: the stride of its windows is a multiple of f
  *
- * What this adds to a sum is zero times zero, and w's gradient is a part of the new one's. x and w stay what they are for all who read
- * them, variables and results, too: the new ones are values of this phase. */
+ * This adds only products of zeros to a sum, and w's gradient is a slice of the new one's. For all other readers (variables and
+ * results, too) x and w stay as they are: the padded copies are values of this phase. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/kernel/fuse/fuse.h"
 
 typedef struct Folding { int64_t places, channels; } Folding; /* f, c' */
 
-typedef struct View { /* of a CONVOLVE or CONVOLVE_WEIGHT */
+typedef struct View { /* the attributes of a CONVOLVE or CONVOLVE_WEIGHT */
     bool weight;
-    int dims, last;         /* the last axis */
+    int dims, last;         /* index of the last axis of positions */
     const Shape *x, *w, *y;
     const int64_t *stride, *low, *dilation, *input_dilation;
     int64_t groups;
@@ -37,7 +37,7 @@ static View view_of(const Node *n)
 
 static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
-/* zeros before the first tap; taps and places with them and with those after the last, in f */
+/* zeros before the first tap; then taps and positions of the padded convolution, in groups of f */
 static int64_t taps_before(const View *v, int64_t f) { return (f - v->low[v->last] % f) % f; }
 static int64_t taps_of(const View *v, int64_t f) { return (v->w->extent[2 + v->last] + taps_before(v, f) + f - 1) / f; }
 static int64_t places_of(const View *v, int64_t f) { return (v->x->extent[v->last] + f - 1) / f; }
@@ -56,7 +56,7 @@ static bool may_fold(const View *v, int64_t f)
     return f == 1 || (low_of(v, f) + places_of(v, f) + high_of(v, f) - taps_of(v, f)) / (v->stride[last] / f) + 1 == v->y->extent[last];
 }
 
-/* ---- the cheapest one */
+/* ---- the cheapest folding */
 
 static double count_of(const Shape *s, int from, int to)
 {
@@ -66,7 +66,7 @@ static double count_of(const Shape *s, int from, int to)
     return count;
 }
 
-/* stored: x is in memory as it is, too */
+/* stored: x is in memory without padding, too */
 static double cost_of(const Program *p, const Node *n, const View *v, Folding to, bool stored)
 {
     double samples = (double)model_samples(n->graph->model), places = count_of(v->x, 0, v->last) * (double)places_of(v, to.places);
@@ -78,7 +78,7 @@ static double cost_of(const Program *p, const Node *n, const View *v, Folding to
                           .depth = count_of(v->w, 2, 1 + v->dims) * (double)(taps_of(v, to.places) * channels)};
     s.elements = x + s.rows * s.columns;
     s.moved = !padded ? 0 : stored ? x + before : x - before;
-    s.kernels = (padded || to.places > 1) + (padded && stored); /* of the weight, of x */
+    s.kernels = (padded || to.places > 1) + (padded && stored); /* that copy the weight, and x */
     return p->target->convolution_cost(&s);
 }
 
@@ -102,7 +102,7 @@ static Folding cheapest(const Program *p, const Node *n, bool stored)
 
 /* ---- the new nodes */
 
-/* axes: before and after the last two, or all in reverse */
+/* Transposes a weight: its first two axes are moved to the end and swapped, or (back) the inverse. */
 static Node *ordered(Graph *g, Node *n, bool back)
 {
     int order[MAX_RANK], rank = n->shape.rank;
@@ -122,7 +122,7 @@ static Node *folded_x(Graph *g, const Node *x, const View *v, Folding to)
     return graph_reshape(g, graph_pad(g, x->mapped, low, high, 0), shape);
 }
 
-/* the weight's shape with all its taps, then with f as one: axes as they are stored, [..., k, c, o] */
+/* Returns the weight's shape with so many taps along the last axis, in storage order [..., k, c, o]. */
 static Shape stored_shape(const View *v, int64_t taps, int64_t channels)
 {
     Shape s = {.rank = v->dims + 2};
@@ -170,7 +170,7 @@ static Node *folded(Graph *g, const Node *n, Folding to)
     return v.weight ? unfolded_weight(g, whole, &v, to) : whole;
 }
 
-/* by node: somebody reads it but as a convolution's x; or it is in memory anyway */
+/* by node: in memory anyway, or read other than as a convolution's x */
 static bool *find_stored(const Graph *g)
 {
     bool *stored = NEW_ARRAY(bool, g->node_count);

@@ -1,16 +1,16 @@
-/* epilogue.c: which kernels are epilogues of contractions (kernel/epilogue.h), so that a target may do both at once.
+/* epilogue.c: which kernels are epilogues of contractions (kernel/epilogue.h), so that a target may fuse them.
  *
  * In: the tasks of a phase. Kernels of four kinds may be part of a contraction's call:
  *
- *   y = f(d) or f(d + bias)              where d is the contraction's result, which nobody else reads
+ *   y = f(d) or f(d + bias)              d is the contraction's result, which no other kernel reads
  *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias) reads,
- *                                        too: both are epilogues or none is, since x + bias is stored where the kernels have x
+ *                                        too. Both are epilogues or none is: x + bias is then stored where the kernels expect x
  *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
- *   moments of d                         where d is the contraction's result, which others may read: batchnorm's statistics
+ *   moments of d                         d is the contraction's result, which others may read: batchnorm's statistics
  *
- * If the target agrees, the kernel's task moves after the contraction's, and from now on its accesses are also the contraction's
- * operands, a workspace, and the contraction's result, changed in place, where something is stored there: it may do both calls in
- * this one's place. */
+ * If the target agrees, the kernel's task moves after the contraction's. From then on its accesses include the contraction's
+ * operands, a workspace, and the contraction's result, updated in place, if something is stored there. So this task may execute
+ * both. */
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/fuse/fuse.h"
 
@@ -25,9 +25,9 @@ static bool names(Tensor *const *list, int count, const Tensor *t)
 
 static int place_of(const Task *task, const Tensor *t) { return tensor_place((const Tensor *const *)task->reads, task->read_count, t); }
 
-/* ---- the forms of kernels, as tasks use them */
+/* ---- kinds of kernels, by the tasks' tensors */
 
-/* the contraction's result d -> f(d + bias) */
+/* Recognizes d -> f(d + bias), where d is the contraction's result. */
 static bool find_function(const Task *task, const Tensor *d, Epilogue *e)
 {
     const Kernel *k = task->kernel;
@@ -43,7 +43,7 @@ static bool find_function(const Task *task, const Tensor *d, Epilogue *e)
     return false;
 }
 
-/* the contraction's result d -> d gelu'(x + bias), where the task `forward` makes gelu(x + bias) */
+/* Recognizes d -> d gelu'(x + bias), where d is the contraction's result and the task `forward` computes gelu(x + bias). */
 static bool find_gradient(const Task *task, const Tensor *d, const Task *forward, const Epilogue *f, Epilogue *e)
 {
     const Kernel *k = task->kernel;
@@ -63,7 +63,7 @@ static bool find_gradient(const Task *task, const Tensor *d, const Task *forward
     return k->writes[e->y]->dtype == d->dtype && x->dtype == d->dtype && epilogue_is_gradient(k, e, forward->kernel, f, from);
 }
 
-/* sums of an operand of the contraction */
+/* Recognizes sums of an operand of the contraction. */
 static bool find_sums(const Task *task, const Task *contraction, Epilogue *e)
 {
     int sums;
@@ -72,16 +72,17 @@ static bool find_sums(const Task *task, const Task *contraction, Epilogue *e)
            epilogue_is_pointwise(task->kernel, -1, &sums) && sums >= 0 && epilogue_is_sum(task->kernel);
 }
 
-/* of the contraction's result */
+/* Recognizes moments of the contraction's result. */
 static bool find_statistics(const Task *task, const Tensor *d, Epilogue *e)
 {
     *e = (Epilogue){.kind = EPILOGUE_STATISTICS, .bias = -1, .before = -1, .sums = -1};
     return task->kind == TASK_KERNEL && task->read_count == 1 && task->reads[0] == d && epilogue_finds_moments(task->kernel);
 }
 
-/* ---- which contractions they go with */
+/* ---- tasks that can be joined */
 
-/* tasks that read the tensor, and nobody but the contraction writes it: how many, in their order; -1: others do, or too many */
+/* Finds the kernels that read the tensor, in order, if only the contraction writes it; returns their number, -1: others write it,
+ * or there are more than two readers. */
 static int find_readers(const Phase *p, const Tensor *t, const Task *contraction, Task *readers[2])
 {
     int count = 0;
@@ -113,8 +114,9 @@ static bool same_epilogue(const Epilogue *a, const Epilogue *b)
     return a->kind == b->kind && a->x == b->x && a->bias == b->bias && a->before == b->before && a->y == b->y && a->sums == b->sums;
 }
 
-/* whether the task can be right after the contraction, where no other does, and its kernel have this form. A tensor has one task
- * that writes it, a variable after all that read its old value: what the task reads nobody writes in between. */
+/* Returns true if the task can run right after the contraction, no other task does, and no other kernel call uses this kernel in
+ * another role. A tensor has one task that writes it, and a variable is written after all readers of its old value: no task in
+ * between writes what this one reads. */
 static bool may_join(const Phase *p, const Task *contraction, const Task *task, const Epilogue *e)
 {
     int to = place_of_task(p, contraction), at = place_of_task(p, task);
@@ -133,7 +135,7 @@ static bool may_join(const Phase *p, const Task *contraction, const Task *task, 
     return !(to + 1 < p->task_count && task_is_joined(p->tasks[to + 1])) && (!had || same_epilogue(had, e));
 }
 
-/* result: something is stored where the contraction's result is */
+/* result: the call stores something in the place of the contraction's result */
 static void join(const Joiner *j, const Task *contraction, Task *task, const Epilogue *e, bool result)
 {
     Phase *p = j->phase;
@@ -147,7 +149,7 @@ static void join(const Joiner *j, const Task *contraction, Task *task, const Epi
     task->kernel->epilogue = own;
     APPEND(task->reads, task->read_count, contraction->reads[0]);
     APPEND(task->reads, task->read_count, contraction->reads[1]);
-    if (result && place_of(task, contraction->writes[0]) < 0) /* so that it counts as changed in place, not written twice */
+    if (result && place_of(task, contraction->writes[0]) < 0) /* so that it counts as updated in place, not as written twice */
         APPEND(task->reads, task->read_count, contraction->writes[0]);
     if (result)
         APPEND(task->writes, task->write_count, contraction->writes[0]);
@@ -164,8 +166,8 @@ static Task *maker_of(const Phase *p, const Tensor *t)
     return NULL;
 }
 
-/* gelu and its gradient, both after their contractions; nobody else reads what gelu's kernel stores besides, since it is not stored
- * then */
+/* Joins gelu and its gradient, both after their contractions. Nothing else may read what gelu's kernel also stores, since that is
+ * then not stored. */
 static void join_trained(const Joiner *j, const Task *contraction, Task *forward, const Epilogue *f, Task *backward)
 {
     const Phase *p = j->phase;
@@ -238,7 +240,7 @@ void fuse_epilogues(Phase *p, const Target *target, const char *archs)
 {
     int count = p->task_count;
     const Joiner j = {p, target, archs};
-    Task **tasks = NEW_ARRAY(Task *, count); /* in their order now */
+    Task **tasks = NEW_ARRAY(Task *, count); /* as they are before any moves */
     for (int i = 0; i < count; i++)
         tasks[i] = p->tasks[i];
     for (int i = 0; i < count; i++)

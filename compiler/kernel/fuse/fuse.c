@@ -1,8 +1,8 @@
 /* fuse.c: Graph -> Phase: tensors, kernels and tasks.
  *
- * In: a graph of one phase, distributed and specialised. Out: its tasks in a legal order of execution, the tensors that
- * pass between them, and kernels, which are shared with everything compiled before if they are the same (kernel/identity.h).
- * The stages are listed in fuse.h. */
+ * In: a graph of one phase, distributed and specialised. Out: its tasks in a legal order of execution, the tensors that pass
+ * between them, and kernels. A kernel with the same identity as an earlier one of the program is shared (kernel/identity.h).
+ * fuse.h lists the stages. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
@@ -40,8 +40,8 @@ static void find_paths(Kernel *k)
 
 static void *copy_of(const void *from, size_t bytes) { return bytes ? memcpy(allocate(bytes), from, bytes) : NULL; }
 
-/* The loops of a kernel are forgotten when its text is there: in hundreds of blocks whose kernels differ in a constant they
- * would be most of what mgpuc needs. GPUs are launched by what loops say. */
+/* Returns the kernel without its nests, once its code exists. In a model of hundreds of blocks whose kernels differ in a
+ * constant, the nests would be most of mgpuc's memory. GPU targets keep them: launches depend on them. */
 static Kernel *without_loops(const Kernel *k)
 {
     Kernel *rest = NEW(Kernel);
@@ -55,7 +55,7 @@ static Kernel *without_loops(const Kernel *k)
     return rest;
 }
 
-/* the first kernel that was known by this key; this one, if there is none */
+/* Returns the first kernel that was added with this key: k itself, if there is none. */
 static Kernel *first_of(Program *p, const char *key, Kernel *k)
 {
     Kernel *first = map_get(&p->kernels_known, key);
@@ -64,7 +64,7 @@ static Kernel *first_of(Program *p, const char *key, Kernel *k)
     return first ? first : k;
 }
 
-/* form: its identity whatever the paths */
+/* form: its identity, which ignores the paths of random numbers */
 static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
 {
     const Target *target = p->target;
@@ -89,8 +89,8 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
     return own;
 }
 
-/* of six digits of its digest; of kernels that differ only in the paths of their random numbers, and of those few that have these
- * digits in common, the second one ends in _2 */
+/* Returns "k" with six hex digits of the kernel's digest. Further kernels with the same digits (they differ only in paths of
+ * random numbers, or collide) end in _2, _3, ... */
 static const char *label_of(Program *p, const Kernel *k)
 {
     const char *label = format("k%06x", (unsigned)(k->digest >> 40)), *first = label;
@@ -100,8 +100,8 @@ static const char *label_of(Program *p, const Kernel *k)
     return label;
 }
 
-/* The kernel of the program that is the same one: the group's own, or one that was there: of a deep model's hundreds of equal
- * blocks one keeps its kernels. */
+/* Returns the program's kernel with the same identity and paths: an earlier one, or the group's own. A deep model with hundreds
+ * of equal blocks so keeps the kernels of one. */
 static Kernel *share(const Fusion *f, FusionGroup *g)
 {
     Program *p = f->program;
@@ -129,7 +129,7 @@ static Kernel *share(const Fusion *f, FusionGroup *g)
 
 /* ---- tasks */
 
-/* the cuts that a graph gives of what the task moves, or computes a part of */
+/* Sets the ranges per device that the graph gives for what the task moves, or computes a range of. */
 static void task_parts(Task *t, const FusionGroup *g)
 {
     const Node *n = g->members[0]->node;
@@ -162,8 +162,8 @@ static void make_task(Fusion *f, FusionGroup *g)
     memory_use(outer);
 }
 
-/* ---- a + scatter_add(0, i, v) = scatter_add(a, i, v): a table of zeros need not be made, nor added; but what adds to parts is
- * computed element by element */
+/* ---- a + scatter_add(0, i, v) = scatter_add(a, i, v), which saves a table of zeros and an addition. If a is Split, the addition
+ * stays, because Split values are computed element by element. */
 
 static Node *scattered(const Node *n, const int *uses, int which)
 {
@@ -218,7 +218,7 @@ static void fuse_stages(Fusion *f)
     graph_mark_split(f->graph);
     const Fusion given = *f;
     bool *computed = NEW_ARRAY(bool, given.graph->node_count);
-    Memory *own = NULL, *outer = NULL; /* of the last round; a body's is part of its kernel's */
+    Memory *own = NULL, *outer = NULL; /* of the last round; the memory of a scan's body is part of its kernel's */
     for (int round = 0; round == 0 || (round < ROUNDS && !f->separate && fuse_rematerialize(f)); round++) {
         *f = given;
         if (own) {

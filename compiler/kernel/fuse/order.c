@@ -1,11 +1,11 @@
 /* order.c: in which order groups run, and which variables are updated in place.
  *
- * In: groups with what they read. Out: fusion->groups in a legal order: what a group reads is made before it; who reads
- * the old value of a variable runs before the group that writes it. Among those that may run: first what the step's first
+ * In: groups with what they read. Out: fusion->groups in a legal order: what a group reads is computed before it, and readers of
+ * a variable's old value run before the group that writes it. Among groups that are ready: first those that the step's first
  * collectives need, then in the order of the model, then updates, the small ones last.
  *
- * A variable is written in place if its own kernel reads it at the written element only, and nobody who must run later
- * reads the old value. Else the new value goes through a temporary, copied at the end. */
+ * A variable is written in place if its own kernel reads it only at the written element, and no group that must run later reads
+ * the old value. Otherwise the new value goes to a temporary, which is copied at the end. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 
@@ -38,8 +38,8 @@ static bool safe_in_place(const Kernel *k, const Tensor *tensor)
 
 static bool writes_variable(const Root *r) { return r->target && r->target->kind == TENSOR_VARIABLE; }
 
-/* What this stage asks of a kernel. Those of a phase are built again when their turn has come: all at once they would be
- * most of what mgpuc needs for a deep model. */
+/* Builds the kernel for what this stage needs of it. Kernels of a phase are then freed and built again by fuse/pack.c: all of
+ * them at once would be most of mgpuc's memory for a deep model. */
 static void look_at_kernel(Fusion *f, FusionGroup *g)
 {
     fuse_build(f, g);
@@ -50,7 +50,7 @@ static void look_at_kernel(Fusion *f, FusionGroup *g)
         fuse_forget(g);
 }
 
-/* the sink writes a temporary; a new sink after all others copies it */
+/* Makes the sink write a temporary, and adds a sink that copies it into the variable at the end. */
 static void write_later(Fusion *f, Root *r)
 {
     Tensor *variable = r->target;
@@ -62,7 +62,7 @@ static void write_later(Fusion *f, Root *r)
     copy->update = r->update;
     copy->weight = 1;
     copy->copied = r;
-    if (r->copy_reader) { /* a transfer in the variable: it comes after the copy */
+    if (r->copy_reader) { /* a transfer of the variable comes after the copy */
         r->copy_reader->copy = r->copy_reader->reads[0].copy = copy;
         copy->copy_reader = r->copy_reader;
     }
@@ -106,9 +106,9 @@ static void add_edge(FusionGroup *before, FusionGroup *after)
 
 typedef struct Heap { FusionGroup **list; int count; } Heap;
 
-/* The contraction that is a weight's gradient comes as soon as it can: what it reads may go, and the contractions and
- * element-wise kernels of samples after it follow each other. Small updates are together after the others:
- * fuse/pack.c makes few kernels of them. */
+/* The contraction of a weight's gradient runs as early as possible: its operands' memory becomes free, and the following
+ * contractions and element-wise kernels of samples are consecutive. Small updates follow each other at the end: fuse/pack.c makes
+ * few kernels of them. */
 static int rank_of(const FusionGroup *g)
 {
     const Root *r = g->members[0];
@@ -175,7 +175,7 @@ static void add_edges(const Fusion *f)
     }
 }
 
-/* false: some groups wait for each other */
+/* false: the groups' dependences have a cycle */
 static bool sort_groups(Fusion *f)
 {
     f->writer = NEW_ARRAY(Root *, f->graph->model->variable_count);

@@ -1,12 +1,12 @@
-/* pack.c: kernels of little work that follow each other become one.
+/* pack.c: packs small kernels that follow each other into one.
  *
- * In: groups in order. Out: kernels, fewer than there were groups: each call costs the device's thread pool a
- * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
- * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where
- * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. Partial results of all
- * are in one workspace.
+ * In: groups in order. Out: kernels, fewer than there were groups. On the host each call costs the device's thread pool a
+ * barrier, which is too much for what one thread computes in a microsecond (updates of biases, statistics of a batchnorm). The
+ * nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where a launch takes as
+ * long, they run side by side: a packed nest touches nothing that another one writes. Their partial results share one workspace.
  *
- * Updates of many weights are rather calls of one function: a launch does several of them (plan/together.c), and there is less to compile. */
+ * Many small updates stay separate calls of one function if they can: a launch executes several of them (plan/together.c), and
+ * there is less to compile. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
@@ -15,7 +15,7 @@
 
 enum { MOST_NESTS = 16 };
 
-static int64_t most_iterations(void) { return CHIP[PROCESSOR_HOST].alone_iterations; } /* of all nests of a kernel */
+static int64_t most_iterations(void) { return CHIP[PROCESSOR_HOST].alone_iterations; } /* limit for all nests of a kernel */
 
 static int64_t iterations(const Kernel *k)
 {
@@ -54,7 +54,7 @@ static void join(FusionGroup *to, FusionGroup *from)
     for (int i = 0; i < from->count; i++)
         APPEND(to->members, to->count, from->members[i]);
     Memory *outer = to->memory ? memory_use(to->memory) : NULL;
-    for (int i = 0; i < b->read_count; i++) /* what an earlier nest makes is no argument that is read */
+    for (int i = 0; i < b->read_count; i++) /* what an earlier nest computes is not read as an argument */
         if (!listed(a->writes, a->write_count, b->reads[i]) && !listed(a->reads, a->read_count, b->reads[i]))
             APPEND(a->reads, a->read_count, b->reads[i]);
     for (int i = 0; i < b->write_count; i++)
@@ -84,7 +84,7 @@ static bool fits_behind(const FusionGroup *open, const FusionGroup *g)
 
 /* ---- GPUs */
 
-static bool has_random(const Kernel *k) /* it shares its body with others */
+static bool has_random(const Kernel *k) /* then it shares its body with other kernels */
 {
     for (int i = 0; i < k->nest_count; i++)
         for (int j = 0; j < k->nests[i].exprs->count; j++)
@@ -93,7 +93,7 @@ static bool has_random(const Kernel *k) /* it shares its body with others */
     return false;
 }
 
-static bool touches(const Kernel *a, const Kernel *b) /* what b writes */
+static bool touches(const Kernel *a, const Kernel *b) /* true if a accesses what b writes */
 {
     for (int i = 0; i < b->write_count; i++)
         if (listed(a->reads, a->read_count, b->writes[i]) || listed(a->writes, a->write_count, b->writes[i]))
@@ -107,7 +107,8 @@ static bool fits_beside(const FusionGroup *open, const FusionGroup *g)
            !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel);
 }
 
-/* small updates that do not all fit into one kernel are calls of a function that others are calls of, too, where they can be */
+/* Returns true if there are more small updates than fit into one kernel, and launches may execute several calls of one
+ * function. */
 static bool has_many_updates(const Fusion *f)
 {
     int count = 0;
@@ -118,7 +119,7 @@ static bool has_many_updates(const Fusion *f)
 
 /* ---- in order */
 
-/* nothing more is packed into it */
+/* Completes a kernel, into which no more is packed. */
 static void finish(Fusion *f, FusionGroup *g)
 {
     if (!g)
@@ -133,9 +134,9 @@ static void finish(Fusion *f, FusionGroup *g)
 void fuse_pack(Fusion *f)
 {
     int groups = f->group_count;
-    bool (*may_pack)(const Kernel *) = f->program->target->may_pack; /* nests run side by side */
+    bool (*may_pack)(const Kernel *) = f->program->target->may_pack; /* not NULL: nests run side by side */
     bool packs = !f->separate && !(may_pack && f->around), many = has_many_updates(f);
-    FusionGroup *open = NULL; /* the last group, if more may be packed into it */
+    FusionGroup *open = NULL; /* the last group, while more may be packed into it */
     int64_t open_iterations = 0;
     f->group_count = 0;
     for (int i = 0; i < groups; i++) {

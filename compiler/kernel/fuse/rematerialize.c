@@ -1,19 +1,18 @@
-/* rematerialize.c: which values are better computed again where they are used than stored.
+/* rematerialize.c: which values are better recomputed where they are used than stored.
  *
- * In: merged groups, so that it is known what each kernel reads. Out: fusion->computed for more nodes; false if there are
- * none. The fuser then starts anew (fuse.c); every round is linear in the number of reads.
+ * In: merged groups, so that it is known what each kernel reads. Out: fusion->computed for more nodes; false if there are none.
+ * Then the fuser repeats its first stages (fuse.c); every round is linear in the number of reads.
  *
- * A stored value v, made of leaves L (what is stored, that it is computed from), is written once and read by kernels
- * K1 ... Kn. Computed again, kernel Ki reads of L what it does not read anyway. v is not stored if that saves bytes worth
- * more than the operations, and if what backward then needs for longer is not larger than v: so a batchnorm keeps the
- * convolution's result, which it needs, and not what it made of that; a mask goes twice over two values and not through a
- * third. Values that contractions and collectives read stay in memory; so does what is tiny. */
+ * A stored value v, computed from stored leaves L, is written once and read by kernels K1 ... Kn. If it is rematerialized, kernel
+ * Ki reads those of L that it does not read anyway. v is not stored if the bytes saved are worth more than the operations, and if
+ * what the backward pass then needs for longer is not larger than v. So a batchnorm keeps the convolution's result, which it
+ * needs, and not its own result. Values that contractions and collectives read stay in memory, and so do tiny ones. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 
 #include <string.h>
 
-enum { MOST_LEAVES = 8, MOST_DEPTH = 4, MOST_EVALUATED = 64 /* expressions in a reader, of v alone */ };
+enum { MOST_LEAVES = 8, MOST_DEPTH = 4, MOST_EVALUATED = 64 /* expressions in a reader, of v only */ };
 
 static const double TINY_BYTES = 8192;
 
@@ -21,12 +20,12 @@ typedef struct Leaf { const Node *node; bool stored; } Leaf;
 
 typedef struct Again {
     Fusion *f;
-    bool *locked;            /* by node: a decision of this round counts on it as it is */
-    int *seen, stamp;        /* by node: read or made by the group at hand */
-    int *alive;              /* by node: 1: backward reads it, -1: not, 0: not known yet */
+    bool *locked;            /* by node: a decision of this round depends on its current state */
+    int *seen, stamp;        /* by node: the current group reads or computes it (seen[i] == stamp) */
+    int *alive;              /* by node: 1: the backward pass reads it, -1: it does not, 0: not known yet */
     Leaf leaf[MOST_LEAVES];
     int leaf_count;
-    double flops;            /* of computing one element from the leaves */
+    double flops;            /* per element, from the leaves */
     int weight;
 } Again;
 
@@ -36,7 +35,7 @@ static double bytes_of(const Again *a, const Node *n)
     return node_elements(n) * dtype_bytes(stored ? stored->dtype : n->dtype);
 }
 
-/* what reading a leaf moves for v: a table that is the same for all samples is not read whole by a gather */
+/* Returns the bytes of a leaf that are read for v: a gather does not read a whole table that is the same for all samples. */
 static double read_bytes(const Again *a, const Node *leaf, const Node *v)
 {
     double whole = bytes_of(a, leaf), part = node_elements(v) * dtype_bytes(leaf->dtype);
@@ -45,7 +44,7 @@ static double read_bytes(const Again *a, const Node *leaf, const Node *v)
 
 static double iterations_of(const Root *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }
 
-/* by loops of nests only, and not too many of them */
+/* Returns true if only loop nests read it, and not too many. */
 static bool readers_compute(const Fusion *f, const Root *r)
 {
     const Info *info = &f->info[r->node->id];
@@ -55,8 +54,7 @@ static bool readers_compute(const Fusion *f, const Root *r)
     return info->reader_count > 0 && info->reader_count <= 8;
 }
 
-/* Random numbers are cheap only in the order in which they are computed, and weights with places (of convolutions) are in
- * another one. */
+/* Random numbers are cheap only if they are computed in order, and weights of convolutions are stored in another order. */
 static bool drawn_in_order(const Fusion *f, const Root *r)
 {
     enum { OUT_IN_AND_PLACE = 3, PAIRS = 1 };
@@ -69,7 +67,7 @@ static bool may_compute(const Fusion *f, const Root *r)
            OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result && !f->info[r->node->id].same;
 }
 
-/* false: too many, or one that cannot be read from elsewhere */
+/* false: there are too many leaves, or one that others cannot read */
 static bool find_leaves(Again *a, const Root *r, int depth)
 {
     a->flops += r->flops;
@@ -109,7 +107,7 @@ static bool backward_reads(Again *a, const Node *n)
     return a->alive[n->id] > 0 || n->op == OP_VARIABLE || n->op == OP_INPUT;
 }
 
-/* what the group reads and makes without v */
+/* Marks what the group reads and computes without v. */
 static void mark_known(Again *a, const FusionGroup *g, const Node *v)
 {
     a->stamp++;
@@ -123,7 +121,7 @@ static void mark_known(Again *a, const FusionGroup *g, const Node *v)
     a->seen[v->id] = 0;
 }
 
-/* how often the members of g compute an element of v, together */
+/* Returns how often the members of g compute an element of v. */
 static double evaluations(const FusionGroup *g, const Node *v, double elements, double *most)
 {
     double all = 0;
@@ -139,7 +137,7 @@ static double evaluations(const FusionGroup *g, const Node *v, double elements, 
     return all;
 }
 
-/* bytes that a step moves less if v is not stored */
+/* Returns the bytes that a step saves if v is not stored; operations count as bytes. */
 static double gain(Again *a, const Root *r)
 {
     const Node *v = r->node;
@@ -201,7 +199,7 @@ static bool try_again(Again *a, Root *r)
     for (int i = 0; i < a->leaf_count; i++)
         a->locked[a->leaf[i].node->id] = true;
     const Info *info = &f->info[v->id];
-    for (int i = 0; i < info->reader_count; i++) { /* what these kernels read must not change under this decision */
+    for (int i = 0; i < info->reader_count; i++) { /* what these kernels read must stay as it is for this decision */
         const FusionGroup *g = fuse_group(info->readers[i]);
         for (int k = 0; k < g->count; k++)
             for (int j = 0; j < g->members[k]->read_count; j++)

@@ -1,4 +1,5 @@
-/* tasks.c: what a group's kernel reads, writes and costs, and which operations in it may make NaN or infinity.
+/* tasks.c: makes the task of a group: what its kernel reads, writes and costs, and which operations in it may make NaN or
+ * infinity.
  *
  * In: a group with its kernel. Out: a Task, without its place among the others. */
 #include "compiler/kernel/fuse/fuse.h"
@@ -13,7 +14,7 @@ static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
     KERNEL_KIND[k->kind].cost(t, k);
 }
 
-/* ---- what may make NaN or infinity of finite numbers */
+/* ---- operations that may make NaN or infinity of finite numbers */
 static void add_suspect(Task *t, const Node *n)
 {
     static const char *const WORDS[] = {"log", "log1p", "sqrt", "div", "pow", "exp", "expm1", "mod", "asin", "acos", "atanh", "acosh"};
@@ -32,13 +33,14 @@ static void add_suspect(Task *t, const Node *n)
     if (!word || s.line <= 0)
         return;
     APPEND(t->suspects, t->suspect_count, s);
-    for (int i = t->suspect_count - 1; i > 0 && s.required && !t->suspects[i - 1].required; i--) { /* these are named first */
+    /* those with a requirement are named first */
+    for (int i = t->suspect_count - 1; i > 0 && s.required && !t->suspects[i - 1].required; i--) {
         t->suspects[i] = t->suspects[i - 1];
         t->suspects[i - 1] = s;
     }
 }
 
-/* never 0, as far as can be seen: a number, of samples, max(x, 1e-30), sqrt(x) + 1e-8 */
+/* Returns true if the value is seen to be never 0: a number other than 0, a run scalar, max(x, 1e-30), sqrt(x) + 1e-8. */
 static bool is_above_0(const Expr *e)
 {
     const Expr *a = e->count > 0 ? e->in[0] : NULL, *b = e->count > 1 ? e->in[1] : NULL;
@@ -79,7 +81,8 @@ static void task_suspects(Task *t, const Kernel *k)
     }
 }
 
-/* the instance of what takes longest: of a contraction, if it makes one */
+/* Returns the layer instance of the most expensive member: of a contraction, if there is one, else of the first that has a
+ * path. */
 static const char *layer_of(const FusionGroup *g)
 {
     const char *layer = "";
@@ -114,7 +117,8 @@ Task *fuse_task(const Fusion *f, const FusionGroup *g)
         task_suspects(t, k);
     }
     const Node *first = g->members[0]->node;
-    Suspect only = {.word = "", .layer = first && first->path ? first->path : "", .line = model_line(t->at)}; /* of all else that is only too large */
+    /* for results that may only overflow */
+    Suspect only = {.word = "", .layer = first && first->path ? first->path : "", .line = model_line(t->at)};
     if (!t->suspect_count && only.line > 0 && *only.layer)
         APPEND(t->suspects, t->suspect_count, only);
     return t;

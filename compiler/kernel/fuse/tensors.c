@@ -1,6 +1,7 @@
-/* tensors.c: the tensors of a phase: those that exist before any kernel, those that the stages make, and their numbers.
+/* tensors.c: makes the tensors of a phase: those that exist before any kernel, those that the stages make, and their final
+ * numbers.
  *
- * In: a Fusion. Out: tensors that live as long as the program; in a scan's body they are those of the phase around it. */
+ * In: a Fusion. Out: tensors that live as long as the program. In a scan's body they belong to the phase around it. */
 #include "compiler/kernel/fuse/fuse.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index,
 {
     Memory *outer = fuse_keep(f);
     Tensor *t = NEW(Tensor);
-    while (f->around) /* numbers say which is which within one kernel, and a scan's kernels have tensors of all around */
+    while (f->around) /* ids are unique in the outermost fusion, since a scan's kernels use tensors of all enclosing graphs */
         f = f->around;
     *t = (Tensor){.id = f->tensor_count, .kind = kind, .name = copy_text(name, strlen(name)), .index = index, .dtype = dtype, .shape = *shape,
                   .sharded = sharded, .node = node};
