@@ -1,17 +1,17 @@
 /* build.c: a group of roots as a Kernel.
  *
- * In: a group (fuse/merge.c). Out: its nests: what each member stores, the reductions among them, and the tensors that
- * are read and written. Members use each other's values as expressions, and results of reductions by name, where the
- * merger has proved that they are at the same iteration; everything else is loaded.
+ * In: a group (fuse/merge.c). Out: its nests: what each member stores, the reductions among them, and the tensors that are read
+ * and written. Members use each other's values as expressions, and results of reductions by number, where the merger has proved
+ * that they are at the same iteration; all other values are loaded.
  *
- * The same evaluation, of one root alone, tells the merger what a root reads and where. */
+ * The same evaluation, of one root by itself, shows the merger what the root reads and where. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct Context { Fusion *f; Root *alone; FusionGroup *group; Memory *kept /* alone: of what is read */; } Context;
+typedef struct Context { Fusion *f; Root *alone; FusionGroup *group; Memory *kept /* memory of alone->reads */; } Context;
 
 static const Tensor *tensor_of(const Fusion *f, const Node *n)
 {
@@ -27,7 +27,7 @@ static const Tensor *tensor_of(const Fusion *f, const Node *n)
     return tensor;
 }
 
-/* element of a node in its tensor, whose axes may be in an order of their own */
+/* Returns the offset of a node's element in its tensor, whose axes may be in another order. */
 static Expr *offset_of(Exprs *x, const Tensor *tensor, const Node *n, Expr *sample, Expr *const *index)
 {
     Expr *at[MAX_RANK];
@@ -37,7 +37,7 @@ static Expr *offset_of(Exprs *x, const Tensor *tensor, const Node *n, Expr *samp
     return sample ? expr_add(x, flat, expr_scale(x, sample, tensor_pitch(tensor))) : flat;
 }
 
-/* the factor of each axis; NULL: it is not a sum of axes */
+/* Returns the factor of each axis; NULL: the offset is not a sum of axes. */
 static const int64_t *steps_of(const Expr *offset, int axis_count)
 {
     bool axes = offset->kind == X_AXIS || (offset->kind == X_SUM && offset->constant == 0);
@@ -64,7 +64,7 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     if (c->group && maker && !leaf && fuse_group(maker) == c->group) {
         if (!maker->value)
             die("node %d (%s) is used before it is made", n->id, OP_INFO[n->op].name);
-        return maker->value; /* at this very iteration: the merger has seen to that */
+        return maker->value; /* at this iteration, as the merger has proved */
     }
     const Tensor *tensor = tensor_of(c->f, n);
     Expr *offset = offset_of(x, tensor, n, sample, index);
@@ -102,7 +102,7 @@ static Expr *value_at_point(Evaluation *e, const Root *r, Expr **axes)
     return evaluate(e, r->node, r->samples ? axes[0] : NULL, axes + r->samples, NULL);
 }
 
-/* the axes over which SCATTER_ADD adds: samples and the values' own */
+/* Writes the axes over which SCATTER_ADD adds: samples and those of the values; returns their number. */
 static int scatter_axes(const Node *n, Axis *axes, bool *samples)
 {
     int count = 0;
@@ -127,7 +127,7 @@ static double flops_of(const Exprs *x)
     return flops;
 }
 
-/* The expressions go at once; what the merger asks of them stays. */
+/* Frees the expressions, and keeps what the merger needs. */
 static void evaluate_loops(Fusion *f, Root *r)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
@@ -160,7 +160,7 @@ void fuse_evaluate_alone(Fusion *f, Root *r)
     const Node *n = r->node;
     if (r->kind == ROOT_SCAN) {
         Root **part = fuse_scan_part(f, r);
-        if (*part) /* it reads all that is needed */
+        if (*part) /* it reads for all results of the scan */
             return;
         *part = r;
         for (int k = 0; k < n->in[0]->inputs; k++) {
@@ -189,10 +189,10 @@ static Store *add_store(Nest *nest, const Tensor *tensor, Expr *offset, Expr *va
     return &nest->stores[nest->store_count - 1];
 }
 
-/* where a member is in the group's nest: at all iterations, at the parallel ones, or, across, at those of the reduction axes */
+/* Sets a member's index in the group's nest: at all iterations, at parallel ones, or, across, at those of reduction axes. */
 static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
 {
-    if (r->elements) { /* a sum of all has no axes of its own */
+    if (r->elements) { /* a sum over all elements has no axes of its own */
         expr_unflatten(x, &r->node->shape, axes[0], r->index);
         r->sample = NULL;
         return;
@@ -209,7 +209,7 @@ static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
             r->index[i] = parallel[i + samples];
         return;
     }
-    /* the same number of iterations in another shape: through the number of the iteration */
+    /* other axes with the same number of iterations: by the number of the iteration */
     Shape from = {0};
     int first = r->samples;
     Expr *index[MAX_AXES], *flat = expr_index(x, 0);
@@ -244,7 +244,7 @@ static ReductionKind kind_of(const Node *n)
     }
 }
 
-/* what is not stored is not rounded: the group's other members calculate on with what the cast to a half is given */
+/* Returns the member's value. If it is not stored it is not rounded: other members of the group use the cast's operand. */
 static Expr *member_value(Evaluation *e, const Root *r, bool kept)
 {
     const Node *n = r->node;
@@ -252,9 +252,9 @@ static Expr *member_value(Evaluation *e, const Root *r, bool kept)
     return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL) : evaluate_own(e, n, r->sample, r->index, NULL);
 }
 
-/* ---- sums of one element: the label's term of a cross-entropy */
+/* ---- sums with one term: the label's term of a cross-entropy */
 
-/* the only axis that the sum runs over; -1: there are several, or it is of samples */
+/* Returns the only axis that the sum runs over; -1: there are several, or it is the samples'. */
 static int summed_axis(const Exprs *x)
 {
     int axis = -1;
@@ -264,7 +264,7 @@ static int summed_axis(const Exprs *x)
     return axis < 0 ? -1 : axis;
 }
 
-/* k of: k == i ? v : 0, where i is the axis and k does not change along it; NULL: the value is no such choice */
+/* Matches (k == i ? v : 0), where i is the axis and k does not depend on it; returns k, or NULL. */
 static Expr *chosen_place(const Expr *value, const Expr *axis, int number)
 {
     double otherwise;
@@ -279,7 +279,7 @@ static Expr *chosen_place(const Expr *value, const Expr *axis, int number)
     return NULL;
 }
 
-/* e where the axis is `place`, if that is `inside`: what is loaded there is not loaded elsewhere. NULL: it has more than loads */
+/* Returns e where the axis is `place`, with loads guarded by `inside`. NULL: not only loads depend on the axis. */
 static Expr *value_at_place(Exprs *x, Expr *e, Expr *const *axes, int axis, Expr *inside)
 {
     int count = x->count;
@@ -301,7 +301,7 @@ static Expr *value_at_place(Exprs *x, Expr *e, Expr *const *axes, int axis, Expr
     return expr_rewrite(x, e, axes, memo);
 }
 
-/* the sum over i of (k == i ? v : 0) is v where i is k: one element is read in place of all. NULL: it is another sum */
+/* Returns v where i is k for the sum over i of (k == i ? v : 0): one element is read in place of all. NULL: another sum. */
 static Expr *value_of_choice(const Nest *nest, const Root *r, Expr *value, Expr *const *axes)
 {
     Exprs *x = nest->exprs;
@@ -320,7 +320,7 @@ static Expr *value_of_choice(const Nest *nest, const Root *r, Expr *value, Expr 
     return chosen->dtype == r->node->dtype ? chosen : expr_op(x, OP_CAST, r->node->dtype, &chosen, 1, NULL);
 }
 
-/* adds the reduction; its result is the member's value */
+/* Adds the member's reduction and returns the expression of its result. */
 static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
 {
     Exprs *x = nest->exprs;
@@ -342,7 +342,8 @@ static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
     return result;
 }
 
-/* Number, mean and sum of squared distances of what the call sums, in double: of its sums of distances from the pivot, and of their squares. */
+/* Stores number, mean and sum of squared distances from the mean of what the call reduces, in double. They are computed from sums
+ * of distances from the pivot and of their squares. */
 static void add_moments(Nest *nest, const Root *r, const Tensor *tensor, Evaluation *e, Expr **axes)
 {
     Exprs *x = nest->exprs;
@@ -412,7 +413,7 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
     k->nest_count = 1;
 }
 
-/* the table that is added to */
+/* Builds the nest that initializes the table that is added to. */
 static void build_table(Fusion *f, FusionGroup *g, Nest *nest)
 {
     const Node *n = g->members[0]->node;
@@ -455,7 +456,7 @@ static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
     nest->stores[0].add = true;
     nest->stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
     nest_finish(nest, f->program->target);
-    /* two iterations may meet in one element if the index moves with the innermost axis */
+    /* two iterations may add to one element if the index depends on the innermost axis */
     x = nest->exprs;
     const Expr *offset = nest->stores[0].offset;
     int inner = x->axis_count - 1;
@@ -464,7 +465,7 @@ static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
         nest->serial = offset->in[i]->kind != X_AXIS && offset->in[i]->axes >> inner & 1;
 }
 
-/* each input is copied to its place by a nest of its own */
+/* A nest per input copies it to its place. */
 static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *n = g->members[0]->node;
@@ -495,7 +496,7 @@ static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
 
 /* ---- contractions */
 
-/* an EINSUM's letters for an operand that is read before its transposes */
+/* Permutes an EINSUM's letters for an operand that is read before its transposes. */
 static void through_transposes(const Node *from, const Node *to, char *letters)
 {
     while (from != to && from->op == OP_TRANSPOSE) {
@@ -507,7 +508,7 @@ static void through_transposes(const Node *from, const Node *to, char *letters)
     }
 }
 
-/* `after`: the operand after its transposes; a reshape of what is in memory is the same memory */
+/* Returns the tensor with the shape of `viewed`, the operand after its transposes: a reshape is the same memory. */
 static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, const Node *viewed)
 {
     if (stored_node == viewed)
@@ -520,7 +521,7 @@ static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, con
     return copy;
 }
 
-/* a convolution's weight after transposes and reversals: the same memory, whose axes have other places in the node */
+/* Returns a convolution's weight, seen through transposes and reversals: the same memory with other axes. */
 static const Tensor *weight_view(const Tensor *tensor, const Node *stored_node, const Node *operand)
 {
     if (stored_node == operand)

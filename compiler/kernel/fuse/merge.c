@@ -5,11 +5,11 @@
  * Two groups may become one if
  *   - their loops fit: the same number of iterations; or one is a reduction and the other has an iteration for each of its results;
  *     or both are reductions over the same axes; or one sums, over samples, the rows that the other reduces (across);
- *   - what one reads of the other it reads at the iteration where it is made (`aligned`), and need not load (`same`);
- *   - no path leads from one to the other through a third. Who reads the old value of a variable runs before the one that
+ *   - what one reads of the other it reads at the iteration where it is computed (`aligned`), and need not load (`same`);
+ *   - no path leads from one to the other through a third. Readers of a variable's old value run before the one that
  *     writes it: that is a path, too.
- * A root tries the groups that it reads, the last first, then groups that read what it reads. `level` is the longest path
- * to a group; it bounds the search for paths, which otherwise gives up after BUDGET groups. */
+ * A root tries the groups that it reads, the last first, then groups that read what it reads. `level` is the longest path to a
+ * group. It bounds the search for paths, which gives up after BUDGET groups. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 
@@ -19,7 +19,7 @@
 enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
        FEW_RESULTS = 64, MANY_ITERATIONS = 16384,
        SHARED_PART = 8,
-       LEAST_ACROSS = 64, MOST_ACROSS = 2 /* elements of rows that are summed across; such sums of a kernel: each is in registers for all of a row */ };
+       LEAST_ACROSS = 64, MOST_ACROSS = 2 /* elements of rows that are summed across; such sums of a kernel, which are in registers for a row */ };
 
 FusionGroup *fuse_group(const Root *r)
 {
@@ -53,19 +53,19 @@ static bool same_axes(const Root *a, const Root *b)
     return true;
 }
 
-/* the same number of iterations; a reduction's rows are counted before it sums them */
+/* True if the iterations are equally many: `map` is at all of them or (fits_outer) at the parallel ones. */
 static bool fits_full(const Root *map, const Root *shape) { return map->full == shape->full && map->samples == shape->samples; }
 static bool fits_outer(const Root *map, const Root *shape)
 {
     return map->full == shape->parallel && map->samples == shape->parallel_samples;
 }
 
-/* outer: the element-wise group is at parallel iterations. across: the group is of sums across the other's rows, with what is at all
- * iterations or, outer, at those of such sums */
+/* outer: the element-wise group is at parallel iterations. across: the group consists of sums across the other's rows and of
+ * values at all iterations, or (with outer) of values at the iterations of such sums. */
 typedef struct Side { bool outer, across; } Side;
 typedef struct Fit { Root *shape; Side a, b; } Fit;
 
-/* one takes the reduction axes of the other as parallel ones, and the other way round */
+/* Returns true if the reduction axes of each are the parallel axes of the other. */
 static bool crosses(const Root *a, const Root *b)
 {
     if (a->axis_count != b->axis_count)
@@ -78,7 +78,7 @@ static bool crosses(const Root *a, const Root *b)
     return true;
 }
 
-/* The sum of an operand is for the contraction that reads it (fuse/epilogue.c). */
+/* Returns true if the sum is of a contraction's operand: it is left to be that contraction's epilogue (fuse/epilogue.c). */
 static bool is_for_contraction(const Fusion *f, const Root *sum)
 {
     const Info *info = sum->read_count == 1 ? &f->info[sum->reads[0].node->id] : NULL;
@@ -88,7 +88,7 @@ static bool is_for_contraction(const Fusion *f, const Root *sum)
     return false;
 }
 
-/* may the sums of the group be made by the kernel of these rows, at its end? */
+/* Returns true if the kernel of these rows may compute the sums of the group at its end. */
 static bool may_be_across(const Fusion *f, const Root *rows, const FusionGroup *sums, int more)
 {
     int64_t columns = rows->parallel ? rows->full / rows->parallel : 0;
@@ -103,7 +103,7 @@ static bool may_be_across(const Fusion *f, const Root *rows, const FusionGroup *
     return fits && count + more <= MOST_ACROSS;
 }
 
-/* an iteration for each result of the sums across */
+/* Returns true if `map` has an iteration for each result of the sums across. */
 static bool fits_across(const Root *map, const FusionGroup *rows)
 {
     return rows->across && !map->samples && map->full * rows->shape->parallel == rows->shape->full;
@@ -131,9 +131,9 @@ static bool loops_fit(const Fusion *f, const FusionGroup *a, const FusionGroup *
     return outer || fits_full(map->shape, fit->shape);
 }
 
-/* ---- reads at the iteration where it is made */
+/* ---- reads at the iteration that computes the value */
 
-/* is it the number of the iteration, in the reader's own axes? parallel: counted over the axes that `shape` does not reduce */
+/* True if the offset is the iteration's number, in the reader's axes. parallel: over the parallel axes of `shape`. */
 static bool is_iteration_number(const Root *reader, const int64_t *steps, const Root *shape, bool parallel)
 {
     int64_t stride = 1;
@@ -163,7 +163,8 @@ static bool same_extents(const Root *a, const Root *b)
     return true;
 }
 
-/* outer_made, outer_reader: at the parallel iterations of `shape` */
+/* Returns true if the value is read at the iteration that computes it. outer_made, outer_reader: it is computed, or read, at the
+ * parallel iterations of `shape`. */
 static bool aligned(const Root *reader, bool outer_reader, const Read *read, bool outer_made, const Root *shape)
 {
     if (outer_made == outer_reader)
@@ -171,11 +172,11 @@ static bool aligned(const Root *reader, bool outer_reader, const Read *read, boo
     if (!outer_made || !same_extents(reader, shape))
         return false;
     if (shape->reduces_samples || (shape->parallel < FEW_RESULTS && !shape->parallel_samples && shape->full > MANY_ITERATIONS))
-        return false; /* a second pass over all of a large sum: two kernels do as well, and threads can divide each */
+        return false; /* a second pass over all of a large sum: two kernels are as fast, and threads can divide each of them */
     return is_iteration_number(reader, read->steps, shape, true);
 }
 
-/* what is made at the kernel's end, of sums across or of what these become; a sum's terms are of all iterations */
+/* True if r is computed at the kernel's end: a sum across, or a value of such sums. A sum's terms are at all iterations. */
 static bool is_across(const Root *r, Side side, bool made) { return (r->across || side.across) && (r->reduces ? made : r->outer || side.outer); }
 
 static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const Root *shape, Side side_from, Side side_by)
@@ -200,7 +201,7 @@ static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGrou
 
 typedef struct Search { const Fusion *f; int stamp, visited; FusionGroup *stack[BUDGET + 8]; int depth; } Search;
 
-/* what must run before a root: k < read_count + before_count; NULL: nobody makes it */
+/* Returns the k-th root that must run before r, k < read_count + before_count; NULL: no kernel makes it. */
 static const Root *runs_before(const Fusion *f, const Root *r, int k)
 {
     return k < r->read_count ? fuse_maker(f, &r->reads[k]) : r->before[k - r->read_count];
@@ -224,7 +225,7 @@ static void push_inputs(Search *s, const FusionGroup *g, const FusionGroup *skip
         }
 }
 
-/* is there a path from `from` to `to` through a third group? true also if the search is too long */
+/* Returns true if a path leads from `from` to `to` through a third group, or if the search is too long. */
 static bool path_between(const Fusion *f, FusionGroup *from, const FusionGroup *to)
 {
     static int stamps;
@@ -249,7 +250,7 @@ static bool path_between(const Fusion *f, FusionGroup *from, const FusionGroup *
 
 typedef struct Queue { FusionGroup **list; int count; } Queue;
 
-/* who must run after a root: its readers, the writers of what it reads, and at last the REDUCE that wants its copy */
+/* Returns the k-th root that must run after r: its readers, writers of what it reads, and last the REDUCE of its copy. */
 static Root *next_reader(const Fusion *f, const Root *r, int k)
 {
     const Info *info = &f->info[r->node->id];
@@ -257,7 +258,7 @@ static Root *next_reader(const Fusion *f, const Root *r, int k)
     return k < readers ? info->readers[k] : k < readers + r->sink_count ? r->sinks[k - readers] : r->copy_reader;
 }
 
-/* may the group be at `level`? Yes, if few groups after it must move for that; those are at most counted twice. */
+/* Returns true if the group may be raised to `level`: few groups after it must be raised, too (each counts up to twice). */
 static bool may_raise(const Fusion *f, FusionGroup *start, int level)
 {
     struct { const FusionGroup *g; int level; } work[MOST_RAISED];
@@ -301,8 +302,8 @@ static bool mergeable(const FusionGroup *g)
     return first->kind == ROOT_LOOPS && !first->grouped && !first->alone && !first->behind_report;
 }
 
-/* What the group reads at the parallel iterations of a reduction is shared by short runs of them. In one kernel, the loops of the
- * reduction would be those of the runs, too short for vectors. */
+/* Returns true if short runs of a reduction's parallel iterations share a value that the group reads. One kernel would loop over
+ * these runs, which are too short for vectors. */
 static bool cuts_into_runs(const Fusion *f, const FusionGroup *g, Side side)
 {
     for (int i = 0; i < g->count && side.outer && f->program->target->stores_runs; i++)
@@ -345,7 +346,7 @@ static void raise_reader(Queue *q, const FusionGroup *g, const Root *reader)
     next->queued = true;
 }
 
-/* levels of what reads the group, directly or not */
+/* Updates the levels of all groups that depend on the group. */
 static void raise_levels(const Fusion *f, FusionGroup *start)
 {
     Queue q = {f->queue, 0};
@@ -418,7 +419,7 @@ static int by_level(const void *a, const void *b)
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
 
-/* the last groups that read a tensor of some size, as there are iterations */
+/* Adds the last groups that read a tensor that r reads, if it is large, absolutely and in proportion to r's iterations. */
 static void add_siblings(const Fusion *f, const Root *r, FusionGroup **list, int *count)
 {
     for (int k = 0; k < r->read_count; k++) {
@@ -453,7 +454,7 @@ static bool try_candidates(const Fusion *f, FusionGroup *g, FusionGroup **list, 
 static void find_partners(const Fusion *f, FusionGroup *g, const Root *r)
 {
     FusionGroup *list[MOST_CANDIDATES];
-    for (;;) { /* what was merged may merge again with another group that the root reads */
+    for (;;) { /* a merged group may merge again with another group that the root reads */
         int count = 0;
         for (int k = 0; k < r->read_count; k++) {
             const Root *maker = fuse_maker(f, &r->reads[k]);
@@ -488,9 +489,9 @@ FusionGroup *fuse_new_group(Fusion *f, Root *r)
     return g;
 }
 
-/* A sink runs after those that read the old value of its variable. Sinks that come after it and read it, too, are left
- * out: so no two wait for each other here, and fuse/order.c finds another way. Numbers that come later join the report's
- * kernel unasked; a sink after it that shared a kernel with their makers would wait for itself. */
+/* Records that a sink runs after the readers of its variable's old value. Sinks after it that read the variable, too, are left
+ * out, so that there is no cycle here; fuse/order.c resolves that case. Report values join the report's kernel without this
+ * check: a sink after the report must not share a kernel with one of their producers, or it would depend on itself. */
 static void find_old_readers(Fusion *f, Root *sink)
 {
     const Node *variable = sink->target && sink->target->kind == TENSOR_VARIABLE ? sink->target->node : NULL;
@@ -504,7 +505,7 @@ static void find_old_readers(Fusion *f, Root *sink)
         }
 }
 
-/* All results of one scan that have samples are one computation, and all that have none. */
+/* All results of one scan with samples are one computation, and all without samples are another. */
 static bool join_scan(const Fusion *f, FusionGroup *g, const Root *r)
 {
     if (r->kind != ROOT_SCAN)
@@ -515,13 +516,13 @@ static bool join_scan(const Fusion *f, FusionGroup *g, const Root *r)
     return true;
 }
 
-/* The results of one attention are one computation, and so are its gradients, and the values of a TOP_K and their places: they have
+/* The results of one attention are one computation, and so are its gradients, and the values and places of a TOP_K. They have
  * equal operands, so no path leads from one to another. */
 static bool join_results(const Fusion *f, FusionGroup *g, const Root *r)
 {
     if ((!is_attention(r->node->op) && r->node->op != OP_TOP_K) || r->target)
         return false;
-    size_t shared = r->node->op == OP_TOP_K ? 2 : 3; /* attributes */
+    size_t shared = r->node->op == OP_TOP_K ? 2 : 3; /* number of attributes that must be equal */
     const Info *info = &f->info[r->reads[0].node->id];
     for (int i = 0; i < info->reader_count && info->readers[i]->group; i++) {
         const Root *other = info->readers[i];

@@ -1,12 +1,12 @@
-/* roots.c: which values are made by kernels of their own.
+/* roots.c: which values are computed by kernels of their own.
  *
- * In: a graph. Out: info[].root and the list of roots, in the order of their nodes, then the sinks (results that are
+ * In: a graph. Out: info[].root and the list of roots, in the order of their nodes, followed by the sinks (results that are
  * written into variables, outputs and the report).
  *
- * A value is a root if it cannot be an expression (reductions, contractions), if somebody needs it in memory (operands of
- * contractions, collectives), or if computing it wherever it is used would cost more than storing it: it is used more
- * than once, or for several elements of its users. Being generous with roots costs nothing where they end up in one
- * kernel (fuse/merge.c): a root whose users are all in its kernel is not stored. */
+ * A value is a root if it cannot be an expression (reductions, contractions), if an operation needs it in memory (operands of
+ * contractions, collectives), or if computing it wherever it is used costs more than storing it, because it is used more than
+ * once, or for several elements of its users. Roots that end up in one kernel (fuse/merge.c) cost nothing: a root whose users are
+ * all in its kernel is not stored. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
@@ -18,22 +18,22 @@
 enum {
     MOST_WEIGHT = 150,     /* expressions in an inlined value: bounds recursion and the size of kernels */
     CHEAP_EXPANDED = 4,    /* flops that may be repeated for every element of a larger tensor */
-    CHEAP_FOR_ALL = 3,     /* on a GPU, of what is the same for all samples, where there are many: less than a division */
-    MANY_ELEMENTS = 8 << 20, /* of which a division takes longer than a launch */
+    CHEAP_FOR_ALL = 3, /* on a GPU, for a value that is the same for all samples, of which there are many: less than a division */
+    MANY_ELEMENTS = 8 << 20, /* so many divisions take longer than a launch */
     CHEAP_REPEATED = 8,    /* flops that may be repeated in every kernel that uses the value */
-    FEW_BYTES = 32,        /* next to each other */
-    MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
-    DOUBLE_FLOPS = 4,      /* operations in double take as long as so many, if the model's float is narrower */
-    THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a number that all need */
-    SHORT_RUN = 64,        /* neighbours that share a value: a vector loop of fewer is not worth its start */
-    OFTEN = 16,            /* reads of such a value, for which it is stored for each of them */
-    ROW_BYTES = 16,        /* at multiples of which matrix instructions and libraries want rows, */
-    LONG_ROW = 4,          /* and what rows are padded to is in them so often, at least */
+    FEW_BYTES = 32,        /* bytes of the innermost axis */
+    MANY_SCALARS = 8,      /* operands of a scalar; one of more is stored once, not recomputed in every kernel that reads it */
+    DOUBLE_FLOPS = 4,      /* flops of an operation in double, if the model's float is narrower */
+    THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a scalar */
+    SHORT_RUN = 64,        /* neighbours that share a value: a vector loop over fewer is not worth its start */
+    OFTEN = 16,            /* a shared value that is read so often is stored for each neighbour */
+    ROW_BYTES = 16,        /* alignment of rows that matrix instructions and libraries require */
+    LONG_ROW = 4,          /* only rows of at least so many times the padding unit are padded */
 };
 
-static const double ABOUT_ONE = 1.3; /* values read for one element: reading the few instead of storing the one */
+static const double ABOUT_ONE = 1.3; /* values read per element; up to here reading them is preferred to storing the element */
 
-/* operations that have a kernel of their own kind; all others are nests */
+/* Operations that have their own kind of kernel; all others are nests. */
 static const struct { Op op; KernelKind kind; } OWN_KIND[] = {
     {OP_EINSUM, KERNEL_CONTRACTION},    {OP_CONVOLVE, KERNEL_CONTRACTION},         {OP_CONVOLVE_WEIGHT, KERNEL_CONTRACTION},
     {OP_ATTENTION, KERNEL_ATTENTION},   {OP_ATTENTION_GRADIENT, KERNEL_ATTENTION}, {OP_CUMSUM, KERNEL_ROWS},
@@ -62,11 +62,11 @@ bool fuse_contracts(const Node *n)
     return (t == F32 || t == F64 || dtype_is_half(t)) && n->in[1]->dtype == t;
 }
 
-/* of the variable that the model assigned it to, else of the library's layer that made it, else of the operation */
+/* Returns the name that the model gave the value, else that of the library's layer that made it, else of the operation. */
 const char *node_word(const Node *n)
 {
     const char *layer = n->at && n->at->source && n->at->source->library ? n->at->layer : NULL;
-    if (n->op == OP_RESULT && !n->name) /* what the body calls it */
+    if (n->op == OP_RESULT && !n->name) /* the name in the body */
         return node_word(n->in[0]->body->results[n->ints[0]].value);
     const char *word = n->name ? n->name : layer ? layer : OP_INFO[n->op].name;
     return n->backward && !n->name ? format("d_%s", word) : word;
@@ -84,7 +84,7 @@ static bool in_own_order(const Variable *v)
 
 static bool identity_order(const Node *variable) { return in_own_order(&variable->graph->model->variables[variable->ints[0]]); }
 
-/* a value that costs next to nothing wherever it is used and has no place in memory */
+/* Returns true for a value that costs almost nothing wherever it is used and is never in memory. */
 static bool never_root(const Node *n)
 {
     bool number = n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_ARANGE;
@@ -99,8 +99,7 @@ static bool always_root(const Node *n)
            n->op == OP_RESULT || copies_part(n);
 }
 
-/* a cast after which less is stored */
-/* whoever looks for what made a NaN finds the sample in memory */
+/* Returns true for the WHERE of a requirement: its value is stored, so that the search for a NaN's cause finds the sample. */
 static bool is_required(const Node *n) { return n->op == OP_WHERE && n->text && n->sharded; }
 
 static bool narrows(const Node *n)
@@ -114,13 +113,13 @@ static bool is_view(const Node *n)
     return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows(n));
 }
 
-/* a value that can be in memory, row-major */
+/* Returns true if the value can be in memory, row-major. */
 static bool may_be_stored(const Node *n)
 {
     return n->op == OP_INPUT || n->op == OP_ARG || (n->op == OP_VARIABLE && identity_order(n)) || (!never_root(n) && !is_view(n));
 }
 
-/* what rows are read from: after what leaves every element where it is, and after a cast of what was rounded */
+/* Returns the stored value that a row-wise kernel reads, through a widening cast and views that keep elements in place. */
 static const Node *rows_operand(const Node *o)
 {
     if (o->op == OP_CAST && o->dtype == F32 && dtype_is_half(o->in[0]->dtype))
@@ -133,7 +132,7 @@ static const Node *rows_operand(const Node *o)
     return best;
 }
 
-/* all elements, of some axes from the last to the first */
+/* Returns true if the slice takes all elements, and some axes in reverse. */
 static bool reverses(const Node *n)
 {
     bool all = n->op == OP_SLICE;
@@ -172,12 +171,12 @@ static double size_of(const Node *n)
     return node_elements(n) * dtype_bytes(n->dtype);
 }
 
-/* a body's value is made where its caller wants it; what is wanted in several places, or has no place, is copied */
+/* A body's result is computed in the caller's tensor; it is copied if there are several such tensors, or if it cannot be. */
 static void find_place(const Fusion *f, const Result *result, Info *info)
 {
     const Node *n = result->value;
     Tensor *place = result->role == ROLE_RESULT ? f->results[result->index] : NULL;
-    bool apart = is_rows(n->op) && place && place->pitch; /* its results have no gaps */
+    bool apart = is_rows(n->op) && place && place->pitch; /* row-wise kernels write results without gaps */
     if (place && !apart && !info->result && !never_root(n) && n->sharded == place->sharded) {
         info->result = place;
         info->store = true;
@@ -208,7 +207,7 @@ static void mark_same(Fusion *f)
         f->info[i].same = same[i];
 }
 
-/* how often one element of input k is computed for an element of n, if it is not stored: 1, or more for windows */
+/* Returns how often an element of an input is computed per element of n if it is not stored: once, or for windows more often. */
 static double repeats(const Node *n)
 {
     if (OP_INFO[n->op].op_class != WINDOW)
@@ -228,12 +227,12 @@ static double flops_of(const Node *n)
     if (n->op == OP_CAST)
         return wide != (n->in[0]->dtype == F64) && n->graph->model->precision != F64 ? DOUBLE_FLOPS : 0;
     double flops = OP_INFO[n->op].flops;
-    if (OP_INFO[n->op].op_class == WINDOW) /* comparisons, or additions, of what meets in an element */
+    if (OP_INFO[n->op].op_class == WINDOW) /* comparisons or additions of the inputs of an element */
         flops = 2 * repeats(n);
     return wide ? DOUBLE_FLOPS * flops : flops;
 }
 
-/* what computing a value where it is used costs, if everything below it is that is not clearly worth storing */
+/* Estimates what computing a value where it is used costs, if only those inputs are stored that clearly should be. */
 static void estimate(Fusion *f)
 {
     const Graph *g = f->graph;
@@ -268,7 +267,7 @@ static void estimate(Fusion *f)
     }
 }
 
-/* What is gathered only for a variable is gathered in it: every device writes its own part there first. */
+/* A value that is gathered only for a variable is gathered in place: each device first writes its own range there. */
 static void find_gathered(Fusion *f)
 {
     const Graph *g = f->graph;
@@ -282,7 +281,7 @@ static void find_gathered(Fusion *f)
     for (int i = 0; i < g->node_count; i++)
         for (int k = 0; k < g->nodes[i]->inputs; k++)
             f->info[g->nodes[i]->in[k]->id].gathered = NULL;
-    for (int i = 0; i < g->result_count; i++) { /* another result wants it, too */
+    for (int i = 0; i < g->result_count; i++) { /* not if another result is the same value */
         const Result *r = &g->results[i];
         Info *info = &f->info[r->value->id];
         if (info->gathered && (r->role != ROLE_UPDATE || f->variables[r->index] != info->gathered))
@@ -292,7 +291,7 @@ static void find_gathered(Fusion *f)
 
 static bool is_gathered_weight(const Node *n) { return n->op == OP_ALL_GATHER && n->in[0]->op == OP_VARIABLE; }
 
-/* Samples that are computed of a weight which devices hold in parts are stored: whoever computes them again, gathers it again. */
+/* Samples that are computed from a gathered weight are stored: rematerializing them would need the weight again. */
 static void store_of_gathered(Fusion *f, const Node *n)
 {
     for (int k = 0; k < n->inputs && n->sharded && OP_INFO[n->op].op_class == ELEMENTWISE && !is_view(n); k++) {
@@ -303,7 +302,7 @@ static void store_of_gathered(Fusion *f, const Node *n)
     }
 }
 
-/* all elements are equal */
+/* Returns true if all elements are equal. */
 static bool is_uniform(const Node *n)
 {
     while (n->op == OP_BROADCAST || n->op == OP_CAST)
@@ -311,8 +310,8 @@ static bool is_uniform(const Node *n)
     return shape_count(&n->shape) == 1 || (n->op == OP_CONSTANT && n->data_count == 1);
 }
 
-/* A device's own part of a value that it knows whole is read from memory: kernels of parts know no more of an element than its place
- * in the part. What is computed element by element of such values may be computed there. */
+/* A device's own range of a value that it has completely is read from memory, because kernels of Split values know an element
+ * only by its position in the range. Values that are computed element by element from such values may be computed there, too. */
 static void use_in_parts(Fusion *f, const Node *n)
 {
     if (n->distribution == SPLIT || is_uniform(n) || n->op == OP_VARIABLE)
@@ -350,15 +349,15 @@ static void store_operands(Fusion *f, const Node *n)
 
 static double elements_of_all(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? (double)model_samples(n->graph->model) : 1); }
 
-/* how n uses its inputs: counts uses, and whether elements are used several times */
+/* Counts how n uses its inputs, and finds inputs whose elements are used several times. */
 static void count_uses(Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
-    bool here = info->root || op_is_transfer(n->op) || n->op == OP_SCAN; /* else whoever uses n uses its inputs */
+    bool here = info->root || op_is_transfer(n->op) || n->op == OP_SCAN; /* otherwise the users of n use its inputs */
     for (int k = 0; k < n->inputs; k++) {
         const Node *x = n->in[k];
         Info *in = &f->info[x->id];
-        bool repeated = false; /* one input for two operands is one use */
+        bool repeated = false; /* an input that is two operands is used once */
         for (int j = 0; j < k; j++)
             repeated = repeated || n->in[j] == x;
         in->uses += repeated ? 0 : here || info->uses < 1 ? 1 : is_view(n) || info->expanded ? info->uses : 1;
@@ -373,8 +372,8 @@ static void count_uses(Fusion *f, const Node *n)
     }
 }
 
-/* Short runs of neighbours share a value, as the channels of a group share their mean, and a much larger value reads each of them
- * many times: vectors load what is stored for every neighbour. */
+/* Returns true if short runs of neighbours share a value, as the channels of a group share their mean, and a much larger value
+ * reads it many times. Stored for every neighbour, it is loaded in vectors. */
 static bool shares_in_runs(const Fusion *f, const Node *n)
 {
     const Node *x = n->in[0];
@@ -385,8 +384,8 @@ static bool shares_in_runs(const Fusion *f, const Node *n)
     return runs && f->info[n->id].around >= OFTEN * elements_of_all(n);
 }
 
-/* Doubles that are not one beside the other, as a column of moments, and that a much larger value reads as floats: vectors load
- * the floats. */
+/* Returns true for a cast of doubles that are not contiguous, such as a column of moments, which a much larger value reads as
+ * floats. Stored floats are loaded in vectors. */
 static bool narrows_a_column(const Fusion *f, const Node *n)
 {
     return n->op == OP_CAST && n->in[0]->dtype == F64 && n->dtype != F64 && is_view(n->in[0]) &&
@@ -400,7 +399,7 @@ static bool worth_storing(const Fusion *f, const Node *n)
         bool by_all = f->program->target->scalars_by_thread && info->expanded && info->flops > THREAD_FLOPS && !is_view(n);
         return by_all || (info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64));
     }
-    if (is_view(n)) /* rather what it shows */
+    if (is_view(n)) /* its input is stored instead */
         return shares_in_runs(f, n);
     bool for_all = f->program->target->scalars_by_thread && !n->sharded && info->around >= MANY_ELEMENTS;
     if ((info->expanded && info->flops > (for_all ? CHEAP_FOR_ALL : CHEAP_EXPANDED)) || narrows_a_column(f, n))
@@ -431,7 +430,7 @@ static void choose(Fusion *f)
         store_operands(f, n);
         count_uses(f, n);
     }
-    for (int i = 0; i < g->node_count; i++) { /* inputs first: values that would become too large an expression */
+    for (int i = 0; i < g->node_count; i++) { /* inputs first: values whose expressions would become too large */
         const Node *n = g->nodes[i];
         Info *info = &f->info[i];
         if (!info->needed)
@@ -445,7 +444,7 @@ static void choose(Fusion *f)
     }
 }
 
-/* ---- early: what a step's first collectives need; update: what is after the last */
+/* ---- early: what a step's first collectives need; update: what runs after the last collective */
 
 static bool is_end(const Result *r) { return r->role == ROLE_UPDATE || r->role == ROLE_REPORT; }
 
@@ -527,8 +526,8 @@ Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
     return r;
 }
 
-/* The place of a maximum in its window is a small number; but along few channels, gcc makes no vectors of bytes next to
- * floats (measured, 6 channels: 2.5 ms instead of 0.3). */
+/* Returns the type in which a value is stored. The place of a maximum in its window fits into U8; but with few channels gcc does
+ * not vectorize a loop with bytes and floats (measured with 6 channels: 2.5 ms instead of 0.3). */
 static Dtype stored_type(const Node *n)
 {
     double places = 1;
@@ -538,14 +537,15 @@ static Dtype stored_type(const Node *n)
     return n->op == OP_WINDOW_ARGMAX && places <= 256 && wide ? U8 : n->dtype;
 }
 
-/* A weight's gradient is stored as the weight is (layout.c), so that an update runs through both in one order. */
+/* A weight's gradient has the weight's order of axes in memory (layout.c), so that an update reads both in one order. */
 static void order_of_gradient(const Node *n, int *order)
 {
     for (int i = 0; i < n->shape.rank; i++)
         order[i] = i < n->shape.rank - 2 ? i + 2 : n->shape.rank - 1 - i;
 }
 
-/* A weight that is transposed for a convolution is stored as the weight is: a copy in one order. false: n is no such thing */
+/* The copy of a weight that is transposed for a convolution has the weight's order in memory, so that copying is sequential.
+ * false: n is no such value. */
 static bool order_of_turned(const Node *n, int *order)
 {
     const Node *chain[MAX_CHAIN], *from = n;
@@ -587,8 +587,8 @@ static const int *order_of(const Fusion *f, const Node *n)
     return order;
 }
 
-/* Rows of a matmul's matrix of samples begin at multiples of 16 bytes where the target gains by it. What is after a row is never
- * read as a number. */
+/* Pads the rows of a matmul's matrix of samples to a multiple of 16 bytes, if the target gains by it. What follows a row is never
+ * used as a number. */
 static void pad_rows(const Fusion *f, const Node *n, Shape *shape)
 {
     const Info *info = &f->info[n->id];
@@ -637,7 +637,7 @@ void fuse_find_roots(Fusion *f)
         Info *info = &f->info[i];
         if (!info->needed || !info->root)
             continue;
-        const Node *summed = op_is_transfer(n->op) ? n->in[0] : NULL; /* or whatever goes to other devices, in its place */
+        const Node *summed = op_is_transfer(n->op) ? n->in[0] : NULL; /* what is transferred in place */
         Root *copy = NULL;
         Tensor *variable = info->gathered;
         if (variable) {
@@ -697,7 +697,7 @@ void fuse_find_roots(Fusion *f)
         r->at = result->at ? result->at : n->at;
         r->weight = f->info[n->id].root ? 2 : f->info[n->id].weight + 1;
         r->update = is_end(result) && t.reduced[n->id];
-        r->early = result->role == ROLE_INIT && target_is_split(n, target); /* all of it need not be kept */
+        r->early = result->role == ROLE_INIT && target_is_split(n, target); /* the whole value need not be stored */
         r->backward = false;
     }
 }

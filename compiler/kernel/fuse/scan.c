@@ -1,17 +1,17 @@
 /* scan.c: SCAN as a kernel: a loop over steps that calls the kernels of its body.
  *
- * In: RESULTs of one SCAN, all with samples or all without, and where its operands are. Out: a Kernel whose `scan` says what
- * the loop calls and where everything is.
+ * In: RESULTs of one SCAN, all with samples or all without, and the tensors of its operands. Out: a Kernel whose `scan` holds the
+ * calls of the loop and the places of all tensors.
  *
- * The body becomes a graph of its own, without what these results do not need, and goes through all stages of the fuser like
- * the graph of a phase. Its leaves are
- *   carries     two buffers each, which change places after every step
- *   sequences   the slice of a step, read where it is: a tensor with a pitch; stacks are written likewise
- *   captured    the tensors themselves. Views of them, constants and numbers of the run are made in the body, so that nothing
- *               is stored for them; but what a contraction reads must be in memory as the contraction can read it.
- * A thread takes a chunk of its samples through all steps, then the next. A chunk's carries and temporaries should stay in the
- * core's cache; temporaries are placed by their lifetime, first fit. On a GPU a block takes a chunk, whose part of the workspace
- * is its own. */
+ * The body becomes a graph of its own, without what these results do not need, and goes through all stages of the fuser like the
+ * graph of a phase. Its leaves are
+ *   carries     two buffers each, which are exchanged after every step
+ *   sequences   the slice of a step, read in place: a tensor with a pitch; stacks are written likewise
+ *   captured    the tensors themselves. Views of them, constants and run scalars are computed in the body, so that nothing
+ *               is stored for them; but an operand of a contraction must be in memory in a layout that the contraction reads.
+ * A thread takes a chunk of its samples through all steps, then the next chunk. A chunk's carries and temporaries should stay in
+ * the core's cache; temporaries are placed by their lifetime, first fit. On a GPU a block takes a chunk, and has its own part of
+ * the workspace. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
@@ -21,10 +21,10 @@
 #include <string.h>
 
 enum {
-    LEAST_SAMPLES = 32       /* of a chunk: a contraction reads its weights for each chunk anew */
+    LEAST_SAMPLES = 32       /* of a chunk, since a contraction reads its weights again for each chunk */
 };
 
-enum { CARRIES, SEQUENCES, STEPS, REVERSE }; /* in ints */
+enum { CARRIES, SEQUENCES, STEPS, REVERSE }; /* in ints of the SCAN */
 
 typedef enum Part { PART_CARRY, PART_SEQUENCE, PART_CAPTURED } Part;
 
@@ -49,13 +49,13 @@ static bool lies_in_order(const Fusion *f, const Node *n)
     return n->op != OP_VARIABLE || lies_straight(f->variables[n->ints[0]]);
 }
 
-/* the same values, perhaps elsewhere */
+/* Returns true if the node has the values of its input, perhaps in other places. */
 static bool shows(const Node *n)
 {
     return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST || n->op == OP_STOP_GRADIENT;
 }
 
-/* by ARG: a contraction reads it, or something of which nothing is known here */
+/* Returns, by ARG, if a contraction or an inner scan reads it, perhaps through views. */
 static const bool *contraction_read(const Fusion *f, const Node *scan)
 {
     Info *info = &f->info[scan->id];
@@ -127,7 +127,7 @@ static bool has_attention(const Graph *body)
     return false;
 }
 
-/* a scan or an attention reads a variable that is in an order of its own */
+/* Returns true if a scan or an attention reads a variable that is not stored row-major. */
 static bool reads_crooked(const Fusion *f, const Node *n, int input)
 {
     bool straight = n->op == OP_SCAN ? part_of(n, input) != PART_CAPTURED || has_attention(n->body) : is_attention(n->op);
@@ -170,12 +170,12 @@ typedef struct Build {
     const Node *node;
     int carries;
     bool *wanted;             /* by result of the body */
-    int *number;              /* by carry of the scan that is left: its number in the body */
-    const Node **outer; Node **inner; int captured; /* what became of captured nodes */
+    int *number;              /* by carry: the index of its argument in the new body */
+    const Node **outer; Node **inner; int captured; /* captured nodes, and their copies in the body */
     Tensor **arguments; int argument_count;
 } Build;
 
-/* by node of the body: what the wanted results depend on */
+/* Returns, by node of the body, if a wanted result depends on it. */
 static bool *needed_nodes(const Build *b)
 {
     const Graph *body = b->node->body;
@@ -189,7 +189,7 @@ static bool *needed_nodes(const Build *b)
     return needed;
 }
 
-/* results that are wanted, and carries that they depend on */
+/* Marks the wanted results, and the carries that they depend on. */
 static void find_wanted(Build *b, const FusionGroup *g)
 {
     const Graph *body = b->node->body;
@@ -214,7 +214,7 @@ static Node *new_argument(Build *b, Graph *to, const Node *like, Tensor *tensor)
     return graph_rebuild(to, &arg, NULL);
 }
 
-/* a captured value in the body: `base`: what is in memory, or NULL */
+/* Copies a captured value into the body. base: the value that is in memory; NULL: none is. */
 static Node *capture(Build *b, Graph *to, const Node *n, const Node *base)
 {
     for (int i = 0; i < b->captured; i++)
@@ -247,7 +247,7 @@ static Tensor *stored_operand(const Build *b, int input)
     return n->op == OP_ARG ? b->f->arguments[n->ints[0]] : b->f->info[n->id].tensor;
 }
 
-/* one step's part of a sequence or a stack */
+/* Makes the tensor of one step's slice of a sequence or a stack. */
 static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n, bool stack)
 {
     Tensor *t = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("%s_t", kernel_argument_name(whole)), 0, whole->dtype, &n->shape,
@@ -268,7 +268,7 @@ static Node *leaf_of(Build *b, Graph *to, const Node *arg)
         for (int i = 0; i < b->scan->carry_count; i++)
             if (b->number[i] == input)
                 return new_argument(b, to, arg, (Tensor *)(uintptr_t)b->scan->carries[i].now);
-        return NULL; /* nothing that is wanted needs it */
+        return NULL; /* no wanted result depends on it */
     case PART_CAPTURED:
         return capture(b, to, b->node->in[input], fuse_scan_operand(b->f, b->node, input));
     default:
@@ -279,7 +279,7 @@ static Node *leaf_of(Build *b, Graph *to, const Node *arg)
     }
 }
 
-/* the carries that are wanted: two buffers each, and where their values come from and go to */
+/* Adds the wanted carries: two buffers each, the initial values, and the tensors for the last values. */
 static void add_carries(Build *b, const FusionGroup *g)
 {
     const Node *n = b->node, **arg = NEW_ARRAY(const Node *, b->carries);
@@ -310,7 +310,7 @@ static void add_carries(Build *b, const FusionGroup *g)
     }
 }
 
-/* the parts of the body that the wanted results need, with the tensors of its leaves and results */
+/* Makes the graph of what the wanted results need, with the tensors of its leaves and results. */
 static Graph *body_of(Build *b, const FusionGroup *g)
 {
     const Graph *from = b->node->body;
@@ -346,11 +346,11 @@ static Graph *body_of(Build *b, const FusionGroup *g)
 
 /* ---- calls */
 
-/* what is known of each tensor, by id */
+/* the role of a tensor, by id */
 typedef struct Spot {
     enum { ELSEWHERE, SLICE, CARRY, BUFFER } kind;
-    int number;               /* of the slice, of the buffer */
-    int first, last;          /* calls that touch it */
+    int number;               /* of the slice or buffer */
+    int first, last;          /* first and last call that accesses it */
     bool read, written;       /* it is among the scan's own arguments */
 } Spot;
 
@@ -444,8 +444,8 @@ static int64_t bytes_of(const Scan *s, const Tensor *t)
     return whole_lines(tensor_bytes(t, s->chunk));
 }
 
-/* First fit, in the order of their first calls; returns where they end. `live`: those whose last call has not come yet, in
- * the order of their places. */
+/* Places buffers first fit, in the order of their first calls; returns the end of the last. `live` has the buffers whose last
+ * call is yet to come, in the order of their offsets. */
 static int64_t place_buffers(Scan *s, const Spot *spot, int64_t begin)
 {
     ScanBuffer **live = NEW_ARRAY(ScanBuffer *, s->buffer_count);
@@ -498,7 +498,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
         s->chunk = b->f->program->target->chunk(most);
     s->chunk = s->chunk > most ? most : s->chunk;
     int64_t at = place_all(s, spot), shared = at;
-    for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is after */
+    for (int i = 0; i < s->call_count; i++) { /* calls that keep something between steps; the others share what is after */
         if (!workspace_of(b, tasks[i]) || !keeps(s->calls[i].kernel))
             continue;
         s->calls[i].work = shared;
@@ -513,7 +513,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
     s->work_bytes = whole_lines(s->work_bytes);
 }
 
-/* ---- all of it */
+/* ---- the kernel */
 
 double kernel_contraction_flops(const Kernel *k, double flops_per_sample)
 {
