@@ -1,9 +1,9 @@
-/* both.c: calls that do a contraction and its result's statistics at once (MGPU_EPILOGUE_STATISTICS). In: the schedule, whose calls of statistics
- * follow their contraction's at once and have its operands; kernels that do both (mgpu_gpu_kernel.both). Out: for which calls these are launched; the
- * contraction's calls before them then launch nothing.
+/* both.c: kernels that fuse a contraction with the statistics of its result (MGPU_EPILOGUE_STATISTICS). In: the schedule, in
+ * which calls of statistics directly follow their contraction and have its operands; kernels that do both (mgpu_gpu_kernel.both).
+ * Out: the calls for which these are launched; the contraction's own call then launches nothing.
  *
- * Apart stay contractions that are split (split-K) with these samples, those that a library does, unless the compiler expects both to be faster, and,
- * with --tune, those that are faster apart here. */
+ * Not fused are contractions with split-K at this number of samples; those that a library computes, unless the compiler expects
+ * the fused kernel to be faster; and, with --tune, those that are measured to be faster separately. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/ways.h"
 #include "runtime/engine/engine.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct Trial { const mgpu_device_phase *phase; const mgpu_op *op; int row; } Trial; /* row: -1: of the call's own kernel */
+typedef struct Trial { const mgpu_device_phase *phase; const mgpu_op *op; int row; } Trial; /* row: -1: the call's own kernel */
 
 static bool run_alone(const CudaDevice *d, const void *context, int way)
 {
@@ -29,7 +29,7 @@ static bool run_way(const CudaDevice *d, const void *context, int way)
     return true;
 }
 
-/* a kernel that does both; -1: there is none, or this GPU cannot run it */
+/* Returns the fused kernel, or -1 if there is none that this GPU can run. */
 static int find_row(const CudaDevice *d, const mgpu_op *before, const mgpu_op *op)
 {
     for (int i = 0; i < d->kernel_count; i++)
@@ -40,7 +40,7 @@ static int find_row(const CudaDevice *d, const mgpu_op *before, const mgpu_op *o
 
 static int64_t samples_of(const CudaDevice *d, const mgpu_op *op) { return op->elements ? mgpu_own_elements(op) : d->samples; }
 
-/* without --tune */
+/* Decides without --tune. */
 static bool is_usual(const CudaDevice *d, const mgpu_op *before, int row)
 {
     if (d->cudnn && mgpu_cudnn_does(d->cudnn, before->target))
@@ -56,7 +56,7 @@ static double time_alone(const CudaDevice *d, Tuning *tuning, const mgpu_device_
     return t.own_us;
 }
 
-/* than apart; says how long it takes */
+/* Returns true if the fused kernel is faster than two calls, and sets the operation's times. */
 static bool is_faster(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, const mgpu_op *before, const mgpu_op *op, int row)
 {
     char *key = mgpu_format("both %016" PRIx64 " %016" PRIx64 "/%lld: %s", d->program->kernel_digests[before->target],

@@ -1,12 +1,12 @@
-/* calls.c: calls of the driver for a device: whether they failed, whose context is current, and what they will touch. */
+/* calls.c: calls of the driver for a device: error checks, the current context, and declarations of what work will touch. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What an operation did that was issued some time before, or what befell the GPU meanwhile: those of which cuda.h says that the process
- * cannot go on, that the context cannot be used any more, that an error was uncorrectable, or nothing (tests/declarations.test) */
+/* Errors of an operation issued earlier, or of the GPU in the meantime: those for which cuda.h says that the process cannot
+ * continue, that the context is unusable, that an error was uncorrectable, or nothing (tests/declarations.test). */
 static const CUresult LATE[] = {
     CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_CONTAINED, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT,
     CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
@@ -27,8 +27,9 @@ static bool waits_for_each(void)
     return graphs && strcmp(graphs, "wait") == 0;
 }
 
-/* Where each operation is waited for, a device has one at a time, and the thread whose it is says that it failed. Others hear
- * of that, too; they wait until it is over, which it will not be. (Devices that share a GPU fail together.) */
+/* If each operation is waited for, a device executes one at a time, and only the thread that issued it reports its failure. Other
+ * threads get the error, too; they wait until that operation is over, which never happens. (Devices that share a GPU fail
+ * together.) */
 static _Thread_local const CudaDevice *alone_on;
 
 void mgpu_cuda_alone_on(const CudaDevice *d)
@@ -64,7 +65,7 @@ void mgpu_cuda_library_failed(const CudaDevice *d, int lane, const char *call, c
 {
     char text[300];
     size_t free_bytes, all_bytes;
-    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* a device that has failed fails all calls */
+    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* fails first if the device has failed */
     snprintf(text, sizeof text, "%s: %s; %s=off goes without it", call, status, variable);
     d->fail(d->owner, lane, text);
 }

@@ -1,27 +1,27 @@
-/* collective.c: transfers between GPUs, each in one of these ways: that which MGPU_COLLECTIVE names, else which the plan has chosen by cost,
- * else, or if that cannot be here, the first that can; of sums:
+/* collective.c: transfers between GPUs. The implementation is the one that MGPU_COLLECTIVE names, else the one that the plan has
+ * chosen by cost, else, or if that is impossible here, the first possible one. Sums are made
  *
- *   nccl   the library, if it is there and no two devices share a GPU; on the lane comm alone (docs/cuda.md, Collectives)
- *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
- *   one-shot  small all-reduces: a kernel on each GPU, which waits for those of the others (one_shot.c); others by peer
- *   copy   each GPU copies a slice of all others' memory to itself, adds, and copies the sum to all others
- *   host   through page-locked memory; reduce.c adds, in functions of the host that the streams call; server likewise
- *   ring, tree, device   in rounds (mgpu_rounds.h): each GPU copies what it takes to itself, and adds it
+ *   nccl      by the library, if it is there and no devices share a GPU; only on the lane comm (docs/cuda.md, Collectives)
+ *   peer      by a kernel on each GPU that reads a slice of all members' memory, adds, and writes the sum to all of them
+ *   one-shot  small all-reduces: by a kernel on each GPU that waits for those of the others (one_shot.c); the rest as peer
+ *   copy      by each GPU, which copies a slice of all others' memory to itself, adds, and copies the sum to all others
+ *   host      in page-locked memory, by functions of the host that streams call (reduce.c); server is the same
+ *   ring, tree, device   in rounds (mgpu_rounds.h), in which each GPU copies a part to itself and adds it
  *
- * A sum of bits is an all-gather in one of these ways, of codes (mgpu_bits.h): kernels of each GPU make them, and add them up. So are moments.
+ * A sum of one-bit gradients is an all-gather of codes (mgpu_bits.h), which kernels of each GPU encode and add. Moments likewise.
  *
- * A reduce-scatter ends with the sum, which is the member's own. Values that are moved and not added each member copies to itself
- * from who sends them, or through page-locked memory.
+ * A reduce-scatter ends with the sum of the member's own part. Values that are moved and not added are copied by the receiving
+ * member, or through page-locked memory.
  *
- * Of n members each has one slice, and between two points where all meet nobody else touches it, so all works in place. They
- * meet on the GPUs: member d's stream records an event when its operand is complete (its part of the sum is), and follows
- * those of all others. An event must be recorded before another stream can follow it, so the threads meet, too; they are
- * ahead of their GPUs, which do not notice, and none of them waits for its GPU. (Kernels that wait for each other by flags in memory would need no thread; but
- * nothing promises that two kernels run at the same time, least of all two on the same GPU.)
+ * Each of n members processes one slice, and no other member touches it between two synchronization points of all members, so all
+ * sums are in place. Members synchronize on the GPUs: member d's stream records an event when its operand (or its part of the
+ * sum) is complete, and waits for the events of all others. An event must be recorded before another stream can wait for it, so
+ * the host threads synchronize, too. They are ahead of their GPUs, and none of them waits for a GPU. (Kernels that wait for each
+ * other by flags in memory would need no threads, but nothing guarantees that two kernels run at the same time, least of all on
+ * one GPU.)
  *
- * Every link has been tried before. Where one changes what it carries, all sums are by copies, and what would go over that link
- * goes through page-locked memory instead: the sender copies it there, the receiver from there, so neither touches the
- * other's memory. NCCL chooses its links itself. What kernels cannot add goes through the host. */
+ * Every link has been tested before. If one corrupts data, all transfers go through the host: each member copies to and from
+ * page-locked memory, and none accesses another's memory. Types that kernels cannot add go through the host, too. */
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run beside the backward pass */ };
+enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run concurrently with the backward pass */ };
 int mgpu_sum_function(uint8_t dtype)
 {
     switch (dtype) {
@@ -55,7 +55,7 @@ static CUdeviceptr address_of(const Operand *o, int64_t element)
     return (CUdeviceptr)(uintptr_t)o->data + (CUdeviceptr)(element * mgpu_dtype_bytes(o->dtype));
 }
 
-/* two: these elements are read and written */
+/* Returns 2: the elements are read and written. */
 static int ranges_of(const Operand *o, int64_t begin, int64_t end, CudaRange *range)
 {
     range[0] = range[1] = (CudaRange){address_of(o, begin), address_of(o, end), false, o->buffer};
@@ -97,7 +97,7 @@ void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, co
     int64_t packs = (end - begin) * mgpu_dtype_bytes(dtype) / 16, blocks = (packs + SUM_THREADS - 1) / SUM_THREADS;
     mgpu_members copy = *m;
     int64_t before = begin * mgpu_dtype_bytes(dtype);
-    if (before % 16) /* kernels load packs from element `begin` on, so it is their first */
+    if (before % 16) /* kernels load 16 bytes at a time from element `begin` on, so their pointers start there */
         for (int i = 0; i < MGPU_MOST_MEMBERS; i++) {
             copy.from[i] = i < copy.from_count ? (const char *)copy.from[i] + before : NULL;
             copy.to[i] = i < copy.to_count ? (char *)copy.to[i] + before : NULL;
@@ -119,7 +119,7 @@ static SumSlice elements(const Operand *o, int64_t begin, int64_t end)
 
 static bool shares_sums(const Operand *o) { return o->parties.transfer == MGPU_TRANSFER_REDUCE; }
 
-/* what the member adds up */
+/* Returns the elements that the member sums. */
 static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
 {
     int64_t size = mgpu_dtype_bytes(o->dtype), line = 64 / size;
@@ -131,7 +131,7 @@ static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
     return elements(o, begin, begin + each < o->count ? begin + each : o->count);
 }
 
-/* what member `to` needs of what member `from` has */
+/* Returns what member `to` needs of the value of member `from`. */
 static SumSlice needed_by(const CudaCollective *c, int from, int to, const Operand *o)
 {
     if (mgpu_transfer_row(o->parties.transfer)->adds)
@@ -195,7 +195,7 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
             copy_between(c, member, address_of(&c->operand[d], s->begin), d, address_of(o, s->begin), member, s->bytes);
 }
 
-/* ---- moving */
+/* ---- moving values */
 static void fetch_values(CudaCollective *c, int member)
 {
     const Operand *o = &c->operand[member];
@@ -217,9 +217,10 @@ static void fetch_values(CudaCollective *c, int member)
     }
 }
 
-/* The lane's streams of all members come after what each has issued so far. A member may record the event of its next meeting before the
- * others have followed that of this one, so each has two, in turn. With one, they would follow the later recording, and wait for all
- * before it: a transfer by NCCL in between, at which threads do not meet, would then wait for them, for ever. */
+/* Makes the streams of all members wait for what each has issued so far. A member may record its event of the next time before
+ * the others wait for this one, so two events alternate. With only one event, they would wait for the later recording and
+ * everything before it. That could be a transfer by NCCL, where threads do not synchronize and which would wait for them: a
+ * deadlock. */
 static void meet_on_gpus(CudaCollective *c, int member)
 {
     CudaDevice *d = c->devices[member];
@@ -232,7 +233,7 @@ static void meet_on_gpus(CudaCollective *c, int member)
             mgpu_cuda_check(d, c->lane, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
 }
 
-/* all members are there; false: they do not agree about what is exchanged */
+/* Waits until all members have arrived; returns false if they disagree about what is exchanged. */
 static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
 {
     c->operand[member] = *o;
@@ -244,9 +245,9 @@ static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
     return true;
 }
 
-/* ---- through the host
- * Members copy what they send to page-locked memory, where functions of the host add it up or move it. Such a function calls nothing of CUDA
- * and waits for nobody, since a driver may run one after the other: the streams meet between them. */
+/* ---- through the host Members copy what they send to page-locked memory, where functions of the host add or move it. Such a
+ * function calls nothing of CUDA and waits for nothing, since a driver may run them one after the other: the streams synchronize
+ * between them. */
 typedef struct HostPart { int members, member, part; int64_t parts[MGPU_MOST_MEMBERS + 1]; Operand operands[MGPU_MOST_MEMBERS]; } HostPart;
 
 static void take_part(void *context)
@@ -256,7 +257,8 @@ static void take_part(void *context)
     free(p);
 }
 
-/* of page-locked memory: what the member takes of each other one's, and where it writes that or the sum: to its own, or to all */
+/* Declares accesses to page-locked memory: what the member takes from each other member, and where it writes that or the sum: to
+ * its own, or to that of all members. */
 static void declare_part(const CudaCollective *c, const HostPart *p)
 {
     const Operand *own = &p->operands[p->member];
@@ -316,7 +318,7 @@ static bool exchange_through_host(Collective *base, int member, const Operand *o
     return true;
 }
 
-/* what is too large for one kernel, or of another kind, GPUs that reach each other add up likewise */
+/* Sums that are too large for one-shot, or of another kind, are made as by peer. */
 static bool by_peers(const CudaCollective *c, const Operand *o)
 {
     return c->made[o->way] == MGPU_WAY_PEER || c->made[o->way] == MGPU_WAY_ONE_SHOT;
@@ -400,9 +402,9 @@ static bool exchange_values(Collective *base, int member, const Operand *o)
     return EXCHANGE[((CudaCollective *)base)->made[o->way]](base, member, o);
 }
 
-/* ---- what members gather */
+/* ---- gathered sums */
 
-/* adds: adds up what all have sent, else puts down the member's own */
+/* adds: sums what all have sent; else encodes the member's own values */
 static void launch_code(const CudaCollective *c, int member, const Operand *o, bool adds)
 {
     CudaDevice *d = c->devices[member];
@@ -418,7 +420,6 @@ static void launch_code(const CudaCollective *c, int member, const Operand *o, b
                     "cuLaunchKernel of a sum that is gathered");
 }
 
-/* what is gathered */
 Operand mgpu_cuda_codes_of(const CudaCollective *c, int member, const Operand *o, int64_t *parts)
 {
     int64_t bytes = mgpu_sent_bytes(o);

@@ -1,5 +1,6 @@
-/* connect.c: a collective of GPUs, opened: which ways (collective.c) there are here, and what they need. In: the plan, which says a way for each
- * transfer and how large it is; out: events, kernels, memory, NCCL's communicator, each made once, and every transfer of NCCL tried. */
+/* connect.c: opens the collective of GPUs: decides which implementations (collective.c) are possible here, and allocates what
+ * they need. In: the plan, which asks for an implementation of each transfer and has its size; out: events, kernels, memory and
+ * NCCL's communicator, each created once, and a trial of the transfers. */
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
@@ -15,7 +16,7 @@ static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_a
 
 static bool gathers(const mgpu_collective *x) { return mgpu_gathers(x->parties.transfer); }
 
-/* one device has all of it */
+/* A single device has the whole sum. */
 static bool exchange_alone(Collective *base, int member, const Operand *o)
 {
     (void)base, (void)member, (void)o;
@@ -29,7 +30,8 @@ static CUevent new_event(const CudaDevice *d)
     return event;
 }
 
-/* in bytes, of those that go through the host: all that are made so, and what the others cannot add */
+/* Returns the bytes of the largest transfer that goes through the host: all that use this implementation, and types that the
+ * others cannot add. */
 static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
 {
     static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {
@@ -68,7 +70,7 @@ static void open_kernels(CudaCollective *c)
             c->sum[d][i] = mgpu_cuda_function(c->devices[d], SUM_NAME[i]);
 }
 
-/* the most that `bytes` says of a collective of a lane */
+/* Returns the maximum of `bytes` over the collectives of a lane. */
 static int64_t most_bytes(const mgpu_plan *plan, int lane, int64_t (*bytes)(const mgpu_parties *, int64_t, int64_t, int))
 {
     int64_t most = 0;
@@ -90,7 +92,7 @@ static bool wants(const mgpu_plan *plan, int lane, uint8_t way)
     return false;
 }
 
-/* made: how each way of the plan is made */
+/* made: the implementation of each way of the plan */
 static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_WAYS])
 {
     int64_t most = 0;
@@ -117,7 +119,7 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
     }
 }
 
-/* of the largest value that one kernel exchanges */
+/* Returns the bytes of the largest value that a single kernel exchanges. */
 static int64_t one_shot_value(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_WAYS])
 {
     int64_t most = 0;
@@ -215,7 +217,7 @@ static void close_collective(Collective *base)
     free(c);
 }
 
-/* MGPU_COLLECTIVE; AUTO: it names none */
+/* Returns MGPU_COLLECTIVE; AUTO if it is not set. */
 static uint8_t read_way(void)
 {
     const char *value = getenv("MGPU_COLLECTIVE");
@@ -228,7 +230,7 @@ static uint8_t read_way(void)
     return MGPU_WAY_AUTO;
 }
 
-/* why it cannot be; NULL: it is open */
+/* Returns why it is impossible, or NULL if it is open. */
 static char *open_nccl(CudaCollective *c, bool shared)
 {
     return c->nccl ? NULL : mgpu_nccl_open(c, shared);
@@ -250,10 +252,10 @@ bool mgpu_cuda_may_use_nccl(const Machine *m, const mgpu_plan *plan)
     return any;
 }
 
-/* how it is made, if all links are good */
+/* Returns the implementation to use, if all links are good. */
 static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
 {
-    bool may = c->lane == MGPU_COMM; /* two of its kernels at the same time may wait for each other for ever */
+    bool may = c->lane == MGPU_COMM; /* two NCCL kernels at the same time may deadlock */
     if (may && wishes_nccl(wanted, shared) && !c->barred[MGPU_WAY_NCCL]) {
         char *why = open_nccl(c, shared);
         if (!why)
@@ -262,7 +264,7 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
             forced_fails(mgpu_format("nccl: %s", why));
         if (!c->note)
             c->note = mgpu_format("no NCCL (%s)", why);
-        c->barred[MGPU_WAY_NCCL] = true; /* it is not tried once more for transfers of another way */
+        c->barred[MGPU_WAY_NCCL] = true; /* it is not tried again for another way of the plan */
         free(why);
     }
     if (c->links.apart && forced)
@@ -278,8 +280,7 @@ static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool sha
     return c->barred[way] ? MGPU_WAY_HOST : way;
 }
 
-/* by one kernel of each GPU that waits for those of the others: one_shot.c says why not on the lane sync, nor for two devices of
- * a GPU */
+/* one_shot.c says why not on the lane sync, nor if devices share a GPU. */
 static bool may_be_one_shot(CudaCollective *c, bool forced, bool shared, bool reach)
 {
     if (forced && c->lane == MGPU_COMM && (!reach || shared))
@@ -312,7 +313,7 @@ static const char *made_by(const Collective *base, uint8_t way)
     return c->made[way] == MGPU_WAY_NCCL ? mgpu_nccl_name(c) : mgpu_way_name(c->made[way]);
 }
 
-/* of all ways that the plan's transfers are made in, each once */
+/* Lists the implementations of the plan's transfers, each once. */
 static char *name_ways(const CudaCollective *c, const mgpu_plan *plan)
 {
     bool used[MGPU_WAYS] = {false};
@@ -344,7 +345,7 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
     return bytes;
 }
 
-/* and what they need besides */
+/* Chooses the implementations and allocates what they need. */
 static void open_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     make_ways(c, plan, forced);
@@ -360,7 +361,7 @@ static void open_for_processes(CudaCollective *c)
         mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by NCCL: %s", why);
 }
 
-/* NCCL makes everything, and needs nothing of what the other ways have */
+/* NCCL makes all transfers and needs nothing of the other implementations. */
 static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     if (forced != MGPU_WAY_AUTO && forced != MGPU_WAY_NCCL)
@@ -398,7 +399,7 @@ static void say_failed(uint8_t way, const CudaCollective *c, const char *why)
              nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
 }
 
-/* NVLink's switches may be what fails; all processes do without them */
+/* NVLink's switches may be the cause. All processes stop using them. */
 static void open_without_switches(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const char *why)
 {
     char *whole = mgpu_format("transfers by %s fail: %s", mgpu_nccl_name(c), why);
@@ -414,7 +415,7 @@ static void open_without_switches(CudaCollective *c, const mgpu_plan *plan, uint
     open_ways(c, plan, forced);
 }
 
-/* Ways are tried until one gives what it should: NCCL, NCCL without NVLink's switches, peer, copy, host. */
+/* Tries implementations until one gives right results: NCCL, NCCL without NVLink's switches, peer, copy, host. */
 static void try_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     uint8_t way = MGPU_WAY_AUTO;

@@ -1,11 +1,11 @@
 /* cublaslt.c: matmuls by cuBLASLt in place of a program's own kernels.
  *
- * In: the plan's calls of kernels with a library's form (mgpu_library_matmul), and how their operands are aligned. Out, when
- * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest, or, with
- * --tune, that is; none, or one that is refused when it is tried, or, with --tune, is slower than it: the kernel stays. Sums of parts are
- * added in f32 (or f64), in a fixed order. Where an extent is no multiple of 16 bytes, such as 50,257 classes, the library is called twice: for
- * the largest multiple, and for the rest (divide). A gelu that is trained and its gradient are both the library's, or neither is: they leave
- * something else in the buffer between them than kernels do. */
+ * In: the plan's calls of kernels that a library can compute (mgpu_library_matmul), and the alignment of their operands. Out,
+ * when the device is opened: for each matmul and alignment the algorithm that the library's heuristics consider the fastest or,
+ * with --tune, the fastest measured one. If there is none, or a trial is rejected or, with --tune, is slower, the kernel is used.
+ * Split-K sums are added in f32 (or f64), in a fixed order. If an extent is no multiple of 16 bytes, such as 50,257 classes, the
+ * library is called twice: for the largest multiple and for the rest (divide). A trained gelu and its gradient are both computed
+ * by the library or both by kernels, since the two store different values in the buffer between them. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/device_cuda.h"
@@ -17,13 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; less the library does not take of a bias, sums, what gelu is made of */
+enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; the library requires it of biases, sums and gelu's buffer */
 enum { CANDIDATES = 16 }; /* of --tune */
-static const double SMALL_FLOPS = 1.5e7; /* of a matmul: kernels begin early, and those of the library do not. On an H100 lenet5, whose matmuls are as small,
-                                          * takes 0.95 of its time without the library, and tests/models/attention.net 0.8 */
-static const double LARGE_FLOPS = 2e9; /* of a matmul: it gains more by a second call than that takes */
+/* of a matmul: kernels can start early, the library's cannot. On an H100 lenet5, whose matmuls are as small, takes 0.95 of its
+ * time without the library, and tests/models/attention.net 0.8 */
+static const double SMALL_FLOPS = 1.5e7;
+static const double LARGE_FLOPS = 2e9; /* of a matmul: above, a second call gains more than it costs */
 enum { ROWS, COLUMNS, DEPTH, BATCH };
-enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what gelu is made of */, OPERANDS };
+enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* the buffer of gelu */, OPERANDS };
 
 #define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;
 #define CUBLASLT_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
@@ -32,30 +33,31 @@ static const CudaSymbol SYMBOLS[] = {CUBLASLT_FUNCTIONS(CUBLASLT_SYMBOL)};
 static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0, or pip's nvidia-cublas";
 
-typedef struct Part { /* of a matmul: one call of the library */
-    int64_t extent[4], first[MATRICES]; /* first elements, after those of the matmul */
+typedef struct Part { /* one call of the library */
+    int64_t extent[4], first[MATRICES]; /* first: elements, relative to the whole matmul */
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
 } Part;
 typedef struct Choice Choice;
-struct Choice { /* how to do a kernel's matmul, of operands that are aligned so (0: there is none), with this epilogue */
+struct Choice { /* the algorithm for a kernel's matmul, for these alignments (0: no such operand) and this epilogue */
     int alignment[OPERANDS];
     uint32_t epilogue;
     cublasLtMatmulDesc_t desc;
-    Part part[2]; int parts; /* the second is done first */
-    bool adds;        /* the first part is added to what the second has left: they have different elements of the sums */
+    Part part[2]; int parts; /* the second part is computed first */
+    bool adds;        /* the first part is added to the result of the second: they divide the K dimension */
     bool found;
-    Times times;      /* of --tune: by kernels, but for a matmul before this call; by the library, both. own_us infinity: not timed */
+    /* of --tune: by kernels, without the matmul of the previous call; by the library, all. own_us infinity: not timed */
+    Times times;
     Choice *next;
 };
 typedef struct Operands {
-    uint8_t *at[OPERANDS]; /* NULL: there is none */
+    uint8_t *at[OPERANDS]; /* NULL: none */
     void *workspace; int64_t bytes;
 } Operands;
-typedef struct Done { /* an operation that the library does */
+typedef struct Done { /* an operation that the library computes */
     const mgpu_op *op;
     const mgpu_library_matmul *matmul;
-    const Choice *choice;   /* NULL: the next operation does it, too */
+    const Choice *choice;   /* NULL: the next operation computes it, too */
     uint32_t epilogue;      /* CUBLASLT_EPILOGUE_... */
     int argument[OPERANDS]; /* of the call; -1: none */
 } Done;
@@ -65,9 +67,9 @@ struct Cublaslt {
     Choice **choices; /* [kernel] */
     int kernels;
     Tuning *tuning;   /* NULL: no --tune */
-    bool all;         /* matmuls, not only those that are large enough */
-    int refused; cublasStatus_t why; /* matmuls that it offered to do and does not; of the last one */
-    Done *done; int done_count; /* by op */
+    bool all;         /* all matmuls, not only large ones */
+    int refused; cublasStatus_t why; /* matmuls whose trial was rejected; the last reason */
+    Done *done; int done_count; /* sorted by op */
 };
 
 /* ---- opening */
@@ -161,7 +163,7 @@ static void set_extents(const mgpu_library_matmul *p, int64_t samples, int64_t e
         extent[i] = extent_of(p, i, samples);
 }
 
-/* part: its extents; whole: those of the matmul, for the pitch of a matrix without gaps */
+/* part: extents of the part; whole: those of the matmul, which give the pitch of a matrix without gaps */
 static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matrix *m, const int64_t *part,
                                           const int64_t *whole, int rows, int columns)
 {
@@ -192,7 +194,7 @@ static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu
         set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &pitch, sizeof pitch);
 }
 
-/* of what is no matrix; the library looks at how these are aligned when it chooses, too */
+/* Sets the pointers of vectors and gelu's buffer. The library also considers their alignment when it chooses. */
 static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const Choice *c, const Operands *o)
 {
     if (o->at[VECTOR])
@@ -201,7 +203,7 @@ static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const
         set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->at[AUX], sizeof o->at[AUX]);
 }
 
-/* of its rows and columns the one whose elements are side by side; which: A, B or D */
+/* Returns whether rows or columns are contiguous; which: A, B or D. */
 static int beside(const mgpu_library_matrix *m, int which)
 {
     static const int ROWS_OF[] = {ROWS, DEPTH, ROWS}, COLUMNS_OF[] = {DEPTH, COLUMNS, COLUMNS};
@@ -210,8 +212,9 @@ static int beside(const mgpu_library_matrix *m, int which)
 
 static double flops_of(const int64_t *extent) { return 2 * (double)extent[ROWS] * (double)extent[COLUMNS] * (double)extent[DEPTH] * (double)extent[BATCH]; }
 
-/* The extent of which only a part is a multiple of 16 bytes in memory, in matrices whose rows begin at such multiples; -1: none, or it does not
- * matter. On an H100 GPT-2's three matmuls of 50,257 classes (bf16, 32,768 rows of 768) took 3.8, 3.3 and 3.2 ms so, in place of 28.2, 5.0 and 19.7. */
+/* Returns the extent that is no multiple of 16 bytes in memory, if all rows begin at such multiples; -1 if there is none or it
+ * does not matter. On an H100 GPT-2's three matmuls of 50,257 classes (bf16, 32,768 rows of 768) took 3.8, 3.3 and 3.2 ms in two
+ * parts, in place of 28.2, 5.0 and 19.7. */
 static int find_odd(const mgpu_library_matmul *p, const Choice *c, const int64_t *extent)
 {
     const mgpu_library_matrix *matrix[] = {&p->a, &p->b, &p->d};
@@ -230,7 +233,7 @@ static int find_odd(const mgpu_library_matmul *p, const Choice *c, const int64_t
     return odd >= 0 && extent[odd] > unit ? odd : -1;
 }
 
-/* one part, or the largest multiple of 16 bytes and the rest, which begins where that ends */
+/* Makes one part, or two: the largest multiple of 16 bytes, and the rest. */
 static void divide(const mgpu_library_matmul *p, Choice *c, const int64_t *extent)
 {
     static const int AXES[MATRICES][2] = {{ROWS, DEPTH}, {DEPTH, COLUMNS}, {ROWS, COLUMNS}};
@@ -269,8 +272,7 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
     }
 }
 
-/* ---- the choice
- * algorithms that need no more than the workspace; the library's favourite first; returns how many */
+/* ---- the choice Finds algorithms that need at most this workspace, the library's favourite first, and returns their number. */
 static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const Choice *c, const Part *part, cublasLtMatmulHeuristicResult_t *results,
                int wanted)
 {
@@ -299,7 +301,7 @@ static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const 
     return usable;
 }
 
-/* likewise of the first part; the second has one */
+/* Likewise for the first part; the second one uses the library's favourite. */
 static int ask_parts(const Cublaslt *l, const CudaDevice *d, int64_t workspace, Choice *c, cublasLtMatmulHeuristicResult_t *results, int wanted)
 {
     if (c->parts > 1 && !ask(l, d, workspace, c, &c->part[1], results, 1))
@@ -329,8 +331,9 @@ static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgp
     return status ? status : multiply_part(d, l, p, c, &c->part[0], algo, c->adds, o);
 }
 
-/* The library's rules may offer what the call refuses (a library that is older than the GPU). It is heard here, once, where kernels
- * can still do it; where it will be, in the still empty arena, as --tune does. It also loads what capturing must not. */
+/* The library's heuristics may offer what the call then rejects (a library older than the GPU). It is tried once where the kernel
+ * can still be used instead, with the real operands in the unused arena, as --tune does. The trial also loads what cannot be
+ * loaded during a capture. */
 static bool is_refused(Cublaslt *l, cublasStatus_t status)
 {
     bool refused = status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_NOT_SUPPORTED;
@@ -357,7 +360,7 @@ static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
                        (long long)m->batch_stride, alignment);
 }
 
-/* all that times depend on; functions are called after what they are made of */
+/* Returns a key of everything that times depend on. The names of functions include what they are compiled for. */
 static char *key_of(const CudaDevice *d, const Cublaslt *l, const Done *done, const Choice *c, int64_t workspace)
 {
     const mgpu_library_matmul *p = done->matmul;
@@ -390,10 +393,10 @@ static bool run_way(const CudaDevice *d, const void *context, int way)
     return true;
 }
 
-/* A result of no samples is the same on all devices, to the last bit: so it is made in the same way */
+/* A result without samples must have the same bits on all devices, so all use the same algorithm. */
 static bool may_differ(const CudaDevice *d, const mgpu_library_matmul *p) { return p->sampled >= 0 || d->plan->devices == 1; }
 
-/* of the algorithms the fastest; false: none of them runs */
+/* Chooses the fastest algorithm; returns false if none runs. */
 static bool tune(const CudaDevice *d, Cublaslt *l, const Trial *t, Choice *c, int count)
 {
     char *key = key_of(d, l, t->done, c, t->operands->bytes);
@@ -469,9 +472,9 @@ static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_
     return c->found ? c : NULL;
 }
 
-/* ---- calls that do a matmul and what follows it */
+/* ---- calls that compute a matmul and what follows it */
 
-/* stored: the library stores something where the matmul's result is; of_a: sums are those of A */
+/* stored: the library also stores something in the matmul's result; of_a: the sums are over A */
 static uint32_t epilogue_of(const mgpu_epilogue *e, bool stored, bool of_a)
 {
     uint32_t bias = e->bias >= 0 ? CUBLASLT_EPILOGUE_BIAS : 0;
@@ -487,7 +490,7 @@ static uint32_t epilogue_of(const mgpu_epilogue *e, bool stored, bool of_a)
 
 static bool is_stored(const mgpu_epilogue *e, const mgpu_op *op) { return op->write_count == e->writes + 2; }
 
-/* how the library would do the call; its choice is NULL where it has no algorithm */
+/* Describes how the library would compute the call; its choice is NULL if there is no algorithm. */
 static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     const mgpu_op *before = mgpu_comp_before(p, op);
@@ -506,7 +509,7 @@ static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p,
     return done;
 }
 
-/* the library does the call, and not the matmul before it */
+/* The library computes the call, and the call of the matmul does nothing. */
 static void replace(Cublaslt *l, const mgpu_device_phase *p, Done done)
 {
     const mgpu_op *before = mgpu_comp_before(p, done.op);
@@ -519,7 +522,7 @@ static void replace(Cublaslt *l, const mgpu_device_phase *p, Done done)
     add_done(l, done);
 }
 
-/* the call of the gradient for which this one of gelu leaves d + bias; NULL: none, it is not trained */
+/* Returns the call of the gradient for which this gelu stores d + bias, or NULL if it is not trained. */
 static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
 {
     const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
@@ -532,7 +535,7 @@ static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase
     return NULL;
 }
 
-/* both calls and those before them; `faster`: by the library */
+/* Sets the times of both calls; `faster`: the library computes them. */
 static void set_times(Cublaslt *l, const mgpu_device_phase *p, const Done *done, bool faster)
 {
     const mgpu_op *before = mgpu_comp_before(p, done->op);
@@ -544,7 +547,8 @@ static void set_times(Cublaslt *l, const mgpu_device_phase *p, const Done *done,
     mgpu_tuning_set(l->tuning, done->op, 0, faster ? 0 : t->own_us);
 }
 
-/* calls that the library does with the matmuls before them: than kernels, and whatever does those matmuls */
+/* Returns true if the library's calls, which include the matmuls before them, are faster than kernels after whatever computes the
+ * matmuls. */
 static bool are_faster(const Cublaslt *l, const mgpu_device_phase *p, const Done *const both[2])
 {
     double together = 0, apart = 0;
@@ -562,20 +566,20 @@ static double flops_of_matmul(const CudaDevice *d, const mgpu_library_matmul *p)
     return flops_of(extent);
 }
 
-/* to kernels */
+/* Returns true if the matmul is left to our kernel. */
 static bool is_left(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p)
 {
     return !l->tuning && !l->all && flops_of_matmul(d, p) < SMALL_FLOPS;
 }
 
-/* On an H100 large matmuls took longer with sums of an operand than those and our kernel of sums: GPT-2's three forms in bf16 88.8, 218.6 and 225.8 us
- * in place of 87.6, 211 and 207.6 */
+/* On an H100, large matmuls with sums of an operand took longer than a matmul and our kernel of sums: GPT-2's three shapes in
+ * bf16 88.8, 218.6 and 225.8 us in place of 87.6, 211 and 207.6. */
 static bool are_faster_apart(const CudaDevice *d, const mgpu_library_matmul *p) { return flops_of_matmul(d, p) >= LARGE_FLOPS; }
 
 static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     uint8_t kind = d->kernels[op->target].epilogue.kind;
-    if (kind == MGPU_EPILOGUE_DGELU) /* with the call of its gelu */
+    if (kind == MGPU_EPILOGUE_DGELU) /* handled with the call of its gelu */
         return;
     const mgpu_library_matmul *matmul = d->kernels[mgpu_comp_before(p, op)->target].matmul;
     if (is_left(d, l, matmul) || (kind == MGPU_EPILOGUE_BGRAD && !l->tuning && are_faster_apart(d, matmul)))
@@ -611,7 +615,7 @@ static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_p
         mgpu_tuning_set(l->tuning, op, t->usual_us, t->best_us < t->own_us ? t->best_us : t->own_us);
 }
 
-/* the matmuls' calls, then those after them */
+/* First the calls of matmuls, then the calls with epilogues. */
 static void prepare_phase(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p)
 {
     for (int joined = 0; joined < 2; joined++)

@@ -1,6 +1,6 @@
-/* cublaslt.h: what we use of cuBLASLt (libcublasLt.so.13 or .so.12), declared here: names and numbers are those of cublasLt.h,
- * which both versions share (https://docs.nvidia.com/cuda/cublas/#using-the-cublaslt-api). CUBLASLT_FUNCTIONS is the whole
- * list. */
+/* cublaslt.h: the part of cuBLASLt (libcublasLt.so.13 or .so.12) that is used, declared here. Names and numbers are those of
+ * cublasLt.h, which both versions share (https://docs.nvidia.com/cuda/cublas/#using-the-cublaslt-api). CUBLASLT_FUNCTIONS lists
+ * all functions. */
 #ifndef MGPU_CUBLASLT_H
 #define MGPU_CUBLASLT_H
 

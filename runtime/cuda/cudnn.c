@@ -1,12 +1,12 @@
 /* cudnn.c: convolutions by cuDNN in place of a program's own kernels.
  *
- * In: the plan's calls of kernels with a library's form (mgpu_library_convolution). Out, when the device is opened: for each form an
- * execution plan: of the engines that the library's own rules name, the first that gives the same bits in every run, rounds no more than
- * the model says and needs no more than the workspace. Where there is none, or it is refused when it is tried, the kernel stays.
- * With --tune it is the fastest of those, or the kernel, where they will run.
- * The library wants weights as [out, taps, in]: those that are in memory in another order are put into this one before (or the
- * gradient after) it, at the beginning of the workspace. A device has one workspace, besides its arena: the lane comp does one convolution
- * at a time, and programs that do without the library do without it. */
+ * In: the plan's calls of kernels that a library can compute (mgpu_library_convolution). Out, when the device is opened: an
+ * execution plan for each: the first of the engines that the library's heuristics name that is deterministic, rounds no more than
+ * the model allows and needs at most the workspace. If there is none, or a trial is rejected, the kernel is used. With --tune it
+ * is the fastest of these, or the kernel. The library requires weights as [out, taps, in]. Weights in another order are
+ * transposed to the beginning of the workspace before (or the gradient from there after) the convolution. A device has one
+ * workspace, outside its arena, since the lane comp computes one convolution at a time. Programs that do not use the library do
+ * not allocate it. */
 #include "runtime/base/base.h"
 #include "runtime/abi/mgpu_transposed.h"
 #include "runtime/cuda/cudnn.h"
@@ -20,36 +20,36 @@
 
 enum { ALIGNMENT = 16 /* bytes: of x, w, y */, WORKSPACE_ALIGNMENT = 256, CONFIGURATIONS = 32, MOST_BLOCKS = 4096, MOST_RANK = 5 };
 enum { CANDIDATES = 16 }; /* of --tune */
-enum { HOPPER = 9, LARGE_WORKSPACE = 32 << 20, WORKSPACE = 4 << 20 }; /* bytes, besides weights: as matmuls have */
-enum { Y, X, W, TENSORS }; /* as MGPU_CONVOLUTION_...; their ids in graphs and packs */
+enum { HOPPER = 9, LARGE_WORKSPACE = 32 << 20, WORKSPACE = 4 << 20 }; /* bytes without transposed weights, as for matmuls */
+enum { Y, X, W, TENSORS }; /* as MGPU_CONVOLUTION_...; also their ids in graphs and variant packs */
 
 #define CUDNN_FIELD(result, symbol, field, parameters) result (*field) parameters;
 #define CUDNN_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
 typedef struct Functions { CUDNN_FUNCTIONS(CUDNN_FIELD) } Functions;
 static const CudaSymbol SYMBOLS[] = {CUDNN_FUNCTIONS(CUDNN_SYMBOL)};
 static const char NAME[] = "libcudnn.so.9";
-static const double LARGE_STEP = 5e11; /* operations: for less, what opening the library takes (a second) is not worth it */
+static const double LARGE_STEP = 5e11; /* operations: below that, opening the library, which takes a second, is not worth it */
 enum { MANY_CHANNELS = 32 };
 static const char PACKAGE[] = "cuDNN's package, such as libcudnn9-cuda-13, or pip's nvidia-cudnn-cu13";
 
-typedef struct Choice { /* how to do a kernel's convolution */
+typedef struct Choice { /* the execution plan for a kernel's convolution */
     bool asked;
     cudnnBackendDescriptor_t plan; /* NULL: there is none */
-    cudnnBackendDescriptor_t candidate[CANDIDATES]; int candidates; /* what it may be */
-    cudnnBackendDescriptor_t *made; int made_count; /* all that was made on the way to it */
-    Times times;                   /* of --tune: by the kernel, and by what was chosen */
+    cudnnBackendDescriptor_t candidate[CANDIDATES]; int candidates; /* the plans to choose from */
+    cudnnBackendDescriptor_t *made; int made_count; /* all descriptors created for it */
+    Times times;                   /* of --tune: by the kernel, and by the chosen plan */
 } Choice;
 struct Cudnn {
     Functions f;
     cudnnHandle_t handle;
-    CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: no convolution needs it */
+    CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: not needed */
     Choice *choices;         /* [kernel] */
     int kernels;
-    bool all;                /* convolutions that it can do, not only those that it is known to do faster */
-    CUdeviceptr work; int64_t work_bytes; /* 0: not yet */
+    bool all;                /* every convolution that it supports, not only those known to be faster */
+    CUdeviceptr work; int64_t work_bytes; /* 0: not allocated yet */
     Tuning *tuning;          /* NULL: no --tune */
-    int done;                /* convolutions that it does */
-    int refused; cudnnStatus_t why; /* of those that it was asked for; of the last one */
+    int done;                /* convolutions that it computes */
+    int refused; cudnnStatus_t why; /* convolutions that it rejected; the last reason */
 };
 
 /* ---- calls */
@@ -117,7 +117,7 @@ static int64_t taps_of(const mgpu_library_convolution *v)
     return taps;
 }
 
-/* of weights in the library's order; 0: they are */
+/* Returns the bytes of weights in the library's order; 0 if they are in that order already. */
 static int64_t filter_bytes(const mgpu_library_convolution *v)
 {
     int64_t bytes = v->filter == MGPU_FILTER_OUT_TAPS_IN ? 0 : taps_of(v) * v->out * (v->in / v->groups) * bytes_of(v->type);
@@ -142,8 +142,8 @@ static bool wants_all(bool tuned)
     return tuned || (wish && *wish);
 }
 
-/* On an H100, of ResNet-50's 21 convolutions in bf16 that it can do, the library's first engine was faster than the kernel in all but the one of few
- * channels (546 us by the kernel, 1,787 by the library) */
+/* On an H100, for ResNet-50's 21 convolutions in bf16 that it supports, the library's first engine was faster than the kernel in
+ * all but the one of few channels (546 us by the kernel, 1,787 by the library). */
 static bool is_known_faster(const mgpu_library_convolution *v)
 {
     bool matrix = v->type == MGPU_BF16 || v->type == MGPU_F16 || (v->type == MGPU_F32 && v->tf32);
@@ -230,7 +230,7 @@ static int type_of(uint8_t type)
     return type == MGPU_F64 ? CUDNN_DATA_DOUBLE : type == MGPU_F32 ? CUDNN_DATA_FLOAT : type == MGPU_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-/* extents as the library counts them, channels after the first; channels are innermost in memory */
+/* Extents are in the library's order, with channels second; in memory channels are innermost. */
 static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, int which)
 {
     cudnnBackendDescriptor_t to = make(l, d, c, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -294,7 +294,7 @@ static cudnnBackendDescriptor_t describe_operation(const Cudnn *l, const CudaDev
 
 /* ---- the choice */
 
-/* bits differ from run to run, or numbers are rounded more than the model says: on matrix units f32 is rounded to tf32 */
+/* Results that are not deterministic, or rounding beyond what the model allows: tensor cores round f32 to tf32. */
 static bool is_unwanted(const mgpu_library_convolution *v, int note)
 {
     return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
@@ -317,7 +317,7 @@ static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_conv
     return may;
 }
 
-/* NULL: the engine does not do it here, or wants more than `workspace` */
+/* Returns NULL if the engine does not support it here, or needs more than `workspace`. */
 static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, Choice *c, cudnnBackendDescriptor_t configuration, int64_t workspace)
 {
     cudnnBackendDescriptor_t plan = make(l, d, c, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -334,7 +334,7 @@ static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, Choice 
     return bytes <= workspace ? plan : NULL;
 }
 
-/* configurations of engines by one of the library's rules, the best first; returns how many */
+/* Gets configurations of engines by one of the library's heuristics, the best first; returns their number. */
 static int ask(Cudnn *l, const CudaDevice *d, Choice *c, cudnnBackendDescriptor_t graph, int mode, cudnnBackendDescriptor_t *configuration)
 {
     cudnnBackendDescriptor_t rules = make(l, d, c, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -377,7 +377,7 @@ static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution
 
 /* ---- running */
 
-/* matrices that are transposed on the way from memory to the library's order, or back */
+/* matrices that are transposed between memory and the library's order */
 typedef struct Transposition { int64_t count, rows, columns, from_pitch, from_apart, to_pitch, to_apart; } Transposition;
 
 static Transposition transposition_of(const mgpu_library_convolution *v)
@@ -417,7 +417,7 @@ static cudnnStatus_t execute(const Cudnn *l, const CudaDevice *d, int lane, cudn
     return status;
 }
 
-/* argument: as those of the call; returns what the library says, after the weights are where they are to be */
+/* argument: as in the call. Transposes weights as necessary, and returns the library's status. */
 static cudnnStatus_t convolve(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, cudnnBackendDescriptor_t plan,
                               void *const *argument)
 {
@@ -431,15 +431,15 @@ static cudnnStatus_t convolve(const Cudnn *l, const CudaDevice *d, int lane, con
     return status;
 }
 
-/* the library's own order is read where it is; of others the copy is aligned */
+/* Weights in the library's order are read in place; a transposed copy is aligned. */
 static bool is_aligned(const mgpu_library_convolution *v, void *const *argument)
 {
     uintptr_t places = (uintptr_t)argument[v->x] | (uintptr_t)argument[v->y] | (filter_bytes(v) ? 0 : (uintptr_t)argument[v->w]);
     return places % ALIGNMENT == 0;
 }
 
-/* What is refused when it is run is heard here, once, where the kernel can still do it; where it will be, in the still empty arena.
- * It also loads what capturing must not. */
+/* Tries the convolution once, where the kernel can still be used instead, with the real operands in the unused arena. The trial
+ * also loads what cannot be loaded during a capture. */
 static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_convolution *v, Choice *c, void *const *argument)
 {
     mgpu_cuda_declare(d, MGPU_COMP, "a convolution that is tried", NULL, -1);
@@ -453,7 +453,7 @@ static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_co
 
 /* ---- --tune */
 
-/* all that times depend on; the kernel's function is called after what it is made of */
+/* Returns a key of everything that times depend on. The name of the function includes what it is compiled for. */
 static char *key_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op)
 {
     const mgpu_library_convolution *v = d->kernels[op->target].convolution;

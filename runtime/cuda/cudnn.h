@@ -1,6 +1,6 @@
-/* cudnn.h: what we use of cuDNN 9 (libcudnn.so.9), declared here: names and numbers are those of cudnn_graph.h. Only the backend API: a
- * convolution is a graph of one operation, for which the library's rules name engines
- * (https://docs.nvidia.com/deeplearning/cudnn/latest/api/cudnn-graph-library.html). CUDNN_FUNCTIONS is the whole list. */
+/* cudnn.h: the part of cuDNN 9 (libcudnn.so.9) that is used, declared here. Names and numbers are those of cudnn_graph.h. Only
+ * the backend API is used: a convolution is a graph of one operation, for which the library's heuristics name engines
+ * (https://docs.nvidia.com/deeplearning/cudnn/latest/api/cudnn-graph-library.html). CUDNN_FUNCTIONS lists all functions. */
 #ifndef MGPU_CUDNN_H
 #define MGPU_CUDNN_H
 

@@ -1,8 +1,8 @@
-/* device_cuda.c: a device that is a GPU, or one of several logical ones on a GPU, through NVIDIA's driver API.
+/* device_cuda.c: a device that is a GPU, or one of several logical devices on a GPU, through NVIDIA's driver API.
  *
- * Kernels and collectives find the arena at an address of the GPU; staging is page-locked host memory. Every lane has a stream;
- * the host's carries copies to the host, which other lanes' work must not hold up. All calls come from threads of the engine,
- * so each makes the device's context current first, which costs nothing where it is already. */
+ * Kernels and collectives use the arena at its address on the GPU; staging is page-locked host memory. Every lane has a stream.
+ * That of the lane host has copies to the host, so that they do not delay other lanes. Calls come from several threads of the
+ * engine, so each one first makes the device's context current, which costs nothing if it already is. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/near.h"
@@ -17,7 +17,7 @@
 enum { BOUNCE_BYTES = 4 << 20 };
 
 /* ---- the machine */
-/* before there are devices, and after them; device -1: none */
+/* Checks calls before devices are opened and after they are closed; device -1: none. */
 static void check_machine(const Machine *m, int device, CUresult r, const char *call)
 {
     char text[200];
@@ -55,7 +55,7 @@ static Machine *cuda_find(const char *wanted, const mgpu_program *p, const mgpu_
     if (m->list.note)
         mgpu_say("%s: warning: %s", program_invocation_short_name, m->list.note);
     if (wanted || usual)
-        free(mgpu_read_devices(wanted ? wanted : usual, &list)); /* it has been read before, when the plan was chosen or made */
+        free(mgpu_read_devices(wanted ? wanted : usual, &list)); /* it was checked when the plan was chosen */
     list.compiled = !wanted;
     m->count = plan->devices;
     m->gpu = mgpu_allocate((size_t)m->count, sizeof *m->gpu);
@@ -112,14 +112,15 @@ static void open_memory(CudaDevice *d, const DevicePlan *p)
 
 static void open_streams(CudaDevice *d)
 {
-    /* sums of gradients begin as soon as they can: the sooner they end, the more of them backward hides */
+    /* All-reduces of gradients have priority: the sooner they end, the more of them overlaps with the backward pass. */
     static const int PRIORITY[MGPU_LANES] = {[MGPU_COMM] = -1, [MGPU_SYNC] = -2, [MGPU_HOST] = -1};
     for (int lane = 0; lane < MGPU_LANES; lane++)
         mgpu_cuda_check(d, -1, d->cuda->stream_create_with_priority(&d->stream[lane], CU_STREAM_NON_BLOCKING, PRIORITY[lane]),
                         "cuStreamCreateWithPriority");
 }
 
-/* pointers for cuLaunchKernel: to the arguments, a workspace, the step block's address, the samples and what is given */
+/* Allocates the pointers for cuLaunchKernel: to the arguments, a workspace, the step block's address, the samples and the
+ * kernel's parameters. */
 static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
 {
     for (int k = 0; k < plan->phase_count; k++)
@@ -131,7 +132,7 @@ static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
     d->parameters = mgpu_allocate((size_t)d->most_parameters, sizeof *d->parameters);
 }
 
-/* a place for what a library says of itself */
+/* Returns where to append what a library says of itself. */
 static char *say_more(CudaDevice *d, size_t *room)
 {
     size_t used = strlen(d->said);
@@ -169,7 +170,7 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
         mgpu_tuning_close(d, tuning, d->said, sizeof d->said);
 }
 
-/* the context, and the kernels, which the driver may have to compile */
+/* Creates the context and loads the kernels, which the driver may have to compile. */
 static Device *cuda_begin(const DevicePlan *p)
 {
     CudaDevice *d = mgpu_allocate(1, sizeof *d);
@@ -211,7 +212,7 @@ static Device *cuda_open(const DevicePlan *p)
     snprintf(d->said, sizeof d->said, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
     open_libraries(d, p);
     if (p->tune || d->library || d->cudnn)
-        clear_arena(d); /* of what was left there when ways were tried */
+        clear_arena(d); /* trials have left data there */
     return (Device *)d;
 }
 
@@ -317,7 +318,7 @@ static int64_t cuda_library_bytes(const Device *d)
     return ((const CudaDevice *)d)->besides;
 }
 
-/* ---- running ahead */
+/* ---- asynchronous execution */
 static void open_notes(CudaDevice *d, int count)
 {
     void *memory = NULL;
@@ -329,7 +330,8 @@ static void open_notes(CudaDevice *d, int count)
     CUresult r = d->cuda->stream_write_value(d->stream[MGPU_COMP], (CUdeviceptr)(uintptr_t)memory, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r == CUDA_SUCCESS)
         r = d->cuda->stream_synchronize(d->stream[MGPU_COMP]);
-    if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_NOT_PERMITTED || r == CUDA_ERROR_INVALID_VALUE) { /* notes help, no run needs them */
+    /* notes are not essential */
+    if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_NOT_PERMITTED || r == CUDA_ERROR_INVALID_VALUE) {
         mgpu_cuda_check(d, -1, d->cuda->mem_free_host(memory), "cuMemFreeHost");
         return;
     }
@@ -348,8 +350,8 @@ static void cuda_make_marks(Device *device, int count)
     open_notes(d, count);
 }
 
-/* Not every driver writes values while a stream is captured, and a graph has one for all its launches. So a launch writes the value into memory
- * of the device, from where the graph copies it. */
+/* Some drivers cannot capture a write of a value, and a graph would write the same one in all its launches. So the launch writes
+ * the value to device memory, and the graph copies it from there. */
 static void keep_note(CudaDevice *d, int lane, int mark)
 {
     mgpu_cuda_declare(d, lane, "a note", NULL, -1);
@@ -400,7 +402,7 @@ static bool cuda_failed(Device *device)
     return d->cuda->ctx_set_current(d->context) != CUDA_SUCCESS || d->cuda->mem_get_info(&available, &total) != CUDA_SUCCESS;
 }
 
-/* who follows it is outside of what is captured */
+/* In a capture, events are waited for from outside of the graph, unless they are `within`. */
 static unsigned recorded(const CudaDevice *d) { return d->captures ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT; }
 
 static void cuda_mark(Device *device, int lane, int mark, bool within)
@@ -451,7 +453,7 @@ static void cuda_upload(Device *device, int64_t offset, const void *from, int64_
                     "cuMemcpyHtoDAsync");
 }
 
-/* a call that is captured is launched with its graph */
+/* A captured call is launched with its graph, which is counted. */
 static void count_launch(CudaDevice *d, int count, double began)
 {
     if (d->captures)
@@ -505,7 +507,8 @@ static bool cuda_checks(const Device *d)
     return ((const CudaDevice *)d)->cuda->declare != NULL;
 }
 
-/* what a call that makes a contraction's result, too, does not read: the contraction's own call has left it out */
+/* Returns true for the result of a contraction that is fused into this call: it is in the call's read list, but the contraction's
+ * own call has not written it. */
 static bool is_made_here(const CudaDevice *d, const mgpu_op *op, const DeviceRange *ranges, int count, const DeviceRange *read)
 {
     const BothCall *both = op->verb == MGPU_CALL ? mgpu_cuda_find_both(d, op) : NULL;
@@ -541,7 +544,7 @@ static void cuda_hear(Machine *m, const void *counter, int64_t at_least)
         m->cuda->hear(counter, at_least);
 }
 
-/* what is issued to a lane from now on comes after what another has been issued */
+/* Makes later work of a lane wait for what another lane has been issued. */
 static void follow_lane(CudaDevice *d, int lane, int other)
 {
     CUevent event = d->turns[other == MGPU_COMM];
@@ -557,8 +560,8 @@ static void open_turns(CudaDevice *d)
         d->launched = mgpu_cuda_allocate(d, sizeof *d->noted, sizeof *d->noted, "besides its arena, notes in graphs take");
 }
 
-/* NCCL wants a capture that is the thread's own ("Using NCCL with CUDA Graphs", Capture modes): other devices' threads allocate, too. What it makes
- * itself is allowed to it there. */
+/* NCCL asks for a thread-local capture ("Using NCCL with CUDA Graphs", Capture modes), as threads of other devices allocate
+ * meanwhile. What NCCL itself calls is allowed in this mode. */
 static void cuda_begin_segment(Device *device, bool transfers)
 {
     CudaDevice *d = cuda_device(device);
@@ -592,7 +595,7 @@ static void *cuda_end_segment(Device *device)
     return kept;
 }
 
-/* transfers of a graph and those that are issued one by one are not under way at the same time */
+/* Transfers of a graph and those that are issued singly must not run at the same time. */
 static void cuda_launch(Device *device, void *segment, uint32_t value)
 {
     CudaDevice *d = cuda_device(device);

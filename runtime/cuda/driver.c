@@ -1,4 +1,4 @@
-/* driver.c: the driver's functions, looked up once. See cuda/driver.h. */
+/* driver.c: looks up the driver's functions, once. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 #include "runtime/cuda/driver.h"
@@ -24,7 +24,7 @@ static void open_driver(void)
     driver.why = mgpu_cuda_open(&LIBRARY, &driver.table);
     CUresult result = driver.why ? CUDA_SUCCESS : driver.table.init(0);
     char text[200];
-    if (result == CUDA_ERROR_NO_DEVICE) /* or none that CUDA_VISIBLE_DEVICES shows */
+    if (result == CUDA_ERROR_NO_DEVICE) /* or CUDA_VISIBLE_DEVICES shows none */
         driver.why = mgpu_no_gpu();
     else if (result != CUDA_SUCCESS)
         driver.why = mgpu_format("NVIDIA's driver does not start: %s", mgpu_cuda_error(&driver.table, result, text));

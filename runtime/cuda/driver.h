@@ -1,9 +1,9 @@
-/* driver.h: what we use of NVIDIA's driver API (libcuda.so.1), declared here: no CUDA header is needed to build, and a
- * program starts where there is no driver. Names and numbers are those of cuda.h, which keeps them for ever
- * (https://docs.nvidia.com/cuda/cuda-driver-api/); all of CUDA_FUNCTIONS is there from CUDA 11.4 on (drivers 470 and newer).
+/* driver.h: the part of NVIDIA's driver API (libcuda.so.1) that is used, declared here: no CUDA header is needed to build, and
+ * programs start on machines without a driver. Names and numbers are those of cuda.h, which are stable
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/). All of CUDA_FUNCTIONS exist since CUDA 11.4 (drivers 470 and newer).
  *
- * CUDA_FUNCTIONS and CUDA_LATER are the whole list: the table of pointers, the names that are looked up, and what a stand-in for the
- * library has to have. */
+ * CUDA_FUNCTIONS and CUDA_LATER list all functions: the table of pointers, the names that are looked up, and what a stand-in for
+ * the library must have are made of them. */
 #ifndef MGPU_CUDA_DRIVER_H
 #define MGPU_CUDA_DRIVER_H
 
@@ -90,11 +90,11 @@ typedef struct CUlaunchConfig {
     unsigned numAttrs;
 } CUlaunchConfig;
 
-/* A stand-in for the driver that checks accesses (docs/vgpu.md) has three functions besides.
- * vgpuDeclare: what is issued to `stream` from now on belongs to `operation` and touches these bytes of device memory alone;
- * count < 0: not known. Everything is copied. vgpuTell, vgpuHear: threads of the host tell each other by counters what is done. Told
- * just before a counter is raised, and heard just after it has been waited for: what the one has waited for the other knows then. */
-enum { CUDA_READS, CUDA_WRITES, CUDA_EXCHANGES /* words that kernels of several GPUs read and write, relaxed, of system scope */ };
+/* A stand-in for the driver that checks accesses (docs/vgpu.md) has three more functions. vgpuDeclare: work issued to `stream`
+ * from now on belongs to `operation` and touches only these bytes of device memory; count < 0: unknown. All arguments are copied.
+ * vgpuTell, vgpuHear: host threads synchronize by a counter; the first is called just before it is raised, the second just after
+ * it has been waited for. What the raising thread has waited for has then also completed for the waiting one. */
+enum { CUDA_READS, CUDA_WRITES, CUDA_EXCHANGES /* words accessed by kernels of several GPUs, relaxed, system scope */ };
 typedef struct CudaRange { uint64_t begin, end; int writes; /* CUDA_... */ const char *name; /* of the buffer */ } CudaRange;
 typedef void CudaDeclare(void *stream, const char *operation, const CudaRange *, int count);
 typedef void CudaTell(const void *counter, int64_t value);
@@ -156,7 +156,7 @@ typedef void CudaTell(const void *counter, int64_t value);
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra))
 
-/* likewise, there by CUDA 11.8; NULL where the driver has none */
+/* Likewise, present since CUDA 11.8; NULL if the driver is older. */
 #define CUDA_LATER(X)                                                                                                  \
     X(cuDeviceGetUuid, device_get_whole_uuid, (CUuuid *uuid, CUdevice device))                                         \
     X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))   \
@@ -166,16 +166,18 @@ typedef void CudaTell(const void *counter, int64_t value);
 typedef struct CudaDriver {
     CUDA_FUNCTIONS(CUDA_FIELD)
     CUDA_LATER(CUDA_FIELD)
-    CudaDeclare *declare; /* of a stand-in that checks; else NULL */
+    CudaDeclare *declare; /* checking stand-ins only; else NULL */
     CudaTell *tell, *hear;
 } CudaDriver;
 #undef CUDA_FIELD
 
-/* Looked up and cuInit called, once in a process; NULL: why says what is missing and what to install. */
+/* Looks up all functions and calls cuInit, once per process. If it returns NULL, *why says what is missing and what to
+ * install. */
 const CudaDriver *mgpu_cuda_driver(const char **why);
-bool mgpu_cuda_is_virtual(void); /* the library that was opened is a stand-in that checks */
-/* of CUDA, up to which the driver goes: 12040 is 12.4; 0: there is no driver. It is not started. */
+bool mgpu_cuda_is_virtual(void); /* the opened library is a checking stand-in */
+/* Returns the latest CUDA version that the driver supports (12040 is 12.4), or 0 if there is no driver. Does not initialize
+ * it. */
 int mgpu_cuda_driver_version(void);
-/* "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered" */
+/* Returns "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered". */
 const char *mgpu_cuda_error(const CudaDriver *, CUresult, char text[200]);
 #endif

@@ -1,9 +1,9 @@
-/* folders.c: where CUDA's libraries may be: what the user has chosen (a toolkit, an environment of Python or Conda, with
- * NVIDIA's wheels in it), then where the loader looks, then the toolkit's usual place, then where mgpuc found them.
+/* folders.c: the folders that may have CUDA's libraries: those of the user's choice (a toolkit, an environment of Python or Conda
+ * with NVIDIA's wheels), then where the loader looks, then the toolkit's usual place, then where mgpuc found them.
  *
- * A name that does not begin at the root is no place: a library of the current folder may be anybody's.
+ * Relative paths are not used, as anybody may have put a library into the current folder.
  *
- * A wheel has its libraries in site-packages/nvidia/PART/lib, as nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, nvidia/nccl/lib. */
+ * A wheel has its libraries in site-packages/nvidia/PART/lib, such as nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, nvidia/nccl/lib. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/library.h"
 
@@ -17,7 +17,7 @@ static void add_folder(CudaFolders *f, const char *path)
     f->list[f->count++] = mgpu_format("%s", path);
 }
 
-/* of a version of the toolkit the newest first: 13.0 before 12.4 */
+/* In reverse order, so that newer versions of the toolkit come first: 13.0 before 12.4. */
 static void add_matches(CudaFolders *f, const char *root, const char *pattern)
 {
     glob_t found;

@@ -1,9 +1,9 @@
-/* gpus.c: the GPUs that a program may use, as the driver shows them, in the order that users know.
+/* gpus.c: lists the GPUs that a program may use, as the driver shows them, in the order that users know.
  *
- * CUDA numbers GPUs by its guess of their speed, unless CUDA_DEVICE_ORDER=PCI_BUS_ID; nvidia-smi by their place on the bus,
- * and so do we. Where CUDA_VISIBLE_DEVICES is set, the driver applies it, with whatever its numbers mean there, and shows
- * the GPUs in the order that it names: that is ours then. Nobody else could apply it: NVML knows neither the variable nor
- * the guess of speed that its numbers go by. Neither asking nor ordering makes a context. */
+ * CUDA numbers GPUs by their estimated speed, unless CUDA_DEVICE_ORDER=PCI_BUS_ID. nvidia-smi orders them by bus id, and so does
+ * this file. If CUDA_VISIBLE_DEVICES is set, the driver applies it, whatever numbers mean there, and shows the GPUs in that
+ * order, which is then used. Only the driver can apply it: NVML knows neither the variable nor the estimate of speed that its
+ * numbers refer to. Listing creates no context. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/gpus.h"
 
@@ -41,7 +41,7 @@ static CUresult read_gpu(const CudaDriver *cuda, int ordinal, Gpu *g)
         return r;
     g->memory = (int64_t)memory;
     mgpu_bus_text(bus, g->bus);
-    /* the later function has that of the slice, the earlier one that of the GPU that it is a slice of */
+    /* The newer function returns the UUID of the slice, the older one that of the whole GPU. */
     g->slice = cuda->device_get_whole_uuid && cuda->device_get_whole_uuid(&whole, g->device) == CUDA_SUCCESS &&
                memcmp(&whole, &uuid, sizeof uuid) != 0;
     int length = snprintf(g->uuid, sizeof g->uuid, g->slice ? "MIG" : "GPU");
@@ -59,8 +59,8 @@ static int index_of(const Gpu *g, const GpuList *known)
     return k;
 }
 
-/* the management library's order is its own; what it does not know comes after, by bus; slices of one GPU are as the driver has
- * them */
+/* Sorts by the order of the management library. GPUs that it does not know come last, by bus id; slices of one GPU are in the
+ * driver's order. */
 static bool comes_before(const Gpu *a, const Gpu *b, const GpuList *known)
 {
     int x = index_of(a, known), y = index_of(b, known), bus = strcmp(a->bus, b->bus);
@@ -78,7 +78,7 @@ static void order_gpus(GpuList *list, const GpuList *known)
     }
 }
 
-/* of a GPU that is divided the driver shows slices alone */
+/* If a GPU is divided, the driver shows only its slices. */
 static void find_slices(GpuList *list, const GpuList *known)
 {
     for (int i = 0; i < list->count; i++) {
@@ -97,7 +97,7 @@ void mgpu_free_gpus(GpuList *list)
     free(list->note);
 }
 
-/* NULL: none is, as far as is known */
+/* Returns why a GPU that is divided but has no slice cannot be used, or NULL. */
 static char *divided_without_slices(void)
 {
     GpuList known;

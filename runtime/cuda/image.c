@@ -1,9 +1,9 @@
-/* image.c: the program's images for a GPU, loaded, and the functions of all kernels in them.
+/* image.c: loads the program's images for a GPU, and the functions of all kernels in them.
  *
- * Images of machine code "sm_XY" run on GPUs of the same X and the same or a later Y; those of the latest Y are the fastest.
- * "sm_XYa" is for XY alone, "sm_XYf" is as "sm_XY". One of PTX, "compute_XY", is compiled by the driver for any later GPU,
- * "compute_XYa" for XY. One of another name ("vgpu") is for a stand-in of the driver, which takes no other; a GPU refuses it.
- * Images of one name hold different kernels. "sm_90" may have code for 9.0 alone: there is no other GPU of that X. */
+ * An image of machine code "sm_XY" runs on GPUs of the same X and at least Y; the largest Y is the fastest. "sm_XYa" is for XY
+ * only, "sm_XYf" is treated as "sm_XY". PTX, "compute_XY", is compiled by the driver for any later GPU, "compute_XYa" for XY
+ * only. An image with another name ("vgpu") is for a stand-in of the driver, which accepts no others; GPUs reject it. Images of
+ * one name contain different kernels. "sm_90" may contain code for 9.0 only, as there is no other GPU of that X. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int number_of(const char *arch) { return atoi(arch + strcspn(arch, "0123456789")); } /* of none: 0 */
+static int number_of(const char *arch) { return atoi(arch + strcspn(arch, "0123456789")); } /* 0 if there is none */
 
-/* how well images of that name suit a GPU; 0: not at all */
+/* Returns how well images of that name suit a GPU; 0: not at all. */
 static int suits(const char *arch, const Gpu *g, bool virtual)
 {
     enum { OTHER = 1, PTX = 1000, CODE = 100000, OWN = 100 * CODE };
@@ -66,7 +66,7 @@ static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
                 g->name, g->place, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
 }
 
-/* Machine code of a newer minor version runs, PTX does not: the driver has to compile it. */
+/* Machine code by a newer minor version of CUDA runs; PTX does not, because the driver has to compile it. */
 static void fail_if_older(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
 {
     const Gpu *g = d->gpu;
@@ -102,7 +102,7 @@ static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgp
     return module;
 }
 
-/* An image that has a function holds its name: machine code and virtual GPUs' images in their tables of strings, PTX in its text. */
+/* An image with a function contains its name: machine code and virtual images in string tables, PTX in its text. */
 static bool mentions(const mgpu_image *image, const char *name)
 {
     size_t length = strlen(name), size = (size_t)image->size;
@@ -115,9 +115,9 @@ static bool mentions(const mgpu_image *image, const char *name)
     return false;
 }
 
-/* Kernels are in the images in about the order of their table: the image of the one before comes first. First those that mention the
- * name are asked, as debuggers and compute-sanitizer report a question that fails as an error; then, lest some image packs its names,
- * the others. */
+/* Kernels are in the images in about the order of their table, so the image of the previous one is searched first. Images that
+ * contain the name are searched first, because debuggers and compute-sanitizer report a failed lookup as an error; then the
+ * others, in case an image compresses names. */
 CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
 {
     CUfunction function = NULL;
@@ -137,10 +137,10 @@ CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
     return function;
 }
 
-static bool is_optional(const mgpu_gpu_kernel *k) { return k->in_tiles_of || k->both[0]; } /* there is another way */
+static bool is_optional(const mgpu_gpu_kernel *k) { return k->in_tiles_of || k->both[0]; } /* there is an alternative */
 
-/* Without being asked a GPU gives a block 48 KiB of shared memory, static and dynamic together; how much is static, what compiled the
- * image has decided. So it is asked whatever the kernel takes, for all that there is, as kernels may share a function. */
+/* By default a GPU gives a block at most 48 KiB of shared memory, static and dynamic together; the compiler of the image
+ * determines how much is static. So the maximum is requested for every kernel, since kernels may share a function. */
 static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l, CUfunction function)
 {
     int fixed = 0;
@@ -160,8 +160,8 @@ static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
     return true;
 }
 
-/* Asking for an attribute also loads the function, where drivers put that off until it is first needed. NULL: a way that this GPU cannot
- * run, of several */
+/* Querying an attribute also loads the function, if the driver loads lazily. Returns NULL if this GPU cannot run it, but there is
+ * an alternative. */
 static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l)
 {
     int most = 0;
@@ -178,7 +178,7 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
     return ask_for_shared_memory(d, k, l, function) ? function : NULL;
 }
 
-/* Kernels for 9.0 and later wait for the one before them themselves (mgpu_device.h). Graphs have edges for that from CUDA 12.3 on. */
+/* Kernels for 9.0 and later wait for the previous one by themselves (mgpu_device.h). Graphs support that since CUDA 12.3. */
 static bool may_overlap(const CudaDevice *d, const char *arch)
 {
     enum { FIRST_ARCH = 90, FIRST_CUDA = 12030 };

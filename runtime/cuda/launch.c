@@ -1,4 +1,4 @@
-/* launch.c: a call of the schedule -> launches of its kernel's functions on the lane comp. */
+/* launch.c: launches the functions of a call's kernel on the lane comp. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/table.h"
@@ -14,8 +14,8 @@ static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
     return (unsigned)(blocks > 0 ? blocks : 1);
 }
 
-/* follows: what is in the stream before it is a kernel of the program's, and nothing else: if it waits for that itself (mgpu_device.h), the GPU may
- * begin it before that has ended (CUDA Programming Guide, Programmatic Dependent Launch) */
+/* follows: the preceding work in the stream is a kernel of the program. If this kernel waits for it by itself (mgpu_device.h),
+ * the GPU may start it before that one has ended (CUDA Programming Guide, Programmatic Dependent Launch). */
 static void launch_function(const CudaDevice *d, CUfunction function, unsigned blocks, const mgpu_launch *l, void **parameter, bool follows)
 {
     CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.programmaticStreamSerializationAllowed = 1};
@@ -28,7 +28,7 @@ static void launch_function(const CudaDevice *d, CUfunction function, unsigned b
                         "cuLaunchKernel");
 }
 
-/* parameter: addresses of the first `count`, with room for the others */
+/* parameter: the addresses of the first `count` parameters, with room for the rest */
 static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parameter, int count, const mgpu_step *step, bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[row];
@@ -75,14 +75,14 @@ int mgpu_cuda_launch_together(const CudaDevice *d, const DeviceCall *call, int c
     return 1;
 }
 
-/* ---- a call */
+/* ---- one call */
 
 int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, const mgpu_step *step, bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
     const mgpu_epilogue *e = &kernel->epilogue;
     bool joined = mgpu_is_joined(kernel, op);
-    int more = joined ? op->read_count - 1 - e->reads : 0; /* a matmul's operands, in the midst of the kernel's arguments */
+    int more = joined ? op->read_count - 1 - e->reads : 0; /* a matmul's operands, which are between the kernel's own arguments */
     int count = joined ? e->reads + e->writes + e->workspace : arguments - kernel->library_work;
     for (int i = 0; i < count; i++)
         d->parameters[i] = (void *)(uintptr_t)&argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : arguments - 1];

@@ -1,4 +1,4 @@
-/* library.c: NVIDIA's libraries by dlopen. See cuda/library.h. */
+/* library.c: opens NVIDIA's libraries by dlopen. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/library.h"
 
@@ -12,7 +12,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
-/* in the first of the folders that has it; *why: the loader's own words where none has */
+/* Opens it in the first folder that has it. If none has, *why is the loader's message. */
 static void *open_in_folders(const CudaLibrary *l, char **why)
 {
     CudaFolders folders = mgpu_cuda_folders(l->folders);
@@ -41,7 +41,8 @@ static bool copy_file(const char *from, int to)
     return copied == 0;
 }
 
-/* The loader knows a library by its file, so the copy is a file in memory. The one that was open stays. NULL, and *why */
+/* Opens a second copy. The loader identifies a library by its file, so the copy is a file in memory. The first copy stays open.
+ * Returns NULL and sets *why on failure. */
 static void *open_copy(void *library, const char *name, char **why)
 {
     struct link_map *map = NULL;
@@ -83,7 +84,7 @@ char *mgpu_cuda_open(const CudaLibrary *l, void *table)
         if (!function && !l->symbols[i].optional)
             return mgpu_format("%s has no function %s: it is too old, a newer one comes with %s", l->name,
                                l->symbols[i].name, l->package);
-        memcpy((char *)table + l->symbols[i].offset, &function, sizeof function); /* ISO C has no cast to a function's pointer */
+        memcpy((char *)table + l->symbols[i].offset, &function, sizeof function); /* ISO C has no cast to a function pointer */
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
-/* links.c: does what one GPU sends to another arrive as it was? Tried once, before anything depends on it: links that
- * change a bit now and then exist, and so do machines whose address translation makes peers read zeros. Each GPU's link to the
- * host comes first: all that is known of the others comes over it. */
+/* links.c: tests once whether data that one GPU sends to another arrives unchanged. Some links flip bits occasionally, and on
+ * some machines address translation makes peers read zeros. Each GPU's link to the host is tested first, since all other results
+ * are read over it. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 1 << 16, MOST_SAID = 4 /* bad links, one by one */ };
+enum { WORDS = 1 << 16, MOST_SAID = 4 /* bad links that are named */ };
 
 typedef struct Trial {
     const CudaCollective *c;
@@ -73,7 +73,7 @@ static void say_trial(const CudaDevice *a, const CudaDevice *b)
     b->stage(b->owner, what);
 }
 
-/* by the copy engine and, where there is access, by a kernel that reads the other's memory */
+/* Tests the copy engine and, with peer access, a kernel that reads the other GPU's memory. */
 static bool try_link(const Trial *t, int from, int to, bool access)
 {
     const CudaDevice *a = t->c->devices[from], *b = t->c->devices[to];
@@ -117,7 +117,7 @@ static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
     return r == CUDA_SUCCESS || r == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
-/* A GPU may have access to eight others at most, where no switch joins them; so what is not used is given back, for who else asks for it. */
+/* Without a switch, a GPU may have at most eight peers. So unused access is disabled again, for others that need it. */
 static void give_up_access(const CudaCollective *c)
 {
     for (int to = c->own.first; to < c->own.end; to++)
@@ -125,11 +125,12 @@ static void give_up_access(const CudaCollective *c)
             if (first_of_gpu(c, from) != from || first_of_gpu(c, to) != to || from == to)
                 continue;
             mgpu_cuda_enter(c->devices[to], -1);
-            c->devices[to]->cuda->ctx_disable_peer_access(c->devices[from]->context); /* what was never enabled is no failure */
+            /* fails if it was not enabled, which is harmless */
+            c->devices[to]->cuda->ctx_disable_peer_access(c->devices[from]->context);
         }
 }
 
-/* The arenas are empty as yet, and there may be little else. */
+/* The arenas are unused so far, and other memory may be scarce. */
 static bool borrows(const CudaDevice *d)
 {
     return d->arena_bytes >= 2 * WORDS * (int64_t)sizeof(uint32_t);
@@ -189,7 +190,7 @@ static void say_bad(const CudaCollective *c, int from, int to)
             program_invocation_short_name, c->devices[from]->gpu->place, c->devices[to]->gpu->place);
 }
 
-/* Members that share a GPU share its links; the first of them tries. */
+/* Members on one GPU share its links, so only the first one tests them. */
 static void try_peers(const Trial *t, const CudaCollective *c, CudaLinks *links)
 {
     for (int to = c->own.first; to < c->own.end; to++)

@@ -1,16 +1,17 @@
-/* memory.c: memory of GPUs; and, where it does not suffice, what would: the largest batch whose arenas fit.
+/* memory.c: allocates memory of GPUs. If it does not suffice, computes the largest batch whose arenas would fit.
  *
- * The plan has the arena's bytes for some numbers of samples (mgpu_room); between two of them it is taken to grow evenly. It is
- * the most that lives at once, of buffers that grow evenly, so this is never less than what it takes. Workspaces are those of
- * kernels made for this number of samples or that: the larger ones are taken. What the driver hands out is rounded up: hence a
- * margin. Logical devices share what their GPU has. */
+ * The plan has the arena's size for some numbers of samples (mgpu_room); in between, it is interpolated linearly. An arena is the
+ * maximum over time of sums of buffers that grow linearly, so this never underestimates. Workspaces depend on the kernels of
+ * either number of samples: the larger one counts. The driver rounds allocations up, hence a margin. Logical devices share the
+ * memory of their GPU. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 
 #include <string.h>
 
-/* what the arena of each device of the same GPU as device `number` may take, if all take the same, and `besides` besides. The
- * devices open their arenas one after the other, and then what they take besides. Device `number` is of this process. */
+/* Returns the bytes that the arena of each device on the GPU of device `number` may have, if all have equally many and allocate
+ * `besides` outside. Devices first allocate their arenas, one after the other, and then the rest. Device `number` is of this
+ * process. */
 static int64_t share_of(const CudaDevice *d, int number, int64_t besides)
 {
     const Machine *m = d->machine;
@@ -28,7 +29,7 @@ static int64_t share_of(const CudaDevice *d, int number, int64_t besides)
     return (bytes - bytes / 4096) / devices - besides;
 }
 
-/* the most samples of a device whose arena has no more than so many bytes; 0: not even one group of them fits */
+/* Returns the most samples of a device whose arena has at most so many bytes; 0: not even one group fits. */
 static int64_t samples_in(const mgpu_device *device, int64_t bytes)
 {
     for (int i = device->room_count - 1; i >= 0; i--) {
@@ -42,7 +43,7 @@ static int64_t samples_in(const mgpu_device *device, int64_t bytes)
     return 0;
 }
 
-/* on the GPUs of this process; it has no contexts of others, which are taken to have as much memory */
+/* Considers the GPUs of this process. Those of others cannot be queried, and are assumed to have as much memory. */
 static int64_t batch_that_fits(const CudaDevice *d, int64_t besides)
 {
     const mgpu_program *p = d->program;

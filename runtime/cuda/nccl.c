@@ -1,9 +1,9 @@
-/* nccl.c: transfers by NCCL, a communicator and a thread for each device, on its stream comm. Of several processes each makes those of its own
- * devices; rank 0 makes the id by which they find each other.
+/* nccl.c: transfers by NCCL, with a communicator and a thread for each device, on its stream comm. Each of several processes
+ * creates those of its own devices; rank 0 creates the id by which they connect.
  *
- * Arenas are registered where the library can do that: what is summed is at the same place in each, so it may be read and
- * written where it is, without copies in the library's own buffers. Two members on one GPU, which few versions take, only
- * where MGPU_COLLECTIVE=nccl asks for it. */
+ * Arenas are registered if the library can do that: what is summed has the same offset in all of them, so NCCL can read and write
+ * it in place, without copying to its own buffers. Two members on one GPU, which few versions support, are used only if
+ * MGPU_COLLECTIVE=nccl asks for it. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
 #include "runtime/cuda/library.h"
@@ -17,25 +17,24 @@
 typedef struct Nccl {
     NCCL_FUNCTIONS(NCCL_FIELD)
     NCCL_LATER(NCCL_FIELD)
-    ncclComm_t *comms;       /* [member], of own ones */
-    void **registered;       /* [member]: of its arena; NULL: none are */
-    char *trial;             /* room for what fails of a transfer that is tried; NULL: what fails ends the program */
+    ncclComm_t *comms;       /* [member of this process] */
+    void **registered;       /* [member]: handle of its arena; NULL: none is registered */
+    char *trial;             /* buffer for the error of a trial; NULL: errors end the program */
     char said[64];
     int version;             /* 22005: 2.20.5 */
-    bool switches;           /* it may transfer through NVLink's switches (NVLS) */
+    bool switches;           /* it may use NVLink's switches (NVLS) */
 } Nccl;
 #define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
 #define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
 static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL_OPTIONAL)};
 
-/* "Using NCCL with CUDA Graphs": from NCCL 2.9 on, with CUDA 11.3. NCCL_NVLS_ENABLE: "since 2.17", from compute capability 9.0 on
- */
+/* "Using NCCL with CUDA Graphs": since NCCL 2.9, with CUDA 11.3. NCCL_NVLS_ENABLE: "since 2.17", for compute capability 9.0. */
 enum { OLDEST_CAPTURED = 20900, OLDEST_CAPTURING = 11030, OLDEST_SWITCHES = 21700, OLDEST_SWITCHED = 9 };
-/* "Using MIG instances": from NCCL 2.31 on, with CUDA 13.0, experimental */
+/* "Using MIG instances": since NCCL 2.31, with CUDA 13.0, experimental. */
 enum { OLDEST_SLICES = 23100, OLDEST_SLICING = 13000 };
 static const char SWITCHES[] = "NCCL_NVLS_ENABLE";
 
-static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
+static int type_of(uint8_t dtype) /* -1: it cannot add this type */
 {
     switch (dtype) {
     case MGPU_I8: return ncclInt8;
@@ -58,7 +57,7 @@ bool mgpu_nccl_adds(uint8_t dtype)
 
 enum { SAID = 400 };
 
-/* "unhandled system error (what NCCL itself says of its last one)" */
+/* Returns "unhandled system error (NCCL's own message of its last error)". */
 static const char *words_of(const Nccl *n, ncclResult_t r, char text[SAID])
 {
     const char *last = n->get_last_error ? n->get_last_error(NULL) : NULL;
@@ -73,7 +72,7 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
     size_t available, total;
     if (r == ncclSuccess)
         return;
-    if (r == ncclUnhandledCudaError) /* what failed before the library was asked, the driver says in its own words */
+    if (r == ncclUnhandledCudaError) /* if an earlier operation has failed, this reports the driver's error */
         mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&available, &total), call);
     snprintf(text, sizeof text, "%s: %s", call, words_of(n, r, words));
     if (!n->trial)
@@ -82,8 +81,8 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
         snprintf(n->trial, SAID, "%.*s", SAID - 1, text);
 }
 
-/* ---- memory
- * Through NVLink's switches NCCL registers only what its own allocator, or one like it, has made; so arenas are. */
+/* ---- memory NCCL can register memory for NVLink's switches only if it comes from its own allocator or a similar one, so arenas
+ * do. */
 static CudaLibrary library_of(const mgpu_program *p, const CudaSymbol *symbols, int count)
 {
     return (CudaLibrary){"libnccl.so.2",  "the package libnccl2, or pip's nvidia-nccl-cu13",
@@ -95,7 +94,7 @@ void mgpu_nccl_find_memory(Machine *m, const mgpu_program *p)
 {
     static const CudaSymbol MEMORY[] = {{"ncclMemAlloc", offsetof(Machine, nccl_allocate), true}, {"ncclMemFree", offsetof(Machine, nccl_free), true}};
     CudaLibrary library = library_of(p, MEMORY, MGPU_COUNT(MEMORY));
-    free(mgpu_cuda_open(&library, m)); /* who connects the devices says why it is not there */
+    free(mgpu_cuda_open(&library, m)); /* the reason is reported when devices are connected */
 }
 
 CUdeviceptr mgpu_nccl_allocate(const CudaDevice *d, int64_t bytes)
@@ -131,8 +130,8 @@ char *mgpu_nccl_of_any(Processes *p, char *why)
     return why;
 }
 
-/* Of all members or of none: to mix them is undefined. A library that takes none does without; one that is told to take none
- * (NCCL_LOCAL_REGISTER=0) says that all is well, gives no handle, and some versions want none back. */
+/* Registers all arenas or none, since a mixture is undefined. A library without registration is used as it is. With
+ * NCCL_LOCAL_REGISTER=0 registration succeeds but returns no handle, and some versions cannot deregister that. */
 static void register_arenas(const CudaCollective *c, Nccl *n)
 {
     if (!by_all(c->processes, n->comm_register && n->comm_deregister))
@@ -164,7 +163,7 @@ static ncclResult_t connect_own(const Nccl *n, const CudaCollective *c)
     return r;
 }
 
-/* "Example 3: Multiple Devices per Thread": each process makes a group of its own members */
+/* "Example 3: Multiple Devices per Thread": each process groups the calls for its own members. */
 static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
 {
     Processes *p = c->processes;
@@ -172,7 +171,7 @@ static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
     ncclResult_t r = p->rank == 0 ? n->get_unique_id(&id) : ncclSuccess;
     if (r != ncclSuccess)
         return r;
-    int64_t at[p->count + 1]; /* rank 0 has all of it */
+    int64_t at[p->count + 1]; /* all bytes come from rank 0 */
     for (int k = 0; k <= p->count; k++)
         at[k] = k ? (int64_t)sizeof id : 0;
     p->gather(p, &id, at);
@@ -185,7 +184,7 @@ static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
     return r != ncclSuccess ? r : end;
 }
 
-/* Ranks with unlike versions of NCCL are not promised to understand each other; unlike drivers may. */
+/* Ranks with different versions of NCCL are not guaranteed to work together; different drivers may. */
 static void compare_versions(Processes *p, const Nccl *n, int driver)
 {
     int drivers[p->count];
@@ -202,7 +201,7 @@ static void compare_versions(Processes *p, const Nccl *n, int driver)
         }
 }
 
-/* by words of NCCL's own message */
+/* Chosen by the words of NCCL's message. */
 const char *mgpu_nccl_cure(const char *why)
 {
     static const char ROOM[] = "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1";
@@ -230,7 +229,7 @@ void mgpu_nccl_say_again(const CudaCollective *c, const char *why)
         mgpu_warn_of_this("%s; NCCL is tried again without NVLink's switches (NCCL_NVLS_ENABLE=0); %s", why, mgpu_nccl_cure(why));
 }
 
-/* the same of all processes */
+/* All processes get the same answer. */
 static bool may_use_switches(const CudaCollective *c, const Nccl *n)
 {
     const char *value = getenv(SWITCHES);
@@ -242,14 +241,14 @@ static bool may_use_switches(const CudaCollective *c, const Nccl *n)
 
 bool mgpu_nccl_has_switches(const CudaCollective *c) { return ((const Nccl *)c->nccl)->switches; }
 
-/* NCCL reads the variable once in a process, so what it is to read now takes another copy of it. */
+/* NCCL reads the variable only once, so a second copy of the library has to be opened. */
 static void forgo_switches(CudaLibrary *library)
 {
     library->anew = true;
     setenv(SWITCHES, "0", 1);
 }
 
-/* slices of GPUs; NULL, or why not */
+/* Returns NULL, or why slices of GPUs cannot be used. */
 static char *refuse_slices(const CudaCollective *c, const Nccl *n)
 {
     if (!c->links.apart)
@@ -259,7 +258,7 @@ static char *refuse_slices(const CudaCollective *c, const Nccl *n)
                ? NULL : mgpu_format("%s joins no slices of GPUs (MIG); 2.31 does, with a driver of CUDA 13.0", n->said);
 }
 
-/* *again: without NVLink's switches it may not fail */
+/* *again: it may succeed without NVLink's switches */
 static char *connect(CudaCollective *c, bool shared, bool *again)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
@@ -294,7 +293,7 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
         why = mgpu_format("%s does not start%s: %s", n->said,
                           shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
     if (why && *again && c->processes)
-        first->stage(first->owner, why); /* while the others are waited for, that they may do as this one */
+        first->stage(first->owner, why); /* shown while this process waits for the others */
     if (*again)
         why = mgpu_nccl_of_any(c->processes, why);
     else if (why)
@@ -345,7 +344,7 @@ void mgpu_nccl_close(CudaCollective *c)
     free(n);
 }
 
-/* its communicators may wait for each other still, so they are left to themselves where they cannot be ended */
+/* Its communicators may still wait for each other, so they are leaked if they cannot be aborted. */
 void mgpu_nccl_drop(CudaCollective *c)
 {
     Nccl *n = c->nccl;
@@ -366,11 +365,11 @@ void mgpu_nccl_drop(CudaCollective *c)
 typedef struct Call { Nccl *n; CudaDevice *device; int lane; ncclComm_t comm; CUstream stream; const Operand *o; int members, member, type; int64_t each; } Call;
 
 static void *at(const Call *c, int64_t element) { return (char *)c->o->data + element * mgpu_dtype_bytes(c->o->dtype); }
-static size_t numbers(const Call *c, int64_t count) { return (size_t)(count * c->each); } /* of the library's type */
+static size_t numbers(const Call *c, int64_t count) { return (size_t)(count * c->each); } /* elements of the library's type */
 
 static void said(const Call *c, ncclResult_t r, const char *call) { check(c->n, c->device, c->lane, r, call); }
 
-/* the library's own calls take parts of one size; else one call for each part that is not empty, all at once */
+/* The library's collectives take parts of one size. Otherwise, there is one call for each part that is not empty, in a group. */
 static bool parts_are_equal(const Call *c)
 {
     const int64_t *parts = c->o->parties.parts;
@@ -432,7 +431,7 @@ static void send(const Call *c)
         said(c, c->n->receive(o->data, numbers(c, o->count), c->type, o->parties.from, c->comm, c->stream), "ncclRecv");
 }
 
-/* What is moved and not added may be of any type: as bytes, where the library has none. lane: whose operation it is, -1: none's */
+/* Values that are moved but not added may have any type: as bytes, if the library lacks it. lane: of the operation, or -1. */
 static void make(CudaCollective *c, int member, int lane, const Operand *o)
 {
     static void (*const MAKE[MGPU_TRANSFERS])(const Call *) = {
@@ -455,7 +454,7 @@ bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
     return true;
 }
 
-/* One thread issues them, so they are a group ("Management Of Multiple GPUs From One Thread"). */
+/* One thread issues all of them, so they are grouped ("Management Of Multiple GPUs From One Thread"). */
 char *mgpu_nccl_try(CudaCollective *c, const Operand *operands)
 {
     Nccl *n = c->nccl;
@@ -476,7 +475,7 @@ char *mgpu_nccl_try(CudaCollective *c, const Operand *operands)
     return *failed ? mgpu_format("%s", failed) : NULL;
 }
 
-/* If a GPU has failed, the driver tells those who wait for it, and in its own words. */
+/* If a GPU has failed, the threads that wait for it get the error from the driver. */
 bool mgpu_nccl_trouble(Collective *base, int member, char text[400])
 {
     const CudaCollective *c = (const CudaCollective *)base;

@@ -1,5 +1,5 @@
-/* nccl.h: what we use of NCCL (libnccl.so.2), declared here: names and numbers are those of nccl.h, which keeps them
- * (https://docs.nvidia.com/deeplearning/nccl/). NCCL_FUNCTIONS is the whole list. */
+/* nccl.h: the part of NCCL (libnccl.so.2) that is used, declared here. Names and numbers are those of nccl.h, which are stable
+ * (https://docs.nvidia.com/deeplearning/nccl/). NCCL_FUNCTIONS and NCCL_LATER list all functions. */
 #ifndef MGPU_NCCL_H
 #define MGPU_NCCL_H
 
@@ -13,7 +13,7 @@ enum { ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4
        ncclFloat64 = 8, ncclBfloat16 = 9 };
 enum { ncclSum = 0 };
 
-/* X(result, symbol in the library, field of the table, parameters); NCCL_LATER: not all have them, 2.19 has */
+/* X(result, symbol in the library, field of the table, parameters). NCCL_LATER: present in 2.19, missing in older versions. */
 #define NCCL_FUNCTIONS(X)                                                                                              \
     X(ncclResult_t, ncclGetVersion, get_version, (int *version))                                                       \
     X(const char *, ncclGetErrorString, get_error_string, (ncclResult_t result))                                       \

@@ -1,13 +1,13 @@
-/* near.c: page-locked memory beside the GPU that uses it. On machines of several nodes a copy to the memory of another node goes
- * over the link between them, which all GPUs of a node share. A thread gets memory of the node of the core that it runs on; so it
- * goes to a core beside the GPU (Linux: /sys/bus/pci/devices/BUS/local_cpulist) to ask for it, and back. Where that is not
- * known, or the process may not run there, memory is wherever it is. */
+/* near.c: page-locked memory on the NUMA node of the GPU that uses it. A copy to the memory of another node uses the link between
+ * the nodes, which all GPUs of a node share. Memory is allocated on the node of the core that the thread runs on, so the thread
+ * is moved to a core of the GPU's node (Linux: /sys/bus/pci/devices/BUS/local_cpulist), allocates, and is moved back. If that is
+ * unknown or not allowed, memory is allocated anywhere. */
 #include "runtime/cuda/near.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* "0-3,8" */
+/* Parses "0-3,8". */
 static bool read_cores(const char *text, cpu_set_t *set)
 {
     CPU_ZERO(set);

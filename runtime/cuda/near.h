@@ -1,4 +1,4 @@
-/* near.h: page-locked memory beside the GPU that uses it. */
+/* near.h: allocates page-locked memory on the NUMA node of the GPU that uses it. */
 #ifndef MGPU_NEAR_H
 #define MGPU_NEAR_H
 
@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #define MGPU_PCI_DEVICES "/sys/bus/pci/devices"
-/* The calling thread goes to the cores beside the GPU at that place of the bus, as far as it may; root: MGPU_PCI_DEVICES. false: it stays.
- * before: where mgpu_go_back takes it again */
+/* Moves the calling thread to the cores of the NUMA node of the GPU with this bus id, as far as its affinity allows. root:
+ * MGPU_PCI_DEVICES. Returns false if it is not moved. before: the previous affinity, for mgpu_go_back. */
 bool mgpu_go_near(const char *root, const char *bus, cpu_set_t *before);
 void mgpu_go_back(const cpu_set_t *before);
 #endif

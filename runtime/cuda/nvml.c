@@ -1,5 +1,5 @@
-/* nvml.c: the GPUs of the machine as nvidia-smi lists them, through NVIDIA's management library. It makes no context, so it
- * costs no memory of a GPU. */
+/* nvml.c: lists the GPUs of the machine in the order of nvidia-smi, by NVIDIA's management library. It creates no context, so it
+ * uses no memory of a GPU. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/gpus.h"
 #include "runtime/cuda/library.h"

@@ -1,6 +1,6 @@
-/* nvml.h: what we use of NVIDIA's management library (libnvidia-ml.so.1), declared here: names and numbers are those of
- * nvml.h, which keeps them (https://docs.nvidia.com/deploy/nvml-api/). It knows the GPUs of the machine in the order of
- * nvidia-smi, and asking it makes no context. NVML_FUNCTIONS is the whole list. */
+/* nvml.h: the part of NVIDIA's management library (libnvidia-ml.so.1) that is used, declared here. Names and numbers are those of
+ * nvml.h, which are stable (https://docs.nvidia.com/deploy/nvml-api/). It lists the GPUs of the machine in the order of
+ * nvidia-smi, and creates no context. NVML_FUNCTIONS lists all functions. */
 #ifndef MGPU_NVML_H
 #define MGPU_NVML_H
 

@@ -1,8 +1,9 @@
-/* nvtx.c: the part of NVTX 3 that a program does for itself, as NVIDIA's headers would (nvtx3/nvtxDetail/nvtxInit.h, nvtxTypes.h,
- * https://github.com/NVIDIA/NVTX; names and numbers are those of them).
+/* nvtx.c: the part of NVTX 3 that a program must implement, which NVIDIA's headers otherwise do (nvtx3/nvtxDetail/nvtxInit.h,
+ * nvtxTypes.h, https://github.com/NVIDIA/NVTX; names and numbers are from there).
  *
- * A tool's library has a function InitializeInjectionNvtx2. It is given one that returns tables by number; the table CALLBACKS has a
- * function that returns, of a module, an array of pointers to the program's function pointers. The tool sets those that it wants. */
+ * A tool's library exports InitializeInjectionNvtx2. Its argument is a function that returns tables by number. The table
+ * CALLBACKS has a function that returns, for a module, an array of pointers to the program's function pointers, and the tool sets
+ * those that it wants. */
 #include "runtime/cuda/nvtx.h"
 
 #include <dlfcn.h>
@@ -48,7 +49,7 @@ static void find_tool(void)
     const char *path = getenv("NVTX_INJECTION64_PATH");
     void *library = path && *path ? dlopen(path, RTLD_LAZY) : NULL, *found = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
     NvtxInitialize *initialize;
-    memcpy(&initialize, &found, sizeof found); /* ISO C has no cast to a function's pointer */
+    memcpy(&initialize, &found, sizeof found); /* ISO C has no cast to a function pointer */
     if (!found || !initialize(export_table))
         memset(nvtx.set, 0, sizeof nvtx.set);
 }

@@ -1,5 +1,5 @@
-/* nvtx.h: ranges for NVIDIA's tools (Nsight Systems, Nsight Compute), by NVTX 3: what a thread issues between push and pop has a name
- * there. Such a tool names its library in NVTX_INJECTION64_PATH; without one, these do nothing. */
+/* nvtx.h: named ranges for NVIDIA's profilers (Nsight Systems, Nsight Compute) by NVTX 3: what a thread issues between push and
+ * pop has that name there. Such a tool sets NVTX_INJECTION64_PATH to its library; without that, these functions do nothing. */
 #ifndef MGPU_NVTX_H
 #define MGPU_NVTX_H
 

@@ -1,14 +1,13 @@
-/* one_shot.c: small all-reduces, and moments, by one kernel of each GPU that waits for those of the others
- * (mgpu_device_one_shot.h). In: a plan that wants them, GPUs that reach each other's memory; out: a mailbox of each GPU, and
- * launches.
+/* one_shot.c: small all-reduces, also of moments, by a single kernel on each GPU that waits for those of the others
+ * (mgpu_device_one_shot.h). In: a plan that asks for them, GPUs with peer access; out: a mailbox on each GPU, and launches.
  *
- * Why nobody waits for ever. A lane's kernels of this kind, and NCCL's, are in one stream of each GPU, in the order of the plan,
- * which all GPUs have alike. So of all that are not complete, one is the first on all GPUs. What it follows on its GPU (kernels
- * of the model, copies) waits for no other GPU but through earlier ones, which are complete; so it begins on each GPU, as soon as
- * there is room: its blocks are fewer threads than two SMs have, and what else is on the GPU ends by itself. It needs no call of
- * the host after its own, and the threads that issue wait for no GPU. Two devices on one GPU would have to be there at the same
- * time, which nothing promises: they have another way. So has the lane sync: its kernels would wait beside those of the lane
- * comm. */
+ * Why this cannot deadlock. These kernels of a lane, and NCCL's, are in one stream of each GPU, in the order of the plan, which
+ * is the same on all GPUs. So of all incomplete ones, one is the first on all GPUs. What precedes it on its GPU (kernels of the
+ * model, copies) depends on other GPUs only through earlier ones, which are complete. So it starts on each GPU as soon as there
+ * is room: its blocks have fewer threads than two SMs, and everything else on the GPU ends by itself. It needs no later call of
+ * the host, and the issuing threads wait for no GPU. Two devices on one GPU would have to run at the same time, which is not
+ * guaranteed, so they use another implementation. So does the lane sync, whose kernels would wait concurrently with those of the
+ * lane comm. */
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
@@ -17,9 +16,9 @@
 
 enum { MOMENTS = SUM_FUNCTIONS };
 struct OneShot {
-    CUfunction (*exchange)[SUM_FUNCTIONS + 1]; /* [member]: by type, and of moments */
-    CUdeviceptr *box;   /* [member] */
-    int64_t bytes;      /* of a value, at most */
+    CUfunction (*exchange)[SUM_FUNCTIONS + 1]; /* [member]: by type, and for moments */
+    CUdeviceptr *box;   /* [member]: the mailbox */
+    int64_t bytes;      /* of the largest value */
 };
 static const char *const NAME[SUM_FUNCTIONS + 1] = {"mgpu_one_shot_f32",  "mgpu_one_shot_f64", "mgpu_one_shot_u8",
                                                     "mgpu_one_shot_u16",  "mgpu_one_shot_u32", "mgpu_one_shot_u64",

@@ -1,8 +1,8 @@
-/* own.c: which GPUs a process has. In: those that the driver shows it; out: one for each of its devices.
+/* own.c: chooses the GPUs of a process. In: those that the driver shows to it; out: one for each of its devices.
  *
- * Where --devices names GPUs, device d has the one that it names, on the host of its process. Else processes that are shown the same GPUs are on
- * one host, and take them one after the other, in the order of the ranks. A launcher may also show each process other GPUs
- * (CUDA_VISIBLE_DEVICES); then each takes the first ones that it is shown. */
+ * If --devices names GPUs, device d uses the named one, on the host of its process. Otherwise, processes to which the same GPUs
+ * are shown are on one host, and divide them in the order of their ranks. A launcher may also show different GPUs to each process
+ * (CUDA_VISIBLE_DEVICES); then each uses the first ones that it sees. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/engine/processes.h"
@@ -19,7 +19,7 @@ static uint64_t digest_of(const GpuList *list)
     return hash;
 }
 
-/* how many of the GPUs lower ranks take */
+/* Returns how many of the GPUs are used by lower ranks. */
 static int taken_before(Processes *p, const GpuList *list, int devices)
 {
     uint64_t *digest = mgpu_allocate((size_t)p->count, sizeof *digest);
@@ -36,7 +36,7 @@ typedef struct Name { char uuid[sizeof ((Gpu *)0)->uuid]; } Name;
 
 static int by_name(const void *a, const void *b) { return strcmp(((const Name *)a)->uuid, ((const Name *)b)->uuid); }
 
-/* whether two devices of the plan share a GPU */
+/* Returns true if two devices of the plan share a GPU. */
 static bool share(const Machine *m, Processes *p)
 {
     Name *names = mgpu_allocate((size_t)m->count, sizeof *names);

@@ -1,9 +1,9 @@
-/* select.c: --devices of a program: text -> how many devices of which kind, and which GPUs they are.
+/* select.c: parses --devices of a program: how many devices of which kind, and which GPUs.
  *
  *   devices = NUMBER | kind | kind ":" NUMBER | "cuda:" gpu { "," gpu }
- *   gpu     = (INDEX | UUID | BUS) [ "x" NUMBER ]     so many devices on it; of a slice the UUID is MIG-...
+ *   gpu     = (INDEX | UUID | BUS) [ "x" NUMBER ]     x: so many devices on it; the UUID of a slice is MIG-...
  *
- * A number alone is a count, so a single GPU by its index is written INDEX x 1. For mgpuc all numbers alone are counts. */
+ * A single number is a count, so a single GPU is written INDEX x 1. mgpuc itself reads all single numbers as counts. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/gpus.h"
 
@@ -14,7 +14,7 @@
 
 enum { MOST_DEVICES = 1024 };
 
-/* all of text[0 .. length): a number up to MOST_DEVICES, or -1 */
+/* Parses text[0 .. length) as a number up to MOST_DEVICES; returns -1 if it is none. */
 static int number_of(const char *text, size_t length)
 {
     int n = 0;
@@ -101,7 +101,7 @@ void mgpu_free_devices(DeviceList *d)
     free(d->gpus);
 }
 
-/* ---- which GPUs */
+/* ---- selecting GPUs */
 static _Noreturn void fail_gpu(const GpuList *list, const DeviceList *d, const char *name, const char *what)
 {
     char *found = mgpu_format("%s", ""), *shown = mgpu_shown_by();

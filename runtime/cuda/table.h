@@ -1,5 +1,5 @@
-/* table.h: the table of a launch that does several calls of one function, as mgpu_calls of mgpu_device.h has it: samples, arguments,
- * first blocks and numbers of all calls, one array after the other, each with room for as many calls as the function takes. */
+/* table.h: the parameter of a launch that executes several calls of one function, as mgpu_calls in mgpu_device.h reads it: arrays
+ * of the calls' samples, arguments, first blocks and parameters, each with room for the most calls of the function. */
 #ifndef MGPU_TABLE_H
 #define MGPU_TABLE_H
 
@@ -13,12 +13,12 @@ typedef struct CallTable {
     void **argument;
     uint32_t *first;
     uint32_t *given;
-    int room, arguments, words;  /* of each call */
-    int count;                   /* calls so far, */
-    unsigned blocks;             /* and their blocks */
+    int room, arguments, words;  /* room: most calls; of each call: arguments and words */
+    int count;                   /* calls so far */
+    unsigned blocks;             /* their blocks in all */
 } CallTable;
 
-/* an empty one; false: so many calls do not fit */
+/* Makes an empty table; returns false if `room` calls do not fit. */
 static inline bool mgpu_begin_table(CallTable *t, int room, int arguments, int words)
 {
     *t = (CallTable){.room = room, .arguments = arguments, .words = words > 0 ? words : 1};
@@ -33,7 +33,7 @@ static inline bool mgpu_begin_table(CallTable *t, int room, int arguments, int w
     return true;
 }
 
-/* given NULL: it has no numbers */
+/* given NULL: the call has no parameters */
 static inline void mgpu_add_call(CallTable *t, void *const *argument, int64_t n, const uint32_t *given, unsigned blocks)
 {
     int row = t->count++;

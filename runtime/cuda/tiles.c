@@ -1,6 +1,6 @@
-/* tiles.c: --tune: contractions by the program's own kernels, in the tiles that are the fastest on this GPU. In: a program of mgpuc --tune, which has
- * a contraction's kernel in several tiles, each a row of the table of kernels; out: for each kernel which row is launched in its place. What libraries
- * offer is compared with that (cublaslt.c, cudnn.c). */
+/* tiles.c: --tune: chooses the fastest tiles for contractions by our own kernels on this GPU. In: a program of mgpuc --tune,
+ * which has a contraction's kernel in several tiles, each as a kernel; out: the kernel that is launched in place of each one.
+ * Libraries are compared with the result (cublaslt.c, cudnn.c). */
 #include "runtime/base/base.h"
 #include "runtime/cuda/ways.h"
 
@@ -17,7 +17,7 @@ static bool run_way(const CudaDevice *d, const void *context, int way)
     return true;
 }
 
-/* the kernel's own row and those in other tiles that run here; row: room for as many as there are kernels */
+/* Writes to `row` the kernel itself and its alternatives that this GPU can run, at most kernel_count. */
 static int find_rows(const CudaDevice *d, int kernel, int *row)
 {
     int count = 0;
@@ -28,7 +28,7 @@ static int find_rows(const CudaDevice *d, int kernel, int *row)
     return count;
 }
 
-/* all that times depend on; functions are called after what they are made of */
+/* Returns a key of everything that times depend on. The names of functions include what they are compiled for. */
 static char *key_of(const CudaDevice *d, const mgpu_op *op, const int *row, int count)
 {
     char *key = mgpu_format("tiles %016" PRIx64 "/%lld, work %lld:", d->program->kernel_digests[op->target],

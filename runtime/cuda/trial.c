@@ -1,11 +1,13 @@
-/* trial.c: does each transfer of the plan give what it should? Tried before the first step, by every way that the plan's transfers are made in.
+/* trial.c: checks before the first step that each transfer of the plan gives right results, by the implementation that will be
+ * used.
  *
- * NCCL connects members, takes memory and loads kernels when a transfer first needs them (NCCL_RUNTIME_CONNECT), and a driver that does so waits for
- * what runs. So of NCCL each kind and size is made once; of other ways, whose code does not depend on the size, the largest of each kind.
+ * NCCL connects members, allocates memory and loads kernels when a transfer first needs them (NCCL_RUNTIME_CONNECT), and a driver
+ * that does so waits for running work. So with NCCL, each kind and size is tried once. Code of the other implementations does not
+ * depend on the size, so the largest of each kind is tried.
  *
- * They are made in the arenas, which are empty as yet, and are so again. Windows of the value hold a pattern: of each element two members have
- * a small number, which depends on its place, the others 0. So every type has the sum exactly, and a member that is left out, counted twice
- * or shifted changes it. Between the windows are zeros. */
+ * Trials use the unused arenas, which are zeroed afterwards. Windows of the value have a pattern: for each element, two members
+ * have a small number that depends on its index, the others 0. So the sum is exact in every type, and a member that is left out,
+ * counted twice or shifted changes it. Between the windows are zeros. */
 #include "runtime/abi/mgpu_half.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
@@ -36,7 +38,7 @@ static void set_number(uint8_t *to, uint8_t dtype, int value)
     double d = value;
     mgpu_bf16 bf16 = mgpu_to_bf16(f);
     mgpu_f16 f16 = mgpu_to_f16(f);
-    int64_t whole = value; /* the low bytes come first */
+    int64_t whole = value; /* on little-endian machines the low bytes are first */
     const void *from = dtype == MGPU_F32 ? (void *)&f : dtype == MGPU_F64 ? (void *)&d : dtype == MGPU_BF16 ? (void *)&bf16 : dtype == MGPU_F16 ? (void *)&f16 : (void *)&whole;
     memcpy(to, from, (size_t)mgpu_dtype_bytes(dtype));
 }
@@ -56,7 +58,7 @@ static double number_at(const uint8_t *from, uint8_t dtype)
     }
 }
 
-/* what an element is once it is transferred */
+/* Returns the right result for an element. */
 static int expected_at(const CudaCollective *c, const Operand *o, int64_t element)
 {
     if (mgpu_transfer_row(o->parties.transfer)->adds)
@@ -70,7 +72,7 @@ static int expected_at(const CudaCollective *c, const Operand *o, int64_t elemen
 }
 
 /* ---- one transfer */
-/* window number w of the elements [begin, end): WINDOWS of them at most, the first and the last elements among them */
+/* Returns window w of the elements [begin, end). There are at most WINDOWS, which include the first and the last elements. */
 static mgpu_stretch window_of(mgpu_stretch s, int w)
 {
     int64_t count = s.end - s.begin, all = (count + WINDOW - 1) / WINDOW, windows = all < WINDOWS ? all : WINDOWS;
@@ -98,7 +100,7 @@ static void copy_window(const Trial *t, int member, const Operand *o, mgpu_stret
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(stream), "cuStreamSynchronize of a transfer that is tried");
 }
 
-/* zeros, and its numbers in the windows of what it sends */
+/* Fills in zeros, and the member's numbers in the windows of what it sends. */
 static void fill_operand(const Trial *t, int member)
 {
     const Operand *o = &t->operands[member];
@@ -117,7 +119,7 @@ static void fill_operand(const Trial *t, int member)
     }
 }
 
-/* NULL, or what is wrong there */
+/* Returns NULL, or what is wrong. */
 static char *check_operand(const Trial *t, int member)
 {
     const Operand *o = &t->operands[member];
@@ -141,10 +143,10 @@ static char *check_operand(const Trial *t, int member)
     return NULL;
 }
 
-/* ---- all of them */
+/* ---- all transfers */
 typedef struct Member { Trial *trial; int number; pthread_t thread; } Member;
 
-/* members of other ways than NCCL's meet, so each has a thread */
+/* Members synchronize with each other unless NCCL is used, so each has a thread. */
 static void *exchange_one(void *argument)
 {
     const Member *m = argument;
@@ -187,7 +189,8 @@ static bool is_one_shot(const CudaCollective *c, const mgpu_collective *x)
     return c->made[x->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
 }
 
-/* NULL, or what is wrong with it. Of a sum that members gather (mgpu_gathers), what they send is; by one kernel it is added up, in the same words */
+/* Returns NULL, or what is wrong. Of gathered sums (mgpu_gathers), the all-gather is tried. One-shot kernels send moments as they
+ * send sums, so a sum is tried. */
 static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *bytes)
 {
     Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);

@@ -1,6 +1,6 @@
-/* tuned.c: what `--tune` has measured, from one run to the next: lines "KEY<tab>NUMBERS<tab>MICROSECONDS" in the file tuned.txt
- * of the folder that mgpuc keeps objects in. Lines are only added, whole and after the others, so that programs may do it at
- * the same time; of two with the same key the later holds. A line that cannot be read is as good as none. */
+/* tuned.c: keeps the measurements of `--tune` from run to run, as lines "KEY<tab>NUMBERS<tab>MICROSECONDS" in the file tuned.txt
+ * in mgpuc's folder of compiled objects. Whole lines are appended, so several programs may write at the same time. The last line
+ * with a key is used. Lines that cannot be parsed are ignored. */
 #include "runtime/base/base.h"
 #include "runtime/base/trust.h"
 #include "runtime/cuda/tuned.h"
@@ -14,7 +14,7 @@
 
 struct Tuned {
     char *path;          /* NULL: nothing is kept */
-    char *text;          /* of the file */
+    char *text;          /* contents of the file */
     char *added; size_t length;
 };
 
@@ -51,7 +51,7 @@ Tuned *mgpu_tuned_open(void)
 {
     Tuned *t = mgpu_allocate(1, sizeof *t);
     char *folder = folder_of_cache();
-    static atomic_flag said = ATOMIC_FLAG_INIT; /* each device has one of these */
+    static atomic_flag said = ATOMIC_FLAG_INIT; /* warn once, not for each device */
     char why[4200];
     bool others = folder && mgpu_others_may_write(folder, why, sizeof why);
     if (others && !atomic_flag_test_and_set(&said))
@@ -111,7 +111,7 @@ void mgpu_tuned_close(Tuned *t)
     if (t->path && t->length) {
         for (char *slash = strchr(t->path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
             *slash = 0;
-            mkdir(t->path, strchr(slash + 1, '/') ? 0777 : 0700); /* whether it is there, open says */
+            mkdir(t->path, strchr(slash + 1, '/') ? 0777 : 0700); /* errors show up when the file is opened */
             *slash = '/';
         }
         int file = open(t->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

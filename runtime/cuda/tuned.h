@@ -1,4 +1,4 @@
-/* tuned.h: what has been measured on this machine, by what it was measured for; kept from run to run. */
+/* tuned.h: measurements of this machine by key, kept from run to run. */
 #ifndef MGPU_TUNED_H
 #define MGPU_TUNED_H
 
@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 typedef struct Tuned Tuned;
-Tuned *mgpu_tuned_open(void);   /* never NULL; where nothing can be kept, nothing is found */
-/* a key is a line without tabs; number[count]: what was chosen */
+Tuned *mgpu_tuned_open(void);   /* never NULL; if nothing can be kept, it is empty */
+/* A key is a line without tabs. number[count]: what was measured and chosen. */
 bool mgpu_tuned_find(const Tuned *, const char *key, uint64_t *number, int count);
 void mgpu_tuned_add(Tuned *, const char *key, const uint64_t *number, int count, double us);
-void mgpu_tuned_close(Tuned *); /* keeps what was added; a warning if that fails */
+void mgpu_tuned_close(Tuned *); /* appends what was added to the file; warns if that fails */
 #endif

@@ -1,7 +1,8 @@
-/* ways.c: see ways.h. What was measured is kept in tuned.txt (tuned.h): by the card, the versions of driver, program and library, and all
- * that the operation is made of; the number of the library's fastest way, and the times of it, of the kernels and of the usual way.
+/* ways.c: see ways.h. Measurements are kept in tuned.txt (tuned.h). The key is the GPU, the versions of driver, program and
+ * library, and everything that the operation consists of; the value is the number of the library's fastest alternative, and the
+ * times of that one, of the kernels and of the usual one.
  *
- * Ways run in the still empty arena, which is cleared after it (device_cuda.c): gradients of the step before count on its zeros. */
+ * Alternatives run in the unused arena, which is zeroed afterwards (device_cuda.c), because delayed gradients rely on zeros. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/tuned.h"
 #include "runtime/cuda/ways.h"
@@ -10,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 3, RUNS = 10 };                     /* a time is the least of ROUNDS times of RUNS calls */
-enum { BEST, OWN_NS, USUAL_NS, BEST_NS, WORDS };    /* of tuned.txt */
+enum { ROUNDS = 3, RUNS = 10 };                     /* a time is the minimum over ROUNDS of RUNS calls */
+enum { BEST, OWN_NS, USUAL_NS, BEST_NS, WORDS };    /* words in tuned.txt */
 
 struct Tuning {
     Tuned *kept;
     CUevent clock[2];
-    char *where;            /* card and versions */
-    int timed, known;       /* operations: just now; before */
+    char *where;            /* GPU and versions */
+    int timed, known;       /* alternatives: measured now; known from before */
     struct { const mgpu_op *op; double usual_us, us; } *each; int count;
 };
 
@@ -32,13 +33,13 @@ Tuning *mgpu_tuning_open(const CudaDevice *d)
     return t;
 }
 
-/* microseconds; negative: it does not run */
+/* Returns microseconds; negative if it does not run. */
 static double time_of(const CudaDevice *d, const Tuning *t, const Ways *w, int way)
 {
     CUstream stream = d->stream[MGPU_COMP];
     double least = -1;
     mgpu_cuda_declare(d, MGPU_COMP, "an operation that is timed", NULL, -1);
-    if (!w->run(d, w->context, way)) /* the first time loads its kernel */
+    if (!w->run(d, w->context, way)) /* the first call loads its kernel */
         return -1;
     for (int k = 0; k < ROUNDS; k++) {
         float ms = 0;
@@ -54,7 +55,7 @@ static double time_of(const CudaDevice *d, const Tuning *t, const Ways *w, int w
     return 1e3 * least / RUNS;
 }
 
-/* a usual way that does not run is made by kernels */
+/* If the usual alternative does not run, kernels take its place. */
 static void time_all(const CudaDevice *d, const Tuning *t, const Ways *w, uint64_t word[WORDS])
 {
     double own = time_of(d, t, w, 0), usual = own, best = own;
@@ -118,7 +119,7 @@ double mgpu_tuning_us(const Tuning *t, const mgpu_op *op)
     return i < t->count ? t->each[i].us : INFINITY;
 }
 
-/* ms of the phase that takes most, a training step: without --tune, and as it was chosen */
+/* Sums up, in ms, the phase that takes longest, a training step: without --tune, and as chosen. */
 static void add_up(const CudaDevice *d, const Tuning *t, double *usual, double *chosen)
 {
     *usual = *chosen = 0;
