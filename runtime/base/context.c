@@ -1,4 +1,4 @@
-/* context.c: see context.h. */
+/* context.c: contexts, in which the threads of a library handle errors. */
 #include "runtime/base/context.h"
 #include "runtime/base/base.h"
 #include "runtime/base/terminal.h"
@@ -11,10 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Whatever may fail asks this, so it is no argument. */
+/* Any function may fail, so this is no argument. */
 static _Thread_local struct {
     Context *context;
-    jmp_buf *out; /* where the thread leaves to */
+    jmp_buf *out; /* where longjmp goes */
     bool apart, releases;
 } own;
 
@@ -37,7 +37,7 @@ bool mgpu_context_apart(bool apart)
     return before;
 }
 
-/* What longjmp skips is the runtime's: none of its frames has anything to do at its end. */
+/* longjmp skips only frames of the runtime, none of which has cleanup code. */
 bool mgpu_context_call(Context *c, void (*call)(void *argument), void *argument)
 {
     jmp_buf out;
@@ -69,7 +69,7 @@ void mgpu_context_leave(void)
         leave();
 }
 
-/* the lock is held */
+/* The lock is held. */
 static void wake_all(Context *c)
 {
     for (Sleeper *s = c->sleepers; s; s = s->next) {
@@ -133,7 +133,7 @@ void mgpu_sleep_end(Sleeper *s)
     mgpu_context_leave();
 }
 
-/* ---- what is not the system's */
+/* ---- resources that are not the system's */
 void mgpu_context_own(Release *r, void (*release)(void *), void *what)
 {
     Context *c = mgpu_context_noting();

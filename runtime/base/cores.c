@@ -1,9 +1,9 @@
-/* cores.c: how many threads compute. In: what the process may use of the machine (its affinity, the limits of its control
- * groups, OMP_NUM_THREADS) and --threads; out: a number, and words that say where it comes from.
+/* cores.c: the number of compute threads. In: what the process may use of the machine (its affinity, the limits of its control
+ * groups, OMP_NUM_THREADS) and --threads; out: a number, and a text that says where it comes from.
  *
- * Control groups, version 1 and 2, in any mixture: /proc/self/cgroup names the group of the process in every hierarchy,
- * as ID:CONTROLLERS:PATH. Limits hold for all groups below, so all folders from PATH up to the root of the hierarchy
- * are looked at. In a container PATH may be the host's and lead nowhere; the root is then the container's own group. */
+ * Control groups may be of version 1, 2, or both: /proc/self/cgroup names the process's group in every hierarchy, as
+ * ID:CONTROLLERS:PATH. Limits apply to all groups below, so all folders from PATH up to the root of the hierarchy are read. In a
+ * container PATH may be the host's and not exist; the root is then the container's own group. */
 #include "runtime/base/base.h"
 #include "runtime/base/cores.h"
 
@@ -16,7 +16,7 @@
 
 enum { MOST_CORES = 1 << 16, PATH_ROOM = 4096 };
 
-/* ---- control groups: processors that a limit allows, infinite if there is none */
+/* ---- control groups: the limit in cores, infinity if there is none */
 static double read_pair(const char *folder, const char *file, const char *second_file)
 {
     char path[PATH_ROOM + 300], text[64] = "";
@@ -45,7 +45,7 @@ static double read_pair(const char *folder, const char *file, const char *second
     return period > 0 ? quota / period : INFINITY;
 }
 
-/* of the group `path` below `root` and of all above it */
+/* Returns the smallest limit of the group `path` below `root` and of all groups that contain it. */
 static double limit_of(const char *root, const char *path, bool second_version)
 {
     char folder[PATH_ROOM];
@@ -120,7 +120,7 @@ int *mgpu_cores_allowed(int *count)
                 if (CPU_ISSET_S((size_t)i, bytes, set))
                     cores[(*count)++] = i;
         }
-        bool larger = !known && errno == EINVAL; /* the kernel's own set has more room */
+        bool larger = !known && errno == EINVAL; /* the kernel's set is larger */
         CPU_FREE(set);
         if (!larger)
             break;
@@ -148,7 +148,7 @@ int mgpu_cores_available(char *why, size_t room)
     return cores;
 }
 
-/* ---- how many threads */
+/* ---- number of threads */
 int mgpu_omp_threads(const char *value)
 {
     char *end;
@@ -157,7 +157,7 @@ int mgpu_omp_threads(const char *value)
     if (end == value)
         return -1;
     end += strspn(end, " \t");
-    if ((*end && *end != ',') || n < 1) /* of a list, the first is for the outermost level */
+    if ((*end && *end != ',') || n < 1) /* the first one of a list is for the outermost level */
         return -1;
     return n > MGPU_MOST_THREADS ? MGPU_MOST_THREADS : (int)n;
 }

@@ -1,4 +1,4 @@
-/* cores.h: how many threads compute; also for mgpuc, which says what a run would take. */
+/* cores.h: the number of compute threads; used by programs, and by mgpuc to predict a run. */
 #ifndef MGPU_CORES_H
 #define MGPU_CORES_H
 
@@ -8,12 +8,12 @@
 
 enum { MGPU_MOST_THREADS = 1024 };
 int mgpu_cores_available(char *why, size_t room); /* at least 1; why: "2 cores", "2 of 8 cores (...)" */
-int *mgpu_cores_allowed(int *count);              /* the cores of the process's affinity; the caller frees */
-/* processors that the control group of the process may use, infinite if nothing limits them; root: /sys/fs/cgroup,
- * membership: /proc/self/cgroup */
+int *mgpu_cores_allowed(int *count);              /* the affinity of the process; the caller frees */
+/* Returns the CPU limit of the process's control groups in cores, or infinity. root: /sys/fs/cgroup, membership:
+ * /proc/self/cgroup. */
 double mgpu_cgroup_limit(const char *root, const char *membership);
-int mgpu_omp_threads(const char *value);          /* of OMP_NUM_THREADS; -1: it is no number of threads */
-int mgpu_default_threads(const char *program);    /* the cores, at most OMP_NUM_THREADS */
-int64_t mgpu_device_threads(int64_t threads, int devices, int device); /* of the device: its share of them, 1 at least */
-int64_t mgpu_device_bytes(const mgpu_device *, int64_t threads); /* arena, workspaces of all its threads */
+int mgpu_omp_threads(const char *value);          /* of OMP_NUM_THREADS; -1: invalid */
+int mgpu_default_threads(const char *program);    /* cores, at most OMP_NUM_THREADS */
+int64_t mgpu_device_threads(int64_t threads, int devices, int device); /* of one device, at least 1 */
+int64_t mgpu_device_bytes(const mgpu_device *, int64_t threads); /* arena and workspaces of all its threads */
 #endif

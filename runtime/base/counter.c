@@ -1,11 +1,11 @@
-/* counter.c: a number that only grows, on which threads wait.
+/* counter.c: a number that only increases, and for which threads wait.
  *
- * `wanted` is the smallest value that somebody sleeps for, 0: nobody sleeps; there are a few of them, and every thread uses
- * one. Who raises the number stores it and then looks at them; who waits lowers its own and then looks at the number once
- * more. Both in sequentially consistent order, so that one of them sees the other: no wake-up is lost, a raise that
- * nobody sleeps for touches one line of the cache, and a lane that waits for another's last operation is not woken by each
- * one before it. Who wakes sleepers forgets them first, then changes `word`: those that want more announce themselves again.
- * The spin is short: two cores may carry seven devices. */
+ * Each element of `wanted` is the smallest value that a sleeping thread waits for, or 0; every thread uses one of them. A thread
+ * that raises the number stores it and then reads `wanted`; a waiting thread lowers its element and then reads the number again.
+ * Both use sequentially consistent order, so one of them sees the other's store, and no wake-up is lost. Raising a number for
+ * which nobody sleeps touches one cache line, and a lane that waits for another's last operation is not woken by earlier ones.
+ * The waking thread clears the element first and then changes `word`; threads that wait for more set their element again.
+ * Spinning is short, because two cores may run seven devices. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 
@@ -16,13 +16,13 @@
 
 enum { SPINS = 100 };
 
-/* kind: the bit of the threads that are meant */
+/* kind: the bits of the threads to wake */
 static void futex(_Atomic uint32_t *word, int operation, uint32_t value, int kind)
 {
     syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, kind);
 }
 
-/* which of the numbers this thread uses: others may use it, too, and are then woken together */
+/* Returns this thread's element of `wanted`. Threads that share one are woken together. */
 static int own_kind(void)
 {
     static _Atomic unsigned threads;

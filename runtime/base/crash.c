@@ -1,6 +1,6 @@
-/* crash.c: what a kernel was doing when it crashed, without a global: a guarded thread takes signals on a stack of its
- * own whose first bytes, found by its alignment, say whom to ask. A crash elsewhere ends the program as ever. What is said is
- * put together without stdio, locks or allocation: the thread may have crashed while it held them. */
+/* crash.c: reports what a kernel was doing when it crashed, without a global. A guarded thread handles signals on an aligned
+ * stack of its own, whose first bytes say which function to call. A crash elsewhere ends the program as usual. The report uses no
+ * stdio, locks or allocation, as the thread may have crashed while it held a lock. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 
@@ -34,7 +34,7 @@ static void handle(int number)
 
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context)
 {
-    if (mgpu_context()) /* signals are the caller's */
+    if (mgpu_context()) /* the caller handles signals */
         return NULL;
     CrashGuard *guard = mgpu_allocate_aligned(STACK_BYTES, STACK_BYTES);
     *guard = (CrashGuard){.magic = MAGIC, .say = say, .context = context};
@@ -52,11 +52,11 @@ void mgpu_guard_end(CrashGuard *guard)
 {
     if (!guard)
         return;
-    sigaltstack(&guard->before, NULL); /* sanitizers have one and free it at the thread's end */
+    sigaltstack(&guard->before, NULL); /* sanitizers have installed one, which they free at the thread's end */
     free(guard);
 }
 
-/* ---- what is said */
+/* ---- the report */
 void mgpu_add_text(SafeText *t, const char *text)
 {
     for (; *text && t->length + 1 < t->room; text++)
@@ -82,7 +82,7 @@ _Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char 
 {
     char room[1000];
     SafeText t = {room, sizeof room, 0};
-    mgpu_add_text(&t, isatty(STDERR_FILENO) ? "\r\033[K" : ""); /* over the live line */
+    mgpu_add_text(&t, isatty(STDERR_FILENO) ? "\r\033[K" : ""); /* overwrites the progress line */
     mgpu_add_text(&t, program_invocation_short_name);
     mgpu_add_text(&t, kind);
     mgpu_add_text(&t, where);
@@ -92,6 +92,6 @@ _Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char 
     mgpu_add_text(&t, after);
     mgpu_add_text(&t, "\n");
     if (write(STDERR_FILENO, t.text, t.length) < 0)
-        errno = 0; /* nobody reads: then nobody misses it */
+        errno = 0; /* there is no other way to report it */
     _exit(MGPU_MACHINE_FAILED);
 }

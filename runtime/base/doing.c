@@ -1,5 +1,5 @@
-/* doing.c: what threads are at that may stand still: opening files, reading and writing them, waiting for others. engine/hang.c
- * says it when nothing has moved for a while. Whatever takes time says it, so it is no argument. */
+/* doing.c: what threads do that may block: opening, reading and writing files, waiting for others. engine/hang.c reports it when
+ * nothing has progressed for a while. Any function may block, so this is no argument. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 
@@ -10,7 +10,7 @@ typedef struct Doing {
     struct Doing *next;
     const char *what;
     char file[200];
-} Doing; /* of a thread; what: NULL: nothing that may stand still */
+} Doing; /* of a thread; what: NULL: nothing that may block */
 
 static struct {
     pthread_mutex_t lock;
@@ -21,7 +21,7 @@ static struct {
 } threads = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 static _Thread_local Doing *own;
 
-/* of a thread that ends */
+/* Removes the entry of a thread that ends. */
 static void leave(void *doing)
 {
     pthread_mutex_lock(&threads.lock);
@@ -48,7 +48,7 @@ static void enter(void)
 
 const char *mgpu_doing(const char *what)
 {
-    if (mgpu_context()) /* nobody looks on, and the thread is the caller's */
+    if (mgpu_context()) /* hangs are not looked for, and the thread is the caller's */
         return NULL;
     if (!own)
         enter();
@@ -68,7 +68,7 @@ void mgpu_doing_with(const char *file)
     pthread_mutex_lock(&threads.lock);
     size_t length = strlen(file), room = sizeof own->file;
     snprintf(own->file, room, "%s%s", length < room ? "" : "...",
-             length < room ? file : file + length - room + 4); /* the end of a path says more */
+             length < room ? file : file + length - room + 4); /* the end of a path identifies it better */
     threads.count++;
     pthread_mutex_unlock(&threads.lock);
 }

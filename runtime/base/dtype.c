@@ -1,5 +1,5 @@
-/* dtype.c: the element types: sizes, names, and conversion between any two of them through double. (Whole numbers
- * beyond 2^53 keep their value only where both types are the same.) */
+/* dtype.c: element types: sizes, names, and conversion between any two of them through double. (Integers beyond 2^53 keep their
+ * value only if both types are the same.) */
 #include "runtime/base/records.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static double from_half(uint16_t h)
     return sign * (exponent ? ldexp(fraction + 1024, exponent - 25) : ldexp(fraction, -24));
 }
 
-/* to the nearest, ties to even */
+/* Rounds to nearest, ties to even. */
 static uint16_t to_half(double v)
 {
     uint16_t sign = signbit(v) ? 0x8000 : 0;
@@ -60,7 +60,7 @@ static uint16_t to_half(double v)
     if (a == 0 || exponent < -13)
         return (uint16_t)(sign | (int)nearbyint(ldexp(a, 24))); /* subnormal; 1024 is the smallest normal number */
     double rounded = nearbyint(ldexp(a, 11 - exponent));          /* 1024 .. 2048 */
-    return (uint16_t)(sign | ((exponent + 13) * 1024 + (int)rounded)); /* a carry moves into the exponent */
+    return (uint16_t)(sign | ((exponent + 13) * 1024 + (int)rounded)); /* a carry goes into the exponent */
 }
 
 static double from_bfloat(uint16_t h)
@@ -81,7 +81,7 @@ static uint16_t to_bfloat(double v)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* elements in files may begin at any byte */
+/* Elements in files may be unaligned. */
 #define ANYWHERE __attribute__((aligned(1), may_alias))
 typedef uint16_t any_u16 ANYWHERE;
 typedef int16_t any_i16 ANYWHERE;
@@ -109,7 +109,7 @@ double mgpu_to_double(const void *data, uint8_t dtype, int64_t i)
     }
 }
 
-/* whole numbers are cut towards zero; what does not fit becomes the nearest bound */
+/* Conversion to integers truncates towards zero and saturates. */
 static double bounded(double v, uint8_t dtype)
 {
     return v >= INFO[dtype].high ? INFO[dtype].high : v > INFO[dtype].low ? v : INFO[dtype].low;

@@ -1,8 +1,8 @@
-/* json.c: a strict reader of JSON (RFC 8259) for the files that the program itself or its peers write: headers of
- * safetensors and run.json; and the writing of text and numbers.
+/* json.c: a strict reader of JSON (RFC 8259), for files that the program or its peers write, such as headers of safetensors and
+ * run.json; and writers of text and numbers.
  *
- * One pass over the text fills one block of memory: the nodes in front, the unescaped characters after them. Both are
- * bounded by the text's length: every value has a character of its own, and no escape grows. */
+ * One pass over the text fills one block of memory: first the nodes, then the unescaped characters. Both are bounded by the
+ * text's length: every value has a character of its own, and no escape grows. */
 #include "runtime/base/base.h"
 #include "runtime/base/terminal.h"
 
@@ -100,13 +100,13 @@ static bool read_escape(Reader *r)
         if (!read_hex(r, &low) || low < 0xdc00 || low > 0xdfff)
             return fail(r, "half of a surrogate pair");
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    } else if (code >= 0xdc80 && code < 0xdd00) { /* mgpu_json_write_bytes; Python calls it surrogateescape */
+    } else if (code >= 0xdc80 && code < 0xdd00) { /* mgpu_json_write_bytes; Python's surrogateescape */
         put(r, code & 0xff);
         return true;
     } else if (code >= 0xdc00 && code < 0xe000) {
         return fail(r, "half of a surrogate pair");
     }
-    if (!code) /* a text ends there */
+    if (!code) /* texts are NUL-terminated */
         return fail(r, "a NUL in a text");
     put_utf8(r, code);
     return true;
@@ -236,7 +236,7 @@ static Json *read_value(Reader *r)
     return good ? value : NULL;
 }
 
-/* values: each begins with a character that begins no other, so the text's brackets, commas and the first bound them */
+/* Returns a bound on the number of values: except the first one, each follows a bracket, comma or colon. */
 static size_t most_values(const char *text, size_t length)
 {
     size_t count = 2;
@@ -307,7 +307,7 @@ static void write_text(FILE *f, const char *text, bool keep)
             bytes = 1;
         } else if (code == '"' || code == '\\') {
             fprintf(f, "\\%c", *text);
-        } else if (code < 0x10000 && mgpu_control(text, &code)) { /* a terminal may show what is written */
+        } else if (code < 0x10000 && mgpu_control(text, &code)) { /* the output may be shown on a terminal */
             fprintf(f, "\\u%04x", code);
         } else {
             fwrite(text, 1, (size_t)bytes, f);

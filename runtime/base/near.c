@@ -1,4 +1,4 @@
-/* near.c: see near.h. */
+/* near.c: edit distances, and patterns of names. */
 #include "runtime/base/near.h"
 
 #include <stdbool.h>
@@ -40,7 +40,7 @@ const char *mgpu_nearest(const char *word, const char *const *names, int count)
     bool capitals = strncmp(word, lower, sizeof lower) != 0;
     for (int i = 0; i < count && length <= MGPU_LONGEST_WORD; i++) {
         int d = mgpu_edit_distance(word, names[i]), small = mgpu_edit_distance(lower, names[i]) + capitals;
-        d = small < d ? small : d; /* `ReLU` is nearly `relu` */
+        d = small < d ? small : d; /* `ReLU` is near `relu` */
         if (d < least && d < (int)strlen(names[i])) {
             least = d;
             best = names[i];

@@ -1,4 +1,4 @@
-/* onnx.c: protocol buffers of ONNX, written. */
+/* onnx.c: writes protocol buffers of ONNX. */
 #include "runtime/base/onnx.h"
 #include "runtime/base/base.h"
 

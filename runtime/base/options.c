@@ -1,4 +1,4 @@
-/* options.c: the options of a program, or of a library, where none is given. */
+/* options.c: the default options of programs and libraries. */
 #include "runtime/base/options.h"
 
 #include <math.h>

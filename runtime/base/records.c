@@ -1,4 +1,4 @@
-/* records.c: see records.h. */
+/* records.c: reads records of a text by tables of their fields. */
 #include "runtime/base/records.h"
 #include "runtime/base/terminal.h"
 

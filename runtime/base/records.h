@@ -1,8 +1,7 @@
-/* records.h: records of a text, as tables describe them. A record is a line: a word, then its fields, each a word and a value.
+/* records.h: records of a text, described by tables. A record is a line: a word, then its fields, each a word and a value.
  *
- * A table of fields says of each member of a structure how it is written. The reader is here, the writer in
- * compiler/base/records.c. A kind of field that only one sort of text has is numbered from MGPU_FIELD_KINDS on, and a function
- * of that text reads it. */
+ * A table of fields says how each member of a structure is written. The reader is here, the writer in compiler/base/records.c.
+ * Kinds of fields that only one format has are numbered from MGPU_FIELD_KINDS on, and read by a function of that format. */
 #ifndef MGPU_RECORDS_H
 #define MGPU_RECORDS_H
 
@@ -12,102 +11,102 @@ typedef enum mgpu_field_kind {
     MGPU_FIELD_WHOLE, /* int64_t */
     MGPU_FIELD_INT,
     MGPU_FIELD_NUMBER,       /* double: the shortest text that is read as the same number */
-    MGPU_FIELD_TIME,         /* double, in microseconds: with one decimal */
-    MGPU_FIELD_TIMES,        /* `name_count` of them, one after the other */
-    MGPU_FIELD_SHARE,        /* double, from 0 to 1: with four decimals */
-    MGPU_FIELD_AMOUNT,       /* double: as a whole number; an optional one below 1 is not written */
-    MGPU_FIELD_FLAG,         /* bool: true if the word is there */
-    MGPU_FIELD_NAME,         /* bare where it can be, else in quotes */
+    MGPU_FIELD_TIME,         /* double, in microseconds, with one decimal */
+    MGPU_FIELD_TIMES,        /* `name_count` of them in sequence */
+    MGPU_FIELD_SHARE,        /* double, from 0 to 1, with four decimals */
+    MGPU_FIELD_AMOUNT,       /* double, written as an integer; if optional, not written below 1 */
+    MGPU_FIELD_FLAG,         /* bool: true if the word is present */
+    MGPU_FIELD_NAME,         /* without quotes if possible */
     MGPU_FIELD_TEXT,         /* in quotes */
     MGPU_FIELD_NAMES,        /* names up to the end of the record; `more`: their number */
-    MGPU_FIELD_TYPE,         /* of elements */
-    MGPU_FIELD_TYPE_OR_NONE, /* + 1; 0: there is none, and nothing is written */
-    MGPU_FIELD_CHOICE,       /* one of `names`, by its number */
+    MGPU_FIELD_TYPE,         /* an element type */
+    MGPU_FIELD_TYPE_OR_NONE, /* 1 + the type; 0: none, and nothing is written */
+    MGPU_FIELD_CHOICE,       /* one of `names`, by its index */
     MGPU_FIELD_DIGEST,       /* uint32_t: eight hexadecimal digits */
     MGPU_FIELD_KINDS
 } mgpu_field_kind;
 typedef struct mgpu_field {
-    const char *word; /* before the value; NULL: there is none */
+    const char *word; /* precedes the value; NULL: none */
     int kind;
-    size_t at, more; /* of members of the structure */
+    size_t at, more; /* offsets of members of the structure */
     size_t bytes;    /* of the member; INT, TYPE, CHOICE: 1 or 4 */
-    bool optional;   /* not written if it has the usual value, which it gets where it is not there */
-    bool within;     /* optional, and only there if the field before it is */
+    bool optional;   /* not written if it has the value `usual`, which it gets if it is missing */
+    bool within;     /* optional, and allowed only if the field before it is present */
     int64_t usual, least;
     const char *const *names; /* CHOICE */
     int name_count;
-    const char *what;    /* the value, in messages: "the size of a sample" */
-    const char *c;       /* the member of the program's structure, and, of a list, that of its length; NULL: it has none */
-    const char *c_words; /* CHOICE: what its constants begin with, before the name */
+    const char *what;    /* names the value in messages: "the size of a sample" */
+    const char *c;       /* the member of the program's structure and, of a list, that of its length; NULL: none */
+    const char *c_words; /* CHOICE: the prefix of its constants */
 } mgpu_field;
 typedef struct mgpu_record {
     const char *word;
-    size_t size, list, count; /* of a list in the structure above; size 0: fields of that structure itself */
+    size_t size, list, count; /* of a list in the enclosing structure; size 0: fields of that structure itself */
     bool numbered;
     const mgpu_field *fields;
     int field_count;
     const struct mgpu_record *below;
     int below_count;
-    const char *c_type, *c_list; /* of the program's structures, and its table of them; NULL: it has none */
+    const char *c_type, *c_list; /* of the program's structures, and its table of them; NULL: none */
 } mgpu_record;
 #define MGPU_AT(type, member) .at = offsetof(type, member), .bytes = sizeof((type *)NULL)->member
 #define MGPU_NAMES(list) .names = list, .name_count = MGPU_COUNT(list)
 #define MGPU_LIST(type, of, items, length) .size = sizeof(type), .list = offsetof(of, items), .count = offsetof(of, length)
 #define MGPU_FIELDS(list) .fields = list, .field_count = MGPU_COUNT(list)
-/* a member of a structure */
+/* accesses a member by its offset */
 #define MGPU_MEMBER(type, base, at) (*(type *)((char *)(base) + (at)))
 #define MGPU_MEMBER_OF(type, base, at) (*(type const *)((const char *)(base) + (at)))
 
-/* Where a text is read. A copy is a place to come back to, or for a message. */
+/* The state of a reader. A copy serves as a position to return to, or for a message. */
 typedef struct mgpu_reader mgpu_reader;
 struct mgpu_reader {
     const char *at, *line_start;
     int line;
-    bool plain;   /* of what a terminal would act on in a name, \x1b and the like are read */
-    char comment; /* where a record may end before its line does */
-    void (*wrong)(const mgpu_reader *, const char *message);        /* the text is, here: it does not return */
-    void *(*allocate)(void *memory, size_t bytes);                  /* zeroed */
-    void *memory;                                                   /* of `wrong`, too */
-    void (*special)(mgpu_reader *, const mgpu_field *, void *base); /* reads a kind from MGPU_FIELD_KINDS on, with its word */
-    void *context;                                                  /* of that */
+    bool plain;   /* escape characters in names that terminals act on, as \x1b */
+    char comment; /* the character that begins a comment after a record */
+    void (*wrong)(const mgpu_reader *, const char *message);        /* reports an error at this position; does not return */
+    void *(*allocate)(void *memory, size_t bytes);                  /* returns zeroed memory */
+    void *memory;                                                   /* for `allocate`, and for `wrong` */
+    void (*special)(mgpu_reader *, const mgpu_field *, void *base); /* reads kinds from MGPU_FIELD_KINDS on, with their word */
+    void *context;                                                  /* for `special` */
 };
 _Noreturn void mgpu_wrong(const mgpu_reader *, const char *pattern, ...) MGPU_PRINTF(2, 3);
 void mgpu_skip_blanks(mgpu_reader *);
-bool mgpu_next_record(mgpu_reader *); /* to its first word; false: there is none */
+bool mgpu_next_record(mgpu_reader *); /* goes to its first word; false: there is none */
 bool mgpu_at_end(mgpu_reader *);      /* of the record */
 void mgpu_end_record(mgpu_reader *);
 bool mgpu_take(mgpu_reader *, const char *text);             /* these characters */
 bool mgpu_take_word(mgpu_reader *, const char *word);        /* after blanks */
 void mgpu_need(mgpu_reader *, const char *text);             /* these characters, after blanks */
-const char *mgpu_read_name(mgpu_reader *, const char *what); /* bare, or in quotes */
+const char *mgpu_read_name(mgpu_reader *, const char *what); /* without or in quotes */
 int64_t mgpu_read_integer(mgpu_reader *, const char *what, int64_t least, int64_t most);
 int mgpu_read_int(mgpu_reader *, const char *what);       /* 0 or more */
 int64_t mgpu_read_bytes(mgpu_reader *, const char *what); /* likewise */
 double mgpu_read_number(mgpu_reader *, const char *what);
 uint32_t mgpu_read_digest(mgpu_reader *);
-int mgpu_read_choice(mgpu_reader *, const char *what, const char *const *names, int count); /* its number in `names` */
-int mgpu_read_type(mgpu_reader *);                                                          /* of elements */
+int mgpu_read_choice(mgpu_reader *, const char *what, const char *const *names, int count); /* returns its index in `names` */
+int mgpu_read_type(mgpu_reader *);                                                          /* an element type */
 void mgpu_read_field(mgpu_reader *, const mgpu_field *, void *base);                        /* its value */
 void mgpu_set_usual(const mgpu_field *, void *base);
-int mgpu_small_member(const mgpu_field *, const void *base);           /* INT, TYPE, CHOICE */
-void mgpu_read_fields(mgpu_reader *, const mgpu_record *, void *base); /* in their order, up to what is none of them */
+int mgpu_small_member(const mgpu_field *, const void *base);           /* of kind INT, TYPE or CHOICE */
+void mgpu_read_fields(mgpu_reader *, const mgpu_record *, void *base); /* in order, all fields of the record */
 
-/* a list that grows at powers of two: a place for one more, which is zeroed; its number is added to *count */
+/* Appends a zeroed item to a list whose capacity doubles; increments *count and returns the list. */
 void *mgpu_more(mgpu_reader *, void *list, int *count, size_t bytes);
 #define MGPU_ADD(reader, list, count, item)                                                                                      \
     ((void)((list) = mgpu_more(reader, list, &(count), sizeof *(list))), (list)[(count)-1] = (item))
 
-/* names -> numbers, in the memory of a reader */
+/* Maps names to numbers, in the memory of a reader. */
 typedef struct mgpu_names {
     const char **keys;
     int count;
     int *slots, slot_count;
 } mgpu_names;
-int mgpu_name_number(const mgpu_names *, const char *name);          /* -1: it is not there */
-bool mgpu_enter_name(mgpu_reader *, mgpu_names *, const char *name); /* the next number is its; false: it is there already */
+int mgpu_name_number(const mgpu_names *, const char *name);          /* -1: it is not in the map */
+bool mgpu_enter_name(mgpu_reader *, mgpu_names *, const char *name); /* gives it the next number; false: it has one */
 
-bool mgpu_is_bare(char);  /* a name of these alone needs no quotes: letters, digits, . _ - / */
-int mgpu_hex_digit(char); /* -1: it is none, or a capital */
+bool mgpu_is_bare(char);  /* allowed in names without quotes: letters, digits, . _ - / */
+int mgpu_hex_digit(char); /* -1: none, or a capital */
 extern const char *const mgpu_dtype_names[];
 enum { MGPU_DTYPES = MGPU_F64 + 1 };
 #endif

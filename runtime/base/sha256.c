@@ -1,5 +1,5 @@
-/* sha256.c: SHA-256 as FIPS 180-4 has it: blocks of 64 bytes, each mixed into eight words in 64 rounds; the text is closed
- * by a bit 1, zeros, and its length in bits. */
+/* sha256.c: SHA-256 by FIPS 180-4: blocks of 64 bytes, each mixed into eight words in 64 rounds; the text is padded by a bit 1,
+ * zeros, and its length in bits. */
 #include "runtime/base/sha256.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ void mgpu_sha256_add(Sha256 *h, const void *bytes, size_t length)
     const uint8_t *at = bytes;
     size_t used = h->length % sizeof h->block, part = sizeof h->block - used, whole;
     h->length += length;
-    if (used) { /* the block that has begun */
+    if (used) { /* an incomplete block */
         part = part < length ? part : length;
         memcpy(h->block + used, at, part);
         at += part;

@@ -1,5 +1,5 @@
-/* sha256_x86.c: blocks of SHA-256 by the instructions that x86 CPUs have for it (Intel SHA extensions, since 2016 to 2019): a
- * round of four words takes two of them. The state is in two vectors, ABEF and CDGH, as the instructions want it. */
+/* sha256_x86.c: SHA-256 by the SHA extensions of x86 CPUs (Intel, since 2016 to 2019): four rounds take two instructions. The
+ * state is in two vectors, ABEF and CDGH, as the instructions require. */
 #include "runtime/base/sha256.h"
 
 #ifdef __x86_64__
@@ -14,7 +14,7 @@ static bool asks(void)
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
 }
 
-bool mgpu_sha256_has_x86(void) /* asked once: CPUID is slow in virtual machines, where it traps */
+bool mgpu_sha256_has_x86(void) /* queried once: CPUID is slow in virtual machines, where it traps */
 {
     static _Atomic int known; /* 1: no, 2: yes */
     if (!known)

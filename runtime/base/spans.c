@@ -1,4 +1,4 @@
-/* spans.c: a log of spans, in blocks, so that adding one never moves others. */
+/* spans.c: a log of spans, in blocks, so that appending never moves spans. */
 #include "runtime/base/base.h"
 #include "runtime/base/trace.h"
 

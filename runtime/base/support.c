@@ -12,12 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* of a process of several (runtime/mpi/processes.c); else nobody in particular. Whatever fails asks this, so it is no argument */
+/* How this process prints messages, if it is one of several (runtime/mpi/processes.c). Any function may fail, so this is no
+ * argument. */
 static struct {
     const char *name;
     bool silent;
     void (*leave)(int status);
-    char **said; int said_count; /* what mgpu_say_once has said */
+    char **said; int said_count; /* lines of mgpu_say_once */
 } self;
 
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status))
@@ -32,14 +33,14 @@ static _Noreturn void end(int status, const char *kind, const char *pattern, va_
     enum { LONGEST_S = 3 };
     mgpu_context_fail(status == MGPU_MACHINE_FAILED && *after ? "internal error: " : "", pattern, arguments, after);
     if (self.silent && status == MGPU_BAD_USAGE)
-        sleep(LONGEST_S); /* the same is wrong everywhere: who speaks says it, and ends all */
-    flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
+        sleep(LONGEST_S); /* all processes have this error: the speaking one reports it and ends all */
+    flockfile(stderr); /* never unlocked: a second thread that fails waits here until the process ends */
     fflush(stdout);
     char *text = NULL;
     size_t length = 0;
-    FILE *whole = open_memstream(&text, &length), *to = whole ? whole : stderr; /* at once: a launcher mixes what several processes write */
+    FILE *whole = open_memstream(&text, &length), *to = whole ? whole : stderr; /* one write: launchers mix processes */
     if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", to); /* over the live line */
+        fputs("\r\033[K", to); /* overwrites the progress line */
     fprintf(to, "%s: %s%s: ", program_invocation_short_name, self.name ? self.name : "", kind);
     mgpu_print_message(to, pattern, arguments);
     fprintf(to, "%s\n", after);
@@ -140,7 +141,7 @@ void mgpu_print_plain(const char *text)
     free(plain);
 }
 
-/* 0, or why something of it could not be written. A stream keeps that it was so, but not why: one more write says it. */
+/* Returns 0, or why something could not be written. A stream remembers a failure but not its reason; one more write shows it. */
 static int error_of(FILE *f, bool sync)
 {
     errno = 0;
@@ -215,8 +216,8 @@ void mgpu_end_text(FILE *f)
         mgpu_no_memory(BUFSIZ);
 }
 
-/* All signals but those that a thread's own mistakes cause are for the threads that wait for them: one that is begun before they
- * are blocked would take them otherwise, and they would end the program. */
+/* All signals except those caused by the thread itself are for the threads that wait for them. A thread that starts before they
+ * are blocked would otherwise receive them and end the program. */
 static sigset_t signals_of_others(void)
 {
     static const int OWN[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF};
@@ -321,8 +322,8 @@ double mgpu_seconds(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
-/* Field 22 of /proc/self/stat is the start in clock ticks since boot: coarse, but it counts loading the program too.
- * Where it makes no sense (containers with a clock of their own) the time since main began is in. */
+/* Field 22 of /proc/self/stat is the start in clock ticks since boot. It is coarse, but includes loading the program. If it is
+ * not plausible (containers with their own clock), the time since main is returned. */
 double mgpu_seconds_since_start(double main_began)
 {
     double since_main = mgpu_seconds() - main_began;
@@ -333,7 +334,7 @@ double mgpu_seconds_since_start(double main_began)
     size_t length = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[length] = 0;
-    const char *at = strrchr(text, ')'); /* the program's name may hold blanks */
+    const char *at = strrchr(text, ')'); /* the program's name may contain blanks */
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     if (!at)

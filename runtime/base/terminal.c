@@ -1,4 +1,4 @@
-/* terminal.c: see terminal.h. */
+/* terminal.c: standard descriptors, UTF-8, and text for terminals. */
 #include "runtime/base/terminal.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ int mgpu_utf8(const char *text, uint32_t *code)
     int bytes = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : (*p & 0xf0) == 0xe0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
     *code = bytes < 2 ? *p : *p & (0x7fu >> bytes);
     for (int i = 1; i < bytes; i++) {
-        if ((p[i] & 0xc0) != 0x80) /* nor is the end of the text */
+        if ((p[i] & 0xc0) != 0x80) /* also true for the NUL */
             return 0;
         *code = *code << 6 | (p[i] & 0x3f);
     }
@@ -47,13 +47,13 @@ int mgpu_control(const char *text, uint32_t *code)
     uint32_t c = *code;
     bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
     bool order = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-    bool none = (c & 0xfffe) == 0xfffe; /* no character, which XML has not */
+    bool none = (c & 0xfffe) == 0xfffe; /* a noncharacter, which XML excludes */
     return control || order || none ? bytes : 0;
 }
 
 char *mgpu_plain_text(const char *text, bool lines)
 {
-    enum { LONGEST = 6 }; /* of what a byte may become */
+    enum { LONGEST = 6 }; /* bytes that one byte may become */
     char *plain = malloc(LONGEST * strlen(text) + 1), *to = plain;
     while (plain && *text) {
         uint32_t code;
@@ -85,7 +85,7 @@ void mgpu_print_message(FILE *to, const char *pattern, va_list arguments)
         plain = mgpu_plain_text(text, strchr(pattern, '\n') || strcmp(pattern, "%s") == 0);
     if (plain)
         fputs(plain, to);
-    else /* no memory for it */
+    else /* out of memory */
         vfprintf(to, pattern, again);
     va_end(again);
     free(plain);

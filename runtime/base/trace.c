@@ -1,7 +1,9 @@
-/* trace.c: slices, arrows and tracks -> Chrome's trace event format ("Trace Event Format", Google, 2016), the JSON object form.
+/* trace.c: writes slices, arrows and tracks in Chrome's trace event format ("Trace Event Format", Google, 2016; JSON object
+ * form).
  *
- * A process is a device, or the program itself; a thread is one of its tracks. A slice is a complete event (ph X), an arrow a pair
- * of flow events (ph s and f) whose times lie inside the slices that they join. Times are microseconds with three decimals. */
+ * A process is a device, or the program itself; a thread is one of its tracks. A slice is a complete event (ph X), an arrow a
+ * pair of flow events (ph s and f) whose times are inside the slices that they connect. Times are microseconds with three
+ * decimals. */
 #include "runtime/base/base.h"
 #include "runtime/base/trace.h"
 
@@ -27,7 +29,7 @@ static void name_of_track(int device, int track, char name[32])
         snprintf(name, 32, "%s %d", device >= 0 ? "comp worker" : "decoder", track - (device >= 0 ? TRACK_WORKERS : TRACK_DECODERS));
 }
 
-/* each: devices of a node; 0: there is one */
+/* each: devices of a node; 0: one node */
 static void write_process(FILE *f, int device, int each)
 {
     fprintf(f, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":", process_of(device));

@@ -1,4 +1,4 @@
-/* trust.c: see trust.h. */
+/* trust.c: checks who may change a folder. */
 #include "runtime/base/trust.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ bool mgpu_is_own(const struct stat *s)
     return is_of_user(s) && !(s->st_mode & OTHERS_WRITE);
 }
 
-/* Of folders above: in one like /tmp (1777) others cannot rename what is not theirs. This user's own group may write, since with a
- * umask of 002, usual where each user has a group, it may write all new folders. */
+/* Checks a containing folder. In one like /tmp (1777), others cannot rename files that are not theirs. This user's own group may
+ * write, because with a umask of 002, usual where each user has a group, all new folders are writable by the group. */
 static bool others_may_rename_in(const char *folder, struct stat *s)
 {
     if (stat(folder, s) != 0 || (s->st_mode & S_ISVTX))

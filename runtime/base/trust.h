@@ -1,4 +1,4 @@
-/* trust.h: whose a folder is, for mgpuc and its programs. */
+/* trust.h: who may change a folder; used by mgpuc and its programs. */
 #ifndef MGPU_TRUST_H
 #define MGPU_TRUST_H
 
@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* only this user (or root) has made the file and may write it */
+/* Returns true if the file belongs to this user or root, and nobody else may write it. */
 bool mgpu_is_own(const struct stat *);
 
-/* Whether others than this user and root may change what is in the folder, or put another in its place: then `why` says it, as
- * "it belongs to the user 1000". A folder that is not there, nobody may. */
+/* Returns true if users other than this one and root may change the folder's contents or replace it; `why` says so: "it belongs
+ * to the user 1000". Returns false for a folder that does not exist. */
 bool mgpu_others_may_write(const char *folder, char *why, size_t room);
 #endif

@@ -1,8 +1,8 @@
-/* watch.c: how often, and how long: intervals of a run in steps; the best number of validation so far, and what happens
- * when it gets no better (the run ends early, a plateau lowers a rate).
+/* watch.c: intervals of a run in steps; the best validation result so far, and what happens when it stops improving (the run ends
+ * early, a plateau lowers a rate).
  *
- * Steps count from 1. An interval of I steps is over after the steps I, 2 I, ..., whatever was done in between: the same
- * places in a run that was interrupted. A quantity of epochs is so many times the steps of an epoch; I need not be whole. */
+ * Steps count from 1. An interval of I steps ends after the steps I, 2 I, ..., so that an interrupted run has the same intervals.
+ * Epochs are converted to steps; I need not be an integer. */
 #include "runtime/base/base.h"
 #include "runtime/base/watch.h"
 
@@ -52,7 +52,7 @@ const char *mgpu_quantity_text(mgpu_quantity q, char text[48])
     return text;
 }
 
-/* infinite for never and for times */
+/* Returns infinity for never and for MGPU_UNIT_TIMES. */
 static double in_steps(mgpu_quantity q, const Pace *pace)
 {
     switch (q.unit) {
@@ -71,7 +71,7 @@ bool mgpu_interval_over(mgpu_quantity q, const Pace *pace, int64_t before, int64
     return now > before && floor((double)now / steps + ROUNDING) > floor((double)before / steps + ROUNDING);
 }
 
-/* ---- numbers that are watched */
+/* ---- watched results */
 bool mgpu_watch_value(Watched *w, const mgpu_watch *watch, double value, int64_t step)
 {
     bool better = !isnan(value) && (!w->any || (watch->highest ? value > w->best : value < w->best));

@@ -1,4 +1,4 @@
-/* whole.c: see whole.h. */
+/* whole.c: reads and writes whole files. */
 #include "runtime/base/whole.h"
 #include "runtime/base/base.h"
 
@@ -14,7 +14,7 @@ static const size_t MOST_OF_A_PIPE = (size_t)256 << 20;
 const char *mgpu_refused_kind(FILE *f)
 {
     struct stat s;
-    return fstat(fileno(f), &s) != 0 || S_ISREG(s.st_mode) || S_ISFIFO(s.st_mode) || S_ISDIR(s.st_mode) /* reading a folder fails */
+    return fstat(fileno(f), &s) != 0 || S_ISREG(s.st_mode) || S_ISFIFO(s.st_mode) || S_ISDIR(s.st_mode) /* fails */
                ? NULL
                : "it is a device or a socket, which may never end; a file or a pipe is expected";
 }
@@ -65,7 +65,7 @@ bool mgpu_same_file(const char *a, const char *b)
 /* ---- writing */
 bool mgpu_in_place(const char *path)
 {
-    struct stat s; /* /dev/stdout and the like are what somebody has opened, which may have no name any more */
+    struct stat s; /* /dev/stdout and the like are open files, which may have no name any more */
     return stat(path, &s) == 0 && (!S_ISREG(s.st_mode) || strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0);
 }
 
@@ -81,7 +81,7 @@ int mgpu_open_in_place(const char *path, int flags)
     return file;
 }
 
-/* a new file beside w->path; -1: errno says why */
+/* Creates a new file in the folder of w->path; returns -1 and errno on failure. */
 static int open_beside(WholeFile *w)
 {
     enum { TRIES = 100 };
@@ -104,7 +104,7 @@ int mgpu_open_whole(WholeFile *w, const char *path)
     free(real);
     int file = mgpu_in_place(path) ? -1 : open_beside(w);
     if (file < 0) {
-        bool fixed = mgpu_in_place(path) || (errno == EACCES && access(path, W_OK) == 0); /* the file may be written, its folder not */
+        bool fixed = mgpu_in_place(path) || (errno == EACCES && access(path, W_OK) == 0); /* its folder is not writable */
         free(w->beside);
         w->beside = NULL;
         file = fixed ? mgpu_open_in_place(path, O_TRUNC) : -1;

@@ -1,4 +1,4 @@
-/* whole.h: a file, read into memory whole; a file that is written whole or not at all. */
+/* whole.h: reads a whole file into memory; writes a file completely or not at all. */
 #ifndef MGPU_BASE_WHOLE_H
 #define MGPU_BASE_WHOLE_H
 
@@ -6,19 +6,19 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Its bytes and a NUL, which the caller frees. NULL: *refused says why, or is NULL, and errno does. What never ends is refused: devices, and
- * what goes on coming out of a pipe. */
+/* Returns its bytes and a NUL, which the caller frees. On failure returns NULL, with the reason in *refused or, if that is NULL,
+ * in errno. Refuses what may never end: devices, and long output of a pipe. */
 char *mgpu_read_whole(const char *path, size_t *length, const char **refused);
-const char *mgpu_refused_kind(FILE *);           /* why that file is not read; NULL: it is */
-/* A file is written beside its place and renamed there when it is complete, so that what was there stays until then, and anybody who reads meets
- * all of it. A link stays one. What is there and no regular file (a device, a pipe, a terminal) is written in place, as a new file cannot do
- * its work. Each returns 0, or errno. */
+const char *mgpu_refused_kind(FILE *);           /* why the file is not read; NULL: it is */
+/* A file is written under another name in the same folder and renamed when it is complete. So the old contents stay until then,
+ * and readers always see a complete file. Symbolic links are kept. Anything but a regular file (a device, a pipe, a terminal) is
+ * written in place. Functions return 0, or errno. */
 typedef struct WholeFile { FILE *f; char *path, *beside; /* NULL: in place */ } WholeFile;
 int mgpu_open_whole(WholeFile *, const char *path);
-int mgpu_close_whole(WholeFile *);               /* on failure what was there before stays */
-int mgpu_check_whole(const char *path);          /* whether it could be written; changes nothing */
-bool mgpu_in_place(const char *path);            /* it is there, and no regular file */
-/* a descriptor to write; -1: errno says why. A pipe is opened when somebody reads it; if nobody does yet, that is said */
+int mgpu_close_whole(WholeFile *);               /* on failure the old contents stay */
+int mgpu_check_whole(const char *path);          /* could it be written? changes nothing */
+bool mgpu_in_place(const char *path);            /* it exists and is no regular file */
+/* Returns a descriptor for writing, or -1 and errno. Waits for a reader of a pipe, and says so. */
 int mgpu_open_in_place(const char *path, int flags);
-bool mgpu_same_file(const char *, const char *);  /* both are there, and they are one file */
+bool mgpu_same_file(const char *, const char *);  /* both exist and are the same file */
 #endif

@@ -1,11 +1,11 @@
-/* read.c: the text of a schedule -> Schedule, by the tables of records.c. What is wrong with it is said at its place. */
+/* read.c: parses the text of a schedule by the tables of records.c. Errors are reported at their place. */
 #include "runtime/schedule/schedule.h"
 
 #include <ctype.h>
 #include <setjmp.h>
 #include <string.h>
 
-/* waits: looked up at the end of the phase */
+/* Waits are resolved at the end of the phase. */
 typedef struct Pending {
     int device, op, wait;
     const char *name;
@@ -13,19 +13,19 @@ typedef struct Pending {
 } Pending;
 typedef struct Reading {
     Schedule *schedule;
-    PhaseSchedule *phase; /* NULL: ahead of the first */
+    PhaseSchedule *phase; /* NULL: before the first one */
     int device_count;     /* of the phase, so far */
-    int device;           /* that of the record */
+    int device;           /* of the record */
     Pending *pending;
     int pending_count;
     mgpu_names collectives, kernels;
     struct Transfer {
         int device, op, transfer;
         mgpu_reader at;
-    } * transfers; /* their collectives are looked up at the end */
+    } * transfers; /* their collectives are resolved at the end */
     int transfer_count;
     mgpu_reader phase_at;
-    jmp_buf remark; /* where to go on after a comment that is none of the remarks */
+    jmp_buf remark; /* where to continue after a comment that is no remark */
 } Reading;
 
 /* ---- names of devices */
@@ -54,7 +54,7 @@ static int read_owner(mgpu_reader *r)
     return device;
 }
 
-/* of a record: only a device that is as no other one has some */
+/* Reads the device of a record, which must not share another device's records. */
 static int read_record_owner(mgpu_reader *r)
 {
     Reading *x = r->context;
@@ -129,7 +129,7 @@ static void read_waits(mgpu_reader *r, ScheduledOp *op)
     } while (at_owned(r));
 }
 
-/* k and what names it; numbered as they are first mentioned */
+/* Reads k and an identifier. Kernels are numbered in order of their first mention. */
 static int read_kernel(mgpu_reader *r, const char **label)
 {
     Reading *x = r->context;
@@ -351,7 +351,7 @@ static _Noreturn void ignore_remark(const mgpu_reader *r, const char *message)
     longjmp(((Reading *)r->context)->remark, 1);
 }
 
-/* Comments of the head say what is predicted. One that reads otherwise is a comment as any. */
+/* Comments of the head have predictions. Any other comment is ignored. */
 static void read_remark(mgpu_reader r, Reading *x)
 {
     r.wrong = ignore_remark;
@@ -400,7 +400,7 @@ static void read_head(mgpu_reader *r, Reading *x)
     mgpu_skip_blanks(r);
     mgpu_reader start = *r;
     int version = mgpu_read_int(r, "the version of the format");
-    if (version < 2 || version > 3) /* in version 2, no device is as another one */
+    if (version < 2 || version > 3) /* in version 2, devices do not share records */
         mgpu_wrong(
             &start,
             version == 1

@@ -1,7 +1,7 @@
-/* reasons.c: why an operation of a schedule waits for another one: which bytes both touch, of which one of them writes some.
+/* reasons.c: why an operation of a schedule waits for another one: the buffers that both access and at least one of them writes.
  *
- * In the order in which they are looked for: it makes what the other reads; it has read, or written, what the other writes; it
- * has used memory that the other uses for something else. Slots count: the step before may have used the same one. */
+ * Reasons are looked for in this order: it makes what the other reads; it has read, or written, what the other writes; it has
+ * used memory that the other uses for something else. Slots count: the previous step may have used the same one. */
 #include "runtime/schedule/schedule.h"
 
 #include <string.h>

@@ -1,16 +1,16 @@
-/* records.c: the records of a schedule: for each, how its fields are written. docs/schedule.md says what they mean.
+/* records.c: tables of how the records of a schedule are written. docs/schedule.md says what they mean.
  *
  *   file        "mgpu-schedule 3" model [plan] [phases] kernel* phase*       one record a line; # begins a comment
  *   phases      "phases" (NAME HHHHHHHH)*
- *                 the phases of the program, all of them and in its order, and of each a digest of its name and of its calls' digests:
- *                 what the phase of this name computes; absent: a text of an earlier version, which is not proved
+ *                 all phases of the program in order, each with a digest of its name and of its calls' digests, which says what
+ *                 it computes; absent: a text of an earlier version, which is not proved
  *   phase       "phase" NAME device* (buffer | op)* collective*
  *   device      "device" N fields ["as" N]
- *                 as: its buffers and operations are those of device N, an earlier one, which alone has records of them
+ *                 as: it has the buffers and operations of device N, an earlier one with records of its own
  *   buffer, op  dN.NAME fields
- *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [("@+" | "@-") K]      no range: the whole buffer; K: slot (step + K) mod slots
- *   wait        dN.OP ["@-" K]                               the op of the K-th step before; absent: of this step
- *   parameter   DTYPE (BYTES | "each" BYTES) ["over" N]      over: written in the place of parameter N that is read, counted from 0
+ *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [("@+" | "@-") K]      no range: all of it; K: slot (step + K) mod slots
+ *   wait        dN.OP ["@-" K]                               the op of K steps ago; absent: of this step
+ *   parameter   DTYPE (BYTES | "each" BYTES) ["over" N]      over: overwrites input N, counted from 0
  *
  * Names are bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
  * hexadecimal digits) are characters. */
@@ -108,7 +108,7 @@ const mgpu_record MODEL_RECORD = {"model", MGPU_FIELDS(MODEL)}, PLAN_RECORD = {"
                   DEVICE_RECORD = {"device", MGPU_FIELDS(DEVICE)}, BUFFER_RECORD = {"buffer", MGPU_FIELDS(BUFFER)}, OP_RECORD = {"op", MGPU_FIELDS(OP)},
                   COLLECTIVE_RECORD = {"collective", MGPU_FIELDS(COLLECTIVE)};
 
-/* ---- what is predicted */
+/* ---- predictions */
 static const mgpu_field STEP[] = {
     {"step_us", MGPU_FIELD_TIME, MGPU_AT(Schedule, step.step_us), .what = "the time of a step"},
     {"machine", MGPU_FIELD_TEXT, MGPU_AT(Schedule, step.machine), .what = "the name of a machine"},
