@@ -1,6 +1,6 @@
-/* arrange.c: tensors made of those of a file: transposed, some rows of one, several joined, the halves of rotary positions apart.
- * In: tensors of a file; out: tensors that are read like these, a stretch of elements at a time, so nothing is copied before it
- * is wanted. */
+/* arrange.c: tensors derived from tensors of a file: transposed, slices of rows, concatenated, summed, or with the rows of rotary
+ * heads in another order. In: tensors of a file; out: tensors that are read in the same way, a range of elements at a time, so
+ * that nothing is copied before it is read. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/processes.h"
@@ -10,14 +10,14 @@
 #include <string.h>
 
 typedef struct Arranged {
-    SavedTensor saved; /* first: who reads it finds the rest behind it */
+    SavedTensor saved; /* first, so that a SavedTensor can be cast to Arranged */
     SavedTensor *const *of;
-    int count;    /* joined along the first axis, */
-    Strided walk; /* or of one: where each of its elements is in that, from the element `first` on */
+    int count;    /* of operands that are concatenated or summed */
+    Strided walk; /* for one operand: where each element is, counted from its element `first` */
     int64_t first;
 } Arranged;
 
-/* elements that follow each other there are read at once */
+/* Reads elements of the operand that are contiguous there at once. */
 static void read_walk(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
 {
     const Arranged *a = (const Arranged *)t;
@@ -81,11 +81,11 @@ static Arranged *arranged(TensorFile *file, ReadElements *read, SavedTensor *con
     return a;
 }
 
-/* as it is, by a walk along its axes */
+/* Derives an identical tensor that is read by strides. */
 static Arranged *walked(TensorFile *file, SavedTensor *t)
 {
     const Arranged *inner = (const Arranged *)t;
-    if (t->read == read_walk && inner->walk.rank == t->tensor.rank) { /* one walk instead of two */
+    if (t->read == read_walk && inner->walk.rank == t->tensor.rank) { /* combines two walks into one */
         Arranged *a = arranged(file, read_walk, inner->of, 1);
         a->saved.tensor = t->tensor;
         a->walk = inner->walk;
@@ -94,7 +94,7 @@ static Arranged *walked(TensorFile *file, SavedTensor *t)
     }
     Arranged *a = arranged(file, read_walk, &t, 1);
     a->walk.rank = t->tensor.rank;
-    bool any = mgpu_elements(&t->tensor) > 0; /* else nothing is read, and extents beside the 0 may be of any size */
+    bool any = mgpu_elements(&t->tensor) > 0; /* an empty tensor is never read, and its other extents may be huge */
     for (int64_t k = t->tensor.rank - 1, step = any; k >= 0; k--) {
         a->walk.extent[k] = t->tensor.extent[k];
         a->walk.stride[k] = step;
@@ -174,7 +174,7 @@ SavedTensor *mgpu_summed(TensorFile *file, SavedTensor *const *of, int count)
 SavedTensor *mgpu_reshaped(TensorFile *file, SavedTensor *t, const mgpu_tensor *as)
 {
     int at = 0;
-    for (int k = 0; k < as->rank; k++) { /* both without axes of one element are alike */
+    for (int k = 0; k < as->rank; k++) { /* both shapes are equal without their axes of extent 1 */
         while (as->extent[k] != 1 && at < t->tensor.rank && t->tensor.extent[at] == 1)
             at++;
         if (as->extent[k] != 1 && (at == t->tensor.rank || t->tensor.extent[at++] != as->extent[k]))
@@ -189,7 +189,7 @@ SavedTensor *mgpu_reshaped(TensorFile *file, SavedTensor *t, const mgpu_tensor *
     return &a->saved;
 }
 
-/* the rows of each head as a matrix [rows of it, columns of it], transposed */
+/* Transposes each head's rows as a matrix of `rows` columns; 0: of half as many columns as the head has rows. */
 static SavedTensor *transposed_heads(TensorFile *file, SavedTensor *t, int64_t heads, int64_t rows)
 {
     int rank = t->tensor.rank;
@@ -207,7 +207,7 @@ static SavedTensor *transposed_heads(TensorFile *file, SavedTensor *t, int64_t h
     return &a->saved;
 }
 
-/* llama.cpp stores the rows of each head in pairs (i, i + d / 2), as its rotation reads them: [h, d / 2, 2] -> [h, 2, d / 2] */
+/* llama.cpp stores the rows of each head in pairs (i, i + d / 2), as its rotation reads them: [h, d / 2, 2] -> [h, 2, d / 2]. */
 SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads)
 {
     return transposed_heads(file, t, heads, 2);
@@ -230,7 +230,7 @@ SavedTensor *mgpu_channels_last(TensorFile *file, SavedTensor *t, int64_t channe
     int64_t places = t->tensor.extent[last] / channels, step = w->stride[last];
     w->rank++;
     w->extent[last] = places, w->extent[last + 1] = channels;
-    w->stride[last + 1] = step * places; /* of [c, h w], the columns of h w before those of c */
+    w->stride[last + 1] = step * places; /* the columns are [c, h w]: those of one channel are contiguous */
     return &a->saved;
 }
 

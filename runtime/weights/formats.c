@@ -1,5 +1,5 @@
-/* formats.c: which format a file of weights has, by its first bytes, and its reader; what has no reader is named for what it is,
- * with what makes a file of it that can be read. */
+/* formats.c: detects the format of a file of weights by its first bytes or its name, and calls the reader. The message about a
+ * format without a reader names it and explains how to convert the file. */
 #include "runtime/base/base.h"
 #include "runtime/weights/formats.h"
 
@@ -8,10 +8,10 @@
 
 typedef struct Format {
     const char *begin;
-    int length, at;  /* bytes that are there; length 0: none */
-    const char *end; /* or the name's end; NULL: any */
+    int length, at;  /* of `begin`, which the file has at offset `at`; length 0: not checked */
+    const char *end; /* end of the file's name; NULL: not checked */
     ReadTensors *read;
-    const char *what; /* of one that is not read: "it is WHAT" */
+    const char *what; /* of formats that are not read: "it is WHAT" */
 } Format;
 #define BEGINS(text) .begin = text, .length = sizeof text - 1
 
@@ -23,7 +23,7 @@ static const Format FORMATS[] = {
     {BEGINS("PK\3\4"), .read = read_archive},
     {BEGINS("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), .at = 2, .read = mgpu_read_torch_legacy},
     {BEGINS("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), .at = 11,
-     .read = mgpu_read_torch_legacy}, /* behind the frame of protocol 4 */
+     .read = mgpu_read_torch_legacy}, /* after the frame header of protocol 4 */
     {.end = ".index.json", .read = read_index},
     {BEGINS("version https://git-lfs"),
      .what = "a pointer of Git LFS, not the file itself; `git lfs pull` in its folder fetches that"},
@@ -51,7 +51,7 @@ static const Format FORMATS[] = {
     {BEGINS("\x80\3"), .what = PLAIN_PICKLE},
     {BEGINS("\x80\4"), .what = PLAIN_PICKLE},
     {BEGINS("\x80\5"), .what = PLAIN_PICKLE},
-    {.end = "", .read = mgpu_read_safetensors}, /* says what is wrong */
+    {.end = "", .read = mgpu_read_safetensors}, /* reports errors of unknown formats */
 };
 
 static bool ends_with(const char *text, const char *end)
@@ -60,7 +60,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= last && strcmp(text + length - last, end) == 0;
 }
 
-/* They begin with the length of their header, whose bytes may be another format's mark. */
+/* Safetensors begins with the length of its header, whose bytes may look like another format, so it is checked first. */
 static bool is_safetensors(const TensorBytes *b)
 {
     static const uint8_t BELOW_4_GIB[4] = {0};
@@ -97,13 +97,13 @@ void mgpu_open_tensors(TensorFile *file, const char *path, int f)
     mgpu_sort_tensors(file);
 }
 
-/* ---- archives, by what is in them */
+/* ---- archives, by their members */
 static const struct Content {
     const char *end;
     ReadTensors *read;
     const char *what;
 } CONTENTS[] = {
-    /* the first that a member's name ends with */
+    /* the first row that matches the end of a member's name */
     {"constants.pkl", NULL,
      "an archive of TorchScript; torch.save(torch.jit.load(FILE).state_dict(), \"w.pt\") writes its weights"},
     {"data.pkl", mgpu_read_torch_archive, NULL},
@@ -111,7 +111,7 @@ static const struct Content {
     {".npy", read_npz, NULL},
 };
 
-/* .keras: its HDF5 file of weights */
+/* Reads the HDF5 file of weights in a .keras archive. */
 static void read_keras(TensorFile *file, const TensorBytes *b)
 {
     FileBytes bytes = {.data = b->data, .bytes = b->bytes};

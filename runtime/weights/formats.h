@@ -1,5 +1,5 @@
-/* formats.h: readers of files of tensors. Each adds the tensors of one file to a TensorFile, whose bytes stay mapped as long as
- * that is open. Nothing of a file is trusted: what is wrong in it ends the program with status 1 and "PATH: what is wrong". */
+/* formats.h: readers of files of tensors. Each adds the tensors of one file to a TensorFile, which keeps the bytes mapped until
+ * it is closed. Files are not trusted: an error in one ends the program with status 1 and the message "PATH: what is wrong". */
 #ifndef MGPU_WEIGHTS_FORMATS_H
 #define MGPU_WEIGHTS_FORMATS_H
 
@@ -7,7 +7,7 @@
 #include "runtime/data/sets.h"
 #include "runtime/weights/weights.h"
 
-typedef struct TensorBytes { /* of one file, or of a member of an archive */
+typedef struct TensorBytes { /* a file, or a member of an archive */
     const char *path;
     const uint8_t *data;
     int64_t bytes;
@@ -16,14 +16,14 @@ typedef struct TensorBytes { /* of one file, or of a member of an archive */
 /* ---- tensors.c */
 SavedTensor *mgpu_add_tensor(TensorFile *);
 const char *mgpu_own_text(TensorFile *, const char *begin, int64_t length);
-/* "PATH: tensor 'NAME': WHAT"; name NULL: "PATH: WHAT" */
+/* Ends the program with "PATH: tensor 'NAME': WHAT", or with "PATH: WHAT" if name is NULL. */
 _Noreturn void mgpu_broken_tensors(const char *path, const char *name, const char *what);
-/* The bytes of a tensor of this shape and type, if they are not more than `room`; else an error */
+/* Returns the bytes of a tensor of this shape and type. More than `room` are an error. */
 int64_t mgpu_checked_bytes(const char *path, const mgpu_tensor *, int64_t room);
-/* all of a file beside the first one, mapped */
-TensorBytes mgpu_map_open(TensorFile *, const char *path, int file); /* of an open one */
+/* Maps a whole file that is in the same folder as `path`. */
+TensorBytes mgpu_map_open(TensorFile *, const char *path, int file); /* maps an open file */
 TensorBytes mgpu_map_beside(TensorFile *, const char *path, const char *name);
-void mgpu_sort_tensors(TensorFile *); /* when all have been added */
+void mgpu_sort_tensors(TensorFile *); /* called after the last tensor is added */
 
 /* ---- the formats */
 typedef void ReadTensors(TensorFile *, const TensorBytes *);

@@ -1,8 +1,8 @@
-/* gguf.c: files of llama.cpp: GGUF, versions 2 and 3, little-endian (ggml's docs/gguf.md), with blocks as in its ggml-common.h.
+/* gguf.c: reads llama.cpp's GGUF files, versions 2 and 3, little-endian (ggml's docs/gguf.md; blocks as in its ggml-common.h).
  *
- * The header: "GGUF", version (u32), numbers of tensors and of notes (u64); the notes: key, type, value; of each tensor name,
- * number of axes, extents with the fastest axis first, type and where it begins, counted from the data, which begin at a multiple
- * of the alignment. What is quantized is unpacked to f32 when its elements are read. */
+ * The header: "GGUF", version (u32), numbers of tensors and of metadata entries (u64); the metadata: key, type, value; for each
+ * tensor its name, rank, extents with the fastest axis first, type, and offset from the beginning of the data, which is a
+ * multiple of the alignment. Quantized tensors are unpacked to f32 when their elements are read. */
 #include "runtime/base/base.h"
 #include "runtime/weights/formats.h"
 
@@ -20,7 +20,7 @@ static float f16_at(const uint8_t *p)
     return value;
 }
 
-/* ---- blocks of 32: d and quants; or d, m and quants: q d + m */
+/* ---- blocks of 32: scale d and quants q, whose value is q d; or d, offset m and q: q d + m */
 static void unpack_q4_0(const uint8_t *b, float *to)
 {
     float d = f16_at(b);
@@ -39,7 +39,7 @@ static void unpack_q4_1(const uint8_t *b, float *to)
     }
 }
 
-/* the fifth bits of 32 elements are before the others */
+/* Returns bit 4 of element i. These bits of all 32 elements precede their low bits. */
 static int fifth(const uint8_t *bits, int i)
 {
     return (bits[i / 8] >> i % 8 & 1) << 4;
@@ -70,8 +70,8 @@ static void unpack_q8_0(const uint8_t *b, float *to)
         to[i] = (float)(int8_t)b[2 + i] * d;
 }
 
-/* ---- blocks of 256, in eight groups of 32, each with a scale and a least value of six bits; Q6_K: sixteen with a scale of eight
- */
+/* ---- blocks of 256 in eight groups of 32 with a scale and a minimum of six bits each; Q6_K: sixteen groups with a scale of
+ * eight bits */
 static void scale_of_group(const uint8_t *scales, int group, int *scale, int *least)
 {
     if (group < 4) {
@@ -123,9 +123,9 @@ static void unpack_q6_k(const uint8_t *b, float *to)
 static const struct Packing {
     uint32_t code;
     const char *name;
-    uint8_t dtype;       /* of what is read */
-    int elements, bytes; /* of a block */
-    UnpackBlock *unpack; /* NULL: elements are as they are */
+    uint8_t dtype;       /* of the unpacked elements */
+    int elements, bytes; /* per block */
+    UnpackBlock *unpack; /* NULL if the elements are not packed */
 } PACKINGS[] = {{0, "F32", MGPU_F32, 1, 4, NULL},
                 {1, "F16", MGPU_F16, 1, 2, NULL},
                 {30, "BF16", MGPU_BF16, 1, 2, NULL},
@@ -193,7 +193,7 @@ static Text text(Reader *r)
 }
 
 enum { NOTE_U32 = 4, NOTE_TEXT = 8, NOTE_LIST = 9 };
-static const uint8_t NOTE_BYTES[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* by type */
+static const uint8_t NOTE_BYTES[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* indexed by type */
 
 static void skip_note(Reader *r, uint32_t type)
 {
@@ -208,7 +208,7 @@ static void skip_note(Reader *r, uint32_t type)
         take(r, count > (uint64_t)INT64_MAX / 8 ? UINT64_MAX : count * NOTE_BYTES[type]);
         return;
     }
-    for (uint64_t i = 0; i < count; i++) /* each takes eight bytes or more of the file */
+    for (uint64_t i = 0; i < count; i++) /* each text takes at least eight bytes of the file, so this ends */
         text(r);
 }
 
@@ -255,7 +255,7 @@ static const struct Packing *packing_of(const Reader *r, const char *name, uint3
               r->path, name, code);
 }
 
-/* -> where the tensor begins in the data */
+/* Returns the offset of the tensor in the data. */
 static uint64_t read_entry(Reader *r, TensorFile *file, SavedTensor *t)
 {
     Text name = text(r);

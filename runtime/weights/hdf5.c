@@ -1,14 +1,14 @@
-/* hdf5.c: HDF5 files (Keras' .weights.h5 and .h5, and model.weights.h5 in .keras) through libhdf5, opened when the first one is
- * read.
+/* hdf5.c: reads HDF5 files (Keras' .weights.h5 and .h5, and model.weights.h5 in .keras) with libhdf5, which is opened for the
+ * first such file.
  *
- * That library is large and reads files of strangers, so it does so in a child process that may compute, take memory and write to
- * one file in memory, and nothing else (seccomp): what goes wrong there ends as a message here. The child writes what it has read
- * as safetensors, which the reader of safetensors then trusts no more than any other file. A data set's name is its path with
- * points: a/b/kernel is "a.b.kernel".
+ * The library is large and the files are not trusted, so a child process runs it, which may only compute, allocate memory and
+ * write to one file in memory (seccomp). If it fails, the parent prints a message. The child writes what it has read as
+ * safetensors, and the reader of safetensors checks that as it checks any file. The name of a data set is its path with dots:
+ * a/b/kernel is "a.b.kernel".
  *
- * Keras numbers the layers of a model by their class, and their variables: layers/conv2d_7/vars/0. Since version 3.6 its files
- * say what a layer is called, too. If that is "stem", this data set is "stem.kernel" here. So it is in older files, which have
- * stem/stem/kernel:0. Where two data sets would be called alike, all keep their paths. */
+ * Keras numbers the layers of each class and their variables: layers/conv2d_7/vars/0. Since version 3.6 its files also store the
+ * name of a layer. If that is "stem", the data set is called "stem.kernel". Older files have stem/stem/kernel:0, which gets the
+ * same name. If two data sets would have the same name, all keep their paths. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 #include "runtime/weights/formats.h"
@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- what is used of the library, as its headers of 1.10 to 1.14 declare it */
+/* ---- the functions of the library that are used, as declared in its headers 1.10 to 1.14 */
 typedef int64_t Id; /* hid_t */
 typedef struct GroupInfo {
     int storage;
@@ -95,7 +95,7 @@ static const struct Symbol {
                {"H5T_NATIVE_UINT16_g", &h5.u16},
                {"H5T_NATIVE_UINT32_g", &h5.u32}};
 
-/* -> the library, or NULL; *missing: a function that it lacks, or NULL */
+/* Returns the library or NULL. *missing is a function that it lacks, or NULL. */
 static void *find_library(const char **missing)
 {
     static const char *const NAMES[] = {"libhdf5.so.310",        "libhdf5.so.200", "libhdf5.so.103",   "libhdf5_serial.so.310",
@@ -132,11 +132,11 @@ static void open_library(const char *path)
 enum { DEEPEST = 32, MOST = 100000, LONGEST_NAME = 1024 };
 typedef struct Child {
     const TensorBytes *bytes;
-    int out; /* gets the tensors, or what is wrong */
+    int out; /* receives the tensors or an error message */
     SavedTensor *tensors;
     Id *set;
     int count, groups;
-    bool paths; /* names are paths, whatever the file says of layers */
+    bool paths; /* use paths as names and ignore names of layers */
 } Child;
 
 static _Noreturn void give_up(const Child *c, const char *what)
@@ -157,9 +157,9 @@ static void allow_nothing_else(const Child *c)
     static const int CALLS[] = {SYS_mmap,       SYS_munmap,    SYS_mremap,        SYS_mprotect,       SYS_madvise,
                                 SYS_brk,        SYS_futex,     SYS_write,         SYS_pwrite64,       SYS_exit,
                                 SYS_exit_group, SYS_getrandom, SYS_clock_gettime, SYS_rt_sigprocmask, SYS_rt_sigreturn,
-                                SYS_getpid,     SYS_gettid,    SYS_ftruncate,     SYS_sysinfo /* of qsort */};
+                                SYS_getpid,     SYS_gettid,    SYS_ftruncate,     SYS_sysinfo /* for qsort */};
     static const int NOT_THERE[] = {SYS_openat, SYS_getcwd, SYS_newfstatat,
-                                    SYS_readlinkat}; /* of files, of which it asks whether they are there */
+                                    SYS_readlinkat}; /* these fail as if the file did not exist */
     enum { COUNT = MGPU_COUNT(CALLS), FILES = MGPU_COUNT(NOT_THERE) };
     struct sock_filter filter[4 + COUNT + FILES + 3];
     int n = 0;
@@ -204,7 +204,7 @@ static Id memory_type(uint8_t dtype)
     return *types[dtype];
 }
 
-/* texts, compound types and what has more axes are no tensors of a model */
+/* Adds a data set. Texts, compound types and more axes than tensors have are skipped. */
 static void add_set(Child *c, Id set, const char *name)
 {
     unsigned long long extent[32];
@@ -223,7 +223,7 @@ static void add_set(Child *c, Id set, const char *name)
     c->set[c->count++] = set;
 }
 
-/* the name that Keras has stored for a layer; NULL: none */
+/* Returns the name that Keras has stored for a layer, or NULL. */
 static char *layer_name(Id layer)
 {
     Id variables = h5.open_object(layer, "vars", DEFAULT), note = variables < 0 ? -1 : h5.open_note(variables, "name", DEFAULT);
@@ -235,16 +235,16 @@ static char *layer_name(Id layer)
     return known ? text : NULL;
 }
 
-/* What a group is of a model of Keras. */
+/* The role of a group in a Keras file. */
 typedef enum GroupKind {
     PLAIN,
-    LAYERS, /* the layers of a model */
-    LAYER,  /* one of these */
-    OWN,    /* its variables */
+    LAYERS, /* contains the layers of a model */
+    LAYER,  /* one of the layers */
+    OWN,    /* contains the variables of a layer */
     OLD     /* a layer in a file of Keras 2 */
 } GroupKind;
 
-/* What the names in a group begin with; *kind: of the group around it, then of itself. */
+/* Returns the prefix of the names in a group. *kind is the outer group's kind before, and this group's kind after the call. */
 static char *group_name(const Child *c, Id group, const char *prefix, const char *part, GroupKind *kind)
 {
     GroupKind outer = *kind;
@@ -267,8 +267,8 @@ static char *group_name(const Child *c, Id group, const char *prefix, const char
     return mgpu_format("%s%s%s", prefix, *prefix ? "." : "", part);
 }
 
-/* What variable `number` of a layer is called, of a class as its link says (conv2d_7), which has `count`; NULL: not known, as of
- * a norm without a scale. */
+/* Names variable `number` of a layer with `count` variables. The link (conv2d_7) contains its class. Returns NULL if the name is
+ * unknown, as for a norm without a scale. */
 static const char *variable_name(const char *link, const char *number, unsigned long long count)
 {
     static const struct {
@@ -302,16 +302,16 @@ static const char *variable_name(const char *link, const char *number, unsigned 
     return NULL;
 }
 
-/* a data set of a group; link: of the group, of OWN variables that of the layer */
+/* Names a data set in a group. `link` is the name of the group, or for OWN that of the layer. */
 static char *set_name(const Child *c, Id set, const char *prefix, const char *part, const char *link, GroupKind kind,
                       unsigned long long count)
 {
     size_t length = strlen(part);
-    int dtype = kind == OWN ? type_of(h5.type(set)) : -1; /* whole numbers are quantized, and not the values themselves */
+    int dtype = kind == OWN ? type_of(h5.type(set)) : -1; /* integers are quantized values, which have other names */
     const char *variable = dtype == MGPU_F32 || dtype == MGPU_F64 ? variable_name(link, part, count) : NULL;
     if (variable || kind == OWN)
         return variable ? mgpu_format("%s.%s", prefix, variable) : mgpu_format("%s.%s.%s", prefix, link, part);
-    if (!c->paths && length > 2 && strcmp(part + length - 2, ":0") == 0) /* of TensorFlow's variables */
+    if (!c->paths && length > 2 && strcmp(part + length - 2, ":0") == 0) /* a suffix of TensorFlow's variables */
         length -= 2;
     return mgpu_format("%s%s%.*s", prefix, *prefix ? "." : "", (int)length, part);
 }
@@ -345,7 +345,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* by name, unless two would be called alike */
+/* Finds the data sets and their names; if two have the same name, uses paths. */
 static void find_sets(Child *c, Id root)
 {
     walk(c, root, "", "", PLAIN, 0);

@@ -1,12 +1,11 @@
-/* match.c: which tensor of a file is which of the model's, or of which it is made: by name and by rules, of all that is wanted in
- * one way.
+/* match.c: finds the tensor of a file for each tensor of the model, or the tensors that it is made of, by names and rules. All
+ * tensors that are wanted are found in the same way.
  *
- * A part of the model is some of its variables. The name of each, backbone.block_1.conv_1.weight, has a place where what is
- * below the part begins: block_1.conv_1.weight. The file may have the whole name, or leave out any number of the components
- * before that place, the same number for all of the part. Where that finds nothing, a prefix that all names of the
- * file have (torch's "module.") may be left out of them. The first way that finds all tensors, each in its shape, is taken, the
- * longest names first; else that which finds most, for the message. Sets of rules of the library that are for such a file are
- * tried before names alone. */
+ * A part of the model is some of its variables. Each name, such as backbone.block_1.conv_1.weight, has a prefix that belongs to
+ * the part; here block_1.conv_1.weight follows it. The file may have the whole name, or omit any number of the prefix's
+ * components, the same number for all variables. If nothing is found, a prefix that all names of the file have (torch's
+ * "module.") may be removed from them. The first way that finds all tensors with their shapes is taken, the longest names first;
+ * otherwise the one that finds most, for the message. The library's rules that apply to the file are tried before plain names. */
 #include "runtime/base/base.h"
 #include "runtime/weights/rules.h"
 
@@ -14,20 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Way { /* in which one names of the model are looked for in the file */
+typedef struct Way { /* one way of looking up the model's names in the file */
     TensorFile *file;
     const mgpu_program *program;
-    const RuleSet *set; /* NULL: none */
-    int prefix;         /* characters that are left out of all names of the file */
-    int kept;           /* components before `below` that names of the model keep */
+    const RuleSet *set; /* NULL if no rules are applied */
+    int prefix;         /* characters to remove from all names of the file */
+    int kept;           /* number of the prefix's components that are kept */
 } Way;
 typedef struct Found {
     SavedTensor *tensor;
     char *text;
     const char *why;
-} Found; /* text: what it is, or would be; the caller frees */
+} Found; /* text: what was found or expected; the caller frees */
 
-/* the name with `kept` of the components before `below` */
+/* Returns the end of the name, with the last `kept` components before `below`. */
 static const char *name_with(const char *whole, int below, int kept)
 {
     const char *at = whole + below;
@@ -45,12 +44,12 @@ static int depth_of(const char *whole, int below)
     return depth;
 }
 
-/* how many characters the components have that all names of the file begin with */
+/* Returns the length of the components that all names of the file begin with. */
 static int common_prefix(const TensorFile *file)
 {
     if (!file->count)
         return 0;
-    const char *first = file->tensors[0].tensor.name, *last = file->tensors[file->count - 1].tensor.name; /* in order */
+    const char *first = file->tensors[0].tensor.name, *last = file->tensors[file->count - 1].tensor.name; /* sorted */
     int length = 0;
     for (int i = 0; first[i] && first[i] == last[i]; i++)
         if (first[i] == '.')
@@ -63,7 +62,7 @@ static const char *common(const Way *w)
     return w->prefix ? w->file->tensors[0].tensor.name : "";
 }
 
-/* the tensor of this name, or with a prefix of the set before it */
+/* Finds the tensor of this name, or of this name after one of the set's prefixes. */
 static Found find_named(const Way *w, const char *name)
 {
     for (int i = -1; i < (w->set ? w->set->prefix_count : 0); i++) {
@@ -77,10 +76,10 @@ static Found find_named(const Way *w, const char *name)
 }
 
 /* ---- patterns */
-/* each * is as short as it can be */
+/* Each * matches as few characters as possible. */
 bool mgpu_fits_pattern(const char *pattern, const char *name, Capture *captured)
 {
-    const char *after = NULL; /* the last * */
+    const char *after = NULL; /* what follows the last * */
     int stars = 0;
     while (*name) {
         if (*pattern == '*' && stars < MGPU_MOST_STARS) {
@@ -100,7 +99,7 @@ bool mgpu_fits_pattern(const char *pattern, const char *name, Capture *captured)
     return !*pattern;
 }
 
-/* What a * is; *+1, *-1: the number that it is, and so many more or less. -> how many characters follow the * */
+/* Prints what a * has matched; *+1 and *-1 print a number that differs by so many. Returns how many characters follow the *. */
 static int fill_star(FILE *f, const char *pattern, const Capture *captured)
 {
     char *end, digits[8] = "";
@@ -147,7 +146,7 @@ static const char *fact_of(const TensorFile *file, const char *key)
     return NULL;
 }
 
-/* the number of heads or channels; 0: there is none */
+/* Returns the number of heads or channels, or 0. */
 static int64_t number_of(const Way *w, const TensorSource *s)
 {
     const char *said = fact_of(w->file, s->name);
@@ -157,7 +156,7 @@ static int64_t number_of(const Way *w, const TensorSource *s)
     return errno || *end ? 0 : n;
 }
 
-/* what is wrong with the shape, if the tensor is NULL though all that it is made of is there */
+/* Makes the tensor of a source. If its operands exist but do not fit, the tensor is NULL and `why` is set. */
 static Found make(const Way *w, const TensorSource *s, const Capture *captured, const mgpu_tensor *wanted)
 {
     static const char *const WHY[] = {[SOURCE_TRANSPOSE] = "transpose takes an order of all axes",
@@ -214,7 +213,7 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
     case SOURCE_NAME:
         break;
     }
-    if (count == 1 && made && made == of[0]) /* nothing is to be done, as to transpose a bias */
+    if (count == 1 && made && made == of[0]) /* nothing to do, such as transposing a bias */
         return (Found){made, inner, NULL};
     text = s->kind == SOURCE_SPLIT ? mgpu_format("%s", inner) : mgpu_format("%s(%s)", WORD[s->kind], inner);
     free(inner);
@@ -229,8 +228,8 @@ static const mgpu_tensor *variable_named(const mgpu_program *program, const char
     return NULL;
 }
 
-/* a target of several: as many rows as the model's tensors have, in turn. before: what the model's names have before those of the
- * rule */
+/* Takes one target of `split`: the model's tensors get their rows in order. `before` is the length of the prefix of the model's
+ * names that the rule's names do not have. */
 static Found split(const Way *w, const TensorRule *r, int target, const Capture *captured, const char *whole, int before,
                    const mgpu_tensor *wanted)
 {
@@ -260,8 +259,8 @@ static Found split(const Way *w, const TensorRule *r, int target, const Capture 
     return f;
 }
 
-/* name: what rules see of the whole name; the first rule whose tensors are there and make the wanted shape, else whose are there
- */
+/* Applies the rules to `name`, the part of the whole name that they see. Prefers the first rule that makes the wanted shape, then
+ * the first whose tensors exist. */
 static bool by_rules(const Way *w, const char *whole, const char *name, const mgpu_tensor *wanted, Found *first)
 {
     for (const TensorRule *r = w->set->rules; r; r = r->next)
@@ -291,7 +290,7 @@ static Found find_one(const Way *w, const char *whole, int below, const mgpu_ten
         if (begins && by_rules(w, whole, name + length, wanted, &first))
             return first;
     }
-    for (int i = -1; i < (w->set ? w->set->prefix_count : 0); i++) { /* of the same name */
+    for (int i = -1; i < (w->set ? w->set->prefix_count : 0); i++) { /* without a rule: the tensor of the same name */
         size_t length = i < 0 ? 0 : strlen(w->set->prefixes[i]);
         if (i >= 0 && strncmp(name, w->set->prefixes[i], length) != 0)
             continue;
@@ -311,7 +310,7 @@ static void close_found(Match *m, const TensorView *v)
         free(m->name[i]);
 }
 
-/* -> how many are found in the model's shape */
+/* Returns how many tensors are found with the model's shapes. */
 static int find_all(const Way *w, const TensorView *v, Match *m)
 {
     int fitting = 0;
@@ -328,14 +327,14 @@ static int find_all(const Way *w, const TensorView *v, Match *m)
     return fitting;
 }
 
-/* ---- which set is for a file */
+/* ---- which sets apply to a file */
 static bool has_shape(const Condition *c, const mgpu_tensor *t)
 {
     int64_t size[26] = {0};
     if (!c->shaped)
         return true;
     bool fits = t->rank == c->rank;
-    for (int pass = 0; pass < 2; pass++) /* what is named by a letter alone first */
+    for (int pass = 0; pass < 2; pass++) /* first the axes that are a letter without a factor */
         for (int k = 0; fits && k < c->rank; k++) {
             int letter = c->axis[k].letter ? c->axis[k].letter - 'a' : -1;
             int64_t times = c->axis[k].times;
@@ -408,7 +407,7 @@ Match mgpu_new_match(const TensorView *v)
                    .found = -1};
 }
 
-/* A set whose rules make no tensor otherwise than its name does says nothing of the file: nanoGPT's of weights that have the model's names */
+/* Forgets a set that finds the same tensors as names alone, such as nanoGPT's rules for a file with the model's names. */
 static void forget_idle_set(Match *m, Way way, const TensorView *v, int deepest)
 {
     Match plain = mgpu_new_match(v);

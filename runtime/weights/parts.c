@@ -1,30 +1,29 @@
-/* parts.c: the file of a view is written: by rank 0, or in parts by all processes, each a stretch of its bytes, one after the other. In: a
- * snapshot of each process, which has its devices' parts of what is split; out: the bytes of the file.
+/* parts.c: writes the file of a view: rank 0 writes all of it, or each process writes one contiguous range of its bytes. In: a
+ * snapshot of each process, which has its devices' shards. Out: the bytes of the file.
  *
- * All write their parts in pieces, at the same time. For each piece the processes bring each other what it has of theirs: of a split variable
- * the elements of their devices, of a sum of which devices have parts what theirs add up to. So no process ever has more than its part and
- * some megabytes, and what is written does not depend on who writes what. */
+ * All processes write at the same time, piece by piece. For each piece they exchange what they have: the elements of sharded
+ * variables that are on their devices, and their devices' subtotals of partial sums. So a process needs memory for its own part
+ * and a few megabytes, and the file does not depend on which process writes what. */
 #include "runtime/base/base.h"
 #include "runtime/weights/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXCHANGED = 16 << 20, LEAST_PIECE = 1 << 16 }; /* bytes: about what a process sends at a time */
+enum { EXCHANGED = 16 << 20, LEAST_PIECE = 1 << 16 }; /* bytes: about what a process sends at once */
 
-/* Memory for a piece, kept for the next one: blocks of megabytes that are freed and taken again piece by piece leave holes in the
- * heap. */
+/* Memory that is reused for all pieces. Freeing and allocating megabytes for each piece would fragment the heap. */
 typedef struct Room { uint8_t *data; int64_t bytes; } Room;
 
 typedef struct Parts {
     const Snapshot *snapshot;
     const TensorView *view;
     int rank, ranks;
-    Room out, in, piece;                /* what others need of this process, by rank; what they have for it; what it writes */
-    uint8_t *brought;                   /* what all have for it: in `in`, or in `out` of one process */
+    Room out, in, piece;                /* what is sent, by rank; what is received, by rank; what is written */
+    uint8_t *brought;                   /* data from all ranks: in `in`, or in `out` if there is one process */
     int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
-    int of;                             /* the rank whose piece is looked at */
-    uint8_t *to, **from;                /* [ranks]: where the next goes, comes from */
+    int of;                             /* the rank whose piece is being counted */
+    uint8_t *to, **from;                /* [ranks]: where to store next, and to read next from each rank */
 } Parts;
 
 static uint8_t *room_of(Room *r, int64_t bytes)
@@ -38,12 +37,12 @@ static uint8_t *room_of(Room *r, int64_t bytes)
 
 static const mgpu_variable *variable_of(const Parts *p, int i) { return &p->snapshot->program->variables[p->view->variable[i]]; }
 
-/* bytes that a rank has, of elements that are to be written */
+/* Returns which of these elements a rank contributes. */
 static mgpu_stretch brought_by(const Parts *p, int rank, const mgpu_variable *v, mgpu_stretch elements)
 {
     if (mgpu_is_partial(v))
         return elements;
-    if (!v->split) /* who writes it has it */
+    if (!v->split) /* the process that writes the elements has them */
         return (mgpu_stretch){0, 0};
     return mgpu_overlap(elements, mgpu_part_of_rank(p->snapshot->processes, p->snapshot->plan->devices, mgpu_elements(&v->tensor), rank));
 }
@@ -60,7 +59,7 @@ static void add_values(const mgpu_variable *v, mgpu_stretch elements, uint8_t *t
         mgpu_from_double(to, dtype, i, mgpu_to_double(to, dtype, i) + mgpu_to_double(more, dtype, i));
 }
 
-/* ---- what others need */
+/* ---- what other processes need */
 static void put(void *context, int i, mgpu_stretch elements)
 {
     Parts *p = context;
@@ -94,7 +93,7 @@ static void count_got(void *context, int i, mgpu_stretch elements)
         p->got[r] += (int)bytes_in(variable_of(p, i), brought_by(p, r, variable_of(p, i), elements));
 }
 
-/* -> the bytes of all */
+/* Computes offsets and returns the sum of the bytes. */
 static int64_t place(int *at, const int *bytes, int ranks)
 {
     for (int r = 1; r < ranks; r++)

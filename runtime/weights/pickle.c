@@ -1,9 +1,8 @@
-/* pickle.c: Python's pickles (PEP 307, 3154, 574; Lib/pickletools.py says what each instruction does), read as data.
+/* pickle.c: reads Python's pickles (PEP 307, 3154, 574; Lib/pickletools.py describes the instructions) as data.
  *
- * A pickle is a program for a stack machine, which in Python may call any function. Here REDUCE, NEWOBJ and their like ask a hook
- * what such a call would give; what the hook does not know ends the program with the name. Each instruction makes at most one
- * value, and copies of the stack take from it what they copy, so that memory and time grow with the length of the pickle alone.
- */
+ * A pickle is a program for a stack machine, which in Python may call any function. Here REDUCE, NEWOBJ and similar instructions
+ * ask a hook for the result of the call; a function that the hook does not know ends the program. Each instruction makes at most
+ * one value, and what is copied from the stack is removed from it, so memory and time are linear in the length of the pickle. */
 #include "runtime/weights/pickle.h"
 
 #include <stdlib.h>
@@ -157,19 +156,19 @@ static Pickled *list_of(Machine *m, PickledKind kind, int64_t begin)
     return list;
 }
 
-/* what is on the stack from `begin` on goes into the list or dictionary below it */
+/* Moves what is on the stack from `begin` on into the list or dictionary below it. */
 static void add_items(Machine *m, PickledKind kind, int64_t begin)
 {
     int64_t count = m->height - begin;
     if (begin < floor_of(m) + 1 || count < 0 || (kind == PICKLED_DICT && count % 2))
         damaged(m, "its pickle takes more than there is");
     Pickled *list = m->stack[begin - 1];
-    for (int64_t i = begin; i < m->height && list->kind == kind; i++) /* what a hook has made stays as it is */
+    for (int64_t i = begin; i < m->height && list->kind == kind; i++) /* an object made by a hook does not change */
         append(m, list, m->stack[i]);
     m->height = begin;
 }
 
-/* ---- what is in the pickle */
+/* ---- data in the pickle */
 static const uint8_t *take(Machine *m, uint64_t bytes)
 {
     if (bytes > (uint64_t)(m->end - m->at))
@@ -203,7 +202,7 @@ static Pickled *sized(Machine *m, PickledKind kind, int length_bytes)
     return text_value(m, kind, begin, (int64_t)length);
 }
 
-/* little-endian two's complement of any length; those beyond 64 bits stay bytes */
+/* Reads a little-endian two's complement number of any length. One of more than 64 bits stays bytes. */
 static Pickled *long_value(Machine *m, int length_bytes)
 {
     Pickled *v = sized(m, PICKLED_BYTES, length_bytes);
@@ -226,7 +225,7 @@ static Pickled *real_value(Machine *m)
     return v;
 }
 
-/* of protocol 0: "12", "12L", "00" and "01" for False and True */
+/* Reads protocol 0: "12", "12L", and "00" and "01" for False and True. */
 static Pickled *digits_value(Machine *m)
 {
     Pickled *v = line_of(m, PICKLED_TEXT);
@@ -244,10 +243,10 @@ static Pickled *name_value(Machine *m, const Pickled *module, const Pickled *nam
     return v;
 }
 
-/* ---- the memo: values by number */
+/* ---- the memo: numbered values */
 static void put(Machine *m, uint64_t i)
 {
-    if (i > (uint64_t)m->steps) /* each number below it was given by an instruction */
+    if (i > (uint64_t)m->steps) /* each instruction adds at most one number */
         damaged(m, "its pickle numbers its values beyond its length");
     if ((int64_t)i >= m->memo_room) {
         int64_t room = 2 * (int64_t)i + 64;
@@ -295,7 +294,7 @@ static Pickled *persistent(Machine *m, const Pickled *id)
     return v;
 }
 
-/* an instruction that pushes one value that is in the pickle; NULL: it is another one */
+/* Returns the value of an instruction that pushes one value from the pickle, or NULL for other instructions. */
 static Pickled *constant(Machine *m, uint8_t code)
 {
     switch (code) {
@@ -382,14 +381,14 @@ static void reduce(Machine *m, bool keywords)
     push(m, call(m, function, arguments));
 }
 
-/* the state of an object: of what a hook has made it is not asked for, and in a dictionary it is its attributes */
+/* Sets the state of an object. It is dropped, since hooks do not use it. */
 static void build(Machine *m)
 {
     pop(m);
     top(m);
 }
 
-/* false: the pickle ends */
+/* Returns false at the end of the pickle. */
 static bool step(Machine *m)
 {
     uint8_t code = *take(m, 1);

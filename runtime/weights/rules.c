@@ -1,5 +1,5 @@
-/* rules.c: the text of rules (rules.h) -> sets. In: a name of the library, a path or the text itself; out: a set. Whatever is
- * wrong in it ends the program with "WHERE:LINE: what is wrong". */
+/* rules.c: parses rules (rules.h). In: the name of a library set, a path or the text itself; out: a set. Errors end the program
+ * with "WHERE:LINE: what is wrong". */
 #include "runtime/base/base.h"
 #include "runtime/weights/rules.h"
 
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 16, LARGEST_TEXT = 1 << 20, MOST_LINES = 256 /* that a line with braces stands for */ };
+enum { DEEPEST = 16, LARGEST_TEXT = 1 << 20, MOST_LINES = 256 /* that a line with braces expands to */ };
 typedef struct Parser {
-    TensorFile *file;       /* whose memory it is */
-    const char *where, *at; /* at: what is left of the line */
+    TensorFile *file;       /* owns the memory */
+    const char *where, *at; /* at: the rest of the line */
     int line;
     RuleSet *sets, *set;
-    TensorRule **last; /* where the next rule of the set goes */
+    TensorRule **last; /* where to append the set's next rule */
 } Parser;
 
 static _Noreturn void wrong(const Parser *p, const char *what)
@@ -37,7 +37,7 @@ static bool take(Parser *p, char c)
     return true;
 }
 
-/* NULL: none is there */
+/* Returns the next word, or NULL. */
 static char *word(Parser *p)
 {
     take(p, ' ');
@@ -58,7 +58,7 @@ static char *name(Parser *p, const char *what)
 static const struct Function {
     const char *name;
     SourceKind kind;
-    int most; /* tensors that it takes */
+    int most; /* maximal number of operands */
 } FUNCTIONS[] = {{"transpose", SOURCE_TRANSPOSE, 1}, {"concat", SOURCE_CONCAT, 8}, {"reshape", SOURCE_RESHAPE, 1},
                  {"unpair", SOURCE_UNPAIR, 1},       {"chw", SOURCE_CHW, 1},       {"sum", SOURCE_SUM, 8},
                  {"split", SOURCE_SPLIT, 1}};
@@ -69,7 +69,7 @@ static const char EXPECTED[] =
 
 static TensorSource *source(Parser *p, int depth);
 
-/* what stands between the parentheses after the tensors: transpose's order of axes, unpair's note */
+/* Reads the operands and the other arguments in parentheses, such as transpose's axes. */
 static void read_arguments(Parser *p, TensorSource *s, const struct Function *f, int depth)
 {
     int count = 0;
@@ -219,7 +219,7 @@ static char *names_of(const RuleSet *sets)
 static void read_use(Parser *p)
 {
     const char *asked = name(p, "a set of the library is expected");
-    bool library = p->where == mgpu_rules_files[0].name; /* it uses sets above */
+    bool library = p->where == mgpu_rules_files[0].name; /* the library may use its own earlier sets */
     const RuleSet *all = library ? p->sets : mgpu_library_rules(p->file), *used = find_set(all, asked);
     if (!used || used == p->set)
         wrong(p, mgpu_format("there is no set '%s' in the library; there are: %s", asked, names_of(all)));
@@ -278,7 +278,7 @@ static void read_line(Parser *p, const char *line)
         wrong(p, mgpu_format("what is '%s' after what the line says?", p->at));
 }
 
-/* the line with the k-th of what stands in braces; *count: of these */
+/* Expands the k-th alternative of all braces in the line. *count is the number of alternatives. */
 static char *chosen(Parser *p, const char *line, int length, int k, int *count)
 {
     char *text = own(p, (size_t)length + 1), *to = text;

@@ -1,9 +1,9 @@
-/* safetensors.c: files of named tensors, written and read.
+/* safetensors.c: writes and reads files of named tensors.
  *
- * The format (huggingface/safetensors): 8 bytes little-endian length of the header; the header, JSON: name -> dtype, shape
- * and the first and last + 1 byte of its data, counted from after the header, and "__metadata__", text -> text; then the
- * data, row-major, without holes. Blanks fill the header up to a multiple of 8. Larger elements come first, so that all
- * are aligned; among equals the caller's order stays. */
+ * The format (huggingface/safetensors): the length of the header in 8 bytes, little-endian; the header in JSON: name -> dtype,
+ * shape and the range of bytes of its data, counted from the end of the header, and "__metadata__", text -> text; then the data,
+ * row-major, without gaps. Blanks fill the header up to a multiple of 8. We write tensors with larger elements first, so that all
+ * are aligned; others keep the caller's order. */
 #include "runtime/base/base.h"
 #include "runtime/weights/formats.h"
 
@@ -127,7 +127,7 @@ static int by_place(const void *a, const void *b)
                                 : (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
 }
 
-/* the tensors' bytes, one after the other, are all that is after the header: so the format says it */
+/* Checks that the tensors' bytes fill the file after the header without gaps and overlaps, as the format requires. */
 static void check_places(const TensorBytes *b, Place *places, int count, int64_t data_begin)
 {
     const uint8_t *at = b->data + data_begin;

@@ -1,8 +1,8 @@
-/* snapshot.c: variables of a drained engine, copied into memory, so that they can be saved while the next steps change them. If
- * there is no memory for a copy, they are read where they are.
+/* snapshot.c: copies the variables of a drained engine, so that they can be saved while the next steps change them. Without
+ * memory for a copy they are read from the engine.
  *
- * A process copies what nobody else can save: of what devices have parts of, or values of their own, those of its devices. What all devices
- * have is copied by whoever writes it. So a state that is in parts is nowhere whole (parts.c). */
+ * A process copies what only it has: the shards and the values of its own devices. A variable that all devices have is copied by
+ * the process that writes it. So a sharded state is nowhere whole (parts.c). */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/weights/snapshot.h"
@@ -17,7 +17,7 @@ enum { LARGE_PAGE = 2 << 20, FILE_PAGE = 4096 };
 static mgpu_stretch whole(const mgpu_variable *v) { return (mgpu_stretch){0, mgpu_elements(&v->tensor)}; }
 static DeviceSpan own_devices(const Snapshot *s) { return mgpu_own_devices(s->processes, s->plan->devices); }
 
-/* ---- what is held */
+/* ---- which elements are copied */
 int64_t mgpu_part_bytes(const Snapshot *s, int64_t file)
 {
     int parts = s->in_parts ? mgpu_ranks(s->processes) : 1;
@@ -81,14 +81,14 @@ static int64_t bytes_of(const Snapshot *s, int variable)
 
 static int64_t aligned_bytes(const Snapshot *s, int variable) { return (bytes_of(s, variable) + 7) / 8 * 8; }
 
-/* parts of sums differ from device to device */
+/* Partial sums differ from device to device. */
 static int copies_of(const Snapshot *s, int variable)
 {
     DeviceSpan own = own_devices(s);
     return mgpu_is_partial(&s->program->variables[variable]) ? own.end - own.first : 1;
 }
 
-/* kept for the next: memory that is new costs more than the copy */
+/* The memory is kept for the next snapshot, since touching new pages costs more than the copy. */
 static void reserve(Snapshot *s)
 {
     int64_t room = 0;
@@ -101,7 +101,7 @@ static void reserve(Snapshot *s)
     s->data = aligned_alloc(LARGE_PAGE, (size_t)room);
     s->room = s->data ? room : 0;
     if (s->data)
-        (void)madvise(s->data, (size_t)room, MADV_HUGEPAGE); /* where the system has none, small ones do */
+        (void)madvise(s->data, (size_t)room, MADV_HUGEPAGE); /* without huge pages, small ones are used */
 }
 
 void mgpu_prepare_snapshot(Snapshot *s)
@@ -109,10 +109,10 @@ void mgpu_prepare_snapshot(Snapshot *s)
     choose_held(s, true);
     reserve(s);
     if (s->data)
-        memset(s->data, 0, (size_t)s->room); /* so that the system gives it now */
+        memset(s->data, 0, (size_t)s->room); /* makes the system provide the pages now */
 }
 
-/* elements as they are in memory */
+/* Reads elements in the order of the memory. */
 static void read_engine(const Snapshot *s, int device, int variable, mgpu_stretch elements, void *to)
 {
     int64_t each = mgpu_dtype_bytes(s->program->variables[variable].tensor.dtype);
@@ -147,7 +147,7 @@ void mgpu_close_snapshot(Snapshot *s)
     *s = (Snapshot){0};
 }
 
-/* the elements that are held, as they are in memory; *own: the caller frees */
+/* Returns the elements in `held` in the order of the memory. The caller frees *own. */
 static uint8_t *data_of(const Snapshot *s, int device, int variable, uint8_t **own)
 {
     *own = NULL;
@@ -188,7 +188,7 @@ static bool has_bad(const void *data, uint8_t dtype, int64_t count)
     return bad;
 }
 
-/* a weight or state with such elements among those that are held; variable_count: there is none */
+/* Returns a weight or state with such elements in this process, or variable_count. */
 static int find_bad(const Snapshot *s)
 {
     for (int i = 0; i < s->program->variable_count; i++) {

@@ -1,5 +1,5 @@
-/* tensors.c: what a file of named tensors is to those who read it, whatever its format: tensors by name, their elements, and the
- * memory that these are in. What several files hold (an index of shards) is one TensorFile. */
+/* tensors.c: files of named tensors independent of their format: finding tensors by name, reading elements, and owning the
+ * memory. Several files that an index of shards lists are one TensorFile. */
 #include "runtime/base/base.h"
 #include "runtime/weights/formats.h"
 
@@ -18,7 +18,7 @@ _Noreturn void mgpu_broken_tensors(const char *path, const char *name, const cha
 
 void *mgpu_own_memory(TensorFile *file, void *memory)
 {
-    if ((file->owned_count & (file->owned_count - 1)) == 0) /* full: counts double */
+    if ((file->owned_count & (file->owned_count - 1)) == 0) /* the capacity is the next power of two */
         file->owned = mgpu_resize(file->owned, (size_t)(file->owned_count ? 2 * file->owned_count : 1) * sizeof *file->owned);
     return file->owned[file->owned_count++] = memory;
 }

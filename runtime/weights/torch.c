@@ -1,10 +1,10 @@
-/* torch.c: files of torch.save: the archive (a zip: data.pkl, and the bytes of each storage in data/KEY) and, before PyTorch 1.6,
- * one file: a magic number, a version, the machine, the object, the keys of its storages, each a pickle; then of each storage the
- * number of elements (i64) and the bytes. In: the bytes; out: tensors by name, as views of storages.
+/* torch.c: reads files of torch.save: the archive (a zip with data.pkl, and each storage in data/KEY), and the file of PyTorch
+ * before 1.6: five pickles (magic number, version, machine, object, storage keys), then for each storage the number of elements
+ * (i64) and the bytes. In: the bytes; out: tensors by name, as views of storages.
  *
- * Of what a pickle holds only dictionaries, lists, numbers and tensors count (pickle.c). A checkpoint that has the weights
- * beside other things (optimizer, epoch, best_val_loss or rng_state, which are tensors) has them as "state_dict" or one of the
- * other names of WEIGHTS; else the names of all that leads to a tensor are joined: "encoder.fc.weight". */
+ * Of a pickle only dictionaries, lists, numbers and tensors are used (pickle.c). A checkpoint that also has other tensors
+ * (optimizer, epoch, best_val_loss or rng_state) has the weights under "state_dict" or another name of WEIGHTS. Without such a
+ * name, all tensors are taken, and the names that lead to one are joined: "encoder.fc.weight". */
 #include "runtime/base/base.h"
 #include "runtime/weights/formats.h"
 #include "runtime/weights/pickle.h"
@@ -17,20 +17,20 @@ typedef struct Storage {
     const char *key;
     uint8_t dtype;
     int64_t elements;
-    const uint8_t *data; /* NULL: not read yet */
+    const uint8_t *data; /* NULL before it is read */
 } Storage;
-typedef struct View { /* a tensor: of its storage, offset and strides in elements */
+typedef struct View { /* a tensor; offset and strides are in elements */
     Storage *storage;
     int64_t offset, extent[MGPU_MAX_RANK], stride[MGPU_MAX_RANK];
     int rank;
 } View;
-enum { STORAGE, TENSOR }; /* what a value of ours is, by its `whole` */
+enum { STORAGE, TENSOR }; /* `whole` of a PICKLED_OWN value: its type */
 typedef struct Torch {
     TensorFile *file;
     const TensorBytes *bytes;
     Archive *archive;
-    const char *folder; /* NULL: the legacy format */
-    void *storages;     /* tree of Storage, by key */
+    const char *folder; /* NULL in the legacy format */
+    void *storages;     /* tree of Storage, sorted by key */
 } Torch;
 
 static const struct Type {
@@ -61,7 +61,7 @@ static uint8_t type_of_storage(const Torch *t, const Pickled *name)
               t->bytes->path, length ? name->text : "storage of no known type");
 }
 
-/* ("storage", torch.FloatStorage, key, device, elements) */
+/* The id is ("storage", torch.FloatStorage, key, device, elements). */
 static Pickled *persistent(Pickle *p, const Pickled *id)
 {
     Torch *t = p->context;
@@ -106,7 +106,7 @@ static void read_storage(Torch *t, Storage *s)
     free(name);
 }
 
-/* ---- what pickles call */
+/* ---- functions that pickles call */
 static bool whole_numbers(const Pickled *list, int64_t *to, int *count)
 {
     if (!list || list->kind != PICKLED_LIST || list->length > MGPU_MAX_RANK)
@@ -120,7 +120,7 @@ static bool whole_numbers(const Pickled *list, int64_t *to, int *count)
     return true;
 }
 
-/* the last element that the view reaches is in the storage */
+/* True if the last element of the view is in the storage. */
 static bool is_inside(const View *v)
 {
     int64_t last = v->offset;
@@ -134,7 +134,7 @@ static bool is_inside(const View *v)
     return last < v->storage->elements;
 }
 
-/* (storage, offset, extents, strides, ...) */
+/* Arguments: (storage, offset, extents, strides, ...). */
 static Pickled *rebuild_tensor(Pickle *p, const Pickled *arguments)
 {
     const Pickled *storage = mgpu_pickled_item(arguments, 0), *offset = mgpu_pickled_item(arguments, 1);
@@ -188,7 +188,7 @@ static Pickled *nothing(Pickle *p, const Pickled *arguments)
     return mgpu_new_pickled(p, PICKLED_NONE);
 }
 
-/* What is beside the weights in many checkpoints, and says nothing about them, is nothing; nothing of it is executed. */
+/* The functions that pickles may call. Objects that many checkpoints also have become None; nothing is executed. */
 static const struct Callable {
     const char *name;
     Pickled *(*call)(Pickle *, const Pickled *arguments);

@@ -1,6 +1,6 @@
-/* view.c: which variables a file holds, and under which names: weights and states; what a run needs besides them to go on; the model as
- * evaluation reads it, where an average is in the place and under the name of its variable. Tensors are saved with their declared axes,
- * whatever their order in memory. Rounded copies of variables are not saved. */
+/* view.c: the variables of a file and their names. There are three views: weights and states; what else a run needs to continue;
+ * and the model as evaluation reads it, in which an average replaces its variable under the variable's name. Tensors are saved
+ * with their declared axes, whatever their order in memory. Rounded copies of variables are not saved. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/weights/view.h"
@@ -16,7 +16,8 @@ bool mgpu_as_declared(const mgpu_variable *v)
     return true;
 }
 
-/* order[k] is the declared axis that is the k-th in memory; declared: of the first of the elements, memory: of all */
+/* order[k] is the declared axis that is k-th in memory. `declared` points to the first of the elements, `memory` to the whole
+ * tensor. */
 void mgpu_reorder(const mgpu_variable *v, mgpu_stretch elements, uint8_t *declared, uint8_t *memory, bool save)
 {
     const mgpu_tensor *t = &v->tensor;
@@ -71,8 +72,8 @@ static void mark_accumulators(const mgpu_program *program, const mgpu_phase *pha
         }
 }
 
-/* Of the accumulators those of the report of training outlive a step, which are what its phase touches, gradients that are applied one
- * step late, and what bits leave of gradients; those of micro-batches begin at 0 again. */
+/* Finds the accumulators that outlive a step: those of the training report, which its phase accesses, gradients that are applied
+ * one step late, and residuals of one-bit gradients. Those of micro-batches are reset in each step. */
 static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
 {
     static const struct { uint8_t kind; bool outlives; } IN_TURN[] = {
@@ -85,7 +86,6 @@ static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
     return found;
 }
 
-/* by variable: what is read in its place. The caller frees */
 int *mgpu_read_instead(const mgpu_program *program, int which)
 {
     int *reads = mgpu_allocate((size_t)program->variable_count, sizeof *reads);

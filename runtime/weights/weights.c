@@ -1,6 +1,6 @@
-/* weights.c: files -> variables of a drained engine: safetensors, and .npy for one variable. In: a file, and which variables it is to have
- * (view.c); out: the engine's variables, on all devices. Rounded copies of variables are in no file: they are made again of what was loaded.
- * Sums of which every device holds a part go to device 0: so a run may go on with another device count. */
+/* weights.c: files -> variables of a drained engine: safetensors and others, and .npy for one variable. In: a file, and the
+ * variables to read from it (view.c). Out: the engine's variables on all devices. Rounded copies are computed from their masters.
+ * Partial sums are written to device 0 and zeros to the others, so that a run can continue on another number of devices. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 #include "runtime/base/near.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of what is split only the part of this process is read */
+/* Reads only this process's part of a sharded variable. */
 void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, int variable,
                          const SavedTensor *saved)
 {
@@ -36,7 +36,7 @@ void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Eng
     free(memory);
 }
 
-/* model: the tensor's name there, if it may be left out; else NULL */
+/* model: the tensor's name in the model if --init may leave it out, else NULL. */
 static void check_tensor(const TensorFile *file, const SavedTensor *saved, const mgpu_tensor *t, const char *model)
 {
     char is[200], expected[200];
@@ -57,10 +57,10 @@ static bool ends_in(const char *name, const char *end)
     return length >= last && strcmp(name + length - last, end) == 0;
 }
 
-/* torch counts batches beside batchnorm's statistics; nothing here needs them */
+/* PyTorch counts batches next to batchnorm's statistics; the count is not used. */
 static bool is_ignored(const char *name) { return ends_in(name, ".num_batches_tracked"); }
 
-/* What one-bit gradients have left: a run that goes on by another plan drops it, one that begins with them then has none */
+/* Residuals of one-bit gradients: a run that resumes with another plan may drop them, or start without them. */
 static bool is_residual(const char *name) { return ends_in(name, ".residual"); }
 
 enum { NAMES_SHOWN = 6 };
@@ -85,7 +85,7 @@ static void close_list(NameList *l)
     fclose(l->f);
 }
 
-/* what contractions read in place of the masters */
+/* Computes the rounded copies that contractions read instead of their masters. */
 static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
 {
     for (int i = 0; i < program->copy_count; i++) {
@@ -101,7 +101,7 @@ static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engi
     }
 }
 
-/* a name that the file lacks, and why what the rules make of the file is not it */
+/* Lists a name that the file lacks, and why the rules could not make the tensor. */
 static void list_missing(NameList *missing, const Match *match, int i)
 {
     char *text = match->why[i] ? mgpu_format("%s (%s)", match->name[i], match->why[i]) : NULL;
@@ -109,7 +109,7 @@ static void list_missing(NameList *missing, const Match *match, int i)
     free(text);
 }
 
-/* variables view.variable[i] from match.tensor[i]; the names of those that the file lacks go into `missing` */
+/* Writes match.tensor[i] to variable view.variable[i]. Adds names that the file lacks to `missing`. */
 static void place_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
                        const TensorView *view, const Match *match, bool may_leave, NameList *missing)
 {
@@ -152,8 +152,8 @@ static const char *end_of(const char *name)
     return strlen(name) < MGPU_LONGEST_WORD ? name : name + strlen(name) - MGPU_LONGEST_WORD + 1;
 }
 
-/* of a part of the model that training begins with all that is not used, else what the model has not; first what is nearest to a
- * name that is missing */
+/* Lists tensors that were not used: for a part that training starts with all of them, else those that are not in the model. Names
+ * most similar to a missing name come first. */
 static void list_unused(const mgpu_program *program, const TensorFile *file, bool part, const Match *match, int count,
                         NameList *unused)
 {
@@ -174,7 +174,7 @@ static void list_unused(const mgpu_program *program, const TensorFile *file, boo
     free(all);
 }
 
-/* True if `part` is the name, or what it begins with before a point. */
+/* True if `part` is the name or a prefix of it that ends before a dot. */
 static bool is_part(const char *name, const char *part, size_t length)
 {
     return strncmp(name, part, length) == 0 && (!name[length] || name[length] == '.');
@@ -186,7 +186,7 @@ static bool ends_in_bias(const char *name)
     return strcmp(point ? point + 1 : name, "bias") == 0;
 }
 
-/* What all names that are missing begin with, without the last point; empty where that is nothing, or where the file has some of the part. */
+/* Returns the common prefix of all missing names, without its last dot; "" if there is none or the file has names with it. */
 static char *missing_part(const TensorView *view, const bool *there)
 {
     const char *first = NULL;
@@ -233,7 +233,7 @@ static void say_rules(const WeightSource *source, const Match *match)
         mgpu_print("%s: %s\n", source->file->path, said);
 }
 
-/* ---- what would be loaded, for people */
+/* ---- printing what would be loaded */
 static int show(const mgpu_program *program, const WeightSource *source, const TensorView *view, const Match *match)
 {
     int width = 0, shapes = 0, lacks = 0, whole = source->begin == NULL;
@@ -293,8 +293,8 @@ static void fail_whole(const mgpu_program *program, const TensorFile *file, cons
               cure ? cure : "");
 }
 
-/* initial -> view: names[i] is the end of the variable's name that is below the part, or all of it: then the name's last
- * component is */
+/* Makes the view of a part. names[i] is the end of the variable's name that follows the part. If it is the whole name, only the
+ * name's last component follows. */
 static TensorView view_of_part(const mgpu_program *program, const mgpu_initial *part, const bool *left_out, int which)
 {
     TensorView v = mgpu_new_view(part->count);
@@ -324,7 +324,7 @@ static _Noreturn void fail_part(const TensorView *view, const Match *match, cons
               *prefix ? mgpu_format("; names may begin with \"%s\" or leave it out", prefix) : "");
 }
 
-/* exact: the file holds nothing else; part: of the model, by a pattern; NULL: all of it */
+/* exact: other tensors in the file are an error. part: of the model, given by a pattern; NULL for all of it. */
 static int load_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const WeightSource *source,
                      const TensorView *view, bool exact, const mgpu_initial *part)
 {
@@ -379,7 +379,7 @@ void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *
     make_copies(program, plan, engine);
 }
 
-/* a variable and its average are alike in shape, type and order */
+/* Copies variables to their averages, which have the same shape, type and order. */
 void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
 {
     for (int i = 0; i < program->average_count; i++) {
