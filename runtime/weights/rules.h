@@ -1,11 +1,14 @@
 /* rules.h: rules that make tensors of a model from tensors of a file with other names or shapes. A set of rules is a text:
  *
- *     rules gpt2                                  begins a set and names it; optional in a text of one set if
- *     h.0.attn.c_attn.weight [c, 3c]       the set applies to files with such a tensor (one such line must hold); n is a number;
- *     the name may contain * if general.architecture = gpt2          or with such metadata (GGUF) prefix transformer.
- *     names of the model and of the file may begin with this use llama                               inserts the lines of another
- *     set of the library say their gelu is the approximate one   a remark to print about such weights h*.qkv.weight =
- *     transpose(h.*.attn.c_attn.weight) *.q.weight, *.k.weight = split(*.qk.weight)
+ *     rules gpt2                                  begins a set and names it; optional in a text of one set
+ *         if h.0.attn.c_attn.weight [c, 3c]       the set applies to files with such a tensor (one such line
+ *                                                 must hold); n is a number; the name may contain *
+ *         if general.architecture = gpt2          or with such metadata (GGUF)
+ *         prefix transformer.                     names of the model and of the file may begin with this
+ *         use llama                               inserts the lines of another set of the library
+ *         say their gelu is the approximate one   a remark to print about such weights
+ *         h*.qkv.weight = transpose(h.*.attn.c_attn.weight)
+ *         *.q.weight, *.k.weight = split(*.qk.weight)
  *
  * The left side has names of the model, in which * matches any characters. On the right side the first * is replaced by what the
  * first * on the left has matched, and so on; *+1 is the next number. {a,b} on both sides abbreviates one line for each
