@@ -1,4 +1,4 @@
-/* arrays.c: streams of arrays, one for each column: what idx and npy read, and the files of `predict`. */
+/* arrays.c: streams with one array for each column: those of idx and npy, and files of `predict`. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -10,8 +10,8 @@
 
 typedef struct Arrays {
     Array *array;
-    char **path;    /* both by column */
-    char **names;   /* by sample: its file; NULL: they have none */
+    char **path;    /* for each column, like `array` */
+    char **names;   /* for each sample the file that it comes from, or NULL */
 } Arrays;
 
 void mgpu_free_array(Array *a)
@@ -101,7 +101,7 @@ static bool all_finite_f32(const uint8_t *data, int64_t count)
     return bad == 0;
 }
 
-/* NaN and infinity among numbers, if it takes no more than a moment to look */
+/* Counts NaN and infinity, unless it takes too long. */
 static void count_not_finite(const Array *a, const char *path, const char *name, const char *where)
 {
     enum { MOMENT = 1 << 26 }; /* elements */

@@ -1,8 +1,8 @@
-/* batch.c: from a set's streams to the model's inputs: which column goes where, whether it fits, and batches.
+/* batch.c: connects a set's streams with the model's inputs: which column goes where, whether it fits, and reading batches.
  *
- * Elements stay as their files have them (u8 stays u8) until a batch is read; then they are checked and converted into the
- * place where the model reads them. Checks that need no more than a moment are made when the set is opened, so that a run
- * does not end in its third hour. Threads share the samples of a batch where a sample is costly. */
+ * Elements keep the type of their files (u8 stays u8) until a batch is read. Then they are checked and converted into the memory
+ * that the model reads. Checks that are fast are made when the set is opened, so that a run does not fail after hours. Threads
+ * share the samples of a batch if they are costly. */
 #include "runtime/base/cores.h"
 #include "runtime/base/base.h"
 #include "runtime/base/cores.h"
@@ -13,23 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t MOMENT = 1 << 26; /* elements that are checked when a set is opened */
+static const int64_t MOMENT = 1 << 26; /* at most so many elements are checked when a set is opened */
 
 struct Bound {
-    int column;        /* of the stream; -1: not read */
-    bool plain;        /* every element of the column is a value of the input */
-    int64_t *class_of; /* of words; NULL: numbers */
-    int64_t known;     /* words of samples that arrive that have their class */
+    int column;        /* in the stream; -1: not read */
+    bool plain;        /* every element of the column is valid for the input and has its type */
+    int64_t *class_of; /* for each word; NULL for numbers */
+    int64_t known;     /* number of words that have a class, if samples arrive */
 };
 
 typedef struct Place {
     const Dataset *set;
     int input;
     int64_t sample;
-    char **complaint; /* as mgpu_complain has it */
-} Place; /* what is being read */
+    char **complaint; /* see mgpu_complain */
+} Place; /* the sample being read */
 
-/* -> false, for who reads it */
+/* Complains of a sample. Returns false for the caller to return. */
 static bool misfit(const Place *p, const char *what)
 {
     char text[600];
@@ -39,7 +39,7 @@ static bool misfit(const Place *p, const char *what)
 }
 
 /* ---- does a sample fit its input? */
-/* a trailing axis of extent 1 may be missing; a sequence of classes may have any length */
+/* A trailing axis of extent 1 may be missing. A sequence of classes may have any length. */
 bool mgpu_shapes_agree(const mgpu_input *in, int rank, const int64_t *extent)
 {
     const mgpu_tensor *t = &in->tensor;
@@ -138,7 +138,7 @@ static bool put_values(const Place *p, const Item *item, const void *data, int64
     return true;
 }
 
-/* elements of an input that losses require more of than its type says */
+/* Checks what losses require of an input beyond its type. */
 static bool check_required(const Place *p, const void *elements)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
@@ -154,7 +154,7 @@ static bool check_required(const Place *p, const void *elements)
     return true;
 }
 
-/* A sample's column -> the input's elements; false: they are none for it */
+/* Converts a sample's column to the input's elements. Returns false if they do not fit. */
 static bool put(const Place *p, const Item *item, void *to, Reading *r)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
@@ -187,7 +187,7 @@ static Item *new_items(const Stream *s)
     return mgpu_allocate((size_t)s->column_count, sizeof(Item));
 }
 
-/* used[word]: how often it is in the set; -> the first sample that holds `sought`, where reading ends; -1: none does */
+/* Counts each word in used[word], until a sample has the word `sought`. Returns that sample, or -1. */
 static int64_t count_words(const Stream *s, int column, int64_t sought, int64_t *used)
 {
     Item *items = new_items(s);
@@ -234,7 +234,7 @@ static void bind_words(Dataset *d, int input, Categories *categories)
     free(place);
 }
 
-/* every value of one type is one of the other */
+/* True if every value of one type is valid in the other. */
 static bool always_fits(uint8_t from, uint8_t to)
 {
     return from == to && to != MGPU_BOOL;
@@ -256,7 +256,7 @@ static void bind_input(Dataset *d, int input, Categories *categories)
     b->plain = c->uniform && !in->classes && !in->required && always_fits(c->dtype, in->tensor.dtype);
 }
 
-/* all samples of an input; false: one is none for it, as mgpu_complain has said */
+/* Checks all samples of an input. Returns false after a complaint. */
 static bool check_input(const Dataset *d, int input, char **complaint)
 {
     const Stream *s = d->stream;
@@ -278,7 +278,7 @@ static bool check_input(const Dataset *d, int input, char **complaint)
     return good;
 }
 
-/* of no such column is there a sample that does not fit, if its shape does */
+/* True if every sample of such a column fits when its shape does. */
 static bool always_good(const Dataset *d, int input)
 {
     const mgpu_input *in = &d->program->inputs[input];
@@ -295,7 +295,7 @@ bool mgpu_check_samples(const Dataset *d, char **complaint)
 }
 
 /* ---- samples that arrive */
-/* words that the sample is the first to have get their classes; false: they have none */
+/* Assigns classes to words that appear first in this sample. Returns false after a complaint. */
 static bool bind_new_words(Dataset *d, int input, int64_t sample, Categories *categories, char **complaint)
 {
     struct Bound *b = &d->bound[input];
@@ -361,31 +361,31 @@ typedef struct Job {
     int64_t n, taken, done;
     uint64_t seed;
     int64_t epoch;
-    bool later; /* nobody waits for it yet: others come first */
+    bool later; /* a prefetch: nobody waits for it, so other jobs precede it */
     struct Job *next;
 } Job;
 
-/* samples that will be wanted: they are read while the devices do other work */
+/* Samples that are read while devices are busy, because they will be requested. */
 typedef struct Ahead {
     Job job;
     int64_t *index;
     uint8_t **to;
-    int64_t taken; /* samples that were wanted since */
-    int readers;   /* that copy from it */
+    int64_t taken; /* how many of them have been requested */
+    int readers;   /* threads that copy from it */
 } Ahead;
 
 struct Workers {
     pthread_mutex_t lock;
     pthread_cond_t more, done;
-    Job *jobs; /* of which samples are left, the one that comes first in front */
-    Ahead *ahead; /* NULL: none */
+    Job *jobs; /* jobs with samples left; the first has priority */
+    Ahead *ahead; /* NULL if there is none */
     pthread_t *threads;
     int count;
-    SpanLog **logs; /* [thread]: where it notes what it reads; NULL: nowhere */
+    SpanLog **logs; /* [thread]: log of what it reads; may be NULL */
     bool stop;
 };
 
-/* sample k of a job */
+/* Reads sample k of a job. */
 static void read_sample(const Job *j, int64_t k, Item *items, Reading *r)
 {
     const Dataset *d = j->set;
@@ -405,7 +405,7 @@ static void read_sample(const Job *j, int64_t k, Item *items, Reading *r)
     mgpu_reading_reset(r);
 }
 
-/* samples of a job until none is left, or another comes first; the lock is held before and after. worker -1: who wants them */
+/* Reads samples of a job until none is left or another job has priority. The caller holds the lock. worker: -1 for others. */
 static void work_on(struct Workers *w, Job *j, Item *items, Reading *r, int worker)
 {
     while (j->taken < j->n && !(j->later && w->jobs != j)) {
@@ -464,7 +464,7 @@ static struct Workers *start_workers(const Stream *s)
 {
     struct Workers *w = mgpu_allocate(1, sizeof *w);
     int count = mgpu_reading_threads();
-    w->count = count > 1 ? count - 1 : 1; /* who reads a batch works, too */
+    w->count = count > 1 ? count - 1 : 1; /* the thread that requests a batch works as well */
     w->threads = mgpu_allocate((size_t)w->count, sizeof *w->threads);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->more, NULL);
@@ -532,7 +532,7 @@ void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
     if (!d->samples && !d->stream->next)
         mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
     bind(d, wanted, categories);
-    for (int i = 0; i < d->program->input_count; i++) /* if that takes no more than a moment */
+    for (int i = 0; i < d->program->input_count; i++) /* unless it takes too long */
         if (wanted[i] && !d->stream->next && !always_good(d, i) &&
             mgpu_elements(&d->program->inputs[i].tensor) <= MOMENT / d->samples)
             check_input(d, i, NULL);
@@ -565,7 +565,7 @@ static void finish_job(struct Workers *w, Job *j, Item *items, Reading *r)
         pthread_cond_wait(&w->done, &w->lock);
 }
 
-/* where the job has these samples, -1: it has others */
+/* Returns the position of these samples in the job, or -1. */
 static int64_t place_in(const Job *j, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
 {
     if (j->seed != seed || j->epoch != epoch)
@@ -576,7 +576,7 @@ static int64_t place_in(const Job *j, const int64_t *index, int64_t n, uint64_t 
     return -1;
 }
 
-/* what was read ahead; the lock is held before and after. false: it is something else */
+/* Copies samples that have been read ahead. The caller holds the lock. Returns false if other samples were read. */
 static bool take_ahead(struct Workers *w, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch,
                        Item *items, Reading *r)
 {

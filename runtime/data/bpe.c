@@ -1,10 +1,10 @@
-/* bpe.c: text <-> tokens of a vocabulary; byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019), of bytes or of
+/* bpe.c: text <-> tokens of a vocabulary; byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019) of bytes or of
  * characters.
  *
- * Special tokens, such as <|endoftext|>, are found in the text first, the longest at each place. The rest is normalized
- * (normalize.c) and cut into words (pretokens.c). Of a word's bytes or characters neighbours are merged, the earliest merge
- * first, the leftmost of equals first: a heap of neighbours makes that n log n. Other models are in pieces.c. Words that were
- * seen before come from a table. */
+ * Special tokens such as <|endoftext|> are searched for first; at each place the longest one wins. The rest is normalized
+ * (normalize.c) and split into words (pretokens.c). Adjacent symbols of a word are merged: the merge with the lowest rank first,
+ * among equal ones the leftmost. A heap of pairs makes that O(n log n). pieces.c has the other models. Words that have been
+ * encoded before are looked up in a table. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/data/vocabulary.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_KEPT = 32, MOST_KEPT = 1 << 20 }; /* words in the table: bytes, how many */
+enum { LONGEST_KEPT = 32, MOST_KEPT = 1 << 20 }; /* words in the table: their length in bytes, their number */
 
 /* ---- the vocabulary */
 int64_t mgpu_token_of(const Vocabulary *v, const char *spelling, size_t length)
@@ -47,7 +47,7 @@ static bool is_printable(int b) /* in Latin-1 */
     return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
 }
 
-/* bytes that are printable are themselves, the others are the characters from U+0100 on, in their order */
+/* Printable bytes are spelled as themselves; the others are the characters from U+0100 on, in order. */
 static void find_bytes(Vocabulary *v, const char *where)
 {
     for (int b = 0; b < 256 && v->model != BYTE_BPE; b++) {
@@ -109,7 +109,7 @@ void mgpu_add_merge(Vocabulary *v, const char *left, size_t left_bytes, const ch
 typedef struct Node {
     uint32_t token;
     int64_t before, after;
-} Node; /* -1: none */
+} Node; /* before, after: -1 if there is none */
 typedef struct Neighbours {
     uint32_t rank, token;
     int64_t left;
@@ -120,7 +120,7 @@ typedef struct Word {
     int64_t room;
     Neighbours *heap;
     int64_t count, heap_room;
-    TokenList list; /* before they are merged; of other models the result */
+    TokenList list; /* tokens before merging; in other models the result */
 } Word;
 
 static bool sooner(const Neighbours *a, const Neighbours *b)
@@ -173,7 +173,7 @@ static void make_nodes(Word *w, int64_t count)
     w->nodes = mgpu_resize(w->nodes, (size_t)w->room * sizeof *w->nodes);
 }
 
-/* the token in nodes[0], if the word is one and that counts */
+/* Stores the token in nodes[0] if the word is one and the vocabulary takes whole words. */
 static bool whole_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t bytes)
 {
     if (!v->whole_words)
@@ -189,10 +189,10 @@ static bool whole_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_
     return token >= 0;
 }
 
-/* the tokens of single characters; of what has none, those of its bytes, or the unknown one, or nothing */
+/* Adds the tokens of characters. A character without one becomes the tokens of its bytes, the unknown token, or nothing. */
 static void add_characters(const Vocabulary *v, const uint8_t *text, int64_t bytes, TokenList *l)
 {
-    bool pending = false; /* an unknown one, which follows bytes that come after it: so it is in the tokenizers package */
+    bool pending = false; /* an unknown token to be added; as in the tokenizers package, bytes that follow precede it */
     uint32_t code;
     for (int64_t i = 0, length; i < bytes; i += length) {
         length = mgpu_decode_utf8(text, bytes, i, &code);
@@ -218,7 +218,7 @@ static void add_characters(const Vocabulary *v, const uint8_t *text, int64_t byt
         mgpu_add_to_list(l, v->unknown);
 }
 
-/* -> how many tokens, in nodes[0] and those after it */
+/* Returns the number of tokens. They are in nodes[0] and its successors. */
 static int64_t merge_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t bytes)
 {
     w->list.count = 0;
@@ -237,7 +237,7 @@ static int64_t merge_word(const Vocabulary *v, Word *w, const uint8_t *text, int
         Neighbours n = pop(w);
         Node *a = &w->nodes[n.left];
         if (a->after < 0 || a->token == UINT32_MAX || ((uint64_t)a->token << 32 | w->nodes[a->after].token) != n.pair)
-            continue; /* one of the two was merged since */
+            continue; /* one of the two has been merged with another symbol */
         Node *b = &w->nodes[a->after];
         a->token = n.token;
         a->after = b->after;
@@ -251,13 +251,13 @@ static int64_t merge_word(const Vocabulary *v, Word *w, const uint8_t *text, int
     return left;
 }
 
-/* ---- all of a text */
+/* ---- encoding a text */
 typedef struct Known {
     uint64_t hash;
     const uint8_t *text;
     int64_t at;
     uint32_t length, tokens;
-} Known; /* length 0: empty */
+} Known; /* length 0: an empty slot */
 typedef struct Encoder {
     const Vocabulary *vocabulary;
     Word word;
@@ -266,7 +266,7 @@ typedef struct Encoder {
     uint8_t dtype;
     void *tokens;
     int64_t count, room;
-    Bytes *kept; int kept_count; /* what words are in */
+    Bytes *kept; int kept_count; /* memory that words point to */
 } Encoder;
 
 static void make_room(Encoder *e, int64_t more)
@@ -291,7 +291,7 @@ static Known *find_known(const Encoder *e, const uint8_t *text, int64_t length)
     return &e->known[at];
 }
 
-/* in word->list; -> how many */
+/* Puts the tokens into w->list. Returns their number. */
 static int64_t tokens_of_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t length)
 {
     if (v->model == WORDPIECE || v->model == UNIGRAM) {
@@ -356,7 +356,7 @@ void mgpu_close_vocabulary(Vocabulary *v)
     free(v);
 }
 
-/* the longest that begins at i; NULL: none */
+/* Returns the longest special token that begins at i, or NULL. */
 static const SpecialToken *special_at(const Vocabulary *v, const uint8_t *text, int64_t bytes, int64_t i, bool normalized)
 {
     const SpecialToken *found = NULL;
@@ -369,7 +369,7 @@ static const SpecialToken *special_at(const Vocabulary *v, const uint8_t *text, 
     return found;
 }
 
-/* the place before the blanks that end at `end`, or after those that begin there */
+/* Returns the start of the blanks that end at `end`, or the end of those that begin at `begin`. */
 static int64_t beside_blanks(const uint8_t *text, int64_t begin, int64_t end, bool before)
 {
     uint32_t code;
@@ -387,7 +387,7 @@ static int64_t beside_blanks(const uint8_t *text, int64_t begin, int64_t end, bo
 
 static void encode_part(Encoder *, const uint8_t *text, int64_t bytes, bool first, bool normalized);
 
-/* between special tokens */
+/* Encodes the text between special tokens. */
 static void encode_between(Encoder *e, const uint8_t *text, int64_t bytes, bool first, bool normalized)
 {
     const Vocabulary *v = e->vocabulary;
@@ -441,9 +441,9 @@ void *mgpu_encode_text(const Vocabulary *v, const uint8_t *text, int64_t bytes, 
     return mgpu_resize(e.tokens, (size_t)(e.count * mgpu_dtype_bytes(e.dtype)));
 }
 
-/* ---- tokens -> text */
-/* the byte that a character of a spelling means: the inverse of find_bytes; what is none of those, as in special tokens,
- * means itself */
+/* ---- decoding */
+/* Returns the byte that a character of a spelling stands for, the inverse of find_bytes, or -1 for other characters, which
+ * special tokens have. */
 static int byte_of(uint32_t code)
 {
     for (int b = 0, next = 0x100; b < 256; b++)
@@ -467,7 +467,7 @@ static void spell_bytes(const char *spelling, FILE *f)
     }
 }
 
-/* a piece of WordPiece, with the blank before it; likewise without blanks before punctuation and contractions */
+/* Prints a piece of WordPiece with the blank before it; with cleans_up without blanks before punctuation and contractions. */
 static void spell_piece(const Vocabulary *v, const char *spelling, bool first, FILE *f)
 {
     static const char *const TIDY[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -486,7 +486,7 @@ static void spell_piece(const Vocabulary *v, const char *spelling, bool first, F
     free(text);
 }
 
-/* with blanks in place of what stands for them */
+/* Prints a spelling with its blanks restored. */
 static void spell_characters(const Vocabulary *v, const char *spelling, bool first, FILE *f)
 {
     size_t length = v->blank ? strlen(v->blank) : 0;

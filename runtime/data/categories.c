@@ -1,11 +1,12 @@
-/* categories.c: words as classes.
+/* categories.c: maps words to classes.
  *
- * The set that trains decides, once for each class input: if all its words are whole numbers below n they are the classes
- * themselves, however they are spelled (3, 3.0, +3, 3e0); else its words, in order (numbers by value, others byte by byte), are
- * classes 0, 1, ..., leaving out the class `other`. Spellings of one whole number are one word, if all words are such. Words whose places count, such as names of folders, are always in order of their bytes. With `other`,
- * words that no sample of the set has are no categories, and of too many the most frequent ones are taken. A missing word
- * (text NULL) and one that has no class go to `other`; one that is the number of `ignore` is that label. The tables are
- * saved in the metadata of the weights' file, as JSON: input -> list of words by class (null: `other`) or "numbers". */
+ * The training set decides for each class input: if all its words are whole numbers below n, in any spelling (3, 3.0, +3, 3e0),
+ * they are the classes. Otherwise its words in order (numbers by value, others by bytes) are classes 0, 1, ..., without the class
+ * `other`. If all words are whole numbers, different spellings of one are one word. Words with `places`, such as names of
+ * folders, are always in byte order. With `other`, words that no sample has are not categories, and if there are too many, only
+ * the most frequent have classes. A missing word (text NULL) and a word without a class are `other`. A word that is the number of
+ * `ignore` is that label. The tables are saved in the metadata of the file of weights, as JSON: input -> list of words by class
+ * (null: `other`) or "numbers". */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -19,15 +20,15 @@ typedef struct Entry {
     int64_t class, number;
 } Entry;
 
-/* classes of a table by their words; if all are whole numbers, by these, too */
+/* Finds the class of a word; if all words are whole numbers, also by value. */
 typedef struct Lookup { Entry *texts, *numbers; int64_t count; } Lookup;
 
 typedef struct Table {
     char *input;
     bool numbers;
-    bool renewable; /* of weights of which only parts are taken */
+    bool renewable; /* from weights of a part: training may replace it */
     Words words;
-    Lookup lookup; /* texts NULL: it is not made yet */
+    Lookup lookup; /* texts NULL: not built yet */
 } Table;
 struct Categories {
     bool fixed;
@@ -89,7 +90,7 @@ static Table *add_table(Categories *c, const char *input, bool numbers)
     return &c->tables[c->count++];
 }
 
-/* ---- in a file */
+/* ---- saving and loading */
 char *mgpu_categories_text(const Categories *c)
 {
     if (!c || !c->count)
@@ -133,7 +134,7 @@ void mgpu_read_categories(Categories *c, const char *text, const char *path)
     free(json);
 }
 
-/* ---- of several files */
+/* ---- merging tables of several files */
 static bool same_words(const Table *a, const Table *b)
 {
     bool same = a->numbers == b->numbers;
@@ -161,7 +162,7 @@ const char *mgpu_join_categories(Categories *c, const Categories *more)
 }
 
 /* ---- making a table */
-/* in any spelling: "12", "012", "+12", " 12", "12.0", "1.2e1" */
+/* Reads a whole number in any spelling: "12", "012", "+12", " 12", "12.0", "1.2e1". */
 static bool whole_number(const char *text, int64_t *value)
 {
     char *end;
@@ -193,7 +194,7 @@ static bool admitted(const mgpu_input *in, int64_t value)
     return (value >= 0 && value < in->classes) || (in->ignore != MGPU_NO_LABEL && value == in->ignore);
 }
 
-/* whether all words are numbers of classes, those that are in use if `used` says it; places: whether each is its place's */
+/* Returns whether all words (with `used`, those in use) are numbers of classes; with `places`, each its own index. */
 static bool are_classes(const mgpu_input *in, const Words *words, const int64_t *used)
 {
     int64_t place = 0, value;
@@ -204,7 +205,7 @@ static bool are_classes(const mgpu_input *in, const Words *words, const int64_t 
     return true;
 }
 
-/* a text that is the number of `ignore` is that label among words, too */
+/* A word that is the number of `ignore` is that label, even among other words. */
 static bool is_ignored(const mgpu_input *in, const Words *words, int64_t k)
 {
     int64_t value;
@@ -262,8 +263,7 @@ int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
     return beyond >= 0 && numbers && strange >= 0 ? strange : beyond;
 }
 
-/* Where all are whole numbers and one is below 0, that one hardly is a class: what leaves it out. text: empty, if it is not so.
- */
+/* If all words are whole numbers and one is negative, that is probably no class: prints how to ignore it, else "". */
 static void ignore_negative(const mgpu_input *in, const Candidate *list, int64_t count, char *text, size_t room)
 {
     int64_t value, below = 0, found = 0;
@@ -296,7 +296,7 @@ static _Noreturn void too_many(const mgpu_input *in, const Words *all, const Can
         (long long)count, (long long)in->classes, cure);
 }
 
-/* what is guessed of labels that look like numbers; table: whether it has classes for them, or they are the classes */
+/* Reports how words that look like numbers are understood. table: they get classes, otherwise they are the classes. */
 static void say_guess(const mgpu_input *in, const Candidate *list, int64_t count, bool table, const char *place)
 {
     int64_t numbers = 0, value, odd = -1, spelled = -1;
@@ -319,7 +319,7 @@ static void say_guess(const mgpu_input *in, const Candidate *list, int64_t count
         mgpu_say("%s: all values are whole numbers, such as '%.40s': they are the classes of '%s'", place, list[spelled].text, in->tensor.name);
 }
 
-/* sorted by number: of one number in several spellings one is left; -> how many are */
+/* Merges equal numbers in a list sorted by number. Returns the new length. */
 static int64_t join_spellings(Candidate *list, int64_t count)
 {
     int64_t left = 0;
@@ -374,7 +374,7 @@ static Table *make_table(Categories *c, const mgpu_input *in, const Words *words
     return t;
 }
 
-/* ---- using one */
+/* ---- using a table */
 static int by_entry(const void *a, const void *b)
 {
     return strcmp(((const Entry *)a)->text, ((const Entry *)b)->text);
@@ -406,7 +406,7 @@ static void make_lookup(Table *t)
     t->lookup = l;
 }
 
-/* MGPU_NO_LABEL: it has none. places: as in Words */
+/* Returns a class or MGPU_NO_LABEL. places: see Words. */
 static int64_t look_up(Table *t, const char *text, bool places)
 {
     if (!t->lookup.texts)
@@ -439,7 +439,7 @@ static bool covers(Table *t, const mgpu_input *in, const Words *words, const int
     return all;
 }
 
-/* the table, unless it is of other words and may be made anew: then it goes */
+/* Returns the input's table. Removes it and returns NULL if it may be renewed and does not have these words. */
 static Table *table_for(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
 {
     Table *t = find_table(c, in->tensor.name);
@@ -471,7 +471,7 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
                   "take the program that these weights are of, train anew, or take parts of them: --init PART=FILE",
                   place, in->tensor.name, (long long)t->words.count, (long long)in->classes);
     if (!t)
-        t = fixed ? &numbers /* no table is needed */ : make_table(c, in, words, used, place, beyond);
+        t = fixed ? &numbers /* needs no table */ : make_table(c, in, words, used, place, beyond);
     int64_t *class = mgpu_allocate((size_t)words->count, sizeof *class);
     for (int64_t k = 0; k < words->count; k++) {
         const char *word = words->text[k];

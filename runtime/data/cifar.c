@@ -1,8 +1,8 @@
 /* cifar.c: the reader cifar: the binary files of CIFAR-10 and CIFAR-100 (A. Krizhevsky), mapped.
  *
- * A record of CIFAR-10 is a label and 32 x 32 x 3 bytes, a plane after the other; one of CIFAR-100 has a coarse label
- * before the fine one, which is the label here. Of a folder these are the files of training: data_batch_1.bin
- * and so on, or train.bin; a path that ends in .bin is one file (test_batch.bin, test.bin). */
+ * A record of CIFAR-10 is a label and 32 x 32 x 3 bytes, plane by plane. One of CIFAR-100 has a coarse label before the fine one,
+ * which is the label here. For a folder, the reader takes the training files: data_batch_1.bin and so on, or train.bin. A path
+ * that ends in .bin is one file (test_batch.bin, test.bin). */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -22,8 +22,8 @@ typedef struct CifarFile {
 typedef struct Cifar {
     CifarFile *files;
     int count;
-    int labels;    /* before an image */
-    int offset[3]; /* by column: of its byte in a record; -1: the image */
+    int labels;    /* bytes of labels before an image */
+    int offset[3]; /* for each column: offset of its byte in a record; -1: the image */
 } Cifar;
 
 static const CifarFile *file_of(const Cifar *c, int64_t *sample)

@@ -1,9 +1,9 @@
-/* csv.c: the reader csv: a table of text -> columns of numbers and words, in memory; columns that no input needs are not kept.
+/* csv.c: the reader csv: a table of text -> columns of numbers and words in memory, without columns that no input needs.
  *
- * csv_lines.c says what a row is. A field that is missing is a word without text, or, of a number, NaN. Which column is a number
- * says the input that takes it: class(n) takes words, everything else numbers.
+ * csv_lines.c splits rows. A missing field is a word without text, or NaN. The input that takes a column decides whether it has
+ * words or numbers: class(n) takes words, all others numbers.
  *
- * Of rows that arrive, those that were read since the last `forget` are in memory; rows and words before are not. */
+ * If rows arrive one by one, only those read since the last `forget` are in memory. */
 #include "runtime/base/base.h"
 #include "runtime/data/csv.h"
 
@@ -13,18 +13,18 @@
 #include <string.h>
 
 typedef struct Column {
-    const char *name;    /* of the stream */
-    int *from;           /* columns of the table */
+    const char *name;    /* name in the stream */
+    int *from;           /* indices of the table's columns */
     const char **titles; /* their names */
-    char **made;         /* the same, if they are no names of the data block; else NULL */
-    int width;           /* how many; 1: the sample is a scalar unless the input has an axis */
+    char **made;         /* the same if they are generated, else NULL */
+    int width;           /* number of columns; if 1, a sample is a scalar unless the input has an axis */
     bool words;
     uint8_t dtype;
     int64_t element; /* bytes */
     uint8_t *data;   /* [rows, width] */
     WordTable table;
-    int64_t missing, first_missing; /* numbers; the line of the first */
-    int64_t infinite, first_infinite; /* likewise */
+    int64_t missing, first_missing; /* count of missing numbers, and line of the first */
+    int64_t infinite, first_infinite; /* the same for infinite numbers */
 } Column;
 
 typedef struct Csv {
@@ -32,14 +32,14 @@ typedef struct Csv {
     Parser parser;
     Column *columns;
     int column_count;
-    int64_t *lines;     /* by row */
-    int64_t *number;    /* by row: 1, 2, ... in the file, where bad ones count, too */
-    int64_t rows, room; /* in memory, */
-    int64_t first;      /* after so many that are forgotten */
+    int64_t *lines;     /* line of each row */
+    int64_t *number;    /* number of each row in the file, counting bad ones, from 1 */
+    int64_t rows, room; /* rows in memory */
+    int64_t first;      /* rows that have been forgotten */
 } Csv;
 
 /* ---- fields to values */
-/* text that is the number v -> all its digits, which a double may not have; false: it is beyond the range of i64 */
+/* Converts text that is the number v with all digits, more than a double has. Returns false beyond the range of i64. */
 static bool put_long(const char *text, double v, int64_t *to)
 {
     const double beyond = 9223372036854775808.0; /* 2^63 */
@@ -51,7 +51,7 @@ static bool put_long(const char *text, double v, int64_t *to)
         end += 1 + strspn(end + 1, "0");
     if (*end == 0)
         return fits;
-    *to = v < beyond ? (int64_t)v : 0; /* 1e3 */
+    *to = v < beyond ? (int64_t)v : 0; /* such as 1e3 */
     return v < beyond;
 }
 
@@ -90,7 +90,7 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
         free(copy);
 }
 
-/* words are saved with the weights, as JSON */
+/* Words must be UTF-8, because they are saved with the weights as JSON. */
 static bool is_text(const Field *f)
 {
     uint32_t code;
@@ -131,7 +131,7 @@ static void add_row(Csv *csv, Parser *p)
     for (int c = 0; c < csv->column_count; c++)
         for (int k = 0; k < csv->columns[c].width && !p->bad; k++)
             (csv->columns[c].words ? check_word : put_number)(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
-    for (int c = 0; c < csv->column_count && !p->bad; c++) /* only now: a bad row leaves no words */
+    for (int c = 0; c < csv->column_count && !p->bad; c++) /* only now, so that a bad row adds no words */
         for (int k = 0; csv->columns[c].words && k < csv->columns[c].width; k++)
             put_word(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
     if (p->bad) {
@@ -178,7 +178,7 @@ static void describe_csv(const Stream *s, int64_t sample, int column, char *text
 {
     const Csv *csv = s->state;
     const Column *c = &csv->columns[column];
-    int64_t line = in_memory(csv, sample) ? csv->lines[sample - csv->first] : csv->parser.line; /* which may be the next */
+    int64_t line = in_memory(csv, sample) ? csv->lines[sample - csv->first] : csv->parser.line; /* or that of the next */
     snprintf(text, room, "%s:%lld: %s", csv->path, (long long)line, c->width == 1 ? "column '" : "'");
     size_t at = strlen(text);
     if (at < room)
@@ -225,7 +225,7 @@ static void say_numbers(const Csv *csv, int column, int64_t count, const char *w
                       csv->columns[column].name, what, (long long)line, more);
 }
 
-/* once, although several data sets may be made of one file */
+/* Reports once, even if several data sets use the file. */
 static void say_notes(const Csv *csv)
 {
     const Parser *p = &csv->parser;
@@ -243,7 +243,7 @@ static void say_notes(const Csv *csv)
         }
 }
 
-/* all rows have been read */
+/* Called when all rows have been read. */
 static void end_rows(const Csv *csv)
 {
     const Parser *p = &csv->parser;
@@ -276,7 +276,7 @@ static void forget_rows(Stream *s)
         mgpu_free_words(&csv->columns[c].table);
 }
 
-/* by its byte order mark, or by the zero that the first character has where it is of ASCII */
+/* Detects a byte order mark, or the zero byte of a first character in ASCII. */
 static bool is_utf16(const uint8_t *data, int64_t bytes)
 {
     if (bytes < 2)
@@ -302,7 +302,7 @@ static void begin_table(Csv *csv, const Opening *o, const char *where, const cha
     if (is_utf16((const uint8_t *)text, (int64_t)length))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the text is UTF-16 and has to be UTF-8; iconv -f UTF-16 -t UTF-8 converts a file", where,
                   csv->path);
-    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
+    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) /* skips a byte order mark */
         p->at += 3;
     mgpu_csv_read_titles(p, o);
     for (int c = 0; c < csv->column_count; c++)

@@ -1,11 +1,10 @@
-/* csv_lines.c: text -> rows of fields, and what a field says.
+/* csv_lines.c: splits text into rows of fields, and reads the value of a field.
  *
- * Lines as in RFC 4180: fields between delimiters, a line ends with LF or CRLF; a field in quotes may hold delimiters, line ends
- * and, doubled, quotes. Lines without text are left out. `strip` takes characters from both ends of a field that is not quoted. A
- * field that is empty or one of `missing` is missing.
+ * Lines as in RFC 4180: fields between delimiters, a line ends with LF or CRLF. A field in quotes may contain delimiters, line
+ * ends and doubled quotes. Empty lines are skipped. `strip` removes characters from both ends of fields without quotes. A field
+ * that is empty or one of `missing` is missing.
  *
- * Of text that arrives, a row is read when its line end is there: one that is not complete is split again when more of it has
- * come. */
+ * A row of text that arrives is read when its line end has arrived. An incomplete row is split again when there is more text. */
 #include "runtime/base/base.h"
 #include "runtime/data/csv.h"
 
@@ -14,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-static const size_t LONGEST_ROW = (size_t)64 << 20; /* of text that arrives: a quote that is never closed may have no end */
+static const size_t LONGEST_ROW = (size_t)64 << 20; /* limit for text that arrives, since a quote may never be closed */
 
 void mgpu_csv_bad_row(Parser *p, const char *pattern, ...)
 {
@@ -60,7 +59,7 @@ static bool is_stripped(const Parser *p, char c)
     return c && strchr(p->strip, c);
 }
 
-/* After the opening quote; the text without doubled quotes is kept until the row is done. false: the quote is not closed */
+/* Reads after the opening quote. The text is unescaped and valid until the next row. Returns false if the quote is not closed. */
 static bool read_quoted(Parser *p)
 {
     const char *from = p->at, *close = from;
@@ -88,12 +87,12 @@ static bool read_quoted(Parser *p)
         while (!at_line_end(p) && *p->at != p->delimiter)
             p->at++;
     }
-    /* fields of a row are few: the offset replaces the text until all of it has its place */
+    /* a row has few fields; the offsets in the text are fixed when it is moved */
     if (p->text_length + length + 1 > p->text_room) {
         size_t room = 2 * (p->text_length + length + 1);
         char *larger = mgpu_allocate(room, 1);
         memcpy(larger, p->text ? p->text : "", p->text_length);
-        for (int i = 0; i < p->field_count; i++) /* fields of this row that are in the old place */
+        for (int i = 0; i < p->field_count; i++) /* fields of this row that are in the old text */
             if (p->text && p->fields[i].text >= p->text && p->fields[i].text < p->text + p->text_room)
                 p->fields[i].text = larger + (p->fields[i].text - p->text);
         free(p->text);
@@ -119,7 +118,7 @@ static void read_plain(Parser *p, const char *from)
     mgpu_csv_add_field(p, from, (size_t)(to - from));
 }
 
-/* lines without text */
+/* Skips empty lines. */
 static void pass_empty_lines(Parser *p)
 {
     for (const char *c = p->at;; c++) {
@@ -134,7 +133,7 @@ static void pass_empty_lines(Parser *p)
     }
 }
 
-/* false: a quote is not closed */
+/* Returns false if a quote is not closed. */
 static bool split_fields(Parser *p)
 {
     for (;;) {
@@ -155,7 +154,8 @@ static bool split_fields(Parser *p)
     }
 }
 
-/* The next line with text; false: there is none, or not all of it is there: `at` is where it begins, or before */
+/* Splits the next line that is not empty. Returns false if there is none or it is incomplete, with `at` at or before its
+ * start. */
 static bool split_row(Parser *p)
 {
     pass_empty_lines(p);
@@ -177,7 +177,7 @@ static bool split_row(Parser *p)
     return true;
 }
 
-/* Text with which a row may end, or the end of all; false: there is none (yet), or it is too long */
+/* Reads text until a row may be complete or the input ends. Returns false if there is none (yet) or the row is too long. */
 static bool take_more(Parser *p, bool wait)
 {
     Inflow *in = p->inflow;
@@ -206,7 +206,7 @@ bool mgpu_csv_read_row(Parser *p, bool wait)
     return true;
 }
 
-/* ---- what a field says */
+/* ---- values of fields */
 bool mgpu_csv_is_missing(const Parser *p, const Field *f)
 {
     if (f->length == 0)

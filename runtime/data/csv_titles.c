@@ -1,11 +1,11 @@
-/* csv_titles.c: which fields of a row are which columns: by the first line of a table, or by the option `names`. */
+/* csv_titles.c: assigns columns to fields of a row, by the first line of a table or by the option `names`. */
 #include "runtime/base/base.h"
 #include "runtime/data/csv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* how much of a title a message says */
+/* Returns how much of a title messages show. */
 static int shown(const Field *f)
 {
     enum { MOST = 60 };
@@ -65,7 +65,7 @@ static bool needs_title(const Opening *o, const char *name)
     return false;
 }
 
-/* a column of an input that nothing needs here, such as labels */
+/* True for a column of the data block that no input needs here, such as labels. */
 static bool is_label(const Opening *o, const char *name)
 {
     for (int c = 0; c < o->set->column_count; c++)
@@ -107,7 +107,7 @@ bool mgpu_csv_is_decoded(const mgpu_set *set, const char *column)
     return false;
 }
 
-/* whether a line cannot be one of titles: numbers are where numbers have to be, or are words. Titles: of its fields */
+/* Returns whether a line cannot have titles: its numeric columns are numbers, or one of its words is. */
 static bool is_sample(const Parser *titles, const Field *line, const Opening *o)
 {
     bool numbers = false;
@@ -129,8 +129,8 @@ static bool is_sample(const Parser *titles, const Field *line, const Opening *o)
     return numbers;
 }
 
-/* A table beside those of the data block, which have `names`: its first line may have titles; else its columns are those of
- * `names`: all, all but labels, or those that are needed. With `header` a line of other titles is one, too. */
+/* Reads the titles of a table that the data block does not mention, although it has `names`. The first line may have them.
+ * Otherwise its columns are all of `names`, all but labels, or those needed. With `header`, a line of other titles is skipped. */
 static void read_new_titles(Parser *p, const mgpu_option *names, const Opening *o)
 {
     if (!mgpu_csv_read_row(p, true))

@@ -1,8 +1,8 @@
-/* files.c: files of data: where they are, mapped or read, plain or gzipped (zlib reads plain ones as they are).
+/* files.c: finds data files, and maps or reads them, plain or gzipped (zlib reads plain files, too).
  *
- * A pipe or a device is no data: one may never answer, the other never end. What is packed is unpacked as a stream, with memory
- * for what has come, and only so far: deflate makes up to 1032 bytes of one, so that a file of a few megabytes could fill all
- * memory. Data that are packed 250 times are rarely data; whoever has such unpacks them first. */
+ * Pipes and devices are refused: one may block forever, the other never end. Packed files are unpacked as a stream, into memory
+ * that grows with the data, up to a limit: deflate expands a byte to as many as 1032, so that a file of a few megabytes could
+ * fill all memory. Real data is rarely packed 250 times; a user who has such data unpacks it first. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -56,11 +56,11 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
               mgpu_data_cure(folder));
 }
 
-/* fails if it is no file, but a folder, pipe or device */
+/* Fails for folders, pipes and devices. */
 static int open_plain(const char *path, const char *where, int64_t *bytes)
 {
     mgpu_doing_with(path);
-    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: does not wait for a pipe */
     struct stat status;
     if (f < 0 || fstat(f, &status) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno));
@@ -122,7 +122,7 @@ void mgpu_map_file(FileBytes *b, const char *path, const char *where)
     close(f);
 }
 
-/* memory grows with what is there */
+/* Allocates memory as data arrives. */
 static void unpack(FileBytes *b, const char *path, const char *where)
 {
     uint8_t *data = NULL;

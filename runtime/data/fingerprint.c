@@ -1,7 +1,7 @@
-/* fingerprint.c: a data set -> a hash of its size and of some of its samples, by which a run that goes on knows it again.
+/* fingerprint.c: hashes the size and some samples of a data set, so that a resumed run recognizes it.
  *
- * Samples are spread over the set, the first and the last among them, and read as in evaluation: what is random depends on no seed. So
- * another file, another order, and other columns are noticed, a few changed values hardly ever: not all of a large set is read for this. */
+ * The samples are spread over the set, including the first and the last, and read as in evaluation, without random changes. So
+ * another file, order or column is noticed, but a few changed values hardly ever, because a large set is not read as a whole. */
 #include "runtime/base/base.h"
 #include "runtime/base/sha256.h"
 #include "runtime/data/sets.h"
@@ -13,7 +13,7 @@ enum { SAMPLES = 64, COSTLY_SAMPLES = 4 };
 static int64_t places(const Dataset *d, int64_t *index)
 {
     int64_t most = d->workers ? COSTLY_SAMPLES : SAMPLES, n = d->samples < most ? d->samples : most;
-    for (int64_t k = 0; k < n; k++) /* d->samples is an int64_t: the quotient first, so that no product is too large */
+    for (int64_t k = 0; k < n; k++) /* divides first, so that no product overflows int64_t */
         index[k] = n < 2 ? 0 : k * ((d->samples - 1) / (n - 1)) + k * ((d->samples - 1) % (n - 1)) / (n - 1);
     return n;
 }

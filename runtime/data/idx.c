@@ -1,9 +1,9 @@
-/* idx.c: IDX files, plain or gzipped -> Array; the reader idx.
+/* idx.c: reads IDX files, plain or gzipped, into Arrays; the reader idx.
  *
- * The format (Y. LeCun, The MNIST database): two zero bytes, a type, the number of axes; the axes as 32-bit big-endian
- * numbers, the first counts the samples; then the elements, big-endian, row-major, and nothing after them. zlib reads
- * plain files as they are. Memory grows with what is read, so a header that lies costs nothing. Plain files whose
- * elements are bytes are mapped. */
+ * The format (Y. LeCun, The MNIST database): two zero bytes, a type, the number of axes; the extents as 32-bit big-endian
+ * numbers, of which the first is the number of samples; then the elements, big-endian, row-major, and nothing after them. zlib
+ * reads plain files, too. Memory grows with what is read, so that a wrong header costs nothing. Plain files of bytes are
+ * mapped. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -14,7 +14,7 @@
 
 static const char TRUNCATED[] = "the file is truncated";
 
-typedef struct Source { gzFile file; int64_t packed; const char *path, *where; } Source; /* packed: bytes of the file */
+typedef struct Source { gzFile file; int64_t packed; const char *path, *where; } Source; /* packed: size of the file in bytes */
 
 static const char *read_error(const Source *s)
 {
@@ -23,7 +23,7 @@ static const char *read_error(const Source *s)
     return code == Z_ERRNO ? strerror(errno) : code == Z_OK || code == Z_BUF_ERROR ? TRUNCATED : "the compressed data is damaged";
 }
 
-/* bytes read: fewer than asked at the end of the file or where its compression is broken (*error) */
+/* Returns the number of bytes read, which is smaller at the end of the file or after an error (*error). */
 static int64_t read_bytes(const Source *s, uint8_t *to, int64_t bytes, const char **error)
 {
     int64_t done = 0;
@@ -105,7 +105,7 @@ static void read_header(const Source *s, Array *a)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header a sample has no elements; the file is damaged", s->where, s->path);
 }
 
-/* true: the elements are where they are in the file */
+/* Returns true if the elements are mapped. */
 static bool map_elements(const Source *s, Array *a, int64_t bytes)
 {
     FileBytes file;
@@ -115,7 +115,7 @@ static bool map_elements(const Source *s, Array *a, int64_t bytes)
     mgpu_map_file(&file, s->path, s->where);
     if (file.bytes != header + bytes || !file.map) {
         mgpu_close_file(&file);
-        return false; /* what is wrong is said by who reads it */
+        return false; /* the caller reports what is wrong */
     }
     a->data = file.data + header;
     a->map = file.map;

@@ -1,4 +1,4 @@
-/* inflow.c: text that arrives: what a pipe, a terminal or a file has to give, read when it is there. */
+/* inflow.c: reads text from a pipe, a terminal or a file as it arrives. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* without waiting, unless `wait` */
+/* Returns whether there is something to read; with `wait`, waits for it. */
 static bool is_there(const Inflow *in, bool wait)
 {
     struct pollfd asked = {.fd = in->file, .events = POLLIN};
@@ -16,7 +16,7 @@ static bool is_there(const Inflow *in, bool wait)
     do
         ready = poll(&asked, 1, wait ? -1 : 0);
     while (ready < 0 && errno == EINTR);
-    return ready != 0; /* what is wrong with it, read says */
+    return ready != 0; /* read reports errors */
 }
 
 bool mgpu_read_inflow(Inflow *in, bool wait)
@@ -48,7 +48,7 @@ Inflow *mgpu_open_inflow(int file)
     in->file = file;
     in->room = 1 << 16;
     in->text = mgpu_allocate(in->room, 1);
-    do /* the mark of PNG has line ends */
+    do /* the signature of PNG contains line ends */
         mgpu_read_inflow(in, true);
     while (!in->ended && in->length < LONGEST_MARK && ((uint8_t)in->text[0] == PNG || !memchr(in->text, '\n', in->length)));
     return in;

@@ -1,4 +1,4 @@
-/* normalize.c: what the normalizers of a vocabulary make of a text: the rules of Hugging Face's tokenizers package. */
+/* normalize.c: applies the normalizers of a vocabulary to a text, with the rules of Hugging Face's tokenizers package. */
 #include "runtime/base/base.h"
 #include "runtime/data/unicode_library.h"
 
@@ -31,7 +31,7 @@ static void add_text(Bytes *b, const char *text)
     mgpu_add_bytes(b, text, (int64_t)strlen(text));
 }
 
-/* ---- characters, one after the other */
+/* ---- single characters */
 static bool is_chinese(uint32_t c)
 {
     return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
@@ -95,7 +95,7 @@ static void strip(const Step *s, const Bytes *from, Bytes *to)
         mgpu_add_bytes(to, from->data + begin, end - begin);
 }
 
-/* ---- a text, or blanks, by another text */
+/* ---- replacing texts and blanks */
 static int64_t length_at(const Step *s, const Bytes *from, int64_t i)
 {
     int64_t blanks = 0;
@@ -117,14 +117,14 @@ static void replace(const Step *s, const Bytes *from, Bytes *to)
     }
 }
 
-/* ---- SentencePiece's table: a double array (Aoe 1989) of 32-bit units, its size in bytes before it, then the replacements */
+/* ---- SentencePiece's table: its size in bytes, a double array (Aoe 1989) of 32-bit units, and the replacements */
 static uint32_t unit_at(const Step *s, uint64_t i)
 {
     const uint8_t *b = (const uint8_t *)s->text + 4 + 4 * i;
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* the replacement of the shortest beginning of these bytes that has one; NULL: none has */
+/* Returns the replacement of the shortest prefix of these bytes that has one, or NULL. */
 static const char *in_charsmap(const Step *s, const uint8_t *text, int64_t bytes)
 {
     uint64_t units = unit_at(s, (uint64_t)-1) / 4, node = 0, texts = 4 + 4 * units;
@@ -178,7 +178,7 @@ static void map_characters(const Step *s, const Bytes *from, Bytes *to)
     map_grapheme(s, from->data + begin, from->count - begin, to);
 }
 
-/* ---- all */
+/* ---- all normalizers */
 static void apply(const Step *s, const Bytes *from, Bytes *to)
 {
     Bytes apart = {0};

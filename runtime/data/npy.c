@@ -1,7 +1,7 @@
-/* npy.c: NumPy's .npy files (format 1.0 to 3.0), read and written; the reader npy, which takes members of .npz files, too.
+/* npy.c: reads and writes NumPy's .npy files (format 1.0 to 3.0); the reader npy, which also takes members of .npz files.
  *
- * Plain arrays in this machine's byte order are mapped. A header is the text of a Python dictionary:
- * {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
+ * Plain arrays in native byte order are mapped. A header is the text of a Python dictionary: {'descr': '<f4', 'fortran_order':
+ * False, 'shape': (3, 4), }. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -14,8 +14,8 @@ static const char MAGIC[] = "\x93NUMPY";
 typedef struct TypeCode { const char *code; uint8_t dtype; } TypeCode;
 static const TypeCode CODES[] = {{"b1", MGPU_BOOL}, {"u1", MGPU_U8}, {"i1", MGPU_I8}, {"u2", MGPU_U16}, {"i2", MGPU_I16}, {"u4", MGPU_U32},
                                  {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32}, {"f8", MGPU_F64},
-                                 {"u8", MGPU_I64},   /* below 2^63 the bits are those of i64: check_unsigned */
-                                 {"V2", MGPU_BF16}}; /* as NumPy names the type of ml_dtypes (JAX, TensorFlow) */
+                                 {"u8", MGPU_I64},   /* below 2^63 the bits equal those of i64: see check_unsigned */
+                                 {"V2", MGPU_BF16}}; /* NumPy's name for the type of ml_dtypes (JAX, TensorFlow) */
 
 typedef struct Source { const uint8_t *data; int64_t bytes; const char *path, *where; } Source;
 
@@ -24,7 +24,7 @@ static _Noreturn void broken(const Source *s, const char *what)
     mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, what);
 }
 
-/* -> the text of the header, NUL-terminated; *begin: where the elements begin */
+/* Returns the header, NUL-terminated. *begin is the offset of the elements. */
 static char *read_header(const Source *s, int64_t *begin)
 {
     const uint8_t *p = s->data;
@@ -54,7 +54,7 @@ static const char *value_of(const Source *s, const char *header, const char *key
     return at + 1 + strspn(at + 1, " ");
 }
 
-typedef struct Coding { bool swapped, is_unsigned; } Coding; /* bytes of a big-endian machine; u8 read as i64 */
+typedef struct Coding { bool swapped, is_unsigned; } Coding; /* big-endian; u8 read as i64 */
 
 static Coding read_type(const Source *s, const char *header, Array *a)
 {
@@ -87,7 +87,7 @@ static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_M
     return rank;
 }
 
-/* elements in Fortran order, the first axis the fastest -> in C order */
+/* Converts elements from Fortran order (first axis fastest) to C order. */
 static uint8_t *turned(const uint8_t *from, int rank, const int64_t *extent, int64_t element, int64_t bytes)
 {
     uint8_t *to = mgpu_allocate((size_t)bytes, 1);
@@ -125,7 +125,7 @@ void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *p
     Coding coding = read_type(&s, header, a);
     bool fortran = strncmp(value_of(&s, header, "'fortran_order'"), "True", 4) == 0;
     int64_t extent[MGPU_MAX_RANK + 1];
-    int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* without an axis of samples it is one sample */
+    int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* no axis of samples: it is one sample */
     free(header);
     if (rank - first > MGPU_MAX_RANK)
         broken(&s, "the array has more than 8 axes for a sample");
@@ -183,12 +183,12 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
     a->map_bytes = (size_t)file.bytes;
 }
 
-/* bf16, which NumPy does not know, must have been converted */
+/* NumPy has no bf16: the caller converts it. */
 void mgpu_write_npy(FILE *f, uint8_t dtype, int rank, const int64_t *extent, const void *data)
 {
     char header[512];
     const char *code = "f4";
-    for (int i = MGPU_COUNT(CODES) - 1; i >= 0; i--) /* the first of a type's codes is its own */
+    for (int i = MGPU_COUNT(CODES) - 1; i >= 0; i--) /* the first code of a type is its own */
         if (CODES[i].dtype == dtype)
             code = CODES[i].code;
     int64_t elements = 1;

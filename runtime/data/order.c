@@ -1,14 +1,14 @@
 /* order.c: the order of the samples of an epoch, and random inputs for `bench`.
  *
- * The order of an epoch is a Fisher-Yates shuffle whose random numbers are Philox with key hash(seed, "shuffle") and
- * counter (index, block + 1, epoch), block being -1 but for samples within a block: a function of seed and epoch alone. */
+ * The order of an epoch is a Fisher-Yates shuffle with random numbers of Philox with key hash(seed, "shuffle") and counter
+ * (index, block + 1, epoch), where block is -1 except for samples within a block. It depends only on seed and epoch. */
 #include "runtime/abi/mgpu_random.h"
 #include "runtime/base/base.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-uint64_t mgpu_hash_text(const char *text) /* FNV-1a, then the finaliser of MurmurHash3, as the compiler hashes paths */
+uint64_t mgpu_hash_text(const char *text) /* FNV-1a, then the finalizer of MurmurHash3, as for the compiler's paths */
 {
     uint64_t h = 14695981039346656037ull;
     for (const char *c = text; *c; c++)
@@ -70,7 +70,7 @@ void mgpu_fill_random(void *to, const mgpu_input *in, int64_t samples, uint64_t 
         if (i % 4 == 0)
             mgpu_random_words(key, (uint32_t)(i / 4), 0, (uint64_t)i >> 34, words);
         double u = (double)(words[i % 4] >> 8) * 0x1p-24;
-        double v = mgpu_dtype_is_float(in->tensor.dtype) ? (u - 0.5) * sqrt(12) : floor(u * whole); /* deviation 1 */
+        double v = mgpu_dtype_is_float(in->tensor.dtype) ? (u - 0.5) * sqrt(12) : floor(u * whole); /* standard deviation 1 */
         mgpu_from_double(to, in->tensor.dtype, i, v);
     }
 }

@@ -1,8 +1,7 @@
-/* pairs.c: the stage pairs(same = 0.5): sample i of a labelled stream and a partner -> left, right, and whether their
- * labels are the same.
+/* pairs.c: the stage pairs(same = 0.5): makes left, right and same from sample i of a labelled stream and a partner.
  *
- * With the probability `same` the partner is another sample of i's label, else one of another label, each equally likely.
- * Random numbers are functions of (seed, epoch, i): training sees new pairs in every epoch, evaluation always the same. */
+ * With probability `same` the partner is another sample with i's label, otherwise one with another label, each equally likely.
+ * Random numbers depend on (seed, epoch, i): training sees new pairs in every epoch, evaluation always the same. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -17,10 +16,10 @@ typedef struct Labelled {
 } Labelled;
 typedef struct Pairs {
     double same;
-    int value;            /* column of the stream before that left and right are of */
-    Labelled *sorted;     /* by label */
-    int64_t *place;       /* by sample: in `sorted` */
-    int64_t *begin, *end; /* by place: of its label */
+    int value;            /* column of the previous stream that left and right come from */
+    Labelled *sorted;     /* sorted by label */
+    int64_t *place;       /* for each sample: its index in `sorted` */
+    int64_t *begin, *end; /* for each index: the range of its label */
 } Pairs;
 
 static int64_t partner(const Pairs *p, int64_t samples, int64_t sample, const Reading *r, bool *same)

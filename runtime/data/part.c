@@ -1,8 +1,8 @@
 /* part.c: the stage part(from, to): the samples whose hash is in [from, to) of the unit interval, in their order.
  *
- * The hash is of a sample's identity (its number, or what the reader says: of a file its path), so parts with bounds in
- * common are complements, whoever asks, and a part is the same in every run. Streams that have an order and whose samples
- * overlap or belong together (windows of text) are cut by place instead. */
+ * The hash is that of a sample's identity: its number, or what the reader defines, such as a path. So adjoining parts are
+ * disjoint, and a part is the same in every run. Streams with an order whose samples overlap or belong together (windows of text)
+ * are split by position instead. */
 #include "runtime/abi/mgpu_random.h"
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
@@ -11,7 +11,7 @@
 
 typedef struct Part {
     int64_t *sample;
-} Part; /* by number: that of the stream before */
+} Part; /* for each sample: its number in the previous stream */
 
 static double share_of(uint64_t identity)
 {

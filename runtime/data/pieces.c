@@ -1,5 +1,5 @@
-/* pieces.c: a word -> tokens, by the longest pieces (WordPiece: Wu et al. 2016, as BERT has it) or by the likeliest ones
- * (Unigram: Kudo 2018, by Viterbi's algorithm): the rules of Hugging Face's tokenizers package. */
+/* pieces.c: encodes a word, by the longest pieces (WordPiece: Wu et al. 2016, as in BERT) or by the most likely ones (Unigram:
+ * Kudo 2018, with Viterbi's algorithm), with the rules of Hugging Face's tokenizers package. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
@@ -22,7 +22,7 @@ static int64_t length_at(const uint8_t *text, int64_t bytes, int64_t i)
 }
 
 /* ---- WordPiece */
-/* the longest piece at i; *end: after it. -1: there is none */
+/* Returns the longest piece at i and its end, or -1. */
 static int64_t longest_piece(const Vocabulary *v, const uint8_t *word, int64_t bytes, int64_t i, char *spelling, int64_t *end)
 {
     int64_t prefix = i ? (int64_t)strlen(v->prefix) : 0, most = v->longest_token - prefix, found = -1;
@@ -63,7 +63,7 @@ void mgpu_match_pieces(const Vocabulary *v, const uint8_t *word, int64_t bytes, 
 typedef struct Best {
     double score;
     int64_t begin, word;
-} Best; /* of the ways to a place: the last piece; word -1: it is unknown */
+} Best; /* the last piece of the best way to a position; word -1: unknown */
 
 static void better(Best *b, double score, int64_t begin, int64_t word)
 {
@@ -90,7 +90,7 @@ static void find_paths(const Vocabulary *v, const uint8_t *text, int64_t bytes, 
     }
 }
 
-/* a piece without a token: its bytes, if they all have one */
+/* Adds the bytes of a piece without a token if all of them have tokens, else the unknown token. */
 static void add_unknown(const Vocabulary *v, const uint8_t *text, int64_t bytes, TokenList *l)
 {
     int64_t token = mgpu_token_of(v, (const char *)text, (size_t)bytes);

@@ -1,4 +1,4 @@
-/* pretokens.c: text -> the words of which a model makes tokens: the patterns of vocabulary.h, and other ways to cut. */
+/* pretokens.c: splits text into words, from which a model makes tokens: by the patterns of vocabulary.h and in other ways. */
 #include "runtime/base/base.h"
 #include "runtime/data/unicode.h"
 #include "runtime/data/vocabulary.h"
@@ -21,7 +21,7 @@ static bool in_ranges(const uint32_t (*ranges)[2], int count, uint32_t c)
     return low < count && ranges[low][0] <= c;
 }
 
-/* the kind of the character at i and how long it is; bytes that are no UTF-8 are of kind OTHER */
+/* Returns the kind of the character at i and its length. Invalid UTF-8 is of kind OTHER. */
 static CharacterKind kind_at(const uint8_t *text, int64_t bytes, int64_t i, int *length)
 {
     uint32_t c = text[i];
@@ -49,7 +49,7 @@ static bool is_end(const uint8_t *text, const char *end, int64_t length, bool an
     return true;
 }
 
-/* how many bytes of a contraction are at i; 0: none */
+/* Returns the length of the contraction at i in bytes, or 0. */
 static int contraction(const uint8_t *text, int64_t bytes, int64_t i, bool any_case)
 {
     static const char *const ENDS[] = {"s", "t", "re", "ve", "m", "ll", "d"};
@@ -68,7 +68,7 @@ static int64_t end_of_run(const uint8_t *text, int64_t bytes, int64_t at, Charac
     return at;
 }
 
-/* blanks from i on: the last one before a word is the word's */
+/* Returns the end of the blanks at i, without the last one if a word follows, which it belongs to. */
 static int64_t end_of_blanks(const uint8_t *text, int64_t bytes, int64_t i)
 {
     int length;
@@ -102,7 +102,7 @@ static int64_t end_of_lines(const uint8_t *text, int64_t bytes, int64_t at)
     return at;
 }
 
-/* \s*[\r\n]+, else \s+(?!\S)|\s+ */
+/* Implements \s*[\r\n]+, else \s+(?!\S)|\s+. */
 static int64_t end_of_llama_blanks(const uint8_t *text, int64_t bytes, int64_t i)
 {
     int64_t end = end_of_run(text, bytes, i, SPACE), line = end;
@@ -136,7 +136,7 @@ int64_t mgpu_word_end(WordPattern pattern, const uint8_t *text, int64_t bytes, i
     return pattern == WORDS_GPT2 ? end_of_gpt2(text, bytes, i) : end_of_llama(text, bytes, i, pattern == WORDS_LLAMA3 ? 3 : 1);
 }
 
-/* ---- all ways to cut, one after the other */
+/* ---- all splitters, one after the other */
 typedef struct Cutting {
     const Vocabulary *vocabulary;
     Bytes **kept; int *kept_count;
@@ -195,7 +195,7 @@ static void cut_by_metaspace(const Cutting *c, int step, const uint8_t *text, in
 {
     const Step *s = &c->vocabulary->cuts[step];
     bool begins = bytes >= (int64_t)s->bytes && memcmp(text, s->text, s->bytes) == 0;
-    Bytes b = {0}; /* others are kept while this one is cut */
+    Bytes b = {0}; /* other texts are added to `kept` while this one is split */
     if (s->prepends && (s->always || first) && !begins && *text != ' ')
         mgpu_add_bytes(&b, s->text, (int64_t)s->bytes);
     for (int64_t i = 0; i < bytes; i++)

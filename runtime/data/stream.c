@@ -1,4 +1,4 @@
-/* stream.c: what all readers and stages share: memory and random numbers of a sample, options, streams and their ends. */
+/* stream.c: shared by readers and stages: memory and random numbers of a sample, options, opening and closing streams. */
 #include "runtime/abi/mgpu_random.h"
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory of a sample: blocks that are kept from sample to sample, until none has needed them for a while */
+/* ---- memory of a sample: blocks are reused for other samples, and freed when none has used them for a while */
 struct ReadingBlock {
     struct ReadingBlock *next;
     int64_t room, used;
-    int idle; /* samples since one has used it */
+    int idle; /* samples since the last that used it */
     _Alignas(64) uint8_t bytes[];
 };
 
@@ -18,7 +18,7 @@ void *mgpu_reading_room(Reading *r, int64_t bytes)
 {
     enum { SMALLEST = 1 << 16 };
     bytes = (bytes + 63) / 64 * 64;
-    struct ReadingBlock *best = NULL; /* the smallest: what is large stays free, and goes */
+    struct ReadingBlock *best = NULL; /* the smallest fits best: large blocks become idle and are freed */
     for (struct ReadingBlock *b = r->blocks; b; b = b->next)
         if (b->room - b->used >= bytes && (!best || b->room < best->room))
             best = b;

@@ -1,5 +1,5 @@
-/* strided.c: elements of a tensor in row-major order, where they are laid out otherwise: in Fortran order (npy.c), as views of
- * PyTorch, or in the order of axes that the compiler has chosen (runtime/weights/). */
+/* strided.c: visits elements of a tensor in row-major order if they are stored in another order: Fortran's (npy.c), that of
+ * PyTorch's views, or the order of axes that the compiler has chosen (runtime/weights/). */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 

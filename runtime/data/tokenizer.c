@@ -1,6 +1,5 @@
-/* tokenizer.c: tokenizer.json of Hugging Face: the model with its tokens and merges, special tokens; tokenizer_steps.c has what
- * becomes of a text before the model sees it. What it says beyond that is refused, so that tokens are those of the tokenizers
- * library or there are none. */
+/* tokenizer.c: reads Hugging Face's tokenizer.json: the model with its tokens and merges, and special tokens; tokenizer_steps.c
+ * reads the rest. Unknown features are refused, so that tokens are either those of the tokenizers library or an error. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
@@ -19,7 +18,7 @@ static const char *type_of(const Json *object)
 }
 
 /* ---- tokens */
-/* it is looked for as the normalizers make it */
+/* Normalizes a special token, which is searched for in normalized text. */
 static void normalize_special(const TokenizerFile *p, SpecialToken *s)
 {
     Bytes made;
@@ -64,7 +63,7 @@ static void read_vocabulary(const TokenizerFile *p, const Json *vocabulary)
     }
 }
 
-/* each as "a b", or as ["a", "b"] */
+/* Each merge is "a b" or ["a", "b"]. */
 static void read_list_of_merges(const TokenizerFile *p, const Json *list)
 {
     int64_t count = 0;

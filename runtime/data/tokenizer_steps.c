@@ -1,5 +1,5 @@
-/* tokenizer_steps.c: what tokenizer.json says of a text before and after the model: normalizers, how it is cut into words, tokens
- * that begin it, how tokens become text. What is not known here is refused by its name. */
+/* tokenizer_steps.c: reads from tokenizer.json the steps before and after the model: normalizers, splitters, tokens that begin a
+ * text, and decoding. Unknown ones are refused by name. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 
@@ -40,7 +40,7 @@ static bool is_true(const Json *object, const char *key, bool otherwise)
     return m && (m->kind == JSON_TRUE || m->kind == JSON_FALSE) ? m->kind == JSON_TRUE : otherwise;
 }
 
-/* the text that a pattern is; NULL: it is a regular expression */
+/* Returns a pattern that is a plain text, or NULL for a regular expression. */
 static const char *text_of(const Json *object)
 {
     const Json *pattern = mgpu_json_member(object, "pattern");
@@ -54,7 +54,7 @@ static const char *regex_of(const Json *object)
     return is_object(pattern) ? mgpu_json_text(pattern, "Regex") : "";
 }
 
-/* the members of a Sequence, or the object alone; *next: what follows it */
+/* Returns the first member of a Sequence, or the object itself if it is none. */
 static const Json *first_of(const TokenizerFile *p, const Json *object, const char *list, const char *what, bool *several)
 {
     const Json *members = is_object(object) ? mgpu_json_member(object, list) : NULL;
@@ -103,7 +103,7 @@ static void read_replace(const TokenizerFile *p, const Json *n)
     s->by = mgpu_format("%s", mgpu_json_text(n, "content"));
 }
 
-/* base64; what follows the table is closed by a zero */
+/* Decodes base64 and appends a zero, which ends the replacements. */
 static void read_charsmap(const TokenizerFile *p, const Json *n)
 {
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -166,7 +166,7 @@ void mgpu_read_normalizer(const TokenizerFile *p, const Json *normalizer)
         read_one_normalizer(p, n);
 }
 
-/* ---- how text is cut */
+/* ---- splitters */
 static Step *add_cut(const TokenizerFile *p, StepKind kind)
 {
     return add_step(&p->vocabulary->cuts, &p->vocabulary->cut_count, kind);
@@ -243,7 +243,7 @@ static void add_begin(const TokenizerFile *p, const Json *number)
     v->begin[v->begin_count++] = token;
 }
 
-/* of a template what is before the text; after it are tokens that end it, which a text that goes on has not */
+/* Reads the tokens before the text in a template. Tokens after it would end the text, which is going to be continued. */
 static void read_template(const TokenizerFile *p, const Json *t)
 {
     const Json *single = mgpu_json_member(t, "single"), *tokens = mgpu_json_member(t, "special_tokens");
@@ -273,7 +273,7 @@ void mgpu_read_begin(const TokenizerFile *p, const Json *processor)
     }
 }
 
-/* ---- tokens -> text */
+/* ---- decoding */
 static void read_one_decoder(const TokenizerFile *p, const Json *d)
 {
     Vocabulary *v = p->vocabulary;

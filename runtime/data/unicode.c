@@ -1,7 +1,7 @@
-/* unicode.c: properties and normal forms of characters, by libutf8proc, which is opened when they are first needed.
+/* unicode.c: properties and normal forms of characters from libutf8proc, which is opened on first use.
  *
- * They are those of the tokenizers package, which others train with: its tables are of older versions of Unicode than
- * libutf8proc's, and one of a newer one. So characters that it does not know yet are listed here. */
+ * They are those of the tokenizers package, which trained the models: its tables are from older versions of Unicode than
+ * libutf8proc's, and one from a newer one. The characters that differ are listed here. */
 #include "runtime/data/unicode_library.h"
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
@@ -60,7 +60,7 @@ static void open_library(void)
                   missing ? "it lacks " : "it is not there", missing ? missing : "");
 }
 
-/* ---- what the tokenizers package does not know yet */
+/* ---- characters that the tokenizers package does not know */
 typedef struct Range {
     uint32_t first, last;
 } Range;
@@ -73,7 +73,7 @@ static bool is_in(const Range *ranges, int count, uint32_t c)
     return false;
 }
 
-/* for BERT's rules: marks, punctuation and control characters, and what else is among them */
+/* True for marks, punctuation and control characters that are too new for BERT's rules. The ranges also have other characters. */
 static bool is_later(uint32_t c)
 {
     static const Range LATER[] = {
@@ -99,7 +99,7 @@ static bool is_later_mark(uint32_t c)
     return is_in(LATER, MGPU_COUNT(LATER), c);
 }
 
-/* what decomposes, composes or is moved in front of other marks in newer versions alone */
+/* True for characters that decompose, compose or are reordered only in newer versions. */
 static bool is_fixed(uint32_t c)
 {
     static const Range FIXED[] = {{0x32ff, 0x32ff},   {0xa7f2, 0xa7f4},   {0xab69, 0xab69},   {0x10781, 0x107ba},

@@ -1,6 +1,6 @@
-/* vocabulary.c: which folder has a model's vocabulary, and its files: tokenizer.json of Hugging Face (tokenizer.c), or
- * encoder.json (or vocab.json), token -> number, and vocab.bpe (or merges.txt), a merge a line, the earlier the sooner. In the
- * two files, what is written <|as this|> is a special token. */
+/* vocabulary.c: finds the folder of a model's vocabulary and reads its files: tokenizer.json of Hugging Face (tokenizer.c), or
+ * encoder.json (or vocab.json), token -> number, and vocab.bpe (or merges.txt) with a merge a line in order of rank. In these two
+ * files, tokens written <|as this|> are special tokens. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/vocabulary.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- which folder */
+/* ---- the folder */
 static bool holds(const char *folder, const char *name)
 {
     char *path = mgpu_format("%s/%s", folder, name);
@@ -18,7 +18,7 @@ static bool holds(const char *folder, const char *name)
     return there;
 }
 
-/* the folder that a file of weights is in, or that is named in place of one; the caller frees */
+/* Returns the folder of a file of weights, or the path itself if it is a folder. The caller frees. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -46,7 +46,7 @@ char *mgpu_vocabulary_folder(const mgpu_program *p, const Options *o, bool of_in
     return folder;
 }
 
-/* ---- its files */
+/* ---- the files */
 static char *file_in(const char *folder, const char *name, const char *other, const char *where)
 {
     char *path = mgpu_format("%s/%s", folder, name), *second = mgpu_format("%s/%s", folder, other);
@@ -120,7 +120,7 @@ Vocabulary *mgpu_open_vocabulary(const mgpu_call *call, const char *folder, cons
     return v;
 }
 
-/* ---- what ends a text: eos_token_id, a token or several, of generation_config.json, else of config.json, as transformers takes it */
+/* ---- tokens that end a text: eos_token_id, one or several, of generation_config.json or else config.json */
 static void read_end(Vocabulary *v, const char *where)
 {
     FileBytes file;

@@ -1,12 +1,12 @@
-/* windows.c: the readers tokens, characters and text: a sequence -> windows as long as the model's inputs.
+/* windows.c: the readers tokens, characters and text: a sequence -> windows of the length of the model's inputs.
  *
- * Sample i is the window that begins at place i * stride of the sequence (stride: the length, unless it is given): column
- * `token` has its elements, `next` those one place further on. What is left at the end and fills no window is not read.
- * part(a, b) cuts the sequence by place, so that no window of one part reaches into the other.
+ * Sample i is the window that begins at index i * stride of the sequence; the default stride is the length. Column `token` has
+ * its elements, `next` has those one place further. Elements at the end that fill no window are not read. part(a, b) splits the
+ * sequence by index, so that windows of different parts do not overlap.
  *
- * tokens: a file of whole numbers, little-endian, after a header of as many bytes as is said, or a .npy file of one axis.
- * characters: text in UTF-8; its characters are words, in order of their code points. Plain files are mapped; text beyond ASCII
- * is decoded in memory. text: the tokens of a vocabulary (bpe.c), in memory. */
+ * tokens: a file of whole numbers, little-endian, after a header of the given size, or a .npy file of one axis. characters: text
+ * in UTF-8; its characters are words in order of their code points. Plain files are mapped; text beyond ASCII is decoded in
+ * memory. text: the tokens of a vocabulary (bpe.c), in memory. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -17,14 +17,14 @@ typedef struct Windows {
     char *path;
     const char *unit; /* "token" */
     FileBytes file;
-    Array array;         /* of a .npy file, in place of `file` */
+    Array array;         /* of a .npy file, which is used instead of `file` */
     const uint8_t *data; /* elements */
-    void *decoded;       /* NULL: data is in the file */
+    void *decoded;       /* NULL if data is in the file */
     uint8_t dtype;
-    int64_t element, count; /* bytes; elements */
-    int64_t begin, end;     /* the part that is read */
+    int64_t element, count; /* bytes of an element; number of elements */
+    int64_t begin, end;     /* range to be read */
     int64_t length, stride;
-    int next[2]; /* by column: 0 token, 1 next */
+    int next[2]; /* for each column: 0 token, 1 next */
     Words words;
 } Windows;
 
@@ -50,7 +50,7 @@ static void describe_windows(const Stream *s, int64_t sample, int column, char *
 static void count_windows(Stream *s)
 {
     const Windows *w = s->state;
-    int64_t places = w->end - w->begin - w->length; /* of windows, the next one included */
+    int64_t places = w->end - w->begin - w->length; /* that a window may begin at, followed by one element */
     if (places < 1)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld %ss%s are too few for one window of %lld and the %s after it", s->where, w->path,
                   (long long)(w->end - w->begin), w->unit, w->end - w->begin < w->count ? " of this part" : "",
@@ -95,7 +95,7 @@ static Stream *new_windows(const Opening *o, const char *unit)
     return s;
 }
 
-/* once the elements are known */
+/* Completes the stream when the elements are known. */
 static Stream *finish(Stream *s, const Opening *o, uint8_t dtype, int64_t count)
 {
     Windows *w = s->state;
@@ -120,7 +120,7 @@ static Stream *finish(Stream *s, const Opening *o, uint8_t dtype, int64_t count)
 }
 
 /* ---- tokens */
-/* files that are more than numbers one after the other */
+/* Formats that are not plain numbers. */
 static const struct Format { const char *begin, *what; } FORMATS[] = {
     {"PK\3\4", "a zip or .npz archive, whose arrays are read as .npy files when it is unpacked"},
     {"PAR1", "a Parquet table"},
@@ -143,7 +143,7 @@ static void check_format(const Windows *w, const char *where)
                   what);
 }
 
-/* -> the number of tokens; *dtype: of `type`, if it is given, becomes that of the file */
+/* Returns the number of tokens. *dtype is the option `type` before, if given, and the file's type after. */
 static int64_t read_array(Windows *w, const Opening *o, uint8_t *dtype)
 {
     mgpu_close_file(&w->file);
@@ -199,7 +199,7 @@ static void add_word(Words *words, const uint8_t *text, int length)
     words->text[words->count++] = mgpu_format("%.*s", length, (const char *)text);
 }
 
-/* ASCII: the bytes are the characters' numbers */
+/* In ASCII, bytes are the characters' numbers. */
 static bool read_ascii(Windows *w)
 {
     bool seen[256] = {false};
@@ -216,12 +216,12 @@ static bool read_ascii(Windows *w)
     return true;
 }
 
-/* characters -> their numbers in the order in which they come */
+/* Replaces characters by numbers in order of appearance. */
 static int64_t read_unicode(Windows *w, const char *where, uint8_t *dtype)
 {
     enum { CODES = 0x110000 };
     const uint8_t *text = w->data;
-    uint32_t *number = mgpu_allocate(CODES, sizeof *number), code; /* + 1; 0: not seen */
+    uint32_t *number = mgpu_allocate(CODES, sizeof *number), code; /* + 1; 0: not seen yet */
     int64_t count = 0;
     for (int64_t i = 0, length; i < w->file.bytes; i += length, count++) {
         length = mgpu_decode_utf8(text, w->file.bytes, i, &code);

@@ -1,4 +1,4 @@
-/* words.c: distinct words and their numbers, by open addressing. */
+/* words.c: numbers distinct words in a hash table with open addressing. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 

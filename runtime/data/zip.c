@@ -1,9 +1,9 @@
-/* zip.c: members of a .zip archive (NumPy's .npz, PyTorch's .pt), stored or deflated, also of archives beyond 4 GiB (zip64).
+/* zip.c: members of a .zip archive (NumPy's .npz, PyTorch's .pt), stored or deflated, including archives beyond 4 GiB (zip64).
  *
- * The end of the file says where the central directory is; its entries say name, method, sizes and where the member's own
- * header is; the bytes are after that. Nothing of the file is trusted: a member is unpacked into memory that grows with what
- * comes, no further than its size (mgpu_check_unpacked says which sizes are believed), and its CRC-32 is compared, of stored members,
- * which stay mapped, too. */
+ * The end of the file has the offset of the central directory. Its entries have the name, method and sizes of a member, and the
+ * offset of its local header, which the bytes follow. The file is not trusted: the memory for an unpacked member grows with its
+ * data up to its size, which must be plausible (mgpu_check_unpacked). The CRC-32 is compared, also of stored members, which stay
+ * mapped. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 enum { END = 22, END64 = 56, LOCATOR = 20, ENTRY = 46, LOCAL = 30, STORED = 0, DEFLATED = 8 };
-enum { DEFLATE_MOST = 1032 }; /* bytes that a packed one expands to, at most (RFC 1951: 258 of two bits) */
+enum { DEFLATE_MOST = 1032 }; /* maximal expansion of a byte (RFC 1951: two bits become 258 bytes) */
 
 typedef struct Member {
     int method;
@@ -41,7 +41,7 @@ static _Noreturn void broken(const Archive *a)
     mgpu_fail(MGPU_BAD_INPUT, "%s%s: not a zip archive, or a damaged one", a->where, a->path);
 }
 
-/* `bytes` bytes at `at` that begin with a signature; fails if they are not there */
+/* Returns `bytes` bytes at offset `at`. Fails if they are not there or have another signature. */
 static const uint8_t *record(const Archive *a, uint64_t at, int64_t bytes, const char signature[4])
 {
     if (at > (uint64_t)a->bytes || (uint64_t)a->bytes - at < (uint64_t)bytes || memcmp(a->data + at, signature, 4) != 0)
@@ -49,7 +49,7 @@ static const uint8_t *record(const Archive *a, uint64_t at, int64_t bytes, const
     return a->data + at;
 }
 
-/* -> where the central directory begins, and how many entries it has */
+/* Returns the offset of the central directory and its number of entries. */
 static uint64_t find_directory(const Archive *a, uint64_t *entries)
 {
     int64_t at = a->bytes - END, least = at - 65535;
@@ -66,7 +66,7 @@ static uint64_t find_directory(const Archive *a, uint64_t *entries)
     return number(end + 48, 8);
 }
 
-/* sizes that do not fit into 32 bits are in the extra field 1, in this order */
+/* Sizes of more than 32 bits are in extra field 1, in this order. */
 static void read_zip64(Member *m, const uint8_t *extra, int64_t length)
 {
     uint64_t *const values[] = {&m->bytes, &m->packed, &m->local};
@@ -126,7 +126,7 @@ int mgpu_find_member(const Archive *a, const char *name)
     return -1;
 }
 
-/* zlib counts in 32 bits */
+/* Limits a count to what zlib's 32 bits hold. */
 static uInt part_of(uint64_t bytes)
 {
     return (uInt)(bytes < 1u << 30 ? bytes : 1u << 30);
@@ -143,7 +143,7 @@ static uint8_t *inflate_member(const Archive *a, const Member *m, const uint8_t 
 {
     enum { FIRST = 1 << 22 };
     z_stream z = {.next_in = (Bytef *)(uintptr_t)packed};
-    uint64_t in = m->packed, done = 0, room = 0, most = m->bytes + 1; /* one byte more than there may be */
+    uint64_t in = m->packed, done = 0, room = 0, most = m->bytes + 1; /* most: one byte more than is valid, to detect excess */
     uint8_t *data = NULL;
     int status = inflateInit2(&z, -MAX_WBITS);
     while (status == Z_OK && done < most) {
@@ -197,7 +197,7 @@ const uint8_t *mgpu_member_bytes(const Archive *a, int member, int64_t *bytes, u
     return *owned ? *owned : a->data + at;
 }
 
-/* the names of arrays, as NumPy gives them: "a, b, c" */
+/* Prints the names of arrays as NumPy shows them: "a, b, c". */
 static void list_arrays(const Archive *a, char *names, size_t room)
 {
     size_t listed = 0;

@@ -1,6 +1,5 @@
-/* array.c: pictures for `predict`: files, and those below folders in order of their names -> an array of one input's
- * samples. They go through the stages with which the model is validated: those of the set `valid`, else of `test`,
- * without the random ones. */
+/* array.c: pictures for `predict`: files, and those below folders in order of their names -> an array of one input's samples.
+ * They pass the stages of validation: those of the set `valid`, else of `test`, without the random ones. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 
@@ -41,7 +40,7 @@ static void read_one(Reading *r, const ImageStage *stages, int count, const mgpu
         memcpy(to + y * row, image.pixels + y * image.stride, (size_t)row);
 }
 
-/* all files; a folder means those below it */
+/* Lists all files, and those below folders. */
 static char **list_files(const char *const *paths, int count, int64_t *files)
 {
     char **list = NULL;

@@ -1,17 +1,14 @@
 /* decode.c: the bytes of a JPEG or PNG file -> pixels.
  *
- * libjpeg-turbo (its C interface of version 1.4 and later, libturbojpeg.so.0) and libpng 1.6 decode; they are opened with
- * dlopen when the first picture asks for one, so that programs without pictures need neither, and no header of them is
- * needed to build. Both interfaces are functions over opaque pointers:
- * https://libjpeg-turbo.org/Documentation and http://www.libpng.org/pub/png/libpng-manual.txt.
+ * libjpeg-turbo (its C interface of version 1.4 and later, libturbojpeg.so.0) and libpng 1.6 are opened with dlopen for the first
+ * picture that needs them. So programs without pictures need neither, and a build needs no header of them. Both interfaces are
+ * functions with opaque pointers: https://libjpeg-turbo.org/Documentation and http://www.libpng.org/pub/png/libpng-manual.txt.
  *
- * Pixels are what torchvision's ImageFolder gives, which is Pillow's Image.open(file).convert("RGB"):
- * - JPEG with the accurate integer DCT and smooth upsampling, the libraries' defaults;
- * - an orientation in the EXIF data is not applied, nor are gamma or colour profiles;
- * - CMYK and YCCK as Adobe writes them, inverted; red = k (1 - c);
- * - alpha is dropped, not blended; 16 bits: the upper 8; grey of colours: (19595 r + 38470 g + 7471 b + 32768) >> 16.
- * Stricter than Pillow: a JPEG whose coded data is damaged or ends early is an error; bytes that are merely superfluous
- * are not. */
+ * Pixels are those of torchvision's ImageFolder, which are those of Pillow's Image.open(file).convert("RGB"): - JPEG with the
+ * accurate integer DCT and smooth upsampling, the libraries' defaults; - an orientation in the EXIF data is not applied, nor are
+ * gamma or colour profiles; - CMYK and YCCK as Adobe writes them, inverted; red = k (1 - c); - alpha is dropped, not blended; 16
+ * bits: the upper 8; grey of colours: (19595 r + 38470 g + 7471 b + 32768) >> 16. Stricter than Pillow: a JPEG whose coded data
+ * is damaged or truncated is an error; superfluous bytes are not. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 
@@ -22,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t MOST_PIXELS = 178956970; /* more is an attack or a mistake: Pillow's limit */
+static const int64_t MOST_PIXELS = 178956970; /* Pillow's limit: more is an attack or a mistake */
 
 /* ---- the libraries */
 enum { TJ_RGB = 0, TJ_GRAY = 6, TJ_RGBA = 7, TJ_CMYK = 11 };
@@ -108,7 +105,7 @@ static const Entry PNG_ENTRIES[] = {{&png.version, "png_get_libpng_ver"},
                                     {&png.row_bytes, "png_get_rowbytes"},
                                     {&png.read_image, "png_read_image"}};
 
-/* variable: of the environment, a file to take instead */
+/* variable: of the environment, which may name another file */
 static bool open_library(const char *variable, const char *name, const char *package, const Entry *entries, int count,
                          char why[MGPU_IMAGE_WHY])
 {
@@ -197,7 +194,7 @@ static uint8_t grey_of(const uint8_t *rgb)
     return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
 }
 
-/* in place: pixel i of the grey picture is before what is still to be read */
+/* In place: pixel i of the grey picture precedes the pixels that are still to be read. */
 static void make_grey(Picture *p)
 {
     for (int64_t i = 0; i < p->width * p->height; i++)
@@ -219,7 +216,7 @@ static void cmyk_to_rgb(const uint8_t *from, uint8_t *to, int64_t count, int cha
     }
 }
 
-/* warnings of libjpeg after which every pixel is what was written */
+/* Warnings of libjpeg after which all pixels are still right. */
 static bool harmless(const char *message)
 {
     static const char *const HARMLESS[] = {"extraneous bytes before marker", "Adobe color transform", "JFIF revision",
@@ -230,7 +227,8 @@ static bool harmless(const char *message)
     return false;
 }
 
-/* Stopped by its first warning, a picture is decoded again if that one is harmless; the library then tells the last. */
+/* Decoding stops at the first warning. If it is harmless, the picture is decoded again; the library then reports its last
+ * warning. */
 static bool decompress(void *handle, const uint8_t *bytes, int64_t size, const Picture *p, int format, int pixel_bytes,
                        uint8_t *to, char why[MGPU_IMAGE_WHY])
 {
@@ -279,7 +277,7 @@ static bool decode_jpeg(Reading *reading, const uint8_t *bytes, int64_t size, in
     return good;
 }
 
-/* ---- PNG. libpng leaves by its error function, which must not return: it jumps back. */
+/* ---- PNG. libpng reports errors by calling a function that must not return; ours calls longjmp. */
 typedef struct PngFile {
     jmp_buf back;
     const uint8_t *bytes;
@@ -311,7 +309,7 @@ static void png_bytes(void *file, unsigned char *to, size_t count)
     f->at += (int64_t)count;
 }
 
-/* -> the channels that come out; 0: `why` */
+/* Returns the number of channels of the output, or 0 and `why`. */
 static int choose_png_form(PngFile *f, int channels)
 {
     int colour = png.colour(f->file, f->info), depth = png.depth(f->file, f->info);
@@ -331,7 +329,7 @@ static int choose_png_form(PngFile *f, int channels)
     png.strip_16(f->file);
     if (channels == 4) {
         png.transparency_to_alpha(f->file);
-        png.add_alpha(f->file, 255, PNG_AFTER); /* where there is none */
+        png.add_alpha(f->file, 255, PNG_AFTER); /* if there is no alpha */
     } else {
         png.strip_alpha(f->file);
     }

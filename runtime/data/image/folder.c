@@ -1,9 +1,9 @@
 /* folder.c: the reader images(dir): dir/CLASS/.../NAME.jpg -> columns image and label.
  *
- * As torchvision's ImageFolder: the folders in `dir`, sorted byte by byte, are the classes; a class's pictures are the
- * files below its folder, however deep, whose names end in .jpg, .jpeg or .png (in any case), sorted by folder, then by
- * name. Names that begin with a point are passed over; links are followed. Pictures in other formats, by their names, are
- * counted, and one is named; of other files, such as README.md, nothing is said. */
+ * As in torchvision's ImageFolder, the folders in `dir` are the classes, in byte order. The pictures of a class are the files
+ * below its folder, at any depth, whose names end in .jpg, .jpeg or .png (in any case), sorted by folder, then by name. Names
+ * that begin with a dot are skipped; links are followed. Pictures in other formats, by their names, are counted and one is named.
+ * Other files, such as README.md, are ignored. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 
@@ -23,20 +23,20 @@ typedef struct Files {
     uint32_t *class;
     int64_t count, room;
     int64_t left;     /* pictures in other formats, by their names */
-    char *first_left; /* the first of them, byte by byte */
+    char *first_left; /* the first of them in byte order */
 } Files; /* in the reader's order */
 
 typedef struct Above {
     dev_t device;
     ino_t number;
     const struct Above *up;
-} Above; /* the folders that a folder is in: a link may lead back to one */
+} Above; /* the enclosing folders, to detect links to them */
 
 typedef struct Folder {
     Words classes, paths;
-    uint32_t *class;  /* by sample */
-    uint32_t *number; /* by sample: itself, as a word of `paths` */
-    size_t prefix;    /* of a path: not the sample's own */
+    uint32_t *class;  /* of each sample */
+    uint32_t *number; /* of each sample: itself, as an index into `paths` */
+    size_t prefix;    /* length of the part of paths that all samples have */
     int image, label; /* columns; -1: not wanted */
 } Folder;
 
@@ -93,7 +93,7 @@ static void leave_out(Files *files, const char *path)
     files->first_left = mgpu_format("%s", path);
 }
 
-/* nobody misses a picture unnoticed: of what was left out, if there is any; it is forgotten */
+/* Reports pictures that are left out, and resets their count. */
 static void say_left(Files *files, const char *where)
 {
     char more[60] = " is";
@@ -108,7 +108,7 @@ static void say_left(Files *files, const char *where)
     files->left = 0;
 }
 
-/* what is in a folder, sorted; `files` counts what is neither; false: it cannot be read */
+/* Lists a folder, sorted. `files` counts pictures in other formats. Returns false if the folder cannot be read. */
 static bool list(const char *folder, Names *folders, Names *pictures, Files *files)
 {
     DIR *d = opendir(folder);
@@ -148,7 +148,7 @@ static void add_file(Files *f, char *path, int64_t class)
     f->class[f->count++] = (uint32_t) class;
 }
 
-/* all below `folder`: first its own pictures, then those of its folders */
+/* Collects all pictures below `folder`: first those in it, then those of its folders. */
 static void collect(Files *files, const char *folder, int64_t class, const Above *up, const char *where)
 {
     Names folders = {0}, pictures = {0};

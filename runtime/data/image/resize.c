@@ -1,12 +1,13 @@
-/* resize.c: pixels -> pixels of another size, as Pillow's Image.resize(..., BILINEAR) and torchvision's Resize on
- * its images: antialiased, the same bits as Pillow 12 (12.3 and before). Pillow 13 goes along y first where the height shrinks, and by
- * more than twice as many pixels as the width does: as bytes are rounded between the two, values may be one off there. Elsewhere its bits are these, too (both compared on random pictures).
+/* resize.c: pixels -> pixels of another size, as Pillow's Image.resize(..., BILINEAR) and torchvision's Resize of its images:
+ * antialiased, with the same bits as Pillow up to 12.3. Pillow 13 resizes along y first if the height shrinks and loses more than
+ * twice as many pixels as the width does. Bytes are rounded between the two, so values may differ by one there; otherwise they
+ * are equal (compared on random pictures).
  *
- * Along one axis, from `in` to `out` pixels, with s = in / out and r = max(s, 1): output x has its centre at
- * c = (x + 1/2) s; input i in [c - r, c + r] has the weight max(0, 1 - |i + 1/2 - c| / r), and weights are divided by
- * their sum. They are rounded to 22 bits of fraction. First along x, rounded to bytes, then along y. An axis that keeps
- * its size is left alone. Numbers of classes are taken from the input whose pixel holds the output's centre. Colours with
- * alpha are multiplied by it before and divided by it afterwards, rounded to bytes: what is clear has no colour. */
+ * Along one axis, from `in` to `out` pixels, with s = in / out and r = max(s, 1): output x has its centre at c = (x + 1/2) s;
+ * input i in [c - r, c + r] has the weight max(0, 1 - |i + 1/2 - c| / r), and weights are divided by their sum. They are rounded
+ * to 22 bits of fraction. The first pass is along x, rounded to bytes, the second along y. An axis that keeps its size is not
+ * resized. Numbers of classes are taken from the input whose pixel contains the output's centre. Colours with alpha are
+ * multiplied by it before and divided by it after, rounded to bytes: transparent pixels have no colour. */
 #include "runtime/data/image/image.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 
 enum { FRACTION = 22 };
 
-/* of outputs [begin, begin + count): weight[output room + k] belongs to input first[output] + k, k < taps[output] */
+/* For outputs [begin, begin + count): weight[output room + k] is that of input first[output] + k, k < taps[output]. */
 typedef struct Weights {
     int room;
     int *first, *taps;
@@ -64,7 +65,7 @@ static void pick_nearest(const Image *from, int width, int height, ImageWindow w
     }
 }
 
-/* columns [x, x + width) of rows [y, y + height) of `from` brought to `full` columns */
+/* Returns columns [x, x + width) of rows [y, y + height) of `from` resized to `full` columns. */
 static Image along_x(Reading *reading, const Image *from, int full, int x, int width, int y, int height)
 {
     const ImageSums *sums = mgpu_image_sums_choice(0);
@@ -78,7 +79,7 @@ static Image along_x(Reading *reading, const Image *from, int full, int x, int w
     return to;
 }
 
-/* [height, width, 4]: colours times alpha / 255, rounded */
+/* Multiplies the colours of a [height, width, 4] picture by alpha / 255, rounded. */
 static Image multiply_alpha(Reading *reading, const Image *from)
 {
     Image to = {from->width, from->height, 4, (int64_t)from->width * 4, NULL};
@@ -121,7 +122,7 @@ void mgpu_image_resize(Reading *reading, const Image *from, int width, int heigh
         multiplied = multiply_alpha(reading, from);
         from = &multiplied;
     }
-    int first = window.y, rows = window.height; /* of `from`, that the result is made of */
+    int first = window.y, rows = window.height; /* the rows of `from` that the result needs */
     Weights w = {0};
     if (height != from->height) {
         w = weights_of(reading, from->height, height, window.y, window.height);

@@ -1,21 +1,20 @@
-/* stages.c: the stages of a pipeline on one picture, with the rules of torchvision's transforms.
+/* stages.c: the stages of a pipeline for one picture, with the rules of torchvision's transforms.
  *
- * resize(n)            the shorter side becomes n, the other floor(n long / short)
- * center_crop(n)       from round((height - n) / 2), halves to even; a smaller picture gets borders of 0
- * random_crop(n)       every place is equally likely
+ * resize(n)            the shorter side becomes n, the other floor(n long / short) center_crop(n)       from round((height - n) /
+ * 2), halves to even; a smaller picture gets borders of 0 random_crop(n)       every position is equally likely
  * random_resized_crop  up to ten tries: area a = u0 in `scale` of the picture's, aspect r = exp(u1 in log `ratio`), width
- *                      round(sqrt(a r)), height round(sqrt(a / r)); the first that fits, at a random place, is brought to
- *                      size; else the largest one in the middle whose aspect is allowed (Szegedy et al. 2014)
+ *                      round(sqrt(a r)), height round(sqrt(a / r)); the first that fits is cropped at a random position and
+ *                      resized; else the largest central one with a valid aspect (Szegedy et al. 2014)
  *
- * A crop is a window until a stage or the end wants pixels: of a resized picture only what remains is computed. Number d of
- * try t is number 4 t + d. */
+ * A crop is only a window until a stage or the end needs pixels, so that of a resized picture only what remains is computed. The
+ * d-th random number of try t has number 4 t + d. */
 #include "runtime/data/image/image.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* `from` brought to width x height, of which `window` remains */
+/* `from` resized to width x height, and cropped to `window`. */
 typedef struct View {
     Image from;
     int width, height;
@@ -56,7 +55,7 @@ static void crop(View *v, int x, int y, int width, int height)
 static int middle(int room, int size)
 {
     int rest = room - size, half = rest / 2;
-    return rest % 2 && half % 2 ? half + 1 : half; /* a half goes to the even neighbour */
+    return rest % 2 && half % 2 ? half + 1 : half; /* rounds a half to even */
 }
 
 ImageMeaning mgpu_image_meaning(const mgpu_input *in)
@@ -89,7 +88,7 @@ static bool add_border(Reading *reading, View *v, int width, int height, ImageMe
     return true;
 }
 
-/* below `count` */
+/* Returns an integer in [0, count). */
 static int place(double uniform, int count)
 {
     return (int)(uniform * count);

@@ -1,9 +1,9 @@
-/* stream.c: streams of pictures: paths become pixels (what images(dir) and decode("column") give), and the stages
- * resize, center_crop, random_crop and random_resized_crop, of which those that follow each other are one stream.
+/* stream.c: streams of pictures: paths become pixels (for images(dir) and decode("column")), and the stages resize, center_crop,
+ * random_crop and random_resized_crop; consecutive ones are one stream.
  *
- * A picture that cannot be read ends the run with its file's name; with on_bad = "skip" all are decoded once, by all
- * threads, when the set is opened, and the bad ones are no samples of it: so an epoch is as long as it says, and the order
- * is the same on every run. With cache = "ram" pictures stay in memory as they were decoded, until the set is closed. */
+ * A picture that cannot be read ends the run with its file's name. With on_bad = "skip", threads decode all pictures once when
+ * the set is opened and remove the bad ones, so that the length of an epoch is known and the order is the same in every run. With
+ * cache = "ram", decoded pictures stay in memory until the set is closed. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 
@@ -23,19 +23,19 @@ typedef struct Kept {
 } Kept; /* in the cache */
 
 typedef struct Decoding {
-    char *folder;           /* NULL: paths are taken as they are */
-    bool *decoded;          /* by column */
-    int64_t *sample;        /* of the stream before, by number; NULL: all */
-    _Atomic(Kept *) *cache; /* by column, then by sample of the stream before; NULL: none */
+    char *folder;           /* NULL: the current folder */
+    bool *decoded;          /* for each column */
+    int64_t *sample;        /* for each sample its number in the previous stream; NULL: the same */
+    _Atomic(Kept *) *cache; /* for each column, then for each sample of the previous stream; NULL: no cache */
 } Decoding;
 
-/* a file as it is now, in the Reading's memory; false: why */
+/* Reads a file into the Reading's memory. Returns false and why. */
 static bool read_file(Reading *r, const char *path, const uint8_t **bytes, int64_t *size, char why[MGPU_IMAGE_WHY])
 {
     struct stat status;
     const char *before = mgpu_doing("a picture is being read");
     mgpu_doing_with(path);
-    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: does not wait for a pipe */
     bool good = f >= 0 && fstat(f, &status) == 0, plain = good && S_ISREG(status.st_mode);
     int64_t done = 0;
     if (good && S_ISDIR(status.st_mode))
@@ -78,7 +78,7 @@ bool mgpu_image_read(Reading *r, const char *path, int channels, Image *image, c
     return read_file(r, path, &bytes, &size, why) && mgpu_image_decode(r, bytes, size, channels, image, why);
 }
 
-/* rank: 3, or 2 where the column's input has no axis of channels */
+/* rank: 3, or 2 if the column's input has no channel axis. */
 static Item item_of(Reading *r, const Image *image, int rank)
 {
     Item item = {.wanted = true, .dtype = MGPU_U8, .rank = rank, .extent = {image->height, image->width, image->channels}};
@@ -113,10 +113,11 @@ static void keep(_Atomic(Kept *) *place, const Image *image)
     *k = (Kept){image->width, image->height, image->channels};
     memcpy(k->pixels, image->pixels, bytes);
     if (!atomic_compare_exchange_strong(place, &other, k))
-        free(k); /* another thread was there first */
+        free(k); /* another thread was faster */
 }
 
-/* sample: of the stream before. The item, a path, becomes a picture; false: why, and path, which the caller frees */
+/* Replaces a path by the picture. `sample` is of the previous stream. Returns false, why, and the path, which the caller
+ * frees. */
 static bool decode_item(const Stream *s, int column, int64_t sample, Reading *r, Item *item, char **path,
                         char why[MGPU_IMAGE_WHY])
 {
@@ -195,10 +196,10 @@ static void close_decoded(Stream *s)
 /* ---- on_bad = "skip" */
 typedef struct Search {
     const Stream *stream;
-    bool *bad; /* by sample of the stream before */
+    bool *bad; /* for each sample of the previous stream */
     _Atomic int64_t next;
     pthread_mutex_t lock;
-    int64_t count, first; /* of the bad ones, and which is the first of them */
+    int64_t count, first; /* number of bad ones, and the first */
     char text[1000];      /* file and reason of the first */
 } Search;
 
@@ -313,7 +314,7 @@ Stream *mgpu_open_decode(const Opening *o)
     const char **names = mgpu_allocate((size_t)columns->count, sizeof *names);
     int count = 0;
     for (int i = 0; i < columns->count; i++)
-        if (mgpu_find_column(o->from, columns->items[i].text) >= 0) /* it is wanted */
+        if (mgpu_find_column(o->from, columns->items[i].text) >= 0) /* only columns that are read */
             names[count++] = columns->items[i].text;
     for (int i = 0; i < count; i++)
         if (!o->from->columns[mgpu_find_column(o->from, names[i])].words)

@@ -1,7 +1,7 @@
-/* sums.h: the sums of image.h as plain code over vectors; image/sums_base.c and image/sums_avx2.c include it.
+/* sums.h: the sums of image.h with vectors; included by image/sums_base.c and image/sums_avx2.c.
  *
- * A pixel of three or four channels is one vector of four whole numbers: its next channel, of the next pixel, comes along
- * and is left out in the end. */
+ * A pixel of three or four channels is a vector of four integers. With three channels, the fourth belongs to the next pixel and
+ * is not stored. */
 #include "runtime/data/image/image.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static inline Four four_of(const uint8_t *from, size_t bytes)
     return __builtin_convertvector(b, Four);
 }
 
-/* channels: 3 or 4. The last tap reads its own bytes only: the memory may end there. */
+/* channels: 3 or 4. The last tap reads only its own bytes, since the memory may end there. */
 static inline void sum_vectors(const uint8_t *from, size_t channels, const int32_t *weight, int weights, const int *first,
                                const int *taps, int count, uint8_t *restrict to)
 {

@@ -1,5 +1,5 @@
-/* sums_avx2.c: sums of pixels for x86-64 with AVX2. CMakeLists.txt says the flags; built without them, this is a
- * variant that never runs. */
+/* sums_avx2.c: sums of pixels for x86-64 with AVX2. CMakeLists.txt sets the compiler's flags; without them, this variant never
+ * runs. */
 #if defined(__AVX2__)
 #include "runtime/data/image/sums.h"
 

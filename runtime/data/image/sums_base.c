@@ -1,4 +1,4 @@
-/* sums_base.c: sums of pixels for any processor, and the choice. */
+/* sums_base.c: sums of pixels for any processor, and the selection of a variant. */
 #include "runtime/data/image/sums.h"
 
 const ImageSums mgpu_image_sums_base = {"base", sum_rows, sum_pixels};
