@@ -1,17 +1,18 @@
 /* ahead.c: when the gathers of weights begin that devices hold in parts.
  *
- * In: the gathers of a phase in the order of their first readers; how long each takes; when each call begins if nothing is waited for.
- * Out: before which call each begins: as late as possible, for what is gathered takes memory, but so early that its reader need not
- * wait. AHEAD times the predicted time is left for it: predictions are not exact, and in the backward pass reduce-scatters use the lane,
- * too. Where devices compute faster than they gather, all would begin at once. So a gather begins when what is gathered before it and
- * not used yet has at most `share` of all bytes, which follows from the memory that there is (driver/memory.c), and BUDGET in any case. */
+ * In: the gathers of a phase in the order of their first readers; how long each takes; when each call begins if nothing is waited
+ * for. Out: before which call each begins: as late as possible, because gathered weights take memory, but so early that their
+ * reader need not wait. AHEAD times the predicted time is reserved for it: predictions are not exact, and in the backward pass
+ * reduce-scatters use the lane, too. If devices compute faster than they gather, all gathers would begin at once. So weights that
+ * are gathered and not used yet may have at most `share` of all bytes, which follows from the available memory (driver/memory.c),
+ * or BUDGET if that is more. */
 #include "compiler/plan/schedule_internal.h"
 
 #include <math.h>
 
 static const double AHEAD = 2, BUDGET = 1.0 / 32; /* of the bytes of all gathers: those of the forward and of the backward pass */
 
-/* the last of the calls 0 ... last that begins by then */
+/* Returns the last of the calls 0 ... last that begins at this time or earlier. */
 static int call_at(const double *begin_us, int last, double us)
 {
     int low = 0, high = last;

@@ -1,11 +1,11 @@
-/* besides.c: what transfers take of each GPU besides its arena, by the ways that the schedule says: the copies that they add up,
- * the codes of one-bit gradients, and the mailboxes of single kernels. What libraries take is theirs to say. In: a schedule whose
- * phases have their collectives. */
+/* besides.c: the GPU memory that transfers need besides the arena, by the methods that the schedule chooses: the copies that are
+ * added up, the codes of one-bit gradients, and the buffers of single-kernel exchanges. The memory of libraries is not included.
+ * In: a schedule whose phases have their collectives. */
 #include "compiler/plan/schedule.h"
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
 
-/* transfers of a lane follow each other, so they share one memory */
+/* Transfers of a lane run one after the other, so they share one memory. */
 static int64_t lane_bytes(const Schedule *s, Lane lane)
 {
     int64_t slice = 0, most = 0, codes = 0, exchanged = 0;

@@ -1,31 +1,32 @@
 /* fill.c: which calls run while others wait for transfers.
  *
  * In: the calls of a phase, in an order in which they may run, and what each must come after. Out: another such order, in which
- * less time passes without computing.
+ * the comp lane is idle for less time.
  *
- * A transfer that computing waits for, such as that of batch statistics, is seldom waited for by all that is left to compute.
- * Gradients of weights lead to no such transfer, so they are free: they are held until a call waits. Then those that were held
- * first run, then what comes later and is ready, such as the convolution of a residual block's other branch.
+ * Few of the remaining calls depend on a transfer that computing waits for, such as that of batch statistics. Gradients of
+ * weights lead to no such transfer, so they are free: they are held until a call waits. Then those that were held first run, then
+ * later calls that are ready, such as the convolution of a residual block's other branch.
  *
  *   in      comp | input 9 | weight 9 | sums 8 |     | input 8 | weight 8 | sums 7 |     | input 7 ...
  *           comm                               | r 8 |                             | r 7 |
  *   out     comp | input 9 | sums 8 | weight 9 | input 8 | sums 7 | weight 8 | input 7 ...
  *           comm                    | r 8 |                       | r 7 |
  *
- * What is held keeps what it reads in memory. So no more is held than takes AHEAD times the next transfer: predictions are not
- * exact. */
+ * A held call keeps what it reads in memory. So held calls take at most AHEAD times as long as the next transfer: predictions are
+ * not exact. */
 #include "compiler/plan/fill.h"
 
 #include <math.h>
 #include <string.h>
 
 static const double AHEAD = 2;
-enum { WINDOW = 32 }; /* calls that are looked at to find one that is ready */
+enum { WINDOW = 32 }; /* calls that are searched for one that is ready */
 
-typedef struct Unit {           /* calls that follow each other at once */
+typedef struct Unit {           /* calls that must directly follow each other */
     int first, count;
-    double us, waits_us, wanted_us; /* wanted: of what is held for the next transfer */
-    double taken;               /* by the transfer that it waits for */
+    /* waits_us: the longest transfer that it waits for; wanted_us: time of calls to hold for the next transfer */
+    double us, waits_us, wanted_us;
+    double taken;               /* fraction of the SMs that the transfer occupies for which it waits */
     bool free, stays, placed;
 } Unit;
 
@@ -33,9 +34,9 @@ typedef struct Fill {
     const FillTask *tasks; int task_count;
     const int *calls; int call_count;
     Unit *units; int unit_count;
-    int *unit_of;               /* by task; -1: it is none of the calls */
-    double *over_us;            /* by task: when it is over; infinite: not known yet */
-    int *held, held_first, held_count; /* units, in their order: a queue */
+    int *unit_of;               /* by task; -1: not a call */
+    double *over_us;            /* by task: when it ends; infinite: not known yet */
+    int *held, held_first, held_count; /* a queue of units */
     double held_us, now_us;
     int *out, out_count;
 } Fill;
@@ -53,7 +54,7 @@ static void cut_units(Fill *f)
     }
 }
 
-/* of each unit the longest transfer that it waits for, and no unit before it */
+/* Finds, for each unit, the longest transfer that it waits for and no unit before it does. */
 static void find_waits(Fill *f)
 {
     bool *waited = NEW_ARRAY(bool, f->task_count);
@@ -77,8 +78,8 @@ static void need_before(const Fill *f, int task, bool *needed)
         needed[f->tasks[task].before[i]] = true;
 }
 
-/* those that do not wait, and that no transfer and no unit needs which is not free; and of each unit the time of the next
- * transfer */
+/* Finds the free units, which wait for no transfer, and which neither a transfer nor a unit needs that is not free; and, for each
+ * unit, the time to fill during the next transfer. */
 static void find_free(Fill *f)
 {
     bool *needed = NEW_ARRAY(bool, f->task_count);
@@ -92,14 +93,14 @@ static void find_free(Fill *f)
             need_before(f, t, needed);
         }
     }
-    double next_us = 0;         /* of computing beside it */
+    double next_us = 0;         /* in which calls run during the transfer */
     for (int i = f->unit_count - 1; i >= 0; i--) {
         next_us = f->units[i].waits_us > 0 ? f->units[i].waits_us * (1 - f->units[i].taken) : next_us;
         f->units[i].wanted_us = AHEAD * next_us;
     }
 }
 
-/* what is none of the calls is over when all before it is */
+/* A task that is not a call ends its own time after all before it. */
 static double over_us(Fill *f, int task)
 {
     if (f->unit_of[task] >= 0 || isfinite(f->over_us[task]))
@@ -122,7 +123,7 @@ static double ready_us(Fill *f, int unit)
     return us;
 }
 
-/* taken: the share of the SMs that it lacks */
+/* taken: the fraction of the SMs that it lacks */
 static void place(Fill *f, int unit, double taken)
 {
     Unit *u = &f->units[unit];
@@ -141,7 +142,7 @@ static int take_held(Fill *f)
     return unit;
 }
 
-/* the unit that `waiting` would wait behind; -1: none is ready */
+/* Returns a unit to run while `waiting` waits; -1: none is ready. */
 static int find_ready(Fill *f, int waiting)
 {
     if (f->held_first < f->held_count && ready_us(f, f->held[f->held_first]) <= f->now_us)

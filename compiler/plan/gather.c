@@ -1,16 +1,16 @@
-/* gather.c: Phase -> Phase in which a weight that devices hold in parts is whole as long as it is used.
+/* gather.c: Phase -> Phase in which a weight that devices hold in parts is whole only while it is used.
  *
- * In: a phase that gathers each such weight (--shard weights) once: a copy of the own part into a temporary, and an ALL_GATHER there.
- * Out: the same, but gathered anew where another gathered weight was used meanwhile. So a temporary lives from its gather to the end of
- * one use: in the forward pass, in the backward pass, and once for each use of a tied weight. The copies are of the same bits, so
- * nothing that is computed changes. A phase that comes out goes in again, and comes out the same: what was recomputed since
- * (recompute.c) may read a weight at other places.
+ * In: a phase that gathers each such weight (--shard weights) once: a copy of the own part into a temporary, and an ALL_GATHER
+ * there. Out: the same phase, but a weight is gathered again if another gathered weight was used meanwhile. So a temporary lives
+ * from its gather to the end of one use: in the forward pass, in the backward pass, and once for each use of a tied weight. The
+ * gathered bits are the same, so no result changes. The pass is idempotent: it is applied again after rematerialization
+ * (recompute.c), which may read a weight in other places.
  *
- * When each gather begins is the matter of ahead.c.
+ * When each gather begins is decided in ahead.c.
  *
- * What is gathered anew may be kept from the use before in its place: that takes memory in between and saves a transfer. So of all that
- * is gathered anew a share is kept, first what is used again soonest: of a model's layers the last ones, between the forward and the
- * backward pass. How much is the matter of driver/memory.c. */
+ * A weight may also be kept from one use to the next, which takes memory and saves a transfer. `share` of all bytes that are
+ * gathered again is kept, first those that are used again soonest: the weights of a model's last layers, between the forward and
+ * the backward pass. driver/memory.c decides how much. */
 #include "compiler/plan/gather.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/plan/schedule_internal.h"
@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Gather { Task *copy, *transfer; Tensor *whole; int open; } Gather; /* open: number of the use that it is gathered for; 0: none */
+/* open: number of the use that it is gathered for; 0: none */
+typedef struct Gather { Task *copy, *transfer; Tensor *whole; int open; } Gather;
 
 typedef struct Gathering {
     Phase *phase;
@@ -26,7 +27,7 @@ typedef struct Gathering {
     int *of_tensor;         /* by tensor: its gather; -1: none */
     int *of_variable;       /* by variable: its gather + 1; 0: none */
     Task **tasks; int task_count;
-    int use;                /* of gathered weights, in the order of tasks; from 1 */
+    int use;                /* number of the current use of gathered weights, in the order of tasks; from 1 */
 } Gathering;
 
 bool gathers_variable(const Task *copy, const Task *transfer)
@@ -36,7 +37,7 @@ bool gathers_variable(const Task *copy, const Task *transfer)
            copy->reads[0]->kind == TENSOR_VARIABLE && copy->writes[0]->kind == TENSOR_TEMPORARY;
 }
 
-/* by tensor: the kernel that makes it; NULL: several do, or none */
+/* Returns, by tensor, the kernel that computes it; NULL: several do, or none. */
 static Task **find_makers(const Phase *p)
 {
     Task **makers = NEW_ARRAY(Task *, p->tensor_count);
@@ -62,7 +63,7 @@ const Tensor **gathered_variables(const Phase *p)
     return variables;
 }
 
-/* what of the phase is a gather: all of one variable are one */
+/* Marks the tasks that are gathers; all gathers of a variable share one Gather. */
 static void find_gathers(Gathering *g, bool *gathers)
 {
     const Phase *p = g->phase;
@@ -97,7 +98,7 @@ static Tensor *add_tensor(Phase *p, const Tensor *like)
     return x;
 }
 
-/* for the use that begins */
+/* Adds the gather for the use that begins. */
 static void gather(Gathering *g, Gather *x, bool again, bool backward)
 {
     Task *copy = again ? copy_task(x->copy) : x->copy, *transfer = again ? copy_task(x->transfer) : x->transfer;
@@ -125,7 +126,7 @@ static void read_gathered(Gathering *g, Task *t, int tensors, bool *any)
     }
 }
 
-/* a task, and its epilogues: nothing comes between them. -> the task after them */
+/* Adds a task and its epilogues, which must follow it directly; returns the task after them. */
 static int use_weights(Gathering *g, int t, int tensors)
 {
     const Phase *p = g->phase;
@@ -162,15 +163,15 @@ Phase *gather_weights(Phase *given)
     return p;
 }
 
-/* ---- what is kept */
-typedef struct Use { /* of a weight, from its gather on */
-    int copy, transfer;     /* tasks */
+/* ---- weights that are kept */
+typedef struct Use { /* a use of a weight, from its gather on */
+    int copy, transfer;     /* indices of the tasks */
     Tensor *whole;
-    int before;             /* the use before of the same weight; -1: none */
+    int before;             /* the previous use of the weight; -1: none */
     int last;               /* the last task that reads it */
-    int apart;              /* tasks since the use before */
+    int apart;              /* number of tasks since the previous use */
     int64_t bytes;
-    bool kept;              /* that one's tensor is read here, too */
+    bool kept;              /* reads the tensor of the previous use */
 } Use;
 
 static int compare_apart(const void *a, const void *b)
@@ -189,7 +190,8 @@ static int number_of(const Phase *p, const Task *task, int last)
 static Use *list_uses(const Phase *p, int *count)
 {
     Task **makers = find_makers(p);
-    int *of_variable = NEW_ARRAY(int, p->graph ? p->graph->model->variable_count : 0), *of_tensor = NEW_ARRAY(int, p->tensor_count); /* + 1 */
+    /* variable + 1 */
+    int *of_variable = NEW_ARRAY(int, p->graph ? p->graph->model->variable_count : 0), *of_tensor = NEW_ARRAY(int, p->tensor_count);
     Use *uses = NULL;
     *count = 0;
     for (int t = 0; t < p->task_count; t++) {
@@ -206,7 +208,7 @@ static Use *list_uses(const Phase *p, int *count)
     return uses;
 }
 
-/* marks those that are used again soonest; share: of the bytes that are gathered anew */
+/* Marks the uses that follow soonest; share: of the bytes that are gathered again. */
 static void choose_kept(Use *uses, int count, double share)
 {
     Use **again = NEW_ARRAY(Use *, count);

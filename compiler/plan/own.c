@@ -1,9 +1,8 @@
-/* own.c: what devices of a class do not share: their own parts, of transfers and of split values.
+/* own.c: what devices of a class do not share: their own parts, of transfers and of Split values.
  *
- * In: the operations and buffers of a class, where a transfer, and a call that computes parts, touch all of a value. Out: those of a
- * device, with its own part of it, and its own samples of a batch that it has whole: the class's, if there is nothing of its own; else
- * copies. Parts are those of the transfer's group, those that the
- * graph gives, or equal ones (mgpu_even_part). */
+ * In: the operations and buffers of a class, in which a transfer, and a call that computes parts, accesses the whole value. Out:
+ * those of a device, with its own part of the value, and its own samples of a batch that it has whole: the class's, if nothing
+ * differs; else copies. Parts are those of the transfer's group, those that the graph gives, or equal ones (mgpu_even_part). */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
@@ -18,7 +17,7 @@ void *copy_array(const void *from, size_t bytes)
     return copy;
 }
 
-/* of the whole value, what a member sends and receives; false: all of it */
+/* Sets what a member sends and receives of the whole value; false: all of it. */
 static bool own_share(const ScheduledOp *op, const Group *g, int device, Access *read, Access *write)
 {
     int64_t bytes = dtype_bytes(g->dtype), begin = op->reads[0].begin;
@@ -32,7 +31,7 @@ static bool own_share(const ScheduledOp *op, const Group *g, int device, Access 
     return read->begin != op->reads[0].begin || read->end != op->reads[0].end || write->begin != op->writes[0].begin || write->end != op->writes[0].end;
 }
 
-/* what a call touches of split values: in the device's own room, or at its place in the whole */
+/* Returns the accesses of a call to Split values: in the device's own buffer, or at its range of the whole value. */
 static Access *own_accesses(const ScheduledOp *op, const Access *accesses, int count, const Buffer *buffers)
 {
     Access *own = copy_array(accesses, sizeof *own * (size_t)count);
@@ -48,7 +47,7 @@ static Access *own_accesses(const ScheduledOp *op, const Access *accesses, int c
     return own;
 }
 
-/* parts NULL: as the plan splits it */
+/* parts NULL: equal parts */
 static void own_part(ScheduledOp *op, const int64_t *parts, const Buffer *buffers, int devices, int device)
 {
     op->own.begin = parts ? parts[device] : mgpu_even_part(op->elements, devices, device);
@@ -57,7 +56,7 @@ static void own_part(ScheduledOp *op, const int64_t *parts, const Buffer *buffer
     op->writes = own_accesses(op, op->writes, op->write_count, buffers);
 }
 
-/* what a call reads of a batch that the device has whole, from its first sample on; NULL: nothing */
+/* Returns the reads of a call, moved to the device's first sample in a batch that it has whole; NULL: nothing changes. */
 static Access *own_samples(const ScheduledOp *op, const Buffer *buffers, int64_t first)
 {
     Access *own = NULL;
@@ -94,7 +93,7 @@ ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *order,
     return own ? own : of_class;
 }
 
-/* a variable that is split takes as many bytes as the device's own part has */
+/* A variable that is Split has the bytes of the device's own part. */
 Buffer *buffers_of_device(Buffer *of_class, int count, int devices, int device)
 {
     Buffer *own = NULL;

@@ -1,9 +1,9 @@
 /* policy.c: the table of presets, and --plan: NAME[,POLICY=WORD]... -> Policy.
  *
- * What the schemes were: F. Chollet's sketch of data parallelism (2016); kuza55, make_parallel; Keras, multi_gpu_model; avolkov1,
- * keras_experiments; J. Rossum, DataParallelModel and staging areas for Keras; tf_cnn_benchmarks, --variable_update; Sergeev, Del
- * Balso, "Horovod: fast and easy distributed deep learning in TensorFlow", 2018; MXNet, work_load_list; Seide et al., "1-bit stochastic
- * gradient descent", 2014, and CNTK, DataParallelSGD with gradientBits = 1. */
+ * Sources of the schemes: F. Chollet's sketch of data parallelism (2016); kuza55, make_parallel; Keras, multi_gpu_model;
+ * avolkov1, keras_experiments; J. Rossum, DataParallelModel and staging areas for Keras; tf_cnn_benchmarks, --variable_update;
+ * Sergeev, Del Balso, "Horovod: fast and easy distributed deep learning in TensorFlow", 2018; MXNet, work_load_list; Seide et
+ * al., "1-bit stochastic gradient descent", 2014, and CNTK, DataParallelSGD with gradientBits = 1. */
 #include "compiler/plan/policy.h"
 #include "runtime/schedule/schedule.h"
 
@@ -82,7 +82,7 @@ static const Policy *preset_named(const char *name)
     fail(2, "--plan %s: there is no plan of this name%s; mgpuc --help lists them", name, did_you_mean(name, names, count));
 }
 
-/* "weights=[10,10,3]" or "weights=10,10,3": to the end */
+/* "weights=[10,10,3]" or "weights=10,10,3", up to the end of the text */
 static bool is_weights(const char *text) { return strncmp(text, "weights=", strlen("weights=")) == 0; }
 
 Policy policy_read(const char *text, const char **split)

@@ -1,7 +1,7 @@
 /* policy.h: presets: named values of policies (runtime/schedule/policy.h).
  *
- * Presets are the schemes of other frameworks, so that their users see what theirs costs; `auto`, the default, is what the cost model
- * finds fastest. */
+ * Presets are the schemes of other frameworks, so that their users see what those schemes cost. The default, `auto`, is what the
+ * cost model predicts to be fastest. */
 #ifndef MGPU_PLAN_POLICY_H
 #define MGPU_PLAN_POLICY_H
 
@@ -10,12 +10,13 @@
 
 enum { MOST_SLOTS = 4 };
 extern const Policy PRESETS[]; /* the first one is auto; the last one's name is NULL */
-/* "ps-cpu", "replicated-copy,input=slice,slots=1"; *split: "10,10,3" of "weights=[10,10,3]", else as it was; exit 2 for what is none */
+/* Reads "ps-cpu" or "replicated-copy,input=slice,slots=1". Sets *split to "10,10,3" for "weights=[10,10,3]". Exits with 2 on an
+ * error. */
 Policy policy_read(const char *text, const char **split);
 const char *policy_said(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
 bool policy_is_auto(const Policy *);
-int policy_way(const Policy *);         /* MGPU_WAY_... of gradients; AUTO: by cost */
-bool policy_shards(const Policy *);     /* --shard may be with it */
-bool policy_spans_nodes(const Policy *); /* nothing of it is in the memory of one node alone */
-const Policy *policy_of(const Options *); /* that of --plan; auto */
+int policy_way(const Policy *);         /* MGPU_WAY_... of gradients; AUTO: chosen by cost */
+bool policy_shards(const Policy *);     /* may be combined with --shard */
+bool policy_spans_nodes(const Policy *); /* does not need memory that the devices of one node share */
+const Policy *policy_of(const Options *); /* the policy of --plan; else auto */
 #endif

@@ -1,4 +1,4 @@
-/* schedule.h: a schedule: operations on lanes, buffers, waits, collectives; and its text. */
+/* schedule.h: a schedule (operations on lanes, buffers, waits, collectives) and its text. */
 #ifndef MGPU_PLAN_SCHEDULE_H
 #define MGPU_PLAN_SCHEDULE_H
 
@@ -11,15 +11,15 @@
 typedef struct Program Program;
 typedef struct Plan Plan;
 
-/* the phases that have a place for outputs and for what `decode` keeps: between them and others the engine drains
- * (mgpu_engine_turn_to) */
+/* Returns true for the phases that have room for outputs and for caches of `decode`. The engine drains all lanes between these
+ * and other phases (mgpu_engine_turn_to). */
 bool phase_predicts(const char *phase);
 static inline const char *schedule_step(const Schedule *s, bool partial) { return phase_name(step_kind(s->predicts), partial); }
 static inline int schedule_each(const Schedule *s) { return s->devices / s->nodes; } /* devices of a node */
 
-/* ---- digests: a call's is a hash of its kernel, of the values that it reads and of the names of variables, outputs and the report
- * that it writes; a value's, of the call that has made it, or its name.
- * Stated by the scheduler from the program's tasks, and computed by the verifier from what the schedule's calls read. */
+/* ---- digests. A call's digest is a hash of its kernel, of the values that it reads and of the names of variables, outputs and
+ * the report that it writes. A value's digest is that of the call that computed it, or of its name. The scheduler computes
+ * digests from the program's tasks, and the verifier from what the schedule's calls read. */
 static inline uint64_t digest_leaf(const char *name, int index) { return hash_bytes((uint64_t)index + 1, name, strlen(name)); }
 static inline uint64_t digest_call(const char *kernel) { return hash_bytes(0, kernel, strlen(kernel)); }
 static inline uint64_t digest_argument(uint64_t call, uint64_t value) { return hash_bytes(call, &value, sizeof value); }
@@ -30,21 +30,24 @@ static inline uint64_t digest_transfer(uint64_t value, const mgpu_parties *p) /*
     return hash_bytes(value, words, sizeof words);
 }
 
-/* a phase's begins with its name and takes in the digest of each call, in any order */
+/* A phase's digest starts with its name and adds the digest of each call, in any order. */
 static inline uint32_t digest_phase(const char *name) { return (uint32_t)hash_bytes(0, name, strlen(name)); }
 static inline uint32_t digest_of_phase(uint32_t phase, uint32_t call) { return phase + (uint32_t)hash_bytes(1, &call, sizeof call); }
 
 /* split.c */
 void split(const Program *, Plan *);
-int64_t plan_capacity(const Plan *); /* samples of a device, at most */
-/* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */
+int64_t plan_capacity(const Plan *); /* the most samples of a device */
+/* place.c, bucket.c, schedule.c: Make a schedule of all phases and a plan. Persistent buffers have the same offsets in all
+ * phases. */
 Schedule *schedule(const Program *, const Plan *);
-Schedule *schedule_sizes(const Program *, const Plan *); /* the memory of one: no operations, digests or names of temporaries */
+Schedule *schedule_sizes(const Program *, const Plan *); /* only the memory: no operations, digests or names of temporaries */
 typedef mgpu_room Room;
-Room *find_rooms(const Program *, const Plan *, int *count); /* of the plan's schedule; ascending; none on devices without memory of their own */
-Room find_room(const Program *, const Plan *, int64_t samples); /* of a device with so many */
+/* of the plan's schedule, ascending; none on devices without memory of their own */
+Room *find_rooms(const Program *, const Plan *, int *count);
+Room find_room(const Program *, const Plan *, int64_t samples); /* of a device with so many samples */
 int64_t bytes_besides(const Schedule *); /* besides.c */
 /* schedule_text.c */
 void schedule_write(const Schedule *, Text *);
-Schedule *schedule_read(const char *file, const char *text); /* error_at for what it cannot read; used by verify and tests */
+/* Reads a schedule, for the verifier and tests; error_at reports errors. */
+Schedule *schedule_read(const char *file, const char *text);
 #endif

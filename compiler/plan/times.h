@@ -1,4 +1,4 @@
-/* times.h: which machine a program is planned for, and what the cost model calls a transfer of the schedule. */
+/* times.h: the machine that a program is planned for, and the cost model's names for transfers of a schedule. */
 #ifndef MGPU_PLAN_TIMES_H
 #define MGPU_PLAN_TIMES_H
 
@@ -8,5 +8,6 @@
 Processor processor_of(const Program *);
 const Machine *machine_of(const Program *);
 Collect collect_of(int transfer); /* MGPU_TRANSFER_... */
-const TransferFactors *measured_factors(const Program *, int nodes, int devices); /* of the transfers in the file of --measured; NULL: it has none of so many devices */
+/* of the transfers in the file of --measured; NULL: it has none of so many devices */
+const TransferFactors *measured_factors(const Program *, int nodes, int devices);
 #endif

@@ -1,19 +1,19 @@
-/* together.c: Order -> regions of a device whose calls are launches: updates that one launch does.
+/* together.c: Order -> regions of a device whose calls are launches: updates that share one launch.
  *
- * In: the calls in their order, and the collectives. Out: the order, in which an update may have moved up to an earlier one; and regions. Each call
- * is a region of its own, but updates of one function (target->together) are one, as many as a launch does, if
- *   - nothing between the first of them and the next one, nor one of them, touches what this writes or writes what it touches;
- *   - the collectives that it needs are predicted to be over when the first of them begins: so the updates of a bucket of
- *     gradients that is complete early come early, and do not wait for those of a later one;
- *   - it makes no large values but those of variables: they would be in memory from then on;
- *   - the launch is short, where a collective waits for what this writes: weights whose parts devices update are gathered meanwhile.
- * One walk over the calls and collectives: of each tensor the last who touches and the last who writes it is known, of lanes the time. */
+ * In: the calls in order, and the collectives. Out: regions, and the order, in which an update may have moved up to an earlier
+ * one. Each call is a region of its own, but up to target->together updates of one function share one, if
+ *   - nothing between the first of them and the next one, nor one of them, accesses what this one writes, or the reverse;
+ *   - the collectives that it needs are predicted to end before the first of them begins, so updates of early buckets run early;
+ *   - it writes no large values except variables, since those would be in memory longer;
+ *   - the launch is short, if a collective waits for what this one writes: a weight updated in parts is gathered meanwhile.
+ * One pass over the calls and collectives keeps, for each tensor, the last accesses, and for each lane the time. */
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/schedule_internal.h"
 
-static const double SHORT_US = 8; /* saves three launches and more; predicted steps of GPT-2 with --shard optimizer are as short as without joining */
+/* saves three launches and more; with it, predicted steps of GPT-2 with --shard optimizer are as short as without joining */
+static const double SHORT_US = 8;
 
 typedef struct Launch {
     Task **calls; int count;
@@ -24,14 +24,14 @@ typedef struct Joining {
     const Program *program;
     const Members *members;
     Order *order;
-    double samples;           /* of a device */
+    double samples;           /* samples of a device */
     Device device;
     Launch *launches; int launch_count;
     int *open;                /* by kernel: the last launch of that function + 1 */
-    int *touched, *written;   /* by tensor: the last launch that does, or that a collective which does comes after, + 1 */
-    double *over_us;          /* by tensor: when the last collective that moves it is */
-    bool *moved;              /* by tensor: some collective does */
-    double comp_us, transfer_us[2]; /* lanes: comp; comm and sync */
+    int *touched, *written;   /* by tensor: the last launch + 1 that does, or that precedes a collective which does */
+    double *over_us;          /* by tensor: end of the last collective that moves it */
+    bool *moved;              /* by tensor: some collective moves it */
+    double comp_us, transfer_us[2]; /* by lane: comp; comm and sync */
 } Joining;
 
 enum { SMALL_BYTES = 256 << 10 };
@@ -91,7 +91,7 @@ static void add_call(Joining *j, Task *t)
     add_to(j, launch, t);
 }
 
-/* it comes after the launches so far, before all others */
+/* Adds a collective, which runs after the launches so far and before all later ones. */
 static void add_group(Joining *j, const Group *g)
 {
     double *lane = &j->transfer_us[g->beside];
@@ -103,7 +103,7 @@ static void add_group(Joining *j, const Group *g)
     }
 }
 
-/* launches -> calls and regions; after: of each collective, the launches before it */
+/* Turns launches into calls and regions; after: the number of launches before each collective. */
 static void lay_out(Joining *j, const int *after)
 {
     Order *o = j->order;
