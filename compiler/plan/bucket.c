@@ -1,30 +1,30 @@
 /* bucket.c: Phase -> Order: the kernels in the order of the comp lane, the collectives in the order of the comm lane.
  *
- * A REDUCE is final if no other REDUCE depends on it: gradients on their way to the updates, sums on their way to a
- * report. What depends on a final one is the phase's tail; it runs after everything else, so that all of backward is
- * there to hide the collectives, and in the order in which they end. All other kernels keep the order of the phase.
+ * A REDUCE is final if no other REDUCE depends on it: gradients for updates, sums for reports. The kernels that depend on a final
+ * REDUCE are the phase's tail. They run after all others, so that all of the backward pass hides the collectives, and in the
+ * order in which the collectives end. All other kernels keep the order of the phase.
  *
  *   comp   forward ... backward ............ | tail: updates of r3, updates of r4, ...
  *   comm      r0 r1         r2     r3     r4
  *
- * Final REDUCEs are gathered into buckets as their sums become complete, each of one dtype (bucketing.c). None of them leads to
- * another REDUCE, so gathering cannot make a cycle. The others (batch statistics, sums of loss weights) are waited for at once;
- * they share a collective only if the kernels that complete them are next to each other and do not need one another's sums. They
- * wait behind buckets, unless they have the lane sync, where a step ends sooner by that:
+ * Final REDUCEs are gathered into buckets as their partial sums become complete, each of one dtype (bucketing.c). None of them
+ * leads to another REDUCE, so gathering cannot make a cycle. Other sums (batch statistics, sums of loss weights) are waited for
+ * at once. They share a collective only if the kernels that complete them are consecutive and do not need each other's sums. They
+ * wait for the buckets before them, unless the lane sync is used for them, which is chosen where a step then ends sooner:
  *
  *   comp   forward ....... backward ..................
  *   comm                        r3 .......  r4 .......
  *   sync       r0  r1         r2   r5  r6
  *
- * On GPUs, calls that nobody waits for run while others wait (fill.c). Two kinds of copies move: the own part of a weight, to
- * where it is gathered (gather.c), is made ahead of the first reader (ahead.c); the own part of a gradient, which lets go of its
- * bucket, when the reduce-scatter is predicted to be over.
+ * On GPUs, free calls run while others wait (fill.c). Two kinds of copies move: the copy of a weight's own part to where it is
+ * gathered (gather.c) runs before the first reader (ahead.c); the copy of a gradient's own part, after which its bucket is dead,
+ * runs when the reduce-scatter is predicted to have ended.
  *
- * Sums of bits share buckets with each other, whole segments of each (mgpu_bits.h). Other transfers than sums have a collective
- * each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last of them may be
- * smaller, or empty.
+ * Reductions of one-bit gradients share buckets with each other, in whole segments (mgpu_bits.h). Other transfers than sums have
+ * a collective each. What is Split is cut at multiples of 64 elements into equal parts, unless the graph says where; the last
+ * parts may be smaller, or empty.
  *
- * One device owes nobody a sum: the order is that of the phase, without collectives. */
+ * With one device there are no collectives, and the order is that of the phase. */
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/bucketing.h"
@@ -35,13 +35,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- what a task must come after */
+/* ---- dependences of tasks */
 typedef struct Need { /* of one task */
-    int *before; int count; /* tasks, by number; a task may be named twice */
+    int *before; int count; /* tasks, by number; a task may be listed twice */
 } Need;
 typedef struct Use { /* of one tensor, so far */
     int writer;             /* -1: none */
-    int *readers; int count;/* since then */
+    int *readers; int count;/* since the last write */
 } Use;
 
 static Need *find_needs(const Phase *p)
@@ -82,17 +82,17 @@ typedef struct Ordering {
     const Members *members;
     double samples;
     Need *needs;
-    bool *reduces;      /* by task: a REDUCE of more than no bytes */
+    bool *reduces;      /* by task: a transfer of more than 0 bytes */
     bool *final, *tail; /* by task */
-    bool *waited;       /* by task: a sum that samples are computed from: computing waits for it in the midst of the step */
-    bool *leads, *keeps; /* by task: kernels that move: a copy before its gather, after its reduce-scatter */
-    int *place;         /* by task: kernels outside the tail: number of the call; REDUCE: that of its last producer */
-    int *group;         /* by task: number of its group, -1: none */
-    double engines_us;  /* what a step saves as copy engines move the gradients; 0: they do not */
+    bool *waited;       /* by task: a sum that values of samples depend on: computing waits for it in the middle of the step */
+    bool *leads, *keeps; /* by task: copies that move: to before a gather (leads), to after a reduce-scatter (keeps) */
+    int *place;         /* by task: of kernels outside the tail the number of the call; of transfers that of the last producer */
+    int *group;         /* by task: number of its group; -1: none */
+    double engines_us;  /* time of a step that is saved if copy engines transfer the gradients; 0: they do not */
     Order *order;
 } Ordering;
 
-/* the kernel that copies the own part to where the transfer gathers it; -1: there is none */
+/* Returns the kernel that copies the own part to where the transfer gathers; -1: there is none. */
 static int lead_of(const Ordering *o, int transfer)
 {
     const Need *need = &o->needs[transfer];
@@ -102,7 +102,7 @@ static int lead_of(const Ordering *o, int transfer)
     return -1;
 }
 
-/* a copy of what has been scattered */
+/* Returns true for a copy of the result of a reduce-scatter. */
 static bool keeps_part(const Ordering *o, int t)
 {
     const Task *task = o->phase->tasks[t];
@@ -119,7 +119,7 @@ static void find_moving(Ordering *o)
         if (lead >= 0)
             o->leads[lead] = true;
         o->keeps[t] = keeps_part(o, t);
-        for (int i = 0; i < o->needs[t].count && o->reduces[t]; i++) /* what a transfer needs stays where it is */
+        for (int i = 0; i < o->needs[t].count && o->reduces[t]; i++) /* what a transfer needs does not move */
             o->keeps[o->needs[t].before[i]] = false;
     }
 }
@@ -127,7 +127,7 @@ static void find_moving(Ordering *o)
 static void find_tail(Ordering *o)
 {
     const Phase *p = o->phase;
-    bool *leads = NEW_ARRAY(bool, p->task_count); /* to a REDUCE */
+    bool *leads = NEW_ARRAY(bool, p->task_count); /* transfers that lead to a REDUCE */
     for (int t = p->task_count - 1; t >= 0; t--) {
         o->final[t] = o->reduces[t] && !leads[t] && lead_of(o, t) < 0;
         for (int i = 0; i < o->needs[t].count; i++)
@@ -144,14 +144,14 @@ static void add_call(Ordering *o, int t)
     o->order->calls[o->order->call_count++] = o->phase->tasks[t];
 }
 
-/* of a call of the head, with its launch or its share of one */
+/* Returns the time of a call of the head, with its launch or its share of one. */
 static double time_in_head(const Ordering *o, const Device *d, const Task *t)
 {
     double units = units_of_task(t, o->members->count, o->samples);
     return o->program->target->regions ? time_of_task(o->program, d, t, units) : time_of_launch(o->program, d, t, units);
 }
 
-/* of each call, and the end of the last, if nothing is waited for */
+/* Returns the begin of each call, and the end of the last, if nothing is waited for. */
 static double *begins_of(const Ordering *o, Task *const *calls, int count)
 {
     Device d = member_device(o->members, 0);
@@ -169,7 +169,7 @@ static int compare_leads(const void *a, const void *b)
     return (x->task > y->task) - (x->task < y->task);
 }
 
-/* place: of the kernels of the head that do not move */
+/* Lists the copies before gathers, by their first readers among the head's `calls` calls that do not move. */
 static Lead *list_leads(const Ordering *o, int calls, int *count)
 {
     const Phase *p = o->phase;
@@ -211,8 +211,8 @@ static void find_waited(Ordering *o)
     }
 }
 
-/* the calls in another order, in which others run while some wait for transfers; threads of host devices find values of samples
- * in their caches as they are ordered */
+/* Reorders the calls so that others run while some wait for transfers. On host devices the order stays: workers find samples in
+ * their caches. */
 static bool fill_head(const Ordering *o, int *calls, int count)
 {
     const Phase *p = o->phase;
@@ -256,7 +256,8 @@ static void place_head(Ordering *o)
     Lead *leads = list_leads(o, count, &lead_count);
     place_leads(leads, lead_count, begins_of(o, calls, count), o->program->gathered_ahead);
     for (int k = 0; k < lead_count; k++)
-        while (leads[k].place < count && task_is_joined(calls[leads[k].place])) /* nothing comes between a contraction and its epilogue */
+        /* nothing may come between a contraction and its epilogue */
+        while (leads[k].place < count && task_is_joined(calls[leads[k].place]))
             leads[k].place--;
     for (int i = 0, k = 0; i <= count; i++) {
         for (; k < lead_count && leads[k].place == i; k++)
@@ -273,7 +274,7 @@ static void place_head(Ordering *o)
 /* ---- groups */
 static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
 
-/* [devices + 1]: where each device's part begins, if no graph says it */
+/* Returns [devices + 1]: where each device's part begins, if the graph does not say it. */
 static int64_t *split_elements(int64_t count, int devices)
 {
     int64_t *parts = NEW_ARRAY(int64_t, devices + 1);
@@ -367,7 +368,8 @@ static void gather_others(Ordering *o, const int *ready)
     }
 }
 
-/* by readiness; what forward and backward wait for goes ahead of what can be hidden; then as made */
+/* by the call that completes them; transfers that forward and backward wait for precede those that can be hidden; then by
+ * number */
 typedef struct Rank { int after, final, number; } Rank;
 static int compare_rank(const void *a, const void *b)
 {
@@ -379,8 +381,8 @@ static int compare_rank(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Tensors are placed without gaps, because a collective reads all of its bytes: first those of whole lines, then those of whole vectors,
- * which stay aligned to these. */
+/* Places tensors without gaps, because a collective transfers all bytes of a bucket: first those of whole cache lines, then those
+ * of whole vectors, which so stay aligned. */
 static void lay_out(Order *order, int number)
 {
     static const int64_t WHOLE[] = {ALIGNMENT, VECTOR_BYTES, 1};
@@ -425,13 +427,13 @@ static void sort_groups(Ordering *o)
             o->group[t] = new_number[o->group[t]];
 }
 
-/* ---- copies of what was scattered: in the head, when that is predicted to be over, or else in the tail */
+/* ---- copies of reduce-scattered gradients: in the head when the reduce-scatter is predicted to have ended, else in the tail */
 typedef struct Keeping {
     Ordering *o;
-    Order before;           /* without them */
+    Order before;           /* without the copies */
     int *waiting, count, next; /* the copies, in the order of their groups */
-    double comp_us, comm_us, sync_us;  /* when the lanes are done */
-    double *over_us;                   /* by group */
+    double comp_us, comm_us, sync_us;  /* end of the last operation of each lane */
+    double *over_us;                   /* by group: predicted end */
 } Keeping;
 
 static void list_kept(Keeping *k)
@@ -458,7 +460,7 @@ static void place_kept_until(Keeping *k, int group, double us)
     }
 }
 
-/* what the call needs of them, and of sums */
+/* Waits for what the call needs: sums, and copies, which are placed before it. */
 static void wait_for_needs(Keeping *k, int t)
 {
     const Ordering *o = k->o;
@@ -502,7 +504,7 @@ static void place_kept(Ordering *o)
     for (int call = 0, next; call < k.before.call_count; call = next) {
         for (next = call; next == call || (next < k.before.call_count && task_is_joined(k.before.calls[next])); next++)
             wait_for_needs(&k, task_of[next]);
-        for (int i = call; i < next; i++) { /* a contraction and its epilogue: nothing comes between them */
+        for (int i = call; i < next; i++) { /* nothing may come between a contraction and its epilogue */
             add_call(o, task_of[i]);
             moved[i + 1] = order->call_count - 1;
             k.comp_us += begin[i + 1] - begin[i];
@@ -517,7 +519,7 @@ static void place_kept(Ordering *o)
         order->groups[g].after = moved[order->groups[g].after + 1];
 }
 
-/* ---- the tail: by the last final collective that a kernel depends on, then as in the phase */
+/* ---- the tail: by the last final collective that a kernel depends on, then in the order of the phase */
 static void place_tail(Ordering *o)
 {
     const Phase *p = o->phase;
@@ -536,14 +538,14 @@ static void place_tail(Ordering *o)
         o->order->calls[o->order->call_count++] = p->tasks[ranks[i].number];
 }
 
-/* ---- the timeline of the step, from which its buckets follow */
+/* ---- the timeline of the step, from which buckets are chosen */
 static int compare_updates(const void *a, const void *b)
 {
     const Update *x = a, *y = b;
     return x->sum != y->sum ? (x->sum > y->sum) - (x->sum < y->sum) : (x->function > y->function) - (x->function < y->function);
 }
 
-/* by task: the last of the sums that it waits for; -1: there is none */
+/* Returns, by task, the last of the sums that it waits for; -1: there is none. */
 static int *last_sums(const Ordering *o, const int *final)
 {
     int *last = NEW_ARRAY(int, o->phase->task_count);
@@ -558,8 +560,8 @@ static int *last_sums(const Ordering *o, const int *final)
     return last;
 }
 
-/* Each as if it shared the launch of one before it; launch_us has the most that the first of a launch takes longer. Those of a bucket of
- * host devices are a region. */
+/* Adds the updates of the tail. Each has its time in a launch that others began; launch_us includes the most that the first of a
+ * launch takes longer. On host devices the updates of a bucket are one region. */
 static void add_updates(const Ordering *o, const Device *d, const int *final, Timeline *line, Sum *sums)
 {
     const int *last = last_sums(o, final);
@@ -582,7 +584,7 @@ static void add_updates(const Ordering *o, const Device *d, const int *final, Ti
     line->launch_us = d->launch_us.value + longer;
 }
 
-/* what waits for the transfers that are not final; ascending by place, as they were gathered */
+/* Lists the transfers that are not final; ascending by place, as they were gathered. */
 static Stop *list_stops(const Ordering *o)
 {
     const Order *order = o->order;
@@ -610,7 +612,7 @@ static Sum sum_of(const Ordering *o, int t)
                  .alone = !may_move(x) || !sums(task) || is_of_moments(task) || (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
 }
 
-/* with the lane of the stops that it is given; end: of the step */
+/* Chooses buckets, with the stops in their present lanes; *end: of the step. */
 static Buckets buckets_with(const Ordering *o, Timeline *t, double *end)
 {
     int64_t bytes = o->program->options->bucket_bytes;
@@ -620,7 +622,7 @@ static Buckets buckets_with(const Ordering *o, Timeline *t, double *end)
     return b;
 }
 
-/* groups of sums that are waited for get the lane sync, or lose it */
+/* Moves the groups of sums that are waited for to the lane sync, or back. */
 static bool set_beside(const Ordering *o, bool beside, double saved_us)
 {
     bool any = false;
@@ -635,10 +637,10 @@ static bool set_beside(const Ordering *o, bool beside, double saved_us)
     return any;
 }
 
-/* Copy engines take no SMs from what is computed meanwhile, but other ways may be sooner done. end: of a step with `buckets` */
+/* Tries copy engines for the gradients: they occupy no SMs, but other methods may end sooner. end: of a step with `buckets`. */
 static Buckets without_units(Ordering *o, Timeline *t, Buckets buckets, double end)
 {
-    static const double GAIN = .0005; /* of a step: copies need room */
+    static const double GAIN = .0005; /* of a step: copies need memory */
     Members copies = *o->members;
     double engines_end;
     copies.gradients = engine_methods(o->program, o->members);
@@ -656,7 +658,7 @@ static Buckets without_units(Ordering *o, Timeline *t, Buckets buckets, double e
 /* final: ends with -1 */
 static Buckets choose_buckets(Ordering *o, const int *final)
 {
-    static const double GAIN = .005; /* of a step; less is not worth a second lane */
+    static const double GAIN = .005; /* of a step; a smaller gain is not worth a second lane */
     const Order *order = o->order;
     Device d = member_device(o->members, 0);
     bool regions = o->program->target->regions;
@@ -676,7 +678,8 @@ static Buckets choose_buckets(Ordering *o, const int *final)
     WaitedPolicy waited = policy_of(o->program->options)->waited;
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);
-    bool open = o->program->target->transfers == MGPU_WAY_AUTO && !names_machine(o->program) && waited == WAITED_BY_COST; /* how transfers are made, until the run */
+    /* the methods of transfers are not known until the run */
+    bool open = o->program->target->transfers == MGPU_WAY_AUTO && !names_machine(o->program) && waited == WAITED_BY_COST;
     if (open || waited == WAITED_COMM || !methods_beside(o->members) || !set_beside(o, true, 0))
         return without_units(o, &t, buckets, end);
     Buckets beside = buckets_with(o, &t, &beside_end);
@@ -699,7 +702,7 @@ static void find_reduces(Ordering *o)
     }
 }
 
-/* in the order in which they are complete; ends with -1 */
+/* Returns transfers in the order in which their operands are complete; ends with -1. */
 static int *sort_ready(const Ordering *o, bool final)
 {
     const Phase *p = o->phase;
@@ -741,7 +744,7 @@ static void order_devices(Ordering *o)
     place_tail(o);
 }
 
-/* devices that a graph names are those of the plan */
+/* Checks that the plan has the devices that a graph names. */
 static void check_ends(const Phase *p, int devices)
 {
     for (int t = 0; t < p->task_count; t++) {
@@ -757,7 +760,7 @@ static void check_ends(const Phase *p, int devices)
     }
 }
 
-/* an epilogue, whose last operands are its contraction's, follows that at once: the target may do both in one */
+/* Checks that an epilogue, whose last operands are its contraction's, directly follows it: the target may fuse them. */
 static void check_epilogues(const Order *order)
 {
     for (int i = 0; i < order->call_count; i++) {

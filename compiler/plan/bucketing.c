@@ -1,39 +1,41 @@
 /* bucketing.c: the timeline of a step -> which of its gradients share an all-reduce.
  *
- * Few large buckets pay the latency of an all-reduce seldom, and disturb computing less; many small ones begin early, beside the backward
- * pass. Transfers that computing waits for (batch statistics) take the same lane, and one that comes after a large bucket waits for it;
- * or a lane of their own, where they share the links.
+ * A few large buckets pay the latency of an all-reduce seldom, and delay computing less; many small ones begin early, during the
+ * backward pass. Transfers that computing waits for (batch statistics) use the same lane, where one after a large bucket waits
+ * for it; or a lane of their own, where they share the links.
  *
- * With the sums in the order in which they are complete, a bucket is a run of them. So the step is run on its lanes, from sum to sum:
- * a state says until when the lanes are busy once the bucket that ends with sum j has begun. It follows from a state of some sum i < j, the
- * calls between them, and the bucket of i + 1 ... j. Of each sum the few states that no other is better than are kept. The best of the
- * last sum's states is the partition.
+ * The sums are ordered by completion, and a bucket is a run of consecutive sums. So dynamic programming simulates the lanes from
+ * sum to sum: a state holds how long each lane is busy when the bucket that ends with sum j has begun. It follows from a state of
+ * some sum i < j, the calls between them, and the bucket of i + 1 ... j. Of each sum the few best states are kept, which no other
+ * state dominates. The best state of the last sum is the partition.
  *
- * A bucket takes memory from its first gradient on, while the activations of the layers before are still there. So that is done for a few
- * sizes that a bucket may have at most, and of those that end within GAIN of the first the smallest is taken. */
+ * A bucket takes memory from its first gradient on, while the activations of earlier layers are still alive. So the search is
+ * repeated with a few maximum sizes of a bucket, and the smallest one is used that ends within GAIN of the best. */
 #include "compiler/plan/bucketing.h"
 
 #include <math.h>
 
-static const double PRICE = .001;         /* besides SMs computing loses so much of an all-reduce's time: fewer buckets are better */
-static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* that a bucket has at most */
-static const double GAIN = .0005;         /* larger ones have to gain so much of a step: they take memory from their first gradient on */
+/* fraction of an all-reduce's time that computing loses besides SMs: fewer buckets are better */
+static const double PRICE = .001;
+static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* of a bucket, at most */
+/* fraction of a step that a larger size must gain, since buckets take memory from their first gradient on */
+static const double GAIN = .0005;
 
-/* what shares a bucket: numbers of a type, sent as they are, or as bits */
+/* sums that may share a bucket: of one type, sent either as they are or as bits */
 enum { KINDS = 2 * DTYPES };
 static int kind_of(const Sum *s) { return (int)s->dtype + (s->what == COLLECT_BITS ? DTYPES : 0); }
 
-/* how long a transfer takes, and how much of it computing loses that goes on all the time: the SMs that the transfer has */
+/* time of a transfer, and the time that computing loses during it, because the transfer occupies SMs */
 typedef struct Span { double us, lost_us; } Span;
 
-/* of the time that is left to compute; when a transfer begins */
+/* Returns the time that computing loses if there is `left_us` to compute when the transfer begins. */
 static double lost_us(Span x, double left_us)
 {
-    double beside = x.us - x.lost_us; /* that is computed meanwhile */
+    double beside = x.us - x.lost_us; /* is computed during the transfer */
     return left_us >= beside ? x.lost_us : left_us > 0 ? x.lost_us * left_us / beside : 0;
 }
 
-/* the plan's rounds (ring, tree, device) add up for all; parts are scattered as everything else is */
+/* The plan's method (ring, tree, device) is used for whole sums; reduce-scatters use any method. */
 static Span time_of(const Timeline *t, Collect what, int64_t bytes)
 {
     const Members *g = t->members;
@@ -45,12 +47,12 @@ static Span time_of(const Timeline *t, Collect what, int64_t bytes)
     return (Span){c.us, whole && t->by_engines ? 0 : c.us * c.taken};
 }
 
-/* ---- two lanes */
+/* ---- the lanes */
 typedef struct Bucket { int after, launches; int64_t bytes; Span takes; double update_us; } Bucket;
 
 static void count_launches(const Timeline *t, const Buckets *b, Bucket *list)
 {
-    int *last = NEW_ARRAY(int, t->function_count); /* bucket + 1 */
+    int *last = NEW_ARRAY(int, t->function_count); /* last bucket + 1 with the function */
     for (int i = 0; i < t->update_count; i++) {
         int bucket = b->of[t->updates[i].sum], *seen = t->updates[i].function < 0 ? NULL : &last[t->updates[i].function];
         list[bucket].launches += !seen || *seen != bucket + 1;
@@ -74,7 +76,7 @@ static Bucket *list_buckets(const Timeline *t, const Buckets *b)
     return list;
 }
 
-/* in the order of their ends; of equal ones by number */
+/* Returns the buckets in order of completion; equal ones by number. */
 static int *order_of(const Timeline *t, const Bucket *list, int count)
 {
     int *first = NEW_ARRAY(int, t->call_count + 2), *order = NEW_ARRAY(int, count);
@@ -87,7 +89,8 @@ static int *order_of(const Timeline *t, const Bucket *list, int count)
     return order;
 }
 
-/* when it is over. comm, sync: until when these lanes are busy; beside_us: what is computed before somebody waits */
+/* Runs a stop and returns its end. comm, sync: when these lanes become free; beside_us: computing time before a call waits for
+ * it. */
 static double begin_stop(const Stop *s, double beside_us, double *comp, double *comm, double *sync)
 {
     double *lane = s->beside ? sync : comm, begin = *lane > *comp ? *lane : *comp;
@@ -98,7 +101,7 @@ static double begin_stop(const Stop *s, double beside_us, double *comp, double *
     return *lane;
 }
 
-/* of the calls before one */
+/* Returns, by call, the time of the calls before it. */
 static double *sums_of_calls(const Timeline *t)
 {
     double *before = NEW_ARRAY(double, t->call_count + 1);
@@ -107,13 +110,13 @@ static double *sums_of_calls(const Timeline *t)
     return before;
 }
 
-/* of the calls after `place` and before another one */
+/* Returns the time of the calls after `place` and before another one. */
 static double us_between(const double *us_before, int place, int before)
 {
     return us_before[before] - us_before[place + 1 < 0 ? 0 : place + 1];
 }
 
-/* the launches of the first early bucket are about those of all */
+/* Buckets that end early share launches: the first of them counts its launches, the later ones count none. */
 static int own_launches(int launches, double over_us, double early_us, bool *early)
 {
     bool first = !*early, is_early = over_us <= early_us;
@@ -146,7 +149,7 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     bool early = false;
-    double until = t->across ? us_before[t->call_count] : 0; /* updates of buckets that are over by then share launches */
+    double until = t->across ? us_before[t->call_count] : 0; /* updates of buckets that have ended by then share launches */
     for (int k = 0; k < b->count; k++) {
         const Bucket *x = &list[order[k]];
         comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], until, &early) * t->launch_us;
@@ -163,7 +166,7 @@ double buckets_end(const Timeline *t, const Buckets *b)
     return end;
 }
 
-/* ---- of a size: one open bucket for each kind */
+/* ---- buckets of a size: one open bucket for each kind */
 static void none_open(int *open)
 {
     for (int i = 0; i < KINDS; i++)
@@ -200,19 +203,18 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 
 /* ---- the partition */
 enum { KEPT = 24, WAITS = 3, MOST_RUNS = 256 };
-typedef struct State {          /* after the bucket that ends with a sum has begun */
-    double comp, comm, sync;    /* until when the lanes are busy */
-    double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
+typedef struct State {          /* when the bucket that ends with a sum has begun */
+    double comp, comm, sync;    /* when the lanes become free */
+    double tail; /* lower bound for the end of the step: the latest end of a bucket and of the updates from its first one on */
     int launches;               /* of updates, so far */
-    bool early;                 /* a bucket was over before computing will be */
-    double guess;               /* when it is over, if all that is left is one bucket, which begins at once and takes no SMs */
-    struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
-    int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
+    bool early;                 /* a bucket ends before computing does */
+    double guess;               /* end of the step, if all that is left is one bucket, which begins at once and occupies no SMs */
+    struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until `us`; ascending in both */
+    int from, parent;           /* the bucket's sums are from + 1 ... this one; parent: the previous state */
 } State;
 typedef struct States { State kept[KEPT]; int count; } States;
 
-/* Runs of sums of equal blocks have equal bytes: how long each takes is found once for all searches. A collision forgets the one
- * before. */
+/* A direct-mapped cache for all searches: runs of sums of equal blocks have equal bytes. */
 enum { TIMES = 1 << 13 };
 typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; Span takes[TIMES]; } Times;
 
@@ -226,17 +228,18 @@ static Span known_time_of(Times *known, const Timeline *t, Collect what, int64_t
     return known->takes[at] = time_of(t, what, bytes);
 }
 
-typedef struct Event { int place, stop, stop_count; } Event; /* a call that waits for a stop, or before a stop */
+typedef struct Event { int place, stop, stop_count; } Event; /* a call that waits for stops, or is followed by stops */
 typedef struct Search {
     const Timeline *t;
-    int *end, count;            /* atoms: sums that share a bucket anyway; one past the last sum of each */
-    double *us_before;          /* of the calls before one */
+    int *end, count;            /* atoms: sums that always share a bucket; one past the last sum of each */
+    double *us_before;          /* by call: time of the calls before it */
     double early_us;
     Event *events; int event_count, *event_at; /* by call + 1: the first event there or later */
-    double *update_before;      /* of the updates of the sums before one */
-    int *update_at, *next_same; /* by sum: the first of its updates, or of a later one; by update: the next of its function, or the count */
-    int64_t *bytes[KINDS];      /* of the sums before one; NULL: none is of the kind */
-    Span *alone;                /* of those alone before one */
+    double *update_before;      /* by sum: time of the updates of the sums before it */
+    /* by sum: its first update, or that of a later one; by update: the next one of its function, or the count */
+    int *update_at, *next_same;
+    int64_t *bytes[KINDS];      /* by kind and sum: bytes of the sums before it; NULL: there are none of this kind */
+    Span *alone;                /* by sum: transfers of the sums before it that share no bucket */
     Times *times;
 } Search;
 
@@ -280,7 +283,8 @@ static void find_updates(Search *s)
     }
 }
 
-/* of the updates of an atom, in a bucket that ends with atom `last`: those of a function that no later one there has */
+/* Returns the launches for the updates of an atom in a bucket that ends with atom `last`: of functions that no later atom there
+ * has. */
 static int launches_of(const Search *s, int atom, int last)
 {
     int count = 0;
@@ -307,14 +311,14 @@ static void find_events(Search *s)
     }
 }
 
-/* a call waits until then; whoever waits for less, and no earlier, waits no longer */
+/* Makes a call wait until `us`. Waits that are later and shorter are implied. */
 static void wait_before(State *x, int call, double us)
 {
     while (x->wait_count && x->waits[x->wait_count - 1].before >= call)
         us = fmax(us, x->waits[--x->wait_count].us);
     if (x->wait_count && x->waits[x->wait_count - 1].us >= us)
         return;
-    if (x->wait_count == WAITS) /* too long for who comes first of the two */
+    if (x->wait_count == WAITS) /* merged with the wait of an earlier call: an overestimate */
         call = x->waits[--x->wait_count].before;
     x->waits[x->wait_count].us = us;
     x->waits[x->wait_count++].before = call;
@@ -330,7 +334,7 @@ static void wait(State *x, int call)
         x->waits[i] = x->waits[i + over];
 }
 
-/* computes from after call `from` to the end of call `to`, with the stops there */
+/* Computes from after call `from` to the end of call `to`, with the stops there. */
 static void advance(const Search *s, State *x, int from, int to)
 {
     const Timeline *t = s->t;
@@ -366,13 +370,13 @@ static Span time_of_run(const Search *s, int from, int to)
 
 static int place_of(const Search *s, int atom) { return atom > 0 ? s->t->sums[s->end[atom] - 1].place : -2; }
 
-/* as early in all that what follows depends on */
+/* Returns true if a is at least as early as b in all that the rest depends on. */
 static bool is_no_worse(const State *a, const State *b, double near)
 {
     return a->comp <= b->comp + near && a->comm <= b->comm + near && a->sync <= b->sync + near && a->tail <= b->tail + near && a->launches <= b->launches && a->early >= b->early;
 }
 
-/* the states that no other one is better than; with more than are kept, the ones that may end first */
+/* Keeps the states that no other dominates; if there are too many, those that may end first. */
 static void keep(States *all, const State *x)
 {
     int to = 0;
@@ -394,7 +398,8 @@ static void keep(States *all, const State *x)
         all->kept[worst] = *x;
 }
 
-/* reached: the state after the bucket before, where the run's last sum is complete; left_us: of all sums after it, in one bucket, with their updates */
+/* Adds a bucket. reached: the state after the previous bucket, where the run's last sum is complete; left_us: of all sums after
+ * it, in one bucket, with their updates. */
 static void end_run(const Search *s, States *to, const State *reached, int from, int parent, int last, Span takes, int launches,
                     double left_us)
 {
@@ -415,7 +420,7 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
     keep(to, &x);
 }
 
-/* Sums in equal parts of all bytes, so that the search takes no longer for more of them. */
+/* Groups sums into atoms of about equal bytes, so that the time of the search is bounded. */
 static void find_atoms(Search *s)
 {
     const Timeline *t = s->t;
@@ -440,10 +445,11 @@ static int64_t run_bytes(const Search *s, int from, int to)
     return bytes;
 }
 
-/* runs of more bytes than `most` are of one sum */
+/* Runs with more than `most` bytes must be single atoms. */
 static const States *search(const Search *s, int64_t most)
 {
-    States *states = NEW_ARRAY(States, s->count + 1), *reached = NEW_ARRAY(States, s->count); /* reached: computing went on, to the end that is looked at */
+    /* reached: states of i, advanced to the present sum */
+    States *states = NEW_ARRAY(States, s->count + 1), *reached = NEW_ARRAY(States, s->count);
     int *at = NEW_ARRAY(int, s->count);
     states[0] = (States){.count = 1};
     for (int j = 1; j <= s->count; j++) {
@@ -522,7 +528,7 @@ static Buckets partition(const Timeline *t, int64_t most, Times *times)
     return b;
 }
 
-/* the partition of buckets of a size, or those that are closed at it, if these end sooner */
+/* Returns the optimal partition with buckets of a size, or the buckets that are closed at that size, if they end sooner. */
 static Buckets best_of_size(const Timeline *t, int64_t most, Times *times, double *us)
 {
     const double LESS = 1 - 1e-6;

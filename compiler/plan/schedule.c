@@ -1,29 +1,30 @@
 /* schedule.c: Phases x Plan -> Schedule: operations on lanes, what each waits for, and when it should run.
  *
- * One step of a phase on a device, in the order in which it could run on one lane (the serial order):
+ * One step of a phase on a device, in an order in which it could run on one lane (the serial order):
  *
  *   host   READ              inputs -> staging
- *   host   REPORT, FETCH     what the step before left in its slots (@-1)
- *   copy   UPLOAD            staging -> inputs; the step block; of plans that upload nothing ahead, after the step before
+ *   host   REPORT, FETCH     what the previous step left in its slots (@-1)
+ *   copy   UPLOAD            staging -> inputs, step block; after the previous step, if the plan does not prefetch
  *   comp   CALL ...          as ordered by bucket.c; every call also reads the step block
  *   comm   REDUCE ...        each after the call that completes its sum
  *   sync   REDUCE ...        likewise, where computing waits for them (bucket.c)
  *
- * A wait always leads backwards in this order or to an earlier step, on every device alike, so nothing can deadlock.
+ * A wait always leads backwards in this order or to an earlier step, on every device alike, so there can be no deadlock.
  *
- * Waits. Unroll slots + 1 steps. For every range of bytes that a lane other than comp ever touches (comp is in order
- * with itself), remember the last read and the last write of each lane; an access must come after those that conflict
- * with it, so per lane after the latest of them. Of these candidates an operation waits only for those that are not
- * implied by its lane's order and its other waits; a vector clock per operation (for each lane the last operation known
- * to be over) tells. A step that is not this one may have been of any phase, so what an operation of an earlier step
- * waited for implies nothing, but for comp, comm and sync: at a change of phase they wait for each other.
+ * Waits. Unroll slots + 1 steps. For every range of bytes that a lane other than comp ever accesses (comp is in order with
+ * itself), keep the last read and the last write of each lane. An access must come after those that conflict with it, that is,
+ * per lane after the latest of them. Of these candidates an operation waits only for those that are not implied by its lane's
+ * order and its other waits. A vector clock per operation (for each lane the last operation known to have completed) finds these.
+ * An earlier step may have been of any phase, so the waits of its operations imply nothing, except between comp, comm and sync:
+ * at a change of phase these lanes wait for each other.
  *
- * Devices of equal capacity and rates have equal schedules; the work is done once for each kind of them. Times: of times.c, every operation as early as its lane, waits and collective allow.
+ * Devices of equal capacity and rates form a class and have equal schedules. Times come from times.c; every operation begins as
+ * early as its lane, waits and collective allow.
  *
- * A program whose arena does not fit into a GPU says which batch would. So find_rooms plans the arena for 1, 2, 4, 8 ... groups
- * of samples and what the devices have, too, and keeps nothing but its size. Between two of these it grows as its parts do, if
- * nothing is lost by aligning buffers: each is given room for that. That takes longer than the schedule, of which many are
- * tried and few asked for this. */
+ * If the arena of a program does not fit into a GPU, the message proposes a batch. So find_rooms also places the arena for 1, 2,
+ * 4, 8 ... groups of samples and for the capacity of the devices, and keeps only its size. Between two of these sizes the arena
+ * grows linearly, if nothing is lost by aligning buffers; space for that is added to each. This takes longer than the schedule,
+ * so it is done only on request. */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/gather.h"
 #include "compiler/plan/plan.h"
@@ -39,12 +40,12 @@
 
 /* ---- one phase for the devices of one capacity */
 typedef struct Class {
-    int device;                      /* the first one of it */
-    int64_t capacity, micro;         /* micro: as place_phase takes it */
+    int device;                      /* the first device of the class */
+    int64_t capacity, micro;         /* micro: as in place_phase */
     Persistent *persistent;
-    int64_t arena_bytes, work_bytes; /* the most over all phases; arena_bytes without the workspaces */
-    int64_t least_arena, least_work; /* which no offsets make less */
-    int64_t align_bytes;             /* what aligning may take of a phase's buffers for some number of samples */
+    int64_t arena_bytes, work_bytes; /* maximum over all phases; arena_bytes without the workspaces */
+    int64_t least_arena, least_work; /* lower bounds for any offsets */
+    int64_t align_bytes;             /* bytes that alignment of a phase's buffers may cost for some number of samples */
 } Class;
 
 typedef struct Builder {
@@ -59,11 +60,11 @@ typedef struct Builder {
     Members members;
     ScheduledOp *ops;
     int op_count;
-    Memory *kept;               /* of names, which become the schedule's */
-    bool sizes;                 /* no operations, no names: only how much memory is taken is asked */
+    Memory *kept;               /* memory of names, which become the schedule's */
+    bool sizes;                 /* only sizes are computed: no operations, no names */
 } Builder;
 
-typedef struct KernelNumber { const Kernel *kernel; int number; } KernelNumber; /* sorted: number of a kernel */
+typedef struct KernelNumber { const Kernel *kernel; int number; } KernelNumber; /* sorted by address */
 
 static int compare_kernels(const void *a, const void *b)
 {
@@ -109,7 +110,7 @@ static Access step_access(const Builder *b)
     return whole_buffer(step, b->layout->buffers[step].bytes);
 }
 
-static void add_input_ops(Builder *b) /* READ of this step, what is pending of the step before, UPLOAD */
+static void add_input_ops(Builder *b) /* READ of this step, outstanding operations of the previous step, UPLOAD */
 {
     const Phase *p = b->phase;
     const Persistent *a = b->class->persistent;
@@ -147,7 +148,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
     upload->time_us = cost_upload(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device), accessed_bytes(upload->writes, upload->write_count)).us;
 }
 
-static const char *said(Builder *b, const char *text) /* as long as the schedule is there */
+static const char *said(Builder *b, const char *text) /* a copy that lives as long as the schedule */
 {
     Memory *outer = memory_use(b->kept);
     const char *copy = text ? copy_text(text, strlen(text)) : NULL;
@@ -155,7 +156,7 @@ static const char *said(Builder *b, const char *text) /* as long as the schedule
     return copy;
 }
 
-/* of what is split, all: own_part cuts it */
+/* Returns the whole of a Split value; own_part (own.c) selects the device's part. */
 static Access argument_access(const Builder *b, const Task *t, const Tensor *x)
 {
     Access a = b->layout->tensor[x->id];
@@ -197,8 +198,8 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
 
 static Lane lane_of_group(const Group *g) { return g->beside ? LANE_SYNC : LANE_COMM; }
 
-/* Shared memory: of a sum each device adds its part of all, then takes the others. A member reads and writes what is its own of
- * the value (own_share); the waits are those of all of it, the same on all devices. */
+/* Adds a transfer. A member reads and writes only its own part of the value (own_share in own.c), but waits as if for the whole
+ * value, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
     ScheduledOp *op = add_op(b, b->names->transfer[group], lane_of_group(&b->order->groups[group]), VERB_TRANSFER, group,
@@ -228,15 +229,15 @@ static void add_ops(Builder *b, const KernelNumber *kernels)
 
 /* ---- waits */
 typedef struct History { int64_t read[LANES], write[LANES]; } History; /* the last instances; -1: none */
-typedef struct Clock { int64_t over[LANES]; } Clock; /* instance = step of the unrolled ones x op_count + op */
+typedef struct Clock { int64_t over[LANES]; } Clock; /* instance = unrolled step x op_count + operation */
 static const Clock NOTHING_OVER = {{-1, -1, -1, -1, -1}};
 _Static_assert(LANES == 5, "NOTHING_OVER has a number for each lane");
 
 typedef struct Waiting {
     Builder *b;
-    int steps;                  /* unrolled */
-    int64_t staging_base;       /* staging memory is after the arena, as far as addresses go */
-    int64_t *bounds;            /* sorted: ends of all accesses by lanes other than comp */
+    int steps;                  /* number of unrolled steps */
+    int64_t staging_base;       /* staging memory has addresses after the arena */
+    int64_t *bounds;            /* sorted: bounds of all accesses by lanes other than comp */
     int bound_count;
     History *history;           /* of bytes [bounds[i], bounds[i + 1]) */
     Clock *clocks;              /* of the operations of the last step */
@@ -279,7 +280,7 @@ static void find_bounds(Waiting *w)
             w->history[i].read[lane] = w->history[i].write[lane] = -1;
 }
 
-static int first_bound(const Waiting *w, int64_t address) /* the range that holds it, or the first one */
+static int first_bound(const Waiting *w, int64_t address) /* the range that contains the address, or the first one */
 {
     int low = 0, high = w->bound_count;
     while (low < high) {
@@ -292,7 +293,7 @@ static int first_bound(const Waiting *w, int64_t address) /* the range that hold
     return low > 0 ? low - 1 : 0;
 }
 
-/* candidates: per lane the latest instance that conflicts; then (record) the access becomes history itself */
+/* Updates the candidates, per lane the latest instance that conflicts, or (record) adds the access to the history. */
 static void visit(Waiting *w, const Access *a, int step, bool write, int64_t instance, Lane lane, Clock *candidates, bool record)
 {
     int64_t begin = address_of(w, a, step), end = begin + a->end - a->begin;
@@ -311,7 +312,7 @@ static void visit(Waiting *w, const Access *a, int step, bool write, int64_t ins
     }
 }
 
-/* all that devices computed and reduced in it */
+/* Adds all that the devices compute and reduce in the step. */
 static void wait_for_step(const Waiting *w, int step, Clock *candidates)
 {
     for (int i = 0; i < w->b->op_count; i++) {
@@ -338,7 +339,8 @@ static Clock find_candidates(Waiting *w, int step, int number)
     return candidates;
 }
 
-/* known: what is over before the operation but for its waits; becomes what is over after it */
+/* Chooses the waits of an operation. known: what has completed before the operation without its waits; becomes what has completed
+ * after it. */
 static void choose_waits(Waiting *w, int number, const Clock *candidates, Clock *known)
 {
     ScheduledOp *op = &w->b->ops[number];
@@ -380,7 +382,7 @@ static void find_waits(Builder *b)
     for (int step = 0; step < w.steps; step++)
         for (int i = 0; i < count; i++)
             candidates[i] = find_candidates(&w, step, i);
-    /* Twice: what comp, comm and sync know of each other at the end of a step they know at the begin of the next. */
+    /* Twice: what comp, comm and sync know of each other at the end of a step, they know at the start of the next. */
     Clock before[LANES];
     for (int lane = 0; lane < LANES; lane++)
         before[lane] = NOTHING_OVER;
@@ -399,7 +401,7 @@ static void find_waits(Builder *b)
     }
 }
 
-/* ---- times: the same operations in the same order in every class; members of a collective begin together */
+/* ---- times. Every class has the same operations in the same order; members of a collective begin together. */
 static void find_times(ScheduledOp *const *ops, int classes, int count)
 {
     double (*free_us)[LANES] = allocate(sizeof *free_us * (size_t)classes);
@@ -425,7 +427,7 @@ static void find_times(ScheduledOp *const *ops, int classes, int count)
 }
 
 /* ---- the devices */
-/* the class's, in memory that stays */
+/* Copies the class's operations into memory that lives as long as the schedule. */
 static ScheduledOp *copy_ops(const Builder *b)
 {
     ScheduledOp *ops = copy_array(b->ops, sizeof *ops * (size_t)b->op_count);
@@ -437,7 +439,8 @@ static ScheduledOp *copy_ops(const Builder *b)
     return ops;
 }
 
-/* More devices than a program may have are simulated alone: then those of a class have the parts of its first one */
+/* Plans of more devices than a program may have are only simulated: then devices have the parts of the first one in their
+ * class. */
 static void fill_device(PhaseSchedule *s, const Builder *b, const Shard *shard, Buffer *of_class, ScheduledOp *ops, int device)
 {
     DeviceSchedule *d = &s->devices[device];
@@ -497,7 +500,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 }
 
 /* ---- the stage */
-/* batch: of all devices */
+/* batch: samples of all devices */
 static Class class_of_capacity(const Program *p, int devices, int device, Samples samples, int64_t micro, int64_t batch)
 {
     Persistent *persistent = place_persistent(p, samples, policy_of(p->options)->input == INPUT_WHOLE ? batch : 0, devices);
@@ -509,7 +512,7 @@ static bool alike(const Program *p, int a, int b)
     return processor_of(p) == PROCESSOR_HOST || machine_alike(machine_of(p), a, b);
 }
 
-/* samples of all devices; those that have none have room for one */
+/* Returns the samples of all devices; a device without any has room for one. */
 static int64_t whole_batch(const Plan *plan)
 {
     int64_t end = 0;
@@ -551,7 +554,7 @@ static int find_trials(const Program *p, const Plan *plan, Class **trials)
     for (; samples <= most / 2; samples *= 2)
         APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices));
     APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){most, most, most}, plan->micro, whole_batch(plan)));
-    for (samples = 2 * most; count == 1 || samples <= ENOUGH; samples *= 2) /* few samples do not show how the arena grows */
+    for (samples = 2 * most; count == 1 || samples <= ENOUGH; samples *= 2) /* small arenas do not show how the arena grows */
         APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices));
     return count;
 }
@@ -570,7 +573,7 @@ static Placement *place_class(const Program *p, const Phase *phase, const Order 
     return l;
 }
 
-static void mark_updated(const Phase *p, Placement *l) /* the variables that the phase's kernels write */
+static void mark_updated(const Phase *p, Placement *l) /* marks the variables that the phase's kernels write */
 {
     for (int t = 0; t < p->task_count; t++)
         for (int i = 0; i < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; i++)
@@ -578,7 +581,7 @@ static void mark_updated(const Phase *p, Placement *l) /* the variables that the
                 l->buffers[l->tensor[p->tasks[t]->writes[i]->id].buffer].updated = true;
 }
 
-/* of a step that is trained, in which devices have nothing to do with each other */
+/* Returns true for phases of a training step, if devices do not exchange gradients. */
 static bool is_independent(const Program *p, const Phase *phase)
 {
     return policy_of(p->options)->order == ORDER_NONE && (phase->kind == PHASE_PROLOGUE || phase->kind == PHASE_ACCUMULATE || phase->kind == PHASE_TRAIN);
@@ -609,7 +612,7 @@ static void build_ops(Builder *b, const KernelNumber *kernels)
     find_waits(b);
 }
 
-/* the persistent ones have names that stay */
+/* Copies the names of buffers that are not common to all phases. */
 static void keep_names(const Builder *b)
 {
     for (int i = b->class->persistent->common_count; i < b->layout->buffer_count; i++)
@@ -625,7 +628,7 @@ static PhaseDigest digest_of_tasks(const char *name, const Phase *phase, const T
     return whole;
 }
 
-/* of: what all phases have in common. Whether its calls have kept their order */
+/* Schedules a phase. of: what all phases share. Returns true if the calls have kept their order. */
 static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, Class *classes, int class_count,
                            const int *class_of, const KernelNumber *kernels)
 {
@@ -671,10 +674,10 @@ static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *
     return !filled;
 }
 
-/* the arena is that of the phase which needs most; the workspaces of all phases are at its end */
+/* The arena has the size of the largest phase; the workspaces of all phases are at its end. */
 static void end_arena(DeviceSchedule *d, const Class *c, bool own)
 {
-    for (int i = 0; i < d->buffer_count && own; i++) /* else they are those of a device before it */
+    for (int i = 0; i < d->buffer_count && own; i++) /* otherwise the buffers are those of an earlier device */
         if (d->buffers[i].kind == BUFFER_WORKSPACE || d->buffers[i].kind == BUFFER_LOCAL)
             d->buffers[i].offset = add_bytes(d->buffers[i].offset, c->arena_bytes - d->arena_bytes);
     d->arena_bytes = add_bytes(c->arena_bytes, c->work_bytes);
