@@ -1,7 +1,8 @@
-/* measured.c: the file of `./train bench --measure` -> times of kernels, each with the number of samples that it had, and of transfers,
+/* measured.c: reads the file of `./train bench --measure`: times of kernels, each with its number of samples, and of transfers,
  * each with its bytes.
  *
- * A kernel that several operations call with as many samples has the median of their times; so have transfers of a kind and size. */
+ * A kernel that several operations call with equally many samples has the median of their times; likewise transfers of one kind
+ * and size. */
 #include "compiler/plan/measured.h"
 #include "runtime/base/base.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LONGEST_US = 1e12; /* eleven days: more is no kernel's time */
+static const double LONGEST_US = 1e12; /* eleven days: no kernel takes longer */
 
 struct Measured { const char *kind; int devices; MeasuredKernel *kernels; int count; MeasuredTransfer *transfers; int transfer_count; };
 
@@ -63,7 +64,7 @@ static int compare(const void *x, const void *y)
     return (a->us > b->us) - (a->us < b->us);
 }
 
-/* sorted: of those that are alike the one in the middle */
+/* Keeps the median of equal kernels and samples; the list is sorted. */
 static void keep_medians(Measured *m)
 {
     int count = 0;
@@ -75,7 +76,7 @@ static void keep_medians(Measured *m)
     m->count = count;
 }
 
-/* files of before have no bytes of transfers */
+/* older files have no bytes of transfers */
 static void add_transfer(Measured *m, const char *file, const Json *op)
 {
     if (!mgpu_json_member(op, "bytes"))

@@ -1,12 +1,12 @@
-/* names.c: Phase -> names that follow from the model: of operations, of the buffers of temporaries, of buckets.
+/* names.c: Phase -> names from the model: of operations, of the buffers of temporaries, of buckets.
  *
  *   operation    layer and role: "layer3.2.conv2.backward.weight"; of an update the weight: "fc.weight.update"
  *   temporary    layer and value: "layer3.2.conv2.y"; of a gradient the weight: "fc.weight.gradient"
- *   of no layer  the model and the value: "mlp.div", computed by "mlp.div.forward"; what adds up metrics: "metric.accuracy"
+ *   of no layer  the model and the value: "mlp.div", computed by "mlp.div.forward"; sums of metrics: "metric.accuracy"
  *   bucket       its first gradient: "bucket.fc.weight"
  *
- * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end
- * in .2, .3 ... in its order. They are printed everywhere: what a terminal acts on is replaced. */
+ * There are no running numbers: a new layer of a model adds names and leaves the others as they are. Equal names of a phase get
+ * the suffixes .2, .3 ... in order. Control characters are replaced, because terminals would act on them. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/base/words.h"
 #include "compiler/plan/schedule_internal.h"
@@ -53,7 +53,7 @@ static const char *stem_of(const Tensor *x, const char *weight)
     const Node *n = x->node;
     if (weight)
         return format(n && n->op == OP_OWN ? "%s.gradient.part" : "%s.gradient", weight);
-    if (n && is_part(n)) /* a temporary: all of it, gathered */
+    if (n && is_part(n)) /* a gathered weight */
         return format("%s.whole", n->graph->model->variables[n->ints[0]].name);
     if (!n) { /* "t12_new_weight" */
         const char *word = strchr(x->name, '_');
@@ -64,7 +64,7 @@ static const char *stem_of(const Tensor *x, const char *weight)
 
 static void name_tensors(Names *names, const Phase *p)
 {
-    const char **gradient = p->graph ? graph_summed_weights(p->graph) : NULL; /* phases of tests have no graph */
+    const char **gradient = p->graph ? graph_summed_weights(p->graph) : NULL; /* the phases of tests have no graph */
     Map taken = {0};
     unique(&taken, "step");
     for (int i = 0; i < p->tensor_count; i++)
@@ -81,7 +81,8 @@ static void name_tensors(Names *names, const Phase *p)
 /* ---- operations */
 static const char *value_of(const Names *names, const Tensor *x) { return names->weight[x->id] ? names->weight[x->id] : names->tensor[x->id]; }
 
-static size_t common(const char *a, const char *b, size_t length) /* whole words of both, at most so long */
+/* length of the leading words that both have in common, at most `length` */
+static size_t common(const char *a, const char *b, size_t length)
 {
     size_t same = 0, end = 0;
     for (;; same++) {
@@ -93,19 +94,19 @@ static size_t common(const char *a, const char *b, size_t length) /* whole words
     }
 }
 
-/* the weight of a variable, of its state, or of a gradient; NULL: none */
+/* Returns the weight of a variable, of its state, or of a gradient; NULL: none. */
 static const char *weight_of(const Names *names, const Phase *p, const Tensor *x)
 {
     const Model *m = p->graph ? p->graph->model : NULL;
     if (x->kind != TENSOR_VARIABLE || !m)
         return names->weight[x->id];
     const Variable *v = &m->variables[x->index];
-    while (v->owner >= 0) /* as of a rounded average */
+    while (v->owner >= 0) /* such as a rounded average */
         v = &m->variables[v->owner];
     return v->name;
 }
 
-/* the weights of what a task writes: what they have in common; NULL: there are none. *one: it is a single one */
+/* Returns the common leading words of the weights of what a task writes; NULL: none. *one: there is only one weight. */
 static const char *weights_of(const Names *names, const Phase *p, const Task *t, bool *one)
 {
     const char *first = NULL;
@@ -122,14 +123,14 @@ static const char *weights_of(const Names *names, const Phase *p, const Task *t,
     return first ? copy_text(first, length) : NULL;
 }
 
-/* "layer3.2" of "layer3.2.weight" */
+/* Returns "layer3.2" of "layer3.2.weight". */
 static const char *layer_of(const char *weight)
 {
     const char *leaf = leaf_of(weight);
     return leaf > weight ? copy_text(weight, (size_t)(leaf - weight) - 1) : "";
 }
 
-/* "metric.accuracy": the first sum over the samples of a report that a task adds to; NULL: it adds to none */
+/* Returns "metric.accuracy": the first sum over the samples of a report that a task adds to; NULL: none. */
 static const char *metric_of(const Phase *p, const Task *t)
 {
     for (int i = 0; i < t->write_count && p->graph; i++) {
@@ -141,7 +142,7 @@ static const char *metric_of(const Phase *p, const Task *t)
     return NULL;
 }
 
-/* "backward weight bias" */
+/* returns "backward weight bias" */
 static const char *backward_role(const Names *names, const Task *t)
 {
     Text text = {0};
@@ -165,7 +166,7 @@ static const char *dotted(const char *a, const char *b)
     return text;
 }
 
-/* a copy of a device's own part, on its way to a transfer or from one */
+/* Returns true for a copy of a device's own part, before or after a transfer. */
 static bool copies_part(const Task *t)
 {
     const Node *n = t->elements && t->write_count == 1 && t->writes[0]->kind == TENSOR_TEMPORARY ? t->writes[0]->node : NULL;
@@ -179,8 +180,8 @@ static void find_weights(Map *weights, const Phase *p)
             map_set(weights, p->graph->model->variables[i].name, &p->graph->model->variables[i]);
 }
 
-/* whose optimizer a task is of, by its path, which is the weight's, or what update.c adds to that: "fc.weight.norm"; NULL: no
- * one's */
+/* Returns the weight whose optimizer a task is part of, by the task's path: that of the weight, perhaps with a suffix of
+ * update.c: "fc.weight.norm". NULL: none. */
 static const char *optimized(const Map *weights, const char *path)
 {
     const Variable *v = map_get(weights, path);
@@ -198,7 +199,8 @@ static const char *role_of(const Names *names, const Phase *p, const Task *t, bo
                                  : "forward";
 }
 
-/* what a task of no layer makes: a value of the model itself, or the gradient of a weight, whose layer's it is then */
+/* Names what a task without a layer computes: a value of the model itself, or a weight's gradient, which belongs to the weight's
+ * layer. */
 static const char *name_value(const Names *names, const Phase *p, const Task *t, const char *role, const char **layer)
 {
     bool one;
@@ -227,7 +229,7 @@ static void name_task(Names *names, const Phase *p, const Task *t, const Map *of
         layer = layer_of(weight);
     } else if (metric) {
         name = metric;
-    } else if (!*layer && t->update) { /* the norm of all, or whether all are finite */
+    } else if (!*layer && t->update) { /* the norm of all gradients, or whether all are finite */
         name = "gradients.update";
     } else if (!*layer && t->write_count && (strcmp(role, "forward") == 0 || t->backward)) {
         name = name_value(names, p, t, role, &layer);
@@ -252,7 +254,7 @@ const TaskName *name_of_task(const Names *names, const Task *task)
     return found;
 }
 
-/* what an operation of another lane is called; tasks get other names */
+/* Reserves the names of operations in other lanes. */
 static void take_others(const Phase *p, Map *taken)
 {
     static const char *const NAMES[] = {"read", "upload", "report"};
@@ -294,7 +296,7 @@ Names *name_phase(const Phase *p, const Order *order)
     return names;
 }
 
-/* ---- of a layout */
+/* ---- names of buffers */
 const char **names_of_group(const Names *names, const Group *g)
 {
     const char **list = NEW_ARRAY(const char *, g->member_count);

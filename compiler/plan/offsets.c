@@ -1,18 +1,20 @@
-/* offsets.c: blocks, each needed from one position to another -> their offsets, such that no two that are needed at once overlap.
+/* offsets.c: blocks, each needed from one position to another -> offsets, such that no two blocks overlap that are needed at
+ * once.
  *
- * This is dynamic storage allocation, which is NP-hard; the bound is the most bytes that are needed at once. Two ways, and the
- * better of them. A sweep over time gives every block the first hole (by address) that is large enough; holes are in a treap
- * that knows the largest hole of every subtree: n log n. Where the sweep is above the bound, rounds of placing: those first whose
- * bytes x time weigh most, each into the smallest gap between those already placed that are needed at the same time. What ends
- * above the bound weighs more in the next round. A round is n^2, so there are few of them where blocks are many. */
+ * This is dynamic storage allocation, which is NP-hard; the lower bound is the most bytes that are needed at once. There are two
+ * methods, and the better result is used. A sweep over time puts every block into the first hole (by address) that is large
+ * enough; holes are in a treap that knows the largest hole of every subtree: n log n. If the sweep exceeds the bound, rounds
+ * follow: blocks are placed in descending order of bytes x time, each into the smallest gap between the placed blocks that are
+ * needed at the same time. Blocks that end above the bound weigh more in the next round. A round takes n^2, so there are few
+ * rounds for many blocks. */
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const int64_t MOST_BYTES = (int64_t)1 << 62;
-static const double NEAR = 1.002;   /* times the bound: better is not looked for */
-static const double HEAVIER = 1.5;  /* what ends above the bound, in the next round */
+static const double NEAR = 1.002;   /* times the bound: good enough to stop */
+static const double HEAVIER = 1.5;  /* factor for the weight of blocks that end above the bound, in the next round */
 static const int ROUNDS = 32;
 static const double PAIRS = 4e6;  /* of blocks that are compared, in all rounds */
 
@@ -33,7 +35,7 @@ int64_t align_to(int64_t bytes, int alignment) { return add_bytes(bytes, alignme
 /* ---- holes: a treap by address */
 typedef struct Hole Hole;
 struct Hole {
-    int64_t begin, size, largest; /* largest: of the subtree */
+    int64_t begin, size, largest; /* largest size in the subtree */
     uint64_t priority;
     Hole *left, *right;
 };
@@ -60,7 +62,7 @@ static Hole *merge(Hole *a, Hole *b) /* all of a is before all of b */
     return with_largest(b);
 }
 
-static void cut(Hole *h, int64_t at, Hole **before, Hole **after) /* holes that begin before `at`, and the others */
+static void cut(Hole *h, int64_t at, Hole **before, Hole **after) /* splits into holes that begin before `at`, and the others */
 {
     if (!h) {
         *before = *after = NULL;
@@ -73,7 +75,7 @@ static void cut(Hole *h, int64_t at, Hole **before, Hole **after) /* holes that 
     }
 }
 
-static int64_t take(Hole **root, int64_t bytes) /* of the first hole that is large enough */
+static int64_t take(Hole **root, int64_t bytes) /* takes bytes from the first hole that is large enough */
 {
     Hole *h = *root;
     int64_t begin;
@@ -145,7 +147,7 @@ static Key *sorted_keys(const Block *blocks, int count, Key (*key)(const Block *
 static Key by_birth(const Block *b, int i) { return (Key){b->first, -b->bytes, i}; }
 static Key by_death(const Block *b, int i) { return (Key){b->last, b->first, i}; }
 
-/* ---- the sweep; *bound: the most bytes alive at once */
+/* ---- the sweep; *bound: the most bytes that are needed at once */
 static int64_t sweep(Block *blocks, int count, int64_t *bound)
 {
     Key *births = sorted_keys(blocks, count, by_birth), *deaths = sorted_keys(blocks, count, by_death);
@@ -190,12 +192,12 @@ typedef struct Rounds {
     const Block *blocks; int count;
     double *weight;     /* by block */
     int *order;         /* blocks, the heaviest first */
-    Placed *placed;     /* ascending in their offsets */
-    int *meeting;       /* of placed: those that are needed together with a block */
+    Placed *placed;     /* ascending by offset */
+    int *meeting;       /* indices into `placed`: blocks that are needed together with the current one */
     int64_t *offsets;   /* by block */
 } Rounds;
 
-/* no branch depends on times here: most of the planner's time was spent on mispredicting it */
+/* without branches that depend on lifetimes: their mispredictions took most of the planner's time */
 static int find_meeting(const Rounds *r, int placed_count, const Block *b)
 {
     int count = 0;
@@ -255,7 +257,7 @@ static void sort_by_weight(Rounds *r)
         r->order[i] = keys[i].number;
 }
 
-/* better offsets than those that take `used` bytes, if they are found */
+/* Tries to find better offsets than those that take `used` bytes; returns the bytes of the best. */
 static int64_t place_in_rounds(Block *blocks, int count, int64_t used, int64_t bound)
 {
     Rounds r = {blocks, count, NEW_ARRAY(double, count), NEW_ARRAY(int, count), NEW_ARRAY(Placed, count), NEW_ARRAY(int, count), NEW_ARRAY(int64_t, count)};

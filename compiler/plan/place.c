@@ -1,19 +1,18 @@
 /* place.c: Program, capacity -> the persistent buffers of a device; Phase, Order -> all buffers of a phase.
  *
  * The arena begins with what outlives a step: step blocks, inputs, variables, report, at the same offsets in all phases of a
- * plan. Outputs and what `decode` keeps are after that, in the phases predict and decode alone: training has temporaries there,
- * and whoever goes from one to the other waits for all lanes (engine.c). Staging buffers are in host memory, an arena of their
- * own. After the persistent part every phase places what lives within a step: temporaries, buckets, workspaces. One of these
- * needs its bytes from the first to the last call that touches it, in the order of the comp lane; a bucket too, because the first
- * reader of a sum waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no
- * order: what one of them touches, lives as long as the region. Workspaces are at the end: every thread has its own. So do values
- * of samples that never leave a region (local): room for one chunk, needed from call to call, as a thread takes them in order.
+ * plan. Outputs and caches of `decode` follow, in the phases predict and decode only: training has temporaries there, and the
+ * engine drains all lanes between these phases (engine.c). Staging buffers are in host memory, an arena of their own. After the
+ * persistent part every phase places what lives within a step: temporaries, buckets, workspaces. Such a buffer is needed from the
+ * first to the last call that accesses it, in the order of the comp lane. So is a bucket, because the first reader of a sum waits
+ * for the collective (a sum without readers is needed to the end). Calls of a region have no order: what one of them accesses is
+ * needed by the whole region. Workspaces are at the end, one for each worker. They include values of samples that never leave a
+ * region (local): these have room for one chunk, and are needed from call to call, since a worker runs the calls in order.
  *
- * What is transferred between devices is at one offset on all of them: NCCL uses memory that is registered where it is only so.
- * Devices that have about as many samples have one layout, that of the one with most (its `room`); others have what is
- * transferred before all else of a step, where its offsets do not depend on samples. The persistent part is that of the one with
- * most in any case.
- */
+ * What is transferred between devices has the same offset on all of them, because NCCL requires that for registered memory.
+ * Devices with about as many samples have one layout, that of the device with most samples (its `room`). Otherwise what is
+ * transferred is placed before all else of a step, where offsets do not depend on samples. The persistent part is always that of
+ * the device with most samples. */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
@@ -31,7 +30,7 @@ int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
 int workspace_alignment(const Program *p) { return p->target->workspace_alignment; }
 
 /* ---- the persistent part */
-typedef struct Bytes { int64_t own, room; } Bytes; /* of the device; that are set aside on each */
+typedef struct Bytes { int64_t own, room; } Bytes; /* bytes that the device uses; bytes that are reserved on each device */
 
 static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, Bytes bytes, int slots, int index,
                       int64_t *arena)
@@ -43,7 +42,8 @@ static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind
     return *count - 1;
 }
 
-typedef struct Found { const char *name; Bytes bytes; int64_t each; int type; bool used; } Found; /* name NULL: no phase has it */
+/* name NULL: no phase has the tensor */
+typedef struct Found { const char *name; Bytes bytes; int64_t each; int type; bool used; } Found;
 
 static Bytes bytes_for(const Tensor *x, Samples n) { return (Bytes){tensor_bytes(x, n.own), tensor_bytes(x, n.room)}; }
 static Bytes same_bytes(int64_t bytes) { return (Bytes){bytes, bytes}; }
@@ -61,7 +61,7 @@ static void find_tensor(Found *found, const Tensor *x, TensorKind kind, Samples 
     f->type = (int)x->dtype + 1;
 }
 
-/* what the phases know of the tensors of a kind, by index; used: by a task */
+/* Finds the tensors of a kind in all phases, by index; used: by a task. */
 static Found *find_tensors(const Program *p, TensorKind kind, Samples samples, int *count)
 {
     for (int i = 0; i < p->phase_count; i++)
@@ -93,13 +93,13 @@ static int *no_buffers(int count)
     return numbers;
 }
 
-/* caches: what `decode` keeps, else all others */
+/* caches: adds the caches of `decode`; false: all other variables */
 static void add_variables(Persistent *a, const Model *m, const Found *found, int count, bool caches)
 {
     for (int i = 0; i < count; i++) {
         const Variable *v = &m->variables[i];
         int64_t elements = shape_count(&v->shape),
-                whole = v->split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first has most */
+                whole = v->split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first part is the largest */
         Bytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
         if ((v->kind == CACHE) != caches)
             continue;
@@ -173,23 +173,23 @@ typedef struct Placing {
     const Phase *phase;
     const Order *order;
     const Persistent *persistent;
-    int kept;           /* of the persistent buffers, those that the phase has */
+    int kept;           /* number of the persistent buffers that the phase has */
     Samples samples;
-    bool apart;         /* what is transferred is before the rest */
+    bool apart;         /* transferred buffers are placed before the others */
     int64_t micro;
     const char *archs;
     const Target *target;
     Placement *layout;
-    Block *blocks;      /* the transient buffers: lifetimes, */
-    Buffer *buffers;    /* and what is to be said of them */
+    Block *blocks;      /* lifetimes of the transient buffers */
+    Buffer *buffers;    /* their records */
     int count;
-    int *region_first, *region_last; /* by call: the first and the last of its region */
-    int64_t *chunk;     /* by tensor: of that region */
-    bool *local;        /* by tensor: nothing but calls of one region touches it, and by sample */
-    const bool *own;    /* by tensor: the device has room for its own part alone */
+    int *region_first, *region_last; /* by call: the first and last call of its region */
+    int64_t *chunk;     /* by tensor: samples of a chunk in its region */
+    bool *local;        /* by tensor: only calls of one region access it, and by sample */
+    const bool *own;    /* by tensor: the device has room for its own part only */
 } Placing;
 
-static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes) /* -> number of the buffer */
+static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes) /* returns the buffer's index */
 {
     Block block = {.bytes = bytes.room, .first = NOBODY, .last = NOBODY};
     Buffer buffer = {.name = name, .kind = (uint8_t)kind, .bytes = bytes.own, .slots = 1, .index = -1};
@@ -199,7 +199,7 @@ static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes)
     return s->kept + s->count - 1;
 }
 
-/* needed by the call: as long as its region runs, in which the calls have no order */
+/* Marks the buffer as needed by the call, and so by the call's whole region, in which calls have no order. */
 static void live(Placing *s, int buffer, int call)
 {
     if (buffer < s->kept)
@@ -271,7 +271,7 @@ static void touch_groups(Placing *s)
         const Group *g = &s->order->groups[i];
         int bucket = g->bucket ? add_block(s, format("bucket%d", i), BUFFER_BUCKET, same_bytes(g->bytes)) : -1;
         if (g->bucket)
-            s->buffers[s->count - 1].type = (uint8_t)(g->members[0]->dtype + 1); /* that of the whole sum */
+            s->buffers[s->count - 1].type = (uint8_t)(g->members[0]->dtype + 1); /* dtype of the whole sum */
         for (int k = 0; k < g->member_count && g->bucket; k++)
             s->layout->tensor[g->members[k]->id] =
                 (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->samples.own))};
@@ -280,7 +280,7 @@ static void touch_groups(Placing *s)
     }
 }
 
-/* other kernels than contractions differ little */
+/* Only the workspaces of contractions depend much on the samples. */
 static int64_t fixed_workspace(const Placing *s, const Task *t)
 {
     const Kernel *k = t->kernel;
@@ -349,7 +349,7 @@ bool *find_own(const Phase *p, const Order *o)
     return own;
 }
 
-/* a sum that nobody reads after its collective: nothing else says when the collective is done */
+/* A sum without readers is needed to the end: no reader shows when its collective has completed. */
 static void keep_unread_sums(Placing *s)
 {
     for (int i = 0; i < s->order->group_count; i++) {
@@ -359,7 +359,7 @@ static void keep_unread_sums(Placing *s)
     }
 }
 
-/* what is transferred, if it is apart from the rest; the rest; the workspaces, of which every thread has its own */
+/* transferred buffers, if they are placed first; the others; workspaces, of which every worker has its own */
 typedef enum Zone { ZONE_TRANSFERRED, ZONE_REST, ZONE_WORKSPACES, ZONES } Zone;
 
 static Zone *find_zones(const Placing *s)
@@ -375,7 +375,7 @@ static Zone *find_zones(const Placing *s)
     return zone;
 }
 
-/* after `begin`; returns the bytes of it */
+/* Places the buffers of a zone after `begin`; returns its bytes. */
 static int64_t place_zone(Placing *s, const Zone *zone, Zone which, bool reuse, int alignment, int64_t begin, int64_t *least)
 {
     Block *blocks = NEW_ARRAY(Block, s->count);
@@ -393,7 +393,7 @@ static int64_t place_zone(Placing *s, const Zone *zone, Zone which, bool reuse, 
     return bytes;
 }
 
-/* the same answer for all devices of a plan */
+/* The answer is the same for all devices of a plan. */
 static bool has_own_layout(const Persistent *a)
 {
     enum { PART = 8 };

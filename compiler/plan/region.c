@@ -1,18 +1,16 @@
-/* region.c: Order -> regions: runs of calls between which a device's thread pool needs no barrier.
+/* region.c: Order -> regions: runs of calls without thread-pool barriers between them.
  *
- * In a region every thread takes its own samples, a chunk at a time, through all calls that work sample by sample
- * (region-mining), so that what one kernel stores is still in the core's cache when the next one reads it. Calls that are
- * divided otherwise (weights, sums over samples) may be in a region too, as long as nothing there depends on them.
+ * In a region every worker takes its own samples, a chunk at a time, through all calls that work sample by sample
+ * (region-mining). So what one kernel stores is still in the core's cache when the next one reads it. Calls that are divided
+ * otherwise (weights, sums over samples) may be in a region, too, if nothing in it depends on them.
  *
  * A call joins the region of the calls before it unless
- *   - one of them computes a part of split values, whose elements are shared out in place of samples;
- *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;
- *   - the region completes a sum over the devices: that may now set out, and who needs it would wait for its own region;
- *   - it needs a later sum over the devices than they do: they would wait for it too, so the updates of a bucket of
- *     gradients are a region;
- *   - it begins a chain that computes dropped values again: with the calls before it, they would be in memory together with all of theirs;
- *   - a chunk could not be both small enough for the cache and large enough for the weights that the call reads for each
- *     chunk anew.
+ *   - one of them computes a part of Split values, whose elements are divided in place of samples;
+ *   - both access a tensor, one of them writes it, and it is not one of samples that both access by sample;
+ *   - the region completes a sum over the devices: its all-reduce may now start, and a reader would wait for its own region;
+ *   - it needs a later all-reduce than they do: they would wait for it, too. So the updates of a bucket of gradients are a region;
+ *   - it begins a chain that rematerializes values: all of these would be in memory together with those of the calls before it;
+ *   - no chunk is both small enough for the cache and large enough for the weights that the call reads again for each chunk.
  * The chunk is as large as the cache allows. */
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
@@ -22,23 +20,23 @@
 #include "compiler/kernel/kernel.h"
 #include "runtime/abi/mgpu.h"
 
-static const double FLOPS_PER_WEIGHT_BYTE = 16; /* and chunk: below, reading the weights is what takes the time */
+static const double FLOPS_PER_WEIGHT_BYTE = 16; /* per chunk; with fewer, reading the weights takes most of the time */
 
 typedef struct Region {
-    int first;                /* call */
-    double footprint;         /* the most bytes that one of its calls touches, for one sample */
-    double least;             /* samples of a chunk: for the weights' sake */
-    bool by_sample;           /* some call is */
+    int first;                /* first call */
+    double footprint;         /* the most bytes that one of its calls accesses, per sample */
+    double least;             /* least samples of a chunk, because of the weights */
+    bool by_sample;           /* some call works by sample */
     int group;                /* the last collective that one of its calls needs + 1; 0: none */
 } Region;
 
 typedef struct Cutting {
     const Phase *phase;
     Order *order;
-    int *touched, *written;   /* by tensor: number of the last region that touches, writes it + 1 */
-    bool *whole;              /* by tensor: the region touches it otherwise than by sample */
+    int *touched, *written;   /* by tensor: the last region that accesses, writes it + 1 */
+    bool *whole;              /* by tensor: the region accesses it other than by sample */
     int *after;               /* by call: a collective follows it */
-    int number;               /* of the region + 1 */
+    int number;               /* index of the region + 1 */
     Region region;
 } Cutting;
 
@@ -62,7 +60,7 @@ static double weight_bytes(const Task *t)
     return bytes;
 }
 
-/* how often a call reads its weights */
+/* Returns how often a call reads its weights. */
 static double kernel_steps(const Kernel *k) { return k->scan ? (double)k->scan->steps : 1; }
 
 static bool tensor_conflicts(const Cutting *c, const Task *t, const Tensor *x, bool write)
@@ -101,7 +99,7 @@ static bool fits(const Cutting *c, const Task *t)
     return !s.by_sample || s.least <= 1 || s.least * s.footprint <= (double)CHIP[PROCESSOR_HOST].cache_bytes;
 }
 
-/* the last collective whose sum the call reads + 1 */
+/* Returns the last collective whose result the call reads + 1. */
 static int needed_group(const Cutting *c, const Task *t, int call)
 {
     int last = 0;
@@ -129,7 +127,7 @@ static void close_region(Cutting *c, int end)
     int64_t chunk = s->by_sample && s->footprint > 0 ? (int64_t)((double)CHIP[PROCESSOR_HOST].cache_bytes / s->footprint) : 0;
     if (s->by_sample && chunk < 1)
         chunk = 1;
-    int calls = 0; /* that work by sample: a single one gains nothing from chunks */
+    int calls = 0; /* calls that work by sample: a single one gains nothing from chunks */
     for (int i = s->first; i < end; i++)
         calls += by_sample(c->order->calls[i]);
     for (int i = s->first; i < end; i++) {

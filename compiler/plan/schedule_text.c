@@ -1,11 +1,11 @@
-/* schedule_text.c: Schedule -> text, by the tables of runtime/schedule/records.c, and back. schedule_write(schedule_read(text)) is the text
- * that was written. Devices whose buffers and operations read the same are written once. */
+/* schedule_text.c: Schedule -> text, by the tables of runtime/schedule/records.c, and back. schedule_write(schedule_read(text))
+ * returns the text. Devices whose buffers and operations have equal text are written once. */
 #include "compiler/base/records.h"
 #include "compiler/plan/schedule.h"
 
 #include <stdlib.h>
 
-static void write_owned(int device, const char *name, Text *t) /* d0.NAME */
+static void write_owned(int device, const char *name, Text *t) /* writes d0.NAME */
 {
     text_add(t, " d%d.", device);
     write_name(name, t);
@@ -148,7 +148,7 @@ static void write_reasons(const DeviceSchedule *d, const ScheduledOp *op, Text *
     }
 }
 
-/* buffers and operations, as those of the device of this number */
+/* Writes buffers and operations as if the device had this number. */
 static void write_device(const PhaseSchedule *p, const DeviceSchedule *d, int number, Text *t)
 {
     Owner owner = {p, d, number, 0};
@@ -167,7 +167,7 @@ static void write_device(const PhaseSchedule *p, const DeviceSchedule *d, int nu
     }
 }
 
-/* by device: the first whose buffers and operations read the same */
+/* Returns, by device, the first device whose buffers and operations have the same text. */
 static int *find_classes(const PhaseSchedule *p, int devices)
 {
     int *same = NEW_ARRAY(int, devices);
@@ -248,7 +248,7 @@ static void *copy_of(const void *list, int count, size_t bytes)
     return count ? memcpy(allocate((size_t)count * bytes), list, (size_t)count * bytes) : NULL;
 }
 
-/* so that it has its own, whatever becomes of the other device's */
+/* Copies the records, so that no two devices share memory. */
 static void copy_records(DeviceSchedule *to, const DeviceSchedule *from)
 {
     to->buffer_count = from->buffer_count;

@@ -1,10 +1,12 @@
-/* signature.c: what a schedule says of its program besides what each device does: the table of kernels, and the digest of each task.
+/* signature.c: what a schedule states about its program, independent of devices: the table of kernels, and the digest of each
+ * task.
  *
- * In: the phases, whose tasks are the program whatever the number of devices. Out: a row for each kernel and each list of
- * parameters that it is called with, by kernel; and the digests, from the tasks in their own order, before any of them has a lane,
- * a buffer or a bucket. So what order_phase, place_phase and schedule_phase make can be checked against both (verify/values.c).
+ * In: the phases, whose tasks are the program for any number of devices. Out: a row for each kernel with each list of parameter
+ * types and sizes, ordered by kernel; and digests, computed from the tasks in their own order, before any of them has a lane, a
+ * buffer or a bucket. So the results of order_phase, place_phase and schedule_phase can be checked against both
+ * (verify/values.c).
  *
- * Of a kernel there is one row, but where its text does not say how large an operand is, as of one that is read in part. */
+ * A kernel has more than one row only if its text does not determine the size of an operand, such as one that is read in part. */
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/plan/schedule.h"
@@ -104,7 +106,7 @@ int results_of(const Task *t)
     return task_is_joined(t) && t->kernel->epilogue->kind == EPILOGUE_STATISTICS ? t->kernel->write_count : t->write_count;
 }
 
-/* once: what is stored again as it was keeps its digest */
+/* once: a result that is the unchanged operand keeps its digest */
 static TaskDigest *digests_of(const Phase *p, int devices, bool once)
 {
     uint64_t *value = NEW_ARRAY(uint64_t, p->tensor_count); /* by tensor */
@@ -115,7 +117,7 @@ static TaskDigest *digests_of(const Phase *p, int devices, bool once)
         const Task *task = p->tasks[t];
         digests[t].task = task;
         if (task->kind == TASK_TRANSFER) {
-            if (devices > 1 && tensor_bytes(task->writes[0], 1) > 0) /* bucket.c moves nothing else */
+            if (devices > 1 && tensor_bytes(task->writes[0], 1) > 0) /* bucket.c transfers nothing else */
                 value[task->writes[0]->id] = digest_transfer(value[task->writes[0]->id], &task->parties);
             continue;
         }
@@ -144,7 +146,7 @@ uint32_t digest_of(const TaskDigest *digests, int count, const Task *task)
     return (uint32_t)found->digest;
 }
 
-/* ---- of a phase that was made anew */
+/* ---- comparison of a phase with the one that it was made from */
 static int compare_digests(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;

@@ -1,15 +1,15 @@
 /* split.c: Program, Plan with a number of devices -> the plan's shards: which samples of a micro-batch each device has.
  *
- * A micro-batch is the batch over the number of micro-batches, rounded up to whole groups (a group is what batchnorm
- * must not cut). Groups are dealt out
+ * A micro-batch is the batch divided by the number of micro-batches, rounded up to whole groups (samples that batchnorm needs on
+ * one device). Groups are divided
  *
- *   evenly               the first devices get the one more that is left over, so a short step, which fills devices from the first,
- *                        leaves the fewest of them idle
- *   by --split 10,10,3   in these proportions; what is left over goes to the largest remainders (Hamilton's method)
- *   by predicted times   if the devices of the machine differ: so that the slowest one is over as soon as can be
+ *   evenly               the first devices get the remainder, one each: a partial batch, which fills devices from the first,
+ *                        then leaves the fewest of them idle
+ *   by --split 10,10,3   in these proportions; the rest goes to the largest remainders (Hamilton's method)
+ *   by predicted times   if the devices of the machine differ: so that the slowest one ends as early as possible
  *
- * A device without a share keeps one sample of room: it runs along with a copy of a real one. Whether a step fills its shards is known at
- * run time only. */
+ * A device without a share has room for one sample, a copy of a real one. Whether a step fills its shards is only known at run
+ * time. */
 #include "compiler/plan/plan.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/schedule_internal.h"
@@ -55,12 +55,12 @@ static double time_of_samples(const Program *p, const Phase *phase, const Device
 {
     double us = 0;
     for (int t = 0; t < phase->task_count; t++)
-        if (phase->tasks[t]->kind == TASK_KERNEL && !phase->tasks[t]->elements) /* parts of split values are equal */
+        if (phase->tasks[t]->kind == TASK_KERNEL && !phase->tasks[t]->elements) /* parts of Split values are equal */
             us += time_of_launch(p, d, phase->tasks[t], (double)samples);
     return us;
 }
 
-/* the most groups that the device is done with after so long */
+/* Returns the most groups that the device can compute in this time. */
 static int64_t groups_within(const Program *p, const Phase *phase, const Device *d, double us, int64_t group, int64_t groups)
 {
     int64_t low = 0, high = groups;
@@ -85,7 +85,7 @@ static int64_t share_within(const Program *p, const Phase *phase, const Runner *
     return all;
 }
 
-/* what is too much is taken from the largest shares, so that they are as even as the time allows */
+/* Takes the excess from the largest shares, so that shares are as even as the time allows. */
 static void level(int64_t groups, int devices, int64_t *shares)
 {
     int64_t low = 0, high = groups, all = 0;
@@ -107,8 +107,8 @@ static void level(int64_t groups, int devices, int64_t *shares)
     }
 }
 
-/* within 2 of 1,000 of the shortest time in which all groups are done with, which is found by bisection; a device without a share
- * computes one sample, too */
+/* Finds, by bisection, shares that take at most 1.002 times the shortest possible time; a device without a share computes one
+ * sample, too. */
 static void balance(const Program *p, const Phase *phase, const Runner *runners, int devices, int64_t group, int64_t groups, int64_t *shares)
 {
     double low = 0, high = 0;
@@ -127,7 +127,7 @@ static void balance(const Program *p, const Phase *phase, const Runner *runners,
     level(groups, devices, shares);
 }
 
-/* false: they are all alike, or there is no training */
+/* false: the devices are all alike, or there is no training */
 static bool find_runners(const Program *p, int devices, int each, Runner *runners)
 {
     const Machine *m = machine_of(p);

@@ -1,4 +1,4 @@
-/* times.c: how long a call and a transfer take, by the machine's cost model. */
+/* times.c: the time of a call and of a transfer, by the machine's cost model. */
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
@@ -15,7 +15,7 @@ Processor processor_of(const Program *p) { return p->target->own_memory ? PROCES
 
 const Machine *machine_of(const Program *p) { return p->machine ? p->machine : machine_default(processor_of(p)); }
 
-/* a worker of a host device has whole samples; those with fewer than others wait */
+/* A worker of a host device has whole samples; workers with fewer than others wait. */
 static double samples_of_workers(const Program *p, const Device *d, const Task *t, double samples)
 {
     bool divided = p->target->regions && t->kernel->split == MGPU_SPLIT_SAMPLES && d->units.value > 1;
@@ -39,8 +39,8 @@ static Work work_of(const Program *p, const Device *d, const Task *t, double its
     return w;
 }
 
-/* What was measured with other samples, or with other devices beside it, is what the cost model makes of the difference, unless that
- * is large, or a launch is most of it. 0: nothing was measured that helps */
+/* Scales a measured time from other samples, or another number of active devices, by the cost model, unless the ratio is large or
+ * launch latency dominates. 0: no measurement can be used. */
 static double measured_time(const Program *p, const Task *t, double samples, Cost model)
 {
     const double MOST = 8;
@@ -78,7 +78,7 @@ static double time_of_work(const Program *p, const Device *d, const Task *t, dou
 
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, false); }
 
-/* calls that one launch does */
+/* calls in one launch */
 static int together_of(const Program *p, const Task *t) { return t->update && p->target->together ? p->target->together(t->kernel) : 1; }
 
 double time_of_launch(const Program *p, const Device *d, const Task *t, double samples)
@@ -90,7 +90,7 @@ double time_of_launch(const Program *p, const Device *d, const Task *t, double s
 
 double time_of_joined(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, !p->target->regions); }
 
-/* workers of a host device meet between regions; a GPU's launches follow each other */
+/* Workers of a host device have a barrier between regions; on a GPU launches follow each other. */
 Cost cost_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
     Device d = member_device(members, device);
@@ -144,7 +144,7 @@ const TransferFactors *measured_factors(const Program *p, int nodes, int devices
     return f->count ? f : NULL;
 }
 
-/* without --machine a program may run on any: how its transfers are made is found there */
+/* Without --machine a program may run on any machine: the methods of its transfers are chosen at run time. */
 bool names_machine(const Program *p) { return p->options && p->options->machine; }
 
 Members members_of_plan(const Program *p, const Plan *plan)
@@ -177,7 +177,7 @@ bool sums_gradients(const Group *g)
     return g->final && (g->parties.transfer == MGPU_TRANSFER_REDUCE || g->parties.transfer == MGPU_TRANSFER_REDUCE_BITS);
 }
 
-/* gradients are added up as the plan says; what computing waits for at once, such as batch statistics, by cost */
+/* Gradients are reduced as the plan says; sums that computing waits for at once, such as batch statistics, by cost. */
 static unsigned methods_of_group(const Members *g, const Group *group)
 {
     if (group->beside)
@@ -195,7 +195,7 @@ Cost cost_of_transfer(const Members *members, const Group *g, double bytes)
     return c;
 }
 
-/* "4 tensors; ring 35.1 us, copy 80.2 us": the method that is taken, and the best of another way */
+/* Returns "4 tensors; ring 35.1 us, copy 80.2 us": the chosen method, and the best other one. */
 const char *reason_of_transfer(const Members *members, const Group *g)
 {
     Method method, other;
@@ -231,7 +231,8 @@ int way_of_transfer(const Program *p, const Members *members, const Group *g)
 {
     Method method;
     int way = policy_way(policy_of(p->options)), usual = p->target->transfers;
-    bool takes = usual == MGPU_WAY_AUTO || way >= MGPU_WAY_RING; /* in one memory, there are copies, peers and libraries in name alone */
+    /* in one memory, copies, peers and libraries all mean the same */
+    bool takes = usual == MGPU_WAY_AUTO || way >= MGPU_WAY_RING;
     if (sums_gradients(g) && way != MGPU_WAY_AUTO)
         return takes ? way : usual;
     if (p->target->transfers != MGPU_WAY_AUTO || !names_machine(p))

@@ -1,4 +1,4 @@
-/* alive.c: Phase -> what is known of it: who makes and reads each tensor, and which bytes are alive at each position. */
+/* alive.c: analyses a phase: who computes and reads each tensor, and which bytes are alive at each position. */
 #include "compiler/plan/recompute/search.h"
 
 int last_use_before(const Recomputing *r, const Tensor *x, int at)
@@ -114,11 +114,12 @@ void look(Recomputing *r)
     find_alive(r);
 }
 
-/* bytes that some task needs at once, gathered weights too. What it writes may be in place of what it reads */
+/* Returns the most bytes that a single task needs at once, gathered weights included. A result may be in the place of an
+ * operand. */
 int64_t least_alive(const Recomputing *r)
 {
     int64_t most = 0;
-    int *seen = NEW_ARRAY(int, r->phase->tensor_count); /* 1 + the task */
+    int *seen = NEW_ARRAY(int, r->phase->tensor_count); /* the last task + 1 */
     for (int t = 0; t < r->phase->task_count; t++) {
         const Task *task = r->phase->tasks[t];
         int64_t reads = 0, writes = 0;

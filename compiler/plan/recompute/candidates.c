@@ -1,7 +1,7 @@
-/* candidates.c: which copies are the best to make: a heap of tensors and uses, by the rate that each had when it was rated last.
+/* candidates.c: which copies are the best to make: a heap of tensors and uses, by their last known rate.
  *
- * Rates fall as less is above the limit, so the first one is rated again, and taken if it is still the first. Those of the
- * tensors that a round touches are rated anew, and all are before the search ends: a round rates a few candidates, not all. */
+ * Rates fall as fewer bytes exceed the limit, so the first candidate is rated again, and taken if it is still the first. Tensors
+ * that a round affects are rated again, and all are before the search ends: a round rates a few candidates, not all. */
 #include "compiler/plan/recompute/search.h"
 
 static bool better(const Candidate *a, const Candidate *b)

@@ -1,23 +1,23 @@
-/* chain.c: a tensor, one of its uses -> the chain of tasks that makes a copy of it right before that, and its rate: bytes x
- * positions above the limit that it frees for a microsecond of the cost model.
+/* chain.c: a tensor, one of its uses -> the chain of tasks that computes a copy of it right before that use, and its rate: bytes
+ * x positions above the limit that it frees per microsecond of the cost model.
  *
- * What a chain reads is there still, or is kept longer, or (what is large and gone) made by the chain as well. Weights in parts
- * are gathered for each use anyway, so they are there until their update. */
+ * An input of a chain is still alive, or is kept alive longer, or (if it is large and dead) computed by the chain as well.
+ * Weights in parts are gathered for each use anyway, so they are available until their update. */
 #include "compiler/plan/recompute/search.h"
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 
 enum { MOST_TRIED = 4 * MOST_CHAIN };
-static const int64_t SMALL = 8; /* an input of a chain is kept if it has no more than this part of the bytes that are freed */
+static const int64_t SMALL = 8; /* a dead input is kept longer if it has at most this fraction of the freed bytes */
 
 typedef struct Building {
     Recomputing *r;
     Chain chain;
     int at;
-    bool deep;              /* may be more than one unit */
+    bool deep;              /* the chain may have more than one unit */
     int64_t freed;          /* bytes of the tensor that is dropped */
     int tried;              /* units that were tried, in the chain or not */
-    double lost;            /* bytes x positions above the limit, of what is kept longer */
+    double lost;            /* bytes x positions above the limit, of tensors that are kept longer */
 } Building;
 
 /* ---- units */
@@ -29,7 +29,7 @@ static Unit unit_of(const Recomputing *r, int at)
     return (Unit){at, at + 1 < p->task_count && task_is_joined(p->tasks[at + 1]) ? 2 : 1};
 }
 
-/* without sums of the contraction's result that a call may make with it */
+/* Returns the unit without statistics of the contraction's result that are fused with it. */
 static Unit unit_that_makes(const Recomputing *r, const Tensor *x)
 {
     int at = r->maker[x->id];
@@ -49,7 +49,7 @@ static bool makes(const Recomputing *r, Unit u, const Tensor *x, bool any_copy)
     return false;
 }
 
-/* its tasks write temporaries that nobody else writes, and nothing in place */
+/* Returns true if its tasks write only temporaries that no other task writes, and nothing in place. */
 static bool may_run_again(const Recomputing *r, Unit u)
 {
     for (int i = u.first; i < u.first + u.count; i++) {
@@ -81,7 +81,7 @@ static bool chain_makes(const Building *b, const Tensor *x)
     return false;
 }
 
-/* an update may have been */
+/* false: an update may have changed it */
 static bool is_as_before(const Recomputing *r, const Tensor *variable, int at)
 {
     return r->maker[variable->id] < 0 || r->maker[variable->id] >= at;
@@ -102,7 +102,7 @@ static bool keep_until(Building *b, const Tensor *x)
 
 static bool add_unit(Building *, const Tensor *x);
 
-/* what the chain reads must still be what it was; false: it is not */
+/* Adds an input of the chain, which must still have its value; false: it does not. */
 static bool add_read(Building *b, const Tensor *x)
 {
     const Recomputing *r = b->r;
@@ -146,8 +146,8 @@ static bool add_unit(Building *b, const Tensor *x)
     return true;
 }
 
-/* ---- what the chain makes anew and somebody still reads: free from its last use before the position to there */
-typedef struct Freed { const Tensor *tensor; int first, last; } Freed; /* first > last: nothing is */
+/* ---- recomputed tensors that are still read later: each is free from its last use before the position up to the position */
+typedef struct Freed { const Tensor *tensor; int first, last; } Freed; /* first > last: nothing is freed */
 
 static Freed freed_of(const Recomputing *r, const Tensor *written, int at)
 {
@@ -180,7 +180,7 @@ Choice rate(Recomputing *r, int tensor, int use)
     Choice best = {.rate = 0};
     if (!is_counted(r, x) || r->banned[r->root[tensor]] || r->writers[tensor] != 1 || use >= use_count(r, tensor))
         return best;
-    int at = unit_of(r, uses[use]).first; /* nothing comes between a contraction and its epilogue */
+    int at = unit_of(r, uses[use]).first; /* nothing may come between a contraction and its epilogue */
     if (above(r, uses[use - 1] + 1, at - 1) <= 0)
         return best;
     for (int deep = 0; deep < 2; deep++) {

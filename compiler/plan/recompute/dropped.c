@@ -1,4 +1,4 @@
-/* dropped.c: what a search came to: bytes, operations and times, and of which layers values are computed again. */
+/* dropped.c: the result of a search: bytes, operations and times, and the layers whose values are recomputed. */
 #include "compiler/plan/recompute/search.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void measure(const Recomputing *r, const Phase *before, Recomputed *made)
         }
 }
 
-/* the reason why something of a layer is dropped is how many bytes that gives for its time */
+/* Sorts layers by the bytes that are saved per time of recomputation. */
 static int compare_layers(const void *a, const void *b)
 {
     const DroppedLayer *x = a, *y = b;
@@ -48,7 +48,7 @@ void list_layers(const Recomputing *r, Recomputed *made)
         DroppedLayer *l = NULL;
         for (int k = 0; k < task->write_count; k++) {
             const Tensor *x = task->writes[k];
-            if (r->root[x->id] == x->id) /* no copy */
+            if (r->root[x->id] == x->id) /* it is not a copy */
                 continue;
             l = layer_named(&layers, task->layer ? task->layer : "");
             l->tensors++;

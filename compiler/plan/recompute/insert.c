@@ -1,5 +1,4 @@
-/* insert.c: chains -> tasks of the phase, each chain right before its reader; those that read a tensor from there on read its
- * copy. */
+/* insert.c: inserts chains as tasks of the phase, each chain right before its reader; later readers of a tensor read its copy. */
 #include "compiler/plan/recompute/search.h"
 
 #include <stdlib.h>
@@ -8,7 +7,7 @@
 typedef struct Inserting {
     Recomputing *r;
     Inserted before;
-    Tensor **made; int *of; /* by root: the copy of a chain, and of which */
+    Tensor **made; int *of; /* by root: the copy that a chain computes, and the chain's number */
 } Inserting;
 
 typedef struct Sorted { int at, choice; } Sorted;
@@ -40,7 +39,7 @@ static Tensor *add_copy(Recomputing *r, const Tensor *x)
     return copy;
 }
 
-/* readers from the position on read the copy */
+/* Readers from the position on read the copy. */
 static void rename_reads(Inserting *s, const Tensor *old, Tensor *copy, int from)
 {
     const Recomputing *r = s->r;

@@ -1,12 +1,12 @@
 /* order.c: Phase, Order -> the phase with its tasks in the order in which its schedule runs them.
  *
- * A phase computes all gradients before it reduces the first, which nobody does: a reduce-scatter leaves a device its own part of
- * a gradient as soon as that is there. So what is alive at once is known of the schedule's order alone. */
+ * A phase computes all gradients before the first transfer, but a schedule does not: after a reduce-scatter a device keeps only
+ * its own part of a gradient. So the bytes alive at once follow from the schedule's order only. */
 #include "compiler/plan/recompute/search.h"
 
 #include <stdlib.h>
 
-typedef struct Position { int call, transfer, task; } Position; /* transfer: 1, after the call */
+typedef struct Position { int call, transfer, task; } Position; /* transfer: 1 if it follows the call */
 typedef struct Call { const Task *task; int number; } Call;
 
 static int compare_positions(const void *a, const void *b)
@@ -34,10 +34,10 @@ static Call *sort_calls(const Order *o)
     return calls;
 }
 
-/* the collectives of a tensor, in their order */
+/* the collectives of a tensor, in order */
 typedef struct Afters {
     int *first, *next, *after;
-} Afters; /* by tensor; by member of all groups: 1 + the next one; the call that it is after */
+} Afters; /* by tensor: first; by member of all groups: next + 1; the call that it follows */
 
 static Afters list_afters(const Phase *p, const Order *o)
 {
@@ -63,7 +63,7 @@ Phase *phase_in_order(const Phase *p, const Order *o)
     const Call *calls = sort_calls(o);
     Afters afters = list_afters(p, o);
     Position *positions = NEW_ARRAY(Position, p->task_count);
-    int *made = NEW_ARRAY(int, p->tensor_count); /* 1 + the call that has written it last */
+    int *made = NEW_ARRAY(int, p->tensor_count); /* the last call that writes it + 1 */
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
         bool transfer = task->kind == TASK_TRANSFER;
@@ -71,7 +71,7 @@ Phase *phase_in_order(const Phase *p, const Order *o)
             Call key = {task, 0};
             const Call *found = bsearch(&key, calls, (size_t)o->call_count, sizeof key, compare_calls);
             positions[t] = (Position){found->number, 0, t};
-        } else { /* one of no bytes is in no group */
+        } else { /* a transfer of 0 bytes is in no group */
             int *first = &afters.first[task->writes[0]->id];
             positions[t] = (Position){*first ? afters.after[*first] : made[task->writes[0]->id] - 1, 1, t};
             *first = afters.next[*first];

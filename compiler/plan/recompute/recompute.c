@@ -1,19 +1,20 @@
-/* recompute.c: Phase -> Phase whose tensors are alive for a shorter time: what backward reads again is computed again just before
- * that (rematerialization, activation checkpointing).
+/* recompute.c: Phase -> Phase in which tensors are alive for a shorter time: values that the backward pass reads are recomputed
+ * just before it (rematerialization, activation checkpointing).
  *
- * In: a phase, the samples of a device, and how many bytes of temporaries may be alive at once. Out: a phase that keeps to it, if
- * that can be; its additional tasks call kernels of the old ones, and write tensors of their own. So values are the same bits,
- * random numbers too, and no kernel is new. What is reduced over devices, written in place or read by the host is computed once.
+ * In: a phase, the samples of a device, and the most bytes of temporaries that may be alive at once. Out: a phase that respects
+ * this limit, if possible. Its additional tasks call existing kernels, and write tensors of their own. So values have the same
+ * bits, random numbers too, and there are no new kernels. What is reduced over devices, written in place or read by the host is
+ * computed once.
  *
- * A choice drops one tensor between two of its readers: the later one gets a copy, made by the task that made the tensor, right
- * before it. What that task reads is kept longer, or (what is large and gone) computed again as well: a chain. Of all choices the
- * one is taken that frees most bytes x positions above the limit for a microsecond of the cost model. Copies may be dropped again
- * later, so a deep model ends at segments of about sqrt(n) layers.
+ * A choice drops one tensor between two of its readers: the later one reads a copy, which the tensor's task computes again right
+ * before it. What that task reads is kept longer, or (if it is large and dead) recomputed as well: a chain. The best choice frees
+ * most bytes x positions above the limit per microsecond of the cost model. Copies may be dropped again later, so a deep model
+ * ends with segments of about sqrt(n) layers.
  *
- * A round takes many choices that have nothing to do with each other, as those of the blocks of a deep model: as long as they are
- * nearly as good as its first one, and are expected to be needed. Then it looks at the phase that comes out. So rounds are as
- * many as a block has choices, however many blocks there are. What lowers the bytes above the limit by much less than was
- * expected is taken back, and tried again with half of the choices; one that does not lower them alone is not tried again.
+ * A round takes several independent choices, such as those of the blocks of a deep model, while they are nearly as good as its
+ * first one and expected to be needed. Then it analyses the resulting phase. So there are as many rounds as a block has choices,
+ * for any number of blocks. A round that lowers the bytes above the limit by much less than expected is undone, and repeated with
+ * half of the choices. A single choice that does not lower them is not tried again.
  *
  * Chen et al. 2016, Training deep nets with sublinear memory cost; Jain et al. 2020, Checkmate; the order by cost and bytes is
  * that of Kirisame et al. 2021, Dynamic tensor rematerialization. */
@@ -23,8 +24,8 @@
 #include <limits.h>
 
 enum { ROUNDS_PER_TASK = 4 };
-static const double AS_GOOD = .7;  /* of the rate of a round's first choice */
-static const double EXPECTED = .5; /* of what a round lowers the excess by: less is taken back */
+static const double AS_GOOD = .7;  /* fraction of the rate of a round's first choice */
+static const double EXPECTED = .5; /* fraction of the expected reduction of the excess; a round with less is undone */
 
 typedef struct Batch {
     Choice *choices;
@@ -32,7 +33,7 @@ typedef struct Batch {
     double before, expected;
 } Batch; /* bytes above the limit, over all positions */
 
-/* at most so many of them */
+/* Chooses at most `most` chains. */
 static Batch choose_batch(Recomputing *r, int most)
 {
     Batch b = {.before = r->excess};
@@ -67,7 +68,7 @@ static void rate_added(Recomputing *r, const Inserted *before)
             rate_touched(r, r->phase->tasks[t]);
 }
 
-/* false: it is taken back. phase_memory: of the new tasks and tensors */
+/* false: the round was undone. phase_memory: of the new tasks and tensors */
 static bool take_batch(Recomputing *r, const Batch *b, Memory *phase_memory)
 {
     Inserted before = insert_chains(r, b->choices, b->count, phase_memory);
@@ -86,11 +87,11 @@ static bool take_batch(Recomputing *r, const Batch *b, Memory *phase_memory)
     return false;
 }
 
-/* -> how many tensors are dropped */
+/* Returns how many tensors are dropped. */
 static int search(Recomputing *r, Memory *phase_memory)
 {
     int most = INT_MAX, dropped = 0;
-    bool all = false; /* are candidates: nothing has changed since they were rated */
+    bool all = false; /* all uses are candidates, and nothing has changed since they were rated */
     for (int round = 0; round < ROUNDS_PER_TASK * r->phase->task_count && r->excess > 0; round++) {
         Memory *own = memory_new();
         memory_use(own);
