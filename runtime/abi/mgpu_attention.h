@@ -1,10 +1,10 @@
 /* mgpu_attention.h: attention for generated kernels: y = softmax(scale q k' + mask) v for each head, and its gradients.
  *
- * In: a constant table (mgpu_attention). A block of queries at a time meets the keys that it sees; its scores are in the
- * thread's workspace, so there is no score matrix in memory. The gradient computes them again, the same bits, from their
- * maximum m and the logarithm of their sum from there, which large scores would swallow if the two were added up (for scale > 0):
- *     p = exp(scale (q k' - m) - logarithm), ds = scale p (g v' - sum p (g v')): dq = ds k, dk = ds' q, dv = p' g
- * After Dao et al., "FlashAttention" (2022), with whole rows of scores, which a CPU's cache holds.
+ * In: a constant table (mgpu_attention). A block of queries at a time is multiplied with the keys that it sees; its scores are in
+ * the thread's workspace, so there is no score matrix in memory. The gradient recomputes them bit by bit from their maximum m and
+ * the logarithm of their sum relative to it. These two are kept apart, since large scores would swallow the logarithm (for scale
+ * > 0): p = exp(scale (q k' - m) - logarithm), ds = scale p (g v' - sum p (g v')): dq = ds k, dk = ds' q, dv = p' g After Dao et
+ * al., "FlashAttention" (2022), with whole rows of scores, which fit into a CPU's cache.
  *
  * The code is in the runtime library, once for every instruction set: runtime/host/attention_real.h. */
 #ifndef MGPU_ATTENTION_H
@@ -13,13 +13,13 @@
 #include "mgpu.h"
 #include "mgpu_tables.h"
 
-enum { MGPU_ATTENTION_ROWS = 64 /* the most queries of a block */, MGPU_ATTENTION_LANES = 16 /* the most of a vector */ };
+enum { MGPU_ATTENTION_ROWS = 64 /* most queries of a block */, MGPU_ATTENTION_LANES = 16 /* most elements of a vector */ };
 
-/* samples [begin, end) of the part */
+/* Computes samples [begin, end) of the part. */
 void mgpu_attend(const mgpu_attention *, void *const *argument, const mgpu_part *);
 
-/* What the workspace holds, in elements from its beginning: packed operands, scores, the block's results. Keys and values
- * are packed with keys along vectors (_t) or with their elements along vectors (_n). */
+/* Offsets in the workspace, in elements: packed operands, scores, results of the block. Keys and values are packed with keys
+ * along vectors (_t) or with their elements along vectors (_n). */
 typedef struct mgpu_attention_room {
     int64_t k_t, k_n, v_t, v_n, q_n, g_n, q_copy, g_copy, p, dp, result, dk, dv, all, pitch;
 } mgpu_attention_room;
@@ -38,7 +38,7 @@ static inline mgpu_attention_room mgpu_attention_layout(const mgpu_attention *a)
     int64_t e = (a->e + lanes - 1) / lanes * lanes, *all;
     mgpu_attention_room r = {.all = 0};
     all = &r.all;
-    r.pitch = s + lanes; /* rows of scores do not fall onto each other in the cache */
+    r.pitch = s + lanes; /* so that rows of scores do not map to the same cache sets */
     r.k_t = mgpu_attention_take(all, s * a->d);
     r.p = mgpu_attention_take(all, a->rows * r.pitch + 4 * lanes);
     r.result = mgpu_attention_take(all, a->rows * (d > e ? d : e));

@@ -1,11 +1,10 @@
-/* mgpu_rand.h: the numbers of mgpu_uniform and mgpu_uniformf as kernels compute them, those of the host and those of GPUs alike: in
- * a form that becomes vector code. */
+/* mgpu_rand.h: the numbers of mgpu_uniform and mgpu_uniformf for kernels of hosts and GPUs, in a vectorizable form. */
 #ifndef MGPU_RAND_H
 #define MGPU_RAND_H
 
 #include "mgpu_random.h"
 
-/* without a table in memory */
+/* No table in memory is indexed. */
 MGPU_FUNCTION uint32_t mgpu_rand_word(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
 {
     uint32_t words[4];

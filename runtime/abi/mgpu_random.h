@@ -1,14 +1,14 @@
 /* mgpu_random.h: the random numbers of kernels, runtime and interpreter: Philox4x32-10 (Salmon et al., "Parallel random
- * numbers: as easy as 1, 2, 3", 2011). In: a key and the place of a number; out: the same bits on every target.
+ * numbers: as easy as 1, 2, 3", 2011). In: a key and the index of a number; out: the same bits on every target.
  *
  *   key      64 bits of a hash of (seed, path of the operation)
  *   counter  word 0: element / 4; then 48 bits of sample, 48 bits of step, lowest first
- *   word     element mod 4 of the four that a counter gives
+ *   word     element mod 4 selects one of the four words of a counter
  *   uniform  (word >> 8) 2^-24: in [0, 1), exact in float and in double */
 #ifndef MGPU_RANDOM_H
 #define MGPU_RANDOM_H
 
-#ifndef MGPU_DEVICE_H /* which has what is needed of it */
+#ifndef MGPU_DEVICE_H /* it declares what is needed of it */
 #include <stdint.h>
 #endif
 #include "mgpu_function.h"
@@ -32,7 +32,7 @@ MGPU_FUNCTION void mgpu_philox(uint64_t key, const uint32_t counter[4], uint32_t
     out[3] = c3;
 }
 
-/* the finaliser of SplitMix64: a seed or a path that differs in one bit gives an unrelated key */
+/* The finalizer of SplitMix64: seeds or paths that differ in one bit give unrelated keys. */
 MGPU_FUNCTION uint64_t mgpu_random_key(uint64_t seed, uint64_t path_hash)
 {
     uint64_t z = (seed + 0x9E3779B97F4A7C15u) * 0xD1342543DE82EF95u ^ path_hash;
@@ -41,7 +41,7 @@ MGPU_FUNCTION uint64_t mgpu_random_key(uint64_t seed, uint64_t path_hash)
     return z ^ (z >> 31);
 }
 
-/* the four words of elements 4 group .. 4 group + 3 */
+/* Computes the four words of elements 4 group .. 4 group + 3. */
 MGPU_FUNCTION void mgpu_random_words(uint64_t key, uint32_t group, uint64_t sample, uint64_t step, uint32_t out[4])
 {
     uint32_t counter[4];

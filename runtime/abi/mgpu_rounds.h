@@ -1,28 +1,28 @@
-/* mgpu_rounds.h: all-reduces that are made in rounds, between which all members meet: what a member does in each.
+/* mgpu_rounds.h: all-reduces in rounds, between which all members synchronize: what a member does in each round.
  *
- *   ring     2 (n - 1) rounds: each member takes one of n pieces from the one before it, n - 1 times to add it, then to keep it (Patarasuk,
- *            Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009)
- *   tree     log2(n) rounds: those whose number is a multiple of 2, 4, 8 ... add all of the next one's; as many rounds back
- *   device   device 0 adds everybody's, one a round; in the last round all others take the sum */
+ *   ring     2 (n - 1) rounds: each member takes one of n pieces from the previous one, n - 1 times to add it, then to keep it
+ *            (Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009)
+ *   tree     log2(n) rounds: members whose number is a multiple of 2, 4, 8, ... add all of their neighbour's; as many rounds back
+ *   device   device 0 adds the value of each other device, one per round; in the last round all others copy the sum */
 #ifndef MGPU_ROUNDS_H
 #define MGPU_ROUNDS_H
 
 #include "mgpu_transfers.h"
 
-typedef struct mgpu_turn { int from; bool adds; mgpu_stretch elements; } mgpu_turn; /* of what `from` has; from -1: nothing */
+typedef struct mgpu_turn { int from; bool adds; mgpu_stretch elements; } mgpu_turn; /* of member `from`; -1: none */
 
 static inline bool mgpu_way_has_rounds(int way) { return way >= MGPU_WAY_RING && way <= MGPU_WAY_DEVICE; }
 
-/* Every member gets what all have sent, and adds it up by itself: numbers as bits (mgpu_bits.h), or moments (mgpu_moments.h). */
+/* Every member receives what all have sent, and sums it by itself: one-bit numbers (mgpu_bits.h) or moments (mgpu_moments.h). */
 static inline bool mgpu_gathers(int transfer) { return transfer == MGPU_TRANSFER_REDUCE_BITS || transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
 
-/* bytes that a member then sends */
+/* Returns the bytes that a member then sends. */
 static inline int64_t mgpu_gathered_bytes(int transfer, int64_t count, int64_t each)
 {
     return transfer == MGPU_TRANSFER_REDUCE_BITS ? mgpu_coded_bytes(count, each) : count * each;
 }
 
-/* bytes that a member adds at once, of a transfer of elements of `each` bytes: the most of all members */
+/* Returns the most bytes that a member adds at once in a transfer with elements of `each` bytes. */
 static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
 {
     int64_t most = 0;
@@ -34,14 +34,14 @@ static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int
     return most;
 }
 
-/* bytes beside the arenas for what all members send, where each adds it up */
+/* Returns the bytes outside the arenas for what all members send, where each one sums it. */
 static inline int64_t mgpu_codes_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
 {
     return mgpu_gathers(p->transfer) ? members * mgpu_gathered_bytes(p->transfer, count, each) : 0;
 }
 
-/* bytes beside the arenas that a way copies to what it adds: a slice of everybody else's, or all of one other's at once. slice: bytes of
- * the largest one, of all transfers that share the memory */
+/* Returns the bytes outside the arenas for copies of what an implementation adds: a slice of each other member, or all of one at
+ * a time. slice: bytes of the largest slice of all transfers that share this memory. */
 static inline int64_t mgpu_way_bytes(int way, int members, int64_t slice)
 {
     bool whole = way == MGPU_WAY_TREE || way == MGPU_WAY_DEVICE, takes = way == MGPU_WAY_COPY || mgpu_way_has_rounds(way);
@@ -61,7 +61,7 @@ static inline int mgpu_round_count(int way, int members)
     return way == MGPU_WAY_RING ? 2 * (members - 1) : way == MGPU_WAY_TREE ? 2 * mgpu_tree_height(members) : members;
 }
 
-/* piece `which` of `pieces`, which are multiples of `line` elements, but for the end */
+/* Returns piece `which` of `pieces`; pieces are multiples of `line` elements, except at the end. */
 static inline mgpu_stretch mgpu_piece_of(int64_t count, int pieces, int which, int64_t line)
 {
     int64_t each = ((count + pieces - 1) / pieces + line - 1) / line * line;

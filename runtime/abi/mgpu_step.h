@@ -1,9 +1,9 @@
-/* mgpu_step.h: the step block: all that changes from step to step. It is uploaded with the batch; kernels read it, those of
- * the host and those of GPUs alike. */
+/* mgpu_step.h: the step block: everything that changes from step to step. It is uploaded with the batch and read by kernels of
+ * hosts and GPUs. */
 #ifndef MGPU_STEP_H
 #define MGPU_STEP_H
 
-#ifndef MGPU_DEVICE_H /* which has what is needed of it */
+#ifndef MGPU_DEVICE_H /* it declares what is needed of it */
 #include <stdint.h>
 #endif
 
@@ -11,7 +11,7 @@ enum { MGPU_MAX_SETTINGS = 32 };
 
 typedef struct mgpu_step {
     int64_t step;         /* applied steps + 1 */
-    int64_t sample;       /* place of this device's first sample in the epoch's permutation */
+    int64_t sample;       /* index of this device's first sample in the epoch's permutation */
     int64_t valid;        /* real samples on this device in this micro-batch: samples [0, valid) */
     int64_t samples;      /* real samples of the whole step: all devices, all micro-batches */
     int64_t micro;        /* number of the micro-batch in the step */

@@ -1,9 +1,9 @@
-/* mgpu_tiles.h: how a contraction of mgpu_gemm.h is done on a GPU: what the compiler chooses (compiler/target/cuda/tiles.c) and
- * mgpu_device_contract.h obeys. C for the compiler, C++ for the device.
+/* mgpu_tiles.h: how a contraction of mgpu_gemm.h is computed on a GPU: what the compiler chooses (compiler/target/cuda/tiles.c)
+ * and mgpu_device_contract.h implements. C for the compiler, C++ for the device.
  *
- * C's rows and columns are cut into tiles, one for each block at a time; K passes through shared memory in
- * stages. Where there are few tiles and K is long, it is split (split-K): each part's sums are in the workspace until the
- * kernel's end adds them up in their order. How many parts there are depends on the table and the samples alone. */
+ * C is divided into tiles, which blocks compute one at a time; K passes through shared memory in stages. If there are few tiles
+ * and K is long, K is split (split-K): the partial sums are in the workspace until the end of the kernel, which adds them in
+ * order. The number of parts depends only on the table and the samples. */
 #ifndef MGPU_TILES_H
 #define MGPU_TILES_H
 
@@ -11,28 +11,28 @@
 #include "mgpu_tables.h"
 
 enum {
-    MGPU_FMA,          /* a thread has some rows and columns of the tile; sums are f32, or f64 */
-    MGPU_MMA,          /* warps have parts of it, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
-    MGPU_DIRECT        /* no tiles: a thread has an element of C and reads its row and column where they are */
+    MGPU_FMA,          /* a thread has some rows and columns of the tile; sums are f32 or f64 */
+    MGPU_MMA,          /* warps have parts of the tile, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
+    MGPU_DIRECT        /* no tiles: a thread computes an element of C and reads its row and column from memory */
 };
-enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* that shared memory is cut into */, MGPU_MARKS = 31 };
+enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* of shared memory */, MGPU_MARKS = 31 };
 
 typedef struct mgpu_tiles {
     uint8_t arithmetic;
-    uint8_t type_a, type_b, type_c; /* MGPU_F32, MGPU_F64, MGPU_BF16, MGPU_F16: as they are stored */
+    uint8_t type_a, type_b, type_c; /* MGPU_F32, MGPU_F64, MGPU_BF16, MGPU_F16: as stored */
     bool aligned_a, aligned_b, aligned_c; /* the tensors begin at multiples of 16 bytes */
-    bool transposed;               /* the tile's rows are N and its columns M; else the other way round */
-    int rows, columns, depth;  /* of a tile, powers of 2; depth: along K, of a stage */
+    bool transposed;               /* the tile's rows are along N and its columns along M; else the reverse */
+    int rows, columns, depth;  /* of a tile, powers of 2; depth: along K, per stage */
     int stages;                /* 0: K is empty, C is zeros */
-    int down, across;          /* threads (MGPU_FMA) or warps (MGPU_MMA) that share rows and columns */
-    int64_t split_tiles;       /* so many parts of tiles there should be; 0: K is not split. MGPU_DIRECT: threads */
-    int64_t split_depth;       /* but each is at least so deep, a multiple of `depth` */
-    int64_t c;                 /* first element of C */
-    bool along_k_a, along_k_b;     /* lines in shared memory run along K, else along rows (columns) */
-    int piece_a, piece_b, piece_c; /* elements that are moved at once */
-    bool linear_a, linear_b;       /* all elements of K are one stride apart */
-    bool marked_a;                 /* digits of K in windows are few: each row of A has a bit for each */
-    bool warpgroups;               /* MGPU_MMA: by instructions of a warpgroup, where the GPU has them */
+    int down, across;          /* threads (MGPU_FMA) or warps (MGPU_MMA) that divide rows and columns */
+    int64_t split_tiles;       /* target number of parts of tiles; 0: K is not split. MGPU_DIRECT: threads */
+    int64_t split_depth;       /* minimum depth of a part, a multiple of `depth` */
+    int64_t c;                 /* offset of C */
+    bool along_k_a, along_k_b;     /* lines in shared memory are along K, else along rows (columns) */
+    int piece_a, piece_b, piece_c; /* elements that are copied at once */
+    bool linear_a, linear_b;       /* all elements of K have one stride */
+    bool marked_a;                 /* K has few digits in windows: each row of A has a bit for each */
+    bool warpgroups;               /* MGPU_MMA: by warpgroup instructions, if the GPU has them */
 } mgpu_tiles;
 
 #ifdef __cplusplus
@@ -67,7 +67,7 @@ MGPU_TILES_FUNCTION int mgpu_tiles_threads(const mgpu_tiles *s)
     return s->arithmetic == MGPU_DIRECT ? MGPU_DIRECT_THREADS : s->down * s->across * (s->arithmetic == MGPU_MMA ? 32 : 1);
 }
 
-/* matrices of 64 rows and a power of 2 of columns, from 16 to 256, that each warpgroup of 128 threads can have */
+/* Matrices of 64 rows and a power of 2 of columns, from 16 to 256, for each warpgroup of 128 threads. */
 MGPU_TILES_FUNCTION bool mgpu_may_be_by_warpgroups(const mgpu_tiles *s)
 {
     int groups = mgpu_tiles_threads(s) / 128, down = groups < s->rows / 64 ? groups : s->rows / 64;
@@ -82,7 +82,7 @@ MGPU_TILES_FUNCTION int mgpu_type_bytes(uint8_t type)
     return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2;
 }
 
-/* of an element in shared memory: those that are no operands of matrix instructions are widened */
+/* Returns the bytes of an element in shared memory: elements that are no operands of matrix instructions are widened. */
 MGPU_TILES_FUNCTION int mgpu_staged_bytes(const mgpu_tiles *s, uint8_t type)
 {
     return s->arithmetic == MGPU_MMA || type == MGPU_F64 ? mgpu_type_bytes(type) : 4;
@@ -95,11 +95,12 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
     return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->depth * (s->rows * rows + s->columns * columns);
 }
 
-/* ---- moves along K, of constant numbers of elements: from a stage to the next, and between the places that a thread copies of A,
- * of B, to the same stage */
+/* ---- Moves along K by constant numbers of elements: from a stage to the next, and between the elements of A or B that a thread
+ * copies in one stage. */
 
-/* threads that share a line of an operand in shared memory: one for each chunk; of a long line of rows half as many, as long as they read
- * 128 bytes: to find an element of K takes longer than to find a row at it. Of chunks in many pieces a thread has rows enough */
+/* Returns the threads that share a line of an operand in shared memory: one for each chunk. For long lines of rows it is half as
+ * many, if each still reads 128 bytes, because finding an element of K takes longer than finding a row in it. If chunks have many
+ * pieces, a thread has enough rows anyway. */
 MGPU_TILES_FUNCTION int mgpu_line_threads(const mgpu_tiles *s, bool a)
 {
     bool along_k = a ? s->along_k_a : s->along_k_b;
@@ -117,7 +118,7 @@ MGPU_TILES_FUNCTION int mgpu_move_depth(const mgpu_tiles *s, int move)
     return along_k ? a ? s->piece_a : s->piece_b : mgpu_tiles_threads(s) / mgpu_line_threads(s, a);
 }
 
-/* what so many elements are along this axis of K, as a digit */
+/* Returns a move by so many elements as a digit of this axis of K. */
 MGPU_TILES_FUNCTION int64_t mgpu_move_digit(const mgpu_contraction *t, int axis, int64_t by)
 {
     int first = mgpu_list_first(t, MGPU_LIST_K);
@@ -126,17 +127,17 @@ MGPU_TILES_FUNCTION int64_t mgpu_move_digit(const mgpu_contraction *t, int axis,
     return axis == first ? by : by % t->axis[axis].extent;
 }
 
-/* ---- where elements are */
+/* ---- positions of elements */
 
 MGPU_TILES_FUNCTION int64_t mgpu_axis_stride(const mgpu_contraction *t, int axis, int tensor)
 {
     const mgpu_axis *x = &t->axis[axis];
-    if (tensor == 0 && x->window > 0) /* of dilated windows positions alone say where it is */
+    if (tensor == 0 && x->window > 0) /* the position in a dilated window is not linear */
         return t->window[x->window - 1].input_dilation == 1 ? x->step * t->window[x->window - 1].stride : 0;
     return tensor == 0 ? x->a : tensor == 1 ? x->b : x->c;
 }
 
-/* the place of the element at all indices 0, without what dilated windows add */
+/* Returns the offset of the element at all indices 0, without the part of dilated windows. */
 MGPU_TILES_FUNCTION int64_t mgpu_first_element(const mgpu_contraction *t, int tensor)
 {
     int64_t first = tensor == 0 ? t->a : tensor == 1 ? t->b : 0;
@@ -146,7 +147,7 @@ MGPU_TILES_FUNCTION int64_t mgpu_first_element(const mgpu_contraction *t, int te
     return first;
 }
 
-/* the last axis that is more than one element */
+/* Returns the last axis with more than one element, or -1. */
 MGPU_TILES_FUNCTION int mgpu_last_axis(const mgpu_contraction *t, int list)
 {
     int last = mgpu_list_first(t, list) + mgpu_list_count(t, list) - 1;
@@ -155,14 +156,15 @@ MGPU_TILES_FUNCTION int mgpu_last_axis(const mgpu_contraction *t, int list)
     return last >= mgpu_list_first(t, list) ? last : -1;
 }
 
-/* an operand's elements follow each other along this list */
+/* Returns true if an operand's elements are contiguous along this list. */
 MGPU_TILES_FUNCTION bool mgpu_follow(const mgpu_contraction *t, int list, int tensor)
 {
     int last = mgpu_last_axis(t, list);
     return last >= 0 && mgpu_axis_stride(t, last, tensor) == 1;
 }
 
-/* elements that can be moved at once along this list: as many as `most`, or a half of that, ...; c: the first element of C */
+/* Returns how many elements can be copied at once along this list: `most`, or a half of that, a quarter, ...; c: the offset of
+ * C. */
 MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction *t, int list, int tensor, bool aligned, int most, int64_t c)
 {
     int last = mgpu_last_axis(t, list), count = most;
@@ -180,19 +182,19 @@ MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction *t, int list, int t
     return count;
 }
 
-/* all elements of K are one stride apart in this operand, also where they are in windows */
+/* Returns true if all elements of K have one stride in this operand, including those in windows. */
 MGPU_TILES_FUNCTION bool mgpu_is_linear(const mgpu_contraction *t, int tensor)
 {
     int last = mgpu_list_first(t, MGPU_LIST_K) + t->k - 1;
     bool linear = true;
     for (int w = 0; w < t->windows && tensor == 0; w++)
-        linear = linear && t->window[w].input_dilation == 1; /* else places in it have no stride */
+        linear = linear && t->window[w].input_dilation == 1; /* positions have no stride otherwise */
     for (int i = last; i > mgpu_list_first(t, MGPU_LIST_K); i--)
         linear = linear && mgpu_axis_stride(t, i - 1, tensor) == mgpu_axis_stride(t, i, tensor) * t->axis[i].extent;
     return linear;
 }
 
-/* the axis of a list that moves in a window; -1: none, -2: several */
+/* Returns the axis of a list that moves in a window; -1: none, -2: several. */
 MGPU_TILES_FUNCTION int mgpu_axis_in_window(const mgpu_contraction *t, int list, int window)
 {
     int found = -1, first = mgpu_list_first(t, list);
@@ -202,8 +204,8 @@ MGPU_TILES_FUNCTION int mgpu_axis_in_window(const mgpu_contraction *t, int list,
     return found;
 }
 
-/* Whether a row of A meets something in its windows is said by a bit for each digit of K there, and one more that is never set:
- * windows have one axis of K at most, along which neighbours are met */
+/* A bit for each digit of K in windows, and one that is never set, say whether a row of A is inside its windows. Possible if each
+ * window has at most one axis of K, with step 1. */
 MGPU_TILES_FUNCTION bool mgpu_may_be_marked(const mgpu_contraction *t)
 {
     int64_t bits = 0;
@@ -218,7 +220,7 @@ MGPU_TILES_FUNCTION bool mgpu_may_be_marked(const mgpu_contraction *t)
 
 /* ---- tiles and parts */
 
-/* tiles of C; for MGPU_DIRECT its elements */
+/* Returns the number of tiles of C; for MGPU_DIRECT that of its elements. */
 MGPU_TILES_FUNCTION int64_t mgpu_count_tiles(const mgpu_tiles *s, int64_t batch, int64_t rows, int64_t columns)
 {
     if (s->arithmetic == MGPU_DIRECT)
@@ -233,7 +235,7 @@ MGPU_TILES_FUNCTION int64_t mgpu_tiles_of(const mgpu_contraction *t, const mgpu_
                             mgpu_list_extent(t, s->transposed ? MGPU_LIST_M : MGPU_LIST_N, samples));
 }
 
-/* the depth of a part; the number of parts is the whole depth over it, rounded up */
+/* Returns the depth of a part; the number of parts is the whole depth divided by it, rounded up. */
 MGPU_TILES_FUNCTION int64_t mgpu_part_depth(const mgpu_tiles *s, int64_t tiles, int64_t depth)
 {
     int64_t most = s->split_tiles / (tiles > 0 ? tiles : 1), parts = s->split_depth > 0 ? depth / s->split_depth : 1;
@@ -244,26 +246,26 @@ MGPU_TILES_FUNCTION int64_t mgpu_part_depth(const mgpu_tiles *s, int64_t tiles, 
     return (each + s->depth - 1) / s->depth * s->depth;
 }
 
-/* ---- attention: a block has some queries and goes through the keys, a few at a time; or some keys, and goes through the
- * queries. Elements of keys and values are cut into parts. */
+/* ---- Attention: a block has some queries and goes through the keys, a few at a time; or some keys, and goes through the
+ * queries. The elements of keys and values are divided into parts. */
 
 typedef struct mgpu_attention_tiles {
     uint8_t arithmetic;              /* MGPU_FMA or MGPU_MMA: all operands are bf16, or f16, or f32 rounded to tf32 */
     uint8_t q, k, v, g, y, dq, dk, dv; /* types, as stored */
     bool aligned;                    /* all tensors begin at multiples of 16 bytes */
-    int rows, columns;               /* that a block has; that it sees at a time */
-    int warp_rows;                   /* that a warp of matrix instructions has; else all */
-    int part;                        /* elements */
-    int stages;                      /* 2: the next columns are on their way while some are worked on */
+    int rows, columns;               /* of a block; processed at a time */
+    int warp_rows;                   /* rows of a warp with matrix instructions; else all */
+    int part;                        /* elements of a part */
+    int stages;                      /* 2: the next columns are loaded while some are processed */
     bool resident;                   /* all parts of rows and columns are in shared memory; else one at a time */
-    int results;                     /* parts of results that a block has */
-    bool alone;                      /* the first threads of one block compute it all (loops) */
-    bool warpgroups;                 /* MGPU_MMA: by instructions of a warpgroup, where the GPU has them */
+    int results;                     /* parts of results that a block computes */
+    bool alone;                      /* the first threads of a single block compute everything (loops) */
+    bool warpgroups;                 /* MGPU_MMA: by warpgroup instructions, if the GPU has them */
 } mgpu_attention_tiles;
 
 enum {
     MGPU_ATTENTION_THREADS = 128,        /* MGPU_FMA: 16 x 8 */
-    MGPU_REGISTERS = 254, MGPU_REGISTERS_BESIDE = 30 /* of a thread; for addresses and counts */
+    MGPU_REGISTERS = 254, MGPU_REGISTERS_BESIDE = 30 /* per thread; of these for addresses and counters */
 };
 
 MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
@@ -271,7 +273,8 @@ MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
     return s->arithmetic == MGPU_MMA ? s->rows / s->warp_rows * 32 : MGPU_ATTENTION_THREADS;
 }
 
-/* matrices of 64 rows for each warpgroup, whose operands stay in shared memory while it reads them. A block alone has its memory anywhere */
+/* Matrices of 64 rows for each warpgroup, whose operands stay in shared memory while it reads them. The memory of a single block
+ * may be anywhere. */
 MGPU_TILES_FUNCTION bool mgpu_attention_may_be_by_warpgroups(const mgpu_attention_tiles *s)
 {
     int threads = mgpu_attention_threads(s);
@@ -283,8 +286,9 @@ MGPU_TILES_FUNCTION int64_t mgpu_attention_parts(const mgpu_attention_tiles *s, 
     return (elements + s->part - 1) / s->part;
 }
 
-/* Parts of its rows that a warpgroup has in registers, as operands: as many as there is room for beside sums, shares as operands and what
- * there is of each row or column. It reads the others from shared memory for each multiplication. keys: its rows are keys */
+/* Returns how many parts of its rows a warpgroup keeps in registers, as operands: as many as fit besides sums, probabilities as
+ * operands, and what is kept per row or column. It reads the others from shared memory for each multiplication. keys: its rows
+ * are keys. */
 MGPU_TILES_FUNCTION int mgpu_attention_held(const mgpu_attention *t, const mgpu_attention_tiles *s, bool keys)
 {
     int threads = mgpu_attention_threads(s), tile = s->rows * s->columns / threads, part = s->rows * s->part / threads;
@@ -295,13 +299,13 @@ MGPU_TILES_FUNCTION int mgpu_attention_held(const mgpu_attention *t, const mgpu_
     return !s->warpgroups || room < 0 ? 0 : room < all ? room : all;
 }
 
-/* of an element in shared memory */
+/* Returns the bytes of an element in shared memory. */
 MGPU_TILES_FUNCTION int mgpu_attention_staged(const mgpu_attention *t, const mgpu_attention_tiles *s)
 {
     return s->arithmetic == MGPU_MMA && s->q != MGPU_F32 ? 2 : t->type == MGPU_F64 ? 8 : 4;
 }
 
-/* the block's rows, stages of columns, and where threads show each other their shares */
+/* Returns the bytes of the block's rows, stages of columns, and the probabilities that threads exchange. */
 MGPU_TILES_FUNCTION int64_t mgpu_attention_shared_bytes(const mgpu_attention *t, const mgpu_attention_tiles *s)
 {
     int64_t d = mgpu_attention_parts(s, t->d), e = mgpu_attention_parts(s, t->e), bytes = mgpu_attention_staged(t, s);
@@ -310,7 +314,7 @@ MGPU_TILES_FUNCTION int64_t mgpu_attention_shared_bytes(const mgpu_attention *t,
     return (own * s->rows * s->part + other * s->columns * s->part + shares) * bytes;
 }
 
-/* blocks that share a head of a sample (or a group of heads): of `rows` rows, with results of so many parts */
+/* Returns the blocks for a head of a sample (or a group of heads) with `rows` rows and results of so many parts. */
 MGPU_TILES_FUNCTION int64_t mgpu_attention_blocks(const mgpu_attention_tiles *s, int64_t rows, int64_t parts)
 {
     return (rows + s->rows - 1) / s->rows * ((parts + s->results - 1) / s->results);
@@ -320,16 +324,16 @@ MGPU_TILES_FUNCTION int64_t mgpu_attention_blocks(const mgpu_attention_tiles *s,
 
 enum {
     MGPU_ROWS_THREADS = 256,
-    MGPU_ROWS_BLOCKS = 264,   /* at most, where a block has a workspace */
+    MGPU_ROWS_BLOCKS = 264,   /* at most, if a block has a workspace */
     MGPU_SUMS_AT_ONCE = 4     /* elements of a thread, along a row */
 };
 
 typedef struct mgpu_rows_tiles {
-    int group;                 /* threads that share a row (of sums: a few rows): 32 or MGPU_ROWS_THREADS */
-    int beside; /* sums: rows that are next to each other, and a group takes so many; 1: it takes elements along a row */
+    int group;                 /* threads that share a row (for sums: a few rows): 32 or MGPU_ROWS_THREADS */
+    int beside; /* sums: adjacent rows that a group processes together; 1: it takes elements along a row */
     int64_t room;             /* the k largest: keys that a group has room for, a power of 2 */
-    bool in_workspace;        /* and they are there, not in shared memory */
-    bool alone;               /* one block computes it all (loops) */
+    bool in_workspace;        /* they are in the workspace, not in shared memory */
+    bool alone;               /* a single block computes everything (loops) */
 } mgpu_rows_tiles;
 
 MGPU_TILES_FUNCTION int mgpu_key_bytes(uint8_t type) { return type == MGPU_F64 || type == MGPU_I64 ? 16 : 8; }

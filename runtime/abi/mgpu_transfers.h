@@ -48,11 +48,11 @@ typedef struct mgpu_transfer {
     uint8_t ends;
 } mgpu_transfer;
 
-/* a transfer's shape: what each of its members has of it */
+/* What each member of a transfer sends and receives. */
 typedef struct mgpu_parties {
     uint8_t transfer;        /* MGPU_TRANSFER_... */
     int from, to;
-    const int64_t *parts;    /* where a row says OWN; else NULL */
+    const int64_t *parts;    /* for rows with OWN; else NULL */
 } mgpu_parties;
 typedef struct mgpu_stretch { int64_t begin, end; } mgpu_stretch; /* elements of the whole value */
 
@@ -65,8 +65,8 @@ static inline const mgpu_transfer *mgpu_transfer_row(int transfer)
     return &ROWS[transfer];
 }
 
-/* where the part of a device begins, of what is split into equal parts: at multiples of 64 elements, the same for all types; the last
- * parts may be smaller, or empty. Device `devices` would begin at the end. */
+/* Returns where the part of a device begins if a value is split evenly: at multiples of 64 elements for all types. The last parts
+ * may be smaller, or empty. Device `devices` begins at the end. */
 static inline int64_t mgpu_even_part(int64_t count, int devices, int device)
 {
     int64_t each = ((count + devices - 1) / devices + 63) / 64 * 64;
@@ -104,9 +104,9 @@ static inline mgpu_stretch mgpu_received_by(const mgpu_parties *p, int64_t count
     return mgpu_share_of(p, mgpu_transfer_row(p->transfer)->receives, count, member);
 }
 
-/* how a transfer is made (runtime/cuda/collective.c, runtime/host/reduce.c); AUTO: as the run finds best. Those from RING on are for
- * all-reduces: in rounds, of which SERVER is HOST by another name, for plans whose variables are in the host's memory. ONE_SHOT: small ones, by
- * one kernel of each GPU (mgpu_one_shot.h) */
+/* Implementations of a transfer (runtime/cuda/collective.c, runtime/host/reduce.c); AUTO: the run chooses. Those from RING on are
+ * for all-reduces, in rounds; SERVER is HOST by another name, for plans with variables in host memory. ONE_SHOT: small ones, by a
+ * single kernel on each GPU (mgpu_one_shot.h). */
 enum { MGPU_WAY_AUTO, MGPU_WAY_HOST, MGPU_WAY_COPY, MGPU_WAY_PEER, MGPU_WAY_NCCL, MGPU_WAY_RING, MGPU_WAY_TREE, MGPU_WAY_DEVICE, MGPU_WAY_SERVER, MGPU_WAY_ONE_SHOT, MGPU_WAYS };
 #define MGPU_WAY_NAMES {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server", "one-shot"}
 static inline const char *mgpu_way_name(int way)

@@ -1,6 +1,6 @@
-/* mgpu_wrapped.h: the functions with which the runtime takes something of the system, or gives it back. In a library
- * (mgpuc --shared) the linker's --wrap puts those of runtime/library/resources.c in their place, which note what an open model has.
- * What libraries take by themselves (zlib's buffers, those of stdio) is theirs, and goes with what they have opened. */
+/* mgpu_wrapped.h: the functions by which the runtime acquires resources of the system or releases them. In a library (mgpuc
+ * --shared) the linker's --wrap replaces them by those of runtime/library/resources.c, which track what an open model has. What
+ * libraries acquire by themselves (zlib's buffers, those of stdio) is theirs, and is freed with what they have opened. */
 #ifndef MGPU_WRAPPED_H
 #define MGPU_WRAPPED_H
 
