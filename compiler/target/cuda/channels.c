@@ -1,14 +1,15 @@
-/* channels.c: what a convolution of few channels costs, by how many of them are next to each other in memory. */
+/* channels.c: the cost of a convolution of few channels, by how many of them are contiguous. */
 #include "compiler/machine/machine.h"
 #include "compiler/target/cuda/cuda.h"
 
 #include <math.h>
 
-/* Cycles of one SM, of all of an H100 (bench/gpu/counts): warp instructions that copy a piece of x and that multiply 16 x 8 x 16 elements
- * with all that belongs to it, warp instructions in a cycle, bytes of memory in a cycle, cycles from a kernel to the next; the share of
- * one that the other is not busy during: few blocks of a processor load, multiply and store in turn. */
+/* Cycles of one SM, for the work of all SMs of an H100 (bench/gpu/counts): warp instructions to copy a piece of x, and to
+ * multiply 16 x 8 x 16 elements with all related ones; warp instructions per cycle; bytes of memory per cycle; cycles between two
+ * kernels; the fraction of the shorter of computing and copying that does not overlap, since the few blocks of an SM load,
+ * multiply and store in turn. */
 static const double PIECE = 7, PIECE_BY_ELEMENTS = 12, MATRIX = 1.6, ISSUE = 4 * .72, BYTES = 12.5, GAP = 2100, APART = 1. / 3;
-enum { DEPTH = 32, COLUMNS = 128 /* of a tile */, LEAST_PIECE = 4 /* bytes that are copied ahead */, VECTOR = 16 };
+enum { DEPTH = 32, COLUMNS = 128 /* of a tile */, LEAST_PIECE = 4 /* bytes of an asynchronous copy */, VECTOR = 16 };
 
 double cuda_convolution_cost(const ConvolutionSizes *s)
 {

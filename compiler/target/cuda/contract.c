@@ -1,7 +1,7 @@
 /* contract.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as CUDA C.
  *
- * In: a Contraction (contraction.c). Out: its matmul's tables, and functions that hand them to mgpu_device_contract.h: k12,
- * and k12_finish with split-K. With statistics of the result: what else their functions take and do. */
+ * In: a Contraction (kernel/contraction.c). Out: its matmul's tables, and functions that pass them to mgpu_device_contract.h:
+ * k12, and k12_finish with split-K. With statistics of the result, the functions have more parameters. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/kernel/identity.h"
@@ -22,7 +22,7 @@ static const char *type_text(const Tensor *tensor)
     return TYPE[tensor->dtype];
 }
 
-/* a block's operands begin at any step of a sequence */
+/* block: alignment is unknown, because operands begin at any step of a sequence */
 static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool block)
 {
     int first = plan->swapped ? B : A, second = B - first;
@@ -51,7 +51,7 @@ static const char *tiles_text(const mgpu_tiles *s, bool statistics)
 
 /* ---- with statistics */
 
-enum { STATISTICS_TOGETHER = 4, STATISTICS_THREADS = 256 /* of a block that adds up the tiles' parts of so many columns: mgpu_device_contract.h */ };
+enum { STATISTICS_TOGETHER = 4, STATISTICS_THREADS = 256 /* columns of a block that adds up the tiles' partial moments */ };
 
 static int64_t statistics_pitch(const CudaMatmul *p)
 {
@@ -66,10 +66,10 @@ static Contraction with_statistics(const Contraction *plan, const Kernel *k)
     return other;
 }
 
-/* threads that multiply without matrix units, and have so many elements of C: there are no registers left */
+/* Returns true if threads that multiply without matrix units have so many elements of C that no registers are left. */
 static bool is_full(const mgpu_tiles *s) { return s->arithmetic == MGPU_FMA && s->rows * s->columns / mgpu_tiles_threads(s) >= 64; }
 
-/* Tiles have whole columns of the channels, one after the other in C, and all samples and places are their rows. */
+/* Returns true if tiles have whole columns of channels, contiguous in C, and all samples and positions as their rows. */
 bool cuda_contraction_may_have_statistics(const Contraction *plan, const Kernel *k)
 {
     const Contraction own = with_statistics(plan, k);
@@ -100,7 +100,8 @@ int64_t cuda_statistics_workspace(const Contraction *plan, const Kernel *k, int6
     return line;
 }
 
-/* Not than cuBLASLt: on an H100 the ten pairs of ResNet-50 (bf16, 256) took 1.07 to 1.62 times as long as the library's matmul and then the sums */
+/* Returns false if cuBLASLt has the matmul: on an H100 the ten pairs of ResNet-50 (bf16, 256) took 1.07 to 1.62 times as long as
+ * the library's matmul followed by the sums. */
 bool cuda_statistics_are_faster(const Contraction *plan, const Machine *m)
 {
     mgpu_library_matmul matmul;
@@ -137,8 +138,8 @@ static void print_statistics(const Contraction *plan, const CudaMatmul *p, const
     text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
 }
 
-/* Both operands go to shared memory by asynchronous copies, so nothing is loaded that a compiler could load by ld.global.nc (mgpu_device.h): what is
- * written may be restrict, which saves instructions. */
+/* Returns true if both operands are copied to shared memory asynchronously. Then nothing is loaded for which the compiler could
+ * use ld.global.nc (mgpu_device.h), and what is written may be restrict, which saves instructions. */
 static bool copies(const CudaMatmul *p)
 {
     bool all = true;
@@ -171,7 +172,7 @@ static void print_function(const Contraction *plan, const CudaMatmul *p, const c
     text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
 }
 
-/* all but the comment */
+/* prints all but the comment */
 static void print_functions(const Contraction *plan, const CudaMatmul *p, const char *name, Text *text)
 {
     bool finishes = plan->statistics || p->tiles.split_tiles > 0;
@@ -192,7 +193,7 @@ void cuda_print_contraction(const Contraction *plan, const char *kernel_name, co
         print_functions(plan, p, kernel_name, text);
 }
 
-/* what the functions are made of: types, which argument is A, and the form of the matmul. 'f': no other identity begins so */
+/* Returns the form: types, which argument is A, and the matmul's form. No other identity begins with 'f'. */
 static const char *form_of(const Contraction *plan, const CudaMatmul *p)
 {
     Sha256 sha = mgpu_sha256_begin();
@@ -270,7 +271,7 @@ static bool has_samples(const CudaMatmul *p)
     return false;
 }
 
-/* Other tiles add in another order. A result of no samples has to be the same on all devices, so it stays in its own. */
+/* Other tiles add in another order. A result without samples must be equal on all devices, so it keeps its tiles. */
 Contraction *cuda_contraction_in_tiles(const Contraction *plan, int place, const char *archs)
 {
     const CudaMatmul *own = matmul_of(plan, false);

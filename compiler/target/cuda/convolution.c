@@ -1,21 +1,21 @@
-/* convolution.c: which contractions are convolutions that a library for GPUs may do in place of the kernel, and how it sees them.
+/* convolution.c: which contractions are convolutions for which a GPU library may be used, and their parameters there.
  *
- * In: a Contraction with a mgpu_convolution (kernel/contraction.c), which its axes have made, forward or not. Out:
- * mgpu_library_convolution (mgpu.h), if x and y are channels last without gaps, w is in one of three orders, and all three have
- * one type: cuDNN has no engine for an f32 gradient of bf16 or f16.
+ * In: a Contraction with an mgpu_convolution (kernel/contraction.c), which describes its axes, forward or not. Out:
+ * mgpu_library_convolution (mgpu.h), if x and y are channels-last without gaps, w has one of three orders, and all three have one
+ * type: cuDNN has no engine for an f32 gradient of bf16 or f16.
  *
- *     windows of A              result       as the library sees it: y = w * x
- *     with the stride           y            forward
- *     with the stride           w            gradient of w
- *     dilated by it, w reversed y            gradient of x: A is y's, the result x's, out and in change places */
+ *     windows of A               result     for the library, y = w * x
+ *     with the stride            y          forward
+ *     with the stride            w          gradient of w
+ *     dilated by it, w reversed  y          gradient of x: A is y's, the result is x's, out and in change places */
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/target/cuda/library.h"
 
 #include <string.h>
 
-enum { LEAST_DIMS = 2 /* that the library takes */ };
+enum { LEAST_DIMS = 2 /* that the library requires */ };
 
-/* samples, places, channels, each without a gap to the next */
+/* Returns true for samples, positions, channels without gaps. */
 static bool is_packed(int dims, const int64_t *places, int64_t channels, const int64_t *stride)
 {
     int64_t next = channels;
@@ -25,7 +25,7 @@ static bool is_packed(int dims, const int64_t *places, int64_t channels, const i
     return (channels == 1 || stride[1] == 1) && stride[0] == next;
 }
 
-/* strides of w by its axes in this order, the outermost first, are those of memory without gaps */
+/* Returns true if w is stored without gaps, with its axes in this order, the outermost first. */
 static bool is_in_order(int axes, const int *order, const int64_t *extent, const int64_t *stride)
 {
     int64_t next = 1;
@@ -35,7 +35,7 @@ static bool is_in_order(int axes, const int *order, const int64_t *extent, const
     return true;
 }
 
-/* axes of w, the outermost first; out, in: which of the two first axes those are */
+/* Writes the axes of w, the outermost first; out, in: which of the first two axes those are. */
 static int order_axes(uint8_t filter, int dims, int out, int in, int order[5])
 {
     int count = 0;
@@ -63,7 +63,8 @@ static bool find_filter(const mgpu_convolution *v, int out, int in, uint8_t *fil
     return false;
 }
 
-/* padding at the end with which a convolution of these inputs has these outputs; as much as at the beginning, if that will do */
+/* Returns the padding at the end with which a convolution of these inputs has these outputs; if possible, that at the
+ * beginning. */
 static int64_t high_padding(int64_t inputs, int64_t taps, int64_t outputs, int64_t stride, int64_t dilation, int64_t low)
 {
     int64_t reach = dilation * (taps - 1) + 1, least = (outputs - 1) * stride + reach - inputs - low;
@@ -76,7 +77,7 @@ static bool set_places(const mgpu_convolution *v, bool backward, mgpu_library_co
     to->dims = v->dims + first;
     for (int i = 0; i < to->dims; i++) {
         int d = i - first;
-        bool made = d < 0; /* an axis of one place */
+        bool made = d < 0; /* an added axis of extent 1 */
         to->inputs[i] = made ? 1 : backward ? v->y[d] : v->x[d];
         to->taps[i] = made ? 1 : v->w[d];
         to->outputs[i] = made ? 1 : backward ? v->x[d] : v->y[d];
@@ -91,7 +92,7 @@ static bool set_places(const mgpu_convolution *v, bool backward, mgpu_library_co
     return true;
 }
 
-/* true, *backward: it is a gradient of x; false: the library has no such convolution */
+/* Sets *backward for a gradient of x; false: the library has no such convolution. */
 static bool find_direction(const mgpu_convolution *v, bool *backward)
 {
     bool dilated = false, strided = false, taps = false;

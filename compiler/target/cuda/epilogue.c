@@ -1,22 +1,22 @@
-/* epilogue.c: which epilogues (kernel/epilogue.h) are done with a contraction in one call. By cuBLASLt: those of matmuls that it does at all,
- * with biases and sums where it wants them. By our own tiles: statistics. */
+/* epilogue.c: which epilogues (kernel/epilogue.h) are fused with a contraction. With cuBLASLt: those of matmuls that it computes,
+ * if biases and sums have the layout that it requires. With our own tiles: statistics. */
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/target/cuda/library.h"
 
-enum { PITCH = 8 /* of what gelu is made of: divisible by it, says the library */ };
+enum { PITCH = 8 /* the library requires the pitch of gelu's operand to be a multiple of it */ };
 enum { ROWS, COLUMNS, DEPTH, BATCH }; /* as in mgpu_library_matmul */
 
 static Dtype sums_type(const mgpu_library_matmul *p) { return p->sums == MGPU_F64 ? F64 : F32; }
 
-/* one number for each row of the matmul's result, of the type of its sums */
+/* Returns true for a vector with one element per row of the matmul's result, of the type of its sums. */
 static bool is_vector(const Tensor *t, const mgpu_library_matmul *p)
 {
     return !t->sharded && t->dtype == sums_type(p) && shape_count(&t->shape) == p->extent[ROWS] && p->extent[ROWS] > 1 &&
            p->sampled != ROWS && p->sampled != BATCH && p->extent[BATCH] == 1;
 }
 
-/* a result without gaps, in columns that the library takes as what gelu was made of */
+/* Returns true if the result has no gaps and a pitch that the library accepts for gelu's operand. */
 static bool is_whole(const mgpu_library_matmul *p)
 {
     const mgpu_library_matrix *d = &p->d;
@@ -24,7 +24,7 @@ static bool is_whole(const mgpu_library_matmul *p)
            p->sampled != BATCH && p->extent[BATCH] == 1;
 }
 
-/* sums of an operand over the matmul's K, where that is all that it has besides the summed axis */
+/* Returns true for sums of an operand over the matmul's K, if the operand has only K and the other summed axis. */
 static bool may_sum(const Task *contraction, const Task *task, const mgpu_library_matmul *p)
 {
     const Tensor *t = task->reads[0];

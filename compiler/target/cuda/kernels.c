@@ -1,7 +1,7 @@
 /* kernels.c: kernels for GPUs.
  *
- * In: a Kernel. Out: one or two __global__ functions whose parameters are the kernel's arguments in their order, its workspace
- * if it has one, the step block and n, the samples of the device; and the file of all kernels. */
+ * In: a Kernel. Out: one or two __global__ functions, whose parameters are the kernel's arguments in order, its workspace if it
+ * has one, the step block and n, the samples of the device; and the file of all kernels. */
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
@@ -28,7 +28,7 @@ static void add_parameters(Lowering *p)
         bool output = i >= k->read_count;
         const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
         const char *type = format("%s%s *", output ? "" : "const ", element_type(tensor->dtype));
-        if (!output && kernel_writes(k, tensor)) { /* updated in place: by the pointer that is among the writes */
+        if (!output && kernel_writes(k, tensor)) { /* updated in place: accessed by its pointer among the writes */
             add_parameter(code, type, NULL, NULL);
             continue;
         }
@@ -48,13 +48,13 @@ static void add_parameters(Lowering *p)
 
 /* ---- functions of nests */
 
-/* a scatter's two functions have a nest each; the end of others is one of nests with partial results */
+/* The two functions of a scatter have a nest each; other finishing functions have the nests with partial results. */
 static bool is_in_function(const Kernel *k, int nest, bool finish, bool parts)
 {
     return parts ? nest == finish : !finish || k->nests[nest].partial || k->nests[nest].across;
 }
 
-/* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
+/* Launches pass the paths of random numbers: kernels that differ only in paths share functions. */
 static const Code *lower_function(const Kernel *k, bool finish, bool block)
 {
     Code *code = NEW(Code);
@@ -131,7 +131,7 @@ void cuda_print_nests(const Kernel *k, Text *t)
 
 void emit_cuda_includes(const UnitNeeds *needs, Text *t)
 {
-    static const char *const HEADER[] = {"contract", "attention", "rows"}; /* by the bits HEADER_... */
+    static const char *const HEADER[] = {"contract", "attention", "rows"}; /* in the order of the bits HEADER_... */
     text_add(t, "#include \"mgpu_device.h\"\n");
     for (int i = 0; i < COUNT(HEADER); i++)
         if (needs->headers >> i & 1)

@@ -1,4 +1,4 @@
-/* kinds.c: the kinds of kernels as CUDA C: a row each. */
+/* kinds.c: the kinds of kernels as CUDA C, one row each. */
 #include "compiler/base/c_text.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
@@ -51,7 +51,7 @@ static void launches_scan(const Kernel *k, mgpu_launch launch[2]) { launch[0] = 
 
 static int64_t scan_bytes(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
 {
-    (void)archs; /* each block has its own */
+    (void)archs; /* each block has its own workspace */
     *per_sample = k->scan->samples && !alone ? (k->scan->work_bytes + k->scan->chunk - 1) / k->scan->chunk : 0;
     return k->scan->work_bytes;
 }

@@ -1,8 +1,8 @@
-/* library.c: which matmuls a library for GPUs may do in place of the kernel, and how.
+/* library.c: for which matmuls a GPU library may be used in place of the kernel, and how.
  *
- * In: a CudaMatmul. Out: mgpu_library_matmul (mgpu.h), if each of batch, M, N and K is one axis, and every matrix is in
- * memory as the library wants it: by columns, elements of a column side by side, or so when rows and columns change places.
- * The rows of its result are those of C's lists, M or N, whose elements are contiguous. */
+ * In: a CudaMatmul. Out: mgpu_library_matmul (mgpu.h), if each of batch, M, N and K is one axis, and every matrix is stored as
+ * the library requires: column-major with contiguous columns, perhaps transposed. The rows of its result are those of C's lists,
+ * M or N, whose elements are contiguous. */
 #include "compiler/target/cuda/library.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ int64_t cuda_library_workspace(const char *archs)
     return WORKSPACE;
 }
 
-/* all axes of a list as one; false: they are not. Samples are the outermost. */
+/* Joins all axes of a list; false: they are not contiguous. Samples are the outermost axis. */
 static bool fold(const mgpu_contraction *t, int list, mgpu_axis *to, bool *sampled)
 {
     const mgpu_axis *axis = t->axis + mgpu_list_first(t, list);
@@ -36,7 +36,7 @@ static bool fold(const mgpu_contraction *t, int list, mgpu_axis *to, bool *sampl
     return to->window == 0 && to->extent > 0;
 }
 
-/* strides of rows and columns -> how the library finds the matrix; an axis without elements besides the first has any stride */
+/* Describes a matrix for the library, by its strides of rows and columns; an axis of extent 1 may have any stride. */
 static bool place(mgpu_library_matrix *m, const mgpu_axis *row, bool rows_sampled, int64_t row_stride, const mgpu_axis *column,
                   bool columns_sampled, int64_t column_stride)
 {
@@ -71,7 +71,7 @@ bool cuda_library_matmul(const CudaMatmul *p, bool swapped, mgpu_library_matmul 
     int r = list[MGPU_LIST_N].c == 1 || (list[MGPU_LIST_N].extent == 1 && !sampled[MGPU_LIST_N] && list[MGPU_LIST_M].c != 1) ? MGPU_LIST_N : MGPU_LIST_M;
     int c = r == MGPU_LIST_N ? MGPU_LIST_M : MGPU_LIST_N;
     const mgpu_axis *rows = &list[r], *columns = &list[c], *depth = &list[MGPU_LIST_K], *batch = &list[MGPU_LIST_BATCH];
-    bool by_b = r == MGPU_LIST_N; /* its first operand is B */
+    bool by_b = r == MGPU_LIST_N; /* the library's first operand is B */
     *to = (mgpu_library_matmul){.extent = {rows->extent, columns->extent, depth->extent, batch->extent}, .sampled = -1,
                                  .sums = t->type};
     for (int i = 0; i < 4; i++)

@@ -1,12 +1,12 @@
-/* numbers.c: what of a matmul is handed over at its launch (runtime/abi/mgpu_numbers.h), so that matmuls of one form are one
- * function. A form is the kinds of its axes, which of them move in windows, how its operands are in shared memory and how many
- * elements are moved at once; the numbers are the rest: extents, strides, first elements. */
+/* numbers.c: the numbers of a matmul that its launch passes (runtime/abi/mgpu_numbers.h), so that matmuls of one form share a
+ * function. A form is the kinds of the axes, which of them move in windows, the layout of operands in shared memory and how many
+ * elements are copied at once. The numbers are the rest: extents, strides, first elements. */
 #include "compiler/base/c_text.h"
 #include "compiler/target/cuda/tiles.h"
 
 /* ---- how elements are moved */
 
-/* lines along K, else along rows */
+/* Returns true if lines are copied along K, false: along rows. */
 static bool is_along_k(const mgpu_contraction *t, int list, int tensor)
 {
     return mgpu_follow(t, MGPU_LIST_K, tensor) || !mgpu_follow(t, list, tensor);
@@ -17,7 +17,7 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
     const mgpu_contraction *t = &p->table;
     mgpu_tiles s = p->tiles;
     int chunk_a = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_a), chunk_b = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_b);
-    bool nothing = s.arithmetic != MGPU_DIRECT && s.stages == 0; /* is read */
+    bool nothing = s.arithmetic != MGPU_DIRECT && s.stages == 0; /* neither operand is read */
     s.along_k_a = nothing || is_along_k(t, MGPU_LIST_M, 0);
     s.along_k_b = nothing || is_along_k(t, MGPU_LIST_N, 1);
     s.piece_a = nothing ? 1 : mgpu_together(t, s.along_k_a ? MGPU_LIST_K : MGPU_LIST_M, 0, s.aligned_a, chunk_a, 0);
@@ -26,13 +26,13 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
                               MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
     s.linear_a = nothing || mgpu_is_linear(t, 0);
     s.linear_b = nothing || mgpu_is_linear(t, 1);
-    s.marked_a = !nothing && s.arithmetic != MGPU_DIRECT && s.along_k_a && mgpu_may_be_marked(t); /* else a thread has few rows */
+    s.marked_a = !nothing && s.arithmetic != MGPU_DIRECT && s.along_k_a && mgpu_may_be_marked(t); /* else threads have few rows */
     return s;
 }
 
 /* ---- numbers */
 
-enum { WIDEST = 8 /* bytes of an element, at most */ };
+enum { WIDEST = 8 /* most bytes of an element */ };
 
 static bool is_small(int64_t number) { return number >= INT32_MIN && number <= INT32_MAX; }
 
@@ -44,7 +44,7 @@ static bool has_room(const CudaMatmul *p)
         return false;
     for (int i = 0; i < axes; i++) {
         for (int tensor = 0; tensor < 3; tensor++)
-            if (!is_small(WIDEST * mgpu_axis_stride(t, i, tensor))) /* kernels compute in bytes */
+            if (!is_small(WIDEST * mgpu_axis_stride(t, i, tensor))) /* kernels compute offsets in bytes */
                 return false;
         if (!is_small(t->axis[i].extent) || !is_small(t->axis[i].step))
             return false;
@@ -98,7 +98,7 @@ bool cuda_same_form(const CudaMatmul *p, const CudaMatmul *q)
     return memcmp(d[0].bytes, d[1].bytes, sizeof d[0].bytes) == 0;
 }
 
-/* 2^(bits + shift) / extent, rounded up; 2^shift / 2 < extent <= 2^shift */
+/* Returns 2^(bits + shift) / extent, rounded up, for 2^shift / 2 < extent <= 2^shift. */
 static uint64_t inverse_of(uint64_t extent, int shift, int bits)
 {
     uint64_t rest = (UINT64_C(1) << shift) - extent, quotient = 1;
@@ -124,7 +124,7 @@ static mgpu_numbers numbers_of(const CudaMatmul *p)
         for (int move = 0; move < MGPU_MOVES && i >= mgpu_list_first(t, MGPU_LIST_K) && s.stages > 0; move++)
             x->move[move] = (int32_t)mgpu_move_digit(t, i, mgpu_move_depth(&s, move));
         if (from->extent <= 0)
-            continue; /* the first of its list: nothing is divided by it */
+            continue; /* the first axis of its list: nothing is divided by its extent */
         while (INT64_C(1) << x->shift < from->extent)
             x->shift++;
         x->inverse = (uint32_t)inverse_of((uint64_t)from->extent, (int)x->shift, 31);

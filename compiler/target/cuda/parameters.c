@@ -1,13 +1,13 @@
-/* parameters.c: kernels that differ in numbers alone are one function, and their launches give the numbers.
+/* parameters.c: kernels that differ only in numbers share one function, to which launches pass the numbers.
  *
- * A deep model has the same element-wise kernels and sums for every width and resolution, and NVRTC takes as long for each. In:
- * the kernels of all phases, with their code: extents, strides and constants of the model are numbers in it.
- * Kernels whose code is the same without them are those of the first one; each number in which they differ is one of a parameter
- * by value (mgpu_parameters), from where instructions take them as they take constants. A division by an extent becomes a
- * multiplication (mgpu_divisor).
+ * A deep model has the same element-wise kernels and sums for every width and resolution, and each would take NVRTC equally long.
+ * In: the kernels of all phases, with their code, which contains extents, strides and constants of the model. Kernels whose code
+ * is otherwise equal use the function of the first of them. Each number in which they differ becomes a word of a parameter by
+ * value (mgpu_parameters), which instructions access as fast as constants. A division by an extent becomes a multiplication
+ * (mgpu_divisor).
  *
- * What the compiler has to know is no such number: how far loops are unrolled, how many lanes there are, how large arrays are.
- * And kernels stay as they are whose threads do little but divide, or divide numbers of 64 bits: there constants are faster. */
+ * Numbers that the compiler has to know are never parameters: unroll counts, numbers of lanes, sizes of arrays. And kernels stay
+ * as they are if their threads do little but divide, or divide numbers of 64 bits, which is faster with constants. */
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/target/cuda/cuda.h"
@@ -19,7 +19,7 @@
 
 typedef struct Form {
     Kernel **kernels; int count;
-    Numbers *numbers; /* of each, those of its second function after those of the first */
+    Numbers *numbers; /* by kernel; those of the finishing function follow those of the function */
 } Form;
 
 static bool same_number(const Term *a, const Term *b) { return strcmp(a->word, b->word) == 0; }
@@ -40,9 +40,9 @@ static bool same_in_all(const Form *f, int a, int b)
     return true;
 }
 
-enum { FEW_DIVISIONS = 3, MOST_NUMBERS = 256, MOST_WORDS = 256 /* a quarter of what parameters may have in all, 4 KiB */ };
+enum { FEW_DIVISIONS = 3, MOST_NUMBERS = 256, MOST_WORDS = 256 /* a quarter of the 4 KiB of parameters */ };
 
-/* an index of it has 64 bits */
+/* Returns true if an index has 64 bits. */
 static bool is_64_bit(const Nest *nest)
 {
     bool large = !nest->share.narrow;
@@ -51,7 +51,7 @@ static bool is_64_bit(const Nest *nest)
     return large;
 }
 
-/* threads that take a vector at a time wait for memory for so long that divisions take no time */
+/* A thread that loads vectors waits for memory for so long that divisions take no time. */
 static bool is_worth_it(const Form *f)
 {
     static const int WORDS[] = {[NUMBER_INT] = 1, [NUMBER_DIVISOR] = 3, [NUMBER_F32] = 1, [NUMBER_F64] = 2};
@@ -70,9 +70,9 @@ static bool is_worth_it(const Form *f)
     return words <= MOST_WORDS && (divisions == 0 || (!large && (vectors || divisions <= FEW_DIVISIONS)));
 }
 
-/* ---- what is given: words of 32 bits */
+/* ---- parameters: words of 32 bits */
 
-/* mgpu_divisor of a number from 2 to 2^31 */
+/* Computes the mgpu_divisor of a number from 2 to 2^31. */
 void cuda_divisor(uint32_t by, uint32_t words[3])
 {
     uint32_t shift = 1;
@@ -114,7 +114,7 @@ static void give(Kernel *k, const Term *n)
     }
 }
 
-/* all kernels of a form become the first of them */
+/* Makes all kernels of a form use the functions of the first. */
 static void make_one(const Form *f)
 {
     int count = f->numbers[0].count, *first = NEW_ARRAY(int, count);

@@ -1,4 +1,4 @@
-/* target.c: CUDA as a target: kernels are functions of images, which NVRTC makes, and are launched. */
+/* target.c: CUDA as a target: kernels are functions of images, which NVRTC compiles, and are launched. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/epilogue.h"
 #include "compiler/machine/machine.h"
@@ -9,9 +9,9 @@
 
 enum {
     LANE = 16, LEAST_LANE = 4,
-    BLOCKS = 128, BLOCK_SAMPLES = 4, /* of a scan: enough, and each with few samples */
-    ROW_ELEMENTS = 64,               /* a line of 128 bytes, of halves */
-    OTHER_TILES = 3,                 /* of --tune: those that the estimate likes best beside its choice */
+    BLOCKS = 128, BLOCK_SAMPLES = 4, /* of a scan: enough blocks, each with few samples */
+    ROW_ELEMENTS = 64,               /* a line of 128 bytes, in 16-bit elements */
+    OTHER_TILES = 3,                 /* with --tune: the tiles with the next best estimates */
     ACROSS_COLUMNS = 8192,           /* 32 for each thread of a block */
     LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
 };
@@ -38,7 +38,7 @@ static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs
     return cuda_contraction_or_library_workspace(k->contraction, samples, archs);
 }
 
-/* a contraction's kernel that does it in another way */
+/* Adds a kernel that computes the contraction of another kernel in another way. */
 static Kernel *add_way(Program *p, const Kernel *of, Contraction *contraction, const char *way)
 {
     Kernel *k = NEW(Kernel);
@@ -66,9 +66,9 @@ static void add_all_tiles(Program *p)
         }
 }
 
-/* ---- contractions with their results' statistics in one call */
+/* ---- contractions fused with the statistics of their results */
 
-typedef struct Pair { const Kernel *of, *statistics; Contraction *both; bool preferred; double *saved; /* by all pairs of its form */ } Pair;
+typedef struct Pair { const Kernel *of, *statistics; Contraction *both; bool preferred; double *saved; /* of all pairs of its form */ } Pair;
 
 static Pair *find_pairs(const Phase *phase, int *count)
 {
@@ -100,7 +100,8 @@ static double bytes_of(const Phase *phase, double samples)
     return bytes;
 }
 
-/* A function is worth its compilation if the calls that have it read so much less, of all that a phase moves. Each pair once */
+/* Adds each fused pair once. Its function is worth the compilation if its calls save LEAST_SAVED of the bytes that a phase
+ * moves. */
 static void add_statistics(Program *p, const Phase *phase, Map *known)
 {
     int count;
@@ -119,7 +120,7 @@ static void add_statistics(Program *p, const Phase *phase, Map *known)
     }
 }
 
-/* kernels that other kernels' functions do as well */
+/* Makes kernels share the functions of other kernels that can execute them. */
 static void end_kernels(Program *p)
 {
     Map pairs = {0};
@@ -145,12 +146,12 @@ static const char *form(const Kernel *k) { return k->contraction ? cuda_contract
 
 /* ---- link */
 
-static const char *words(const Kernel *k) /* several kernels are this one */
+static const char *words(const Kernel *k) /* several kernels share it */
 {
     return k->contraction && cuda_contraction_form(k->contraction) ? cuda_contraction_words(k->contraction) : NULL;
 }
 
-/* what libraries need besides, as text of a translation unit: weights of convolutions in another order */
+/* Returns kernels that libraries need: they copy weights of convolutions into another order. */
 static const char *runtime_kernels(const Program *p)
 {
     mgpu_library_convolution convolution;
@@ -167,7 +168,7 @@ static double begin_unit(const UnitNeeds *needs, size_t bytes, Text *t)
     return (double)bytes * 1e-5 + 0.3 * needs->slow;
 }
 
-/* false: no library computes it that needs a workspace of the call's */
+/* false: it is not computed by a library that needs a workspace */
 static bool print_library(const Kernel *k, Text *t)
 {
     mgpu_library_matmul matmul;
@@ -215,7 +216,7 @@ static void print_table(const Text *rows, Text *t)
 
 const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = MGPU_WAY_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
-    .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: what sums read twice is less than what columns cost */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
+    .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: reading terms twice costs less than columns */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_epilogue_workspace, .end_kernels = end_kernels,
     .lower_scan = cuda_lower_scan, .lower = cuda_lower,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .needs = cuda_needs, .begin_unit = begin_unit,

@@ -1,11 +1,11 @@
-/* together.c: one launch for several calls.
+/* together.c: one launch of several calls.
  *
- * A model has as many updates as weights, most of them small: a launch for each takes longer than what it does, and leaves most
- * of the GPU idle. In: kernels, whose code says where the threads of the launch come in (TERM_GRID). Out: how many calls one
- * launch of a function does at most (kernel->together), as many as a phase has updates by it, or as fit into parameters; and the
- * text of such a function. It takes a table (mgpu_calls), a row for each call: its arguments, its samples, its numbers, and the
- * first of its blocks. So it is one function whatever calls there are. Which calls have a launch in common, the plan says
- * (plan/together.c): they are a region. */
+ * A model has as many updates as weights, most of them small: a launch for each takes longer than its work, and leaves most of
+ * the GPU idle. In: kernels, whose code marks where the thread's number in the launch is used (TERM_GRID). Out: the most calls of
+ * one launch of a function (kernel->together): as many as a phase has updates with it, or as fit into parameters; and the text of
+ * such a function. It takes a table (mgpu_calls) with a row per call: its arguments, its samples, its numbers, and the first of
+ * its blocks. So it is independent of the calls. The plan decides which calls share a launch (plan/together.c): they are a
+ * region. */
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/cuda.h"
 
@@ -28,7 +28,7 @@ void cuda_count_together(Program *p)
 
 int cuda_together(const Kernel *k) { return kernel_function(k)->together; }
 
-/* the arguments of the call, as the function of one call takes them */
+/* Prints the arguments of the call, as parameters of the function of one call. */
 static void print_arguments(const Kernel *k, Text *t)
 {
     for (int i = 0; i < k->read_count + k->write_count; i++) {
