@@ -1,15 +1,16 @@
 /* attention.c: ATTENTION and its gradients as CUDA C.
  *
- * In: an Attention (attention.c). Out: its table, and functions that hand it to mgpu_device_attention.h: k12, and for the
- * gradients of keys and values k12_finish, which needs what k12 has left of each query. */
+ * In: an Attention (kernel/attention.c). Out: its table, and functions that pass it to mgpu_device_attention.h: k12, and for the
+ * gradients of keys and values k12_finish, which needs what k12 leaves of each query. */
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
 #include "compiler/target/cuda/tiles.h"
 
 enum {
     RESULT_ELEMENTS = 128,    /* of a row, in the registers of a block */
-    LEAST_GROUP_ROWS = 16,    /* queries and keys for warpgroups: of fewer most of any matrix is padding */
-    MOST_GROUP_COLUMNS = 64   /* of their matrices with rows in registers: mgpu_multiply_warpgroup has no form for more, and would do nothing */
+    LEAST_GROUP_ROWS = 16,    /* least queries and keys for warpgroups: with fewer, most of a matrix is padding */
+    /* most columns of matrices with rows in registers: mgpu_multiply_warpgroup has no variant for more, and would do nothing */
+    MOST_GROUP_COLUMNS = 64
 };
 
 static uint8_t type_of(const mgpu_attention *t, const mgpu_attention_operand *o)
@@ -17,7 +18,7 @@ static uint8_t type_of(const mgpu_attention *t, const mgpu_attention_operand *o)
     return o->half == MGPU_HALF_BF16 ? MGPU_BF16 : o->half == MGPU_HALF_F16 ? MGPU_F16 : t->type;
 }
 
-/* as large as there is room for, and as there are elements */
+/* Returns the width of tiles along a row: with the least padding of d and e, and the largest such width. */
 static int part_of(const mgpu_attention *t, bool matrices)
 {
     static const int parts[] = {64, 32, 16};
@@ -40,8 +41,8 @@ static bool has_long_rows(const mgpu_attention *t) { return t->d > 64 || t->e > 
 enum { SHAPES = 2 };
 typedef struct TileShape { int rows, columns, warp_rows; } TileShape;
 
-/* Shapes that a block has registers for, from the first one on. On an H100 blocks of 128 queries, of which there are fewer at a time, took 208 us in place
- * of 168 forward and 252 in place of 204 backward (GPT-2's, 32 x 1024 in bf16). */
+/* Shapes for which a block has registers, from the first one on. On an H100 blocks of 128 queries, of which fewer fit at a time,
+ * took 208 us in place of 168 forward and 252 in place of 204 backward (GPT-2's, 32 x 1024 in bf16). */
 static const TileShape *shapes_of(const mgpu_attention *t, bool matrices, bool tf32, int *first)
 {
     static const TileShape by_matrices[SHAPES] = {{64, 64, 16}, {64, 32, 16}};
@@ -109,7 +110,8 @@ void cuda_launches_attention(const Attention *plan, const char *name, mgpu_launc
 int64_t cuda_attention_workspace(const Attention *plan, int64_t *per_sample)
 {
     const mgpu_attention *t = attention_table(plan);
-    int64_t bytes = t->backward ? t->heads * t->queries * (t->type == MGPU_F64 ? 32 : 16) : 0; /* an mgpu_attended_query for each */
+    /* an mgpu_attended_query for each */
+    int64_t bytes = t->backward ? t->heads * t->queries * (t->type == MGPU_F64 ? 32 : 16) : 0;
     *per_sample = has_samples(t) ? bytes : 0;
     return has_samples(t) ? 0 : bytes;
 }
@@ -137,7 +139,7 @@ static void print_operand(const mgpu_attention_operand *o, Text *text)
 
 enum { IN_TABLE = 9 };
 
-/* in the order of the table */
+/* Returns the operands in the order of the table. */
 static void operands_of(const mgpu_attention *t, const mgpu_attention_operand *operand[IN_TABLE])
 {
     const mgpu_attention_operand *const all[IN_TABLE] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->sums, &t->dq, &t->dk, &t->dv};
@@ -173,7 +175,7 @@ static void print_tiles(const mgpu_attention_tiles *s, const char *name, bool fi
              s->resident ? "true" : "false", s->results, s->alone ? "true" : "false", s->warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
 }
 
-/* the parameter that is argument `number` */
+/* Returns the parameter that is argument `number`. */
 static const char *parameter(const mgpu_attention *t, int number)
 {
     static const char *const name[IN_TABLE] = {"q", "k", "v", "g", "y", "sums", "dq", "dk", "dv"};
@@ -220,8 +222,8 @@ static void print_call(const mgpu_attention *t, const char *name, bool finish, b
     text_add(text, "%s%s);\n", t->backward ? "work, " : "", alone ? "end - begin" : "n");
 }
 
-/* Blocks of a multiprocessor, for which registers are kept. By warpgroups they hide each other's waits, as far as registers go; blocks of keys have two
- * results and would spill them. */
+/* Returns the blocks of a multiprocessor for which registers are reserved. With warpgroups, blocks hide each other's latency, as
+ * far as registers allow; blocks of keys have two results and would spill them. */
 static const char *blocks_text(const mgpu_attention *t, const mgpu_attention_tiles *s, bool keys)
 {
     bool few = !s->warpgroups || has_long_rows(t) || keys;
@@ -259,7 +261,7 @@ void cuda_print_attention(const Attention *plan, const char *name, Text *text)
         print_function(plan, name, true, text);
 }
 
-/* ---- by one block */
+/* ---- in one block */
 
 void cuda_print_block_attention(const Attention *plan, const char *name, Text *text)
 {

@@ -1,7 +1,7 @@
-/* iterations.c: what a thread does at the iterations of a nest; which iterations are its own, cuda/nest.c says.
+/* iterations.c: what a thread does at the iterations of a nest; cuda/nest.c decides which iterations these are.
  *
- * In: a nest's loops. Out: how many iterations there are, the axes of the iteration with a number, the vectors that are loaded
- * before the lanes' loop and stored after it, and the statements in it. */
+ * In: a nest's loops. Out: the numbers of iterations, the axes of the iteration with a number, the vectors that are loaded before
+ * the loop over lanes and stored after it, and the statements in it. */
 #include "compiler/target/cuda/iterations.h"
 
 #include <string.h>
@@ -41,7 +41,6 @@ const Term *cuda_iterations_term(Iterations p)
 
 const Term *cuda_iterations_divisor(Iterations p) { return term_divisor(cuda_iterations_term(p)); }
 
-/* the number of iterations, by name if it has to be computed */
 const Term *cuda_name_iterations(const Loops *l, Iterations all)
 {
     const Term *term = cuda_iterations_term(all);
@@ -52,7 +51,6 @@ const Term *cuda_name_iterations(const Loops *l, Iterations all)
     return name;
 }
 
-/* "mgpu_grid_thread()", or of a block; where a kernel has several nests, each begins with other blocks */
 const Term *cuda_own_number(const Loops *l, const char *what, int lanes)
 {
     const Term *list[2];
@@ -71,7 +69,7 @@ static const Term *axis_value(const Loops *l, const int *axes, int count, int i,
     const Axis *a = &l->nest->exprs->axis[axes[i]];
     Iterations inner = cuda_all_iterations(l, axes + i + 1, count - i - 1), own = cuda_axis_iterations(l, axes[i]);
     const Term *value = number;
-    inner.count += inner.count == 0; /* no iteration at all */
+    inner.count += inner.count == 0; /* there is no iteration at all */
     own.count += own.count == 0;
     if (inner.times || inner.count != 1)
         value = term_binary(LEVEL_PRODUCT, value, "/", cuda_iterations_divisor(inner));
@@ -96,7 +94,6 @@ static bool is_wanted(const Loops *l, int axis)
     return false;
 }
 
-/* the axes of the iteration with this number, those that are wanted; outermost: there is nothing beyond the first of them */
 void cuda_define_axes(const Loops *l, const int *axes, int count, const Term *number, bool outermost)
 {
     Lowering *p = l->p;
@@ -136,7 +133,7 @@ void cuda_open_iterations(const Loops *l, const int *axes, int count, const char
 
 /* ---- what is wanted */
 
-/* where the vector begins; NULL: it is none */
+/* Returns the index of the vector's first element; NULL: it is no vector. */
 static const Expr *vector_of(const Loops *l, const Expr *e) { return l->lane < 0 ? NULL : cuda_vector(l->nest, e); }
 static const Expr *stored_vector(const Loops *l, const Store *s) { return l->lane < 0 ? NULL : cuda_stored_vector(l->nest, s); }
 
@@ -158,7 +155,7 @@ void cuda_name_vectors(Loops *l)
     }
 }
 
-/* what the roots use of the lanes of vectors, whose beginnings are roots, too */
+/* Marks what the roots use of vectors, and adds the beginnings of these vectors to the roots. */
 static int add_bases(const Loops *l, Expr **roots, int count, bool *used)
 {
     const Exprs *x = l->nest->exprs;
@@ -182,7 +179,7 @@ Expr **cuda_root_room(const Nest *nest)
     return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count + 2 * nest->exprs->count);
 }
 
-/* their offsets are those of their beginnings */
+/* Replaces the offsets of stored vectors among the roots by those of their first elements. */
 static int replace_offsets(const Loops *l, Expr **roots, int count)
 {
     for (int k = 0; k < l->nest->store_count; k++) {
@@ -191,7 +188,7 @@ static int replace_offsets(const Loops *l, Expr **roots, int count)
         bool scalar = false; /* another store needs the offset itself */
         for (int j = 0; j < l->nest->store_count; j++)
             scalar = scalar || (l->nest->stores[j].offset == s->offset && !stored_vector(l, &l->nest->stores[j]));
-        bool there = !base || base == s->offset; /* among the roots */
+        bool there = !base || base == s->offset; /* already among the roots */
         for (int i = 0; i < count; i++)
             there = there || roots[i] == base;
         for (int i = 0; i < count && scalar && !there; i++)
@@ -206,7 +203,6 @@ static int replace_offsets(const Loops *l, Expr **roots, int count)
     return count;
 }
 
-/* finds what the roots need; `used`: the vectors */
 void cuda_find_wanted(const Loops *l, Expr **roots, int count, bool *used)
 {
     count = add_bases(l, roots, replace_offsets(l, roots, count), used);
@@ -218,7 +214,7 @@ void cuda_find_wanted(const Loops *l, Expr **roots, int count, bool *used)
 static const char *vector_type(Dtype t) { return dtype_is_half(t) ? "f32" : t == BOOL ? "u8" : dtype_name(t); }
 static const char *stored_type(Dtype t) { return t == BOOL ? "u8" : dtype_name(t); }
 
-/* a function of vectors: its arguments, and how many elements there are, if the vector is not whole */
+/* Calls a vector function, with the number of elements if the vector is not whole. */
 static const Term *call_vector(const Loops *l, const char *function, const Term *pointer, const Term *vector)
 {
     const Term *list[3];
@@ -260,7 +256,8 @@ static bool in_pass(const Loops *l, const Store *s, int pass)
     return pass < 0 ? store_is_outer(l->nest, s, l->p->finish) : !s->outer && s->value->pass == pass;
 }
 
-/* stores of a pass, or OUTER ones if it is -1; `open`: before the loop over lanes, `close`: after it */
+/* Stores of a pass, or OUTER ones if it is -1: open_stores declares vectors before the loop over lanes, close_stores stores them
+ * after it. */
 static void open_stores(const Loops *l, int pass, const Term **name)
 {
     for (int i = 0; i < l->nest->store_count; i++) {
@@ -299,13 +296,12 @@ static void add_stores(const Loops *l, int pass, const Term *const *name)
             continue;
         if (name[i])
             code_set(&l->p->to, vector_lane(l, name[i]), "=",
-                     unrounded_value(l->p, s->value)); /* it is rounded when it is stored */
+                     unrounded_value(l->p, s->value)); /* rounded when the vector is stored */
         else
             add_store(l->p, s);
     }
 }
 
-/* the sum that is computed with this maximum; -1: none */
 int cuda_online_sum(const Loops *l, int maximum)
 {
     for (int i = 0; i < l->nest->reduction_count; i++)
@@ -314,8 +310,8 @@ int cuda_online_sum(const Loops *l, int maximum)
     return -1;
 }
 
-/* Sums of floats in f64 along a vector: f32 adds up its lanes. Doubles are slow on most GPUs, and so is making some. A maximum
- * and its sum take the lanes together. */
+/* Sums of floats in f64: f32 adds up the lanes of a vector first, because f64 is slow on most GPUs, conversions too. A maximum
+ * and its sum use all lanes together. */
 static void open_sums(const Loops *l, int pass, const Term **sum)
 {
     CodeBuilder *to = &l->p->to;
@@ -335,7 +331,7 @@ static void open_sums(const Loops *l, int pass, const Term **sum)
 
 /* ---- statements of an iteration */
 
-/* a thread has a sum across for each element of its row */
+/* A thread has a sum across for each element of its row. */
 static void accumulate_lane(const Loops *l, int reduction, const Term *lanes)
 {
     const Reduction *r = &l->nest->reductions[reduction];
@@ -357,7 +353,6 @@ void cuda_open_lanes(const Loops *l)
                term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector), NULL);
 }
 
-/* what is to be done at every iteration of a pass, or of OUTER stores (-1), with the loop over lanes around it */
 void cuda_add_iteration(const Loops *l, int pass, const bool *used)
 {
     Lowering *p = l->p;

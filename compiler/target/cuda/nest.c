@@ -1,25 +1,28 @@
 /* nest.c: a nest for GPUs.
  *
- * In: a nest, and how threads share it (cuda/share.c). Out: loops that go from a thread's own number, or a group's, in steps of
- * how many there are:
+ * In: a nest, and how threads share it (cuda/share.c). Out: loops that begin at the number of a thread or group, with the
+ * number of all of them as step:
  *
- *   iterations   for parallel iterations (or vectors of them) { for reduction axes accumulate; stores }
- *   groups    for parallel iterations { for reduction iterations, in steps of the group, accumulate; join the group; the first
- * thread stores } columns  for blocks of neighbouring parallel iterations { likewise, in steps of the rows of the block } across
- * for slices of the rows { for a few rows of each group { likewise; add each element to a sum of its own }; add these sums up }
- *   rows     for the warp's rows { for reduction iterations { for parallel iterations add to the row } }
+ *   iterations  for parallel iterations (or vectors of them) { for reduction axes accumulate; stores }
+ *   groups      for parallel iterations { for reduction iterations, in steps of the group, accumulate; join the group; the first
+ *               thread stores }
+ *   columns     for blocks of neighbouring parallel iterations { likewise, in steps of the rows of the block }
+ *   across      for slices of the rows { for a few rows of each group { likewise; add each element to a sum of its own }; add
+ *               these sums up }
+ *   rows        for the warp's rows { for reduction iterations { for parallel iterations add to the row } }
  *
- * With partial results groups and columns take a slice of the reduction iterations, and the first thread stores what it has into
- * the workspace; `finish` adds the slices up and makes the OUTER stores. Sums across rows are such results, too, of a slice of
- * the rows. One number counts all parallel iterations, one all reduction ones; the axes are made of it by division. The lanes of
- * a vector are the innermost loop: what is contiguous along it is loaded before it and stored after it. */
+ * With partial results, groups and columns take a slice of the reduction iterations, and the first thread stores its result
+ * into the workspace. The finishing function adds the slices up and executes the OUTER stores. Sums across rows are such
+ * results, too, of a slice of the rows. One number counts all parallel iterations, and one all reduction iterations; axes are
+ * computed from it by division. The lanes of a vector are the innermost loop: what is contiguous along it is loaded before it
+ * and stored after it. */
 #include "compiler/target/cuda/iterations.h"
 
 #include <string.h>
 
 /* ---- accumulators */
 
-/* the maximum of what the sum has the exponentials of, less that maximum; -1: it is no such sum */
+/* Returns the maximum m of a sum of exp(x - m), where m is the maximum of x; -1: it is another sum. */
 static int maximum_of(const Nest *nest, const Reduction *sum)
 {
     const Expr *e = sum->value;
@@ -31,8 +34,8 @@ static int maximum_of(const Nest *nest, const Reduction *sum)
     return r->kind == REDUCE_MAX && r->value == e->in[0]->in[0] && r->value->pass + 1 == e->pass ? maximum : -1;
 }
 
-/* Passes that are such sums alone are left out: the maximum's own pass computes them, in vectors of a row that is read again for
- * each pass. */
+/* Finds passes that only compute such sums. They are left out: the maximum's own pass computes the sums, in vectors of a row that
+ * would otherwise be read again. */
 static void find_online(Loops *l)
 {
     const Nest *nest = l->nest;
@@ -54,7 +57,7 @@ static void find_online(Loops *l)
     }
 }
 
-/* the pass in which a reduction is computed */
+/* Returns the pass in which a reduction is computed. */
 static int pass_of(const Loops *l, int reduction)
 {
     return l->nest->reductions[reduction].value->pass - (l->online[reduction] > 0);
@@ -76,7 +79,7 @@ static bool is_left_out(const Loops *l, int pass)
     return false;
 }
 
-/* {0, 0, 0, 0} */
+/* returns {0, 0, 0, 0} */
 static const Term *all_lanes(const Loops *l, const Term *value)
 {
     if (!l->lane_parallel)
@@ -87,7 +90,7 @@ static const Term *all_lanes(const Loops *l, const Term *value)
     return term_list(l->nest->share.vector, list);
 }
 
-/* an array, if the lanes of a vector are parallel */
+/* Declares a variable; an array, if the lanes of a vector are parallel. */
 static void declare_lanes(const Loops *l, const char *type, const Term *name, const Term *value)
 {
     code_array(&l->p->to, type, name, l->lane_parallel ? term_whole(l->nest->share.vector) : NULL, all_lanes(l, value));
@@ -113,7 +116,7 @@ static void declare_accumulators(const Loops *l, int pass)
     }
 }
 
-/* every thread of the group, or of the column, gets the result of all */
+/* Gives every thread of the group, or of the column, the combined result. */
 static void join_accumulators(const Loops *l, int pass)
 {
     Lowering *p = l->p;
@@ -137,7 +140,7 @@ static void join_accumulators(const Loops *l, int pass)
     }
 }
 
-/* from here on results are known by their values */
+/* After the pass, results are known by their final values. */
 static void name_results(const Loops *l, int pass)
 {
     for (int i = 0; i < l->nest->reduction_count; i++) {
@@ -147,7 +150,7 @@ static void name_results(const Loops *l, int pass)
     }
 }
 
-/* the number of the parallel iteration, of its lane 0 */
+/* Returns the number of the parallel iteration, of its lane 0. */
 static const Term *parallel_place(const Loops *l)
 {
     const Term *place = NULL;
@@ -187,7 +190,7 @@ static void store_partial(const Loops *l)
     code_close_to(&p->to, depth);
 }
 
-/* ---- sums of rows. Doubles are slow on most GPUs, and so is making some: f32 adds up a few rows, f64 these sums */
+/* ---- sums of rows: a few rows are added in f32, and these sums in f64, because f64 is slow on most GPUs, conversions too */
 
 enum { ROWS_AT_ONCE = 8 };
 
@@ -200,7 +203,7 @@ static bool is_wide_sum(const Loops *l, int pass, int reduction)
 static bool sums_rows(const Loops *l, int pass)
 {
     const Share *s = &l->nest->share;
-    bool any = false, lanes = l->lane >= 0 && !l->lane_parallel; /* which are added up first */
+    bool any = false, lanes = l->lane >= 0 && !l->lane_parallel; /* lanes, which are added up first */
     for (int i = 0; i < l->nest->reduction_count; i++)
         any = any || is_wide_sum(l, pass, i);
     return any && !lanes && l->reduction_axes_count && !s->unrolled &&
@@ -229,7 +232,7 @@ static void close_row_sums(const Loops *l)
 
 static const Term *less(const Term *a, const Term *b) { return term_binary(LEVEL_LESS, a, "<", b); }
 
-/* so many rows at once as long as there are; then the others */
+/* Opens a loop over groups of ROWS_AT_ONCE rows; the remaining rows follow. */
 static void open_rows(Loops *l, int pass, const Term *own, const Term *reduction_iterations, const Term *step)
 {
     Lowering *p = l->p;
@@ -253,7 +256,7 @@ static void open_rows(Loops *l, int pass, const Term *own, const Term *reduction
 
 /* ---- loops */
 
-/* a thread for each iteration takes all reduction axes */
+/* With a thread per iteration, the thread executes all reduction axes. */
 static void open_reduction_axes(const Loops *l)
 {
     Lowering *p = l->p;
@@ -270,7 +273,7 @@ static void open_reduction_axes(const Loops *l)
     }
 }
 
-/* a row that a thread keeps from pass to pass */
+/* Opens the loop over a row that a thread keeps in registers between passes. */
 static void open_unrolled(Loops *l, const Term *own, const Term *reduction_iterations)
 {
     Lowering *p = l->p;
@@ -300,7 +303,7 @@ static void open_ragged(Loops *l, const Term *own, const Term *step)
     code_step(code_for(&p->to, NULL, v, NULL, less(v, last)), v, "+=", step);
 }
 
-/* the reduction axes; nothing is opened if there are none */
+/* Opens the loops over reduction axes, if there are any. */
 static void open_reduction(Loops *l, int pass, const Term *reduction_iterations)
 {
     const Share *s = &l->nest->share;
@@ -365,7 +368,7 @@ static void add_outer_stores(Loops *l, Expr **roots)
     code_close_to(&p->to, depth);
 }
 
-/* a pass through the reduction iterations, for its `count` roots */
+/* Adds a pass over the reduction iterations, for its `count` roots. */
 static void reduce(Loops *l, int pass, const Term *reduction_iterations, Expr **roots, int count)
 {
     Lowering *p = l->p;
@@ -391,7 +394,7 @@ static void add_pass(Loops *l, int pass, const Term *reduction_iterations, Expr 
     Lowering *p = l->p;
     bool ragged = l->nest->share.ragged, rows = sums_rows(l, pass), twice = ragged || rows;
     bool bare = l->nest->passes > 1 && !l->reduction_axes_count &&
-                l->lane >= 0; /* a row is one vector: no loop holds what a pass loads */
+                l->lane >= 0; /* a row is one vector: no loop encloses what a pass loads */
     int depth = p->to.depth;
     declare_accumulators(l, pass);
     if (twice || bare)
@@ -409,7 +412,7 @@ static void add_pass(Loops *l, int pass, const Term *reduction_iterations, Expr 
         join_accumulators(l, pass);
 }
 
-/* everything at the parallel iterations, whose loop is open */
+/* Adds everything at the parallel iterations, whose loop is open. */
 static void add_passes(Loops *l, const Term *reduction_iterations)
 {
     Lowering *p = l->p;
@@ -440,7 +443,7 @@ static void add_passes(Loops *l, const Term *reduction_iterations)
 
 /* ---- iterations, groups, columns */
 
-/* the one iteration that there is belongs to the first thread, or group */
+/* The only iteration belongs to the first thread, or group. */
 static void open_single(const Loops *l, const Term *number)
 {
     code_if(&l->p->to, term_binary(LEVEL_EQUAL, number, "==", term_word("0")));
@@ -459,7 +462,7 @@ static void add_iterations(Loops *l)
     code_close(&p->to);
 }
 
-/* how many slices there are of the reduction iterations */
+/* Declares the number of slices of the reduction iterations. */
 static void name_slices(Loops *l, Iterations reduction, const Term *reduction_iterations)
 {
     const Share *s = &l->nest->share;
@@ -504,7 +507,7 @@ static void add_groups(Loops *l)
     code_close(&p->to);
 }
 
-/* the column that the thread takes of a tile of columns; it has none where `inside` is false */
+/* Defines the thread's column of a tile of columns; `inside` is false if it has none. */
 static void define_column(Loops *l, int axis, const Term *item, const Term *tiles, Iterations columns, bool whole)
 {
     Lowering *p = l->p;
@@ -524,7 +527,7 @@ static void add_columns(Loops *l)
 {
     Lowering *p = l->p;
     const Share *s = &l->nest->share;
-    bool any = l->parallel_count > 0; /* else the vector is all that is parallel */
+    bool any = l->parallel_count > 0; /* otherwise only the vector is parallel */
     int column_axis = any ? l->parallel[l->parallel_count - 1] : -1, outer = any ? l->parallel_count - 1 : 0;
     Iterations columns = any ? cuda_axis_iterations(l, column_axis) : (Iterations){1, NULL},
                reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
@@ -562,8 +565,8 @@ static void add_columns(Loops *l)
     code_close(&p->to);
 }
 
-/* ---- sums across rows. Each thread has one in f32 for each element of a row that it sees; f64 those of a few rows of all groups
- */
+/* ---- sums across rows. Each thread has one in f32 for each element of a row that it reads; f64 adds those of a few rows of all
+ * groups. */
 
 static void declare_across(const Loops *l)
 {
@@ -620,9 +623,9 @@ static void add_across(Loops *l)
 
 /* ---- sums into rows */
 
-enum { LOOKS = 4 /* iterations that a lane looks at together, so that it waits for memory once */ };
+enum { LOOKS = 4 /* iterations that a lane reads together, so that it waits for memory once */ };
 
-/* the row of each iteration that this lane looks at: -1, if there is none */
+/* Loads the rows of the iterations that this lane reads; -1: none. */
 static void find_rows(Loops *l, const Term *found, const Term *look, const Term *first, const Term *reduction_iterations)
 {
     Lowering *p = l->p;
@@ -648,7 +651,7 @@ static void find_rows(Loops *l, const Term *found, const Term *look, const Term 
     restore_terms(p, saved);
 }
 
-/* the loop over iterations whose row the warp owns -> the iteration */
+/* Opens the loop over iterations whose row the warp owns; returns the iteration. */
 static const Term *open_hits(Loops *l, const Term *found, const Term *look, const Term *first, const Term *warp)
 {
     Lowering *p = l->p;
@@ -668,7 +671,7 @@ static const Term *open_hits(Loops *l, const Term *found, const Term *look, cons
     return hit;
 }
 
-/* Each lane looks at iterations; those whose rows the warp owns, all lanes add, one after the other. */
+/* Each lane reads the rows of some iterations; those that the warp owns are then added by all lanes, one after the other. */
 static void add_rows(Loops *l)
 {
     Lowering *p = l->p;
@@ -714,7 +717,7 @@ static void add_rows(Loops *l)
     code_close_to(&p->to, depth);
 }
 
-/* ---- the sums of all slices, and what follows */
+/* ---- the finishing function: sums of all slices, and what depends on them */
 
 static void add_finish(Loops *l)
 {
@@ -752,7 +755,7 @@ static void add_finish(Loops *l)
         code_if(&p->to, term_binary(LEVEL_AND, less(thread, side), "&&", less(iteration, count_term(count))));
     else
         code_if(&p->to, less(thread, side));
-    if (l->lane_parallel) /* an axis like others */
+    if (l->lane_parallel) /* an axis like the others */
         l->parallel[l->parallel_count++] = l->lane;
     l->lane = -1;
     l->lane_parallel = false;
@@ -790,7 +793,7 @@ void cuda_nest(Lowering *p, const Nest *nest)
         const Axis *a = &x->axis[i];
         if (i == l.lane || (a->extent == 1 && !a->samples && a->kind == AXIS_PLAIN))
             continue;
-        if (a->reduction != (nest->across && p->finish)) /* the end has an iteration for each sum across */
+        if (a->reduction != (nest->across && p->finish)) /* the finishing function has an iteration for each sum across */
             l.reduction[l.reduction_axes_count++] = i;
         else
             l.parallel[l.parallel_count++] = i;
@@ -805,7 +808,7 @@ void cuda_nest(Lowering *p, const Nest *nest)
         cuda_name_vectors(&l);
     else
         l.vector = NEW_ARRAY(const Term *, x->count);
-    if (l.parallel_count + l.lane_parallel > 0 && nest->share.sharing != SHARE_ROWS) { /* else in the one iteration */
+    if (l.parallel_count + l.lane_parallel > 0 && nest->share.sharing != SHARE_ROWS) { /* otherwise it is in the one iteration */
         Expr **roots = cuda_root_room(nest);
         set_loops(&l, !p->finish);
         cuda_find_wanted(&l, roots, p->finish ? outer_roots(p, roots) : all_roots(p, roots), NEW_ARRAY(bool, x->count));

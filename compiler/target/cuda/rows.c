@@ -1,13 +1,13 @@
 /* rows.c: CUMSUM and TOP_K as CUDA C.
  *
- * In: Rows (rows.c). Out: their table, and a function that hands it to mgpu_device_rows.h. A group is a warp for short rows, else
- * a block; where rows are next to each other, and many there are, a block sums some of them side by side. */
+ * In: Rows (kernel/rows.c). Out: their table, and a function that passes it to mgpu_device_rows.h. A group of threads takes a
+ * row: a warp if rows are short, else a block. If neighbouring rows are contiguous, a block sums several of them side by side. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/tiles.h"
 
 enum {
-    SHORT_SUMS = 512, SHORT_ROW = 1024, FEW = 64, /* of a warp: elements, of which so many are wanted */
+    SHORT_SUMS = 512, SHORT_ROW = 1024, FEW = 64, /* for a warp: elements of a row, and how many of them are selected */
     LEAST_BESIDE = 8, BESIDE = 32, MANY_ROWS = 64 * 1024,
     SHARED_BYTES = 64 * 1024
 };
@@ -48,7 +48,7 @@ static mgpu_rows_tiles tiles_of(const Rows *plan, bool alone)
     }
     if (length <= SHORT_ROW && k <= FEW)
         s.group = 32;
-    s.room = power_of_2(larger(2 * k, k + s.group) + (s.group == 32 ? 32 : 512)); /* many before they are sorted */
+    s.room = power_of_2(larger(2 * k, k + s.group) + (s.group == 32 ? 32 : 512)); /* many are collected before they are sorted */
     if (s.room > length)
         s.room = power_of_2(length);
     if (mgpu_rows_shared_bytes(t, &s) > SHARED_BYTES) {
@@ -103,7 +103,7 @@ static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const cha
              name, s->group, s->beside, (long long)s->room, s->in_workspace ? "true" : "false", s->alone ? "true" : "false");
 }
 
-/* parameters, and the call */
+/* Prints the parameters. */
 static void print_parameters(const Rows *plan, const mgpu_rows_tiles *s, const char *qualifier, Text *text)
 {
     const mgpu_rows *t = rows_table(plan);
@@ -145,7 +145,7 @@ void cuda_print_rows(const Rows *plan, const char *name, Text *text)
     text_add(text, "}\nMGPU_ENTRY(%s)\n", name);
 }
 
-/* ---- by one block */
+/* ---- in one block */
 
 void cuda_print_block_rows(const Rows *plan, const char *name, Text *text)
 {

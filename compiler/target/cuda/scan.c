@@ -1,16 +1,16 @@
 /* scan.c: a scan on GPUs.
  *
- * In: a Kernel with a Scan (fuse/scan.c). Out: k12: each block takes a few samples through all steps. What it calls are functions
- * of a block, for samples [begin, end): k12_0, k12_1 ... of the kernels of the body, with a barrier after each; k12_steps is the
- * loop. What the loop works on is in the block's part of the workspace. Its buffers hold the block's samples alone; their
- * pointers are moved back by the first of them, so that all functions count samples alike. Nothing is __restrict__: what a loop
- * writes in one step it reads in the next. */
+ * In: a Kernel with a Scan (fuse/scan.c). Out: k12: each block takes a few samples through all steps. It calls functions of a
+ * block, for samples [begin, end): k12_0, k12_1 ... of the kernels of the body, with a barrier after each; k12_steps is the loop.
+ * The loop's buffers are in the block's part of the workspace. They hold only the block's samples. Their pointers are moved back
+ * by the first of these, so that all functions count samples alike. Nothing is __restrict__: a step reads what the previous one
+ * wrote. */
 #include "compiler/kernel/phase.h"
 #include "compiler/loops/scan.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 
-/* ---- what is called */
+/* ---- called functions */
 
 int cuda_scan_shared_bytes(const Kernel *k)
 {
@@ -113,7 +113,7 @@ static const Code *lower_loop(const Kernel *k)
     return code;
 }
 
-/* ---- all of it */
+/* ---- the kernel */
 
 void cuda_lower_scan(Kernel *k) { scan_lower_parts(k, cuda_lower_block, lower_loop); }
 

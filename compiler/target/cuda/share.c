@@ -1,14 +1,14 @@
 /* share.c: how the threads of a GPU share a kernel's nests.
  *
- * In: a kernel with its nests. Out: nest->share, nest->partial and kernel->partial_bytes. What is chosen depends on shapes
- * alone, and on the samples of a micro-batch where the model says them: all GPUs compute the same numbers.
+ * In: a kernel with its nests. Out: nest->share, nest->partial and kernel->partial_bytes. The choice depends only on shapes, and
+ * on the samples of a micro-batch if the model says them: all GPUs compute the same numbers.
  *
- *   vectors   where the innermost axis is contiguous in memory, a thread takes 16 bytes of it at once; what is left of that
- *             axis counts vectors
- *   iterations    all else is parallel, or there are few reduction iterations, or more than enough parallel ones
- *   groups     the innermost axis is a reduction axis: neighbours read neighbouring elements of a row
- *   columns   it is parallel: so they do, of neighbouring columns
- *   partial   few results of many iterations: blocks take parts of the reduction iterations, and a second function adds them up */
+ *   vectors     where the innermost axis is contiguous in memory, a thread accesses 16 bytes of it at once; the rest of that
+ *               axis counts vectors
+ *   iterations  all axes are parallel, or there are few reduction iterations, or more than enough parallel ones
+ *   groups      the innermost axis is a reduction axis: neighbouring threads read neighbouring elements of a row
+ *   columns     it is parallel: neighbouring threads read neighbouring columns
+ *   partial     few results of many iterations: blocks take slices of reduction iterations, a second function adds them up */
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
 #include "compiler/target/cuda/cuda.h"
@@ -17,28 +17,28 @@
 #include <stdlib.h>
 
 enum {
-    VECTOR_ITERATIONS = 4096,     /* of a nest that is worth vectors */
-    LONG_RAGGED = 256,        /* a row that need not be whole vectors */
-    ALONE = 8,                /* reduction iterations that one thread takes: of a row, */
+    VECTOR_ITERATIONS = 4096,     /* least iterations of a nest that gets vectors */
+    LONG_RAGGED = 256,        /* least row that may end with a partial vector */
+    ALONE = 8,                /* most reduction iterations for one thread: of a row, */
     ALONE_COLUMN = 16,        /* of a column */
-    MANY_THREADS = 16384,     /* keep a GPU busy without help */
-    MANY_GROUPS = 1024,        /* likewise, of groups of a warp */
-    MANY_WARPS = 2048,        /* that own rows of a table */
-    STEPS = 4,                /* of a thread of a group, at least */
-    LONG_ROW = 1024,          /* for a warp */
-    KEPT_STEPS = 8,           /* of a thread through a row that it keeps from pass to pass, */
-    KEPT_VALUES = 32,         /* and values of it */
-    STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least, */
-    STEPS_OF_COLUMNS = 8,     /* of columns, which it loads together (cuda/nest.c), where there are */
-    MANY_PARTS = 256,         /* with so many */
-    PARTS = 512,              /* partial results of all iterations, at most, as long as each has one */
-    ROWS_OF_PART = 2,         /* of a group of threads, at least, whose sums across are one */
-    LONG_BYTES = 32 << 20,    /* that a kernel moves: it takes ten microseconds or more */
-    KEPT_SUMS = 48,           /* sums across of a thread; with 64 registers are spilled */
-    COLUMNS = 32              /* side by side */
+    MANY_THREADS = 16384,     /* so many threads keep a GPU busy */
+    MANY_GROUPS = 1024,        /* so many groups of a warp keep a GPU busy */
+    MANY_WARPS = 2048,        /* warps that own rows of a table */
+    STEPS = 4,                /* least steps of a thread of a group */
+    LONG_ROW = 1024,          /* steps of a row that needs more than a warp */
+    KEPT_STEPS = 8,           /* most steps of a row that a thread keeps in registers between passes, */
+    KEPT_VALUES = 32,         /* and most values */
+    STEPS_OF_PART = 4,        /* least steps of a thread that computes a partial result, */
+    STEPS_OF_COLUMNS = 8, /* the same for columns, which a thread loads several at a time (cuda/nest.c), if there are enough */
+    MANY_PARTS = 256,         /* with so many partial results */
+    PARTS = 512,              /* most partial results of all iterations, unless each has only one */
+    ROWS_OF_PART = 2,         /* least rows of a group of threads, whose sums across are one partial result */
+    LONG_BYTES = 32 << 20,    /* moved by a kernel that takes ten microseconds or more */
+    KEPT_SUMS = 48,           /* most sums across of a thread; with 64, registers are spilled */
+    COLUMNS = 32              /* most neighbouring columns of a block */
 };
 
-/* the samples of a device, at most; 0: the model does not say */
+/* Returns the most samples of a device; 0: the model does not say. */
 static int64_t most_samples(const Model *m)
 {
     int64_t pieces = m->accumulate > 1 ? m->accumulate : 1, group = m->group > 1 ? m->group : 1;
@@ -61,7 +61,7 @@ static double iterations(const Nest *nest, bool reduction, int64_t samples)
 
 /* ---- narrow indices */
 
-typedef struct Reach { double low, high; bool unbounded; } Reach; /* unbounded: it depends on numbers that are read */
+typedef struct Reach { double low, high; bool unbounded; } Reach; /* unbounded: it depends on loaded numbers */
 
 static Reach reach(const Exprs *x, const Expr *e, int64_t samples)
 {
@@ -96,7 +96,7 @@ static Reach reach(const Exprs *x, const Expr *e, int64_t samples)
 
 bool cuda_index_is_64_bit(const Nest *nest, const Expr *e) { return !nest->share.narrow || reach(nest->exprs, e, 1).unbounded; }
 
-/* counts of iterations, too, with room for a step beyond them */
+/* Returns true if all indices, and the counts of iterations with one more step, fit into 31 bits. */
 static bool is_narrow(const Nest *nest, int64_t samples)
 {
     const Exprs *x = nest->exprs;
@@ -108,7 +108,7 @@ static bool is_narrow(const Nest *nest, int64_t samples)
         if (!expr_is_index(x->all[i]))
             continue;
         Reach r = reach(x, x->all[i], samples);
-        if (r.low < -most || r.high > most) /* without what depends on numbers that are read, which is of 64 bits */
+        if (r.low < -most || r.high > most) /* indices that depend on loaded numbers have 64 bits anyway */
             return false;
     }
     return iterations(nest, false, samples) * iterations(nest, true, samples) <= most;
@@ -134,7 +134,8 @@ static bool is_multiple(const Expr *e, int64_t of)
     return true;
 }
 
-/* where the vector of an index begins that has the lane alone, once; NULL: it has it in another way, or not at all */
+/* Returns the index at which a vector begins, if the lane is a term of the index with factor 1 and occurs nowhere else in it;
+ * else NULL. */
 static Expr *vector_base(Exprs *x, Expr *index, int64_t count)
 {
     int lane = x->axis_count - 1;
@@ -165,7 +166,8 @@ const Expr *cuda_stored_vector(const Nest *nest, const Store *s)
     return tensor_is_aligned(s->tensor) && !guarded ? base_of(nest, s->offset) : NULL;
 }
 
-typedef struct Accesses { int contiguous, aligned, widest; double most; } Accesses; /* widest: of those at most iterations */
+/* widest: bytes, of the accesses with most iterations */
+typedef struct Accesses { int contiguous, aligned, widest; double most; } Accesses;
 
 static void count_access(Accesses *a, Exprs *x, const Tensor *t, Expr *offset, int64_t count)
 {
@@ -197,7 +199,7 @@ static bool vector_fits(const Nest *nest, int64_t count)
     return a.aligned && 2 * a.aligned >= a.contiguous && a.widest * count <= VECTOR_BYTES;
 }
 
-/* A long row of reduction iterations need not be whole vectors: what is left of it is done apart. */
+/* A long row of reduction iterations may end with a partial vector, which is computed separately. */
 static bool may_be_ragged(const Nest *nest, int64_t count)
 {
     Exprs *x = nest->exprs;
@@ -223,7 +225,7 @@ static bool may_be_ragged(const Nest *nest, int64_t count)
     return may;
 }
 
-/* the innermost axis becomes two: vectors, and their lanes */
+/* Splits the innermost axis into vectors and their lanes. */
 static void make_vectors(Nest *nest)
 {
     Exprs *x = nest->exprs;
@@ -250,7 +252,7 @@ static void make_vectors(Nest *nest)
 
 /* ---- sharing */
 
-/* one pass of sums and maxima whose results have no samples */
+/* Returns true if there is one pass of sums and maxima, whose results have no samples. */
 static bool may_be_partial(const Nest *nest)
 {
     for (int i = 0; i < nest->exprs->axis_count; i++) {
@@ -264,7 +266,8 @@ static bool may_be_partial(const Nest *nest)
     return nest->passes == 1 && nest->reduction_count;
 }
 
-/* partial results, of so many steps at least; `each` iterations, or vectors, that a block takes in one step; whole: there must be none */
+/* Plans partial results of at least so many steps. each: iterations, or vectors, that a block computes in one step; whole: there
+ * must be none. */
 static void share_parts(Nest *nest, double blocks, double reduction, int steps, int64_t each, bool whole)
 {
     Share *s = &nest->share;
@@ -272,13 +275,13 @@ static void share_parts(Nest *nest, double blocks, double reduction, int steps, 
         return;
     s->slice = (int)(steps * each);
     double parts = reduction / (double)s->slice;
-    for (int i = 0; i < nest->exprs->axis_count; i++) /* where their number is not known, they are counted at run time */
+    for (int i = 0; i < nest->exprs->axis_count; i++) /* with an unknown number of samples, slices are counted at run time */
         parts = nest->exprs->axis[i].samples ? PARTS : parts;
     parts = parts > PARTS / blocks ? PARTS / blocks : parts;
     s->slices = parts >= 2 ? (int)parts : 0;
 }
 
-/* all lanes go through a row in the same few steps */
+/* Returns true if all lanes go through a row in the same few steps. */
 static bool may_unroll(const Nest *nest, double steps)
 {
     bool known = nest->passes > 1 && steps <= KEPT_STEPS && steps * nest->share.vector <= KEPT_VALUES;
@@ -291,7 +294,7 @@ static void share_rows(Nest *nest, double parallel, double reduction, bool whole
 {
     Share *s = &nest->share;
     double steps = reduction / s->vector;
-    bool again = nest->passes > 1 && steps > KEPT_STEPS * 32; /* a warp would have to read it again */
+    bool again = nest->passes > 1 && steps > KEPT_STEPS * 32; /* a warp would have to read the row again */
     if (reduction <= ALONE)
         return;
     s->sharing = SHARE_GROUPS;
@@ -305,7 +308,7 @@ static void share_rows(Nest *nest, double parallel, double reduction, bool whole
     s->unrolled = !s->ragged && may_unroll(nest, steps) ? (int)steps : 0;
 }
 
-/* A thread sees the same elements of all rows, and has a sum across of each. */
+/* A thread reads the same elements of all rows, and has a sum across for each of them. */
 static void share_across(Nest *nest, double reduction)
 {
     Share *s = &nest->share;
@@ -320,7 +323,7 @@ static void share_across(Nest *nest, double reduction)
     s->slices = PARTS;
 }
 
-/* columns of one block: a power of two that leaves few threads without one */
+/* Returns the columns of one block: a power of two that leaves few threads without a column. */
 static int columns_of(int64_t extent)
 {
     int best = 1;
@@ -350,7 +353,7 @@ static void share_columns(Nest *nest, double parallel, double reduction, int64_t
     share_parts(nest, blocks, reduction, many ? STEPS_OF_COLUMNS : STEPS_OF_PART, each, whole);
 }
 
-/* alone: by one block; together: with other nests; small: vectors, however few there are */
+/* alone: by one block; together: with other nests; small: vectors for any number of iterations */
 static void share_nest(Nest *nest, int64_t most, bool alone, bool together, bool small)
 {
     int64_t samples = most ? most : SOME_SAMPLES;
@@ -386,18 +389,18 @@ static bool is_scatter(const Kernel *k) { return k->nest_count == 2 && k->nests[
 
 bool cuda_finishes(const Kernel *k) { return k->partial_bytes || is_scatter(k); }
 
-/* elements that differ along the axis are different elements of the table */
+/* Returns true if iterations that differ along the axis add to different elements of the table. */
 static bool is_parallel(const Nest *add, int axis)
 {
     const Expr *offset = add->stores[0].offset;
     int64_t f = expr_factor(offset, axis), extent = add->exprs->axis[axis].extent;
-    if (add->exprs->axis[axis].samples) /* nothing is beyond them */
+    if (add->exprs->axis[axis].samples) /* the outermost axis */
         extent = INT64_MAX / (f > 0 ? f : 1);
     return f > 0 && offset_is_digit(offset, axis, NULL, f, extent);
 }
 
-/* the second function adds: axes along which elements differ are parallel, the others are gone through in their order. Where the
- * parallel ones are few, warps own rows. */
+/* The second function of a scatter adds: axes along which elements differ are parallel, the others are executed in order. If
+ * there are few parallel iterations, warps own rows. */
 static void share_scatter(Nest *add, int64_t most)
 {
     int64_t samples = most ? most : SOME_SAMPLES, factor;
@@ -424,12 +427,13 @@ static void share_scatter(Nest *add, int64_t most)
     s->parts = (int)((each / s->vector + 31) / 32);
     for (s->owners = 1; s->owners < row->constant && s->owners * s->parts < MANY_WARPS; s->owners *= 2)
         ;
-    add->stores[0].guard = NULL; /* rows that a warp owns are there */
+    add->stores[0].guard = NULL; /* rows that a warp owns exist */
 }
 
-/* ---- launches that do several calls */
+/* ---- launches of several calls */
 
-/* each element of a variable, or of the device's own part of it, once: whatever the others are */
+/* Returns true if each element of a variable, or of the device's own part of it, is computed once, independently of the
+ * others. */
 static bool is_by_element(const Kernel *k)
 {
     const Nest *nest = k->nest_count == 1 ? &k->nests[0] : NULL;
@@ -453,7 +457,7 @@ static bool updates_in_place(const Kernel *k)
 
 void cuda_share(Kernel *k, const Model *m, bool alone)
 {
-    bool small = is_by_element(k) && updates_in_place(k); /* so that one launch does small and large ones */
+    bool small = is_by_element(k) && updates_in_place(k); /* so that one launch may contain small and large ones */
     for (int i = 0; i < k->nest_count; i++) {
         share_nest(&k->nests[i], most_samples(m), alone, k->nest_count > 1, small);
         place_partial(k, &k->nests[i]);
@@ -466,7 +470,7 @@ void cuda_share(Kernel *k, const Model *m, bool alone)
 
 enum { MOST_BLOCKS = 4096, FEW_BLOCKS = 64 /* of a kernel that is packed with others, besides those of partial results */ };
 
-/* the iterations of the axes as a launch counts them */
+/* Counts the iterations of the axes as a launch does. */
 static void count_iterations(const Nest *nest, bool reduction, mgpu_launch *l)
 {
     const Exprs *x = nest->exprs;
@@ -511,7 +515,7 @@ static void nest_launch(const Nest *nest, mgpu_launch *l)
     l->most = parallel * s->slices;
 }
 
-/* blocks of a nest without samples; 0: it has some */
+/* Returns the blocks of a nest without samples; 0: it has samples. */
 static int64_t fixed_blocks(const Nest *nest)
 {
     mgpu_launch l = {0};
@@ -519,7 +523,7 @@ static int64_t fixed_blocks(const Nest *nest)
     return l.iterations_per_sample ? 0 : (l.iterations + l.per_block - 1) / l.per_block;
 }
 
-/* that add up partial results */
+/* Returns the blocks that add up partial results. */
 static int64_t finish_blocks(const Nest *nest)
 {
     return nest->partial || nest->across ? (nest_result_iterations(nest) + CUDA_FINISHED - 1) / CUDA_FINISHED : 0;
@@ -551,7 +555,7 @@ bool cuda_is_little(const Kernel *k)
 
 bool cuda_may_join(const Kernel *k) { return is_by_element(k) && (k->nests[0].share.vector > 1 || !cuda_is_little(k)); }
 
-/* a grid that suits the largest nest; those without samples have blocks of their own */
+/* Returns a grid for the largest nest; nests without samples have blocks of their own. */
 static mgpu_launch common_launch(const Kernel *k)
 {
     mgpu_launch most = {0};
@@ -570,7 +574,7 @@ static mgpu_launch common_launch(const Kernel *k)
     return most;
 }
 
-/* All that it reads and writes, once */
+/* Returns the bytes of all that the kernel reads and writes, once. */
 static double bytes_moved(const Kernel *k)
 {
     double bytes = 0;
@@ -581,7 +585,7 @@ static double bytes_moved(const Kernel *k)
     return bytes;
 }
 
-/* it stores what it adds up, element by element */
+/* Returns true if it also stores the terms of its sums, element by element. */
 static bool stores_terms(const Nest *nest)
 {
     for (int i = 0; i < nest->store_count; i++)
@@ -590,10 +594,11 @@ static bool stores_terms(const Nest *nest)
     return false;
 }
 
-/* What begins early gains a microsecond or two, and is not restrict, so no load may go before a store that is written before it. Where a thread takes
- * the next rows of its columns after each store, few loads would be under way: an H100 took 0.72 ms in place of 0.82 for ResNet-50's largest such
- * kernel. Groups of threads go through a row several times. Compilers keep it in registers where they know that nothing may write it, which they do not
- * know of parameters that are not restrict. Attention would have no registers left (sm_100). */
+/* A kernel that waits for the one before it may begin early, which gains a microsecond or two. But its parameters are not restrict,
+ * so no load may move before an earlier store. If a thread reads the next rows of its columns after each store, few loads are in
+ * flight: on an H100, ResNet-50's largest such kernel takes 0.72 ms without waiting, 0.82 with it. Groups of threads read a row
+ * several times; compilers keep it in registers only if restrict says that nothing writes it. Attention would have no registers
+ * left (sm_100). */
 bool cuda_waits(const Kernel *k)
 {
     bool groups = k->attention != NULL, terms = false;

@@ -1,10 +1,10 @@
 /* tiles.c: which tiles a matmul is cut into on a GPU, and its tables as CUDA C.
  *
- * In: a table of runtime/abi/mgpu_gemm.h. Out: the same matmul with as few axes as there can be (what windows never leave
- * becomes strides, axes that follow each other become one), or several of them for a window whose positions are dilated: one
- * for each class of places that meet the same taps (the gradient of a convolution with a stride: three of four products are
- * zeros). And mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the
- * device where the program will run. */
+ * In: a table of runtime/abi/mgpu_gemm.h. Out: the same matmul with as few axes as possible (windows that never leave the operand
+ * become strides, contiguous axes are joined). A window with input dilation gives several matmuls, one for each class of
+ * positions with the same taps (in the gradient of a convolution with stride 2, three of four products are zeros). And
+ * mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the device where the
+ * program will run. */
 #include "compiler/base/c_text.h"
 #include "compiler/machine/machine.h"
 #include "compiler/target/cuda/tiles.h"
@@ -14,11 +14,11 @@
 
 static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "MGPU_BF16", [MGPU_F32] = "MGPU_F32", [MGPU_F64] = "MGPU_F64"};
 
-/* ---- windows whose positions are dilated */
+/* ---- windows with input dilation */
 
 enum { MOST_PLACE_CLASSES = 16 };
 
-typedef struct Part { /* of a matmul: some of its places */
+typedef struct Part { /* some positions of a matmul */
     mgpu_contraction table;
     mgpu_axis axis[4 * MGPU_AXES];
     mgpu_window window[MGPU_WINDOWS];
@@ -27,7 +27,7 @@ typedef struct Part { /* of a matmul: some of its places */
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* places that follow each other before the same taps are met again */
+/* Returns the number of consecutive positions after which the taps repeat. */
 static int64_t classes_of(const mgpu_contraction *t, int window)
 {
     int place = mgpu_axis_in_window(t, MGPU_LIST_M, window), in_k = mgpu_axis_in_window(t, MGPU_LIST_K, window);
@@ -37,7 +37,7 @@ static int64_t classes_of(const mgpu_contraction *t, int window)
                                      : input_dilation / common_divisor(input_dilation, t->axis[place].step);
 }
 
-/* the class of places r, r + classes, ...: false: there is none */
+/* Restricts the part to the positions r, r + classes, ...; false: there are none. */
 static bool take_class(Part *part, int window, int64_t classes, int64_t r)
 {
     mgpu_window *w = &part->window[window];
@@ -64,7 +64,7 @@ static bool take_class(Part *part, int window, int64_t classes, int64_t r)
         k->b *= every;
         k->step = k->step * every / input_dilation;
     }
-    if (position % input_dilation != 0) { /* nothing but zeros */
+    if (position % input_dilation != 0) { /* only zeros */
         part->axis[mgpu_list_first(&part->table, MGPU_LIST_K)].extent = 0;
         position = 0;
     }
@@ -73,7 +73,7 @@ static bool take_class(Part *part, int window, int64_t classes, int64_t r)
     return true;
 }
 
-/* appends the parts of one whose windows before `window` are done */
+/* Appends the parts of one whose windows before `window` are split already. */
 static void split_classes(const Part *part, int window, Part **parts, int *count)
 {
     while (window < part->table.windows && part->window[window].input_dilation == 1)
@@ -117,9 +117,9 @@ static Part *split_matmul(const mgpu_contraction *from, int *count)
     return parts;
 }
 
-/* ---- as few axes as there can be */
+/* ---- reduction of the number of axes */
 
-/* positions that the window's axes reach, in [first, last] */
+/* Returns the last position that the window's axes reach. */
 static int64_t last_position(const mgpu_contraction *t, int window)
 {
     int64_t last = t->window[window].first;
@@ -149,7 +149,7 @@ static void copy_windows(const mgpu_contraction *from, CudaMatmul *p, bool alike
     }
 }
 
-/* two axes, of which the second is the inner one, are one */
+/* Returns true if the two axes, of which the second is the inner one, are contiguous. */
 static bool is_one_axis(const mgpu_axis *outer, const mgpu_axis *inner)
 {
     return outer->extent != MGPU_SAMPLES && inner->extent != MGPU_SAMPLES && outer->window == 0 && inner->window == 0 &&
@@ -196,7 +196,8 @@ static void copy_axes(const mgpu_contraction *from, CudaMatmul *p, bool alike, c
 
 /* ---- tiles */
 
-typedef struct TileShape { int rows, columns, down, across; double good; } TileShape; /* good: the share of the best speed that its own reaches */
+/* good: fraction of the best speed that the shape reaches */
+typedef struct TileShape { int rows, columns, down, across; double good; } TileShape;
 
 static const TileShape FMA_F32[] = {
     {128, 128, 16, 16, 1}, {128, 64, 16, 8, 0.9}, {64, 128, 8, 16, 0.9}, {64, 64, 8, 16, 0.75}, {64, 32, 8, 8, 0.6}, {32, 64, 8, 8, 0.6},
@@ -206,7 +207,7 @@ static const TileShape FMA_F64[] = {
 static const TileShape MMA[] = {
     {128, 128, 2, 2, 1}, {256, 64, 4, 1, 1}, {64, 256, 1, 4, 1}, {128, 64, 2, 2, 0.8}, {64, 128, 1, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
     {64, 32, 2, 1, 0.4}, {32, 64, 1, 2, 0.4}, {32, 32, 2, 2, 0.3}, {128, 16, 4, 1, 0.3}, {16, 128, 1, 4, 0.3}, {64, 16, 2, 1, 0.2}, {16, 64, 1, 2, 0.2}};
-/* all of CUDA_THREADS threads */
+/* for blocks: all of CUDA_THREADS threads */
 static const TileShape BLOCK_F32[] = {
     {128, 128, 16, 16, 1}, {64, 64, 16, 16, 0.8}, {128, 32, 32, 8, 0.7}, {32, 128, 8, 32, 0.7}, {256, 16, 64, 4, 0.5}, {16, 256, 4, 64, 0.5}};
 static const TileShape BLOCK_F64[] = {
@@ -216,9 +217,9 @@ static const TileShape BLOCK_MMA[] = {
     {128, 16, 8, 1, 0.3}, {16, 128, 1, 8, 0.3}};
 
 enum {
-    TILES_OF_UNIT = 2, THREADS_OF_UNIT = 1024, /* parts that keep an SM busy: tiles; threads that have no tiles */
-    LEAST_DEPTH = 256, LEAST_DIRECT_DEPTH = 64, /* of a part */
-    LEAST_GROUP_COLUMNS = 128 /* of fewer warpgroups read as many bytes of shared memory as warps, for as many sums */
+    TILES_OF_UNIT = 2, THREADS_OF_UNIT = 1024, /* work that keeps an SM busy: tiles, or threads without tiles */
+    LEAST_DEPTH = 256, LEAST_DIRECT_DEPTH = 64, /* of a split */
+    LEAST_GROUP_COLUMNS = 128 /* fewer warpgroups read as many bytes of shared memory as warps, for equally many sums */
 };
 
 static int last_axis(const mgpu_contraction *t, int list)
@@ -234,7 +235,7 @@ static int64_t parts_of(const CudaMatmul *p, int64_t samples)
     return depth > each ? (depth + each - 1) / each : 1;
 }
 
-/* cycles, of those that multiply; then of the second function */
+/* Estimates the cycles of the kernel and of its finishing function. */
 static double estimate(const CudaMatmul *p, const TileShape *shape, int64_t samples)
 {
     const mgpu_tiles *s = &p->tiles;
@@ -297,7 +298,7 @@ static void choose_shape(CudaMatmul *p, const CudaOptions *options)
     }
 }
 
-/* an element has so few others with which it shares what it reads that tiles gain nothing; or all is very little */
+/* Returns true if elements share so little of what they read that tiles gain nothing, or if there is very little work. */
 static bool is_direct(const CudaMatmul *p, int64_t samples)
 {
     const mgpu_contraction *t = &p->table;
@@ -306,11 +307,11 @@ static bool is_direct(const CudaMatmul *p, int64_t samples)
     if (batch * m * n * k == 0)
         return true;
     int last = t->batch > 0 ? t->batch - 1 : -1;
-    bool beside = last >= 0 && t->axis[last].c == 1; /* of the batch, whose elements are side by side */
+    bool beside = last >= 0 && t->axis[last].c == 1; /* consecutive elements of the result differ in the batch */
     return (beside && m * n / (m + n) <= 4) || (k <= 64 && m * n * k <= 4096 && batch <= 4096);
 }
 
-/* alike: it is a part of a result, and others have the same axes and windows */
+/* alike: it is a part of a result, and the other parts have the same axes and windows */
 static CudaMatmul *simple_matmul(const mgpu_contraction *from, const CudaOptions *options, int64_t c, bool alike)
 {
     CudaMatmul *p = NEW(CudaMatmul);
@@ -342,7 +343,7 @@ static void choose_tiles(CudaMatmul *p, const CudaOptions *options, bool splits)
     s->split_depth = LEAST_DEPTH;
     s->split_tiles = splits && depth >= 2 * LEAST_DEPTH ? CHIP[PROCESSOR_CUDA].units * TILES_OF_UNIT : 0;
     choose_shape(p, options);
-    /* of a block alone shared memory begins anywhere */
+    /* a block function's shared memory may begin anywhere */
     s->warpgroups = !options->block && s->columns >= LEAST_GROUP_COLUMNS && mgpu_may_be_by_warpgroups(s);
 }
 
@@ -365,7 +366,7 @@ CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options
 {
     int count;
     Part *parts = split_matmul(from, &count);
-    int some = 0; /* parts of some depth: their code may be the same */
+    int some = 0; /* parts that are not empty, whose code may be the same */
     for (int i = 0; i < count; i++)
         some += !is_empty(&parts[i].table);
     CudaMatmul *first = NULL, **end = &first, *most = NULL;
@@ -403,7 +404,7 @@ static bool has_samples(const CudaMatmul *p, int list)
     return mgpu_list_count(&p->table, list) > 0 && p->axis[first].extent == MGPU_SAMPLES;
 }
 
-/* tiles (MGPU_DIRECT: elements) are at most (fixed + per_sample x samples) / per, rounded up */
+/* There are at most (fixed + per_sample x samples) / per tiles, rounded up (MGPU_DIRECT: elements). */
 typedef struct TileCount { int64_t fixed, per_sample, per; } TileCount;
 
 static TileCount count_tiles(const CudaMatmul *p)
@@ -431,11 +432,11 @@ static mgpu_launch launch_of(const char *name, TileCount tiles, int64_t each, in
                          .per_block = tiles.per * per_block, .most = MOST_BLOCKS, .threads = threads};
 }
 
-/* The samples with which it is cut: parts become more with them if they are along K, else fewer. A device has at most MOST_SAMPLES. */
+/* Sets the samples with which K is split, and the finishing function is launched. A device has at most MOST_SAMPLES. */
 static void set_samples_in_parts(const CudaMatmul *p, mgpu_launch *l)
 {
     const int64_t MOST_SAMPLES = 1 << 24;
-    int64_t same = 1, other = MOST_SAMPLES; /* cut as with 1, or as with the most */
+    int64_t same = 1, other = MOST_SAMPLES; /* split as with 1 sample; as with the most */
     bool first = parts_of(p, same) > 1, last = parts_of(p, other) > 1;
     while (first != last && other - same > 1) {
         int64_t middle = same + (other - same) / 2;
@@ -507,7 +508,7 @@ static const char *part_name(const CudaMatmul *first, const CudaMatmul *p, const
     return first->next ? format("%s_%d", name, number) : name;
 }
 
-/* by_parameter: of its numbers those alone on which the code depends */
+/* by_parameter: only the numbers on which the code depends */
 static void print_axes(const mgpu_contraction *t, bool by_parameter, const char *name, Text *text)
 {
     static const char *const lists[] = {"batch", "M", "N", "K"};
@@ -572,7 +573,7 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b), truth(s.marked_a), s.warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
 }
 
-/* parts from this one on whose tables are the same */
+/* Returns how many parts, beginning with this one, have the same tables. */
 static int alike_count(const CudaMatmul *p, bool by_parameter)
 {
     int count = 1;
@@ -628,6 +629,6 @@ int cuda_matmul_blocks(const CudaMatmul *p)
 {
     const mgpu_tiles *s = &p->tiles;
     int threads = mgpu_tiles_threads(s), sums = s->rows * s->columns / threads;
-    int most = s->arithmetic != MGPU_MMA ? 384 : sums > 64 ? 256 : 512; /* threads that there are registers for */
+    int most = s->arithmetic != MGPU_MMA ? 384 : sums > 64 ? 256 : 512; /* for which there are registers */
     return threads >= 256 ? 2 : most / threads;
 }
