@@ -1,5 +1,5 @@
-/* arena.c: the arena of device 0 in a training step as a picture: time to the right, bytes upwards; a buffer is a rectangle from the
- * first to the last operation that touches it. What stays through the step is as wide as the picture. */
+/* arena.c: draws the arena of device 0 during a training step: time to the right, bytes upwards. A buffer is a rectangle from the
+ * first to the last operation that uses it. Persistent buffers are as wide as the picture. */
 #include "runtime/report/page.h"
 #include "runtime/view/view.h"
 
@@ -9,7 +9,7 @@
 
 enum { WIDTH = 960, HEIGHT = 360, LEFT_OF_IT = 80, BELOW = 24, MOST_BUFFERS = 4000, LISTED = 16 };
 
-typedef struct Life { double begin_us, end_us; } Life; /* begin > end: nothing touches it */
+typedef struct Life { double begin_us, end_us; } Life; /* begin > end: unused */
 
 static void touch(Life *lives, const ViewDevice *d)
 {
@@ -23,10 +23,10 @@ static void touch(Life *lives, const ViewDevice *d)
     }
 }
 
-/* the name in its rectangle, where there is room for it */
+/* Draws a name into its rectangle if there is space. */
 static void draw_name(const char *name, double x, double y, double width, double height, bool dark, Sheet *s)
 {
-    enum { LETTER = 5, LEAST = 8, SIZE = 9 }; /* of the picture's own units */
+    enum { LETTER = 5, LEAST = 8, SIZE = 9 }; /* in the picture's units */
     int letters = (int)((width - 8) / LETTER);
     char cut[128];
     if (height < SIZE + 1 || letters < LEAST)
@@ -51,7 +51,7 @@ static void draw(const Buffer *b, const Life *l, double end_us, double arena, Sh
     draw_name(b->name, x, HEIGHT - bottom - height, width, height, b->kind == BUFFER_TEMPORARY, s);
 }
 
-/* 1, 2 or 5 times a power of ten, so that there are at most MOST_TICKS; of bytes a power of two */
+/* Returns 1, 2 or 5 times a power of ten, or for bytes a power of two, so that there are at most MOST_TICKS. */
 static double tick_of(double all, bool bytes)
 {
     enum { MOST_TICKS = 6 };

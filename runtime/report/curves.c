@@ -1,6 +1,6 @@
-/* curves.c: runs over each other: a plot for each number that some of them have, and a table of what their settings differ in.
+/* curves.c: compares runs: a plot for each quantity that some of them have, and a table of settings that differ.
  *
- * Numbers of each step are means over stretches of a run, at most POINTS of them, so that a curve shows its course, not its noise. */
+ * Quantities of each step are averaged over intervals: a curve has at most POINTS values and shows the trend, not the noise. */
 #include "runtime/report/runs.h"
 
 #include <math.h>
@@ -24,14 +24,14 @@ static void add_line(Plot *p, const Curve *c, Over over, const char *name, int c
     MGPU_APPEND(s, p->lines, p->line_count, l);
 }
 
-/* An element of a metric, "recall[3]" or "confusion[0,1]", belongs to the plot "recall"; other numbers are plots of their own. */
+/* Returns the plot of a curve: "recall" for an element of a metric, such as "recall[3]"; otherwise the curve's name. */
 static const char *plot_of(const char *name, Sheet *s)
 {
     const char *open = strchr(name, '['), *close = open ? strchr(open, ']') : NULL;
     return close ? mgpu_keep_text(s, "%.*s%s", (int)(open - name), name, close + 1) : name;
 }
 
-/* Elements of a matrix, and of long vectors, are no curves: a run may have thousands. */
+/* Elements of matrices and long vectors are not plotted: a run may have thousands. */
 static bool is_left_out(const RunLog *r, const char *name, Sheet *s)
 {
     enum { MOST_ELEMENTS = 16 };
@@ -55,7 +55,7 @@ static bool is_known(const Curves *c, const char *name)
     return false;
 }
 
-/* of a run's curve: "run", "run[3]", or "[3]" of the only run */
+/* Returns "run", "run[3]", or "[3]" for the only run. */
 static const char *line_name(const RunLog *r, const Curve *c, bool only, bool both, Sheet *s)
 {
     const char *open = strchr(c->name, '[');
@@ -63,12 +63,12 @@ static const char *line_name(const RunLog *r, const Curve *c, bool only, bool bo
     return mgpu_keep_text(s, "%s%.*s%s", open && only ? "" : r->name, element, open ? open : "", c->valid && both ? ", validation" : "");
 }
 
-/* Of a metric of several elements, the lines are those of validation, where there is one. */
+/* Of a metric with several elements, only validation is plotted if there is any. */
 static void add_plot(Curves *curves, RunLog *const *runs, int count, const char *name, Over over, Sheet *s)
 {
     static const char *const LABEL[OVERS] = {"steps", "epochs", "seconds"};
     Plot p = {.title = name, .x_label = LABEL[over], .from_zero = strcmp(name, "samples_per_s") == 0 || strstr(name, "_wait_ms")};
-    bool both = false, parts = false; /* parts: a metric of several elements that has values of validation */
+    bool both = false, parts = false; /* parts: a metric of several elements with values of validation */
     for (int i = 0; i < count; i++) {
         both |= mgpu_run_curve(runs[i], name, false) && mgpu_run_curve(runs[i], name, true);
         for (int k = 0; k < runs[i]->curve_count; k++)

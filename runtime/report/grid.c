@@ -1,4 +1,4 @@
-/* grid.c: the table of a bench as text with bars, as CSV and as JSON. A row's time is the median of its rounds. */
+/* grid.c: prints the table of a bench as text with bars, CSV or JSON. A row's time is the median of its rounds. */
 #include "runtime/base/base.h"
 #include "runtime/report/grid.h"
 
@@ -15,7 +15,7 @@ void mgpu_grid_end(Grid *g)
 
 static double median_ms(const GridRow *r) { return r->ms[MGPU_ROUNDS / 2]; }
 double mgpu_grid_rate(const GridRow *r) { return 1e3 * (double)r->batch / median_ms(r); }
-/* NaN: there is no row of one device */
+/* Returns NaN if there is no row with one device. */
 static double speed_up(const Grid *g, const GridRow *r) { return r->one < 0 ? NAN : mgpu_grid_rate(r) / mgpu_grid_rate(&g->rows[r->one]); }
 const char *mgpu_grid_scaling(const GridRow *r) { return r->weak ? "weak" : "strong"; }
 
@@ -63,7 +63,7 @@ static void print_bars(const Grid *g, FILE *f)
     }
 }
 
-/* of the row with most devices */
+/* Prints the source of the prediction for the row with most devices. */
 static void print_from(const Grid *g, FILE *f)
 {
     const GridRow *last = NULL;
@@ -110,7 +110,7 @@ void mgpu_grid_csv(const Grid *g, FILE *f)
     }
 }
 
-/* JSON has no number for what is none */
+/* JSON has no NaN: prints null. */
 static void member(FILE *f, const char *name, double value)
 {
     if (isfinite(value))

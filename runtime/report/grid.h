@@ -1,4 +1,4 @@
-/* grid.h: the table of a bench: a row for each number of devices and batch, measured and predicted. `mgpuc bench` and a program's bench have it. */
+/* grid.h: the table of a bench, of `mgpuc` or a program: measured and predicted times of each number of devices and batch. */
 #ifndef MGPU_REPORT_GRID_H
 #define MGPU_REPORT_GRID_H
 
@@ -11,22 +11,22 @@ typedef struct GridRow {
     bool weak;
     int devices;
     int64_t batch;              /* of all devices */
-    double ms[MGPU_ROUNDS];     /* a step: medians of the rounds, ascending in the end */
-    double predicted_ms;        /* 0: nothing is predicted */
-    const char *from;           /* what that rests on; NULL: nothing is said */
-    double score;               /* of the metric */
-    int one;                    /* the row of one device that it is compared with; -1: none */
+    double ms[MGPU_ROUNDS];     /* times of a step: the median of each round; sorted by mgpu_grid_end */
+    double predicted_ms;        /* 0 if there is no prediction */
+    const char *from;           /* source of the prediction, or NULL */
+    double score;               /* the metric's value */
+    int one;                    /* index of the row with one device to compare with; -1 if there is none */
 } GridRow;
 typedef struct Grid {
     const char *model, *kind, *precision, *machine;
-    const char *policy, *policy_label; /* policy NULL: auto; label NULL: none */
-    const char *metric;         /* NULL: rows have no score */
-    int64_t steps;              /* of a run */
-    bool virtual;               /* GPUs that a stand-in of the driver has: their times are a model's */
+    const char *policy, *policy_label; /* policy NULL: auto; label may be NULL */
+    const char *metric;         /* NULL if rows have no score */
+    int64_t steps;              /* per run */
+    bool virtual;               /* GPUs of a virtual driver, whose times are modelled */
     GridRow *rows; int row_count;
 } Grid;
-void mgpu_grid_end(Grid *);     /* all rounds are over */
-double mgpu_grid_rate(const GridRow *); /* samples a second */
+void mgpu_grid_end(Grid *);     /* call after the last round */
+double mgpu_grid_rate(const GridRow *); /* samples per second */
 const char *mgpu_grid_scaling(const GridRow *);
 void mgpu_grid_print(const Grid *, FILE *);
 void mgpu_grid_csv(const Grid *, FILE *);

@@ -1,8 +1,8 @@
-/* layers.c: the model by its layers: a tree of instances that folds, with what each costs in a predicted training step of device 0, and
- * whose values it reads.
+/* layers.c: the model's instances as a folding tree: the cost of each in a predicted training step of device 0, and whose values
+ * it reads.
  *
- * A call belongs to the instance that most of it is of; a layer has what its parts have. Who reads whom follows from the tensors that the
- * calls of the forward pass write and read, and is said of the two instances where their paths part. */
+ * A call belongs to the instance that most of it computes; an instance includes its children. Who reads whom follows from the
+ * tensors that calls of the forward pass write and read; it is attributed to the two instances below their common ancestor. */
 #include "runtime/report/page.h"
 #include "runtime/view/view.h"
 
@@ -13,7 +13,7 @@ enum { OPEN_DEPTH = 1 };
 
 typedef struct Layer Layer;
 struct Layer {
-    const char *path, *name;    /* name: the last part of the path */
+    const char *path, *name;    /* name: the last component of the path */
     double us, flops, bytes;
     int64_t parameters;
     int line, calls, depth;
@@ -34,7 +34,7 @@ static Layer *part_named(Layer *parent, const char *path, size_t length, Sheet *
     return l;
 }
 
-/* the instance, and in `way` those that it is in; made where they are new */
+/* Returns the instance of a path, and creates it and its ancestors if they are new. */
 static Layer *layer_at(Layer *root, const char *path, Sheet *s)
 {
     Layer *l = root;
@@ -46,7 +46,7 @@ static Layer *layer_at(Layer *root, const char *path, Sheet *s)
     return l;
 }
 
-/* a variable's path is that of its layer and its own name */
+/* Returns the path of the layer. That of a variable ends with the variable's name. */
 static const char *layer_path(const ViewDevice *d, const char *path, Sheet *s)
 {
     const char *dot = strrchr(path, '.');
@@ -93,11 +93,11 @@ static void sum_up(Layer *l)
     }
 }
 
-/* ---- who reads whom */
+/* ---- whose values a layer reads */
 static void add_source(Layer *root, const char *reader, const char *source, Sheet *s)
 {
     Layer *a = root, *b = root;
-    for (size_t at = 0; a == b;) { /* down to where they part */
+    for (size_t at = 0; a == b;) { /* find the first components that differ */
         size_t x = at + strcspn(reader + at, "."), y = at + strcspn(source + at, ".");
         if (!reader[at] || !source[at])
             return;
@@ -113,7 +113,7 @@ static void add_source(Layer *root, const char *reader, const char *source, Shee
     MGPU_APPEND(s, a->sources, a->source_count, b);
 }
 
-/* "" : of no layer */
+/* Returns "" if no layer writes it. */
 static const char *source_of(const Buffer *b, const char *writer)
 {
     return b->kind == BUFFER_INPUT ? b->name + strlen("in.") : writer ? writer : "";

@@ -1,5 +1,5 @@
-/* page.c: the HTML of a report. All that it shows is in it: nothing is fetched. What comes from models, logs and traces is text, escaped
- * where HTML or a script could end in it. */
+/* page.c: writes the HTML of a report, which fetches nothing. Texts from models, logs and traces are escaped where HTML or a
+ * script could end in them. */
 #include "runtime/report/page.h"
 #include "runtime/base/sha256.h"
 #include "runtime/base/whole.h"
@@ -19,8 +19,8 @@ static const char *file_named(const char *name)
     mgpu_die("the report has no file %s", name);
 }
 
-/* JSON in a script: "</script" would end it, "<!--<script" would make it go on behind its end. It has "<" within texts alone, where
- * "\u003c" is the same. */
+/* Embeds JSON in a script element. "</script" would end it, and "<!--<script" would keep it open. In JSON, "<" occurs only in
+ * texts, where it can be written as "\u003c". */
 static void embed_json(const char *id, const char *json, Sheet *s)
 {
     fprintf(s->f, "<script type=\"application/json\" id=\"%s\">", id);
@@ -36,7 +36,7 @@ static void embed_json(const char *id, const char *json, Sheet *s)
     fprintf(s->f, "</script>\n");
 }
 
-/* Content Security Policy Level 3: of all that is in a page, the one script of this text runs, and nothing is fetched */
+/* Content Security Policy Level 3: only this script may run, and nothing is fetched. */
 static void policy_print(const char *script, Sheet *s)
 {
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -79,7 +79,7 @@ static void summary_print(const Page *p, Sheet *s)
 /* ---- the timeline */
 static const char *share_text(double us, const View *v, Sheet *s) { return v->step->step_us > 0 ? mgpu_keep_text(s, "%.1f %%", 100 * us / v->step->step_us) : ""; }
 
-/* devices that do the same are one row; a cause that no lane waits for has no column */
+/* Devices with the same lanes share a row. Causes that no lane waits for have no column. */
 static void lanes_table(const View *v, Sheet *s)
 {
     static const Lane ORDER[LANES] = {LANE_HOST, LANE_COPY, LANE_COMP, LANE_COMM, LANE_SYNC};
@@ -139,7 +139,7 @@ static void embed_own(const View *v, Sheet *s)
     free(timeline);
 }
 
-/* whether what is predicted is the step that was measured, as far as is known */
+/* Returns whether the predicted step is the measured one, as far as is known. */
 static bool is_alike(const Page *p)
 {
     return !p->view || !p->measured_devices ||
@@ -286,7 +286,7 @@ int64_t mgpu_page_devices(const Page *page, const char *kind)
 {
     if (page->measured_devices)
         return strcmp(page->measured_kind, kind) == 0 ? page->measured_devices : 0;
-    const char *plan = page->run_count ? mgpu_json_text(page->runs[0]->start, "plan") : ""; /* host:2 */
+    const char *plan = page->run_count ? mgpu_json_text(page->runs[0]->start, "plan") : ""; /* such as host:2 */
     size_t length = strlen(kind);
     return strncmp(plan, kind, length) == 0 && plan[length] == ':' ? strtoll(plan + length + 1, NULL, 10) : 0;
 }

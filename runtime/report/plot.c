@@ -1,7 +1,7 @@
-/* plot.c: a plot as SVG and as text.
+/* plot.c: draws a plot as SVG and as text.
  *
- * In: lines. Ticks are at 1, 2 or 5 times a power of ten (of a logarithmic axis at powers of ten, and at 2 and 5 times where there are
- * few). As text, each character has 2 x 4 dots of Braille; where lines of two runs cross, both dots are there. */
+ * In: lines. Ticks are 1, 2 or 5 times a power of ten; on a logarithmic axis powers of ten, or also 2 and 5 times these if there
+ * are few. As text, a character has 2 x 4 Braille dots; where lines cross, it has the dots of both. */
 #include "runtime/report/plot.h"
 
 #include "runtime/base/terminal.h"
@@ -21,11 +21,11 @@ const char mgpu_plot_style[] =
     ".plot .mark{fill:var(--c);stroke:none}.plot{--ink:#222;--faint:#e2e2e2}svg.plot{background:#fff}"
     "@media(prefers-color-scheme:dark){.plot{--ink:#ddd;--faint:#3a3a3a}svg.plot{background:#181a1d}}";
 
-static const double LARGEST = 1e300, SMALLEST = 1e-300; /* of what an axis tells apart: what it computes with them stays finite, and is not 0 */
+static const double LARGEST = 1e300, SMALLEST = 1e-300; /* limits of an axis, without overflow and underflow */
 
 /* ---- axes */
 typedef struct PlotAxis {
-    double low, high;           /* of the axis; of a logarithmic one their logarithms */
+    double low, high;           /* limits of the axis; logarithms if it is logarithmic */
     bool log;
     double ticks[MOST_TICKS]; int tick_count; /* values */
 } PlotAxis;
@@ -81,7 +81,7 @@ static PlotAxis axis_of(const Plot *p, bool y, int wanted)
     if (y && p->from_zero && !a.log)
         a.low = fmin(a.low, 0);
     double size = a.high - a.low, room = y ? .04 : 0;
-    if (size <= fmax(SMALLEST, 1e-12 * fmax(fabs(a.low), fabs(a.high)))) { /* one value: in the middle */
+    if (size <= fmax(SMALLEST, 1e-12 * fmax(fabs(a.low), fabs(a.high)))) { /* a single value is centred */
         size = fabs(a.low) > SMALLEST ? fabs(a.low) : 1;
         a.low -= y && !p->from_zero ? size / 2 : 0;
     }
@@ -245,7 +245,7 @@ static void draw_lines(const Plot *p, const PlotAxis *x, const PlotAxis *y, Dots
     }
 }
 
-/* the lines that end in this row, by name, at most so many columns */
+/* Names the lines that end in this row, in at most so many columns. */
 static const char *ends_in_row(const Plot *p, const PlotAxis *y, int row, int rows, int columns, Sheet *s)
 {
     const char *all = "";

@@ -1,5 +1,5 @@
-/* predicted.c: the step that a schedule predicts, by itself -> a timeline, as `--emit trace` and `./train --trace` write them: for programs,
- * which do not simulate. A lane's gap before an operation is a wait for what it waited for last. */
+/* predicted.c: the timeline of one isolated step as a schedule predicts it, in the format of `--emit trace` and `./train
+ * --trace`, for programs, which do not simulate. A gap on a lane is a wait for the last operation that the next one waits for. */
 #include "runtime/report/page.h"
 #include "runtime/base/trace.h"
 
@@ -12,7 +12,7 @@ typedef struct Timeline { const View *view; FILE *f; int64_t arrows; } Timeline;
 
 static double end_of(const ScheduledOp *op) { return op->begin_us + op->time_us; }
 
-/* times of a schedule have one decimal: what follows on a lane may seem to begin before that */
+/* Times in a schedule have one decimal, so the next operation on a lane may seem to begin too early. */
 static double begin_after(const ScheduledOp *op, double free_us)
 {
     const double ROUNDED_US = .15;
@@ -21,7 +21,7 @@ static double begin_after(const ScheduledOp *op, double free_us)
 
 static int track_of(const ScheduledOp *op) { return mgpu_trace_lane_track((int)op->lane); }
 
-/* as traces say it: "upload", "all-reduce fc.weight", "fc.forward" */
+/* Names an operation as in traces: "upload", "all-reduce fc.weight", "fc.forward". */
 static void name_of(const View *v, const ScheduledOp *op, char *name, size_t room)
 {
     const CollectiveRecord *c = mgpu_lane_transfers((int)op->lane) ? mgpu_view_find_collective(v, op->label) : NULL;

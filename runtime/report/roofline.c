@@ -1,5 +1,5 @@
-/* roofline.c: kernels of a training step on device 0, by their time, with the roofline that they are under: what they do a second over
- * how much they do for each byte (Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009). */
+/* roofline.c: the kernels of a training step on device 0 by time, and their roofline plot: FLOP/s over FLOPs per byte (Williams,
+ * Waterman, Patterson, "Roofline", CACM 52(4), 2009). */
 #include "runtime/report/page.h"
 #include "runtime/view/view.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { LISTED = 40 };
-static const double LEAST_SHARE = .001; /* of the time: of the kernels that are drawn */
-static const double LEAST_CALL_US = .5; /* of those that have a rate */
+static const double LEAST_SHARE = .001; /* fraction of the time of the step that a drawn kernel takes */
+static const double LEAST_CALL_US = .5; /* minimal time of a call whose rate is shown */
 
 typedef struct KernelUse {
     const char *label;
@@ -79,7 +79,7 @@ static PlotLine roof(double bandwidth, double peak, const char *name, int colour
     return (PlotLine){.name = name, .x = x, .y = y, .count = POINTS, .colour = colour};
 }
 
-/* a schedule's times have one decimal: rates of shorter calls, such as those that share a launch, would not be right to a tenth */
+/* Times in a schedule have one decimal, so rates of shorter calls, as in a shared launch, would be off by more than 10 %. */
 static bool has_rate(const KernelUse *u) { return u->us >= LEAST_CALL_US * u->calls; }
 
 static const char *rate_text(const KernelUse *u, double amount, Sheet *s)
@@ -126,7 +126,7 @@ static Plot roofline_of(const View *v, const KernelUse *uses, int count, double 
     return plot;
 }
 
-/* what the kernel's threads run over; "": nothing is said */
+/* Returns the iteration space of a kernel, or "" if it is unknown. */
 static const char *extent_of(const Schedule *v, const char *label)
 {
     for (int i = 0; i < v->signature_count; i++)

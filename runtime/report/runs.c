@@ -1,5 +1,5 @@
-/* runs.c: the log of a run -> curves. Lines that are no JSON are left out: the last one of a run that was killed may be cut. Times of
- * a run that goes on (--resume) continue those of before. */
+/* runs.c: the log of a run -> curves. Lines that are not JSON are skipped, since the last line of a killed run may be incomplete.
+ * The times of a resumed run (--resume) continue those of the earlier one. */
 #include "runtime/report/runs.h"
 #include "runtime/base/whole.h"
 
@@ -14,7 +14,7 @@ static const char *const EACH_STEP[] = {"loss", "lr", "samples_per_s", "grad_nor
 typedef struct Reader {
     Sheet *sheet;
     RunLog *run;
-    double before, last;        /* seconds: of the runs before this one; of the last record */
+    double before, last;        /* seconds: sum of earlier runs; of the last record */
     double steps_per_epoch;
 } Reader;
 
@@ -78,7 +78,7 @@ static void read_step(Reader *r, const Json *j)
     add_members(r, mgpu_json_member(j, "metrics"), false, true, "", ", each step");
 }
 
-/* false: the record is needed no more */
+/* Returns false if the record can be freed. */
 static bool read_record(Reader *r, Json *j)
 {
     const char *event = mgpu_json_text(j, "event");
@@ -130,7 +130,7 @@ RunLog *mgpu_run_parse(const char *file, const char *text, size_t length, Sheet 
         const char *end = memchr(at, '\n', (size_t)(text + length - at)), *wrong = NULL;
         size_t bytes = (size_t)((end ? end : text + length) - at);
         Json *j = bytes ? mgpu_json_read(at, bytes, &wrong) : NULL;
-        if (j && !read_record(&r, j)) /* `start` stays */
+        if (j && !read_record(&r, j)) /* `start` is kept */
             free(j);
         at += bytes + 1;
     }

@@ -1,4 +1,4 @@
-/* table.c: tables as text and as HTML. */
+/* table.c: prints tables as text and HTML. */
 #include "runtime/report/table.h"
 #include "runtime/report/plot.h"
 
@@ -40,7 +40,7 @@ void mgpu_table_print(const Table *r, Sheet *s)
 
 static bool is_number(const char *text) { return !*text || (*text >= '0' && *text <= '9') || *text == '-' || *text == '+' || *text == '.'; }
 
-/* whether all below the head are numbers */
+/* Returns whether all cells below the header are numbers. */
 static bool is_of_numbers(const Table *r, int column)
 {
     for (int i = 1; i < r->rows; i++)

@@ -1,7 +1,6 @@
-/* checkpoint.c: what a run saves, and goes on from: weights.safetensors (weights and states), optimizer.safetensors (the
- * optimizer's states, and the sums of the report under way), average.safetensors (the model with its averages, if it has some),
- * run.json (how far the run is), best.safetensors (the model of the best validation). How they get to the disk, all or none:
- * save.h. */
+/* checkpoint.c: what a run saves and resumes from: weights.safetensors (weights and states), optimizer.safetensors (optimizer
+ * states and the sums of the current report), average.safetensors (the model with its averages, if it has any), run.json (the
+ * state of the run), best.safetensors (the model of the best validation). save.h describes how they are written atomically. */
 #include "runtime/base/base.h"
 #include "runtime/base/watch.h"
 #include "runtime/data/data.h"
@@ -15,7 +14,7 @@
 #include <sys/stat.h>
 
 enum { FORMAT = 1 };
-static const int64_t MOST_STEPS = (int64_t)1 << 48; /* of random numbers' counters (mgpu_random.h) */
+static const int64_t MOST_STEPS = (int64_t)1 << 48; /* limit of the counters of random numbers (mgpu_random.h) */
 static const int VIEW[SAVED_FILES] = {MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW, -1, MGPU_MODEL_VIEW};
 
 /* ---- saving */
@@ -26,7 +25,7 @@ static void write_watched(FILE *f, const Watched *w)
             (long long)w->bad);
 }
 
-/* numbers that may be NaN or infinite are text */
+/* Numbers that may be NaN or infinite are written as texts. */
 static void write_progress(FILE *f, const SaveJob *job)
 {
     const mgpu_program *program = job->variables.program;
@@ -60,7 +59,7 @@ static void write_progress(FILE *f, const SaveJob *job)
     fputs("}\n", f);
 }
 
-/* If rank 0 alone writes the file, the others bring it what they have */
+/* If only rank 0 writes the file, the other processes send it their data. */
 static void write_view(Draft *d, int which, const SaveJob *job)
 {
     const Snapshot *s = &job->variables;
@@ -79,7 +78,7 @@ static bool has_view(const SaveJob *job, int which)
     return which == SAVED_BEST ? job->best : job->checkpoint && there;
 }
 
-/* p->kept becomes the steps that are kept once this one is: the last `keep` of it and this one */
+/* Replaces p->kept by the steps that are kept after this save: the last `keep` ones, including this one. */
 static void list_kept(Progress *p, int64_t keep)
 {
     int all = p->kept_count;
@@ -116,7 +115,7 @@ static char *write_checkpoint(SaveJob *job)
     return mgpu_draft_finish(&d, job->keep > 1);
 }
 
-/* a save that has the best model, and all else from the last one */
+/* Writes a save with a new best model and links to the other files of the last save. */
 static char *write_best(SaveJob *job)
 {
     Draft d;
@@ -131,7 +130,7 @@ static char *write_best(SaveJob *job)
 char *mgpu_write_save(SaveJob *job)
 {
     Draft d = {.file = -1};
-    for (int i = 0; i < SAVED_FILES && !job->folder; i++) /* in rank 0's order */
+    for (int i = 0; i < SAVED_FILES && !job->folder; i++) /* in the order in which rank 0 writes them */
         if (i != SAVED_RUN && has_view(job, i))
             write_view(&d, i, job);
     if (!job->folder)
@@ -151,7 +150,7 @@ char *mgpu_bring_save(SaveFolder *folder, const Saved *from, int64_t step, const
     return mgpu_draft_finish(&d, false);
 }
 
-/* ---- loading: what is no number as it was written makes *good false */
+/* ---- loading: an invalid number sets *good to false */
 static double number_of(const Json *object, const char *key, bool *good)
 {
     const Json *m = mgpu_json_member(object, key);
@@ -164,7 +163,7 @@ static double number_of(const Json *object, const char *key, bool *good)
     return value;
 }
 
-/* at least 0, and far from where adding to it would overflow; what runs of earlier versions do not say stays as it is */
+/* Reads a number from 0 to a limit far below overflow. A missing one, as in runs of earlier versions, leaves *value unchanged. */
 static void read_count(const Json *object, const char *key, int64_t *value, bool *good)
 {
     const Json *m = mgpu_json_member(object, key);
@@ -217,7 +216,7 @@ static bool read_seed(const Json *json, uint64_t *seed)
     return !errno;
 }
 
-/* NULL: it is not JSON */
+/* Returns NULL if the file is not JSON. */
 static Json *read_json(int file, const char *path, const char **error)
 {
     struct stat s;
@@ -314,7 +313,8 @@ void mgpu_load_saved_categories(Categories *categories, const Saved *from)
 void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Progress *progress,
                           const Saved *from)
 {
-    static const int ORDER[] = {SAVED_AVERAGE, SAVED_WEIGHTS, SAVED_OPTIMIZER}; /* what is not averaged is in the weights, too */
+    /* values without averages are also in the weights, which are loaded later */
+    static const int ORDER[] = {SAVED_AVERAGE, SAVED_WEIGHTS, SAVED_OPTIMIZER};
     for (int k = 0; k < MGPU_COUNT(ORDER); k++) {
         int i = ORDER[k];
         if (i == SAVED_AVERAGE && !program->average_count)

@@ -1,10 +1,9 @@
-/* clean.c: what no save of a folder needs any more is removed. In: the save that counts, whose manifest says which others
- * are kept; out: DIR/saves with nothing else, DIR/step-N of those that are kept. Only after a switch, which is on the disk by
- * then.
+/* clean.c: removes what no save of a folder needs. In: the current save, whose manifest lists the others that are kept. Out:
+ * DIR/saves has only the current save, and DIR/step-N exists for those that are kept. It runs after a switch, when the new save
+ * is on the disk.
  *
- * The folder may have come from elsewhere, in an archive perhaps, and people put things of their own into it. So every name is resolved
- * in an open folder, no link is followed, and a folder is removed only if its name and the names of all that is in it are those that
- * saves have. */
+ * The folder may have come from an untrusted archive, and users put things of their own into it. So every name is resolved in an
+ * open folder, no link is followed, and a folder is removed only if its name and all names in it are those of saves. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -28,7 +27,6 @@ int mgpu_open_below(int parent, const char *name)
     return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* calls `each` for the names in an open folder, but for . and .. */
 void mgpu_each_name(int folder, void each(void *context, const char *name), void *context)
 {
     int own = folder < 0 ? -1 : mgpu_open_below(folder, ".");
@@ -75,8 +73,8 @@ static bool is_folder(int folder, const struct stat *wanted)
     return fstat(folder, &s) != 0 || (s.st_dev == wanted->st_dev && s.st_ino == wanted->st_ino);
 }
 
-/* spared: the folder of the save that counts, or NULL. What cannot be removed stays, and is tried again after the next save: it harms
- * nobody */
+/* Removes a folder of a save, unless it is `spared`, the current one; spared may be NULL. What cannot be removed does no harm and
+ * is tried again after the next save. */
 static void remove_flat(int parent, const char *name, const struct stat *spared)
 {
     int folder = mgpu_open_below(parent, name);
@@ -100,7 +98,7 @@ typedef struct Cleaning {
     struct stat spared;
 } Cleaning;
 
-/* "17", "17.step", "17.gone", "gone-12" */
+/* True for names such as "17", "17.step", "17.gone" and "gone-12". */
 static bool is_of_saves(const char *name)
 {
     static const char GONE[] = "gone-";
@@ -116,7 +114,7 @@ static void remove_save(void *context, const char *name)
         remove_flat(c->saves, name, &c->spared);
 }
 
-/* "step-12", if the run keeps no such step: out of sight first, so that it is whole or absent */
+/* Removes "step-12" if the run does not keep it. It is first renamed, so that it is either complete or absent. */
 static void remove_step(void *context, const char *name)
 {
     const Cleaning *c = context;

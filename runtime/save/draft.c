@@ -1,6 +1,6 @@
-/* draft.c: the files of a save that is being written: each is synced, and its SHA-256 taken, as it is written. What fails
- * first is kept in the draft, and the rest is left out. A file that several processes write is made by rank 0, then each opens and syncs it;
- * rank 0 hears what failed, and the SHA-256 of each part. */
+/* draft.c: writes the files of a save, syncs each and computes its SHA-256 on the way. The draft keeps the first error, after
+ * which nothing more is written. If several processes write a file, rank 0 creates it, and each process opens, writes and syncs
+ * its part; rank 0 collects the errors and the SHA-256 of the parts. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- calls that fail into the draft */
+/* ---- calls whose errors go into the draft */
 void mgpu_draft_fail(Draft *d, const char *path, int number)
 {
     if (!d->error)
@@ -22,13 +22,13 @@ void mgpu_draft_fail(Draft *d, const char *path, int number)
 void mgpu_draft_sync(Draft *d, const char *folder)
 {
     int f = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (f < 0 || (fsync(f) != 0 && errno != EINVAL)) /* some file systems have no such thing */
+    if (f < 0 || (fsync(f) != 0 && errno != EINVAL)) /* some file systems cannot sync folders */
         mgpu_draft_fail(d, folder, errno);
     if (f >= 0)
         close(f);
 }
 
-/* 0, or errno */
+/* Returns 0 or errno. */
 static int write_all(int file, const char *bytes, size_t length)
 {
     for (size_t done = 0; done < length;) {
@@ -40,7 +40,7 @@ static int write_all(int file, const char *bytes, size_t length)
     return 0;
 }
 
-/* `error`, else what fails here */
+/* Syncs and closes. Returns `error`, or the first error here. */
 static int finish(int file, int error)
 {
     if (!error && fsync(file) != 0)
@@ -60,7 +60,7 @@ int mgpu_write_new(const char *path, const char *text, size_t length)
     return file < 0 ? errno : finish(file, write_all(file, text, length));
 }
 
-/* ---- a file of the draft: what is written goes to the disk and into its SHA-256 */
+/* ---- a file of the draft: a stream that writes to the disk and to the SHA-256 */
 static ssize_t write_hashed(void *cookie, const char *bytes, size_t length)
 {
     Draft *d = cookie;
@@ -68,7 +68,7 @@ static ssize_t write_hashed(void *cookie, const char *bytes, size_t length)
         d->number = write_all(d->file, bytes, length);
     mgpu_sha256_add(&d->hash, bytes, length);
     d->manifest.files[d->which].bytes += (int64_t)length;
-    return (ssize_t)length; /* the stream goes on; the error is the draft's */
+    return (ssize_t)length; /* errors are in the draft, so the stream continues */
 }
 
 static char *path_of(const Draft *d, int which)
@@ -76,7 +76,7 @@ static char *path_of(const Draft *d, int which)
     return mgpu_format("%s/%s", d->path, mgpu_saved_names[which]);
 }
 
-/* file: -1, and number says why */
+/* file: -1 if it could not be opened; then `number` is errno. */
 static FILE *begin_file(Draft *d, int which, int file, int number)
 {
     d->which = which;
@@ -92,7 +92,7 @@ static FILE *begin_file(Draft *d, int which, int file, int number)
 
 static void end_file(Draft *d, FILE *f)
 {
-    fclose(f); /* its errors are d->number */
+    fclose(f); /* its errors are in d->number */
     if (d->file >= 0)
         d->number = finish(d->file, d->number);
     d->manifest.files[d->which].sha256 = mgpu_sha256_end(&d->hash);
@@ -137,7 +137,7 @@ void mgpu_from_rank_0(Processes *p, void *data, int bytes)
     free(from);
 }
 
-/* all: of rank 0, what each has */
+/* Gathers `own` of all processes in `all` of rank 0. */
 static void to_rank_0(Processes *p, const void *own, void *all, int bytes)
 {
     int sent[p->count], got[p->count], at[p->count], none[p->count];
@@ -206,7 +206,7 @@ void mgpu_draft_copy(Draft *d, const Saved *saved, int which)
     free(piece);
 }
 
-/* another name for the file, or a copy where there are no such things; 0, or errno */
+/* Links, or copies where links are impossible. Returns 0 or errno. */
 int mgpu_link_file(const char *from, const char *to)
 {
     if (link(from, to) == 0)

@@ -1,4 +1,4 @@
-/* folder.c: the folder that a run saves into, opened: made, locked, with what is known of saves that are there. */
+/* folder.c: opens the folder that a run saves into: creates and locks it, and reads which saves it has. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* of `path`, which has just been made: else a power cut may take it, with all that is in it */
+/* Syncs the parent of a new folder, which a power failure might remove otherwise, with its contents. */
 static void sync_parent(const char *path)
 {
     Draft d = {0};
@@ -51,7 +51,7 @@ bool mgpu_same_folder(const char *a, const char *b)
     return a && b && stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISDIR(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* numbers that are taken there, also by saves that were interrupted or are damaged */
+/* Finds the largest number, including those of interrupted and damaged saves. */
 static void find_number(void *context, const char *name)
 {
     SaveFolder *f = context;
@@ -103,7 +103,7 @@ bool mgpu_share_folder(const SaveFolder *f, Processes *p)
     return count == p->count;
 }
 
-/* becomes the save that counts, under a new number */
+/* Makes the last save the current one, under a new number. */
 static void count_last(SaveFolder *f)
 {
     Draft d;
@@ -111,7 +111,7 @@ static void count_last(SaveFolder *f)
     for (int i = 0; i < SAVED_FILES; i++)
         mgpu_draft_link(&d, i);
     char *error = mgpu_draft_finish(&d, false);
-    if (error) /* the next save may */
+    if (error) /* the next save may succeed */
         mgpu_say("%s: warning: the save of step %lld in %s does not count yet: %s", program_invocation_short_name, (long long)f->last.step, f->path, error);
     free(error);
 }
@@ -129,7 +129,7 @@ void mgpu_continue_saves(SaveFolder *f, const Saved *from)
     f->last_path = mgpu_format("%s", from->path);
     if (from->uncounted)
         count_last(f);
-    else if (!from->older) /* else what is damaged stays until the next save, for who wants to look at it */
+    else if (!from->older) /* a damaged save stays until the next one, so that the user can look at it */
         mgpu_clean_folder(f, f->last_path);
 }
 

@@ -1,6 +1,6 @@
-/* lock.c: one run writes into a folder: it holds a lock (flock) of DIR/lock, with its host and its process. The
- * system ends the lock with the process, however that ends; the file stays. Readers take none. A token in it tells processes of one run
- * on several hosts that they see one folder. */
+/* lock.c: only one run may save into a folder. It holds a lock (flock) on DIR/lock, which contains its host and process. The
+ * system releases the lock when the process ends; the file stays. Readers need no lock. By the token in the file, processes of
+ * one run on several hosts recognize that they see the same folder. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -11,7 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* "process 4711 on host n1", as the holder wrote it; the caller frees */
+/* Returns "process 4711 on host n1", as written by the holder. The caller frees. */
 static char *holder_of(int file)
 {
     char text[300];
@@ -35,7 +35,7 @@ static void write_holder(int file, const char *path, const char *token)
     if (gethostname(host, sizeof host - 1) != 0)
         *host = 0;
     if (ftruncate(file, 0) != 0 || dprintf(file, "process %ld on host %s\n%s\n", (long)getpid(), *host ? host : "?", token) < 0 || fsync(file) != 0)
-        /* only others' message needs it */
+        /* only other runs' messages need it */
         mgpu_say("%s: warning: %s cannot be written: %s", program_invocation_short_name, path, strerror(errno));
 }
 
@@ -43,7 +43,7 @@ int mgpu_lock_folder(const char *folder, const char *token)
 {
     char *path = mgpu_format("%s/lock", folder);
     mgpu_doing_with(path);
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666); /* it is written: a link may lead anywhere */
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666); /* no link to somewhere else */
     if (file < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
     int error = flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;

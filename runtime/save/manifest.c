@@ -1,4 +1,4 @@
-/* manifest.c: what is in a save: manifest.json <-> Manifest.
+/* manifest.c: the contents of a save: manifest.json <-> Manifest.
  *
  *   {"format":2,"run":"...","number":17,"step":12,"model":"...","train_samples":600,"valid_samples":100,
  *   "train_data":"...","valid_data":"...",
@@ -7,14 +7,15 @@
  *   ...],
  *   "sha256":"..."}
  *
- * A file that several processes wrote has "part":4096, too: its "sha256" is of the SHA-256 of each 4096 bytes. The last line is the SHA-256 of all before it, so damage of the manifest itself is found, too. */
+ * A file that several processes wrote also has "part":4096: then "sha256" is that of the concatenated SHA-256 of each 4096 bytes.
+ * The last line is the SHA-256 of all lines before it, so that damage to the manifest is detected. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 2, FORMAT_IN_PARTS = 3 /* some file is of parts, which versions that know no parts would take for damage */ };
+enum { FORMAT = 2, FORMAT_IN_PARTS = 3 /* has files in parts, which older versions would report as damaged */ };
 const char *const mgpu_saved_names[SAVED_FILES] = {"weights.safetensors", "optimizer.safetensors", "average.safetensors",
                                                    "run.json", "best.safetensors"};
 static const char SEAL[] = "\"sha256\":\"", END[] = "\"}\n";
@@ -80,7 +81,7 @@ static bool read_file(Manifest *m, const Json *entry)
     for (int i = 0; i < SAVED_FILES; i++)
         if (strcmp(mgpu_saved_names[i], name->text) == 0)
             m->files[i] = file;
-    return true; /* of another name: a later version knows what it is */
+    return true; /* files of later versions are ignored */
 }
 
 static bool read_text(const Json *json, const char *key, char *text, size_t room)
@@ -110,7 +111,7 @@ static bool read_lists(Manifest *m, const Json *json)
 
 static bool read_members(Manifest *m, const Json *json)
 {
-    for (int valid = 0; valid < 2; valid++) { /* earlier versions wrote none */
+    for (int valid = 0; valid < 2; valid++) { /* earlier versions have no such members */
         const char *key = valid ? "valid_data" : "train_data";
         char *text = valid ? m->origin.valid_data : m->origin.train_data;
         if (mgpu_json_member(json, key) && !read_text(json, key, text, sizeof m->origin.train_data))

@@ -1,13 +1,13 @@
-/* read.c: the save of a folder that is to be read. In: a folder, which another run may be writing into; out: open files of
- * one whole save.
+/* read.c: finds the save of a folder to read. In: a folder, which another run may be writing into; out: open files of one intact
+ * save.
  *
- * DIR/current names the newest. Its manifest and its files are opened, then compared with sizes and SHA-256 there. If a file is
- * missing because the run has switched to another save meanwhile, all begins again. What is open stays as it is, even if the run
- * removes it. If the newest is damaged, the newest that is whole is taken: of DIR/saves, where remains of an interrupted run may
- * be, and of DIR/step-N.
+ * DIR/current names the newest save. Its manifest and files are opened and compared with the manifest's sizes and SHA-256. If a
+ * file is missing because the run has switched to another save, this is repeated. Open files stay readable if the run removes
+ * them. If the newest save is damaged, the newest intact one is taken: from DIR/saves, where an interrupted run may have left
+ * some, and DIR/step-N.
  *
- * A folder may be a save itself (DIR/step-N), or be of the layout before there were manifests: then the files are in it, and if
- * run.json.new is complete, its save was interrupted while files were renamed: those that still are NAME.new count. */
+ * A folder may itself be a save (DIR/step-N), or have the layout without manifests, with the files in it. There, if run.json.new
+ * is complete, a save was interrupted while it renamed files: those that are still called NAME.new are part of it. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -29,7 +29,7 @@ typedef struct Bytes {
     size_t length;
 } Bytes;
 
-/* a file that is none is empty */
+/* Maps a file. Anything but a regular file is empty. */
 static Bytes map(int file, const char *path)
 {
     struct stat s;
@@ -79,7 +79,7 @@ void mgpu_close_saved(Saved *s)
 
 /* ---- a save with a manifest */
 
-/* NULL, or what is wrong; *gone: a file is missing. shown: the folder that messages name */
+/* Returns NULL or an error. *gone: a file is missing. shown: the folder to name in messages. */
 static char *open_files(Saved *s, const char *shown, bool *gone)
 {
     char *path = mgpu_format("%s/%s", s->path, MGPU_MANIFEST), *wrong = NULL;
@@ -114,7 +114,7 @@ static char *open_files(Saved *s, const char *shown, bool *gone)
     return wrong;
 }
 
-/* as the manifest has it */
+/* Computes the SHA-256 as in the manifest. */
 static Digest digest_of(const Bytes *b, int64_t part)
 {
     Sha256 all = mgpu_sha256_begin();
@@ -152,13 +152,13 @@ static char *check(const Saved *s, int need)
     return wrong;
 }
 
-/* where DIR/current points to: "saves/17", or "current", where a copy of the folder has what the link led to, or that leads elsewhere;
- * NULL: there is none. The caller frees */
+/* Returns the target of DIR/current: "saves/17", or "current" if a copy of the folder has a folder there or the link has another
+ * target, or NULL if there is none. The caller frees. */
 static char *read_current(const char *folder)
 {
     char *path = mgpu_format("%s/current", folder), target[300];
     ssize_t length = readlink(path, target, sizeof target - 1);
-    if (length < 0 && errno == EINVAL) { /* no link: a file system that has none */
+    if (length < 0 && errno == EINVAL) { /* no link, but a file: the file system has no links */
         int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         length = file < 0 ? -1 : read(file, target, sizeof target - 1);
         if (file >= 0)
@@ -176,8 +176,8 @@ static char *read_current(const char *folder)
     return mgpu_format("%s", digits && !target[strlen(SAVES) + digits] ? target : "current");
 }
 
-/* NULL and *wrong: it is damaged; both NULL: the folder has no such thing. Before its first checkpoint a run may have saved its
- * best model alone */
+/* Returns NULL and *wrong if the save is damaged, NULL twice if there is none. Before its first checkpoint a run may have saved
+ * only its best model. */
 static Saved *open_newest(const char *folder, int need, char **wrong)
 {
     *wrong = NULL;
@@ -209,9 +209,9 @@ static Saved *open_newest(const char *folder, int need, char **wrong)
     return NULL;
 }
 
-/* ---- another one, if that is damaged, or newer and whole */
+/* ---- another save, if the newest is damaged, or if another one is newer and intact */
 
-/* NULL: it is damaged, has not what is needed, or is none with a number above that */
+/* Returns NULL if the save is damaged, lacks what is needed, or has a number of at most `above`. */
 static Saved *open_one(const char *folder, char *path, int need, int64_t above)
 {
     Saved *s = new_saved(folder, path);
@@ -245,7 +245,7 @@ static void search(Saved **best, const char *folder, const char *below, const ch
     free(where);
 }
 
-/* NULL: there is none */
+/* Returns NULL if there is none. */
 static Saved *find_whole(const char *folder, int need)
 {
     Saved *best = NULL;
@@ -254,8 +254,8 @@ static Saved *find_whole(const char *folder, int need)
     return best;
 }
 
-/* A save whose DIR/step-N was made, but which did not become the one that counts, since the program or the room ended there. -> s, if
- * there is none */
+/* Returns an intact save DIR/step-N that is newer than s, because the run stopped or the disk was full before it became current,
+ * or s if there is none. */
 static Saved *prefer_newer(const char *folder, Saved *s, int need)
 {
     Saved *newer = NULL;
@@ -331,7 +331,7 @@ static bool has_what(const Saved *s, int need)
     return s && (need == MGPU_NEED_MODEL || s->file[SAVED_RUN] >= 0);
 }
 
-/* no run is in the folder; s: what is there, or NULL */
+/* Explains why the folder has no run. s: what it has, or NULL. */
 static char *why_none(const char *folder, const Saved *s)
 {
     if (s && s->file[SAVED_BEST] >= 0)
@@ -343,7 +343,7 @@ static char *why_none(const char *folder, const Saved *s)
     return why;
 }
 
-/* where a copy left out links, or the save that counts is the best model of a run that never saved more */
+/* Warns that a copy has lost links, or that the current save only has the best model of a run. */
 static void take_uncounted(Saved *s, const char *folder)
 {
     char *current = read_current(folder);
@@ -381,7 +381,7 @@ Saved *mgpu_open_saved(const char *folder, int need, char **why)
     return s;
 }
 
-/* ends the program if the file is one of a save, and damaged */
+/* Ends the program if the file is part of a save and damaged. */
 static void check_file(const char *path, int file)
 {
     char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
@@ -395,7 +395,7 @@ static void check_file(const char *path, int file)
         which--;
     Saved *s = new_saved(path, mgpu_format("%.*s", (int)(slash - real), real));
     bool gone;
-    char *wrong = which < 0 ? mgpu_format("%s", "") : open_files(s, s->path, &gone); /* no manifest: no save */
+    char *wrong = which < 0 ? mgpu_format("%s", "") : open_files(s, s->path, &gone); /* without a manifest it is no save */
     if (!wrong && s->file[which] >= 0 && (wrong = compare(s, which)))
         mgpu_fail(MGPU_BAD_INPUT, "%s", wrong);
     free(wrong);
@@ -406,7 +406,7 @@ static void check_file(const char *path, int file)
 static int open_file(const char *path)
 {
     int f = -1;
-    for (int tries = 0; f < 0 && tries < MOST_TRIES; tries++) { /* beside a run that saves, a link may lead to what has just been removed */
+    for (int tries = 0; f < 0 && tries < MOST_TRIES; tries++) { /* if a run is saving, a link may point to a removed file */
         struct stat status;
         f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (f < 0 && (errno != ENOENT || lstat(path, &status) != 0 || !S_ISLNK(status.st_mode)))
@@ -453,7 +453,7 @@ static char *words_for(const Saved *s, bool *goes_on)
                     : mgpu_format("the best model of a run that ended before its first checkpoint");
 }
 
-/* the save that counts, whether or not it is whole; NULL: there is none */
+/* Describes the current save, intact or not, or returns NULL. */
 static char *find_current(const char *folder, bool *goes_on)
 {
     char *target = read_current(folder), *found = NULL;
@@ -469,7 +469,7 @@ static char *find_current(const char *folder, bool *goes_on)
     return found;
 }
 
-/* a file without a manifest */
+/* Names a file without a manifest. */
 static char *find_plain(const char *folder, bool *goes_on)
 {
     Saved *s = open_plain(folder);

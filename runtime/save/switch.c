@@ -1,13 +1,12 @@
-/* switch.c: a new save becomes the one that counts (save.h has the layout). In: files, one by one; out: DIR/current names
- * them.
+/* switch.c: makes a new save the current one (save.h describes the layout). In: files, one by one; out: DIR/current names them.
  *
- *   1. DIR/saves/N, which is new, gets its files; each is synced and its SHA-256 taken as it is written
- *   2. the manifest; then the folder and saves/ are synced
- *   3. DIR/step-N, if it is to be kept, is made whole under another name and renamed
+ *   1. DIR/saves/N is created and gets its files; each is synced and its SHA-256 computed as it is written
+ *   2. the manifest is written; then the folder and saves/ are synced
+ *   3. DIR/step-N, if the save is kept, is completed under another name and renamed
  *   4. DIR is synced; the link current.new is renamed to current; DIR is synced. This is the switch
- *   5. what no manifest lists any more is removed
+ *   5. saves that no manifest lists are removed
  *
- * Until 4 nothing that is there changes; what 1 to 3 leave in a run that ends there, the next run removes. */
+ * Nothing that exists changes before step 4. If a run stops in steps 1 to 3, the next run removes what they have left. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -25,8 +24,8 @@ static bool is_missing(const char *path)
     return lstat(path, &s) != 0 && errno == ENOENT;
 }
 
-/* A rename may be done although its answer is an error (over a network, as ENOENT or EIO): then `from`, which nobody else removes,
- * is there no more */
+/* A rename may succeed although it returns an error (ENOENT or EIO over a network). Then `from`, which nobody else removes, is
+ * gone. */
 static void move(Draft *d, const char *from, const char *to)
 {
     if (d->error || rename(from, to) == 0)
@@ -36,7 +35,8 @@ static void move(Draft *d, const char *from, const char *to)
         mgpu_draft_fail(d, to, error);
 }
 
-/* out of the way of a new one: a folder of a save is removed later, under `saves`; what else people have put there stays, beside it */
+/* Moves an old file or folder away. A folder of a save moves to `saves`, where it is removed later; anything else stays next to
+ * it. */
 static void move_aside(Draft *d, const char *path)
 {
     char *gone = mgpu_is_flat_save(path) ? mgpu_format("%s.gone", d->path)
@@ -58,7 +58,7 @@ static void write_manifest(Draft *d)
     free(path);
 }
 
-/* DIR/step-N, of links to the draft's files */
+/* Makes DIR/step-N, with links to the draft's files. */
 static void keep_step(Draft *d, const char *saves)
 {
     char *fresh = mgpu_format("%s.step", d->path),
@@ -84,7 +84,7 @@ static void keep_step(Draft *d, const char *saves)
     free(step);
 }
 
-/* a link to a save, or where there are no links a file that says its name; readers take either */
+/* Makes a link to a save, or where links are impossible a file with its name; readers accept both. */
 static void point(Draft *d, const char *path, const char *target)
 {
     char *fresh = mgpu_format("%s.new", path);
@@ -101,8 +101,8 @@ static void point(Draft *d, const char *path, const char *target)
     free(fresh);
 }
 
-/* DIR/NAME for everybody else. A file of an earlier layout is replaced when the save it belonged to counts no more (replace);
- * where there are no links it is a link to the file itself */
+/* Makes DIR/NAME for other programs. `replace` replaces a file of an earlier layout, after its save has become obsolete. Where
+ * symbolic links are impossible it is a hard link to the file. */
 static void show_file(Draft *d, int which, bool replace)
 {
     const char *name = mgpu_saved_names[which];
@@ -111,7 +111,7 @@ static void show_file(Draft *d, int which, bool replace)
     struct stat s;
     bool there = lstat(path, &s) == 0, good = there && S_ISLNK(s.st_mode);
     if (replace)
-        unlink(fresh); /* of a save of the earlier layout that was interrupted, too */
+        unlink(fresh); /* also that of an interrupted save of the earlier layout */
     if (!d->manifest.files[which].there) {
         if (replace && there)
             unlink(path);
@@ -134,8 +134,7 @@ static void show_file(Draft *d, int which, bool replace)
     free(own);
 }
 
-/* a copy of the folder may have a folder there, with what the link led to; then DIR/weights.safetensors and the others are files
- */
+/* A copy of the folder may have a folder instead of the link. Then DIR/weights.safetensors and the others are files. */
 static void clear_place(Draft *d, const char *current)
 {
     struct stat s;
@@ -153,7 +152,7 @@ static void abandon(Draft *d)
     free(d->manifest.kept);
 }
 
-/* what the folder's last save is from now on */
+/* Makes the draft the folder's last save. */
 static void take(Draft *d)
 {
     SaveFolder *f = d->folder;

@@ -1,11 +1,11 @@
-/* at.c: what the lanes of a device do at a moment of a step, and what one that does nothing waits for. */
+/* at.c: shows what the lanes of a device do at a time of a step, and what an idle lane waits for. */
 #include "runtime/view/view.h"
 
-static const double NEAR_US = .15; /* times of a schedule have one decimal */
+static const double NEAR_US = .15; /* times in a schedule have one decimal */
 
 static double end_of(const ScheduledOp *op) { return op->begin_us + op->time_us; }
 
-/* the wait that ends last; -1: none */
+/* Returns the index of the wait that ends last, or -1. */
 static int last_wait(const ViewDevice *d, const ScheduledOp *op)
 {
     int last = -1;

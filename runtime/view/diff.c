@@ -1,5 +1,5 @@
-/* diff.c: what one schedule changes in another: numbers with their sign, all-reduces that moved, kernels, operations and memory that
- * came and went. Operations, buffers and collectives are the same if their names are, which follow from the model. */
+/* diff.c: shows what changes from one schedule to another: times, collectives that moved, and added or removed kernels,
+ * operations and memory. Operations, buffers and collectives are the same if their names are, which depend only on the model. */
 #include "runtime/view/view.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MOST = 10, NAME = 200 };
-static const double SAME = .005; /* of a step: what times may differ unsaid */
+static const double SAME = .005; /* relative difference of times that is not reported */
 
 typedef struct Diff {
     const View *a, *b;
@@ -66,7 +66,7 @@ static void compare_head(Diff *d)
         d->said += fprintf(d->f, "%11s  predicted on %s, was on %s\n", "", b->step->machine, a->step->machine) > 0;
 }
 
-static double busy_us(const LaneUse *use) { return use ? use->busy_us : 0; } /* nothing is predicted of the lane: a file may leave it out */
+static double busy_us(const LaneUse *use) { return use ? use->busy_us : 0; } /* NULL: no prediction */
 
 static void compare_lanes(Diff *d)
 {
@@ -124,7 +124,7 @@ static void compare_memory(Diff *d)
 /* ---- all-reduces and other collectives */
 static const char *kind_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->parties.transfer)->kind; }
 
-static const char *after(const View *v, const char *name) /* the last call that it waits for; "": none */
+static const char *after(const View *v, const char *name) /* the last call that it waits for, or "" */
 {
     const ViewDevice *d = &v->devices[0];
     for (int i = 0; i < d->op_count; i++)
@@ -135,7 +135,7 @@ static const char *after(const View *v, const char *name) /* the last call that 
     return "";
 }
 
-static int said_of(Diff *d, int *count) /* false: enough has been said */
+static int said_of(Diff *d, int *count) /* false after MOST lines */
 {
     d->said++;
     if (++*count == MOST + 1)
@@ -169,7 +169,7 @@ static void compare_collectives(Diff *d)
 }
 
 /* ---- kernels and operations */
-static int missing(const Schedule *of, const Schedule *in) /* kernels of `of`, each once */
+static int missing(const Schedule *of, const Schedule *in) /* number of kernels that only `of` has */
 {
     int count = 0;
     for (int i = 0; i < of->signature_count; i++) {
@@ -190,7 +190,7 @@ static void compare_kernels(Diff *d)
     fprintf(d->f, "%11s  kernels: %d gone, %d new\n", "", gone, come);
 }
 
-/* operations of `of` that the other one lacks, by the layers that they are of: a line for each, with their time */
+/* Lists operations that only `of` has: a line for each layer, with the sum of their times. */
 static void list_missing(Diff *d, const View *of, const View *in, const char *word, double sign)
 {
     const ViewDevice *x = &of->devices[0], *y = &in->devices[0];
@@ -245,7 +245,7 @@ static void compare_ops(Diff *d)
     free(changed);
 }
 
-/* ---- buffers: the largest that came, went or changed */
+/* ---- buffers: the largest that were added, removed or changed */
 static const Buffer *buffer(const ViewDevice *d, const char *name)
 {
     int i = mgpu_view_find_buffer(d, name);

@@ -1,5 +1,5 @@
-/* layers.c: which parts of the model cost most: what a device computes, by the first name of the path of each operation's layer,
- * or by the one after `within`; of no layer, by its role. Operations are sorted by that name, then added up. */
+/* layers.c: lists the most expensive parts of the model. A part is the first component of an operation's layer path, or the one
+ * after `within`; operations without a layer are grouped by role. Operations are sorted by part, then summed. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ enum { ROLES = 3, MOST = 10 };
 static const char *const ROLE[ROLES] = {"forward", "backward", "update"};
 
 typedef struct Part {
-    const char *name; /* where it begins; of no layer: its role */
+    const char *name; /* start of the name, or of the role if there is no layer */
     int length;
     bool layer;
     double us, of[ROLES];
@@ -30,7 +30,7 @@ static int by_time(const void *a, const void *b)
     return x->us != y->us ? (x->us < y->us) - (x->us > y->us) : by_name(a, b);
 }
 
-/* false: the operation is not of it */
+/* Returns false if the operation is not in `within`. */
 static bool part_of(const ScheduledOp *op, const char *within, Part *p)
 {
     size_t length = within ? strlen(within) : 0;
@@ -38,7 +38,7 @@ static bool part_of(const ScheduledOp *op, const char *within, Part *p)
     const char *path = layer ? op->layer : op->role;
     if (within && !mgpu_view_has_layer(op->layer, within))
         return false;
-    if (within && op->layer[length] == '.') /* of "layer3" itself: "layer3" */
+    if (within && op->layer[length] == '.') /* an operation of "layer3" itself belongs to "layer3" */
         path += length + 1;
     *p = (Part){.name = path, .length = (int)strcspn(path, "."), .layer = layer, .us = op->time_us};
     for (int k = 0; k < ROLES; k++)

@@ -1,4 +1,4 @@
-/* memory.c: what a device's memory is for: the kinds of buffers that are alive where most bytes are, and the largest of them. */
+/* memory.c: shows what a device's memory is used for at the peak: bytes of each kind of buffer, and the largest buffers. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { ALIVE = 8 };
 
-typedef struct Life { int first, last; } Life; /* operations that touch a buffer; -1: none does */
+typedef struct Life { int first, last; } Life; /* first and last operation that use a buffer; -1: none */
 
 static Life *lives_of(const ViewDevice *d)
 {
@@ -34,7 +34,7 @@ static int by_bytes(const void *a, const void *b)
     return x_bytes != y_bytes ? (x_bytes < y_bytes) - (x_bytes > y_bytes) : strcmp(x->name, y->name);
 }
 
-/* the operation where most bytes are alive, and how many */
+/* Returns the operation at which most bytes are live, and their number. */
 static int peak_of(const ViewDevice *d, const Life *lives, int64_t *most)
 {
     int64_t *change = mgpu_allocate((size_t)d->op_count + 2, sizeof *change), bytes = 0;
@@ -56,12 +56,12 @@ static int peak_of(const ViewDevice *d, const Life *lives, int64_t *most)
     return at;
 }
 
-/* what buffers are for, as the table of memory has it */
+/* The uses of buffers in the table. */
 typedef enum Use { USE_WEIGHTS, USE_OPTIMIZER, USE_GRADIENTS, USE_ACTIVATIONS, USE_BACKWARD, USE_UPDATES, USE_INPUTS, USE_WORKSPACES, USES } Use;
 static const char *const USE[USES] = {"weights and states", "states of the optimizer", "buckets: gradients, gathered weights", "activations",
                                       "temporaries of the backward pass", "temporaries of updates", "inputs and reports", "workspaces"};
 
-/* a state of the optimizer is called like its weight, a dot and a word */
+/* A state of the optimizer is named after its weight, followed by a dot and a word. */
 static bool is_optimizers(const ViewDevice *d, const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -88,7 +88,7 @@ static Use use_of(const ViewDevice *d, const Life *lives, const Buffer *b)
     return strcmp(role, "backward") == 0 ? USE_BACKWARD : strcmp(role, "update") == 0 ? USE_UPDATES : USE_ACTIVATIONS;
 }
 
-/* the most first; what is less than a thousandth is left out */
+/* Prints the uses in descending order, without those below a thousandth. */
 static void print_uses(const ViewDevice *d, const Life *lives, const Buffer *const *alive, int count, FILE *f)
 {
     int64_t bytes[USES] = {0}, all = 0;

@@ -1,5 +1,5 @@
-/* page.c: what people look at first: how long a step takes, what each lane does and why it does nothing, links, memory, the longest
- * operations, buckets, input. */
+/* page.c: the overview: time of a step, use of each lane and why it is idle, links, memory, the longest operations, buckets,
+ * input. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void print_head(const Page *p)
 }
 
 /* ---- lanes */
-static LaneUse use_of(const Page *p, Lane lane) /* predicted; else that of one step by itself */
+static LaneUse use_of(const Page *p, Lane lane) /* predicted; otherwise that of one isolated step */
 {
     const LaneUse *predicted = mgpu_view_is_step(p->view, false) ? mgpu_view_use(p->view, p->number, lane) : NULL;
     LaneUse use = {0};
@@ -122,7 +122,7 @@ static void print_links(const Page *p)
     free(links);
 }
 
-/* ---- the longest */
+/* ---- the longest operations */
 static int by_time(const void *a, const void *b)
 {
     const ScheduledOp *x = *(const ScheduledOp *const *)a, *y = *(const ScheduledOp *const *)b;
@@ -220,7 +220,7 @@ static void print_input(const Page *p)
         double bytes = 0;
         for (int k = 0; k < op->write_count; k++)
             if (d->buffers[op->writes[k].buffer].kind != BUFFER_STEP)
-                bytes += (double)mgpu_view_buffer_bytes(&d->buffers[op->writes[k].buffer]) / 2; /* of two slots */
+                bytes += (double)mgpu_view_buffer_bytes(&d->buffers[op->writes[k].buffer]) / 2; /* the buffer has two slots */
         fprintf(p->f, "%s%s %s in %s", read ? "\ninput: " : "", read ? "reads" : bytes > 0 ? ", uploads" : "\ninput: uploads", mgpu_view_bytes(bytes, a), mgpu_view_time(op->time_us, (char[32]){0}));
     }
     LaneUse comp = use_of(p, LANE_COMP);

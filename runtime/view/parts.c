@@ -1,4 +1,4 @@
-/* parts.c: one operation, with what it waits for and who waits for it; all that one part of the model costs. */
+/* parts.c: shows one operation, what it waits for and what waits for it; or all costs of one part of the model. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void print_other(const ScheduledOp *other, int back, const char *why, FIL
             *why ? ": it " : "", why);
 }
 
-/* --device; else that of d1.NAME, unless device 0 has an operation that is called so */
+/* Returns --device, else that of d1.NAME, unless device 0 has an operation of this name. */
 static int device_of(const View *v, const ViewRequest *r)
 {
     char *end;
@@ -127,7 +127,7 @@ static _Noreturn void no_layer(const ViewDevice *d, const char *layer)
     mgpu_fail(MGPU_BAD_USAGE, "--layer %s: no operation of the phase is of such a layer%s", layer, mgpu_near_miss(layer, names, count, near));
 }
 
-static bool updates_it(const ViewDevice *d, const ScheduledOp *op, const char *layer) /* among others */
+static bool updates_it(const ViewDevice *d, const ScheduledOp *op, const char *layer) /* possibly among other variables */
 {
     for (int i = 0; i < op->write_count; i++)
         if (strncmp(d->buffers[op->writes[i].buffer].name, "w.", 2) == 0 && mgpu_view_has_layer(d->buffers[op->writes[i].buffer].name + 2, layer))

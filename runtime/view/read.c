@@ -1,10 +1,10 @@
-/* read.c: a schedule -> one phase of it, as views need it, and what they ask of it. */
+/* read.c: reads one phase of a schedule for views, and answers their questions. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory, which goes as a whole */
+/* ---- memory, which is freed as a whole */
 struct ViewBlock { struct ViewBlock *before; size_t used, room; _Alignas(16) char bytes[]; };
 
 static void *take(void *view, size_t bytes)
@@ -48,7 +48,7 @@ static const PhaseSchedule *choose_phase(const Schedule *s, const char *phase)
     return s->phases;
 }
 
-/* a device that is as another one shows the lists of that one */
+/* Completes the lists of a device. One that equals another device shares its lists. */
 static void complete(View *v, DeviceSchedule *all, int device)
 {
     DeviceSchedule *d = &all[device];
@@ -95,7 +95,7 @@ void mgpu_view_free(View *v)
     free(v);
 }
 
-/* ---- questions */
+/* ---- queries */
 int mgpu_view_find_op(const ViewDevice *d, const char *text) { return mgpu_name_number(&d->op_names, text); }
 
 int mgpu_view_find_buffer(const ViewDevice *d, const char *text) { return mgpu_name_number(&d->buffer_names, text); }
@@ -131,7 +131,7 @@ int64_t mgpu_view_buffer_bytes(const Buffer *b) { return b->bytes * b->slots; }
 double mgpu_view_op_bytes(const ScheduledOp *op)
 {
     double bytes = op->bytes;
-    int all = op->read_count + op->write_count, first = op->write_count ? op->read_count : 0; /* report, fetch write nothing */
+    int all = op->read_count + op->write_count, first = op->write_count ? op->read_count : 0; /* report and fetch write nothing */
     for (int i = first; op->verb != VERB_CALL && i < all; i++)
         bytes += (double)(mgpu_access_of(op, i)->end - mgpu_access_of(op, i)->begin);
     return bytes;

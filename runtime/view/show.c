@@ -1,4 +1,4 @@
-/* show.c: which view is asked for, and where: a terminal, a pipe. */
+/* show.c: chooses the view by the request and by whether the output is a terminal. */
 #include "runtime/base/terminal.h"
 #include "runtime/view/view.h"
 

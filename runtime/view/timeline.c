@@ -1,6 +1,6 @@
-/* timeline.c: the lanes of devices as bars of letters, one column a stretch of time. A column has the letter of what takes most
- * of it; a colon where something runs, but for less than half of it; a dot where nothing does. Devices whose lanes look the same
- * are drawn once. */
+/* timeline.c: draws the lanes of devices as rows of letters; a column is an interval of time. Its letter is the kind of operation
+ * that takes most of it, a colon if operations take less than half of it, a dot if there are none. Devices whose lanes look the
+ * same share their rows. */
 #include "runtime/view/view.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static int kind_of(const ScheduledOp *op)
                                                                             : 6;
 }
 
-typedef struct Row { double (*share)[MGPU_COUNT(KINDS)]; bool used; } Row; /* of a column's time, by kind */
+typedef struct Row { double (*share)[MGPU_COUNT(KINDS)]; bool used; } Row; /* fraction of each column by kind */
 
 static void add(Row *row, const ScheduledOp *op, double column_us, int columns)
 {
@@ -36,7 +36,7 @@ static void add(Row *row, const ScheduledOp *op, double column_us, int columns)
     }
 }
 
-/* by column: the number of a kind, SOME or NONE */
+/* Kinds of columns: an index into KINDS, SOME or NONE. */
 enum { SOME = -1, NONE = -2 };
 static void find_kinds(const Row *row, int columns, int *kinds)
 {
@@ -67,7 +67,7 @@ static void print_row(const int *kinds, int columns, bool colour, FILE *f)
 static int label_width(const View *v)
 {
     return v->schedule->devices > 10 ? 14 : 10;
-} /* "d0-7 comp", "d10-127 comp" */
+} /* for labels such as "d0-7 comp", "d10-127 comp" */
 
 static void print_axis(double end_us, int label, int columns, FILE *f)
 {

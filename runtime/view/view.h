@@ -1,7 +1,7 @@
-/* view.h: a schedule's text as people read it: a page, a layer, an operation, a timeline; two schedules compared.
+/* view.h: shows a schedule's text to people: a page, a layer, an operation, a timeline; compares two schedules.
  *
- * In: the text (docs/schedule.md), of a file or of the program itself, whose head may have comments with what is predicted. Out: text.
- * mgpuc and its programs share this: nothing here knows more than the text says. */
+ * In: the text (docs/schedule.md) of a file or of the program itself, whose head may have comments with predictions. Out: text.
+ * mgpuc and its programs share this, so it uses only what is in the text. */
 #ifndef MGPU_VIEW_H
 #define MGPU_VIEW_H
 
@@ -11,59 +11,59 @@ typedef struct ViewRequest {
     const char *phase, *op, *layer, *at; /* NULL: not given; phase: train.full, else the first */
     int device;                     /* -1: not given */
     bool full, page, timeline;
-    int width;                      /* of lines; 0: of the terminal, else 80 */
+    int width;                      /* of lines; 0: that of the terminal, else 80 */
     bool colour;
 } ViewRequest;
 
-int mgpu_view_device(const char *text);              /* of --device; fails with status 2 */
-bool mgpu_view_is_file(const ViewRequest *, FILE *); /* the text itself is asked for */
-/* the text itself, where it is asked for or standard output is no terminal and nothing is; else what is asked for, or the page */
+int mgpu_view_device(const char *text);              /* value of --device; exits with status 2 if invalid */
+bool mgpu_view_is_file(const ViewRequest *, FILE *); /* the plain text is requested */
+/* Prints the view that is requested. By default, prints the page on a terminal, else the plain text. */
 void mgpu_view_print(const char *text, const ViewRequest *, FILE *);
-void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *); /* phase: as mgpu_view_read takes it */
+void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *); /* phase: see mgpu_view_read */
 
 /* ---- read.c */
-typedef DeviceSchedule ViewDevice; /* what is not said of an operation is "", not NULL; all have lists */
+typedef DeviceSchedule ViewDevice; /* strings that are not given are "", not NULL */
 typedef struct View {               /* one phase of a schedule */
-    struct ViewBlock *memory;       /* of all that it has */
+    struct ViewBlock *memory;       /* owns all memory of the view */
     const Schedule *schedule;
-    const StepRecord *step;         /* what is predicted */
+    const StepRecord *step;         /* the prediction */
     const PhaseSchedule *phase;
     const ViewDevice *devices;
-    double end_us;                  /* of the last operation */
+    double end_us;                  /* end of the last operation */
 } View;
-View *mgpu_view_read(const char *text, const char *phase); /* NULL: train.full, of what only predicts predict.full, else the
-                                                              first. Fails if there is none of that name */
+/* NULL: train.full, or predict.full if the schedule only predicts, else the first. Exits if there is no phase of that name. */
+View *mgpu_view_read(const char *text, const char *phase);
 bool mgpu_view_is_step(const View *,
-                       bool partial); /* what is predicted of a step is of this phase, which is full, or partial, too */
+                       bool partial); /* the prediction is for this phase, which is full, or with `partial` may be partial */
 void mgpu_view_free(View *);
-int mgpu_view_find_buffer(const ViewDevice *, const char *name); /* -1: there is none */
-int mgpu_view_find_op(const ViewDevice *, const char *name); /* -1: there is none */
-const LaneUse *mgpu_view_use(const View *, int device, Lane); /* NULL: not predicted */
-bool mgpu_view_has_layer(const char *name, const char *layer); /* "layer3.2.conv1" is in "layer3.2" */
-const CollectiveRecord *mgpu_view_find_collective(const View *, const char *name); /* NULL: there is none */
+int mgpu_view_find_buffer(const ViewDevice *, const char *name); /* -1 if there is none */
+int mgpu_view_find_op(const ViewDevice *, const char *name); /* -1 if there is none */
+const LaneUse *mgpu_view_use(const View *, int device, Lane); /* NULL if not predicted */
+bool mgpu_view_has_layer(const char *name, const char *layer); /* true for "layer3.2.conv1" and "layer3.2" */
+const CollectiveRecord *mgpu_view_find_collective(const View *, const char *name); /* NULL if there is none */
 int64_t mgpu_view_collective_bytes(const CollectiveRecord *);
 int64_t mgpu_view_buffer_bytes(const Buffer *);              /* of all slots */
-double mgpu_view_op_bytes(const ScheduledOp *);              /* that a call moves; of a copy, that it copies */
-double mgpu_view_memory(const View *, int device);           /* bytes that the phase takes of it */
-bool mgpu_view_stays(const Buffer *);                        /* it is used from step to step */
+double mgpu_view_op_bytes(const ScheduledOp *);              /* bytes that a call moves or a copy copies */
+double mgpu_view_memory(const View *, int device);           /* bytes that the phase needs on it */
+bool mgpu_view_stays(const Buffer *);                        /* it persists between steps */
 enum { MGPU_VIEW_REASON = 1024 };
-/* "makes in.image"; "": nothing is seen */
+/* Describes what is waited for, such as "makes in.image"; "" if unknown. */
 const char *mgpu_view_reason(const ViewDevice *, const ScheduledOp *, const Wait *, char text[MGPU_VIEW_REASON]);
 
 /* ---- words.c */
 const char *mgpu_view_time(double us, char text[32]);   /* 12.3 us, 1.234 ms, 1.234 s */
 const char *mgpu_view_bytes(double bytes, char text[32]);
 const char *mgpu_view_number(double n, char text[32]);  /* 12,345 */
-const char *mgpu_view_ms(double us, char text[32]);     /* 146.12, 0.0812: milliseconds, three figures at least */
+const char *mgpu_view_ms(double us, char text[32]);     /* 146.12, 0.0812: milliseconds with at least three digits */
 const char *mgpu_view_rate(double per_s, char text[32]); /* 219.0, 1,722 */
-double mgpu_view_time_of(const char *text);             /* of "3ms", microseconds; fails with status 2 */
-const char *mgpu_view_cut(const char *name, int width, char *text, size_t room); /* longer names lose their middle */
+double mgpu_view_time_of(const char *text);             /* "3ms" in microseconds; exits with status 2 if invalid */
+const char *mgpu_view_cut(const char *name, int width, char *text, size_t room); /* shortens long names in the middle */
 
 /* ---- pages */
 void mgpu_view_page(const View *, const ViewRequest *, FILE *);
 void mgpu_view_op(const View *, const ViewRequest *, FILE *);
 void mgpu_view_layer(const View *, const ViewRequest *, FILE *);
-void mgpu_view_memory_page(const View *, const ViewDevice *, int number, int width, FILE *); /* memory.c: of the device with that number */
+void mgpu_view_memory_page(const View *, const ViewDevice *, int number, int width, FILE *); /* memory.c; number: of the device */
 void mgpu_view_layers(const ViewDevice *, const char *within, int width,
                       FILE *); /* parts of the model, the most expensive first; within NULL: all */
 void mgpu_view_at(const View *, const ViewRequest *, FILE *);

@@ -1,4 +1,4 @@
-/* words.c: numbers with units, and names that fit. */
+/* words.c: formats numbers with units, and shortens names. */
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
