@@ -1,22 +1,22 @@
-/* computes.c: is what a model computes in evaluation what a family's published code computes? In: the program's outline (mgpu.h),
- * the family's lines, and the names that its weights get. Each line binds the row of the outline that is what it says; the facts
- * that it names ($eps) are taken of the layers' arguments, and are the same in all of them. Out: the facts, or the first line
- * that no row is.
+/* computes.c: compares what a model computes in evaluation with the published code of a family. In: the program's outline
+ * (mgpu.h), the family's lines, and the names of its weights. Each line binds the first row of the outline that matches it. The
+ * facts that it names ($eps) are taken from the layers' arguments and must be the same in all layers. Out: the facts, or the
+ * first line that no row matches.
  *
- *     embed(T, ids)                 rows of the tensor T, by whole numbers
+ *     embed(T, ids)                 rows of the tensor T, selected by whole numbers
  *     table(T)                      the tensor T, or its first rows
  *     linear(x, T) plain(x, T)      x T.weight' + T.bias; without a bias. linear(x, T, 2/3): the second third of its outputs
- *     unembed(x, T, TIED)           plain(x, T) where there is a T.weight, else x TIED'
+ *     unembed(x, T, TIED)           plain(x, T) if there is a T.weight, else x TIED'
  *     layernorm(x, T, $eps) rmsnorm(x, T, $eps)
- *     attention(q, k, v, HOW)       causal, full, or padding: none sees the places whose number in `ids` is $padding
+ *     attention(q, k, v, HOW)       causal, full, or padding: none attends to positions whose number in `ids` is $padding
  *     rope(x) act(x) add(x, y) mul(x, y) concat(x, y) first(x)
  *     image                         what the first convolution reads
  *     patches(x, T, SIZE) depthwise(x, T, SIZE) conv(x, T, SIZE, STRIDE)
- *                                   convolutions with as large a stride, of each channel, without a bias; STRIDE `stage`: 2
+ *                                   convolutions: with stride SIZE, of each channel, without a bias; STRIDE `stage`: 2
  *                                   in the first block of each stage but the first, else 1
  *     batchnorm(x, T) maxpool(x) mean(x)
  *     quadruple(x, T)               x, whose channels are four times the rows of T.weight
- *     enter(T, x, y)                x in the first block of a stage where there is a T.weight, else y */
+ *     enter(T, x, y)                x in the first block of a stage if there is a T.weight, else y */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/export/family.h"
@@ -36,11 +36,11 @@ typedef struct Comparison {
     const Names *names;
     const FamilyLine *line;
     Block block;
-    View *whole; /* by row: as who takes all of it sees it; rank 0: nobody does */
+    View *whole; /* for each row: the largest view that others read of it; rank 0 if none does */
     Bound bound[32];
     int bound_count;
     Computed *out;
-    char differs[160]; /* the fact that was another before; "": none */
+    char differs[160]; /* the fact that differs from an earlier layer's; "" if none does */
     bool any_activation;
 } Comparison;
 
@@ -53,7 +53,7 @@ static const mgpu_call *row_at(const Comparison *c, int row)
 /* ---- facts */
 void mgpu_add_fact(Computed *out, const char *name, const char *text, double number)
 {
-    if (out->fact_count < MGPU_COUNT(out->fact)) /* a family has fewer */
+    if (out->fact_count < MGPU_COUNT(out->fact)) /* more than any family has */
         out->fact[out->fact_count++] = (FamilyFact){name, text, number};
 }
 
@@ -114,7 +114,7 @@ static const Renamed *tensor_of(const Comparison *c, const char *word, const cha
     return t;
 }
 
-/* the variable `name`, rows from `first` on, is rows [begin, begin + count) of the exported tensor */
+/* True if rows [first, first + count) of the variable `name` are rows [begin, begin + count) of the exported tensor. */
 static bool holds(const Comparison *c, const Renamed *t, const char *name, int64_t first, int64_t begin, int64_t count)
 {
     for (int i = 0; t && i < t->piece_count; i++) {
@@ -134,7 +134,7 @@ static int64_t rows_of(const Renamed *t)
     return rows;
 }
 
-/* the row is a variable, or the layer has one called `below`, and that is the exported tensor */
+/* True if the row is a variable, or a layer with a variable `below`, and that is the exported tensor. */
 static bool has_weight(const Comparison *c, const mgpu_call *row, const char *below, const Renamed *t, int64_t first,
                        int64_t begin, int64_t count)
 {
@@ -171,7 +171,7 @@ static bool fits_in_any_order(Comparison *c, const Term *t, const mgpu_call *row
     return argument(c, t->args[0], row, "b*") && argument(c, t->args[1], row, "a*");
 }
 
-/* whole numbers of an input: the first time they are what is called so */
+/* True for an input of whole numbers. The first one is bound to the name. */
 static bool is_index(Comparison *c, const char *name, const View *v)
 {
     int *row = bound(c, name);
@@ -193,7 +193,7 @@ static bool fits_embed(Comparison *c, const Term *t, const mgpu_call *row)
     return found && index.row >= 0 && index.first == 0 && is_index(c, t->args[1]->word, &index);
 }
 
-/* the outputs that the term names: all, or the k-th of n equal parts */
+/* Finds the outputs that the term names: all, or the k-th of n equal parts. */
 static void part_of(const Term *t, const Renamed *weight, int64_t *begin, int64_t *count)
 {
     int k = 1, n = 1;
@@ -235,7 +235,7 @@ static bool fits_unembed(Comparison *c, const Term *t, View v)
            is_table(c, &w, tensor_of(c, t->args[2]->word, "")) && argument(c, t->args[0], row, "a*");
 }
 
-/* the number of a term: $NAME, `stage`, or itself */
+/* Matches a number: $NAME, `stage`, or a literal. */
 static bool is_number(Comparison *c, const Term *t, double v)
 {
     if (*t->word == '$')
@@ -256,7 +256,7 @@ static bool fits_norm(Comparison *c, const Term *t, const mgpu_call *row)
     return argument(c, t->args[0], row, "x*") && is_number(c, t->args[2], number_of(row, "eps"));
 }
 
-/* not(ids == n): what attention may see */
+/* Matches the mask not(ids == n). */
 static bool is_padding(Comparison *c, const mgpu_call *row)
 {
     View mask = view_of(row, "mask*"), equal = {.row = -1}, of, number;
@@ -302,7 +302,7 @@ static bool fits_attention(Comparison *c, const Term *t, const mgpu_call *row)
            note(c, "width", NULL, width);
 }
 
-/* an activation of the library under the name of Hugging Face's; NULL: it is none that has one */
+/* Returns Hugging Face's name of a library activation, or NULL if it has none. */
 static const char *activation_name(const char *name, bool approximate)
 {
     static const char *const SAME[] = {"silu", "relu", "tanh", "sigmoid", "mish"};
@@ -312,7 +312,7 @@ static const char *activation_name(const char *name, bool approximate)
     return strcmp(name, "gelu") == 0 ? approximate ? "gelu_new" : "gelu" : NULL;
 }
 
-/* by its row, or as an argument of the dense layer before it. word: "act", or which one it is */
+/* Matches an activation in a row of its own or as an argument of a dense layer. word: "act", or the name of an activation. */
 static bool fits_activation(Comparison *c, const Term *t, View v)
 {
     const mgpu_call *row = row_at(c, v.row);
@@ -360,7 +360,7 @@ static bool fits_conv(Comparison *c, const Term *t, const mgpu_call *row)
                             : stride == 1);
 }
 
-/* what the first convolution reads */
+/* Matches what the first convolution reads. */
 static bool fits_image(Comparison *c, View v)
 {
     if (v.rank != 3 || v.first || !bind(c, "image", v.row))
@@ -397,7 +397,7 @@ static bool fits_pool(Comparison *c, const Term *t, const mgpu_call *row)
     return is(row, t->word) && of.rank == 3 && plain && argument(c, t->args[0], row, "x*");
 }
 
-/* the first block of a stage may have what others lack */
+/* The first block of a stage may have a projection that others lack. */
 static bool fits_enter(Comparison *c, const Term *t, View v)
 {
     bool enters = !c->block.number && tensor_of(c, t->args[0]->word, ".weight");
@@ -505,7 +505,7 @@ static void set_wrong(Comparison *c)
     free(block);
 }
 
-/* the first row that is what the line says */
+/* Binds the line to the first row that matches it. */
 static bool compare_line(Comparison *c)
 {
     Computed before = *c->out;
@@ -522,7 +522,7 @@ static bool compare_line(Comparison *c)
     return false;
 }
 
-/* the numbers that the first * of a pattern is */
+/* Returns 1 + the largest number that the first * of a pattern matches. */
 static int count_of(const Comparison *c, const char *pattern)
 {
     int most = 0;
@@ -535,7 +535,7 @@ static int count_of(const Comparison *c, const char *pattern)
     return most;
 }
 
-/* lines [begin, end) of the family for each block of a stage, or of the model */
+/* Compares lines [begin, end) of the family for each block of a stage, or of the model. */
 static void compare_blocks(Comparison *c, int begin, int end)
 {
     static const char *const DEPTH[] = {"depth0", "depth1", "depth2", "depth3", "depth4", "depth5", "depth6", "depth7"};
@@ -558,7 +558,7 @@ static void compare_blocks(Comparison *c, int begin, int end)
     }
 }
 
-/* what the losses and outputs read: the logits, and not what is made of them first */
+/* True if the losses and outputs read the logits themselves, and not only what is computed from them. */
 static bool is_result(const Comparison *c, int row)
 {
     static const char *const MADE[] = {"add", "sub", "mul", "div", "tanh"};

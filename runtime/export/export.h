@@ -1,4 +1,4 @@
-/* export.h: what a program writes for other software, for the files of this folder: one for each kind. */
+/* export.h: what a program writes for other software, shared by the files of this folder: one for each format. */
 #ifndef MGPU_RUNTIME_EXPORT_H
 #define MGPU_RUNTIME_EXPORT_H
 
@@ -18,13 +18,13 @@ typedef struct Export {
     const Options *options;
     const char *path;   /* the file or folder to write */
     Snapshot *snapshot; /* of the weights that `predict` would use */
-    TensorView weights; /* their names in the model, and the variables of these: averages have the names of what they are of */
-    Categories *categories; /* words of classes */
+    TensorView weights; /* the model's weights and the variables to read for them: an average replaces its variable */
+    Categories *categories; /* the words of classes */
     ExportFact *facts;
-    int fact_count; /* what a user of the model has to know that the graph does not say */
+    int fact_count; /* what users of the model must know and the graph does not contain */
 } Export;
 
-/* what the compiler has made of the model, for a kind */
+/* What the compiler has generated for a format. */
 typedef struct ExportedText {
     const mgpu_exported *exported;
     char *text;
@@ -33,19 +33,19 @@ typedef struct ExportedText {
 
 typedef void WriteExport(const Export *);
 WriteExport mgpu_export_safetensors, mgpu_export_onnx, mgpu_export_torch, mgpu_export_hf, mgpu_export_gguf;
-#define ANY_MODEL "`export onnx` and `export torch` write any model" /* the end of messages of hf and gguf */
-struct mgpu_family_exports {                                         /* of mgpu_program */
+#define ANY_MODEL "`export onnx` and `export torch` write any model" /* ends messages of hf and gguf */
+struct mgpu_family_exports {                                         /* member of mgpu_program */
     WriteExport *hf, *gguf;
 };
 
-/* weight i of the view, as it is declared */
+/* Weight i of the view, with its declared axes. */
 const mgpu_tensor *mgpu_exported_tensor(const Export *, int i);
 void mgpu_read_exported(const Export *, int i, mgpu_stretch elements, void *to);
-int mgpu_exported_place(const Export *, int variable); /* in the view */
+int mgpu_exported_place(const Export *, int variable); /* index in the view */
 ExportedText mgpu_exported_text(const Export *,
-                                const char *kind); /* ends the program where there is none; the caller frees the text */
+                                const char *kind); /* exits if there is none; the caller frees the text */
 void mgpu_say_facts(const Export *);
-/* a file that is written whole or not at all; failures end the program. `text` says what it is */
+/* A file that is written atomically; failures end the program. `what` describes it. */
 WholeFile mgpu_begin_export(const char *path);
 void mgpu_end_export(WholeFile *, const char *path, const char *what);
 #endif

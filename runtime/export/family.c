@@ -1,4 +1,4 @@
-/* family.c: the text of families (dsl/stdlib/families.rules) -> Family. It is the library's own: what is wrong in it is ours. */
+/* family.c: parses families (dsl/stdlib/families.rules), which are part of the library: errors in them are internal. */
 #include "runtime/base/base.h"
 #include "runtime/export/family.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct Reader {
-    TensorFile *file; /* whose memory it is */
+    TensorFile *file; /* owns the memory */
     const char *at;
     char *each;
     Family *list;
@@ -67,7 +67,7 @@ static void add(Reader *r, FamilyLine **list, int *count, FamilyLine line)
     *list = longer;
 }
 
-/* a line of a key that is there replaces it */
+/* Adds a line, or replaces the one with the same key. */
 static void set(Reader *r, FamilyLine **list, int *count)
 {
     FamilyLine line = {.name = word(r)};

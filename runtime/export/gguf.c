@@ -1,6 +1,6 @@
-/* gguf.c: `export gguf FILE`: the model as llama.cpp loads it: GGUF, version 3 (ggml's docs/gguf.md): notes, tensors, the
- * tokenizer. The family is chosen and compared as for Hugging Face (hf.c); names and pairs of rotated rows are those of the set
- * of rules that the family names. Elements of f64 become f32, as ggml computes with; those of one axis are f32, too. */
+/* gguf.c: `export gguf FILE`: writes the model for llama.cpp: GGUF, version 3 (ggml's docs/gguf.md): metadata, tensors,
+ * tokenizer. The family is found and compared as in hf.c. Names, and the order of rotated rows, follow the set of rules that the
+ * family names. Elements of f64, and those of tensors with one axis, become f32, which ggml computes with. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/data/vocabulary.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { ALIGNMENT = 32, ELEMENTS = 1 << 18 };
-enum { NOTE_U32 = 4, NOTE_I32 = 5, NOTE_F32 = 6, NOTE_BOOL = 7, NOTE_TEXT = 8, NOTE_LIST = 9 }; /* types of notes */
+enum { NOTE_U32 = 4, NOTE_I32 = 5, NOTE_F32 = 6, NOTE_BOOL = 7, NOTE_TEXT = 8, NOTE_LIST = 9 }; /* types of metadata values */
 enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_UNUSED = 5 };
 typedef struct Notes {
     FILE *f;
@@ -48,7 +48,7 @@ static void note_whole(Notes *n, const char *key, int64_t value)
     put(n->f, (uint64_t)value, 4);
 }
 
-/* of a value as JSON: "text", 1.0, 1 */
+/* Writes a JSON value: "text", 1.0, 1. */
 static void note_value(Notes *n, const char *key, const char *value)
 {
     if (*value == '"') {
@@ -66,7 +66,7 @@ static void note_value(Notes *n, const char *key, const char *value)
 }
 
 /* ---- the tokenizer */
-/* by token; NULL: none is spelled */
+/* Returns the spelling of each token, or NULL for those without one. */
 static const char **spellings(const Vocabulary *v, int64_t tokens)
 {
     const char **of = mgpu_allocate((size_t)tokens, sizeof *of);
@@ -137,7 +137,7 @@ static void note_tokenizer(Notes *n, const Published *p, const char *folder, int
         mgpu_fail(MGPU_BAD_INPUT, "export gguf: the tokenizer of %s is not byte-level BPE without a normalizer, which this export writes; export hf copies "
                   "any, for llama.cpp's own convert_hf_to_gguf.py", folder);
     WordPattern pattern = v->cuts->pattern;
-    if (v->whole_words != (pattern == WORDS_LLAMA3)) /* llama.cpp knows it by the pattern alone */
+    if (v->whole_words != (pattern == WORDS_LLAMA3)) /* llama.cpp derives it from the pattern */
         mgpu_fail(MGPU_BAD_INPUT,
                   "export gguf: %s %s the option ignore_merges, and llama.cpp reads tokenizers with this pattern of words %s it",
                   folder, v->whole_words ? "has" : "lacks", v->whole_words ? "without" : "with");
@@ -166,7 +166,7 @@ static uint8_t stored_type(const mgpu_tensor *t)
     return t->rank > 1 && mgpu_dtype_bytes(t->dtype) == 2 ? t->dtype : MGPU_F32;
 }
 
-/* general.file_type: the type of most elements, as llama.cpp numbers it */
+/* Returns general.file_type: llama.cpp's number for the type of most elements. */
 static int64_t file_type(const Names *n)
 {
     for (int i = 0; i < n->count; i++) {

@@ -1,5 +1,5 @@
-/* hf.c: `export hf DIR`: the model as transformers loads it: config.json, model.safetensors, the tokenizer. The family is the
- * first of dsl/stdlib/families.rules that has names for all weights and computes what the model computes, or that of --as. */
+/* hf.c: `export hf DIR`: writes the model for transformers: config.json, model.safetensors, the tokenizer. The family is that of
+ * --as, or the first of dsl/stdlib/families.rules that has names for all weights and computes what the model computes. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/data/vocabulary.h"
@@ -88,7 +88,7 @@ void mgpu_publish(Published *p, const Export *e)
     *p = (Published){.export = e, .library = {.step = -1}};
     Family *f = mgpu_families(&p->library, &count);
     char *wrong = NULL;
-    bool named = false, asked = false; /* `wrong` is of a family that has names for all weights; --as names one */
+    bool named = false, asked = false; /* named: `wrong` is about a family with names for all weights; asked: --as names one */
     const char *as = e->options->as;
     for (int i = 0; i < count; i++) {
         if (as && strcmp(as, f[i].name) != 0)
@@ -150,7 +150,7 @@ static char *fact_text(const Published *p, const char *text, bool real)
     return fact->text ? mgpu_format("\"%s\"", fact->text) : number_text(fact->number, real);
 }
 
-/* the values of a text for each stage: what its first * is */
+/* Returns the values of a text for each stage, which replaces its first *. */
 static char *list_text(const Published *p, const char *text)
 {
     char *list, *value = NULL;
@@ -199,7 +199,7 @@ int64_t mgpu_whole_value(const Published *p, const char *text)
 typedef struct Config {
     const Published *published;
     FILE *f;
-    const Json *kept; /* the file of --config; NULL: none */
+    const Json *kept; /* the file of --config, or NULL */
     bool any;
 } Config;
 
@@ -248,7 +248,7 @@ static void write_member(Config *c, const char *key, const char *value)
     c->any = true;
 }
 
-/* KEY=VALUE of --config: JSON, or else a text; the caller frees */
+/* Returns the value of --config KEY=VALUE as JSON; other texts are quoted. The caller frees. */
 static char *given(const Options *o, const char *key)
 {
     size_t length = strlen(key);
@@ -302,7 +302,7 @@ static void write_known(Config *c, const FamilyLine *line)
         mgpu_print("config.json: %s is %s, as the model has it, where the file of --config has %s\n", line->name, value, kept);
     const char *otherwise = strstr(line->text, " or "), *written = value ? value : told ? told : kept;
     if (!written)
-        written = otherwise ? otherwise + strlen(" or ") : "null"; /* a family names what all of its models have */
+        written = otherwise ? otherwise + strlen(" or ") : "null"; /* the value that all models of the family have */
     write_member(c, line->name, written);
     free(value);
     free(told);
@@ -318,7 +318,7 @@ static bool is_known(const Config *c, const char *key)
     return strcmp(key, "dtype") == 0 || strcmp(key, "torch_dtype") == 0 || strcmp(key, "transformers_version") == 0;
 }
 
-/* keys that the family's lines do not have: of the file, then what else is given */
+/* Writes keys that the family's lines lack: those of the file, then other given ones. */
 static void write_others(Config *c)
 {
     const Options *o = c->published->export->options;
@@ -382,7 +382,7 @@ static void write_config(const Published *p, const char *folder)
 }
 
 /* ---- model.safetensors */
-/* The weights, and for each batch norm the number of batches that it has seen, which PyTorch's have: 0. -> how many */
+/* Lists the weights, and for each batchnorm the number of batches, 0, which PyTorch expects. Returns the count. */
 static int list_tensors(const Names *n, SavedTensor *tensors)
 {
     int count = n->count;
@@ -406,7 +406,7 @@ static void write_tensors(const Published *p, const char *folder)
     char *path = mgpu_format("%s/model.safetensors", folder), *what = mgpu_format("%d tensors", all);
     WholeFile file = mgpu_begin_export(path);
     uint8_t *data = mgpu_allocate(ELEMENTS, 8);
-    /* A file with a step has the names of a model of mgpuc, and is read without the rules of families. */
+    /* Without a step: a file with one has a model's own names, and would be read without the rules of families. */
     FileLayout layout = mgpu_lay_out(tensors, all, &(FileNotes){.step = -1});
     fwrite(layout.header, 1, (size_t)layout.header_bytes, file.f);
     for (int k = 0; k < layout.count; k++) {

@@ -1,20 +1,19 @@
-/* names.c: rules for names and shapes (runtime/weights/rules.h) in the other direction: weights of the model -> tensors as others
- * publish them. Each action has its inverse: rows that came from a split are joined, what was concatenated is taken apart in
- * equal parts, a transposed matrix is transposed back, rows of rotated heads go into pairs. A rule counts if the tensors that it
- * makes are some that the family has; the first that does is taken. */
+/* names.c: applies rules for names and shapes (runtime/weights/rules.h) backwards: the model's weights -> published tensors. Each
+ * action is inverted: the rows of a split are joined, a concatenation is divided into equal parts, a transposed matrix is
+ * transposed back, the rows of rotated heads are paired. The first rule applies whose tensors all belong to the family. */
 #include "runtime/base/base.h"
 #include "runtime/export/family.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Weight { /* of the view, as a tensor of a file */
-    SavedTensor saved;  /* first */
+typedef struct Weight { /* a weight of the view as a tensor of a file */
+    SavedTensor saved;  /* first, so that a SavedTensor can be cast to Weight */
     Names *names;
     int i;
 } Weight;
 
-/* all of it is read at once: of one that is transposed each element is asked for by itself */
+/* Reads the whole weight at once, because a transposed one is requested element by element. */
 static void read_weight(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
 {
     const Weight *w = (const Weight *)t;
@@ -29,11 +28,11 @@ static void read_weight(const SavedTensor *t, mgpu_stretch elements, uint8_t *to
     memcpy(to, n->data + elements.begin * each, (size_t)((elements.end - elements.begin) * each));
 }
 
-typedef struct Way { /* of one rule, for one weight */
+typedef struct Way { /* one rule applied to one weight */
     Names *names;
     const Naming *naming;
     const Capture *captured;
-    int first; /* of the names that it has made: they count when all are admitted */
+    int first; /* index of the first name that it has made; the names count only if all are admitted */
 } Way;
 
 static SavedTensor *weight_tensor(Names *n, int i)
@@ -57,7 +56,7 @@ static void add_name(Names *n, char *name, SavedTensor *t, const Piece *piece, i
     memcpy(r->piece, piece, (size_t)count * sizeof *piece);
 }
 
-/* the name as it is, or with a prefix of the set, as the family has it; NULL: it has none such */
+/* Returns the name, with a prefix of the set if necessary, that the family has, or NULL. */
 static char *admitted(const Naming *naming, const char *name)
 {
     for (int i = -1; i < naming->rules->prefix_count; i++) {
@@ -69,7 +68,7 @@ static char *admitted(const Naming *naming, const char *name)
     return NULL;
 }
 
-/* axes of one element before the others, as many as the file's has */
+/* Prepends axes of extent 1 up to the rank of the file's tensor. */
 static SavedTensor *with_rank(TensorFile *file, SavedTensor *t, int rank)
 {
     mgpu_tensor as = {.rank = rank};
@@ -89,7 +88,7 @@ static SavedTensor *transposed_back(TensorFile *file, const TensorSource *s, Sav
     return mgpu_transposed(file, t, order, s->count);
 }
 
-/* what the source was made of, of what it has made; false: not as the family has it */
+/* Undoes a source: finds its operands from its result. Returns false if the family does not have them. */
 static bool undo(const Way *w, const TensorSource *s, SavedTensor *t, const Piece *piece, int count)
 {
     Names *n = w->names;
@@ -121,7 +120,7 @@ static bool undo(const Way *w, const TensorSource *s, SavedTensor *t, const Piec
         bool whole = channels > 0 && columns % channels == 0;
         return whole && undo(w, s->first, mgpu_channels_last(&n->owner, t, columns / channels), piece, count);
     }
-    case SOURCE_SUM: /* no part can be known of it */
+    case SOURCE_SUM: /* the summands are unknown */
         return false;
     case SOURCE_SPLIT:
         return undo(w, s->first, t, piece, count);
@@ -150,7 +149,7 @@ static int weight_named(const Names *n, const char *name)
     return -1;
 }
 
-/* the weight that fits a target of the rule, with those of the other targets */
+/* Exports the weights of all targets of a rule, one of which has been matched. */
 static bool by_rule(Way *w, const TensorRule *r, const char *whole, int before, bool *named)
 {
     SavedTensor *of[8];

@@ -1,5 +1,5 @@
-/* onnx.c: `export onnx FILE`: the graph that the compiler has made of the model, with the weights in it: raw, in the file, or,
- * where that would have 2 GB or more, which protocol buffers cannot, in FILE.data beside it. */
+/* onnx.c: `export onnx FILE`: writes the graph that the compiler has generated, with the weights: in the file, or, since protocol
+ * buffers are limited to 2 GB, in FILE.data next to it. */
 #include "runtime/base/onnx.h"
 #include "runtime/data/data.h"
 #include "runtime/export/export.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* numbers of protocol buffers: onnx/onnx.proto */
+/* Field numbers of onnx/onnx.proto. */
 enum {
     MODEL_IR = 1,
     MODEL_PRODUCER,
@@ -40,7 +40,7 @@ static void put_pair(FILE *f, int field, const char *key, const char *value)
     mgpu_onnx_end(&m, f, field);
 }
 
-/* all but the graph */
+/* Writes everything but the graph. */
 static void put_model(const Export *e, FILE *f)
 {
     OnnxMessage m;
@@ -61,7 +61,7 @@ typedef struct Initializer {
     int64_t bytes, offset;
 } Initializer; /* offset: in FILE.data */
 
-/* a weight of the file, but its data */
+/* Prepares a weight of the file, without its data. */
 static Initializer initializer_of(const mgpu_tensor *t, const char *name, const char *beside, int64_t *end)
 {
     Initializer w = {.bytes = mgpu_tensor_bytes(t)};
@@ -111,7 +111,7 @@ static void put_data(const Export *e, const int *view, const Initializer *w, int
     free(path);
 }
 
-/* the graph's own bytes, then the weights */
+/* Writes the graph's own bytes, then the weights. */
 static void put_graph(const Export *e, const ExportedText *t, const int *view, const Initializer *w, int count, bool apart,
                       FILE *f)
 {

@@ -1,4 +1,4 @@
-/* outline.h: what a row of a program's outline (mgpu.h) says. */
+/* outline.h: access to the rows of a program's outline (mgpu.h). */
 #ifndef MGPU_EXPORT_OUTLINE_H
 #define MGPU_EXPORT_OUTLINE_H
 
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct View { /* of a row: which element it begins with, its extents; row -1: none */
+typedef struct View { /* first element and extents of a view of a row; row -1: none */
     int row, rank;
     int64_t first, extent[MGPU_MAX_RANK];
 } View;
@@ -53,7 +53,7 @@ static inline int64_t elements(const View *v)
     return all;
 }
 
-/* of one place of a sequence, or of what is none; all: of one place of a picture, too */
+/* Returns the elements at one position of a sequence, or all of other shapes. all: of a picture, those at one pixel. */
 static inline int64_t features(const View *v, bool all)
 {
     if (all && v->rank == 3)

@@ -1,6 +1,6 @@
-/* picture.c: preprocessor_config.json of a model of pictures: what transformers does to a picture before the first convolution.
- * In: the program's outline from its input of bytes to that convolution, where each step adds a number to each channel or
- * multiplies it. Out: the size, and the mean and deviation of each channel, of values from 0 to 1. */
+/* picture.c: writes preprocessor_config.json: what transformers does to a picture before the first convolution. In: the program's
+ * outline from its input of bytes to that convolution, in which each step adds a number to each channel or multiplies it. Out:
+ * the size, and for each channel the mean and deviation of values from 0 to 1. */
 #include "runtime/base/base.h"
 #include "runtime/export/family.h"
 #include "runtime/export/outline.h"
@@ -9,20 +9,20 @@
 #include <string.h>
 
 enum { MOST_CHANNELS = 16 };
-typedef struct Picture { /* what the convolution reads of a byte v of channel k: factor[k] v + term[k] */
+typedef struct Picture { /* the convolution reads factor[k] v + term[k] for byte v of channel k */
     const mgpu_program *program;
     int channels;
     double factor[MOST_CHANNELS], term[MOST_CHANNELS];
 } Picture;
 
-/* what the row reads all of */
+/* Returns the row that is read as a whole, or NULL. */
 static const mgpu_call *argument(const Picture *p, const mgpu_call *row, const char *name)
 {
     View v = view_of(row, name);
     return v.row >= 0 && v.first == 0 ? &p->program->outline[v.row] : NULL;
 }
 
-/* -> false: the constant is neither one number, nor one for each channel */
+/* Returns false if the constant is neither one number nor one for each channel. */
 static bool apply(Picture *p, const char *operation, const mgpu_option *value)
 {
     if (!value || (value->count != 1 && value->count != p->channels))
@@ -37,7 +37,7 @@ static bool apply(Picture *p, const char *operation, const mgpu_option *value)
     return true;
 }
 
-/* -> false: the row is something else than its input with a scale and a term for each channel */
+/* Returns false if the row is more than a scale and a term for each channel of its input. */
 static bool follow(Picture *p, const mgpu_call *row)
 {
     static const char *const OPERATION[] = {"add", "sub", "mul", "div"};

@@ -1,5 +1,5 @@
-/* safetensors.c: `export safetensors FILE`: the weights that `predict` would use, in one file; and what the kinds of export have
- * in common. */
+/* safetensors.c: `export safetensors FILE`: writes the weights that `predict` would use to one file. Also functions that all
+ * formats share. */
 #include "runtime/export/export.h"
 #include "runtime/weights/snapshot.h"
 

@@ -1,4 +1,4 @@
-/* tokenizer.c: the tokenizer of a model, for those who load it: copies of its files. */
+/* tokenizer.c: copies the files of a model's tokenizer. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/export/family.h"
@@ -51,7 +51,7 @@ int64_t mgpu_special_token(const char *folder, bool end)
 
 /* ---- copies */
 
-/* false: it is not there */
+/* Returns false if the file does not exist. */
 static bool copy_file(const char *folder, const char *name, const char *to, const char *as)
 {
     char *from = mgpu_format("%s/%s", folder, name), *path = mgpu_format("%s/%s", to, as);
@@ -74,7 +74,7 @@ static bool copy_file(const char *folder, const char *name, const char *to, cons
     return there;
 }
 
-/* what transformers asks for beside the tokens */
+/* Writes what transformers requires in addition to the tokens. */
 static void write_settings(const char *to, bool json)
 {
     char *path = mgpu_format("%s/tokenizer_config.json", to);

@@ -1,4 +1,4 @@
-/* torch.c: `export torch FILE.py`: the module that the compiler has made of the model, and its weights in FILE.safetensors. */
+/* torch.c: `export torch FILE.py`: writes the module that the compiler has generated, and its weights to FILE.safetensors. */
 #include "runtime/export/export.h"
 
 #include <stdlib.h>

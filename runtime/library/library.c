@@ -1,5 +1,5 @@
-/* library.c: what the functions of a library (mgpuc --shared) do: a model with its weights, its threads and its engine, which
- * evaluates samples of the caller's memory. */
+/* library.c: the functions of a library (mgpuc --shared): a model with its weights, threads and engine, which evaluates samples
+ * in the caller's memory. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 #include "runtime/base/cores.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a call computes with is in its model, and the model's threads share it; this is what the calling thread asks for */
+/* The last error of the calling thread. All other state is in the model, which its threads share. */
 static _Thread_local char error[sizeof(((Context *)0)->error)];
 
 struct mgpu_model {
@@ -24,17 +24,17 @@ struct mgpu_model {
     Options options;
     Engine *engine;
     Feed feed;
-    bool *wanted;                /* by input of the model: some output depends on it */
-    mgpu_model_tensor *inputs;   /* those, */
-    int *input_of;               /* and which of the model's each is */
+    bool *wanted;                /* for each input of the model: some output depends on it */
+    mgpu_model_tensor *inputs;   /* the wanted inputs */
+    int *input_of;               /* for each of them, its index in the model */
     mgpu_model_tensor *outputs;
     int input_count;
-    Dataset set;                 /* the caller's samples, of the call under way */
-    const uint8_t **samples;     /* by input: where they are */
-    pthread_mutex_t lock;        /* held by the call that is computed */
+    Dataset set;                 /* the caller's samples in the current call */
+    const uint8_t **samples;     /* for each input: its samples */
+    pthread_mutex_t lock;        /* held during a call */
 };
 
-/* ---- the caller's samples as a data set, with a column for each input */
+/* ---- the caller's samples as a data set with a column for each input */
 static void read_memory(const Stream *s, int64_t sample, Reading *r, Item *items)
 {
     (void)r;
@@ -74,14 +74,14 @@ static void open_set(mgpu_model *m)
     mgpu_bind_columns(&m->set, m->wanted);
 }
 
-/* ---- what a library has of a program's options */
+/* ---- the options of a program that a library sets */
 static Options options_of(const mgpu_program *p, const char *weights, int threads)
 {
     Options o = mgpu_default_options(p, p->name);
     o.command = COMMAND_PREDICT;
     o.init = weights;
     o.here = true;
-    o.stall = 0; /* the caller knows how long it waits */
+    o.stall = 0; /* the caller decides how long to wait */
     o.threads = threads > 0 ? threads : mgpu_default_threads(p->name);
     return o;
 }
@@ -128,7 +128,7 @@ static int fail(const char *what)
     return 1;
 }
 
-/* with all that it has */
+/* Frees the model and all its resources. */
 static void discard(mgpu_model *m)
 {
     mgpu_resources_release(&m->context);
@@ -153,7 +153,7 @@ mgpu_model *mgpu_model_open(const mgpu_program *p, const char *weights, int thre
     m->options = options_of(p, weights, threads);
     pthread_mutex_init(&m->lock, NULL);
     if (mgpu_context_call(&m->context, open_model, m)) {
-        m->options.init = NULL; /* the caller's */
+        m->options.init = NULL; /* it belongs to the caller */
         return m;
     }
     fail(m->context.error);
@@ -178,7 +178,7 @@ typedef struct Call {
     int64_t samples;
     const void *const *inputs;
     void *const *outputs;
-    char *complaint;             /* of a sample that no input takes; NULL: all are good */
+    char *complaint;             /* about a sample that does not fit; else NULL */
 } Call;
 
 static void run(void *argument)
@@ -202,7 +202,7 @@ static void run(void *argument)
 
 static void forget_complaint(void *argument) { free(((Call *)argument)->complaint); }
 
-/* what is wrong with the arguments; NULL: nothing */
+/* Returns what is wrong with the arguments, or NULL. */
 static const char *wrong_with(const Call *c)
 {
     if (!c->model)
@@ -247,6 +247,6 @@ void mgpu_model_close(mgpu_model *m)
 {
     if (!m)
         return;
-    mgpu_context_call(&m->context, close_model, m); /* one that has failed is only left */
+    mgpu_context_call(&m->context, close_model, m); /* not executed if the context has failed */
     discard(m);
 }

@@ -1,9 +1,9 @@
-/* resources.c: what the threads of a context take of the system is noted until it is given back, so that all of it can be
- * released when an error has left it behind. It takes no line in what uses it: the linker's --wrap leads the calls here
- * (abi/mgpu_wrapped.h). Calls by threads in no context, and what is kept for the process (mgpu_context_apart), are the system's
- * alone.
+/* resources.c: records the system resources of a context's threads until they are released, so that all can be released after an
+ * error. The code that uses them needs no change: the linker's --wrap redirects its calls to these functions
+ * (abi/mgpu_wrapped.h). Calls by threads without a context, and resources of the process (mgpu_context_apart), are passed
+ * through.
  *
- * Memory is a set of addresses, by open addressing; all else is a list, since it is little. */
+ * Memory is recorded in a hash set of addresses with open addressing, everything else in a list, since there is little of it. */
 #include "runtime/library/resources.h"
 #include "runtime/base/base.h"
 
@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* in the order in which they are released; TEXT: a stream that makes one */
+/* In the order of release. TEXT: a stream of open_memstream. */
 typedef enum Kind { THREAD, GZIP, STREAM, TEXT, FOLDER, DESCRIPTOR, MAPPING, KINDS } Kind;
-/* where such a stream puts its text: not into the frame of who has opened it, which may be gone */
+/* The result of such a stream, which is not in the frame of its opener, since that may be gone. */
 typedef struct Made { char *text; size_t length; char **to; size_t *to_length; } Made;
 typedef struct Item { Kind kind; uintptr_t key; size_t bytes; Made *made; } Item; /* bytes: of a mapping */
 struct Resources {
@@ -62,7 +62,7 @@ static size_t place_of(const struct Resources *r, uintptr_t key)
     return (size_t)((key >> 4) * 0x9e3779b97f4a7c15u >> 20) & (r->room - 1);
 }
 
-static size_t find(const struct Resources *r, uintptr_t key) /* its place, or the free one where it would be */
+static size_t find(const struct Resources *r, uintptr_t key) /* its slot, or the free slot for it */
 {
     size_t at = place_of(r, key);
     while (r->set[at] && r->set[at] != key)
@@ -85,7 +85,7 @@ static bool grow(struct Resources *r)
     return true;
 }
 
-/* what stands after it, and would not be found over the gap, moves up */
+/* Removes an address. Later addresses that could not be found across the gap move up. */
 static void take_out(struct Resources *r, uintptr_t key)
 {
     size_t gap = find(r, key);
@@ -100,7 +100,7 @@ static void take_out(struct Resources *r, uintptr_t key)
     r->set[gap] = 0;
 }
 
-/* ---- what the calling thread's context has; NULL: nothing is noted */
+/* ---- the resources of the calling thread's context; NULL if nothing is recorded */
 static struct Resources *begin(Context **c)
 {
     *c = mgpu_context_noting();
@@ -115,7 +115,7 @@ static void end(Context *c)
         pthread_mutex_unlock(&c->lock);
 }
 
-/* -> itself. What cannot be noted for want of memory is not released after an error */
+/* Returns p. If there is no memory to record it, it is not released after an error. */
 static void *keep_memory(void *p)
 {
     Context *c;
@@ -158,7 +158,7 @@ static bool keep_item(Item item)
 
 static void keep(Kind kind, uintptr_t key, size_t bytes) { keep_item((Item){kind, key, bytes, NULL}); }
 
-static Item forget(Kind kind, uintptr_t key) /* -> what it was; key 0: nothing is known of it */
+static Item forget(Kind kind, uintptr_t key) /* returns the item; its key is 0 if it is unknown */
 {
     Context *c;
     struct Resources *r = begin(&c);
@@ -182,7 +182,7 @@ void *__wrap_calloc(size_t count, size_t bytes) { return keep_memory(__real_call
 void *__wrap_realloc(void *old, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes)
 {
-    forget_memory(old); /* its address may be another thread's as soon as it is free */
+    forget_memory(old); /* another thread may get its address as soon as it is free */
     void *p = __real_realloc(old, bytes);
     keep_memory(p ? p : old);
     return p;
@@ -223,7 +223,7 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
-/* ---- mappings, of which ends may be given back */
+/* ---- mappings, of which either end may be unmapped */
 void *__wrap_mmap(void *at, size_t bytes, int rights, int flags, int file, off_t offset);
 void *__wrap_mmap(void *at, size_t bytes, int rights, int flags, int file, off_t offset)
 {
@@ -243,9 +243,9 @@ int __wrap_munmap(void *p, size_t bytes)
         Item *m = &r->items[i];
         if (m->kind != MAPPING || from < m->key || from >= m->key + m->bytes)
             continue;
-        if (from > m->key) /* the end goes */
+        if (from > m->key) /* the end is unmapped */
             m->bytes = from - m->key;
-        else if (to < m->key + m->bytes) /* the beginning goes */
+        else if (to < m->key + m->bytes) /* the beginning is unmapped */
             *m = (Item){MAPPING, to, m->key + m->bytes - to, NULL};
         else
             *m = r->items[--r->item_count];
@@ -263,7 +263,7 @@ static int keep_file(int file)
     return file;
 }
 
-/* -> itself; file: a descriptor that is its own from now on, -1: none */
+/* Returns `opened`. file: a descriptor that it takes over, or -1. */
 static void *keep_open(Kind kind, void *opened, int file)
 {
     if (opened && file >= 0)
@@ -273,7 +273,7 @@ static void *keep_open(Kind kind, void *opened, int file)
     return opened;
 }
 
-/* the third argument of open, which is there if a file may be made; O_TMPFILE has the bits of O_DIRECTORY, too */
+/* Returns the third argument of open, which exists if a file may be created. O_TMPFILE includes the bits of O_DIRECTORY. */
 static mode_t mode_of(int flags, va_list arguments)
 {
     return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? (mode_t)va_arg(arguments, int) : 0;
@@ -392,11 +392,11 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 {
     forget(THREAD, (uintptr_t)thread);
     int error = __real_pthread_join(thread, result);
-    mgpu_context_leave(); /* what it should have done is not done */
+    mgpu_context_leave(); /* the thread may have failed; then this one must not continue */
     return error;
 }
 
-/* ---- the end */
+/* ---- release */
 struct Resources *mgpu_resources_new(void)
 {
     struct Resources *r = __real_calloc(1, sizeof *r);
@@ -430,7 +430,7 @@ static void release(const Item *item)
     __real_free(item->made);
 }
 
-/* the last one of a kind; false: there is none */
+/* Removes the last item of a kind. Returns false if there is none. */
 static bool take_last(Context *c, Kind kind, Item *last)
 {
     struct Resources *r = c->resources;
@@ -453,7 +453,7 @@ void mgpu_resources_release(Context *c)
         for (Item item; take_last(c, kind, &item);)
             release(&item);
         if (kind == THREAD)
-            mgpu_context_release(c); /* nobody works any more */
+            mgpu_context_release(c); /* all threads have ended */
     }
     for (size_t i = 0; i < r->room; i++)
         __real_free((void *)r->set[i]);

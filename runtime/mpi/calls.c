@@ -1,5 +1,5 @@
-/* calls.c: the calls of MPI, for processes.c and spanning.c; the only file that an MPI's own compiler sees. Operations are begun and asked
- * for: no call waits with the lock, so lanes that transfer do not wait for each other. */
+/* calls.c: the calls of MPI for processes.c and spanning.c; the only file that is compiled with mpicc. Operations are nonblocking
+ * and polled: no call blocks while it holds the lock, so that lanes do not block each other. */
 #include "mgpu_mpi.h"
 
 #include <mpi.h>
@@ -13,10 +13,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { LISTENERS = 2 };
 static MPI_Comm cards;
 static MPI_Request told[LISTENERS] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}, heard = MPI_REQUEST_NULL;
-static int own_rank, ranks, *to_each[MGPU_MPI_CHANNELS], *from_each[MGPU_MPI_CHANNELS], *own_at[MGPU_MPI_CHANNELS]; /* [ranks], which MPI reads until a gather is done */
+/* [ranks]; in use until a gather has completed */
+static int own_rank, ranks, *to_each[MGPU_MPI_CHANNELS], *from_each[MGPU_MPI_CHANNELS], *own_at[MGPU_MPI_CHANNELS];
 static char sent[LISTENERS][MGPU_MPI_CARD], received[MGPU_MPI_CARD];
 
-/* where the program ends early, as after --help */
+/* Called if the program ends early, as after --help. */
 static void end_at_exit(void)
 {
     int over;
@@ -57,9 +58,10 @@ static void exchange(int channel, const void *from, const int *sent, const int *
     pthread_mutex_unlock(&lock);
 }
 
-/* As an exchange in which each sends all others the same: over TCP, Open MPI's MPI_Iallgatherv (4.1) sends a large part one way, then the other's
- * back (61 to 69 MB/s each of a link of 125 MB/s), where this one has both under way (109 to 120). What is sent is counted from the second byte,
- * as equal addresses mean MPI_IN_PLACE to Open MPI */
+/* Uses an all-to-all in which each process sends the same to all others: over TCP, Open MPI's MPI_Iallgatherv (4.1) transfers
+ * large parts in one direction after the other (61 to 69 MB/s each on a link of 125 MB/s), this call in both at once (109 to
+ * 120). The send buffer is passed as its second byte with offsets lowered by one, since equal addresses mean MPI_IN_PLACE to Open
+ * MPI. */
 static void gather(int channel, void *all, const int *bytes, const int *at)
 {
     int *to = to_each[channel], *from = from_each[channel], *own = own_at[channel];
@@ -127,7 +129,7 @@ static void end(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* of any thread, whatever another is inside: the process ends here */
+/* May be called by any thread at any time: the process ends here. */
 static void stop(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
 const mgpu_mpi_calls mgpu_mpi = {start, exchange, gather, broadcast, done, tell, hear, end, stop};

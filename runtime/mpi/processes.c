@@ -1,7 +1,7 @@
-/* processes.c: the processes of mpirun or srun: who is there, what rank 0 decides, and whether all run the same.
+/* processes.c: the processes of mpirun or srun: who they are, what rank 0 decides, and whether all run the same program.
  *
- * Rank 0 speaks; the others say errors only, with their rank and host. What depends on time, on signals or on rank 0's files is decided by
- * rank 0 and followed by all, so that all post the same steps. */
+ * Only rank 0 prints; the others print errors, with their rank and host. Whatever depends on time, signals or rank 0's files is
+ * decided by rank 0 and followed by all, so that all post the same steps. */
 #include "runtime/engine/engine.h"
 #include "runtime/mpi/mpi.h"
 
@@ -16,12 +16,12 @@
 typedef struct Mpi {
     Processes processes;
     char host[MGPU_MPI_HOST], speaker[MGPU_MPI_HOST + 40];
-    double patience; /* seconds; 0: for ever */
+    double patience; /* in seconds; 0: unlimited */
     Roll *roll;
 } Mpi;
 
-/* The first tests follow each other at once: most operations are done soon. Later ones leave the core to who computes, for a part of what has
- * been waited for so far. Time counts only while this process runs: a nap that took long was a pause of all. */
+/* The first tests follow each other directly, since most operations complete soon. Later ones sleep in between, for a fraction of
+ * the time waited so far, to leave the core to workers. A nap that took too long does not count: all processes were stopped. */
 void mgpu_mpi_wait(const Processes *p, int channel, const char *what)
 {
     enum { AT_ONCE = 200, PART = 16 };
@@ -52,7 +52,7 @@ static int follow(Processes *p, int value)
     return value;
 }
 
-/* What each has, `own`, to all, or to rank 0 alone, in rounds of what an int counts. all: at the others NULL; own may be its place there */
+/* Brings each process's data, `own`, to all or to rank 0, in rounds whose bytes fit an int. all: NULL if nothing is received. */
 static void bring(Processes *p, const uint8_t *own, uint8_t *all, const int64_t *at, bool to_all)
 {
     enum { MOST = 1 << 28 };
@@ -96,7 +96,7 @@ static void exchange(Processes *p, const void *from, const int *sent, const int 
     mgpu_mpi_wait(p, MGPU_MPI_SAVE, "parts of a save");
 }
 
-/* The rank that differs is named by rank 0; the others are ended by that. */
+/* Rank 0 reports the first rank that differs, which ends the others. */
 static void compare(Processes *p, const char *what, const char *cure, uint64_t digest)
 {
     typedef struct Card { uint64_t digest; char host[MGPU_MPI_HOST]; } Card;
@@ -113,8 +113,8 @@ static void compare(Processes *p, const char *what, const char *cure, uint64_t d
     free(cards);
 }
 
-/* ---- what a plan may have */
-/* of the plan with fewest devices that has one for each process; 0: there is none */
+/* ---- checks of the plan */
+/* Returns the smallest number of devices of a plan that has one for each process, or 0. */
 static int devices_for(const Processes *p, const mgpu_program *program)
 {
     int least = 0;
@@ -162,8 +162,8 @@ static void close_processes(Processes *p)
 }
 
 /* ---- the start */
-/* How many processes the launcher says that it has started. 0: nobody launched this one, and MPI would take its time to find that out.
- * Launchers of some schedulers say their ranks alone. */
+/* Returns how many processes the launcher has started, or 0 without a launcher, which MPI would take long to find out. Some
+ * schedulers' launchers only set ranks. */
 static int launched(void)
 {
     static const char *const COUNTS[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, *const RANKS[] = {"PMIX_RANK", "PMI_RANK", "PMI_FD"};
@@ -177,7 +177,7 @@ static int launched(void)
     return most;
 }
 
-/* Threads that MPI starts leave signals to the run's own (runtime/run/signals.c). */
+/* Starts MPI with signals blocked, so that its threads leave them to the run's own (runtime/run/signals.c). */
 static const char *start(Mpi *m)
 {
     sigset_t all, before;

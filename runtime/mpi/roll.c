@@ -1,9 +1,9 @@
-/* roll.c: who is there, and what each is at, so that processes that wait can say which one they wait for.
+/* roll.c: exchanges what each process is doing, so that a waiting process can report which one it waits for.
  *
- * Each process has a thread that tells ranks 0 and 1 now and then what it is at: it waits for the others, or works, or does something between
- * steps. Two hear, so that one can speak of the other; what they hear does not grow with the steps. A process that has waited for longer
- * than MGPU_PATIENCE looks who has said nothing for a while (it is stopped, or cannot be reached), and who is not waiting: rank 0 names it
- * and ends all; if rank 0 is the one, rank 1 does. Only if neither has, the others end by themselves. */
+ * Each process has a thread that periodically tells ranks 0 and 1 whether it waits for the others, computes, or does something
+ * between steps. With two listeners, one can report the other. A process that has waited longer than MGPU_PATIENCE looks for one
+ * that has been silent (it is stopped or unreachable), or else for one that does not wait. Rank 0 names it and ends the program;
+ * if it is rank 0, rank 1 does. If neither does, the others end themselves. */
 #include "runtime/engine/ticker.h"
 #include "runtime/mpi/mpi.h"
 
@@ -20,18 +20,18 @@ _Static_assert(sizeof(Card) <= MGPU_MPI_CARD, "a message holds a card");
 
 struct Roll {
     const Processes *processes;
-    double patience;            /* seconds */
+    double patience;            /* in seconds */
     Ticker *ticker;
-    pthread_mutex_t lock;       /* of all below */
-    const char *waits[MGPU_MPI_CHANNELS]; /* what for; NULL: it does not */
+    pthread_mutex_t lock;       /* protects the members below */
+    const char *waits[MGPU_MPI_CHANNELS]; /* purpose of the wait, or NULL */
     Where *where;
     const void *engine;
-    Card *cards;                /* a listener's, by rank */
-    int64_t sent[LISTENERS], received; /* cards */
-    int64_t *heard, ticks;      /* when; ticks: of this process's time, which is not counted while it is stopped */
+    Card *cards;                /* of listeners, by rank */
+    int64_t sent[LISTENERS], received; /* numbers of cards */
+    int64_t *heard, ticks;      /* heard: tick of each rank's last card; ticks: counted while this process runs */
 };
 
-/* before there is an engine: the first thing that some thread is at */
+/* Prints what some thread does before there is an engine. */
 static void say_doing(char text[TEXT])
 {
     bool any;
@@ -46,7 +46,7 @@ static void say_doing(char text[TEXT])
     free(all);
 }
 
-/* what this process is at: the operations of its lanes; else what its main thread waits for */
+/* Describes what this process does: the operations of its lanes, or what its main thread waits for. */
 static Card own_card(const Roll *r)
 {
     Card c = {0};
@@ -83,7 +83,7 @@ static void tick(void *context)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* of the others the first that is silent, else the first that does not wait; -1: all wait */
+/* Returns the first other process that is silent, else the first that does not wait, or -1. */
 static int culprit(const Roll *r, bool *silent)
 {
     int busy = -1;
@@ -125,7 +125,7 @@ bool mgpu_roll_suspect(Roll *r, bool busy, char *text, size_t room)
 void mgpu_roll_judge(Roll *r, const char *what, double waited)
 {
     bool silent = false, listens = r->cards != NULL, last = waited > 2 * r->patience;
-    pthread_mutex_lock(&r->lock); /* kept by who ends the program */
+    pthread_mutex_lock(&r->lock); /* not released by a process that ends the program */
     int who = listens ? culprit(r, &silent) : -1;
     if (who >= 0 && (r->processes->rank == 0 || who == 0 || last))
         name(r, who, silent, waited);
@@ -160,7 +160,7 @@ void mgpu_roll_watch(Roll *r, Where *where, const void *engine)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* signals are for the run's own thread (runtime/run/signals.c) */
+/* Blocks signals in the new thread: the run has a thread for them (runtime/run/signals.c). */
 Roll *mgpu_roll_open(const Processes *p, double patience)
 {
     Roll *r = mgpu_allocate(1, sizeof *r);
@@ -185,7 +185,7 @@ Roll *mgpu_roll_open(const Processes *p, double patience)
     return r;
 }
 
-/* what was sent and nobody has heard; some MPI warn of that at their end */
+/* Receives the remaining cards, because some MPIs warn of them at the end. */
 static void hear_out(Roll *r, Processes *p)
 {
     typedef int64_t Sent[LISTENERS];

@@ -1,13 +1,13 @@
-/* spanning.c: transfers over the devices of all processes. In: what each device of this process has; out: what it receives, of what several
- * devices receive the same bits everywhere.
+/* spanning.c: collectives over the devices of all processes. In: the values that this process's devices send; out: those that
+ * they receive. Values that several devices receive are bitwise equal.
  *
- * What is added: the devices of a process meet, and each adds up its slice of the elements over them, as within one process
- * (runtime/host/reduce.c). The thread of the first device then exchanges the sums with the other processes: each gets its part from all, and
- * adds it up in the order of the ranks. Of a reduce-scatter that is what its devices receive; of an all-reduce each gathers the parts of the others.
- * Bytes that a process sends: twice the value's, or once, however many devices and processes there are; and MPI is never asked to add.
+ * Reductions: the devices of a process synchronize, and each adds up its slice of the elements over them, as within one process
+ * (runtime/host/reduce.c). The thread of the first device then exchanges these sums: each process gets its part from all and adds
+ * it up in the order of the ranks. For a reduce-scatter, its devices receive this part; for an all-reduce, the parts are
+ * gathered. A process sends the value's bytes twice, or once, however many devices and processes there are. MPI never adds.
  *
- * What is moved: the devices put what they send in its place of the whole value, which the processes gather. Sums of bits
- * and moments are that, of what each device sends, and each device adds them up (runtime/host/gathered.c). */
+ * Other transfers: the devices copy what they send to its place in the whole value, which the processes gather. Sums of one-bit
+ * gradients and of moments gather what each device sends, and each device adds it up (runtime/host/gathered.c). */
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/host/reduce.h"
 #include "runtime/mpi/mpi.h"
@@ -22,16 +22,16 @@ typedef struct Spanning {
     int first, members;      /* devices of this process */
     Reduction *here;
     Operand *operand;        /* [members + 1]: the last is the sum over them, in `whole` */
-    Operand *parts;          /* [ranks + 1]: of this rank's part; the last is their sum */
-    uint8_t *whole, *received; /* all elements; of this rank's part from each rank */
+    Operand *parts;          /* [ranks + 1]: this rank's part from each rank; the last is their sum */
+    uint8_t *whole, *received; /* all elements; this rank's part from each rank */
     int64_t room, part_room;
     int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
-    int64_t *code_parts;     /* [devices + 1]: of sums of bits, whose codes are moved */
+    int64_t *code_parts;     /* [devices + 1]: offsets of the codes of one-bit gradients, which are gathered */
     const void **codes;      /* [devices] */
     double *met;
 } Spanning;
 
-enum { MOST_BYTES = 1 << 28 }; /* exchanged at a time: MPI counts in int */
+enum { MOST_BYTES = 1 << 28 }; /* limit of one exchange, since MPI counts in int */
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -45,7 +45,7 @@ static void make_room(uint8_t **data, int64_t *room, int64_t bytes)
     *room = bytes;
 }
 
-/* elements of part `part` of `parts`, from where on; parts begin at cache lines */
+/* Returns the range of elements of a part. Parts begin at cache lines. */
 static mgpu_stretch part_of(int64_t count, int parts, int part, int64_t each)
 {
     int64_t line = 64 / each, size = ((count + parts - 1) / parts + line - 1) / line * line;
@@ -58,7 +58,7 @@ static mgpu_stretch within(mgpu_stretch s, mgpu_stretch bounds)
     return (mgpu_stretch){begin, larger(smaller(s.end, bounds.end), begin)};
 }
 
-/* what the devices of a rank send or receive: their parts are beside each other, and who has all of it is one of them or all */
+/* Returns what the devices of a rank send or receive together. Their parts are contiguous; the whole is sent by one or all. */
 static mgpu_stretch share_of_rank(const Spanning *s, const Operand *o, int share, int rank)
 {
     mgpu_stretch all = {0, 0};
@@ -72,7 +72,7 @@ static mgpu_stretch share_of_rank(const Spanning *s, const Operand *o, int share
 
 static bool is_shared(const Operand *o) { return mgpu_transfer_row(o->parties.transfer)->receives == MGPU_SHARE_WHOLE; }
 
-/* of the elements `chunk`: what a rank adds up, or what it has of a value that is moved */
+/* Returns the elements of `chunk` that a rank adds up, or that it has of a value that is gathered. */
 static mgpu_stretch part_of_rank(const Spanning *s, const Operand *o, mgpu_stretch chunk, int rank)
 {
     const mgpu_transfer *row = mgpu_transfer_row(o->parties.transfer);
@@ -84,7 +84,7 @@ static mgpu_stretch part_of_rank(const Spanning *s, const Operand *o, mgpu_stret
     return (mgpu_stretch){chunk.begin + part.begin, chunk.begin + part.end};
 }
 
-/* places are from the chunk's begin on */
+/* Offsets count from the beginning of the chunk. */
 static void set_counts(Spanning *s, const Operand *o, mgpu_stretch chunk)
 {
     int64_t each = mgpu_dtype_bytes(o->dtype);
@@ -106,7 +106,7 @@ static void wait_for_others(const Spanning *s, const Operand *o)
     mgpu_mpi_wait(s->processes, s->channel, what);
 }
 
-/* this rank's part of a chunk, over all ranks */
+/* Adds up this rank's part of a chunk over all ranks. */
 static void add_over_ranks(Spanning *s, uint8_t *data, const Operand *like)
 {
     make_room(&s->received, &s->part_room, (int64_t)s->got[0] * s->ranks + 1);
@@ -135,7 +135,7 @@ static void exchange(Spanning *s, const Operand *o)
     }
 }
 
-/* what a device sends, to `whole`; of what is added, a slice of the sum over the devices */
+/* Stores in `whole` what a device sends, or for a reduction its slice of the sum over the devices. */
 static void give(Spanning *s, int member, const Operand *o)
 {
     int64_t each = mgpu_dtype_bytes(o->dtype);
@@ -166,7 +166,7 @@ static void note_operand(Spanning *s, int member, const Operand *o)
     s->operand[s->members].data = s->whole;
 }
 
-/* all members meet before it, and after */
+/* All members synchronize before and after it. */
 static void transfer_values(Spanning *s, int member, const Operand *o)
 {
     give(s, member, o);
@@ -177,7 +177,7 @@ static void transfer_values(Spanning *s, int member, const Operand *o)
     take(s, member, o);
 }
 
-/* ---- what all devices send, as one value that is gathered */
+/* ---- transfers that gather what all devices send */
 
 static Operand codes_of(const Spanning *s, const Operand *o)
 {
