@@ -1,5 +1,5 @@
-/* code.h: a function of a kernel as a tree: statements over terms. Targets make it of a kernel (loops/, target/host/,
- * target/cuda/), and one printer writes it (code/print.c). Nothing reads what is printed: kernels are compared, and their numbers
+/* code.h: a function of a kernel as a tree: statements over terms. Targets make trees of kernels (loops/, target/host/,
+ * target/cuda/), and one printer prints them (code/print.c). No code reads printed text: kernels are compared, and their numbers
  * found, in the tree. */
 #ifndef MGPU_CODE_H
 #define MGPU_CODE_H
@@ -8,26 +8,26 @@
 #include "compiler/ir/graph.h"
 
 /* ---- terms */
-typedef enum Level { /* how tightly a term binds: C's levels */
+typedef enum Level { /* precedence of a term, by C's levels */
     LEVEL_CHOICE, LEVEL_OR, LEVEL_AND, LEVEL_EQUAL, LEVEL_LESS, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY, LEVEL_ATOM
 } Level;
 
 typedef enum TermKind {
-    TERM_WORD,    /* `word`: of the language or the runtime; a number that every function of this form has */
+    TERM_WORD,    /* `word`: of the language or the runtime; a number that is in every function of this form */
     TERM_NAME,    /* `word`: a variable, an argument or a table of the function */
-    TERM_KERNEL,  /* a function of the kernel: the kernel's name, then `word` */
-    TERM_NUMBER,  /* `word`: a number, without sign, that a launch may hand over (cuda/parameters.c) */
+    TERM_KERNEL,  /* a function of the kernel: the kernel's name followed by `word` */
+    TERM_NUMBER,  /* `word`: a number without sign, which may become a launch parameter (cuda/parameters.c) */
     TERM_PATH,    /* hash of the path of random numbers */
     TERM_UNARY,   /* `word` before in[0] */
     TERM_BINARY,  /* in[0] `word` in[1] */
     TERM_CHOICE,  /* in[0] ? in[1] : in[2] */
     TERM_CALL,    /* `word`(in ...) */
     TERM_CALL_OF, /* in[0](in[1] ...) */
-    TERM_GRID,    /* likewise, of a function that says where among the threads of the launch, or of its part of it, this one is */
+    TERM_GRID, /* likewise, of a function that returns the thread's place among the threads of the launch, or of its part of it */
     TERM_ELEMENT, /* in[0][in[1]] */
     TERM_MEMBER,  /* in[0].`word` */
     TERM_LIST,    /* {in ...} */
-    TERM_FORMULA, /* `word`: C with a, b, c for in[0], in[1], in[2] */
+    TERM_FORMULA, /* `word`: C text, in which a, b, c stand for in[0], in[1], in[2] */
 } TermKind;
 
 typedef enum NumberKind { NUMBER_INT, NUMBER_DIVISOR, NUMBER_F32, NUMBER_F64 } NumberKind;
@@ -37,16 +37,17 @@ struct Term {
     TermKind kind;
     Level level;
     NumberKind number;
-    bool fixed; /* numbers in it are no TERM_NUMBER, except those in the index of an element: arguments of functions, as a
-                   power of 2 is a multiplication; bounds of loops that are unrolled */
+    /* its numbers are never TERM_NUMBER, except in the index of an element: arguments of functions, since a power of 2 is a
+     * shift; bounds of unrolled loops */
+    bool fixed;
     const char *word;
-    Level operands;         /* of TERM_FORMULA: how tightly a, b and c bind in it, at least */
+    Level operands;         /* of TERM_FORMULA: least precedence of a, b and c in it */
     uint64_t hash;
     const Term **in; int count;
 };
 
 const Term *term_word(const char *);
-const Term *term_whole(int64_t);                                /* a word */
+const Term *term_whole(int64_t);                                /* a TERM_WORD */
 const Term *term_name(const char *);
 const Term *term_kernel(const char *end);
 const Term *term_number(NumberKind, const char *digits, bool negative);
@@ -66,14 +67,14 @@ const Term *term_element(const Term *pointer, const Term *index);
 const Term *term_member(const Term *, const char *member);
 const Term *term_list(int count, const Term *const *);
 const Term *term_formula(Level, Level operands, const char *formula, int count, const Term *const *);
-const Term *term_fixed(const Term *);                           /* the same, fixed */
-const Term *term_divisor(const Term *);                         /* the same, after / or % */
+const Term *term_fixed(const Term *);                           /* a copy that is fixed */
+const Term *term_divisor(const Term *);                         /* a copy as an operand after / or % */
 bool term_is_word(const Term *, const char *);
 int term_length(const Term *);                                  /* characters */
 
 /* ---- statements */
 typedef enum StatementKind {
-    CODE_DECLARE,   /* type `to`[extent] = value; `remark`. value NULL: without; extents NULL: no array */
+    CODE_DECLARE,   /* type `to`[extent] = value; `remark`. value NULL: no initializer; no extents: no array */
     CODE_SET,       /* to `sign` value; */
     CODE_DO,        /* value; */
     CODE_IF,        /* if (value) body */
@@ -85,7 +86,7 @@ typedef enum StatementKind {
 typedef enum LoopKind {
     LOOP_SERIAL,
     LOOP_ROLLED,    /* not to be unrolled */
-    LOOP_UNROLLED,  /* whole */
+    LOOP_UNROLLED,  /* completely unrolled */
     LOOP_VECTOR,    /* iterations may be computed together, and each of `sums` and `maxima` in any order */
 } LoopKind;
 
@@ -95,7 +96,7 @@ struct Statement {
     StatementKind kind;
     LoopKind loop;
     bool bare;                  /* one statement without braces */
-    bool joins;                 /* declared, or done, in one statement with the one before */
+    bool joins;                 /* in one statement with the previous declaration or expression */
     const char *type, *sign, *remark;
     const Term *to, *from, *value;
     const Term **extent; int extent_count;
@@ -109,20 +110,20 @@ typedef struct CodeParameter {
     const char *type;
     const Term *name;
     const char *remark;
-} CodeParameter; /* name NULL: it is not used */
+} CodeParameter; /* name NULL: the parameter is not used */
 typedef struct Code {
     CodeParameter *parameters; int parameter_count;
-    bool lines;                 /* a line for each parameter */
+    bool lines;                 /* each parameter is on its own line */
     const char *by_path; /* type of a last parameter `path`, if functions take the paths of their random numbers; else NULL */
     Statements body;
 } Code;
 
-/* ---- making them: statements are added to the innermost open one */
+/* ---- builder: statements are added to the innermost open body */
 typedef struct CodeBuilder { Code *code; Statements *open[64]; int depth; } CodeBuilder;
 Statement *code_add(CodeBuilder *, StatementKind);
 void code_declare(CodeBuilder *, const char *type, const Term *name, const Term *value);
 Statement *code_array(CodeBuilder *, const char *type, const Term *name, const Term *extent, const Term *value);
-void code_declare_too(CodeBuilder *, const Term *name, const Term *value); /* of the type of the declaration before */
+void code_declare_too(CodeBuilder *, const Term *name, const Term *value); /* declares another name of the previous type */
 void code_set(CodeBuilder *, const Term *to, const char *sign, const Term *value);
 void code_do(CodeBuilder *, const Term *);
 void code_if(CodeBuilder *, const Term *condition);             /* opens its body */
@@ -131,24 +132,25 @@ Statement *code_for(CodeBuilder *, const char *type, const Term *name, const Ter
 void code_step(Statement *loop, const Term *to, const char *sign, const Term *value);
 Statement *code_count(CodeBuilder *, const char *type, const Term *name, const Term *from, const Term *to,
                       const Term *step);                        /* step NULL: 1 */
-void code_bare(CodeBuilder *);                                  /* the innermost open one: without braces; and closes it */
+void code_bare(CodeBuilder *); /* makes the innermost open body one without braces, and closes it */
 void code_close(CodeBuilder *);
 void code_close_to(CodeBuilder *, int depth);
 
-const Code *code_copy(const Code *);                            /* with all that belongs to it */
+const Code *code_copy(const Code *);                            /* a deep copy */
 
 /* ---- print.c */
 typedef struct CodePrint {
     const char *kernel;             /* its name */
-    const char *const *given;       /* by number, in the order of the text, what stands in its place; NULL: the numbers */
-    const char *more;               /* more parameters, from ", " on; NULL: none */
-    const char *grid;               /* what functions of TERM_GRID begin with; NULL: mgpu_grid_ */
-    const uint64_t *paths; int path_count; /* that are a parameter */
+    const char *const *given; /* by number, in the order of the text: the text to print in its place; NULL: the number itself */
+    const char *more;               /* text of further parameters, beginning with ", "; NULL: none */
+    const char *grid;               /* prefix of functions of TERM_GRID; NULL: mgpu_grid_ */
+    const uint64_t *paths; int path_count; /* paths that are a parameter */
 } CodePrint;
 void code_print(const Code *, const CodePrint *, Text *);       /* parameters and body */
-void code_form(const Code *, Text *); /* names by their order, numbers by their kinds: equal texts differ in numbers alone */
+/* Prints a form, with names by order and numbers by kind: equal forms differ only in numbers. */
+void code_form(const Code *, Text *);
 typedef struct Numbers { const Term **list; int count; } Numbers;
-void code_numbers(const Code *, Numbers *);                     /* appends those that are not fixed, in the order of the text */
+void code_numbers(const Code *, Numbers *); /* appends the numbers that are not fixed, in the order of the text */
 const char *term_text(const Term *);
-const char *code_literal(double, Dtype);                        /* C that reads back as the same number */
+const char *code_literal(double, Dtype);                        /* C text that reads back as the same number */
 #endif

@@ -1,5 +1,5 @@
-/* print.c: code as text (code/code.h): C and CUDA C, with as few parentheses as C needs; forms, which are texts without numbers;
- * and where numbers are. */
+/* print.c: prints code (code/code.h) as C and CUDA C, with as few parentheses as C needs; prints forms, without numbers; finds
+ * numbers. */
 #include "compiler/base/c_text.h"
 #include "compiler/code/code.h"
 
@@ -11,7 +11,7 @@
 typedef struct Printing {
     Text *t;
     const CodePrint *how;
-    Numbers *numbers;   /* collects them; or NULL */
+    Numbers *numbers;   /* if not NULL, numbers are collected */
     int number, indent;
     bool fixed, form;
     Map names;          /* of a form */
@@ -77,7 +77,7 @@ static void print_formula(Printing *p, const Term *x)
     }
 }
 
-/* C's compilers warn of && within || */
+/* C compilers warn of && inside || without parentheses */
 static Level left_of(const Term *x)
 {
     return x->level == LEVEL_OR ? LEVEL_EQUAL : x->level == LEVEL_LESS || x->level == LEVEL_EQUAL ? x->level + 1 : x->level;

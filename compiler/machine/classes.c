@@ -1,8 +1,8 @@
-/* classes.c: Machine -> which of its GPUs are alike, and the ways between them.
+/* classes.c: Machine -> which of its GPUs are alike, and the routes between them.
  *
- * GPUs are of one class if their rates are the same and each has links of its own, as fast and in the same order, to the same switches and
- * the host. A GPU with a link to another GPU is a class of its own. The way between two ends is looked for once for each pair of classes;
- * another pair of the same classes takes its own links in place of those of the first. */
+ * GPUs are of one class if their rates are equal and each has links of its own, equally fast and in the same order, to the same
+ * switches and the host. A GPU with a link to another GPU is a class of its own. The route between two ends is searched once for
+ * each pair of classes; other pairs of the same classes use their own links in place of those of the first. */
 #include "compiler/machine/machine.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static bool same_rates(const Device *a, const Device *b)
            a->memory.value == b->memory.value && a->units.value == b->units.value && a->capability == b->capability;
 }
 
-/* link `a` of GPU x, link `b` of GPU y: to the same end, which is no GPU, and as fast */
+/* Returns true if link `a` of GPU x and link `b` of GPU y are equally fast and lead to one end, which is not a GPU. */
 static bool same_link(const Machine *m, int x, const Link *a, int y, const Link *b)
 {
     int out = a->end[1] == x;
@@ -80,7 +80,7 @@ const Classes *machine_classes(const Machine *m)
     return c;
 }
 
-/* link: a device's, in the way of `first`, which is of the same class; its own one instead */
+/* Replaces a link of `first` in a route by the corresponding link of a device of the same class. */
 static int own_link(const Classes *c, int link, int first, int device)
 {
     for (int k = 0; k < c->own_count[first]; k++)

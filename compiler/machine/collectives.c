@@ -1,8 +1,8 @@
-/* collectives.c: the time of collectives, by method (cost.h has the formulas).
+/* collectives.c: the time of collectives, by method (formulas: cost.h).
  *
- * The rate of a ring is looked for in the links: an order of the devices in which the slowest step to the next one is fastest, then
- * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
- * steps that cross it. */
+ * The rate of a ring is found by a search: an order of the devices whose slowest step is fastest, then another one with the
+ * remaining rates, and so on, as NCCL opens its channels. The load of a ring on each link's direction is the number of its steps
+ * that cross it. */
 #include "compiler/machine/collectives.h"
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
@@ -13,8 +13,8 @@
 const char *const METHOD_NAME[METHODS] = {"ring",      "tree",   "in-switch", "host",   "copy",    "copy ring",
                                           "copy tree", "device", "server",    "levels", "one-shot"};
 
-/* The share of the links' nominal rate that a method reaches with large messages. Ring: 8 H100, 370 GB/s of 450 (bus bandwidth of
- * nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the
+/* The fraction of the links' nominal rate that a method reaches with large messages. Ring: 8 H100, 370 GB/s of 450 (bus bandwidth
+ * of nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the
  * copy engines move 87 % of what a link carries (assumed). One-shot: 4 to 32 KiB on 8 H100, 2.1 us for 200 KiB that each sends
  * (published, below). */
 static const double SHARE[METHODS] = {
@@ -24,7 +24,7 @@ static const double SHARE[METHODS] = {
 double cost_copy_share(void) { return SHARE[METHOD_COPY]; }
 double ring_share(void) { return SHARE[METHOD_RING]; }
 
-/* those that are made in rounds; AUTO: others */
+/* methods that run in rounds; AUTO: others */
 static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_WAY_RING, [METHOD_COPY_TREE] = MGPU_WAY_TREE, [METHOD_DEVICE] = MGPU_WAY_DEVICE};
 
 enum { MOST_RINGS = 8, MOST_SEARCHED = 16, MOST_TRIES = 20000 };
@@ -48,7 +48,7 @@ static double left_on(const Ring *r, int from, int to)
     return rate;
 }
 
-/* from order[at - 1] on: every step at least so fast */
+/* Extends order[0 .. at - 1] to a ring, each step of which has at least this rate. */
 static bool extend(Ring *r, int at, double least)
 {
     if (r->tries++ > MOST_TRIES)
@@ -76,8 +76,8 @@ static bool find_order(Ring *r, double least)
     return extend(r, 1, least);
 }
 
-/* the rate of the order that was found, in which several steps may share a link; its links have so much less left. rates: what each
- * then carries of it */
+/* Returns the rate of the order that was found, in which several steps may share a link, and subtracts it from its links. rates:
+ * what each link then carries. */
 static double take_order(Ring *r, double *rates)
 {
     int links = 2 * r->machine->link_count;
@@ -99,7 +99,7 @@ static double take_order(Ring *r, double *rates)
     return rate;
 }
 
-/* the fastest order: by the rates that there are, from the highest down */
+/* Finds the fastest order, by trying the existing rates in descending order. */
 static double next_ring(Ring *r, double enough, double *rates)
 {
     for (double below = 1e300;;) {
@@ -116,7 +116,8 @@ static double next_ring(Ring *r, double enough, double *rates)
     }
 }
 
-/* what all rings together carry into each device, and the latency of a step; 0: there is no ring. rates: of each link and direction */
+/* Returns the rate of all rings together into each device, and the latency of a step; 0: there is no ring. rates: by link and
+ * direction. */
 static double ring_rate(const Machine *m, int count, double *latency_us, double *rates)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
@@ -129,7 +130,7 @@ static double ring_rate(const Machine *m, int count, double *latency_us, double 
         r.left[i] = m->links[i / 2].rate[i % 2].value;
     double rate = 0, first = 0;
     *latency_us = 0;
-    if (count > MOST_SEARCHED) { /* in the order of their numbers */
+    if (count > MOST_SEARCHED) { /* too many to search: in the order of their numbers */
         for (int i = 0; i < count; i++)
             r.order[i] = i;
         rate = take_order(&r, rates);
@@ -151,7 +152,7 @@ static double ring_rate(const Machine *m, int count, double *latency_us, double 
     return rate;
 }
 
-/* the rate of the slowest way of a device into a switch that adds; 0: there is none that all of them reach */
+/* Returns the rate of the slowest route from a device into a switch that adds; 0: there is no switch that all devices reach. */
 static double switch_rate(const Machine *m, int count, double *latency_us)
 {
     for (int s = 0; s < m->switch_count; s++) {
@@ -216,10 +217,10 @@ static double by_copies_us(const Machine *m, Collect what, double bytes, int n, 
     return what == COLLECT_ALL_REDUCE ? 2 * round + add : round + add;
 }
 
-/* what a round moves of B bytes; all rounds of a ring move the same */
+/* Lists the copies of a round of B bytes; all rounds of a ring move equally much. */
 static int round_copies(int way, double bytes, int n, int round, Transfer *all, bool *adds)
 {
-    enum { PARTS = 1 << 20 }; /* of B: pieces of a ring are whole numbers of these */
+    enum { PARTS = 1 << 20 }; /* of B: a ring's chunks are whole numbers of these */
     int count = 0;
     for (int d = 0; d < n; d++) {
         mgpu_turn r = mgpu_round_of(way, n, d, round, PARTS, 1);
@@ -278,7 +279,7 @@ static void add_transfers(const Machine *m, const Transfer *all, int count, doub
     }
 }
 
-/* what all rounds move over each link, of one byte */
+/* Adds what all rounds move over each link, per byte. */
 static void add_rounds(const Machine *m, int way, int n, Transfer *all, double *of_link)
 {
     int rounds = mgpu_round_count(way, n);
@@ -316,7 +317,7 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
         g.host_us[what] = host.us, g.host_each[what] = host.each;
         g.copy_us[what] = copy.us, g.copy_each[what] = copy.each;
     }
-    for (int some = 0; some < 2; some++) /* all of them but broadcasts copy the same */
+    for (int some = 0; some < 2; some++) /* all but broadcasts have the same copies */
         add_transfers(m, all, copies_of(some ? COLLECT_BROADCAST : COLLECT_ALL_REDUCE, 1, n, all), 1, loads[some]);
     for (int k = 0; k < METHODS; k++)
         if (ROUNDS[k] != MGPU_WAY_AUTO) {
@@ -331,7 +332,7 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
 
 bool method_works(const Members *g, Method method)
 {
-    bool host = g->processor == PROCESSOR_HOST, alone = g->machine->device_count < 2; /* on one GPU: its memory is theirs */
+    bool host = g->processor == PROCESSOR_HOST, alone = g->machine->device_count < 2; /* on one GPU: they share its memory */
     if (g->nodes > 1)
         return works_between(g, method);
     switch (method) {
@@ -351,9 +352,10 @@ bool method_works(const Members *g, Method method)
     return false;
 }
 
-/* Host devices meet, each adds up its slice of all, in the memory that they have in common, and writes it to all (runtime/host/reduce.c):
- * n reads and n writes of B in all. In rounds: B is added up n - 1 times, with two reads and a write, and copied n - 1 times; and they
- * meet after each. Where links are made slower, each device sends what it would in a ring, or the busiest one in the rounds. */
+/* Host devices have a barrier; then each adds up its slice of all, in shared memory, and writes it to all
+ * (runtime/host/reduce.c): n reads and n writes of B altogether. In rounds: B is added n - 1 times, with two reads and a write,
+ * and copied n - 1 times, with a barrier after each. If links are limited, each device sends as much as in a ring, or in the
+ * rounds as the busiest device. */
 static double host_bytes_sent(Collect what, Method method, int n)
 {
     switch (method) {
@@ -378,13 +380,13 @@ Cost cost_on_host(const Machine *m, Collect what, Method method, double bytes, i
 
 static bool gathers(Collect what) { return what == COLLECT_BITS || what == COLLECT_MOMENTS; }
 
-/* what all members send, of B bytes, to be added up by each: of bits, a code of B bytes of f32 */
+/* Returns the bytes that all members send together, to be added up by each. Of bits: the codes of B bytes of f32. */
 static double gathered_bytes(const Members *g, Collect what, double bytes)
 {
     return g->count * bytes * (what == COLLECT_BITS ? (double)mgpu_coded_bytes(MGPU_SEGMENT, 4) / (4 * MGPU_SEGMENT) : 1);
 }
 
-/* everybody codes B, gathers, and adds up B of all codes; memory of host devices is one */
+/* Every device encodes B, gathers, and adds up B of all codes; host devices share their memory. */
 static Cost gathered_cost(const Members *g, Collect what, Method method, double bytes)
 {
     bool host = g->processor == PROCESSOR_HOST;
@@ -395,9 +397,9 @@ static Cost gathered_cost(const Members *g, Collect what, Method method, double 
     return c;
 }
 
-/* One kernel of each GPU (runtime/cuda/one_shot.c). Not measured here. Published of such a kernel on 2, 4 and 8 H100 with NVLink,
- * with its launch: 3.7 to 3.9, 3.7 to 4.8, 5.7 to 5.9 us for 512 to 4,096 bytes, 7.8 us for 32 KiB on 8 (sgl-project/sglang, pull
- * request 2904): a launch, a latency, and a third of a microsecond for each member. */
+/* One kernel on each GPU (runtime/cuda/one_shot.c). Not measured here. Published for such a kernel on 2, 4 and 8 H100 with
+ * NVLink, with its launch: 3.7 to 3.9, 3.7 to 4.8, 5.7 to 5.9 us for 512 to 4,096 bytes, 7.8 us for 32 KiB on 8
+ * (sgl-project/sglang, pull request 2904): a launch, a latency, and a third of a microsecond for each member. */
 static Cost one_shot_cost(const Members *g, Collect what, double bytes)
 {
     static const double MEMBER_US = 1 / 3.;
@@ -417,7 +419,7 @@ static Cost cost_of_method(const Members *g, Collect what, Method method, double
         return cost_on_host(m, what, method, bytes, g->count);
     double n = g->count, half = twice_for_all(what), share = SHARE[method];
     const Device *d = &m->devices[0];
-    /* Streams that meet across GPUs, and then once more: nothing is published of that, so it is not less than a call of NCCL */
+    /* two synchronizations of streams across GPUs; nothing is published of these, so they count as a call of NCCL */
     double begin = d->launch_us.value + d->event_us.value, library = library_us(d) + d->event_us.value,
            meetings = library + begin;
     switch (method) {
@@ -456,7 +458,7 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
     return c;
 }
 
-/* up to the switch that adds, and down */
+/* Adds transfers to the switch that adds, and back. */
 static void add_switch(const Members *g, double bytes, int n, double *of_link)
 {
     const Machine *m = g->machine;
@@ -502,7 +504,7 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
         for (int i = 0; i < 2 * m->link_count; i++)
             of_link[i] += half * bytes * g->copy_load[what][i];
         break;
-    case METHOD_ONE_SHOT: /* in words that are half number */
+    case METHOD_ONE_SHOT: /* half of each word is a sequence number */
         for (int i = 0; i < 2 * m->link_count; i++)
             of_link[i] += 2 * n * bytes * g->copy_load[COLLECT_ALL_GATHER][i];
         break;
@@ -563,7 +565,7 @@ int way_of_method(const Members *g, Method method)
     return method == METHOD_HOST ? MGPU_WAY_HOST : method != METHOD_COPY ? MGPU_WAY_NCCL : g->reach ? MGPU_WAY_PEER : MGPU_WAY_COPY;
 }
 
-/* that of the measured one whose bytes are nearest; 1 where none is near */
+/* Returns the factor of the measurement with the nearest number of bytes; 1 if none is near. */
 static double measured_factor(const Members *g, Collect what, double bytes)
 {
     double nearest = log(8), factor = 1;

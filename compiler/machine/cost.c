@@ -1,22 +1,23 @@
-/* cost.c: the time of kernels and transfers; collectives.c has that of collectives. cost.h has the formulas. */
+/* cost.c: the time of kernels and transfers (formulas: cost.h). collectives.c has that of collectives. */
 #include "compiler/machine/cost.h"
 
 #include <math.h>
 
-/* The share of the nominal rate that kernels of a kind reach: of the arithmetic of contractions, of the instructions of all else
- * (as a share of the plain rate), of the memory's rate; and the least time of one, on top of a launch. `apart`: loads and
- * arithmetic do not overlap, so their times add up.
+/* The fraction of the nominal rate that kernels of a kind reach: of arithmetic for contractions, of instructions for all other
+ * operations (as a fraction of the plain rate), of the memory's rate; and the least time of a kernel, besides its launch.
+ * `apart`: loads and arithmetic do not overlap, so their times add up.
  *
  * Host: fitted to 1,900 calls of seventeen examples on two cores of an Intel Xeon (Sapphire Rapids) with oneDNN 2.6.3, and to
- * what `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the shares with the least mean of |log(predicted /
- * measured)|, weighted by their part of a step. Sums, functions, depthwise convolutions and rows: fitted to layers by themselves
- * on one core of such a machine (`bench/layers`, 2026-11-28). Of dilated places each class is a matmul of its own, whose few
- * columns fill vectors badly (1, 3 channels, strides of 2 to 16: .09 to .2; `bench/layers`, 2026-11-29). More than all of the
- * memory's rate: what was just written is still in a cache. GPU: the assumptions for one H100 that nobody has measured here:
- * matrix instructions by mma.sync reach 62.5 % of the peak (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %;
- * streams 87 % of the memory's rate; plain code 75 % of issue slots, and a multiply-add counts twice in the plain rate.
- * Convolutions and attention: what bench/gpu/counts makes of ResNet-50's and GPT-2's (2026-11-26). */
-typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart, measured; } Efficiency; /* measured: the shares, on some such card */
+ * what `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the fractions with the least mean of |log(predicted /
+ * measured)|, weighted by their part of a step. Sums, functions, depthwise convolutions and rows: fitted to single layers on one
+ * core of such a machine (`bench/layers`, 2026-11-28). With input dilation each class of positions is a matmul of its own, whose
+ * few columns fill vectors badly (1, 3 channels, strides of 2 to 16: .09 to .2; `bench/layers`, 2026-11-29). More than all of the
+ * memory's rate: what was just written is still in a cache. GPU: assumptions for an H100 that were not measured here: matrix
+ * instructions by mma.sync reach 62.5 % of the peak (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 %
+ * of the memory's rate; plain code 75 % of issue slots, and a multiply-add counts twice in the plain rate. Convolutions and
+ * attention: from bench/gpu/counts of ResNet-50 and GPT-2 (2026-11-26). */
+/* measured: the fractions, on some such card */
+typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart, measured; } Efficiency;
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {
         [WORK_ELEMENTWISE] = {.25, .25, 1.5, 0, true, false},
@@ -35,7 +36,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_ELEMENTWISE] = {.37, .37, .87, .8, false, false},
         [WORK_SUMS] = {.37, .37, .87, .8, false, false},
         [WORK_SCATTER] = {.1, .1, .4, 2, false, false},
-        [WORK_MATMUL] = {.7, .37, .87, 2.3, false, false}, /* by cuBLASLt */
+        [WORK_MATMUL] = {.7, .37, .87, 2.3, false, false}, /* with cuBLASLt */
         [WORK_CONVOLUTION] = {.5, .37, .87, 2.3, false, true},
         [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false, false},
         [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false, false},
@@ -45,21 +46,23 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_SCAN] = {.05, .1, .4, 2, false, false},
     },
 };
-static const double LARGE_MATMUL = .7;              /* the share of a large matmul with which the table's shares fit (17 rows of bench/plan, 2026-11-26) */
-static const double ATTENTION_BY_WGMMA = .23;        /* in place of .3, on compute capability 9.0 in 16 bits: GPT-2's on an H100 (2026-11-26), .24 forward and .22 backward */
-/* how many times the operations that ops.def has of exp, sin, pow and the like they take, as an array in the cache; of f64 they
- * are calls of the C library, one element at a time */
+/* fraction that a large matmul reaches where the table's fractions fit (17 rows of bench/plan, 2026-11-26) */
+static const double LARGE_MATMUL = .7;
+/* in place of .3, on compute capability 9.0 with 16-bit types: GPT-2's on an H100 (2026-11-26), .24 forward and .22 backward */
+static const double ATTENTION_BY_WGMMA = .23;
+/* Factor for the operations that ops.def has of exp, sin, pow and the like, for arrays in a cache; with f64 (second column) they
+ * are calls of the C library, one element at a time. */
 static const double FUNCTION_TIMES[PROCESSORS][2] = {[PROCESSOR_HOST] = {2, 12}, [PROCESSOR_CUDA] = {1, 1}};
-/* additions that an element of a sum of a row takes: on hosts it is added up in double, by few vectors that wait for each other;
- * sums of columns do not, as neighbours belong to other results */
+/* Additions per element of a row sum: on hosts it is accumulated in double, in few vectors that depend on each other. In sums of
+ * columns neighbours belong to different results. */
 static const double ROW_SUM[PROCESSORS] = {[PROCESSOR_HOST] = 5, [PROCESSOR_CUDA] = 1};
 static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
 
-/* operations a second; a type without a rate of its own computes in f32 */
+/* Operations a second; a type without a rate of its own computes in f32. */
 static const Fact *plain_fact(const Device *d, Dtype t) { return d->plain[t].value > 0 ? &d->plain[t] : &d->plain[F32]; }
 static double plain_rate(const Device *d, Dtype t) { return plain_fact(d, t)->value; }
 
-/* of: what it is a share of */
+/* of: the nominal rate that it is a fraction of */
 static double contraction_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound, const Fact **of)
 {
     bool by_wgmma = w->kind == WORK_ATTENTION && d->capability == 90 && (w->type == BF16 || w->type == F16);
@@ -126,7 +129,7 @@ Cost cost_kernel(const Device *d, const Work *w)
 
 /* ---- transfers */
 
-/* what a link's direction carries, and the time that it needs for that */
+/* Computes what each direction of a link carries, and the time that it needs for that. */
 Cost cost_transfers(const Machine *m, const Transfer *transfers, int count)
 {
     double *bytes = NEW_ARRAY(double, 2 * m->link_count), latency = 0, longest = 0;
@@ -152,7 +155,7 @@ Cost cost_transfer(const Machine *m, int from, int to, double bytes)
     return cost_transfers(m, &t, 1);
 }
 
-/* a host's device is in the host's memory: a copy reads and writes it */
+/* A host device is in the host's memory: a copy reads and writes it. */
 static Cost cost_copy(const Machine *m, double bytes)
 {
     double memory = us_of(2 * bytes, m->host.bandwidth.value), link = m->host.link.value > 0 ? us_of(bytes, m->host.link.value) : 0;

@@ -1,4 +1,4 @@
-/* known.c: a name -> Machine: one that mgpuc has with it (compiler/machine/files, embedded), or a file. */
+/* known.c: a name -> Machine: one of those in compiler/machine/files, which are embedded, or a file. */
 #include "compiler/machine/machine.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ const MachineFile *machine_file(const char *name)
     return NULL;
 }
 
-/* of those that mgpuc has with it */
+/* Returns the names of the embedded machines. */
 static const char *machine_names(void)
 {
     Text t = {0};
@@ -41,9 +41,8 @@ Machine *machine_named(const char *name)
     fail(2, "no machine is called '%s'%s; there are: %s; or name a file", name, did_you_mean(name, names, count), machine_names());
 }
 
-/* Of the host: a first cache, and half of the second one that a core of today's servers has. Of GPUs: the SMs of an H100 and its plain
- * rates; the rates of matrix units are those of sm_80's instructions, which the kernels use. All GPUs since sm_80 have more shared
- * memory. */
+/* Host: an L1 cache, and half of the L2 cache of a core of today's servers. GPUs: the SMs of an H100 and its plain rates; the
+ * rates of matrix units are those of sm_80's instructions, which kernels use. All GPUs since sm_80 have more shared memory. */
 const Chip CHIP[PROCESSORS] = {
     [PROCESSOR_HOST] = {.first_cache_bytes = 32 << 10, .cache_bytes = 1 << 20, .alone_iterations = 8192, .part_iterations = 4096},
     [PROCESSOR_CUDA] = {.units = 132, .shared_bytes = 96 << 10, .multiply_adds = {.f64 = 64, .f32 = 128, .tf32 = 512, .half = 1024}},

@@ -1,19 +1,20 @@
-/* nodes.c: the time of collectives over several nodes (cost.h has the formulas). All nodes do the same, so one of them is looked at: its
+/* nodes.c: the time of collectives over several nodes (formulas: cost.h). All nodes do the same, so only one is considered: its
  * links, and those to the network.
  *
- * A ring or a tree of all devices hands pieces on while others are under way, so the slower of both kinds of links is what it waits for. In
- * levels one kind is used after the other, but few messages are sent, and little by each device. */
+ * A ring or a tree of all devices is pipelined, so the slower kind of links determines the time. In levels one kind is used after
+ * the other, but there are few messages, and each device sends little. */
 #include "compiler/machine/collectives.h"
 
 #include <math.h>
 
-/* Of the rate of network cards that large messages reach. NCCL: 16 nodes of 8 H100 with 50 GB/s for each, 360 GB/s of bus bandwidth (nccl-tests,
- * published). MPI, messages of an exchange in both directions: Open MPI 4.1 by TCP between two network namespaces, whose link carried
- * 0.1 and 1 Gbit/s: 94 and 88 % (measured) */
+/* Fraction of the network cards' rate that large messages reach. NCCL: 16 nodes of 8 H100 with 50 GB/s each, 360 GB/s of bus
+ * bandwidth (nccl-tests, published). MPI, messages of an exchange in both directions: Open MPI 4.1 by TCP between two network
+ * namespaces, whose link carried 0.1 and 1 Gbit/s: 94 and 88 % (measured) */
 static const double NETWORK_SHARE = .9, MESSAGES_SHARE = .92;
-/* bytes a second of one core, in and out, copies of the system included (the same; two processes took 7 ms of a core longer for 19 MB) */
+/* bytes a second of one core, in and out, with the system's copies (the same; two processes took 7 ms more of a core for 19
+ * MB) */
 static const double MESSAGES_OF_A_CORE = 2.5e9;
-static const unsigned OF_LEVELS = 1u << METHOD_RING | 1u << METHOD_SWITCH; /* what a node does inside */
+static const unsigned OF_LEVELS = 1u << METHOD_RING | 1u << METHOD_SWITCH; /* methods inside a node */
 
 static Members inside(const Members *g)
 {
@@ -24,7 +25,7 @@ static Members inside(const Members *g)
     return one;
 }
 
-/* what all links carry when each member sends a byte to the network, and receives one */
+/* Finds what all links carry if each member sends a byte to the network and receives one. */
 void find_network(Members *g)
 {
     const Machine *m = g->machine;
@@ -43,7 +44,7 @@ void find_network(Members *g)
         g->cards += m->links[i].end[0] == network || m->links[i].end[1] == network;
     for (int i = 0; i < 2 * m->link_count; i++)
         us = fmax(us, load[i] > 0 ? load[i] / m->links[i / 2].rate[i % 2].value : 0);
-    g->network_us *= 2; /* there, and from there to another node */
+    g->network_us *= 2; /* to the network, and from it to another node */
     g->network = us > 0 ? each / us : 0;
     g->network_load = load;
 }
@@ -62,7 +63,7 @@ bool works_between(const Members *g, Method method)
     }
 }
 
-/* between: of the rest */
+/* between: part of the rest */
 static Cost of_levels(double latency, double latency_between, double rest, double between)
 {
     Cost c = with_latency(latency + latency_between, rest);
@@ -70,7 +71,8 @@ static Cost of_levels(double latency, double latency_between, double rest, doubl
     return c;
 }
 
-/* the rate of what is handed on from device to device, a share of it between nodes, and whether the network is what limits it */
+/* Returns the rate of what is passed from device to device, a fraction of it between nodes; *network: the network is the
+ * bottleneck. */
 static double least_rate(const Members *g, double share, bool *network)
 {
     double out = g->network * NETWORK_SHARE / share, in = members_each(g) > 1 ? g->ring * ring_share() : INFINITY;
@@ -86,8 +88,8 @@ static Cost ring_of_all(const Members *g, Collect what, double bytes, double beg
     return of_levels(begin + way * (n - nodes) * g->ring_us, way * nodes * g->network_us, us, network ? us : 0);
 }
 
-/* of B, what the node sends that sends most, up or down two trees with half of B each: in one it is the root or has a parent, and one
- * child or two, in the other it is a leaf */
+/* Returns the fraction of B that the busiest node sends up or down two trees, each with half of B: in one it is the root or has a
+ * parent, and has one or two children; in the other it is a leaf. */
 static double share_of_tree(double nodes) { return nodes <= 2 ? 1 / 2. : nodes <= 3 ? 3 / 4. : 1; }
 
 static Cost tree_of_nodes(const Members *g, Collect what, double bytes, double begin)
@@ -97,7 +99,8 @@ static Cost tree_of_nodes(const Members *g, Collect what, double bytes, double b
     return of_levels(begin + half * (members_each(g) - 1) * g->ring_us, half * ceil(log2(g->nodes)) * g->network_us, us, network ? us : 0);
 }
 
-/* of bytes / devices by each device of a node, with its counterparts; passes: how often these cross the network */
+/* Returns the time for each device of a node to reduce bytes / devices with its counterparts; passes: how often these bytes cross
+ * the network. */
 static double part_us(const Members *g, Collect what, double bytes, double *passes)
 {
     double half = twice_for_all(what), nodes = g->nodes, all = bytes / (g->network * NETWORK_SHARE) * 1e6;
@@ -121,7 +124,7 @@ static Cost in_levels(const Members *g, Collect what, double bytes)
     return of_levels(of_none, between_none, us - of_none + between - between_none, between - between_none);
 }
 
-/* as runtime/mpi/spanning.c does it: slices to all, each added up over the nodes, sums from all */
+/* As in runtime/mpi/spanning.c: slices to all nodes, each added up over the nodes, sums from all. */
 static Cost by_messages(const Members *g, Collect what, double bytes)
 {
     double nodes = g->nodes, half = twice_for_all(what), rate = g->network * MESSAGES_SHARE;

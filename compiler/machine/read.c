@@ -1,8 +1,8 @@
-/* read.c: the text of a machine file -> Machine. the format.
+/* read.c: the text of a machine file -> Machine. The format:
  *
- * A line is a fact; # begins a comment. DEVICES is a number, 2-5, or * for all; END is one of these, host, or a switch. AMOUNT is a number
- * with its unit: 80GiB, 25GB/s, 2us, 989TFLOP/s. A last word `nominal`, or two, `measured 2026-11-23`, say where a number comes from;
- * without them it is nominal.
+ * A line is a fact, # begins a comment. DEVICES is a number, 2-5, or * for all; END is one of these, host, or a switch. AMOUNT is
+ * a number with its unit: 80GiB, 25GB/s, 2us, 989TFLOP/s. A last word `nominal`, or two, `measured 2026-11-23`, give a number's
+ * source; without them it is nominal.
  *
  *   machine TEXT                          devices N                       nodes N
  *   name DEVICES TEXT                     capability DEVICES 9.0          multiprocessors DEVICES N
@@ -12,9 +12,9 @@
  *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | matmul AMOUNT | barrier AMOUNT | step AMOUNT | meeting AMOUNT |
  *         idle-meeting AMOUNT | link AMOUNT | decode AMOUNT | disk AMOUNT)
  *
- * With `nodes` all else is said of one node, and `network` is an end, too.
+ * With `nodes` all other lines describe one node, and `network` is an end, too.
  *
- * Words that only virtual GPUs know (docs/vgpu.md) are passed over: a file may describe both. */
+ * Words that only virtual GPUs know (docs/vgpu.md) are skipped, so a file may describe both. */
 #include "compiler/machine/machine.h"
 
 #include <ctype.h>
@@ -30,7 +30,7 @@ typedef struct Reader {
     Machine *machine;
     Word word[MOST_WORDS];
     int count, line;
-    int measured;               /* of this line's numbers */
+    int measured;               /* date of this line's numbers */
     bool counted;               /* `devices` has been read */
 } Reader;
 
@@ -99,7 +99,7 @@ static Dtype dtype(const Reader *r, int k, const char *example)
     return t;
 }
 
-/* 20261123 of 2026-11-23; 0: it is none */
+/* Returns 20261123 for 2026-11-23; 0: the text is not a date. */
 static int day_of(const char *text)
 {
     int year, month, day, length = -1;
@@ -109,7 +109,7 @@ static int day_of(const char *text)
     return 10000 * year + 100 * month + day;
 }
 
-/* the words at the end that say where the numbers come from */
+/* Reads the words at the end that give the source of the numbers. */
 static void read_origin(Reader *r)
 {
     r->measured = 0;
@@ -183,7 +183,7 @@ static void end_of(const Reader *r, int k, const char *example, int *first, int 
     WRONG(r, k, "'%s' is not an end of a link: a device, host, or a switch that is named above ('switch %s')", text, text);
 }
 
-/* the rest of the line as one text */
+/* Returns the rest of the line as one text. */
 static const char *rest(const Reader *r, int k, const char *example)
 {
     Text t = {0};
@@ -242,7 +242,7 @@ static void set_link(Machine *m, int from, int to, Fact rate, Fact latency)
         if (l->end[0] == from && l->end[1] == to)
             l->rate[0] = l->rate[1] = rate;
         else if (l->end[0] == to && l->end[1] == from)
-            l->rate[1] = rate; /* the other direction of a line above */
+            l->rate[1] = rate; /* the other direction of an earlier line */
         else
             continue;
         l->latency_us = latency.value > 0 ? latency : l->latency_us;
@@ -415,7 +415,7 @@ static void split_line(Reader *r, const char *begin, const char *line_end)
     }
 }
 
-/* what all times are made of */
+/* Checks that the facts exist that all times depend on. */
 static void check_complete(const Machine *m, const char *file)
 {
     for (int d = 0; d < m->device_count; d++) {
@@ -432,7 +432,7 @@ static void check_complete(const Machine *m, const char *file)
         fail(1, "%s: the host lacks what its times are made of; add a line such as '%s'", file, lacking);
 }
 
-/* from each device, or from the host of a node without GPUs */
+/* Checks that a route leads to the network from each device, or from the host of a node without GPUs. */
 static void check_network(const Machine *m, const char *file)
 {
     Route r;

@@ -1,7 +1,8 @@
-/* route.c: Machine, two ends -> the links that a transfer takes.
+/* route.c: Machine, two ends -> the links that a transfer uses.
  *
- * A direct link if there is one; else through switches; else through the memory of the host, which is two transfers that follow
- * each other piece by piece. Devices pass nothing on, nor does the network. Of several ways the one with the fewest links, then the widest. */
+ * A direct link if there is one; else through switches; else through the host's memory, as two pipelined transfers. Devices
+ * forward nothing, nor does the network. Of several routes the one with the fewest links is used, then the one with the highest
+ * rate. */
 #include "compiler/machine/machine.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ int machine_network(const Machine *m)
     return -1;
 }
 
-/* what comes to the end leaves it by another link */
+/* Returns true if the end forwards from one link to another. */
 static bool passes_on(const Machine *m, int end) { return end > machine_host(m) && end != machine_network(m); }
 
 const char *machine_end_name(const Machine *m, int end)
@@ -31,7 +32,7 @@ static double rate_of(const Machine *m, int link, bool back) { return m->links[l
 
 typedef struct Reached { int hops, link; bool back; double rate; } Reached; /* hops -1: not yet */
 
-/* ends are visited in rounds of one more link; within a round the widest way to an end stays */
+/* Visits ends in rounds of one more link; of routes with equally many links to an end, the one with the highest rate is kept. */
 static bool search_way(const Machine *m, int from, int to, Reached *reached, Route *r)
 {
     int last = from;
@@ -65,7 +66,7 @@ static bool search_way(const Machine *m, int from, int to, Reached *reached, Rou
 
 static bool find_way(const Machine *m, int from, int to, Route *r)
 {
-    Memory *own = memory_new(), *outer = memory_use(own); /* there are as many ways as pairs of ends */
+    Memory *own = memory_new(), *outer = memory_use(own); /* temporary memory, since there are as many routes as pairs of ends */
     bool found = search_way(m, from, to, NEW_ARRAY(Reached, end_count(m)), r);
     memory_use(outer);
     memory_free(own);
@@ -104,13 +105,14 @@ Device machine_device(const Machine *m, Processor processor, int number, int cou
         return m->devices[number < m->device_count ? number : m->device_count - 1];
     }
     const Host *h = &m->host;
-    /* All have equally many threads. More devices than cores take turns, and the last one is waited for */
+    /* Devices have equally many threads. If there are more devices than cores, they take turns, and the last one determines the
+     * time. */
     Fact units = {count > h->cores.value ? 1 / ceil(count / h->cores.value) : floor(h->cores.value / count), h->cores.measured};
     Device d = {.name = "host", .processor = PROCESSOR_HOST, .units = units, .memory = divided(h->memory, count),
                 .bandwidth = divided(h->bandwidth, count), .event_us = h->barrier_us};
     /* devices that take turns wait for the lanes of the others, too */
     d.step_us = divided(h->step_us, d.units.value < 1 ? d.units.value : 1);
-    if (d.units.value > 1) /* a single thread waits for nobody */
+    if (d.units.value > 1) /* a single thread has no barrier */
         d.launch_us = h->barrier_us;
     d.matmul = h->plain[F32].value > 0 ? h->matmul.value / h->plain[F32].value : 0;
     for (int t = 0; t < DTYPES; t++)

@@ -1,4 +1,4 @@
-/* bound.c: what a training step is bound by: what most of it goes to on the device that computes longest. */
+/* bound.c: what bounds a training step: what takes most of the time of the device that computes longest. */
 #include "compiler/simulate/simulate.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static int slowest_device(const Simulation *s)
     return slowest;
 }
 
-/* of the calls of a full step, or of a partial one where some device has no samples */
+/* Returns the launch time of the calls of a full step, or of a partial one if some device has no samples. */
 static double launch_us(const SimulationInput *in, int device)
 {
     bool partial = false;
@@ -28,7 +28,7 @@ static double launch_us(const SimulationInput *in, int device)
     return sum;
 }
 
-/* a lane that never rests is what all others wait for, one way or another */
+/* A lane that is always busy is the bound: all others wait for it, directly or not. */
 static const char *bound_of(const StepUse *use, const LaneUse *lanes)
 {
     const double ALWAYS = .99 * use->step_us;

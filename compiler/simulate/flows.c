@@ -1,5 +1,6 @@
-/* flows.c: flows over shared resources: which of them is how fast, and which is over next. Rates are looked for by filling: all flows
- * are made faster together until a resource is used up, or a flow is as fast as it can be; these stay as they are, the others go on. */
+/* flows.c: flows over shared resources: the rate of each, and which ends next. Rates are found by progressive filling: the rates
+ * of all flows grow together until a resource is used up, or a flow has its highest rate. These flows are then fixed, and the
+ * others continue. */
 #include "compiler/simulate/simulate.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ Flows *flows_new(const double *rate, int count)
     return f;
 }
 
-/* what a flow takes of its most used resource: "equal rates" are rates of that */
+/* Returns a flow's use of its most used resource: "equal rates" means rates of that. */
 static double weight_of(const Flow *f)
 {
     double most = 0;
@@ -22,7 +23,7 @@ static double weight_of(const Flow *f)
     return most > 0 ? most : 1;
 }
 
-/* the level at which a resource is used up by the flows whose rate is open, or a flow is as fast as alone */
+/* Returns the level at which the flows that are not fixed use up a resource, or one of them is as fast as alone. */
 static double lowest_level(const Flows *f, const bool *open, const double *left, double *used)
 {
     double level = INFINITY;
@@ -98,7 +99,7 @@ static void go_on(Flows *f, double now_us)
     f->now_us = now_us;
 }
 
-/* new ones have no speed yet, so that those of one moment are looked at together */
+/* New flows have no speed yet, so that all flows that begin at one time are considered together. */
 void flows_start(Flows *f, double now_us, const Load *loads, int load_count, double alone_us, int owner)
 {
     go_on(f, now_us);

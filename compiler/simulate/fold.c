@@ -1,4 +1,4 @@
-/* fold.c: a phase of a schedule -> the same with one of those nodes that do the same. */
+/* fold.c: a phase of a schedule -> the same phase with one of all equivalent nodes. */
 #include "compiler/simulate/simulate.h"
 
 static bool same_node(const PhaseSchedule *p, int each, int a, int b)
@@ -11,7 +11,7 @@ static bool same_node(const PhaseSchedule *p, int each, int a, int b)
     return true;
 }
 
-/* the members of those that are simulated */
+/* Restricts the members of collectives to the simulated devices. */
 static CollectiveRecord *fold_collectives(const PhaseSchedule *p, const int *first, const Fold *f)
 {
     CollectiveRecord *all = NEW_ARRAY(CollectiveRecord, p->collective_count);

@@ -1,7 +1,8 @@
-/* report.c: what a lane did in a stretch of time, and what it waited for.
+/* report.c: what a lane did in a period, and what it waited for.
  *
- * A gap before an operation is that of what it waited for last: while that ran, its lane is the cause. If that began late, too, the
- * rest of the gap is that of what it waited for, or of what its lane did before, and so on; a transfer that waited for its other members waited for other devices. */
+ * The gap before an operation is caused by the last operation that it waited for: while that ran, its lane is the cause. If that
+ * operation began late, too, the rest of the gap is caused by what it waited for, or by the operation before it in its lane, and
+ * so on. A transfer that waited for its other members waited for other devices. */
 #include "compiler/simulate/simulate.h"
 
 static const Cause CAUSE_OF[LANES] = {[LANE_COMP] = CAUSE_COMPUTATION, [LANE_COPY] = CAUSE_UPLOAD, [LANE_COMM] = CAUSE_COMMUNICATION,
@@ -13,7 +14,7 @@ static const Record *record_of(const Records *r, int step, int device, int op)
     return x && x->number == step ? x : NULL;
 }
 
-/* takes what is after `at` from the gap [from, *to]; returns how much that is */
+/* Assigns the part of the gap [from, *to] after `at` to the cause, and shortens the gap; returns that part. */
 static double give(LaneUse *use, Cause cause, double from, double *to, double at)
 {
     double begin = at > from ? at : from, us = *to - begin;
@@ -24,7 +25,8 @@ static double give(LaneUse *use, Cause cause, double from, double *to, double at
     return us;
 }
 
-/* A read that waited for its lane waited for what the host did before: for a report, say, which waited for computation. */
+/* A READ that waited for its lane waited for the previous operation of the host, such as a report, which waited for
+ * computation. */
 static const Record *before_on_host(const Records *r, int device, const Record *x)
 {
     const DeviceSchedule *d = &r->phase->devices[device];

@@ -1,8 +1,8 @@
 /* simulate.c: a phase of a schedule on a machine: begin and end of every operation, step after step.
  *
- * What happens is a queue of moments: an operation's fixed time (or a transfer's latency) is over, or a flow is. Then the lanes of the
- * device look for what may begin now. Equal moments are taken in the order in which they were put into the queue, so the result is
- * the same everywhere. Time grows as operations x devices x steps x log(lanes). */
+ * Events are in a queue: the fixed time of an operation (or the latency of a transfer) ends, or a flow does. Then the device's
+ * lanes begin what may begin now. Simultaneous events are handled in the order in which they were queued, so the result is the
+ * same everywhere. Time grows as operations x devices x steps x log(lanes). */
 #include "compiler/simulate/simulate.h"
 #include "compiler/plan/times.h"
 #include "runtime/abi/mgpu.h"
@@ -11,31 +11,31 @@
 #include <string.h>
 
 enum { MOST_STEPS = 120, LEAST_STEPS = 7, LONGEST_CYCLE = 16 };
-static const double SAME = 1e-9; /* times that differ by no more of them are equal */
+static const double SAME = 1e-9; /* relative difference up to which times are equal */
 
-typedef struct Activity {       /* of an operation, or a collective: a fixed time, then a flow */
+typedef struct Activity {       /* of an operation or a collective: a fixed time, then a flow */
     double fixed_us, alone_us;  /* alone_us 0: no flow */
     Load *loads; int load_count;
-    double taken;               /* of a collective: the share of its members' SMs */
-    bool spins;                 /* likewise: a member has them as soon as it is there */
+    double taken;               /* of a collective: fraction of its members' SMs that it occupies */
+    bool spins;                 /* of a collective: a member occupies the SMs from its arrival on */
 } Activity;
 
 typedef struct LaneState {
-    int *ops; int count;        /* of the device, in their order */
-    int at, step;               /* the next one */
-    bool busy;                  /* it runs, or waits for other members */
-    double free_us;             /* since then */
+    int *ops; int count;        /* of the device, in order */
+    int at, step;               /* the next operation and its step */
+    bool busy;                  /* an operation runs, or waits for other members */
+    double free_us;             /* free since then */
 } LaneState;
 
 typedef struct DeviceState {
     Activity *activities;       /* by op */
-    int *done, *place;          /* by op: steps in which it is over; its place in its lane */
+    int *done, *place;          /* by op: number of steps in which it has completed; its index in its lane */
     LaneState lanes[LANES];
-    double launch_us;           /* of a call: for so long it needs no SM */
-    double taken;               /* the share of its SMs that transfers have */
-    int call;                   /* that runs, or -1, with what is left of it, as if it had all of them, since then */
+    double launch_us;           /* time of a call in which it needs no SM */
+    double taken;               /* fraction of its SMs that transfers occupy */
+    int call;                   /* the running call, or -1; the time that is left of it, with all SMs, at `since_us` */
     double left_us, since_us;
-    int64_t moment;             /* the number of the one at which it is over: earlier ones do not count any more */
+    int64_t moment;             /* number of the event at which the call ends; events with earlier numbers are void */
 } DeviceState;
 
 typedef struct Moment { double us; int64_t number; int owner; } Moment;
@@ -43,23 +43,23 @@ typedef struct Moment { double us; int64_t number; int owner; } Moment;
 typedef struct Run {
     const SimulationInput *in;
     Fold fold;
-    const PhaseSchedule *phase; /* the fold's, and so are all devices here */
+    const PhaseSchedule *phase; /* of the fold; all devices here are those of the fold */
     Members members;
     int device_count, *first;   /* owner of a device's op 0; owners of collectives follow those of all devices */
     DeviceState *devices;
     Activity *collectives;
-    double *between;            /* by collective: the share of its time that is between nodes */
-    double core_us;             /* what messages beside computing take of the cores of a node, in a step */
+    double *between;            /* by collective: fraction of its time that is between nodes */
+    double core_us;             /* core time of a node per step for messages that overlap computing */
     int *arrived, *member_count;
     Flows *flows;
     Moment *queue; int queue_count, queue_room;
     int64_t number;
     double now_us;
     Records records;
-    int works, *over;           /* operations of a step, of all devices; those that are over, by step */
-    double *step_end_us, *lag_us; /* lag: how long before the end of its step each operation was over, all together */
-    int steps;                  /* that are over */
-    int cycle;                  /* after so many all is as it was; 0: not yet */
+    int works, *over;           /* operations of a step, of all devices; by step: those that have completed */
+    double *step_end_us, *lag_us; /* lag: sum over operations of the time from their end to the end of the step */
+    int steps;                  /* completed steps */
+    int cycle;                  /* number of steps after which all repeats; 0: unknown */
 } Run;
 
 /* ---- the queue: a heap */
@@ -98,7 +98,7 @@ static Moment pop(Run *r)
     return first;
 }
 
-/* ---- what the activities take. Resources of a node: links, by direction; then these of the host */
+/* ---- what activities need. Resources of a node: links, by direction; then these of the host */
 enum { HOST_MEMORY, HOST_CORES, HOST_DISK, HOST_RESOURCES };
 
 static int node_resources(const Machine *m) { return 2 * m->link_count + HOST_RESOURCES; }
@@ -113,7 +113,7 @@ static void add_load(Activity *a, int number, double amount, double rate)
     a->alone_us = amount / rate > a->alone_us ? amount / rate : a->alone_us;
 }
 
-/* each node has its own */
+/* Makes the resources of each node. */
 static Flows *resources_of(const Machine *m, int nodes)
 {
     int links = 2 * m->link_count, each = node_resources(m);
@@ -129,7 +129,7 @@ static Flows *resources_of(const Machine *m, int nodes)
     return flows_new(rate, nodes * each);
 }
 
-/* a device that has the batch whole reads it whole */
+/* Returns the samples that a READ fills: of the whole batch, if the device has it whole. */
 static double samples_read(const DeviceSchedule *d, const ScheduledOp *op)
 {
     for (int i = 0; i < op->write_count; i++)
@@ -150,7 +150,7 @@ static Activity read_of(const Run *r, int device, const ScheduledOp *op)
     double samples = samples_read(d, op);
     add_load(&a, host + HOST_CORES, samples * r->in->decode_us, rate[HOST_CORES]);
     add_load(&a, host + HOST_DISK, samples * r->in->disk_bytes, rate[HOST_DISK]);
-    if (r->in->processor != PROCESSOR_HOST) /* host devices have their part of the memory's rate in the schedule's time */
+    if (r->in->processor != PROCESSOR_HOST) /* for host devices, the schedule's times include their part of the memory's rate */
         add_load(&a, host + HOST_MEMORY, 2 * accessed_bytes(op->writes, op->write_count), rate[HOST_MEMORY]);
     if (a.load_count)
         a.alone_us = op->time_us > a.alone_us ? op->time_us : a.alone_us;
@@ -177,8 +177,9 @@ static Activity copy_of(const Run *r, const ScheduledOp *op, int device)
     return a;
 }
 
-/* The first device of a process copies a report out, in the lane that reads, and the others of the machine do not. Where they share the cores
- * that decode, or the disk, those are busy meanwhile: others get ahead until they wait for their slots, and then nothing is lost. */
+/* The first device of a process copies a report out, in the lane that reads, and the other devices of the machine do not. If they
+ * share the cores that decode, or the disk, these are busy meanwhile: the others get ahead until they wait for their slots, and
+ * no time is lost. */
 static Activity report_of(const Run *r, const ScheduledOp *op, int device)
 {
     Activity a = copy_of(r, op, device);
@@ -187,7 +188,7 @@ static Activity report_of(const Run *r, const ScheduledOp *op, int device)
     return a;
 }
 
-/* *between: the share of its time */
+/* *between: fraction of its time that is between nodes */
 static Activity collective_of(Run *r, const CollectiveRecord *c, double *between)
 {
     Collect what = collect_of(c->parties.transfer);
@@ -224,7 +225,7 @@ static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
     case VERB_REPORT: return report_of(r, op, device);
     case VERB_UPLOAD:
     case VERB_FETCH: return copy_of(r, op, device);
-    case VERB_TRANSFER: /* the collective's */
+    case VERB_TRANSFER: /* as part of the collective */
     case VERBS: break;
     }
     return (Activity){0};
@@ -233,7 +234,7 @@ static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
 /* ---- records */
 static Record *record_in(const Run *r, int step, int device, int op) { return &r->records.of[step % KEPT_STEPS][device][op]; }
 
-/* the last op of its region on comp */
+/* Returns true for the last op of a region on comp. */
 static bool ends_region(const Run *r, int device, int op)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
@@ -248,7 +249,7 @@ static bool begins_region(const Run *r, int device, int op)
     return place == 0 || ends_region(r, device, r->devices[device].lanes[LANE_COMP].ops[place - 1]);
 }
 
-/* when others know that it is over */
+/* Returns the time at which others may see that the operation has completed. */
 static double known_us(const Run *r, int device, int op, int step)
 {
     const LaneState *l = &r->devices[device].lanes[LANE_COMP];
@@ -259,8 +260,8 @@ static double known_us(const Run *r, int device, int op, int step)
     return x->number == step ? x->end_us : 0;
 }
 
-/* ---- beginning. Steps count from 1 */
-/* how much sooner host devices meet that all wait for it than those that compute */
+/* ---- begin of operations; steps count from 1 */
+/* Returns how much faster host devices synchronize if all of them wait, than if they compute. */
 static double sooner_us(const Run *r)
 {
     const Host *h = &r->in->machine->host;
@@ -292,7 +293,7 @@ static bool region_may_begin(const Run *r, int device, int op, int step)
     }
 }
 
-/* the latest of what it waited for; the lane, if that was free later */
+/* Finds the last operation that it waited for; the lane, if that became free later. */
 static void find_cause(const Run *r, int device, int op, int step, double *latest, Record *x)
 {
     const ScheduledOp *o = &r->phase->devices[device].ops[op];
@@ -307,7 +308,7 @@ static void find_cause(const Run *r, int device, int op, int step, double *lates
     }
 }
 
-/* ---- SMs. A call beside transfers has those that are left, and gets longer by that, but for the time of a launch */
+/* ---- SMs. A call that overlaps transfers has the remaining SMs, and takes longer, except for the time of its launch. */
 static double speed_of(const DeviceState *s)
 {
     const double MOST = .95;
@@ -323,11 +324,11 @@ static void go_on(Run *r, int device)
     s->moment = push(r, r->now_us + s->left_us / speed_of(s), r->first[device] + s->call);
 }
 
-/* share: of the device's SMs; less than 0: they are given back */
+/* share: fraction of the device's SMs; negative: they are released */
 static void take_units(Run *r, int device, double share)
 {
     DeviceState *s = &r->devices[device];
-    if (share == 0) /* exactly: nothing is known to take some */
+    if (share == 0) /* exactly 0: no transfer is known to occupy SMs */
         return;
     if (s->call >= 0)
         s->left_us = fmax(0, s->left_us - (r->now_us - s->since_us) * speed_of(s));
@@ -384,15 +385,15 @@ static void begin_what_may(Run *r, int device)
     }
 }
 
-/* ---- the end of an operation */
+/* ---- end of operations */
 static bool are_alike(const Run *r, int a, int b)
 {
     double last = r->step_end_us[a] - r->step_end_us[a - 1], before = r->step_end_us[b] - r->step_end_us[b - 1];
     return fabs(last - before) <= SAME * last && fabs(r->lag_us[a] - r->lag_us[b]) <= SAME * (r->lag_us[a] + last);
 }
 
-/* Steps as long as the ones before are not enough: a reader that gets ahead from step to step will have to wait for a slot. Where devices
- * differ, several steps may make one cycle. */
+/* Finds the length of a cycle. Equal step times are not enough: a reader that gets ahead from step to step will have to wait for
+ * a slot. If devices differ, several steps may make one cycle. */
 static int find_cycle(const Run *r)
 {
     for (int n = 1; n <= LONGEST_CYCLE && r->steps >= LEAST_STEPS && 3 * n < r->steps; n++) {
@@ -427,7 +428,7 @@ static void end_op(Run *r, int device, int op)
     record_in(r, l->step, device, op)->end_us = r->now_us;
     if (lane != LANE_COMP)
         s->done[op] = l->step;
-    else if (ends_region(r, device, op)) /* all of the region at once */
+    else if (ends_region(r, device, op)) /* the whole region at once */
         for (int place = s->place[op]; place >= 0 && (place == s->place[op] || !ends_region(r, device, l->ops[place])); place--)
             s->done[l->ops[place]] = l->step;
     int step = l->step;
@@ -454,7 +455,7 @@ static int device_of(const Run *r, int owner)
     return low;
 }
 
-/* of an op or a collective, whose fixed time (or flow) is over */
+/* Handles the end of the fixed time, or of the flow, of an op or a collective. */
 static void end_owner(Run *r, int owner)
 {
     if (owner >= r->first[r->device_count]) {
@@ -481,7 +482,7 @@ static const Activity *activity_of_owner(const Run *r, int owner)
     return &r->devices[d].activities[owner - r->first[d]];
 }
 
-/* a call that has become longer or shorter meanwhile */
+/* Returns true for the old end of a call whose duration has changed. */
 static bool is_past(const Run *r, const Moment *m)
 {
     if (m->owner >= r->first[r->device_count])
@@ -519,7 +520,7 @@ static void run(Run *r)
     }
 }
 
-/* ---- before and after */
+/* ---- setup and results */
 static void prepare_device(Run *r, int device)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
@@ -531,7 +532,7 @@ static void prepare_device(Run *r, int device)
         LaneState *l = &s->lanes[d->ops[i].lane];
         s->activities[i] = activity_of(r, device, &d->ops[i]);
         s->place[i] = l->count;
-        if (d->ops[i].lane == LANE_COMP && l->count == 0) /* the lanes hand a step on to each other */
+        if (d->ops[i].lane == LANE_COMP && l->count == 0) /* the lanes synchronize at the start of a step */
             s->activities[i].fixed_us += member_device(&r->members, device).step_us.value;
         APPEND(l->ops, l->count, i);
     }
@@ -545,7 +546,7 @@ static void prepare_device(Run *r, int device)
     r->first[device + 1] = r->first[device] + d->op_count;
 }
 
-/* host devices compute on all cores, of which messages between nodes take a part: calls get longer by that */
+/* Host devices compute on all cores, of which messages between nodes take a part: lengthens their calls. */
 static void stretch_calls(Run *r, int device)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
@@ -597,7 +598,7 @@ static void add_loads(const Activity *a, double *amounts)
         amounts[a->loads[k].resource] += a->loads[k].amount;
 }
 
-/* of a step: what it takes of each resource */
+/* Returns what a step needs of each resource. */
 static double *amounts_of(const Run *r)
 {
     double *amounts = NEW_ARRAY(double, r->flows->rate_count);
@@ -609,7 +610,8 @@ static double *amounts_of(const Run *r)
     return amounts;
 }
 
-/* of the last cycle; where there is none, of steps behind the first ones, but no shorter than what the resources take */
+/* Returns the mean step time of the last cycle; if there is none, of all steps but the first third, or what the resources need,
+ * if that is more. */
 static double mean_step_us(const Run *r, const double *amounts)
 {
     int from = r->cycle ? r->steps - r->cycle : r->steps / 3;
@@ -636,7 +638,8 @@ static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Mem
     }
 }
 
-/* of a step after which another one is over, so that all that it waited for is known; its share of a mean one, where steps differ */
+/* Returns the use of a lane in a step that is not the last, so that all that it waited for is known; scaled to a mean step, if
+ * steps differ. */
 static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step_us, double *waited_us)
 {
     double from = r->step_end_us[step - 1], to = r->step_end_us[step], share = to > from ? step_us / (to - from) : 0;
@@ -647,7 +650,7 @@ static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step
     return use;
 }
 
-/* of what the lane comp waits for transfers, that for their way between nodes */
+/* Returns the part of comp's waiting for transfers that is due to their route between nodes. */
 static double between_of(const Run *r, int device, const SimulatedDevice *d)
 {
     double all = 0, between = 0;
@@ -661,7 +664,7 @@ static double between_of(const Run *r, int device, const SimulatedDevice *d)
     return all > 0 ? d->lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION] * between / all : 0;
 }
 
-/* of all that was under way in the last steps but one, which are whole */
+/* Collects the operations of the last steps but one, which are complete. */
 static void take_spans(const Run *r, Simulation *s, Memory *kept)
 {
     int first = r->steps - TRACED_STEPS;
@@ -749,7 +752,7 @@ static void add_times(Simulation *to, const Simulation *from, double times, int 
     }
 }
 
-/* a device without samples makes all steps partial ones */
+/* If a device has no samples, all steps are partial ones. */
 Simulation *simulate_step(const SimulationInput *in)
 {
     const Schedule *s = in->schedule;
