@@ -490,14 +490,15 @@ static Value *default_value(const char *text, size_t length)
 
 static Value *call_builtin(Elaborator *e, Layer *layer, const Place *at, Arguments a, Value *piped, const char *key)
 {
-    enum { MOST = 8 };
-    const char *names[MOST] = {0};
-    Value *defaults[MOST] = {0}, *values[MOST] = {0};
-    const Place *places[MOST] = {0};
+    const char *names[BUILTIN_PARAMETERS] = {0};
+    Value *defaults[BUILTIN_PARAMETERS] = {0}, *values[BUILTIN_PARAMETERS] = {0};
+    const Place *places[BUILTIN_PARAMETERS] = {0};
     int count = 0;
     for (const char *p = layer->builtin->parameters; *p;) {
         size_t length = strcspn(p, ",");
         size_t word = strcspn(p, " ,=");
+        if (count == BUILTIN_PARAMETERS)
+            die("%s has more than %d parameters", layer->name, BUILTIN_PARAMETERS);
         names[count] = copy_text(p, word);
         const char *equals = memchr(p, '=', length);
         if (equals)

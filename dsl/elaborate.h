@@ -102,6 +102,7 @@ struct Layer {
 
 Value *value_step(Step);             /* a pipeline of one step */
 
+enum { BUILTIN_PARAMETERS = 16 }; /* at most */
 /* The parameters are a text such as "x, axes = none, keep = false". `run` gets one Value for each. */
 struct Builtin {
     const char *name, *parameters;

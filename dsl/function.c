@@ -76,7 +76,7 @@ static Value *run_zip(Elaborator *e, const Place *at, Value **a)
 {
     (void)e;
     int lists = 0, count = -1;
-    for (int k = 0; k < 6 && a[k]->kind != VALUE_NONE; k++, lists++) {
+    for (int k = 0; k < BUILTIN_PARAMETERS && a[k]->kind != VALUE_NONE; k++, lists++) {
         list_of(at, a[k], "zip");
         if (count >= 0 && a[k]->count != count)
             error_at(at, "zip needs lists of equal lengths, not %d and %d", count, a[k]->count);
@@ -234,7 +234,10 @@ const Builtin COMPILE_TIME[] = {
     {"len", "list", run_len},
     {"range", "start, end = none, step = 1", run_range},
     {"enumerate", "list, start = 0", run_enumerate},
-    {"zip", "a, b, c = none, d = none, e = none, f = none", run_zip},
+    {"zip",
+     "a, b, c = none, d = none, e = none, f = none, g = none, h = none, i = none, j = none, k = none, l = none, m = none, n = none, "
+     "o = none, p = none",
+     run_zip},
     {"repeat", "value, count", run_repeat},
     {"is_list", "value", run_is_list},
     {"shared", "layer, name = none", run_shared},

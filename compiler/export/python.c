@@ -5,13 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-const char *python_name(Map *used, const char *label)
+const char *python_word(const char *label)
 {
-    static const char *const TAKEN[] = {
-        "and",   "as",     "assert", "break", "class",  "continue", "def",  "del",    "elif",     "else",  "except", "finally",
-        "for",   "from",   "global", "if",    "import", "in",       "is",   "lambda", "nonlocal", "not",   "or",     "pass",
-        "raise", "return", "try",    "while", "with",   "yield",    "None", "True",   "False",    "async", "await",  "torch",
-        "math",  "F",      "nn",     "w",     "self",   "range",    "len",  "dict",   "WEIGHTS"};
+    static const char *const TAKEN[] = {"and",   "as",     "assert",   "break",   "class", "continue", "def",   "del",    "elif",
+                                        "else",  "except", "finally",  "for",     "from",  "global",   "if",    "import", "in",
+                                        "is",    "lambda", "nonlocal", "not",     "or",    "pass",     "raise", "return", "try",
+                                        "while", "with",   "yield",    "None",    "True",  "False",    "async", "await",  "torch",
+                                        "math",  "F",      "nn",       "pathlib", "self",  "range",    "len"};
     char name[64];
     size_t length = 0;
     for (const char *p = label; *p && length < sizeof name - 1; p++)
@@ -20,11 +20,16 @@ const char *python_name(Map *used, const char *label)
     bool bad = !isalpha((unsigned char)name[0]) && name[0] != '_';
     for (int i = 0; i < COUNT(TAKEN); i++)
         bad = bad || strcmp(name, TAKEN[i]) == 0;
-    const char *plain = format("%s%s", bad ? "v_" : "", name), *made = plain;
-    for (int n = 2; map_get(used, made); n++)
-        made = format("%s_%d", plain, n);
-    map_set(used, made, used);
-    return made;
+    return format("%s%s", bad ? "v_" : "", name);
+}
+
+const char *python_name(Map *used, const char *label)
+{
+    const char *word = python_word(label), *name = word;
+    for (int n = 2; map_get(used, name); n++)
+        name = format("%s_%d", word, n);
+    map_set(used, name, used);
+    return name;
 }
 
 const char *python_text(const char *text)

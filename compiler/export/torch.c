@@ -1,20 +1,16 @@
-/* torch.c: the exported graph -> a module of PyTorch: a line of Python for each operation, by layers. Values have the names that
- * the model gives them, weights are read by their names in the model. */
-#include "compiler/export/python.h"
+/* torch.c: operations of the exported graph -> lines of Python. Values have the names that the model gives them. */
+#include "compiler/export/torch.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-typedef struct Writing {
-    const Exported *graph;
-    Text *text;
-    Map *names, *used;
-    Map *constants; /* that the lines read, as attributes of the module */
-    int indent;
-    const char *path;
-} Writing;
 typedef void Print(Writing *, const ExportedOp *);
+
+/* Of a value, and of the name that it has in Python: so many of the lines to come read it. */
+typedef struct Holder {
+    int readers;
+} Holder;
 
 /* ---- names and numbers */
 static bool is_literal(const ExportedTensor *v)
@@ -29,41 +25,96 @@ static const ExportedTensor *input(const ExportedOp *op, int i)
 
 static const char *name_of(Writing *w, const ExportedTensor *v)
 {
-    if (v->variable >= 0)
-        return format("w[%s]", python_text(w->graph->model->variables[v->variable].name));
+    const char *known = map_get(w->names, v->name);
     if (is_literal(v))
         return python_number(v->data[0], v->dtype);
     if (v->data) {
         map_set(w->constants, v->name, w);
         return format("self.%s", v->name);
     }
-    const char *known = map_get(w->names, v->name);
-    return known ? known : "missing";
+    if (!known && v->variable >= 0)
+        return variable_access(w, v->variable);
+    if (!known)
+        die("'%s' is read before it is written", v->name);
+    return known;
 }
 
-/* where a number will not do */
-static const char *tensor_of(Writing *w, const ExportedTensor *v)
+const char *tensor_of(Writing *w, const ExportedTensor *v)
 {
     return is_literal(v) ? format("torch.tensor(%s, dtype=%s)", name_of(w, v), python_dtype(v->dtype)) : name_of(w, v);
 }
 
-static const char *result(Writing *w, const ExportedTensor *v)
+static Holder *holder_of(Writing *w, const ExportedTensor *v)
 {
-    const char *label = v->label;
-    if (!label) { /* "layer1.0/Add_2" -> add */
-        const char *slash = strrchr(v->name, '/');
-        char lower[64] = "";
-        size_t n = 0;
-        for (const char *p = slash ? slash + 1 : v->name; isalpha((unsigned char)*p) && n < sizeof lower - 1; p++)
-            lower[n++] = (char)tolower((unsigned char)*p);
-        label = copy_text(lower, n);
-    }
-    const char *name = python_name(w->used, label);
+    Holder *h = map_get(w->holders, v->name);
+    if (!h)
+        map_set(w->holders, v->name, h = NEW(Holder));
+    return h;
+}
+
+void hold(Writing *w, const ExportedTensor *const *v, int count)
+{
+    for (int i = 0; i < count; i++)
+        holder_of(w, v[i])->readers++;
+}
+
+void release(Writing *w, const ExportedTensor *const *v, int count)
+{
+    for (int i = 0; i < count; i++)
+        holder_of(w, v[i])->readers--;
+}
+
+/* `again`: a name will do whose value no line to come reads */
+static const char *take_name(Writing *w, const char *label, bool again, Holder *holder)
+{
+    const char *word = python_word(label), *name = word;
+    Holder *h = map_get(w->used, name);
+    for (int n = 2; h && (!again || w->loops || h->readers > 0); h = map_get(w->used, name))
+        name = format("%s_%d", word, n++);
+    holder->readers += w->loops; /* what a step of a loop makes is not counted */
+    map_set(w->used, name, holder);
+    return name;
+}
+
+const char *result_called(Writing *w, const ExportedTensor *v, const char *label, bool again)
+{
+    const char *name = take_name(w, label, again, holder_of(w, v));
     map_set(w->names, v->name, (void *)(uintptr_t)name);
     return name;
 }
 
-static const ExportedAttribute *attribute_named(const ExportedOp *op, const char *name)
+/* of a value that the graph does not have */
+static const char *helper(Writing *w, const char *label)
+{
+    Holder *h = NEW(Holder);
+    h->readers = 1;
+    return take_name(w, label, false, h);
+}
+
+/* the model's name; that of the module that makes it; or "layer1.0/Add_2" -> add */
+const char *label_of(const Writing *w, const ExportedTensor *v, const Module *made_by)
+{
+    while (made_by && made_by->parent && !isalpha((unsigned char)*made_by->name))
+        made_by = made_by->parent;
+    bool own = made_by && made_by->form == MODULE_LEAF && v->label && strcmp(v->label, "y") == 0; /* the library's name */
+    if (v->label && !own && !map_get(w->leaving, v->name))
+        return v->label;
+    if (made_by && made_by->parent)
+        return made_by->name;
+    const char *slash = strrchr(v->name, '/');
+    char lower[64] = "";
+    size_t n = 0;
+    for (const char *p = slash ? slash + 1 : v->name; isalpha((unsigned char)*p) && n < sizeof lower - 1; p++)
+        lower[n++] = (char)tolower((unsigned char)*p);
+    return copy_text(lower, n);
+}
+
+static const char *result(Writing *w, const ExportedTensor *v)
+{
+    return result_called(w, v, label_of(w, v, NULL), false);
+}
+
+const ExportedAttribute *attribute_named(const ExportedOp *op, const char *name)
 {
     for (int i = 0; i < op->attribute_count; i++)
         if (strcmp(op->attributes[i].name, name) == 0)
@@ -76,8 +127,7 @@ static int64_t whole(const ExportedOp *op, const char *name)
     return attribute_named(op, name)->list[0];
 }
 
-static void line(Writing *w, const char *pattern, ...) PRINTF(2, 3);
-static void line(Writing *w, const char *pattern, ...)
+void line(Writing *w, const char *pattern, ...)
 {
     va_list list;
     va_start(list, pattern);
@@ -87,7 +137,7 @@ static void line(Writing *w, const char *pattern, ...)
 
 static void assign(Writing *w, const ExportedOp *op, const char *expression)
 {
-    line(w, "%s = %s", result(w, op->out[0]), expression);
+    line(w, "%s = %s", result_called(w, op->out[0], label_of(w, op->out[0], NULL), true), expression);
 }
 
 /* ---- operations */
@@ -350,28 +400,28 @@ static void print_attention(Writing *w, const ExportedOp *op)
          python_number(attribute_named(op, "scale")->number, F64), group > 1 ? ", enable_gqa=True" : "");
 }
 
-static void print_ops(Writing *w, const Exported *g);
-
 static void print_scan(Writing *w, const ExportedOp *op)
 {
     const Exported *body = attribute_named(op, "body")->graph;
     int sequences = (int)whole(op, "num_scan_inputs"), carries = op->inputs - sequences, stacks = body->output_count - carries;
     const int64_t *axes = attribute_named(op, "scan_input_axes")->list;
     const char **state = NEW_ARRAY(const char *, carries), **list = NEW_ARRAY(const char *, stacks);
+    hold(w, body->inputs, body->input_count);
     for (int k = 0; k < carries; k++) {
         state[k] = result(w, body->inputs[k]);
         line(w, "%s = %s", state[k], tensor_of(w, input(op, k)));
     }
     for (int k = 0; k < stacks; k++)
-        line(w, "%s = []", list[k] = python_name(w->used, "steps"));
-    const char *t = python_name(w->used, "step");
+        line(w, "%s = []", list[k] = helper(w, "steps"));
+    const char *t = helper(w, "step");
     line(w, "for %s in range(%lld):", t, (long long)whole(op, "steps"));
-    w->indent++;
+    w->indent++, w->loops++;
     for (int k = 0; k < sequences; k++) {
         const char *from = tensor_of(w, input(op, carries + k)), *name = result(w, body->inputs[carries + k]);
         line(w, "%s = %s[%s%s]", name, from, axes[k] ? ":, " : "", t);
     }
-    print_ops(w, body);
+    for (int i = 0; i < body->op_count; i++)
+        print_op(w, body->ops[i]);
     for (int k = 0; k < stacks; k++)
         line(w, "%s.append(%s)", list[k], tensor_of(w, body->outputs[carries + k]));
     Text left = {0}, right = {0};
@@ -381,12 +431,24 @@ static void print_scan(Writing *w, const ExportedOp *op)
     }
     if (carries)
         line(w, "%s = %s", text_of(&left), text_of(&right));
-    w->indent--;
+    w->indent--, w->loops--;
     for (int k = 0; k < carries; k++)
         map_set(w->names, op->out[k]->name, (void *)(uintptr_t)state[k]);
     for (int k = 0; k < stacks; k++)
         line(w, "%s = torch.stack(%s, %lld)", result(w, op->out[carries + k]), list[k],
              (long long)attribute_named(op, "scan_output_axes")->list[k]);
+}
+
+/* one name for two values */
+static void print_identity(Writing *w, const ExportedOp *op)
+{
+    const ExportedTensor *v = op->in[0];
+    map_set(w->names, op->out[0]->name, (void *)(uintptr_t)tensor_of(w, v));
+    if (w->loops || !map_get(w->holders, v->name))
+        return;
+    Holder *h = holder_of(w, v);
+    h->readers += holder_of(w, op->out[0])->readers;
+    map_set(w->holders, op->out[0]->name, h);
 }
 
 /* ---- the table: $0, $1 are operands; numbers may stand for those that are written #0, #1 */
@@ -454,6 +516,7 @@ static const struct TorchRow {
     {"LayerNormalization", NULL, print_layernorm},
     {"Linear", "F.linear($0, $1, $2)", NULL},
     {"Scan", NULL, print_scan},
+    {"Identity", NULL, print_identity},
 };
 
 static void print_row(Writing *w, const ExportedOp *op, const char *text)
@@ -478,124 +541,19 @@ static void print_row(Writing *w, const ExportedOp *op, const char *text)
     assign(w, op, text_of(&t));
 }
 
-static void print_ops(Writing *w, const Exported *g)
+void print_op(Writing *w, const ExportedOp *op)
 {
-    for (int i = 0; i < g->op_count; i++) {
-        const ExportedOp *op = g->ops[i];
-        if (strcmp(op->kind, "Identity") == 0) {
-            map_set(w->names, op->out[0]->name, (void *)(uintptr_t)tensor_of(w, op->in[0]));
-            continue;
-        }
-        if (strcmp(op->path, w->path) != 0 && w->indent == 2) {
-            const Place *at = users_place(op->at);
-            w->path = op->path;
-            line(w, "# %s%sline %d", op->path, *op->path ? ", " : "", at ? at->line : 0);
-        }
-        int row = 0;
-        while (row < COUNT(ROWS) && strcmp(ROWS[row].kind, op->kind) != 0)
-            row++;
-        if (row == COUNT(ROWS))
-            die("no row of PyTorch for %s", op->kind);
-        if (ROWS[row].print)
-            ROWS[row].print(w, op);
-        else
-            print_row(w, op, ROWS[row].text);
-    }
-}
-
-/* ---- the module */
-static void print_values(Writing *w, const char *what, const ExportedTensor *const *v, int count)
-{
-    line(w, "%s", what);
-    for (int i = 0; i < count; i++) {
-        Text t = {0};
-        for (int k = 1; k < v[i]->rank; k++)
-            text_add(&t, ", %lld", (long long)v[i]->extent[k]);
-        line(w, "    %s: %s [samples%s]", v[i]->label, python_dtype(v[i]->dtype) + strlen("torch."), text_of(&t));
-    }
-}
-
-/* before the weights, of which a layer may have the name of one */
-static void print_constants(Writing *w, const Exported *g)
-{
-    for (int i = 0; i < g->constant_count; i++) {
-        const ExportedTensor *c = g->constants[i];
-        int64_t count = 1;
-        for (int k = 0; k < c->rank; k++)
-            count *= c->extent[k];
-        if (!map_get(w->constants, c->name))
-            continue;
-        Text t = {0};
-        for (int64_t k = 0; k < count; k++)
-            text_add(&t, "%s%s", k ? ", " : "", python_number(c->data[k], c->dtype));
-        line(w, "self.register_buffer(%s, torch.tensor([%s], dtype=%s).reshape(%s), persistent=False)", python_text(c->name),
-             text_of(&t), python_dtype(c->dtype), python_tuple(c->extent, c->rank));
-    }
-}
-
-static const char *class_name(Writing *w, const char *model)
-{
-    Text t = {0};
-    bool up = true;
-    for (; *model; model++) {
-        if (isalnum((unsigned char)*model))
-            text_add(&t, "%c", up ? toupper((unsigned char)*model) : *model);
-        up = !isalnum((unsigned char)*model);
-    }
-    return python_name(w->used, t.length ? text_of(&t) : "Model");
-}
-
-void write_torch(const Exported *g, Text *t)
-{
-    static Map none;
-    Map names = none, used = none, constants = none;
-    Text forward = {0};
-    Writing writing = {g, t, &names, &used, &constants, 0, "\n"}, *w = &writing;
-    const Model *m = g->model;
-    const char *class = class_name(w, m->name);
-    line(w, "    model = load()    # the weights are in the file of safetensors beside this one\n");
-    print_values(w, "Inputs", g->inputs, g->input_count);
-    print_values(w, "Outputs", g->outputs, g->output_count);
-    line(w, "\"\"\"\nimport math\nimport pathlib\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n# "
-            "name: shape, whether it is trained\nWEIGHTS = {");
-    w->indent = 1;
-    for (int i = 0; i < m->variable_count; i++) {
-        const Variable *v = &m->variables[i];
-        if (v->kind == WEIGHT || v->kind == STATE)
-            line(w, "%s: (%s, %s, %s),", python_text(v->name), python_tuple(v->shape.extent, v->shape.rank),
-                 python_dtype(v->dtype == F32 ? g->real : v->dtype),
-                 v->kind == WEIGHT && dtype_is_float(v->dtype) ? "True" : "False");
-    }
-    w->indent = 0;
-    line(w,
-         "}\n\n\ndef declare(module, name, shape, dtype, trained):\n    *path, last = name.split(\".\")\n    for part in path:\n "
-         "       if part not in module._modules:\n"
-         "            module._modules[part] = nn.Module()\n        module = module._modules[part]\n"
-         "    value = torch.zeros(shape, dtype=dtype)    # below: names may be those of attributes, such as 'train'\n"
-         "    if trained:\n        module._parameters[last] = nn.Parameter(value)\n"
-         "    else:\n        module._buffers[last] = value\n\n\nclass %s(nn.Module):\n    def "
-         "__init__(self):\n        super().__init__()",
-         class);
-    w->text = &forward;
-    w->indent = 1;
-    Text in = {0}, out = {0};
-    for (int i = 0; i < g->input_count; i++)
-        text_add(&in, ", %s", result(w, g->inputs[i]));
-    line(w, "def forward(self%s):", text_of(&in));
-    w->indent = 2;
-    line(w, "w = {**dict(self.named_parameters()), **dict(self.named_buffers())}");
-    print_ops(w, g);
-    for (int i = 0; i < g->output_count; i++)
-        text_add(&out, "%s%s", i ? ", " : "", tensor_of(w, g->outputs[i]));
-    line(w, "return %s", text_of(&out));
-    w->text = t;
-    print_constants(w, g);
-    line(w, "for name, (shape, dtype, trained) in WEIGHTS.items():\n            declare(self, name, shape, dtype, trained)\n");
-    text_bytes(t, forward.data, forward.length);
-    w->indent = 0;
-    line(w,
-         "\n\ndef load(weights=pathlib.Path(__file__).with_suffix(\".safetensors\")):\n    from safetensors.torch import "
-         "load_file\n    model = %s()\n"
-         "    model.load_state_dict(load_file(weights))\n    return model.eval()",
-         class);
+    int row = 0;
+    while (row < COUNT(ROWS) && strcmp(ROWS[row].kind, op->kind) != 0)
+        row++;
+    if (row == COUNT(ROWS))
+        die("no row of PyTorch for %s", op->kind);
+    const Module *leaf = leaf_called(w, op);
+    const char *call = leaf ? format("%s(%s)", module_access(w, leaf), tensor_of(w, leaf_input(op))) : NULL;
+    if (leaf)
+        line(w, "%s = %s", result_called(w, op->out[0], label_of(w, op->out[0], leaf), true), call);
+    else if (ROWS[row].print)
+        ROWS[row].print(w, op);
+    else
+        print_row(w, op, ROWS[row].text);
 }

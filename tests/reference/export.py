@@ -74,12 +74,16 @@ def onnx_double(model):
 
 
 def run_torch(name, given, around=contextlib.nullcontext()):
+    import safetensors.torch
     import torch
     torch.set_num_threads(1)
     spec = importlib.util.spec_from_file_location(f"m_{name}", f"m_{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     model = module.load()
+    weights, kept = safetensors.torch.load_file(f"m_{name}.safetensors"), model.state_dict()
+    if set(weights) != {k for k in kept if not k.endswith("num_batches_tracked")} or any(weights[k].dtype != kept[k].dtype for k in weights):
+        raise ValueError(f"the module has weights {sorted(kept)}, the file {sorted(weights)}")
     lines = [line.split() for line in module.__doc__.split("Inputs\n")[1].split("Outputs\n")[0].strip().splitlines()]
     with torch.no_grad(), around:
         y = model(*[torch.from_numpy(np.ascontiguousarray(given[k[:-1]].astype(kind))) for k, kind, *_ in lines])
