@@ -13,9 +13,9 @@
 /* y[i] = sum_{j <= i} x[j], or j >= i; f32 is summed in double. Types: f32, f64, i32, u32, i64; integers wrap. */
 void mgpu_cumsum(const mgpu_rows *, void *const *argument, const mgpu_part *);
 
-/* The k largest in descending order, equal ones in order of their index, NaN above all numbers; any type except f16 and bf16. A
- * heap of the best k so far: at most n log k operations, about n for a small k in random order. A radix sort if most of a long
- * row is wanted. */
+/* Writes the k largest in descending order, equal ones in order of their index, NaN above all numbers; any type (values of f16
+ * and bf16 are f32). Uses a heap of the best k so far: at most n log k operations, about n for a small k in random order. Uses a
+ * radix sort if most of a long row is wanted. */
 void mgpu_top_k(const mgpu_rows *, void *const *argument, const mgpu_part *);
 
 static inline bool mgpu_top_k_sorts(int64_t extent, int64_t k) { return extent >= 512 && 8 * k > extent; }

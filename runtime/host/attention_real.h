@@ -1,8 +1,8 @@
-/* attention_real.h: mgpu_attention.h for one element type: blocks of queries through the matmul in registers. Included by
- * contract_real.h after what it defines.
+/* attention_real.h: mgpu_attention.h for one element type: blocks of queries, multiplied in registers. Included by
+ * contract_real.h, whose definitions it uses.
  *
- * Rows of a block and keys are cut to what is seen: a matmul of scores begins at the first row that sees its keys, one
- * over keys ends at the last key that its rows see. */
+ * Only visible scores are computed: a matmul of scores begins at the first row that sees its keys, and one over keys ends at the
+ * last key that its rows see. */
 typedef struct MGPU_NAME(attend) { /* a head of a sample */
     const mgpu_attention *table;
     mgpu_attention_room room;
@@ -10,29 +10,29 @@ typedef struct MGPU_NAME(attend) { /* a head of a sample */
     const void *q, *k, *v, *g;
     void *y, *dq, *dk, *dv;
     MGPU_REAL *sums; /* [head, row, 2] */
-    int64_t at_q, at_k, at_v, at_g, at_y, at_sums, at_dq, at_dk, at_dv; /* elements of the head's first ones in them */
+    int64_t at_q, at_k, at_v, at_g, at_y, at_sums, at_dq, at_dk, at_dv; /* offsets of the head's first elements in them */
     int64_t begin, rows;          /* queries of the block */
-    int64_t low, high;            /* keys that it sees: from a whole vector on */
-    /* tables of offsets: rows of A and of C, K */
+    int64_t low, high;            /* keys that it sees, from a whole vector on */
+    /* offsets of rows of A and of C, and along K */
     int64_t own[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], up[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], one[MGPU_BLOCK_DEPTH];
 } MGPU_NAME(attend);
 
-typedef __typeof__((VECTOR){0} < (VECTOR){0}) MGPU_NAME(whole); /* of as many bits; what comparisons give */
+typedef __typeof__((VECTOR){0} < (VECTOR){0}) MGPU_NAME(whole); /* integers of as many bits, as comparisons return them */
 
 MGPU_INLINE VECTOR MGPU_NAME(choose)(MGPU_NAME(whole) which, VECTOR yes, VECTOR no)
 {
     return (VECTOR)((which & (MGPU_NAME(whole))yes) | (~which & (MGPU_NAME(whole))no));
 }
 
-/* one vector of exponentials; x <= 0, or no number, which it stays */
+/* Returns exp(x) for x <= 0; NaN stays NaN. */
 MGPU_INLINE VECTOR MGPU_NAME(exp_below)(VECTOR x)
 {
     typedef MGPU_NAME(whole) WHOLE;
     static const double inverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
                                      1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
     const bool narrow = sizeof(MGPU_REAL) == 4;
-    const MGPU_REAL least = narrow ? (MGPU_REAL)-70.0 : (MGPU_REAL)-650.0; /* nothing next to 1, and no slow denormal number */
-    const MGPU_REAL magic = narrow ? (MGPU_REAL)12582912.0 : (MGPU_REAL)6755399441055744.0; /* whole numbers in the last bits */
+    const MGPU_REAL least = narrow ? (MGPU_REAL)-70.0 : (MGPU_REAL)-650.0; /* negligible next to 1, and no slow denormals */
+    const MGPU_REAL magic = narrow ? (MGPU_REAL)12582912.0 : (MGPU_REAL)6755399441055744.0; /* adding it rounds to an integer */
     const MGPU_REAL high = narrow ? (MGPU_REAL)0.693359375 : (MGPU_REAL)6.93147180369123816490e-01;
     const MGPU_REAL low = narrow ? (MGPU_REAL)-2.12194440e-4 : (MGPU_REAL)1.90821492927058770002e-10;
     x = MGPU_NAME(choose)(x < least, SPLAT(least), x);
@@ -75,7 +75,7 @@ MGPU_INLINE MGPU_REAL MGPU_NAME(largest)(VECTOR v)
 }
 #endif
 
-/* all bits of the elements [low, high) of the vector that begins at j, no others */
+/* Returns a mask with all bits set for the elements [low, high) of the vector that begins at j. */
 MGPU_INLINE MGPU_NAME(whole) MGPU_NAME(within)(int64_t j, int64_t low, int64_t high)
 {
     static const MGPU_REAL number[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -83,7 +83,8 @@ MGPU_INLINE MGPU_NAME(whole) MGPU_NAME(within)(int64_t j, int64_t low, int64_t h
     return (place >= (MGPU_REAL)low) & (place < (MGPU_REAL)high);
 }
 
-/* the elements of row[begin .. end), whole vectors, that are not in [low, high), which touches each of the two ends */
+/* Fills the elements of row[begin .. end), whole vectors, outside of [low, high). Only the first and the last vector have
+ * some. */
 MGPU_INLINE void MGPU_NAME(fill_edges)(MGPU_REAL *row, int64_t begin, int64_t low, int64_t high, int64_t end, MGPU_REAL value)
 {
     if (begin < low)
@@ -92,7 +93,7 @@ MGPU_INLINE void MGPU_NAME(fill_edges)(MGPU_REAL *row, int64_t begin, int64_t lo
         STORE(row + end - LANES) = MGPU_NAME(choose)(MGPU_NAME(within)(end - LANES, low, high), LOAD(row + end - LANES), SPLAT(value));
 }
 
-/* row[0 .. to), whole vectors, is 0 but for those of [begin, end) */
+/* Clears row[0 .. to), whole vectors, except [begin, end). */
 MGPU_INLINE void MGPU_NAME(clear_around)(MGPU_REAL *row, int64_t begin, int64_t end, int64_t to)
 {
     for (int64_t j = 0; j < begin; j += LANES)
@@ -101,8 +102,8 @@ MGPU_INLINE void MGPU_NAME(clear_around)(MGPU_REAL *row, int64_t begin, int64_t 
         STORE(row + j) = (VECTOR){0};
 }
 
-/* Scores of [low, high), what is beside them in their vectors does not count. -> the sign that they still need, so that the largest
- * has the largest share; *factor: of what they are less than that, which is exact where shares are not small */
+/* Masks scores outside of [low, high) in their vectors. Returns the sign by which scores must be multiplied so that the largest
+ * has the largest probability; *factor: the scale of their distance from it, which is exact where probabilities are not small. */
 MGPU_INLINE MGPU_REAL MGPU_NAME(mask_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t begin, int64_t low, int64_t high, int64_t end,
                                           MGPU_REAL *factor)
 {
@@ -114,8 +115,8 @@ MGPU_INLINE MGPU_REAL MGPU_NAME(mask_row)(MGPU_REAL *row, MGPU_REAL scale, int64
     return sign;
 }
 
-/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors; low = high: all 0. sums: the largest
- * score, and the logarithm of the sum from there, or NULL */
+/* row[low .. high) = softmax(scale row), and 0 in the rest of [0, to), whole vectors; low = high: all 0. sums: receives the
+ * largest score and the logarithm of the sum relative to it, or NULL. */
 MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t low, int64_t high, int64_t to, MGPU_REAL *sums)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
@@ -140,7 +141,7 @@ MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64
     }
 }
 
-/* the same row, from its sums: no score is above the largest one, which is one of them, to the bit */
+/* Recomputes the same row from its sums: no score is above the largest one, which is among them bit by bit. */
 MGPU_NOINLINE void MGPU_NAME(shares_row)(MGPU_REAL *row, MGPU_REAL scale, const MGPU_REAL *sums, int64_t low, int64_t high, int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
@@ -151,8 +152,8 @@ MGPU_NOINLINE void MGPU_NAME(shares_row)(MGPU_REAL *row, MGPU_REAL scale, const 
     MGPU_NAME(clear_around)(row, begin, end, to);
 }
 
-/* dp = ds = scale p (dp - sum p dp / sum p), where p is not 0. The sum of p is 1 but for what the logarithm lost by rounding: so the
- * slopes of a row add up to 0 */
+/* dp = ds = scale p (dp - sum p dp / sum p), where p is not 0. The sum of p is 1 except for the rounding of the logarithm;
+ * dividing by it makes the row's gradients add up to 0. */
 MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, MGPU_REAL scale, int64_t low, int64_t high,
                                             int64_t to)
 {
@@ -169,8 +170,8 @@ MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, M
     MGPU_NAME(clear_around)(dp, begin, end, to);
 }
 
-/* ---- matmuls: C [m, some vectors] = or += A [m, k] B; row and row_c: offsets of A's and C's rows, row with as many
- * more as a tile may be too high */
+/* ---- matmuls: C [m, some vectors] = or += A [m, k] B. row and row_c: offsets of the rows of A and C; row has extra elements for
+ * a tile with too many rows. */
 MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t columns, int64_t depth, const MGPU_REAL *a,
                                          const int64_t *row, const int64_t *along_k, const MGPU_REAL *b, int64_t next,
                                          MGPU_REAL *c, const int64_t *row_c, bool add)
@@ -187,7 +188,7 @@ MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t col
     }
 }
 
-/* first key that query i sees, and one beyond the last, not below the first; of what the block holds */
+/* The first key that query i sees, and one after the last, not below the first, of the block's keys. */
 MGPU_INLINE int64_t MGPU_NAME(first_seen)(const MGPU_NAME(attend) *w, int64_t i)
 {
     const mgpu_attention *t = w->table;
@@ -200,7 +201,7 @@ MGPU_INLINE int64_t MGPU_NAME(end_seen)(const MGPU_NAME(attend) *w, int64_t i)
     return t->causal ? mgpu_most(0, mgpu_least(t->keys, i + t->keys - t->queries + 1)) : t->keys;
 }
 
-/* C [rows, keys low .. high) = A [rows, k] times keys or values with keys along vectors */
+/* C [rows, keys low .. high) = A [rows, k] times keys or values packed along vectors. */
 MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) *w, const MGPU_REAL *a, const int64_t *row,
                                             const MGPU_REAL *packed, int64_t depth, MGPU_REAL *c)
 {
@@ -221,7 +222,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) *w, const MG
     }
 }
 
-/* C [rows, columns] = P [rows, keys] times keys or values as they are stored; pitch: of C */
+/* C [rows, columns] = P [rows, keys] times keys or values packed by their elements; pitch: of C. */
 MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MGPU_REAL *p, const MGPU_REAL *packed,
                                             int64_t columns, MGPU_REAL *c, int64_t pitch)
 {
@@ -248,7 +249,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MG
     }
 }
 
-/* C [keys, columns] += P' [keys, rows] times the block's queries, packed */
+/* C [keys, columns] += P' [keys, rows] times the block's packed queries. */
 MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) *w, const MGPU_REAL *p, const MGPU_REAL *packed,
                                           int64_t columns, MGPU_REAL *c, int64_t pitch)
 {
@@ -283,7 +284,7 @@ MGPU_INLINE void MGPU_NAME(attend_pack)(MGPU_REAL *to, const void *from, int64_t
     MGPU_NAME(pack)(to, down->count, from, first, half, across, 0, across->count, down, 0, down->count);
 }
 
-/* the rows of A for a block of queries: in place, or widened; sets w->own */
+/* Returns the rows of A for a block of queries, in place or widened, and sets w->own. */
 MGPU_INLINE const MGPU_REAL *MGPU_NAME(attend_rows)(MGPU_NAME(attend) *w, const void *from, int64_t first,
                                                     const mgpu_attention_operand *o, int64_t columns, MGPU_REAL *copy)
 {
@@ -308,7 +309,7 @@ MGPU_INLINE void MGPU_NAME(attend_put)(void *to, int64_t first, const mgpu_atten
 
 /* ---- a block of queries of a head: p; then y, or dq and the block's part of dk and dv */
 
-/* p, and its sums if this is forward; else from them */
+/* Computes p: forward from scores, and its sums; backward from the sums. */
 MGPU_INLINE void MGPU_NAME(attend_shares)(MGPU_NAME(attend) *w, MGPU_REAL *p, int64_t to)
 {
     const mgpu_attention *t = w->table;
@@ -362,7 +363,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
     }
 }
 
-/* all heads of q that share one of k and v */
+/* Processes all heads of q that share one of k and v. */
 MGPU_NOINLINE void MGPU_NAME(attend_group)(MGPU_NAME(attend) *w, void *const *argument, int64_t sample, int64_t group)
 {
     const mgpu_attention *t = w->table;

@@ -1,4 +1,4 @@
-/* bits.c: numbers as bits, and sums of them: mgpu_bits.h. */
+/* bits.c: codes of numbers as bits, and their sums: mgpu_bits.h. */
 #include "runtime/host/reduce.h"
 
 #include <string.h>

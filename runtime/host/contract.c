@@ -1,5 +1,5 @@
-/* contract.c: mgpu_contract, mgpu_contract_shared and mgpu_attend: every call goes to the code for the best instruction set
- * that the processor and the system have. Asking is a few loads: the answers are ready in the C compiler's library. */
+/* contract.c: mgpu_contract, mgpu_contract_shared and mgpu_attend call the code for the best instruction set of the processor and
+ * the system. The query is a few loads, as the C compiler's library caches the answers. */
 #include "runtime/host/contract.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* contract_avx2.c: contractions for x86-64 with AVX2 and FMA. CMakeLists.txt says the flags; built without them, this is
- * a variant that never runs. */
+/* contract_avx2.c: contractions for x86-64 with AVX2 and FMA. CMakeLists.txt sets the flags; without them, this is a variant that
+ * is never run. */
 #include "runtime/host/contract.h"
 
 #if defined(__AVX2__) && defined(__FMA__)

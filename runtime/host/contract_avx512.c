@@ -1,5 +1,5 @@
-/* contract_avx512.c: contractions for x86-64 with AVX-512. CMakeLists.txt says the flags; built without them, this is a
- * variant that never runs. */
+/* contract_avx512.c: contractions for x86-64 with AVX-512. CMakeLists.txt sets the flags; without them, this is a variant that is
+ * never run. */
 #include "runtime/host/contract.h"
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__FMA__)

@@ -1,4 +1,4 @@
-/* contract_base.c: contractions for any processor: vectors of 16 bytes (SSE2, NEON). */
+/* contract_base.c: contractions for any processor, with vectors of 16 bytes (SSE2, NEON). */
 #include "runtime/host/contract.h"
 
 #define MGPU_VECTOR_BYTES 16

@@ -1,18 +1,17 @@
-/* contract_matmul.h: the matmuls of mgpu_gemm.h and mgpu_attention.h for one instruction set. Included by one file for
- * each, with MGPU_VECTOR_BYTES and the tiles defined: MGPU_TILES(F), F(rows, vectors) for each of them, MGPU_TILES_BESIDE(F),
- * and the most rows of tiles of 1, 2, 3 and 4 vectors: MGPU_ROWS_1 ... MGPU_ROWS_4. Out: mgpu_contract_typed,
- * mgpu_attend_typed.
+/* contract_matmul.h: the matmuls of mgpu_gemm.h and mgpu_attention.h for one instruction set. One file for each includes it,
+ * after it has defined MGPU_VECTOR_BYTES, the tiles: MGPU_TILES(F), F(rows, vectors) for each of them, MGPU_TILES_BESIDE(F), and
+ * the most rows of tiles of 1, 2, 3 and 4 vectors: MGPU_ROWS_1 ... MGPU_ROWS_4. Out: mgpu_contract_typed, mgpu_attend_typed.
  *
- * Algorithm: blocks of N, M and K as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
- * around a matmul in registers of R rows of A by V vectors of N. What it takes from A are single elements at
- * row[r] + along_k[k], two tables of offsets; so A may be stored in any order, and is read where it is. It is copied only if windows move
- * over it, which leave it (the copy has zeros around it; a tap is then a mere offset, and no element is copied once for
- * every tap), if its elements are of another type, or if its rows fall onto each other in the cache. B is in vectors
- * along N, one below the other along K: packed so, or in place. Spread windows (zeros between the elements: transposed
- * convolutions, gradients of strided ones) are split into their phases, each of which is a convolution without zeros.
- * Matmuls that are a batch of vectors (depthwise convolutions) have the batch as N; A has vectors, too, then.
+ * Algorithm: blocks of N, M and K as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), around
+ * a matmul in registers of R rows of A by V vectors of N. It reads single elements of A at row[r] + along_k[k], from two tables
+ * of offsets, so A may be stored in any order and is read in place. A is copied only if windows extend beyond it (the copy has
+ * zeros around it, a tap is then a mere offset, and no element is copied once per tap), if its elements have another type, or if
+ * its rows map to the same cache sets. B is in vectors along N, consecutive along K: packed that way, or in place. Dilated inputs
+ * (zeros between the elements: transposed convolutions, gradients of strided ones) are split into phases, each of which is a
+ * convolution without zeros. For a batch of matrix-vector products (depthwise convolutions), the batch takes the place of N, and
+ * A is read in vectors, too.
  *
- * The order of additions: blocks of K in ascending order, in a block one sum per element in ascending order of K. */
+ * The order of additions: blocks of K in ascending order; within a block, one sum per element in ascending order of K. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +22,7 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__clang__) && MGPU_VECTOR_BYTES == 64 /* clang halves vectors of 64 bytes where it thinks that they slow a CPU */
+#if defined(__clang__) && MGPU_VECTOR_BYTES == 64 /* or clang halves the vectors */
 #define MGPU_FULL_WIDTH __attribute__((min_vector_width(512)))
 #else
 #define MGPU_FULL_WIDTH
@@ -36,9 +35,9 @@ MGPU_INLINE int64_t mgpu_most(int64_t a, int64_t b) { return a > b ? a : b; }
 MGPU_INLINE int64_t mgpu_quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 MGPU_INLINE int64_t mgpu_round_up(int64_t a, int64_t b) { return mgpu_quotient_up(a, b) * b; }
 
-/* ---- a list of axes as one operand sees it */
+/* ---- the axes of a list, for one operand */
 typedef struct mgpu_index {
-    int axes;             /* those of extents 1 and 0 left out, nested ones joined */
+    int axes;             /* without extents 1 and 0; nested axes are merged */
     int64_t count;
     int64_t extent[MGPU_AXES], stride[MGPU_AXES], step[MGPU_AXES];
     int window[MGPU_AXES];/* from 0; -1: none */
@@ -61,7 +60,7 @@ MGPU_NOINLINE void mgpu_index_add(mgpu_index *list, int64_t extent, int64_t stri
     list->step[list->axes++] = step;
 }
 
-typedef struct mgpu_walk { int64_t at[MGPU_AXES], offset; } mgpu_walk; /* a place in such a list, and its element's offset */
+typedef struct mgpu_walk { int64_t at[MGPU_AXES], offset; } mgpu_walk; /* indices in such a list, and its offset */
 
 MGPU_NOINLINE void mgpu_walk_start(mgpu_walk *walk, const mgpu_index *list, int64_t place)
 {
@@ -84,7 +83,7 @@ MGPU_NOINLINE void mgpu_walk_next(mgpu_walk *walk, const mgpu_index *list)
     }
 }
 
-/* of elements [begin, end) of a list */
+/* Computes the offsets of elements [begin, end) of a list. */
 MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t end, int64_t *offset)
 {
     int64_t at[MGPU_AXES] = {0}, from = 0, rest = begin;
@@ -114,8 +113,8 @@ MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t e
     }
 }
 
-/* The order in which a list is packed: as it is in memory, if it is packed whole. packed: where its elements go, `size`
- * apart in the list's own order. */
+/* Sorts a list as it is in memory, if it is packed as a whole. packed: the offsets of its elements, in the list's own order,
+ * `size` apart. */
 MGPU_NOINLINE void mgpu_packed_order(mgpu_index *list, mgpu_index *packed, int64_t size, bool whole)
 {
     for (int i = list->axes - 1; i >= 0; i--, size *= packed->extent[i + 1])
@@ -132,10 +131,10 @@ MGPU_NOINLINE void mgpu_packed_order(mgpu_index *list, mgpu_index *packed, int64
         }
 }
 
-/* ---- a box of a list: a range of one axis, single places of those outside it, all of those inside it */
+/* ---- a box of a list: a range of one axis, single indices of outer axes, all of inner axes */
 typedef struct mgpu_box { int64_t count, begin[MGPU_AXES], extent[MGPU_AXES]; } mgpu_box;
 
-/* the largest one that begins at `begin`, ends by `end` and has at most `most` elements; its axis in equal pieces */
+/* Sets the largest box that begins at `begin`, ends by `end` and has at most `most` elements; its axis is divided evenly. */
 MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t begin, int64_t end, int64_t most)
 {
     int i = list->axes - 1;
@@ -157,16 +156,16 @@ MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t be
     }
 }
 
-/* ---- what is soon needed from far away, to be fetched into the core's own cache little by little: runs of lines */
+/* ---- prefetching: lines that are needed soon are fetched into the core's own cache, a few at a time, as runs of lines */
 enum { MGPU_LINE = 64 };
 typedef struct mgpu_ahead {
     const char *at;
     int64_t each;         /* lines at a time */
-    int64_t run, left;    /* lines of a run, and of this one */
+    int64_t run, left;    /* lines of a run; remaining ones of the current run */
     int64_t skip;         /* bytes from the end of a run to the next one */
 } mgpu_ahead;
 
-/* `runs` runs of `bytes` from `at` on, `apart` bytes from each other, in so many times */
+/* Prefetches `runs` runs of `bytes` from `at` on, `apart` bytes from each other, in `times` calls. */
 MGPU_INLINE mgpu_ahead mgpu_ahead_of(const void *at, int64_t runs, int64_t bytes, int64_t apart, int64_t times)
 {
     enum { MOST = 8 };
@@ -178,7 +177,7 @@ MGPU_INLINE void mgpu_fetch(mgpu_ahead *ahead)
 {
     for (int64_t i = ahead->each; i > 0; i--) {
         __builtin_prefetch(ahead->at, 0, 2);
-        int64_t over = -(int64_t)(--ahead->left == 0); /* no branch: nobody could foresee it */
+        int64_t over = -(int64_t)(--ahead->left == 0); /* without a branch, which would be unpredictable */
         ahead->at += MGPU_LINE + (over & ahead->skip);
         ahead->left += over & ahead->run;
     }
@@ -186,27 +185,27 @@ MGPU_INLINE void mgpu_fetch(mgpu_ahead *ahead)
 
 typedef struct mgpu_range { int64_t begin, end; } mgpu_range;
 
-/* Few columns leave most of a vector empty. Then `places` neighbouring places of a window are unrolled into N, and its
- * taps become as many positions as all of them see: place j of them has tap position - j, if there is one.
- *     y[places q + j, n] = sum_p x[places q + p] w[p - j, n]           B has zeros: in_b
- *     dw[t, n] = sum_j sum_q x[places q + j + t] dy[places q + j, n]   C is folded: row p, column (j, n) adds to tap p - j */
+/* With few columns, most of a vector is empty. Then `places` neighbouring places of a window are unrolled into N, and its taps
+ * become positions, as many as all of these places use: place j has tap position - j, if there is one. y[places q + j, n] = sum_p
+ * x[places q + p] w[p - j, n] B has zeros: in_b dw[t, n] = sum_j sum_q x[places q + j + t] dy[places q + j, n] C is folded: row
+ * p, column (j, n) adds to tap p - j */
 typedef struct mgpu_unroll {
-    int64_t places;       /* 1: not so */
+    int64_t places;       /* 1: not unrolled */
     bool in_b;
     int64_t taps, positions;
-    int64_t inner;        /* elements of K (in_b) or M for one position */
-    int64_t columns;      /* of N for one place */
+    int64_t inner;        /* elements of K (in_b) or M per position */
+    int64_t columns;      /* of N per place */
 } mgpu_unroll;
 
-/* ---- one matmul: a contraction with the samples known and a phase of every window chosen */
+/* ---- one matmul: a contraction with a fixed number of samples and one phase of every window */
 typedef struct mgpu_matmul {
     mgpu_index batch_a, batch_b, batch_c, am, ak, bk, bn, cm, cn;
     int windows;              /* over A */
     mgpu_window window[MGPU_WINDOWS];
-    int64_t a, b, c;          /* first elements */
+    int64_t a, b, c;          /* offsets of the first elements */
     mgpu_unroll unroll;
-    bool beside;              /* N is an axis of the batch: A has it, too, its elements next to each other */
-    mgpu_range batch, m, n; /* this call's share */
+    bool beside;              /* N is an axis of the batch, which A has, too, with contiguous elements */
+    mgpu_range batch, m, n; /* the share of this call */
 } mgpu_matmul;
 
 MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
@@ -219,7 +218,7 @@ MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Results at places phase + phases q see only first + every t of K: the rest meets zeros. The window's
+/* Selects a phase: results at places phase + phases q use only taps first + every t of K, as the others meet zeros. The window's
  * two axes, `place` of the result and `in_k` of the sum, become those of q and t, and the window loses its input_dilation. */
 MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgpu_axis *place, mgpu_axis *in_k,
                                         int64_t phases, int64_t phase)
@@ -243,12 +242,13 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgp
         axis[i]->c *= factor[i];
         axis[i]->step = axis[i]->step * factor[i] / input_dilation;
     }
-    if (first == every) /* nothing hits an element */
+    if (first == every) /* no tap meets an element */
         in_k->extent = 0;
 }
 
-/* the innermost window, if it can be made so, with `lanes` elements in a vector: its axes become those of positions and of
- * every places-th place; the axis of the places between, for N, is returned. most_rows: of C, if it is to be folded */
+/* Unrolls the innermost window if that is possible, with `lanes` elements in a vector. Its axes become those of positions and
+ * of every places-th place; returns the axis of the places between, which becomes part of N. most_rows: of C, if it is to be
+ * folded. */
 MGPU_NOINLINE mgpu_axis mgpu_unroll_places(mgpu_matmul *matmul, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
                                    int64_t most_rows)
 {
@@ -281,7 +281,7 @@ MGPU_NOINLINE mgpu_axis mgpu_unroll_places(mgpu_matmul *matmul, const mgpu_contr
     int64_t rows = tap->extent + unroll->places - 1;
     for (const mgpu_axis *i = axis + table->batch; i < n; i++)
         rows *= i == tap ? 1 : i->extent;
-    if (unroll->in_b ? place->c != columns && most_rows == 0 : rows > most_rows) /* where would they go? */
+    if (unroll->in_b ? place->c != columns && most_rows == 0 : rows > most_rows) /* there is no room for the results */
         unroll->places = 1;
     if (unroll->places == 1)
         return between;
@@ -301,9 +301,9 @@ MGPU_NOINLINE mgpu_axis mgpu_unroll_places(mgpu_matmul *matmul, const mgpu_contr
     return between;
 }
 
-/* Sets up phase `phase` of all for samples [begin, end); returns the number of phases. The sum over all of them is the
- * contraction. An axis of the batch whose elements are contiguous in A and C, at least half a vector of them, becomes N, and
- * what was N a part of the batch. */
+/* Sets up phase `phase` of all for samples [begin, end), and returns the number of phases. The sum over all phases is the
+ * contraction. If the innermost axis of the batch is contiguous in A and C and has at least half a vector of elements, it becomes
+ * N, and N becomes part of the batch. */
 MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction *table, int64_t begin, int64_t end,
                                       int64_t phase, int64_t lanes)
 {
@@ -375,7 +375,7 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
     return phases;
 }
 
-/* range [begin, end) of `count` for number `number` of `parts`, in units */
+/* Returns the range of part `number` of `parts` of [0, count), in units. */
 MGPU_INLINE mgpu_range mgpu_share(int64_t count, int64_t unit, int64_t number, int64_t parts)
 {
     int64_t units = mgpu_quotient_up(count, unit), least = units / parts, more = units % parts;
@@ -383,8 +383,8 @@ MGPU_INLINE mgpu_range mgpu_share(int64_t count, int64_t unit, int64_t number, i
     return (mgpu_range){mgpu_least(count, begin * unit), mgpu_least(count, (begin + least + (number < more)) * unit)};
 }
 
-/* The share of one thread: a grid of ranges of the batch, of M and of N, chosen so that the largest share is small, and of
- * those that are about as large, the one that reads least of A and B. Shares of N begin at whole vectors. */
+/* Computes the share of one thread: a grid of ranges of the batch, of M and of N is chosen for a small largest share and, among
+ * similar ones, few reads of A and B. Shares of N begin at whole vectors. */
 MGPU_NOINLINE void mgpu_take_share(mgpu_matmul *matmul, const mgpu_part *part, int64_t rows, int64_t columns)
 {
     int64_t batch = matmul->batch.end, m = matmul->m.end, n = matmul->n.end, threads = part->threads;
@@ -414,7 +414,7 @@ MGPU_NOINLINE void mgpu_take_share(mgpu_matmul *matmul, const mgpu_part *part, i
         matmul->batch.end = matmul->batch.begin;
 }
 
-/* ---- a copy of A: what a box of rows (M) and a box of K touch, as one box of A's memory with zeros around it */
+/* ---- a copy of A: the memory of A that a box of rows (M) and a box of K use, as one box with zeros around it */
 typedef struct mgpu_dim {
     int64_t extent, from, to; /* elements; strides in A and in the copy */
     int64_t low, high;        /* elements [low, high) are inside A */
@@ -423,12 +423,12 @@ typedef struct mgpu_dim {
 typedef struct mgpu_patch {
     int dims;
     mgpu_dim dim[2 * MGPU_AXES + 1]; /* the outermost first */
-    int64_t from;             /* of the first element, in A */
+    int64_t from;             /* offset of the first element in A */
     int64_t elements;         /* of the copy */
-    mgpu_index rows, depth;   /* the boxes as they are in it */
+    mgpu_index rows, depth;   /* the two boxes in the copy */
 } mgpu_patch;
 
-/* lanes: elements that follow each other from each place on (1, or a part of N that is beside) */
+/* lanes: contiguous elements from each place on (1, or a part of N that is an axis of A). */
 MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, const mgpu_box *rows, const mgpu_box *depth,
                                 int64_t lane, int64_t lanes, int64_t element_bytes)
 {
@@ -477,7 +477,7 @@ MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, co
     int64_t next = 1;
     for (int i = count - 1; i >= 0; i--) {
         mgpu_dim *own = &dim[place[i]];
-        if (next > 1 && next * element_bytes % 1024 == 0) /* such rows would fall onto each other in the cache */
+        if (next > 1 && next * element_bytes % 1024 == 0) /* such rows would map to the same cache sets */
             next += 64 / element_bytes;
         own->to = stride[place[i]] = next;
         next *= own->extent;
@@ -495,7 +495,7 @@ MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, co
     }
 }
 
-/* a copy's dimensions in which runs go on, joined */
+/* Merges dimensions of a copy that are contiguous in both A and the copy. */
 MGPU_NOINLINE void mgpu_patch_join(mgpu_patch *copy)
 {
     for (int i = copy->dims - 1; i > 0; i--) {
@@ -512,8 +512,8 @@ MGPU_NOINLINE void mgpu_patch_join(mgpu_patch *copy)
     }
 }
 
-/* The vectors are written out: more than -O2 only makes the other loops longer. These are short, calls of memset and
- * memcpy in their place are not wanted. Multiply-adds are, under -std=c11, too. */
+/* Vectors are explicit: more than -O2 only makes the other loops longer. These are short, so calls of memset and memcpy are not
+ * wanted. Contraction of multiply-adds is wanted, even with -std=c11. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast", "no-tree-loop-distribute-patterns", "no-tree-vectorize")

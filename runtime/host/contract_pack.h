@@ -1,5 +1,6 @@
-/* contract_pack.h: elements moved for the matmul, for one element type: copies of A, packed B, and results that do not go
- * straight to C. Included by contract_matmul.h after contract_tile.h. Operands may be bf16 or f16; here they become MGPU_REAL. */
+/* contract_pack.h: moves elements for the matmul, for one element type: copies of A, packed B, and results that are not stored
+ * to C directly. Included by contract_matmul.h after contract_tile.h. Operands may be bf16 or f16, and are converted to
+ * MGPU_REAL. */
 
 /* ---- bf16 and f16 */
 typedef uint16_t MGPU_NAME(short_vector)
@@ -9,7 +10,7 @@ typedef float MGPU_NAME(float_vector) __attribute__((vector_size(4 * MGPU_VECTOR
 #define WORDS MGPU_NAME(word_vector)
 #define FLOATS MGPU_NAME(float_vector)
 
-/* the first elements of a vector: what is after them is neither read nor written, and 0 in registers */
+/* The first elements of a vector: later ones are neither read nor written in memory, and 0 in registers. */
 #if MGPU_VECTOR_BYTES == 64
 MGPU_INLINE VECTOR MGPU_NAME(load_half)(const uint16_t *from, mgpu_half half, int64_t count)
 {
@@ -36,7 +37,7 @@ MGPU_INLINE void MGPU_NAME(store_half)(uint16_t *to, mgpu_half half, int64_t cou
     _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), halves);
 }
 #else
-/* as in mgpu_math.h, of vectors */
+/* As in mgpu_half.h, for vectors. */
 MGPU_INLINE FLOATS MGPU_NAME(from_f16)(WORDS v)
 {
     WORDS sign = (v & 0x8000) << 16, body = (v & 0x7fff) << 13;
@@ -55,7 +56,7 @@ MGPU_INLINE WORDS MGPU_NAME(to_f16)(FLOATS v)
     return sign | (large & is_large) | (small & is_small) | (normal & ~is_large & ~is_small);
 }
 
-/* to the nearest, ties to even; a NaN stays one */
+/* Rounds to nearest, ties to even; NaN stays NaN. */
 MGPU_INLINE WORDS MGPU_NAME(to_bf16)(FLOATS v)
 {
     WORDS bits = (WORDS)v, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = (WORDS)(v != v);
@@ -85,7 +86,7 @@ MGPU_INLINE void MGPU_NAME(store_half)(uint16_t *to, mgpu_half half, int64_t cou
 }
 #endif
 
-/* an element of an operand, and of C */
+/* Reads or writes an element of an operand or of C. */
 MGPU_INLINE MGPU_REAL MGPU_NAME(get)(const void *from, int64_t at, mgpu_half half)
 {
     if (half == MGPU_HALF_NOT)
@@ -102,7 +103,7 @@ MGPU_INLINE void MGPU_NAME(put)(void *to, int64_t at, mgpu_half half, MGPU_REAL 
         ((uint16_t *)to)[at] = half == MGPU_HALF_F16 ? mgpu_to_f16((float)value) : mgpu_to_bf16((float)value);
 }
 
-/* the first `count` elements of vectors of them */
+/* Likewise for the first `count` elements of a vector. */
 MGPU_INLINE VECTOR MGPU_NAME(get_part)(const void *from, int64_t at, mgpu_half half, int64_t count)
 {
     if (half)
@@ -121,7 +122,7 @@ MGPU_INLINE void MGPU_NAME(put_part)(void *to, int64_t at, mgpu_half half, int64
 /* ---- runs */
 MGPU_INLINE void MGPU_NAME(copy)(MGPU_REAL *to, const MGPU_REAL *from, int64_t count)
 {
-    if (count >= LANES) { /* the last vector overlaps the one before */
+    if (count >= LANES) { /* the last vector overlaps the previous one */
         VECTOR last = LOAD(from + count - LANES);
         for (int64_t i = 0; i < count - LANES; i += LANES)
             STORE(to + i) = LOAD(from + i);
@@ -162,7 +163,7 @@ MGPU_INLINE void MGPU_NAME(clear)(MGPU_REAL *to, int64_t count)
         to[i] = 0;
 }
 
-/* the elements of one line of a copy's innermost dimension; a: its first, which may be outside of A */
+/* Copies the elements of one line of a copy's innermost dimension; a: its first element, which may be outside of A. */
 MGPU_INLINE void MGPU_NAME(copy_run)(MGPU_REAL *to, const void *a, int64_t from, mgpu_half half, const mgpu_dim *run)
 {
     int64_t count = run->high - run->low;
@@ -215,8 +216,8 @@ MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t fro
     }
 }
 
-/* ---- transposing: to[place[c] + r] = from[row[r] + c] for r < rows <= LANES, c < columns; `written` elements of each
- * run, those from `rows` on 0 */
+/* ---- transposition: to[place[c] + r] = from[row[r] + c] for r < rows <= LANES, c < columns. Writes `written` elements of each
+ * run; those from `rows` on are 0. */
 #if MGPU_VECTOR_BYTES == 64
 MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const int64_t *place, const void *from, int64_t first,
                                              mgpu_half from_half, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
@@ -279,7 +280,7 @@ MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const 
 }
 #endif
 
-/* from an operand to packed vectors; from sums to C */
+/* From an operand to packed vectors, and from sums to C. */
 MGPU_NOINLINE void MGPU_NAME(transpose_in)(MGPU_REAL *to, const int64_t *place, const void *from, int64_t first, mgpu_half half,
                                            const int64_t *row, int64_t rows, int64_t columns)
 {
@@ -304,10 +305,10 @@ MGPU_NOINLINE void MGPU_NAME(transpose_out)(void *to, mgpu_half half, const int6
             MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
 }
 
-/* ---- B as vectors: element (k, n) at to[(n / LANES * pitch + k) * LANES + n % LANES], counted from the first of each;
- * missing columns are 0. A, too, with M in place of N. */
+/* ---- B as vectors: element (k, n) is at to[(n / LANES * pitch + k) * LANES + n % LANES], counted from the first of each;
+ * missing columns are 0. Also used for A, with M in place of N. */
 
-/* vectors of contiguous columns; place: where an element of K goes */
+/* Packs vectors of contiguous columns; place: offsets of elements of K in the result. */
 MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t column, mgpu_half half,
                                           const int64_t *along_k, const int64_t *place, int64_t depth, int64_t columns)
 {
@@ -318,7 +319,7 @@ MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const vo
                 MGPU_NAME(get_part)(b, column + along_k[k] + v * LANES, half, v < vectors - 1 ? LANES : rest);
 }
 
-/* one vector of columns apart from each other; along: some of K is contiguous */
+/* Packs one vector of columns that are not contiguous; along: some of K is contiguous. */
 MGPU_INLINE void MGPU_NAME(pack_apart)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, bool along,
                                        const int64_t *column, int64_t columns, const int64_t *along_k, const int64_t *place,
                                        int64_t depth)
@@ -371,9 +372,9 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
     }
 }
 
-/* ---- A as tiles read it: element (r, k) at to[row[r] + along_k[k]] */
+/* ---- A as tiles read it: element (r, k) is at to[row[r] + along_k[k]] */
 
-/* rows that are contiguous along K: they stay so, each after the other; `pitch`: between rows */
+/* Packs rows that are contiguous along K, one after the other; pitch: between rows. */
 MGPU_NOINLINE void MGPU_NAME(pack_along)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, mgpu_half half,
                                          const int64_t *row, int64_t rows, int64_t depth)
 {
@@ -384,8 +385,9 @@ MGPU_NOINLINE void MGPU_NAME(pack_along)(MGPU_REAL *to, int64_t pitch, const voi
             MGPU_NAME(copy)(to, (const MGPU_REAL *)a + first + row[i], depth);
 }
 
-/* Contiguous rows, as many in a group as a tile takes; `pitch`: between groups, from an element of it to the next.
- * Some of K at a time: memory is read faster at several places. What a vector has too much is written over. */
+/* Packs contiguous rows, in groups of a tile's rows; pitch: between equal elements of consecutive groups. Processes a few
+ * elements of K at a time, because memory is faster when it is read at several places. Excess elements of vectors are overwritten
+ * later. */
 MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, mgpu_half half,
                                         const int64_t *along_k, int64_t rows, int64_t depth)
 {
@@ -402,7 +404,7 @@ MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void
     }
 }
 
-/* B of an unrolled matmul for all of K, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
+/* Packs B of an unrolled matmul for all of K, in the format of MGPU_NAME(pack); places without a tap are 0. */
 MGPU_NOINLINE void MGPU_NAME(pack_unrolled)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, const mgpu_matmul *matmul)
 {
     enum { DEPTH = 256 };
@@ -425,7 +427,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_unrolled)(MGPU_REAL *to, const void *b, int64_
     }
 }
 
-/* ---- sums[rows][pitch] to C, whose rows begin at row[] and whose columns at column[] */
+/* ---- stores sums[rows][pitch] to C, whose rows begin at row[] and whose columns at column[] */
 MGPU_NOINLINE void MGPU_NAME(unpack)(void *c, mgpu_half half, const int64_t *row, int64_t rows, const int64_t *column,
                                      int64_t columns, const MGPU_REAL *sums, int64_t pitch)
 {

@@ -1,33 +1,33 @@
-/* contract_real.h: the matmul of contract_matmul.h for one element type: blocks, and what is not worth any. Included
- * after contract_tile.h and contract_pack.h. */
-typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
+/* contract_real.h: the matmul of contract_matmul.h for one element type: blocks, and simple code for matmuls that need none.
+ * Included after contract_tile.h and contract_pack.h. */
+typedef struct MGPU_NAME(block) { /* shared by the loops over blocks */
     const mgpu_matmul *matmul;
     const void *a, *b;            /* the tensors */
     void *c;
     mgpu_half half_a, half_b, half_c;
-    int64_t a_offset, b_offset, c_offset; /* of this element of the batch */
+    int64_t a_offset, b_offset, c_offset; /* offsets of this element of the batch */
     bool copies, packs;           /* A is copied with zeros around it, or packed: */
-    bool along, groups;           /* K, its rows are contiguous */
-    int64_t direct;               /* of K, for which B is read in place */
-    bool straight;                /* tiles go to C, else to `sums` */
+    bool along, groups;           /* its rows are contiguous along K, or its columns along M */
+    int64_t direct;               /* elements of K for which B is read in place */
+    bool straight;                /* tiles are stored to C, else to `sums` */
     const MGPU_REAL *kept;        /* B packed for all of K, from column kept_begin on; NULL: it is packed block by block */
     int64_t kept_begin;
-    const MGPU_REAL *from_b;      /* B of this block: rows of vectors, `ldb` apart; vectors `next_b` apart */
+    const MGPU_REAL *from_b;      /* B of this block: vectors of a row of K are `next_b` apart, rows `ldb` apart */
     int64_t ldb, next_b;
-    int64_t m_large, n_most, k_most; /* rows that all of K is added to, columns, and depth of a block */
+    int64_t m_large, n_most, k_most; /* rows for which all of K is summed; columns and depth of a block */
     bool whole;                   /* B is packed for all of K at once */
     MGPU_REAL *copy, *sums, *packed;          /* the workspace, and its elements */
     int64_t copy_most, sums_most, packed_most;
     int64_t m_begin, m_end, k_begin, k_end, n_begin, n_end;
     int64_t first_row, pitch;     /* of the sums */
-    /* of the block of A whose tables are there */
+    /* identifies the block of A whose tables are set up */
     int64_t key[7], from;
-    /* of the block of B that is packed */
+    /* identifies the packed block of B */
     int64_t key_b[4];
     int64_t row[MGPU_BLOCK_ROWS + MGPU_ROWS_1], row_c[MGPU_BLOCK_ROWS], along_k[MGPU_BLOCK_DEPTH];
 } MGPU_NAME(block);
 
-/* vectors of the next tile, of those that are left */
+/* Returns the vectors of the next tile, of those that are left. */
 MGPU_INLINE int64_t MGPU_NAME(tile_vectors)(int64_t left, int64_t rows)
 {
     if (left >= 4 && rows <= MGPU_ROWS_4)
@@ -37,10 +37,11 @@ MGPU_INLINE int64_t MGPU_NAME(tile_vectors)(int64_t left, int64_t rows)
     return mgpu_least(left, 2);
 }
 
-/* times that a tile fetches some of what comes next */
+/* Returns how often a tile prefetches. */
 MGPU_INLINE int64_t MGPU_NAME(times)(int64_t depth, int64_t rows) { return depth < 4 * rows ? 1 : rows; }
 
-/* rows [begin, end) of the block; next_a: fetched ahead; NULL: the next columns of B are, if they are not near */
+/* Multiplies rows [begin, end) of the block; next_a: what to prefetch; NULL: the next columns of B, if they are not in the
+ * cache. */
 MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_ahead *next_a)
 {
     static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
@@ -73,8 +74,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64
     }
 }
 
-/* Few columns of B stay in the core's cache: then A, which may come from far away, is read a few rows after the other. Else
- * its rows stay there, and B is read in columns. */
+/* If the columns of B fit into the core's cache, A, which may be in memory, is read a few rows at a time. Otherwise rows of A
+ * stay in the cache, and B is read by columns. */
 MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
 {
     enum { NEAR_BYTES = 512 * 1024 };
@@ -98,7 +99,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
     }
 }
 
-/* rows of A that are packed together, and the elements that so many of them take */
+/* Returns the rows of A that are packed together, and the elements that these take. */
 MGPU_INLINE int64_t MGPU_NAME(packed_rows)(const MGPU_NAME(block) *block)
 {
     return block->along ? 1 : block->groups ? MGPU_ROWS_2 : LANES;
@@ -106,7 +107,7 @@ MGPU_INLINE int64_t MGPU_NAME(packed_rows)(const MGPU_NAME(block) *block)
 
 MGPU_INLINE int64_t MGPU_NAME(packed_pitch)(const MGPU_NAME(block) *block)
 {
-    bool apart = block->along || block->groups; /* else they would fall onto each other in the cache */
+    bool apart = block->along || block->groups; /* else they would map to the same cache sets */
     return MGPU_NAME(packed_rows)(block) * (block->k_end - block->k_begin) + (apart ? LANES : 0);
 }
 
@@ -140,7 +141,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
     }
 }
 
-/* the tables of the block of A that begins at m_begin and ends by m_end, and its copy; sets m_end */
+/* Sets up the tables for the block of A that begins at m_begin and ends by m_end, and copies it if necessary; sets m_end. */
 MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box *depth)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -184,7 +185,7 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
     else if (block->packs && !same)
         MGPU_NAME(pack_a)(block);
     if (!same_tables)
-        for (int i = 0; i < MGPU_ROWS_1; i++) /* a tile may be higher than what is left: its last rows are read twice */
+        for (int i = 0; i < MGPU_ROWS_1; i++) /* a tile may have more rows than are left: it reads the last one again */
             block->row[count + i] = block->row[count - 1];
     memcpy(block->key, key, sizeof key);
     if (block->straight)
@@ -194,7 +195,7 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
             block->row_c[i] = (block->m_begin - block->first_row + i) * block->pitch;
 }
 
-/* the sums of an unrolled matmul to C: a tap adds up what its places have found */
+/* Stores the sums of an unrolled matmul to C: each tap is summed over its places. */
 MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -214,7 +215,7 @@ MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
     }
 }
 
-/* the sums of rows [first_row, end) to C */
+/* Stores the sums of rows [first_row, end) to C. */
 MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -246,7 +247,7 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
     bool packs_b = block->kept == NULL && block->direct == 0;
     block->k_most = 512 * 4 / (int64_t)sizeof(MGPU_REAL);
     block->whole = packs_b && k * 4 * LANES <= block->packed_most;
-    if (packs_b) /* A is read once for every block of columns, and packed: as many as there is room for */
+    if (packs_b) /* A is read once for every block of columns, and packed: so use as many columns as fit */
         n_most = mgpu_least(n_most, mgpu_most(block->whole ? 4 : MGPU_BLOCK_N / LANES, block->packed_most / k / LANES) * LANES);
     if (!block->straight)
         n_most = mgpu_least(n_most, MGPU_BLOCK_N / 2);
@@ -259,7 +260,8 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
         block->k_most = mgpu_least(block->k_most, block->packed_most / n_most);
     block->n_most = n_most;
     block->pitch = n_most + LANES;
-    /* M in larger blocks around those of K, so that C stays in the cache meanwhile; but packing A brings in more than C */
+    /* Blocks of M are larger than a block of A, so that C stays in the cache over blocks of K. But packing A uses more of the
+     * cache than C. */
     int64_t m = matmul->m.end - matmul->m.begin, c_bytes = (int64_t)MGPU_BLOCK_C_BYTES * (block->packs ? 5 : 2) / 2;
     int64_t m_large = k <= block->k_most ? m : c_bytes / (int64_t)sizeof(MGPU_REAL) / n_most;
     if (!block->copies)
@@ -271,7 +273,7 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
     block->m_large = m_large;
 }
 
-/* sets k_end; rows [begin, end) of A are to be multiplied. depth: as a box, where A is copied */
+/* Sets k_end for the multiplication of rows [begin, end) of A. depth: the box of K, if A is copied. */
 MGPU_NOINLINE void MGPU_NAME(take_depth)(MGPU_NAME(block) *block, int64_t begin, int64_t end, mgpu_box *depth)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -290,7 +292,7 @@ MGPU_NOINLINE void MGPU_NAME(take_depth)(MGPU_NAME(block) *block, int64_t begin,
     block->k_end = block->k_begin + depth->count;
 }
 
-/* says where the block's B is, and packs it if need be */
+/* Finds the block's B, and packs it if necessary. */
 MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -317,7 +319,7 @@ MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
                     &matmul->bk, block->k_begin, block->k_end);
 }
 
-/* one element of the batch */
+/* Multiplies one element of the batch. */
 MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -354,14 +356,13 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
     }
 }
 
-/* ---- a single row or column, by those of the other operand, all contiguous along K. Several at a time: memory has more to
- * bring, and the sums of their lanes do not wait for each other. Their sums are variables of their own, so that they are in
- * registers */
+/* ---- Matrix-vector products, whose operands are contiguous along K. Several rows or columns at a time: this uses more of the
+ * memory bandwidth, and their sums are independent. Sums are separate variables, so that they are in registers. */
 #if MGPU_VECTOR_BYTES == 64
 #define MGPU_DOTS 4
 #define EACH_DOT(F) F(0) F(1) F(2) F(3)
 #else
-#define MGPU_DOTS 2 /* more than 16 registers would be needed */
+#define MGPU_DOTS 2 /* more would need over 16 registers */
 #define EACH_DOT(F) F(0) F(1)
 #endif
 #define BEGIN_DOT(r) VECTOR p##r = {0}, q##r = {0}, u##r = {0}, v##r = {0};
@@ -436,7 +437,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
 }
 #undef MGPU_DOTS
 
-/* a sum of nothing */
+/* Clears the result if K is empty. */
 MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -457,13 +458,14 @@ MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
     }
 }
 
-/* ---- one phase of a contraction, and all of them */
+/* ---- one phase of a contraction, and all phases */
 MGPU_INLINE bool MGPU_NAME(single)(const mgpu_index *list)
 {
     return list->axes == 0 || (list->axes == 1 && list->stride[0] == 1);
 }
 
-/* Of B in lines of columns: as many as may be read in whole vectors without leaving it. Not worth it for a small depth. */
+/* Returns how many rows of B can be read in place in whole vectors without reading beyond its end. It does not pay for a small
+ * depth. */
 MGPU_NOINLINE int64_t MGPU_NAME(depth_in_place)(const mgpu_matmul *matmul)
 {
     int64_t k = matmul->bk.count, n = matmul->n.end - matmul->n.begin;
@@ -474,15 +476,15 @@ MGPU_NOINLINE int64_t MGPU_NAME(depth_in_place)(const mgpu_matmul *matmul)
     return k < 64 || ldb <= 0 || last < 0 ? 0 : mgpu_least(k, last / ldb + 1);
 }
 
-/* Lines of B so far apart are read in place as fast as they would be packed, where that takes time of its own: whole vectors
- * that do not fall onto each other in the cache. */
+/* Returns true if rows of B at this distance are read in place as fast as packed ones, with the time of packing: they are aligned
+ * and do not map to the same cache sets. */
 MGPU_INLINE bool MGPU_NAME(near)(int64_t apart)
 {
     int64_t bytes = apart * (int64_t)sizeof(MGPU_REAL);
     return bytes % MGPU_LINE == 0 && bytes <= 8192 && (bytes + 64) % 4096 > 128;
 }
 
-/* kept: where B is packed whole, on the thread's first call; NULL: it is not */
+/* kept: where B is packed as a whole, in the thread's first call, or NULL. */
 MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL *kept, bool first)
 {
     const mgpu_matmul *matmul = block->matmul;
@@ -491,7 +493,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
         return;
     int64_t across = matmul->am.axes > 0 ? matmul->am.stride[matmul->am.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
     int64_t down = matmul->ak.axes > 0 ? matmul->ak.stride[matmul->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
-    /* rows fall onto each other in the cache, or each step along K is on a line of its own */
+    /* rows map to the same cache sets, or each step along K is on another cache line */
     bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
     bool lines = matmul->bk.axes <= 1 && MGPU_NAME(single)(&matmul->bn) && !block->half_b;
     bool dense = matmul->bk.axes == 0 || matmul->bk.stride[0] <= 4 * LANES;

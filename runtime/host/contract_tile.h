@@ -1,7 +1,7 @@
-/* contract_tile.h: vectors and the matmul in registers, for one element type. Included by contract_matmul.h with
- * MGPU_REAL and MGPU_NAME(name) defined. */
+/* contract_tile.h: vectors and the matmul in registers, for one element type. Included by contract_matmul.h with MGPU_REAL and
+ * MGPU_NAME(name) defined. */
 typedef MGPU_REAL MGPU_NAME(vector) __attribute__((vector_size(MGPU_VECTOR_BYTES)));
-typedef MGPU_REAL MGPU_NAME(anywhere) /* a vector in memory, at any element */
+typedef MGPU_REAL MGPU_NAME(anywhere) /* a vector in memory, aligned to elements */
     __attribute__((vector_size(MGPU_VECTOR_BYTES), aligned(sizeof(MGPU_REAL)), may_alias));
 typedef MGPU_REAL MGPU_NAME(half) __attribute__((vector_size(MGPU_VECTOR_BYTES / 2), aligned(sizeof(MGPU_REAL)), may_alias));
 #define VECTOR MGPU_NAME(vector)
@@ -14,7 +14,7 @@ typedef MGPU_REAL MGPU_NAME(half) __attribute__((vector_size(MGPU_VECTOR_BYTES /
 #define LOAD_PART(address, mask) MGPU_NAME(load_part)(address, mask)
 #define STORE_PART(address, mask, value) MGPU_NAME(store_part)(address, mask, value)
 
-/* ---- the first elements of a vector: what is after them is neither read nor written, and 0 in registers */
+/* ---- The first elements of a vector: later ones are neither read nor written in memory, and 0 in registers. */
 #if MGPU_VECTOR_BYTES == 64
 typedef unsigned MASK;
 MGPU_INLINE MASK MGPU_NAME(mask_of)(int64_t count) { return (1u << count) - 1; }
@@ -73,12 +73,11 @@ MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
 }
 #endif
 
-/* ---- a tile: ROWS x (VECTORS of) columns of C, over `depth` elements of K.
- * A's element (r, k): a[row[r] + along_k[k]], or beside it as many as there are columns; B's (k, v): b[k * ldb + v * next_b],
- * whole vectors of it (beside it those columns alone). Meanwhile it fetches some of what comes next.
- * C: rows at c + row_c[r] for r < used, columns next to each other, `columns` of them in the last vector; added to what is
- * there, or stored. row has ROWS elements. One vector alone is not enough to keep the processor busy with loading A: then
- * the rows' addresses serve two elements of K. */
+/* ---- A tile: ROWS x (VECTORS of) columns of C, over `depth` elements of K. A's element (r, k) is a[row[r] + along_k[k]] (for
+ * tiles of the batch, a vector of the columns there). B's (k, v) is the vector at b[k * ldb + v * next_b] (for tiles of the
+ * batch, only its columns). Meanwhile the tile prefetches some of what comes next. C: rows at c + row_c[r] for r < used, with
+ * contiguous columns, of which the last vector has `columns`; the result is added to it, or stored. row has ROWS elements. With
+ * one vector, loading A would limit the speed, so the rows' addresses are used for two elements of K. */
 typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k, const MGPU_REAL *b,
                              int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c, int64_t used, int64_t columns,
                              bool add, mgpu_ahead *ahead);
@@ -122,7 +121,7 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
         for (int64_t fetched = 0; depth > 0; fetched++) {                                                              \
             int64_t left = fetched < ROWS - 1 && some < depth ? some : depth;                                          \
             depth -= left;                                                                                             \
-            if (fetched < used) /* C, row by row: all at once would keep A and B waiting */                            \
+            if (fetched < used) /* C, row by row: all at once would delay A and B */                                   \
                 MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                          \
                     __builtin_prefetch(c + row_c[fetched] + v * LANES, 1);                                             \
             if (__builtin_expect(ahead->each > 0, 0)) /* rare: it gets no registers */                                 \
@@ -147,7 +146,7 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
 MGPU_TILES(MGPU_TILE_OF)
 MGPU_TILES_BESIDE(MGPU_TILE_BESIDE)
 
-/* [vectors - 1, 4: beside][rows - 1]; NULL: the next larger one */
+/* [vectors - 1, or 4 for tiles of the batch][rows - 1]; NULL: use the next larger one. */
 #define MGPU_TILE_ENTRY(rows, vectors) [vectors - 1][rows - 1] = MGPU_NAME(tile_##rows##_##vectors),
 #define MGPU_TILE_ENTRY_BESIDE(rows) [4][rows - 1] = MGPU_NAME(tile_##rows##_beside),
 static MGPU_NAME(tile) *const MGPU_NAME(tiles)[5][MGPU_ROWS_1] = {

@@ -1,4 +1,4 @@
-/* device_host.c: a device that is a part of this machine's memory and runs kernels on its cores.
+/* device_host.c: a device with a part of the host's memory that runs kernels on its cores.
  *
  * A region of calls runs on the device's thread pool: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
  * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
@@ -19,19 +19,18 @@ struct Device {
     uint8_t *arena, *staging;
     ThreadPool *pool;
     int threads;
-    DeviceStrip *region;        /* that runs */
+    DeviceStrip *region;        /* the one that runs */
     const mgpu_op **now;
-    bool finishes;             /* the region has kernels with `finish` */
-    Library *library;          /* NULL: there is none */
-    char said[200];            /* which one, or why none */
-    double *worked;            /* [thread]: seconds in the region that runs, where they are asked for */
+    bool finishes;             /* the region has kernels with `finish`, or partial sums of the library */
+    Library *library;          /* NULL: none */
+    char said[200];            /* its name, or the reason */
+    double *worked;            /* [thread]: seconds of work in the current region, if they are timed */
     void ***argument;          /* [thread]: room for the arguments of a call */
     int most_arguments;
 };
 
-/* Memory that nobody touches costs nothing: the pages of a fresh mapping are zeroed one by one, by the thread that first
- * writes to them, while kernels run. Large ones begin at a huge page, so that the system may back them with some later on
- * (host_settled). */
+/* Unused memory costs nothing: pages of a fresh mapping are zeroed when a thread first writes to them, while kernels run. Large
+ * mappings are aligned to huge pages, so that the system can use these later (host_settled). */
 static uint8_t *zeroed(int64_t bytes)
 {
     size_t size = (size_t)(bytes > 0 ? bytes : ALIGNMENT), all = size >= HUGE_PAGE ? size + HUGE_PAGE : size;
@@ -139,9 +138,9 @@ static Collective *host_connect(Machine *machine, Device **devices, const mgpu_p
     return mgpu_collective_in_memory(plan->devices, beside);
 }
 
-/* ---- running: what one thread does of a region */
-/* Kernels count samples from the device's first one; of what a thread has for its chunk alone, that begins at `sample`, it
- * gets the place where the first one would be. */
+/* ---- running: one thread's work in a region */
+/* Kernels index samples from the device's first one. A thread's memory for a chunk begins at `sample`, so the kernel gets the
+ * address where the first sample would be. */
 static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int64_t sample)
 {
     if (!c->own)
@@ -154,15 +153,16 @@ static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int
     return own;
 }
 
-/* what the calls of the region count as samples */
+/* Returns the samples, or elements of split values, that the region's calls process. */
 static int64_t samples_of(const Device *d)
 {
     return d->region->elements ? d->region->elements - 1 : d->region->samples ? d->region->samples : d->samples;
 }
 
-/* gcc leaves in the upper halves of vector registers what kernels have left there, since it has -fno-expensive-optimizations
- * (compiler/link/tools.c). SSE code, which all of the runtime is but for matmuls, takes three times as long until they are zeroed
- * (measured: sums of 4,096 floats 1.18 us in place of 0.36; a step of a cumsum 9 % more, none of mlp, cnn7 and resnet20). */
+/* gcc leaves the upper halves of vector registers dirty after kernels, because of -fno-expensive-optimizations
+ * (compiler/link/tools.c). SSE code, which is all of the runtime except matmuls, then takes three times as long until they are
+ * zeroed (measured: sums of 4,096 floats 1.18 us in place of 0.36; a step of a cumsum 9 % longer, those of mlp, cnn7 and resnet20
+ * equal). */
 static void run_kernel(mgpu_kernel_function *run, void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
     run(argument, step, part);
@@ -174,10 +174,10 @@ static void run_kernel(mgpu_kernel_function *run, void *const *argument, const m
 #endif
 }
 
-/* that share the region */
+/* Returns how many threads share the region. */
 static int threads_of(const Device *d) { return d->region->alone ? 1 : d->threads; }
 
-/* samples [begin, end) of a call; what is not divided by samples comes with the thread's first ones */
+/* Calls a kernel for samples [begin, end). What is not divided by samples is done in the thread's first call. */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
 {
     DeviceCall *c = &d->region->calls[number];
@@ -312,8 +312,8 @@ static void host_ready(Device *d)
         mgpu_library_ready(d->library);
 }
 
-/* Huge pages make steps 2 to 3 % faster. To begin with them can cost seconds, where a virtual machine gets large pieces of
- * memory from its host first; so the system is asked to join pages when training is under way, in its own time. */
+/* Huge pages make steps 2 to 3 % faster. Using them from the start can take seconds, if a virtual machine has to get large blocks
+ * of memory from its host. So the system is asked to join pages in the background, once training is in progress. */
 static void host_settled(Device *d)
 {
     if (d->arena_bytes >= HUGE_PAGE)

@@ -1,4 +1,4 @@
-/* device_host.h: devices that are a part of this machine's memory and compute on its cores. */
+/* device_host.h: devices with a part of the host's memory that compute on its cores. */
 #ifndef MGPU_DEVICE_HOST_H
 #define MGPU_DEVICE_HOST_H
 

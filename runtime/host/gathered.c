@@ -1,4 +1,5 @@
-/* gathered.c: transfers of which every member gets what all have sent, and adds it up by itself, in the members' order: bits, and moments. */
+/* gathered.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order: one-bit
+ * gradients, and moments. */
 #include "runtime/abi/mgpu_moments.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/host/reduce.h"

@@ -1,11 +1,11 @@
-/* library.c: which matmuls a library computes, on one host device.
+/* library.c: the contractions of a host device that a library computes.
  *
- * A matmul that is divided by samples is prepared for every number of samples that a thread calls it with: a chunk, and
- * what is left of a thread's share. One that is divided otherwise is prepared for every thread's share; where that is a
- * part of the sum (weight gradients of convolutions), thread 0 has its sum in the result, the others in memory of their
- * own, and in the end each thread adds up a part of all of them.
+ * A contraction that is divided by samples is prepared for every number of samples that a thread calls it with: a chunk, and the
+ * rest of a thread's share. Others are prepared for every thread's share. If that is a partial sum (weight gradients of
+ * convolutions), thread 0 stores it in the result, the others in memory of their own, and in the end each thread adds up a part
+ * of all of them.
  *
- * Memory, of each thread: scratch, which any run may use; packed weights and partial sums of the operations of a region. */
+ * Memory of each thread: scratch, which any run may use; packed weights and partial sums of the operations of a region. */
 #include "runtime/host/library.h"
 
 #include <stdlib.h>
@@ -21,23 +21,23 @@ typedef struct Sized { int64_t samples; MgpuLibraryMatmul *matmul; } Sized;
 
 struct LibraryCall {
     LibraryCall *next;
-    int sizes;                       /* divided by samples */
+    int sizes;                       /* if divided by samples */
     Sized sized[MOST_SIZES];
-    MgpuLibraryMatmul **share;      /* else: by thread */
+    MgpuLibraryMatmul **share;      /* otherwise: [thread] */
     bool partial;
     uint8_t type;                    /* of a partial sum */
     int64_t result_bytes;
-    int64_t packed_at, partial_at;   /* in a thread's memory; packed_at -1: runs take the weights as they are */
+    int64_t packed_at, partial_at;   /* offsets in a thread's memory; packed_at -1: weights are not packed */
 };
 
 struct Library {
-    Release release;                 /* if an error leaves it behind */
+    Release release;                 /* frees it if an error leaks it */
     int64_t samples, chunk;
     int threads;
     LibraryCall *calls;
-    int64_t scratch_bytes, region_bytes, most_region_bytes; /* of a thread */
-    int64_t allocated;               /* of a thread */
-    uint8_t **memory;                /* by thread: the region's, then scratch */
+    int64_t scratch_bytes, region_bytes, most_region_bytes; /* per thread */
+    int64_t allocated;               /* per thread */
+    uint8_t **memory;                /* [thread]: the region's memory, then scratch */
 };
 
 static void release(void *library) { mgpu_library_close(library); }
@@ -125,7 +125,8 @@ static bool prepare_size(Library *l, LibraryCall *c, const mgpu_kernel *k, int64
     return true;
 }
 
-/* all numbers of samples that a thread can be asked for: whole chunks, and the rests of shares that differ by one */
+/* Prepares all numbers of samples that a thread may process: whole chunks, and the rests of shares, which differ by at most
+ * one. */
 static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
 {
     int64_t least = l->samples / l->threads, most = (l->samples + l->threads - 1) / l->threads;
@@ -141,7 +142,7 @@ static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
     return true;
 }
 
-/* of all threads; returns how many of them are a part of a sum, -1: the library does not do all of them */
+/* Prepares the shares of all threads; returns how many are partial sums, or -1 if the library does not compute all of them. */
 static int prepare_shares(Library *l, LibraryCall *c, const mgpu_kernel *k, bool convolution)
 {
     int parts = 0;
@@ -155,8 +156,8 @@ static int prepare_shares(Library *l, LibraryCall *c, const mgpu_kernel *k, bool
     return parts;
 }
 
-/* The gradient of a convolution of size 1 is a matmul whose result is divided, or a convolution whose samples are, and a small share
- * may be better off as the other: then all are convolutions. */
+/* The gradient of a 1x1 convolution can be a matmul whose result is divided, or a convolution whose samples are. A small share
+ * may prefer the other one: then all are convolutions. */
 static bool prepare_by_thread(Library *l, LibraryCall *c, const mgpu_kernel *k, int64_t result_bytes)
 {
     int parts = prepare_shares(l, c, k, false);

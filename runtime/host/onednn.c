@@ -1,13 +1,12 @@
-/* onednn.c: a table of runtime/abi/mgpu_gemm.h -> primitives of oneDNN, and their runs.
+/* onednn.c: prepares primitives of oneDNN for a table of runtime/abi/mgpu_gemm.h.
  *
- * A convolution is the library's convolution over channels-last activations. Its fast code wants weights in blocks of its
- * own choice, so weights are reordered before (or the gradient after) the primitive, in every run, unless the caller keeps
- * them packed. Plain weights would mean its general code: slower than ours.
- * A plain matmul is a matmul, which takes any strides; axes that do not fold into one M, N or K become loops
- * around it.
- * bf16: without AMX the library's bf16 code is half as fast as its f32 code. Operands are then widened, and results
- * narrowed, in scratch memory, a few samples or rows at a time so that they stay in the cache. Without AVX-512 its reorders
- * convert number by number (bn_cnn, width 8, bf16 on Zen 3: 520 ms a step, 24 ms without the library): then they are ours. */
+ * A convolution becomes a convolution with channels-last activations. The library's fast code needs weights in a blocked format,
+ * so weights are reordered before (or the gradient after) the primitive, in every run, unless the caller keeps them packed. Plain
+ * weights would select its general code, which is slower than ours. A plain matmul becomes a matmul, which supports any strides;
+ * axes that cannot be merged into one M, N or K become loops around it. bf16: without AMX, the library's bf16 code is half as
+ * fast as its f32 code. Operands are then widened, and results narrowed, in scratch memory, a few samples or rows at a time so
+ * that they stay in the cache. Without AVX-512 its reorders are not vectorized (bn_cnn, width 8, bf16 on Zen 3: 520 ms per step,
+ * 24 ms without the library); then our code is used. */
 #include "runtime/host/onednn_matmul.h"
 
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 
 #include "runtime/base/base.h"
 
-enum { CACHE_BYTES = 768 * 1024 };  /* of f32 values that one call of a primitive shall touch */
+enum { CACHE_BYTES = 768 * 1024 };  /* of f32 values that one call of a primitive should touch */
 
 static atomic_bool available;
 
@@ -29,23 +28,23 @@ static atomic_bool available;
  *     3x3, dW                                              140 - 180    110 - 160
  *         with a stride, 64 channels or more               115 - 125    125 - 145    ours
  *         1 to 3 channels to 32 or more                    100 - 125    120 - 150    ours
- *         large weights, few places: they are reordered     90 - 110    125 - 135    ours
+ *         large weights, few places (reordering)            90 - 110    125 - 135    ours
  *     1x1 and matmuls of matrices, 64 rows and more       110 - 175     75 - 160
  *         fewer rows                                        50 - 150     60 - 165    ours
- *         by many rows whole pages apart           65 -  80    100 - 130    ours
+ *         rows of B whole pages apart                       65 -  80    100 - 130    ours
  *         gradients of weights by 1024 rows and more       120 - 150    140 - 150    ours
  *     1x1 with a stride, few channels, forward and dW       65 - 100     75 - 135    ours
  *     dX of a strided convolution                           65 - 170     35 - 150
  *     general code (names with gemm, ref)                   10 - 120                 ours
  *
- * Of its implementations the "brg" ones are the first of its list, but the older ones are up to twice as fast where
- * channels do not fill a vector, for strided convolutions of few channels and for gradients of strided ones. */
+ * Its "brg" implementations are first in its list, but older ones are up to twice as fast if channels do not fill a vector,
+ * for strided convolutions of few channels and for gradients of strided ones. */
 
 static bool general_code(const char *said) { return strncmp(said, "ref", 3) == 0 || strstr(said, "gemm") != NULL; }
 
-/* what the rules look at */
+/* Properties that the rules depend on. */
 typedef struct Looks {
-    int64_t in, out, weights, depth; /* of a group, of a group, of it, places of all samples */
+    int64_t in, out, weights, depth; /* of a group; of a group; of a group; places of all samples */
     bool strided, pointwise;
 } Looks;
 
@@ -74,8 +73,8 @@ static const char *to_avoid(const OnednnConvolution *c)
 /* calls: of the primitive in one run */
 static bool worth_convolution(const OnednnConvolution *c, const OnednnPrimitive *primitive, int64_t calls)
 {
-    enum { WIDE = 64, FEW = 64 /* places: their matmuls are as short as those that reorder weights */ };
-    enum { MANY = 512, LARGE = 512 * 1024 /* weights: more than the cache holds */ };
+    enum { WIDE = 64, FEW = 64 /* places: their matmuls take no longer than reordering weights */ };
+    enum { MANY = 512, LARGE = 512 * 1024 /* weights: more than fit into the cache */ };
     Looks it = looks_of(c);
     it.depth *= calls;
     if (general_code(primitive->said) || (it.pointwise && it.depth < FEW))
@@ -101,11 +100,11 @@ static bool worth_matmul(const OnednnTensor *x, const OnednnTensor *w, const One
            (loops == 0 || strncmp(primitive->said, "brg", 3) == 0);
 }
 
-/* Widening is a pass over the operands: they must be in the cache, a few rows at a time (then the second matrix is widened
- * once for all of them), or there must be many multiplications an element. */
+/* Widening is a pass over the operands. It pays if they are in the cache, a few rows at a time (the second matrix is then widened
+ * once for all), or if there are many multiplications per element. */
 static bool worth_widening(const OnednnTensor *w, int64_t calls, int64_t m, int64_t n, int64_t k)
 {
-    enum { MANY = 128, LARGE = 1024 * 1024 /* elements, by rows: mgpu_contract takes these as fast */ };
+    enum { MANY = 128, LARGE = 1024 * 1024 /* elements, stored by rows: mgpu_contract is as fast for these */ };
     if (w->stride[1] == 1 && n * k >= LARGE)
         return false;
     double elements = (double)m * (double)k + (double)k * (double)n + (double)m * (double)n;
@@ -117,7 +116,7 @@ static bool worth_widening(const OnednnTensor *w, int64_t calls, int64_t m, int6
 
 static int64_t bytes_of(int type) { return type == ONEDNN_BF16 ? 2 : 4; }
 
-/* of a, b, c in memory. native: the library takes them as they are; else all are widened to f32 */
+/* Types of a, b, c in memory. native: the library supports them; else all are widened to f32. */
 typedef struct Types { int operand[3]; bool known, native; } Types;
 
 static Types types_of(const mgpu_contraction *table)
@@ -165,8 +164,7 @@ static OnednnTensor weight_tensor(int type, const mgpu_convolution *c, bool back
     return tensor;
 }
 
-/* Dilated x, step 1: the gradient of a convolution's data, whose stride is the input_dilation and whose taps are reversed.
- */
+/* An x with input dilation and stride 1 is the data gradient of a convolution with that stride, with reversed taps. */
 static bool describe_convolution(const mgpu_convolution *c, const Types *types, int64_t samples, OnednnConvolution *to,
                                  int operand[3])
 {
@@ -201,7 +199,7 @@ static bool describe_convolution(const mgpu_convolution *c, const Types *types, 
     return true;
 }
 
-/* the weights as few axes, outermost first; taps run backwards */
+/* Describes the weights by few axes, outermost first, with reversed taps. */
 static void set_flip(MgpuLibraryMatmul *matmul, const mgpu_convolution *c)
 {
     Tap *tap = matmul->flip;
@@ -232,7 +230,7 @@ static void set_flip(MgpuLibraryMatmul *matmul, const mgpu_convolution *c)
     matmul->flips = any ? kept : 0;
 }
 
-/* the largest divisor of `count` that is at most `most`, or 1 */
+/* Returns the largest divisor of `count` that is at most `most`, or 1. */
 static int64_t divisor(int64_t count, int64_t most)
 {
     for (int64_t i = most < count ? most : count; i > 1; i--)
@@ -241,7 +239,7 @@ static int64_t divisor(int64_t count, int64_t most)
     return 1;
 }
 
-/* between the operand's memory, `plain`, and the argument of `main` */
+/* Prepares the conversion between the operand's memory, `plain`, and the argument of `main`. */
 static bool prepare_conversion(MgpuLibraryMatmul *matmul, int argument, const OnednnTensor *plain)
 {
     const void *tensor = matmul->main.tensor[argument];
@@ -296,7 +294,7 @@ static bool prepare_convolution(MgpuLibraryMatmul *matmul, const mgpu_contractio
         wide.x.type = wide.w.type = wide.y.type = ONEDNN_F32;
         int64_t chunk = divisor(samples, CACHE_BYTES / ((c->x_stride[0] + c->y_stride[0]) * 4));
         if (c->weight && looks_of(&to).weights * 4 > CACHE_BYTES)
-            chunk = samples; /* adding up gradients would cost more */
+            chunk = samples; /* adding partial gradients would take longer */
         wide.x.extent[0] = wide.y.extent[0] = to.x.extent[0] = to.y.extent[0] = chunk;
         matmul->to = samples / chunk;
         matmul->loop[matmul->loops++] = (Loop){matmul->to, {0}};
@@ -314,7 +312,7 @@ static bool prepare_convolution(MgpuLibraryMatmul *matmul, const mgpu_contractio
 typedef struct FoldedAxis { int64_t extent, stride[3]; } FoldedAxis;       /* strides in A, B, C of the table */
 typedef struct FoldedAxes { FoldedAxis axis[MGPU_AXES]; int count; } FoldedAxes;
 
-/* axes of a list as few as possible: an axis and the next one that continues it are one */
+/* Merges contiguous axes of a list; returns false if one is in a window. */
 static bool fold(const mgpu_axis *axis, int count, int64_t samples, FoldedAxes *list)
 {
     list->count = 0;
@@ -336,8 +334,7 @@ static bool fold(const mgpu_axis *axis, int count, int64_t samples, FoldedAxes *
     return true;
 }
 
-/* Takes out of the list the axis that the matrices have: the one with stride 1 in C or else in the operand, or the
- * longest. */
+/* Removes the axis that becomes the matrices' axis: the one with stride 1 in C, else in the operand, else the longest. */
 static FoldedAxis take(FoldedAxes *list, int operand)
 {
     int best = 0;
@@ -357,7 +354,7 @@ static FoldedAxis take(FoldedAxes *list, int operand)
     return taken;
 }
 
-/* a matrix by two axes; false: no stride of 1 */
+/* Describes a matrix by two axes; returns false if none has stride 1. */
 static bool matrix(int type, const FoldedAxis *row, const FoldedAxis *column, int operand, OnednnTensor *tensor)
 {
     int64_t rows = row->extent, columns = column->extent, down = row->stride[operand], right = column->stride[operand];
@@ -369,7 +366,7 @@ static bool matrix(int type, const FoldedAxis *row, const FoldedAxis *column, in
     return (right == 1 && down >= columns) || (down == 1 && right >= rows);
 }
 
-/* f32, without gaps between rows (or columns) */
+/* Returns the same matrix in f32, without gaps between rows (or columns). */
 static OnednnTensor widened(const OnednnTensor *from)
 {
     OnednnTensor to = *from;
@@ -388,7 +385,8 @@ static void add_loop(MgpuLibraryMatmul *matmul, int64_t count, const int64_t str
         loop->move[place[i]] = stride[i] * bytes[i];
 }
 
-/* Divides the result among `shares`: the iterations of the loops if there are enough of them, else rows or columns. */
+/* Divides the result among `shares`: iterations of the loops if there are enough, else rows or columns. Returns false if this
+ * share is empty. */
 static bool divide(MgpuLibraryMatmul *matmul, FoldedAxis *m, FoldedAxis *n, const MgpuShare *share, const int64_t bytes[3],
                    const int place[3])
 {
@@ -447,7 +445,7 @@ static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *ta
         matmul->from = matmul->to = 0;
         return true;
     }
-    /* C by rows: the library's y = x w has N beside each other */
+    /* C is stored by rows: in the library's y = x w, N is contiguous */
     int first = 0;
     if (n.stride[C] != 1 && (m.stride[C] == 1 || n.extent == 1)) {
         FoldedAxis moved = m;
@@ -495,11 +493,11 @@ static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *ta
     return true;
 }
 
-/* ---- matmuls */
+/* ---- preparing contractions */
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* the primitive's results of one run are parts of a sum */
+/* Returns true if the primitive's results in one run are partial sums. */
 static bool adds(const MgpuLibraryMatmul *matmul)
 {
     return matmul->to - matmul->from > 1 && !matmul->moves[matmul->result];
@@ -537,7 +535,7 @@ bool mgpu_onednn_open(char *said, size_t room)
     return available;
 }
 
-/* as before any attempt */
+/* Undoes an attempt. */
 static void clear(MgpuLibraryMatmul *matmul)
 {
     MgpuLibraryMatmul empty = {.threads = matmul->threads, .seat = matmul->seat};
@@ -547,7 +545,7 @@ static void clear(MgpuLibraryMatmul *matmul)
     *matmul = empty;
 }
 
-/* a convolution with one tap and no steps is a plain matmul */
+/* A convolution with one tap and stride 1 is a plain matmul. */
 static bool prepare(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types, const MgpuShare *share)
 {
     if (!share->convolution && prepare_matmul(matmul, table, types, share))
@@ -566,7 +564,7 @@ MgpuLibraryMatmul *mgpu_onednn_prepare(const mgpu_contraction *table, const Mgpu
     matmul->seat = mgpu_allocate((size_t)share->threads, sizeof *matmul->seat);
     int before = onednn_threads(1);
     bool done = prepare(matmul, table, &types, share);
-    if (!done && types.native && types.operand[A] == ONEDNN_BF16) { /* 2.6 has no gradient of data with steps for AMX */
+    if (!done && types.native && types.operand[A] == ONEDNN_BF16) { /* 2.6 has no strided data gradients with AMX */
         clear(matmul);
         types.native = false;
         done = prepare(matmul, table, &types, share);

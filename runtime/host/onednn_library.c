@@ -1,4 +1,4 @@
-/* onednn_library.c: oneDNN by dlopen. See onednn_library.h. */
+/* onednn_library.c: opens oneDNN by dlopen, and calls it. */
 #include "runtime/host/onednn_library.h"
 
 #include <dlfcn.h>
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* version 2: descriptors by value. Their sizes there are 696, 5976 and 2800 bytes; the library alone looks inside. */
+/* version 2: opaque descriptors by value, whose sizes there are 696, 5976 and 2800 bytes */
 enum { TENSOR_BYTES = 2048, OPERATION_BYTES = 16384 };
 enum { CPU = 1, IN_ORDER = 1, DIRECT = 1, ANY = 1, USER_SCRATCHPAD = 1 };
-enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OMP = 2, RUNTIME_THREADPOOL = 8 /* none given: sequential */ };
+enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OMP = 2, RUNTIME_THREADPOOL = 8 /* none set: sequential */ };
 enum { QUERY_SAID = 8, QUERY_ARGUMENT = 255, QUERY_SCRATCHPAD = 136 };
 
 typedef int64_t Extents[ONEDNN_RANK];
@@ -22,7 +22,7 @@ static struct {
     void *engine, *attributes;
     void (*set_threads)(int);
     int (*get_threads)(void);
-    /* alike in both */
+    /* both versions */
     const OnednnVersion *(*get_version)(void);
     int (*get_effective_cpu_isa)(void);
     int (*engine_create)(void **, int kind, size_t index);
@@ -120,7 +120,7 @@ static const Entry ENTRIES[] = {
     THREE(matmul_create, "matmul_primitive_desc_create"),
 };
 
-/* a function's address through memory: ISO C has no cast from an object's */
+/* Stores a function's address through memory, since ISO C has no cast from an object pointer. */
 static bool find(void *field, const char *name)
 {
     void *address = dlsym(library.handle, name);
@@ -202,13 +202,13 @@ bool onednn_load(const char *name, char *said, size_t room)
 
 bool onednn_has_amx(void)
 {
-    enum { AMX = 0x200 }; /* of dnnl_cpu_isa_avx512_core_amx and all above it */
+    enum { AMX = 0x200 }; /* set in dnnl_cpu_isa_avx512_core_amx and later ones */
     return (library.get_effective_cpu_isa() & AMX) != 0;
 }
 
 bool onednn_converts(void)
 {
-    enum { AVX512 = 0x20 }; /* of dnnl_cpu_isa_avx512_core and all above it */
+    enum { AVX512 = 0x20 }; /* set in dnnl_cpu_isa_avx512_core and later ones */
     return (library.get_effective_cpu_isa() & AVX512) != 0;
 }
 
@@ -259,7 +259,7 @@ static const char *name_of(const void *descriptor)
     return library.pd_query(descriptor, QUERY_SAID, 0, &name) == 0 && name != NULL ? name : "";
 }
 
-/* descriptor -> primitive */
+/* Makes a primitive of a descriptor. */
 static bool finish(OnednnPrimitive *primitive, const int id[3])
 {
     if (library.primitive_create(&primitive->primitive, primitive->descriptor) != 0) {
@@ -283,7 +283,7 @@ static bool avoided(const void *descriptor, const char *avoid)
     return avoid != NULL && strncmp(name_of(descriptor), avoid, strlen(avoid)) == 0;
 }
 
-/* version 2: the first implementation of an operation that is not to be avoided */
+/* Version 2: finds the first implementation of an operation that is not to be avoided. */
 static bool create_two(void **descriptor, const void *operation, const void *hint, const char *avoid)
 {
     void *iterator;

@@ -1,8 +1,8 @@
-/* onednn_library.h: the few calls of oneDNN's C interface that matmuls need, the same for versions 2 and 3.
+/* onednn_library.h: the part of oneDNN's C interface that contractions need, for versions 2 and 3.
  *
- * No header of oneDNN is needed: what is declared here and in onednn_library.c is a part of its stable interface
- * (https://oneapi-src.github.io/oneDNN/, dnnl.h and dnnl_types.h of 2.0 to 2.7 and of 3.x). Version 2 has descriptors by
- * value and operation descriptors, version 3 opaque pointers and one function per primitive; both hide in OnednnLibrary. */
+ * No header of oneDNN is needed: what is declared here and in onednn_library.c is part of its stable interface
+ * (https://oneapi-src.github.io/oneDNN/, dnnl.h and dnnl_types.h of 2.0 to 2.7 and of 3.x). Version 2 has descriptors by value
+ * and operation descriptors, version 3 opaque pointers and one function per primitive. OnednnLibrary hides both. */
 #ifndef MGPU_ONEDNN_LIBRARY_H
 #define MGPU_ONEDNN_LIBRARY_H
 
@@ -18,7 +18,7 @@ enum {                      /* arguments of primitives */
 };
 enum { ONEDNN_FORWARD = 64, ONEDNN_BACKWARD_DATA = 160, ONEDNN_BACKWARD_WEIGHTS = 192 };
 
-/* a tensor by its strides in elements; `any`: the library may choose how it is in memory */
+/* A tensor with strides in elements; `any`: the library may choose its memory format. */
 typedef struct OnednnTensor {
     int type, rank;
     int64_t extent[ONEDNN_RANK], stride[ONEDNN_RANK];
@@ -29,10 +29,10 @@ typedef struct OnednnConvolution {
     int kind;               /* ONEDNN_FORWARD, ... */
     OnednnTensor x, w, y;   /* or their gradients; w: [groups], out, in, taps */
     int64_t stride[3], dilation[3] /* 1: none */, padding_low[3], padding_high[3];
-    const char *avoid;      /* NULL, or how the names of implementations begin that are passed over */
+    const char *avoid;      /* skip implementations whose name begins so; NULL: none */
 } OnednnConvolution;
 
-/* A primitive. tensor[i] has its data for argument id[i]; memory[i]: bytes. Immutable: many threads execute it at once. */
+/* A primitive. tensor[i] describes the data of argument id[i], of bytes[i]. Immutable: many threads execute it at once. */
 typedef struct OnednnPrimitive {
     void *primitive, *descriptor;
     int id[3];
@@ -43,27 +43,27 @@ typedef struct OnednnPrimitive {
     const char *said;       /* the implementation's name */
 } OnednnPrimitive;
 
-/* what one thread executes a primitive with */
+/* Objects with which one thread executes a primitive. */
 typedef struct OnednnSeat { void *memory[4]; void *data[4]; void *stream; } OnednnSeat;
 
 typedef struct OnednnVersion { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } OnednnVersion;
 
-/* once; true: the library is there and can be used. name: of a file, or NULL for the system's */
+/* Called once; returns true if the library can be used. name: a file, or NULL for the system's. */
 bool onednn_load(const char *name, char *said, size_t room);
-bool onednn_has_amx(void);  /* then its bf16 code is faster than its f32 code */
-bool onednn_converts(void); /* between bf16 and f32 by vectors; without AVX-512 one number after the other */
+bool onednn_has_amx(void);  /* with AMX, its bf16 code is faster than its f32 code */
+bool onednn_converts(void); /* it vectorizes conversions between bf16 and f32; without AVX-512 it does not */
 
-/* false: the library has no such primitive; nothing is left over */
+/* Return false if the library has no such primitive; nothing has to be freed then. */
 bool onednn_convolution(const OnednnConvolution *, OnednnPrimitive *);
 bool onednn_matmul(const OnednnTensor *a, const OnednnTensor *b, const OnednnTensor *c, OnednnPrimitive *);
-/* from / to: a tensor of a primitive (used), or NULL: the plain one */
-/* OpenMP's for what the calling thread runs, which may be a caller's of a library; -> those before */
+/* Sets OpenMP's number of threads for the calling thread, which may be a library caller's; returns the previous one. */
 int onednn_threads(int);
+/* tensor: of a primitive. Reorders from `plain` to its format, or back. */
 bool onednn_reorder(const OnednnTensor *plain, const void *tensor, bool to_plain, OnednnPrimitive *);
 bool onednn_is(const void *tensor, const OnednnTensor *plain);
 void onednn_free(OnednnPrimitive *);
 
-/* data: of id[0], id[1], id[2], then scratch of scratch_bytes, aligned to 64 bytes */
+/* data: of id[0], id[1], id[2], then scratch of scratch_bytes, aligned to 64 bytes. */
 bool onednn_execute(const OnednnPrimitive *, OnednnSeat *, void *const data[4]);
 void onednn_leave(OnednnSeat *);
 #endif

@@ -1,11 +1,12 @@
-/* onednn_run.c: the runs of prepared matmuls: widen or reorder operands, execute, narrow or reorder the result. */
+/* onednn_run.c: runs prepared contractions: widens or reorders operands, executes the primitive, narrows or reorders the
+ * result. */
 #include "runtime/host/onednn_matmul.h"
 
 #include <string.h>
 
 #include "runtime/base/base.h"
 
-/* the innermost axis of W, which is alone or is inside another one */
+/* Copies the innermost axis of W, reversed if it is flipped. */
 static void flip_run(const Tap *tap, int64_t element, const char *from, char *to)
 {
     if (!tap->flipped && tap->stride == 1) {
@@ -19,7 +20,7 @@ static void flip_run(const Tap *tap, int64_t element, const char *from, char *to
     }
 }
 
-/* W with its taps in reverse, elsewhere, in the same order of axes */
+/* Copies W with reversed taps, in the same order of axes. */
 static void flip_taps(const MgpuLibraryMatmul *matmul, const char *from, char *to)
 {
     const Tap *tap = matmul->flip;
@@ -53,7 +54,7 @@ static OnednnSeat *seat_of(MgpuLibraryMatmul *matmul, int thread)
     return *matmul->seat[thread];
 }
 
-/* an operand to where the primitive has it */
+/* Converts an operand to the primitive's format. */
 static void *convert_in(MgpuLibraryMatmul *matmul, OnednnSeat *seat, int argument, char *data, char *scratch)
 {
     if (argument == W && matmul->flips > 0) {
@@ -83,7 +84,7 @@ void mgpu_onednn_run(MgpuLibraryMatmul *matmul, const void *a, const void *b, vo
     if (matmul->from == matmul->to)
         return;
     OnednnSeat *seat = seat_of(matmul, thread);
-    /* nothing of a and b is written; the library's interface knows no const */
+    /* a and b are not written; the library's interface has no const */
     char *base[] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b, c};
     for (int i = 0; i < 3; i++)
         base[i] += matmul->offset[i] + begin * matmul->sample[i];

@@ -1,12 +1,13 @@
 /* reduce.c: transfers in shared memory.
  *
- * Members meet; each does its part; they part. In an all-reduce each sums its slice of the elements over all devices, in the order
- * of the devices, and writes the sum to all of them; in a reduce-scatter the slice is the member's own part, and the sum its own.
- * A slice is touched by one member only between the two meetings, so it works in place, and since the order of additions is fixed
- * and every device gets the same sum, all hold the same bits. Slices of an all-reduce begin at multiples of a cache line. Sums of
- * f16 and bf16 are formed in double and rounded by way of float. A plan may want rounds instead (mgpu_rounds.h), after each of which all meet. In other transfers each
- * member copies what it receives from who sends it: nobody receives over what it sends. Sums of bits
- * and moments (gathered.c): each member puts down what it sends, and adds up everybody's. */
+ * Members synchronize, each does its part, and they synchronize again. In an all-reduce, each sums its slice of the elements over
+ * all devices, in the order of the devices, and writes the sum to all of them. In a reduce-scatter, the slice is the member's own
+ * part, and only it receives the sum. Between the two points only one member accesses a slice, so it is summed in place. The
+ * order of additions is fixed and every device gets the same sum, so all have the same bits. Slices of an all-reduce begin at
+ * multiples of a cache line. Sums of f16 and bf16 are formed in double and rounded by way of float. A plan may ask for rounds
+ * instead (mgpu_rounds.h), after each of which all members synchronize. In other transfers, each member copies what it receives
+ * from the sender; what a member receives never overlaps with what it sends. Sums of one-bit gradients and of moments
+ * (gathered.c): each member stores what it sends, and sums what all have sent. */
 #include "runtime/abi/mgpu_half.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
@@ -20,13 +21,13 @@
 struct Reduction {
     int members;
     _Atomic int arrived;
-    Counter meetings; /* how many are over */
+    Counter meetings; /* how often all members have arrived */
     Operand *member;
-    double link_rate; /* bytes a second that a member sends or receives, for tests; 0: as fast as it is */
-    SlowLink *links;  /* by member; shared with a reduction beside */
+    double link_rate; /* tests: bytes per second that a member sends or receives; 0: not limited */
+    SlowLink *links;  /* [member]; shared with the reduction `beside` */
     int flow;
-    double *met;      /* by member: when the meeting before its last transfer was over */
-    void **codes;     /* by member: what it has sent last, where all gather it */
+    double *met;      /* [member]: when all had arrived at its last transfer, mgpu_seconds */
+    void **codes;     /* [member]: what it has sent last in a gathered sum */
     int64_t *room;    /* bytes of each */
 };
 
@@ -65,7 +66,7 @@ void mgpu_meet(Reduction *r)
 
 enum { BLOCK = 1024 }; /* elements summed at once: they stay in the first-level cache */
 
-typedef struct Slice { int64_t begin, end; int first, last; } Slice; /* elements; members [first, last) get their sum */
+typedef struct Slice { int64_t begin, end; int first, last; } Slice; /* elements; members [first, last) receive their sum */
 
 #define SUM_SLICE(name, type)                                                                                          \
     static void name(Reduction *r, const Slice *s)                                                                     \
@@ -86,12 +87,12 @@ typedef struct Slice { int64_t begin, end; int first, last; } Slice; /* elements
 
 SUM_SLICE(sum_f32, float)
 SUM_SLICE(sum_f64, double)
-SUM_SLICE(sum_u8, uint8_t) /* whole numbers add up modulo 2^n: the sign does not matter */
+SUM_SLICE(sum_u8, uint8_t) /* integers are added modulo 2^n, whatever their sign */
 SUM_SLICE(sum_u16, uint16_t)
 SUM_SLICE(sum_u32, uint32_t)
 SUM_SLICE(sum_u64, uint64_t)
 
-/* in double, rounded by way of float, as on GPUs */
+/* In double, rounded by way of float, as on GPUs. */
 #define SUM_HALF_SLICE(name)                                                                                           \
     static void sum_##name(Reduction *r, const Slice *s)                                                               \
     {                                                                                                                  \
@@ -202,10 +203,10 @@ static void take_round(Reduction *r, int member, int k)
     }
 }
 
-/* ---- what members gather */
+/* ---- gathered sums */
 static bool gathers(const Operand *o) { return mgpu_gathers(o->parties.transfer); }
 
-/* before all meet: nobody reads what was sent before any more */
+/* Called before all synchronize: nothing reads what was sent in the previous transfer any more. */
 static void put_sent(Reduction *r, int member)
 {
     const Operand *o = &r->member[member];
@@ -219,8 +220,8 @@ static void put_sent(Reduction *r, int member)
         mgpu_die("%s: a segment of device %d has more than two numbers, and cannot be sent as bits", o->name, member);
 }
 
-/* by the busiest member over its link, which also receives as much: all-reduces as a ring does it, or in the rounds of their way; others to
- * who gets them */
+/* Returns the bytes that the busiest member sends over its link; it receives as many. All-reduces are made as a ring, or in their
+ * rounds; other transfers send to the receivers. */
 static double bytes_sent(const Reduction *r, const Operand *o)
 {
     double bytes = (double)(o->count * mgpu_dtype_bytes(o->dtype)), others = (double)(r->members - 1) / r->members;
@@ -289,7 +290,7 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
     return true;
 }
 
-/* ---- as a collective of devices whose arenas are host memory */
+/* ---- the collective of devices whose arenas are host memory */
 typedef struct InMemory { Collective collective; Reduction *reduction; } InMemory;
 
 static bool exchange_in_memory(Collective *c, int member, const Operand *o)

@@ -5,28 +5,28 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 
-/* ---- reduce.c: sums are formed in the order of the devices: the same bits on every device */
+/* ---- reduce.c: sums are formed in the order of the devices, so every device gets the same bits. */
 typedef struct Reduction Reduction;
 Reduction *mgpu_reduction_open(int members);
 void mgpu_reduction_close(Reduction *);
-/* Every member calls it with its own data; returns when all have what they receive. false: the members disagree about what they
- * do. */
+/* Every member calls it with its own data; returns when all have received theirs. Returns false if members disagree. */
 bool mgpu_exchange(Reduction *, int member, const Operand *);
-/* The same without a thread for each member, but for what members gather (mgpu_gathers): parts, between which all members meet, and before and after which they do.
- * operands: by member */
+/* The same without a thread per member, and without gathered sums (mgpu_gathers): parts, before, between and after which all
+ * members synchronize. operands: [member]. */
 int mgpu_exchange_parts(const Operand *, int members);
 void mgpu_exchange_part(Operand *operands, int members, int member, int part);
-void mgpu_meet(Reduction *);           /* every member calls it; returns when all have */
+void mgpu_meet(Reduction *);           /* barrier of all members */
 bool mgpu_operands_agree(const Operand *, const Operand *, int members);
-void mgpu_add_operands(Operand *operands, int members, mgpu_stretch); /* operands[members] gets these elements of the others' sum */
-/* of what member `from` sends, that which `to` receives */
+void mgpu_add_operands(Operand *operands, int members, mgpu_stretch); /* sums all operands to operands[members] */
+/* Returns the part of what member `from` sends that `to` receives. */
 mgpu_stretch mgpu_moved(const Operand *, int from, int to);
 
-/* ---- bits.c: codes of mgpu_bits.h, of f32 and f64 */
-bool mgpu_encode(void *codes, const void *values, int64_t count, uint8_t dtype); /* false: a segment has more than two numbers */
+/* ---- bits.c: codes of mgpu_bits.h, for f32 and f64 */
+bool mgpu_encode(void *codes, const void *values, int64_t count, uint8_t dtype); /* false: a segment has more than two values */
 void mgpu_add_codes(const void *const *codes, int members, void *sum, int64_t count, uint8_t dtype); /* in the members' order */
 
-/* ---- gathered.c: of a transfer that gathers: what a member sends; false: it cannot. And the result, of what all have sent */
+/* ---- gathered.c: the bytes that a member sends in a gathered sum, what it sends (false: impossible), and the sum of what all
+ * have sent. */
 int64_t mgpu_sent_bytes(const Operand *);
 bool mgpu_put_sent(const Operand *, void *sent);
 void mgpu_add_sent(const void *const *sent, int members, const Operand *);

@@ -1,11 +1,11 @@
 /* rows.c: mgpu_cumsum and mgpu_top_k (mgpu_rows.h).
  *
- * In: a table and arguments. Out: the rows of the part. A running sum takes LANES rows at once whose elements are next to
- * each other in memory, or FEW rows that are not: their chains of additions are independent of each other.
+ * In: a table and arguments. Out: the rows of the part. A running sum processes LANES rows at once if their elements are adjacent
+ * in memory, otherwise FEW rows, because their chains of additions are independent.
  *
- * The k largest are kept in a heap whose root is the least of them. What is in it is one whole number: the element, in
- * an order of its own that whole numbers have, above its place, complemented: of equals the first is the largest. Where k is a
- * large part of a long row, all of it is sorted, by digits. */
+ * The k largest are kept in a heap with the smallest at its root. Its keys are integers: the element, mapped to an integer of the
+ * same order, above its complemented index, so that of equal elements the first is the largest. If k is a large part of a long
+ * row, the whole row is sorted by a radix sort. */
 #include "runtime/abi/mgpu_half.h"
 #include "runtime/abi/mgpu_rows.h"
 
@@ -13,20 +13,20 @@
 
 enum { LANES = 64, FEW = 8, BLOCK = 32 };
 
-/* a run of rows that are at equal distances */
+/* A run of rows at equal distances. */
 typedef struct Run {
-    int64_t operand, result;       /* of the first row's first element */
+    int64_t operand, result;       /* offset of the first row's first element */
     int64_t operand_lane, result_lane;
     int64_t lanes;
 } Run;
 
-/* at most `most` rows from `row` on, which end before `end` */
+/* Returns several rows from `row` on, which end before `end`, or one row. */
 static Run run_at(const mgpu_rows *t, int64_t row, int64_t end, bool several)
 {
     int64_t sample = row / t->rows, rest = row % t->rows;
     Run r = {.operand = sample * t->operand_sample, .result = sample * t->result_sample, .lanes = 1};
     int64_t left = 1;
-    if (t->axes == 0) { /* a row for each sample */
+    if (t->axes == 0) { /* one row per sample */
         left = end - row;
         r.operand_lane = t->operand_sample;
         r.result_lane = t->result_sample;
@@ -60,7 +60,7 @@ static void part_of(const mgpu_rows *t, const mgpu_part *part, int64_t *begin, i
 
 /* ---- running sums */
 
-/* NAME: elements of type FROM in memory, READ as a number; sums of type SUM; results of type TO */
+/* NAME: elements of type FROM in memory, converted by READ; sums of type SUM; results of type TO. */
 #define CUMSUM(NAME, FROM, READ, SUM, TO)                                                                                  \
     static void cumsum_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict y)                    \
     {                                                                                                                      \
@@ -121,7 +121,7 @@ void mgpu_cumsum(const mgpu_rows *t, void *const *argument, const mgpu_part *par
 
 /* ---- the k largest */
 
-/* numbers as whole numbers in the same order; NaN is the largest, -0 is 0 */
+/* Maps numbers to integers in the same order; NaN is the largest, -0 becomes 0. */
 static uint32_t order_f32(float v)
 {
     uint32_t bits;
@@ -144,7 +144,7 @@ static uint32_t order_i32(int32_t v) { return (uint32_t)v ^ 0x80000000u; }
 static uint64_t order_i64(int64_t v) { return (uint64_t)v ^ 0x8000000000000000u; }
 static uint32_t order_u32(uint32_t v) { return v; }
 
-typedef uint64_t Narrow;          /* an element of up to 32 bits, and its place */
+typedef uint64_t Narrow;          /* an element of up to 32 bits, and its index */
 typedef unsigned __int128 Wide;   /* of 64 bits */
 
 #define HEAP(KEY)                                                                                                          \
@@ -164,7 +164,7 @@ typedef unsigned __int128 Wide;   /* of 64 bits */
         for (int64_t i = count / 2 - 1; i >= 0; i--)                                                                       \
             sink_##KEY(heap, count, i);                                                                                    \
     }                                                                                                                      \
-    /* descending: the least goes to the end, again and again */                                                           \
+    /* Sorts in descending order by moving the smallest key to the end. */                                                 \
     static void sort_##KEY(KEY *heap, int64_t count)                                                                       \
     {                                                                                                                      \
         for (int64_t i = count - 1; i > 0; i--) {                                                                          \
@@ -175,7 +175,7 @@ typedef unsigned __int128 Wide;   /* of 64 bits */
         }                                                                                                                  \
     }                                                                                                                      \
     static int64_t place_of_##KEY(KEY key) { return (int64_t)(~(uint32_t)key); }                                           \
-    /* a stable sort by digits of eight bits of the elements, descending: from one array to the other; the sorted one */   \
+    /* A stable radix sort of elements by digits of eight bits, descending. Returns the sorted one of the two arrays. */   \
     static KEY *sort_digits_##KEY(KEY *from, KEY *to, int64_t count)                                                       \
     {                                                                                                                      \
         for (int shift = 4 * (int)sizeof(KEY); shift < 8 * (int)sizeof(KEY); shift += 8) {                                 \
@@ -200,8 +200,8 @@ typedef unsigned __int128 Wide;   /* of 64 bits */
 HEAP(Narrow)
 HEAP(Wide)
 
-/* An element that is not larger than the least of the heap is passed over: blocks without a larger one in a loop that has no
- * branches. Of equals the earlier one is larger, so an equal one is passed over, too. */
+/* Elements that are not larger than the smallest of the heap are skipped: blocks without a larger one by a loop without branches.
+ * Of equal elements the earlier one is larger, so equal ones are skipped, too. */
 #define TOP_K(NAME, FROM, READ, ORDER, TO, KEY)                                                                            \
     static void top_k_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict values,                \
                              int32_t *restrict places, KEY *heap)                                                          \

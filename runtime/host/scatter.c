@@ -1,10 +1,10 @@
 /* scatter.c: mgpu_own_part (mgpu_scatter.h).
  *
- * In: the size of a table and the indices of what is added to it. Out: the rectangle of the calling thread. Those of all
+ * In: the size of a table and the indices of what is added to it. Out: the rectangle of the calling thread. The rectangles of all
  * threads cover the table once.
  *
- * Columns are divided as far as they go, for all have equally many additions, and rows have not; then rows, which are shared
- * out evenly together with what is added to them, by a histogram of at most LOOKED of the indices. */
+ * Columns are divided first, because all columns have equally many additions, but rows do not. Remaining threads divide the rows
+ * so that each part has equal work, by a histogram of at most LOOKED of the indices. */
 #include "runtime/abi/mgpu_scatter.h"
 
 enum { BINS = 1024, LOOKED = 4096, ROW_COST = 1, VALUE_COST = 2 };
@@ -15,13 +15,13 @@ static int64_t share(int64_t extent, int64_t grain, int64_t index, int64_t parts
     return begin < extent ? begin : extent;
 }
 
-/* parts of columns; the rest of the threads goes to rows */
+/* Returns the number of parts of columns; the remaining threads divide rows. */
 static int64_t column_parts(int64_t columns, int64_t grain, int64_t threads)
 {
     int64_t grains = (columns + grain - 1) / grain, best = 1;
     double least = 0;
     for (int64_t c = threads < grains ? threads : grains; c >= 1; c--) {
-        double work = (double)((grains + c - 1) / c) / (double)(threads / c); /* of the thread that has most */
+        double work = (double)((grains + c - 1) / c) / (double)(threads / c); /* of the busiest thread */
         if (least == 0 || work < least) {
             least = work;
             best = c;
@@ -48,7 +48,7 @@ COUNT_OF(i64, int64_t)
 
 typedef struct Index { const void *numbers; uint8_t type; int64_t count; } Index;
 
-/* what rows [from, to) cost, in bins of 1 << shift rows */
+/* Computes the cost of rows [from, to), in bins of 1 << shift rows. */
 static void count_rows(int64_t *cost, const Index *x, int64_t from, int64_t to, int shift)
 {
     int64_t bins = ((to - from - 1) >> shift) + 1;
@@ -67,7 +67,8 @@ static void count_rows(int64_t *cost, const Index *x, int64_t from, int64_t to, 
     }
 }
 
-/* where a part begins: the last row with no more before it than the parts before are due; by bins, then within one */
+/* Returns the first row of a part: the last row before which there is at most the work due to earlier parts; first by bins, then
+ * within one. */
 static int64_t first_row(int64_t rows, const Index *x, int64_t part, int64_t parts)
 {
     int64_t cost[BINS], from = 0, to = rows;

@@ -1,4 +1,4 @@
-/* trial.c: kernels called as a runtime may call them: by one thread after the other, in parts of any size and in any order. */
+/* trial.c: calls kernels as a runtime may call them: by one thread after the other, in parts of any size and in any order. */
 #include "runtime/host/trial.h"
 #include "runtime/host/contract.h"
 
@@ -30,7 +30,7 @@ static void call(Trial *t, const mgpu_kernel *k, bool *called, int thread, int64
         k->run(t->arguments, &t->step, &part);
 }
 
-/* parts of [0, extent), the last first, to any thread */
+/* Calls parts of [0, extent) in descending order, by random threads. */
 static void call_parts(Trial *t, const mgpu_kernel *k, bool *called, int64_t extent, int64_t grain)
 {
     enum { MOST_PARTS = 7 };
