@@ -1,8 +1,8 @@
-/* bits.c: what is sent as bits has two values in each segment of MGPU_SEGMENT elements; moments are three numbers each.
+/* bits.c: what is sent as bits has two values in each segment of MGPU_SEGMENT elements; moments have three numbers each.
  *
- * A kernel makes such values, segment by segment from the first element of its result on; that it does is trusted, as all that kernels
- * compute. In: a phase whose collectives match (verify.c). Out: NULL, or the first operation that writes a part of a segment before it is
- * sent: two of them in one segment could make four values. The last segment of all ends where the values do. */
+ * Kernels compute such values segment by segment, from the first element of their result on; that they do is trusted, as all that
+ * kernels compute. In: a phase whose collectives match (verify.c). Out: NULL, or the first operation that writes a part of a
+ * segment before it is sent: two such writes could make four values in one segment. The last segment ends with the values. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -23,7 +23,7 @@ static const char *check_write(const PhaseSchedule *p, int device, const Schedul
                   (long long)segment, (long long)all->begin);
 }
 
-/* of each buffer: the operation that sends it as bits, -1: none does */
+/* Returns, by buffer, the operation that sends it as bits; -1: none does. */
 static int *find_senders(const PhaseSchedule *p, const DeviceSchedule *d)
 {
     int *sender = NEW_ARRAY(int, d->buffer_count);

@@ -1,14 +1,14 @@
 /* calls.c: every call of a device is one of the program's.
  *
- * In: one device of one phase, whose accesses are known to be in their buffers. Out: NULL, or what is wrong. The schedule's table of
- * kernels and what its lines say of themselves (types, digests, `updated`) are held against what the operations do:
- *   - a call's kernel is in the table, and its arguments are what that kernel takes: their number, direction, type and bytes, of one
- *     sample where they have samples; what is written in place of a parameter is that parameter's own bytes; the step block comes last
- *   - what is split: a device's own part, at its place, or in a buffer that has room for it alone
- *   - a collective sums numbers of the type that its buffer holds
- *   - a call of a phase writes a variable, all of it, if and only if the phase updates it; reports and outputs that calls write are
+ * In: one device of one phase, whose accesses are known to be in their buffers. Out: NULL, or what is wrong. The schedule's table
+ * of kernels and its declarations (types, digests, `updated`) are compared with the operations:
+ *   - a call's kernel is in the table, and its arguments match the kernel's parameters: number, direction, type and bytes (per
+ *     sample where they have samples); what is written in place of a parameter has exactly that parameter's bytes; the step block is last
+ *   - Split values: a device accesses its own part, at its place in the whole, or in a buffer with room for this part only
+ *   - a collective reduces numbers of its buffer's type
+ *   - calls of a phase write a variable, all of it, if and only if the phase updates it; reports and outputs that calls write are
  *     delivered by REPORT and FETCH, by their names
- * verify/values.c proves that a call reads the values that the program's does. */
+ * verify/values.c proves that a call reads the same values as in the program. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/verify.h"
 
@@ -39,7 +39,7 @@ static const char *type_text(int64_t bytes, int64_t each, int type)
     return format("%s, %lld bytes%s", type ? dtype_name((Dtype)(type - 1)) : "no numbers", (long long)(each ? each : bytes), each ? " a sample" : "");
 }
 
-/* the device's own part of a split value, in a buffer that has room for it alone, or at its place in the whole */
+/* Returns true for the device's own part of a Split value, in a buffer with room for it only, or at its place in the whole. */
 static bool is_own_part(const Calls *c, const ScheduledOp *op, const Access *a, int64_t each)
 {
     const Buffer *b = &c->device->buffers[a->buffer];
@@ -49,7 +49,7 @@ static bool is_own_part(const Calls *c, const ScheduledOp *op, const Access *a, 
     return a->of == op->elements * each && a->begin >= begin && a->end - a->begin == bytes && a->begin - begin + a->of <= b->bytes;
 }
 
-/* NULL: the access is what the parameter takes; else what it is */
+/* Returns NULL if the access matches the parameter, else what it is. */
 static const char *wrong_parameter(const Calls *c, const ScheduledOp *op, const Access *a, const Parameter *p)
 {
     const Buffer *b = &c->device->buffers[a->buffer];
@@ -126,7 +126,7 @@ static const char *check_signature(const Calls *c, const ScheduledOp *op, const 
     return why ? why : check_places(c, op, s);
 }
 
-/* one of the kernel's rows must fit */
+/* one of the kernel's rows must match */
 static const char *check_call(const Calls *c, const ScheduledOp *op)
 {
     const Schedule *s = c->schedule;
@@ -159,7 +159,7 @@ static const char *check_reduce(const Calls *c, const ScheduledOp *op)
                k->name, dtype_name(k->dtype));
 }
 
-/* ---- what a step leaves */
+/* ---- results of a step */
 static const char *check_results(const Calls *c)
 {
     const DeviceSchedule *d = c->device;
@@ -173,7 +173,7 @@ static const char *check_results(const Calls *c)
         }
         bool gathers = op->verb == VERB_TRANSFER &&
                        mgpu_transfer_row(c->phase->collectives[op->target].parties.transfer)->sends == MGPU_SHARE_OWN;
-        if (gathers) /* what the other devices have written; calls, what this one has */
+        if (gathers) /* other devices have written the gathered bytes, this one its own part */
             written[op->writes[0].buffer] += op->writes[0].end - op->writes[0].begin - (op->reads[0].end - op->reads[0].begin);
 
         for (int i = 0; i < op->read_count && (op->verb == VERB_REPORT || op->verb == VERB_FETCH); i++) {
@@ -199,7 +199,7 @@ static const char *check_results(const Calls *c)
     return NULL;
 }
 
-/* an input and the staging buffer that it comes from have one name, and so one reader */
+/* An input and its staging buffer have the same name, and so the same reader. */
 static const char *check_names(const Calls *c)
 {
     const char **name = NULL;

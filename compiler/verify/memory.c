@@ -1,26 +1,26 @@
 /* memory.c: proves that the memory of one device is used in order.
  *
- * Devices meet in collectives alone, every device has a member in each, and all have them in one order (verify.c), in which they may
- * begin on each device (verify/order.c): so whatever is ordered through another device may be so on this one too, and each device is
- * proved by itself.
+ * Devices interact only in collectives. Every device has a member in each, and all have them in one order (verify.c), in which
+ * they may begin on each device (verify/order.c). So whatever is ordered through another device may be so on this one too, and
+ * each device is proved by itself.
  *
- * A walk executes steps in one possible order. Every event has a clock: how many events of each lane are over when it
- * begins. For each range of bytes we know the last write and, per lane, the last read since; a new access must find
- * them over (the method of FastTrack). As order is transitive, a walk without complaint proves that ALL conflicting
- * accesses of these steps are ordered, in every execution: not just in the one that it took. So what a read sees is
- * fixed, and is checked too:
- *   temporary, bucket   what a write of this step put there through the same buffer, once; with all that calls added to
- *                       it in place; summed if it is ever summed (a collective may sum the gaps between a bucket's
- *                       members too; nobody reads them). What a collective moves to this device, others have written
- *   staging, step, input   what this step's READ / UPLOAD put there
- *   report, output      what the step of the slot put there
+ * A walk executes steps in one possible order. Every event has a clock: how many events of each lane have completed when it
+ * begins. For each range of bytes the walk keeps the last write and, per lane, the last read since; a new access must find them
+ * completed (the method of FastTrack). As order is transitive, a walk without complaint proves that ALL conflicting accesses of
+ * these steps are ordered, in every execution: not just in this one. So it is fixed which write a read sees, and that is checked
+ * too:
+ *   temporary, bucket   a write of this step through the same buffer, once; with all that calls have added in place; reduced if
+ *                       it is ever reduced (a collective may reduce the gaps between a bucket's members, which are never
+ *                       read). What a collective transfers to this device, others have written
+ *   staging, step, input   this step's READ / UPLOAD
+ *   report, output      the step of the slot
  *   variable            the value before this step's update
- * What orders two events is in the steps from the one to the other. So it is enough to walk all short runs of phases:
+ * What orders two events is in the steps from the one to the other. So it is enough to walk all short sequences of phases:
  *   - each phase, back + slots + 1 times;
- *   - each pair of phases, as often each, and all sequences of slots + 1 (or back + 1) phases. At a change of phase comp,
- *     comm and sync wait for each other, so here only what copy and host lanes touch can conflict: other operations are left
- *     out of these walks, the order that they make is not. Between phases that predict and others (phase_predicts)
- *     all lanes wait for each other, after the outstanding REPORT and FETCH. */
+ *   - each pair of phases, as often each, and all sequences of slots + 1 (or back + 1) phases, up to MIXED_EVENTS events. At a
+ *     change of phase comp, comm and sync wait for each other, so here only accesses of the copy and host lanes can conflict:
+ *     other operations are left out of these walks, but not the order that they cause. Between phases that predict and others
+ *     (phase_predicts) all lanes wait for each other, after the outstanding REPORT and FETCH. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -31,18 +31,18 @@
 enum { MIXED_EVENTS = 3000000 }; /* longest walk over sequences of phases */
 
 typedef struct Clock { int over[LANES]; } Clock;
-typedef struct Mark {   /* an access that was made */
-    int index;          /* its event's number in its lane; -1: none */
+typedef struct Mark {   /* a past access */
+    int index;          /* index of its event in its lane; -1: none */
     int step, phase, op;
-    bool hollow;        /* REDUCE summed what nothing had written: the gaps between the members of a bucket */
+    bool hollow;        /* the REDUCE reduced what no operation had written: the gaps between a bucket's members */
     const Buffer *buffer;
 } Mark;
 typedef struct Run {    /* bytes with one history */
-    int end;            /* place after them */
+    int end;            /* the place after them */
     Mark write, reads[LANES];
 } Run;
 
-/* A set of small numbers: the places where runs begin. */
+/* A set of small integers: the places where runs begin. */
 enum { LEVELS = 5 };
 typedef struct Starts { uint64_t *level[LEVELS]; } Starts;
 
@@ -51,20 +51,20 @@ typedef struct Walk {
     int device, phases;
     StepGraph **graphs;         /* by phase */
     bool mixed;
-    int64_t staging_base;       /* addresses of the staging arena begin here */
+    int64_t staging_base;       /* first address of the staging arena */
     int64_t *addresses; int address_count; /* places: sorted ends of accesses */
     int *places;                /* Touch.first */
     Run *runs;                  /* by place */
     Starts starts;
-    /* the run of steps */
+    /* the sequence of steps */
     int step;                   /* 1, 2, ... */
     int ring, *phase_of;        /* [ring]: phase of step q at q % ring; -1: none */
-    Clock **ends;               /* [ring][event]: clock when it is over */
+    Clock **ends;               /* [ring][event]: clock when it has completed */
     Clock lane_now[LANES];
     int lane_events[LANES];
 } Walk;
 
-/* ---- the set of starts */
+/* ---- the set of run starts */
 
 static void starts_set(Starts *s, int place)
 {
@@ -79,7 +79,7 @@ static void starts_clear(Starts *s, int place)
             return;
 }
 
-/* the largest member that is not above `place`; 0 is always one */
+/* Returns the largest member that is at most `place`; 0 is always a member. */
 static int starts_below(const Starts *s, int place)
 {
     for (int l = 0; l < LEVELS; l++) {
@@ -104,7 +104,7 @@ static const ScheduledOp *mark_op(const Walk *w, const Mark *m)
     return &w->schedule->phases[m->phase].devices[w->device].ops[m->op];
 }
 
-/* "t12 [1024, 2048)": the bytes of a run, counted from the begin of the accessed slot */
+/* Returns "t12 [1024, 2048)": the bytes of a run, relative to the accessed slot. */
 static const char *bytes_text(const Walk *w, const Touch *t, int begin_place, int run)
 {
     int64_t base = w->addresses[begin_place] - t->begin;
@@ -148,7 +148,7 @@ static bool is_over(const Walk *w, const Clock *start, const Mark *m)
     return start->over[mark_op(w, m)->lane] > m->index;
 }
 
-/* a member of a collective that adds up what the devices have; of other transfers what is received is whole */
+/* Returns true for a member of a collective that adds values of several devices; other transfers deliver complete values. */
 static bool adds(const Walk *w, const Mark *m)
 {
     const ScheduledOp *op = mark_op(w, m);
@@ -161,7 +161,7 @@ static bool same_event(const Mark *a, const Mark *b)
     return a->step == b->step && a->op == b->op && a->phase == b->phase;
 }
 
-/* what a read finds: NULL if it is what it should be */
+/* Returns NULL if a read finds the right value, else a message. */
 static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, const char *bytes, const Mark *write)
 {
     const ScheduledOp *reader = mark_op(w, now), *writer = write->index >= 0 ? mark_op(w, write) : NULL;
@@ -201,7 +201,7 @@ static bool touches_same(const Touch *t, const Buffer *buffers, const Access *a,
     return false;
 }
 
-/* the call reads and writes these bytes of a value of this step: it adds to what an earlier one has left there */
+/* Returns true if the call reads and writes these bytes of a value of this step: it adds to what an earlier call has written. */
 static bool adds_to(const Walk *w, const Mark *now, const Touch *t)
 {
     const ScheduledOp *op = mark_op(w, now);
@@ -317,7 +317,7 @@ static void join(Clock *a, const Clock *b)
             a->over[lane] = b->over[lane];
 }
 
-/* the waits of an event of phase `g` in step w->step for earlier steps */
+/* Adds the waits of an event of phase `g` in step w->step for earlier steps. */
 static void join_waits(const Walk *w, const StepGraph *g, const Event *e, Clock *start)
 {
     for (int i = 0; i < e->wait_count; i++) {
@@ -345,8 +345,8 @@ static const char *run_event(Walk *w, const StepGraph *g, const Event *e, Clock 
     return NULL;
 }
 
-/* REPORT and FETCH of the step before, when its phase was another one: run by the host lane where this step's own would be,
- * else at its end */
+/* Runs REPORT and FETCH of the previous step, if its phase was another one: in the host lane in place of this step's, else at its
+ * end. */
 static const char *run_pending(Walk *w, const StepGraph *before, Clock *now)
 {
     for (int i = 0; i < before->event_count; i++) {
@@ -361,7 +361,7 @@ static const char *run_pending(Walk *w, const StepGraph *before, Clock *now)
     return NULL;
 }
 
-/* mgpu_engine_drain between the two phases */
+/* Models mgpu_engine_drain between the two phases. */
 static const char *drain(Walk *w, const StepGraph *before)
 {
     Clock *host = &w->lane_now[LANE_HOST];
@@ -405,7 +405,7 @@ static const char *walk_step(Walk *w, int phase)
             if (e->before[lane] >= 0)
                 join(&start, &ends[g->at[lane][e->before[lane]]]);
         const char *why = NULL;
-        bool lane_is_over = e->op < 0 && e->position > 0, skipped = change && e->pending; /* no step before of this phase */
+        bool lane_is_over = e->op < 0 && e->position > 0, skipped = change && e->pending; /* no previous step of this phase */
         if (!skipped)
             join_waits(w, g, e, &start);
         if (owes && (skipped || (lane_is_over && e->lane == LANE_HOST))) {
@@ -504,7 +504,7 @@ static void begin_walk(Walk *w, int back)
 
 typedef struct Mixed { Walk *walk; int length, *letters; const char *why; } Mixed;
 
-/* All sequences of `length` phases in one: the de Bruijn word, as the Lyndon words whose length divides it, in order
+/* Walks a de Bruijn sequence, which contains all sequences of `length` phases: the Lyndon words whose length divides it, in order
  * (Fredricksen, Kessler, Maiorana). */
 static void all_sequences(Mixed *m, int t, int period)
 {
@@ -548,7 +548,7 @@ static Extent buffer_extent(const Walk *w, const Buffer *b)
     return (Extent){base, base + b->slots * slot_stride(b)};
 }
 
-/* where the lanes copy and host touch memory, in any phase: sorted, apart */
+/* Returns the extents that the lanes copy and host access in any phase: sorted, disjoint. */
 static Extent *find_exposed(const Walk *w, int *count)
 {
     Extent *list = NULL;
@@ -595,14 +595,14 @@ static bool reads_whole(const DeviceSchedule *d, const Access *a)
     return a->slot == 0 && a->begin == 0 && a->end == d->buffers[a->buffer].bytes;
 }
 
-/* the graph of a phase for mixed walks: what touches exposed memory, and what waits for other steps. Of the operations of
- * a lane that read a whole buffer the first and the last will do: a write that is ordered with both is ordered with those
+/* Makes the graph of a phase for mixed walks: operations that access exposed memory, or wait for other steps. Of a lane's
+ * operations that read a whole buffer, the first and the last suffice: a write that is ordered with both is ordered with those
  * between them, or it is between the two, and then the last one does not find its step's data. */
 static StepGraph *exposed_graph(const Walk *w, int phase, const int *order, const Extent *exposed, int exposed_count)
 {
     const DeviceSchedule *d = &w->schedule->phases[phase].devices[w->device];
     bool *kept = NEW_ARRAY(bool, d->op_count), *wanted = NEW_ARRAY(bool, d->buffer_count);
-    int(*last)[LANES] = allocate(sizeof *last * (size_t)(d->buffer_count + 1)); /* reader of the whole buffer, + 1 */
+    int(*last)[LANES] = allocate(sizeof *last * (size_t)(d->buffer_count + 1)); /* last reader of the whole buffer, + 1 */
     for (int b = 0; b < d->buffer_count; b++)
         wanted[b] = is_exposed(exposed, exposed_count, buffer_extent(w, &d->buffers[b]));
     for (int o = 0; o < d->op_count; o++) {

@@ -1,14 +1,14 @@
-/* order.c: what the lanes and the waits of one step order.
+/* order.c: the order that the lanes and waits of one step imply.
  *
- * In: one phase on one device. Out: a StepGraph: the operations as Events in an order in which they may run, each with
- * the last event of every lane that is over before it begins. A lane runs its operations one after the other, so this one
- * number per lane says everything (a vector clock). Waits for earlier steps stay as they are: what they order depends on
- * the phase of those steps and is worked out by the walk (verify/memory.c).
+ * In: one phase on one device. Out: a StepGraph: the operations as Events in a possible order of execution, each with the last
+ * event of every lane that completes before it begins. A lane runs its operations one after the other, so one number per lane is
+ * enough (a vector clock). Waits for earlier steps are kept as they are: what they order depends on the phase of those steps, and
+ * is computed by the walk (verify/memory.c).
  *
- * A region begins when all that its calls wait for is over, and its calls are over when it is. That nothing in it needs an
- * order that it does not have is proved elsewhere (verify/region.c), so here its calls run one after the other.
+ * A region begins when all waits of its calls have completed, and its calls complete together. verify/region.c proves that its
+ * calls need no order among themselves, so here they run one after the other.
  *
- * Operations that do not matter may be left out of the graph; what they order among the others is kept. */
+ * Irrelevant operations may be left out of the graph; the order that they imply among the others is kept. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -43,21 +43,22 @@ bool buffer_is_slotted_kind(const Buffer *b)
     return buffer_is_persistent(b) && b->kind != BUFFER_VARIABLE;
 }
 
-/* ---- an order */
+/* ---- an order of execution */
 
-/* Collectives of two lanes. One order of all of them is the same on all devices (verify.c), and each device can begin them in this order:
- * nothing that one of them waits for waits for a later one. So no two devices wait for each other, whatever the lanes do. */
+/* Collectives may be in two lanes. One order of all of them is the same on all devices (verify.c), and each device can begin them
+ * in this order: no wait of a collective depends on a later collective. So no two devices wait for each other. */
 typedef struct Lanes {          /* the operations of each lane, in order */
     int *ops[LANES], count[LANES];
-    int *place;                 /* of an operation in its lane */
-    int *end;                   /* of an operation: place after its region; after itself if it is in none */
+    int *place;                 /* by operation: place in its lane */
+    int *end;                   /* by operation: place after its region, or after itself if it is in none */
     int *transfers;             /* of all lanes */
 } Lanes;
 
 typedef struct Head {           /* of a lane */
     int place;                  /* its next operation, or the first of its next region */
-    int waiting, wait;          /* of that region: the operation (its place) and the wait of it that does not hold yet; wait_count: it waits
-                                 * for its turn among the transfers */
+    /* in that region: the place of the operation whose wait number `wait` does not hold yet; wait = wait_count: it waits for its
+     * turn among the transfers */
+    int waiting, wait;
 } Head;
 
 static Lanes lanes_of(const DeviceSchedule *d)
@@ -85,14 +86,14 @@ static Lanes lanes_of(const DeviceSchedule *d)
     return l;
 }
 
-/* what the head of a lane waits for: an operation that it names, or the transfer whose turn is before its own */
+/* Returns the operation that the head of a lane waits for: the target of a wait, or the transfer that precedes its own. */
 static int blocker_of(const DeviceSchedule *d, const Lanes *lanes, const Head *h, int lane, int turn)
 {
     const ScheduledOp *op = &d->ops[lanes->ops[lane][h->waiting]];
     return h->wait < op->wait_count ? op->waits[h->wait].op : lanes->transfers[turn];
 }
 
-/* All lanes are stuck: from a waiting operation to the one that holds up what it waits for, until one repeats. */
+/* All lanes are blocked: follows what each waiting operation waits for until one repeats. */
 static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const Head *heads, int turn)
 {
     const DeviceSchedule *d = &p->devices[device];
@@ -123,7 +124,7 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
     return text_take(&t);
 }
 
-/* whether all waits of the region, or of the one operation, at the head of a lane hold */
+/* Returns true if all waits of the region, or of the single operation, at the head of a lane hold. */
 static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, int lane, int turn)
 {
     Head *h = &heads[lane];
@@ -168,8 +169,9 @@ int *order_operations(const PhaseSchedule *p, int device, const char **why)
     return order;
 }
 
-/* The list itself is such an order, operation by operation: one thread issues it to all streams of a GPU (runtime/engine/issue.c). It waits for
- * other devices in transfers alone, of which all devices have one order; so none waits for one that waits for it. */
+/* The list of operations must itself be such an order: one thread issues it to all streams of a GPU (runtime/engine/issue.c).
+ * It waits for other devices only in transfers, which have one order on all devices, so no thread waits for one that waits for
+ * it. */
 const char *verify_issue(const Schedule *s, int phase, int device)
 {
     const DeviceSchedule *d = &s->phases[phase].devices[device];
@@ -236,8 +238,9 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
     for (int lane = 0; lane < LANES; lane++)
         g->at[lane] = NEW_ARRAY(int, ops + 2);
 
-    Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what is over when an operation is */
-    int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count); /* events: of an operation's region */
+    Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what has completed when an operation has */
+    /* by operation: first and last event of its region */
+    int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count);
     for (int lane = 0; lane < LANES; lane++) {
         Clock none;
         for (int other = 0; other < LANES; other++)
@@ -246,10 +249,10 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
         lane_now[lane] = none;
         lane_now[lane].last[lane] = 0;
     }
-    for (int n = 0, end; n < d->op_count; n = end) { /* region by region: it begins and ends as one */
+    for (int n = 0, end; n < d->op_count; n = end) { /* region by region: each begins and ends as one */
         Lane lane = d->ops[order[n]].lane;
         Clock before = lane_now[lane];
-        int first = -1, last = -1; /* event */
+        int first = -1, last = -1; /* events */
         for (end = n; end == n || (end < d->op_count && same_region(&d->ops[order[n]], &d->ops[order[end]])); end++) {
             const ScheduledOp *op = &d->ops[order[end]];
             for (int i = 0; i < op->wait_count; i++)
@@ -280,7 +283,7 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
     for (int lane = 0; lane < LANES; lane++)
         add_event(g, -1, (Lane)lane, &lane_now[lane]);
 
-    for (int n = 0, end; n < d->op_count; n = end) { /* the first event of a region waits for all of it */
+    for (int n = 0, end; n < d->op_count; n = end) { /* the first event of a region waits for all that its calls wait for */
         int first = begins[order[n]];
         for (end = n + 1; first >= 0 && end < d->op_count && begins[order[end]] == first;)
             end++;

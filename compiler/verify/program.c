@@ -1,10 +1,11 @@
-/* program.c: all devices run one program. It shares no code with the scheduler.
+/* program.c: all devices run one program.
  *
  * In: a schedule whose accesses are known to be in their buffers. Out: NULL, or the first operation of a device that differs from
- * device 0's: every device has the same operations, with the same verb, label and arguments in the same order, and the same range of
- * each but where it has samples or is a workspace (of collectives verify.c knows the ranges). So no argument is exchanged, no kernel changed and no call dropped on one device.
+ * device 0's. Every device has the same operations, with the same verb, label and arguments in the same order, and the same range
+ * of each argument, unless it has samples or is a workspace (verify.c checks the ranges of collectives). So no argument is
+ * exchanged, no kernel changed and no call dropped on one device.
  *
- * The same mistake on all devices, and those of a single one, are found by verify/calls.c and verify/values.c. */
+ * verify/calls.c and verify/values.c find mistakes that are the same on all devices, or on a single one. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -33,7 +34,8 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
                       other->id, does, y->name, b->slot);
     if (a->of != b->of || x->elements != y->elements)
         return format("%s %s a part of %s, but d0.%s another one: all devices run one program", place(s, p, d, op), does, x->name, other->id);
-    int64_t part = a->of ? (op->own.begin - other->own.begin) * (a->of / op->elements) : 0; /* from one's part to the other's */
+    /* distance between the parts of the two devices */
+    int64_t part = a->of ? (op->own.begin - other->own.begin) * (a->of / op->elements) : 0;
     if (a->of ? a->begin - b->begin == part : x->elements > 0)
         return NULL;
     if (op->verb != VERB_TRANSFER && x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL &&
@@ -43,7 +45,7 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
     return NULL;
 }
 
-/* the parts of split values follow each other: before: the operation of the device before, NULL: none */
+/* Returns true if the parts of Split values are consecutive. before: the operation of the previous device; NULL: none. */
 static bool own_follows(const Schedule *s, int d, const ScheduledOp *op, const ScheduledOp *other, const ScheduledOp *before)
 {
     return op->elements == other->elements &&

@@ -4,6 +4,6 @@
 
 typedef struct Schedule Schedule;
 
-/* verify.c         NULL: proved; else what is wrong, naming both operations and the missing edge */
+/* Proves a schedule (verify.c). Returns NULL, or what is wrong, with both operations and the missing edge. */
 const char *verify(const Schedule *);
 #endif

@@ -2,18 +2,18 @@
  *
  * In: one device of one phase. Out: NULL, or what is wrong.
  *
- * The threads of a device take their samples through all calls of a region, a chunk at a time. So one thread may be at the
- * region's last call while another is at its first, and nothing orders what they touch but this: two calls that both work
- * sample by sample on the same buffer of samples touch each sample in the same thread, one call after the other. Any other
- * two accesses of different calls to the same bytes, one of them a write, need a barrier, and so two regions. What is local
- * is the thread's own: one call after the other takes it, for one chunk after the other; so it must be touched by calls of
- * one region that work by sample, and have room for a chunk.
+ * The workers of a device take their samples through all calls of a region, a chunk at a time. So one worker may be at the
+ * region's last call while another is at its first, and their accesses are ordered only in this case: two calls that both work
+ * sample by sample on the same buffer of samples access each sample in the same worker, one call after the other. Any other two
+ * accesses of different calls to the same bytes, one of them a write, need a barrier, and so two regions. Local buffers belong to
+ * a worker, which uses them for one chunk after the other. So only calls of one region that work by sample may access them, and
+ * they must have room for a chunk.
  *
- * The accesses of a region are sorted by their first bytes and swept. Each has an owner, inside of which there is order: the
- * buffer, if it is whole, of samples, and the call works by sample; else the call. An access conflicts with those before it
- * that reach into it and have another owner; the two that reach furthest, of different owners, decide: n log n.
+ * The accesses of a region are sorted by their first bytes and swept. Each has an owner, within which accesses are ordered: the
+ * buffer, if it is accessed whole, has samples, and the call works by sample; else the call. An access conflicts with an earlier
+ * one that overlaps it and has another owner. It is enough to keep the two that reach furthest, of different owners: n log n.
  *
- * What a region waits for, and that no wait leads from a region into itself: verify/order.c. */
+ * verify/order.c checks what a region waits for, and that no wait leads from a region into itself. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 typedef struct Use {
-    int64_t begin, end;     /* in the arena, of the step 0: slots of a buffer are apart in all steps or in none */
+    int64_t begin, end;     /* in the arena, of step 0: slots of a buffer overlap in all steps or in none */
     int owner, op;
     const Access *access;
     bool write;

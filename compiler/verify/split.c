@@ -1,22 +1,24 @@
-/* split.c: what is gathered is cut as it was scattered.
+/* split.c: values are gathered in the parts in which they were scattered.
  *
- * In: a phase whose collectives match (verify.c). Out: NULL, or the first collective that gathers parts which are not those of the
- * reduce-scatters that its value comes from. Who comes from whom is found through the buffers of device 0, as all devices run one
- * program: a call takes what it reads to all that it writes, so a buffer may have several sources, and one of them must be cut as the
- * collective is. Sources of other counts are of other values. What a buffer that is gathered has got, goes no further: it is whole. */
+ * In: a phase whose collectives match (verify.c). Out: NULL, or the first collective that gathers other parts than those of the
+ * reduce-scatters from which its value comes. The dependences are found through the buffers of device 0, since all devices run
+ * one program: a call passes what it reads to all that it writes, so a buffer may have several sources, and one of them must have
+ * the parts of the collective. Sources with other counts belong to other values. A gathered buffer passes nothing on, because it
+ * is whole. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
 
 #include <string.h>
 
-typedef struct Sources { uint64_t *bits; int words; bool *whole; } Sources; /* [buffer x words]: numbers of collectives; [buffer] */
+/* [buffer x words]: bit sets of collectives; [buffer] */
+typedef struct Sources { uint64_t *bits; int words; bool *whole; } Sources;
 
 static const mgpu_transfer *row_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->parties.transfer); }
 static bool scatters(const CollectiveRecord *c) { return row_of(c)->receives == MGPU_SHARE_OWN; }
 static bool gathers(const CollectiveRecord *c) { return row_of(c)->sends == MGPU_SHARE_OWN; }
 
-/* true: something was new */
+/* true if a source was added */
 static bool take(Sources *s, const ScheduledOp *op)
 {
     bool changed = false;

@@ -1,16 +1,17 @@
-/* values.c: every call reads the values that the program has it read.
+/* values.c: every call reads the values that it reads in the program.
  *
- * In: one device of one phase, for which verify/memory.c has proved that a read finds what a write of this step put there through the
- * same buffer, once, whatever the order. So one possible order tells what every call reads. Out: NULL, or the first call whose
- * digest is not that of its kernel, of what it reads and of the variables and outputs that it writes (schedule.h defines digests; the scheduler states them from the program's
- * tasks, before any of them has a place). So no argument is exchanged, no kernel changed, no sum left out and no call dropped whose
- * result another call reads, even if it is so on all devices or on the only one.
+ * In: one device of one phase, for which verify/memory.c has proved that a read finds what a write of this step put there through
+ * the same buffer, once, in any order of execution. So one possible order shows what every call reads. Out: NULL, or the first
+ * call whose digest is not that of its kernel, of what it reads and of the variables and outputs that it writes (schedule.h
+ * defines digests; the scheduler computes them from the program's tasks, before any of them has a place). So no argument is
+ * exchanged, no kernel changed, no sum left out and no call dropped whose result another call reads, even if it is so on all
+ * devices or on a single one.
  *
- * Of a split value the device has its own part: a call reads that part of it and no other, and it is gathered in those parts before
- * a call reads all of it.
+ * Of a Split value the device has its own part: a call reads that part and no other, and the value is gathered in those parts
+ * before a call reads all of it.
  *
- * A piece is a range of a buffer that a call has written; a collective sums or moves all pieces of its value. Pieces are found by buffer and
- * first byte in a hash table: linear time. A mistake escapes if 32 bits of a hash agree by chance. */
+ * A piece is a range of a buffer that a call has written; a collective reduces or transfers all pieces of its value. Pieces are
+ * found by buffer and first byte in a hash table: linear time. A mistake escapes if 32 bits of a hash agree by chance. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/verify.h"
 
@@ -20,7 +21,7 @@ typedef struct Piece {
     int buffer;
     int64_t begin, end;
     uint64_t digest;
-    int next;           /* of the buffer, + 1 */
+    int next;           /* next piece of the buffer, + 1 */
     bool split;         /* the device has only its own part of it: elements `own` */
     mgpu_stretch own;
 } Piece;
@@ -30,7 +31,7 @@ typedef struct Values {
     const DeviceSchedule *device;
     Piece *pieces; int piece_count;
     int *first;         /* by buffer, + 1 */
-    int *slots, slot_count; /* a power of two; numbers of pieces, + 1 */
+    int *slots, slot_count; /* a power of two; indices of pieces, + 1 */
 } Values;
 
 static Values new_values(const Schedule *s, const DeviceSchedule *d)
@@ -45,7 +46,7 @@ static Values new_values(const Schedule *s, const DeviceSchedule *d)
     return v;
 }
 
-/* the piece that begins there; if there is none, a new one, with *fresh */
+/* Returns the piece that begins there; if there is none, a new one, and sets *fresh. */
 static Piece *piece_of(Values *v, const Access *a, bool *fresh)
 {
     uint64_t hash = hash_bytes((uint64_t)a->buffer, &a->begin, sizeof a->begin);
@@ -66,13 +67,14 @@ static Piece *piece_of(Values *v, const Access *a, bool *fresh)
 
 static bool same_stretch(mgpu_stretch a, mgpu_stretch b) { return a.begin == b.begin && a.end == b.end; }
 
-/* what is gathered has been computed, or received, in these parts; values of one element are computed whole by all */
+/* Handles a collective. What is gathered was computed, or received, in these parts; values of one element are computed whole on
+ * all devices. */
 static const char *move_pieces(Values *v, const ScheduledOp *op, const CollectiveRecord *c, const char *phase, int device)
 {
     const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
     int64_t each = dtype_bytes(c->dtype);
     mgpu_stretch own = mgpu_transfer_splits(c->parties.transfer) ? mgpu_share_of(&c->parties, MGPU_SHARE_OWN, c->count, device) : (mgpu_stretch){0, 0};
-    Access whole = op->reads[0]; /* of all devices; this one reads its share */
+    Access whole = op->reads[0]; /* the value of all devices; this one reads its share */
     bool fresh;
     whole.begin -= mgpu_sent_by(&c->parties, c->count, device).begin * each;
     whole.end = whole.begin + c->count * each;
@@ -94,7 +96,7 @@ static const char *move_pieces(Values *v, const ScheduledOp *op, const Collectiv
     return NULL;
 }
 
-/* of a call: where the value is whose part it touches, or all of it */
+/* Returns a call's access to a value, extended to the whole if it is to a part. */
 static Access value_access(const ScheduledOp *op, const Access *a)
 {
     Access whole = *a;

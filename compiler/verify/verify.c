@@ -1,25 +1,25 @@
 /* verify.c: proves a schedule from the schedule alone.
  *
- * In: a Schedule, as read or as made. Out: NULL, or the first thing that is wrong, with the operations, the buffer and
- * the edge that is missing. Trusted: the table of kernels (that a kernel touches what its parameters say, and no more), and that
- * the digests are those of the program.
+ * In: a Schedule, read from text or just made. Out: NULL, or the first thing that is wrong, with the operations, the buffer and
+ * the missing edge. Trusted: the table of kernels (that a kernel accesses what its parameters say, and no more), and that the
+ * digests are those of the program.
  *
- * Here are the rules that one look decides, phase by phase and device by device:
- *   - every buffer is in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
- *     and nothing else is ever placed there (but in phases that lack an output, or a variable that `decode` alone touches);
- * workspaces, and nothing else, are in the last bytes of the arena, of which every thread has its own
+ * This file has the local rules, phase by phase and device by device:
+ *   - every buffer is in its arena, its slots aligned; persistent buffers have one place in all phases, and nothing else is ever
+ *     placed there (except in phases without an output, or without a variable that only `decode` accesses); workspaces, and
+ *     nothing else, are in the last bytes of the arena, of which every worker has its own
  *   - what consists of samples has room for those of the device
  *   - accesses are in their buffers; an operation does not write what it reads, except in place
- *   - each verb runs in its lane and touches what it is for
- *   - the shards are contiguous, apart and together the micro-batch; each input is read and uploaded once a step, whole
+ *   - each verb is in its lane and accesses the kinds of buffers that it is for
+ *   - the shards are contiguous, disjoint and together the micro-batch; each input is read and uploaded once a step, whole
  *   - every collective has one member per device, of its size, and all devices have the collectives in one order
- *   - the phases are those that the program has, and each makes all calls of the one whose name it has
- * verify/region.c proves that regions need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order
- * of all accesses, verify/calls.c and verify/values.c that the calls are those of the program.
+ *   - the phases are those of the program, and each makes all calls of the program's phase of its name
+ * verify/region.c proves that regions need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order of
+ * all accesses, verify/calls.c and verify/values.c prove that the calls are those of the program.
  *
- * Deadlocks: waits for earlier steps cannot close a cycle, so one step of one device is free of cycles or nothing is;
- * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. Who issues
- * the operations of a device one after the other, as they are listed, waits for none that comes later (verify_issue). */
+ * Deadlocks: waits for earlier steps cannot close a cycle, so all is free of cycles if one step of one device is. With the
+ * collectives in one order, a cycle over several devices would be one on a single device. A thread that issues the operations of
+ * a device one after the other, as they are listed, waits for none that comes later (verify_issue). */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -58,7 +58,7 @@ static const struct VerbRule { Lane lane; unsigned reads, writes; } VERB_RULES[V
 
 /* ---- buffers */
 
-/* the runtime has one arena for all phases */
+/* The runtime has one arena for all phases. */
 static const char *check_arenas(const At *at)
 {
     const DeviceSchedule *d = at->device, *first = &at->schedule->phases[0].devices[at->d];
@@ -110,8 +110,7 @@ typedef struct Span {
     const Buffer *buffer;
     int64_t begin, end;
     bool *in, lasts;
-} Span; /* of what keeps its place: the
-phases that have it; whether other phases may have nothing there */
+} Span; /* of a persistent buffer: the phases that have it; whether other phases must not use its place */
 
 static int compare_bodies(const void *a, const void *b)
 {
@@ -124,8 +123,7 @@ static Span body_of(const At *at, const Buffer *b)
     return (Span){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes, NULL, false};
 }
 
-/* what is lost when another phase has something in its place is an output, which has been fetched, or a variable of `decode`
- * alone */
+/* An overwritten buffer loses nothing if it is an output, which has been fetched, or a variable that only `decode` accesses. */
 static void find_lasting(const At *at, const Map *known, bool lasts)
 {
     for (int o = 0; (strcmp(at->phase->name, phase_name(PHASE_DECODE, false)) != 0) == lasts && o < at->device->op_count; o++) {
@@ -147,7 +145,7 @@ static const char *overlap(const Span *a, const Span *b, int d)
                   (long long)a->end);
 }
 
-/* what stays from phase to phase: one place, and no other buffer of any phase there */
+/* Checks that persistent buffers have one place, where no phase has another buffer. */
 static const char *check_persistent(const Schedule *s, int d)
 {
     Map known = {0};
@@ -239,7 +237,7 @@ static const char *check_access(const At *at, const ScheduledOp *op, const Acces
     return NULL;
 }
 
-/* whether two accesses of one operation can touch the same bytes; *same: as the same bytes of one buffer */
+/* Returns true if two accesses of one operation overlap; *same: they have the same bytes of one buffer. */
 static bool accesses_meet(const At *at, const Access *a, const Access *b, bool *same)
 {
     const Buffer *x = &at->device->buffers[a->buffer], *y = &at->device->buffers[b->buffer];
@@ -249,7 +247,7 @@ static bool accesses_meet(const At *at, const Access *a, const Access *b, bool *
     if (a->buffer == b->buffer)
         return slot_of(x, 0, a->slot) == slot_of(x, 0, b->slot) && a->begin < b->end && b->begin < a->end;
     if (x->slots > 1 || y->slots > 1)
-        return false; /* check_persistent has them apart */
+        return false; /* check_persistent keeps them apart */
     return x->offset + a->begin < y->offset + b->end && y->offset + b->begin < x->offset + a->end;
 }
 
@@ -266,7 +264,7 @@ static const char *check_self(const At *at, const ScheduledOp *op)
     return NULL;
 }
 
-/* every input comes from the staging buffer of its index, whole; the step block may come from the host's record */
+/* Every input comes from the staging buffer of its index, whole; the step block may come from the host's record. */
 static const char *check_upload(const At *at, const ScheduledOp *op)
 {
     int matched = 0;
@@ -285,8 +283,8 @@ static const char *check_upload(const At *at, const ScheduledOp *op)
     return NULL;
 }
 
-/* of this step, or with slot -1 of the step before: then it may run after a change of phase, when no operation of this
- * step could be waited for */
+/* Reports are of this step, or with slot -1 of the previous one: those may run after a change of phase, where they cannot wait
+ * for operations of this step. */
 static const char *check_report(const At *at, const ScheduledOp *op)
 {
     for (int i = 0; i < op->read_count; i++) {
@@ -315,7 +313,7 @@ static const char *check_verb(const At *at, const ScheduledOp *op)
     return NULL;
 }
 
-/* parts of split values: of calls alone; one device has all of them */
+/* Only calls have parts of Split values; a single device has all of them. */
 static const char *check_own(const At *at, const ScheduledOp *op)
 {
     const mgpu_stretch *own = &op->own;
@@ -365,7 +363,7 @@ static const char *check_ops(const At *at)
             why = check_verb(at, op);
         if (!why)
             why = check_own(at, op);
-        if (!why && op->verb != VERB_TRANSFER) /* of a member of a collective check_share knows the ranges */
+        if (!why && op->verb != VERB_TRANSFER) /* check_share knows the ranges of a collective's member */
             why = check_self(at, op);
         if (why)
             return why;
@@ -373,7 +371,7 @@ static const char *check_ops(const At *at)
     return NULL;
 }
 
-/* ---- inputs: READ fills every staging buffer once, UPLOAD every input and the step block */
+/* ---- inputs: READ fills every staging buffer once, UPLOAD fills every input and the step block */
 
 static const char *check_inputs(const At *at)
 {
@@ -410,14 +408,15 @@ static const char *check_inputs(const At *at)
 
 /* ---- samples */
 
-/* samples that a device has of what consists of them: its own; of inputs, by plans that upload batches whole, those of all devices */
+/* Returns the samples of a buffer with samples: the device's own; of inputs, if the plan uploads whole batches, those of all
+ * devices. */
 static int64_t samples_held(const DeviceSchedule *d, const Buffer *b, int64_t whole)
 {
     bool input = b->kind == BUFFER_INPUT || b->kind == BUFFER_STAGING;
     return input && whole ? whole : d->capacity > 0 ? d->capacity : 1;
 }
 
-/* 0: each device has its own samples alone */
+/* 0: each device has only its own samples */
 static int64_t whole_batch(const Schedule *s, int p)
 {
     int64_t end = 1;
@@ -473,7 +472,7 @@ static const char *check_shards(const Schedule *s, int p)
     return NULL;
 }
 
-/* what consists of samples: bytes = each x capacity; what keeps its place has samples of one size on all devices */
+/* Buffers with samples have each x capacity bytes; persistent ones have samples of one size on all devices. */
 static const char *check_samples(const Schedule *s, int p)
 {
     Map zero = {0};
@@ -512,7 +511,7 @@ static const char *check_samples(const Schedule *s, int p)
 
 /* ---- collectives */
 
-/* a part for each device, one after the other, of all of it; and devices that there are */
+/* Checks that parts are consecutive, one for each device, and cover the value; and that the devices exist. */
 static const char *check_parties(const At *at, const CollectiveRecord *c)
 {
     const mgpu_parties *p = &c->parties;
@@ -529,7 +528,7 @@ static const char *check_parties(const At *at, const CollectiveRecord *c)
     return NULL;
 }
 
-/* what the member sends and receives is its own of the whole value; *begin: where that is in its buffer */
+/* Checks that the member sends and receives its own part of the value; *begin: offset of the value in its buffer. */
 static const char *check_share(const At *at, const ScheduledOp *op, const CollectiveRecord *c, int64_t *begin)
 {
     const Access *reads = &op->reads[0], *writes = &op->writes[0];
@@ -620,7 +619,7 @@ static const char *check_collectives(const Schedule *s, int p)
     return NULL;
 }
 
-/* ---- all of them: each has its own memory */
+/* ---- all checks; each has its own memory */
 
 static const char *check_device(const Schedule *s, int p, int d)
 {
@@ -641,7 +640,8 @@ static const char *check_phase(const Schedule *s, int p, int d)
 static const char *check_kept(const Schedule *s, int p, int d) { return p > 0 ? NULL : check_persistent(s, d); }
 static const char *check_arena(const Schedule *s, int p, int d) { return p > 0 ? NULL : verify_memory(s, d); }
 
-/* The program's phases are there, no others, and each computes what the one of this name computes: a step that trains is no evaluation */
+/* Checks that the phases are those of the program, and that each computes what the program's phase of its name does: a training
+ * step is not an evaluation. */
 static const char *check_phases(const Schedule *s)
 {
     if (!s->phase_digest_count)
@@ -659,7 +659,7 @@ static const char *check_phases(const Schedule *s)
         if (p >= s->phase_digest_count || strcmp(s->phases[p].name, s->phase_digests[p].phase) != 0)
             return format("here is phase %s, but the program has %s", s->phases[p].name,
                           p < s->phase_digest_count ? s->phase_digests[p].phase : "no more phases");
-        const DeviceSchedule *d = &s->phases[p].devices[0]; /* all run one program: verify_program */
+        const DeviceSchedule *d = &s->phases[p].devices[0]; /* all devices run one program: verify_program */
         uint32_t digest = digest_phase(s->phases[p].name);
         for (int o = 0; o < d->op_count; o++)
             if (d->ops[o].verb == VERB_CALL)
@@ -698,7 +698,7 @@ const char *verify(const Schedule *s)
                 Memory *own = memory_new(), *outer = memory_use(own);
                 const char *why = CHECKS[k](s, p, d);
                 memory_use(outer);
-                if (why) /* its text is there */
+                if (why) /* keeps the memory of the message */
                     return why;
                 memory_free(own);
             }
