@@ -35,6 +35,11 @@ int mgpu_finish_file(FILE *, bool sync);            /* closes it; returns 0, or 
 void *mgpu_allocate(size_t count, size_t bytes);    /* zeroed; fails with status 3 */
 void *mgpu_allocate_aligned(size_t alignment, size_t bytes); /* likewise */
 void *mgpu_resize(void *old, size_t bytes);
+/* Appends to a list, which grows at powers of two: `count` implies its room. */
+#define MGPU_PUSH(list, count, ...)                                                                                              \
+    (((count) & ((count)-1)) == 0 ? (void)((list) = mgpu_resize((list), (size_t)((count) ? 2 * (count) : 1) * sizeof *(list)))   \
+                                  : (void)0,                                                                                     \
+     (list)[(count)++] = __VA_ARGS__)
 FILE *mgpu_begin_text(char **text, size_t *length);  /* a stream that writes to *text, which the caller frees */
 void mgpu_end_text(FILE *);
 __attribute__((format(printf, 1, 2))) void mgpu_warn_of_this(const char *pattern, ...); /* of any process, with its prefix */

@@ -98,8 +98,7 @@ void mgpu_say_once(const char *pattern, ...)
             free(line);
             return;
         }
-    self.said = mgpu_resize(self.said, (size_t)(self.said_count + 1) * sizeof *self.said);
-    self.said[self.said_count++] = line;
+    MGPU_PUSH(self.said, self.said_count, line);
     mgpu_say("%s", line);
 }
 

@@ -74,8 +74,7 @@ static bool is_faster(const CudaDevice *d, Tuning *tuning, const mgpu_device_pha
 
 static void add(CudaDevice *d, const mgpu_op *op, int row)
 {
-    d->both = mgpu_resize(d->both, (size_t)(d->both_count + 1) * sizeof *d->both);
-    d->both[d->both_count++] = (BothCall){op, row};
+    MGPU_PUSH(d->both, d->both_count, (BothCall){op, row});
 }
 
 static void join_calls(CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p)

@@ -440,8 +440,7 @@ static Operands operands_at(const CudaDevice *d, const mgpu_device_phase *p, con
 
 static void add_done(Cublaslt *l, Done done)
 {
-    l->done = mgpu_resize(l->done, (size_t)(l->done_count + 1) * sizeof *l->done);
-    l->done[l->done_count++] = done;
+    MGPU_PUSH(l->done, l->done_count, done);
 }
 
 static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done)

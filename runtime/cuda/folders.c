@@ -13,8 +13,7 @@
 
 static void add_folder(CudaFolders *f, const char *path)
 {
-    f->list = mgpu_resize(f->list, (size_t)(f->count + 1) * sizeof *f->list);
-    f->list[f->count++] = mgpu_format("%s", path);
+    MGPU_PUSH(f->list, f->count, mgpu_format("%s", path));
 }
 
 /* In reverse order, so that newer versions of the toolkit come first: 13.0 before 12.4. */

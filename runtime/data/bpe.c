@@ -35,8 +35,8 @@ void mgpu_add_token(Vocabulary *v, const char *spelling, int64_t number)
 
 SpecialToken *mgpu_add_special(Vocabulary *v, const char *text, int64_t number)
 {
-    v->specials = mgpu_resize(v->specials, (size_t)(v->special_count + 1) * sizeof *v->specials);
-    v->specials[v->special_count++] = (SpecialToken){.text = mgpu_format("%s", text), .length = strlen(text), .token = number};
+    MGPU_PUSH(v->specials, v->special_count,
+              (SpecialToken){.text = mgpu_format("%s", text), .length = strlen(text), .token = number});
     v->begins[(uint8_t)*text] = true;
     v->largest = number > v->largest ? number : v->largest;
     return &v->specials[v->special_count - 1];
@@ -402,8 +402,7 @@ static void encode_between(Encoder *e, const uint8_t *text, int64_t bytes, bool 
     if (!mgpu_normalize(v, text, bytes, &made, &wrong))
         mgpu_fail(MGPU_BAD_INPUT, "the text is not UTF-8, which the vocabulary %s is for: byte 0x%02x after %.*s", v->folder,
                   text[wrong], (int)(wrong < 40 ? wrong : 40), text + (wrong < 40 ? 0 : wrong - 40));
-    e->kept = mgpu_resize(e->kept, (size_t)(e->kept_count + 1) * sizeof *e->kept);
-    e->kept[e->kept_count++] = made;
+    MGPU_PUSH(e->kept, e->kept_count, made);
     encode_part(e, made.data, made.count, first, true);
 }
 

@@ -127,8 +127,7 @@ void mgpu_read_categories(Categories *c, const char *text, const char *path)
     for (const Json *m = json->first; m; m = m->next) {
         Table *t = add_table(c, m->key, m->kind != JSON_LIST);
         for (const Json *w = m->first; m->kind == JSON_LIST && w; w = w->next) {
-            t->words.text = mgpu_resize(t->words.text, (size_t)(t->words.count + 1) * sizeof *t->words.text);
-            t->words.text[t->words.count++] = w->kind == JSON_TEXT ? mgpu_format("%s", w->text) : NULL;
+            MGPU_PUSH(t->words.text, t->words.count, w->kind == JSON_TEXT ? mgpu_format("%s", w->text) : NULL);
         }
     }
     free(json);

@@ -85,8 +85,7 @@ static void add_file(Cifar *c, const char *path, const Opening *o, int64_t *samp
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld bytes are no whole number of records of CIFAR-%s (%d bytes each)", o->where, path,
                   (long long)f.bytes.bytes, labels == 2 ? "100" : "10", labels + IMAGE);
     c->labels = labels;
-    c->files = mgpu_resize(c->files, (size_t)(c->count + 1) * sizeof *c->files);
-    c->files[c->count++] = f;
+    MGPU_PUSH(c->files, c->count, f);
     *samples += f.records;
 }
 

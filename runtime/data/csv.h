@@ -26,7 +26,7 @@ typedef struct Parser {
     const char *row;        /* where the last row begins */
     int64_t row_line;       /* line number of that row */
     Field *fields;
-    int field_count, field_room;
+    int field_count;
     int expected; /* number of fields in each row; 0 if not known yet */
     char *text;
     size_t text_length, text_room; /* unquoted fields of the row, one after the other */

@@ -47,11 +47,7 @@ static void pass_line_end(Parser *p)
 
 void mgpu_csv_add_field(Parser *p, const char *text, size_t length)
 {
-    if (p->field_count == p->field_room) {
-        p->field_room = p->field_room ? 2 * p->field_room : 32;
-        p->fields = mgpu_resize(p->fields, (size_t)p->field_room * sizeof *p->fields);
-    }
-    p->fields[p->field_count++] = (Field){text, length};
+    MGPU_PUSH(p->fields, p->field_count, (Field){text, length});
 }
 
 static bool is_stripped(const Parser *p, char c)

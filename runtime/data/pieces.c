@@ -8,11 +8,7 @@
 
 void mgpu_add_to_list(TokenList *l, int64_t token)
 {
-    if (l->count == l->room) {
-        l->room = 2 * l->room + 64;
-        l->tokens = mgpu_resize(l->tokens, (size_t)l->room * sizeof *l->tokens);
-    }
-    l->tokens[l->count++] = (uint32_t)token;
+    MGPU_PUSH(l->tokens, l->count, (uint32_t)token);
 }
 
 static int64_t length_at(const uint8_t *text, int64_t bytes, int64_t i)

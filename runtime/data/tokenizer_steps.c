@@ -239,8 +239,7 @@ static void add_begin(const TokenizerFile *p, const Json *number)
     int64_t token;
     if (!number || !mgpu_json_whole(number, &token) || token < 0 || token > INT32_MAX)
         mgpu_refuse_tokenizer(p, "a token of the post-processor, which begins texts,", "without a number");
-    v->begin = mgpu_resize(v->begin, (size_t)(v->begin_count + 1) * sizeof *v->begin);
-    v->begin[v->begin_count++] = token;
+    MGPU_PUSH(v->begin, v->begin_count, token);
 }
 
 /* Reads the tokens before the text in a template. Tokens after it would end the text, which is going to be continued. */

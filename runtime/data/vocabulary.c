@@ -133,8 +133,7 @@ static void read_end(Vocabulary *v, const char *where)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, error);
         const Json *end = mgpu_json_member(json, "eos_token_id"), *one = end && end->kind == JSON_LIST ? end->first : end;
         for (int64_t token; one && mgpu_json_whole(one, &token); one = end->kind == JSON_LIST ? one->next : NULL) {
-            v->end = mgpu_resize(v->end, (size_t)(v->end_count + 1) * sizeof *v->end);
-            v->end[v->end_count++] = token;
+            MGPU_PUSH(v->end, v->end_count, token);
         }
         free(json);
         mgpu_close_file(&file);

@@ -103,7 +103,7 @@ typedef void TakeWord(void *state, const uint8_t *text, int64_t bytes);
 void mgpu_cut_words(const Vocabulary *, const uint8_t *text, int64_t bytes, bool first, Bytes **kept, int *kept_count, TakeWord,
                     void *state);
 /* pieces.c: encoding a word in WORDPIECE and UNIGRAM */
-typedef struct TokenList { uint32_t *tokens; int64_t count, room; } TokenList;
+typedef struct TokenList { uint32_t *tokens; int64_t count; } TokenList;
 void mgpu_add_to_list(TokenList *, int64_t token);
 void mgpu_match_pieces(const Vocabulary *, const uint8_t *word, int64_t bytes, TokenList *);
 void mgpu_find_likeliest(const Vocabulary *, const uint8_t *word, int64_t bytes, TokenList *);

@@ -92,8 +92,7 @@ static void add_wait(mgpu_wait **waits, int *count, const mgpu_device_phase *p, 
         known = (*waits)[i].op == wait->op && (*waits)[i].back == wait->back;
     if (known)
         return;
-    *waits = mgpu_resize(*waits, (size_t)(*count + 1) * sizeof **waits);
-    (*waits)[(*count)++] = *wait;
+    MGPU_PUSH(*waits, *count, *wait);
 }
 
 static void cut_segments(AheadPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)

@@ -48,7 +48,7 @@ typedef struct Names {
     TensorFile owner; /* owns the memory */
     const Export *export;
     Renamed *list;
-    int count, room;
+    int count;
     uint8_t *data;    /* the weight that was read last */
     int held;         /* 1 + index of that weight; 0: none */
     const char *left; /* the first weight without a name; NULL if all have one */

@@ -47,13 +47,9 @@ static SavedTensor *weight_tensor(Names *n, int i)
 
 static void add_name(Names *n, char *name, SavedTensor *t, const Piece *piece, int count)
 {
-    if (n->count == n->room) {
-        n->room = n->room ? 2 * n->room : 64;
-        n->list = mgpu_resize(n->list, (size_t)n->room * sizeof *n->list);
-    }
-    Renamed *r = &n->list[n->count++];
-    *r = (Renamed){.name = mgpu_own_memory(&n->owner, name), .tensor = t, .piece_count = count};
-    memcpy(r->piece, piece, (size_t)count * sizeof *piece);
+    Renamed r = {.name = mgpu_own_memory(&n->owner, name), .tensor = t, .piece_count = count};
+    memcpy(r.piece, piece, (size_t)count * sizeof *piece);
+    MGPU_PUSH(n->list, n->count, r);
 }
 
 /* Returns the name, with a prefix of the set if necessary, that the family has, or NULL. */

@@ -253,8 +253,7 @@ static void add_text(Writer *w, const char *prompt, size_t bytes, const char *wh
     memcpy(alone, prompt, bytes);
     mgpu_read_prompt(&w->code, &c.next.text, alone, (int64_t)bytes, where);
     free(alone);
-    w->texts = mgpu_resize(w->texts, (size_t)(w->count + 1) * sizeof *w->texts);
-    w->texts[w->count++] = c;
+    MGPU_PUSH(w->texts, w->count, c);
 }
 
 /* a prompt, or a line each */

@@ -43,8 +43,7 @@ void mgpu_add_init(Options *o, const char *value)
     if (equals == value || !equals[1])
         mgpu_fail(MGPU_BAD_USAGE,
                   "--init takes FILE, or PATTERN=FILE for a part, as in --init backbone=resnet50.safetensors, not '%s'", value);
-    o->parts = mgpu_resize(o->parts, (size_t)(o->part_count + 1) * sizeof *o->parts);
-    o->parts[o->part_count++] = value;
+    MGPU_PUSH(o->parts, o->part_count, value);
 }
 
 /* ---- .npy */
@@ -95,16 +94,14 @@ static const char NONE[] = "none";
 /* the instance or weight that the pattern nearly names */
 static _Noreturn void fail_no_weight(const mgpu_program *program, const char *text)
 {
-    int count = 0, room = 0;
+    int count = 0;
     char **names = NULL, near[128];
     for (int i = 0; i < program->variable_count; i++) {
         const mgpu_variable *v = &program->variables[i];
         for (const char *end = v->tensor.name; v->kind == MGPU_WEIGHT && *end; end++) {
             if (end[1] && end[1] != '.')
                 continue;
-            if (count == room)
-                names = mgpu_resize(names, (size_t)(room = 2 * room + 16) * sizeof *names);
-            names[count++] = mgpu_format("%.*s", (int)(end + 1 - v->tensor.name), v->tensor.name);
+            MGPU_PUSH(names, count, mgpu_format("%.*s", (int)(end + 1 - v->tensor.name), v->tensor.name));
         }
     }
     char *pattern = mgpu_format("%.*s", (int)strcspn(text, "="), text);

@@ -11,130 +11,28 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum OptionId {
-    OPTION_DATA,
-    OPTION_EPOCHS,
-    OPTION_STEPS,
-    OPTION_STOP_AFTER,
-    OPTION_STALL,
-    OPTION_DEVICES,
-    OPTION_THREADS,
-    OPTION_SEED,
-    OPTION_SET,
-    OPTION_INIT, OPTION_RULES, OPTION_AS, OPTION_CONFIG, OPTION_VOCABULARY,
-    OPTION_SAVE,
-    OPTION_NO_SAVE,
-    OPTION_OVERWRITE,
-    OPTION_FAILED_SAVES,
-    OPTION_RESUME,
-    OPTION_WEIGHTS,
-    OPTION_LOG,
-    OPTION_TRACE,
-    OPTION_TRACE_STEPS,
-    OPTION_TENSORBOARD,
-    OPTION_HISTOGRAMS,
-    OPTION_NO_SHUFFLE,
-    OPTION_NO_EVAL,
-    OPTION_OUTPUT,
-    OPTION_ONLY,
-    OPTION_SAMPLES,
-    OPTION_LENGTH,
-    OPTION_TEMPERATURE,
-    OPTION_TOP_K,
-    OPTION_TOP_P,
-    OPTION_STOP,
-    OPTION_PROMPTS,
-    OPTION_IGNORE_EOS,
-    OPTION_WARMUP,
-    OPTION_JSON,
-    OPTION_PROFILE,
-    OPTION_MEASURE,
-    OPTION_BATCH,
-    OPTION_WEAK,
-    OPTION_STRONG,
-    OPTION_TUNE,
-    OPTION_FULL,
-    OPTION_PAGE,
-    OPTION_TIMELINE,
-    OPTION_PHASE,
-    OPTION_OP,
-    OPTION_LAYER,
-    OPTION_AT,
-    OPTION_DEVICE,
-    OPTION_VERSION,
-    OPTION_HELP
-} OptionId;
-
 enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMMAND_PREDICT, INFO = 1 << COMMAND_INFO,
        SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE, REPORT = 1 << COMMAND_REPORT,
        GRADIENTS = 1 << COMMAND_CHECK_GRADIENTS, EXPORT = 1 << COMMAND_EXPORT,
        TRAINED = EVAL | PREDICT | GENERATE | EXPORT, ANY = -1 };
 
-typedef struct OptionInfo { const char *name; OptionId id; bool takes_value; int commands; } OptionInfo;
-static const OptionInfo OPTIONS[] = {
-    {"--data", OPTION_DATA, true, TRAIN | TRAINED | GRADIENTS},
-    {"--epochs", OPTION_EPOCHS, true, TRAIN},
-    {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
-    {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},
-    {"--stall", OPTION_STALL, true, TRAIN | TRAINED | BENCH | GRADIENTS},
-    {"--devices", OPTION_DEVICES, true, ANY},
-    {"--threads", OPTION_THREADS, true, TRAIN | TRAINED | INFO | BENCH | GRADIENTS},
-    {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED | GRADIENTS},
-    {"--set", OPTION_SET, true, TRAIN | TRAINED | BENCH | GRADIENTS},
-    {"--init", OPTION_INIT, true, TRAIN | TRAINED | GRADIENTS | INFO},
-    {"--as", OPTION_AS, true, EXPORT},
-    {"--config", OPTION_CONFIG, true, EXPORT},
-    {"--vocabulary", OPTION_VOCABULARY, true, GENERATE | EXPORT},
-    {"--rules", OPTION_RULES, true, TRAIN | TRAINED | GRADIENTS | INFO},
-    {"--save", OPTION_SAVE, true, TRAIN | TRAINED},
-    {"--no-save", OPTION_NO_SAVE, false, TRAIN},
-    {"--overwrite", OPTION_OVERWRITE, false, TRAIN},
-    {"--failed-saves", OPTION_FAILED_SAVES, true, TRAIN},
-    {"--resume", OPTION_RESUME, true, TRAIN | TRAINED},
-    {"--weights", OPTION_WEIGHTS, true, TRAINED},
-    {"--log", OPTION_LOG, true, TRAIN | EVAL},
-    {"--tensorboard", OPTION_TENSORBOARD, true, TRAIN},
-    {"--histograms", OPTION_HISTOGRAMS, true, TRAIN},
-    {"--trace", OPTION_TRACE, true, TRAIN},
-    {"--trace-steps", OPTION_TRACE_STEPS, true, TRAIN},
-    {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
-    {"--no-eval", OPTION_NO_EVAL, false, TRAIN},
-    {"--output", OPTION_OUTPUT, true, PREDICT | REPORT},
-    {"-o", OPTION_OUTPUT, true, PREDICT | REPORT},
-    {"--only", OPTION_ONLY, true, PREDICT},
-    {"--samples", OPTION_SAMPLES, true, PREDICT},
-    {"--length", OPTION_LENGTH, true, GENERATE},
-    {"--temperature", OPTION_TEMPERATURE, true, GENERATE},
-    {"--top-k", OPTION_TOP_K, true, GENERATE},
-    {"--top-p", OPTION_TOP_P, true, GENERATE},
-    {"--stop", OPTION_STOP, true, GENERATE},
-    {"--prompts", OPTION_PROMPTS, true, GENERATE},
-    {"--ignore-eos", OPTION_IGNORE_EOS, false, GENERATE},
-    {"--warmup", OPTION_WARMUP, true, BENCH},
-    {"--json", OPTION_JSON, false, BENCH | GENERATE},
-    {"--profile", OPTION_PROFILE, false, BENCH},
-    {"--measure", OPTION_MEASURE, true, BENCH},
-    {"--batch", OPTION_BATCH, true, BENCH | GENERATE},
-    {"--weak", OPTION_WEAK, false, BENCH},
-    {"--strong", OPTION_STRONG, false, BENCH},
-    {"--tune", OPTION_TUNE, false, TRAIN | TRAINED | BENCH},
-    {"--page", OPTION_PAGE, false, SCHEDULE},
-    {"--full", OPTION_FULL, false, SCHEDULE},
-    {"--timeline", OPTION_TIMELINE, false, SCHEDULE},
-    {"--op", OPTION_OP, true, SCHEDULE},
-    {"--layer", OPTION_LAYER, true, SCHEDULE},
-    {"--at", OPTION_AT, true, SCHEDULE},
-    {"--phase", OPTION_PHASE, true, SCHEDULE},
-    {"--device", OPTION_DEVICE, true, SCHEDULE},
-    {"--version", OPTION_VERSION, false, ANY},
-    {"--help", OPTION_HELP, false, ANY},
-    {"-h", OPTION_HELP, false, ANY},
-};
-
 static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report", "check-gradients",
     "export"};
 
 const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
+
+/* FLAG, NO_FLAG: a bool, which becomes true or false; TEXT: as it is given; WHOLE: an int64_t of at least `least` */
+typedef enum OptionKind { FLAG, NO_FLAG, TEXT, WHOLE, QUANTITY, READ } OptionKind;
+typedef struct OptionInfo {
+    const char *name;
+    int commands; /* bits of CommandKind: those to which it means something */
+    OptionKind kind;
+    size_t at; /* of the member of Options */
+    int64_t least;
+    void (*read)(Options *, const mgpu_program *, const char *option, const char *value); /* in place of all these */
+    bool kept;  /* by a run, when it goes on (--resume) */
+    bool again; /* the command that goes on has it again: mgpu_resume_command */
+} OptionInfo;
 
 static _Noreturn void usage(const char *message, const char *about, const char *more)
 {
@@ -151,58 +49,141 @@ static int64_t whole_number(const char *option, const char *text, int64_t least)
     return n;
 }
 
-static double temperature_of(const char *option, const char *text)
+static void read_temperature(Options *o, const mgpu_program *p, const char *option, const char *text)
 {
     char *end;
-    double t = strtod(text, &end);
-    if (end == text || *end || !isfinite(t) || t < 0)
-        mgpu_fail(MGPU_BAD_USAGE, "%s takes a number from 0 on, not '%s': 0 takes the likeliest, 1 samples by the model's probabilities",
-                  option, text);
-    return t;
+    (void)p;
+    o->temperature = strtod(text, &end);
+    if (end == text || *end || !isfinite(o->temperature) || o->temperature < 0)
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "%s takes a number from 0 on, not '%s': 0 takes the likeliest, 1 samples by the model's probabilities", option,
+                  text);
 }
 
-static double read_top_p(const char *option, const char *text)
+static void read_top_p(Options *o, const mgpu_program *p, const char *option, const char *text)
 {
     char *end;
-    double p = strtod(text, &end);
-    if (end == text || *end || !(p > 0 && p <= 1))
+    (void)p;
+    o->top_p = strtod(text, &end);
+    if (end == text || *end || !(o->top_p > 0 && o->top_p <= 1))
         mgpu_fail(MGPU_BAD_USAGE,
                   "%s takes a number above 0 and at most 1, not '%s': 0.9 samples from the likeliest whose probabilities are "
                   "together 0.9, 1 from all",
                   option, text);
-    return p;
 }
 
-static void read_stop(Options *o, const char *option, const char *text)
+static void read_stop(Options *o, const mgpu_program *p, const char *option, const char *text)
 {
+    (void)p;
     if (!*text)
         mgpu_fail(MGPU_BAD_USAGE, "%s takes the text at which generation ends, which is not empty", option);
-    o->stops = mgpu_resize(o->stops, (size_t)(o->stop_count + 1) * sizeof *o->stops);
-    o->stops[o->stop_count++] = text;
+    MGPU_PUSH(o->stops, o->stop_count, text);
 }
 
-static void add_config(Options *o, const char *text)
+static void read_config(Options *o, const mgpu_program *p, const char *option, const char *text)
 {
-    o->config = mgpu_resize(o->config, (size_t)(o->config_count + 1) * sizeof *o->config);
-    o->config[o->config_count++] = text;
+    (void)p, (void)option;
+    MGPU_PUSH(o->config, o->config_count, text);
 }
 
-static int thread_count(const char *option, const char *text)
+static void read_init(Options *o, const mgpu_program *p, const char *option, const char *text)
 {
+    (void)p, (void)option;
+    mgpu_add_init(o, text);
+}
+
+static void read_stall(Options *o, const mgpu_program *p, const char *option, const char *text)
+{
+    (void)p;
+    o->stall = (double)whole_number(option, text, 0);
+}
+
+static void read_batch(Options *o, const mgpu_program *p, const char *option, const char *text)
+{
+    (void)p;
+    if (o->command == COMMAND_GENERATE)
+        o->side = whole_number(option, text, 1);
+    else
+        o->batches = text;
+}
+
+static void read_threads(Options *o, const mgpu_program *p, const char *option, const char *text)
+{
+    (void)p;
     int64_t n = whole_number(option, text, 1);
     if (n > MGPU_MOST_THREADS)
         mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number, at most %d, not '%s'", option, MGPU_MOST_THREADS, text);
-    return (int)n;
+    o->threads = (int)n;
+    o->threads_given = true;
 }
 
-static uint64_t read_seed(const char *option, const char *text)
+static void read_seed(Options *o, const mgpu_program *p, const char *option, const char *text)
 {
     char *end;
+    (void)p;
     errno = 0;
-    unsigned long long n = strtoull(text, &end, 10);
+    o->seed = strtoull(text, &end, 10);
     if (end == text || *end || errno || *text == '-')
         mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number below 2^64, not '%s'", option, text);
-    return n;
+    o->seed_given = true;
+}
+
+static void read_weights(Options *o, const mgpu_program *p, const char *option, const char *value)
+{
+    (void)p;
+    if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "%s takes best or last, not '%s'; --save DIR takes the weights of the run in DIR, --init a file", option,
+                  value);
+    o->weights = *value == 'b' ? WEIGHTS_BEST : WEIGHTS_LAST;
+}
+
+static void read_patience(Options *o, const mgpu_program *p, const char *option, const char *text)
+{
+    o->patience = mgpu_read_quantity("patience", text, true);
+    if (!p->best.metric)
+        mgpu_fail(MGPU_BAD_USAGE, "%s%s: the program watches no number; compile it with --set 'best=lowest(\"loss\")'", option,
+                  text);
+}
+
+static void say_version(Options *o, const mgpu_program *p, const char *option, const char *value)
+{
+    (void)option, (void)value;
+    printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);
+    mgpu_end_output();
+    exit(0);
+}
+
+static void say_help(Options *o, const mgpu_program *p, const char *option, const char *value)
+{
+    (void)option, (void)value;
+    mgpu_print_help(p, o->program, stdout);
+    mgpu_end_output();
+    exit(0);
+}
+
+/* the settings of every program, which --set takes, besides those of its train block */
+static const OptionInfo SETTINGS[] = {
+    {"epochs", ANY, WHOLE, .at = offsetof(Options, epochs), .least = 1},
+    {"steps", ANY, WHOLE, .at = offsetof(Options, steps), .least = 1},
+    {"seed", ANY, READ, .read = read_seed},
+    {"validate", ANY, QUANTITY, .at = offsetof(Options, validate)},
+    {"save", ANY, QUANTITY, .at = offsetof(Options, save_every)},
+    {"keep", ANY, WHOLE, .at = offsetof(Options, keep), .least = 1},
+    {"patience", ANY, READ, .read = read_patience},
+};
+
+static bool named(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
+static const OptionInfo *find_setting(const char *text, size_t length)
+{
+    for (int i = 0; i < MGPU_COUNT(SETTINGS); i++)
+        if (named(SETTINGS[i].name, text, length))
+            return &SETTINGS[i];
+    return NULL;
 }
 
 /* what mgpuc has to be called with to get the setting in */
@@ -214,24 +195,18 @@ static _Noreturn void fail_fixed(const mgpu_program *p, const char *setting, siz
               command ? "" : program_invocation_short_name);
 }
 
-static bool named(const char *name, const char *text, size_t length)
-{
-    return strlen(name) == length && memcmp(name, text, length) == 0;
-}
-
 static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *text, size_t length)
 {
-    static const char *const OWN[] = {"epochs", "steps", "seed", "validate", "save", "keep", "patience"};
     int count = 0;
-    const char **names = mgpu_allocate((size_t)(p->setting_count + p->fixed_setting_count + MGPU_COUNT(OWN)), sizeof *names);
+    const char **names = mgpu_allocate((size_t)(p->setting_count + p->fixed_setting_count + MGPU_COUNT(SETTINGS)), sizeof *names);
     for (int i = 0; i < p->setting_count; i++)
         if (!p->settings[i].hidden)
             names[count++] = p->settings[i].name;
     int first_fixed = count;
     for (int i = 0; i < p->fixed_setting_count; i++)
         names[count++] = p->fixed_settings[i];
-    for (int i = 0; i < MGPU_COUNT(OWN); i++)
-        names[count++] = OWN[i];
+    for (int i = 0; i < MGPU_COUNT(SETTINGS); i++)
+        names[count++] = SETTINGS[i].name;
     char word[64], near[128];
     snprintf(word, sizeof word, "%.*s", (int)length, text);
     if (*mgpu_near_miss(word, names, count, near))
@@ -244,59 +219,113 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
               "compile time", text, (int)length, text, mgpu_join_names(names, taken));
 }
 
-static void read_setting(Options *o, const mgpu_program *p, const char *text)
+static void apply(Options *, const mgpu_program *, const OptionInfo *, const char *name, const char *value);
+
+static void read_setting(Options *o, const mgpu_program *p, const char *option, const char *text)
 {
     const char *equals = strchr(text, '=');
+    (void)option;
     if (!equals || equals == text || !equals[1])
         mgpu_fail(MGPU_BAD_USAGE, "--set takes NAME=VALUE, as in --set lr=0.05, not '%s'", text);
     size_t length = (size_t)(equals - text);
-    if (named("epochs", text, length)) {
-        o->epochs = whole_number("--set epochs=", equals + 1, 1);
-    } else if (named("steps", text, length)) {
-        o->steps = whole_number("--set steps=", equals + 1, 1);
-    } else if (named("seed", text, length)) {
-        o->seed = read_seed("--set seed=", equals + 1);
-        o->seed_given = true;
-    } else if (named("validate", text, length)) {
-        o->validate = mgpu_read_quantity("validate", equals + 1, false);
-    } else if (named("save", text, length)) {
-        o->save_every = mgpu_read_quantity("save", equals + 1, false);
-    } else if (named("patience", text, length)) {
-        o->patience = mgpu_read_quantity("patience", equals + 1, true);
-        if (!p->best.metric)
-            mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program watches no number; compile it with --set 'best=lowest(\"loss\")'",
-                      text);
-    } else if (named("keep", text, length)) {
-        o->keep = whole_number("--set keep=", equals + 1, 1);
-    } else {
-        for (int i = 0; i < p->fixed_setting_count; i++)
-            if (named(p->fixed_settings[i], text, length))
-                fail_fixed(p, text, length);
-        int found = 0;
-        while (found < p->setting_count && (p->settings[found].hidden || !named(p->settings[found].name, text, length)))
-            found++;
-        if (found == p->setting_count || found >= MGPU_MAX_SETTINGS)
-            fail_unknown_setting(p, text, length);
-        char *end;
-        o->setting[found] = strtod(equals + 1, &end);
-        if (*end || !isfinite(o->setting[found]))
-            mgpu_fail(MGPU_BAD_USAGE, "--set %s: a number was expected after the =", text);
-        if (o->setting[found] < 0) /* lr and decay, as in the train block */
-            mgpu_fail(MGPU_BAD_USAGE, "--set %s: %s must not be negative", text, p->settings[found].name);
+    const OptionInfo *own = find_setting(text, length);
+    if (own) {
+        char name[32];
+        snprintf(name, sizeof name, "--set %s=", own->name);
+        apply(o, p, own, name, equals + 1);
+        return;
     }
+    for (int i = 0; i < p->fixed_setting_count; i++)
+        if (named(p->fixed_settings[i], text, length))
+            fail_fixed(p, text, length);
+    int found = 0;
+    while (found < p->setting_count && (p->settings[found].hidden || !named(p->settings[found].name, text, length)))
+        found++;
+    if (found == p->setting_count || found >= MGPU_MAX_SETTINGS)
+        fail_unknown_setting(p, text, length);
+    char *end;
+    o->setting[found] = strtod(equals + 1, &end);
+    if (*end || !isfinite(o->setting[found]))
+        mgpu_fail(MGPU_BAD_USAGE, "--set %s: a number was expected after the =", text);
+    if (o->setting[found] < 0) /* lr and decay, as in the train block */
+        mgpu_fail(MGPU_BAD_USAGE, "--set %s: %s must not be negative", text, p->settings[found].name);
 }
 
 static bool takes_setting(const mgpu_program *p, const char *text)
 {
-    static const char *const OWN[] = {"epochs", "steps", "validate", "save", "keep"};
     size_t length = strcspn(text, "=");
-    for (int i = 0; i < MGPU_COUNT(OWN); i++)
-        if (named(OWN[i], text, length))
-            return true;
+    const OptionInfo *own = find_setting(text, length);
+    if (own)
+        return own->read == read_patience ? p->best.metric != NULL : own->read != read_seed;
     for (int i = 0; i < p->setting_count; i++)
         if (!p->settings[i].hidden && named(p->settings[i].name, text, length))
             return true;
-    return named("patience", text, length) && p->best.metric;
+    return false;
+}
+
+static const OptionInfo OPTIONS[] = {
+    {"--data", TRAIN | TRAINED | GRADIENTS, TEXT, .at = offsetof(Options, data), .again = true},
+    {"--epochs", TRAIN, WHOLE, .at = offsetof(Options, epochs), .least = 1, .kept = true},
+    {"--steps", TRAIN | BENCH, WHOLE, .at = offsetof(Options, steps), .least = 1, .kept = true},
+    {"--stop-after", TRAIN, WHOLE, .at = offsetof(Options, stop_after), .least = 1},
+    {"--stall", TRAIN | TRAINED | BENCH | GRADIENTS, READ, .read = read_stall},
+    {"--devices", ANY, TEXT, .at = offsetof(Options, devices), .again = true},
+    {"--threads", TRAIN | TRAINED | INFO | BENCH | GRADIENTS, READ, .read = read_threads, .again = true},
+    {"--seed", TRAIN | BENCH | TRAINED | GRADIENTS, READ, .read = read_seed},
+    {"--set", TRAIN | TRAINED | BENCH | GRADIENTS, READ, .read = read_setting, .kept = true},
+    {"--init", TRAIN | TRAINED | GRADIENTS | INFO, READ, .read = read_init},
+    {"--as", EXPORT, TEXT, .at = offsetof(Options, as)},
+    {"--config", EXPORT, READ, .read = read_config},
+    {"--vocabulary", GENERATE | EXPORT, TEXT, .at = offsetof(Options, vocabulary)},
+    {"--rules", TRAIN | TRAINED | GRADIENTS | INFO, TEXT, .at = offsetof(Options, rules)},
+    {"--save", TRAIN | TRAINED, TEXT, .at = offsetof(Options, save)},
+    {"--no-save", TRAIN, NO_FLAG, .at = offsetof(Options, write)},
+    {"--overwrite", TRAIN, FLAG, .at = offsetof(Options, overwrite)},
+    {"--failed-saves", TRAIN, WHOLE, .at = offsetof(Options, failed_saves), .least = 1, .again = true},
+    {"--resume", TRAIN | TRAINED, TEXT, .at = offsetof(Options, resume)},
+    {"--weights", TRAINED, READ, .read = read_weights},
+    {"--log", TRAIN | EVAL, TEXT, .at = offsetof(Options, log), .again = true},
+    {"--tensorboard", TRAIN, TEXT, .at = offsetof(Options, tensorboard), .again = true},
+    {"--histograms", TRAIN, WHOLE, .at = offsetof(Options, histograms), .least = 1, .again = true},
+    {"--trace", TRAIN, TEXT, .at = offsetof(Options, trace)},
+    {"--trace-steps", TRAIN, TEXT, .at = offsetof(Options, trace_steps)},
+    {"--no-shuffle", TRAIN, NO_FLAG, .at = offsetof(Options, shuffle), .kept = true},
+    {"--no-eval", TRAIN, NO_FLAG, .at = offsetof(Options, evaluate), .again = true},
+    {"--output", PREDICT | REPORT, TEXT, .at = offsetof(Options, output)},
+    {"-o", PREDICT | REPORT, TEXT, .at = offsetof(Options, output)},
+    {"--only", PREDICT, TEXT, .at = offsetof(Options, only)},
+    {"--samples", PREDICT, WHOLE, .at = offsetof(Options, samples), .least = 1},
+    {"--length", GENERATE, WHOLE, .at = offsetof(Options, length), .least = 1},
+    {"--temperature", GENERATE, READ, .read = read_temperature},
+    {"--top-k", GENERATE, WHOLE, .at = offsetof(Options, top_k), .least = 1},
+    {"--top-p", GENERATE, READ, .read = read_top_p},
+    {"--stop", GENERATE, READ, .read = read_stop},
+    {"--prompts", GENERATE, TEXT, .at = offsetof(Options, prompts)},
+    {"--ignore-eos", GENERATE, FLAG, .at = offsetof(Options, ignore_eos)},
+    {"--warmup", BENCH, WHOLE, .at = offsetof(Options, warmup)},
+    {"--json", BENCH | GENERATE, FLAG, .at = offsetof(Options, json)},
+    {"--profile", BENCH, FLAG, .at = offsetof(Options, profile)},
+    {"--measure", BENCH, TEXT, .at = offsetof(Options, measure)},
+    {"--batch", BENCH | GENERATE, READ, .read = read_batch},
+    {"--weak", BENCH, FLAG, .at = offsetof(Options, weak)},
+    {"--strong", BENCH, FLAG, .at = offsetof(Options, strong)},
+    {"--tune", TRAIN | TRAINED | BENCH, FLAG, .at = offsetof(Options, tune), .again = true},
+    {"--page", SCHEDULE, FLAG, .at = offsetof(Options, page)},
+    {"--full", SCHEDULE, FLAG, .at = offsetof(Options, full)},
+    {"--timeline", SCHEDULE, FLAG, .at = offsetof(Options, timeline)},
+    {"--op", SCHEDULE, TEXT, .at = offsetof(Options, op)},
+    {"--layer", SCHEDULE, TEXT, .at = offsetof(Options, layer)},
+    {"--at", SCHEDULE, TEXT, .at = offsetof(Options, at)},
+    {"--phase", SCHEDULE, TEXT, .at = offsetof(Options, phase)},
+    {"--device", SCHEDULE, TEXT, .at = offsetof(Options, device)},
+    {"--version", ANY, FLAG, .read = say_version},
+    {"--help", ANY, FLAG, .read = say_help},
+    {"-h", ANY, FLAG, .read = say_help},
+};
+
+static bool takes_value(const OptionInfo *option)
+{
+    return option->kind != FLAG && option->kind != NO_FLAG;
 }
 
 static const OptionInfo *find_option(const mgpu_program *p, const char *text, size_t length)
@@ -315,92 +344,19 @@ static const OptionInfo *find_option(const mgpu_program *p, const char *text, si
     usage("there is no option ", word, mgpu_near_miss(word, names, MGPU_COUNT(OPTIONS), near));
 }
 
-static WeightsChoice read_weights(const char *value)
+static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, const char *name, const char *value)
 {
-    if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
-        mgpu_fail(MGPU_BAD_USAGE,
-                  "--weights takes best or last, not '%s'; --save DIR takes the weights of the run in DIR, --init a file", value);
-    return *value == 'b' ? WEIGHTS_BEST : WEIGHTS_LAST;
-}
-
-static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, const char *value)
-{
-    switch (option->id) {
-    case OPTION_DATA: o->data = value; break;
-    case OPTION_EPOCHS: o->epochs = whole_number(option->name, value, 1); break;
-    case OPTION_STEPS: o->steps = whole_number(option->name, value, 1); break;
-    case OPTION_STOP_AFTER: o->stop_after = whole_number(option->name, value, 1); break;
-    case OPTION_STALL: o->stall = (double)whole_number(option->name, value, 0); break;
-    case OPTION_DEVICES: o->devices = value; break;
-    case OPTION_THREADS:
-        o->threads = thread_count(option->name, value);
-        o->threads_given = true;
-        break;
-    case OPTION_SEED:
-        o->seed = read_seed(option->name, value);
-        o->seed_given = true;
-        break;
-    case OPTION_SET: read_setting(o, p, value); break;
-    case OPTION_INIT: mgpu_add_init(o, value); break;
-    case OPTION_RULES: o->rules = value; break;
-    case OPTION_AS: o->as = value; break;
-    case OPTION_CONFIG: add_config(o, value); break;
-    case OPTION_VOCABULARY: o->vocabulary = value; break;
-    case OPTION_SAVE: o->save = value; break;
-    case OPTION_WEIGHTS: o->weights = read_weights(value); break;
-    case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
-    case OPTION_LENGTH: o->length = whole_number(option->name, value, 1); break;
-    case OPTION_TEMPERATURE: o->temperature = temperature_of(option->name, value); break;
-    case OPTION_TOP_K: o->top_k = whole_number(option->name, value, 1); break;
-    case OPTION_TOP_P: o->top_p = read_top_p(option->name, value); break;
-    case OPTION_PROMPTS: o->prompts = value; break;
-    case OPTION_STOP: read_stop(o, option->name, value); break;
-    case OPTION_NO_SAVE: o->write = false; break;
-    case OPTION_OVERWRITE: o->overwrite = true; break;
-    case OPTION_FAILED_SAVES: o->failed_saves = whole_number(option->name, value, 1); break;
-    case OPTION_RESUME: o->resume = value; break;
-    case OPTION_LOG: o->log = value; break;
-    case OPTION_TENSORBOARD: o->tensorboard = value; break;
-    case OPTION_HISTOGRAMS: o->histograms = whole_number(option->name, value, 1); break;
-    case OPTION_TRACE: o->trace = value; break;
-    case OPTION_TRACE_STEPS: o->trace_steps = value; break;
-    case OPTION_NO_SHUFFLE: o->shuffle = false; break;
-    case OPTION_NO_EVAL: o->evaluate = false; break;
-    case OPTION_OUTPUT: o->output = value; break;
-    case OPTION_ONLY: o->only = value; break;
-    case OPTION_WARMUP: o->warmup = whole_number(option->name, value, 0); break;
-    case OPTION_JSON: o->json = true; break;
-    case OPTION_PROFILE: o->profile = true; break;
-    case OPTION_MEASURE: o->measure = value; break;
-    case OPTION_IGNORE_EOS: o->ignore_eos = true; break;
-    case OPTION_BATCH:
-        if (o->command == COMMAND_GENERATE)
-            o->side = whole_number(option->name, value, 1);
-        else
-            o->batches = value;
-        break;
-    case OPTION_WEAK: o->weak = true; break;
-    case OPTION_STRONG: o->strong = true; break;
-    case OPTION_FULL: o->full = true; break;
-    case OPTION_PAGE: o->page = true; break;
-    case OPTION_TIMELINE: o->timeline = true; break;
-    case OPTION_PHASE: o->phase = value; break;
-    case OPTION_OP: o->op = value; break;
-    case OPTION_LAYER: o->layer = value; break;
-    case OPTION_AT:
-        o->at = value;
-        break;
-    case OPTION_DEVICE: o->device = value; break;
-    case OPTION_TUNE: o->tune = true; break;
-    case OPTION_VERSION:
-        printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);
-        mgpu_end_output();
-        exit(0);
-    case OPTION_HELP:
-        mgpu_print_help(p, o->program, stdout);
-        mgpu_end_output();
-        exit(0);
-    }
+    void *member = (char *)o + option->at;
+    if (option->read)
+        option->read(o, p, name, value);
+    else if (option->kind == WHOLE)
+        *(int64_t *)member = whole_number(name, value, option->least);
+    else if (option->kind == QUANTITY)
+        *(mgpu_quantity *)member = mgpu_read_quantity(option->name, value, false);
+    else if (option->kind == TEXT)
+        *(const char **)member = value;
+    else
+        *(bool *)member = option->kind == FLAG;
 }
 
 /* the command is the first word that is no option; it may be after options. Values are skipped. */
@@ -409,7 +365,7 @@ static int find_command(Options *o, const mgpu_program *p, int argc, char **argv
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] == '-' && argv[i][1]) {
             size_t length = strcspn(argv[i], "=");
-            if (find_option(p, argv[i], length)->takes_value && !argv[i][length])
+            if (takes_value(find_option(p, argv[i], length)) && !argv[i][length])
                 i++;
             continue;
         }
@@ -428,12 +384,9 @@ static int find_command(Options *o, const mgpu_program *p, int argc, char **argv
 
 static void keep_option(Options *o, const OptionInfo *option, const char *value)
 {
-    bool kept = option->id == OPTION_EPOCHS || option->id == OPTION_STEPS || option->id == OPTION_NO_SHUFFLE ||
-                (option->id == OPTION_SET && !named("seed", value, strcspn(value, "=")));
-    if (!kept)
-        return;
-    o->kept = mgpu_resize(o->kept, (size_t)(o->kept_count + 1) * sizeof *o->kept);
-    o->kept[o->kept_count++] = value ? mgpu_format("%s %s", option->name, value) : option->name;
+    bool seed = option->read == read_setting && named("seed", value, strcspn(value, "="));
+    if (option->kept && !seed)
+        MGPU_PUSH(o->kept, o->kept_count, value ? mgpu_format("%s %s", option->name, value) : option->name);
 }
 
 /* as a shell takes it */
@@ -455,8 +408,6 @@ static char *quoted(const char *word)
 
 char *mgpu_resume_command(const Options *o, const char *folder)
 {
-    static const OptionId GIVEN[] = {OPTION_DATA, OPTION_DEVICES, OPTION_THREADS, OPTION_FAILED_SAVES, OPTION_LOG, OPTION_TENSORBOARD,
-                                     OPTION_HISTOGRAMS, OPTION_NO_EVAL, OPTION_TUNE};
     char *program = quoted(o->argc ? o->argv[0] : o->program), *place = quoted(folder);
     char *all = mgpu_format("%s --resume %s", program, place);
     for (int i = 1; i < o->argc; i++) {
@@ -464,11 +415,8 @@ char *mgpu_resume_command(const Options *o, const char *folder)
             continue;
         size_t length = strcspn(o->argv[i], "=");
         const OptionInfo *option = find_option(NULL, o->argv[i], length); /* which is known */
-        const char *value = !option->takes_value ? NULL : o->argv[i][length] ? o->argv[i] + length + 1 : o->argv[++i];
-        bool again = false;
-        for (int k = 0; k < MGPU_COUNT(GIVEN); k++)
-            again = again || option->id == GIVEN[k];
-        if (!again)
+        const char *value = !takes_value(option) ? NULL : o->argv[i][length] ? o->argv[i] + length + 1 : o->argv[++i];
+        if (!option->again)
             continue;
         char *word = value ? quoted(value) : NULL, *longer = mgpu_format("%s %s%s%s", all, option->name, word ? " " : "", word ? word : "");
         free(all);
@@ -513,24 +461,22 @@ void mgpu_keep_options(Options *o, const mgpu_program *p, char *const *kept, int
         const char *value = kept[i][length] ? kept[i] + length + 1 : NULL;
         const OptionInfo *option = NULL;
         for (int k = 0; k < MGPU_COUNT(OPTIONS); k++)
-            if (named(OPTIONS[k].name, kept[i], length) && OPTIONS[k].takes_value == (value != NULL))
+            if (named(OPTIONS[k].name, kept[i], length) && takes_value(&OPTIONS[k]) == (value != NULL))
                 option = &OPTIONS[k];
         if (!option || said_anew(&now, kept[i]))
             continue;
-        if (option->id == OPTION_SET && !takes_setting(p, value)) {
+        if (option->read == read_setting && !takes_setting(p, value)) {
             mgpu_say("%s: warning: the run in %s was begun with %s, which this program has no setting for", o->program, o->resume, kept[i]);
             continue;
         }
         int before = o->kept_count;
         keep_option(o, option, value);
         if (o->kept_count > before) /* of its copy, which lives on */
-            apply(o, p, option, value ? strchr(o->kept[before], ' ') + 1 : NULL);
+            apply(o, p, option, option->name, value ? strchr(o->kept[before], ' ') + 1 : NULL);
     }
     o->again = o->kept_count;
-    for (int i = 0; i < now.kept_count; i++) {
-        o->kept = mgpu_resize(o->kept, (size_t)(o->kept_count + 1) * sizeof *o->kept);
-        o->kept[o->kept_count++] = now.kept[i];
-    }
+    for (int i = 0; i < now.kept_count; i++)
+        MGPU_PUSH(o->kept, o->kept_count, now.kept[i]);
 }
 
 static void check_together(const Options *o, const mgpu_program *p)
@@ -582,13 +528,13 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
         size_t length = strcspn(argv[i], "=");
         const OptionInfo *option = find_option(p, argv[i], length);
         const char *value = argv[i][length] ? argv[i] + length + 1 : NULL;
-        if (value && !option->takes_value)
+        if (value && !takes_value(option))
             usage(option->name, " takes no value", "");
-        if (!value && option->takes_value && !(value = ++i < argc ? argv[i] : NULL))
+        if (!value && takes_value(option) && !(value = ++i < argc ? argv[i] : NULL))
             usage(option->name, " needs a value", "");
         if (!(option->commands & 1 << o->command))
             usage(option->name, " means nothing to the command ", COMMANDS[o->command]);
-        apply(o, p, option, value);
+        apply(o, p, option, option->name, value);
         keep_option(o, option, value);
     }
     check_together(o, p);

@@ -9,11 +9,7 @@
 
 void mgpu_add_element(Elements *e, int64_t element)
 {
-    if (e->count == e->room) {
-        e->room = e->room ? 2 * e->room : 64;
-        e->of = mgpu_resize(e->of, (size_t)e->room * sizeof *e->of);
-    }
-    e->of[e->count++] = element;
+    MGPU_PUSH(e->of, e->count, element);
 }
 
 static int64_t class_of_character(const TextCode *t, const char *text, int length)

@@ -13,7 +13,7 @@ typedef struct TextCode { /* which elements there are */
     Vocabulary *vocabulary;  /* of text and tokens */
 } TextCode;
 typedef struct Elements {
-    int64_t *of, count, room;
+    int64_t *of, count;
 } Elements;
 
 void mgpu_add_element(Elements *, int64_t element);

@@ -279,8 +279,7 @@ int mgpu_read_told(const Saved *from, char ***told)
     *told = NULL;
     for (const Json *one = list && list->kind == JSON_LIST ? list->first : NULL; one; one = one->next)
         if (one->kind == JSON_TEXT) {
-            *told = mgpu_resize(*told, (size_t)(count + 1) * sizeof **told);
-            (*told)[count++] = mgpu_format("%s", one->text);
+            MGPU_PUSH(*told, count, mgpu_format("%s", one->text));
         }
     free(json);
     return count;

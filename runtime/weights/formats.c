@@ -164,8 +164,7 @@ static void read_index(TensorFile *file, const TensorBytes *b)
             is_read = strcmp(read[i], m->text) == 0;
         if (is_read)
             continue;
-        read = mgpu_resize(read, (size_t)(count + 1) * sizeof *read);
-        read[count++] = m->text;
+        MGPU_PUSH(read, count, m->text);
         TensorBytes shard = mgpu_map_beside(file, b->path, m->text);
         if (ends_with(shard.path, ".index.json"))
             mgpu_broken_tensors(b->path, NULL, "an index of indices");

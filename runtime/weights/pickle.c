@@ -19,9 +19,9 @@ typedef struct Machine {
     const uint8_t *begin, *at, *end;
     int64_t steps;
     Pickled **stack;
-    int64_t height, stack_room;
+    int64_t height;
     int64_t *marks;
-    int64_t mark_count, mark_room;
+    int64_t mark_count;
     Pickled **memo;
     int64_t memo_room, memo_next;
 } Machine;
@@ -107,9 +107,7 @@ static void append(Machine *m, Pickled *list, Pickled *item)
 /* ---- the stack */
 static void push(Machine *m, Pickled *v)
 {
-    if (m->height == m->stack_room)
-        m->stack = mgpu_resize(m->stack, (size_t)(m->stack_room = 2 * m->stack_room + 64) * sizeof *m->stack);
-    m->stack[m->height++] = v;
+    MGPU_PUSH(m->stack, m->height, v);
 }
 
 static int64_t floor_of(const Machine *m)
@@ -133,9 +131,7 @@ static Pickled *pop(Machine *m)
 
 static void mark(Machine *m)
 {
-    if (m->mark_count == m->mark_room)
-        m->marks = mgpu_resize(m->marks, (size_t)(m->mark_room = 2 * m->mark_room + 16) * sizeof *m->marks);
-    m->marks[m->mark_count++] = m->height;
+    MGPU_PUSH(m->marks, m->mark_count, m->height);
 }
 
 static int64_t pop_mark(Machine *m)

@@ -16,7 +16,7 @@
 
 typedef struct Names {
     char **name;
-    int64_t count, room;
+    int64_t count;
 } Names;
 typedef struct Files {
     char **path;
@@ -42,11 +42,7 @@ typedef struct Folder {
 
 static void add_name(Names *n, const char *name)
 {
-    if (n->count == n->room) {
-        n->room = 2 * n->room + 16;
-        n->name = mgpu_resize(n->name, (size_t)n->room * sizeof *n->name);
-    }
-    n->name[n->count++] = mgpu_format("%s", name);
+    MGPU_PUSH(n->name, n->count, mgpu_format("%s", name));
 }
 
 static int by_bytes(const void *a, const void *b)
