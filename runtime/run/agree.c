@@ -1,9 +1,10 @@
-/* agree.c: do all devices hold the same variables? In: a drained engine; out: NULL, or which variable differs on which devices.
+/* agree.c: checks that all devices have the same variables. In: a drained engine; out: NULL, or which variable differs on which
+ * devices.
  *
- * Every device computes the same update of the same sums, so weights, states and averages have the same bits everywhere. A link
- * that changes a transfer after the first step, or a device that computes wrong, breaks that, and no number need look bad.
- * MGPU_AUDIT=K compares hashes every K steps and before each save, so that no save holds what differs. What differs is on the
- * devices that are not of the largest group that agrees; of two devices nobody can say which is right. */
+ * Every device computes the same update from the same sums, so weights, states and averages are bitwise equal everywhere. A link
+ * that corrupts a transfer after the first step, or a device that computes wrongly, breaks that, possibly with plausible numbers.
+ * MGPU_AUDIT=K compares hashes every K steps and before each save, so that no save has variables that differ. Devices outside of
+ * the largest group that agrees are reported; of two devices, nobody can tell which one is right. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/run.h"
@@ -16,7 +17,7 @@ enum { HASH_LANES = 4 };
 
 static const uint64_t FACTOR = 0x9e3779b97f4a7c15u;
 
-/* of several lanes, so that multiplications overlap: as fast as memory is read */
+/* Uses several lanes, so that multiplications overlap: as fast as memory is read. */
 uint64_t mgpu_hash(const uint8_t *data, int64_t bytes)
 {
     uint64_t lane[HASH_LANES] = {1, 2, 3, 4}, word[HASH_LANES];
@@ -38,10 +39,10 @@ uint64_t mgpu_hash(const uint8_t *data, int64_t bytes)
     return hash;
 }
 
-/* every device has a part of its own of these */
+/* True for variables of which every device has its own shard or value. */
 static bool differs_anyway(const mgpu_variable *v) { return v->split || v->sharded || (v->kind == MGPU_ACCUMULATOR && v->partial); }
 
-/* a device of the largest group with one hash; of groups as large the first */
+/* Returns a device of the largest group with equal hashes; of groups of the same size, the first. */
 static int most_common(const uint64_t *hash, int devices, int *group)
 {
     int best = 0;
@@ -78,7 +79,7 @@ static char *describe(const char *name, const uint64_t *hash, int devices)
     return text;
 }
 
-/* [variable] of each own device: 0 of what differs anyway; data: room for any variable */
+/* Hashes the variables of a device: 0 for those that may differ. data: buffer for any variable. */
 static void hash_variables(const Run *run, int device, uint8_t *data, uint64_t *hash)
 {
     for (int v = 0; v < run->program->variable_count; v++) {
@@ -90,7 +91,7 @@ static void hash_variables(const Run *run, int device, uint8_t *data, uint64_t *
     }
 }
 
-/* NULL, or which variable differs on which devices, of all processes. The caller frees it */
+/* Returns NULL, or which variable differs on which devices of all processes. The caller frees. */
 static char *disagreement(const Run *run)
 {
     Processes *p = run->options->processes;
@@ -122,7 +123,7 @@ static char *disagreement(const Run *run)
     return text;
 }
 
-/* ---- of a run */
+/* ---- audits of a run */
 static int64_t wanted_audit(void)
 {
     const char *value = getenv("MGPU_AUDIT");

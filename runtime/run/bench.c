@@ -1,12 +1,11 @@
-/* bench.c: `bench`: the time of a training step on random data that is already staged.
+/* bench.c: `bench`: measures a training step on random data that has been staged.
  *
- * Steps run as in training, one after the other; a step's time is that between the ends of two. Without --steps they are as many
- * as fill a second, at least 20: the median of 20 short steps varies by two. With --json one line
- * with the fields of the yardstick that times the same networks elsewhere: model, batch, precision, samples/s (median),
- * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory (of GPUs,
- * where they compute: what is allocated there).
- * On virtual GPUs the report begins with "virtual": their times are a model's, whatever the GPU calls itself.
- * With --profile or --measure as many steps follow with a clock around every operation; they do not count in the figures above. */
+ * Steps run as in training, one after the other; the time of a step is that between the ends of two. Without --steps, they fill a
+ * second, but are at least 20, because the median of 20 short steps varies by a factor of two. --json prints a line with the
+ * fields of the tool that measures the same networks elsewhere: model, batch, precision, samples/s (median), milliseconds
+ * (minimum, median, maximum), seconds from the program's start to the end of the first step, peak memory (of GPUs: what is
+ * allocated there). On virtual GPUs the report begins with "virtual": their times are modelled, whatever GPU they claim to be.
+ * With --profile or --measure, as many steps follow with a timer around every operation; they do not count in these figures. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
@@ -42,7 +41,7 @@ static void post_steps(const Feed *feed, int64_t from, int64_t to)
     mgpu_engine_drain(feed->engine);
 }
 
-/* MiB: the most resident at a time. VmHWM is of this program alone; ru_maxrss has that of the one that started it, too. */
+/* Returns the peak resident memory in MiB. VmHWM is that of this program; ru_maxrss includes the one that started it. */
 static double peak_memory(void)
 {
     char line[256];
@@ -60,18 +59,18 @@ static double peak_memory(void)
 
 typedef struct Result {
     const mgpu_plan *plan;
-    double ms[3];              /* of a step: least, median, most */
-    int64_t steps, untimed;    /* untimed: those before */
+    double ms[3];              /* of a step: minimum, median, maximum */
+    int64_t steps, untimed;    /* untimed: steps before the measured ones */
     double first_s, peak_mib;
-    int64_t arena, besides;    /* bytes, of all devices; besides: of transfers and libraries */
-    const char *devices;       /* what computes */
-    bool virtual;              /* GPUs that a stand-in of the driver has */
+    int64_t arena, besides;    /* bytes of all devices; besides: of transfers and libraries */
+    const char *devices;       /* description of the devices */
+    bool virtual;              /* GPUs of a virtual driver */
     GraphsMade graphs;
-    double launches, launch_us; /* GPUs: of a step after the first, by the lanes comp; the host's time in one */
+    double launches, launch_us; /* on GPUs: launches of the comp lanes in a step after the first; host time of a launch */
     int threads;
     char threads_text[200];
-    const Profile *profile;    /* NULL: none */
-    double profiled_s;         /* of as many steps again */
+    const Profile *profile;    /* may be NULL */
+    double profiled_s;         /* time of the profiled steps */
 } Result;
 
 static void print_json(const mgpu_program *p, const Result *r)
@@ -133,7 +132,7 @@ static void print_text(const mgpu_program *p, const Result *r)
         mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
 }
 
-static void summarise(Result *r, const double *finished_at) /* [-1]: of the step before */
+static void summarise(Result *r, const double *finished_at) /* [-1] is the step before */
 {
     double *ms = mgpu_allocate((size_t)r->steps, sizeof *ms);
     int64_t n = r->steps;
@@ -160,7 +159,7 @@ static void write_measured(const Profile *profile, const char *path, const Resul
 
 typedef struct Memory { int64_t arena, besides; double peak_mib; } Memory;
 
-/* of all processes */
+/* Sums over all processes. */
 static void add_memory(Result *r, const Engine *engine, Processes *p)
 {
     Memory each[p ? p->count : 1], *own = &each[p ? p->rank : 0];
@@ -180,7 +179,7 @@ static void add_memory(Result *r, const Engine *engine, Processes *p)
         r->peak_mib = (double)(r->arena + r->besides) / (1 << 20);
 }
 
-/* how many steps fill a second if `steps` took so many seconds; the same in all processes */
+/* Returns how many steps fill a second if `steps` took so long; the same in all processes. */
 static int64_t steps_of_a_second(int64_t steps, double seconds, Processes *p)
 {
     double each[p ? p->count : 1];
@@ -193,7 +192,7 @@ static int64_t steps_of_a_second(int64_t steps, double seconds, Processes *p)
     return fill < FEWEST_STEPS ? FEWEST_STEPS : fill > MOST_STEPS ? MOST_STEPS : (int64_t)fill;
 }
 
-/* the engine stays open */
+/* Leaves the engine open. */
 static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const Options *o, Bench *bench, Result *r)
 {
     *r = (Result){.plan = plan, .steps = o->steps > 0 ? o->steps : FEWEST_STEPS};
@@ -212,7 +211,7 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
     int64_t launches = mgpu_engine_launches(feed.engine, &before), posted = r->untimed + r->steps;
     post_steps(&feed, 1, posted);
     int64_t fill = o->steps > 0 ? r->steps : steps_of_a_second(posted - 1, mgpu_seconds() - began, o->processes);
-    if (fill > r->steps) { /* these came first; the step after them is not timed, as it began when nothing ran */
+    if (fill > r->steps) { /* these only served to find `fill`; the next step is not timed, since it began with idle devices */
         r->untimed = posted + 1;
         r->steps = fill;
         post_steps(&feed, posted, r->untimed + r->steps);
@@ -226,7 +225,7 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
     return feed;
 }
 
-/* what the plan's schedule says of each operation, if it was made for a machine */
+/* Adds the prediction of each operation if the plan's schedule was made for a machine. */
 static void add_predicted(Profile *profile, const mgpu_plan *plan)
 {
     for (int k = 0; plan->predicted.step_us > 0 && k < plan->phase_count; k++) {

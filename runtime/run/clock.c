@@ -1,9 +1,9 @@
-/* clock.c: steps -> what they are bound by; notices.
+/* clock.c: finds what bounds the steps of a run, and notices what is slow.
  *
- * In: the times of each device's lanes in each step (StepTimes), and the step's. Medians over the last steps are what is said: one
- * step that something else disturbed does not count. Where only some steps are timed, the medians are of these.
+ * In: the times of each device's lanes in each step (StepTimes), and the step's. It reports medians over the last steps, so that
+ * single disturbed steps do not count. If only some steps are timed, the medians are over these.
  *
- * A notice is given at most once of each kind, when WINDOW steps in a row show what it says. So all come within 20 steps. */
+ * Each kind of notice is given at most once, if WINDOW consecutive steps show it. So all are given within 20 steps. */
 #include "runtime/base/base.h"
 #include "runtime/run/clock.h"
 
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 64, WINDOW = 16, FIRST = 2 /* steps that are not looked at */ };
-static const double WORTH_S = 2e-3;         /* of steps that are shorter nothing is noticed */
-/* than the other devices: host devices; those that take turns on cores, whose times differ by chance; GPUs, which share nothing */
+enum { KEPT = 64, WINDOW = 16, FIRST = 2 /* first steps, which are ignored */ };
+static const double WORTH_S = 2e-3;         /* shorter steps get no notices */
+/* ratio to the other devices' time: of host devices; of those that take turns on cores, whose times vary; of GPUs */
 static const double SLOWER = 1.4, SLOWER_IN_TURNS = 1.8, SLOWER_GPU = 1.2;
-static const double WAITS = .35, LONGER = 3; /* share of a step that is waited; times as long as predicted */
+static const double WAITS = .35, LONGER = 3; /* fraction of a step spent waiting; ratio to the prediction */
 
 typedef enum Part { COMPUTING, INPUT, COMMUNICATION, LAUNCHING, TRANSFERRING, READING, PARTS } Part;
 typedef enum Kind { NOTICE_DEVICE, NOTICE_READER, NOTICE_LINK, NOTICES } Kind;
@@ -26,8 +26,8 @@ struct StepClock {
     int first, devices;           /* of this process */
     bool ahead, turns, alone, said[NOTICES]; /* alone: no other process has devices */
     int64_t steps, epoch_steps;   /* all; of the epoch */
-    double step[KEPT];            /* seconds; step n is at n mod KEPT */
-    bool timed[KEPT];             /* all of its micro-batches were */
+    double step[KEPT];            /* in seconds; step n is at n mod KEPT */
+    bool timed[KEPT];             /* all of its micro-batches were timed */
     double *of;                   /* [part][device][KEPT] */
 };
 
@@ -84,7 +84,7 @@ static double median_step(const StepClock *c, int count)
     return median(values, count);
 }
 
-/* GPUs time their lanes in some steps, host devices launches; all else is in each */
+/* True if the part is measured in every step. GPUs time their lanes, and host devices their launches, only in some steps. */
 static bool is_everywhere(const StepClock *c, Part part)
 {
     return c->ahead ? part == INPUT || part == LAUNCHING || part == READING : part != LAUNCHING;
@@ -105,8 +105,8 @@ static double median_of(const StepClock *c, Part part, int device, int count)
     return median(values, n);
 }
 
-/* What the devices wait in a step. For input: the one that waits longest, since the others wait for it in transfers. In transfers: the
- * one that waits least, which is the last to come. */
+/* Returns the median wait of a step. For input it is that of the device that waits longest, since the others wait for it in
+ * transfers. In transfers it is that of the device that waits least, which arrives last. */
 static double median_wait(const StepClock *c, Part part, int count)
 {
     double values[KEPT];
@@ -138,7 +138,7 @@ static int slowest_device(const StepClock *c, int count)
     return slowest;
 }
 
-/* the others' median of computing, as if each had as many samples as the device */
+/* Returns the median of the other devices' computing, scaled to this device's number of samples. */
 static double others_computing(const StepClock *c, int device, int count)
 {
     double *values = mgpu_allocate((size_t)c->devices, sizeof *values);
@@ -152,7 +152,7 @@ static double others_computing(const StepClock *c, int device, int count)
     return middle;
 }
 
-/* the device that is so much slower than the others; -1: none is */
+/* Returns the device that is so much slower than the others, or -1. */
 static int slow_device(const StepClock *c, int count)
 {
     int slowest = slowest_device(c, count);
@@ -182,7 +182,7 @@ static void find_bound(const StepClock *c, int device, int count, EpochTimes *t)
 
 EpochTimes mgpu_clock_epoch(StepClock *c)
 {
-    int count = c->epoch_steps < KEPT ? (int)c->epoch_steps : KEPT - 1; /* the step to come has a place, too */
+    int count = c->epoch_steps < KEPT ? (int)c->epoch_steps : KEPT - 1; /* one slot is for the next step */
     EpochTimes t = {NAN, NAN, NAN, NAN, ""};
     c->epoch_steps = 0;
     if (!count)
@@ -197,7 +197,7 @@ EpochTimes mgpu_clock_epoch(StepClock *c)
 }
 
 /* ---- notices */
-/* in most steps of the window, so that one that was disturbed does not make it */
+/* True if the device is slowest in most steps of the window, and not only in a disturbed one. */
 static bool is_slowest_often(const StepClock *c, int device)
 {
     int often = 0, seen = 0;
@@ -226,7 +226,7 @@ static Reader reader_of(const StepClock *c)
 static char *notice_device(const StepClock *c)
 {
     int device = slow_device(c, WINDOW);
-    if (device < 0 || !is_slowest_often(c, device) || reader_of(c).slow) /* where all wait for input, none waits for it */
+    if (device < 0 || !is_slowest_often(c, device) || reader_of(c).slow) /* if all wait for input, none waits for the device */
         return NULL;
     double own = median_of(c, COMPUTING, device, WINDOW), others = others_computing(c, device, WINDOW);
     return mgpu_format("device %d takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; "
@@ -279,7 +279,7 @@ bool mgpu_clock_step(StepClock *c, double seconds, Notice *n)
     for (int p = 0; p < PARTS; p++)
         for (int d = 0; d < c->devices; d++)
             *cell(c, (Part)p, d, c->steps) = 0;
-    return c->steps >= FIRST + WINDOW && (c->steps - FIRST) % WINDOW < NOTICES && find_notice(c, n); /* one a step */
+    return c->steps >= FIRST + WINDOW && (c->steps - FIRST) % WINDOW < NOTICES && find_notice(c, n); /* once in a step */
 }
 
 bool mgpu_clock_links(StepClock *c, Notice *n)

@@ -1,4 +1,4 @@
-/* collect.c: what comes back of a run's steps: reports, judged and shown; what the step took. */
+/* collect.c: collects the reports of a run's steps, checks and prints them, and measures the steps. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/trace.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double SLOW_STEP_S = 0.1; /* from here on only one step waits after the one that runs */
+static const double SLOW_STEP_S = 0.1; /* with longer steps, only one is posted in advance */
 
 static void keep(Numbers *n, const Work *work)
 {
@@ -18,14 +18,14 @@ static void keep(Numbers *n, const Work *work)
     memcpy(n->values, work->report, (size_t)work->phase->report_count * sizeof(double));
 }
 
-/* what is wrong at a step, for on_nan = "stop" */
+/* Records what is wrong at a step, for on_nan = "stop". */
 void mgpu_run_fail(Run *run, int64_t step, char *what)
 {
     run->failure = what;
     run->failed_step = step;
 }
 
-/* scale: of the gradients of f16, which overflow now and then; else NaN */
+/* scale: of f16's gradients, which overflow now and then; else NaN. */
 static void judge_step(Run *run, int64_t step, double loss, double norm, double scale, bool skipped)
 {
     char text[40];
@@ -48,8 +48,7 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, double 
     }
 }
 
-/* of a run that goes on with another length: a schedule that goes by the share of the steps that is done is at another place of
- * it */
+/* Warns of a resumed run of another length: a schedule that depends on the fraction of steps done jumps. */
 static void compare_rate(Run *run, int64_t step)
 {
     static const double MUCH = 1.1; /* from one step to the next */
@@ -71,7 +70,7 @@ static void collect_step(Run *run, const Work *work)
                     .input_wait_ms = mgpu_input_wait_ms(run->plan, work),
                     .communication_wait_ms = mgpu_communication_wait_ms(run->plan, work)};
     mgpu_clock_add(run->clock, work);
-    if (run->failure) /* steps that were under way after the bad one */
+    if (run->failure) /* steps posted before the bad one was collected */
         return;
     double loss = mgpu_report_value(s.names, s.values, s.count, "loss");
     bool skipped = mgpu_report_value(s.names, s.values, s.count, "skipped") > 0;

@@ -1,13 +1,13 @@
-/* decode.c: runs the phase `decode`, which knows what it needs of the places before (compiler/passes/decode.c): a token and its
- * place go in for each text, the output's row for it comes back in a variable. */
+/* decode.c: runs the phase `decode`, which keeps what it needs of earlier places (compiler/passes/decode.c). For each text a
+ * token and its place go in, and the output row comes back in a variable. */
 #include "runtime/run/decode.h"
 #include "runtime/base/base.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Other phases use their memory, too (compiler/plan/place.c), and what is in rows of later places must be finite. The step before was
- * one of predict. */
+/* Zeroes the caches, whose memory training also uses (compiler/plan/place.c), since rows of later places must be finite. The
+ * previous step was one of predict. */
 static void clear_caches(const Feed *feed)
 {
     const mgpu_program *p = feed->program;

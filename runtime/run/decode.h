@@ -1,4 +1,4 @@
-/* decode.h: the next rows of a model's output, of several texts side by side, place by place. */
+/* decode.h: computes the next output rows of several texts side by side, one place at a time. */
 #ifndef MGPU_RUNTIME_RUN_DECODE_H
 #define MGPU_RUNTIME_RUN_DECODE_H
 
@@ -7,16 +7,16 @@
 
 typedef struct Decoder {
     Feed feed;
-    Dataset data;          /* a token and a place for each sample of a step: */
+    Dataset data;          /* a token and a place for each sample of a step */
     int32_t *token, *place;
-    int row;               /* a variable: the output's row of each sample */
+    int row;               /* variable with the output row of each sample */
 } Decoder;
 
-bool mgpu_open_decoder(Decoder *, const Feed *); /* false: the program has no such phase */
-/* Of the first valid[d] samples of each device d, the place `place`, at which the text has `token`. The places before it were decoded
- * before, of the same text in the same sample. */
+bool mgpu_open_decoder(Decoder *, const Feed *); /* false if the program has no such phase */
+/* Decodes place `place` with token `token` in the first valid[d] samples of each device d. Earlier places of each text must have
+ * been decoded in the same sample. */
 void mgpu_decode(Decoder *, const int64_t *valid);
-/* after that, of a sample of this process's device; to: as many bytes as the variable has */
+/* Reads a sample's row after mgpu_decode, from a device of this process; `to` has the size of the variable. */
 void mgpu_decoded_row(const Decoder *, int device, int64_t sample, void *to);
 void mgpu_close_decoder(Decoder *);
 #endif

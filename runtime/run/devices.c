@@ -1,4 +1,4 @@
-/* devices.c: what a run computes with: the kinds of devices that there are, which plan is chosen, the threads, the GPUs. */
+/* devices.c: chooses what a run computes with: the kinds of devices, the plan, the threads, the GPUs. */
 #include "runtime/base/cores.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/gpus.h"
@@ -32,7 +32,7 @@ int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_
         text[0] = 0;
         return 0;
     }
-    int devices = mgpu_first_device(o->processes, plan->devices, 1); /* of rank 0, which says it */
+    int devices = mgpu_first_device(o->processes, plan->devices, 1); /* rank 0 prints it */
     char why[120];
     int cores = mgpu_cores_available(why, sizeof why), threads = devices * mgpu_threads_each(o->processes, plan, o->threads);
     const char *from = "";
@@ -48,7 +48,7 @@ int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_
     return threads;
 }
 
-/* ---- which plan */
+/* ---- choosing a plan */
 static _Noreturn void fail_no_plan(const mgpu_program *p, const char *kind, long devices)
 {
     char list[512];

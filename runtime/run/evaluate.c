@@ -1,4 +1,4 @@
-/* evaluate.c: `eval`: loss and metrics of saved weights on the data sets valid and test, or those that are named. */
+/* evaluate.c: `eval`: loss and metrics of saved weights on the data sets valid and test, or on those that are named. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
@@ -34,18 +34,18 @@ int mgpu_evaluation_elements(const Evaluation *e, int first)
 
 static const char *number_text(double value, char text[32])
 {
-    snprintf(text, 32, "%.6g", isnan(value) ? (double)NAN : value); /* a nan has no sign */
+    snprintf(text, 32, "%.6g", isnan(value) ? (double)NAN : value); /* NaN without a sign */
     return text;
 }
 
-/* the indices of NAME[i,...,j] that say the row: all but the last, but the only one of a vector */
+/* Returns the length of the indices NAME[i,...,j] of a row: all but the last index. */
 static int row_length(const char *indices)
 {
     const char *comma = strrchr(indices, ',');
     return (int)(comma ? comma - indices : (long)strlen(indices) - 1);
 }
 
-/* the elements of one metric: a column per last index, a row per index (or indices) before it */
+/* Prints the elements of a metric: a column for each last index, a row for the other indices. */
 static void print_matrix(const Evaluation *e, int first, int count)
 {
     const char *name = e->names[first];
@@ -86,7 +86,7 @@ static void print_matrix(const Evaluation *e, int first, int count)
 
 static void print_result(const Evaluation *e)
 {
-    enum { MOST_ON_A_LINE = 8 }; /* elements of one metric */
+    enum { MOST_ON_A_LINE = 8 }; /* elements of a metric */
     char text[32];
     printf("%s  samples %s", e->split, mgpu_grouped(e->samples, text));
     for (int i = 0, n; i < e->count; i += n) {
@@ -110,7 +110,7 @@ const char *mgpu_bad_loss(const Evaluation *e)
     return NULL;
 }
 
-/* a loss that is no number, in words, which the caller frees; NULL: it is one */
+/* Describes a loss that is no number, or returns NULL. The caller frees. */
 static char *judge(const Feed *feed, const Options *o, const Evaluation *e, const Dataset *set)
 {
     const char *loss = mgpu_bad_loss(e);
@@ -125,7 +125,7 @@ static char *judge(const Feed *feed, const Options *o, const Evaluation *e, cons
     return why;
 }
 
-/* -> as judge */
+/* Returns the result of judge. */
 static char *evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Categories *categories,
                           Reporter *reporter)
 {

@@ -1,12 +1,12 @@
-/* events.c: scalars of a run -> an event file of TensorBoard (`--tensorboard DIR`).
+/* events.c: writes scalars and histograms of a run to an event file of TensorBoard (`--tensorboard DIR`).
  *
  * A file is a list of records as TensorFlow writes them (tensorflow/core/lib/io/record_writer.h): length (64 bits), its checksum,
  * the bytes, their checksum; numbers are little-endian. The checksum is CRC-32C (Castagnoli; RFC 3720, appendix B.4), rotated
  * right by 15 bits, plus a constant. A record is a message Event of protocol buffers (tensorflow/core/util/event.proto; the wire
  * format in "Protocol Buffers: Encoding"): wall_time = 1 (double), step = 2 (varint), file_version = 3 (text), summary = 5, a
  * message with values = 1, each with tag = 1 (text) and simple_value = 2 (float). A histogram is histo = 5 (summary.proto): min,
- * max, num, sum, sum_squares = 1 to 5 (double), bucket_limit = 6, bucket = 7 (packed doubles: where each interval ends, and how
- * many values are in it). */
+ * max, num, sum, sum_squares = 1 to 5 (double), bucket_limit = 6, bucket = 7 (packed doubles: upper limit and count of each
+ * interval). */
 #include "runtime/run/events.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 1200 }; /* of a record: a tag is cut */
+enum { MOST_BYTES = 1200 }; /* limit of a record: longer tags are truncated */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 enum {
     EVENT_WALL = 1,
@@ -41,7 +41,7 @@ typedef struct Message { uint8_t bytes[MOST_BYTES]; size_t length; } Message;
 /* ---- checksums */
 static void make_table(uint32_t *table)
 {
-    const uint32_t CASTAGNOLI = 0x82f63b78;    /* its bits in reverse */
+    const uint32_t CASTAGNOLI = 0x82f63b78;    /* its bits in reverse order */
     for (uint32_t i = 0; i < 256; i++) {
         table[i] = i;
         for (int bit = 0; bit < 8; bit++)
@@ -127,7 +127,7 @@ Events *mgpu_events_open(const char *folder)
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         mgpu_fail(MGPU_MACHINE_FAILED, "--tensorboard %s: the folder cannot be made: %s", folder, strerror(errno));
     e->path = mgpu_format("%s/events.out.tfevents.%010lld.%s.%d.0", folder, (long long)wall_time(), host, (int)getpid());
-    e->file = fopen(e->path, "wxe"); /* its own: nothing that others put in its place is written to */
+    e->file = fopen(e->path, "wxe"); /* a new file: never writes to what others have put there */
     if (!e->file)
         mgpu_fail(MGPU_MACHINE_FAILED, "--tensorboard: %s cannot be written: %s", e->path, strerror(errno));
     Message first = {.length = 0};
@@ -170,7 +170,7 @@ void mgpu_events_scalar(Events *e, const char *group, const char *name, int64_t 
 typedef struct Histogram {
     double sums[5];
     double limits[INTERVALS], counts[INTERVALS];
-} Histogram; /* sums: least, largest, how many, sum, of squares */
+} Histogram; /* sums: minimum, maximum, count, sum, sum of squares */
 
 static Histogram histogram_of(const void *values, uint8_t dtype, int64_t count)
 {
@@ -222,7 +222,7 @@ void mgpu_events_histogram(Events *e, const char *group, const char *name, int64
     write_value(e, &value, step, wall_time());
 }
 
-/* ---- what a run reports. Events NULL: nowhere */
+/* ---- what a run reports. Events may be NULL */
 void mgpu_events_step(Events *e, const StepReport *s, double rate, double wall)
 {
     for (int i = 0; e && i < s->count; i++)

@@ -1,5 +1,5 @@
-/* export.c: `export KIND PATH`: the model and the weights that `predict` would use, for other software. A row of the table is a
- * kind. */
+/* export.c: `export KIND PATH`: writes the model, and the weights that `predict` would use, for other software. The table has a
+ * row for each kind. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
@@ -63,7 +63,7 @@ static const ExportKind *find_kind(const Options *o)
               mgpu_near_miss(given, names, MGPU_COUNT(KINDS), near));
 }
 
-/* A data set's stages are done before the graph; those of valid draw nothing by chance. */
+/* A data set's stages run before the graph; those of valid have no randomness. */
 static int find_facts(const mgpu_program *p, const Snapshot *s, ExportFact *facts)
 {
     int count = 0;

@@ -1,7 +1,7 @@
-/* follow.c: `watch RUN.jsonl`: follows the log of a run that goes on elsewhere, from another terminal.
+/* follow.c: `watch RUN.jsonl`: follows the log of a run in another process.
  *
- * In: lines of the log as they come; a part of a line waits for the rest. Out: what the run is, a row for each epoch and validation, and
- * a line that says how far it is: on a terminal one that lives, below it the course of the loss; else a line now and then. */
+ * In: lines of the log as they arrive; an incomplete line waits for its rest. Out: a description of the run, a row for each epoch
+ * and validation, and a progress line: on a terminal a live one with a curve of the loss, else a line now and then. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COURSE = 48, LONG_LINE = 1 << 20 }; /* pieces that the course of the loss is shown in */
+enum { COURSE = 48, LONG_LINE = 1 << 20 }; /* points of the curve of the loss */
 static const double LOOK_EVERY_S = 0.2, LINE_EVERY_S = 10;
 
 typedef struct Follower {
@@ -28,7 +28,7 @@ typedef struct Follower {
 
 static void print_text(const Json *j, const char *key) { mgpu_print_plain(mgpu_json_text(j, key)); }
 
-/* a log may say anything: 0 for what is no number of something, MOST for what is more */
+/* A log may contain anything: returns 0 for negative numbers and NaN, and at most MOST. */
 static int64_t count_of(double n)
 {
     const double MOST = 1e15;
@@ -43,7 +43,7 @@ static void clear_live(Follower *w)
     w->live = false;
 }
 
-/* the loss from the beginning to now, from low to high */
+/* Prints a curve of the loss so far, from low to high. */
 static void print_course(const Follower *w)
 {
     static const char *const BAR[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -58,7 +58,7 @@ static void print_course(const Follower *w)
         high = fmax(high, mean[k]);
     }
     for (int k = 0; k < pieces; k++) {
-        double share = (mean[k] - low) / (high - low); /* NaN: they are all the same, or too large for a difference */
+        double share = (mean[k] - low) / (high - low); /* NaN: they are all equal, or their difference overflows */
         fputs(BAR[share >= 0 ? (int)(share * 7.99) : 0], stdout);
     }
 }
@@ -179,11 +179,11 @@ static void read_record(Follower *w, const Json *j)
         putchar('\n');
         w->ended = true;
     }
-    if (strcmp(event, "start") == 0) /* of a run that goes on in the same log */
+    if (strcmp(event, "start") == 0) /* a run that is resumed in the same log */
         w->ended = false;
 }
 
-/* whole lines that are there; the beginning of a line stays in `line` */
+/* Reads complete lines; the beginning of an incomplete one stays in `line`. */
 static bool read_lines(Follower *w, FILE *f, char *line, size_t *length)
 {
     bool any = false;

@@ -1,8 +1,8 @@
-/* generate.c: `generate`: texts that the model continues, a character or token at a time.
+/* generate.c: `generate`: continues texts by one character or token at a time.
  *
- * What may follow each is computed side by side (next.c): the next element is sampled by --temperature and --seed, and joins its
- * text. Random numbers depend on the seed, the prompt's number and the element's, so a text is the same whichever others are beside
- * it. Texts are shown in the order of their prompts: what is not the first one's turn waits. */
+ * next.c computes the output rows of several texts side by side. The next element is sampled with --temperature and --seed, and
+ * appended to its text. Random numbers depend on the seed, the prompt's number and the element's, so that a text does not depend
+ * on the others. Texts are printed in the order of their prompts; later ones wait. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/terminal.h"
@@ -22,31 +22,31 @@
 #include <string.h>
 #include <unistd.h>
 
-/* a prompt, and what follows it */
+/* a prompt and its continuation */
 typedef struct Continued {
-    NextText next;             /* the first member: what is computed of it */
+    NextText next;             /* first, so that a NextText can be cast to Continued */
     const char *prompt;
     size_t prompt_bytes;
-    int64_t number, sampled;   /* of the prompt; elements after it */
-    char *made;                /* what follows the prompt, in which a stop text may begin after `said`; so much is on the screen */
+    int64_t number, sampled;   /* index of the prompt; number of elements after it */
+    char *made; /* the continuation, in which a stop text may begin after `said` bytes; `shown` bytes are printed */
     size_t made_bytes, said, shown;
-    bool begun, ended;         /* the prompt is on the screen; nothing follows any more */
+    bool begun, ended;         /* the prompt has been printed; the text has ended */
 } Continued;
 
 typedef struct Writer {
     const mgpu_program *program;
     const Options *options;
     TextCode code;
-    int output;                /* which one holds the probabilities */
-    bool logits;               /* or what their softmax is taken of */
+    int output;                /* index of the output with the probabilities */
+    bool logits;               /* the output has logits, to which softmax is applied */
     Next next;
-    double *chance;            /* by class; scratch */
+    double *chance;            /* for each class; scratch */
     Continued *texts;
-    int64_t count, ended;      /* how many of them */
+    int64_t count, ended;      /* ended: number of texts that have ended */
     Screen screen;
 } Writer;
 
-/* ---- is it a model of text? */
+/* ---- does the model read text? */
 const mgpu_call *mgpu_reader_of_text(const mgpu_program *p)
 {
     static const char *const READERS[] = {"characters", "text", "tokens"};
@@ -80,7 +80,7 @@ static int output_of_text(const mgpu_program *p, const mgpu_input *in)
               in ? mgpu_format(", of the shape [%lld, %lld]", (long long)in->tensor.extent[0], (long long)in->classes) : "");
 }
 
-/* a file, or standard input, without the last line's end; the caller frees */
+/* Returns the contents of a file, or of standard input, without the last newline. The caller frees. */
 static char *read_all(const char *path, size_t *bytes)
 {
     bool input = strcmp(path, "-") == 0;
@@ -102,7 +102,7 @@ static char *read_all(const char *path, size_t *bytes)
     return text;
 }
 
-/* the operand, or what a file has; the caller frees */
+/* Returns the operand, or the contents of a file. The caller frees. */
 static char *prompt_of(const Options *o, size_t *bytes)
 {
     if (o->prompts && o->operand_count)
@@ -117,7 +117,7 @@ static char *prompt_of(const Options *o, size_t *bytes)
     return mgpu_format("%s", o->operands[0]);
 }
 
-/* rank 0's, which alone has standard input; the caller frees */
+/* Returns rank 0's prompt, since only rank 0 has standard input. The caller frees. */
 static char *shared_prompt(const Options *o, size_t *bytes)
 {
     Processes *p = o->processes;
@@ -144,7 +144,7 @@ static void check_chances(const Writer *w, double sum, double least)
                   sum, least < 0 ? " and negative elements" : "", t->name);
 }
 
-/* the class after the text's last element */
+/* Samples the class after the text's last element. */
 static int64_t sample_class(const Writer *w, const Continued *c, const double *row)
 {
     int64_t n = w->code.input->classes;
@@ -169,7 +169,7 @@ static void take_softmax(double *row, int64_t n)
         row[k] /= sum;
 }
 
-/* The element that the row gives joins the text, which ends where a stop text begins, or where the vocabulary says so. */
+/* Samples an element and appends it. The text ends at a stop text or an end token of the vocabulary. */
 static void go_on(void *writer, NextText *next, double *row)
 {
     Writer *w = writer;
@@ -212,7 +212,7 @@ static void show_json(const Continued *c, FILE *f)
     free(text);
 }
 
-/* what there is of the text whose turn it is */
+/* Prints what there is of the first unfinished text. */
 static void show(Writer *w, Continued *c)
 {
     Screen *s = &w->screen;
@@ -228,10 +228,10 @@ static void show(Writer *w, Continued *c)
         c->shown = c->said;
         c->begun = true;
     }
-    fflush(s->file); /* of an error mgpu_finish_file says why */
+    fflush(s->file); /* mgpu_finish_file reports errors */
 }
 
-/* `most` texts at a time */
+/* Computes at most `most` texts at a time. */
 static void write_texts(Writer *w, int64_t most)
 {
     int64_t begun = 0, shown = 0;
@@ -256,7 +256,7 @@ static void add_text(Writer *w, const char *prompt, size_t bytes, const char *wh
     MGPU_PUSH(w->texts, w->count, c);
 }
 
-/* a prompt, or a line each */
+/* Reads one prompt, or one from each line. */
 static void read_prompts(Writer *w, const char *prompts, size_t bytes)
 {
     if (!w->options->prompts)
@@ -281,7 +281,7 @@ static void open_text_vocabulary(TextCode *c, const mgpu_program *program, const
     free(folder);
 }
 
-/* how many texts are computed side by side, at most */
+/* Returns the maximal number of texts that are computed side by side. */
 static int64_t find_most(const Options *o, const mgpu_plan *plan)
 {
     if (o->side > plan->micro)

@@ -1,10 +1,10 @@
-/* gradients.c: `check-gradients`: gradients against finite differences, on the first batch of the training data (without data: on
- * random values, as bench has them).
+/* gradients.c: `check-gradients`: compares gradients with finite differences, on the first batch of the training data (without
+ * data: on random values, as in bench).
  *
- * In: a program in f64 that keeps its gradients (observe = "gradients"). A step gives the gradients; then a few elements of each
- * weight are moved by +h and -h, and the step is run again from the same state, with the same random numbers. The central
- * differences of h and h / 2 are extrapolated (Richardson): their error is of order h^4. Three sizes of h are tried and the best
- * difference counts, as rounding spoils small ones, and kinks (relu) large ones. Out: a row for each weight. */
+ * In: a program in f64 that keeps its gradients (observe = "gradients"). A step computes the gradients. Then a few elements of
+ * each weight are changed by +h and -h, and the step is repeated from the same state with the same random numbers. The central
+ * differences of h and h / 2 are extrapolated (Richardson), so their error is of order h^4. Of three sizes of h the one with the
+ * best agreement counts, since rounding spoils small ones, and kinks (relu) large ones. Out: a row for each weight. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
@@ -18,15 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ELEMENTS = 4 };              /* of a weight that are compared */
+enum { ELEMENTS = 4 };              /* compared elements of a weight */
 static const double STEPS[] = {1e-3, 1e-4, 1e-5};
 static const double TOLERANCE = 1e-4; /* of the relative difference */
-static const double ROUNDING = 1e-13; /* of the loss: differences of losses below this are not told from rounding */
+static const double ROUNDING = 1e-13; /* relative to the loss: smaller differences of losses may be rounding */
 
 typedef struct Check {
     Feed feed;
-    Dataset train;                  /* samples 0: there are no data, and staging has random values */
-    double loss;                    /* of the step that was collected last */
+    Dataset train;                  /* samples 0: there is no data, and random values are used */
+    double loss;                    /* of the last collected step */
     uint8_t *state;                 /* of all variables, before the step */
 } Check;
 
@@ -48,7 +48,7 @@ static int gradient_of(const mgpu_program *p, int weight)
     return found;
 }
 
-/* the loss of the first step, if the element of a weight is moved by `by` */
+/* Returns the loss of the first step after adding `by` to an element of a weight. */
 static double loss_with(Check *c, int weight, double *values, int64_t element, double by)
 {
     const mgpu_program *p = c->feed.program;
@@ -68,8 +68,8 @@ static double loss_with(Check *c, int weight, double *values, int64_t element, d
     return c->loss;
 }
 
-/* The relative difference of a gradient from the closest of the finite differences. kink: the slopes on both sides differ, so there
- * is no derivative to compare with. */
+/* Returns the relative difference between the gradient and the closest finite difference. kink: the slopes on both sides differ,
+ * so there is no derivative to compare with. */
 static double difference(Check *c, int weight, double *values, int64_t element, double gradient, double loss, bool *kink)
 {
     double least = INFINITY;
@@ -90,7 +90,7 @@ static double difference(Check *c, int weight, double *values, int64_t element, 
     return least;
 }
 
-/* "[3, 17]" */
+/* Prints an index such as "[3, 17]". */
 static void print_index(const mgpu_tensor *t, int64_t element)
 {
     int64_t index[MGPU_MAX_RANK];
@@ -104,7 +104,7 @@ static void print_index(const mgpu_tensor *t, int64_t element)
     putchar(']');
 }
 
-/* the element whose gradient is largest, then others, each in its own part of the tensor, in a place that differs from part to part */
+/* Returns the element with the largest gradient, then elements of different parts of the tensor, at a varying offset in each. */
 static int64_t element_of(const double *gradients, int64_t count, int k)
 {
     int64_t largest = 0;
@@ -123,7 +123,7 @@ static double root_mean_square(const double *values, int64_t count)
     return count ? sqrt(sum / (double)count) : 0;
 }
 
-/* -> whether the gradients of the weight agree; flat: their root mean square is 0, so nothing of this batch moves the weight */
+/* Returns whether the gradients of the weight agree. flat: their root mean square is 0: the batch does not affect the weight. */
 static bool check_weight(Check *c, int weight, const double *gradients, double loss, bool *flat)
 {
     const mgpu_tensor *t = &c->feed.program->variables[weight].tensor;

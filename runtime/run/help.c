@@ -1,4 +1,4 @@
-/* help.c: what `--help` says, and `info`. */
+/* help.c: `--help` and `info`. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
@@ -202,7 +202,7 @@ static void print_memory(const mgpu_program *p, const Options *o)
     }
 }
 
-/* "csv("t.csv") |> part(0, 0.9)"; the caller frees */
+/* Returns "csv("t.csv") |> part(0, 0.9)". The caller frees. */
 char *mgpu_set_text(const mgpu_set *s)
 {
     char *text;
@@ -226,7 +226,7 @@ char *mgpu_set_text(const mgpu_set *s)
     return text;
 }
 
-/* "train: csv("t.csv") |> part(0, 0.9)", then the columns */
+/* Prints "train: csv("t.csv") |> part(0, 0.9)", then the columns. */
 static void print_set(const mgpu_set *s)
 {
     char *text = mgpu_set_text(s);

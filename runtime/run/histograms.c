@@ -1,6 +1,6 @@
-/* histograms.c: `--histograms N`: how the values of each weight are spread, and of each gradient that a program of observe =
- * "gradients" keeps, every N steps, into the event file of `--tensorboard`. They are read of a drained engine, one after the
- * other; device 0 has them, or each its own part. */
+/* histograms.c: `--histograms N`: every N steps, writes histograms of each weight, and of each gradient that a program with
+ * observe = "gradients" keeps, to the event file of `--tensorboard`. The values are read from a drained engine, one variable at a
+ * time; device 0 has them, or each device has its shard. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/engine/engine.h"
@@ -25,7 +25,7 @@ void mgpu_run_histograms(Run *run)
         const mgpu_variable *v = &run->program->variables[i];
         if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_OBSERVED) || !mgpu_dtype_is_float(v->tensor.dtype))
             continue;
-        if (!events && !v->split) /* another process than rank 0 gives its parts */
+        if (!events && !v->split) /* other processes than rank 0 only send their shards */
             continue;
         void *values = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor) + 1, 1);
         mgpu_engine_read_whole(run->engine, i, values);

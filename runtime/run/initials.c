@@ -1,10 +1,10 @@
-/* initials.c: what a fresh run begins with besides its formulas: .npy files at declarations, files of weights of the train
- * block, of its rules, and of --init on the command line.
+/* initials.c: loads the initial values of a fresh run that do not come from formulas: .npy files at declarations, and files of
+ * weights of the train block, of its rules, and of --init.
  *
- * A part (a rule's, or --init PATTERN=FILE) starts at the instance that its pattern matches: "backbone" makes of
- * backbone.conv1.weight the name conv1.weight, or the file has the whole name (match.c). A part of the command line replaces
- * that of the rule with the same pattern; --init FILE replaces all of the program's files, but not `init = none` of a rule:
- * what that reaches begins as the model says, and so does what --init PATTERN=none reaches. */
+ * A part (a rule's, or --init PATTERN=FILE) begins at the instance that its pattern matches: for "backbone", the file has
+ * conv1.weight for backbone.conv1.weight, or the whole name (match.c). A part on the command line replaces that of the rule with
+ * the same pattern. --init FILE replaces all files of the program, but not `init = none` of a rule. Variables matched by that, or
+ * by --init PATTERN=none, keep the model's initial values. */
 #include "runtime/base/base.h"
 #include "runtime/base/near.h"
 #include "runtime/base/options.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* a path as it is, else below the folder of the data */
+/* Returns the path, or the path in the data folder. */
 static char *find_file(const char *path, const char *where, const Options *o)
 {
     char *below = o->data && path[0] != '/' ? mgpu_format("%s/%s", o->data, path) : NULL;
@@ -32,7 +32,7 @@ static char *find_file(const char *path, const char *where, const Options *o)
     return below;
 }
 
-/* a file whose name holds a = is one all the same */
+/* A file whose name contains = is still a file. */
 void mgpu_add_init(Options *o, const char *value)
 {
     const char *equals = strchr(value, '=');
@@ -54,7 +54,7 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
     char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
     char is[200], expected[200];
     Array a;
-    mgpu_read_npy(&a, path, where, MGPU_MAX_RANK, true, NULL); /* all of it is one sample */
+    mgpu_read_npy(&a, path, where, MGPU_MAX_RANK, true, NULL); /* the whole array is one sample */
     bool same = a.rank == t->rank;
     for (int i = 0; same && i < t->rank; i++)
         same = a.extent[i] == t->extent[i];
@@ -75,8 +75,8 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
     free(where);
 }
 
-/* ---- parts of the command line */
-/* the name below the outermost instance that matches, the whole name if nothing shorter does; NULL: no match */
+/* ---- parts on the command line */
+/* Returns the name below the outermost instance that matches, or the whole name if nothing shorter matches. NULL: no match. */
 static const char *name_below(const char *pattern, const char *pattern_end, const char *name)
 {
     int end = mgpu_pattern_reaches(pattern, pattern_end - pattern, name);
@@ -91,7 +91,7 @@ typedef struct Part {
 
 static const char NONE[] = "none";
 
-/* the instance or weight that the pattern nearly names */
+/* Suggests the instance or weight with the most similar name. */
 static _Noreturn void fail_no_weight(const mgpu_program *program, const char *text)
 {
     int count = 0;
@@ -173,7 +173,7 @@ static bool has_parts(const mgpu_program *program, const Options *o)
     return parts;
 }
 
-/* the tables of words of a part's file */
+/* Joins the word tables of a part's file. */
 static void join_part(Categories *categories, const char *part, const char *path, const Options *o)
 {
     Categories *own = mgpu_new_categories(false);
@@ -187,7 +187,7 @@ static void join_part(Categories *categories, const char *part, const char *path
 
 void mgpu_join_parts(Categories *categories, const Options *o)
 {
-    for (int i = o->part_count - 1; i >= 0; i--) { /* of several the last counts */
+    for (int i = o->part_count - 1; i >= 0; i--) { /* the last one wins */
         const char *path = strchr(o->parts[i], '=') + 1;
         char *part = mgpu_format("--init %s", o->parts[i]);
         if (strcmp(path, NONE) != 0)
@@ -228,7 +228,7 @@ void mgpu_begin_categories(Categories *categories, const mgpu_program *program, 
     free(weights);
 }
 
-/* by --init PATTERN=none; a part that a later option names is not left out */
+/* By --init PATTERN=none, unless a later option names the part. */
 static bool *left_out(const mgpu_program *program, const Options *o)
 {
     bool *out = mgpu_allocate((size_t)program->variable_count, sizeof *out);
@@ -255,7 +255,7 @@ bool *mgpu_left_out_of(const mgpu_program *program, const Options *o, int64_t st
     return out;
 }
 
-/* Files that the train block names are looked at by mgpuc (dsl/warnings.c). initial NULL: all variables */
+/* mgpuc checks the files that the train block names (dsl/warnings.c). initial NULL: all variables. */
 static void warn_of_channel_order(const mgpu_program *program, const TensorFile *file, const mgpu_initial *initial,
                                   const bool *none)
 {
@@ -271,7 +271,7 @@ static void warn_of_channel_order(const mgpu_program *program, const TensorFile 
     }
 }
 
-/* --init FILE: all of it, but what init = none of a rule reaches */
+/* Loads --init FILE, except for variables with init = none of a rule. */
 static int load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
 {
     TensorFile file;

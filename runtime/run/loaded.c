@@ -1,4 +1,4 @@
-/* loaded.c: an engine that evaluates with the weights of a file: what programs and libraries have in common. */
+/* loaded.c: opens an engine that evaluates with the weights of a file; shared by programs and libraries. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/engine/engine.h"
@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* step, epoch and progress are those of the weights' run at their step; a file alone, or a save of an earlier version, is the
- * end of a run of one epoch */
+/* Sets step, epoch and progress to those of the run that saved the weights. A file without a run, or a save of an earlier
+ * version, counts as the end of a run of one epoch. */
 static void set_course(Feed *feed, const Options *o, const TensorFile *file, const Saved *saved)
 {
     Course c = saved ? mgpu_read_course(saved) : (Course){0};
@@ -39,7 +39,7 @@ Engine *mgpu_open_loaded(const mgpu_program *program, const mgpu_plan *plan, con
     set_course(feed, o, file, saved);
     const char *before = mgpu_doing("weights are being loaded");
     bool *none = mgpu_left_out_of(program, o, file->step);
-    mgpu_begin_averages(program, plan, engine); /* of what is left out, too */
+    mgpu_begin_averages(program, plan, engine); /* also of variables that are left out */
     WeightSource source = {.file = file, .left_out = none, .view = MGPU_MODEL_VIEW, .rules = o->init ? o->rules : NULL};
     mgpu_load_weights(program, plan, engine, &source);
     free(none);

@@ -1,15 +1,15 @@
-/* loop.c: training: from the command line to a saved run.
+/* loop.c: training, from the command line to a saved run.
  *
- * The loop posts steps; the engine is up to MGPU_AHEAD of them after and hands reports back in order (collect). It
- * drains the engine where it needs all of it: at the end of an epoch, for validation, before saving, at the end. Training
- * depends on (seed, step, position) and on what validation has found only, and both are saved, so a run that goes on from
- * a checkpoint is the run that was never interrupted.
+ * The loop posts steps; up to MGPU_AHEAD of them are pending in the engine, which passes reports back in order (collect). The
+ * engine is drained at the end of an epoch, for validation, before saving, and at the end. Training depends only on (seed, step,
+ * position) and on the results of validation, which are all saved, so a run that resumes from a checkpoint equals an
+ * uninterrupted one.
  *
- * After a step, in this order: validation, if its interval is over, and what follows of it (the best model, plateaus, the
- * end of a run that is out of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its
- * row is made, because that sets the sums of the epoch to zero. Signals: signals.c.
+ * After a step, in this order: validation, if it is due, and its effects (the best model, plateaus, the end of a run that is out
+ * of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its row is made, because that
+ * resets the sums of the epoch. Signals: signals.c.
  *
- * Of several processes all post the same steps: what a clock, a signal or a file decides, rank 0 decides for all. */
+ * Several processes all post the same steps: rank 0 decides for all whatever depends on a clock, a signal or a file. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
@@ -27,9 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED_STOP = 1, ASKED_SAVE = 2, ASKED_FAILED = 4 }; /* what a step may begin with */
+enum { ASKED_STOP = 1, ASKED_SAVE = 2, ASKED_FAILED = 4 }; /* requests before a step */
 
-static const double KEEP_EVERY_S = 60;  /* the state, for replay.c */
+static const double KEEP_EVERY_S = 60;  /* interval of keeping the state for replay.c */
 
 /* ---- opening */
 static void open_data(Run *run)
@@ -60,7 +60,7 @@ static void open_data(Run *run)
     free(wanted);
 }
 
-/* the random numbers of an order count samples in 32 bits */
+/* The random numbers of an order count samples in 32 bits. */
 static void check_shuffle(const Run *run)
 {
     if (run->options->shuffle && run->train.shuffle && run->train.samples > UINT32_MAX)
@@ -68,7 +68,7 @@ static void check_shuffle(const Run *run)
                   (long long)run->train.samples);
 }
 
-/* lr and decay: the setting is a schedule in the train block, whose text this is; else NULL */
+/* Returns the text of lr or decay in the train block if it is a schedule, else NULL. */
 static const char *schedule_of(const mgpu_program *p, int setting)
 {
     const mgpu_setting *s = &p->settings[setting];
@@ -102,7 +102,7 @@ static mgpu_quantity chosen(mgpu_quantity options, mgpu_quantity program, mgpu_q
     return options.unit != MGPU_UNIT_NONE ? options : program.unit != MGPU_UNIT_NONE ? program : otherwise;
 }
 
-/* the command line's, else the program's, else an epoch */
+/* Takes intervals of the command line, else the program's, else an epoch. */
 static void choose_intervals(Run *run)
 {
     const mgpu_program *p = run->program;
@@ -166,7 +166,7 @@ void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
 static void open_engine(Run *run)
 {
     run->engine = mgpu_engine_open(mgpu_kind_of(run->plan), run->program, run->plan, run->options, mgpu_run_collect, run);
-    mgpu_run_open_folder(run); /* none is left where there are no devices */
+    mgpu_run_open_folder(run); /* only now: without devices no folder is created */
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_run_begin_at(run, &run->at, run->from);
@@ -174,7 +174,7 @@ static void open_engine(Run *run)
 
 /* ---- the run */
 
-/* that the last step belongs to, from 1 */
+/* Returns the epoch of the last step, counted from 1. */
 static int64_t epoch_of(const Run *run)
 {
     return run->at.position > 0 || !run->at.epoch ? run->at.epoch + 1 : run->at.epoch;
@@ -190,7 +190,7 @@ static bool asked_to_stop(Run *run)
     return mgpu_run_signal(run) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
 }
 
-/* all processes come here, since each may have parts of what is saved; rank 0 writes */
+/* All processes save, since each may have shards; rank 0 writes. */
 static void save(Run *run)
 {
     double began = mgpu_seconds();
@@ -205,7 +205,7 @@ void mgpu_run_order(Run *run, int64_t epoch)
     run->ordered = epoch;
 }
 
-/* while the run pauses, the process's samples of the step after that are read */
+/* Reads this process's samples for the following step while the run pauses. */
 static void read_ahead(Run *run)
 {
     const Progress *at = &run->at;
@@ -256,7 +256,7 @@ static void lower_rates(Run *run, const Evaluation *e)
         Watched *w = &run->at.plateau[i];
         mgpu_watch_value(w, &p->watch, mgpu_report_value(e->names, e->values, e->count, p->watch.metric), run->at.step);
         if (mgpu_out_of_patience(w, p->patience, &run->pace, run->at.step))
-            mgpu_lower(w, p->factor, run->at.step), run->at.lr = 0; /* the rate of the last step is not the next one's */
+            mgpu_lower(w, p->factor, run->at.step), run->at.lr = 0; /* the last step's rate is not the next one's */
         run->setting[p->setting] = w->scale;
     }
     mgpu_run_note_rates(run);
@@ -275,7 +275,7 @@ static void keep_best(Run *run, Evaluation *e)
     run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
 }
 
-/* its report is another one */
+/* The evaluation is repeated, and its report is not kept. */
 static char *find_bad_sample(Run *run)
 {
     const Numbers before = run->eval_report;
@@ -286,8 +286,8 @@ static char *find_bad_sample(Run *run)
     return origin;
 }
 
-/* A validation whose loss is no number spoils no weight, so the run goes on, if the weights are numbers; it ends with status 1,
- * unless on_nan says otherwise */
+/* A validation whose loss is no number does not harm the weights. If these are finite, the run continues, and ends with status 1
+ * unless on_nan says otherwise. */
 static void judge_validation(Run *run, const Evaluation *e)
 {
     const char *loss = mgpu_bad_loss(e);
@@ -306,10 +306,10 @@ static void judge_validation(Run *run, const Evaluation *e)
     }
 }
 
-/* of a drained engine; split NULL: it was interrupted, and is pending */
+/* Validates with a drained engine. Returns split NULL if it was interrupted and is still pending. */
 static Evaluation validate(Run *run)
 {
-    const _Atomic int *stop = run->options->processes ? NULL : &run->signal; /* several do not hear it at once */
+    const _Atomic int *stop = run->options->processes ? NULL : &run->signal; /* several processes see it at different times */
     mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, run->at.step, run->at.epoch, NULL, stop);
     mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_EVAL, run->at.step, run->at.epoch);
     mgpu_engine_drain(run->engine);
@@ -327,7 +327,7 @@ static Evaluation validate(Run *run)
 
 /* ---- rows of the table */
 
-/* a row has the columns of validation also where there was none */
+/* A row has the columns of validation even if there was none. */
 static Evaluation without_values(const Run *run, int kind, const char *split)
 {
     const mgpu_phase *phase = mgpu_engine_phase(run->engine, kind, false);
@@ -356,7 +356,7 @@ static void report_validation(Run *run, const Evaluation *valid)
         finish_row(run, &e, valid);
 }
 
-/* what the epoch's samples, or those up to the end of the run, were worth */
+/* Reports the epoch, or the part of it until the run ends. */
 static void report_epoch(Run *run, const Evaluation *valid)
 {
     const Progress *at = &run->at;
@@ -383,7 +383,7 @@ static void next_epoch(Run *run)
     run->at.loss_sum = run->at.loss_samples = 0;
 }
 
-/* what is due after the step that has just been posted */
+/* Does what is due after the step that has just been posted. */
 static void pause_between_steps(Run *run)
 {
     Progress *at = &run->at;
@@ -424,7 +424,7 @@ static void pause_between_steps(Run *run)
     run->last_finish = mgpu_seconds();
 }
 
-/* a validation that was interrupted is pending for the run that goes on */
+/* An interrupted validation is pending when the run resumes. */
 static void validate_if_pending(Run *run)
 {
     if (!run->valid.samples || !is_due(run, run->validate, run->at.validated, run->validated_at))
@@ -443,9 +443,9 @@ static int asked(Run *run)
     return mgpu_of_rank_0(run->options->processes, found | (run->failure ? ASKED_FAILED : 0));
 }
 
-/* A complete run that has learned nothing says so: none of its steps changed a weight, which is a failure; or its loss, of a
- * model with one, is no lower than in its first step. Losses of single steps differ by their samples, so little is as good as
- * nothing. Or it is not much lower than there, and has stayed where it was in the first epoch. */
+/* Warns of a complete run that has learned nothing. If no step changed a weight, that is a failure. Otherwise its loss is hardly
+ * lower than in its first step, where samples matter so much that a small difference is none; or it is somewhat lower, but has
+ * not changed since the first epoch. */
 static void judge_end(Run *run)
 {
     const int64_t ENOUGH_STEPS = 50;
@@ -481,7 +481,7 @@ static int run_training(Run *run)
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
     while (run->at.step < run->total_steps && !run->out_of_patience) {
-        mgpu_run_end_save(run, false); /* if too many have failed, all hear it now */
+        mgpu_run_end_save(run, false); /* if too many have failed, all processes learn it now */
         int what = asked(run);
         bool stop = what & ASKED_STOP;
         if (what & ASKED_FAILED)
@@ -522,7 +522,7 @@ static int run_training(Run *run)
            : number && !over(run) ? 128 + number : 0;
 }
 
-/* a number of the command line in place of what the train block changes from step to step */
+/* Notes numbers on the command line that replace a schedule of the train block. */
 static void tell_of_schedules(const Run *run)
 {
     const mgpu_program *p = run->program;
@@ -550,7 +550,7 @@ static void start_report(Run *run)
     tell_of_schedules(run);
 }
 
-/* for the messages of calls that fail when all is done */
+/* Describes what has been achieved, for messages of calls that fail afterwards. */
 static char *achieved(const Run *run)
 {
     char step[32];
@@ -562,7 +562,7 @@ static char *achieved(const Run *run)
     return all;
 }
 
-/* -> whether the log is whole */
+/* Returns whether the log is complete. */
 static bool close_run(Run *run)
 {
     char *what = achieved(run);
@@ -585,7 +585,7 @@ static bool close_run(Run *run)
     return logged;
 }
 
-/* what the table does not say */
+/* Prints what the table does not show. */
 static void print_end(const Run *run)
 {
     const mgpu_watch *watch = &run->program->best;
@@ -612,7 +612,7 @@ static void print_end(const Run *run)
     free(command);
 }
 
-/* a run may be at its end when it begins */
+/* A resumed run may already be complete. */
 static void print_over(const Run *run)
 {
     char steps[32], text[48];
@@ -680,7 +680,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     print_over(&run);
     mgpu_run_prepare_saves(&run);
     int status = run_training(&run);
-    if (!mgpu_speaks(options->processes)) /* where rank 0 fails, it ends the others */
+    if (!mgpu_speaks(options->processes)) /* if rank 0 fails, it ends the others */
         status = mgpu_of_rank_0(options->processes, status);
     mgpu_report_end(run.reporter, run.at.step, epoch_of(&run), status, reason_of(&run, status));
     print_end(&run);

@@ -1,4 +1,4 @@
-/* main.c: mgpu_main, which a generated program calls: the command line picks one of the commands. */
+/* main.c: mgpu_main, which a generated program calls: runs the command of the command line. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/terminal.h"
@@ -39,7 +39,7 @@ static int run(const mgpu_program *p, const Options *o)
     }
 }
 
-/* The others of several processes compute, and rank 0 does all else. */
+/* With several processes, the others only compute, and rank 0 does everything else. */
 static void share(Options *o, Processes *p)
 {
     if (!p)

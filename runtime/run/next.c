@@ -1,12 +1,12 @@
-/* next.c: what follows each of several texts, side by side.
+/* next.c: computes what follows each of several texts side by side.
  *
- * A text has a sample of each step. The window that the model reads holds the text's last elements, from its first place on; the
- * output's row at the last of them is what is asked for. Places after it hold 0; that they do not matter is tried at first. While
- * a text fits into the window, a program that has the phase for it computes the row of one place alone (decode.c), if that is
- * what the whole window gives for the elements of the first text; else every element is a whole pass of the window.
+ * A text occupies a sample of each step. The model's window has the last elements of the text from its first place on, and the
+ * output row at the last of them is the result. Places after it hold 0; check_order tests that they do not matter. While a text
+ * fits into the window, a program with the phase `decode` computes only the row of one place (decode.c), if check_decoder has
+ * found that its rows equal those of the window for the first text. Otherwise each element takes a pass over the whole window.
  *
- * Devices get equally many texts, and compute their samples up to the last one that has a text. A text's row depends on the
- * others by the order of sums alone, which matmuls choose by the number of samples. */
+ * Texts are distributed evenly over the devices, which compute their samples up to the last one with a text. The rows of a text
+ * depend on other texts only by rounding, since the order of sums in matmuls depends on the number of samples. */
 #include "runtime/run/next.h"
 #include "runtime/base/base.h"
 
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t MOST_RESULTS = (int64_t)1 << 30; /* bytes of outputs of windows, unless one has more */
+static const int64_t MOST_RESULTS = (int64_t)1 << 30; /* limit of the bytes of window outputs, unless one has more */
 
 static int64_t row_bytes(const Next *n, uint8_t dtype)
 {
     return n->input->classes * mgpu_dtype_bytes(dtype);
 }
 
-/* how many elements of the text are in the window */
+/* Returns how many elements of the text are in the window. */
 static int64_t in_window(const Next *n, const NextText *t)
 {
     int64_t length = n->input->tensor.extent[0];
@@ -33,8 +33,8 @@ static bool fits(const Next *n, const NextText *t)
     return t->text.count <= n->input->tensor.extent[0];
 }
 
-/* ---- which sample a text has */
-/* The first free sample below `end` of the device that has the fewest texts; -1: there is none */
+/* ---- the sample of a text */
+/* Returns the first free sample below `end` on the device with the fewest texts, or -1. */
 static int64_t free_sample(const mgpu_plan *plan, NextText *const *at, int64_t end)
 {
     int64_t best = -1, fewest = INT64_MAX;
@@ -61,7 +61,7 @@ static int device_of(const mgpu_plan *plan, int64_t sample)
     return d;
 }
 
-/* what a step computes: the samples of each device up to the last one of a text in n->now */
+/* Returns how many samples each device computes: up to the last one of a text in n->now. */
 static const int64_t *count_valid(Next *n)
 {
     const mgpu_plan *plan = n->feed.plan;
@@ -74,7 +74,7 @@ static const int64_t *count_valid(Next *n)
     return n->valid;
 }
 
-/* n->rows, of which each process has those of its own devices, to all: so all go on with the same texts */
+/* Gathers n->rows, of which each process has those of its devices, so that all processes continue with the same texts. */
 static void share_rows(const Next *n, int64_t bytes)
 {
     Processes *p = n->processes;
@@ -98,7 +98,7 @@ static double *read_row(const Next *n, const uint8_t *from, uint8_t dtype, doubl
 }
 
 /* ---- steps */
-/* outputs of the windows of n->now, with `rest` after each text */
+/* Computes the windows of n->now, with the element `rest` after each text. */
 static void pass(Next *n, int32_t rest)
 {
     int64_t length = n->input->tensor.extent[0], end = 0;
@@ -127,7 +127,7 @@ static uint8_t *window_row(const Next *n, int64_t sample, int64_t place)
            place * row_bytes(n, n->output->dtype);
 }
 
-/* the next place of each text in n->now */
+/* Decodes the next place of each text in n->now. */
 static void decode(Next *n)
 {
     for (int64_t i = 0; i < n->feed.plan->micro; i++) {
@@ -138,7 +138,7 @@ static void decode(Next *n)
     mgpu_decode(&n->decoder, count_valid(n));
 }
 
-/* of these texts the rows of the places that were decoded last */
+/* Reads the rows of the last decoded places of the texts in n->now. */
 static void fetch_rows(Next *n)
 {
     int64_t rows = 0, bytes = row_bytes(n, n->program->variables[n->decoder.row].tensor.dtype);
@@ -151,7 +151,7 @@ static void fetch_rows(Next *n)
     share_rows(n, bytes);
 }
 
-/* of n->now those whose last element is decoded; -> how many */
+/* Keeps the texts in n->now whose last element has been decoded. Returns their number. */
 static int64_t keep_decoded(Next *n)
 {
     int64_t kept = 0;
@@ -171,7 +171,7 @@ static void give_rows(Next *n, uint8_t dtype, TakeRow *take, void *context)
             take(context, n->now[i], read_row(n, n->rows + rows++ * row_bytes(n, dtype), dtype, n->row));
 }
 
-/* texts that are computed as whole windows, as many at a time as there is room for their outputs */
+/* Computes texts as whole windows, as many at a time as fit into memory. */
 static void step_by_windows(Next *n, NextText **texts, int64_t count, TakeRow *take, void *context)
 {
     int64_t micro = n->feed.plan->micro, most = MOST_RESULTS / mgpu_tensor_bytes(n->output),
@@ -189,7 +189,7 @@ static void step_by_windows(Next *n, NextText **texts, int64_t count, TakeRow *t
     }
 }
 
-/* those that fit, or the others; -> how many */
+/* Selects the texts that can be decoded, or the others. Returns their number. */
 static int64_t choose(Next *n, bool decoded)
 {
     int64_t count = 0;
@@ -201,7 +201,7 @@ static int64_t choose(Next *n, bool decoded)
     return count;
 }
 
-/* What is decoded already has been so for check_decoder. */
+/* Rows that check_decoder has decoded are not decoded again. */
 static void step_by_places(Next *n, TakeRow *take, void *context)
 {
     if (!choose(n, true))
@@ -227,7 +227,7 @@ void mgpu_step_next(Next *n, TakeRow *take, void *context)
     free(others);
 }
 
-/* ---- may it be computed so? */
+/* ---- tests of the shortcuts */
 static double largest(const double *a, int64_t count)
 {
     double most = 0;
@@ -236,7 +236,7 @@ static double largest(const double *a, int64_t count)
     return most;
 }
 
-/* of two rows, relative to the largest element if that is more than 1, as it may be of logits; b is lost */
+/* Returns the difference of two rows, relative to the largest element if that is above 1, as in logits. Overwrites b. */
 static double difference(const Next *n, const double *a, double *b)
 {
     double scale = fmax(1, largest(b, n->input->classes));
@@ -245,7 +245,7 @@ static double difference(const Next *n, const double *a, double *b)
     return largest(b, n->input->classes) / scale;
 }
 
-/* the text alone, in the first sample; rows of the window are there for all processes */
+/* Computes the window of one text in the first sample, and gathers its rows for all processes. */
 static void pass_alone(Next *n, NextText *t, int32_t rest)
 {
     Processes *p = n->processes;
@@ -262,7 +262,7 @@ static void pass_alone(Next *n, NextText *t, int32_t rest)
         p->gather(p, window_row(n, 0, 0), at);
 }
 
-/* what is after the text must not matter */
+/* Fails if places after the text matter. */
 static void check_order(Next *n, NextText *t)
 {
     double *other = mgpu_allocate((size_t)n->input->classes, sizeof *other);
@@ -279,8 +279,7 @@ static void check_order(Next *n, NextText *t)
     free(other);
 }
 
-/* Is the row of one place alone, computed of what the places before have left, what the whole window has there? The window's
- * outputs are those of the text. */
+/* Returns whether decoding place by place gives the rows of the window, whose outputs have been computed. */
 static bool check_decoder(Next *n, NextText *t, int64_t sample)
 {
     const char *precision = n->program->precision;
@@ -328,7 +327,7 @@ void mgpu_end_next(Next *n, NextText *t)
             n->at[i] = NULL;
 }
 
-/* a data set of the windows of a step */
+/* Opens a data set of the windows of a step. */
 static void open_windows(Next *n, const bool *wanted)
 {
     int64_t length = n->input->tensor.extent[0], micro = n->feed.plan->micro;

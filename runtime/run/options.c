@@ -1,4 +1,4 @@
-/* options.c: the command line of a generated program -> Options. Mistakes end it with status 2 and say what to type. */
+/* options.c: parses the command line of a program into Options. Mistakes end it with status 2 and say what to type. */
 #include "runtime/base/cores.h"
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
@@ -21,17 +21,17 @@ static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "sche
 
 const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
 
-/* FLAG, NO_FLAG: a bool, which becomes true or false; TEXT: as it is given; WHOLE: an int64_t of at least `least` */
+/* FLAG, NO_FLAG: a bool that becomes true or false; TEXT: the value itself; WHOLE: an int64_t of at least `least` */
 typedef enum OptionKind { FLAG, NO_FLAG, TEXT, WHOLE, QUANTITY, READ } OptionKind;
 typedef struct OptionInfo {
     const char *name;
-    int commands; /* bits of CommandKind: those to which it means something */
+    int commands; /* bits of CommandKind: the commands that use the option */
     OptionKind kind;
-    size_t at; /* of the member of Options */
+    size_t at; /* offset of the member of Options */
     int64_t least;
-    void (*read)(Options *, const mgpu_program *, const char *option, const char *value); /* in place of all these */
-    bool kept;  /* by a run, when it goes on (--resume) */
-    bool again; /* the command that goes on has it again: mgpu_resume_command */
+    void (*read)(Options *, const mgpu_program *, const char *option, const char *value); /* parses the value instead */
+    bool kept;  /* a resumed run (--resume) keeps the option */
+    bool again; /* mgpu_resume_command repeats the option */
 } OptionInfo;
 
 static _Noreturn void usage(const char *message, const char *about, const char *more)
@@ -162,7 +162,7 @@ static void say_help(Options *o, const mgpu_program *p, const char *option, cons
     exit(0);
 }
 
-/* the settings of every program, which --set takes, besides those of its train block */
+/* the settings of every program that --set takes, besides those of its train block */
 static const OptionInfo SETTINGS[] = {
     {"epochs", ANY, WHOLE, .at = offsetof(Options, epochs), .least = 1},
     {"steps", ANY, WHOLE, .at = offsetof(Options, steps), .least = 1},
@@ -186,7 +186,7 @@ static const OptionInfo *find_setting(const char *text, size_t length)
     return NULL;
 }
 
-/* what mgpuc has to be called with to get the setting in */
+/* Explains how to compile a program with this setting. */
 static _Noreturn void fail_fixed(const mgpu_program *p, const char *setting, size_t length)
 {
     const char *command = p->command && *p->command ? p->command : NULL;
@@ -211,7 +211,7 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
     snprintf(word, sizeof word, "%.*s", (int)length, text);
     if (*mgpu_near_miss(word, names, count, near))
         mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'%s", text, (int)length, text, near);
-    int taken = 0; /* those that are not fixed */
+    int taken = 0; /* settings that are not fixed */
     for (int i = 0; i < count; i++)
         if (i < first_fixed || i >= first_fixed + p->fixed_setting_count)
             names[taken++] = names[i];
@@ -247,7 +247,7 @@ static void read_setting(Options *o, const mgpu_program *p, const char *option, 
     o->setting[found] = strtod(equals + 1, &end);
     if (*end || !isfinite(o->setting[found]))
         mgpu_fail(MGPU_BAD_USAGE, "--set %s: a number was expected after the =", text);
-    if (o->setting[found] < 0) /* lr and decay, as in the train block */
+    if (o->setting[found] < 0) /* as for lr and decay in the train block */
         mgpu_fail(MGPU_BAD_USAGE, "--set %s: %s must not be negative", text, p->settings[found].name);
 }
 
@@ -359,7 +359,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
         *(bool *)member = option->kind == FLAG;
 }
 
-/* the command is the first word that is no option; it may be after options. Values are skipped. */
+/* Finds the command: the first word that is no option or value of one. */
 static int find_command(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -380,7 +380,7 @@ static int find_command(Options *o, const mgpu_program *p, int argc, char **argv
     return 0;
 }
 
-/* ---- what a run keeps when it goes on (--resume), unless it is told otherwise */
+/* ---- options that a resumed run (--resume) keeps unless they are given again */
 
 static void keep_option(Options *o, const OptionInfo *option, const char *value)
 {
@@ -389,7 +389,7 @@ static void keep_option(Options *o, const OptionInfo *option, const char *value)
         MGPU_PUSH(o->kept, o->kept_count, value ? mgpu_format("%s %s", option->name, value) : option->name);
 }
 
-/* as a shell takes it */
+/* Quotes a word for a shell. */
 static char *quoted(const char *word)
 {
     static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
@@ -414,7 +414,7 @@ char *mgpu_resume_command(const Options *o, const char *folder)
         if (o->argv[i][0] != '-' || !o->argv[i][1])
             continue;
         size_t length = strcspn(o->argv[i], "=");
-        const OptionInfo *option = find_option(NULL, o->argv[i], length); /* which is known */
+        const OptionInfo *option = find_option(NULL, o->argv[i], length); /* the option is known */
         const char *value = !takes_value(option) ? NULL : o->argv[i][length] ? o->argv[i] + length + 1 : o->argv[++i];
         if (!option->again)
             continue;
@@ -428,7 +428,7 @@ char *mgpu_resume_command(const Options *o, const char *folder)
     return all;
 }
 
-/* what it is about: of "--set lr=0.05" "lr"; how long a run is has one name */
+/* Finds the subject of an option: "lr" in "--set lr=0.05"; all options for the length of a run have the same. */
 static size_t kept_name(const char *text, const char **name)
 {
     static const char *const SET = "--set ";
@@ -471,7 +471,7 @@ void mgpu_keep_options(Options *o, const mgpu_program *p, char *const *kept, int
         }
         int before = o->kept_count;
         keep_option(o, option, value);
-        if (o->kept_count > before) /* of its copy, which lives on */
+        if (o->kept_count > before) /* of the copy, which lives on */
             apply(o, p, option, option->name, value ? strchr(o->kept[before], ' ') + 1 : NULL);
     }
     o->again = o->kept_count;

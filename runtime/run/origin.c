@@ -1,4 +1,4 @@
-/* origin.c: what made a NaN or infinity, in words: of an audit's origin; of an evaluation, which is done once more, audited. */
+/* origin.c: describes what made a NaN or infinity: the origin that an audit has found, also of an evaluation that is repeated. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
@@ -19,7 +19,7 @@ static const Phrase PHRASES[] = {
     {"mod", "% of 0", "% of 0", "% of 0"},
 };
 
-/* false: it may as well come of numbers that have grown too large */
+/* Returns false if large numbers may also be the reason. */
 static bool say_suspect(FILE *to, const mgpu_suspect *s, const Origin *o)
 {
     const char *what = NULL;
@@ -41,10 +41,10 @@ static bool say_suspect(FILE *to, const mgpu_suspect *s, const Origin *o)
     return *s->word && !grows;
 }
 
-enum { PLACES = 4 }; /* that are said of a sample of several files */
+enum { PLACES = 4 }; /* limit of the places that are printed of a sample */
 
-/* The sample as its files have it: that of the input; or, of an operation, which may have read any of them, all: a line of a table
- * without its column, each file of an array. */
+/* Prints the places of a sample: that of the bad input, or, for an operation, which may have read any input, all of them: the
+ * line of a table without its column, and each file of an array. */
 static void say_sample(FILE *to, const Dataset *set, const Origin *o)
 {
     char text[PLACES][600];
@@ -74,7 +74,7 @@ static void say_sample(FILE *to, const Dataset *set, const Origin *o)
         fprintf(to, " and %d more", more);
 }
 
-/* of the suspects that an operation has, those that are named: what is required makes NaN of finite numbers, all else hardly does */
+/* Returns how many of an operation's suspects to name: of a NaN, only those that require something, if there are any. */
 static int named(const Origin *o)
 {
     int count = 0;
@@ -113,7 +113,7 @@ char *mgpu_origin_text(const mgpu_plan *plan, const Dataset *set, const Origin *
     return text;
 }
 
-/* of an evaluation, which has begun from sums that are 0 */
+/* The evaluation is repeated with sums that begin at 0. */
 char *mgpu_find_bad_sample(const Feed *f, const Dataset *set, int64_t applied, int64_t epoch, bool alone)
 {
     Origin origin;

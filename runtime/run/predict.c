@@ -1,5 +1,5 @@
 /* predict.c: `predict`: samples (samples.c) -> the model's outputs, as .npy, or as .csv with the samples' names. Rows that arrive
- * by standard input are answered on standard output as they come: a batch is made of those that are there, one at least. */
+ * on standard input are answered on standard output as they come: a batch has those that have arrived, but at least one. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
@@ -24,8 +24,8 @@ void mgpu_collect_nothing(void *context, const Work *work)
 typedef struct Output {
     const mgpu_tensor *tensor;
     const uint8_t *data;  /* of the samples */
-    const Stream *stream; /* knows their names; NULL: they have none */
-    const Words *classes; /* by last axis; NULL: it has no words */
+    const Stream *stream; /* has their names; NULL: they have none */
+    const Words *classes; /* for each element of the last axis; NULL without words */
     int64_t first, samples;
 } Output;
 
@@ -43,7 +43,7 @@ static void write_field(FILE *f, const char *text)
     fputc('"', f);
 }
 
-/* a vector over classes has their words for titles, else elements have numbers */
+/* Elements of a vector over classes have the words as titles, others are numbered. */
 static void write_title(FILE *f, const Output *o, int64_t element)
 {
     const char *word = o->classes && element < o->classes->count ? o->classes->text[element] : NULL;
@@ -59,10 +59,10 @@ static void write_number(FILE *f, uint8_t dtype, const uint8_t *data, int64_t i)
 {
     double value = mgpu_to_double(data, dtype, i);
     switch (dtype) {
-    case MGPU_I64: fprintf(f, ",%lld", (long long)((const int64_t *)(const void *)data)[i]); break; /* more than a double holds */
+    case MGPU_I64: fprintf(f, ",%lld", (long long)((const int64_t *)(const void *)data)[i]); break; /* beyond a double */
     case MGPU_F64: fprintf(f, ",%.17g", value); break;
     case MGPU_F32: case MGPU_F16: case MGPU_BF16: fprintf(f, ",%.9g", value); break;
-    default: fprintf(f, ",%.0f", value); /* whole */
+    default: fprintf(f, ",%.0f", value); /* integers */
     }
 }
 
@@ -131,8 +131,8 @@ static void write_file(const char *path, const Output *o)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error));
 }
 
-/* the words of the classes that the elements of a vector are for: of an input that no output needs, as labels are, with as
- * many classes; NULL: there is none, or several that differ */
+/* Returns the words for the classes of a vector's elements: those of an input with as many classes that no output needs, such as
+ * a label. NULL if there is none, or several differ. */
 static const Words *words_of(const mgpu_program *p, const mgpu_tensor *t, const bool *wanted, const Categories *categories)
 {
     const Words *found = NULL;
@@ -157,14 +157,14 @@ FILE *mgpu_take_output(void)
     return f;
 }
 
-/* of a table on standard output */
+/* Checks a table on standard output. */
 static void check_written(int error)
 {
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
 }
 
-/* table: standard output, else NULL; alone: no other output is written */
+/* table: standard output, or NULL; alone: there is no other output. */
 static void write_output(const char *output, bool alone, const Output *o, FILE *table)
 {
     const mgpu_tensor *t = o->tensor;
@@ -183,7 +183,7 @@ static void write_output(const char *output, bool alone, const Output *o, FILE *
     free(path);
 }
 
-/* by output: it is written, as --only says -> how many are */
+/* Chooses the outputs to write, according to --only. Returns their number. */
 static int choose_outputs(const mgpu_program *p, const char *only, bool *chosen)
 {
     int count = 0;
@@ -212,7 +212,7 @@ static int choose_outputs(const mgpu_program *p, const char *only, bool *chosen)
     return count;
 }
 
-/* -> where the `count` outputs go: what comes by standard input goes to standard output, unless it is said */
+/* Returns where the `count` outputs go: if the input is standard input, by default standard output. */
 static const char *find_output(const Options *o, int count)
 {
     bool input = o->operand_count == 1 && strcmp(o->operands[0], "-") == 0;
@@ -229,7 +229,7 @@ static const char *find_output(const Options *o, int count)
     return output;
 }
 
-/* without inputs: so many samples, of which random numbers alone differ */
+/* Without inputs: computes samples that differ only by random numbers. */
 static void post_samples(const Feed *feed, int64_t samples, uint8_t **result)
 {
     const mgpu_program *p = feed->program;
@@ -244,14 +244,14 @@ static void post_samples(const Feed *feed, int64_t samples, uint8_t **result)
     free(at);
 }
 
-/* what rank has of a batch of so many samples */
+/* Returns the range of a batch's samples that a rank computes. */
 static mgpu_stretch part_of(const Feed *feed, const Processes *p, int rank, int64_t count)
 {
     mgpu_stretch s = mgpu_samples_of(p, feed->plan, rank);
     return (mgpu_stretch){s.begin < count ? s.begin : count, s.end < count ? s.end : count};
 }
 
-/* the samples of a rank, one after the other at `packed`, from or to their places in `all`; -> how many bytes; packed NULL: nothing is copied */
+/* Copies a rank's samples from `all` to `packed`, where they are contiguous, or back. Returns their bytes. packed may be NULL. */
 static int64_t pack(const Feed *feed, const Processes *p, int rank, int64_t samples, int64_t bytes, uint8_t *all, uint8_t *packed, bool back)
 {
     int64_t at = 0;
@@ -266,7 +266,7 @@ static int64_t pack(const Feed *feed, const Processes *p, int rank, int64_t samp
     return at;
 }
 
-/* rank 0 gets what the others have predicted */
+/* Gathers the predictions of all processes in rank 0. */
 static void collect_outputs(const Feed *feed, Processes *p, int64_t samples, int64_t bytes, uint8_t *all)
 {
     if (!p)
@@ -284,7 +284,7 @@ static void collect_outputs(const Feed *feed, Processes *p, int64_t samples, int
     free(packed);
 }
 
-/* one: without samples yet */
+/* one: the output, without samples yet. */
 static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Output *one, FILE *table)
 {
     const mgpu_program *p = feed->program;
@@ -313,7 +313,7 @@ static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Ou
     free(result);
 }
 
-/* all samples at once; table: standard output, else NULL */
+/* Predicts all samples at once. table: standard output, or NULL. */
 static void answer_all(const Feed *feed, Dataset *d, Categories *categories, const Options *o, const bool *wanted,
                        const bool *chosen, const char *output, FILE *table)
 {
@@ -359,7 +359,7 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     if (any)
         mgpu_compare_set(o, &data);
     if (any && data.stream->next) {
-        int first = 0; /* and only one */
+        int first = 0; /* the only one */
         while (!chosen[first])
             first++;
         const mgpu_tensor *t = &program->outputs[first];

@@ -1,4 +1,4 @@
-/* progress.c: where a run is -> a line. */
+/* progress.c: formats the progress of a run as a line. */
 #include "runtime/run/progress.h"
 
 #include <math.h>

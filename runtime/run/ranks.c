@@ -1,7 +1,7 @@
-/* ranks.c: of several processes, what an epoch's steps took in each: throughput by host, and which process the others wait for.
+/* ranks.c: for several processes: what an epoch's steps took in each, throughput by host, and which process the others wait for.
  *
- * All processes do the same steps, and who waits for whom shows in what each computes alone: a process whose devices compute longer for their
- * samples than those of the others is the slowest one. Where there is none and transfers take longer than predicted, the links are slow. */
+ * All processes run the same steps. A process whose devices compute longer for their samples than those of the others is the
+ * slowest. If there is none and transfers take longer than predicted, the links are slow. */
 #include "runtime/base/base.h"
 #include "runtime/run/clock.h"
 #include "runtime/run/run.h"
@@ -12,7 +12,7 @@
 
 static const double SLOWER = 1.4, WORTH_MS = 2;
 
-typedef struct RankTimes { /* medians, of a step; samples: of a micro-batch, of all its devices, and of the one that has most */
+typedef struct RankTimes { /* medians of a step. samples: of a micro-batch; most: of the device with most samples */
     char host[96];
     double computing, input, communication;
     int64_t samples, most;
@@ -33,7 +33,7 @@ static RankTimes times_here(const Run *run, const EpochTimes *t)
     return r;
 }
 
-/* what the others compute, as if each had as many samples */
+/* Returns the others' time of computing, scaled to this rank's number of samples. */
 static double others_computing(const RankTimes *all, int count, int rank)
 {
     double *values = mgpu_allocate((size_t)count, sizeof *values), middle;
@@ -63,7 +63,7 @@ static void notice(Run *run, const RankTimes *all, int rank, double others)
     free(text);
 }
 
-/* hosts in the order of their first ranks */
+/* Sums by host, in the order of the hosts' first ranks. */
 static void add_up(const RankTimes *all, int count, double micro, EpochReport *e)
 {
     e->hosts = mgpu_allocate((size_t)count, sizeof *e->hosts);
@@ -99,7 +99,7 @@ void mgpu_run_compare_times(Run *run, EpochReport *e)
     e->slowest = rank;
     if (slow) {
         snprintf(e->times.bound, sizeof e->times.bound, "rank %d", rank);
-        if (run->slow_rank == rank + 1 && !run->slow_rank_said) { /* a second time: one may be chance */
+        if (run->slow_rank == rank + 1 && !run->slow_rank_said) { /* a second time, since once may be chance */
             notice(run, all, rank, others);
             run->slow_rank_said = true;
         }

@@ -1,10 +1,10 @@
-/* replay.c: what made a loss, a gradient or a weight NaN or infinite. In: a state of the run from before, and the step that was
- * not finite; out: words for the message.
+/* replay.c: finds what made a loss, a gradient or a weight NaN or infinite. In: an earlier state of the run, and the step that
+ * was not finite; out: text for the message.
  *
- * From there the run is done once more up to that step, which is audited (audit.c). If a weight was bad before it, the step
- * before is to blame, and so on back to the state that is kept. On the host that is a copy of the variables as they were when the
- * run last paused. GPUs, which a copy would have to be fetched from, begin once more from the last checkpoint in the folder of
- * the run, or as the run began: a run that goes on from there is the same run, and nothing is done while all is well. */
+ * The steps from that state to the bad step are repeated, and the bad step is audited (audit.c). If a weight was bad before it,
+ * the step before it is audited, and so on back to the earlier state. On host devices the state is a copy of the variables, made
+ * when the run last paused. GPUs, where copying is expensive, start from the last checkpoint in the run's folder, or from the
+ * beginning: a resumed run is identical, so nothing needs to be copied while all is well. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes, which takes some milliseconds */
-static const int64_t MOST_KEPT = (int64_t)1 << 30; /* bytes */
-static const double NOTED_S = 10, MOST_REPLAYED_S = 600; /* of a run, to be run once more */
+static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes; checking them takes some milliseconds */
+static const int64_t MOST_KEPT = (int64_t)1 << 30; /* bytes of a copy */
+static const double NOTED_S = 10, MOST_REPLAYED_S = 600; /* duration of a replay that is announced; that is not tried */
 
-/* parts of sums differ from device to device; what `decode` keeps is no part of a run's state */
+/* Partial sums differ from device to device. Caches of `decode` are not part of a run's state. */
 static int devices_with(const mgpu_plan *plan, const mgpu_variable *v)
 {
     return v->kind == MGPU_CACHE ? 0 : v->kind == MGPU_ACCUMULATOR && v->partial ? plan->devices : 1;
@@ -68,7 +68,7 @@ void mgpu_put_variables_back(const Feed *f, const uint8_t *from)
     }
 }
 
-/* ---- of GPUs */
+/* ---- GPUs */
 void mgpu_run_note_rates(Run *run)
 {
     const double *before = run->rate_count ? run->rates[run->rate_count - 1].setting : run->options->setting;
@@ -79,7 +79,7 @@ void mgpu_run_note_rates(Run *run)
     memcpy(run->rates[run->rate_count++].setting, run->setting, sizeof run->setting);
 }
 
-/* where the run can begin once more */
+/* Finds the state from which to repeat the run. */
 static void find_begin(Run *run)
 {
     KeptState *k = &run->kept;
@@ -106,7 +106,7 @@ static void find_begin(Run *run)
     k->known = true;
 }
 
-/* what nobody sets is 0 when a run begins */
+/* Restarts the run. Variables without an initial value are 0 then. */
 static void begin_once_more(Run *run)
 {
     const mgpu_program *p = run->program;
@@ -139,12 +139,12 @@ void mgpu_run_forget(Run *run)
     free(run->rates);
 }
 
-/* ---- of a run */
-/* of a drained engine */
+/* ---- the replay */
+/* The engine must be drained. */
 void mgpu_run_keep(Run *run)
 {
     bool copies = mgpu_computes_here(run->plan) && !run->options->processes, over = run->at.step >= run->total_steps || run->out_of_patience;
-    if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saved))) /* a save has looked */
+    if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saved))) /* saves check */
         return;
     int64_t weights = 0;
     for (int v = 0; v < run->program->variable_count; v++)
@@ -170,7 +170,8 @@ static void post_once_more(Run *run)
     mgpu_run_post(run);
 }
 
-/* the run once more, from the state that is kept, and the step audited; false: all in it is finite, or somebody wants an end */
+/* Repeats the run from the earlier state and audits the step. Returns false if its values are finite or the user wants to
+ * stop. */
 static bool audit_step(Run *run, int64_t step, Origin *origin)
 {
     mgpu_engine_drain(run->engine);
@@ -186,7 +187,7 @@ static bool audit_step(Run *run, int64_t step, Origin *origin)
     return mgpu_audit_end(run->engine, origin);
 }
 
-/* false: it would take too long. It takes about as long as the run took from there on */
+/* Returns whether a replay is fast enough. It takes about as long as the run has taken since the state. */
 static bool is_short(Run *run)
 {
     double seconds = mgpu_seconds() - run->kept.when;
@@ -205,7 +206,7 @@ static bool is_short(Run *run)
     return !is_long;
 }
 
-/* where it came from, or NULL. A weight that was bad before the step was made so by an earlier one. domain: no matter of rates */
+/* Describes the origin, or returns NULL. If a weight was bad before the step, audits earlier steps. domain: see commands.h. */
 static char *find_origin(Run *run, int64_t *step, bool *domain)
 {
     char *text = NULL;
@@ -224,7 +225,7 @@ static char *find_origin(Run *run, int64_t *step, bool *domain)
     return text;
 }
 
-/* the message of a run that stops: what, at which step, made by what, what was saved, what to do */
+/* Completes the message of a run that stops: what happened, at which step, its origin, what is saved, what to do. */
 void mgpu_run_explain(Run *run)
 {
     const Progress at = run->at;

@@ -1,7 +1,6 @@
-/* report.c: what the user sees of a run: the lines at its start, progress (one live line on a terminal, else a line now
- * and then), a table with a row per epoch; and the log, one JSON object per line. Numbers of the log
- * have the digits that give the program's precision back (%.9g, in f64 %.17g; null where they are not finite); in the
- * table they are rounded. */
+/* report.c: what the user sees of a run: the lines at its start, progress (a live line on a terminal, else a line now and then),
+ * and a table with a row for each epoch; and the log, with a JSON object on each line. Numbers in the log have enough digits for
+ * the program's precision (%.9g, in f64 %.17g; null if they are not finite); the table rounds them. */
 #include "runtime/base/base.h"
 #include "runtime/base/terminal.h"
 #include "runtime/base/whole.h"
@@ -24,24 +23,24 @@
 
 static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
 enum { LOG_VERSION = 2 }; /* docs/logs.md */
-enum { MOST_COLUMNS = 8 }; /* of a metric in the table; of one with more elements the log alone has them */
+enum { MOST_COLUMNS = 8 }; /* of a metric in the table; metrics with more elements are only in the log */
 
 struct Reporter {
-    FILE *log;                 /* of the event that is being written, in log_line; NULL: there is no log, or it cannot be written any more */
+    FILE *log; /* memory stream for the current event, in log_line; NULL: there is no log, or it cannot be written any more */
     char *log_line; size_t log_length;
-    int log_file;              /* gets each event in one write, so that no other process's lines are within it */
+    int log_file;              /* gets each event in one write, so that lines of other processes do not interleave */
     const char *log_path;
     bool log_cut, screen_cut;  /* lines are missing */
-    int lost;                  /* mgpu_screen_lost */
-    int digits;                /* in the log */
-    bool terminal, live;       /* live: there is a line to be overwritten */
-    double began, printed_at;  /* of the run; of the last progress */
-    double happened;           /* the event that is being written */
-    double last_finish;        /* of the step before */
-    double epoch_seconds; int64_t epoch_samples; /* in steps since the last row */
-    double rate, waiting;      /* samples/s; share of a step in which devices wait; smoothed */
+    int lost;                  /* see mgpu_screen_lost */
+    int digits;                /* digits of numbers in the log */
+    bool terminal, live;       /* live: the last line will be overwritten */
+    double began, printed_at;  /* start of the run; time of the last progress */
+    double happened;           /* time of the current event */
+    double last_finish;        /* of the previous step */
+    double epoch_seconds; int64_t epoch_samples; /* since the last row */
+    double rate, waiting;      /* samples/s; fraction of a step in which devices wait; smoothed */
     Events *events;            /* of --tensorboard, or NULL */
-    char *header;              /* of the table, as last printed */
+    char *header;              /* of the table, as printed last */
 };
 
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name)
@@ -52,7 +51,7 @@ double mgpu_report_value(const char *const *names, const double *values, int cou
     return NAN;
 }
 
-/* a number as it is printed: a nan has no sign */
+/* Prints NaN without a sign. */
 static double printed(double value)
 {
     return isnan(value) ? (double)NAN : value;
@@ -71,16 +70,16 @@ static void clear_live(Reporter *r)
     r->live = false;
 }
 
-/* Where nobody reads any more, or a file has reached its limit, all further text goes nowhere: one failure is said once. So does what
- * a terminal that was closed would show; whether that ends the run says SIGHUP. Other failures (a full disk) may pass;
- * mgpu_end_output says them. */
+/* If the reader is gone or a file has reached its limit, further text is discarded, so that the failure is reported once. The
+ * same holds for a closed terminal; whether that ends the run depends on SIGHUP. Other failures (a full disk) may be temporary
+ * and are reported by mgpu_end_output. */
 static void flush_screen(Reporter *r)
 {
     errno = 0;
     if ((fflush(stdout) == 0 && !ferror(stdout)) || r->screen_cut)
         return;
     r->screen_cut = true;
-    if (!errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+    if (!errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; another one finds out why */
         return;
     if (errno != EPIPE && errno != EFBIG && !(errno == EIO && r->terminal))
         return;
@@ -112,7 +111,7 @@ static void close_log(Reporter *r)
     r->log = NULL;
 }
 
-/* without the log, if it is the log that failed */
+/* Continues without the log after a failure to write it. */
 static void lose_log(Reporter *r, int error)
 {
     close_log(r);
@@ -123,7 +122,7 @@ static void lose_log(Reporter *r, int error)
 
 /* ---- opening */
 
-/* a line that was cut off when a run was killed stays alone */
+/* Ends the line that was cut off when an earlier run was killed. */
 static void end_last_line(int file, const char *path)
 {
     char last = '\n';
@@ -135,14 +134,14 @@ static void end_last_line(int file, const char *path)
         close(before);
 }
 
-/* one run writes a file: what it would be with the lines of two, nobody could read */
+/* Opens and locks the log, because lines of two runs in one file are useless. */
 static int open_log(const char *path, bool goes_on)
 {
     struct stat status;
     mgpu_doing("the log is being opened");
     mgpu_doing_with(path);
     int file = mgpu_open_in_place(path, O_APPEND);
-    bool regular = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode); /* a pipe has no end to look at */
+    bool regular = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode); /* a pipe has no end to read */
     if (regular && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         mgpu_fail(MGPU_BAD_INPUT, "another run writes the log %s; name another file with --log", path);
     if (file < 0 || (regular && !goes_on && ftruncate(file, 0) != 0))
@@ -157,7 +156,8 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const Options *o)
 {
     Reporter *r = mgpu_allocate(1, sizeof *r);
     r->digits = strcmp(program->precision, "f64") == 0 ? 17 : 9;
-    r->terminal = isatty(STDOUT_FILENO) && (!o->processes || isatty(STDERR_FILENO)); /* Open MPI gives rank 0 a terminal whatever its own output is */
+    /* Open MPI always gives rank 0 a terminal as stdout */
+    r->terminal = isatty(STDOUT_FILENO) && (!o->processes || isatty(STDERR_FILENO));
     r->began = r->printed_at = r->last_finish = mgpu_seconds();
     r->log_path = o->log;
     if (o->log) {
@@ -181,7 +181,7 @@ bool mgpu_reporter_close(Reporter *r)
 }
 
 /* ---- the log */
-/* of the clock on the wall, in seconds since 1970, when mgpu_seconds() said or says `when` */
+/* Returns the wall-clock time, in seconds since 1970, of the time `when` of mgpu_seconds(). */
 static double wall_time(double when)
 {
     struct timespec now;
@@ -221,7 +221,7 @@ static void log_text(Reporter *r, const char *key, const char *value)
 
 static bool begins(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
-/* the numbers whose names begin so, without that; prefix "": those that are no losses */
+/* Logs the numbers whose names begin with the prefix, without it; prefix "": all that are not losses. */
 static void log_values(Reporter *r, const char *key, const Evaluation *e, const char *prefix)
 {
     int written = 0;
@@ -252,7 +252,7 @@ static void end_event(Reporter *r)
     fprintf(r->log, ",\"time\":%.3f}\n", wall_time(r->happened));
     if (fflush(r->log) || ferror(r->log))
         mgpu_no_memory(r->log_length);
-    for (size_t done = 0; done < r->log_length;) { /* at once, unless the room ends within it */
+    for (size_t done = 0; done < r->log_length;) { /* in one write, unless the disk is full */
         ssize_t n = write(r->log_file, r->log_line + done, r->log_length - done);
         if (n < 0 && errno == EINTR)
             continue;
@@ -276,7 +276,7 @@ static void check_events(Reporter *r)
 }
 
 /* ---- the start */
-/* what devices of host plans take for libraries is not known before the first step */
+/* What libraries allocate on host devices is unknown before the first step. */
 static void print_besides(const StartReport *s)
 {
     char text[32];
@@ -423,7 +423,7 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
                                              .step = (s->step - 1) % s->steps_per_epoch + 1, .steps = mgpu_steps_of_epoch(s->step, s->steps_per_epoch, s->total_steps), .loss = loss, .lr = lr,
                                              .rate = r->rate, .waiting = r->waiting, .seconds_left = seconds});
     int columns = mgpu_terminal_columns(stdout);
-    printf("%.*s", r->terminal && columns > 1 ? columns - 1 : (int)strlen(text), text); /* a line that wraps could not be overwritten */
+    printf("%.*s", r->terminal && columns > 1 ? columns - 1 : (int)strlen(text), text); /* a wrapped line cannot be overwritten */
     free(text);
     if (!r->terminal)
         putchar('\n');
@@ -485,7 +485,7 @@ void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t s
     end_event(r);
 }
 
-/* ---- the table: header and row are made by the same walk, so that their columns agree */
+/* ---- the table: one function makes header and row, so that their columns agree */
 typedef struct Table { FILE *header, *row; } Table;
 
 static void column(Table *t, const char *prefix, const char *name, const char *value)
@@ -551,7 +551,7 @@ static void log_hosts(Reporter *r, const EpochReport *e, double rate)
     fputc(']', r->log);
 }
 
-/* what a step takes, was predicted to take, and goes to */
+/* Columns: time of a step, its prediction, and what bounds it. */
 static void times_columns(Table *t, const EpochReport *e)
 {
     char text[32] = "-";

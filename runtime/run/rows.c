@@ -1,8 +1,9 @@
-/* rows.c: `bench` with several numbers of devices, --batch, --weak or --strong: the table of `mgpuc bench`, as far as the program has it.
+/* rows.c: `bench` with several numbers of devices, --batch, --weak or --strong: prints the rows of `mgpuc bench` that the program
+ * has.
  *
- * A program is for one global batch: a smaller one is computed as a partial batch, in the time of the whole one. So it measures the rows
- * with this batch (--weak: 32 on each of two devices are 64), and names the command that compiles for the others. Rows take turns, as no
- * machine is quiet for long; each run has devices of its own. */
+ * A program has one global batch; a smaller one would run as a partial batch and take as long. So it measures the rows with this
+ * batch (with --weak, 32 on each of two devices are 64), and prints the command that compiles for the others. Rows are measured
+ * in turns, since no machine is quiet for long; each run opens its devices again. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/report/grid.h"
@@ -17,12 +18,12 @@ typedef struct Rows {
     const Options *options;
     Grid grid;
     const mgpu_plan **plans;    /* of each row */
-    const mgpu_plan **counts; int count; /* of --devices, in their order */
-    bool left_out;              /* there are rows whose batch the program is not for */
+    const mgpu_plan **counts; int count; /* the plans of --devices in their order */
+    bool left_out;              /* some rows have other batches than the program */
 } Rows;
 
 /* ---- --devices: counts and ranges, after one kind */
-/* "host:" in host:1,2; "cuda:" in cuda:2 alone, as cuda:1,2 are two GPUs */
+/* Returns the length of "host:" in host:1,2, or of "cuda:" in cuda:2 only, since cuda:1,2 are two GPUs. */
 static size_t kind_length(const char *list)
 {
     bool host = strncmp(list, "host:", 5) == 0, cuda = strncmp(list, "cuda:", 5) == 0;
@@ -51,7 +52,7 @@ static void add_count(Rows *r, int at, const mgpu_plan *plan)
     r->counts[at] = plan;
 }
 
-/* a number at *at, behind which it is then; 0: there is none */
+/* Reads a number and moves *at past it. Returns 0 if there is none. */
 static int64_t read_number(const char **at)
 {
     char *end;
@@ -85,7 +86,7 @@ static void read_counts(Rows *r)
     }
 }
 
-/* those of --devices, else all; one device is among them if there is a plan for it, as the others are compared with it */
+/* Lists the plans of --devices, or all, and that of one device, with which the others are compared. */
 static void list_counts(Rows *r)
 {
     const mgpu_program *p = r->program;
@@ -139,7 +140,7 @@ static void list_rows(Rows *r)
     }
 }
 
-/* what measures those that are left out; the caller frees */
+/* Returns the command that measures the missing rows. The caller frees. */
 static char *command_for_all(const Rows *r)
 {
     const Options *o = r->options;

@@ -1,6 +1,6 @@
-/* same.c: do all processes run the same? In: what each is about to do; out: an error that names the rank and its host where one differs from
- * rank 0. It is asked before anything is computed: processes that differ would wait for each other, or add up what does not belong
- * together. */
+/* same.c: checks that all processes run the same program. In: what each is about to do; out: an error with the first rank that
+ * differs from rank 0, and its host. This happens before anything is computed, since processes that differ would wait for each
+ * other or add up unrelated values. */
 #include "runtime/base/sha256.h"
 #include "runtime/run/run.h"
 
@@ -31,7 +31,7 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
     return short_digest(&h);
 }
 
-/* what the steps depend on; where files are may differ */
+/* Hashes the options that affect steps; places of files may differ. */
 static uint64_t digest_options(const Options *o)
 {
     const int64_t NUMBERS[] = {o->epochs,     o->steps,         o->stop_after,     (int64_t)o->seed,
@@ -90,13 +90,13 @@ void mgpu_run_compare_data(Run *run)
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add_text(&h, run->origin.train_data);
     mgpu_sha256_add_text(&h, run->origin.valid_data);
-    char *words = mgpu_categories_text(run->categories); /* a save has them */
+    char *words = mgpu_categories_text(run->categories); /* a save contains them */
     mgpu_sha256_add_text(&h, words ? words : "");
     free(words);
     compare_samples(run->options->processes, &h);
 }
 
-/* what each device has whole */
+/* Hashes the variables that each device has as a whole. */
 static void add_variables(Sha256 *h, const Processes *p, const Feed *feed)
 {
     for (int v = 0; v < feed->program->variable_count; v++) {

@@ -1,13 +1,13 @@
-/* samples.c: what `predict` reads: its operands -> a data set.
+/* samples.c: `predict`'s operands -> a data set.
  *
  *   NAME                   one of the model's data sets
- *   TABLE                  rows with a column for each input, by the names that the model's data sets give to them
- *   PICTURE or FOLDER ...  samples of the one input that takes pictures
- *   FILE ...               IDX, .npy or pictures for each input in their order, or NAME=FILE; NAME=PICTURE may be repeated
+ *   TABLE                  rows with a column for each input, named as in the model's data sets
+ *   PICTURE or FOLDER ...  samples of the only input that takes pictures
+ *   FILE ...               IDX, .npy or pictures for the inputs in their order, or NAME=FILE; NAME=PICTURE may be repeated
  *
- * - is standard input, of which a table may be read as it arrives. Which kind a file is its first bytes say; what is none of
- * those is a table where its name ends in .csv or .tsv, where it is standard input, where the model reads tables, and a text
- * where columns could be all inputs. */
+ * - is standard input, from which a table may be read as it arrives. The first bytes of a file decide its kind. Other files are
+ *   tables if their name ends in .csv or .tsv, if they are standard input, if the model reads tables, or if they are text and its
+ *   columns could be all inputs. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/image/image.h"
@@ -35,8 +35,8 @@ typedef struct Operands {
 
 static const char STDIN[] = "/dev/stdin";
 
-/* ---- which kind of file */
-/* standard input as a file that can be opened again */
+/* ---- the kind of a file */
+/* Saves standard input as a file that can be opened again. */
 static void keep_input(Inflow *in)
 {
     struct stat status;
@@ -67,14 +67,13 @@ static bool ends_in(const char *path, const char *const *ends, int count)
     return false;
 }
 
-/* a stage that is for training alone */
+/* True for stages that are only for training. */
 static bool is_left_out(const mgpu_call *call)
 {
     return strcmp(call->name, "part") == 0 || strncmp(call->name, "random_", 7) == 0;
 }
 
-/* whose columns tables have: of the sets with which the model is validated, tested, trained the first that is a table;
- * NULL: none is */
+/* Returns the first of the sets valid, test, train that is a table, or NULL. Tables have its columns. */
 static const mgpu_set *set_of_tables(const mgpu_program *p)
 {
     static const char *const NAMES[] = {"valid", "test", "train"};
@@ -82,14 +81,14 @@ static const mgpu_set *set_of_tables(const mgpu_program *p)
         const mgpu_set *set = mgpu_find_set(p, NAMES[i]);
         bool table = set && strcmp(set->calls[0].name, "csv") == 0;
         for (int k = 0; table && k < set->column_count; k++)
-            table = set->columns[k].input >= 0; /* no stage makes inputs of others */
+            table = set->columns[k].input >= 0; /* no stage makes inputs of other columns */
         if (table)
             return set;
     }
     return NULL;
 }
 
-/* whether a row of a table is a sample by itself: no stage is between */
+/* True if each row of a table is a sample, since no stage follows. */
 static bool are_rows_samples(const mgpu_program *p)
 {
     const mgpu_set *set = set_of_tables(p);
@@ -99,7 +98,7 @@ static bool are_rows_samples(const mgpu_program *p)
     return true;
 }
 
-/* no characters that control something, but blanks; or a byte order mark of UTF-16, which the reader of tables names */
+/* True for text without control characters except blanks, or a byte order mark of UTF-16, which the reader of tables reports. */
 static bool begins_as_text(const uint8_t *bytes, int n)
 {
     bool text = n > 0, wide = n >= 2 && ((bytes[0] == 0xff && bytes[1] == 0xfe) || (bytes[0] == 0xfe && bytes[1] == 0xff));
@@ -108,7 +107,7 @@ static bool begins_as_text(const uint8_t *bytes, int n)
     return text || wide;
 }
 
-/* whether columns of a table that the data block does not speak of can be the inputs */
+/* True if columns of a table that the data block does not mention can be the inputs. */
 static bool are_columns(const mgpu_program *p, const bool *wanted)
 {
     bool all = true;
@@ -117,7 +116,7 @@ static bool are_columns(const mgpu_program *p, const bool *wanted)
     return all;
 }
 
-/* by the first bytes of what is at path. alone: it is all that there is for the inputs */
+/* Decides by the first bytes of a file. alone: it is the only operand. */
 static Kind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t bytes[8], int n, const bool *wanted, bool alone)
 {
     static const char *const TABLES[] = {".csv", ".tsv"};
@@ -128,7 +127,7 @@ static Kind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t
     if (mgpu_is_picture(path) || mgpu_image_kind(bytes, n) != IMAGE_UNKNOWN)
         return KIND_PICTURES;
     if (ends_in(path, (const char *const[]){".npy", ".npz"}, 2))
-        return KIND_NPY; /* damaged: its reader says how */
+        return KIND_NPY; /* damaged: the reader reports it */
     if (mgpu_reader_of_text(p) && (bytes[0] || bytes[1]))
         mgpu_fail(MGPU_BAD_INPUT, "%s is no .npy or IDX file of windows: %s generate TEXT goes on with a text; predict takes a data set such "
                   "as valid, or windows of numbers", path == STDIN ? "standard input" : path, program_invocation_short_name);
@@ -146,15 +145,15 @@ static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted,
     if (S_ISDIR(status.st_mode))
         return KIND_PICTURES;
     uint8_t bytes[8] = {0};
-    gzFile f = S_ISREG(status.st_mode) ? gzopen(path, "rbe") : NULL; /* reads plain files, too */
+    gzFile f = S_ISREG(status.st_mode) ? gzopen(path, "rbe") : NULL; /* also reads plain files */
     int n = f ? gzread(f, bytes, sizeof bytes) : 0;
     if (f)
         gzclose(f);
     return kind_by_bytes(p, path, bytes, n, wanted, alone);
 }
 
-/* Standard input, which is kept if it is no table whose rows are taken as they arrive, by *inflow. What is packed is unpacked
- * whole */
+/* Decides the kind of standard input, and saves it, unless it is a table whose rows can be read as they arrive through *inflow.
+ * Packed input is unpacked as a whole. */
 static Kind kind_of_input(const mgpu_program *p, const bool *wanted, bool alone, bool by_rows, Inflow **inflow)
 {
     uint8_t bytes[8] = {0};
@@ -172,7 +171,7 @@ static Kind kind_of_input(const mgpu_program *p, const bool *wanted, bool alone,
     return kind_of(p, STDIN, wanted, alone);
 }
 
-/* ---- which file for which input */
+/* ---- the input of a file */
 static int named_input(const mgpu_program *p, const char *operand)
 {
     const char *equals = strchr(operand, '=');
@@ -183,7 +182,7 @@ static int named_input(const mgpu_program *p, const char *operand)
     return -1;
 }
 
-/* NAME=FILE with a name that is not an input's: taken for a file only if there is one */
+/* Reports NAME=FILE if NAME is no input, unless a file of this name exists. */
 static void check_name(const mgpu_program *p, const char *operand)
 {
     const char *equals = strchr(operand, '=');
@@ -200,9 +199,9 @@ static void check_name(const mgpu_program *p, const char *operand)
 
 struct Samples {
     const mgpu_set *set; /* of the model, or */
-    const char *table;   /* or */
+    const char *table;   /* a table, or */
     Inflow *inflow;      /* a table of standard input, or */
-    Operands operands;   /* or nothing: no output depends on an input */
+    Operands operands;   /* files; empty if no output depends on an input */
     bool input_taken;    /* standard input is one of them */
 };
 
@@ -231,7 +230,7 @@ static Operand operand_of(const mgpu_program *p, const Options *o, const char *t
     return one;
 }
 
-/* inputs for the operands that have no name: in their order; further pictures go where the last went */
+/* Assigns operands without a name to inputs in their order; further pictures go to the last one. */
 static void give_inputs(const mgpu_program *p, Operands *list, const bool *wanted)
 {
     bool *named = mgpu_allocate((size_t)p->input_count, sizeof *named);
@@ -274,7 +273,7 @@ static void check_all(const mgpu_program *p, const Operands *list, const bool *w
 }
 
 /* ---- arrays and pictures */
-/* an array whose first axis is none of samples, but the input's: one sample */
+/* Makes one sample of an array whose first axis is the input's and not that of samples. */
 static void join_sample(Array *a, const mgpu_input *in)
 {
     int64_t extent[MGPU_MAX_RANK];
@@ -335,7 +334,7 @@ static void open_files(Dataset *d, const mgpu_program *p, const Operands *list, 
 }
 
 /* ---- a table */
-/* what the set says of its table, but its file; a set for a model that has none: columns are called like the inputs */
+/* Makes a reader with the options of the set's table, but another file; without a set, columns are named like the inputs. */
 static mgpu_call reader_of(const mgpu_set *set, const char *path)
 {
     mgpu_option *options = mgpu_allocate(set ? (size_t)set->calls[0].option_count + 2 : 2, sizeof *options);
@@ -380,7 +379,7 @@ static void open_table(Dataset *d, const mgpu_program *p, const char *path, Infl
 Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *wanted, bool by_rows)
 {
     Samples *s = mgpu_allocate(1, sizeof *s);
-    const char *any = NULL; /* an input that an output depends on */
+    const char *any = NULL; /* some input that an output depends on */
     for (int i = p->input_count; i-- > 0;)
         any = wanted[i] ? p->inputs[i].tensor.name : any;
     if (!any && o->samples < 0)

@@ -1,5 +1,5 @@
-/* sampling.c: which class comes next, and where a text ends: --temperature, then --top-k, then --top-p, as transformers and
- * llama.cpp do it; --stop. */
+/* sampling.c: samples the next class with --temperature, then --top-k, then --top-p, as transformers and llama.cpp do, and finds
+ * the end of a text (--stop). */
 #include "runtime/run/sampling.h"
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
@@ -20,8 +20,8 @@ static int by_weight(const void *a, const void *b)
                                   : (x->class > y->class) - (x->class < y->class);
 }
 
-/* weights beyond the top_k largest, of equals those of the smaller classes, become 0; then those after the first whose sum is
- * top_p of what is left */
+/* Zeroes all weights but the top_k largest (of equal ones, those of smaller classes), then all but the first ones whose sum
+ * reaches top_p of the rest. */
 static void keep_top(double *weight, int64_t n, int64_t top_k, double top_p)
 {
     Ranked *ranked = mgpu_allocate((size_t)n, sizeof *ranked);

@@ -1,10 +1,10 @@
 /* saves.c: a training run and its folder: who may write there, what is saved when, and what happens if that fails.
  *
- * A save begins with a copy of the variables between two steps; a thread writes it while the run goes on. Only the last save, and
- * one for whose copy there is no memory, are waited for.
+ * A save begins with a copy of the variables between two steps; a thread writes it while the run continues. The run waits only
+ * for the last save, and for one without memory for a copy.
  *
- * A save that fails is said, and tried again when the next is due: what was saved before still counts. The run ends when it could
- * not be saved at its end, or after as many failures in a row as --failed-saves says. */
+ * A save that fails is reported, and tried again when the next one is due; the previous save stays current. The run fails if its
+ * last save does, or after as many consecutive failures as --failed-saves allows. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/engine/trace.h"
@@ -38,7 +38,7 @@ void mgpu_run_find_folder(Run *run)
     run->folder = mgpu_save_folder(run->options);
     check_vacant(run);
     mgpu_doing("the folder of the run is being opened");
-    if (goes_on_there(run)) /* from here on nobody else changes what is read */
+    if (goes_on_there(run)) /* from here on nobody else changes the folder */
         run->saves = mgpu_open_save_folder(run->folder);
     mgpu_doing(NULL);
 }
@@ -47,7 +47,7 @@ void mgpu_run_open_saved(Run *run)
 {
     char *why;
     int need = run->saves ? MGPU_NEED_LOCKED_RUN : MGPU_NEED_RUN;
-    if (run->options->processes) /* rank 0 holds the lock for all: they read the same save */
+    if (run->options->processes) /* rank 0 holds the lock for all, so all read the same save */
         need = mgpu_of_rank_0(run->options->processes, need);
     if (!run->options->resume)
         return;
@@ -72,16 +72,17 @@ void mgpu_run_open_folder(Run *run)
     run->saves = mgpu_open_save_folder(run->folder);
     mgpu_doing(NULL);
     check_vacant(run);      /* another run may have ended since */
-    run->at.kept_count = 0; /* one that goes on elsewhere has a history of its own */
+    run->at.kept_count = 0; /* in another folder the run keeps no earlier saves */
     if (!run->from || !run->at.best.any || !mgpu_has_saved_best(run->from))
         return;
-    char *error = mgpu_bring_save(run->saves, run->from, run->at.step, &run->origin); /* with the best model, all of it: so a run can go on there */
+    /* all files, so that a run can resume there */
+    char *error = mgpu_bring_save(run->saves, run->from, run->at.step, &run->origin);
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s", error);
     run->saved_step = run->at.step;
 }
 
-/* Samples are read for it: what is wrong with them is said where reading begins anyway. */
+/* Reads samples; errors in them are reported where reading would begin anyway. */
 void mgpu_run_take_fingerprints(Run *run)
 {
     if (run->train.samples > 0 && !*run->origin.train_data)
@@ -90,7 +91,7 @@ void mgpu_run_take_fingerprints(Run *run)
         mgpu_fingerprint(&run->valid, run->origin.valid_data);
 }
 
-/* ---- what the run goes on with, beside what it was */
+/* ---- what the run resumes with */
 void mgpu_run_set_origin(Run *run)
 {
     run->origin = (SaveOrigin){.train_samples = run->train.samples, .valid_samples = run->valid.samples};
@@ -141,8 +142,8 @@ void mgpu_run_compare_model(Run *run)
                             run->options->resume);
 }
 
-/* ---- what came of a save */
-/* last: no other save is to come */
+/* ---- the result of a save */
+/* last: there will be no other save. */
 static void say_failed(Run *run, char *error, bool last)
 {
     char *saved = run->saved_step < 0
@@ -200,7 +201,7 @@ static void end_job(Run *run, bool last)
     char *error = run->job_error;
     run->job_error = NULL;
     free(run->job.tables);
-    if (!run->saves) /* rank 0 has it */
+    if (!run->saves) /* rank 0 does the rest */
         return;
     if (run->job.best)
         take_best(run, error);
@@ -213,7 +214,7 @@ static void end_job(Run *run, bool last)
     free(error);
 }
 
-/* ---- saving, while the run goes on: one save at a time */
+/* ---- saving in the background: one save at a time */
 static void write_job(Run *run)
 {
     run->job_began = mgpu_seconds();
@@ -265,7 +266,7 @@ void mgpu_run_end_save(Run *run, bool wait)
     end_job(run, false);
 }
 
-/* with on_nan = "ignore" the run goes on, and the save before stays */
+/* With on_nan = "ignore" the run continues, and the previous save stays. */
 static void pass_over(Run *run, const char *bad)
 {
     run->best_due = false;
@@ -278,7 +279,7 @@ static void pass_over(Run *run, const char *bad)
     free(saved);
 }
 
-/* false: some weights are not finite */
+/* Returns false if some weights are not finite. */
 static bool copy_variables(Run *run, bool checkpoint, bool *copied)
 {
     run->job.variables.notes = (FileNotes){run->at.step, run->job.tables};
@@ -291,8 +292,8 @@ static bool copy_variables(Run *run, bool checkpoint, bool *copied)
     return !bad;
 }
 
-/* the run is paused while its variables are copied, and while the save before is still being written; what of it failed, rank 0 knows. The
- * first save is a checkpoint, so that a run can go on in whatever folder has a save */
+/* Pauses the run while its variables are copied and the previous save is still being written. Rank 0 decides what to save. The
+ * first save is a checkpoint, so that a run can resume from any folder with a save. */
 static void start_job(Run *run, bool wish, int64_t epoch, bool last)
 {
     enum { CHECKPOINT = 1, BEST = 2 };
@@ -314,7 +315,7 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     job->folder = run->saves;
     job->origin = run->origin;
     job->at = run->at;
-    job->keep = wish ? run->keep : 1; /* steps are kept of checkpoints that were due */
+    job->keep = wish ? run->keep : 1; /* keeps step-N only of checkpoints that were due */
     job->total_steps = run->total_steps;
     job->steps_per_epoch = run->steps_per_epoch;
     job->told = run->options->kept;

@@ -1,5 +1,5 @@
-/* sets.c: a program's tables of data sets -> opened sets: the reader's stream, then each stage's, bound to the inputs. The table of all
- * readers and stages is here, above the rooms that they are in. */
+/* sets.c: opens data sets by a program's tables: the reader's stream, then each stage's, bound to the inputs. The table of all
+ * readers and stages is here, because this folder may use all others. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 #include "runtime/run/sets.h"
@@ -49,7 +49,7 @@ _Noreturn void mgpu_fail_no_set(const mgpu_program *p, const char *name, const c
               *near ? "" : mgpu_join_names(names, p->set_count));
 }
 
-/* those of the inputs that are wanted; all, if a stage makes columns of others. The caller frees */
+/* Returns the columns of wanted inputs, or all if a stage makes inputs of other columns. The caller frees. */
 static mgpu_column *wanted_columns(const mgpu_set *set, const bool *wanted, int *count)
 {
     mgpu_column *columns = mgpu_allocate((size_t)set->column_count, sizeof *columns);
@@ -63,7 +63,7 @@ static mgpu_column *wanted_columns(const mgpu_set *set, const bool *wanted, int 
     return columns;
 }
 
-/* a stage of pictures where the inputs that it is for are not wanted */
+/* True for a stage of pictures whose inputs are not wanted. */
 static bool is_idle(OpenStream *open, const Opening *o)
 {
     if (open != mgpu_open_image_stage || o->column_count == o->set->column_count)
@@ -79,7 +79,7 @@ static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, c
 {
     *d = (Dataset){.name = set->name, .program = p};
     Opening o = {.program = p, .set = set, .fresh = fresh, .inflow = inflow};
-    const char *before = mgpu_doing(inflow ? NULL : "a data set is being opened"); /* what arrives may take its time */
+    const char *before = mgpu_doing(inflow ? NULL : "a data set is being opened"); /* rows that arrive may take their time */
     mgpu_column *columns = wanted_columns(set, wanted, &o.column_count);
     o.columns = columns;
     for (int i = 0; i < set->call_count; i++) {
@@ -88,7 +88,7 @@ static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, c
             i ? find_call(STAGES, MGPU_COUNT(STAGES), o.call->name) : find_call(READERS, MGPU_COUNT(READERS), o.call->name);
         if (i && is_idle(open, &o))
             continue;
-        bool given = fresh && i == 0; /* on the command line: its path is no path of the data */
+        bool given = fresh && i == 0; /* a path on the command line is not relative to the data folder */
         char *where = given ? mgpu_format("%s", "") : mgpu_format("%s:%d: ", p->model_file, o.call->line);
         o.where = where;
         o.folder = given ? NULL : folder;

@@ -1,4 +1,4 @@
-/* sets.h: opening data sets: those of the program, and what `predict` reads. */
+/* sets.h: opens data sets: those of the program, and those that `predict` reads. */
 #ifndef MGPU_RUNTIME_RUN_SETS_H
 #define MGPU_RUNTIME_RUN_SETS_H
 
@@ -6,20 +6,20 @@
 #include "runtime/data/sets.h"
 
 /* ---- sets.c */
-/* The columns of the inputs that `wanted` names. Words get the classes that `categories` knows; of a set that trains
- * they are added there. */
+/* Opens a set with the columns of the `wanted` inputs. Words get the classes of `categories`; a training set adds its words
+ * there. */
 void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
-/* A table like that of a set, for predict. Titles may be in its first line where those of the data sets have none, and columns that
- * are not wanted may be missing. inflow: by which its rows arrive, which becomes the set's; NULL: it is a file */
+/* Opens a table like that of a set, for predict. Its first line may have titles even if those of the data sets have none, and
+ * columns of unwanted inputs may be missing. inflow: source of rows that arrive, which the set takes over; NULL: a file. */
 void mgpu_open_new_table(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Inflow *inflow,
                          Categories *);
-void mgpu_check_later(const mgpu_program *, const char *name); /* ends the program if mgpuc could not make this set */
-_Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: before the message */
+void mgpu_check_later(const mgpu_program *, const char *name); /* exits if mgpuc could not compile this set */
+_Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: prefix of the message */
 
-/* ---- samples.c: what `predict` reads */
+/* ---- samples.c: the samples that `predict` reads */
 typedef struct Samples Samples;
-/* Of the operands, without reading them. by_rows: rows of a table of standard input may be taken as they arrive (Stream's next) */
+/* Finds the samples of the operands without reading them. by_rows: rows of a table on standard input may arrive (Stream.next). */
 Samples *mgpu_find_samples(const mgpu_program *, const Options *, const bool *wanted, bool by_rows);
-/* false: no output depends on an input, so there is no data set */
+/* Returns false if no output depends on an input: then there is no data set. */
 bool mgpu_open_samples(Dataset *, Samples *, const mgpu_program *, const Options *, const bool *wanted, Categories *);
 #endif

@@ -1,5 +1,5 @@
-/* show.c: `report RUN.save | RUN.jsonl ... [TRACE.json] -o REPORT.html`: what the program is predicted to do, and what its runs did, on the page
- * that `mgpuc report` makes. A folder of saves says which log its run wrote. */
+/* show.c: `report RUN.save | RUN.jsonl ... [TRACE.json] -o REPORT.html`: shows the program's predictions and its runs on the same
+ * page as `mgpuc report`. A folder of saves names the log of its run. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- what is given */
-/* *step: that the folder's save is of */
+/* ---- operands */
+/* *step: of the folder's save. */
 static const char *log_of(const char *folder, int64_t *step, Sheet *s)
 {
     const char *path = mgpu_keep_text(s, "%s/run.json", folder), *refused, *wrong = NULL;
@@ -57,7 +57,7 @@ static void add_operands(Page *page, const Options *o, Sheet *s)
     }
 }
 
-/* --devices; else that of what was measured, if it is one of the program's; else that of a run without --devices */
+/* Returns the plan of --devices, else the measured one, if the program has it, else that of a run without --devices. */
 static const mgpu_plan *plan_of(const mgpu_program *p, const Options *o, const Page *page)
 {
     for (int i = 0; i < p->plan_count && !o->devices; i++)
@@ -66,7 +66,7 @@ static const mgpu_plan *plan_of(const mgpu_program *p, const Options *o, const P
     return mgpu_choose_plan(p, o);
 }
 
-/* ---- what is predicted */
+/* ---- predictions */
 static const mgpu_plan *on_one_device(const mgpu_program *p)
 {
     for (int i = 0; i < p->plan_count; i++)
@@ -75,7 +75,7 @@ static const mgpu_plan *on_one_device(const mgpu_program *p)
     return NULL;
 }
 
-/* of the device that waits longest for transfers */
+/* Returns the longest time that a device waits for transfers. */
 static double exposed_us(const View *v)
 {
     double most = 0;
@@ -103,7 +103,8 @@ static void add_row(Table *t, const mgpu_program *p, const mgpu_plan *plan, doub
                    mgpu_keep_text(s, "%s", mgpu_view_ms(exposed, ms)), mgpu_keep_bytes(s, (double)bytes), x->bound);
 }
 
-typedef struct PlanCurves { double *devices, *speed_up, *step, *exposed; int count; } PlanCurves; /* over the plans that have more devices than those before */
+/* over ascending device counts */
+typedef struct PlanCurves { double *devices, *speed_up, *step, *exposed; int count; } PlanCurves;
 
 static void draw_plans(Page *page, const PlanCurves *c, Sheet *s)
 {
@@ -164,7 +165,7 @@ static void add_layers(Page *page, const mgpu_program *p, Sheet *s)
     page->layer_count = p->layer_count;
 }
 
-/* a phase of the plan, full or, if the plan has no other, partial; NULL: there is none */
+/* Reads a phase of the plan: the full one, or the partial one if there is no other. NULL if there is none. */
 static View *view_of(const mgpu_plan *plan, const char *phase)
 {
     for (int i = 0; i < plan->phase_count; i++)

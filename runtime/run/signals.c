@@ -1,12 +1,14 @@
-/* signals.c: what a training run does when it is told to stop, or to save.
+/* signals.c: what a training run does when a signal asks it to stop or to save.
  *
- * The signals are blocked in all threads but taken by one that waits for them (no handler, no global):
- *   SIGINT, SIGTERM, SIGHUP    the step is finished, the run saved and ended with 128 + the signal's number
- *   SIGPIPE, SIGXFSZ           likewise. A write to a closed pipe, or beyond the limit of a file's size, fails with EPIPE or EFBIG
- *                              instead of ending the program: the reporter finds out (mgpu_screen_lost)
- *   SIGUSR1                    the step is finished and the run saved; it goes on
- * A SIGINT or SIGTERM after another of these ends the program at once; not a SIGHUP, since a terminal that is closed sends several (its
- * shell, and the kernel when the shell ends), nor what a write causes. SIGHUP and SIGUSR1 stay ignored where they were (nohup). */
+ * The signals are blocked in all threads; one thread waits for them (no handler, no globals):
+ *   SIGINT, SIGTERM, SIGHUP    finish the step, save the run, and end with 128 + the signal's number
+ *   SIGPIPE, SIGXFSZ           the same. A write to a closed pipe, or beyond the limit of a file's size, fails with EPIPE or
+ *   EFBIG
+ *                              instead of ending the program: the reporter notices it (mgpu_screen_lost)
+ *   SIGUSR1                    finish the step and save the run, which continues
+ * A SIGINT or SIGTERM after another of these ends the program at once. A SIGHUP does not, since a terminal that is closed sends
+ * several (its shell, and the kernel when the shell ends), nor do signals caused by writes. Ignored SIGHUP and SIGUSR1 stay
+ * ignored (nohup). */
 #include "runtime/base/base.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
@@ -37,7 +39,7 @@ static sigset_t watched_signals(void)
     return set;
 }
 
-/* The signals that this write itself causes, for this thread, are no requests. */
+/* Consumes the signals that this write itself causes in this thread. */
 static void say(const Run *run, const char *text)
 {
     if (!mgpu_speaks(run->options->processes))
@@ -45,7 +47,7 @@ static void say(const Run *run, const char *text)
     char line[200];
     int length = snprintf(line, sizeof line, "\n%s\n", text); /* below the live line */
     if (write(STDERR_FILENO, line, (size_t)length) < 0)
-        errno = 0; /* nobody reads: then nobody misses it */
+        errno = 0; /* nobody reads it */
     sigset_t own;
     sigemptyset(&own);
     sigaddset(&own, SIGPIPE);
@@ -54,7 +56,7 @@ static void say(const Run *run, const char *text)
         ;
 }
 
-/* Of several processes, launchers end all in this way when one is lost: what is obeyed is said when it has been (mgpu_run_obeyed). */
+/* With several processes, launchers also end all in this way when one is lost, so the message comes later (mgpu_run_obeyed). */
 static void say_interrupted(const Run *run)
 {
     say(run, run->options->write ? "interrupted: the step is finished and the run saved; once more ends it at once"
@@ -92,7 +94,7 @@ static void *watch_signals(void *argument)
 void mgpu_run_watch(Run *run)
 {
     sigset_t set = watched_signals();
-    pthread_sigmask(SIG_BLOCK, &set, NULL); /* inherited by all threads */
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* all threads inherit it */
     mgpu_start_thread(&run->watcher, watch_signals, run);
 }
 

@@ -1,5 +1,4 @@
-/* text.c: texts <-> elements of a model that reads texts, by a vocabulary, by the characters that trained the model, or as
- * numbers. */
+/* text.c: converts texts to elements and back, by a vocabulary, by the characters of the training text, or as numbers. */
 #include "runtime/run/text.h"
 #include "runtime/base/terminal.h"
 #include "runtime/data/data.h"
@@ -96,7 +95,7 @@ bool mgpu_ends_text(const TextCode *t, int64_t element)
     return false;
 }
 
-/* how many of the last bytes begin a character that is not whole yet */
+/* Returns how many bytes at the end begin an incomplete character. */
 static size_t begun(const char *bytes, size_t count)
 {
     for (size_t k = 1; k <= 3 && k <= count; k++) {
@@ -109,7 +108,7 @@ static size_t begun(const char *bytes, size_t count)
     return 0;
 }
 
-/* A terminal gets plain text, by whole characters. */
+/* Prints to a terminal plain text in whole characters. */
 void mgpu_show_text(Screen *s, const char *bytes, size_t count, bool last)
 {
     if (!s->terminal) {

@@ -1,4 +1,4 @@
-/* text.h: texts and the elements that a model reads of them, characters or tokens. */
+/* text.h: converts between text and the elements that a model reads: characters or tokens. */
 #ifndef MGPU_RUNTIME_RUN_TEXT_H
 #define MGPU_RUNTIME_RUN_TEXT_H
 
@@ -6,10 +6,10 @@
 #include "runtime/data/sets.h"
 #include "runtime/data/vocabulary.h"
 
-typedef struct TextCode { /* which elements there are */
+typedef struct TextCode { /* the set of elements */
     const mgpu_input *input;
-    bool numbers;            /* texts are tokens' numbers: no vocabulary is known */
-    const Words *characters; /* by class; NULL: the digits of its number */
+    bool numbers;            /* the text is token numbers, since there is no vocabulary */
+    const Words *characters; /* of each class; NULL: texts are digits of numbers */
     Vocabulary *vocabulary;  /* of text and tokens */
 } TextCode;
 typedef struct Elements {
@@ -17,16 +17,16 @@ typedef struct Elements {
 } Elements;
 
 void mgpu_add_element(Elements *, int64_t element);
-/* where: which prompt it is, for messages: "" or "line 2 of the prompts: " */
+/* where: names the prompt in messages: "" or "line 2 of the prompts: " */
 void mgpu_read_prompt(const TextCode *, Elements *, const char *prompt, int64_t bytes, const char *where);
-bool mgpu_may_follow(const TextCode *, int64_t element);                    /* texts that trained the model have it */
-bool mgpu_ends_text(const TextCode *, int64_t element);                     /* the vocabulary says that nothing follows it */
-char *mgpu_spell_element(const TextCode *, int64_t element, size_t *count); /* its bytes; the caller frees */
+bool mgpu_may_follow(const TextCode *, int64_t element);                    /* the training texts have it */
+bool mgpu_ends_text(const TextCode *, int64_t element);                     /* by the vocabulary */
+char *mgpu_spell_element(const TextCode *, int64_t element, size_t *count); /* returns its bytes; the caller frees */
 
 typedef struct Screen {
     FILE *file;
     bool terminal;
-    char held[8]; /* the beginning of a character, of which elements may be parts */
+    char held[8]; /* an incomplete character, whose other bytes are in later elements */
 } Screen;
 void mgpu_show_text(Screen *, const char *bytes, size_t count, bool last);
 #endif

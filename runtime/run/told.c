@@ -1,5 +1,4 @@
-/* told.c: what a run was told, as its log says it: the command line, and the settings with which the program was compiled or
- * that the command line has changed. */
+/* told.c: the command line of a run, and the settings that were compiled in or that the command line has changed, for its log. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/watch.h"
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the command line, as a shell takes it */
+/* ---- the command line, quoted for a shell */
 static void write_word(FILE *f, const char *word)
 {
     static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
@@ -36,9 +35,9 @@ char *mgpu_command_line(const Options *o)
     return text;
 }
 
-/* ---- settings: of the program, or of --set and its like */
+/* ---- settings of the program, or of --set and similar options */
 
-/* what the command line says of a setting, or NULL; the caller frees */
+/* Returns the value of a setting on the command line, or NULL. The caller frees. */
 static char *set_here(const mgpu_program *p, const Options *o, const char *name)
 {
     const struct { const char *name; int64_t value; } WHOLE[] = {{"epochs", o->epochs}, {"steps", o->steps}, {"keep", o->keep}};

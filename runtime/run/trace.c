@@ -1,5 +1,5 @@
-/* trace.c: `--trace FILE --trace-steps A:B`: which steps of a run are traced, and when the file is written: as soon as all that belongs
- * to it is over, for which the run pauses once. */
+/* trace.c: `--trace FILE --trace-steps A:B`: chooses the steps to trace, and writes the file as soon as they have completed, for
+ * which the run pauses once. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { USUAL_LAST = 15, USUAL_STEPS = 5 }; /* without --trace-steps, of a run as it goes on: when caches are warm */
+enum { USUAL_LAST = 15, USUAL_STEPS = 5 }; /* without --trace-steps: late enough for warm caches */
 
 static _Noreturn void misread(const Options *o)
 {
@@ -37,7 +37,7 @@ static void choose_steps(const Run *run, int64_t *first, int64_t *last)
         mgpu_fail(MGPU_BAD_USAGE, "--trace-steps %s: this run does the steps %lld to %lld", o->trace_steps, (long long)run->at.step + 1, (long long)end);
 }
 
-/* known before the run, which may be long */
+/* Checked before the run, which may be long. */
 static void check_file(const char *path)
 {
     int error = mgpu_check_whole(path);

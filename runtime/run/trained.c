@@ -1,6 +1,6 @@
-/* trained.c: the weights with which `eval` and `predict` work: of --init FILE, else of the folder of a run the best ones where
- * the program watches a number, else the last ones (averages, if it makes some); then those of --init PART=FILE in their
- * place. Which they are is said. */
+/* trained.c: opens the weights for `eval` and `predict`: those of --init FILE; else of a run's folder the best ones if the
+ * program watches a metric, or else the last ones (averages, if it makes some). Then those of --init PART=FILE replace them. It
+ * reports which they are. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
@@ -27,15 +27,15 @@ static void say_file(const TensorFile *file, const char *what)
         printf("weights  %s, step %lld%s\n", file->path, (long long)file->step, what);
 }
 
-/* averages where the program makes some, or where the folder has some: what made it has the model's loss, too, where this one does not
- * train */
+/* Opens averages if the program makes some; a program without training opens them if the folder has some, since the training
+ * program had the model's loss. */
 static bool open_last(TensorFile *file, const mgpu_program *p, const Saved *saved)
 {
     return ((p->average_count || p->predicts) && mgpu_open_saved_model(file, saved, false, true)) ||
            (!p->average_count && mgpu_open_saved_model(file, saved, false, false));
 }
 
-/* "; --weights last takes those of step 40", or nothing where that is not known; the caller frees */
+/* Returns "; --weights last takes those of step 40", or "" if the step is unknown. The caller frees. */
 static char *other_choice(const mgpu_program *p, const Saved *saved)
 {
     TensorFile last;
@@ -46,7 +46,7 @@ static char *other_choice(const mgpu_program *p, const Saved *saved)
     return text;
 }
 
-/* false: the last ones are to be taken */
+/* Returns false if the last ones are to be used. */
 static bool open_best(TensorFile *file, const mgpu_program *p, const Options *o, const char *folder, const Saved *saved)
 {
     bool there = saved && mgpu_has_saved_best(saved);
@@ -66,7 +66,7 @@ static bool open_best(TensorFile *file, const mgpu_program *p, const Options *o,
     return true;
 }
 
-/* the file of the whole model; false: the parts are all of it. What it is of stays open in *saved */
+/* Opens the file of the whole model. Returns false if the parts are all of it. *saved is its save, which stays open. */
 static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o, Saved **saved)
 {
     const char *first = p->predicts ? "" : "train first, or ";
@@ -87,7 +87,7 @@ static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o
     if (!found && *saved && (found = open_last(file, p, *saved)))
         say_file(file, p->best.metric && o->weights != WEIGHTS_LAST ? ": the last; no validation has named the best ones" : "");
     const char *last = p->average_count ? "average.safetensors" : "weights.safetensors";
-    if (!found && (o->resume || !mgpu_parts_suffice(p, o))) { /* else what it computes depends on no file */
+    if (!found && (o->resume || !mgpu_parts_suffice(p, o))) { /* otherwise the output depends on no file */
         if (o->part_count)
             mgpu_fail(MGPU_BAD_INPUT,
                       "the parts of --init are not all of the model, and there are no weights at %s/%s for the rest: name them with "
