@@ -11,7 +11,7 @@ typedef struct Plan Plan;
 typedef struct Target Target;
 
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH, COMMAND_SCHEDULE, COMMAND_REPORT } Command;
-/* --shard: of what each device holds its own part alone; each has what the one before it has */
+/* --shard: what devices have only their own part of; each row includes the one before it */
 typedef enum Sharding { SHARD_NOTHING, SHARD_OPTIMIZER /* the state of the optimizer, masters of rounded weights */,
                         SHARD_GRADIENTS, SHARD_WEIGHTS, SHARDINGS } Sharding;
 
@@ -19,60 +19,62 @@ typedef struct Options {
     Command command;
     const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *sharding, *memory, *steps, *epochs, *metric, *data, *svg, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **more; int more_count; /* report: files after the first */
-    const char *rules, **inits; int init_count; /* check: of files that weights would begin with */
+    const char *rules, **inits; int init_count; /* check: of files with initial weights */
     const char **set_keys, **set_values; int set_count;
-    bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
+    bool weak, strong; /* plan, bench: weak or strong scaling, by the batch of each device or of all */
     const char *phase, *op, *layer, *at, *device; /* schedule: what is shown */
     bool full, page, timeline;               /* likewise */
     bool csv;          /* bench */
-    bool fit;          /* plan: of the largest batch that fits */
+    bool fit;          /* plan: the largest batch that fits */
     bool compare;      /* plan: the plans of --plan side by side */
-    bool mpi;          /* the program is started as several processes */
+    bool mpi;          /* the program runs as several processes */
     bool shared;       /* a library that predicts, in place of a program */
-    bool tune;         /* its --tune has our own tiles to choose from, too */
-    bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
-    const struct Machine *planned; /* the machine that --machine names; NULL: none does */
-    const struct Machine *here; /* this machine, measured: host devices are planned for it; NULL: for `planned`, or the default */
-    const double *weights; int weight_count; /* --split: of each device's share; NULL: no proportions are given */
+    bool tune;         /* the program's --tune may also choose among our own tiles */
+    bool keep, verbose, json, exact_bodies /* composites as their library bodies */, no_fuse, no_reuse;
+    const struct Machine *planned; /* the machine of --machine; NULL: none */
+    const struct Machine *here; /* this machine, measured, for which host devices are planned; NULL: `planned`, or the default */
+    const double *weights; int weight_count; /* --split: the share of each device; NULL: not given */
     const struct Policy *policy; /* --plan: plan/policy.h; NULL: auto */
     double measured_rate;   /* --measured 219/s; 0: not given */
     Sharding shard;
     LintSet silenced;       /* -Wno-NAME */
-    bool elaborated;        /* once before, for accumulate = "auto": what is said of the text has been said */
-    double memory_bytes;    /* --memory: that a device (host devices: all together) may take; 0: nobody says */
-    int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much; 0: when that ends the step soonest */
+    bool elaborated;        /* elaborated before, for accumulate = "auto": warnings about the text have been printed */
+    double memory_bytes;    /* --memory: bytes that a device (host devices: all together) may use; 0: not given */
+    int64_t bucket_bytes;   /* a gradient bucket is closed when it holds so many bytes; 0: chosen so that the step ends first */
 } Options;
 
-/* what recompute = "auto" does to a step: tensors that are not kept; bytes less (of a device; host devices: of all), and which part of
- * operations and of computing time comes on top */
-typedef struct DroppedLayer { const char *layer; int tensors; double bytes, us; } DroppedLayer; /* us: what computing them again takes */
+/* What recompute = "auto" does to a step: tensors that are not kept; saved bytes (of a device; host devices: of all), and the
+ * fractions of operations and of computing time that are added. */
+typedef struct DroppedLayer { const char *layer; int tensors; double bytes, us; } DroppedLayer; /* us: time to recompute them */
 typedef struct Dropped {
     int tensors;
     double bytes, flops, time;
-    DroppedLayer *layers; int layer_count; /* of each instance, of a full step on a device; most bytes for their time first */
+    /* by layer instance, for a full step on a device; in descending order of bytes per time */
+    DroppedLayer *layers; int layer_count;
 } Dropped;
 
 typedef struct Program {
-    struct ExportText *exports; /* what the program writes for other software: export/export.h */
+    struct ExportText *exports; /* texts for other software that the program writes: export/export.h */
     int export_count;
     Model *model;
     const Options *options;
     const Target *target;   /* what kernels are printed for: kernel/target.h */
-    const struct Machine *machine; /* whose times decide: machine/machine.h; NULL: the target's default */
+    const struct Machine *machine; /* the machine whose times decide: machine/machine.h; NULL: the target's default */
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each once */
-    const struct Measured *measured; /* what kernels were measured to take: plan/measured.h; NULL: nothing was */
+    const struct Measured *measured; /* measured times: plan/measured.h; NULL: none */
     Map labels;             /* of kernels: "k3f07aa" -> Kernel */
-    Map kernels_known;      /* what a kernel is, or a part of that: kernel/identity.h -> Kernel */
+    Map kernels_known;      /* identity of a kernel, or a part of it (kernel/identity.h) -> Kernel */
     Plan *plans; int plan_count;
     Dropped dropped;
-    double gathered_kept;   /* of the bytes of weights that are gathered again, what is kept from one use to the next instead */
-    bool in_order;          /* calls do not move to where others wait for transfers (plan/fill.c): memory that they would take is not there */
-    double gathered_ahead;  /* of the bytes of all gathers of weights, what may be whole before it is used: the least, or more */
-    bool predicts;          /* no phase trains: of a model without a loss, of a library, by a plan that only predicts */
-    bool tries;             /* how many micro-batches fit: too many bytes are no error */
-    bool one_batch;         /* a step cannot be computed in micro-batches: samples depend on sums over the whole batch */
-    const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
-    const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */
+    /* fraction of the bytes of weights that would be gathered again that is kept from one use to the next */
+    double gathered_kept;
+    bool in_order;          /* calls do not move to where others wait for transfers (plan/fill.c), because memory is short */
+    double gathered_ahead;  /* fraction of the bytes of all gathers that may be gathered before their use; at least the minimum */
+    bool predicts;          /* no phase trains: a model without a loss, a library, or a plan that only predicts */
+    bool tries;             /* micro-batches are tried: too many bytes are not an error */
+    bool one_batch;         /* micro-batches are impossible: samples depend on sums over the whole batch */
+    const char *gpus;       /* the GPUs of --devices, used by runs that name none; NULL: none are named */
+    const char *library_folders; /* folders of CUDA's libraries besides the usual ones, for the program; NULL: none */
 } Program;
 #endif

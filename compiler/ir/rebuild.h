@@ -1,5 +1,5 @@
-/* rebuild.h: what those who rebuild graphs share. A pass makes a new graph and sets, for every node of the old one in
- * order, node->mapped: what the node became. */
+/* rebuild.h: helpers for passes that rebuild graphs. A pass makes a new graph and sets node->mapped of every node of the old one,
+ * in order, to the corresponding node of the new one. */
 #ifndef MGPU_REBUILD_H
 #define MGPU_REBUILD_H
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* new nodes of target are where n is */
+/* New nodes of target get the place, path and `backward` of n. */
 static inline void stand_at(Graph *target, const Node *n)
 {
     target->at = n->at;
@@ -15,7 +15,7 @@ static inline void stand_at(Graph *target, const Node *n)
     target->backward = n->backward;
 }
 
-/* the inputs of n in the new graph */
+/* Returns the inputs of n in the new graph. */
 static inline Node **mapped_inputs(const Node *n)
 {
     Node **in = NEW_ARRAY(Node *, n->inputs);
@@ -24,7 +24,7 @@ static inline Node **mapped_inputs(const Node *n)
     return in;
 }
 
-/* n became `mapped`, which keeps its name if it has none of its own */
+/* Maps n to `mapped`, which gets the name of n if it has none. */
 static inline void become(Node *n, Node *mapped)
 {
     if (!mapped->name)
@@ -38,14 +38,14 @@ static inline bool is_constant(const Node *n, double value)
     return node_is_constant(n, &v) && v == value;
 }
 
-/* where(valid, x, 0): what a sum over samples sees of x */
+/* Returns where(valid, x, 0): the terms of a sum over samples of x. */
 static inline Node *select_valid(Graph *g, Node *x)
 {
     Node *none = graph_fill(g, 0, x->shape, x->dtype);
     return graph_where(g, graph_valid(g), x, none);
 }
 
-/* the sum of all elements of all samples; x is sharded */
+/* Returns the sum of all elements of all samples; x is sharded. */
 static inline Node *sum_everything(Graph *g, Node *x)
 {
     int axes[MAX_RANK];

@@ -3,7 +3,7 @@
  * In: one device of one phase, whose accesses are known to be in their buffers. Out: NULL, or what is wrong. The schedule's table
  * of kernels and its declarations (types, digests, `updated`) are compared with the operations:
  *   - a call's kernel is in the table, and its arguments match the kernel's parameters: number, direction, type and bytes (per
- *     sample where they have samples); what is written in place of a parameter has exactly that parameter's bytes; the step block is last
+ *     sample where they have samples); what is written in place of a parameter has its bytes; the step block is last
  *   - Split values: a device accesses its own part, at its place in the whole, or in a buffer with room for this part only
  *   - a collective reduces numbers of its buffer's type
  *   - calls of a phase write a variable, all of it, if and only if the phase updates it; reports and outputs that calls write are
