@@ -1,13 +1,12 @@
-/* axes.c: the rule of each operation for its axes (ir/axes.h). tests/unit/axes_test.c compares all of them with the
- * interpreter. */
+/* axes.c: the rule of each operation for its axes (ir/axes.h). tests/unit/axes_test.c compares all rules with the interpreter. */
 #include "compiler/ir/axes.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* What the attributes of an operation say of its axes. A digit or n: a list with a number for each axis, which is so for an axis
- * that stays as it is (n: its extent). r: the number of axes of the lists behind it; -: a number; a: an axis; A: axes; t: the
- * axes in their new order. Numbers that follow say nothing of axes. */
+/* What the attributes of an operation say about its axes. A digit or n: a list with a number per axis; the digit is its value for
+ * an axis that stays as it is (n: the axis's extent). r: the number of axes of the lists after it; -: a number; a: an axis; A:
+ * axes; t: the axes in their new order. Later numbers do not concern axes. */
 static const char *const ATTRIBUTES[OPS] = {
     [OP_SUM] = "A",
     [OP_MAX] = "A",
@@ -30,7 +29,7 @@ static const char *const ATTRIBUTES[OPS] = {
     [OP_BROADCAST] = "n",
 };
 
-/* ---- a rule is made of factors and of the axes that have them */
+/* ---- rules consist of factors and the axes that have them */
 
 static int new_factor(Factors *f, int64_t extent)
 {
@@ -40,7 +39,7 @@ static int new_factor(Factors *f, int64_t extent)
     return f->count;
 }
 
-/* the axis has the factor; an axis of another extent has several elements for each of it */
+/* Gives the axis the factor; if its extent is larger, it has several elements per element of the factor. */
 static void has(const Factors *f, AxisFactors *value, int axis, int factor, int64_t extent)
 {
     value->factor[axis] = (uint8_t)factor;
@@ -57,7 +56,7 @@ static void result_has(Factors *f, const Node *n, int axis, int factor)
     has(f, &f->result, axis, factor, n->shape.extent[axis]);
 }
 
-/* the axis of operand k is that of the result */
+/* Gives the axis of operand k the factor of the result's axis. */
 static void kept(Factors *f, const Node *n, int k, int from, int to)
 {
     if (!f->result.factor[to])
@@ -72,7 +71,7 @@ static int summed_factor(Factors *f, int64_t extent)
     return factor;
 }
 
-/* the samples: along the result's, or added up */
+/* Adds the factor of the samples: the result has it, or it is summed. */
 static void add_samples(Factors *f, const Node *n)
 {
     bool any = false;
@@ -91,7 +90,7 @@ static void add_samples(Factors *f, const Node *n)
 
 /* ---- the rules */
 
-/* operands of the result's shape */
+/* For operands of the result's shape. */
 static void same_axes(Factors *f, const Node *n)
 {
     for (int k = 0; k < n->inputs; k++)
@@ -99,7 +98,7 @@ static void same_axes(Factors *f, const Node *n)
             kept(f, n, k, i, i);
 }
 
-/* axes ints[0 .. count) are gone, or stay but mix their elements (`stay`) */
+/* Axes ints[0 .. count) are dropped, or (`stay`) keep their extent but mix their elements. */
 static void reduced_axes(Factors *f, const Node *n, int count, bool stay, bool sums)
 {
     const Node *x = n->in[0];
@@ -132,14 +131,14 @@ static void einsum_axes(Factors *f, const Node *n)
         }
 }
 
-/* a window of one element, and one for each element */
+/* a window of one element, for each element */
 static bool is_plain(int64_t size, int64_t stride, int64_t low, int64_t high)
 {
     return size == 1 && stride == 1 && low == 0 && high == 0;
 }
 
-/* CONVOLVE and CONVOLVE_WEIGHT: samples' places, channels, outputs, of three values: x, the weight and y, one of which is the
- * result */
+/* CONVOLVE and CONVOLVE_WEIGHT: positions, channels, outputs, of three values: x, the weight and y, one of which is the
+ * result. */
 static void convolution_axes(Factors *f, const Node *n)
 {
     bool weight = n->op == OP_CONVOLVE_WEIGHT;
@@ -169,8 +168,8 @@ static void convolution_axes(Factors *f, const Node *n)
     has(f, of_y, r, out, y->extent[r]);
 }
 
-/* q, g and y [t, h, .], k and v [s, g, .], sums [h, t, 2]; all gradients in one [t, 3, h, d]. Heads are apart; so are queries
- * where they do not know their places */
+/* q, g and y [t, h, .], k and v [s, g, .], sums [h, t, 2]; all gradients in one [t, 3, h, d]. Heads are independent; so are
+ * queries, unless their positions matter. */
 static void attention_axes(Factors *f, const Node *n)
 {
     const Node *q = n->in[0], *key = n->in[1];
@@ -189,8 +188,8 @@ static void attention_axes(Factors *f, const Node *n)
         result_has(f, n, !gradient && which == 1 ? 1 : 0, query);
 }
 
-/* Axes of x and y in groups of as many elements. The first axes of a group have a factor where one's extent divides the
- * other's: what is cut there is in one piece in memory. */
+/* Axes of x and y in groups of equally many elements. The first axes of a group have a factor if the extent of one divides that
+ * of the other: parts are then contiguous. */
 static void reshaped_axes(Factors *f, const Node *n)
 {
     const Shape *x = &n->in[0]->shape, *y = &n->shape;
@@ -198,7 +197,7 @@ static void reshaped_axes(Factors *f, const Node *n)
         return;
     for (int i = 0, j = 0; i < x->rank && j < y->rank;) {
         int64_t a = x->extent[i], b = y->extent[j];
-        if (a == 1 || b == 1) { /* beside an axis that is not one, it belongs to nothing */
+        if (a == 1 || b == 1) { /* an axis of extent 1 next to a longer one belongs to no factor */
             bool both = a == b;
             if (both)
                 kept(f, n, 0, i, j);
@@ -229,7 +228,7 @@ static void broadcast_axes(Factors *f, const Node *n)
             result_has(f, n, i, new_factor(f, n->shape.extent[i]));
 }
 
-/* is the axis of the result that of the operands, as it is? WINDOW_* SLICE PAD UNSLICE CONCAT */
+/* Returns true if the axis of the result is that of the operands, unchanged: WINDOW_* SLICE PAD UNSLICE CONCAT. */
 static bool stays(const Node *n, int axis)
 {
     int r = n->shape.rank;
@@ -262,8 +261,7 @@ static void moved_axes(Factors *f, const Node *n)
     }
 }
 
-/* GATHER: table, index -> rows; SCATTER_ADD: table, index, rows -> table. The axis of the table that is indexed is needed
- * whole. */
+/* GATHER: table, index -> rows; SCATTER_ADD: table, index, rows -> table. The indexed axis of the table is needed whole. */
 static void indexed_axes(Factors *f, const Node *n)
 {
     bool adds = n->op == OP_SCATTER_ADD;
@@ -289,7 +287,7 @@ static void indexed_axes(Factors *f, const Node *n)
     f->added = adds ? 0 : -1;
 }
 
-/* all axes but one */
+/* All axes but one. */
 static void axes_but(Factors *f, const Node *n, int axis)
 {
     for (int i = 0; i < n->shape.rank; i++)
@@ -349,7 +347,7 @@ static void add_axes(Factors *f, const Node *n)
         moved_axes(f, n);
         return;
     default:
-        return; /* leaves are made as they are wanted; a region's rules are those of its body */
+        return; /* leaves are not computed from operands; a region's rules are those of its body */
     }
 }
 
@@ -357,7 +355,7 @@ Factors node_factors(const Node *n)
 {
     Factors f = {.added = -1, .operand = NEW_ARRAY(AxisFactors, n->inputs + 1)};
     add_axes(&f, n);
-    if (n->op != OP_GROUP_SUM && n->op != OP_TOTAL && n->op != OP_MOMENTS) /* these mix samples, and not by adding up alone */
+    if (n->op != OP_GROUP_SUM && n->op != OP_TOTAL && n->op != OP_MOMENTS) /* these combine samples in other ways, too */
         add_samples(&f, n);
     return f;
 }

@@ -1,8 +1,8 @@
 /* body.c: bodies, that is nodes with a body of their own (COMPOSITE, SCAN), and copies of nodes into other graphs.
  *
- * In: a body that has been built, with ARGs in the order in which they were met. Out: the node in the parent. A SCAN's body
- * is put in order on the way: ARGs of carries, of sequences, of captured values; without what no result needs; each carry
- * has a value for every sample if its initial or its next value has, which may take a few rounds, at most one a carry. */
+ * In: a complete body, whose ARGs are in the order of their first use. Out: the node in the parent. The body of a SCAN is also
+ * normalised: ARGs of carries, then of sequences, then of captured values; without nodes that no result needs. A carry has a
+ * value for every sample if its initial or its next value has, which takes at most one round per carry. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ void graph_close_body(Graph *inner, Op op, const char *name, const int64_t *ints
         out[i] = NODE(inner->parent, OP_RESULT, &(int64_t){i}, 1, NULL, node);
 }
 
-/* a new graph in g's place; the ARGs of a body keep their numbers */
+/* Returns a new graph to replace g; the ARGs of a body keep their numbers. */
 Graph *graph_in_place_of(const Graph *g)
 {
     Graph *target = graph_new(g->model, g->name, g->parent);
@@ -64,7 +64,7 @@ Node *graph_scan_result(Graph *parent, Node *scan, int result)
     return NODE(parent, OP_RESULT, &(int64_t){result}, 1, NULL, scan);
 }
 
-/* by index: the ARGs of a body; NULL where it has none */
+/* Returns the ARGs of a body by index; NULL where it has none. */
 static Node **arguments_of(const Graph *body, int count)
 {
     Node **arg = NEW_ARRAY(Node *, count);
@@ -117,7 +117,7 @@ Node *loop_close(Graph *inner, const Loop *l)
     return graph_close_scan(inner, l->steps, l->reverse, values, values + l->carries, l->stacks);
 }
 
-/* ARGs that are needed: those of carries are */
+/* Marks the nodes that are needed; ARGs of carries always are. */
 static bool *find_live(const Graph *inner, Node **arg, Node *const *values, int value_count)
 {
     bool *live = NEW_ARRAY(bool, inner->node_count);
@@ -132,7 +132,7 @@ static bool *find_live(const Graph *inner, Node **arg, Node *const *values, int 
     return live;
 }
 
-/* the body's live nodes in a new one, ARGs first and in order */
+/* Copies the body's live nodes into a new one, ARGs first and in order. */
 static Graph *put_in_order(const Graph *inner, Node **arg, const bool *live, const bool *sharded)
 {
     static const CaptureKind ORDER[] = {AS_CARRY, AS_SEQUENCE, AS_IT_IS};
@@ -166,7 +166,7 @@ Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, N
     values = NEW_ARRAY(Node *, carries + stack_count);
     for (int i = 0; i < carries + stack_count; i++)
         values[i] = graph_capture(inner, i < carries ? next[i] : stacks[i - carries]);
-    arg = arguments_of(inner, inner->captured_count); /* and of values that were captured just now */
+    arg = arguments_of(inner, inner->captured_count); /* with the ARGs of values that were captured just now */
     bool *live = find_live(inner, arg, values, carries + stack_count), stable = false;
     bool *sharded = NEW_ARRAY(bool, inner->captured_count), any = false;
     for (int i = 0; i < inner->captured_count; i++)

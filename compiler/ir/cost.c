@@ -1,5 +1,5 @@
-/* cost.c: how large a node is, and how many operations. In: a node. Out: node_flops, of one sample if it or an input of it has
- * samples; node_elements, of all samples of a device. */
+/* cost.c: the size and the operations of a node. In: a node. Out: node_flops, per sample if it or an input of it has samples;
+ * node_elements, of all samples of a device. */
 #include "compiler/ir/graph.h"
 
 double node_elements(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SOME_SAMPLES : 1); }
@@ -10,8 +10,8 @@ int64_t model_samples(const Model *m)
     return m->batch > 0 ? (m->batch + parts - 1) / parts : SOME_SAMPLES;
 }
 
-/* Multiply-adds twice, of the keys that queries see: forward q k' and p v; backward q k' again and four more. The three
- * gradients are one computation: it counts with that of q. */
+/* A multiply-add is two operations; only keys that queries see count. Forward: q k' and p v; backward: q k' again and four more.
+ * The three gradients are one computation, which counts with the gradient of q. */
 static double attention_flops(const Node *n)
 {
     const int64_t t = n->in[0]->shape.extent[0], h = n->in[0]->shape.extent[1], s = n->in[1]->shape.extent[0];
@@ -70,7 +70,7 @@ double node_flops(const Node *n)
                 }
         return product;
     }
-    /* convolutions: every output element meets every weight of its group */
+    /* convolutions: every output element uses every weight of its group */
     const Node *y = n->op == OP_CONVOLVE ? n : n->in[1], *w = n->op == OP_CONVOLVE ? n->in[1] : n;
     double product = 2 * (double)shape_count(&y->shape);
     for (int i = 1; i < w->shape.rank; i++)

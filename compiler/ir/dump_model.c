@@ -1,7 +1,7 @@
-/* dump_model.c: the model before the graphs of a dump, written and read by the same tables (dump_records.c).
+/* dump_model.c: the model before the graphs of a dump, written and read with the same tables (dump_records.c).
  *
- * In: a Model. Out: a record per line: a word, what has no word of its own, then each field as its word and its value, where it is
- * not the usual one; after ';' its place. What belongs to a record is indented below it. Or the other way round. */
+ * In: a Model. Out: one line per record: a word, fields without a word, then each field that does not have its default value as
+ * word and value; after ';' the record's place. Records of a record are indented below it. Reading is the inverse. */
 #include "compiler/ir/dump_records.h"
 
 #include <string.h>
@@ -104,7 +104,7 @@ static void write_records(const Model *m, const mgpu_record *r, const void *abov
         write_record(m, r, MGPU_MEMBER_OF(char *, above, r->list) + (size_t)i * r->size, i, indent, t);
 }
 
-/* what predict writes: described by the model's first graph of evaluation, which has no other use after `update` */
+/* Writes the columns of predict. They are in the model's first graph of evaluation, which has no other use after `update`. */
 static void write_outputs(const Graph *eval, Text *t)
 {
     for (int i = 0; eval && i < eval->result_count; i++)
@@ -123,7 +123,8 @@ void model_write(const Model *m, Text *t)
 }
 
 /* ---- reading */
-typedef struct Check { mgpu_reader at; int value; const int *count; bool from_one; } Check; /* of an index, once all lists are there */
+/* of an index, when all lists are known */
+typedef struct Check { mgpu_reader at; int value; const int *count; bool from_one; } Check;
 typedef struct Checks { Check *list; int count; } Checks;
 
 static void set_usual(const mgpu_field *f, void *base)
@@ -165,7 +166,7 @@ static void set_count(mgpu_reader *d, const mgpu_field *f, void *base, int count
     *is = count;
 }
 
-/* a list goes on as long as the next word is in quotes, or a number */
+/* A list continues while the next word is in quotes, or a number. */
 static bool more_items(mgpu_reader *d, bool numbers)
 {
     return !mgpu_at_end(d) && (*d->at == '"' || (numbers && (*d->at == '-' || *d->at == '.' || (*d->at >= '0' && *d->at <= '9'))));

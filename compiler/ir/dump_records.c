@@ -1,4 +1,4 @@
-/* dump_records.c: the records of a dump before its graphs. A new member of Model, or of what it lists, is a row here. */
+/* dump_records.c: the records of a dump before its graphs. A new member of Model, or of its lists, needs a row here. */
 #include "compiler/ir/dump_records.h"
 
 static const char *const VARIABLE_KIND[] = {"weight", "state", "optimizer_state", "accumulator", "rounded", "average", "observed", "cache"};

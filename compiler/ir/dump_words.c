@@ -1,7 +1,7 @@
 /* dump_words.c: the characters and words of a dump: names, numbers, lists, types and places, written and read.
  *
- * A name is bare if it consists of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH are
- * characters. `#` begins a comment where a line begins. What is wrong with a dump is said with its file, line and column. */
+ * A name is bare if it consists only of letters, digits and . _ - /, else in quotes; in quotes \" \\ and \xHH are characters. `#`
+ * begins a comment at the beginning of a line. Errors name the file, line and column of the dump. */
 #include "compiler/ir/dump.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ void write_word(const char *name, Text *t)
         write_quoted(name, t);
 }
 
-/* innermost first: the layer of the library, the user's file that calls it, the model's file that calls that */
+/* Writes places innermost first: the layer of the library, the user's file that calls it, the model's file that calls that. */
 void write_place(const Model *m, const Place *at, Text *t)
 {
     if (!at || !at->source)
@@ -85,13 +85,13 @@ Shape read_shape(mgpu_reader *d)
 Numbers read_numbers(mgpu_reader *d)
 {
     Numbers n = {0};
-    for (mgpu_next_record(d); !mgpu_take(d, "}"); mgpu_next_record(d)) { /* long ones go on in the next line */
+    for (mgpu_next_record(d); !mgpu_take(d, "}"); mgpu_next_record(d)) { /* long lists continue in the next line */
         if (n.count)
             mgpu_need(d, ",");
         mgpu_next_record(d);
         double v = mgpu_read_number(d, "an element");
         APPEND(n.data, n.count, v);
-        if (n.count == 1 && mgpu_take_word(d, "numbers")) { /* so many, which are at the end */
+        if (n.count == 1 && mgpu_take_word(d, "numbers")) { /* the number of elements; they are at the end of the dump */
             mgpu_reader start = *d;
             const Numbers *far = map_get(&dump_state(d)->numbers, mgpu_read_name(d, "the hash of numbers"));
             if (!far || (double)far->count != v)

@@ -1,12 +1,12 @@
-/* graph.c: building graphs; body.c: bodies and copies; ir/print.c shows them.
+/* graph.c: building graphs. body.c has bodies and copies; ir/print.c prints graphs.
  *
  * In: operations and their inputs. Out: Nodes, in topological order because a node is appended when it is made.
  *
- * Sharing: every node is looked up in graph->slots by a hash of all that makes it what it is (op, type, attributes,
- * inputs); an equal node is returned instead of a new one. So two RANDOM nodes are the same if their paths are, and a
- * rule may ask for exp(x) again without paying twice. Composites are never shared.
+ * Sharing: every node is looked up in graph->slots by a hash of all that defines it (op, type, attributes, inputs); if there is
+ * an equal node, it is returned. So two RANDOM nodes are the same if their paths are, and a rule may ask for exp(x) again at no
+ * cost. Composites are never shared.
  *
- * Capture: an input that belongs to an enclosing graph becomes an ARG of the body, through all bodies between. */
+ * Capture: an input of an enclosing graph becomes an ARG of the body, through all bodies in between. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static bool same_node(const Node *a, const Node *b)
     for (int i = 0; i < a->int_count; i++)
         if (a->ints[i] != b->ints[i])
             return false;
-    return (!a->text || strcmp(a->text, b->text) == 0) && /* bits: -0.0 is not 0.0, a NaN is itself */
+    return (!a->text || strcmp(a->text, b->text) == 0) && /* bits: -0.0 is not 0.0, a NaN equals itself */
            (a->data_count == 0 || memcmp(a->data, b->data, (size_t)a->data_count * sizeof *a->data) == 0);
 }
 
@@ -44,7 +44,7 @@ static uint64_t hash_node(const Node *n)
     return n->text ? hash_bytes(h, n->text, strlen(n->text)) : h;
 }
 
-static int slot_of(const Graph *graph, uint32_t hash, const Node *prototype) /* NULL: the first free one */
+static int slot_of(const Graph *graph, uint32_t hash, const Node *prototype) /* NULL: the first free slot */
 {
     int at = (int)(hash & (uint32_t)(graph->slot_count - 1));
     while (graph->slots[at].node && !(prototype && graph->slots[at].hash == hash &&
@@ -64,7 +64,7 @@ static void more_slots(Graph *graph)
             graph->slots[slot_of(graph, old[i].hash, NULL)] = old[i];
 }
 
-/* a node with what the prototype points to, in the graph's Memory, which is in use */
+/* Copies the prototype, with what it points to, into the graph's Memory, which is in use. */
 static Node *append(Graph *graph, const Node *prototype)
 {
     Node *n = NEW(Node);
@@ -72,7 +72,7 @@ static Node *append(Graph *graph, const Node *prototype)
     n->in = prototype->inputs ? NEW_ARRAY(Node *, n->inputs) : NULL;
     for (int i = 0; i < n->inputs; i++)
         n->in[i] = prototype->in[i];
-    n->ints = NEW_ARRAY(int64_t, n->int_count); /* also of none: lists of a rank are at places of it */
+    n->ints = NEW_ARRAY(int64_t, n->int_count); /* never NULL, since rules index lists of a rank */
     for (int i = 0; i < n->int_count; i++)
         n->ints[i] = prototype->ints[i];
     n->id = graph->node_count;
@@ -82,7 +82,7 @@ static Node *append(Graph *graph, const Node *prototype)
     return n;
 }
 
-/* the node of `graph` that is like the prototype, whose dtype, shape, sharded and weak are known */
+/* Returns the node of `graph` that equals the prototype, whose dtype, shape, sharded and weak are known. */
 static Node *intern(Graph *graph, const Node *prototype)
 {
     bool shared = prototype->op != OP_COMPOSITE && prototype->op != OP_SCAN;
@@ -118,7 +118,7 @@ Node *graph_append(Graph *graph, const Node *prototype)
         more_slots(graph);
     uint32_t hash = shared ? (uint32_t)hash_node(n) : 0;
     int slot = shared ? slot_of(graph, hash, n) : -1;
-    if (shared && !graph->slots[slot].node) { /* else the first of its equals is the one that is shared */
+    if (shared && !graph->slots[slot].node) { /* otherwise an earlier equal node is the shared one */
         graph->slots[slot] = (struct Slot){hash, graph->node_count};
         graph->slots_used++;
     }
@@ -137,7 +137,7 @@ Node *graph_make(Graph *graph, const Node *prototype, bool over)
     }
     n.in = in;
     n.at = graph->at;
-    if (over && !any_sharded) { /* one value for all samples, as often as there are samples */
+    if (over && !any_sharded) { /* the one value of all samples is added once per sample */
         int k = n.op == OP_SUM || n.op == OP_EINSUM ? 0 : n.inputs - 1;
         Node *none = graph_fill(graph, 0, in[k]->shape, in[k]->dtype);
         in[k] = graph_where(graph, graph_valid(graph), in[k], none);
@@ -196,7 +196,7 @@ Graph *graph_new(Model *model, const char *name, Graph *parent)
 
 void graph_free(Graph *graph)
 {
-    for (int i = 0; i < graph->node_count; i++) /* a composite's body is that of its copies, too */
+    for (int i = 0; i < graph->node_count; i++) /* copies of a composite share its body */
         if (graph->nodes[i]->op == OP_SCAN)
             graph_free(graph->nodes[i]->body);
     memory_free(graph->memory);
@@ -218,7 +218,8 @@ void graph_lies_here(Graph *graph)
 
 static Dtype literal_type(Dtype, const Node *weak);
 
-/* the inputs that take part get one type: the promoted one; a float for convolutions, one for sums where they are added up */
+/* Converts the inputs that are marked to one type: the promoted one; a float for convolutions; a type for sums if they are
+ * added. */
 static void promote_inputs(Graph *graph, Op op, Node **in, const bool *takes_part, int inputs)
 {
     Dtype t = BOOL;
@@ -228,7 +229,7 @@ static void promote_inputs(Graph *graph, Op op, Node **in, const bool *takes_par
             t = strong ? dtype_promote(t, in[i]->dtype) : in[i]->dtype;
             strong = true;
         }
-    for (int i = 0; i < inputs; i++) { /* a number among them: a fractional one makes whole numbers F32 */
+    for (int i = 0; i < inputs; i++) { /* weak numbers: a fractional one makes integers F32 */
         if (takes_part[i] && in[i]->weak)
             t = strong ? literal_type(t, in[i]) : F32;
     }
@@ -259,7 +260,7 @@ static Node *make_promoted(Graph *graph, Op op, Node **in, int inputs, const int
     }
     if (op == OP_EINSUM || op == OP_CONVOLVE || op == OP_CONVOLVE_WEIGHT || op == OP_CONCAT || op == OP_SCATTER_ADD)
         promote_inputs(graph, op, own, takes_part, inputs);
-    /* attributes are copied by intern, which alone writes to what it copied */
+    /* attributes are copied by intern, and only the copy is written */
     return graph_make(graph, &(Node){.op = op, .in = own, .inputs = inputs, .ints = (int64_t *)(uintptr_t)ints,
                                .int_count = int_count, .text = text}, over);
 }
@@ -386,7 +387,7 @@ Node *graph_cast(Graph *graph, Node *a, Dtype t)
 
 Node *graph_strong(Graph *graph, Node *a, Dtype t) { return a->weak ? graph_cast(graph, a, t) : a; }
 
-/* the type in which the number `weak` meets a tensor of type t: t, if it is whole or t a float */
+/* Returns the type of a weak number that is combined with a tensor of type t: t, if the number is an integer or t a float. */
 static Dtype literal_type(Dtype t, const Node *weak)
 {
     double v;
@@ -526,7 +527,7 @@ Node *graph_slice(Graph *graph, Node *a, const int64_t *start, const int64_t *co
     for (int i = 0; i < r; i++) {
         ints[i] = count[i] ? start[i] : 0;
         ints[r + i] = count[i];
-        ints[2 * r + i] = count[i] > 1 ? step[i] : 1; /* one way to say it, so that equal slices are shared */
+        ints[2 * r + i] = count[i] > 1 ? step[i] : 1; /* one canonical form, so that equal slices are shared */
         same = same && ints[i] == 0 && count[i] == a->shape.extent[i] && ints[2 * r + i] == 1;
     }
     return same ? a : NODE(graph, OP_SLICE, ints, 3 * r, NULL, a);
@@ -622,7 +623,7 @@ Node *graph_max(Graph *graph, Node *a, const int *axes, int axis_count)
     return n ? NODE(graph, OP_MAX, ints, n, NULL, a) : a;
 }
 
-/* every letter is in the result, and none is twice in an operand */
+/* Returns true if every letter is in the result, and none occurs twice in an operand. */
 static bool sums_nothing(const char *text, const char *arrow)
 {
     const char *operand = text;
@@ -635,7 +636,7 @@ static bool sums_nothing(const char *text, const char *arrow)
     return true;
 }
 
-/* such an einsum is element-wise: each operand with its axes in the result's order and 1 for those it lacks */
+/* Such an einsum is element-wise: each operand gets the result's order of axes, with extent 1 for missing ones. */
 static Node *einsum_product(Graph *graph, const char *text, const char *result, Node **in, int inputs)
 {
     Node check = {.op = OP_EINSUM, .in = in, .inputs = inputs, .text = text, .at = graph->at};
@@ -671,7 +672,7 @@ Node *graph_einsum(Graph *graph, const char *spec, Node **in, int inputs, bool o
         return !over_samples && inputs > 1 && arrow && sums_nothing(text, arrow)
                    ? einsum_product(graph, text, arrow + 2, in, inputs)
                    : make_promoted(graph, OP_EINSUM, in, inputs, NULL, 0, text, over_samples);
-    /* the rule's checks */
+    /* applies the checks of the shape rule */
     Node check = {.op = OP_EINSUM, .in = in, .inputs = 1, .text = text, .at = graph->at};
     node_infer(&check, over_samples);
     int axes[MAX_RANK] = {0}, kept[MAX_RANK], order[MAX_RANK] = {0}, axis_count = 0, kept_count = 0;
@@ -734,7 +735,8 @@ Node *graph_moment(Graph *graph, Node *moments, int which)
     return graph_reshape(graph, graph_slice(graph, moments, start, count, step), rest);
 }
 
-/* Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979. One of the two may be of nothing. */
+/* Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979. One of the two may
+ * have no elements. */
 Node *graph_merge_moments(Graph *graph, Node *a, Node *b)
 {
     Node *n[2], *mean[2], *squares[2], *in[] = {a, b}, *result[MOMENTS];

@@ -1,14 +1,14 @@
 /* interpret.c: the meaning of every operation, slow and clear, in double: the reference of tests.
  *
- * In: a Graph and the values of its leaves. Out: values[id] of every node, [samples or 1][elements], row-major. Arrays
- * that are there already are used again, so one Interpretation serves many runs of a graph.
+ * In: a Graph and the values of its leaves. Out: values[id] of every node, [samples or 1][elements], row-major. Existing arrays
+ * are reused, so one Interpretation serves many runs of a graph.
  *
- * Floats of every width are doubles without rounding, but for BF16 and F16, which are rounded to the nearest (ties to even) when
- * an operation is done; sums on the way are not. Whole numbers wrap as in C at their width (i64: beyond 2^53 a
- * double holds no longer every one); bool is 0 or 1; a cast of a float goes towards zero and stops at the limits.
+ * Floats are doubles without rounding, except BF16 and F16: results of operations are rounded to nearest (ties to even),
+ * intermediate sums are not. Integers wrap at their width as in C (i64: a double does not hold all integers beyond 2^53); bool is
+ * 0 or 1; a cast of a float truncates and saturates.
  *
- * An operation is computed sample by sample. One that sums over the samples (not sharded although an input is) adds what
- * each sample gives. GROUP_SUM alone looks at other samples. */
+ * An operation is computed sample by sample. One that sums over the samples (not sharded although an input is) adds the result of
+ * each sample. Only GROUP_SUM reads other samples. */
 #include "compiler/ir/graph.h"
 #include "runtime/abi/mgpu_random.h"
 
@@ -17,19 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Run { /* of one graph: the top, or a body for its ARGs */
+typedef struct Run { /* a graph: the top one, or a body with its ARGs */
     const Interpretation *top;
     const Graph *graph;
     double **values;
-    double ***bodies;     /* per COMPOSITE node: the values of its body; per SCAN: its results */
-    double **arguments;   /* a body's; NULL at the top */
+    double ***bodies;     /* by COMPOSITE node: the values of its body; by SCAN: its results */
+    double **arguments;   /* of a body; NULL at the top */
 } Run;
 
 static void run_graph(Run *);
 
 /* ---- numbers */
 
-/* a double as the nearest number of 8 bits and the exponents of a float */
+/* Rounds to the nearest number with 8 bits and the exponents of a float. */
 static double to_bf16(double v)
 {
     int exponent;
@@ -40,7 +40,7 @@ static double to_bf16(double v)
     return fabs(rounded) >= 0x1p128 ? copysign(INFINITY, v) : rounded;
 }
 
-/* a double as the nearest number of 11 bits, 2^-24 apart below 2^-14; infinite from 65520 on */
+/* Rounds to the nearest number with 11 bits, 2^-24 apart below 2^-14; infinite from 65520 on. */
 static double to_f16(double v)
 {
     int exponent;
@@ -63,9 +63,9 @@ static double element(const Node *n, double a, double b, double c)
     return fit_number(n->dtype, op_value(n->op, a, b, c));
 }
 
-/* ---- places in row-major arrays */
+/* ---- row-major arrays */
 
-/* the next index within the extents, the last axis fastest; false after the last one */
+/* Advances to the next index within the extents, the last axis fastest; false after the last one. */
 static bool next(int rank, const int64_t *extent, int64_t *index)
 {
     for (int i = rank - 1; i >= 0; i--) {
@@ -103,7 +103,7 @@ static int64_t product(const int64_t *extent, int from, int to)
 
 /* ---- operations on one sample: out += or = ... */
 
-/* in the input of a SUM, MAX or ARGMAX: where the place `index` goes when n->ints are dropped */
+/* Returns the offset of `index` in the result of a SUM, MAX or ARGMAX, without the axes in n->ints. */
 static int64_t kept_offset(const Node *n, const int64_t *index)
 {
     const Shape *x = &n->in[0]->shape;
@@ -141,7 +141,7 @@ static void reduce(const Node *n, const double *x, double *out)
 
 static void einsum(const Node *n, const double *const *in, double *out)
 {
-    enum { AT = 52 }; /* of each operand: strides of letters, and where it is */
+    enum { AT = 52 }; /* of each operand: strides by letter, and at AT its offset */
     int64_t extent[AT] = {1}, index[AT] = {0}, stride[9][AT + 1] = {{0}}, own[MAX_RANK];
     int letter[128], letters = 0, inputs = n->inputs;
     int64_t(*in_stride)[AT + 1] = inputs <= 8 ? stride : calloc((size_t)inputs + 1, sizeof *in_stride);
@@ -176,7 +176,7 @@ static void einsum(const Node *n, const double *const *in, double *out)
         free(in_stride);
 }
 
-/* y[p, o] = sum_{k, c} x'[stride p + dilation k - low, c] w[o, c, k]: adds to y, or to w what y gives (weight) */
+/* y[p, o] = sum_{k, c} x'[stride p + dilation k - low, c] w[o, c, k]: adds to y, or (weight) adds to w from y. */
 static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, const Shape *ys, const double *x, double *w,
                         double *y, bool weight)
 {
@@ -206,8 +206,8 @@ static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, cons
         }
 }
 
-/* One query's probabilities p of the keys, and with a gradient those of its scores, ds = p (g v - g y), lead to all that is asked
- * for: y = p v; dq = scale ds k; dk += scale ds q; dv += p g. The gradient's sums are not looked at. */
+/* One query's probabilities p of the keys, and the gradients of its scores, ds = p (g v - g y), give all results: y = p v; dq =
+ * scale ds k; dk += scale ds q; dv += p g. The operand `sums` of the gradient is not used. */
 static void attention(const Node *n, const double *const *in, double *out)
 {
     const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
@@ -268,7 +268,7 @@ static void attention(const Node *n, const double *const *in, double *out)
     free(p);
 }
 
-/* WINDOW_*: x is the large side, `windows` the other; ints begin with size, stride, low */
+/* WINDOW_*: x is the large side, `windows` the other; ints begin with size, stride, low. */
 static void window(const Node *n, const Shape *xs, const Shape *windows, const double *first, const double *second,
                    double *out)
 {
@@ -290,7 +290,7 @@ static void window(const Node *n, const Shape *xs, const Shape *windows, const d
             }
             if (!inside)
                 continue;
-            bool better = false; /* the first maximum, or NaN */
+            bool better = false; /* the first maximum, or the first NaN */
             if (n->op == OP_WINDOW_MAX || n->op == OP_WINDOW_ARGMAX) {
                 better = first[at] > best || (first[at] != first[at] && best == best);
                 best = better ? first[at] : best;
@@ -307,7 +307,7 @@ static void window(const Node *n, const Shape *xs, const Shape *windows, const d
     }
 }
 
-/* TRANSPOSE, SLICE, BROADCAST: out[index] = x[...]; UNSLICE, PAD, the other way round: out[...] = x[index] */
+/* TRANSPOSE, SLICE, BROADCAST: out[index] = x[...]; UNSLICE, PAD: the inverse: out[...] = x[index]. */
 static void view(const Node *n, const double *x, double *out)
 {
     const Shape *xs = &n->in[0]->shape, *ys = &n->shape;
@@ -315,7 +315,7 @@ static void view(const Node *n, const double *x, double *out)
     bool push = n->op == OP_UNSLICE || n->op == OP_PAD;
     int64_t index[MAX_RANK] = {0}, stride[MAX_RANK], here[MAX_RANK], start = 0;
     strides_of(push ? ys : xs, stride);
-    for (int i = 0; i < r; i++) /* the step that one more of index[i] is in the strided array */
+    for (int i = 0; i < r; i++) /* the stride of index[i] in the strided array */
         switch (n->op) {
         case OP_TRANSPOSE: here[i] = stride[n->ints[i]]; break;
         case OP_SLICE: here[i] = stride[i] * n->ints[2 * r + i]; break;
@@ -350,7 +350,7 @@ static void concat(const Node *n, const double *const *in, double *out)
     }
 }
 
-/* GATHER: to[i] = table[index]; SCATTER_ADD: table[index] += from[i] */
+/* GATHER: to[i] = table[index]; SCATTER_ADD: table[index] += from[i]. */
 static void by_index(const Node *n, double *table, const double *index, double *rows, bool scatter)
 {
     const Shape *x = &n->in[0]->shape;
@@ -387,7 +387,7 @@ static void cumsum(const Node *n, const double *x, double *out)
 
 typedef struct Candidate { double value; int64_t at; } Candidate;
 
-/* descending; NaN first; equals in order */
+/* Descending; NaN first; equal values in order. */
 static int by_value(const void *a, const void *b)
 {
     const Candidate *x = a, *y = b;
@@ -416,7 +416,7 @@ static void top_k(const Node *n, const double *x, double *out)
     free(row);
 }
 
-/* one sample of a node, from one sample of each input */
+/* Computes one sample of a node from one sample of each input. */
 static void compute(const Run *run, const Node *n, int64_t sample, double **in, double *out)
 {
     const Interpretation *top = run->top;
@@ -482,7 +482,7 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
     case OP_GATHER:
         by_index(n, in[0], in[1], out, false);
         break;
-    case OP_SCATTER_ADD: /* summing over samples, x itself counts once */
+    case OP_SCATTER_ADD: /* if it sums over samples, x itself counts once */
         for (int64_t i = 0; i < count; i++)
             out[i] = node_sums_samples(n) && sample > 0 ? 0 : in[0][i];
         by_index(n, out, in[1], in[2], true);
@@ -506,7 +506,7 @@ static void round_all(const Run *run, const Node *n, double *out, int64_t count)
         out[i] = fabs(out[i]) > FLT_MAX ? copysign(INFINITY, out[i]) : out[i];
 }
 
-/* what rounds when it is computed; all else chooses among numbers, or moves them, and is exact */
+/* Returns true if computing the node rounds; all other operations select or move numbers, and are exact. */
 static bool rounds(const Node *n)
 {
     switch (n->op) {
@@ -556,7 +556,7 @@ static void group_sum(const Run *run, const Node *n, double *out)
     round_all(run, n, out, samples * count);
 }
 
-/* in two passes over the samples that count */
+/* In two passes over the valid samples. */
 static void moments(const Run *run, const Node *n, double *out)
 {
     const Shape *x = &n->in[0]->shape;
@@ -596,7 +596,7 @@ static size_t size_of(const Run *run, const Node *n)
     return (size_t)((n->sharded ? run->top->samples : 1) * shape_count(&n->shape));
 }
 
-/* step t of a stack, of every sample: now = stack[t], or stack[t] = now if write */
+/* Copies step t of a stack, of every sample: now = stack[t], or stack[t] = now if write. */
 static void slice(const Run *run, const Node *value, int64_t steps, int64_t t, double *stack, double *now, bool write)
 {
     int64_t count = shape_count(&value->shape), samples = value->sharded ? run->top->samples : 1;

@@ -1,5 +1,5 @@
-/* linear.c: the column `linear` of ops.def for a node: through what a sum passes. The parts of a sum are on devices (distribute.c),
- * in the steps of a loop (loops.c) or in samples (gradients.c). */
+/* linear.c: the column `linear` of ops.def for a node: whether sums commute with it. The terms of a sum are on devices
+ * (distribute.c), in the steps of a loop (loops.c) or in samples (gradients.c). */
 #include "compiler/ir/graph.h"
 
 bool node_is_zero(const Node *n)
@@ -10,11 +10,11 @@ bool node_is_zero(const Node *n)
     return node_is_constant(n, &value) && value == 0;
 }
 
-/* for which attributes and types its row holds */
+/* Returns true if the node's row holds for its attributes and types. */
 static bool row_holds(const Node *n)
 {
     switch (n->op) {
-    case OP_DIV: /* of whole numbers rounds */
+    case OP_DIV: /* division of integers rounds */
         return dtype_is_float(n->dtype);
     case OP_CAST:
         return dtype_is_float(n->dtype) || (!dtype_is_float(n->in[0]->dtype) && n->dtype != BOOL);

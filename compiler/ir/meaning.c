@@ -1,4 +1,4 @@
-/* meaning.c: what element-wise operations compute, in double: the column of ops.def, for whoever folds numbers or interprets. */
+/* meaning.c: what element-wise operations compute, in double: the column of ops.def, for constant folding and the interpreter. */
 #include "compiler/ir/graph.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static double mgpu_bit_or(double a, double b) { return (double)((int64_t)a | (in
 static double mgpu_bit_xor(double a, double b) { return (double)((int64_t)a ^ (int64_t)b); }
 static double mgpu_bit_not(double a) { return -1 - a; }
 
-/* whole numbers of 64 bits, of which the result's type takes the lowest */
+/* 64-bit integers, of which the result's type takes the lowest bits */
 static double mgpu_shift_left(double a, double b)
 {
     return b < 0 || b > 63 ? 0 : (double)(int64_t)((uint64_t)(int64_t)a << (int)b);
@@ -47,7 +47,7 @@ static double mgpu_mod(double a, double b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* meaning_ADD(a, b, c) ...: the column of the table. A bool is a double here, so a && b converts. */
+/* Defines meaning_ADD(a, b, c) ...: the column of the table. A bool is a double here, so a && b converts. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wfloat-conversion"
 #define NONE 0
@@ -65,7 +65,7 @@ static double (*const MEANING[OPS])(double, double, double) = {
 #include "compiler/ir/ops.def"
 };
 
-/* ---- as numbers of a type */
+/* ---- conversion to a type */
 
 double wrap_number(Dtype t, int64_t v)
 {

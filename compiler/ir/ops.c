@@ -1,8 +1,8 @@
-/* ops.c: the table of operations, and what its rows need: types and shapes; cost.c has the costs.
+/* ops.c: the table of operations, and what its rows need: types and shapes. cost.c has the costs.
  *
- * In: a node that has its op, inputs and attributes. Out (node_infer): its dtype, shape, sharded and weak; or the user's
- * mistake, located at the node's line. Extents are checked against overflow wherever a shape is made: 8 bytes times the
- * elements of any node fit into 63 bits. */
+ * In: a node with its op, inputs and attributes. Out (node_infer): its dtype, shape, sharded and weak; or the user's mistake,
+ * located at the node's line. Extents are checked against overflow wherever a shape is made: 8 bytes times the elements of any
+ * node fit into 63 bits. */
 #include "compiler/ir/graph.h"
 #include "runtime/base/records.h"
 
@@ -26,7 +26,7 @@ bool dtype_by_name(const char *name, Dtype *t)
     return false;
 }
 
-/* bool < whole < f16, bf16 < f32 < f64; the larger wins; two whole types: the smallest that holds both */
+/* bool < integers < f16, bf16 < f32 < f64; the larger wins; of two integer types: the smallest that holds both */
 Dtype dtype_promote(Dtype a, Dtype b)
 {
     if (a > b) {
@@ -41,7 +41,7 @@ Dtype dtype_promote(Dtype a, Dtype b)
     bool signed_a = a == I8 || a == I16 || a == I32 || a == I64, signed_b = b == I8 || b == I16 || b == I32 || b == I64;
     if (signed_a == signed_b || (signed_b && dtype_bytes(b) > dtype_bytes(a)))
         return b;
-    /* of different signs: one more than the unsigned one */
+    /* of different signs: twice the bytes of the unsigned type */
     int bytes = dtype_bytes(signed_a ? b : a);
     return bytes == 1 ? I16 : bytes == 2 ? I32 : I64;
 }
@@ -86,7 +86,7 @@ const char *shape_text(const Shape *s)
     return copy_text(text, (size_t)(p - text));
 }
 
-/* what should not be: our mistake, or, in a graph that is read, the file's */
+/* Reports an impossible node: an internal error, or, if the graph is read from a dump, an error in the file. */
 _Noreturn static void mistake_at(const char *file, int line, const Node *n, const char *pattern, ...) PRINTF(4, 5);
 static void mistake_at(const char *file, int line, const Node *n, const char *pattern, ...)
 {
@@ -135,7 +135,7 @@ bool node_sums_samples(const Node *n) { return !n->sharded && OP_INFO[n->op].op_
 
 typedef void ShapeRule(Node *, bool over);
 
-/* what most rules begin with: the first input's dtype and shape */
+/* The beginning of most rules: the first input's dtype and shape. */
 static void like_first(Node *n)
 {
     n->dtype = n->in[0]->dtype;
@@ -155,7 +155,7 @@ static void same_inputs(Node *n, int from)
 
 static void shape_leaf(Node *n, bool over)
 {
-    (void)n, (void)over; /* leaves come with all that */
+    (void)n, (void)over; /* leaves have all that already */
 }
 
 static void shape_same(Node *n, bool over)
@@ -227,7 +227,7 @@ static void shape_cast(Node *n, bool over)
     n->dtype = (Dtype)n->ints[0];
 }
 
-/* drops the axes in n->ints */
+/* Drops the axes in n->ints. */
 static void drop_axes(Node *n)
 {
     bool dropped[MAX_RANK] = {false};
@@ -400,7 +400,7 @@ static void check_convolution(const Node *n, int kernels)
                  (long long)n->in[0]->shape.extent[r], (long long)v[1 + 5 * r]);
 }
 
-/* of what looks like a picture of another framework */
+/* Returns a hint if the shape looks like a picture of another framework. */
 static const char *channels_first(const Shape *x)
 {
     bool first = x->rank == 3 && x->extent[0] <= 4 && x->extent[1] > 4 && x->extent[2] > 4;
@@ -530,7 +530,7 @@ static void shape_window(Node *n, bool over)
             error_at(n->at, "%s: axis %d is %lld with its padding, the window is %lld%s", OP_INFO[n->op].name, i,
                      (long long)padded, (long long)v[i], channels_first(&n->in[0]->shape));
         n->shape.extent[i] = (padded - v[i]) / v[r + i] + 1;
-        /* a window of padding alone has a sum, but no maximum; the last window begins at (count - 1) stride - low */
+        /* a window that is only padding has a sum, but no maximum; the last window begins at (count - 1) stride - low */
         if (n->op != OP_WINDOW_SUM &&
             (v[2 * r + i] >= v[i] || extent == 0 || (n->shape.extent[i] - 1) * v[r + i] - v[2 * r + i] >= extent))
             error_at(n->at, "%s: a window along axis %d would hold padding only (window %lld, padding %lld and %lld)",
@@ -666,7 +666,7 @@ static void check_index(const Node *n, const Node *i)
         error_at(n->at, "%s: the index is %s, whole numbers expected", OP_INFO[n->op].name, dtype_name(i->dtype));
 }
 
-/* x with its axis replaced by the axes of i */
+/* Returns the shape of x with its axis replaced by the axes of i. */
 static Shape indexed_shape(const Node *n)
 {
     const Shape *x = &n->in[0]->shape, *i = &n->in[1]->shape;

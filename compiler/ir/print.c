@@ -7,8 +7,8 @@
  *       loss "loss" = %9 weight %7
  *       update 3 = %11
  *
- * One line per node: its number, the operation, its attributes as its row of ops.def says, inputs, ':', type and shape of one
- * sample, then its distribution where the graph is distributed, else "sharded" where it has a value for every sample; "weak";
+ * One line per node: its number, the operation, its attributes as in its row of ops.def, inputs, ':', type and shape of one
+ * sample, then its distribution if the graph is distributed, else "sharded" if it has a value for every sample; "weak";
  * "backward". After ';' the variable, the instance and the place in the model. The body of a body follows it, indented, with
  * numbers of its own; "arg k" is the body's input k. A result of a role that has an index begins with it: of the variable, or
  * of the body. Constants of more than 8 numbers are at the end of the dump, by their hash. ir/read.c reads all of it. */
@@ -161,7 +161,7 @@ static void print_indented(const Graph *g, Steps steps, Text *t, int indent)
 
 void graph_print(const Graph *g, Text *t) { print_indented(g, STEPS_ANY, t, 0); }
 
-/* the long constants of a graph, each once */
+/* Prints the long constants of a graph, each once. */
 static void print_long(const Graph *g, Map *done, Text *t)
 {
     for (int i = 0; i < g->node_count; i++) {
@@ -183,7 +183,7 @@ static void print_long(const Graph *g, Map *done, Text *t)
     }
 }
 
-/* f64 becomes f32: a program of another precision is one of the same model */
+/* f64 is printed as f32: the precision is not part of a model's identity. */
 const char *graph_identity(const Graph *g)
 {
     Text t = {0};

@@ -1,17 +1,17 @@
 /* read.c: a dump -> the model and its graphs, as the stage that printed them left them.
  *
- * In: what dump_write wrote (ir/print.c says the syntax), or what people wrote in its place: tests, by hand. The numbers of
- * nodes are names, given before they are used. Every node is checked as when it is built: by its row of ops.def and the
- * rule of its shape, whose result must be what the text says. So passes meet no graph that could not have been made. */
+ * In: the text of dump_write (syntax: ir/print.c), or text written by hand, as in tests. Numbers of nodes are names, defined
+ * before they are used. Every node is checked as if it were built: by its row of ops.def and its shape rule, whose result must
+ * match the text. So passes get no graph that could not have been built. */
 #include "compiler/ir/dump.h"
 
 #include <string.h>
 
-enum { MOST_NESTED = 100 };     /* bodies in each other */
+enum { MOST_NESTED = 100 };     /* nesting depth of bodies */
 
 typedef struct Scope {          /* a graph that is being read */
     Graph *graph;
-    const Node *owner;         /* a body: op, inputs and attributes of its node; NULL: a graph */
+    const Node *owner;         /* of a body: op, inputs and attributes of its node; NULL: a graph */
     bool distributed;           /* "sharded" is a Distribution */
     Map nodes;                  /* by their number in the text */
 } Scope;
@@ -77,7 +77,7 @@ static void read_attributes(mgpu_reader *d, Node *n)
     }
 }
 
-/* ---- leaves: what they are is said elsewhere */
+/* ---- leaves: their types are defined elsewhere */
 static Node like(Dtype dtype, const Shape *shape, bool sharded, bool weak)
 {
     return (Node){.dtype = dtype, .shape = *shape, .sharded = sharded, .weak = weak};
@@ -201,7 +201,7 @@ static const char *kind_text(const Node *n)
     return format("%s%s%s%s", dtype_name(n->dtype), shape_text(&n->shape), n->sharded ? " sharded" : "", n->weak ? " weak" : "");
 }
 
-/* what goes from device to device, and what is made of it before all have it */
+/* Checks transfers, and nodes whose inputs are Split, Local or Partial. */
 static void check_transfer(const Scope *s, const Node *n, const mgpu_reader *start)
 {
     Distribution *in = NEW_ARRAY(Distribution, n->inputs);
@@ -236,7 +236,7 @@ static void check_transfer(const Scope *s, const Node *n, const mgpu_reader *sta
         mgpu_wrong(start, "'%s' from device %lld to itself", OP_INFO[n->op].name, (long long)n->ints[0]);
 }
 
-/* the node must be what its operation makes of its inputs */
+/* Checks that the node is the result of its operation on its inputs. */
 static void check_node(const mgpu_reader *d, const Scope *s, Node *n, const mgpu_reader *start)
 {
     Place here = reader_place(start);
@@ -390,7 +390,7 @@ static void read_node(mgpu_reader *d, Scope *s)
     map_set(&s->nodes, number, graph_append(s->graph, &n));
 }
 
-/* nodes, then results, up to what is neither, or begins another body's results */
+/* Reads nodes, then results, up to anything else, or to another body's results. */
 static void read_lines(mgpu_reader *d, Scope *s)
 {
     Role role;
@@ -427,7 +427,7 @@ static DumpedGraph read_graph(mgpu_reader *d, const char *const *names, int name
     return (DumpedGraph){s.graph, steps};
 }
 
-/* constants at the end of the dump, which nodes before them name: read first */
+/* Reads the constants at the end of the dump; first of all, since nodes refer to them. */
 static void read_long(mgpu_reader d, mgpu_reader *to)
 {
     while (*d.at && !(d.at == d.line_start && strncmp(d.at, "numbers", 7) == 0))

@@ -1,8 +1,9 @@
-/* summed.c: whose gradient a transfer sums: the first that sums as many elements on the way from the new value of a weight to its
- * operands, nearest first. That of another weight, by way of the norm that all are clipped to, is farther away. */
+/* summed.c: finds the weight whose gradient a transfer reduces. A breadth-first search from the new value of a weight to its
+ * operands finds the nearest transfer that reduces as many elements. The gradient of another weight, reached through the norm
+ * that all are clipped to, is farther away. */
 #include "compiler/ir/graph.h"
 
-enum { NEAR = 256 }; /* nodes of an update that are looked at */
+enum { NEAR = 256 }; /* most nodes of an update that are searched */
 
 static bool adds(const Node *n) { return op_is_transfer(n->op) && mgpu_transfer_row(transfer_of(n->op))->adds; }
 
@@ -48,7 +49,7 @@ const char **graph_summed_weights(const Graph *g)
     return of;
 }
 
-/* by id: what is made of samples since the last transfer */
+/* Returns, by id, if the value is computed from samples since the last transfer. */
 static bool *of_samples(const Graph *g)
 {
     bool *of = NEW_ARRAY(bool, g->node_count);
@@ -61,7 +62,8 @@ static bool *of_samples(const Graph *g)
     return of;
 }
 
-/* of which no value of a sample is computed, nor another sum over samples: such are the sums of batchnorm's backward pass */
+/* Finds the reductions from which no value of a sample is computed, nor another sum over samples: unlike the sums of batchnorm's
+ * backward pass. */
 const bool *graph_summed_gradients(const Graph *g)
 {
     bool *found = NEW_ARRAY(bool, g->node_count), *within = NEW_ARRAY(bool, g->node_count);

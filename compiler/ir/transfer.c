@@ -1,9 +1,9 @@
-/* transfer.c: nodes that carry values from device to device, and the distributions that they lead from and to: mgpu_transfers.h.
+/* transfer.c: nodes that transfer values between devices, and the distributions of their inputs and results: mgpu_transfers.h.
  *
- * What is Split comes from transfers alone, what is Local also from OWN of a Partial value: what the device has of it.
- *     Split  element-wise operations keep it, and so does a reshape, with Split and Replicated inputs of its shape; the sum of all its
+ * Split values are only made by transfers, Local ones also by OWN of a Partial value: what the device has of it.
+ *     Split  element-wise operations and reshapes keep it, with Split and Replicated inputs of its shape; the sum of all its
  *            elements is Partial
- *     Local  any operation keeps it, with inputs of any kind but Split, and no samples */
+ *     Local  any operation keeps it, with inputs of any distribution but Split, and no samples */
 #include "compiler/ir/graph.h"
 #include "compiler/ir/dump.h"
 
@@ -29,7 +29,7 @@ mgpu_parties transfer_parties(const Node *n)
                           .parts = mgpu_transfer_splits(k) && n->int_count ? n->ints : NULL};
 }
 
-/* the reduce-scatter that split it, or the variable that is */
+/* Returns the reduce-scatter that split the value, or the Split variable. */
 static const Node *split_by(const Node *n)
 {
     while (n->op != OP_REDUCE_SCATTER && n->op != OP_VARIABLE) {
@@ -43,7 +43,7 @@ static const Node *split_by(const Node *n)
 
 static bool same_parts(const Node *a, const Node *b)
 {
-    int count = a->op == OP_VARIABLE ? 0 : a->int_count; /* of a variable, as the plan splits it */
+    int count = a->op == OP_VARIABLE ? 0 : a->int_count; /* a variable has equal parts */
     bool same = count == (b->op == OP_VARIABLE ? 0 : b->int_count);
     for (int i = 0; i < count && same; i++)
         same = a->ints[i] == b->ints[i];
