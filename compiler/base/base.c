@@ -12,8 +12,8 @@
 
 /* ---- memory */
 
-/* A chunk serves what is asked for up to BIT bytes; more has one of its own. For ASan everything has: so it sees what is read
- * beyond its end. */
+/* Requests of up to BIT bytes share chunks; larger ones have their own. For ASan every request has its own chunk, so that it
+ * detects accesses beyond the end. */
 #ifdef __SANITIZE_ADDRESS__
 enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20, BIT = 0 };
 #else
@@ -29,7 +29,7 @@ typedef struct Chunk { struct Chunk *before; char pad[8]; } Chunk; /* at the beg
 struct Memory {
     Chunk *last;
     char *at;
-    size_t left, next; /* bytes of the chunk that follows: the first ones are small */
+    size_t left, next; /* bytes of the next chunk; the first ones are small */
 };
 
 static Memory until_exit = {.next = CHUNK}, *in_use = &until_exit;
@@ -118,7 +118,7 @@ const char *copy_text(const char *text, size_t length)
 
 const char *vformat(const char *pattern, va_list arguments)
 {
-    if (pattern == NULL) /* else gcc, with UBSan, follows this case to the second vsnprintf and warns of it */
+    if (pattern == NULL) /* otherwise gcc with UBSan assumes this case at the second vsnprintf and warns */
         die("no format");
     char small[256];
     va_list again;
@@ -203,7 +203,7 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
     uint64_t h = 14695981039346656037ull ^ seed;
     for (size_t i = 0; i < length; i++)
         h = (h ^ p[i]) * 1099511628211ull;
-    h ^= h >> 33; /* the finaliser of MurmurHash3 */
+    h ^= h >> 33; /* the finalizer of MurmurHash3 */
     h *= 0xff51afd7ed558ccdull;
     h ^= h >> 33;
     h *= 0xc4ceb9fe1a85ec53ull;
@@ -243,7 +243,7 @@ double unit_factor(const char *text, const char *unit)
     };
     for (int i = 0; i < COUNT(PREFIXES); i++) {
         size_t length = strlen(PREFIXES[i].text);
-        bool fits = PREFIXES[i].factor >= 1 || strcmp(unit, "s") == 0; /* nobody means a thousandth of a byte */
+        bool fits = PREFIXES[i].factor >= 1 || strcmp(unit, "s") == 0; /* a thousandth of a byte is never meant */
         if (fits && strncmp(text, PREFIXES[i].text, length) == 0 && strcmp(text + length, unit) == 0)
             return PREFIXES[i].factor;
     }
@@ -254,7 +254,7 @@ double bytes_in_text(const char *text)
 {
     char *unit;
     double n = strtod(text, &unit);
-    bool letter = *unit && !unit[1] && *unit != 'B'; /* K, M, G and T alone are powers of 1024 */
+    bool letter = *unit && !unit[1] && *unit != 'B'; /* K, M, G and T are powers of 1024 */
     double each = !*unit ? 1 : unit_factor(letter ? format("%ciB", toupper((unsigned char)*unit)) : unit, "B");
     return unit != text && each > 0 && n >= 0 && n * each < 0x1p62 ? n * each : -1;
 }

@@ -1,7 +1,7 @@
-/* c_text.c: comments, strings and identifiers of emitted C and CUDA C, of any text.
+/* c_text.c: writes comments, strings and identifiers of emitted C and CUDA C for any text.
  *
- * What a reader can read stays as it is, letters beyond ASCII too. What could end a comment or a string, continue a line, begin
- * a trigraph, or show something else than what is compiled (control characters, characters that change the direction of text:
+ * Readable characters stay as they are, including letters beyond ASCII. What could end a comment or a string, continue a line,
+ * begin a trigraph, or look different from what is compiled (control characters, characters that change the direction of text:
  * Boucher and Anderson, Trojan Source, 2021) becomes an escape of ASCII characters. */
 #include "compiler/base/c_text.h"
 
@@ -14,7 +14,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* characters that have no shape of their own, or change the direction of what is around them */
+/* Returns true for characters without a visible shape, or that change the direction of their surroundings. */
 static bool is_hidden(unsigned code)
 {
     return code < 0xA0 || code == 0xAD || code == 0x61C || (code >= 0x200B && code <= 0x200F) ||
@@ -23,7 +23,7 @@ static bool is_hidden(unsigned code)
            code >= 0xE0000;
 }
 
-/* bytes of the character there, which is beyond ASCII, valid UTF-8 and visible; else 0 */
+/* Returns the bytes of a valid and visible UTF-8 character beyond ASCII, else 0. */
 static int letter_length(const unsigned char *at)
 {
     static const unsigned LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -37,13 +37,13 @@ static int letter_length(const unsigned char *at)
     return length && code >= LEAST[length] && !is_hidden(code) ? length : 0;
 }
 
-/* bytes of the character there, if it means nothing but itself; else 0 */
+/* Returns the bytes of a character that needs no escape, else 0. */
 static int plain_length(const char *at, const char *special)
 {
     return (unsigned char)*at >= 128 ? letter_length((const unsigned char *)at) : *at >= 32 && *at < 127 && !strchr(special, *at);
 }
 
-/* what would be one sign with the character before it is escaped: the end and the beginning of a comment, trigraphs */
+/* Escapes the second character of pairs with a meaning: the end and the beginning of a comment, trigraphs. */
 static void add_comment(Text *t, const char *line)
 {
     char before = 0;

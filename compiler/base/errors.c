@@ -1,4 +1,4 @@
-/* errors.c: places, what is said of them, and how a run goes on after an error; see base.h. */
+/* errors.c: places, messages about them, and recovery from errors; see base.h. */
 #include "compiler/base/base.h"
 #include "runtime/base/terminal.h"
 
@@ -27,8 +27,8 @@ static void show_line(const Place *at)
         from = length;
     int shown = length - from < width ? length - from : width;
     fputs("    ", stderr);
-    char *text = memcpy(allocate((size_t)shown + 4), line + from, (size_t)shown); /* 4: a character may be cut */
-    for (int i = 0; i < shown;) { /* control characters would break the terminal; each byte keeps its column */
+    char *text = memcpy(allocate((size_t)shown + 4), line + from, (size_t)shown); /* 4: the last character may be cut */
+    for (int i = 0; i < shown;) { /* control characters would garble the terminal; each byte keeps its column */
         uint32_t code;
         int bytes = text[i] ? mgpu_control(text + i, &code) : 1;
         if (bytes)
@@ -62,13 +62,13 @@ int model_line(const Place *at)
     return at && at->source && !at->source->library ? at->line : 0;
 }
 
-/* ---- going on after an error */
+/* ---- recovery */
 
 static void (*sink)(const Diagnostic *);
 static Recovery *recovery;   /* the innermost */
 static Map places_said;      /* of errors */
-static Memory *kept;         /* that map's */
-static int errors, distinct; /* distinct: the first of each place */
+static Memory *kept;         /* the memory of that map */
+static int errors, distinct; /* distinct: the first one of each place */
 
 void diagnostics_to(void (*to)(const Diagnostic *))
 {
@@ -114,7 +114,7 @@ void stop_after_errors(void)
         give_up();
 }
 
-/* counts it; whether this is the first error at its place */
+/* Counts an error; returns whether it is the first one at its place. */
 static bool is_first_error(const Place *at)
 {
     enum { MOST = 20 };
@@ -132,7 +132,7 @@ static bool is_first_error(const Place *at)
 
 /* ---- reports */
 
-/* how the program came to a place: calls within the library, then those of the user's own layers, a recursion once */
+/* The calls that led to a place: those within the library, then those of the user's layers, recursive ones once. */
 enum { MOST_CALLS = 16 };
 typedef struct Trail {
     Related list[2 * MOST_CALLS];
@@ -168,7 +168,7 @@ static void print_trail(const Trail *t)
             fprintf(stderr, "  called in %s:%d:%d\n", file, p->line, p->column);
         else if (p->source->text)
             fprintf(stderr, "  %s at %s:%d:%d\n", t->list[i].text, file, p->line, p->column);
-        else /* a dump does not say where in the library */
+        else /* dumps have no places in the library */
             fprintf(stderr, "  %s\n", t->list[i].text);
         if (i >= t->inside || (i == t->inside - 1 && p->source->text))
             show_line(p);
@@ -181,7 +181,7 @@ static void report(const Place *at, bool warning, const char *name, const char *
     static Trail none;
     bool placed = at && at->source;
     const Place *user =
-        placed ? users_place(at) : NULL; /* the user's own call is where the mistake is most likely to be mended */
+        placed ? users_place(at) : NULL; /* the mistake is most likely in the user's own call */
     if (!warning && !is_first_error(user))
         return;
     fflush(stdout);
@@ -196,7 +196,7 @@ static void report(const Place *at, bool warning, const char *name, const char *
         fprintf(stderr, "mgpuc: %s: %s\n", kind, message);
         return;
     }
-    enum { MOST = 2000, BEHIND = 200 }; /* a name of megabytes */
+    enum { MOST = 2000, BEHIND = 200 }; /* names may have megabytes */
     size_t length = strlen(message);
     bool whole = length <= MOST;
     fprintf(stderr, "%s:%d:%d: %s: %.*s%s%s%s\n", plain_text(user->source->file, false), user->line, user->column, kind,
@@ -206,7 +206,7 @@ static void report(const Place *at, bool warning, const char *name, const char *
     print_trail(&trail);
 }
 
-/* the value of a --set that is the name of a file without its quotes, which the shell takes: what to type */
+/* Returns advice if the value of a --set looks like a file name whose quotes the shell has removed, else NULL. */
 static const char *quoting_hint(const Source *s)
 {
     bool path = false, letter = false;
@@ -244,7 +244,7 @@ void last_error_at(const Place *at, const char *pattern, ...)
 void verror_at(const Place *at, const char *pattern, va_list arguments)
 {
     const char *message = vformat(pattern, arguments), *hint = at && at->source ? quoting_hint(at->source) : NULL;
-    const char *end = hint ? strstr(message, "; ") : NULL; /* in place of advice for an expression */
+    const char *end = hint ? strstr(message, "; ") : NULL; /* replaces the advice for an expression */
     report(at, false, NULL, hint ? format("%.*s%s", end ? (int)(end - message) : (int)strlen(message), message, hint) : message);
     give_up();
 }
@@ -289,7 +289,7 @@ void end_output(void)
 {
     errno = 0;
     bool good = fflush(stdout) == 0 && !ferror(stdout);
-    if (!good && !errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+    if (!good && !errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed: one more sets errno */
         errno = ENOSPC;
     if (!good)
         fail(3, "standard output cannot be written: %s", strerror(errno));

@@ -1,4 +1,4 @@
-/* json.c: text as JSON, by the runtime's writer. */
+/* json.c: writes text as JSON by the runtime's writer. */
 #include "compiler/base/json.h"
 #include "runtime/base/base.h"
 

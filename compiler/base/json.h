@@ -1,4 +1,4 @@
-/* json.h: text as JSON. */
+/* json.h: writes text as JSON. */
 #ifndef MGPU_BASE_JSON_H
 #define MGPU_BASE_JSON_H
 

@@ -1,4 +1,4 @@
-/* progress.c: see progress.h. A thread of its own looks twenty times a second, for the stage that takes long has no time to. */
+/* progress.c: prints progress messages from a thread that checks twenty times a second, because the stage itself is busy. */
 #include "compiler/base/progress.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 static const double PATIENCE_S = 2;
 static const struct timespec PAUSE = {.tv_nsec = 50000000};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `innermost` and the stages from there on */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `innermost` and the stages linked from it */
 static Stage *innermost;
 static double patience_s;
 
@@ -26,7 +26,7 @@ static void print_names(const Stage *s)
     fprintf(stderr, "%s%s", s->outer ? ", " : "", s->name);
 }
 
-/* the outermost first */
+/* Outermost stages first. */
 static void say(Stage *s, double now)
 {
     if (!s)
@@ -53,7 +53,7 @@ static void *watch(void *unused)
     return unused;
 }
 
-/* without the thread nothing is said: no reason to stop */
+/* If the thread cannot be started, there are no messages. */
 static void start_watch(void)
 {
     const char *given = getenv("MGPUC_PATIENCE");

@@ -1,5 +1,5 @@
-/* progress.h: what is being done, for those who wait. A stage that takes longer than two seconds (MGPUC_PATIENCE: as many; 0: none is
- * said) is named once on stderr, with the stages around it, while it runs. */
+/* progress.h: progress messages. A stage that takes longer than two seconds (MGPUC_PATIENCE: other seconds; 0: no messages) is
+ * named once on stderr, with the stages around it, while it runs. */
 #ifndef MGPU_BASE_PROGRESS_H
 #define MGPU_BASE_PROGRESS_H
 
@@ -7,8 +7,8 @@
 
 typedef struct Stage {
     char name[96];       /* "8 devices with a batch of 64" */
-    const char *detail;  /* what it does, which is said of the innermost stage; NULL: the name says it */
-    struct Stage *outer; /* of progress.c */
+    const char *detail;  /* printed for the innermost stage; NULL: the name is enough */
+    struct Stage *outer; /* set by progress.c */
     double begin_s;
     bool said;
 } Stage;

@@ -1,4 +1,4 @@
-/* records.c: see records.h. */
+/* records.c: writes records by tables of their fields. */
 #include "compiler/base/records.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ void write_value(const mgpu_field *f, const void *base, Text *t)
     }
 }
 
-/* a value that is usual stands where one within it is not */
+/* Returns true if a usual value must be written because a field within it has another one. */
 static bool has_within(const mgpu_record *r, int field, const void *base)
 {
     bool any = false;

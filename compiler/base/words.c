@@ -1,4 +1,4 @@
-/* words.c: see words.h. */
+/* words.c: writes names of dumps. */
 #include "compiler/base/words.h"
 #include "runtime/base/records.h"
 #include "runtime/base/terminal.h"
@@ -36,7 +36,7 @@ const char *without_controls(const char *name)
     Text t = {0};
     for (;;) {
         size_t plain = 0;
-        while (name[plain] >= ' ' && name[plain] < 0x7f) /* most names are so throughout */
+        while (name[plain] >= ' ' && name[plain] < 0x7f) /* true for whole names, mostly */
             plain++;
         text_bytes(&t, name, plain);
         name += plain;

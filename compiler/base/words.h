@@ -4,7 +4,7 @@
 
 #include "compiler/base/base.h"
 
-bool is_bare_word(const char *);            /* one such character at least, and no other */
-void write_quoted(const char *, Text *);    /* in quotes; \" \\ and \xHH are characters, the last for each byte that a terminal acts on */
-const char *without_controls(const char *); /* a copy with _ for each character that a terminal acts on */
+bool is_bare_word(const char *);            /* it needs no quotes (mgpu_is_bare) and is not empty */
+void write_quoted(const char *, Text *);    /* in quotes; escapes \" \\ \xHH, the last for what terminals act on */
+const char *without_controls(const char *); /* a copy with _ for characters that terminals act on */
 #endif

@@ -1,7 +1,7 @@
-/* bench.c: `mgpuc bench`: the table of `mgpuc plan`, measured on this machine. A program is compiled for each batch, in a folder that
- * goes when mgpuc ends; its bench times each number of devices, and its training brings a score, where one is asked for.
+/* bench.c: `mgpuc bench`: the table of `mgpuc plan`, measured on this machine. A program is compiled for each batch, in a
+ * temporary folder; its bench times each number of devices, and training gives a score, if one is asked for.
  *
- * A machine is never quiet, so all rows take turns: a round is one run of each. A row's step time is the median over its rounds. */
+ * Machines are noisy, so rows alternate: a round is one run of each. A row's step time is the median over its rounds. */
 #include "compiler/driver/command.h"
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
@@ -33,12 +33,12 @@ static int64_t whole_number(const char *option, const char *text, int64_t otherw
     return n;
 }
 
-/* in ascending order, 1 among them: the others are compared with it */
+/* ascending, including 1, which is the baseline */
 static int *list_counts(const Options *o, const Plan *plans, int plan_count, int *number)
 {
     enum { POWERS = 32 };
     int *counts = NEW_ARRAY(int, plan_count + POWERS), count = 0, most = plans[plan_count - 1].devices;
-    if (!o->devices) { /* all that are here: 1, 2, 4 ... and all */
+    if (!o->devices) { /* all devices here: 1, 2, 4 ... and all */
         for (int k = 1; k < most; k *= 2)
             counts[count++] = k;
         counts[count++] = most;
@@ -78,7 +78,7 @@ static Arguments command_of(const char *program)
     return a;
 }
 
-/* runs it, and fails as it fails */
+/* Runs it and returns its output; if it fails, exits with the same status. */
 static const char *said_by(const Arguments *a, const char *what)
 {
     Text said = {0};
@@ -124,7 +124,7 @@ static double number_of(const Json *object, const char *key)
     return found && found->kind == JSON_NUMBER ? found->number : 0;
 }
 
-/* a program says its JSON last, whatever it warns of before */
+/* A program prints its JSON last, after any warnings. */
 static const Json *last_object(const char *said)
 {
     const char *line = said, *error;
@@ -157,7 +157,7 @@ static void time_steps(Bench *b, GridRow *r, int round)
     b->grid.virtual = mgpu_json_member(found, "virtual") != NULL;
 }
 
-/* the last record of its log that has the metric: of validation, if there is one */
+/* Finds the last record of its log with the metric, of validation if there is one. */
 static void find_score(const char *log, const char *metric, GridRow *r)
 {
     bool found = false, validated = false;
@@ -201,7 +201,7 @@ static void train(const Bench *b, GridRow *r)
     find_score(log, b->grid.metric, r);
 }
 
-/* ---- as SVG: samples a second, and the score, over devices; a line for each batch */
+/* ---- as SVG: samples per second, and the score, over devices; a line for each batch */
 enum { PLOT_WIDTH = 560, PLOT_HEIGHT = 340 };
 typedef enum Curve { CURVE_MEASURED, CURVE_PREDICTED, CURVE_SCORE } Curve;
 
@@ -211,7 +211,7 @@ static double value_of(const GridRow *r, Curve what)
     return what == CURVE_MEASURED ? mgpu_grid_rate(r) : what == CURVE_PREDICTED ? predicted : r->score;
 }
 
-/* the rows of a batch: those after its first, which has one device */
+/* Adds the rows of a batch: those after its first, which has one device. */
 static void add_curve(const Bench *b, int first, int last, int colour, Curve what, Plot *plot)
 {
     const GridRow *one = &b->grid.rows[first];
@@ -254,7 +254,7 @@ static void write_curves(const Bench *b, const char *file)
 }
 
 /* ---- the command */
-/* what is wrong with the model is said here, once */
+/* Checks the model, so that its warnings are printed once. */
 static int64_t look_at_model(Bench *b)
 {
     Memory *own = memory_new(), *outer = memory_use(own);

@@ -1,4 +1,4 @@
-/* command.c: mgpuc's command line. One table says every option; --help, the parser and the near misses read it. */
+/* command.c: mgpuc's command line. One table describes every option; --help, the parser and suggestions use it. */
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
@@ -25,13 +25,13 @@
 enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN,
        BENCHING = 1 << COMMAND_BENCH, SHOWING = 1 << COMMAND_SCHEDULE, REPORTING = 1 << COMMAND_REPORT,
        ALL = COMPILING | CHECKING | PLANNING | BENCHING | SHOWING | REPORTING };
-typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED, LINT /* -Wno-NAME, help lists the names */, PLAN /* likewise */ } OptionKind;
+typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* help lists the values */, REPEATED, LINT /* -Wno-NAME; likewise */, PLAN /* likewise */ } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
     OptionKind kind;
-    size_t at;                 /* of the member of Options */
+    size_t at;                 /* offset in Options */
     const char *argument, *help;
-    unsigned commands;         /* 1 << a command to which it means something */
+    unsigned commands;         /* bits 1 << command: commands that accept it */
 } OPTIONS[] = {
     {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net); of\n                       report: the HTML file (default: report.html)", COMPILING | REPORTING},
     {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
@@ -99,7 +99,7 @@ static const struct OptionRow {
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket: 25MB (default: by cost)", ALL},
 };
 
-/* an option's help, and the stages or warnings that it may name in as many lines as they need */
+/* Prints an option's help, and the stages or warnings that it may name in as many lines as necessary. */
 static void print_option_help(const struct OptionRow *o)
 {
     enum { INDENT = 23, WIDTH = 92 };
@@ -123,7 +123,7 @@ static void print_option_help(const struct OptionRow *o)
     putchar('\n');
 }
 
-/* those that print_help lists; what shares this command line has options, others know --help themselves */
+/* The commands that print_help lists. Those that share this command line have options here; others handle --help themselves. */
 static const struct CommandRow { const char *name; int command; const char *usage, *help; } COMMANDS[] = {
     {"check", COMMAND_CHECK, "check MODEL.net", "check only: layers, shapes, parameters, FLOPs, bytes per device; -: standard input"},
     {"plan", COMMAND_PLAN, "plan MODEL.net", "predict how fast it trains on which devices, and why"},
@@ -232,7 +232,7 @@ static void add_setting(Options *o, const char *text)
     APPEND(o->set_values, count, copy_text(equals + 1, strlen(equals + 1)));
 }
 
-/* the first of two words that are no options is a command; `mgpuc chek model.net` */
+/* The first of two positional arguments is a command: `mgpuc chek model.net`. */
 static _Noreturn void two_words(const char *first, const char *second)
 {
     const char *names[COUNT(COMMANDS)];
@@ -258,7 +258,7 @@ static const char *default_output(const char *file)
     return format("%s.out", base);
 }
 
-/* known before a model is compiled, which may take long */
+/* Checked before a model is compiled, which may take long. */
 static void check_output(const char *option, const char *path)
 {
     struct stat status;
@@ -279,7 +279,7 @@ void check_apart(const char *output, const char *input)
 
 void check_sources(const Model *m, const Options *o)
 {
-    static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* those after the first: of -S */
+    static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* all except the first: of -S */
     for (int i = 0; i < (o->keep ? COUNT(SUFFIXES) : 1); i++) {
         const char *path = format("%s%s", o->output, SUFFIXES[i]);
         for (int k = 0; k < m->file_count; k++)
@@ -329,7 +329,7 @@ static void check_options(const Options *o, uint64_t given)
         fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
 }
 
-/* 80GiB; a number alone is 80 of what? */
+/* Parses 80GiB; a unit is required. */
 static double read_memory(const char *text)
 {
     double bytes = isalpha((unsigned char)(*text ? text[strlen(text) - 1] : 0)) ? bytes_in_text(text) : -1;
@@ -338,7 +338,7 @@ static double read_memory(const char *text)
     return bytes;
 }
 
-/* 25MB, or a number of bytes */
+/* Parses 25MB, or a number of bytes. */
 static int64_t read_bucket(const char *text)
 {
     double bytes = bytes_in_text(text);
@@ -347,7 +347,7 @@ static int64_t read_bucket(const char *text)
     return (int64_t)bytes;
 }
 
-/* what others call it, for who expects that; NULL: nothing is called so */
+/* Maps the name that others use to ours; NULL if it is none. */
 static const char *known_as(const char *word)
 {
     static const char *const NAMES[][2] = {{"zero", "optimizer"}, {"zero1", "optimizer"}, {"zero2", "gradients"}, {"zero3", "weights"}, {"fsdp", "weights"},
@@ -393,7 +393,7 @@ static void check_weights(const Options *o, const Plan *plans, int count)
                  o->split, o->weight_count, o->weight_count == 1 ? "" : "s", plans[i].devices);
 }
 
-/* what is compiled is one program, and its run finds a plan by the number of devices */
+/* A compile makes one program, whose run chooses a plan by the number of devices. */
 static void check_plans(const Options *o, const Plan *plans, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -404,7 +404,7 @@ static void check_plans(const Options *o, const Plan *plans, int count)
     }
 }
 
-/* of several nodes: how gradients are added up there */
+/* Checks that a plan for several nodes can all-reduce gradients there. */
 static void check_policy(const Options *o, const Plan *plans, int count)
 {
     for (int i = 0; i < count; i++)
@@ -413,7 +413,7 @@ static void check_policy(const Options *o, const Plan *plans, int count)
                     "reduce is auto or nccl go over nodes", o->plan, o->devices);
 }
 
-/* "219/s"; 0: it names a file */
+/* Parses "219/s"; returns 0 if it names a file. */
 static double measured_rate(const Options *o)
 {
     const char *text = o->measured;
@@ -429,8 +429,8 @@ static double measured_rate(const Options *o)
     return v;
 }
 
-/* -> planned, here. What --machine or MGPUC_MACHINE names; "here" is this one, "default" the one that gives the same bytes everywhere.
- * Else `plan` is for this one, or for GPUs the default. false: nothing is named */
+/* Sets o->planned and o->here by --machine or MGPUC_MACHINE: "here" is this machine, "default" the one that gives the same output
+ * everywhere. If neither is given, `plan` uses this machine, or the default for GPUs. Returns false if none is named. */
 static bool choose_machine(Options *o)
 {
     const char *given = getenv("MGPUC_MACHINE"), *name = o->machine ? o->machine : given && *given ? given : NULL;
@@ -448,7 +448,7 @@ static bool choose_machine(Options *o)
     return name;
 }
 
-/* GPUs of several processes transfer by NCCL, on one lane (runtime/cuda/collective.c): what goes by cost is chosen so */
+/* GPUs of several processes transfer by NCCL, on one lane (runtime/cuda/collective.c), so policies chosen by cost become that. */
 static void choose_library(Policy *p, const char *plan)
 {
     bool other = p->reduce != REDUCE_BY_COST && p->reduce != REDUCE_NCCL;
@@ -551,7 +551,7 @@ Options parse_command(int argc, char **argv)
         o.output = o.command == COMMAND_REPORT ? "report.html" : o.shared ? format("lib%s.so", default_output(o.file)) : default_output(o.file);
     if (o.shared) {
         check_library_name(o.output);
-        o.silenced = ~(LintSet)0; /* they are of training */
+        o.silenced = ~(LintSet)0; /* warnings are about training */
     }
     if (o.command == COMMAND_REPORT || (o.command == COMMAND_COMPILE && !o.emit))
         check_output("-o", o.output);
@@ -563,7 +563,7 @@ Options parse_command(int argc, char **argv)
     o.cxx = getenv("CXX");
     if (!o.cxx || !*o.cxx)
         o.cxx = "c++";
-    Plan *plans; /* what is wrong with them is said before anything is compiled */
+    Plan *plans; /* errors in them are reported before anything is compiled */
     int count;
     bool fixed = choose_machine(&o);
     const Target *target = parse_devices(o.devices, o.planned, &plans, &count);

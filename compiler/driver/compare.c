@@ -1,7 +1,7 @@
-/* compare.c: `mgpuc plan --compare`: what a step takes by each plan of --plan, for the same devices and batch.
+/* compare.c: `mgpuc plan --compare`: the step times of all plans of --plan, for the same devices and batch.
  *
- * Each plan is compiled up to its schedule, and that is simulated, as for every row of `mgpuc plan`; `auto` comes first, and the others are
- * compared with it. Plans that are not synchronous do other work, and say so. A plan that --plan makes of policies comes last. */
+ * Each plan is compiled up to its schedule, which is simulated, as for every row of `mgpuc plan`. `auto` comes first and is the
+ * baseline. Plans that are not synchronous do different work, and say so. A plan that --plan makes of policies comes last. */
 #include "compiler/driver/plan.h"
 #include "compiler/plan/policy.h"
 
@@ -25,7 +25,7 @@ void plan_compare(Planning *p, Count devices, int64_t batch, bool weak)
         if (compared)
             add_row(p, policy, devices, batch, weak);
     }
-    if (strchr(p->options->policy->name, ',') && !p->options->policy->split) /* a preset of which a policy was changed */
+    if (strchr(p->options->policy->name, ',') && !p->options->policy->split) /* a preset with a changed policy */
         add_row(p, p->options->policy, devices, batch, weak);
 }
 

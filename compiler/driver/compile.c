@@ -1,4 +1,4 @@
-/* compile.c: `mgpuc MODEL.net` and `mgpuc check`: all passes, or those up to what is asked for. `mgpuc plan` needs those up to the
+/* compile.c: `mgpuc MODEL.net` and `mgpuc check`: all passes, or those up to a stage. `mgpuc plan` runs those up to the
  * schedule. */
 #include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
@@ -32,8 +32,7 @@ static Compilation begin(const Options *options)
     return c;
 }
 
-/* Bytes of the plan that lacks most: needed, those of its variables among them, and how many there are. hopeless: its variables
- * alone do not fit. */
+/* For the plan that lacks most: bytes needed, those of variables, and bytes available. hopeless: its variables do not fit. */
 typedef struct Fit { bool fits, hopeless; double needed, variables, there; } Fit;
 
 static Fit fit_of(const Program *p)
@@ -68,8 +67,8 @@ static Options *with_accumulate(const Options *o, int64_t parts)
     return with;
 }
 
-/* ---- kernels that programs for other devices share */
-typedef struct Kernels { int64_t parts; Compilation c; } Kernels; /* parts: micro-batches; 0: as the model says */
+/* ---- kernels shared by programs for different devices */
+typedef struct Kernels { int64_t parts; Compilation c; } Kernels; /* parts: micro-batches; 0: the model's */
 struct KernelCache { Memory *memory; Kernels *each; int count; };
 
 KernelCache *kernel_cache_new(void)
@@ -101,7 +100,7 @@ static const Compilation *cached_kernels(KernelCache *cache, const Options *o, i
     return &cache->each[cache->count - 1].c;
 }
 
-/* the passes up to "fused" know no devices */
+/* The passes up to "fused" do not depend on devices. */
 static Compilation kernels_for(KernelCache *cache, const Options *o, int64_t parts)
 {
     if (!cache)
@@ -116,9 +115,9 @@ static Compilation kernels_for(KernelCache *cache, const Options *o, int64_t par
 }
 
 /* ---- accumulate = "auto" */
-typedef struct Try { Compilation c; Memory *own; bool searched; Fit fit; } Try; /* own: what it was made in; fit: if it is searched for */
+typedef struct Try { Compilation c; Memory *own; bool searched; Fit fit; } Try; /* own: its memory; fit: if searched */
 
-/* parts: 0: as the model says */
+/* parts: 0: the model's */
 static Try try_accumulate(KernelCache *cache, const Options *o, int64_t parts)
 {
     Try t = {.own = memory_new()};
@@ -144,7 +143,8 @@ static void take_if(Try *best, Try t, bool better)
     *best = better ? t : *best;
 }
 
-/* the fewest micro-batches that fit; where no number does, those with the fewest bytes. whole: a step is, which does not fit */
+/* Finds the fewest micro-batches that fit, or those with the fewest bytes. whole: the step without micro-batches, which does not
+ * fit. */
 static Try find_accumulate(KernelCache *cache, const Options *o, int64_t batch, Try whole)
 {
     int64_t low = 1, high = 0;
@@ -171,8 +171,8 @@ static int64_t most_devices(const Program *p)
     return most;
 }
 
-/* A number of micro-batches in [least, most] of which all have equally many of a device's samples: a step of uneven ones takes as
- * long as one of more samples. If none has, `otherwise`; 0: there are no more samples than that. */
+/* Returns a number of micro-batches in [least, most] that divides a device's samples evenly, since a step of uneven ones takes as
+ * long as one of more samples; else `otherwise`, or 0 if there are fewer samples than that. */
 static int64_t even_micro_batches(int64_t samples, int64_t least, int64_t most, int64_t otherwise)
 {
     for (int64_t n = least; n <= most && n <= samples; n++)
@@ -186,8 +186,8 @@ static int64_t more_micro_batches(int64_t samples, int64_t parts)
     return even_micro_batches(samples, samples % parts ? parts + 1 : 2 * parts, 4 * parts, 2 * parts);
 }
 
-/* What recomputing in `parts` micro-batches saves and costs: bytes of samples that would be kept and that there is room for,
- * microseconds of a step. */
+/* Recomputing in `parts` micro-batches: bytes of samples that would be kept without it, bytes available for them, and its
+ * microseconds per step. */
 typedef struct Recomputing { int64_t parts; double kept, room, us; } Recomputing;
 
 static Recomputing recomputing_of(const Try *t, int64_t parts)
@@ -197,22 +197,22 @@ static Recomputing recomputing_of(const Try *t, int64_t parts)
     return (Recomputing){parts, t->fit.needed + d->bytes - t->fit.variables, t->fit.there - t->fit.variables, us};
 }
 
-/* As many micro-batches as nothing has to be recomputed for, as bytes shrink with the samples of one; 0: so many samples there
- * are not. */
+/* Returns the micro-batches for which nothing has to be recomputed, as bytes shrink with the samples of one; 0: more than there
+ * are samples. */
 static int64_t micro_batches_that_keep(const Recomputing *r, int64_t samples)
 {
     double least = r->room > 0 ? ceil((double)r->parts * r->kept / r->room) : (double)samples + 1;
     return least > (double)samples ? 0 : even_micro_batches(samples, (int64_t)least, 2 * (int64_t)least - 1, (int64_t)least);
 }
 
-/* What a step of n micro-batches recomputes, about. The first bytes cost less than those after them: a third of the mean in a
+/* Estimates the time of recomputing with n micro-batches. The first bytes cost less than later ones: a third of the mean in a
  * ViT, as much in a Llama. */
 static double recomputed_us(const Recomputing *r, int64_t n)
 {
     return r->us / 2 * (r->kept * (double)r->parts / (double)n - r->room) / (r->kept - r->room);
 }
 
-static const double GAIN = .01; /* of a step: what is less is not searched for */
+static const double GAIN = .01; /* of a step: smaller gains are not searched for */
 
 static bool take_if_faster(KernelCache *cache, const Options *o, int64_t parts, Try *best, double *us)
 {
@@ -224,9 +224,9 @@ static bool take_if_faster(KernelCache *cache, const Options *o, int64_t parts, 
     return better;
 }
 
-/* More micro-batches keep less at a time, so that less is recomputed. First as many as keep all, and more while the step is
- * predicted to become shorter and something is still recomputed. Then fewer than the first, if what micro-batches add to a step
- * is more than what fewer recompute. */
+/* More micro-batches keep less at a time, so less is recomputed. Tries first as many as keep everything, then more while the
+ * predicted step becomes shorter and something is still recomputed; then fewer than the first, if the overhead of micro-batches
+ * exceeds what they save. */
 static Try find_faster(KernelCache *cache, const Options *o, Try best)
 {
     const Program *p = best.c.program;
@@ -248,7 +248,7 @@ static Try find_faster(KernelCache *cache, const Options *o, Try best)
     return best;
 }
 
-/* where the number of micro-batches is to be found, with as many as it takes */
+/* Compiles, and finds the number of micro-batches if it is to be found. */
 static Try settled(const Options *o, KernelCache *cache)
 {
     Try t = try_accumulate(cache, o, 0);
@@ -268,7 +268,7 @@ static Compilation schedules_of(const Options *o, KernelCache *cache)
     return t.c;
 }
 
-/* Stages before the schedule are shown as they were, so they run anew, with as many micro-batches as the schedule has. */
+/* Stages before the schedule are printed as they were, so they run again, with as many micro-batches as the schedule has. */
 static Compilation before_schedules(const Options *o)
 {
     Compilation c = begin(o);
@@ -305,7 +305,7 @@ const Model *read_model(const Options *o)
 {
     Options *quiet = NEW(Options);
     *quiet = *o;
-    quiet->silenced = ~(LintSet)0; /* what is wrong with it is said when it is compiled */
+    quiet->silenced = ~(LintSet)0; /* they are printed when it is compiled */
     quiet->verbose = false;
     Compilation c = begin(quiet);
     run_passes(&c, "simplify");
@@ -330,8 +330,8 @@ const char *check_whole(const Options *o)
     return text_take(&text);
 }
 
-/* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the
- * model compiles without them. */
+/* Everything up to the schedule is tried, so that a model that passes also compiles. Only unsupported settings of the run are
+ * accepted: the model compiles without them. */
 int command_check(const Options *o)
 {
     if (o->init_count || o->rules)

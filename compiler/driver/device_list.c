@@ -1,5 +1,5 @@
-/* device_list.c: --devices and --arch: how many devices of which kind a program has plans for, and what its GPUs may be. With a machine of
- * several nodes 4x8 are 4 nodes with 8 devices each; after cuda: that is GPU 4, eight times. */
+/* device_list.c: --devices and --arch: the device counts and kind that a program has plans for, and its GPU architectures. With a
+ * machine of several nodes, 4x8 are 4 nodes with 8 devices each; after cuda: it is GPU 4, eight times. */
 #include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
 #include "compiler/machine/machine.h"
@@ -36,7 +36,7 @@ const char *selected_gpus(const char *list)
     return NULL;
 }
 
-/* with --machine 4x8 are nodes and devices, but for cuda:4x8 */
+/* With --machine, 4x8 are nodes and devices, but cuda:4x8 is not. */
 static bool names_gpus(const char *list, const Machine *named)
 {
     const char *at = selected_gpus(list);
@@ -49,8 +49,8 @@ static bool names_gpus(const char *list, const Machine *named)
     return at && *at;
 }
 
-/* A list of GPUs is read as a program reads it, and is its own for runs that say nothing. A number alone would be a count here
- * and a GPU there. */
+/* A list of GPUs is parsed as a program does, and becomes the default of its runs. A single number would be a count here, and a
+ * GPU there. */
 static const Target *parse_gpus(const char *list, const Machine *named, Plan **plans, int *count)
 {
     DeviceList d;
@@ -73,7 +73,7 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
     return &cuda_target;
 }
 
-/* "host", "host:" before a count; false: no count follows */
+/* Parses "host", or "host:" before a count; returns false if no count follows. */
 static bool read_kind(const char **at, const char *list, const Target **kind, bool *given)
 {
     for (int k = 0; TARGETS[k]; k++) {
@@ -96,7 +96,7 @@ static bool read_kind(const char **at, const char *list, const Target **kind, bo
     return true;
 }
 
-/* GPUs of the machine that --machine names, else of this one */
+/* Returns the GPUs of the machine that --machine names, else of this one. */
 static int gpus_of(const Machine *named, const char **why)
 {
     *why = "";
@@ -112,7 +112,7 @@ static void check_nodes(const Machine *named, const char *list, int nodes)
         fail(2, "--devices %s: the machine '%s' has %d nodes; for more of them make a machine file of your own ('mgpuc machines --help')", list, named->name, named->nodes);
 }
 
-/* most: of a node */
+/* most: devices of a node */
 static void check_machine(const Machine *m, const char *list, const Target *kind, int most)
 {
     if (!kind->own_memory)
@@ -145,7 +145,7 @@ static void want(Wanted *w, int nodes, int each)
     w->most = each > w->most ? each : w->most;
 }
 
-/* "4", "1-8", "4x8" */
+/* Parses "4", "1-8", "4x8". */
 static void read_counts(Wanted *w, const char **at, const char *list, const Machine *named)
 {
     int from = read_number(at, list, named && named->nodes > 1 ? MOST_NODES : MOST_DEVICES), to = from;
@@ -168,7 +168,7 @@ static void read_counts(Wanted *w, const char **at, const char *list, const Mach
         want(w, 1, n);
 }
 
-/* GPUs if the machine has any, of a list without a kind; all of them without a list */
+/* GPUs if the machine has any, for a list without a kind; all of them without a list. */
 static const Target *usual_kind(Wanted *w, const char *list, const Machine *named)
 {
     const char *none;
@@ -191,7 +191,7 @@ const Target *parse_devices(const char *list, const Machine *named, Plan **plans
         const char *why;
         if (read_kind(&at, list, &kind, &given)) {
             read_counts(&w, &at, list, named);
-        } else if (kind->own_memory) { /* all that are here */
+        } else if (kind->own_memory) { /* all GPUs of the machine */
             int here = gpus_of(named, &why);
             if (!here && !named)
                 fail(3, "--devices %s: no GPU was found here: %s; a program for other machines says for how many: --devices cuda:4", list, why);

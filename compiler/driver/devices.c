@@ -1,5 +1,5 @@
-/* devices.c: the devices of this machine: `mgpuc devices`, and what --devices cuda and --arch mean without a number. It is
- * a program's own code that looks, so indices and CUDA_VISIBLE_DEVICES mean the same here and there. */
+/* devices.c: the devices of this machine: `mgpuc devices`, and the meaning of --devices cuda and of a missing --arch. It uses the
+ * code of programs, so indices and CUDA_VISIBLE_DEVICES mean the same. */
 #include "compiler/driver/command.h"
 #include "compiler/link/units.h"
 #include "runtime/cuda/gpus.h"

@@ -1,5 +1,5 @@
-/* diagnostics.c: errors and warnings as JSON, for `mgpuc check --json`: kept as they are said, printed with what else check says,
- * or alone where an error ends the run. */
+/* diagnostics.c: errors and warnings as JSON, for `mgpuc check --json`: kept, and printed with the rest of check's output, or
+ * separately if an error ends the run. */
 #include "compiler/driver/command.h"
 #include "dsl/tree.h"
 

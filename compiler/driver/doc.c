@@ -1,4 +1,4 @@
-/* doc.c: `mgpuc doc`: what a name means; the list of all names; docs/layers.md. */
+/* doc.c: `mgpuc doc`: the meaning of a name; the list of all names; docs/layers.md. */
 #include "compiler/driver/command.h"
 #include "dsl/document.h"
 #include "dsl/elsewhere.h"
@@ -19,7 +19,7 @@ static const char HELP[] =
 
 enum { WIDTH = 110, LONG_TEXT = 60, EQUATION = 6 };
 
-/* words in lines of at most WIDTH; a paragraph after the first is indented further where it goes on */
+/* Prints words in lines of at most WIDTH; continuation lines of later paragraphs are indented further. */
 static void print_wrapped(const char *text, const char *margin)
 {
     size_t column = 0;
@@ -117,7 +117,7 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* "; it is spoken of in standardize, mse": names whose texts have the word; "": none */
+/* Returns "; it is spoken of in standardize, mse": names whose texts have the word; "": none. */
 static const char *spoken_of(const char *word, const Entries *e)
 {
     enum { SHORTEST = 4, MOST = 8 };
@@ -131,7 +131,7 @@ static const char *spoken_of(const char *word, const Entries *e)
     return text_of(&t);
 }
 
-/* -> whether there are any; the name may be that of several */
+/* Prints the entries with this name, of which there may be several; returns false if there are none. */
 static bool print_entries(const Entries *all, const char *name)
 {
     bool found = false;
@@ -146,7 +146,7 @@ static bool print_entries(const Entries *all, const char *name)
     return found;
 }
 
-/* "    conv maxpool": the entries whose signature has the parameter */
+/* Returns " conv maxpool": the entries whose signature has the parameter. */
 static const char *with_parameter(const char *parameter, const Entries *all)
 {
     Text t = {0};
@@ -159,7 +159,7 @@ static const char *with_parameter(const char *parameter, const Entries *all)
     return text_of(&t);
 }
 
-/* A name of another system: the entry that it has here, and those of the same name that are something else are left out. */
+/* For a name of another system, prints our entry, without entries of the same name that mean something else. */
 static bool print_elsewhere(const Entries *all, const char *word)
 {
     const char *topic = topic_called(word), *function = function_called(word), *setting = setting_called(word);

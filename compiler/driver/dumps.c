@@ -1,4 +1,4 @@
-/* dumps.c: what --emit prints after a pass, and --from reads in place of those before it. */
+/* dumps.c: what --emit prints after a pass, and --from reads in place of earlier ones. */
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
 #include "compiler/driver/plan.h"
@@ -95,7 +95,7 @@ void dump_images(const Compilation *c, Text *t) { build_print_images(c->build, t
 
 Facts read_graphs(Compilation *c)
 {
-    /* the graph train of a model without a loss is not there, nor, after update, that of eval without a metric */
+    /* A model without a loss has no graph train and, after update, one without a metric has no graph eval. */
     static const Facts FACT[PHASE_KINDS] = {
         [PHASE_INIT] = INIT, [PHASE_TRAIN] = TRAIN, [PHASE_EVAL] = TRAIN | EVAL, [PHASE_PREDICT] = TRAIN | EVAL};
     Model *m;

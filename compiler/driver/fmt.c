@@ -1,5 +1,5 @@
-/* fmt.c: `mgpuc fmt`: files -> the same files in the standard layout (dsl/format.c). Every file is laid out before the first is
- * written, so that a mistake in one leaves all as they were. A file is written beside itself and renamed. */
+/* fmt.c: `mgpuc fmt`: rewrites files in the standard layout (dsl/format.c). All files are formatted before the first is written,
+ * so that an error in one leaves all unchanged. A file is written under another name and renamed. */
 #include "compiler/driver/command.h"
 #include "dsl/dsl.h"
 #include "runtime/base/whole.h"

@@ -1,5 +1,4 @@
-/* import.c: `mgpuc import MODEL.onnx`, which the Python package mgpuc does (contrib/python): here its Python is found and
- * started. */
+/* import.c: `mgpuc import MODEL.onnx`, implemented by the Python package mgpuc (contrib/python): finds Python and starts it. */
 #include "compiler/driver/command.h"
 #include "compiler/link/units.h"
 
@@ -23,7 +22,7 @@ static const char HELP[] =
     "  --overwrite          also where the files are there already\n"
     "It runs python3, or what MGPUC_PYTHON names, with the packages numpy and onnx: pip install numpy onnx";
 
-/* without the current folder, where anybody's mgpuc or numpy.py may be */
+/* without the current folder, which may have anybody's mgpuc or numpy.py */
 static const char START[] =
     "import sys; sys.path = [p for p in sys.path if p]; from mgpuc import __main__; __main__.main(sys.argv[1:])";
 
@@ -50,7 +49,7 @@ int command_import(int argc, char **argv)
     own[length > 0 ? length : 0] = 0;
     const char *named = getenv("MGPUC_PYTHON"), *paths = getenv("PYTHONPATH");
     const char *python = named && *named ? named : beside(own), *package = format("%s/python", runtime_folder());
-    if (access(package, R_OK) == 0) /* else it is one of that Python's own packages, as pip installs it */
+    if (access(package, R_OK) == 0) /* otherwise the package was installed by pip */
         setenv("PYTHONPATH", paths && *paths ? format("%s:%s", package, paths) : package, 1);
     setenv("MGPUC", own, 0);
     const char **words = NULL;

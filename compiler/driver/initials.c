@@ -1,11 +1,11 @@
-/* initials.c: files of initial values that `mgpuc check` does not find. The program that is made reads them when a run begins, and
- * fails then if they are not there, so this is a warning: they may be made by then, or be elsewhere. */
+/* initials.c: files of initial values that do not exist at `mgpuc check`. The program reads them when a run begins, and fails
+ * then. This is only a warning, as they may be created by then, or be elsewhere. */
 #include "compiler/driver/command.h"
 #include "runtime/run/initials.h"
 
 #include <unistd.h>
 
-/* The program's tables, as far as its runtime reads them for this. */
+/* Builds the part of the program's tables that its runtime reads for this. */
 int show_initials(const Model *m, const Options *o)
 {
     mgpu_variable *variables = NEW_ARRAY(mgpu_variable, m->variable_count);

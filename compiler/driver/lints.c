@@ -1,4 +1,5 @@
-/* lints.c: warnings of `mgpuc check` that need plans: what makes a step slower than it has to be. One function each; docs/warnings.md. */
+/* lints.c: warnings of `mgpuc check` that need plans: what makes a step slower than necessary. One function for each;
+ * docs/warnings.md. */
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
@@ -7,10 +8,10 @@
 
 #include <string.h>
 
-enum { MOST_SIMULATED = 16 };    /* devices: check is to be quick */
+enum { MOST_SIMULATED = 16 };    /* devices: check must be quick */
 
-/* ---- batches that the devices do not divide */
-typedef struct Shares { int64_t most; int idle; double lost; } Shares; /* lost: part of the devices' time in which they wait for others */
+/* ---- batches that the devices do not divide evenly */
+typedef struct Shares { int64_t most; int idle; double lost; } Shares; /* lost: share of device time spent waiting */
 
 static Shares shares_of(const Plan *plan)
 {
@@ -23,7 +24,7 @@ static Shares shares_of(const Plan *plan)
     return s;
 }
 
-/* host devices that share a core take turns, however much each has to do */
+/* Host devices that share a core alternate, so uneven work does not matter. */
 static bool work_at_once(const Program *p, const Plan *plan)
 {
     const Machine *named = p->options->planned;
@@ -32,7 +33,7 @@ static bool work_at_once(const Program *p, const Plan *plan)
 
 static int64_t micro_batches(const Model *m) { return m->accumulate > 1 ? m->accumulate : 1; }
 
-/* "65", "130 in 2 micro-batches", "in groups of 32" */
+/* Returns "65", "130 in 2 micro-batches", "in groups of 32". */
 static const char *batch_text(const Model *m)
 {
     return format("%lld%s%s", (long long)m->batch, m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "",
@@ -50,10 +51,10 @@ static const char *shares_text(const Plan *plan)
     return text_take(&t);
 }
 
-/* all devices have as many samples: a group, in each micro-batch */
+/* Returns the smallest batch of which all devices have as many samples: a group each, in each micro-batch. */
 static int64_t least_even_batch(const Model *m, int devices) { return devices * (m->group > 1 ? m->group : 1) * micro_batches(m); }
 
-/* the batches below and above the model's that the devices divide: "--set batch=64 or --set batch=68" */
+/* Returns the nearest even batches: "--set batch=64 or --set batch=68". */
 static const char *even_batches(const Model *m, int devices)
 {
     int64_t unit = least_even_batch(m, devices), below = m->batch / unit * unit;
@@ -61,7 +62,7 @@ static const char *even_batches(const Model *m, int devices)
                  : format("--set batch=%lld", (long long)unit);
 }
 
-/* the other plans of which the same holds: " (and on 3, 5, 6)" */
+/* Returns the other plans with the same property: " (and on 3, 5, 6)". */
 static const char *others_text(const Program *p, const Plan *said, bool (*holds)(const Program *, const Plan *))
 {
     enum { MOST = 6 };
@@ -86,7 +87,7 @@ static bool is_uneven(const Program *p, const Plan *plan)
     return !s.idle && s.lost > PLAN_WORTH && work_at_once(p, plan);
 }
 
-/* of which that holds, the one that loses most */
+/* Returns the plan with this property that loses most. */
 static const Plan *worst_plan(const Program *p, bool (*holds)(const Program *, const Plan *))
 {
     const Plan *worst = NULL;
@@ -120,12 +121,12 @@ static void uneven_batch(const Program *p)
             micro_batches(p->model) > 1 ? " each" : "", (long long)(s.most * plan->devices * micro_batches(p->model)), 100 * s.lost, even_batches(p->model, plan->devices));
 }
 
-/* ---- what takes a simulation: of a plan for many devices, which wait most */
+/* ---- warnings that need a simulation: of the plan with the most devices, which wait most */
 typedef struct Predicted {
     const Plan *plan;
     StepUse use;
     MidStep stops;
-    const char *input;          /* what steps without waiting would need */
+    const char *input;          /* what input would need for steps not to wait */
 } Predicted;
 
 static Predicted predict(const Program *p, const Plan *plan)
@@ -159,7 +160,7 @@ static void batch_statistics(const Program *p, const Predicted *found)
             (long long)own.samples);
 }
 
-/* where the training data is said */
+/* Returns the place of the training data. */
 static const Place *place_of_data(const Program *p)
 {
     for (int i = 0; i < p->model->set_count; i++)
@@ -178,7 +179,7 @@ static void slow_input(const Program *p, const Predicted *found)
             planned_text(p), found->input);
 }
 
-/* ---- all of them */
+/* ---- all warnings */
 static void (*const OF_PLANS[])(const Program *) = {idle_devices, uneven_batch};
 static void (*const OF_STEPS[])(const Program *, const Predicted *) = {batch_statistics, slow_input};
 

@@ -1,4 +1,4 @@
-/* lsp.c: `mgpuc lsp`: the language server (compiler/lsp/), and what it takes from mgpuc check. */
+/* lsp.c: `mgpuc lsp`: starts the language server (compiler/lsp/) with the check of `mgpuc check`. */
 #include "compiler/driver/command.h"
 #include "compiler/lsp/lsp.h"
 
@@ -25,7 +25,7 @@ int command_lsp(int argc, char **argv)
             fputs(HELP, stdout);
             return 0;
         }
-        if (strcmp(argv[i], "--stdio") != 0) /* which editors add */
+        if (strcmp(argv[i], "--stdio") != 0) /* added by editors */
             fail(2, "lsp takes no '%s'; see mgpuc lsp --help", argv[i]);
     }
     setenv("MGPUC_PATIENCE", "0", 1);

@@ -1,5 +1,5 @@
-/* machines.c: `mgpuc machines`: the machines that --machine knows by name, and the file of one, to begin one's own with;
- * `mgpuc probe`: a file of this machine, measured. */
+/* machines.c: `mgpuc machines`: lists the machines that --machine knows by name, or prints the file of one, as a template; `mgpuc
+ * probe`: measures this machine and writes its file. */
 #include "compiler/driver/command.h"
 #include "compiler/machine/cost.h"
 #include "compiler/probe/probe.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 12 GiB, 80 GB; what data sheets call it */
+/* "12 GiB", "80 GB", as in data sheets */
 static const char *memory_text(double bytes)
 {
     double binary = bytes / 0x1p30;
@@ -30,7 +30,7 @@ static const char *gpus_text(const Machine *m)
     return m->device_count ? text_take(&t) : "host devices alone";
 }
 
-/* "up to 2048 nodes, 400 GB/s from each to the others": what all of a node's devices send together */
+/* Returns "up to 2048 nodes, 400 GB/s from each to the others": the rate of all devices of a node together. */
 static const char *nodes_text(const Machine *m)
 {
     int each = m->device_count ? m->device_count : 1;
@@ -67,7 +67,7 @@ static const char *kernels_text(const Machine *m)
 static int print_file(const char *name)
 {
     size_t length;
-    machine_named(name); /* says what is wrong with it */
+    machine_named(name); /* reports errors in it */
     const MachineFile *known = machine_file(name);
     fputs(known ? known->text : plain_text(read_file(name, &length), true), stdout);
     return 0;
@@ -109,7 +109,7 @@ int command_probe(int argc, char **argv)
         fail(2, "mgpuc probe takes -o FILE and nothing else; what is '%s'?", argv[0]);
     WholeFile file = {.f = stdout};
     ProbedKind gpus = PROBED_NONE;
-    int error = output ? mgpu_check_whole(output) : 0; /* before it takes seconds to measure */
+    int error = output ? mgpu_check_whole(output) : 0; /* before seconds of measurement */
     const char *text = error ? "" : measure_here(PROBE_LONG, host_memory(), &gpus);
     if (output && !error)
         error = mgpu_open_whole(&file, output);

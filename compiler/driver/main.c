@@ -1,11 +1,11 @@
-/* main.c: mgpuc, the driver: its commands. The passes are in passes.c. */
+/* main.c: the entry of mgpuc: its commands. The passes are in passes.c. */
 #include "compiler/driver/command.h"
 #include "compiler/link/units.h"
 #include "runtime/base/terminal.h"
 
 #include <string.h>
 
-/* commands with a command line of their own; others share that of command.c */
+/* Commands with a command line of their own; others share that of command.c. */
 static const struct OwnCommand { const char *name; int (*run)(int argc, char **argv); } OWN[] = {
     {"fmt", command_fmt}, {"doc", command_doc}, {"lsp", command_lsp}, {"diff", command_diff}, {"devices", command_devices},
     {"machines", command_machines}, {"probe", command_probe}, {"plot", command_plot}, {"import", command_import},

@@ -1,5 +1,5 @@
-/* memory.c: what a run takes of each device's memory, in bytes, and whether there is as much: on this machine, or for GPUs that
- * are not here, on a usual card. In: the schedule of a plan. */
+/* memory.c: the bytes that a run needs on each device, and whether they are available: on this machine or, for GPUs that are not
+ * here, on a typical one. In: the schedule of a plan. */
 #include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/plan.h"
@@ -25,7 +25,7 @@ int64_t arena_bytes(const Schedule *s, int device)
     return most;
 }
 
-/* in its arena, and of further threads */
+/* Returns the bytes of its arena, and of the workspaces of further threads. */
 static int64_t own_bytes(const Program *p, const Plan *plan, int device)
 {
     const Schedule *s = plan->schedule;
@@ -63,7 +63,7 @@ double host_memory(void)
     return bytes;
 }
 
-/* of the smallest GPU here; 0: there is none */
+/* Returns the memory of the smallest GPU here; 0: there is none. */
 static double gpu_memory(void)
 {
     GpuList list;
@@ -76,7 +76,7 @@ static double gpu_memory(void)
     return least;
 }
 
-/* the largest batch whose GPUs take no more than `bytes` each; 0: not even the smallest does */
+/* Returns the largest batch for which GPUs need at most `bytes` each; 0: not even the smallest fits. */
 static int64_t batch_of_rooms(const Model *m, const Schedule *s, const Room *rooms, int count, double bytes)
 {
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, samples = 0;
@@ -105,7 +105,7 @@ static int64_t batch_in(const Program *p, const Plan *plan, double bytes)
 
 static double room_bytes(const Room *r) { return (double)r->bytes + (double)r->work; }
 
-/* where a line through two rooms has so many bytes; `most`: nowhere before that */
+/* Returns the samples at which a line through two rooms has so many bytes, at most `most`. */
 static int64_t samples_on_line(const Room *a, const Room *b, double bytes, int64_t most)
 {
     double each = (room_bytes(b) - room_bytes(a)) / (double)(b->samples - a->samples);
@@ -113,7 +113,8 @@ static int64_t samples_on_line(const Room *a, const Room *b, double bytes, int64
     return samples < (double)most ? (int64_t)samples : most;
 }
 
-/* of a device. Another value may be the largest with more samples, so what the line says is planned, too: rooms are convex, nearly */
+/* For one device. With more samples another tensor may be the largest, so an extrapolated number is planned, too. Rooms are
+ * nearly convex. */
 static int64_t samples_that_fit(const Program *p, const Plan *plan, Room before, Room fits, double bytes, int64_t most)
 {
     enum { TRIES = 8 };
@@ -128,7 +129,7 @@ static int64_t samples_that_fit(const Program *p, const Plan *plan, Room before,
     return fits.samples;
 }
 
-/* as batch_in, but also more samples than the plan has */
+/* As batch_in, but may return more samples than the plan has. */
 int64_t batch_that_fits(const Program *p, const Plan *plan, double bytes)
 {
     const Model *m = p->model;
@@ -142,7 +143,7 @@ int64_t batch_that_fits(const Program *p, const Plan *plan, double bytes)
     return samples_that_fit(p, plan, rooms[count - 2], rooms[count - 1], left, INT32_MAX / each) / group * group * each;
 }
 
-/* of the named machine: its host's, or that of the smallest of its GPUs that the plan has */
+/* Returns the memory of the named machine's host, or of the smallest of its GPUs that the plan uses. */
 double planned_memory(const Machine *m, bool host, int devices)
 {
     double least = host ? m->host.memory.value : m->devices[0].memory.value;
@@ -161,8 +162,8 @@ static bool has_parts(const Model *m)
     return any;
 }
 
-/* weights themselves, not their optimizer's states and what is rounded to them alone: each use gathers them. As the model says it, which
- * may come from a dump */
+/* Returns true if weights themselves are split, not only optimizer states and rounded copies: each use gathers them. Decided from
+ * the model, which may come from a dump. */
 static bool has_weights_in_parts(const Model *m)
 {
     bool any = false, *rounded = NEW_ARRAY(bool, m->variable_count);
@@ -174,7 +175,7 @@ static bool has_weights_in_parts(const Model *m)
     return any;
 }
 
-/* ---- weights in parts: what memory there is makes steps shorter where gathers are waited for */
+/* ---- split weights: spare memory makes steps shorter if gathers are exposed */
 typedef struct Tried { double us, exposed_us; } Tried;
 
 static Tried try_step(const Program *p, const Plan *plan)
@@ -195,8 +196,8 @@ double predicted_step_us(const Program *p)
     return us;
 }
 
-/* Gathered ahead of their use as far as the memory allows: of the machine that is planned for, so that plans are the same wherever they
- * are made */
+/* Gathers weights before their use as far as memory allows: that of the machine that is planned for, so that plans are the same
+ * wherever they are made. */
 static void gather_ahead(Program *p, Plan *plan, double there)
 {
     static const double AHEAD[] = {1, 1.0 / 8, 0};
@@ -208,7 +209,7 @@ static void gather_ahead(Program *p, Plan *plan, double there)
     }
 }
 
-/* kept from one use to the next, as much as fits, where each more is predicted to make the step shorter */
+/* Keeps gathered weights from one use to the next, as many as fit, if each increase is predicted to shorten the step. */
 static void keep_gathers(Program *p, Plan *plan, double there)
 {
     static const double KEPT[] = {1.0 / 8, 1.0 / 4, 1.0 / 2, 1}, GAIN = .01; /* of a step; less is not worth the memory */
@@ -249,7 +250,8 @@ const char *cure_of_none(const Program *p, const Plan *plan)
     return format("not even one sample a device fits: %s, a smaller model or shorter samples%s", devices, dtype_bytes(p->model->precision) > 2 ? ", or precision = bf16" : "");
 }
 
-/* what would fit: a smaller batch, micro-batches, more devices; as far as the plan has been tried for other numbers of samples */
+/* Suggests what would fit: a smaller batch, micro-batches, more devices, as far as the plan was tried for other numbers of
+ * samples. */
 static void add_cures(const Program *p, const Plan *plan, double limit, Text *t)
 {
     const Model *m = p->model;
@@ -288,7 +290,7 @@ static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *pla
 
 typedef int64_t BytesOf(const Program *, const Plan *, int device);
 
-/* of the device with most; host devices: of all of a node together */
+/* Returns the bytes of the fullest device; for host devices, of all of a node together. */
 static double fullest_bytes(const Program *p, const Plan *plan, BytesOf *bytes_of, int *fullest)
 {
     double most = 0, all = 0;
@@ -297,7 +299,7 @@ static double fullest_bytes(const Program *p, const Plan *plan, BytesOf *bytes_o
         if (fullest && (bytes > most || d == 0))
             *fullest = d;
         most = bytes > most ? bytes : most;
-        all += d < plan_each(plan) ? bytes : 0; /* the first node has no fewer samples than others */
+        all += d < plan_each(plan) ? bytes : 0; /* the first node has at least as many samples as others */
     }
     return p->target->own_memory ? most : all;
 }
@@ -311,7 +313,7 @@ static int64_t variables_of(const Program *p, const Plan *plan, int device)
 double needed_bytes(const Program *p, const Plan *plan, int *fullest) { return fullest_bytes(p, plan, device_bytes, fullest); }
 double variables_needed(const Program *p, const Plan *plan) { return fullest_bytes(p, plan, variables_of, NULL); }
 
-/* of this machine; 0: it has no GPU */
+/* Returns the memory of this machine; 0: it has no GPU. */
 static double memory_here(bool host) { return host ? host_memory() : gpu_memory(); }
 
 double memory_there(const Program *p, const Plan *plan)
@@ -319,7 +321,7 @@ double memory_there(const Program *p, const Plan *plan)
     bool host = !p->target->own_memory;
     const Machine *named = p->options->planned;
     double there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan_each(plan)) : memory_here(host);
-    return there > 0 ? there : planned_memory(machine_of(p), host, plan_each(plan)); /* what is planned for where no GPU is here */
+    return there > 0 ? there : planned_memory(machine_of(p), host, plan_each(plan)); /* the default machine's, without a GPU */
 }
 
 void warn_of_memory(const Model *m, Program *p, const Plan *plan)

@@ -1,5 +1,6 @@
-/* passes.c: the compiler on one screen: text to tree to graphs to kernels to schedules to C to a program. The driver alone looks at
- * options, checks what passes need, takes times and prints. --emit, --from, --help, `mgpuc -v` and docs/generate read the table. */
+/* passes.c: the compiler on one screen: text to tree to graphs to kernels to schedules to C to a program. Only the driver looks
+ * at options, checks what passes need, takes times and prints. --emit, --from, --help, `mgpuc -v` and docs/generate read the
+ * table. */
 #include "compiler/driver/passes.h"
 #include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-/* name, function, what --emit prints; what it needs, makes, breaks; why it is here */
+/* Name, function, what --emit prints; what it needs, makes, breaks; why it is here. */
 static const Pass PASSES[] = {
     {"ast", pass_parse, dump_tree, NOTHING, TREE, NOTHING,
      "text to tree: knows no layer, no primitive"},
@@ -118,10 +119,10 @@ const Pass *from_pass(const Options *o)
     fail(2, "--from %s: this stage prints no graphs%s; those that do: %s", o->from, nearest(o->from, prints_graphs), text_of(&list));
 }
 
-/* ---- running them */
+/* ---- running passes */
 static void advance(Compilation *c, const Pass *p) { c->facts = (c->facts & ~p->breaks) | p->makes; }
 
-/* graphs that a file of --from may lack; any other fact is missing by our mistake */
+/* A file of --from may lack graphs; any other missing fact is a mistake in the table. */
 static void check_needs(const Compilation *c, const Pass *p)
 {
 #define FACT_TEXT(name, text) text,
@@ -163,7 +164,7 @@ static void run_pass(Compilation *c, const Pass *p)
     advance(c, p);
 }
 
-/* once the model is known, before it is worked on: what a program of it would replace, and what does not compile yet */
+/* Called once the model is elaborated: rejects outputs that would overwrite sources, and models that are not supported yet. */
 static void check_model(const Compilation *c)
 {
     const Options *o = c->options;

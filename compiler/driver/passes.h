@@ -1,4 +1,4 @@
-/* passes.h: the compiler as one table of passes (passes.c), and what they work on. */
+/* passes.h: the compiler as a table of passes (passes.c), and the state that they work on. */
 #ifndef MGPU_DRIVER_PASSES_H
 #define MGPU_DRIVER_PASSES_H
 
@@ -7,7 +7,7 @@
 #include "compiler/link/link.h"
 #include "dsl/dsl.h"
 
-/* What holds after a pass. The driver checks that each pass has what it needs. */
+/* Properties that hold after a pass. The driver checks that each pass has what it needs. */
 #define FACTS(F)                                                                                                                 \
     F(TREE, "the syntax tree")                                                                                                   \
     F(INIT, "a graph init")                                                                                                      \
@@ -44,37 +44,37 @@ typedef struct Compilation {
     Tree *tree;
     Program *program;
     Graph *graphs[PHASE_KINDS];         /* NULL: the program has no such phase */
-    Graph *variants[PHASE_KINDS][2];    /* [partial]: specialised */
+    Graph *variants[PHASE_KINDS][2];    /* [partial]: specialized */
     Build *build;
-    const char *said;                   /* what the last pass has to say of itself for -v; NULL: nothing */
+    const char *said;                   /* a remark of the last pass for -v; NULL: none */
 } Compilation;
 
 struct Pass {
-    const char *name;                   /* of --emit and -v */
-    void (*run)(Compilation *);         /* NULL: the row shows another side of what is there */
+    const char *name;                   /* for --emit and -v */
+    void (*run)(Compilation *);         /* NULL: the row only prints another view */
     void (*dump)(const Compilation *, Text *); /* what --emit prints; NULL: nothing */
     Facts needs, makes, breaks;
-    const char *why;                    /* it is here */
+    const char *why;                    /* it is at this place */
 };
 
 /* passes.c */
-const Pass *emitted_pass(const char *name);      /* of --emit; exit 2 if there is none */
-const Pass *from_pass(const Options *);          /* of --from; NULL: there is no --from; exit 2 if the pass prints no graphs */
-void stages_print(bool graphs, Text *);          /* the names that --emit knows, or --from */
-void run_passes(Compilation *, const char *last); /* those that have not run, up to and including `last`; NULL: all */
+const Pass *emitted_pass(const char *name);      /* --emit; exit 2 if there is none */
+const Pass *from_pass(const Options *);          /* --from; NULL: not given; exit 2 if the pass prints no graphs */
+void stages_print(bool graphs, Text *);          /* the names that --emit, or --from, accepts */
+void run_passes(Compilation *, const char *last); /* remaining passes up to and including `last`; NULL: all */
 
-/* stages.c: the passes as the table calls them */
+/* stages.c: the passes of the table */
 void pass_parse(Compilation *), pass_elaborate(Compilation *), pass_simplify(Compilation *), pass_loops(Compilation *), pass_differentiate(Compilation *),
     pass_update(Compilation *), pass_distribute(Compilation *), pass_precision(Compilation *), pass_shard(Compilation *), pass_layout(Compilation *), pass_phases(Compilation *),
     pass_fuse(Compilation *), pass_split(Compilation *), pass_recompute(Compilation *), pass_schedule(Compilation *), pass_verify(Compilation *), pass_emit(Compilation *),
     pass_images(Compilation *), pass_compile(Compilation *), pass_link(Compilation *);
 
-void check_memory(const Compilation *);          /* of the schedules: too many bytes are an error where somebody says how many there are */
+void check_memory(const Compilation *);          /* of the schedules: an error if more is needed than a given limit */
 
 /* dumps.c: what --emit prints and --from reads */
 void dump_tree(const Compilation *, Text *), dump_graphs(const Compilation *, Text *), dump_phases(const Compilation *, Text *),
     dump_split(const Compilation *, Text *), dump_schedules(const Compilation *, Text *), dump_memory(const Compilation *, Text *),
     dump_kernels(const Compilation *, Text *), dump_images(const Compilation *, Text *), dump_trace(const Compilation *, Text *),
     dump_graph_dot(const Compilation *, Text *), dump_phase_dot(const Compilation *, Text *);
-Facts read_graphs(Compilation *);                /* in place of the passes up to the one that printed them -> which graphs there are */
+Facts read_graphs(Compilation *); /* replaces the passes up to the one that printed them; returns the graphs read */
 #endif

@@ -1,12 +1,13 @@
-/* peak.c: Schedule -> what takes a device's memory: the tensors that are alive at the call where most bytes are. Buffers of inputs,
- * variables and results are alive throughout; others from the first to the last operation that touches them. */
+/* peak.c: finds what uses a device's memory: the tensors that are alive at the call with the most bytes. Buffers of inputs,
+ * variables and results are alive throughout; others from the first to the last operation that accesses them. */
 #include "compiler/driver/command.h"
 #include "compiler/plan/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Alive { const Buffer *buffer; int64_t bytes; int first, last, line; } Alive; /* line: of what writes it first; 0: throughout */
+/* line: of its first writer; 0: none */
+typedef struct Alive { const Buffer *buffer; int64_t bytes; int first, last, line; } Alive;
 
 static bool is_temporary(const Buffer *b) { return b->kind == BUFFER_TEMPORARY || b->kind == BUFFER_BUCKET || b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL; }
 
@@ -38,7 +39,7 @@ static Alive *lifetimes(const DeviceSchedule *d)
     return alive;
 }
 
-/* the operation with most bytes, and those; of: buffers that count, NULL: all */
+/* Returns the operation with the most bytes, and sets *peak. of: the buffers that count; NULL: all. */
 static int peak_of(const Alive *alive, int count, int ops, const bool *of, int64_t *peak)
 {
     int64_t *change = NEW_ARRAY(int64_t, ops + 2), bytes = 0, most = -1;
@@ -57,7 +58,7 @@ static int peak_of(const Alive *alive, int count, int ops, const bool *of, int64
     return at;
 }
 
-/* buffers that weights are gathered in */
+/* Returns [buffer]: weights are gathered into it. */
 static bool *find_gathered(const PhaseSchedule *s, const DeviceSchedule *d)
 {
     bool *gathered = NEW_ARRAY(bool, d->buffer_count);
@@ -87,7 +88,7 @@ int64_t gathered_bytes(const Schedule *s, int device)
 
 int64_t variable_bytes(const Schedule *s, int device)
 {
-    int64_t least = INT64_MAX; /* in all phases but those that have what `decode` keeps */
+    int64_t least = INT64_MAX; /* of all phases except those with what `decode` keeps */
     for (int i = 0; i < s->phase_count; i++) {
         const DeviceSchedule *d = &s->phases[i].devices[device];
         int64_t bytes = 0;
@@ -104,7 +105,8 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : strcmp(x->buffer->name, y->buffer->name);
 }
 
-/* the phase in which the device's arena is fullest. Workspaces come after it, in room for those of all phases */
+/* Returns the phase in which the device's arena is fullest. Workspaces do not count: they follow, with room for those of all
+ * phases. */
 static const PhaseSchedule *fullest(const Schedule *s, int device)
 {
     const PhaseSchedule *most = NULL;

@@ -1,4 +1,4 @@
-/* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, and that is simulated. */
+/* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, which is simulated. */
 #include "compiler/driver/plan.h"
 #include "compiler/base/progress.h"
 #include "compiler/kernel/target.h"
@@ -11,7 +11,7 @@
 
 enum { MOST_HOST_DEVICES = 8 };
 
-/* ---- plans of one batch. What compiling takes is given back: a table has many */
+/* ---- Plans of one batch. Their memory is freed, since a table has many. */
 typedef struct Made {
     Memory *own, *outer;
     Program *program;
@@ -19,7 +19,7 @@ typedef struct Made {
 
 static const Count ONE = {1, 1};
 
-/* as --devices takes it. GPUs of several nodes have no kind before them: they are those of the machine */
+/* Returns the value of --devices. GPUs of several nodes need no kind: they are those of the machine. */
 static const char *list_text(const Count *counts, int count, const char *kind)
 {
     Text list = {0};
@@ -63,7 +63,7 @@ static Made make(Planning *p, const Count *counts, int count, int64_t batch)
     if (p->warned)
         o->silenced = ~0u;
     p->warned = true;
-    lint_silence(&o->silenced, lint_name(LINT_LEARNING_RATE)); /* a batch of a table is not one to train with */
+    lint_silence(&o->silenced, lint_name(LINT_LEARNING_RATE)); /* the batches of a table are not those of training */
     Stage stage;
     stage_begin(&stage, NULL, "the plan of %s%s%s", counts_text(counts, count),
                 batch > 0 ? format(" with a batch of %lld", (long long)batch) : "",
@@ -79,7 +79,7 @@ static void give_back(Made *m)
     memory_free(m->own);
 }
 
-/* --measured: how much longer than predicted kernels take, if one device trains so many samples a second */
+/* --measured: returns how much longer than predicted kernels take, if one device trains so many samples per second. */
 static double compute_factor(Planning *p, int64_t batch)
 {
     if (p->measured <= 0)
@@ -89,7 +89,7 @@ static double compute_factor(Planning *p, int64_t batch)
     Made one = make(p, &ONE, 1, batch);
     SimulationInput in = simulation_input(one.program, one.program->plans);
     double wanted = (double)batch / p->measured * 1e6, factor = 1;
-    for (int round = 0; round < 4; round++) { /* what is not computing stays as it is */
+    for (int round = 0; round < 4; round++) { /* other parts of the step do not change */
         in.compute = factor;
         Simulation *s = simulate_step(&in);
         double computing = s->devices[0].lanes[LANE_COMP].busy_us, rest = s->step_us - computing;
@@ -102,7 +102,7 @@ static double compute_factor(Planning *p, int64_t batch)
     return factor;
 }
 
-/* ---- what a row says of its simulation */
+/* ---- the contents of a row */
 static void find_link(PlanRow *row, const Machine *m, const Simulation *s)
 {
     for (int i = 0; i < 2 * m->link_count; i++) {
@@ -133,7 +133,7 @@ static double sample_bytes(const Model *m)
     return bytes;
 }
 
-/* of the model's operations, what devices of this precision do at most */
+/* Returns the peak FLOPs of devices in the model's precision. */
 static double peak_flops(const Model *m, const Machine *machine, Processor processor, int devices)
 {
     bool matrix = dtype_bytes(m->precision) == 2 || m->tf32;
@@ -154,7 +154,7 @@ static double sample_tokens(const Model *m)
     return 0;
 }
 
-/* how the program of the baseline differs, which is slower or faster by that */
+/* Returns how the baseline's program differs, which makes it slower or faster. */
 static const char *unlike_of(const PlanRow *row, const PlanRow *one)
 {
     double more = one ? one->recomputed - row->recomputed : 0;
@@ -169,7 +169,7 @@ static const char *unlike_of(const PlanRow *row, const PlanRow *one)
     return NULL;
 }
 
-/* in what has been made; factor: of compute_factor */
+/* factor: of compute_factor */
 static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, double factor, bool weak, const PlanRow *one)
 {
     int devices = plan->devices;
@@ -208,7 +208,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     row.input_per_s = row.samples_per_s * sample_bytes(made->program->model);
     row.decode_cores = row.samples_per_s / plan->nodes * in.decode_us / 1e6;
     find_memory(&row, made->program, plan, p->machine, p->searched);
-    memory_use(made->outer); /* the name of the link stays */
+    memory_use(made->outer); /* the link's name outlives the program */
     row.unlike = unlike_of(&row, one);
     row.cure = row.fits == 0 ? cure_of_none(made->program, plan) : NULL;
     row.recompute = row.memory > 0 && row.bytes > row.memory ? recompute_cure(made->program, plan) : NULL;
@@ -238,10 +238,10 @@ PlanRow plan_row_sharded(Planning *p, Sharding shard, Count devices, int64_t bat
     return row;
 }
 
-/* what others are compared with: one device has nothing to share, so it has no parts either */
+/* The baseline: one device needs no shards. */
 static PlanRow row_of_one(Planning *p, int64_t batch) { return plan_row_sharded(p, SHARD_NOTHING, ONE, batch); }
 
-/* each in a program of its own */
+/* Each row with a program of its own. */
 static void rows_apart(Planning *p, const Count *counts, int count, int64_t batch, PlanRow *rows)
 {
     KernelCache *kernels = kernel_cache_new();
@@ -254,7 +254,7 @@ static void rows_apart(Planning *p, const Count *counts, int count, int64_t batc
     kernel_cache_free(kernels);
 }
 
-/* What fits into one device decides what is computed again, or in how many micro-batches; several need less of that. */
+/* What is recomputed, or the number of micro-batches, depends on what fits into one device; several need less of that. */
 void plan_rows(Planning *p, const Count *counts, int count, int64_t batch, PlanRow *rows)
 {
     if (p->apart) {
@@ -299,7 +299,7 @@ int read_batches(const char *list, int64_t *batches)
     return count;
 }
 
-/* those of --devices; else 1, 2, 4 ... and all */
+/* Returns the counts of --devices; else 1, 2, 4 ... and all. */
 static Count *list_counts(const Planning *p, const Plan *plans, int plan_count, int *count)
 {
     Count *counts = NULL;
@@ -318,12 +318,12 @@ static Count *list_counts(const Planning *p, const Plan *plans, int plan_count, 
     return counts;
 }
 
-/* Each device of a weak row computes what the one device does, so it needs as much beside its variables. */
+/* Each device of a weak row computes the same as the one device, so it needs as much memory, except for variables. */
 static bool weak_cannot_fit(Planning *p, const PlanRow *one)
 {
     bool parts = p->options->shard != SHARD_NOTHING;
     double needed = one->bytes - (parts ? one->variables : 0);
-    if (one->memory <= 0 || needed <= one->memory || (p->searched && parts)) /* with parts more may be recomputed */
+    if (one->memory <= 0 || needed <= one->memory || (p->searched && parts)) /* with split variables more may be recomputed */
         return false;
     APPEND(p->advice, p->advice_count,
            format("weak scaling is left out: with a batch of %lld for each, a device takes %s%s, there are %s; --batch names "
@@ -364,12 +364,12 @@ static bool fits(Planning *p, Count devices, int64_t batch)
     return enough;
 }
 
-/* the largest global batch that fits, while one more sample does not; 0: not even one does. Found by compiling, from a guess on */
+/* Returns the largest global batch that fits, or 0, by compiling, from a guess on. */
 static int64_t largest_batch(Planning *p, Count devices, int64_t guess)
 {
     int64_t low = 0, high = 0, step = 1;
     for (int64_t batch = guess > 0 ? guess : 1; !high && low < INT32_MAX; batch += step, step *= 2) {
-        int64_t tried = batch < INT32_MAX ? batch : INT32_MAX; /* as many as a batch may have */
+        int64_t tried = batch < INT32_MAX ? batch : INT32_MAX; /* the limit of a batch */
         if (fits(p, devices, tried))
             low = tried;
         else
@@ -403,7 +403,7 @@ static int64_t guessed_batch(Planning *p, Count devices, int64_t batch)
     return guess < INT32_MAX / 2 ? guess : INT32_MAX / 2;
 }
 
-/* each with the largest batch that fits; compared with one device that has the largest that it takes */
+/* Adds a row for each count with the largest batch that fits. The baseline is one device with the largest batch that it fits. */
 static void add_fitting(Planning *p, const Count *counts, int count, int64_t batch)
 {
     PlanRow one;
@@ -419,7 +419,7 @@ static void add_fitting(Planning *p, const Count *counts, int count, int64_t bat
     }
 }
 
-/* those of --devices; else all */
+/* Compares the counts of --devices, else all devices. */
 static void compare_counts(Planning *p, const Count *counts, int count, int64_t batch, bool weak)
 {
     if (counts[count - 1].devices < 2)

@@ -1,4 +1,4 @@
-/* plan_advice.c: what follows from the rows of `mgpuc plan`, in words, each with its figure. */
+/* plan_advice.c: conclusions from the rows of `mgpuc plan`, in words, each with its number. */
 #include "compiler/driver/plan.h"
 #include "compiler/machine/machine.h"
 #include "compiler/plan/policy.h"
@@ -17,8 +17,8 @@ static void say_best(Planning *p)
                       (long long)best->batch, per_second_text(best->samples_per_s), best->speed_up));
 }
 
-/* the batch from which so many devices are as fast as one; 0: none was found. Steps are nearly lines over the batch, so the difference
- * of their times is 0 where a line through the last two tries is. fits: whether that much memory is there */
+/* Returns the batch from which on so many devices are as fast as one; 0: none was found. Step times are nearly linear in the
+ * batch, so it extrapolates the difference of the times from the last two tries. fits: does it fit into memory? */
 static int64_t batch_that_pays(Planning *p, const PlanRow *row, bool *fits)
 {
     const Count devices = {row->nodes, row->devices};
@@ -105,7 +105,7 @@ static void say_gradients(Planning *p)
                       p->options->shard == SHARD_NOTHING ? "all-reduces of gradients" : "transfers of gradients and weights", row->link ? format(" (%s is used to %.0f%%)", row->link, 100 * row->link_share) : ""));
 }
 
-/* what all devices do alike, each could do a part of */
+/* Work that all devices duplicate could be divided among them. */
 static void say_updates(Planning *p)
 {
     const PlanRow *row = NULL;
@@ -155,7 +155,7 @@ static void say_memory(Planning *p)
     }
 }
 
-/* what is compared is not alike, or kernels of fewer samples take less of a sample */
+/* Explains it: different programs are compared, or kernels with fewer samples take less time per sample. */
 static void say_efficiency(Planning *p)
 {
     const PlanRow *row = NULL, *unlike = NULL;

@@ -1,10 +1,10 @@
-/* plan_print.c: the rows of `mgpuc plan` as a table and as JSON. */
+/* plan_print.c: prints the rows of `mgpuc plan` as a table and as JSON. */
 #include "compiler/driver/plan.h"
 #include "compiler/machine/machine.h"
 #include "compiler/plan/policy.h"
 #include "compiler/probe/probe.h"
 
-static const char *input_text(double bytes_a_second) /* as data sheets have it */
+static const char *input_text(double bytes_a_second) /* as in data sheets */
 {
     return bytes_a_second < 1e9    ? format("%.1f MB/s", bytes_a_second / 1e6)
            : bytes_a_second < 1e12 ? format("%.2f GB/s", bytes_a_second / 1e9)
@@ -16,7 +16,7 @@ static const char *shares_text(const PlanRow *r)
     return r->least == r->most ? format("%lld", (long long)r->most) : format("%lld-%lld", (long long)r->least, (long long)r->most);
 }
 
-/* tokens, where a sample has some, or samples, of a device */
+/* Returns tokens, or samples if there are none, per second and device. */
 static double each_per_second(const PlanRow *r) { return r->samples_per_s * (r->tokens > 0 ? r->tokens : 1) / r->devices; }
 
 /* over: the table has rows of several nodes */
@@ -28,7 +28,7 @@ static void print_row(const PlanRow *r, bool over, Text *t)
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
 
-/* how sure it is: of the row with most devices, which is the last one */
+/* Prints how certain the prediction is, for the last row, which has the most devices. */
 static void print_from(const PlanRow *r, Text *t)
 {
     text_add(t, "%s predicted from: %s\n", r->devices == 1 ? "1 device is" : format("%s devices are", row_devices(r)),

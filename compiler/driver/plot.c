@@ -1,4 +1,4 @@
-/* plot.c: `mgpuc plot RUN.jsonl ... [-o CURVES.svg]`: the curves of runs, as SVG or in the terminal, and a table. */
+/* plot.c: `mgpuc plot RUN.jsonl ... [-o CURVES.svg]`: plots the curves of runs, as SVG or in the terminal, with a table. */
 #include "compiler/driver/command.h"
 #include "runtime/base/terminal.h"
 #include "runtime/base/whole.h"

@@ -1,4 +1,4 @@
-/* predict.c: what a schedule is predicted to do on its machine: for `mgpuc plan`, and for the program, whose runs compare. */
+/* predict.c: predicts a schedule's times on its machine: for `mgpuc plan`, and for the program, whose runs compare with them. */
 #include "compiler/base/words.h"
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it is on disk: 138 GB are 1.28 million */
+static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture on disk: 138 GB for 1.28 million */
 
 static bool reads_pictures(const Model *m)
 {
@@ -61,7 +61,7 @@ static const PhaseSchedule *step_phase(const Schedule *s, bool partial)
 
 bool schedule_has_step(const Schedule *s) { return find_step(s, false) || find_step(s, true); }
 
-/* the lines of transfers that values of samples depend on */
+/* Returns the lines of transfers that values of samples depend on. */
 static Map lines_with_statistics(const Program *p)
 {
     Map lines = {0};
@@ -87,7 +87,7 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
     const DeviceSchedule *d = &phase->devices[device];
     Map lines = lines_with_statistics(p);
     MidStep found = {0};
-    int last = -1; /* call that some transfer waits for: what waits later is an update */
+    int last = -1; /* the last call that some transfer waits for: later waits are for updates */
     bool *counted = NEW_ARRAY(bool, d->op_count);
     for (int i = 0; i < d->op_count; i++)
         for (int w = 0; w < d->ops[i].wait_count && mgpu_lane_transfers((int)d->ops[i].lane); w++)
@@ -119,7 +119,7 @@ double updates_us(const Plan *plan, int device)
     return us;
 }
 
-/* of its calls in a step */
+/* Adds the times of its calls in a step. */
 static void add_kernels(const Schedule *s, PhaseKind kind, int times, int device, bool measured, double *us)
 {
     for (int i = 0; i < s->phase_count; i++) {
@@ -182,12 +182,12 @@ const char *grounds_text(const Grounds *g)
 
 OwnStatistics own_statistics(int devices, int64_t least, int64_t most)
 {
-    enum { FEW = 8 }; /* samples that have statistics of their own */
+    enum { FEW = 8 }; /* samples that can have their own statistics */
     int64_t samples = least < FEW ? FEW : least;
     return (OwnStatistics){samples, samples == most ? 0 : samples * devices};
 }
 
-/* ---- what the head of the schedule says */
+/* ---- the predictions in the head of the schedule */
 static bool alike(const SimulatedDevice *a, const SimulatedDevice *b)
 {
     for (int l = 0; l < LANES; l++) {
@@ -202,7 +202,7 @@ static bool alike(const SimulatedDevice *a, const SimulatedDevice *b)
 
 static double six_digits(double v) { return strtod(format("%.6g", v), NULL); }
 
-/* what device 0 can do a second: bytes of its memory, operations, those of its matrix units */
+/* Sets what device 0 can do per second: bytes of its memory, operations, those of its matrix units. */
 static void set_roofs(const SimulationInput *in, int each, StepRecord *to)
 {
     Device d = machine_device(in->machine, in->processor, 0, each);

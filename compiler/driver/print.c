@@ -1,4 +1,4 @@
-/* print.c: what people read besides the graph and the schedule: the table of `mgpuc check`, --emit fused, --emit memory. */
+/* print.c: prints the table of `mgpuc check`, --emit fused and --emit memory. */
 #include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* names hold ends of lines and tabs, and what turns the order of text round */
+/* Names may contain line ends, tabs, and characters that change the order of text. */
 static const char *shown(const char *name)
 {
     return plain_text(name, false);
@@ -40,7 +40,7 @@ static const char *magnitude(double n) /* 3209216 -> "3.21 M" */
     return u ? format("%.3g%s", n, UNIT[u]) : format("%.0f", n);
 }
 
-/* of contractions and convolutions, as the literature counts: 2 x multiply-adds, none of what is recomputed */
+/* Counts contractions and convolutions as the literature does: 2 x multiply-adds, without what is recomputed. */
 double step_flops(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++) {
@@ -56,7 +56,7 @@ double step_flops(const Program *p)
     return 0;
 }
 
-/* what a device holds of the variables that are split */
+/* Returns the bytes that a device has of split variables. */
 static int64_t split_bytes(const Model *m, int devices, int device)
 {
     int64_t bytes = 0;
@@ -67,7 +67,7 @@ static int64_t split_bytes(const Model *m, int devices, int device)
     return bytes;
 }
 
-/* without the '}' at its end: diagnostics follow */
+/* Without the final '}', as diagnostics follow. */
 static void check_json(const Model *m, const Program *p, int64_t parameters, Text *t)
 {
     text_add(t, "{\"parameters\":%lld,\"layers\":[", (long long)parameters);
@@ -96,7 +96,7 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
     text_add(t, "]");
 }
 
-/* layers of which something is recomputed; those after MOST are one line */
+/* Prints the layers of which something is recomputed; those after MOST are one line. */
 static void print_dropped(const Dropped *d, Text *t)
 {
     enum { MOST = 12 };
@@ -114,7 +114,7 @@ static void print_dropped(const Dropped *d, Text *t)
         text_add(t, "  %4d  %10s in %9.1f us  %d more\n", rest.tensors, bytes_text(rest.bytes), rest.us, d->layer_count - MOST);
 }
 
-/* a line for each row of devices that have as many samples and bytes */
+/* Prints a line for each range of devices with equal samples and bytes. */
 static void print_devices(const Program *p, const Plan *plan, Text *t)
 {
     for (int first = 0, next; first < plan->devices; first = next) {
@@ -174,7 +174,7 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
     }
 }
 
-/* the calls of one step, as the first scan of this text has them */
+/* Prints the calls of one step, for the first scan in this text. */
 static void scan_print(const Scan *s, int indent, Text *t)
 {
     text_add(t, "%*s%lld steps%s, %lld samples at a time\n", indent, "", (long long)s->steps, s->reverse ? ", the last one first" : "",

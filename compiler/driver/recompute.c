@@ -1,8 +1,8 @@
-/* recompute.c: recompute = "auto": as much is recomputed as it takes for the program to fit into memory.
+/* recompute.c: recompute = "auto": recomputes as much as is necessary for the program to fit into memory.
  *
- * In: the phases, and each plan's samples. Out: phases that fit, if that can be. The plan that lacks most bytes decides, for the
- * phases are those of all plans. plan/recompute/ counts temporaries; buckets, gaps between offsets and workspaces are known of a
- * schedule only. So limits are tried until the schedule fits, by bisection: what is printed is what was tried. */
+ * In: the phases, and each plan's samples. Out: phases that fit, if possible. The plan that lacks most bytes decides, since all
+ * plans have the same phases. plan/recompute/ counts temporaries only; buckets, fragmentation and workspaces are known only of a
+ * schedule. So limits are tried by bisection until the schedule fits, and what is reported is what was tried. */
 #include "compiler/base/progress.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
@@ -11,15 +11,15 @@
 #include "compiler/plan/recompute/recompute.h"
 
 enum { TRIALS = 10 };
-static const double CLOSE = 0.01;   /* of the memory: no more is given back */
-static const double HINT_MS = 4000; /* a hint is not searched for longer */
+static const double CLOSE = 0.01;   /* of the memory: less is not recovered */
+static const double HINT_MS = 4000; /* longest search for a hint */
 
 static bool keeps_much(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
 
-/* moves: calls have moved to where others wait (plan/fill.c); full: what is said of full steps */
+/* moves: calls were moved to where others wait (plan/fill.c); full: of full steps */
 typedef struct Trial { int64_t limit, peak, least; double needed, variables; bool moves; Recomputed full; } Trial;
 
-/* by phase: NULL: nothing of it is recomputed */
+/* Returns [phase]; NULL: nothing of it is recomputed. */
 static Recomputable **recomputables(const Program *p, const Plan *plan)
 {
     Recomputable **known = NEW_ARRAY(Recomputable *, p->phase_count);
@@ -28,7 +28,7 @@ static Recomputable **recomputables(const Program *p, const Plan *plan)
     return known;
 }
 
-/* the program's phases with at most t->limit bytes of temporaries */
+/* Recomputes the program's phases with at most t->limit bytes of temporaries. */
 static void recompute_phases(const Program *p, Recomputable *const *known, Phase *const *before, Phase **after, Trial *t)
 {
     for (int i = 0; i < p->phase_count; i++) {
@@ -45,7 +45,7 @@ static void recompute_phases(const Program *p, Recomputable *const *known, Phase
     }
 }
 
-/* of the program's phases as they are */
+/* Computes the bytes of the program's phases as they are. */
 static void find_bytes(const Program *p, const Plan *plan, Trial *t)
 {
     Plan with = *plan;
@@ -69,17 +69,18 @@ static Trial try_limit(Program *p, const Plan *plan, Recomputable *const *known,
     return t;
 }
 
-static int counted_devices(const Program *p, const Plan *plan) { return p->target->own_memory ? 1 : plan_each(plan); } /* whose bytes are added */
+/* that are summed */
+static int counted_devices(const Program *p, const Plan *plan) { return p->target->own_memory ? 1 : plan_each(plan); }
 
-/* No recomputing leads below it: variables, and what one kernel reads or writes. */
+/* A lower bound for any recomputing: variables, and what one kernel reads or writes. */
 static double least_bytes(const Program *p, const Plan *plan, const Trial *t)
 {
     return t->variables + (double)t->least * counted_devices(p, plan);
 }
 
-/* the highest limit under which the plan fits; if there is none, the one with the fewest bytes. A lower limit may help where one above it did
- * not: what has to be dropped together is dropped once each of it pays. So until one fits, steps down are twice as long each time. until_ms: by now_ms(), what was
- * found by then is enough; 0: there is no hurry. */
+/* Finds the highest limit under which the plan fits, or the one with the fewest bytes. A lower limit may help where a higher one
+ * did not, since tensors that must be dropped together are dropped once each of them pays. So until one fits, the step of the
+ * search doubles. until_ms: when to stop, by now_ms(); 0: never. */
 static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known, Trial first, double there, double until_ms)
 {
     int64_t failing = first.peak;
@@ -102,7 +103,7 @@ static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known
     return best;
 }
 
-/* the plan that lacks most bytes, how many it lacks, and whether calls of it have moved */
+/* Returns the plan that lacks most bytes, how many, and whether its calls were moved. */
 static const Plan *neediest(const Program *p, double *lack, bool *moves)
 {
     const Plan *most = NULL;
@@ -122,7 +123,7 @@ static const Plan *neediest(const Program *p, double *lack, bool *moves)
     return most;
 }
 
-/* what makes weights and states fit, or one kernel beside them; recomputing does not */
+/* Returns advice if weights and states, or one kernel in addition, do not fit; recomputing does not help. */
 static const char *cure_beside(const Program *p, const Plan *plan, double variables, double there)
 {
     if (variables <= there)
@@ -160,7 +161,7 @@ const char *recompute_cure(Program *p, const Plan *plan)
                   found.needed > there ? " at least" : "", found.full.tensors, found.full.tensors == 1 ? "" : "s", 100 * (found.full.us / found.full.us_before - 1));
 }
 
-/* with calls that move to where others wait, if that takes no more memory and hardly more time */
+/* Moves calls to where others wait, if that needs no more memory and hardly more time; returns NULL if not. */
 static Phase **fill_too(Program *p, const Plan *plan, const Trial *found, double there, Trial *made)
 {
     static const double NEAR = 1.02;
@@ -182,7 +183,7 @@ void pass_recompute(Compilation *c)
     if (!p->model->recompute)
         return;
     const Plan *plan = neediest(p, &lack, &moves);
-    if (plan && lack > 0 && moves) { /* what has moved keeps memory */
+    if (plan && lack > 0 && moves) { /* moved calls use memory */
         p->in_order = true;
         plan = neediest(p, &lack, &still);
     }

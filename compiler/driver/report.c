@@ -1,5 +1,5 @@
-/* report.c: `mgpuc report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html`: gathers what a report shows: the rows and the advice of
- * `mgpuc plan`, the timeline that is predicted for the plan with the most devices, one that was measured, and logs of runs. */
+/* report.c: `mgpuc report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html`: collects the contents of a report: rows and
+ * advice of `mgpuc plan`, the predicted timeline of the plan with the most devices, a measured one, and logs of runs. */
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/policy.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the plans */
+/* ---- plans */
 static Table table_of(const Planning *p, Sheet *s)
 {
     Table t = {.columns = 11};
@@ -46,7 +46,7 @@ static void add_scaling(Plot *plot, const Planning *p, bool weak)
     APPEND(plot->lines, plot->line_count, found);
 }
 
-/* of the first batch, as add_scaling has it: the time of a step, and how much of it computing waits for all-reduces */
+/* Of the first batch, as in add_scaling: the step time, and its part in which computing waits for all-reduces. */
 static void add_steps(Plot *plot, const Planning *p, bool weak)
 {
     double *x = NEW_ARRAY(double, p->row_count), *step = NEW_ARRAY(double, p->row_count),
@@ -72,7 +72,7 @@ static void add_steps(Plot *plot, const Planning *p, bool weak)
     APPEND(plot->lines, plot->line_count, part);
 }
 
-/* NULL: the plan has no such phase */
+/* Returns NULL if the plan has no such phase. */
 static const View *view_of(const Plan *plan, PhaseKind kind)
 {
     const char *name = phase_name(kind, plan->always_partial);
@@ -94,7 +94,7 @@ static void add_layers(Page *page, const Model *m)
     page->layer_count = m->layer_count;
 }
 
-/* of as many devices as what was measured, else of the most */
+/* Returns the plan with as many devices as were measured, else the one with the most. */
 static const Plan *plan_of(const Program *program, int64_t devices)
 {
     for (int i = 0; i < program->plan_count; i++)
@@ -150,7 +150,7 @@ int command_report(const Options *o)
         mgpu_page_add(&page, o->file, o->output, &sheet);
     for (int i = 0; i < o->more_count; i++)
         mgpu_page_add(&page, o->more[i], o->output, &sheet);
-    if (model) /* its plan is that of what was measured */
+    if (model) /* its plan is chosen by what was measured */
         add_model(&page, o, &sheet);
     mgpu_page_write(&page, o->output, &sheet);
     return 0;

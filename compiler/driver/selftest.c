@@ -1,4 +1,4 @@
-/* selftest.c: `mgpuc selftest`: does the C compiler, does the runtime library compute as the interpreter does? */
+/* selftest.c: `mgpuc selftest`: compares the C compiler's kernels and the runtime library with the interpreter. */
 #include "compiler/selftest/selftest.h"
 #include "compiler/driver/command.h"
 

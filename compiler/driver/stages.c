@@ -1,4 +1,4 @@
-/* stages.c: the passes as the driver's table calls them: each on the graphs of all phases, then on all plans. */
+/* stages.c: the passes of the driver's table: each on the graphs of all phases, or on all plans. */
 #include "compiler/driver/passes.h"
 #include "compiler/driver/plan.h"
 #include "compiler/export/export.h"
@@ -13,7 +13,7 @@
 
 typedef Graph *GraphPass(Graph *);
 
-/* the model's outputs are described by nodes of its graph `eval`, so that one stays */
+/* The graph `eval` is kept, since its nodes describe the model's outputs. */
 static void replace(Graph **at, Graph *by)
 {
     Graph *old = *at;
@@ -37,7 +37,7 @@ static void each_variant(Compilation *c, GraphPass *pass)
                 replace(&c->variants[k][r], pass(c->variants[k][r]));
 }
 
-/* else it only predicts, whatever the model: a library, and by a plan of predictions */
+/* Libraries, and plans of predictions, only predict. */
 static bool may_train(const Options *o) { return !o->shared && !policy_of(o)->forward; }
 
 void pass_parse(Compilation *c) { c->tree = parse(c->source); }
@@ -83,7 +83,7 @@ void pass_differentiate(Compilation *c)
     replace(&c->graphs[PHASE_TRAIN], simplify(c->graphs[PHASE_TRAIN]));
 }
 
-/* what predicts a window of text also gets a phase for one place of it */
+/* Programs that predict a window of text also get a phase for one place of it. */
 static Graph *decoding(Graph *predict)
 {
     Graph *bodies = inline_bodies(predict), *simple = simplify(bodies), *decode = derive_decode(simple), *made = decode;

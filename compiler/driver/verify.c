@@ -1,10 +1,10 @@
-/* verify.c: `mgpuc verify`: schedules of a file, proved one by one. */
+/* verify.c: `mgpuc verify`: proves the schedules of a file, one by one. */
 #include "compiler/driver/command.h"
 #include "compiler/verify/proof.h"
 
 #include <string.h>
 
-/* a schedule is text: bytes after a NUL would be read by nobody */
+/* Rejects a NUL, because the reader would ignore bytes after it. */
 static void refuse_nul(const char *file, const char *text, size_t length)
 {
     const char *nul = length ? memchr(text, 0, length) : NULL, *line = text;

@@ -1,5 +1,5 @@
-/* view.c: `mgpuc schedule FILE`: a schedule, or that of a model, as people read it; `mgpuc diff A B`: what another schedule changes.
- * runtime/view makes the pages, from the text alone; what a file says is first read as `verify` reads it, so that its mistakes have places. */
+/* view.c: `mgpuc schedule FILE`: prints a schedule, or that of a model, for people; `mgpuc diff A B`: what another schedule
+ * changes. runtime/view makes the pages from the text; the file is first parsed as by `verify`, so that errors have places. */
 #include "compiler/driver/command.h"
 #include "compiler/driver/plan.h"
 #include "runtime/view/view.h"

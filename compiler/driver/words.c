@@ -1,4 +1,4 @@
-/* words.c: numbers with units, as the tables and messages of commands have them. */
+/* words.c: numbers with units, for tables and messages of commands. */
 #include "compiler/driver/command.h"
 #include "runtime/view/view.h"
 
