@@ -1,4 +1,4 @@
-/* analysis.c: in a child process: a document's tree, the values of its names, and what is wrong with it. */
+/* analysis.c: analyses a document in a child process: its tree, the values of its names, and its diagnostics. */
 #include "compiler/lsp/lsp.h"
 #include "dsl/tree.h"
 
@@ -43,12 +43,12 @@ static const Source *source_of_document(const Document *d)
     const Source *s = find_source(d->path, &why);
     if (s)
         return s;
-    Source *own = NEW(Source); /* of no file: "untitled:1" */
+    Source *own = NEW(Source); /* a document that is no file, such as "untitled:1" */
     *own = (Source){.file = d->path, .text = d->text, .length = d->length};
     return own;
 }
 
-/* where the request's position is: a line and a column as the compiler counts */
+/* Converts the request's position to the compiler's line and column, and finds the token there. */
 static void find_place(Analysis *a, const Json *position)
 {
     double line = mgpu_json_number(position, "line"), character = mgpu_json_number(position, "character");
@@ -67,7 +67,7 @@ static void find_place(Analysis *a, const Json *position)
         bool here = t->line == a->line && t->column <= a->column && a->column <= t->column + t->length;
         bool word =
             (*t->text >= 'a' && *t->text <= 'z') || (*t->text >= 'A' && *t->text <= 'Z') || *t->text == '_' || *t->text == '"';
-        bool between = a->token && t->column == a->column; /* f"a": the place is where f ends, too */
+        bool between = a->token && t->column == a->column; /* in f"a", the position is at the end of f, too */
         if (here && word && !between && t->kind != TOKEN_COMMENT)
             a->token = t;
     }
@@ -90,7 +90,7 @@ Analysis analyse(const Json *params)
 
 /* ---- values */
 
-static Map values; /* place of a name -> what it is, the different ones */
+static Map values; /* place of a name -> descriptions of its distinct values */
 
 static const char *key_of(const Tree *t)
 {
@@ -181,7 +181,7 @@ static void add_diagnostic(const Diagnostic *d)
     text_add(&lines, "D%s\t%s\n", uri ? uri : (const char *)map_get(&dependencies, "main"), text_take(&t));
 }
 
-/* S: what was said until now is all */
+/* Writes the lines, then S: the diagnostics up to here are complete. */
 static void write_lines(void)
 {
     if (ended)
@@ -222,7 +222,7 @@ void diagnose(const Document *d, void (*check)(const char *path))
     add_dependencies(source, tree);
     add_dependency_lines();
     Settings settings = {.part = !has_model(tree), .model = first_model(tree)};
-    Model *m = elaborate(tree, &settings); /* after errors it ends here */
+    Model *m = elaborate(tree, &settings); /* exits after errors */
     stop_after_errors();
     write_lines();
     if (!m || settings.model || m->not_yet) {

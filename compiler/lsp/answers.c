@@ -1,11 +1,11 @@
-/* answers.c: hover, definition, symbols, layout. */
+/* answers.c: answers requests for hover, definition, symbols and formatting. */
 #include "compiler/lsp/lsp.h"
 #include "dsl/document.h"
 #include "dsl/tree.h"
 
 #include <string.h>
 
-/* ---- hover: what `mgpuc doc` says, and what a value is */
+/* ---- hover: the text of `mgpuc doc`, and the value of a name */
 
 static void add_entry_text(Text *t, const Entry *e)
 {
@@ -18,7 +18,7 @@ static void add_entry_text(Text *t, const Entry *e)
                      : e->group);
 }
 
-/* entries of the files, then of the library and of the language */
+/* Returns the entries of the files, then those of the library and of the language. */
 static Entries all_entries(const Files *files)
 {
     Entries all = {0};
@@ -34,7 +34,7 @@ static bool is_group(const Entry *e, const char *group)
     return strcmp(e->group, group) == 0;
 }
 
-/* a setting of train is assigned there, and nothing else is; data has readers of its own */
+/* Settings of train match only names that are assigned in a train block, and nothing else matches these. */
 static bool may_be_meant(const Entry *e, const Tree *item, bool assigned)
 {
     if (is_group(e, "Settings of train"))
@@ -56,7 +56,7 @@ static void add_meaning(Text *t, const Analysis *a, const Meaning *m, const Entr
     const char *callee = m->kind == NAME_ARGUMENT ? callee_at(a, &argument) : NULL;
     for (int k = 0, said = 0; k < all->count && m->kind != NAME_LOCAL; k++) {
         const Entry *e = &all->list[k];
-        bool hidden = said && m->kind == NAME_LAYER; /* by the user's layer */
+        bool hidden = said && m->kind == NAME_LAYER; /* by the layer of the user's files */
         if (strcmp(e->name, callee ? callee : word_of(a)) != 0 || hidden || (!callee && !may_be_meant(e, item, assigned)))
             continue;
         add_entry_text(t, e);
@@ -75,7 +75,7 @@ const char *answer_hover(const Json *params)
         return "null";
     know_values(&a);
     Tree here = {.source = a.source, .line = a.token->line, .column = a.token->column};
-    const char *value = value_at(&here); /* of a call, of what is assigned here */
+    const char *value = value_at(&here); /* the value of a call or of a name assigned here */
     value = value || m.kind != NAME_LOCAL ? value : value_at(m.definition);
     if (m.kind == NAME_LOCAL || value)
         text_add(&t, "```mgpu\n%s: %s\n```\n", m.name ? m.name : word_of(&a), value ? value : "its value is not known");
@@ -117,7 +117,7 @@ static const Tree *import_at(const Analysis *a)
     return NULL;
 }
 
-/* a layer of the library, in a copy of its file */
+/* The location of a layer of the library is in a copy of its file. */
 static const char *library_location(const char *name)
 {
     Entries all = {0};
@@ -209,7 +209,7 @@ const char *answer_symbols(const Json *params)
     return text_take(&t);
 }
 
-/* ---- layout, as mgpuc fmt makes it: nothing for a text that does not parse */
+/* ---- formatting, as by mgpuc fmt: null if the text does not parse */
 
 const char *answer_format(const Json *params)
 {

@@ -1,5 +1,5 @@
-/* complete.c: what may come next: arguments within a call, settings and sets where a statement of train and data begins, layers
- * after |>, else names; and the parameters of the call that is being written. */
+/* complete.c: answers requests for completion: arguments in a call, settings and data sets at the start of statements of train
+ * and data, layers after |>, else names; and for signatures: the parameters of the call around the position. */
 #include "compiler/lsp/lsp.h"
 #include "dsl/document.h"
 #include "dsl/tree.h"
@@ -38,18 +38,18 @@ static void add_item(Items *items, const char *label, int kind, const char *deta
     text_add(t, "}");
 }
 
-/* ---- where the place is, by the tokens before it */
+/* ---- the context of the position, from the tokens before it */
 
 typedef struct Context {
     bool statement, pipe, rule;
     const Token *item, *before;
-} Context; /* item: the word of the item's block, or NULL */
+} Context; /* item: the keyword of the item around the position, or NULL */
 
 static Context context_at(const Analysis *a)
 {
     Context c = {0};
     int depth = 0, last = -1;
-    for (int i = 0; i < a->tokens.count; i++) { /* up to the word that is being written */
+    for (int i = 0; i < a->tokens.count; i++) { /* up to the word at the position */
         const Token *t = &a->tokens.list[i];
         bool before = t->line < a->line || (t->line == a->line && t->column + t->length <= a->column && t != a->token);
         if (!before)
@@ -78,7 +78,7 @@ static bool item_is(const Context *c, const char *word)
     return c->item && strcmp(c->item->text, word) == 0;
 }
 
-/* ---- parameters, of a signature such as "dense(x, width, bias = true)" */
+/* ---- parameters of a signature such as "dense(x, width, bias = true)" */
 
 static int parameters_of(const char *signature, const char **list, int most)
 {

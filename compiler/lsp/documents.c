@@ -1,4 +1,4 @@
-/* documents.c: the texts of open documents, as the client has them, and places in them. */
+/* documents.c: the texts of open documents as the client has them, and conversion of positions and URIs. */
 #include "compiler/lsp/lsp.h"
 #include "dsl/document.h"
 #include "dsl/tree.h"
@@ -21,7 +21,7 @@ Document *document_of(const char *uri)
     return NULL;
 }
 
-/* of memory that a message does not take with it */
+/* Copies to malloc memory, which outlives the message. */
 static char *keep(const char *text, size_t length)
 {
     char *copy = malloc(length + 1);
@@ -41,7 +41,7 @@ static void free_document(Document *d)
 
 void document_open(const char *uri, const char *text)
 {
-    document_close(uri); /* opened twice: the second text holds */
+    document_close(uri); /* if it is already open, the new text replaces the old */
     Document *more = realloc(documents, sizeof *more * (size_t)(document_count + 1));
     if (!more)
         no_memory(sizeof *more);
@@ -61,7 +61,7 @@ void document_close(const char *uri)
     *d = documents[--document_count];
 }
 
-/* ---- files and their addresses */
+/* ---- files and their URIs */
 
 const char *path_of_uri(const char *uri)
 {
@@ -69,7 +69,7 @@ const char *path_of_uri(const char *uri)
     if (strncmp(uri, FILE_URI, strlen(FILE_URI)) != 0)
         return uri;
     const char *from = uri + strlen(FILE_URI);
-    from += strcspn(from, "/"); /* a host */
+    from += strcspn(from, "/"); /* skips a host */
     Text t = {0};
     for (; *from; from++) {
         bool escape = *from == '%' && isxdigit((unsigned char)from[1]) && isxdigit((unsigned char)from[2]);
@@ -84,7 +84,7 @@ const char *uri_of_path(const char *path)
 {
     const char *real = real_path(path);
     path = real ? real : path;
-    for (int i = 0; i < document_count; i++) /* as the client spells it */
+    for (int i = 0; i < document_count; i++) /* uses the client's spelling */
         if (strcmp(documents[i].path, path) == 0)
             return documents[i].uri;
     Text t = {0};
@@ -94,7 +94,7 @@ const char *uri_of_path(const char *path)
     return text_take(&t);
 }
 
-/* The library's text is in mgpuc: a copy of it for editors, in the user's cache. NULL: it cannot be written */
+/* Writes the library's text, which mgpuc contains, to the user's cache for editors. Returns NULL if that fails. */
 static const char *library_copy(const Source *s)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *base = strrchr(s->file, '/');
@@ -126,13 +126,13 @@ const char *uri_of_source(const Source *s)
     return path ? uri_of_path(path) : NULL;
 }
 
-/* ---- places */
+/* ---- positions */
 
-/* bytes of the character at `text`, which has `left`; *units: of UTF-16 */
+/* Returns the bytes of the character at `text`, at most `left`, and its UTF-16 units. */
 static size_t step(const char *text, size_t left, int *units)
 {
     uint32_t code;
-    char head[5] = {0}; /* a character may be cut where the text ends */
+    char head[5] = {0}; /* the text may end within a character */
     memcpy(head, text, left < 4 ? left : 4);
     int bytes = mgpu_utf8(head, &code);
     *units = bytes > 3 ? 2 : 1;
@@ -156,7 +156,7 @@ size_t offset_at(const char *text, size_t length, int line, int character)
     return (size_t)(at - text);
 }
 
-/* the compiler counts lines and bytes from 1, and a byte order mark not at all */
+/* The compiler counts lines and bytes from 1 and skips a byte order mark. */
 static const char *without_mark(const Source *s)
 {
     return s->length >= 3 && memcmp(s->text, "\xef\xbb\xbf", 3) == 0 ? s->text + 3 : s->text;

@@ -1,5 +1,5 @@
-/* names.c: what a name means: a value, param or parameter of the layer around it, a layer of the files. Scopes are those of
- * dsl/lookup.c: a call of a layer is one scope, whatever blocks are in it; there the last assignment before a use holds. */
+/* names.c: resolves a name to a value, param or parameter of the layer around it, or to a layer of the files. Scopes are those of
+ * dsl/lookup.c: a call of a layer is one scope, including its blocks; the last assignment before a use counts. */
 #include "compiler/lsp/lsp.h"
 #include "dsl/tree.h"
 
@@ -36,7 +36,7 @@ Files files_of(const Analysis *a, bool all)
     return files;
 }
 
-/* ---- places */
+/* ---- positions */
 
 static bool is_before(int line, int column, int other_line, int other_column)
 {
@@ -57,10 +57,10 @@ const Tree *item_at(const Tree *file, int line, int column)
         if (!is_before(line, column, t->from_line, t->from_column))
             last = t;
     }
-    return last && last->kind == TREE_BROKEN ? NULL : last; /* a text that is being written has not ended yet */
+    return last && last->kind == TREE_BROKEN ? NULL : last; /* an unfinished item may end anywhere */
 }
 
-/* does the node make its name known in its item? */
+/* Returns whether the node binds its name in its item. */
 static bool binds(const Tree *t, const Tree *parent)
 {
     return t->kind == TREE_REQUIRED || t->kind == TREE_OPTIONAL || t->kind == TREE_INPUT || t->kind == TREE_WEIGHT ||
@@ -68,7 +68,7 @@ static bool binds(const Tree *t, const Tree *parent)
            (t->kind == TREE_NAME && parent->kind == TREE_DIMS); /* extents of parameters */
 }
 
-/* all nodes below that have this name as it stands in the text: not those of arguments */
+/* Calls `each` for the nodes below with this name (all if NULL), except names of arguments. */
 typedef void Visit(void *context, const Tree *t, const Tree *parent);
 static void visit(const Tree *t, const Tree *parent, const char *name, Visit *each, void *context)
 {
@@ -128,7 +128,7 @@ static const Tree *item_called(const Files *files, const char *name, TreeKind ki
     return NULL;
 }
 
-/* ---- the call around a place, by its tokens: it may be half written */
+/* ---- the call around a position, from the tokens, since it may be incomplete */
 
 const char *callee_at(const Analysis *a, int *argument)
 {
@@ -166,7 +166,7 @@ const char *callee_at(const Analysis *a, int *argument)
     return NULL;
 }
 
-/* is the token the name of an argument, as in f(name = value)? */
+/* Returns the callee if the token names an argument, as in f(name = value), else NULL. */
 static const char *argument_of(const Analysis *a)
 {
     int i = (int)(a->token - a->tokens.list), argument;
@@ -202,7 +202,7 @@ Meaning meaning_of(const Analysis *a, const Files *files)
     return m;
 }
 
-/* ---- where a name is used: answer_references, answer_rename */
+/* ---- uses of a name: answer_references, answer_rename */
 
 typedef struct Uses {
     const Source *source;
@@ -211,7 +211,7 @@ typedef struct Uses {
     size_t length;
     bool settings;
     const char *name;
-} Uses; /* settings: names that are assigned are settings of train */
+} Uses; /* settings: in a train block, assigned names are settings, not uses */
 
 static void add_use(Uses *u, int line, int column)
 {
@@ -233,7 +233,7 @@ static void use_of_name(void *context, const Tree *t, const Tree *parent)
         add_use(u, t->line, t->column);
 }
 
-/* arguments of this name in calls of `callee`; NULL: of any call, which readers of data have for inputs */
+/* Adds the arguments with this name in calls of `callee`; if that is NULL, in all calls: readers of data name inputs. */
 static void uses_of_argument(Uses *u, const Tree *t, const char *callee)
 {
     const Tree *args = t->kind == TREE_CALL ? t->first->next : NULL;
@@ -268,7 +268,7 @@ static void uses_in_file(Uses *u, const Meaning *m, const File *f)
     }
 }
 
-/* each file's uses: {"range":...}; with new_text as edits */
+/* Lists the uses in a file as {"range":...}, with new_text as edits. */
 static const char *uses_text(const File *f, const Meaning *m, const char *new_text)
 {
     Text t = {0}, between = {0};

@@ -1,9 +1,8 @@
-/* server.c: messages of the client in, answers and diagnostics out; child processes between them (lsp.h).
+/* server.c: reads messages of the client, writes answers and diagnostics, and runs child processes for them (lsp.h).
  *
- * A request gets a child at once, which writes one line: R and the result, or E and an error. A document that has changed gets
- * one when no message waits, so that a burst of changes is one analysis; its lines are described at read_found(). A document's
- * last analysis goes on until it has said what is wrong (a typist would else never see it), and is then killed by the next
- * change. */
+ * A child for a request starts at once and writes one line: R and the result, or E and an error. A child that analyses a changed
+ * document starts when no message waits, so a burst of changes needs one analysis; read_found() describes its lines. A running
+ * analysis continues until it has reported diagnostics, so that they appear during typing, too; the next change then kills it. */
 #include "compiler/lsp/lsp.h"
 
 #include <errno.h>
@@ -29,7 +28,7 @@ enum { MOST_CHILDREN = 8, CHILD_SECONDS = 20, MOST_MESSAGE = 1 << 28 };
 
 typedef struct Found {
     char *uri, *diagnostic;
-} Found; /* diagnostic: NULL: a file that the document depends on */
+} Found; /* diagnostic: NULL for a file that the document depends on */
 typedef struct Founds {
     Found *list;
     int count;
@@ -38,7 +37,7 @@ typedef struct Root {
     char *uri;
     bool changed;
     Founds found;
-} Root; /* an open document, and what its last analysis has said */
+} Root; /* an open document and the results of its last analysis */
 typedef struct Child {
     pid_t pid;
     int fd;
@@ -46,17 +45,17 @@ typedef struct Child {
     bool settled;
     Founds found;
     Text said;
-} Child; /* id: of a request; NULL: uri is analysed */
+} Child; /* id: of the request; NULL: the child analyses the document `uri` */
 
 static Child children[MOST_CHILDREN + 1];
 static int child_count;
 static Root *roots;
 static int root_count;
-static Text input; /* bytes of messages that are not whole yet */
+static Text input; /* bytes of incomplete messages */
 static bool initialized, closing;
 static void (*check_file)(const char *path);
 
-/* ---- out */
+/* ---- output */
 
 static void send(const char *body)
 {
@@ -86,7 +85,7 @@ static char *copy_of(const char *text)
     return copy;
 }
 
-/* ---- what is wrong with which file */
+/* ---- diagnostics by file */
 
 static void free_found(Founds *f)
 {
@@ -98,7 +97,7 @@ static void free_found(Founds *f)
     *f = (Founds){0};
 }
 
-/* all that is said of the file, by whichever document; the same once */
+/* Publishes the distinct diagnostics of the file from all documents. */
 static void publish(const char *uri)
 {
     Text t = {0};
@@ -126,7 +125,7 @@ static Root *root_of(const char *uri)
     return NULL;
 }
 
-/* its diagnostics are these from now on */
+/* Replaces the document's diagnostics. */
 static void settle(Root *r, Founds found)
 {
     Founds before = r->found;
@@ -154,7 +153,7 @@ static void set_changed(const char *uri)
 
 /* ---- children */
 
-/* 0 in the child; -1: no process can be had */
+/* Returns 0 in the child, -1 if no process could be created. */
 static pid_t start_child(const char *id, const char *uri)
 {
     int ends[2];
@@ -162,7 +161,7 @@ static pid_t start_child(const char *id, const char *uri)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -1;
     pid_t pid = fork();
-    if (pid == 0) { /* what it prints is no message, and the client's messages are not its own */
+    if (pid == 0) { /* Keeps output of the child out of the messages, and the client's messages from the child. */
         dup2(ends[1], ANSWERS);
         int nothing = open("/dev/null", O_RDWR);
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -210,12 +209,12 @@ static void analyse_changed(void)
             diagnose(document_of(roots[r].uri), check_file);
             _exit(0);
         }
-        roots[r].changed = pid < 0; /* tried again later */
+        roots[r].changed = pid < 0; /* retried later */
     }
 }
 
-/* lines of diagnose(): D, a file, a tab, a diagnostic; F and a file that it depends on; S: what was said until now is all, so far
- */
+/* Reads a line of diagnose(): D, file, tab, diagnostic; or F and a file that it depends on; or S: diagnostics are complete so
+ * far. */
 static void read_found(Child *c, char *line)
 {
     Root *r = root_of(c->uri);
@@ -240,7 +239,7 @@ static void read_found(Child *c, char *line)
 
 #define NO_ANSWER "mgpuc ended or took too long; mgpuc check says more"
 
-/* the child has ended */
+/* Handles the end of the child. */
 static void take_answer(Child *c)
 {
     const char *said = text_of(&c->said);
@@ -347,7 +346,7 @@ static void request(const char *id, const char *method, const Json *params)
     send_error(id, NOT_FOUND, format("mgpuc has no method '%s'", method));
 }
 
-/* the id of a request as JSON */
+/* Returns the id of a request as JSON. */
 static const char *id_text(const Json *id)
 {
     Text t = {0};
@@ -430,7 +429,7 @@ static void handle(const char *body, size_t length)
     if (!message)
         send_error("null", PARSE_ERROR, format("the message is no JSON: %s", error));
     else if (answer)
-        ; /* to what was never asked */
+        ; /* no request was sent, so the answer is ignored */
     else if (message->kind != JSON_OBJECT || !*method)
         send_error(id_text(id), INVALID_REQUEST, "the message has no method");
     else if (id)
@@ -440,14 +439,14 @@ static void handle(const char *body, size_t length)
     free(message);
 }
 
-/* ---- in */
+/* ---- input */
 
-/* the first whole message of the input; whether there was one */
+/* Handles the first complete message of the input. Returns whether there was one. */
 static bool take_message(void)
 {
     size_t length = 0, head = 0;
     bool known = false;
-    for (;;) { /* lines up to an empty one */
+    for (;;) { /* header lines up to an empty one */
         char *line = input.data + head, *end = input.length > head ? memchr(line, '\n', input.length - head) : NULL;
         if (!end)
             return false;
@@ -479,12 +478,12 @@ static void read_input(void)
     char block[1 << 16];
     ssize_t n = read(STDIN_FILENO, block, sizeof block);
     if (n == 0 || (n < 0 && errno != EINTR))
-        _exit(closing ? 0 : 1); /* the client is gone */
+        _exit(closing ? 0 : 1); /* The client has closed the input. */
     if (n > 0)
         text_bytes(&input, block, (size_t)n);
 }
 
-/* waits for messages of the client and lines of children, and does what they ask for */
+/* Waits for messages of the client and lines of children, and handles them. */
 static void serve_once(void)
 {
     while (child_count < MOST_CHILDREN && take_message())
@@ -504,7 +503,7 @@ static void serve_once(void)
         return;
     if (room && wait[count].revents)
         read_input();
-    for (int i = child_count - 1; i >= 0; i--) /* an answer moves the last one */
+    for (int i = child_count - 1; i >= 0; i--) /* end_child() moves the last child */
         for (int k = 0; k < count; k++)
             if (wait[k].fd == children[i].fd && wait[k].revents) {
                 read_child(&children[i]);
@@ -516,7 +515,7 @@ int lsp_serve(void (*check)(const char *path))
 {
     check_file = check;
     signal(SIGPIPE, SIG_IGN);
-    for (;;) { /* what is kept between messages is of malloc() */
+    for (;;) { /* Data kept between messages is in malloc memory. */
         Memory *own = memory_new(), *outer = memory_use(own);
         serve_once();
         memory_use(outer);
