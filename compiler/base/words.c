@@ -5,31 +5,11 @@
 
 #include <string.h>
 
-bool is_bare_word(const char *name)
-{
-    const char *end = name;
-    while (mgpu_is_bare(*end))
-        end++;
-    return *name && !*end;
-}
+void text_put(void *text, const char *bytes, size_t count) { text_bytes(text, bytes, count); }
 
-void write_quoted(const char *name, Text *t)
-{
-    text_add(t, "\"");
-    while (*name) {
-        uint32_t code;
-        const char *end = name + mgpu_control(name, &code);
-        for (; name < end; name++)
-            text_add(t, "\\x%02x", (unsigned char)*name);
-        if (!*name || mgpu_control(name, &code))
-            continue;
-        text_add(t, *name == '"' || *name == '\\' ? "\\" : "");
-        end += mgpu_utf8(name, &code);
-        text_bytes(t, name, (size_t)(end - name));
-        name = end;
-    }
-    text_add(t, "\"");
-}
+bool is_bare_word(const char *name) { return mgpu_is_bare_word(name); }
+
+void write_quoted(const char *name, Text *t) { mgpu_write_quoted(name, &(mgpu_writer){text_put, t}); }
 
 const char *without_controls(const char *name)
 {

@@ -80,7 +80,7 @@ static const View *view_of(const Plan *plan, PhaseKind kind)
     for (int i = 0; i < plan->schedule->phase_count; i++)
         if (strcmp(plan->schedule->phases[i].name, name) == 0) {
             schedule_write(plan->schedule, &text);
-            return mgpu_view_read(text_of(&text), name);
+            return mgpu_view_read(&(ViewSource){.text = text_of(&text)}, name);
         }
     return NULL;
 }

@@ -25,7 +25,7 @@ void view_print(const Options *o, Text *text)
         next = cut_schedule(at);
         if (count++)
             putchar('\n');
-        mgpu_view_print(at, &r, stdout);
+        mgpu_view_print(&(ViewSource){.text = at}, &r, stdout);
     }
 }
 

@@ -24,7 +24,7 @@ static bool is_usual(const mgpu_field *f, const void *base)
     case WORDS: case INDICES: case ITEMS: return !MGPU_MEMBER_OF(void *, base, f->at) || !MGPU_MEMBER_OF(int, base, f->more);
     case ORDER: return order_is_usual((const int *)((const char *)base + f->at), MGPU_MEMBER_OF(Shape, base, f->more).rank);
     case PLACE_OF: return true;
-    default: return field_is_usual(f, base);
+    default: return mgpu_field_is_usual(f, base);
     }
 }
 

@@ -95,8 +95,6 @@ static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void
     case MGPU_FIELD_INT:
     case INDEX:
         return c_or_null(mgpu_small_member(f, base));
-    case MGPU_FIELD_AMOUNT:
-        return MGPU_MEMBER_OF(double, base, f->at) < 1 ? NULL : format("%.9g", MGPU_MEMBER_OF(double, base, f->at));
     case MGPU_FIELD_NUMBER:
         return MGPU_MEMBER_OF(double, base, f->at) == 0 ? NULL : c_number(MGPU_MEMBER_OF(double, base, f->at));
     case MGPU_FIELD_FLAG:
@@ -105,10 +103,6 @@ static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void
         return MGPU_MEMBER_OF(char *, base, f->at) ? c_string(MGPU_MEMBER_OF(char *, base, f->at)) : NULL;
     case MGPU_FIELD_CHOICE:
         return mgpu_small_member(f, base) ? c_constant(f->c_words, f->names[mgpu_small_member(f, base)]) : NULL;
-    case MGPU_FIELD_TYPE_OR_NONE:
-        return mgpu_small_member(f, base)
-                   ? format("1 + %s", c_constant("MGPU_", mgpu_dtype_names[mgpu_small_member(f, base) - 1]))
-                   : NULL;
     case TYPE:
         return c_tensor(name_of(r, base), MGPU_MEMBER_OF(Dtype, base, f->at), &MGPU_MEMBER_OF(Shape, base, f->more));
     case SHAPE_OF:

@@ -656,6 +656,10 @@ static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *
     find_times(ops, class_count, builders[0].op_count);
     memory_use(kept);
     s->name = phase_name(phase->kind, phase->partial_batch);
+    s->kind = (uint8_t)phase->kind;
+    s->partial_batch = phase->partial_batch;
+    s->reports = given->reports;
+    s->report_count = given->report_count;
     if (!of->sizes)
         *whole = digest_of_tasks(s->name, phase, digests);
     s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);

@@ -48,6 +48,9 @@ Room find_room(const Program *, const Plan *, int64_t samples); /* of a device w
 int64_t bytes_besides(const Schedule *); /* besides.c */
 /* schedule_text.c */
 void schedule_write(const Schedule *, Text *);
+const uint64_t *schedule_pack(const Schedule *); /* Packs the image that a program carries. */
+const uint64_t *schedule_pack_bytes(const void *body, size_t bytes); /* Packs bytes that may be no records, for tests. */
+Schedule *schedule_unpack(const char *file, const uint64_t *image); /* Fails with status 1 if the image is damaged. */
 /* Reads a schedule, for the verifier and tests; error_at reports errors. */
 Schedule *schedule_read(const char *file, const char *text);
 #endif

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 27  /* version of this interface; programs reject runtimes of another version */
+#define MGPU_INTERFACE 28  /* version of this interface; programs reject runtimes of another version */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -201,18 +201,24 @@ static inline int64_t mgpu_own_elements(const mgpu_op *op) { return op->own.end 
 
 typedef struct mgpu_collective {
     const char *name;       /* "conv_1.weight": its first tensor */
-    int *ops;               /* [device]: its member; -1: none; not in programs */
+    int *ops;               /* [device]: its member; -1: none */
     int64_t count; uint8_t dtype; /* of the whole value */
     mgpu_parties parties;   /* the transfer, and what each member sends and receives */
     uint8_t way;            /* MGPU_WAY_...: the implementation */
     uint8_t lane;           /* of its members; not in the text */
-    const char *why;        /* for people; NULL: nothing; not in programs */
+    const char *why;        /* for people; NULL: nothing */
     const char **of; int of_count; /* likewise: the weights whose gradients it sums, or other values */
 } mgpu_collective;
 
 typedef struct mgpu_device_phase {
-    const mgpu_buffer *buffers; int buffer_count;
-    const mgpu_op *ops; int op_count;  /* the order within a lane is that of this list */
+    const char *name;
+    int64_t arena_bytes, staging_bytes, first, share, capacity;
+    int64_t work_bytes;     /* the end of the arena, for workspaces; each worker has such a part */
+    int64_t least_bytes;    /* a lower bound of the arena for any offsets; only while it is planned */
+    int as;                 /* the device whose lists of buffers and operations it shares; its own number: it has its own */
+    mgpu_buffer *buffers; int buffer_count;
+    mgpu_op *ops; int op_count; /* the order within a lane is that of this list */
+    struct mgpu_names *buffer_names, *op_names; /* of a text that was read: numbers of buffers and operations */
 } mgpu_device_phase;
 
 enum { MGPU_PHASE_INIT, MGPU_PHASE_PROLOGUE, MGPU_PHASE_ACCUMULATE, MGPU_PHASE_TRAIN, MGPU_PHASE_EVAL, MGPU_PHASE_PREDICT,
@@ -226,8 +232,8 @@ typedef struct mgpu_phase {
     const char *name;
     uint8_t kind;
     bool partial_batch;
-    const mgpu_device_phase *devices;
-    const mgpu_collective *collectives; int collective_count;
+    mgpu_device_phase *devices;
+    mgpu_collective *collectives; int collective_count;
     const char *const *reports; int report_count; /* names of the doubles in the report buffer */
 } mgpu_phase;
 
@@ -250,10 +256,12 @@ typedef struct mgpu_plan {
     int devices;
     int64_t micro;                     /* samples of a full micro-batch */
     bool always_partial;
+    const uint64_t *image;             /* the verified schedule: runtime/schedule/image.c */
+    const mgpu_room *rooms;            /* of a GPU, with 1, 2, 4 ... groups of samples; the last has none. NULL: of no GPU */
+    mgpu_prediction predicted;
+    /* unpacked from the image when the plan is chosen (runtime/run/plans.c); 0 in the program's table */
     const mgpu_device *device;
     const mgpu_phase *phases; int phase_count;
-    const char *schedule;              /* the text that `schedule` prints */
-    mgpu_prediction predicted;
 } mgpu_plan;
 
 enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR, MGPU_ROUNDED /* a copy; never saved */,

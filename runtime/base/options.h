@@ -45,6 +45,7 @@ typedef struct Options {
     int again;                               /* how many of these, the first ones, come from the resumed run */
     int argc; char **argv;                   /* the whole command line */
     double began;                            /* when main began, mgpu_seconds */
+    struct OpenPlans *plans;                 /* that have been unpacked: runtime/run/plans.c */
     struct mgpu_processes *processes;        /* runtime/engine/processes.h; NULL: one process */
 } Options;
 

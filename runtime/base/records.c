@@ -21,6 +21,36 @@ void mgpu_wrong(const mgpu_reader *r, const char *pattern, ...)
 }
 
 /* ---- memory */
+struct mgpu_block {
+    struct mgpu_block *before;
+    size_t used, room;
+    _Alignas(16) char bytes[];
+};
+
+void *mgpu_take_memory(void *blocks, size_t bytes)
+{
+    enum { BLOCK = 1 << 16 };
+    mgpu_block **last = blocks;
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (!*last || (*last)->room - (*last)->used < bytes) {
+        size_t room = bytes > BLOCK ? bytes : BLOCK;
+        mgpu_block *block = mgpu_allocate(1, sizeof *block + room);
+        *block = (mgpu_block){*last, 0, room};
+        *last = block;
+    }
+    (*last)->used += bytes;
+    return (*last)->bytes + (*last)->used - bytes;
+}
+
+void mgpu_free_memory(mgpu_block **blocks)
+{
+    for (mgpu_block *block = *blocks, *before; block; block = before) {
+        before = block->before;
+        free(block);
+    }
+    *blocks = NULL;
+}
+
 void *mgpu_more(mgpu_reader *r, void *list, int *count, size_t bytes)
 {
     int used = (*count)++;
@@ -145,7 +175,7 @@ static const char *keep(const mgpu_reader *r, const char *text, size_t length)
     return memcpy(r->allocate(r->memory, length + 1), text, length);
 }
 
-static const char *plain_name(const mgpu_reader *r, const char *name)
+const char *mgpu_plain_name(const mgpu_reader *r, const char *name)
 {
     char *plain = mgpu_plain_text(name, false);
     if (!plain)
@@ -176,7 +206,7 @@ static const char *read_quoted(mgpu_reader *r)
         text[length++] = c;
     }
     r->at++;
-    return r->plain ? plain_name(r, text) : text;
+    return r->plain ? mgpu_plain_name(r, text) : text;
 }
 
 const char *mgpu_read_name(mgpu_reader *r, const char *what)

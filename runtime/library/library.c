@@ -113,6 +113,7 @@ static void open_model(void *model)
 {
     mgpu_model *m = model;
     TensorFile file;
+    m->options.plans = mgpu_no_plans();
     m->plan = mgpu_choose_plan(m->program, &m->options);
     list_tensors(m);
     mgpu_open_weights(&file, m->options.init);

@@ -230,7 +230,7 @@ static void add_predicted(Profile *profile, const mgpu_plan *plan)
 {
     for (int k = 0; plan->predicted.step_us > 0 && k < plan->phase_count; k++) {
         const mgpu_phase *phase = &plan->phases[k];
-        View *v = mgpu_view_read(plan->schedule, phase->name);
+        View *v = mgpu_view_read(&(ViewSource){.image = plan->image}, phase->name);
         for (int d = 0; d < plan->devices; d++)
             for (int i = 0; i < phase->devices[d].op_count; i++) {
                 int at = mgpu_view_find_op(&v->devices[d], phase->devices[d].ops[i].id);

@@ -98,6 +98,10 @@ bool mgpu_computes_here(const mgpu_plan *);             /* on threads of this pr
 /* Returns the number of threads of a run of the plan, and text such as "2 threads on 2 cores"; 0 and "" for GPUs. */
 int mgpu_used_threads(const Options *, const mgpu_plan *, char *text, size_t room);
 const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const Options *);
+/* plans.c: Returns the plan with its unpacked schedule, or the plan itself if it has no image. mgpu_close_plans frees all of them. */
+struct OpenPlans *mgpu_no_plans(void);
+const mgpu_plan *mgpu_open_plan(const Options *, const mgpu_plan *of_the_table);
+void mgpu_close_plans(Options *);
 void mgpu_print_gpus(const mgpu_program *);             /* for `info`: the GPUs of this machine and those that have kernels */
 
 /* ---- the commands return the exit status. loop.c, evaluate.c, predict.c, generate.c, export.c, help.c, bench.c */

@@ -69,7 +69,7 @@ const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const Options *o)
 {
     DeviceList wanted;
     if (!o->devices)
-        return &p->plans[p->default_plan];
+        return mgpu_open_plan(o, &p->plans[p->default_plan]);
     char *wrong = mgpu_read_devices(o->devices, &wanted);
     if (wrong)
         mgpu_fail(MGPU_BAD_USAGE, "--devices %s", wrong);
@@ -82,7 +82,7 @@ const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const Options *o)
     if (!found)
         fail_no_plan(p, wanted.kind, wanted.count ? wanted.count : 1);
     mgpu_free_devices(&wanted);
-    return found;
+    return mgpu_open_plan(o, found);
 }
 
 /* ---- GPUs */

@@ -153,10 +153,11 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
     return why;
 }
 
-static bool evaluates(const mgpu_program *p)
+static bool evaluates(const mgpu_program *p, const Options *o)
 {
-    for (int i = 0; i < p->plans[0].phase_count; i++)
-        if (p->plans[0].phases[i].kind == MGPU_PHASE_EVAL)
+    const mgpu_plan *plan = mgpu_choose_plan(p, o);
+    for (int i = 0; i < plan->phase_count; i++)
+        if (plan->phases[i].kind == MGPU_PHASE_EVAL)
             return true;
     return false;
 }
@@ -166,7 +167,7 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     static const char *const USUAL[] = {"valid", "test"};
     Result result = {0};
     Feed feed;
-    if (!evaluates(program))
+    if (!evaluates(program, o))
         mgpu_fail(MGPU_BAD_USAGE,
                   "the model of %s has neither a loss nor a metric, so there is nothing to evaluate: write metric "
                   "accuracy(logits, label) or the like into it, and compile it again",

@@ -4,6 +4,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/watch.h"
 #include "runtime/engine/engine.h"
+#include "runtime/schedule/schedule.h"
 #include "runtime/run/commands.h"
 
 #include <math.h>
@@ -190,11 +191,13 @@ static void print_memory(const mgpu_program *p, const Options *o)
 {
     puts("\nplans");
     for (int i = 0; i < p->plan_count; i++) {
-        const mgpu_plan *plan = &p->plans[i];
-        char text[32];
+        const mgpu_plan *plan = mgpu_open_plan(o, &p->plans[i]);
+        char text[32], digits[65];
         bool usual = i == p->default_plan;
         printf("  %s:%d%s%s%s%s\n", plan->kind, plan->devices, usual ? " (default" : "", usual && p->gpus ? ": " : "",
                usual && p->gpus ? p->gpus : "", usual ? ")" : "");
+        if (plan->image)
+            printf("    schedule %s\n", mgpu_image_digest(plan->image, 8, digits));
         for (int d = 0; d < plan->devices; d++)
             printf("    device %d: samples %lld..%lld of %lld, arena %s bytes\n", d, (long long)plan->device[d].shard.first,
                    (long long)(plan->device[d].shard.first + plan->device[d].shard.share), (long long)plan->micro,

@@ -18,7 +18,7 @@ static int print_schedule(const mgpu_program *p, const Options *o)
                      .full = o->full,
                      .page = o->page,
                      .timeline = o->timeline};
-    mgpu_view_print(mgpu_choose_plan(p, o)->schedule, &r, stdout);
+    mgpu_view_print(&(ViewSource){.image = mgpu_choose_plan(p, o)->image}, &r, stdout);
     return 0;
 }
 
@@ -72,6 +72,7 @@ int mgpu_main(const mgpu_program *p, int argc, char **argv)
     mgpu_hang_set(hang, options.stall, NULL);
     free(options.operands);
     free(options.parts);
+    mgpu_close_plans(&options);
     mgpu_end_output();
     mgpu_doing("the processes end together");
     if (processes)

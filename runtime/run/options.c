@@ -513,6 +513,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = mgpu_default_options(p, slash ? slash + 1 : argc ? argv[0] : p->name);
+    o->plans = mgpu_no_plans();
     o->argc = argc;
     o->argv = argv;
     o->began = mgpu_seconds();

@@ -97,7 +97,7 @@ static void list_counts(Rows *r)
     }
     for (int i = 0; i < p->plan_count; i++)
         if (strcmp(p->plans[i].kind, kind) == 0 && (!list || p->plans[i].devices == 1))
-            add_count(r, list ? 0 : r->count, &p->plans[i]);
+            add_count(r, list ? 0 : r->count, mgpu_open_plan(r->options, &p->plans[i]));
 }
 
 /* ---- rows */

@@ -3,6 +3,7 @@
  * other or add up unrelated values. */
 #include "runtime/base/sha256.h"
 #include "runtime/run/run.h"
+#include "runtime/schedule/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
 {
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add_text(&h, p->identity ? p->identity : "");
-    mgpu_sha256_add_text(&h, plan->schedule);
+    if (plan->image)
+        mgpu_sha256_add(&h, plan->image, (size_t)mgpu_image_words(plan->image) * sizeof *plan->image);
     for (int i = 0; i < p->kernel_count && p->kernel_digests; i++)
         mgpu_sha256_add(&h, &p->kernel_digests[i], sizeof p->kernel_digests[i]);
     return short_digest(&h);

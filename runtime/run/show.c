@@ -62,7 +62,7 @@ static const mgpu_plan *plan_of(const mgpu_program *p, const Options *o, const P
 {
     for (int i = 0; i < p->plan_count && !o->devices; i++)
         if (p->plans[i].devices == mgpu_page_devices(page, p->plans[i].kind))
-            return &p->plans[i];
+            return mgpu_open_plan(o, &p->plans[i]);
     return mgpu_choose_plan(p, o);
 }
 
@@ -127,7 +127,7 @@ static void draw_plans(Page *page, const PlanCurves *c, Sheet *s)
     MGPU_APPEND(s, page->steps.lines, page->steps.line_count, exposed);
 }
 
-static void add_plans(Page *page, const mgpu_program *p, Sheet *s)
+static void add_plans(Page *page, const mgpu_program *p, const Options *o, Sheet *s)
 {
     Table *t = MGPU_KEEP(s, Table, 1);
     const mgpu_plan *one = on_one_device(p);
@@ -135,10 +135,10 @@ static void add_plans(Page *page, const mgpu_program *p, Sheet *s)
     t->columns = 11;
     mgpu_table_add(s, t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms", "arena of each", "bound by");
     for (int i = 0; i < p->plan_count; i++) {
-        const mgpu_plan *plan = &p->plans[i];
+        const mgpu_plan *plan = mgpu_open_plan(o, &p->plans[i]);
         if (plan->predicted.step_us <= 0)
             continue;
-        View *v = mgpu_view_read(plan->schedule, NULL);
+        View *v = mgpu_view_read(&(ViewSource){.image = plan->image}, NULL);
         double exposed = exposed_us(v);
         add_row(t, p, plan, exposed, s);
         mgpu_view_free(v);
@@ -170,7 +170,7 @@ static View *view_of(const mgpu_plan *plan, const char *phase)
 {
     for (int i = 0; i < plan->phase_count; i++)
         if (strncmp(plan->phases[i].name, phase, strlen(phase)) == 0 && plan->phases[i].partial_batch == plan->always_partial)
-            return mgpu_view_read(plan->schedule, plan->phases[i].name);
+            return mgpu_view_read(&(ViewSource){.image = plan->image}, plan->phases[i].name);
     return NULL;
 }
 
@@ -191,7 +191,7 @@ int mgpu_show(const mgpu_program *p, const Options *o)
     page.about = mgpu_keep_text(&sheet, "%s, %s, global batch %lld, %d %s%s; predicted for %s", p->model_file, p->precision, (long long)p->batch, plan->devices,
                                 strcmp(plan->kind, "host") == 0 ? "host device" : "GPU", plan->devices == 1 ? "" : "s",
                                 plan->predicted.step_us > 0 ? plan->predicted.machine : "no machine");
-    add_plans(&page, p, &sheet);
+    add_plans(&page, p, o, &sheet);
     add_layers(&page, p, &sheet);
     mgpu_page_write(&page, o->output, &sheet);
     View *views[] = {view, accumulating, prologue};

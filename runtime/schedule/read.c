@@ -82,7 +82,7 @@ static Access read_access(mgpu_reader *r)
     need_own(r);
     mgpu_reader start = *r;
     const char *name = mgpu_read_name(r, "the name of a buffer");
-    const mgpu_names *names = &x->phase->devices[x->device].buffer_names;
+    const mgpu_names *names = x->phase->devices[x->device].buffer_names;
     int number = mgpu_name_number(names, name);
     if (number < 0)
         mgpu_wrong(&start, "device %d has no buffer '%s'%s", x->device, name,
@@ -217,7 +217,7 @@ static void read_members(mgpu_reader *r, CollectiveRecord *c)
         mgpu_reader start = *r;
         int device = read_owner(r);
         const char *name = mgpu_read_name(r, "the name of an operation");
-        int op = mgpu_name_number(&x->phase->devices[x->phase->devices[device].as].op_names, name);
+        int op = mgpu_name_number(x->phase->devices[x->phase->devices[device].as].op_names, name);
         if (op < 0)
             mgpu_wrong(&start, "device %d has no operation '%s'", device, name);
         if (c->ops[device] >= 0)
@@ -450,6 +450,8 @@ static void read_device(mgpu_reader *r, Reading *x)
         mgpu_wrong(&start, count < devices ? "expected device %d" : "there are %d devices only", count);
     x->phase->devices = mgpu_more(r, x->phase->devices, &count, sizeof *x->phase->devices);
     DeviceSchedule *d = &x->phase->devices[x->device_count];
+    d->buffer_names = r->allocate(r->memory, sizeof *d->buffer_names);
+    d->op_names = r->allocate(r->memory, sizeof *d->op_names);
     mgpu_read_fields(r, &DEVICE_RECORD, d);
     read_as(r, x, d);
     mgpu_end_record(r);
@@ -462,7 +464,7 @@ static void read_buffer(mgpu_reader *r, Reading *x)
     DeviceSchedule *d = &x->phase->devices[device];
     mgpu_reader start = *r;
     Buffer b = {.name = mgpu_read_name(r, "the name of a buffer")};
-    if (!mgpu_enter_name(r, &d->buffer_names, b.name))
+    if (!mgpu_enter_name(r, d->buffer_names, b.name))
         mgpu_wrong(&start, "device %d has a buffer '%s' already", device, b.name);
     read_record(r, &BUFFER_RECORD, &b);
     MGPU_ADD(r, d->buffers, d->buffer_count, b);
@@ -474,7 +476,7 @@ static void read_op(mgpu_reader *r, Reading *x)
     DeviceSchedule *d = &x->phase->devices[device];
     mgpu_reader start = *r;
     ScheduledOp op = {.id = mgpu_read_name(r, "the name of an operation")};
-    if (!mgpu_enter_name(r, &d->op_names, op.id))
+    if (!mgpu_enter_name(r, d->op_names, op.id))
         mgpu_wrong(&start, "device %d has an operation '%s' already", device, op.id);
     read_record(r, &OP_RECORD, &op);
     if (op.verb == VERB_FETCH && op.read_count)
@@ -504,7 +506,7 @@ static void end_phase(Reading *x)
         mgpu_wrong(&x->phase_at, "the phase has %d devices, the schedule %d", x->device_count, x->schedule->devices);
     for (int i = 0; i < x->pending_count; i++) {
         const Pending *w = &x->pending[i];
-        int op = mgpu_name_number(&p->devices[w->device].op_names, w->name);
+        int op = mgpu_name_number(p->devices[w->device].op_names, w->name);
         if (op < 0)
             mgpu_wrong(&w->at, "device %d has no operation '%s'", w->device, w->name);
         p->devices[w->device].ops[w->op].waits[w->wait].op = op;

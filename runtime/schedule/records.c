@@ -58,6 +58,12 @@ static const mgpu_field KERNEL[] = {
     {"each", MGPU_FIELD_WHOLE, MGPU_AT(Signature, work_each), .within = true, .what = "the size of the workspace of a sample"},
     {"extent", MGPU_FIELD_TEXT, MGPU_AT(Signature, extent), .optional = true, .what = "what its threads run over"},
 };
+/* what the image says of a phase; in the text its name says it */
+static const mgpu_field PHASE[] = {
+    {"kind", MGPU_FIELD_INT, MGPU_AT(PhaseSchedule, kind), .what = "the kind of the phase"},
+    {"partial", MGPU_FIELD_FLAG, MGPU_AT(PhaseSchedule, partial_batch), .optional = true},
+    {"reports", MGPU_FIELD_NAMES, MGPU_AT(PhaseSchedule, reports), .more = offsetof(PhaseSchedule, report_count), .optional = true, .what = "what it reports"},
+};
 static const mgpu_field DEVICE[] = {
     {"name", MGPU_FIELD_TEXT, MGPU_AT(DeviceSchedule, name), .what = "the name of the device"},
     {"arena", MGPU_FIELD_WHOLE, MGPU_AT(DeviceSchedule, arena_bytes), .what = "the size of the arena"},
@@ -68,33 +74,34 @@ static const mgpu_field DEVICE[] = {
 };
 static const mgpu_field BUFFER[] = {
     {"kind", MGPU_FIELD_CHOICE, MGPU_AT(Buffer, kind), MGPU_NAMES(BUFFER_KIND_NAME), .what = "a kind of buffer"},
-    {"offset", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, offset), .what = "the offset", .c = "offset"},
-    {"bytes", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, bytes), .what = "the size", .c = "bytes"},
-    {"slots", MGPU_FIELD_INT, MGPU_AT(Buffer, slots), .optional = true, .usual = 1, .least = 1, .what = "the number of slots", .c = "slots"},
-    {"each", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, each), .optional = true, .what = "the size of a sample", .c = "each"},
+    {"offset", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, offset), .what = "the offset"},
+    {"bytes", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, bytes), .what = "the size"},
+    {"slots", MGPU_FIELD_INT, MGPU_AT(Buffer, slots), .optional = true, .usual = 1, .least = 1, .what = "the number of slots"},
+    {"each", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, each), .optional = true, .what = "the size of a sample"},
     {"own of", MGPU_FIELD_WHOLE, MGPU_AT(Buffer, elements), .optional = true, .what = "the elements of the whole value"},
-    {"index", MGPU_FIELD_INT, MGPU_AT(Buffer, index), .optional = true, .usual = -1, .what = "the index", .c = "index"},
-    {"type", MGPU_FIELD_TYPE_OR_NONE, MGPU_AT(Buffer, type), .optional = true, .c = "type"},
+    {"index", MGPU_FIELD_INT, MGPU_AT(Buffer, index), .optional = true, .usual = -1, .what = "the index"},
+    {"type", MGPU_FIELD_TYPE_OR_NONE, MGPU_AT(Buffer, type), .optional = true},
     {"updated", MGPU_FIELD_FLAG, MGPU_AT(Buffer, updated), .optional = true},
 };
 static const mgpu_field OP[] = {
-    {"lane", MGPU_FIELD_CHOICE, MGPU_AT(ScheduledOp, lane), MGPU_NAMES(LANE_NAME), .what = "a lane", .c = "lane", .c_words = "MGPU_"},
+    {"lane", MGPU_FIELD_CHOICE, MGPU_AT(ScheduledOp, lane), MGPU_NAMES(LANE_NAME), .what = "a lane"},
     {.kind = FIELD_VERB},
-    {"region", MGPU_FIELD_INT, MGPU_AT(ScheduledOp, region), .optional = true, .usual = -1, .what = "the number of the region", .c = "region"},
+    {"region", MGPU_FIELD_INT, MGPU_AT(ScheduledOp, region), .optional = true, .usual = -1, .what = "the number of the region"},
     {"samples", MGPU_FIELD_FLAG, MGPU_AT(ScheduledOp, by_sample), .within = true},
-    {"chunk", MGPU_FIELD_WHOLE, MGPU_AT(ScheduledOp, chunk), .within = true, .what = "the samples of a chunk", .c = "chunk"},
+    {"chunk", MGPU_FIELD_WHOLE, MGPU_AT(ScheduledOp, chunk), .within = true, .what = "the samples of a chunk"},
     {.word = "own", .kind = FIELD_OWN},
     {.word = "reads", .kind = FIELD_READS},
     {.word = "writes", .kind = FIELD_WRITES},
     {.word = "waits", .kind = FIELD_WAITS},
     {.word = "digest", .kind = FIELD_CALL_DIGEST},
+    {.kind = FIELD_SUSPECTS},
     {"begin_us", MGPU_FIELD_TIME, MGPU_AT(ScheduledOp, begin_us), .what = "the begin"},
     {"time_us", MGPU_FIELD_TIME, MGPU_AT(ScheduledOp, time_us), .what = "the time"},
-    {"line", MGPU_FIELD_INT, MGPU_AT(ScheduledOp, line), .what = "the line", .c = "line"},
+    {"line", MGPU_FIELD_INT, MGPU_AT(ScheduledOp, line), .what = "the line"},
     {"layer", MGPU_FIELD_NAME, MGPU_AT(ScheduledOp, layer), .optional = true, .what = "the path of a layer"},
     {"role", MGPU_FIELD_NAME, MGPU_AT(ScheduledOp, role), .optional = true, .what = "the role of an operation"},
-    {"flops", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, flops), .optional = true, .what = "the number of floating-point operations", .c = "flops"},
-    {"bytes", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, bytes), .optional = true, .what = "the bytes that the call moves", .c = "bytes"},
+    {"flops", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, flops), .optional = true, .what = "the number of floating-point operations"},
+    {"bytes", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, bytes), .optional = true, .what = "the bytes that the call moves"},
 };
 static const mgpu_field COLLECTIVE[] = {
     {.word = "group", .kind = FIELD_MEMBERS},
@@ -105,7 +112,7 @@ static const mgpu_field COLLECTIVE[] = {
     {"of", MGPU_FIELD_NAMES, MGPU_AT(CollectiveRecord, of), .more = offsetof(CollectiveRecord, of_count), .optional = true, .what = "what it sums"},
 };
 const mgpu_record MODEL_RECORD = {"model", MGPU_FIELDS(MODEL)}, PLAN_RECORD = {"plan", MGPU_FIELDS(PLAN)}, KERNEL_RECORD = {"kernel", MGPU_FIELDS(KERNEL)},
-                  DEVICE_RECORD = {"device", MGPU_FIELDS(DEVICE)}, BUFFER_RECORD = {"buffer", MGPU_FIELDS(BUFFER)}, OP_RECORD = {"op", MGPU_FIELDS(OP)},
+                  PHASE_RECORD = {"phase", MGPU_FIELDS(PHASE)}, DEVICE_RECORD = {"device", MGPU_FIELDS(DEVICE)}, BUFFER_RECORD = {"buffer", MGPU_FIELDS(BUFFER)}, OP_RECORD = {"op", MGPU_FIELDS(OP)},
                   COLLECTIVE_RECORD = {"collective", MGPU_FIELDS(COLLECTIVE)};
 
 /* ---- predictions */

@@ -46,24 +46,8 @@ typedef mgpu_wait Wait;
 typedef mgpu_suspect Suspect;
 typedef mgpu_op ScheduledOp;
 typedef mgpu_collective CollectiveRecord;
-typedef struct DeviceSchedule {
-    const char *name;
-    int64_t arena_bytes, staging_bytes, first, share, capacity;
-    int64_t work_bytes;  /* the end of the arena, where workspaces are; every worker has as much */
-    int64_t least_bytes; /* a lower bound of the arena for any offsets; not in the text */
-    int as;              /* when read: the device whose buffers and operations it shares, or its own number */
-    Buffer *buffers;
-    int buffer_count;
-    ScheduledOp *ops;
-    int op_count;                      /* the order within a lane is that of this list */
-    mgpu_names buffer_names, op_names; /* when read: numbers of buffers and operations */
-} DeviceSchedule;
-typedef struct PhaseSchedule {
-    const char *name;
-    DeviceSchedule *devices;
-    CollectiveRecord *collectives;
-    int collective_count;
-} PhaseSchedule;
+typedef mgpu_device_phase DeviceSchedule;
+typedef mgpu_phase PhaseSchedule;
 static inline const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
 {
     return op->verb == VERB_TRANSFER ? mgpu_transfer_row(p->collectives[op->target].parties.transfer)->verb : VERB_NAME[op->verb];
@@ -147,6 +131,7 @@ enum {                                   /* kinds of fields that only schedules 
        FIELD_WRITES,
        FIELD_WAITS,
        FIELD_CALL_DIGEST, /* every call has one */
+       FIELD_SUSPECTS,    /* of a call; not in the text */
        FIELD_MEMBERS,     /* of a collective */
        FIELD_PARTIES,     /* of a collective: kind, ends and parts */
        FIELD_COUNT,       /* of a collective: bytes and type of its whole value */
@@ -154,7 +139,7 @@ enum {                                   /* kinds of fields that only schedules 
        FIELD_PARAMETERS,  /* a list; `more`: its length */
        FIELD_LABEL        /* of a policy */
 };
-extern const mgpu_record MODEL_RECORD, PLAN_RECORD, KERNEL_RECORD, DEVICE_RECORD, BUFFER_RECORD, OP_RECORD, COLLECTIVE_RECORD;
+extern const mgpu_record MODEL_RECORD, PLAN_RECORD, KERNEL_RECORD, PHASE_RECORD, DEVICE_RECORD, BUFFER_RECORD, OP_RECORD, COLLECTIVE_RECORD;
 enum { REMARKS = 5 };
 extern const mgpu_record REMARK[REMARKS]; /* comments about a Schedule and its lists */
 enum { POLICY_WORDS = 6 };
@@ -164,6 +149,19 @@ const char *policy_label(const Policy *);   /* shown wherever the policy is name
 /* ---- read.c: parses a schedule. The reader has the text, the allocator and the error handler. A device that shares another's
  * records has no lists. */
 Schedule *mgpu_schedule_read(mgpu_reader *);
+
+/* ---- write.c: Schedule -> text */
+void mgpu_schedule_write(const Schedule *, mgpu_writer *);
+
+/* ---- image.c: Schedule <-> the bytes that a program carries. A reader says where to take memory, and what becomes of a mistake; the
+ * texts of what is unpacked stay in the image, but for those of a `plain` reader. Devices of one class share their lists */
+const uint64_t *mgpu_schedule_pack(mgpu_reader *, const Schedule *);
+const uint64_t *mgpu_image_of(mgpu_reader *, const void *body, size_t bytes); /* for tests: of whatever bytes */
+Schedule *mgpu_schedule_unpack(mgpu_reader *, const uint64_t *image);
+_Noreturn void mgpu_wrong_image(const mgpu_reader *, const char *message); /* of a program's reader: it is our mistake */
+int64_t mgpu_image_words(const uint64_t *image);
+const char *mgpu_image_digest(const uint64_t *image, int bytes, char text[65]); /* the first of them */
+const uint64_t *mgpu_find_image(const uint64_t *words, int64_t count, int64_t *from); /* in a file, from a word on; NULL: there is none */
 
 /* ---- reasons.c: why an operation waits for another one */
 enum { REASON_NAMES = 3 };

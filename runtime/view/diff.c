@@ -284,7 +284,7 @@ static void compare_buffers(Diff *d)
 
 void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *f)
 {
-    View *x = mgpu_view_read(a, phase), *y = mgpu_view_read(b, phase ? phase : x->phase->name);
+    View *x = mgpu_view_read(&(ViewSource){.text = a}, phase), *y = mgpu_view_read(&(ViewSource){.text = b}, phase ? phase : x->phase->name);
     Diff d = {x, y, f, 0};
     fprintf(f, "%s, %s, %d device%s", x->schedule->model, x->phase->name, x->schedule->devices, x->schedule->devices == 1 ? "" : "s");
     if (strcmp(x->schedule->model, y->schedule->model) != 0)

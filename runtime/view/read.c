@@ -4,24 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory, which is freed as a whole */
-struct ViewBlock { struct ViewBlock *before; size_t used, room; _Alignas(16) char bytes[]; };
-
-static void *take(void *view, size_t bytes)
-{
-    enum { BLOCK = 1 << 16 };
-    View *v = view;
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (!v->memory || v->memory->room - v->memory->used < bytes) {
-        size_t room = bytes > BLOCK ? bytes : BLOCK;
-        struct ViewBlock *block = mgpu_allocate(1, sizeof *block + room);
-        *block = (struct ViewBlock){v->memory, 0, room};
-        v->memory = block;
-    }
-    v->memory->used += bytes;
-    return v->memory->bytes + v->memory->used - bytes;
-}
-
 /* ---- reading */
 static const char *const USUAL[2][2] = {{"train.full", "train.partial"}, {"predict.full", "predict.partial"}};
 
@@ -49,7 +31,7 @@ static const PhaseSchedule *choose_phase(const Schedule *s, const char *phase)
 }
 
 /* Completes the lists of a device. One that equals another device shares its lists. */
-static void complete(View *v, DeviceSchedule *all, int device)
+static void complete(View *v, DeviceSchedule *all, int device, mgpu_reader *r)
 {
     DeviceSchedule *d = &all[device];
     if (d->as != device) {
@@ -62,6 +44,13 @@ static void complete(View *v, DeviceSchedule *all, int device)
         d->first = own.first;
         d->share = own.share;
         d->capacity = own.capacity;
+    } else if (!d->op_names) { /* of an image */
+        d->op_names = r->allocate(r->memory, sizeof *d->op_names);
+        d->buffer_names = r->allocate(r->memory, sizeof *d->buffer_names);
+        for (int i = 0; i < d->op_count; i++)
+            mgpu_enter_name(r, d->op_names, d->ops[i].id);
+        for (int i = 0; i < d->buffer_count; i++)
+            mgpu_enter_name(r, d->buffer_names, d->buffers[i].name);
     }
     for (int i = 0; i < d->op_count; i++) {
         ScheduledOp *op = &d->ops[i];
@@ -71,34 +60,36 @@ static void complete(View *v, DeviceSchedule *all, int device)
     }
 }
 
-static _Noreturn void say_wrong(const mgpu_reader *r, const char *message) { mgpu_die("line %d of the schedule: %s", r->line, message); }
+static _Noreturn void say_wrong(const mgpu_reader *r, const char *message)
+{
+    if (r->at)
+        mgpu_die("line %d of the schedule: %s", r->line, message);
+    mgpu_die("%s", message);
+}
 
-View *mgpu_view_read(const char *text, const char *phase)
+View *mgpu_view_read(const ViewSource *from, const char *phase)
 {
     View *v = mgpu_allocate(1, sizeof *v);
-    mgpu_reader r = {.at = text, .line_start = text, .line = 1, .plain = true, .wrong = say_wrong, .allocate = take, .memory = v};
-    v->schedule = mgpu_schedule_read(&r);
+    mgpu_reader r = {.at = from->text, .line_start = from->text, .line = 1, .plain = true, .wrong = say_wrong, .allocate = mgpu_take_memory, .memory = &v->memory};
+    v->schedule = from->text ? mgpu_schedule_read(&r) : mgpu_schedule_unpack(&r, from->image);
     v->step = &v->schedule->step;
     v->phase = choose_phase(v->schedule, phase);
     v->devices = v->phase->devices;
     for (int d = 0; d < v->schedule->devices; d++)
-        complete(v, v->phase->devices, d);
+        complete(v, v->phase->devices, d, &r);
     return v;
 }
 
 void mgpu_view_free(View *v)
 {
-    for (struct ViewBlock *block = v->memory, *before; block; block = before) {
-        before = block->before;
-        free(block);
-    }
+    mgpu_free_memory(&v->memory);
     free(v);
 }
 
-/* ---- queries */
-int mgpu_view_find_op(const ViewDevice *d, const char *text) { return mgpu_name_number(&d->op_names, text); }
+/* ---- questions */
+int mgpu_view_find_op(const ViewDevice *d, const char *text) { return mgpu_name_number(d->op_names, text); }
 
-int mgpu_view_find_buffer(const ViewDevice *d, const char *text) { return mgpu_name_number(&d->buffer_names, text); }
+int mgpu_view_find_buffer(const ViewDevice *d, const char *text) { return mgpu_name_number(d->buffer_names, text); }
 
 const LaneUse *mgpu_view_use(const View *v, int device, Lane lane)
 {

@@ -35,16 +35,29 @@ bool mgpu_view_is_file(const ViewRequest *r, FILE *f)
     return r->full || (!asked && !isatty(fileno(f)));
 }
 
-void mgpu_view_print(const char *text, const ViewRequest *asked, FILE *f)
+static void print_text(const ViewSource *from, FILE *f)
+{
+    if (from->text) {
+        fputs(from->text, f);
+        return;
+    }
+    mgpu_block *memory = NULL;
+    mgpu_reader r = {.wrong = mgpu_wrong_image, .allocate = mgpu_take_memory, .memory = &memory};
+    mgpu_writer w = mgpu_file_writer(f);
+    mgpu_schedule_write(mgpu_schedule_unpack(&r, from->image), &w);
+    mgpu_free_memory(&memory);
+}
+
+void mgpu_view_print(const ViewSource *from, const ViewRequest *asked, FILE *f)
 {
     ViewRequest r = *asked;
     if (mgpu_view_is_file(asked, f)) {
-        fputs(text, f);
+        print_text(from, f);
         return;
     }
     r.width = r.width ? r.width : page_width(f);
     r.colour = r.colour || shows_colours(f);
-    View *v = mgpu_view_read(text, r.phase);
+    View *v = mgpu_view_read(from, r.phase);
     if (r.device >= v->schedule->devices)
         mgpu_fail(MGPU_BAD_USAGE, "--device %d: the schedule has %d device%s, numbered from 0", r.device, v->schedule->devices, v->schedule->devices == 1 ? "" : "s");
     if (r.op)

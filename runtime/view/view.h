@@ -1,7 +1,7 @@
-/* view.h: shows a schedule's text to people: a page, a layer, an operation, a timeline; compares two schedules.
+/* view.h: a schedule as people read it: a page, a layer, an operation, a timeline; two schedules compared.
  *
- * In: the text (docs/schedule.md) of a file or of the program itself, whose head may have comments with predictions. Out: text.
- * mgpuc and its programs share this, so it uses only what is in the text. */
+ * In: the text (docs/schedule.md) of a file, whose head may have comments with what is predicted, or the image of a program. Out: text.
+ * mgpuc and its programs share this: nothing here knows more than the text says. */
 #ifndef MGPU_VIEW_H
 #define MGPU_VIEW_H
 
@@ -15,24 +15,29 @@ typedef struct ViewRequest {
     bool colour;
 } ViewRequest;
 
-int mgpu_view_device(const char *text);              /* value of --device; exits with status 2 if invalid */
-bool mgpu_view_is_file(const ViewRequest *, FILE *); /* the plain text is requested */
-/* Prints the view that is requested. By default, prints the page on a terminal, else the plain text. */
-void mgpu_view_print(const char *text, const ViewRequest *, FILE *);
-void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *); /* phase: see mgpu_view_read */
+typedef struct ViewSource {
+    const char *text;
+    const uint64_t *image;
+} ViewSource; /* a schedule: a file's text, or, text NULL, a program's image */
+
+int mgpu_view_device(const char *text);              /* of --device; fails with status 2 */
+bool mgpu_view_is_file(const ViewRequest *, FILE *); /* the text itself is asked for */
+/* the text itself, where it is asked for or standard output is no terminal and nothing is; else what is asked for, or the page */
+void mgpu_view_print(const ViewSource *, const ViewRequest *, FILE *);
+void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *); /* phase: as mgpu_view_read takes it */
 
 /* ---- read.c */
 typedef DeviceSchedule ViewDevice; /* strings that are not given are "", not NULL */
 typedef struct View {               /* one phase of a schedule */
-    struct ViewBlock *memory;       /* owns all memory of the view */
+    mgpu_block *memory;      /* of all that it has */
     const Schedule *schedule;
     const StepRecord *step;         /* the prediction */
     const PhaseSchedule *phase;
     const ViewDevice *devices;
     double end_us;                  /* end of the last operation */
 } View;
-/* NULL: train.full, or predict.full if the schedule only predicts, else the first. Exits if there is no phase of that name. */
-View *mgpu_view_read(const char *text, const char *phase);
+/* phase NULL: train.full, of what only predicts predict.full, else the first. Fails if there is none of that name */
+View *mgpu_view_read(const ViewSource *, const char *phase);
 bool mgpu_view_is_step(const View *,
                        bool partial); /* the prediction is for this phase, which is full, or with `partial` may be partial */
 void mgpu_view_free(View *);

@@ -151,6 +151,19 @@ static void run_schedule(const uint8_t *data, size_t length)
     verify(s);
 }
 
+/* ---- what follows the head of an image -> schedule; what was unpacked, packed and unpacked again is the same */
+static void run_image(const uint8_t *data, size_t length)
+{
+    Schedule *s = schedule_unpack("case", schedule_pack_bytes(data, length));
+    const uint64_t *first = schedule_pack(s), *second = schedule_pack(schedule_unpack("case", first));
+    int64_t words = mgpu_image_words(first);
+    if (words != mgpu_image_words(second) || memcmp(first, second, (size_t)words * sizeof *first) != 0)
+        fuzz_wrong("what was packed is unpacked as something else");
+    Text text = {0};
+    schedule_write(s, &text);
+    verify(s);
+}
+
 /* ---- a dump -> graphs; what was read, printed and read again is printed the same. What is read may be simplified */
 static void run_graph(const uint8_t *data, size_t length)
 {
@@ -286,6 +299,7 @@ const FuzzTarget FUZZ_TARGETS[] = {
     {"compile", run_compile, "tests/lang tests/models", LANGUAGE, true, false, 4000},
     {"emitted", run_emitted, "tests/models tests/fuzz/corpus/models", LANGUAGE, true, false, 4000},
     {"schedule", run_schedule, "", SCHEDULE, true, true, 30000},
+    {"image", run_image, "", NULL, false, false, 30000},
     {"machine", run_machine, "compiler/machine/files", MACHINE, true, false, 4000},
     {"measured", run_measured, "", JSON_WORDS, true, false, 4000},
     {"view", run_view, "tests/fuzz/corpus/schedule", SCHEDULE, true, false, 30000},

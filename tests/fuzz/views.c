@@ -29,7 +29,7 @@ static void show(const char *text, const char *phase)
     size_t length;
     FILE *f = mgpu_begin_text(&said, &length);
     ViewRequest r = {.device = -1, .width = 80, .phase = phase};
-    View *v = mgpu_view_read(text, phase);
+    View *v = mgpu_view_read(&(ViewSource){.text = text}, phase);
     mgpu_view_page(v, &r, f);
     mgpu_view_timeline(v, &r, f);
     r.at = format("%gus", v->end_us / 2);

@@ -450,7 +450,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
     const mgpu_buffer *buffers[8];
     int64_t first = 0;
     bool gpu = strcmp(kind, "cuda") == 0;
-    *plan = (mgpu_plan){.kind = kind, .devices = devices, .micro = micro, .device = device, .phase_count = count, .schedule = "text\n"};
+    *plan = (mgpu_plan){.kind = kind, .devices = devices, .micro = micro, .device = device, .phase_count = count};
     for (int d = 0; d < devices; d++) {
         int64_t share = micro / devices + (d < micro % devices);
         device[d].shard = (mgpu_shard){first, share, share ? share : 1};
@@ -460,7 +460,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
         make_rooms(&device[d]);
     }
     mgpu_phase *phases = mgpu_allocate((size_t)count, sizeof *phases);
-    static const mgpu_collective REDUCE_TRAIN = {.name = "r0", .count = IN * OUT + 2, .dtype = MGPU_F64, .lane = MGPU_COMM};
+    static mgpu_collective REDUCE_TRAIN = {.name = "r0", .count = IN * OUT + 2, .dtype = MGPU_F64, .lane = MGPU_COMM};
     for (int k = 0; k < count; k++) {
         mgpu_device_phase *per_device = mgpu_allocate((size_t)devices, sizeof *per_device);
         for (int d = 0; d < devices; d++) {
@@ -468,7 +468,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
             b->buffers = buffers[d];
             b->gpu = gpu;
             make_ops(b, PHASES[k].kind);
-            per_device[d] = (mgpu_device_phase){buffers[d], BUFFERS, b->ops, b->count};
+            per_device[d] = (mgpu_device_phase){.buffers = (mgpu_buffer *)(uintptr_t)buffers[d], .buffer_count = BUFFERS, .ops = b->ops, .op_count = b->count};
         }
         bool train = PHASES[k].kind == MGPU_PHASE_TRAIN, report = PHASES[k].kind >= MGPU_PHASE_REPORT_TRAIN;
         phases[k] = (mgpu_phase){PHASES[k].name, (uint8_t)PHASES[k].kind, PHASES[k].partial_batch, per_device, &REDUCE_TRAIN, 1,

@@ -230,7 +230,6 @@ static void test_command_line(Test *t)
         {"--version", 0, "interface " IN_WORDS(MGPU_INTERFACE)},
         {"--help", 0, "Exit status"},
         {"info", 0, "fc.weight"},
-        {"schedule", 0, "text"},
         {"bench --json --steps 3 --devices 3", 0, "\"step_ms\": ["},
         {"bench", 0, "samples/s"},
     };

@@ -57,6 +57,33 @@ static void test_text(int programs)
     result("the same bytes for the same input", again);
 }
 
+/* what is packed and unpacked is the same schedule, and the image of a text is that of the schedule it was printed of, but for what no text
+ * has; damage is an error */
+static void test_image(int programs)
+{
+    const char *why = NULL;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        const Schedule *s = random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule;
+        Text first = {0}, second = {0}, third = {0};
+        schedule_write(s, &first);
+        const uint64_t *image = schedule_pack(s);
+        Schedule *same = schedule_unpack("test", image);
+        const uint64_t *again = schedule_pack(same), *printed = schedule_pack(schedule_read("test", text_of(&first)));
+        schedule_write(same, &second);
+        schedule_write(schedule_unpack("test", printed), &third);
+        size_t bytes = (size_t)mgpu_image_words(image) * sizeof *image;
+        if (mgpu_image_words(again) != mgpu_image_words(image) || memcmp(again, image, bytes) != 0)
+            why = format("program %d: another image", seed);
+        else if (strcmp(text_of(&first), text_of(&second)) != 0 || strcmp(text_of(&first), text_of(&third)) != 0)
+            why = format("program %d: another text", seed);
+        for (int p = 0; p < s->phase_count; p++)
+            if (s->phases[p].kind != same->phases[p].kind || s->phases[p].partial_batch != same->phases[p].partial_batch ||
+                s->phases[p].report_count != same->phases[p].report_count)
+                why = format("program %d: another phase", seed);
+    }
+    result("what is packed is unpacked", why);
+}
+
 #define HEAD "mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
 #define DEVICE HEAD "device 0 name \"host\" arena 64 work 0 staging 0 samples 0..2 capacity 2\n"
 #define TWO "mgpu-schedule 3\nmodel m precision f32 batch 2 accumulate 1 devices 2\nphase p\ndevice 0 name \"h\" arena 0 work 0 staging 0 samples 0..2 capacity 2\n"
@@ -198,5 +225,6 @@ int main(int argc, char **argv)
     test_errors();
     test_junk(150 * scale);
     test_text(20 * scale);
+    test_image(20 * scale);
     return failures != 0;
 }
