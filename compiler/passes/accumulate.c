@@ -2,18 +2,18 @@
  *
  * In: the distributed train graph; every sum over the samples of a step ends in a REDUCE. Out: three graphs.
  *
- *   prologue     once for every micro-batch, ahead of the step: sums that forward or backward need (denominators of
+ *   prologue     once for every micro-batch, before the step: sums that forward or backward need (denominators of
  *                losses). Each is added to a persistent accumulator of its own.
  *   accumulate   forward and backward of a micro-batch that is not the last: the Partial before a REDUCE is
  *                added to an accumulator.
- *   train_last   the last micro-batch: accumulator + Partial is what is reduced; updates and reports follow.
+ *   train_last   the last micro-batch: accumulator + Partial is reduced; updates and reports follow.
  *
- * All start from zero where RUN_MICRO is 0. In accumulate and train_last the REDUCE of a denominator reduces the
+ * All accumulators start from zero where RUN_MICRO is 0. In accumulate and train_last the REDUCE of a denominator reduces the
  * prologue's accumulator, which is complete before the first of them runs.
  *
- * What is a denominator: a REDUCE on which a value of a sample, or another sum over samples, depends. It must not depend
- * on weights: the forward pass of the other micro-batches would have to run first. Updates of Partial accumulators
- * (metrics) are in both graphs of the step: each adds its own samples. */
+ * A denominator is a REDUCE on which a value of a sample, or another sum over samples, depends. It must not depend on weights:
+ * the forward pass of the other micro-batches would have to run first. Updates of Partial accumulators (metrics) are in both
+ * graphs of the step: each adds its own samples. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
@@ -28,10 +28,10 @@ typedef struct Splitter {
     const Graph *train;
     Cut *cuts;
     int cut_count;
-    int *cut_of;        /* by node id: REDUCE's cut + 1 */
+    int *cut_of;        /* by node id: the cut of a REDUCE + 1 */
 } Splitter;
 
-/* marks what the marked nodes are computed of */
+/* Marks the nodes that the marked nodes depend on. */
 static void mark_needed(const Graph *g, bool *needed)
 {
     for (int i = g->node_count - 1; i >= 0; i--)
@@ -59,7 +59,8 @@ static void find_cuts(Splitter *s)
     }
 }
 
-/* a sum that is needed ahead, and depends on weights or on other sums; states change at the end of the step. NULL: there is none */
+/* Returns a sum that the prologue needs, but that depends on weights or on other sums; states change at the end of the step.
+ * NULL: there is none. */
 static const Node *sum_too_early(const Splitter *s)
 {
     const Graph *g = s->train;
@@ -96,7 +97,7 @@ static Node *with_type(Node *n, Distribution d)
     return n;
 }
 
-/* moments of both; each device has its own */
+/* Merges moments; each device has its own. */
 static Node *merged(Graph *g, Node *before, Node *p)
 {
     int first = g->node_count;
@@ -111,7 +112,7 @@ static Node *merged(Graph *g, Node *before, Node *p)
     return all;
 }
 
-/* where(micro == 0, 0, accumulator) + p */
+/* Returns where(micro == 0, 0, accumulator) + p. */
 static Node *accumulated(Graph *g, const Cut *cut, Node *p)
 {
     int variable = cut->variable;
@@ -152,7 +153,7 @@ static Graph *make_prologue(const Splitter *s)
     return g;
 }
 
-/* what the prologue has summed */
+/* Returns what the prologue has summed, reduced. */
 static Node *denominator(Graph *g, const Cut *cut)
 {
     stand_at(g, cut->reduce);

@@ -1,27 +1,28 @@
 /* composite.c: library layers that the compiler replaces as a whole.
  *
- * In: COMPOSITE nodes, whose bodies are the layers' library text and their definition. Out: primitives; either the
- * forward (and gradient) of a row of the table below, which computes the same with fewer reductions, or the body.
+ * In: COMPOSITE nodes, whose bodies are the layers' library text and their definition. Out: primitives; either the forward (and
+ * gradient) of a row of the table below, which computes the same with fewer reductions, or the body.
  *
- * A row's forward is a function of the target graph and the composite's inputs alone; equal nodes are shared, so its
- * gradient builds the forward once more to get at what is between (means, normalised values) and adds no node by that.
+ * A row's forward depends only on the target graph and the composite's inputs. Since equal nodes are shared, its gradient builds
+ * the forward again to get intermediate values (means, normalised values), which adds no nodes.
  *
- * batchnorm: the moments of x over the valid samples (number, mean m, sum of squared distances from it), which are merged over devices: one transfer; with
- * v = squares / n (in double): inv = 1 / sqrt(v + eps), y = (x - m) inv weight + bias.
- * Backward: t = [sum g, sum g xhat]: one reduction; t1 and t2 are the gradients of bias and weight, and
- * dx = weight inv (g - t1 / n - xhat t2 / n). Statistics of groups (or the shard): the same with sums over a group for
- * every sample, of its mean and its squares; gradients of bias and weight are then ordinary sums over the samples.
+ * batchnorm: the moments of x over the valid samples (number, mean m, sum of squared distances from it), merged over devices by
+ * one transfer. With v = squares / n (in double): inv = 1 / sqrt(v + eps), y = (x - m) inv weight + bias. Backward: t = [sum g,
+ * sum g xhat], one reduction; t1 and t2 are the gradients of bias and weight, and dx = weight inv (g - t1 / n - xhat t2 / n).
+ * Statistics of groups (or the shard): the same with sums over a group for every sample, of its mean and its squares; gradients
+ * of bias and weight are then ordinary sums over the samples.
  *
- * layernorm: xhat = (x - mean) inv along the last axis, y = xhat weight + bias; with u = g weight,
- * dx = inv (u - mean(u) - xhat mean(u xhat)). rmsnorm: likewise without the means of x and u.
+ * layernorm: xhat = (x - mean) inv along the last axis, y = xhat weight + bias; with u = g weight, dx = inv (u - mean(u) - xhat
+ * mean(u xhat)). rmsnorm: the same without the means of x and u.
  *
- * softmax: dx = y (g - sum(g y)): of all that forward makes, backward needs y alone.
+ * softmax: dx = y (g - sum(g y)): of the forward values, backward needs only y.
  *
- * groupnorm of groups that are short for the target (longer ones are inlined before: Target.least_group): sums go over places
- * first, channel by channel, and then over the channels of a group; what a group shares is there once for each channel.
+ * groupnorm with groups that are short for the target (longer ones are inlined before: Target.least_group): sums go over
+ * positions first, channel by channel, and then over the channels of a group; the values of a group are repeated for each of its
+ * channels.
  *
- * attention: the primitive ATTENTION, which keeps no scores: its gradient computes them again. With a mask, a bias or a cap it is
- * the body. */
+ * attention: the primitive ATTENTION, which stores no scores: its gradient recomputes them. With a mask, a bias or a cap the body
+ * is used. */
 #include "compiler/passes/composite.h"
 #include "compiler/passes/gradients.h"
 #include "compiler/ir/rebuild.h"
@@ -35,14 +36,14 @@ enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_MEAN, NORM_VAR, NORM_PARTS };
 enum { RESULT_Y, RESULT_MEAN, RESULT_VAR, RESULT_COUNT };
 
 typedef struct BatchNorm {
-    int place[NORM_PARTS];      /* among the composite's inputs */
-    Node *part[NORM_PARTS];     /* [s..., c] x, in the type computed in; [c] the others */
+    int place[NORM_PARTS];      /* index among the composite's inputs */
+    Node *part[NORM_PARTS];     /* [s..., c] x, in the type of the computation; [c] the others */
     double momentum, eps;
     int64_t group;              /* 0: the whole batch; N: samples of a group; -1: the shard */
     int axes[MAX_RANK], axis_count;
     int64_t channels;
-    /* [c], of every sample if there are groups */
-    Node *count;                /* [] F64: elements that a statistic is made of */
+    /* [c], for every sample if there are groups */
+    Node *count;                /* [] F64: number of elements of a statistic */
     Node *shift, *var;          /* F64: mean - stored mean; biased variance */
     Node *mean, *scale, *xhat;  /* xhat [s..., c] */
 } BatchNorm;
@@ -61,7 +62,7 @@ static int result_count(const Graph *body)
     return count;
 }
 
-/* which input is what; false: not the form that the table knows, the body is used */
+/* Finds the inputs; false: not the form of the table, so the body is used. */
 static bool find_parts(Graph *g, const Node *composite, Node **inputs, BatchNorm *b)
 {
     static const char *const WORD[NORM_PARTS] = {NULL, "weight", "bias", "running_mean", "running_var"};
@@ -99,14 +100,14 @@ static bool find_parts(Graph *g, const Node *composite, Node **inputs, BatchNorm
     return shape_count(x) > 0;
 }
 
-/* elements s to s + c of a vector */
+/* Returns elements start to start + count of a vector. */
 static Node *part_of(Graph *g, Node *vector, int64_t start, int64_t count)
 {
     return graph_slice(g, vector, (int64_t[]){start}, (int64_t[]){count}, (int64_t[]){1});
 }
 
-/* sum a, sum b over the spatial axes and: all samples, reduced (made by one kernel, they share a collective); or the
- * samples of a group, for each sample */
+/* Computes sum a and sum b over the spatial axes and: all samples, reduced (one kernel computes both, so they share a
+ * collective); or the samples of a group, for each sample. */
 static void sums_of_two(Graph *g, const BatchNorm *b, Node *in[2], Node *out[2])
 {
     for (int i = 0; i < 2; i++)
@@ -121,7 +122,8 @@ static void sums_of_two(Graph *g, const BatchNorm *b, Node *in[2], Node *out[2])
         out[i] = part_of(g, both, i * b->channels, b->channels);
 }
 
-/* The mean of each sample's places and their squared distances from it, [c] F64, by distances from the place in the middle, which lose nothing. */
+/* Computes the mean of each sample's positions and their squared distances from it, [c] F64, from distances to the middle
+ * position, which lose no precision. */
 static void statistics_of_samples(Graph *g, const BatchNorm *b, Node *x, double places, Node **mean, Node **squares)
 {
     int64_t start[MAX_RANK] = {0}, count[MAX_RANK], step[MAX_RANK];
@@ -138,7 +140,7 @@ static void statistics_of_samples(Graph *g, const BatchNorm *b, Node *x, double 
     *squares = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, square, graph_binary(g, OP_MUL, shift, sum)), graph_weak(g, 0));
 }
 
-/* Of each group: the statistics of its samples, then those of the samples' means, which are few. The mean is returned. */
+/* Computes, for each group, the statistics of its samples, then those of the samples' means, which are few. Returns the mean. */
 static Node *group_statistics(Graph *g, BatchNorm *b, Node *x)
 {
     int64_t group = b->group < 0 ? 0 : b->group;
@@ -148,7 +150,7 @@ static Node *group_statistics(Graph *g, BatchNorm *b, Node *x)
         statistics_of_samples(g, b, x, places, &mean, &squares);
     else
         mean = graph_cast(g, x, F64);
-    Node *samples = graph_binary(g, OP_MAXIMUM, graph_group_sum(g, select_valid(g, one), group), one); /* a group of missing samples only */
+    Node *samples = graph_binary(g, OP_MAXIMUM, graph_group_sum(g, select_valid(g, one), group), one); /* 1 if all are padding */
     b->count = graph_binary(g, OP_MUL, samples, graph_number(g, places, F64));
     Node *in[] = {graph_binary(g, OP_SUB, mean, stored), squares};
     Node *all = graph_group_sum(g, select_valid(g, squares ? graph_concat(g, in, 2, 0) : in[0]), group);
@@ -185,7 +187,7 @@ static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs,
     return true;
 }
 
-/* stored + momentum (now - stored), in the type of the variable */
+/* Returns stored + momentum (now - stored), in the type of the variable. */
 static Node *follow(Graph *g, Node *stored, Node *now, double momentum)
 {
     Node *step = graph_binary(g, OP_SUB, graph_cast(g, now, stored->dtype), stored);
@@ -201,7 +203,7 @@ static bool batchnorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
     Node *distance = graph_binary(g, OP_SUB, x, b.mean);
     Node *scaled = graph_binary(g, OP_MUL, distance, b.scale);
     results[RESULT_Y] = graph_binary(g, OP_ADD, scaled, graph_cast(g, b.part[NORM_BIAS], x->dtype));
-    /* the unbiased variance, as in torch */
+    /* the unbiased variance, as in PyTorch */
     Node *one = graph_weak(g, 1), *less = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, b.count, graph_weak(g, 1)), one);
     Node *shift = b.shift, *unbiased = graph_binary(g, OP_MUL, b.var, graph_binary(g, OP_DIV, b.count, less));
     if (b.group != 0) { /* their mean over the samples */
@@ -242,7 +244,7 @@ static bool batchnorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **
     Node *common = graph_binary(g, OP_DIV, along_bias, count);
     Node *slope = graph_binary(g, OP_MUL, b.xhat, graph_binary(g, OP_DIV, along_weight, count));
     Node *rest = graph_binary(g, OP_SUB, graph_binary(g, OP_SUB, y, common), slope);
-    Node *dx = select_valid(g, graph_binary(g, OP_MUL, b.scale, rest)); /* the missing took no part in the statistics */
+    Node *dx = select_valid(g, graph_binary(g, OP_MUL, b.scale, rest)); /* padding samples are not in the statistics */
     if (dtype_is_float(given->dtype))
         input_gradients[b.place[NORM_X]] = graph_cast(g, dx, given->dtype);
     if (b.group != 0) {
@@ -257,12 +259,12 @@ static bool batchnorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **
 /* ---- layernorm, rmsnorm */
 
 typedef struct LayerNorm {
-    int x, weight, bias;        /* among the composite's inputs; bias -1: none */
-    Node *inverse, *xhat;       /* [..., 1], [..., c] in the type computed in */
-    Node *gain;                 /* weight, likewise */
+    int x, weight, bias;        /* indices among the composite's inputs; bias -1: none */
+    Node *inverse, *xhat;       /* [..., 1], [..., c] in the type of the computation */
+    Node *gain;                 /* weight, in that type */
 } LayerNorm;
 
-/* mean along the last axis, which is kept with extent 1 */
+/* Returns the mean along the last axis, which is kept with extent 1. */
 static Node *mean_of_rows(Graph *g, Node *x)
 {
     int last = x->shape.rank - 1;
@@ -272,7 +274,7 @@ static Node *mean_of_rows(Graph *g, Node *x)
     return graph_binary(g, OP_MUL, sum, graph_weak(g, 1 / (double)x->shape.extent[last]));
 }
 
-/* which input is what: x, and vectors along its last axis; false: not the form that the table knows */
+/* Finds the inputs: x, and vectors along its last axis; false: not the form of the table. */
 static bool find_norm(const Graph *g, const Node *composite, Node **inputs, LayerNorm *n)
 {
     *n = (LayerNorm){-1, -1, -1, NULL, NULL, NULL};
@@ -376,7 +378,7 @@ static bool rmsnorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **re
 
 /* ---- softmax */
 
-/* f(x) along the axis, which is kept with extent 1 */
+/* Applies a reduction along the axis, which is kept with extent 1. */
 static Node *along_axis(Graph *g, Node *(*reduce)(Graph *, Node *, const int *, int), Node *x, int axis)
 {
     Shape kept = x->shape;
@@ -417,7 +419,7 @@ static bool groupnorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
     return true;
 }
 
-/* the axis; -1: not the form that the table knows */
+/* Returns the axis; -1: not the form of the table. */
 static int softmax_axis(const Node *composite, Node **inputs)
 {
     if (composite->inputs != 1 || composite->data_count != 1 || !(composite->data[0] == composite->data[0]))
@@ -455,7 +457,7 @@ static bool softmax_gradient(Sweep *s, Node *composite, Node **inputs, Node **re
 
 /* ---- attention */
 
-/* the input of the composite that a node of its body is, in another shape; -1: none */
+/* Returns the input of the composite that a node of its body is a reshape of; -1: none. */
 static int argument_of(const Node *x)
 {
     while (x->op == OP_RESHAPE)
@@ -463,7 +465,8 @@ static int argument_of(const Node *x)
     return x->op == OP_ARG ? (int)x->ints[0] : -1;
 }
 
-/* numbers: causal, window, mask, bias, scale, cap. q and k meet in the body's first product, v is the second operand of its last */
+/* data: causal, window, mask, bias, scale, cap. q and k are the operands of the body's first product, v is the second operand of
+ * the last one. */
 static bool find_attention(Node *composite, Node **inputs, Node **part, double *number)
 {
     enum { CAUSAL, WINDOW_SIZE, MASK, BIAS, SCALE, CAP, NUMBERS };
@@ -508,10 +511,10 @@ static bool attention_forward(Graph *g, Node *composite, Node **inputs, Node **r
 
 static const struct Composite {
     const char *layer;
-    bool training;     /* in training only */
+    bool training;     /* only in training */
     bool (*forward)(Graph *, Node *composite, Node **inputs, Node **results);
     bool (*gradient)(Sweep *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
-                     Node **input_gradients); /* NULL: those of the nodes that forward makes */
+                     Node **input_gradients); /* NULL: ordinary rules for the nodes of forward */
 } COMPOSITES[] = {
     {"batchnorm", true, batchnorm_forward, batchnorm_gradient},
     {"layernorm", false, layernorm_forward, layernorm_gradient},
@@ -550,7 +553,7 @@ bool composite_gradient(Sweep *s, Node *composite, Node **inputs, Node **results
 
 /* ---- whole graphs */
 
-/* least: those of groupnorm alone whose groups have so many channels at least; 0: all */
+/* least: only groupnorm with at least so many channels per group; 0: all composites */
 static bool is_wanted(const Node *n, int64_t least)
 {
     if (n->op != OP_COMPOSITE || !least)
@@ -567,7 +570,7 @@ static bool has_composite(const Graph *g, int64_t least)
     return false;
 }
 
-/* one level of nesting */
+/* Replaces one level of nesting. */
 static Graph *replace_composites(Graph *g, bool bodies, int64_t least)
 {
     Graph *target = graph_new(g->model, g->name, g->parent);

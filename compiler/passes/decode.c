@@ -1,14 +1,15 @@
-/* decode.c: from the graph that predicts all places of a window, one that predicts the next place alone.
+/* decode.c: from the graph that predicts all places of a window, derives one that predicts only the next place.
  *
  * In: the graph `predict` of a model that reads a text: an input token: class(V)[L] and an output [L, V]. Out: a graph whose
- * samples are texts, each of them at a place of its own. Two hidden inputs say which token is at which place; the output's row at the
- * place goes into a variable, which the host reads. All that the graph keeps is kept for each sample. NULL: the model is another one.
+ * samples are texts, each at a place of its own. Two hidden inputs give the token and its place; the output's row at the place is
+ * written to a variable, which the host reads. All that the graph keeps is kept for each sample. NULL: the model is another one.
  *
- * A value is asked for in two ways. Its row at the place: most operations need the same row of their inputs (decode_rows.c). The
- * whole of it, as attention needs keys and values: that is a variable, a cache, whose row at the place is replaced in each step.
- * Rows after the place are of no step yet, or of another text. No place sees a later one, so they do not matter as long as they
- * are finite; a program compares with the whole window before it relies on that. Loops along the window are a step with their
- * carries in variables. What has no rule is computed as in the whole window, of whole inputs: right, and no faster. */
+ * There are two ways to compute a value. Its row at the place: most operations need the same row of their inputs (decode_rows.c).
+ * The whole value, such as the keys and values of attention: it is a variable, a cache, whose row at the place is replaced in
+ * each step. Rows after the place are not computed yet, or belong to another text. No place sees a later one, so they do not
+ * matter as long as they are finite; a program compares with the whole window before it relies on that. Loops along the window
+ * become one step, with their carries in variables. What has no rule is computed as in the whole window, from whole inputs:
+ * correct, but no faster. */
 #include "compiler/passes/decode.h"
 #include "compiler/passes/stages.h"
 #include "runtime/abi/mgpu.h"
@@ -38,7 +39,7 @@ void decode_keep(Decoding *d, int variable, Node *value)
 {
     const Variable *v = &d->to->model->variables[variable];
     Node *kept = graph_cast(d->to, value, v->dtype);
-    if (!kept->sharded) { /* it depends on no token, nor on the place */
+    if (!kept->sharded) { /* it depends neither on a token nor on the place */
         Node *never = graph_reshape(d->to, graph_binary(d->to, OP_LT, d->place, graph_number(d->to, 0, I32)), SCALAR);
         kept = graph_where(d->to, graph_broadcast(d->to, never, kept->shape), graph_fill(d->to, 0, kept->shape, kept->dtype), kept);
     }
@@ -51,7 +52,7 @@ Node *decode_select_first(Decoding *d, Node *first, Node *later)
     return graph_where(d->to, graph_broadcast(d->to, is_first, later->shape), first, later);
 }
 
-/* all rows so far: `row` is that of the place */
+/* Returns all rows so far: `row` is that of the place. */
 static Node *cache(Decoding *d, const Node *n, Node *row, int axis)
 {
     Graph *g = d->to;
@@ -69,7 +70,7 @@ static Node *cache(Decoding *d, const Node *n, Node *row, int axis)
 }
 
 /* ---- values */
-/* the axis along which rows can be kept; -1: there is none, or views of a value that is kept serve as well */
+/* Returns the axis along which rows can be kept; -1: there is none, or the value is a view of a kept one. */
 static int kept_axis(const Decoding *d, const Node *n)
 {
     int found = -1;
@@ -117,7 +118,7 @@ Node *decode_row(Decoding *d, Node *n, int axis)
     return *known = row;
 }
 
-/* ---- is it a model of a text? */
+/* ---- models of a text */
 static bool reads_text(const Model *m)
 {
     static const char *const READERS[] = {"characters", "text", "tokens"};
@@ -139,14 +140,15 @@ static const Result *output_of_text(const Graph *g, const Input *token)
     return NULL;
 }
 
-/* what one place of a text has no value of: other inputs, numbers of samples, sums over them */
+/* Returns true for nodes that one place of a text has no value of: other inputs, numbers of samples, sums over them. */
 static bool belongs_to_samples(const Node *n, int token)
 {
     return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->sharded) ||
            n->op == OP_GROUP_SUM || n->op == OP_TOTAL || (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES) || node_sums_samples(n);
 }
 
-/* which nodes the output needs, and which of them depend on the tokens; false: there is one that the derivation cannot have */
+/* Finds the nodes that the output needs, and those that depend on the tokens; false: one of them makes the derivation
+ * impossible. */
 static bool find_dependence(Decoding *d, const Node *output, int token)
 {
     bool *needed = NEW_ARRAY(bool, d->from->node_count), possible = true;

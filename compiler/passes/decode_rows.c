@@ -1,7 +1,7 @@
 /* decode_rows.c: what a row of a value needs: rules by operation for decode.c.
  *
- * In: a node of a window's graph and one of its axes. Out: the row at the place, of rows and whole values of the inputs. Values
- * that shift along the window (convolutions, padding, slices, concatenation) take rows of an earlier place from what is kept. */
+ * In: a node of a window's graph and one of its axes. Out: the row at the place, from rows and whole values of the inputs. Values
+ * that shift along the window (convolutions, padding, slices, concatenation) take rows of earlier places from caches. */
 #include "compiler/ir/axes.h"
 #include "compiler/passes/decode.h"
 
@@ -14,7 +14,7 @@ static int64_t *convolve_int(const Node *n, int list, int axis)
     return &n->ints[1 + list * n->ints[0] + axis];
 }
 
-/* n with other attributes and inputs */
+/* Copies n with other attributes and inputs. */
 static Node *remade(Decoding *d, const Node *n, Node **in, const int64_t *ints)
 {
     Node like = *n;
@@ -37,13 +37,13 @@ static Shape with_extent(Shape s, int axis, int64_t extent)
     return s;
 }
 
-/* ---- which axis of an input an axis of the result is; -1: none */
+/* ---- the axis of an input that corresponds to an axis of the result; -1: none */
 static char letter_of(const Node *n, int axis)
 {
     return strstr(n->text, "->")[2 + axis];
 }
 
-static bool keeps_axis(const Node *n, int axis) /* SLICE PAD: as it is */
+static bool keeps_axis(const Node *n, int axis) /* SLICE PAD: unchanged */
 {
     int r = n->shape.rank;
     if (n->op == OP_PAD)
@@ -51,7 +51,7 @@ static bool keeps_axis(const Node *n, int axis) /* SLICE PAD: as it is */
     return n->ints[axis] == 0 && n->ints[2 * r + axis] == 1 && n->shape.extent[axis] == n->in[0]->shape.extent[axis];
 }
 
-/* that of the same rows; of what shifts rows, that of rows of other places */
+/* Returns the axis with the same rows; for operations that shift rows, the axis with shifted rows. */
 static int axis_of_input(const Node *n, int k, int axis)
 {
     switch (n->op) {
@@ -185,7 +185,7 @@ static Node *rows_at(Decoding *d, Node *n, int axis, Node *index)
 }
 
 /* ---- rules */
-/* all inputs that have the axis, by their rows; the others whole */
+/* Applies n to rows of all inputs that have the axis, and to the others whole. */
 static Node *by_rows(Decoding *d, Node *n, int axis, const int64_t *ints)
 {
     Node **in = NEW_ARRAY(Node *, n->inputs);
@@ -258,7 +258,7 @@ static Node *row_of_sum(Decoding *d, Node *n)
     return after;
 }
 
-/* the step of the place; its carries go into variables, and begin anew at the first place */
+/* Runs the step of the place; carries are kept in variables, and begin with their initial values at the first place. */
 static Node **step_of_loop(Decoding *d, Node *scan)
 {
     Loop l = loop_of(scan);
@@ -294,7 +294,7 @@ static Node *row_of_loop(Decoding *d, Node *n, int axis)
     return graph_reshape(d->to, d->steps[scan->id][n->ints[0]], with_extent(n->shape, 0, 1));
 }
 
-/* of each operand at most one axis */
+/* Returns true if no operand has the letter twice. */
 static bool has_letter_once(const Node *n, char letter)
 {
     const char *p = n->text;

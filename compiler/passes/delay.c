@@ -1,12 +1,12 @@
 /* delay.c: gradients are applied one step late.
  *
- * In: a train graph with ROLE_GRADIENT results. Out: the same, in which the gradient of a variable is an accumulator's value, and the
- * accumulator becomes the gradient of this step: w(k + 1) = w(k) - f(g(k - 1)), with g(0) = 0.
+ * In: a train graph with ROLE_GRADIENT results. Out: the same graph, in which the gradient of a variable is the value of an
+ * accumulator, and the accumulator becomes the gradient of this step: w(k + 1) = w(k) - f(g(k - 1)), with g(0) = 0.
  *
- * Each device keeps its own part of the gradient, and the sum over devices is formed in the next step. Nothing in that step but the update
- * waits for it, so it has a whole step's time.
+ * Each device keeps its own part of the gradient, and the all-reduce is in the next step. Only the update of that step waits for
+ * it, so it may take a whole step.
  *
- * Loss scales change from step to step, and micro-batches add up in accumulators of their own: neither goes with this. */
+ * Loss scales change from step to step, and micro-batches have accumulators of their own: neither can be combined with this. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
@@ -21,7 +21,7 @@ static int add_accumulator(Model *m, const Variable *of, const Node *gradient)
     return number;
 }
 
-/* what is added up begins the graph, so that the sums do, too */
+/* Accumulators are first in the graph, so that their all-reduces begin first. */
 Graph *delay_gradients(Graph *train)
 {
     Model *m = train->model;

@@ -1,24 +1,24 @@
-/* differentiate.c: losses -> gradients. In: a train graph with ROLE_LOSS results and composites. Out: a new graph of
- * primitives with the same other results, ROLE_REPORT "loss" (and "loss.NAME" if there are several terms) and a
- * ROLE_GRADIENT for every trained variable. The rules of single operations are in gradients.c.
+/* differentiate.c: losses -> gradients. In: a train graph with ROLE_LOSS results and composites. Out: a new graph of primitives
+ * with the same other results, ROLE_REPORT "loss" (and "loss.NAME" if there are several terms) and a ROLE_GRADIENT for every
+ * trained variable. gradients.c has the rules of single operations.
  *
- * A loss term is sum(w e) / sum(w) over elements and samples of the step; the gradient begins with its seed
- * w / sum(w) at e, so no later rule knows of batches (docs/design.md, Loss).
+ * A loss term is sum(w e) / sum(w) over elements and samples of the step. The gradient begins with its seed w / sum(w) at e, so
+ * no later rule depends on batches (docs/design.md, Loss).
  *
- * The sweep goes through the forward nodes from the last to the first. When it meets a node, all its uses have
- * contributed; the sum of the contributions goes to the node's rule, which contributes to its inputs. Sums that devices
- * still owe (Partial) are added up before others, so that a variable's gradient needs one reduction.
+ * The sweep visits the forward nodes from the last to the first. At each node all its uses have contributed; the sum of the
+ * contributions goes to the node's rule, which contributes to the node's inputs. Partial contributions are added up before
+ * others, so that a variable's gradient needs one reduction.
  *
- * A composite that composite.c has expanded is an event after the last node of its expansion: what its results have got
- * so far is taken from them and given to composite_gradient. Whatever reaches nodes of the expansion on other ways (nodes
- * are shared) goes through the ordinary rules; both together are the gradient, because it is linear. */
+ * A composite that composite.c has expanded is an event after the last node of its expansion: the contributions to its results so
+ * far are taken from them and passed to composite_gradient. Contributions that reach nodes of the expansion in other ways (nodes
+ * are shared) go through the ordinary rules; the gradient is the sum of both, because it is linear. */
 #include "compiler/passes/composite.h"
 #include "compiler/passes/gradients.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 typedef struct Event { /* an expanded composite */
-    int end;           /* number of nodes when it was done */
+    int end;           /* number of nodes when it was expanded */
     Node *composite, **inputs, **results;
     int result_count;
 } Event;
@@ -78,7 +78,7 @@ static Node *sum_elements(Graph *g, Node *x)
     return graph_sum(g, x, axes, x->shape.rank);
 }
 
-/* in F64: the sum over elements, and over samples */
+/* Returns the sum over elements, and over samples, in F64. */
 static Node *sum_in_double(Graph *g, Node *x, bool over_samples)
 {
     x = graph_cast(g, sum_elements(g, x), F64);
@@ -114,8 +114,8 @@ static Term weighted_term(Graph *g, Node *e, Node *w)
 {
     Term t = {.over_samples = e->sharded || w->sharded};
     Node *zero = graph_number(g, 0, e->dtype);
-    Shape shape = graph_binary(g, OP_MUL, graph_cast(g, w, e->dtype), e)->shape; /* that they have together */
-    while (w->op == OP_BROADCAST) /* so that `unused` shows along which axes it is the same */
+    Shape shape = graph_binary(g, OP_MUL, graph_cast(g, w, e->dtype), e)->shape; /* of their product */
+    while (w->op == OP_BROADCAST) /* `unused` shows along which axes it is the same */
         w = w->in[0];
     w = graph_cast(g, w, e->dtype);
     w = t.over_samples ? select_valid(g, w) : w;
@@ -133,7 +133,7 @@ static Term weighted_term(Graph *g, Node *e, Node *w)
     return t;
 }
 
-/* f16: gradients multiplied by the loss scale */
+/* f16: multiplies seeds by the loss scale. */
 static Node *scaled_seed(Graph *g, Node *seed)
 {
     if (g->model->precision != F16)
@@ -161,7 +161,7 @@ static Term *make_terms(Graph *g, const Graph *train, int *count)
             e = graph_cast(g, e, F32);
         Term t = r->weight ? weighted_term(g, e, r->weight->mapped) : unweighted_term(g, e);
         t.seed = scaled_seed(g, t.seed);
-        t.at = value; /* a loss of whole numbers or of literals has no gradient */
+        t.at = value; /* a loss that is an integer or a literal has no gradient */
         t.name = r->name;
         APPEND(terms, *count, t);
     }
@@ -171,7 +171,7 @@ static Term *make_terms(Graph *g, const Graph *train, int *count)
 static void report_losses(Graph *g, const Term *terms, int count)
 {
     Node *total = NULL;
-    for (int over = 1; over >= 0; over--) /* sums that are still pending first: one reduction for all of them */
+    for (int over = 1; over >= 0; over--) /* Partial ones first: one reduction for all of them */
         for (int i = 0; i < count; i++)
             if (terms[i].over_samples == over)
                 total = total ? graph_binary(g, OP_ADD, total, terms[i].value) : terms[i].value;
@@ -222,7 +222,7 @@ static void sweep(Sweep *s, const Expansion *e)
 Graph *differentiate(Graph *train)
 {
     Model *model = train->model;
-    train = hoist_loops(train); /* the rule of SCAN wants all carries of one kind */
+    train = hoist_loops(train); /* the rule of SCAN requires all carries to be of one kind */
     Graph *g = graph_new(model, train->name, NULL);
     Expansion expansion = {.g = g};
     expand_nodes(&expansion, train, NULL);

@@ -1,27 +1,27 @@
-/* distribute.c: types every value, and puts a REDUCE where Partial must become Replicated.
+/* distribute.c: types every value, and inserts a REDUCE where Partial must become Replicated.
  *
- * In: a simple graph. Out: the same with node->distribution filled and reductions inserted; a graph that was distributed
- * before and simplified since comes out right again. Composites that are left are expanded; STOP_GRADIENT goes.
+ * In: a simple graph. Out: the same graph with node->distribution set and reductions inserted. It may be applied again after a
+ * distributed graph was simplified. Remaining composites are expanded; STOP_GRADIENT is removed.
  *
- * Types. Sharded: a value for every sample. A node that is not, although an input is, is Partial: a device has summed its
- * own samples. Partial passes through what is linear (ir/linear.c), with the other inputs Replicated; anything else wants
- * Replicated.
- * Transfers of a graph that has been distributed before stay (ir/transfer.c), and take what is Partial as it is. Where a sum over
- * samples has become a multiple since (phases.c), they get a share of it, or the devices would add it up as often as they are.
- * The sum of all elements of parts is Partial, too; where it meets parts again, element by element, it must be Replicated.
+ * Types. Sharded: a value for every sample. A node that is not sharded, although an input is, is Partial: a device has summed its
+ * own samples. Partial passes through linear operations (ir/linear.c), with the other inputs Replicated; all other operations
+ * require Replicated inputs. Transfers of a graph that was distributed before stay (ir/transfer.c), and take Partial values as
+ * they are. If a sum over samples has become a multiple since (phases.c), they get a share of it, or it would be added up once
+ * per device. The sum of all elements of a Split value is Partial, too; where it is combined with Split values again, element by
+ * element, it must be Replicated.
  *
- * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
- * leaving each Partial as it is: cost(v) = sum over its uses of what reducing after that use costs, shared between the
- * Partial inputs of the use. A value is reduced at once if a use forces it or if that is not more expensive: so what is used
- * twice is reduced once, a broadcast is reduced before it is broadcast, and two uses of a shared weight are added first.
- * Accumulators that are Partial take Partial values; all other results take Replicated (or Sharded) ones. */
+ * Where to reduce. A forward pass types lazily: nothing is reduced unless a use requires it. A backward pass then computes the
+ * cost of leaving each Partial as it is: cost(v) = sum over its uses of the cost of reducing after that use, divided among the
+ * Partial inputs of the use. A value is reduced at once if a use requires it or if that is not more expensive. So what is used
+ * twice is reduced once, a value is reduced before it is broadcast, and two uses of a shared weight are added first. Partial
+ * accumulators take Partial values; all other results take Replicated (or Sharded) ones. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/composite.h"
 #include "compiler/passes/stages.h"
 
-static const double COLLECTIVE_BYTES = 4096; /* what a collective costs besides its bytes, in bytes */
+static const double COLLECTIVE_BYTES = 4096; /* cost of a collective besides its bytes, in bytes */
 
-/* n computes elements of parts, with those of a sum: the sum must be whole */
+/* If n combines Split values with a sum, the sum must be reduced. */
 static void reduce_beside_parts(const Node *n, Distribution *type, bool *forced)
 {
     bool parts = false;
@@ -34,7 +34,7 @@ static void reduce_beside_parts(const Node *n, Distribution *type, bool *forced)
         }
 }
 
-/* The type of n, given those of its inputs; forced[k]: input k is Partial and must be reduced for n. */
+/* Returns the type of n, given those of its inputs; sets forced[k] if input k is Partial and must be reduced for n. */
 static Distribution type_of(const Node *n, Node *const *in, Distribution *type, bool *forced)
 {
     int partial = 0, sharded = 0;
@@ -64,7 +64,7 @@ static Distribution type_of(const Node *n, Node *const *in, Distribution *type, 
     if (OP_INFO[n->op].op_class == REGION && !n->sharded)
         sharded = 0; /* a loop's result that is the same for all samples */
     if (sharded && !n->sharded) {
-        if (OP_INFO[n->op].op_class == MARK) /* what only stands for a sum is gone by now */
+        if (OP_INFO[n->op].op_class == MARK) /* operations that stand for sums have been replaced by now */
             die("%s (node %d) drops the samples", OP_INFO[n->op].name, n->id);
         bool keeps = n->op == OP_SCATTER_ADD && type[0] == PARTIAL;
         for (int k = 0; k < n->inputs; k++)
@@ -89,12 +89,12 @@ static Distribution type_of(const Node *n, Node *const *in, Distribution *type, 
 
 /* ---- where to reduce */
 
-typedef struct Value { /* what is known of each node of the old graph */
-    Distribution type;      /* lazily */
+typedef struct Value { /* of a node of the old graph */
+    Distribution type;      /* typed lazily */
     bool forced;
     bool accumulates;       /* the new value of a Partial accumulator */
-    double cost;            /* of not reducing here, if nothing forces it */
-    Node *partial;          /* in the new graph, if it was reduced at once: what it was before */
+    double cost;            /* of not reducing here, unless a use requires it */
+    Node *partial;          /* in the new graph, if it was reduced at once: the value before */
 } Value;
 
 typedef struct Distributor {
@@ -117,7 +117,7 @@ static bool takes_partial(const Graph *g, const Result *r)
     return r->role == ROLE_UPDATE && g->model->variables[r->index].partial;
 }
 
-/* accumulator + x, x the same on all devices: x is shared out instead of reducing the accumulator */
+/* accumulator + x, with x Replicated: x is divided among the devices instead of reducing the accumulator */
 static bool shares_out(const Value *v, const Node *n, Node *const *in, const Distribution *type)
 {
     return v->accumulates && n->op == OP_ADD && !n->sharded &&
@@ -125,10 +125,10 @@ static bool shares_out(const Value *v, const Node *n, Node *const *in, const Dis
             (type[1] == PARTIAL && type[0] == REPLICATED && !node_is_zero(in[0])));
 }
 
-/* does n want what a device adds to a sum? */
+/* Returns true if n takes a device's term of a sum. */
 static bool takes_share(const Node *n) { return n->op == OP_REDUCE_SCATTER || n->op == OP_OWN; }
 
-/* d->forced and the type of n in the old graph, by the lazy types of its inputs */
+/* Sets d->forced and returns the type of n in the old graph, by the lazy types of its inputs. */
 static Distribution lazy_type(Distributor *d, const Node *n)
 {
     for (int k = 0; k < n->inputs; k++)
@@ -157,7 +157,7 @@ static void price(Distributor *d)
     for (int i = 0; i < g->node_count; i++) {
         if (takes_share(g->nodes[i]))
             d->values[g->nodes[i]->in[0]->id].accumulates = true;
-        d->values[i].forced = d->values[i].forced || g->nodes[i]->op == OP_MOMENTS; /* nothing else knows what to do with its parts */
+        d->values[i].forced = d->values[i].forced || g->nodes[i]->op == OP_MOMENTS; /* no other operation can use its parts */
     }
     for (int i = 0; i < g->node_count; i++)
         d->values[i].type = lazy_type(d, g->nodes[i]);
@@ -199,7 +199,7 @@ static Node *reduced(Distributor *d, Node *partial)
     return *known;
 }
 
-/* a value that every device knows whole, as a sum over the samples of all */
+/* Returns a Replicated value as a sum over the samples of all devices. */
 static Node *share_out(Graph *g, Node *x)
 {
     Node *share = graph_binary(g, OP_DIV, x, graph_run(g, RUN_SAMPLES, 0));
@@ -210,7 +210,7 @@ static Node *share_out(Graph *g, Node *x)
     return sum;
 }
 
-/* scatter_add into a table that is not zero and known to all: the sum of the samples is reduced, then added */
+/* A scatter_add into a Replicated table that is not zero: the sum of the samples is reduced, then added. */
 static Node *add_scattered(Distributor *d, const Node *n, Node **in)
 {
     Graph *g = d->target;
@@ -227,7 +227,7 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
     bool own = (d->values[n->id].accumulates && n->op == OP_ADD) || transfer_types(n, d->type);
     for (int k = 0; k < n->inputs; k++) {
         Node *partial = d->values[n->in[k]->id].partial;
-        bool adds = partial && own; /* its own part, though others want all */
+        bool adds = partial && own; /* a device's own term, though others need the total */
         in[k] = adds ? partial : n->in[k]->mapped;
         d->type[k] = in[k]->distribution;
     }
@@ -282,7 +282,7 @@ static void distribute_result(Distributor *d, Result r)
     graph_add_result(g, r);
 }
 
-/* every node once more; what was made on the way gets its type */
+/* Types every node again, with those that were made on the way. */
 static void check_types(Distributor *d)
 {
     for (int i = 0; i < d->target->node_count; i++) {

@@ -1,10 +1,10 @@
-/* gradients.h: between differentiate.c (losses, order of the sweep) and gradients.c (rules, contributions). */
+/* gradients.h: the interface between differentiate.c (losses, order of the sweep) and gradients.c (rules, contributions). */
 #ifndef MGPU_GRADIENTS_H
 #define MGPU_GRADIENTS_H
 
 #include "compiler/ir/graph.h"
 
-/* Where a gradient may be other than an exact zero: all conditions are true. None: anywhere. */
+/* Conditions that are all true wherever a gradient may be other than an exact zero; without conditions: anywhere. */
 typedef struct Selection {
     Node **conditions; /* BOOL, of a shape that broadcasts to the gradient's */
     int count;
@@ -13,47 +13,47 @@ typedef struct Selection {
 typedef struct Sweep {
     Graph *g;
     int forward_count;    /* nodes [0, forward_count) of g are the forward graph */
-    bool *needs;          /* of a forward node: a trained variable reaches it through differentiable operations */
+    bool *needs;          /* of a forward node: it depends on a trained variable through differentiable operations */
     Node ***parts;        /* contributions to its gradient so far */
     int *part_count;
-    bool *pending;           /* of all nodes: a sum over samples, which is pending between devices */
+    bool *pending;           /* by node: a sum over samples, whose all-reduce is pending */
     int pending_count;
     Node **variables;     /* by index: its node */
-    Selection **selections; /* by node, as far as it was asked for; else NULL */
+    Selection **selections; /* by node, if already computed; else NULL */
     int selection_count;
     Node ***of_results;   /* of a forward SCAN: the gradients of its results */
-    struct Replaced { Node *old, *now; } *replaced; /* SCANs that were made again with more results */
+    struct Replaced { Node *old, *now; } *replaced; /* SCANs that were rebuilt with more results */
     int replaced_count;
 } Sweep;
 
 Sweep sweep_begin(Graph *forward);
 Sweep sweep_begin_body(Graph *forward, const bool *needs); /* needs: by ARG */
 bool sweep_needs(const Sweep *, const Node *);
-void sweep_contribute(Sweep *, Node *, Node *gradient); /* of the node's shape and dtype; ignored where nothing needs it */
-Node *sweep_take(Sweep *, Node *);                      /* the sum of the contributions, which are then gone; NULL: none */
+void sweep_contribute(Sweep *, Node *, Node *gradient); /* has the node's shape and dtype; ignored if nothing needs it */
+Node *sweep_take(Sweep *, Node *);                      /* returns and removes the sum of the contributions; NULL: none */
 Node *sweep_find_variable(const Sweep *, int variable); /* NULL: the graph does not use it */
 
-/* takes the gradient at n; the rule of n's row contributes to n's inputs what it gives them */
+/* Takes the gradient at n, and lets the rule of n's row contribute to n's inputs. */
 void sweep_node(Sweep *, Node *n);
-void sweep_replace(Sweep *, Node *old, Node *now); /* now: made of the same inputs; its first results are those of old */
-Graph *sweep_merge(const Sweep *);                 /* the graph, with what has been replaced in the places of the old */
+void sweep_replace(Sweep *, Node *old, Node *now); /* now: has the same inputs; its first results are those of old */
+Graph *sweep_merge(const Sweep *);                 /* Returns the graph with replacements in the places of replaced nodes. */
 
-/* selection.c: where a gradient may be other than an exact zero */
+/* ---- selection.c: where a gradient may be other than an exact zero */
 const Selection *selection_of(Sweep *, const Node *gradient);
-const Selection *selection_note(Sweep *, const Node *gradient, const Selection *); /* of a node that does not show it */
-/* Notes what is left of it in a contraction of `from`, and returns the contraction. Axes that the two share have one letter;
- * letters NULL: only what is the same for all elements is left. */
+const Selection *selection_note(Sweep *, const Node *gradient, const Selection *); /* if it cannot be derived from the node */
+/* Records the conditions of `from` that still hold for a contraction of it, and returns the contraction. Axes that both have
+ * share a letter; letters NULL: only conditions that are the same for all elements hold. */
 Node *selection_of_contraction(Sweep *, Node *gradient, const Node *from, const char *from_letters, const char *letters);
-/* gradient x derivative where the gradient is selected, an exact 0 elsewhere, whatever the derivative is there */
+/* Returns gradient x derivative where the gradient is selected, and an exact 0 elsewhere, for any derivative there. */
 Node *selected_product(Sweep *, Node *gradient, Node *derivative);
-/* likewise of any other product, of what the gradient was before it was selected and a derivative */
+/* The same for any other product of the gradient before its selection and a derivative. */
 Node *selected(Sweep *, const Node *gradient, Node *product);
 Node *before_selection(Node *gradient);
-Node *graph_times(Graph *, Node *a, Node *b); /* a b; numbers 0 and 1 give what they give */
+Node *graph_times(Graph *, Node *a, Node *b); /* a b; multiplications by the numbers 0 and 1 are folded */
 
 /* scan_gradient.c: the rule of SCAN; given: by result, or NULL */
 void scan_gradient(Sweep *, Node *scan, Node **given);
 
-/* sums over what broadcasting to gradient's shape has repeated; and over the samples */
+/* Sums over the axes that broadcasting to the gradient's shape has repeated, and over the samples. */
 Node *gradient_shrink(Graph *, Node *gradient, Shape to, bool over_samples);
 #endif

@@ -1,18 +1,18 @@
 /* layout.c: the order in which the axes of a variable are in memory.
  *
- * In: the graphs of all phases. Out: Variable.order; nothing else changes: declared shapes, names and files keep the
- * order of torch, and whoever touches memory reads `order`.
+ * In: the graphs of all phases. Out: Variable.order; nothing else changes: declared shapes, names and files keep PyTorch's order,
+ * and code that accesses memory reads `order`.
  *
- *   weight of a convolution [o, c, k...]   [k..., c, o]: channels out innermost, so that a vector of outputs is loaded
+ *   weight of a convolution [o, c, k...]   [k..., c, o]: output channels innermost, so that a vector of outputs is loaded
  *                                          whole for every tap
  *   what is computed in parts (shard.c)    as declared: a part is a range of elements
  *   anything else                          as declared: contractions pack panels of any order
- *   state of an optimizer, accumulator,    like the weight or gradient that it goes with, if it has its shape: an
- *   rounded copy                           update then runs through all of them in one order */
+ *   state of an optimizer, accumulator,    like the weight or gradient that it belongs to, if it has its shape: an
+ *   rounded copy                           update then reads all of them in one order */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
-/* what a node's numbers come from through casts and sums of equals */
+/* Returns the node from which n comes through casts and reductions. */
 static const Node *source_of(const Node *n)
 {
     while (n->op == OP_CAST || op_is_transfer(n->op) || n->op == OP_STOP_GRADIENT)
@@ -29,7 +29,7 @@ static void channels_innermost(Variable *v)
     v->order[rank - 1] = 0;
 }
 
-/* the gradient of a convolution's weight, or sums of several */
+/* Returns true for the gradient of a convolution's weight, or for sums of several. */
 static bool is_weight_gradient(const Node *n)
 {
     for (;;) {
@@ -43,8 +43,8 @@ static bool is_weight_gradient(const Node *n)
     }
 }
 
-/* Parts of split values are ranges of elements, and one of a variable is the same range of what it is computed with: all of them
- * are in the declared order. parts[v]: it is computed in parts */
+/* Parts of Split values are ranges of elements, and a variable's part must have the range of what it is combined with: all of
+ * them have the declared order. parts[v]: the variable is computed in parts. */
 static void find_parts(const Graph *g, bool *parts)
 {
     for (int i = 0; i < g->node_count; i++) {

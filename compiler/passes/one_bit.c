@@ -1,18 +1,19 @@
 /* one_bit.c: a device sends one bit of each element of a gradient, and two numbers for each segment.
  *
- * In: the distributed train graph, in the precision of the model. Out: the same, in which a gradient's REDUCE is
+ * In: the distributed train graph, in the precision of the model. Out: the same graph, in which a gradient's REDUCE is
  *
  *     c        = gradient + residual                       what this device has to send, of its own samples (OWN: Local)
- *     q        = where(c > 0, mean of those of the segment, mean of its others)
+ *     q        = where(c > 0, mean of the segment's such elements, mean of its others)
  *     residual = c - q                                     kept, on this device, for the next step
  *     total    = REDUCE_BITS(q)                            the sum over the devices, of which bits are sent
  *
- * Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent and its application to data-parallel distributed training of speech
- * DNNs", Interspeech 2014; there a segment is a column, and aggregated gradients are quantised again. Here it is MGPU_SEGMENT elements
- * of the gradient in declared order, and the sum is not. A gradient of fewer elements is reduced as it is. So the sum over devices of
- * what was sent so far, and of the residuals, is that of the gradients: nothing is lost, it comes later.
+ * Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent and its application to data-parallel distributed training of
+ * speech DNNs", Interspeech 2014; there a segment is a column, and aggregated gradients are quantised again. Here it is
+ * MGPU_SEGMENT elements of the gradient in declared order, and the total is not quantised. A gradient of fewer elements is
+ * reduced as it is. So the sum over devices of what has been sent, and of the residuals, is that of the gradients: nothing is
+ * lost, it comes later.
  *
- * Where c is not finite, so is what is sent (a step may be skipped for it: update.c), and nothing of it is kept. */
+ * Where c is not finite, neither is what is sent (a step may be skipped because of it: update.c), and the residual is 0. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
@@ -20,7 +21,7 @@
 
 static Node *filled(Node *like, double value, Dtype dtype) { return graph_fill(like->graph, value, like->shape, dtype); }
 
-/* x in rows of a segment each; elements that fill up the last one are 0 */
+/* Returns x in rows of one segment each; padding elements of the last one are 0. */
 static Node *in_segments(Node *x)
 {
     Graph *g = x->graph;
@@ -38,7 +39,7 @@ static Node *out_of_segments(Node *rows, Shape shape)
     return graph_reshape(g, graph_slice(g, x, &none, &count, &one), shape);
 }
 
-/* of the elements that are marked, in each row; 0 where none are. counted: 1 for each element, 0 for what fills up */
+/* Returns the mean of the marked elements of each row; 0 if none are marked. counted: 1 for each element, 0 for padding. */
 static Node *mean_of(Node *marked, Node *rows, Node *counted)
 {
     Graph *g = rows->graph;

@@ -1,32 +1,32 @@
-/* precision.c: F32 means "the model's float"; here it becomes one.
+/* precision.c: F32 means "the model's float"; this stage replaces it by the model's precision.
  *
  * In: any graph without composites, distributed. Out: the graph itself for precision f32; else a new one.
  *
- * f64. F64 replaces F32 everywhere, and variables of F32 are F64 (in the model, for all graphs alike). What is in
- * memory as the user's data says (inputs) and random numbers, which have 24 bits, are F32 and cast after the
- * leaf. F64 that was F64 before (rates, sums of reports) stays, so casts between the two vanish.
+ * f64. F64 replaces F32 everywhere, and variables of F32 become F64 (in the model, for all graphs). Inputs, whose type in memory
+ * is that of the user's data, and random numbers, which have 24 bits, stay F32 and are cast after the leaf. What was F64 before
+ * (rates, sums of reports) stays, so casts between the two disappear.
  *
  * bf16, f16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states
  * of the optimizer, sums over samples. Of the values of samples, what is in memory becomes BF16 (or F16: below, BF16 means both):
- *   contractions       EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; what they make of every sample is BF16,
+ *   contractions   EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; their values of every sample are BF16,
  *                  a sum over samples is F32 (their last attribute says so)
- *   activations    what is made of such results, element by element: one that is used at several places (which may be
- *                  kernels) is rounded once, and all see the rounded one: x -> cast bf16 -> cast f32. So nothing is
- *                  stored in two precisions. Likewise before windows and of CONCAT, whose operands are stored as a
- *                  rule. A cast to BF16 that is not stored rounds nothing (evaluate.c): it says where rounding is allowed.
- *   views          move the BF16 numbers where their operands are such
- * Reductions (statistics, maxima, sums), and what is made of them alone, stay F32, so do losses of whole samples; a
- * contraction that wants one gets a rounded copy.
+ *   activations    values computed from such results, element by element. One that is used in several places (which may be
+ *                  kernels) is rounded once, and all users see the rounded value: x -> cast bf16 -> cast f32. So nothing is
+ *                  stored in two precisions. Likewise before windows and operands of CONCAT, which are usually stored.
+ *                  A cast to BF16 that is not stored does not round (evaluate.c): it marks where rounding is allowed.
+ *   views          move BF16 numbers if their operands are BF16
+ * Reductions (statistics, maxima, sums), and what is computed only from these, stay F32, and so do losses of whole samples; a
+ * contraction that reads one gets a rounded copy.
  *
- * A variable that contractions read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables): it is in
- * memory in the order that contractions want, is written by the kernel that writes its master, is never saved, and is made
- * again when weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) take the master.
+ * A variable that contractions read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables). It has the memory
+ * order that contractions prefer, is written by the kernel that writes its master, is never saved, and is computed again when
+ * weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) read the master.
  *
  * Bodies of loops are computed in F32.
  *
- * f16 has few exponents: what gradients are multiplied by so that they stay within them is in update.c.
+ * f16 has few exponents: update.c has the factor that keeps gradients in its range.
  *
- * The passes over a graph below are one loop each, forward or backward. */
+ * Each pass over a graph below is one loop, forward or backward. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
@@ -36,7 +36,7 @@ static Dtype wide(Dtype t) { return t == F32 ? F64 : t; }
 
 static Node *widen(Graph *, Node *);
 
-/* ARGs have the types of what they are */
+/* ARGs have the types of the loop's inputs. */
 static Node *widen_loop(Graph *g, const Node *scan, Node **in)
 {
     Loop l = loop_of(scan);
@@ -92,14 +92,14 @@ static Graph *widen_all(Graph *g)
     return target;
 }
 
-/* ---- halves: which values */
+/* ---- 16-bit types: which values */
 
 typedef struct Value {      /* of a node of the old graph */
-    bool activation;        /* made of a contraction's result, or of a choice that one decided, and of its size */
-    bool operand;           /* of a contraction, through moves */
-    bool rounded;           /* its BF16 version is what all users see */
-    bool want_half, want_full; /* which versions somebody uses */
-    int end;                /* id of the node that all its uses lead to, through what has one use; -1: to several */
+    bool activation;        /* computed from a contraction's result, or from rows of a table */
+    bool operand;           /* of a contraction, through views */
+    bool rounded;           /* all users see its BF16 version */
+    bool want_half, want_full; /* versions that are used */
+    int end;                /* id of the node that all its uses lead to, through single uses; -1: several */
     Node *half;             /* in the new graph: the BF16 version; the other one is node->mapped */
 } Value;
 
@@ -112,16 +112,16 @@ static bool is_contraction(const Node *n)
            (n->in[0]->sharded || n->in[1]->sharded);
 }
 
-/* an input that it takes rounded: all but the sums of attention's gradient */
+/* Returns true for inputs that are taken rounded: all but the sums of attention's gradient. */
 static bool takes_half(const Node *n, int input) { return is_contraction(n) && !(n->op == OP_ATTENTION_GRADIENT && input == 5); }
 
-/* sums over samples and attention's sums stay F32 */
+/* Sums over samples and attention's sums stay F32. */
 static bool makes_half(const Node *n) { return is_contraction(n) && n->sharded && !(n->op == OP_ATTENTION && n->ints[3] == 1); }
 
-/* the same numbers at other places */
+/* views: the same numbers in other places */
 static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW; }
 
-/* computed element by element, for every sample */
+/* Returns true for values that are computed element by element, for every sample. */
 static bool can_round(const Node *n)
 {
     OpClass c = OP_INFO[n->op].op_class;
@@ -149,7 +149,7 @@ enum { UNUSED = -2, SEVERAL = -1 };
 
 static int join(int end, int other) { return end == UNUSED || end == other ? other : SEVERAL; }
 
-/* Moves and operations on elements hand on what they are used for; whatever else uses a value is an end. */
+/* Views and element-wise operations pass on what they are used for; every other use of a value is an end. */
 static void find_ends(const Graph *g, Value *values)
 {
     for (int i = 0; i < g->node_count; i++)
@@ -169,7 +169,7 @@ static void find_ends(const Graph *g, Value *values)
     }
 }
 
-/* activation values of one number per sample are losses and the like */
+/* Activations with one number per sample are losses and the like, and stay F32. */
 static void find_rounded(const Graph *g, Value *values)
 {
     for (int i = 0; i < g->node_count; i++) {
@@ -228,9 +228,9 @@ static Value *look_at(const Graph *g)
     return values;
 }
 
-/* ---- halves: variables */
+/* ---- 16-bit types: variables */
 
-/* by variable: its rounded copy, or -1 */
+/* Returns, by variable, its rounded copy, or -1. */
 static int *copies_of(const Model *m)
 {
     int *copy = NEW_ARRAY(int, m->variable_count);
@@ -269,7 +269,7 @@ void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
     }
 }
 
-/* ---- halves: the new graph */
+/* ---- 16-bit types: the new graph */
 
 typedef struct Narrower {
     const Graph *graph;
@@ -295,7 +295,7 @@ static Node **inputs_of(const Narrower *w, const Node *n, bool half)
     return in;
 }
 
-/* the contraction of the BF16 versions; a sum over samples stays F32: an attribute says so */
+/* Makes the contraction of the BF16 versions; a sum over samples stays F32: an attribute says so. */
 static Node *narrow_contraction(const Narrower *w, const Node *n)
 {
     Node like = *n;

@@ -1,12 +1,12 @@
-/* rounded.c: gradients go from device to device in bf16.
+/* rounded.c: gradients are transferred in bf16.
  *
- * In: the graphs in the precision of the model, sharded or not. Out: the same, in which the sum of a gradient over the devices is
+ * In: the graphs in the precision of the model, sharded or not. Out: the same graphs, in which the all-reduce of a gradient is
  *
  *     rounded = cast bf16 (gradient)                      of its own samples (OWN: Local)
  *     total   = cast f32 (REDUCE or REDUCE_SCATTER (rounded))
  *
- * as PyTorch's bf16_compress_hook for DistributedDataParallel has it: half of the bytes, 8 bits of each number. What a sum over devices in
- * bf16 rounds, and how often, is up to the way (docs/schedule.md): so other numbers of devices give other losses. */
+ * as in PyTorch's bf16_compress_hook for DistributedDataParallel: half of the bytes, 8 bits of each number. How often a bf16
+ * all-reduce rounds depends on its method (docs/schedule.md): so losses depend on the number of devices. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 

@@ -1,19 +1,18 @@
 /* same.c: values that must have the same bits wherever they are read.
  *
- * In: a graph. Out: which values are to be computed once, and which extrema are compared with what they are taken of.
+ * In: a graph. Out: which values must be computed only once, and which extrema are compared with their operand.
  *
- * x == max(x) finds the maxima only if both sides see the same x. A value that two loops compute may differ in its last bit: C
- * compilers and NVRTC contract a * b + c where they like. So where a comparison (the gradient of a maximum, or the user's own) has
- * on one side what an extremum took of x and on the other side x, x is computed once, stored, and loaded by all readers
- * (fuse/roots.c, fuse/merge.c); and a reverse loop computes the extremum again (scan_gradient.c). Between x and the comparison
- * are only operations that have one result whatever compiler computes them: views, choices, signs, extrema, and all
- * that is no floating point. */
+ * x == max(x) finds the maxima only if both sides see the same x. A value that two loops compute may differ in its last bit,
+ * because C compilers and NVRTC contract a * b + c as they like. So if a comparison (the gradient of a maximum, or the user's
+ * own) has an extremum of x on one side and x on the other, x is computed once, stored, and loaded by all readers (fuse/roots.c,
+ * fuse/merge.c); and a reverse loop recomputes the extremum (scan_gradient.c). Between x and the comparison are only operations
+ * with the same result on all compilers: views, choices, signs, extrema, and everything that is not floating point. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/same.h"
 
-enum { MOST_VISITED = 256 }; /* after an operand of a comparison: more are not looked for */
+enum { MOST_VISITED = 256 }; /* limit of the search from an operand of a comparison */
 
-typedef struct Visit { const Node *node; bool extreme; } Visit; /* extreme: read through an extremum */
+typedef struct Visit { const Node *node; bool extreme; } Visit; /* extreme: reached through an extremum */
 typedef struct Operand { Visit visited[MOST_VISITED]; int count; bool extreme; } Operand;
 
 static bool is_extremum(const Node *n)
@@ -30,11 +29,11 @@ static bool is_negation(const Node *n)
     return n->op == OP_MUL && ((node_is_constant(n->in[0], &a) && a == -1) || (node_is_constant(n->in[1], &b) && b == -1));
 }
 
-/* any compiler makes the same bits of the same operands */
+/* Returns true if all compilers compute the same bits from the same operands. */
 static bool is_exact(const Node *n)
 {
     bool elementwise = OP_INFO[n->op].op_class == ELEMENTWISE;
-    if (n->op == OP_CAST && dtype_is_half(n->dtype)) /* stored so where it is stored, else not rounded */
+    if (n->op == OP_CAST && dtype_is_half(n->dtype)) /* rounded if it is stored, else not */
         return false;
     return OP_INFO[n->op].op_class == VIEW || n->op == OP_GATHER || n->op == OP_STOP_GRADIENT || n->op == OP_WHERE ||
            n->op == OP_ABS || n->op == OP_FLOOR || n->op == OP_CAST || is_extremum(n) || is_negation(n) ||
@@ -55,7 +54,7 @@ static void visit(Operand *s, const Node *n, bool extreme)
         visit(s, n->in[k], extreme);
 }
 
-/* b is made of an extremum of the node */
+/* Returns true if b depends on an extremum of the node. */
 static bool reaches(const Operand *b, const Node *n)
 {
     for (int i = 0; i < b->count; i++)

@@ -4,34 +4,34 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/program.h"
-#include "compiler/passes/simplify/simplify.h" /* the first; again after others */
+#include "compiler/passes/simplify/simplify.h" /* the first stage, and again after others */
 
-/* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old as it was. */
-/* loops.c          loops: what does not depend on what is carried is computed outside, for all steps at once */
+/* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old one unchanged. */
+/* loops.c          loops: what does not depend on carries is computed outside, for all steps at once */
 Graph *hoist_loops(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
-bool composite_known(const char *layer, bool training);      /* the elaborator asks which library layers to keep whole */
+bool composite_known(const char *layer, bool training);      /* library layers that the elaborator keeps as composites */
 Graph *inline_bodies(Graph *);                               /* every composite by its library body */
-Graph *inline_groups(Graph *, int64_t least);                /* groupnorm of so many channels a group at least; the table has a form for fewer */
+Graph *inline_groups(Graph *, int64_t least); /* groupnorm with at least so many channels per group; else the table's form */
 /* differentiate.c  ROLE_LOSS -> ROLE_GRADIENT per trained variable, and ROLE_REPORT loss; composites are expanded */
 Graph *differentiate(Graph *train);
-/* report.c         evaluation parts: predict has the outputs (NULL: there are none), the rest all else */
+/* report.c         evaluation is split: predict has the outputs (NULL: there are none), rest everything else */
 void split_outputs(Graph *eval, Graph **predict, Graph **rest);
-/*                  metrics and losses -> accumulators, and the graphs that turn them into numbers */
+/* metrics and losses -> accumulators, and the graphs that turn them into numbers */
 void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
 const char *new_variable_name(const Model *, const char *like);
-/* decode.c         predict of a window of text -> one place of it, after those before; NULL: the model reads no text. Of a simple graph
- *                  without composites; adds caches and settings to the model */
+/* decode.c         predict of a window of text -> one place of it, given the previous ones; NULL: the model reads no text. The
+ * graph must be simple and without composites; caches and settings are added to the model */
 Graph *derive_decode(Graph *predict);
-/* delay.c          gradients -> those of the step before */
+/* delay.c          gradients -> those of the previous step */
 Graph *delay_gradients(Graph *train);
-/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages; OBSERVED */
+/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; skipped steps; averages; OBSERVED */
 Graph *update(Graph *train);
-Graph *count_applied(Graph *);                               /* `step` of other graphs, where steps may be skipped */
+Graph *count_applied(Graph *);                               /* `step` in other graphs, if steps may be skipped */
 /* distribute.c     every node's distribution; REDUCE where Partial must become Replicated */
 Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */
-bool has_micro_batches(Model *, const Graph *train); /* as they are asked for below; else that is an error */
+bool has_micro_batches(Model *, const Graph *train); /* reports an error if the model requires them and they are impossible */
 void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue);
 /* precision.c      F32 -> the model's precision; for bf16, variables that contractions read get rounded copies first */
 void find_rounded_variables(Model *, Graph **graphs, int graph_count);
@@ -44,6 +44,6 @@ Graph *round_gradients(Graph *);
 void shard(Model *, Sharding, const Graph *train, Graph *const *graphs, int graph_count, Graph **sharded);
 /* layout.c         order of variables in memory */
 void choose_layout(Model *, Graph **graphs, int graph_count);
-/* phases.c         full: VALID is true and the number of samples known; partial: as it is */
+/* phases.c         full: VALID is true and the number of samples known; partial: unchanged */
 Graph *specialise(Graph *, bool partial_batch);
 #endif
