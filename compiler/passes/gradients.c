@@ -1,13 +1,13 @@
-/* gradients.c: the gradient rule of every operation in ops.def, and the book of contributions.
+/* gradients.c: the gradient rule of every operation in ops.def, and the contributions.
  *
- * A rule gets a node and the gradient g at it (its shape and dtype) and builds, for each input that needs one, the
- * gradient at that input; give() books it. Where the input is the same for all samples and the node is not, the gradient
- * is summed over the samples: by give(), or by the rule in one operation (EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD), so that
- * no gradient of a weight exists per sample. A gradient that is the same for all samples may be booked at a node that is
- * not; it holds for every sample.
+ * A rule gets a node and the gradient g at it (with its shape and dtype) and computes, for each input that needs one, the
+ * gradient at that input; give() records it. If the input is the same for all samples and the node is not, the gradient is summed
+ * over the samples: by give(), or by the rule in one operation (EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD), so that no gradient of a
+ * weight exists per sample. A gradient that is the same for all samples may be contributed to a node that is not; it then holds
+ * for every sample.
  *
- * Products with derivatives are selected_product() and quotient(), which are an exact zero where a choice has taken the gradient
- * away, whatever the derivative is: so what a mask has taken out of the loss never comes back as NaN (selection.c). */
+ * Products with derivatives are selected_product() and quotient(), which are an exact zero where a selection has removed the
+ * gradient, whatever the derivative is. So what a mask has removed from the loss never comes back as NaN (selection.c). */
 #include "compiler/passes/gradients.h"
 #include "compiler/ir/rebuild.h"
 
@@ -54,7 +54,7 @@ void sweep_contribute(Sweep *s, Node *n, Node *gradient)
     APPEND(s->parts[n->id], s->part_count[n->id], gradient);
 }
 
-/* a sum over samples, or linear in one; s->pending is filled as far as the graph has grown */
+/* Returns true for a sum over samples, or what is linear in one; s->pending is extended to the graph's present size. */
 static bool is_pending(Sweep *s, const Node *n)
 {
     while (s->pending_count <= n->id) {
@@ -101,13 +101,13 @@ Node *gradient_shrink(Graph *g, Node *gradient, Shape to, bool over_samples)
 
 static bool wants(const Sweep *s, const Node *n, int k) { return sweep_needs(s, n->in[k]); }
 
-/* the input is the same for all samples, and what n makes of it is not, or is summed over them */
+/* Returns true if the input is the same for all samples, and the node is not, or is summed over them. */
 static bool over_samples(const Node *n, int k)
 {
     return !n->in[k]->sharded && (n->sharded || node_sums_samples(n));
 }
 
-/* books a gradient that has the input's shape but is not yet summed over the samples */
+/* Contributes a gradient that has the input's shape but is not yet summed over the samples. */
 static void give(Sweep *s, const Node *n, int k, Node *gradient)
 {
     Node *x = n->in[k];
@@ -127,7 +127,8 @@ static Node *number_like(Graph *g, const Node *a, double v) { return graph_fill(
 static Node *scaled(Graph *g, Node *a, double factor) { return graph_times(g, a, number_like(g, a, factor)); }
 static Node *equals(Graph *g, Node *a, double number) { return graph_binary(g, OP_EQ, a, number_like(g, a, number)); }
 
-/* where(a == 0, 0 like `like`, other). Nodes are made in an order of their own, not in that of a call's arguments: C leaves that open */
+/* Returns where(a == 0, 0 like `like`, other). Nodes are made one by one, because the order of a C call's arguments is
+ * unspecified. */
 static Node *zero_where_zero(Graph *g, Node *a, Node *like, Node *other)
 {
     Node *zero = number_like(g, like, 0);
@@ -142,14 +143,14 @@ static Node *quotient(Sweep *s, Node *gradient, Node *divisor)
     return selected(s, gradient, graph_binary(s->g, OP_DIV, before_selection(gradient), divisor));
 }
 
-/* that of a square root y */
+/* for a square root y */
 static Node *of_root(Sweep *s, Node *gradient, Node *y)
 {
     Node *half = scaled(s->g, before_selection(gradient), 0.5);
     return selected(s, gradient, graph_binary(s->g, OP_DIV, half, y));
 }
 
-/* y lacks the axes of x: repeats it along them */
+/* y lacks the given axes of x: repeats it along them. */
 static Node *stretch(Graph *g, Node *y, const Shape *x, const int64_t *axes, int axis_count)
 {
     Shape kept = *x;
@@ -210,7 +211,7 @@ static void gradient_pow(Sweep *s, Node *n, Node *g)
         Node *power = graph_times(to, b, graph_binary(to, OP_POW, a, graph_binary(to, OP_SUB, b, number_like(to, b, 1))));
         give(s, n, 0, selected_product(s, g, zero_where_zero(to, b, b, power)));
     }
-    if (wants(s, n, 1)) { /* log(a) is real for a > 0 alone */
+    if (wants(s, n, 1)) { /* log(a) is real only for a > 0 */
         Node *zero = number_like(to, a, 0), *log = graph_unary(to, OP_LOG, a);
         Node *slope = graph_times(to, n, log);
         slope = graph_where(to, graph_binary(to, OP_LE, a, zero), zero, slope);
@@ -228,7 +229,7 @@ static void gradient_mod(Sweep *s, Node *n, Node *g)
     }
 }
 
-/* to the smaller (or larger) one, halves at a tie */
+/* The gradient goes to the smaller (or larger) operand, half to each at a tie. */
 static void to_the_chosen(Sweep *s, Node *n, Node *g, bool smaller)
 {
     Graph *to = s->g;
@@ -268,7 +269,7 @@ static void gradient_sqrt(Sweep *s, Node *n, Node *g) { give(s, n, 0, of_root(s,
 static void gradient_exp(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_product(s, g, n)); }
 static void gradient_log(Sweep *s, Node *n, Node *g) { give(s, n, 0, quotient(s, g, n->in[0])); }
 
-/* e^x, not y + 1, which is 0 far below 0 */
+/* e^x, not y + 1, which is 0 for very negative x */
 static void gradient_expm1(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_product(s, g, graph_unary(s->g, OP_EXP, n->in[0]))); }
 
 static void gradient_log1p(Sweep *s, Node *n, Node *g)
@@ -330,7 +331,7 @@ static void gradient_max(Sweep *s, Node *n, Node *g)
         axes[i] = (int)n->ints[i];
     Node *top = graph_binary(to, OP_EQ, x, stretch(to, n, &x->shape, n->ints, n->int_count));
     Node *count = graph_sum(to, graph_cast(to, top, x->dtype), axes, n->int_count);
-    Node *part = graph_binary(to, OP_DIV, g, count); /* a maximum that is NaN has no place, and no gradient */
+    Node *part = graph_binary(to, OP_DIV, g, count); /* a maximum that is NaN has no position, and no gradient */
     selection_note(s, part, selection_of(s, g));
     part = stretch(to, part, &x->shape, n->ints, n->int_count);
     give(s, n, 0, graph_where(to, top, part, number_like(to, x, 0)));
@@ -344,9 +345,9 @@ static void gradient_cumsum(Sweep *s, Node *n, Node *g)
 
 /* ---- contractions */
 
-/* The gradient at operand k is the einsum of g and the other operands that gives the letters of k. A letter that only
- * operand k has was summed: its gradient is repeated along it. A letter that k has twice (a diagonal) gets a name for
- * each place and an identity matrix between them. Numbers (rank 0) are multiplied into another operand. */
+/* The gradient at operand k is the einsum of g and the other operands that gives the letters of k. A letter that only operand k
+ * has was summed: its gradient is repeated along it. A letter that k has twice (a diagonal) gets a name for each position and an
+ * identity matrix between them. Numbers (rank 0) are multiplied into another operand. */
 static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
 {
     Graph *to = s->g;
@@ -388,7 +389,7 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
         in[count] = graph_cast(to, graph_binary(to, OP_EQ, row, column), n->dtype);
         letters[count++] = format("%c%c", own[i], fresh);
     }
-    if (count == 0) { /* numbers alone */
+    if (count == 0) { /* only numbers */
         factor = selected(s, g, factor);
         Node *y = over ? graph_sum_samples(to, factor, NULL, 0) : factor;
         sweep_contribute(s, n->in[k], graph_broadcast(to, y, *shape));
@@ -420,7 +421,7 @@ static void gradient_einsum(Sweep *s, Node *n, Node *g)
             einsum_operand(s, n, g, k);
 }
 
-/* [o, c / groups, k...] -> [c, o / groups, k... backwards] */
+/* [o, c / groups, k...] -> [c, o / groups, k... reversed] */
 static Node *transposed_weight(Graph *g, Node *w, int64_t groups)
 {
     int r = w->shape.rank - 2;
@@ -437,7 +438,7 @@ static Node *transposed_weight(Graph *g, Node *w, int64_t groups)
     Shape transposed = w->shape;
     transposed.extent[0] = channels * groups;
     transposed.extent[1] = outputs / groups;
-    int64_t taps = 1; /* the kernel as one axis: with groups, a fourth axis more could be one too many */
+    int64_t taps = 1; /* the kernel as one axis: with groups, a fourth axis could exceed the rank */
     for (int i = 2; i < 2 + r; i++)
         taps *= w->shape.extent[i];
     w = graph_reshape(g, w, SHAPE(groups, outputs / groups, channels, taps));
@@ -445,9 +446,9 @@ static Node *transposed_weight(Graph *g, Node *w, int64_t groups)
     return graph_reshape(g, w, transposed);
 }
 
-/* y[p] = sum_k x'[S p + d k - b] w[k], so at x': sum_{p, k: S p + d k - b = q} g[p] w[k] = with g' = g dilated by S and the
- * kernel of size K transposed: sum_k g'[q + d k - (d (K - 1) - b)] w[K - 1 - k]: a convolution; x is every input_dilation-th of
- * x' */
+/* y[p] = sum_k x'[S p + d k - b] w[k], so at x': sum_{p, k: S p + d k - b = q} g[p] w[k]. With g' = g dilated by S and the
+ * transposed kernel of size K this is the convolution sum_k g'[q + d k - (d (K - 1) - b)] w[K - 1 - k]; x is every
+ * input_dilation-th of x'. */
 static void gradient_convolve(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;
@@ -476,7 +477,7 @@ static void gradient_convolve(Sweep *s, Node *n, Node *g)
     sweep_contribute(s, x, over_samples(n, 0) ? graph_sum_samples(to, y, NULL, 0) : y);
 }
 
-/* the value that x is a slice of, through a reshape */
+/* Returns the value that x is a slice of, through a reshape. */
 static const Node *sliced(const Node *x)
 {
     if (x->op == OP_RESHAPE)
@@ -484,7 +485,7 @@ static const Node *sliced(const Node *x)
     return x->op == OP_SLICE ? x->in[0] : NULL;
 }
 
-/* the kernel that makes y makes them, too: they are of the forward pass */
+/* They belong to the forward pass, because the kernel of y computes them, too. */
 static Node *attention_sums(Sweep *s, const Node *y)
 {
     bool backward = s->g->backward;
@@ -499,7 +500,8 @@ static Node *attention_operand(Sweep *s, Node *n, Node *sums, Node *g, int64_t w
     return selection_of_contraction(s, graph_attention_gradient(s->g, n, sums, g, which), g, NULL, NULL);
 }
 
-/* If q, k and v are slices of one value, their gradients are made as one, of which that value's is a view. */
+/* If q, k and v are slices of one value, their gradients are computed as one value, of which the gradient at that value is a
+ * view. */
 static void gradient_attention(Sweep *s, Node *n, Node *g)
 {
     Node *const *in = n->in;
@@ -580,7 +582,7 @@ static void gradient_unslice(Sweep *s, Node *n, Node *g)
     give(s, n, 0, graph_slice(s->g, g, n->ints, n->in[0]->shape.extent, n->ints + n->shape.rank));
 }
 
-/* the box of g that begins at `start` and has the shape of x */
+/* Returns the box of g that begins at `start` and has the shape of x. */
 static Node *box(Graph *to, Node *g, const int64_t *start, const Shape *x)
 {
     int64_t step[MAX_RANK];
@@ -624,7 +626,7 @@ static void gradient_scatter(Sweep *s, Node *n, Node *g)
     }
 }
 
-/* Each of the k goes back to its place: x as one row of [outer, extent, inner] numbers, and the number of each place. */
+/* Each of the k largest goes back to its place: x as one row of [outer, extent, inner] numbers, and the index of each place. */
 static void gradient_top_k(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;
@@ -657,7 +659,7 @@ static void gradient_top_k(Sweep *s, Node *n, Node *g)
 static void gradient_group_sum(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_group_sum(s->g, g, n->ints[0])); }
 static void gradient_reduce(Sweep *s, Node *n, Node *g) { give(s, n, 0, g); }
 
-/* d mean / dx = 1 / n, d sum (x - mean)^2 / dx = 2 (x - mean), where the sample counts */
+/* d mean / dx = 1 / n, d sum (x - mean)^2 / dx = 2 (x - mean), where the sample is valid */
 static void gradient_moments(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;

@@ -1,48 +1,49 @@
-/* loops.c: what does not depend on what is carried leaves the loop.
+/* loops.c: what does not depend on carries is moved out of loops.
  *
- * In: a graph with SCANs. Out: one in which a loop holds the recurrence and little else. Values of a body are
+ * In: a graph with SCANs. Out: a graph in which a loop has the recurrence and little else. Values of a body are
  *   invariant     the same in every step: computed once, before the loop (views of them stay: they cost nothing)
- *   ahead         made of sequences alone: contractions, loops and sums over samples of all steps are computed at once in front
- *                 of the loop (passes/loops_batch.c); of the rest as much as makes the bytes that the loop reads the fewest
- *   recurrent     a carry leads to them and they to a carry: they stay
- *   after        a carry leads to them, only stacks follow: contractions and sums over samples are computed at once after the
- *                 loop, of stacked operands; of the rest as much as makes the bytes of stacks the fewest; but what is
+ *   ahead         computed from sequences only: contractions, loops and sums over samples of all steps are computed at once
+ *                 before the loop (passes/loops_batch.c); of the rest, as much as minimises the bytes that the loop reads
+ *   recurrent     they depend on a carry, and a carry depends on them: they stay
+ *   after         they depend on a carry, and only stacks depend on them: contractions and sums over samples are computed at once
+ *                 after the loop, from stacked operands; of the rest, as much as minimises the bytes of stacks; but what is
  *                 recurrent is not computed twice
- * What is asked for as a sum over the steps (gradients of captured values) is pushed through what is linear: at a contraction it
- * becomes one contraction of all steps; else, where no stack is there anyway, a carry that adds up.
+ * A sum over the steps (gradients of captured values) is pushed through what is linear: at a contraction it becomes one
+ * contraction of all steps; else, if there is no stack anyway, a carry that is an accumulator.
  *
- * A loop in which some carries have a value for every sample and others are the same for all is cut in two first: the latter
- * run in a loop of their own, and the rest goes over their stacks. So all carries and results of a loop are of one kind.
+ * A loop in which some carries have a value for every sample and others are the same for all is split first: the latter are in a
+ * loop of their own, and the rest reads their stacks. So all carries and results of a loop are of one kind.
  *
- * What must leave (sums over samples, which are one value of all devices) and cannot is the user's mistake: error_at. */
+ * If what must be moved out (sums over samples, which have one value on all devices) cannot be, that is the user's mistake:
+ * error_at. */
 #include "compiler/passes/loops.h"
 #include "compiler/passes/stages.h"
 
-enum { EXPANSION = 4, FEW_FLOPS = 32 }; /* of is_expansion: elements for each element, operations for each */
+enum { EXPANSION = 4, FEW_FLOPS = 32 }; /* of is_expansion: elements per element of the inputs, operations per element */
 
 typedef struct Hoist {
     Graph *g;
     Loop l;
-    Node **in;              /* what the loop's inputs became in g */
+    Node **in;              /* new inputs of the loop, in g */
     const bool *used, *summed; /* by result */
-    bool sharded;           /* the node */
+    bool sharded;           /* of the node */
     /* by node of the body */
     bool *carried, *varies; /* depends on a carry; on a carry or a sequence */
-    bool *recurs;           /* carried, and a carry becomes it or depends on it */
-    bool *has_rule;         /* it can be computed outside of the loop, as can all that leads there but what may be stacked */
-    bool *stacked;          /* carried: its stack is made by the loop */
+    bool *recurs;           /* carried, and a carry depends on it */
+    bool *has_rule; /* it can be computed outside of the loop, and so can all that it depends on, except what may be stacked */
+    bool *stacked;          /* carried: the loop makes its stack */
     bool *sliced;           /* ahead: computed outside, its slice is read inside */
-    bool *inside, *outside; /* computed there */
-    bool *added;            /* its sum over the steps is made by the loop */
+    bool *inside, *outside; /* where it is computed */
+    bool *added;            /* the loop accumulates its sum over the steps */
     Outside *value;
     Node **within, **total;
-    int *place;             /* stacked: the number of the stack; added: of the carry */
+    int *place;             /* stacked: index of the stack; added: of the carry */
 } Hoist;
 
 static bool is_leaf(const Node *n) { return OP_INFO[n->op].op_class == LEAF; }
 static bool is_loop(const Node *n) { return n->op == OP_SCAN || (n->op == OP_RESULT && n->in[0]->op == OP_SCAN); }
 
-/* a contraction that makes much of little is cheaper to compute in the loop than to stack */
+/* A contraction with a result much larger than its inputs is cheaper to compute in the loop than to stack. */
 static bool is_expansion(const Node *n)
 {
     double out = (double)shape_count(&n->shape), in = 0;
@@ -59,7 +60,7 @@ static bool is_expensive(const Node *n)
 
 static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST; }
 
-/* what a loop that works sample by sample cannot do */
+/* Returns true for what a loop that works sample by sample cannot compute. */
 static bool must_leave(const Hoist *h, const Node *n)
 {
     return node_sums_samples(n) || n->op == OP_GROUP_SUM || op_is_transfer(n->op) ||
@@ -111,7 +112,7 @@ static void classify(Hoist *h)
             cannot_leave(body->nodes[i], true);
 }
 
-/* ---- sums over the steps: what they ask for */
+/* ---- what sums over the steps need */
 
 typedef enum Total { TOTAL_ONCE, TOTAL_THROUGH, TOTAL_CONTRACTION, TOTAL_SPREAD, TOTAL_OWN } Total;
 
@@ -125,7 +126,7 @@ static Total total_kind(const Hoist *h, const Node *n)
     for (int k = 0; k < n->inputs; k++) {
         along[k] = h->varies[n->in[k]->id];
         ready = ready && (h->has_rule[n->in[k]->id] || h->carried[n->in[k]->id]);
-        floats = floats && (!along[k] || dtype_is_float(n->in[k]->dtype)); /* a sum of whole numbers may leave their range */
+        floats = floats && (!along[k] || dtype_is_float(n->in[k]->dtype)); /* a sum of integers may overflow */
     }
     if (floats && node_is_linear(n, n->in, along))
         return TOTAL_THROUGH;
@@ -146,7 +147,7 @@ static bool far(const Hoist *h, const Node *n)
     return h->carried[n->id] && !h->recurs[n->id] && h->has_rule[n->id] && (is_expensive(n) || must_leave(h, n));
 }
 
-/* needed: stacks that sums ask for; h->added: values of which the sum alone is wanted */
+/* needed: stacks that sums need; h->added: values of which only the sum is needed */
 static void find_totals(Hoist *h, bool *needed)
 {
     const Graph *body = h->l.body;
@@ -183,17 +184,17 @@ static void find_totals(Hoist *h, bool *needed)
     }
 }
 
-/* ---- what crosses */
+/* ---- what crosses the boundary of the loop */
 
 static double bytes_of(const Node *n)
 {
     double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
     if (n->op == OP_SCAN)
         return 1e30; /* its results cross */
-    return n->sharded ? bytes : bytes / SOME_SAMPLES; /* samples make the difference */
+    return n->sharded ? bytes : bytes / SOME_SAMPLES; /* only values of samples matter */
 }
 
-/* stacks of carried values that are wanted after the loop */
+/* Finds the stacks of carried values that are needed after the loop. */
 static void cut_sink_side(Hoist *h, const bool *needed)
 {
     const Graph *body = h->l.body;
@@ -215,7 +216,7 @@ static void cut_sink_side(Hoist *h, const bool *needed)
     least_cut(body, side, bytes, needed, h->stacked);
 }
 
-/* slices of values from before the loop that the loop reads */
+/* Finds the slices of values from before the loop that the loop reads. */
 static void cut_ahead(Hoist *h, const bool *needed)
 {
     const Graph *body = h->l.body;
@@ -223,7 +224,7 @@ static void cut_ahead(Hoist *h, const bool *needed)
     double *bytes = NEW_ARRAY(double, body->node_count);
     for (int i = 0; i < body->node_count; i++) {
         const Node *n = body->nodes[i];
-        bytes[i] = n->op == OP_ARG ? bytes_of(n) / 2 : bytes_of(n); /* a sequence is there already */
+        bytes[i] = n->op == OP_ARG ? bytes_of(n) / 2 : bytes_of(n); /* a sequence exists already */
         if (h->carried[i] || !h->varies[i])
             side[i] = SIDE_GIVEN;
         else if (n->op == OP_ARG)
@@ -236,7 +237,7 @@ static void cut_ahead(Hoist *h, const bool *needed)
     least_cut(body, side, bytes, needed, h->sliced);
 }
 
-/* an invariant that is computed in the loop all the same, because it is a number or shows what is there at other places */
+/* Returns true for an invariant that is nevertheless computed in the loop, because it is a constant or a view. */
 static bool stays_inside(const Node *n) { return n->op == OP_CONSTANT || n->op == OP_ARANGE || OP_INFO[n->op].op_class == VIEW; }
 
 static void mark(Hoist *h)
@@ -339,7 +340,7 @@ static void compute_inside(Hoist *h, Graph *inner)
     }
 }
 
-/* the loop itself; NULL: nothing is left of it */
+/* Makes the loop itself; NULL: nothing is left of it. */
 static Node *make_loop(Hoist *h)
 {
     const Loop *l = &h->l;
@@ -457,7 +458,7 @@ static Node **hoist_one_kind(Graph *g, const Loop *l, bool sharded, Node **in, c
     return make_results(&h, make_loop(&h));
 }
 
-/* ---- loops of both kinds: the carries that are the same for all samples first, in a loop of their own */
+/* ---- loops of both kinds: the carries that are the same for all samples get a loop of their own, which is first */
 
 static void copy_body(Graph *inner, const Loop *l)
 {
@@ -468,7 +469,8 @@ static void copy_body(Graph *inner, const Loop *l)
 
 static bool is_same(const Loop *l, int carry) { return !l->arg[carry]->sharded; }
 
-/* does a carry that is the same for all depend on one that is not? Then by a sum over samples in the recurrence */
+/* Checks that no carry that is the same for all samples depends on one that is not: that would be by a sum over samples in the
+ * recurrence. */
 static void check_apart(const Loop *l)
 {
     int count = l->body->node_count;
@@ -490,7 +492,7 @@ static void check_apart(const Loop *l)
     }
 }
 
-/* the loop of those carries alone: their last values, then the stacks of what each was before the step */
+/* Makes the loop of only those carries: results are their last values, then the stacks of their values before each step. */
 static Node **hoist_same(Graph *g, const Loop *l, Node **in, int *count)
 {
     Graph *inner = loop_open(g, l, in);
@@ -498,7 +500,7 @@ static Node **hoist_same(Graph *g, const Loop *l, Node **in, int *count)
     int stacks = 0;
     *count = 0;
     for (int i = 0; i < l->carries; i++)
-        if (!is_same(l, i)) /* takes no part, and goes because nothing needs it */
+        if (!is_same(l, i)) /* it is not used, and removed because nothing needs it */
             inner->kinds[l->arg[i]->mapped->ints[0]] = AS_IT_IS;
     copy_body(inner, l);
     for (int i = 0; i < l->carries; i++)

@@ -1,12 +1,12 @@
-/* loops_batch.c: what a step computes, for all steps at once.
+/* loops_batch.c: computes an operation of a step for all steps at once.
  *
- * In: a node of a loop's body and, for each of its inputs, a value outside of the loop: of all steps, stacked along a first
- * axis ("along the steps"), or the same in each. Out: the node's value of all steps, by one operation on one sample of a
- * larger shape: a letter more in an einsum, an axis more in a view, a window of one, a convolution whose kernel is 1 along
- * the steps, heads of an attention for each step, a loop in whose body every value has the axis.
+ * In: a node of a loop's body and, for each of its inputs, a value outside of the loop: of all steps, stacked along a first axis
+ * ("along the steps"), or the same in each. Out: the node's value of all steps, by one operation on one sample of a larger shape:
+ * an einsum with one more letter, a view with one more axis, a window of size 1, a convolution with a kernel of 1 along the
+ * steps, an attention with heads for each step, a loop in whose body every value has the axis.
  *
- * And sums over the steps that are one operation: an einsum whose result lacks the letter of the steps, a convolution's
- * weight gradient, rows that are added to a table. So the gradient of a weight is one contraction of all steps and samples. */
+ * And sums over the steps that are one operation: an einsum whose result lacks the letter of the steps, a convolution's weight
+ * gradient, rows that are added to a table. So the gradient of a weight is one contraction of all steps and samples. */
 #include "compiler/ir/axes.h"
 #include "compiler/passes/loops.h"
 
@@ -20,12 +20,12 @@ static Shape with_steps(const Batch *b, const Shape *s)
     return y;
 }
 
-/* n repeated for every step */
+/* Repeats n for every step. */
 static Node *spread(const Batch *b, Node *n)
 {
     double value;
     Shape s = with_steps(b, &n->shape);
-    n = graph_cast(b->g, n, n->dtype); /* no weak number has axes */
+    n = graph_cast(b->g, n, n->dtype); /* weak numbers have no axes */
     return node_is_constant(n, &value) ? graph_fill(b->g, value, s, n->dtype) : graph_broadcast(b->g, n, s);
 }
 
@@ -33,7 +33,7 @@ Node *batch_stack(Graph *g, int64_t steps, Outside x) { return x.along ? x.node 
 
 static Node *all_steps(const Batch *b, Outside x) { return x.along ? x.node : spread(b, x.node); }
 
-/* n of operands that have the steps' axis */
+/* Applies n to operands that have the steps' axis. */
 static Node *with_axis(const Batch *b, const Node *n, Node **in)
 {
     Node like = *n;
@@ -42,7 +42,7 @@ static Node *with_axis(const Batch *b, const Node *n, Node **in)
     return graph_rebuild(b->g, &like, in);
 }
 
-/* axis `from` of x as axis `to` */
+/* Moves axis `from` of x to `to`. */
 static Node *move_axis(const Batch *b, Node *x, int from, int to)
 {
     int order[MAX_RANK], count = 0;
@@ -103,14 +103,14 @@ static Node *convolve_weight_total(const Batch *b, const Node *n, const Outside 
     return graph_reshape(b->g, y, n->shape);
 }
 
-/* ---- what has the axis as it is */
+/* ---- operations that take the axis as it is */
 
 static Node *in_general(const Batch *b, const Node *n, const Outside *in)
 {
     Node *few[8], **own = n->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
         own[k] = all_steps(b, in[k]);
-    if (n->op == OP_BROADCAST) { /* aligned at the right: ones between the steps and the axes of x */
+    if (n->op == OP_BROADCAST) { /* aligned at the right: extents 1 between the steps and the axes of x */
         const Shape *x = &n->in[0]->shape;
         Shape s = {.rank = n->shape.rank + 1, .extent = {b->steps}};
         for (int i = 1, more = s.rank - x->rank; i < s.rank; i++)
@@ -122,7 +122,7 @@ static Node *in_general(const Batch *b, const Node *n, const Outside *in)
 
 /* ---- by index */
 
-/* place i along an axis of `extent` elements in step t: t extent + i; outside of all where it is outside */
+/* Index i along an axis of `extent` elements becomes t extent + i in step t; an index out of range stays out of range. */
 static Node *flat_index(const Batch *b, Node *i, int64_t extent)
 {
     Graph *g = b->g;
@@ -172,7 +172,7 @@ static Node *gather(const Batch *b, const Node *n, const Outside *in)
     return rows_inwards(b, y, axis, rank, false);
 }
 
-/* every step has a table of its own */
+/* Every step has a table of its own. */
 static Node *scatter(const Batch *b, const Node *n, const Outside *in)
 {
     Graph *g = b->g;
@@ -187,7 +187,7 @@ static Node *scatter(const Batch *b, const Node *n, const Outside *in)
     return move_axis(b, graph_reshape(g, y, s), 1, axis + 1);
 }
 
-/* all steps into one table, which is 0 before: v [steps, a..., i..., b...] as [a..., steps, i..., b...] */
+/* All steps are added to one table, which is 0 before: v [steps, a..., i..., b...] as [a..., steps, i..., b...]. */
 static Node *scatter_total(const Batch *b, const Node *n, const Outside *in)
 {
     int axis = (int)n->ints[0];
@@ -263,7 +263,7 @@ static bool loop_has_rule(const Node *n, const bool *along_in)
     return true;
 }
 
-/* the axis of the outer steps is before every value of the inner body that depends on them, and of all carries */
+/* All carries, and every value of the inner body that depends on the outer steps, get their axis. */
 static Node *loop(const Batch *b, const Node *n, const Outside *in)
 {
     Loop l = loop_of(n);
@@ -401,7 +401,7 @@ Node *batch_contraction_total(Graph *g, int64_t steps, const Node *n, const Outs
                                          : scatter_total(&b, n, in);
 }
 
-/* ---- a b, where each is repeated along axes that the other has: the sum over the steps is a contraction */
+/* ---- a b, where each operand is repeated along axes that the other has: the sum over the steps is a contraction */
 
 Node *batch_operand(const Node *contraction, int k)
 {

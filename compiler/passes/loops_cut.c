@@ -1,12 +1,13 @@
-/* loops_cut.c: the least that has to cross from one side to the other: a minimum cut of nodes.
+/* loops_cut.c: the least data that must cross from one side to the other: a minimum cut of nodes.
  *
- * In: a body, for each node on which side it can be made and what it costs to let it cross, and what the far side needs.
- * Out: the nodes that cross. Every node is an edge of its bytes from its entry to its exit; an operation leads from the
- * exits of its inputs to its own entry; what is made on the near side alone hangs on the source, what is needed on the sink.
- * Dinic's algorithm: augmenting paths along shortest ways. Of all least cuts the one next to the sink is taken. */
+ * In: a body; for each node, the side on which it can be computed and the cost of letting it cross; and what the far side
+ * needs. Out: the nodes that cross. Every node is an edge with its bytes as capacity from its entry to its exit; an operation
+ * connects the exits of its inputs to its own entry; what is computed on the near side only is connected to the source, what
+ * is needed to the sink. Dinic's algorithm: augmenting paths along shortest paths. Of all minimum cuts the one nearest to the
+ * sink is taken. */
 #include "compiler/passes/loops.h"
 
-typedef struct Edge { int to, back; double room; } Edge; /* back: its reverse among the edges of `to` */
+typedef struct Edge { int to, back; double room; } Edge; /* back: index of its reverse among the edges of `to` */
 typedef struct Vertex { Edge *edges; int count, level, next; } Vertex;
 typedef struct Flow { Vertex *vertices; int count, source, sink; int *queue; } Flow;
 
@@ -41,7 +42,7 @@ static bool find_levels(Flow *f)
     return f->vertices[f->sink].level >= 0;
 }
 
-/* one path of rising levels from the source, as full as it can be; false: there is none */
+/* Augments one path of rising levels from the source as far as possible; false: there is none. */
 static bool push(Flow *f, Edge **path)
 {
     int depth = 0, v = f->source;
@@ -71,7 +72,7 @@ static bool push(Flow *f, Edge **path)
     return true;
 }
 
-/* vertices from which the sink can still be reached */
+/* Returns the vertices from which the sink can still be reached. */
 static bool *find_sink_side(Flow *f)
 {
     bool *at_sink = NEW_ARRAY(bool, f->count);
@@ -111,7 +112,8 @@ void least_cut(const Graph *body, const Side *side, const double *bytes, const b
         if (needed[i])
             connect(&f, 2 * i + 1, f.sink, ENDLESS);
     }
-    bool *leads = NEW_ARRAY(bool, nodes); /* to what is needed: what is made on the far side alone needs its inputs there */
+    /* something needed depends on it: what is computed on the far side only needs its inputs there */
+    bool *leads = NEW_ARRAY(bool, nodes);
     for (int i = nodes - 1; i >= 0; i--) {
         leads[i] = leads[i] || needed[i];
         if (leads[i] && side[i] == SIDE_FAR)

@@ -1,20 +1,20 @@
 /* report.c: metrics, and the loss in evaluation, are sums over the samples of a report.
  *
- * In: the train and eval graphs with ROLE_METRIC (and, in eval, ROLE_LOSS). Out: the same without these; instead
- * accumulators, variables in double to which every step adds, and two small graphs that turn them into numbers: the
- * accumulators that hold a device's part are joined into one vector and reduced by one collective, ROLE_REPORT gets the
- * numbers, and the accumulators become zero. A model without metrics gets a report graph without results.
+ * In: the train and eval graphs with ROLE_METRIC (and, in eval, ROLE_LOSS). Out: the same graphs without these; instead
+ * accumulators, variables in double to which every step adds, and two small graphs that turn them into numbers: the accumulators
+ * that are parts of a sum over devices are concatenated and reduced by one collective, ROLE_REPORT gets the numbers, and the
+ * accumulators become zero. A model without metrics gets a report graph without results.
  *
- * observe = "metrics": the train graph has ROLE_REPORT metric.NAME, too: the same numbers, computed of what the step alone adds.
+ * observe = "metrics": the train graph has ROLE_REPORT metric.NAME, too: the same numbers, of one step only.
  *
  *   plain      mean over all elements of all samples: num += sum(where(w != 0, w e, 0)), den += sum(w) over the valid samples;
  *              num / den, 0 where den is 0
- *   TOTAL(x)   total += sum(x) over the valid samples, element by element; what the metric computes of its totals is moved to
+ *   TOTAL(x)   total += sum(x) over the valid samples, element by element; what the metric computes from its totals is moved to
  *              the report graph, in double. Of MOMENTS: the accumulator is merged with those of the step, which every device
- * knows
+ *              has
  *
- * A sum of what is the same for all samples counts it once for each of them. Where a step has all its samples at once
- * (accumulate = 1) that is a multiple of RUN_SAMPLES, known to every device: its accumulator is no part of a sum. */
+ * A sum of a value that is the same for all samples counts it once per sample. If a step has all its samples at once (accumulate
+ * = 1) that is a multiple of RUN_SAMPLES, which every device has: its accumulator is not part of a sum over devices. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
@@ -28,16 +28,16 @@ typedef struct Sum { /* over the samples of a report */
 
 typedef struct Reporter {
     Model *model;
-    const char *prefix;     /* of accumulators */
+    const char *prefix;     /* of the names of accumulators */
     const Graph *source;
     Graph *step;   /* the new train or eval graph */
-    Graph *report; /* in which sums become numbers: the report graph, or the step's for what is observed */
+    Graph *report; /* where sums become numbers: the report graph, or the step's for what is observed */
     Sum *sums;
     int sum_count;
     /* by id in source */
     bool *after_total;      /* is or depends on a TOTAL */
-    bool *of_step;          /* depends, not through a TOTAL, on what a step brings */
-    int *sum_of_total;      /* TOTAL: its sum */
+    bool *of_step;          /* depends on what a step brings, other than through a TOTAL */
+    int *sum_of_total;      /* of a TOTAL: its sum */
     Node **late;            /* in the report graph: F64 or bool */
 } Reporter;
 
@@ -51,8 +51,8 @@ const char *new_variable_name(const Model *m, const char *like)
     return like;
 }
 
-/* Samples that scatter into zeros of their own, to be added up, scatter into one table: a histogram costs a sample what it
- * puts into it, not its bins. NULL: x is another value. */
+/* If samples scatter into zeros of their own, which are then added up, all scatter into one table: then a histogram costs a
+ * sample only what it adds, not all bins. NULL: x is another value. */
 static Node *one_table(Graph *g, const Node *x)
 {
     const Node *n = x->op == OP_CAST ? x->in[0] : x;
@@ -84,7 +84,7 @@ static int add_accumulator(Reporter *r, const char *name, int number, Node *adde
     return r->sum_count - 1;
 }
 
-/* the sum over the valid samples of all steps of x, F64 */
+/* Adds the sum of x, in F64, over the valid samples of all steps. */
 static int add_sum(Reporter *r, const char *name, int number, Node *x)
 {
     Graph *g = r->step;
@@ -99,7 +99,7 @@ static Node *sum_elements(Graph *g, Node *x)
     return graph_cast(g, graph_sum(g, x, axes, x->shape.rank), F64);
 }
 
-/* the sums of a mean: two, numerator and denominator; returns the first */
+/* Adds the sums of a mean, numerator and denominator; returns the first. */
 static int add_mean(Reporter *r, const Result *x, const char *name)
 {
     Graph *g = r->step;
@@ -120,7 +120,7 @@ static int add_mean(Reporter *r, const Result *x, const char *name)
     return first;
 }
 
-/* ---- what is on which side of a TOTAL */
+/* ---- which nodes come before or after a TOTAL */
 
 static void find_sides(Reporter *r)
 {
@@ -162,7 +162,7 @@ static void copy_step(Reporter *r, const char *name)
     }
 }
 
-/* nodes that metrics of totals need in the report graph */
+/* Returns the nodes that metrics of totals need in the report graph. */
 static bool *find_late(const Reporter *r)
 {
     const Graph *g = r->source;
@@ -196,8 +196,8 @@ static void add_totals(Reporter *r, const bool *needed)
 
 /* ---- the report graph */
 
-/* The totals of what a step adds, or of what the accumulators have, which begin anew: all parts of devices in one vector, reduced
- * at once */
+/* Reads the totals, either of what a step adds, or of the accumulators, which then become zero. All parts of devices are in one
+ * vector, reduced at once. */
 static void read_sums(Reporter *r, bool of_step)
 {
     Graph *g = r->report;
@@ -230,7 +230,7 @@ static void read_sums(Reporter *r, bool of_step)
     }
 }
 
-/* n in double; whole numbers too, which a double holds up to 2^53 */
+/* Computes n in double; integers, too, which a double holds up to 2^53. */
 static Node *late_node(Reporter *r, const Node *n)
 {
     Graph *g = r->report;
@@ -239,7 +239,7 @@ static Node *late_node(Reporter *r, const Node *n)
         in[k] = r->late[n->in[k]->id];
         if (k == 1 && (n->op == OP_GATHER || n->op == OP_SCATTER_ADD))
             in[k] = graph_cast(g, in[k], I32);
-        if (n->op == OP_SCAN) /* its body is as it was */
+        if (n->op == OP_SCAN) /* its body is unchanged */
             in[k] = graph_cast(g, in[k], n->in[k]->dtype);
     }
     if (n->op == OP_CONSTANT && n->dtype != BOOL) {
@@ -328,7 +328,7 @@ static void report_losses(Reporter *r, const int *first)
     }
 }
 
-/* in the graph g, as PREFIX NAME; first: of each result the sums of its mean */
+/* Reports metrics in the graph g, as PREFIX NAME; first: by result, the sums of its mean. */
 static void report_metrics(Reporter *r, Graph *g, const bool *needed, const int *first, const char *prefix)
 {
     r->report = g;
@@ -385,7 +385,7 @@ void make_reports(Model *m, Graph **train, Graph **eval, Graph **report_train, G
     *report_eval = *eval ? make_report(m, eval, "eval.", "report_eval", false) : NULL;
 }
 
-/* what a graph does not need for its results, simplify drops */
+/* simplify drops what a graph's results do not need */
 static Graph *part_of(Graph *eval, const char *name, bool outputs)
 {
     Graph *g = graph_new(eval->model, name, NULL);

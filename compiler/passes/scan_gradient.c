@@ -2,22 +2,22 @@
  *
  * In: a SCAN of the forward graph and the gradients at its results. Out: contributions to the gradients of its inputs.
  *
- * What the reverse loop carries is the gradient of what the loop carries. Its step is made of the step of the loop, copied
- * with the carries before the step as given values, by the rules of gradients.c; the same code, so loops may be nested.
- * It goes over
+ * The reverse loop carries the gradients of the loop's carries. Its step is made from the step of the loop, copied with the
+ * carries before the step as given values, by the rules of gradients.c; the code is the same, so loops may be nested. It loops
+ * over
  *   - the gradients of the stacks,
- *   - values of the forward step, which are stacked by the loop (its node is replaced by one with more results) or computed
- *     again. Stored is what takes longer than to write and read it (FLOPS_OF_BYTE), contractions as a rule; of the
- * rest, carries before the step included, a least cut decides: the fewest bytes from which the rest can be computed again.
- * Where given gradients are zero by selection (selection.c), those of the step are, too: conditions that are the same for all steps and
- * all given gradients hold for the carries; others are slices, for the stack that they belong to.
- * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one contraction of
- * all steps and samples of them where it can. Through carries that no gradient reaches nothing is computed. */
+ *   - values of the forward step, which are stacked by the loop (its node is replaced by one with more results) or recomputed.
+ *     What takes longer to compute than to write and read is stored (FLOPS_OF_BYTE), usually contractions. For the rest,
+ *     carries before the step included, a minimum cut decides: the fewest bytes from which the rest can be recomputed.
+ * If the given gradients are zero by selection (selection.c), those of the step are, too: conditions that are the same for all
+ * steps and all given gradients hold for the carries; others are slices, for the stack that they belong to. Gradients of
+ * sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one contraction of all steps and
+ * samples of them if possible. Nothing is computed through carries that no gradient reaches. */
 #include "compiler/passes/loops.h"
 #include "compiler/passes/same.h"
 #include "compiler/passes/simplify/simplify.h"
 
-/* what an ARG of the step's gradient is; CONDITION: one that selects a gradient */
+/* What an ARG of the step's gradient is; CONDITION: selects a gradient. */
 typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT, CONDITION } Meaning;
 typedef struct Argument { Meaning meaning; int number; } Argument; /* of the carry, input, stack or condition */
 
@@ -30,18 +30,18 @@ typedef struct Reverse {
     Loop l;
     Node **given;           /* by result of the scan: its gradient, or NULL */
     bool *active;           /* by carry: a gradient may flow through it */
-    Selection common;       /* of all that is given, in every step */
+    Selection common;       /* of all given gradients, in every step */
     Node **conditions;      /* by number: the node outside, of which each step reads all or its slice */
     bool *stepwise;
     int condition_count;
-    Graph *body;            /* a step of the loop and its gradient; results: outputs */
+    Graph *body;            /* a step of the loop and its gradient; its results are `outputs` */
     Argument *arguments;
     int argument_count;
     Output *outputs;
     int output_count;
     /* by node of the body */
     bool *reverse, *varies; /* depends on gradients; on the step */
-    bool *crosses;          /* forward value that the reverse loop goes over */
+    bool *crosses;          /* forward value that the reverse loop reads */
     Node **stored;          /* its stack */
 } Reverse;
 
@@ -54,7 +54,7 @@ static Node *new_argument(Reverse *r, Node *node, const Node *like, Meaning mean
 
 /* ---- the step and its gradient */
 
-/* which of the loop's inputs and carries need a gradient */
+/* Finds the inputs and carries of the loop that need a gradient. */
 static Sweep begin_sweep(Reverse *r)
 {
     const Loop *l = &r->l;
@@ -90,9 +90,10 @@ static bool is_nothing(const Node *n)
     return !n || is_constant(n, 0);
 }
 
-/* ---- what is zero by selection */
+/* ---- zeros by selection */
 
-/* the condition of a stack's gradient as one of each step's: without its first axis; NULL: it is not the same in all steps */
+/* Returns the condition of a stack's gradient as one of each step's, without its first axis; NULL: it is not the same in all
+ * steps. */
 static Node *in_every_step(Graph *g, Node *c, int rank)
 {
     if (c->shape.rank < rank)
@@ -115,7 +116,7 @@ static Selection in_every_step_of(Reverse *r, int result)
     return y;
 }
 
-/* r->common; of samples alone, as carries, stacks and what is in between have shapes of their own */
+/* Sets r->common: only conditions of samples, since carries, stacks and other values differ in shape. */
 static void find_common(Reverse *r)
 {
     bool first = true;
@@ -157,7 +158,7 @@ static Node *condition_argument(Reverse *r, Node *c, bool stepwise)
     return new_argument(r, c, &like, CONDITION, number);
 }
 
-/* notes it of the ARG of a gradient in the step; stack -1: of a carry's */
+/* Records the selection of the ARG of a gradient in the step; stack -1: of a carry's. */
 static Node *note_selection(Reverse *r, Sweep *own, Node *argument, int stack)
 {
     Selection y = {NULL, 0};
@@ -172,7 +173,7 @@ static Node *note_selection(Reverse *r, Sweep *own, Node *argument, int stack)
     return argument;
 }
 
-/* r->body and its results; false: a carry turned out to be active, again */
+/* Builds r->body and its results; false: another carry became active, so it must be built again. */
 static bool build_step(Reverse *r)
 {
     const Loop *l = &r->l;
@@ -222,7 +223,7 @@ static bool build_step(Reverse *r)
     return right;
 }
 
-/* ---- what is stored */
+/* ---- which values are stored */
 
 static double bytes_of(const Node *n)
 {
@@ -244,7 +245,7 @@ static void decide(Reverse *r)
     Side *side = NEW_ARRAY(Side, count);
     double *bytes = NEW_ARRAY(double, count);
     bool *needed = NEW_ARRAY(bool, count);
-    bool *same = NEW_ARRAY(bool, count), *compared = NEW_ARRAY(bool, count); /* extrema: from what they are compared with */
+    bool *same = NEW_ARRAY(bool, count), *compared = NEW_ARRAY(bool, count); /* extrema: of what they are compared with */
     find_same(b, NULL, same, compared);
     r->reverse = NEW_ARRAY(bool, count);
     r->varies = NEW_ARRAY(bool, count);
@@ -265,7 +266,7 @@ static void decide(Reverse *r)
         }
         for (int k = 0; k < n->inputs && r->reverse[i]; k++)
             needed[n->in[k]->id] = true;
-        bytes[i] = (there ? 1 : 2) * bytes_of(n); /* to read it; to write it too */
+        bytes[i] = (there ? 1 : 2) * bytes_of(n); /* to read it; to write it, too */
         side[i] = r->reverse[i] || !r->varies[i]                         ? SIDE_GIVEN
                   : n->op == OP_ARG || (is_expensive(n) && !compared[i]) ? SIDE_FIXED
                                                                          : SIDE_FREE;
@@ -397,7 +398,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
     return graph_close_scan(inner, l->steps, !l->reverse, next, stacks, stack_count);
 }
 
-/* of samples that no given gradient selects, the loop's are zero */
+/* For samples that no given gradient selects, the loop's gradients are zero. */
 static void contribute_selected(Reverse *r, Node *n, Node *gradient)
 {
     if (gradient->sharded && r->common.count)

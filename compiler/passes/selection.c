@@ -1,23 +1,23 @@
 /* selection.c: where a gradient is zero because nothing was selected there, and the product that stays zero there.
  *
- * `where(c, x, 0)` gives x no gradient where c is false: an exact zero, whatever x is. The rule of what made x multiplies that
- * zero by a derivative, and 0 times NaN or infinity is NaN. So products of rules are selected_product(): where(c, g d, 0), with
- * the condition and not the value of g, since a gradient that happens to be 0 must not hide a derivative that is not finite. Its
- * own derivatives are d and g where c is true.
+ * `where(c, x, 0)` gives x no gradient where c is false: an exact zero, whatever x is. The rule of the operation that computes x
+ * multiplies this zero by a derivative, and 0 times NaN or infinity is NaN. So products in rules are selected_product(): where(c,
+ * g d, 0), with the condition and not the value of g, because a gradient that happens to be 0 must not hide a derivative that is
+ * not finite. Its own derivatives are d and g where c is true.
  *
- * In: a gradient. Out: conditions that are all true wherever it may be selected, read off the nodes that it was made of. They
- * come from WHERE (the model's, those of weights of losses, of minima and maxima) and SLICE; they pass through views, casts,
- * negations, factors that are numbers; a sum has those that its terms share, and one that says that one of them is selected. What
- * adds up elements (sums, contractions, broadcasts' gradients) keeps a condition that is the same for all that it adds up, and
- * drops others: there the zero is an ordinary one. A condition too few is never wrong: what it would have protected is computed
- * as usual.
+ * In: a gradient. Out: conditions that are all true wherever it may be selected, derived from the nodes that it is computed from.
+ * They come from WHERE (the model's, those of weights of losses, of minima and maxima) and SLICE. They pass through views, casts,
+ * negations, and factors that are numbers; a sum has the conditions that its terms share, and one that says that one of the terms
+ * is selected. What adds up elements (sums, contractions, broadcasts' gradients) keeps a condition that is the same for all of
+ * these, and drops others: there the zero is an ordinary one. A missing condition is never wrong: what it would have protected is
+ * computed as usual.
  *
- * VALID is not among them: padding samples are copies of valid ones, and are not finite only where those are not. */
+ * VALID is not among them: padding samples are copies of valid ones, and are finite where those are. */
 #include "compiler/ir/axes.h"
 #include "compiler/passes/gradients.h"
 #include "compiler/ir/rebuild.h"
 
-/* ---- conditions: BOOL, aligned at the right of the gradient's shape, with extent 1 where they are the same along an axis */
+/* ---- conditions: BOOL, aligned at the right of the gradient's shape, with extent 1 along axes where they do not vary */
 
 static bool has(const Selection *a, const Node *condition)
 {
@@ -64,7 +64,7 @@ static bool is_opposite(const Node *a, const Node *b)
     return (a->op == OP_NOT && a->in[0] == b) || (b->op == OP_NOT && b->in[0] == a);
 }
 
-/* Of constants the result is known here: parts of an axis that together are the whole of it select everything. */
+/* Constants are folded: parts that together are the whole axis select everything. */
 static Node *either(Graph *g, Node *a, Node *b)
 {
     if (a->op != OP_CONSTANT || b->op != OP_CONSTANT || !shape_equal(&a->shape, &b->shape) || a->data_count != b->data_count)
@@ -78,7 +78,7 @@ static Node *either(Graph *g, Node *a, Node *b)
     return all ? graph_fill(g, 1, a->shape, BOOL) : a->data_count == 1 ? a : graph_constant(g, data, a->shape, BOOL);
 }
 
-/* what a sum of the two is selected by */
+/* Returns the selection of a sum of the two. */
 static Selection of_either(Sweep *s, const Selection *a, const Selection *b)
 {
     Selection both = {NULL, 0}, rest[2] = {{NULL, 0}, {NULL, 0}};
@@ -100,7 +100,7 @@ static Selection of_either(Sweep *s, const Selection *a, const Selection *b)
 
 /* ---- through views and reductions */
 
-/* the condition with as many axes as a gradient of that rank */
+/* Returns the condition with as many axes as a gradient of that rank. */
 static Node *of_rank(Graph *g, Node *c, int rank)
 {
     Shape shape = {.rank = rank};
@@ -109,7 +109,7 @@ static Node *of_rank(Graph *g, Node *c, int rank)
     return graph_reshape(g, c, shape);
 }
 
-/* of x reshaped to y: axes in groups of as many elements; a group along which the condition varies is reshaped whole */
+/* For x reshaped to y: axes in groups of equally many elements; a group along which the condition varies is reshaped whole. */
 static Node *reshaped(Graph *g, Node *c, const Shape *x, const Shape *y)
 {
     c = of_rank(g, c, x->rank);
@@ -164,7 +164,7 @@ static Node *unsliced(Graph *g, Node *c, const Node *n)
     return varies ? NODE(g, OP_UNSLICE, ints, 3 * r, NULL, c) : c;
 }
 
-/* the places along an axis that a slice took, if it did not take all */
+/* Adds the places along an axis that a slice took, if it did not take all. */
 static void add_places(Sweep *s, Selection *to, const Node *n, int axis)
 {
     int r = n->shape.rank;
@@ -180,8 +180,8 @@ static void add_places(Sweep *s, Selection *to, const Node *n, int axis)
     add_condition(s, to, graph_constant(s->g, data, shape, BOOL));
 }
 
-/* Axis k of the result is axis[k] of what the conditions are of, -1: of none. A condition that varies along an axis that the result lacks is dropped:
- * there its elements are added up. */
+/* Axis k of the result is axis[k] of the operand of the conditions, -1: none. A condition that varies along an axis that the
+ * result lacks is dropped: elements are added up along it. */
 static void add_moved(Sweep *s, Selection *to, const Selection *from, int rank, const int *axis, int result_rank, bool sharded)
 {
     for (int i = 0; i < from->count; i++) {
@@ -204,7 +204,7 @@ static void add_moved(Sweep *s, Selection *to, const Selection *from, int rank, 
     }
 }
 
-/* of operand k of n, by the axes that it has in common with n */
+/* For operand k of n, by the axes that it shares with n. */
 static void add_of_axes(Sweep *s, Selection *to, const Node *n, int k)
 {
     int axis[MAX_RANK];
@@ -213,7 +213,7 @@ static void add_of_axes(Sweep *s, Selection *to, const Node *n, int k)
     add_moved(s, to, selection_of(s, n->in[k]), n->in[k]->shape.rank, axis, n->shape.rank, n->sharded);
 }
 
-/* likewise, of a contraction: axis i of the gradient is letters[i]; those of y are in y_letters */
+/* The same for a contraction: axis i of the gradient is letters[i]; those of y are in y_letters. */
 static void add_of_letters(Sweep *s, Selection *to, const Selection *from, const char *letters, const char *y_letters)
 {
     int axis[MAX_RANK], rank = (int)strlen(y_letters);
@@ -224,7 +224,7 @@ static void add_of_letters(Sweep *s, Selection *to, const Selection *from, const
     add_moved(s, to, from, (int)strlen(letters), axis, rank, true);
 }
 
-/* those that are the same for all elements */
+/* Adds conditions that are the same for all elements. */
 static void add_of_samples(Sweep *s, Selection *to, const Selection *from, bool sharded)
 {
     for (int i = 0; i < from->count; i++)
@@ -232,7 +232,7 @@ static void add_of_samples(Sweep *s, Selection *to, const Selection *from, bool 
             add_condition(s, to, graph_reshape(s->g, from->conditions[i], SCALAR));
 }
 
-/* of rows that were taken by index: the index is one of x; x[-1] is 0, and nothing is added to it */
+/* For rows that were taken by index: the index is in range; x[-1] is 0, and nothing is added to it. */
 static void add_inside(Sweep *s, Selection *to, const Node *n)
 {
     Node *i = n->in[1];
@@ -321,11 +321,11 @@ static Selection read_selection(Sweep *s, const Node *n)
         add_inside(s, &y, n);
         add_of_axes(s, &y, n, 0);
         return y;
-    case OP_SCATTER_ADD: /* a sum over samples ends it */
+    case OP_SCATTER_ADD: /* a sum over samples has no selection */
         if (node_is_zero(in[0]) && n->sharded)
             add_of_axes(s, &y, n, 2);
         return y;
-    case OP_GROUP_SUM: /* mixes samples */
+    case OP_GROUP_SUM: /* combines samples */
         add_of_samples(s, &y, selection_of(s, in[0]), false);
         return y;
     case OP_TRANSPOSE:

@@ -1,8 +1,8 @@
-/* shard.c: parts of what all devices would hold: each device updates its own part of every weight.
+/* shard.c: each device updates its own part of every weight, and has only its part of values that all devices would have.
  *
- * In: the graphs of all phases in the precision of the model; every sum over devices is a REDUCE. Out: the same graphs with transfers
- * in place of those of gradients, and Variable.split of what each device holds a part of. Parts are cut at multiples of 64 elements
- * (mgpu_even_part).
+ * In: the graphs of all phases in the precision of the model; every sum over devices is a REDUCE. Out: the same graphs with other
+ * transfers in place of those of gradients, and Variable.split of the variables of which each device has a part. Parts are cut at
+ * multiples of 64 elements (mgpu_even_part).
  *
  *     gradient   REDUCE              REDUCE_SCATTER           each device gets the sum of its own part
  *     update     of all elements     of the own part          states of the optimizer, masters of ROUNDED copies: split
@@ -10,32 +10,33 @@
  *
  * Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020: stage 1 (`optimizer`).
  *
- *     gradients (stage 2)   OWN after REDUCE_SCATTER: a copy of the own part, so that the rest need not be kept. Sums over micro-batches
+ *     gradients (stage 2)   OWN after REDUCE_SCATTER: a copy of the own part, so that the rest is freed. Sums over micro-batches
  *                           are split: each micro-batch is scattered, and its own part is added
- *     weights (stage 3)     a weight is split, too. Who reads it whole, in any phase, reads an ALL_GATHER of it: a temporary, which
- *                           plan/gather.c makes again where it is needed again. Nothing is gathered after the update
+ *     weights (stage 3)     a weight is split, too. Its readers, in any phase, read an ALL_GATHER of it: a temporary,
+ *                           which plan/gather.c gathers again where it is needed again. Nothing is gathered after the update
  *
- * What follows from a gradient is split as far as it is computed element by element. The sum of all elements, as of a norm, becomes a
- * sum of the parts, over the devices (distribute.c); numbers made of such sums are the same everywhere, so a step is skipped by all
- * devices or by none. A gradient of which something else is made (a row's norm, a product) stays a REDUCE, with all that is computed
- * with it; so do gradients of the smallest weights (SMALL): they share all-reduces, and their states are whole.
+ * What depends on a gradient is split as far as it is computed element by element. The sum of all elements, as of a norm, becomes
+ * a sum of the parts, over the devices (distribute.c); numbers computed from such sums are equal everywhere, so a step is skipped
+ * by all devices or by none. A gradient from which something else is computed (a row's norm, a product) stays a REDUCE, with all
+ * that it is combined with; so do gradients of the smallest weights (SMALL): they share all-reduces, and their states are whole.
  *
- * Before stage 3 a variable is split if only its own update reads it, element by element, and no other phase does. So a weight that
- * forward passes read is whole, and so is the average of one, which evaluation reads. A master whose ROUNDED copy is read in its place
- * is split, and the copy is gathered: half of the bytes. */
+ * Before stage 3 a variable is split if only its own update reads it, element by element, and no other phase does. So a weight
+ * that forward passes read is whole, and so is an average, which evaluation reads. A master whose ROUNDED copy is read in its
+ * place is split, and the copy is gathered: half of the bytes. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 #include <stdlib.h>
 
-static const double SMALL = 0.01; /* the smallest weights, so much of all of them, are not worth transfers of their own */
+/* the smallest weights, up to this fraction of all elements, are not worth transfers of their own */
+static const double SMALL = 0.01;
 
 typedef struct Value {  /* of a node of the train graph */
-    bool own;           /* follows from gradients that are split, element by element */
-    bool parts;         /* it does not, but only what is `own` uses it, element by element: it is split if a variable in it is */
-    int cluster;        /* own: a node of what must be split together */
+    bool own;           /* depends on Split gradients, element by element */
+    bool parts;         /* not `own`, but only used by `own` nodes, element by element: it is split if a variable in it is */
+    int cluster;        /* own: union-find parent among nodes that must be split together */
     bool whole;         /* of such a node: it may not be split */
-    Node *gathered;     /* own: in the new graph, all of it; NULL: nobody wants that yet */
+    Node *gathered;     /* own: in the new graph, the whole value; NULL: not needed yet */
 } Value;
 
 typedef struct Sharder {
@@ -52,7 +53,7 @@ typedef struct Sharder {
 
 static Value *value_of(const Sharder *s, const Node *n) { return &s->values[n->id]; }
 
-/* ---- what is small */
+/* ---- small weights */
 static int compare_counts(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -88,7 +89,8 @@ static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->in
 
 static bool is_gathered(const Sharder *s, const Node *n) { return n->op == OP_VARIABLE && s->gathers[n->ints[0]]; }
 
-/* own, from the gradients on; what cannot be split with a gradient makes its cluster whole. true: some cluster became whole */
+/* Sets `own`, from the gradients on; what cannot be split with a gradient makes its cluster whole. Returns true if a cluster
+ * became whole. */
 static bool follow_gradients(const Sharder *s)
 {
     bool changed = false;
@@ -124,7 +126,7 @@ static bool follow_gradients(const Sharder *s)
     return changed;
 }
 
-/* a cluster that was joined to one which is whole now is whole, too: clusters stay joined */
+/* Repeats until no cluster changes: a cluster that was joined to a whole one is whole, too, and stays joined. */
 static void find_own(const Sharder *s)
 {
     for (int i = 0; i < s->train->node_count; i++)
@@ -137,7 +139,7 @@ static void find_own(const Sharder *s)
 /* of train: its inputs may be parts */
 static bool takes_parts(const Sharder *s, const Node *n) { return value_of(s, n)->own || value_of(s, n)->parts || node_sums_all(n); }
 
-/* parts, from the users back; what is gathered can be had both ways */
+/* Sets `parts`, from the users back; gathered variables are available both ways. */
 static void find_parts(const Sharder *s)
 {
     const Graph *g = s->train;
@@ -190,7 +192,7 @@ static void split_variables(const Sharder *s)
 
 /* ---- weights: what is gathered for its readers */
 
-/* weights, averages and rounded copies that are updated in parts, or never */
+/* Finds weights, averages and rounded copies that are updated in parts, or never. */
 static void find_gathered(const Sharder *s)
 {
     const Graph *g = s->train;
@@ -206,7 +208,7 @@ static void find_gathered(const Sharder *s)
 
 /* ---- gradients: sums over micro-batches */
 
-/* where(micro == 0, 0, accumulator) + p, of accumulate.c: the accumulator; -1: it is no such sum */
+/* Returns the accumulator of where(micro == 0, 0, accumulator) + p, as accumulate.c makes it; -1: n is no such sum. */
 static int accumulator_of(const Sharder *s, const Node *n)
 {
     const Node *before = n->op == OP_ADD ? n->in[0] : NULL;
@@ -237,7 +239,7 @@ static Node *scattered(const Sharder *s, Node *partial)
     return s->what >= SHARD_GRADIENTS ? NODE(s->target, OP_OWN, NULL, 0, NULL, part) : part;
 }
 
-/* whole: a variable of which each device holds a part */
+/* whole: a variable of which each device has a part */
 static Node **whole_inputs(const Sharder *s, const Node *n, bool parts)
 {
     Node **in = mapped_inputs(n);
@@ -278,7 +280,7 @@ static Node *gathered(Sharder *s, Node *n)
     return v->gathered;
 }
 
-/* An average moves towards the new weight, which every device has, gathered: so nothing more need be gathered for it. NULL: it
+/* Computes an average from the new weight, which every device has, gathered: so nothing more has to be gathered for it. NULL: it
  * depends on the gradient in another way. */
 static Node *from_gathered(Sharder *s, Node *n)
 {

@@ -1,29 +1,29 @@
-/* update.c: gradients meet the optimizer; what else happens after them: clipping, steps that are skipped, averages.
+/* update.c: applies the optimizer to the gradients; also clipping, skipped steps, averages.
  *
- * In: a train graph with ROLE_GRADIENT results and, in the updates, GRADIENT leaves. Out: a graph in which every such
- * leaf is the gradient itself, clipped if the model says so; ROLE_GRADIENT is gone; with clipping by the global norm
- * ROLE_REPORT grad_norm is there: the norm of all gradients, before they are clipped.
+ * In: a train graph with ROLE_GRADIENT results and, in the updates, GRADIENT leaves. Out: a graph in which every such leaf is the
+ * gradient itself, clipped if the model says so, without ROLE_GRADIENT; with clipping by the global norm it has ROLE_REPORT
+ * grad_norm: the norm of all gradients, before they are clipped.
  *
- * GRADIENT leaves may be before the gradients in the old graph. So the new one is built in two sweeps: first what does
- * not depend on a leaf, then, after the clipping, what does.
+ * GRADIENT leaves may precede the gradients in the old graph. So the new one is built in two sweeps: first what does not depend
+ * on a leaf, then, after the clipping, what does.
  *
- * The norm is taken in double of what all devices and samples give together: a square is not linear, so `distribute`
- * reduces a gradient before it is squared. A rule's clip by norm has a norm of its own, that of the weights it reaches.
+ * The norm is computed in double from the sum over all devices and samples: a square is not linear, so `distribute` reduces a
+ * gradient before it is squared. A rule's clip by norm has a norm of its own, that of the rule's weights.
  *
- * on_nan = "skip". A step is good if the loss and every element of every gradient are finite. Gradients are reduced by
- * then, so every device knows it without another collective. Weights, states and states of the optimizer become
- * where(good, new, old); one variable counts the steps that were not, and `step` is RUN_STEP less that number: optimizers
- * count applied steps. Sums of the report are not covered: micro-batches have been added to them already.
+ * on_nan = "skip". A step is good if the loss and every element of every gradient are finite. Gradients are reduced by then, so
+ * every device knows it without another collective. Weights, states and states of the optimizer become where(good, new, old); one
+ * variable counts the other steps, and `step` is RUN_STEP less that number: optimizers count applied steps. Sums of the report
+ * are not covered: micro-batches have been added to them already.
  *
- * f16. Its numbers end at 65504 and lose digits below 2^-14, so gradients are made of seeds multiplied by a scale
+ * f16. Its numbers end at 65504 and lose digits below 2^-14, so gradients are computed from seeds multiplied by a scale
  * (differentiate.c), and divided by it here (Micikevicius et al., Mixed Precision Training, 2018). A step whose gradients
- * overflowed is skipped and halves the scale; after GROWTH_STEPS good ones it is doubled. The scale is a power of two.
+ * overflow is skipped and halves the scale; after GROWTH_STEPS good ones it is doubled. The scale is a power of two.
  *
- * observe = "gradients": a variable for each gradient, before it is clipped, that its weight's update writes beside it; the norm
+ * observe = "gradients": a variable for each gradient, before it is clipped, which is written with its weight's update; the norm
  * of all is reported, too.
  *
- * Averages: a = d a + (1 - d) w after every update (ema; the first one takes w), or the mean of the weights after certain
- * steps (swa; before the first of them w). w is the value after the step. */
+ * Averages: a = d a + (1 - d) w after every update (ema; the first one takes w), or the mean of the weights after certain steps
+ * (swa; before the first of them w). w is the value after the step. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
@@ -32,18 +32,18 @@
 enum { GROWTH_STEPS = 2000 };
 static const double LARGEST_SCALE = 0x1p32;
 
-/* some steps may be without an update */
+/* Returns true if some steps may have no update. */
 static bool skips(const Model *m) { return m->on_nan == NAN_SKIP || m->precision == F16; }
 
 typedef struct Updater {
     Graph *target;
     Node **gradients;   /* by variable; NULL: none */
     Node **observed;    /* the same before clipping */
-    Node **squares;     /* by group of what clips: the sum of their squares before clipping; NULL: none yet, or no gradient */
-    Node *good;         /* whether the step counts; NULL: every step does */
+    Node **squares; /* by group of clipping: the sum of their squares before clipping; NULL: not computed yet, or no gradient */
+    Node *good;         /* true if the step counts; NULL: every step does */
 } Updater;
 
-/* pairwise, so that depth and rounding stay small */
+/* Adds pairwise, so that depth and rounding stay small. */
 static Node *add_all(Graph *g, Node **terms, int count)
 {
     while (count > 1) {
@@ -62,7 +62,7 @@ static Node *square_sum(Graph *g, Node *x)
     return graph_sum(g, graph_binary(g, OP_MUL, x, x), axes, x->shape.rank);
 }
 
-/* min(1, limit / (norm + 1e-6)), as in torch */
+/* Returns min(1, limit / (norm + 1e-6)), as in PyTorch. */
 static Node *shrink_factor(Graph *g, Node *norm, double limit)
 {
     Node *some = graph_binary(g, OP_ADD, norm, graph_number(g, 1e-6, F64));
@@ -73,7 +73,7 @@ static Node *shrink_factor(Graph *g, Node *norm, double limit)
 
 static Node *scale(Graph *g, Node *x, Node *factor) { return graph_binary(g, OP_MUL, x, graph_cast(g, factor, x->dtype)); }
 
-/* in [-limit, limit]; NaN stays */
+/* Clips to [-limit, limit]; NaN stays NaN. */
 static Node *limit_elements(Graph *g, Node *x, double limit)
 {
     Node *most = graph_fill(g, limit, x->shape, x->dtype), *least = graph_fill(g, -limit, x->shape, x->dtype);
@@ -86,7 +86,7 @@ static Clip clip_of(const Model *m, int group)
     return group ? m->clips[group - 1] : (Clip){m->clip_kind, m->clip};
 }
 
-/* the sum of squares of all gradients of a group, before they are clipped; NULL: it has none */
+/* Returns the sum of squares of all gradients of a group, before they are clipped; NULL: it has none. */
 static Node *group_squares(Updater *u, const Model *m, int group)
 {
     Graph *g = u->target;
@@ -97,7 +97,7 @@ static Node *group_squares(Updater *u, const Model *m, int group)
     for (int v = 0; v < m->variable_count; v++)
         if (u->observed[v] && m->variables[v].clip == group) {
             g->at = m->variables[v].at;
-            g->path = format("%s.norm", m->variables[v].name); /* what schedules call it */
+            g->path = format("%s.norm", m->variables[v].name); /* the name in schedules */
             Node *square = square_sum(g, u->observed[v]);
             APPEND(squares, count, square);
         }
@@ -111,7 +111,8 @@ static Node *group_norm(Updater *u, const Model *m, int group)
     return graph_unary(u->target, OP_SQRT, squares ? squares : graph_number(u->target, 0, F64));
 }
 
-/* the norm of all gradients, also of weights with a bound of their own; `norm`: that by which the model's clips, or NULL */
+/* Reports the norm of all gradients, also of weights with a clipping of their own; `norm`: the norm of the model's clipping, or
+ * NULL. */
 static void report_norm(Updater *u, const Model *m, Node *norm)
 {
     Graph *g = u->target;
@@ -152,9 +153,9 @@ static void clip(Updater *u, const Model *m)
     }
 }
 
-/* ---- steps that are skipped */
+/* ---- skipped steps */
 
-/* how many elements are NaN or infinite, F64 */
+/* Returns how many elements are NaN or infinite, in F64. */
 static Node *count_bad(Graph *g, Node *x)
 {
     int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -163,7 +164,7 @@ static Node *count_bad(Graph *g, Node *x)
     return graph_sum(g, bad, axes, x->shape.rank);
 }
 
-/* the scale of the next step; what is reported is that of this one */
+/* Updates the scale for the next step; this step's scale is reported. */
 static void adjust_scale(Updater *u, const Model *m)
 {
     Graph *g = u->target;
@@ -228,7 +229,7 @@ static bool is_guarded(const Model *m, const Result *r)
     return kind == WEIGHT || kind == STATE || kind == OPTIMIZER_STATE;
 }
 
-/* `step`: 1 + the updates so far */
+/* Returns `step`: 1 + the updates so far. */
 static Node *applied_step(Graph *g)
 {
     Node *step = graph_run(g, RUN_STEP, 0);
@@ -275,7 +276,7 @@ static Node *in_steps(Graph *g, Quantity q)
     }
 }
 
-/* how many intervals of the average are over after `step` steps; -1 before it begins */
+/* Returns how many intervals of the average have passed after `step` steps; -1 before it begins. */
 static Node *intervals(Graph *g, Node *step)
 {
     const Model *m = g->model;
@@ -286,8 +287,8 @@ static Node *intervals(Graph *g, Node *step)
     return graph_where(g, graph_binary(g, OP_LT, whole, none), none, whole);
 }
 
-/* The share of w in the new mean: 1 up to its first member, 1 / n where w is its n-th, else 0. The n-th member is w after
- * start + (n - 1) intervals; the weights after 0 steps are none. */
+/* Returns the fraction of w in the new mean: 1 up to its first member, 1 / n if w is its n-th, else 0. The n-th member is w after
+ * start + (n - 1) intervals; the weights after 0 steps do not count. */
 static Node *share_of_member(Graph *g)
 {
     Node *step = graph_run(g, RUN_STEP, 0), *zero = graph_weak(g, 0), *one = graph_weak(g, 1);
@@ -394,7 +395,7 @@ Graph *update(Graph *train)
         n->mapped = u.gradients[v] ? u.gradients[v] : graph_fill(g, 0, n->shape, n->dtype);
     }
     observe(&u, train->model);
-    /* results in their old order, what was made here after them */
+    /* results in their old order, then those that were made here */
     Result *made = g->results;
     int made_count = g->result_count;
     g->results = NULL;

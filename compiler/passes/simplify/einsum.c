@@ -1,14 +1,14 @@
-/* einsum.c: every EINSUM becomes what the emitters of contractions know: two operands that share at least one
- * axis that is summed (the samples count as one), each with axes of its own or in common.
+/* einsum.c: every EINSUM becomes a form that the emitters of contractions know: two operands that share at least one summed axis
+ * (the samples count as one), each with axes of its own or shared ones.
  *
- *   1  transposed operands are read as they are; along a broadcast axis that another operand has too, the value before
- *   2  letters that one operand alone has and the result lacks are summed first, over the samples too if it alone has them
+ *   1  transposed operands are read without the transpose; along a broadcast axis that another operand has too, before it
+ *   2  letters that only one operand has and the result lacks are summed first, over the samples too if only it has them
  *   3  operands without letters are factors
  *   4  one operand: a sum and a transpose; more than two: pairs, in the order of the fewest multiplications
  *   5  nothing summed, or no operand with letters of its own: element-wise products, then sums */
 #include "compiler/passes/simplify/rules.h"
 
-enum { MANY = 8 }; /* more operands than this are taken from the left until these are left */
+enum { MANY = 8 }; /* of more operands, the two at the left are contracted until so many are left */
 
 typedef struct Operand {
     Node *node;
@@ -34,7 +34,7 @@ static bool has_twice(const char *letters)
     return false;
 }
 
-/* in an operand other than `but` */
+/* Returns true if an operand other than `but` has the letter. */
 static bool elsewhere(const Einsum *p, int but, char c)
 {
     for (int i = 0; i < p->count; i++)
@@ -85,7 +85,7 @@ static bool read_through_transpose(Operand *o)
     return true;
 }
 
-/* drops stretched axes whose letter another operand has; the others stay broadcast */
+/* Drops broadcast axes whose letter another operand has; the others stay. */
 static bool read_through_broadcast(Simplifier *s, Einsum *p, int which)
 {
     Operand *o = &p->operand[which];
@@ -117,7 +117,7 @@ static bool read_through_broadcast(Simplifier *s, Einsum *p, int which)
     return true;
 }
 
-/* ---- 2 */
+/* ---- 2: letters of one operand */
 
 static bool sum_lonely_letters(Simplifier *s, Einsum *p, int which)
 {
@@ -144,7 +144,7 @@ static bool sum_lonely_letters(Simplifier *s, Einsum *p, int which)
 
 /* ---- as element-wise operations */
 
-/* the operand with the axes of `letters`, in their order; its own must be among them */
+/* Returns the operand with the axes of `letters`, in their order; these include its own axes. */
 static Node *along(Simplifier *s, const Einsum *p, const Operand *o, const char *letters)
 {
     int order[MAX_RANK], rank = 0, broad = 0;
@@ -190,7 +190,7 @@ static bool set_sharded(const Einsum *p, int set)
     return false;
 }
 
-/* the letters that the contraction of a set must keep */
+/* Finds the letters that the contraction of a set must keep. */
 static void letters_of_set(const Einsum *p, int set, char *letters)
 {
     int all = (1 << p->count) - 1, count = 0;
@@ -202,7 +202,7 @@ static void letters_of_set(const Einsum *p, int set, char *letters)
         }
     letters[count < MAX_RANK ? count : MAX_RANK] = 0;
     if (count > MAX_RANK)
-        letters[0] = '?'; /* more axes than a node has: this set is never made */
+        letters[0] = '?'; /* more axes than a node may have: this set is never contracted */
 }
 
 static double pair_cost(const Pairing *q, int a, int b)
@@ -283,7 +283,7 @@ static Node *contract_in_pairs(Simplifier *s, Einsum *p)
         q->cost[set] = 1e301;
         for (int half = (set - 1) & set; half; half = (half - 1) & set) {
             double cost = q->cost[half] + q->cost[set & ~half] + pair_cost(q, half, set & ~half);
-            if (half & (set & -set) && cost < q->cost[set]) { /* the half with the first operand is first */
+            if (half & (set & -set) && cost < q->cost[set]) { /* only halves with the first operand, so each split occurs once */
                 q->cost[set] = cost;
                 q->half[set] = half;
             }
@@ -295,7 +295,7 @@ static Node *contract_in_pairs(Simplifier *s, Einsum *p)
 
 /* ---- 5: two operands */
 
-/* letters a, b, ... in order of appearance, so that equal contractions look alike */
+/* Renames letters to a, b, ... in order of appearance, so that equal contractions are equal nodes. */
 static void append_renamed(Text *spec, const char *letters, char *name, char *next)
 {
     for (; *letters; letters++) {
@@ -338,7 +338,7 @@ static Node *contract_two(Simplifier *s, const Einsum *p)
 
 /* ---- 3: factors */
 
-/* takes an operand without letters away; returns it, or NULL if it went into an other operand */
+/* Removes an operand without letters; returns it, or NULL if it was multiplied into another operand. */
 static Node *take_factor(Simplifier *s, Einsum *p, int which)
 {
     Node *factor = p->operand[which].node;
@@ -346,7 +346,7 @@ static Node *take_factor(Simplifier *s, Einsum *p, int which)
     p->count--;
     if (!p->over || !factor->sharded)
         return factor;
-    /* it belongs to its sample: before the sum */
+    /* it belongs to its sample, so it is applied before the sum */
     int to = 0;
     while (to + 1 < p->count && !p->operand[to].node->sharded)
         to++;
@@ -358,7 +358,7 @@ static Node *take_factor(Simplifier *s, Einsum *p, int which)
 Node *rule_einsum(Simplifier *s, Node *n)
 {
     Einsum p;
-    if (dtype_is_half(n->in[0]->dtype)) /* it was simple before `precision`, and rounds where it is */
+    if (dtype_is_half(n->in[0]->dtype)) /* it was simplified before `precision`, and rounds where it is */
         return NULL;
     if (!read_einsum(n, &p))
         return fold_by_interpreter(s, n);
@@ -382,7 +382,7 @@ Node *rule_einsum(Simplifier *s, Node *n)
         }
     Node *y;
     if (p.count == 1) {
-        sum_lonely_letters(s, &p, 0); /* the samples, after a factor went in */
+        sum_lonely_letters(s, &p, 0); /* the samples, after a factor was multiplied in */
         y = along(s, &p, &p.operand[0], p.result);
     } else {
         y = p.count == 2 ? contract_two(s, &p) : contract_in_pairs(s, &p);

@@ -1,14 +1,14 @@
-/* elementwise.c: rules for element-wise operations: numbers are folded (in double: F32 is "the model's float"),
- * what changes nothing is dropped, and what is the same along a broadcast axis is computed before it is broadcast.
- * Rules are exact, or what compilers of numeric programs commonly do (x + 0, x * 1, products of two constants), or lose less to
- * rounding (the logarithm of a sigmoid); none assumes that a value is not NaN. */
+/* elementwise.c: rules for element-wise operations: numbers are folded (in double: F32 is "the model's float"), operations
+ * without effect are dropped, and what is the same along a broadcast axis is computed before it is broadcast. Rules are exact, or
+ * usual in compilers of numeric programs (x + 0, x * 1, products of two constants), or lose less to rounding (the logarithm of a
+ * sigmoid); none assumes that a value is not NaN. */
 #include "compiler/passes/simplify/rules.h"
 
 #include <math.h>
 
 /* ---- folding */
 
-/* the operation on numbers; false: not here */
+/* Computes the operation on numbers; false: not here. */
 static bool compute(const Node *n, double a, double b, double c, double *y)
 {
     if (n->op == OP_CAST)
@@ -121,7 +121,7 @@ static Node *rule_sub(Simplifier *s, Node *n)
     return is_negation(b) ? SIMPLE(s, OP_ADD, a, b->in[1]) : NULL;
 }
 
-/* the logarithm of 1 / (1 + e^-x), finite wherever x is: min(x, 0) - log(1 + e^-|x|) */
+/* The logarithm of 1 / (1 + e^-x), finite wherever x is: min(x, 0) - log(1 + e^-|x|). */
 static Node *rule_log(Simplifier *s, Node *n)
 {
     if (n->in[0]->op != OP_LOGISTIC)
@@ -141,7 +141,7 @@ static Node *rule_where(Simplifier *s, Node *n)
         return v != 0 ? a : b;
     if (a == b)
         return a;
-    if (n->text) /* its words are kept as they are */
+    if (n->text) /* the requirement's text is kept */
         return NULL;
     if (c->op == OP_NOT)
         return SIMPLE(s, OP_WHERE, c->in[0], b, a);
@@ -184,10 +184,10 @@ static Node *rule_compare(Simplifier *s, Node *n)
 
 /* ---- casts */
 
-/* every value of type a is one of type b */
+/* Returns true if every value of type a is one of type b. */
 static bool holds(Dtype b, Dtype a)
 {
-    static const int bits[DTYPES] = {1, 8, 7, 16, 15, 32, 31, 63, 11, 8, 24, 53}; /* of a whole number without sign */
+    static const int bits[DTYPES] = {1, 8, 7, 16, 15, 32, 31, 63, 11, 8, 24, 53}; /* bits of an integer without its sign */
     bool a_signed = a == I8 || a == I16 || a == I32 || a == I64, b_unsigned = b <= U8 || b == U16 || b == U32;
     if (a == b)
         return true;

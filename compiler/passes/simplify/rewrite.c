@@ -1,7 +1,7 @@
-/* rewrite.c: a node by the rules until none applies, and what rules make nodes with.
+/* rewrite.c: applies rules to a node until none applies, and has what rules make nodes with.
  *
- * It knows no rule: simplify.c hands it the table of them (Simplifier.rules). Rules call it for the nodes that they make, so
- * these are simple, too. */
+ * It knows no rule: simplify.c passes the table of rules (Simplifier.rules). Rules call it for the nodes that they make, so these
+ * are simple, too. */
 #include "compiler/passes/simplify/rules.h"
 
 #include <math.h>
@@ -29,8 +29,8 @@ bool is_exact(Dtype t, double v)
     return dtype_is_float(t) || (v >= least[t] && v <= most[t]);
 }
 
-/* Doubles hold all sums of whole numbers that the node may make on its way: it is at most the largest product as often as it
- * has elements. */
+/* Returns true if doubles hold all sums of integers that the node may compute: each is at most the largest product times the
+ * number of elements. */
 static bool adds_exactly(const Node *n)
 {
     double product = 1, elements = 0;

@@ -1,8 +1,8 @@
-/* scan.c: loops. Results that nothing uses go, with the carries that only they needed; a carry that stays what it
- * was is no carry; what is one number everywhere is known in the body; and the body is simplified like any graph. */
+/* scan.c: loops. Unused results are removed, with carries that only they needed; a carry that never changes is no carry; what is
+ * one number everywhere becomes a constant in the body; and the body is simplified like any graph. */
 #include "compiler/passes/simplify/rules.h"
 
-/* carries and stacks that matter: needed[i] for result i */
+/* Returns, by result, if the carry or stack is needed. */
 static bool *needed_results(const Loop *l, const bool *used)
 {
     int count = l->carries + l->stacks;
@@ -26,7 +26,7 @@ static bool *needed_results(const Loop *l, const bool *used)
 
 static bool stays(const Loop *l, int carry) { return l->next[carry] == l->arg[carry]; }
 
-/* the loop without what does not matter; place[i]: the number of its result i, -1: none */
+/* Makes the loop without what is not needed; place[i]: the new number of its result i, -1: none. */
 static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, int *place)
 {
     Graph *inner = graph_open_body(s->target, l->body->name);

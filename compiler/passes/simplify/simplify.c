@@ -1,14 +1,14 @@
 /* simplify.c: fold, share, drop.
  *
- * In: any graph. Out: a graph of the same results without dead nodes, in which constants are folded, chains of views and
- * casts are one, and every EINSUM is a contraction of two operands (simplify/einsum.c).
+ * In: any graph. Out: a graph with the same results, without dead nodes, in which constants are folded, chains of views and casts
+ * are one, and every EINSUM is a contraction of two operands (simplify/einsum.c).
  *
- * Rounds: each goes over the live nodes once, in order; a node is made anew of what its inputs became, and the rules of its
- * class (RULES) are tried on it until none applies (simplify/rewrite.c). Equal nodes are one because graph_node shares them.
- * Rounds end when one changes nothing; there are at most ROUNDS, so the stage is linear in the number of nodes.
+ * Each round visits the live nodes once, in order; a node is rebuilt from its new inputs, and the rules of its class (RULES) are
+ * applied until none applies (simplify/rewrite.c). Equal nodes become one because graph_node shares them. Rounds end when one
+ * changes nothing; there are at most ROUNDS, so the stage is linear in the number of nodes.
  *
- * Invariant: a node that had a value for every sample may become one that is the same for all. A sum over samples of it
- * stays a sum (graph_rebuild selects the valid samples), so do its uses in results of single samples. */
+ * Invariant: a node with a value for every sample may become one that is the same for all. A sum over samples of it stays a sum
+ * (graph_rebuild selects the valid samples), and so do its uses in results of single samples. */
 #include "compiler/passes/simplify/rules.h"
 #include "compiler/passes/simplify/simplify.h"
 
@@ -55,7 +55,7 @@ static Rule *const RULES[REGION + 1] = {
     [CONTRACTION] = rule_contraction, [WINDOW] = rule_window, [INDEXING] = fold_by_interpreter, [MARK] = rule_mark,
 };
 
-/* how often live nodes and results use each node; 0: dead */
+/* Returns how often live nodes and results use each node; 0: dead. */
 static int *count_uses(const Graph *g)
 {
     int *uses = NEW_ARRAY(int, g->node_count);
@@ -73,10 +73,10 @@ static int *count_uses(const Graph *g)
     return uses;
 }
 
-/* ---- the sign of what went into a relu */
+/* ---- the sign of a relu's input */
 
-/* what nodes made by differentiate use, directly or through element-wise nodes and views. A relu and its question x <= 0
- * do not count: they are what ask_result_instead decides about. */
+/* Finds what nodes made by differentiate use, directly or through element-wise nodes and views. A relu and its test x <= 0 do not
+ * count: ask_result_instead decides about those. */
 static bool *find_backward_needs(const Graph *g, const int *uses)
 {
     bool *needs = NEW_ARRAY(bool, g->node_count);
@@ -94,8 +94,8 @@ static bool *find_backward_needs(const Graph *g, const int *uses)
 
 enum { CHEAP_CHAIN = 8 };
 
-/* z is few element-wise operations away from a single large value, and backward reads that value, or what is between,
- * anyway: there z <= 0 is asked of z, computed once more (a batchnorm before a relu) */
+/* Returns true if z is a few element-wise operations away from a single large value, and backward reads that value, or one in
+ * between, anyway: there z <= 0 is computed again from z (a batchnorm before a relu). */
 static bool made_of_needed(const Simplifier *s, const Node *z)
 {
     double elements = (double)shape_count(&z->shape);
@@ -122,7 +122,7 @@ static bool made_of_needed(const Simplifier *s, const Node *z)
     return false;
 }
 
-/* y = where(x <= 0, 0, x): where else x <= 0 is asked for, y <= 0 says the same, and x need not be kept */
+/* y = where(x <= 0, 0, x): other tests x <= 0 become y <= 0, which is equivalent, so that x need not be kept. */
 static void ask_result_instead(Simplifier *s, const Node *n)
 {
     const Node *y = n->mapped;
@@ -151,7 +151,7 @@ static void simplify_one(Simplifier *s, Node *n, int uses)
     ask_result_instead(s, n);
 }
 
-/* a value of single samples stays one */
+/* Keeps a value of single samples sharded. */
 static Node *result_value(Graph *g, const Result *r, const Node *old)
 {
     stand_at(g, old);
@@ -227,7 +227,7 @@ static Graph *simplify_rounds(Simplifier *s, Graph *g)
         g = simplify_round(s, g);
         if (i > 0)
             graph_free(old);
-        s->all_valid = false; /* what still asks counts samples */
+        s->all_valid = false; /* remaining uses count samples */
         if (!s->changes && g->node_count == before)
             break;
     }

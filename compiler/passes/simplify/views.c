@@ -1,10 +1,10 @@
-/* views.c: rules for views and sums: chains become one, what shows nothing new goes, a sum of what was
- * broadcast is a multiple, and a sum over samples of what is the same for each is a multiple of their number. */
+/* views.c: rules for views and sums: chains become one, views without effect are dropped, a sum of a broadcast is a multiple, and
+ * a sum over samples of a value that is the same for each is a multiple of their number. */
 #include "compiler/passes/simplify/rules.h"
 
 /* ---- views of views */
 
-/* a without the ones before it */
+/* Returns the shape without leading extents of 1. */
 static Shape without_leading_ones(const Shape *a)
 {
     int ones = 0;
@@ -13,8 +13,8 @@ static Shape without_leading_ones(const Shape *a)
     return shape_of(a->rank - ones, a->extent + ones);
 }
 
-/* n = reshape(transpose(reshape(x))): the axes of x in another order, if the inner reshape only joins axes of x (or adds
- * ones) and the outer one takes them apart again */
+/* n = reshape(transpose(reshape(x))): the axes of x in another order, if the inner reshape only joins axes of x (or adds extents
+ * of 1) and the outer one separates them again. */
 static Node *transpose_of_joined(Simplifier *s, Node *n)
 {
     const Node *t = n->in[0], *joined = t->in[0];
@@ -31,12 +31,12 @@ static Node *transpose_of_joined(Simplifier *s, Node *n)
             return NULL;
     }
     first[joined->shape.rank] = at;
-    for (; at < x->shape.rank; at++) /* ones after the last */
+    for (; at < x->shape.rank; at++) /* extents of 1 after the last */
         order[count++] = at;
     for (int i = 0; i < t->shape.rank; i++)
         for (int k = first[t->ints[i]]; k < first[t->ints[i] + 1]; k++)
             order[count++] = k;
-    for (int i = 0; i < count; i++) { /* without ones, the extents must be those of n */
+    for (int i = 0; i < count; i++) { /* without extents of 1, the extents must be those of n */
         if (x->shape.extent[order[i]] == 1)
             continue;
         while (kept < n->shape.rank && n->shape.extent[kept] == 1)
@@ -186,7 +186,7 @@ static Node *rule_slice(Simplifier *s, Node *n)
     return NULL;
 }
 
-/* the value that the inputs are slices of, one after the other */
+/* Returns the value that the inputs are consecutive slices of. */
 static Node *concat_of_slices(const Node *n)
 {
     int axis = (int)n->ints[0], r = n->shape.rank;
@@ -251,7 +251,7 @@ static Node *rule_pad(Simplifier *s, Node *n)
 
 enum { MOST_PARTS = 64 };
 
-/* the terms of a sum; -1: too many */
+/* Collects the terms of a sum; -1: too many. */
 static int terms_of(const Simplifier *s, Node *n, bool top, Node **terms, int count)
 {
     if (n->op != OP_ADD || (!top && node_uses(s, n) > 1)) {
@@ -265,7 +265,7 @@ static int terms_of(const Simplifier *s, Node *n, bool top, Node **terms, int co
     return count;
 }
 
-/* the axis that a part is cut from, in one piece; -1: it is cut from none, or from several */
+/* Returns the axis that a part was cut from, contiguously; -1: none, or several. */
 static int axis_of_part(const Node *n)
 {
     int axis = -1, r = n->shape.rank;
@@ -281,7 +281,7 @@ static int axis_of_part(const Node *n)
     return axis;
 }
 
-/* Slices of one value each have a gradient, in zeros; where they cover it, their sum is a concatenation. */
+/* Slices of one value each have a gradient, in zeros; if they cover the value, their sum is a concatenation. */
 Node *concat_of_parts(Simplifier *s, Node *n)
 {
     Node *part[MOST_PARTS];
@@ -309,7 +309,7 @@ Node *concat_of_parts(Simplifier *s, Node *n)
     return count > 1 && at == n->shape.extent[axis] ? simplify_node(s, graph_concat(s->target, part, count, axis)) : NULL;
 }
 
-/* every axis whole and forwards */
+/* Returns true if every axis is whole and forwards. */
 static bool unslices_nothing(const Node *n)
 {
     int r = n->shape.rank;
@@ -358,7 +358,7 @@ static bool is_valid(const Node *n)
     return n->op == OP_VALID;
 }
 
-/* where(valid, c, 0) or cast(valid), c the same for all samples: returns c, [shape of x] */
+/* Matches where(valid, c, 0) or cast(valid), with c the same for all samples: returns c, with the shape of x. */
 static Node *same_for_valid(Simplifier *s, Node *x)
 {
     if (is_valid(x))
@@ -370,7 +370,7 @@ static Node *same_for_valid(Simplifier *s, Node *x)
     return x->op == OP_WHERE && is_valid(x->in[0]) && !x->in[1]->sharded && is_constant(x->in[2], 0) ? x->in[1] : NULL;
 }
 
-/* sum over [S] of broadcast(x): the stretched axes are factors */
+/* sum over [S] of broadcast(x): the broadcast axes are factors */
 static Node *sum_of_broadcast(Simplifier *s, Node *n, const bool *summed, bool over)
 {
     Node *broad = n->in[0], *x = broad->in[0];
@@ -392,7 +392,7 @@ static Node *sum_of_broadcast(Simplifier *s, Node *n, const bool *summed, bool o
     if (factor == 0)
         return fill_like(s, n, 0);
     Node *y = sum_of(s, x, axes, axis_count, over);
-    /* y still has ones of stretched axes that were summed */
+    /* y still has extents of 1 of summed broadcast axes */
     for (int i = more; i < broad->shape.rank; i++)
         if (!summed[i])
             kept[kept_rank++] = x->shape.extent[i - more];
@@ -429,7 +429,7 @@ static Node *sum_of_transpose(Simplifier *s, Node *n, const bool *summed, bool o
             rest[left++] = (int)a->ints[i];
     }
     Node *y = sum_of(s, a->in[0], axes, count, over);
-    for (int i = 0; i < left; i++) { /* the place of each axis among those that are left */
+    for (int i = 0; i < left; i++) { /* the position of each axis among those that are left */
         order[i] = 0;
         for (int k = 0; k < left; k++)
             order[i] += rest[k] < rest[i];
@@ -437,7 +437,7 @@ static Node *sum_of_transpose(Simplifier *s, Node *n, const bool *summed, bool o
     return simplify_node(s, graph_transpose(s->target, y, order));
 }
 
-/* axes of extent 1 need no sum */
+/* Axes of extent 1 need no sum. */
 static Node *sum_without_ones(Simplifier *s, Node *n, const bool *summed, bool over)
 {
     const Node *a = n->in[0];
@@ -452,7 +452,7 @@ static Node *sum_without_ones(Simplifier *s, Node *n, const bool *summed, bool o
             axes[count++] = rank;
         extent[rank++] = a->shape.extent[i];
     }
-    bool whole = n->shape.rank == 0 && (over || count); /* a sum of all elements sees no shape */
+    bool whole = n->shape.rank == 0 && (over || count); /* a sum of all elements is independent of the shape */
     if (!ones || whole)
         return NULL;
     Node *x = simplify_node(s, graph_reshape(s->target, n->in[0], shape_of(rank, extent)));
@@ -515,7 +515,7 @@ Node *rule_window_sum(Simplifier *s, Node *n)
     int64_t ints[4 * MAX_RANK], extent[MAX_RANK];
     bool smaller = false, padded = false;
     for (int i = 0; i < r; i++) {
-        const int64_t *v = n->ints + i; /* v[0] size, v[r] stride, v[2 r] before, v[3 r] after */
+        const int64_t *v = n->ints + i; /* v[0] size, v[r] stride, v[2 r] low padding, v[3 r] high padding */
         bool plain = v[2 * r] == 0 && v[3 * r] == 0;
         for (int k = 0; k < 4; k++)
             ints[k * r + i] = plain && k == 1 ? 1 : v[k * r];
@@ -539,8 +539,8 @@ bool is_relu(const Node *y)
            is_constant(y->in[1], 0);
 }
 
-/* max(relu(z)) = relu(max(z)): fewer elements are clipped, and neither relu(z) nor its mask is kept for backward. Where
- * the place of the maximum would be another (all of a window are negative) its gradient is 0. */
+/* max(relu(z)) = relu(max(z)): fewer elements are clipped, and neither relu(z) nor its mask is kept for backward. Where the
+ * position of the maximum would differ (all of a window are negative) its gradient is 0. */
 Node *rule_window_max(Simplifier *s, Node *n)
 {
     Node *relu = n->in[0];
