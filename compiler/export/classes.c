@@ -1,5 +1,5 @@
-/* classes.c: modules of the exported network -> classes of Python. Modules that differ in the numbers of their constructors alone
- * are of one class, and these numbers are parameters of its constructor. */
+/* classes.c: writes modules of the exported network as classes of Python. Modules that differ only in the numbers of their
+ * constructors share a class, and these numbers are parameters of its constructor. */
 #include "compiler/export/torch.h"
 
 #include <ctype.h>
@@ -8,13 +8,13 @@
 struct Class {
     const char *name, *layer;
     Parts parts;
-    Text forward;             /* without the lines of the model, which differ */
-    const char *forward_said; /* with those of the first instance */
+    Text forward;             /* without comments that name lines of the model, which differ */
+    const char *forward_said; /* with the comments of the first instance */
     Map constants;
-    int64_t **numbers; /* of each instance: those of `parts` */
+    int64_t **numbers; /* [instance][number in `parts`] */
     int instances, number_count;
-    int *stands;        /* by number: the first that is the same in all instances; -1: it is one number in all of them */
-    const char **names; /* of parameters */
+    int *stands;        /* by number: the first that equals it in all instances; -1: a constant */
+    const char **names; /* by number: name of the parameter */
 };
 
 typedef struct Classes {
@@ -245,7 +245,7 @@ static const char *class_name(Classes *c, const char *text)
     return python_name(&c->used, t.length ? text_of(&t) : "Model");
 }
 
-/* the layer that the path leads to, by a call for each part of it, from the place of an operation in it; NULL: none is known */
+/* Returns the layer at the path, or NULL: from the place of an operation in it, goes up a call per further component. */
 static const char *layer_at(const ExportedOp *op, const char *path)
 {
     size_t length = strlen(path);
@@ -257,7 +257,7 @@ static const char *layer_at(const ExportedOp *op, const char *path)
     return at ? at->layer : NULL;
 }
 
-/* of a class: the layer's; else the module's own, without a number at its end */
+/* Returns the name of the layer, else of the module without digits at its end. */
 static const char *layer_of(const Exported *g, const Module *m)
 {
     const char *path = module_path(m), *name = m->parent ? m->name : g->model->name, *layer = NULL;
@@ -269,7 +269,7 @@ static const char *layer_of(const Exported *g, const Module *m)
     return layer ? layer : length ? copy_text(name, length) : "part";
 }
 
-/* the class of the module, of which it is one instance more, with these numbers */
+/* Returns the class of the module, adds an instance with its numbers to it, and returns the numbers. */
 static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
 {
     const Exported *g = c->graph;
@@ -309,7 +309,7 @@ static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
 
 /* ---- the text of classes */
 
-/* which numbers are parameters of the constructor */
+/* Finds which numbers are parameters of the constructor. */
 static void find_parameters(Class *class)
 {
     Map used = {0};
@@ -337,7 +337,7 @@ static void find_parameters(Class *class)
 
 typedef struct Printing {
     const Class *class;
-    int part, number; /* the next */
+    int part, number; /* next ones */
 } Printing;
 
 static void print_parts(Printing *, Text *, int end);
@@ -387,7 +387,7 @@ static void print_list(Printing *p, Text *t, const Part *part)
     text_add(t, "\n        %s)", list ? "]" : "");
 }
 
-/* to the end, or to a part of the kind `end` */
+/* Prints up to the end, or to a part of the kind `end`. */
 static void print_parts(Printing *p, Text *t, int end)
 {
     while (p->part < p->class->parts.count) {

@@ -1,5 +1,5 @@
-/* export.c: the graph of predict -> the texts of ONNX and PyTorch that a program has, packed by zlib. Without outputs there are
- * none. */
+/* export.c: writes the ONNX and PyTorch texts for the graph of predict, compressed by zlib, into the program. Without outputs
+ * there are none. */
 #include "compiler/export/export.h"
 
 #include <zlib.h>

@@ -1,5 +1,5 @@
-/* leaves.c: modules of torch.nn that hold the weights of an operation and compute it: linear and embedding layers, convolutions,
- * norms. */
+/* leaves.c: recognises operations that a module of torch.nn computes with its weights: linear and embedding layers, convolutions
+ * and norms. */
 #include "compiler/export/torch.h"
 
 #include <string.h>
@@ -94,7 +94,7 @@ static void construct_layernorm(const ExportedOp *op, Parts *p)
     add_words(p, "%s%s)", epsilon(op), op->inputs > 2 ? "" : ", bias=False");
 }
 
-/* the weights are inputs from `first` on, and have these names */
+/* The inputs from `first` on are weights with these names. */
 static const struct LeafRow {
     const char *kind;
     int first;
@@ -116,7 +116,7 @@ static const struct LeafRow *row_of(const ExportedOp *op)
     return NULL;
 }
 
-/* ---- which modules */
+/* ---- recognition */
 static bool is_weight_of(const Exported *g, const Module *m, const ExportedTensor *v, const char *name)
 {
     if (!v || v->variable < 0)

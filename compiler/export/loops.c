@@ -1,10 +1,10 @@
-/* loops.c: SCAN -> Scan. Carries, then sequences, are its inputs; what the body uses besides it takes from the graph around it.
- */
+/* loops.c: lowers SCAN to ONNX's Scan. Its inputs are carries, then sequences; the body reads other values from the outer
+ * graph. */
 #include "compiler/export/lowering.h"
 
 #include <string.h>
 
-/* an input of the body; arg: the node that reads it, or NULL */
+/* Adds an input of the body; arg: the node that reads it, or NULL. */
 static void argument(Lowering *in, const Node *arg, Extents e, Dtype dtype, const char *name)
 {
     Value *v = NEW(Value);
@@ -19,7 +19,7 @@ static void argument(Lowering *in, const Node *arg, Extents e, Dtype dtype, cons
     APPEND(in->out->inputs, in->out->input_count, v);
 }
 
-/* the axis at the front: of steps, which are the second axis of what has samples. Scan's other axes are not known everywhere */
+/* Swaps samples and steps, since some implementations of Scan support only axis 0. */
 static const Value *steps_first(Lowering *l, const Value *v)
 {
     int64_t order[EXPORTED_RANK] = {1, 0};
@@ -65,7 +65,7 @@ void lower_scan(Lowering *l, const Node *n)
             }
         }
         Extents e = extents_of(taken[count]);
-        if (i >= loop.carries) { /* a step of it */
+        if (i >= loop.carries) { /* one step */
             int axis = (int)axes[i - loop.carries];
             e.rank--;
             memmove(e.extent + axis, e.extent + axis + 1, (size_t)(e.rank - axis) * sizeof *e.extent);
@@ -73,7 +73,7 @@ void lower_scan(Lowering *l, const Node *n)
         argument(in, arg, e, taken[count++]->dtype, i < loop.carries ? "state" : "now");
     }
     int sequences = loop.sequences;
-    if (!sequences && !l->torch) { /* from which ONNX takes the number of steps */
+    if (!sequences && !l->torch) { /* ONNX takes the number of steps from a sequence. */
         axes[sequences++] = 0;
         taken[count] = constant_of(l, NEW_ARRAY(double, loop.steps), I32, (Extents){1, {loop.steps}});
         argument(in, NULL, (Extents){0}, taken[count++]->dtype, "now");
@@ -103,11 +103,11 @@ void lower_scan(Lowering *l, const Node *n)
     attribute(l, "num_scan_inputs", sequences);
     attribute_list(l, "scan_input_axes", axes, sequences);
     attribute_list(l, "scan_output_axes", out_axes, loop.stacks);
-    attribute(l, "steps", loop.steps); /* for PyTorch alone */
+    attribute(l, "steps", loop.steps); /* only for PyTorch */
     attribute_graph(l, "body", body);
 }
 
-/* of the loop that makes it */
+/* Takes the result from the loop's operation. */
 void lower_result(Lowering *l, const Node *n)
 {
     const Value *made = l->values[n->in[0]->id].last;

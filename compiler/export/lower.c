@@ -1,9 +1,8 @@
-/* lower.c: a graph of the IR -> operations of ONNX or PyTorch. The table says what each operation of the IR becomes: a name that
- * both have, or a function. What nothing reads is left out, and what several nodes are together (patterns.c) is one operation
- * where there is one.
+/* lower.c: lowers a graph of the IR to operations of ONNX or PyTorch. The table maps each operation of the IR to a name that both
+ * formats have, or to a function. Unused nodes are omitted, and nodes that patterns.c recognises become one operation.
  *
- * Convolutions and pools of ONNX and PyTorch have channels first. A value keeps the order of axes that it was made in:
- * element-wise operations, reductions, joins and paddings are done in that order, and a transpose is put only where somebody
+ * Convolutions and pools of ONNX and PyTorch have channels first. A value stays in the order of axes in which it is computed:
+ * element-wise operations, reductions, concatenations and paddings keep the order, and a transpose is emitted only where a user
  * needs the other one. */
 #include "compiler/export/lowering.h"
 
@@ -80,7 +79,7 @@ static void lower_cast(Lowering *l, const Node *n)
     set_lowered(l, n, y, first);
 }
 
-/* a whole number that is divided by; *none: where it is 0, which is no error here, but is one elsewhere; NULL: nowhere */
+/* Replaces zeros of a whole divisor by 1, since other software fails on them. *none: whether it was 0; NULL if it never is. */
 static const Value *divisor(Lowering *l, const Value *b, const Value **none)
 {
     *none = NULL;
@@ -90,7 +89,7 @@ static const Value *divisor(Lowering *l, const Value *b, const Value **none)
     return where_of(l, *none, scalar_of(l, 1, b->dtype), b);
 }
 
-/* a - b floor(a / b), for which ONNX has an operation of whole numbers alone; of these it is 0 where b is 0 */
+/* a - b floor(a / b); ONNX has an operation only for whole numbers. The result for these is 0 where b is 0. */
 static void lower_mod(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n);
@@ -103,7 +102,7 @@ static void lower_mod(Lowering *l, const Node *n)
         set_lowered(l, n, binary(l, "Sub", a, binary(l, "Mul", b, unary(l, "Floor", binary(l, "Div", a, b)))), first);
 }
 
-/* floor(a / b) of whole numbers. Division of ONNX is towards 0, and a - a % b may be beyond 32 bits */
+/* floor(a / b) of whole numbers. ONNX rounds towards 0, and a - a % b may exceed 32 bits. */
 static const Value *floor_quotient(Lowering *l, const Value *a, const Value *b)
 {
     if (l->torch)
@@ -113,7 +112,7 @@ static const Value *floor_quotient(Lowering *l, const Value *a, const Value *b)
     return cast(l, binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, b)), b), t);
 }
 
-/* it is 0 where b is 0 */
+/* The result is 0 where b is 0. */
 static void lower_quotient(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n);
@@ -124,8 +123,8 @@ static void lower_quotient(Lowering *l, const Node *n)
     set_lowered(l, n, none ? where_of(l, none, scalar_of(l, 0, t), q) : q, first);
 }
 
-/* a 2^n, or floor(a / 2^n), of whole numbers, for which ONNX has an operation of types without sign alone. Where 2^n is no number
- * of their type, nothing is left but the sign */
+/* a 2^n or floor(a / 2^n) of whole numbers; ONNX shifts only unsigned types. Where 2^n does not fit the type, the result is 0, or
+ * -1 for a negative number shifted right. */
 static void lower_shift(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n), left = n->op == OP_SHIFT_LEFT, sign = n->dtype != U8 && n->dtype != U16 && n->dtype != U32;
@@ -147,7 +146,7 @@ static void lower_shift(Lowering *l, const Node *n)
     set_lowered(l, n, left ? wrapped(l, y, n->dtype) : y, first);
 }
 
-/* tanh(x / 2) (e^x + 1) has all digits near 0, and ONNX has no e^x - 1 */
+/* tanh(x / 2) (e^x + 1) is accurate near 0; ONNX has no e^x - 1. */
 static void lower_expm1(Lowering *l, const Node *n)
 {
     if (l->torch) {
@@ -159,7 +158,7 @@ static void lower_expm1(Lowering *l, const Node *n)
     set_lowered(l, n, binary(l, "Mul", half, binary(l, "Add", unary(l, "Exp", x), scalar_of(l, 1, x->dtype))), first);
 }
 
-/* Kahan: with u = 1 + x, log(u) x / (u - 1), x where u is 1 */
+/* Kahan's formula: with u = 1 + x, log(u) x / (u - 1), or x where u is 1. */
 static void lower_log1p(Lowering *l, const Node *n)
 {
     if (l->torch) {
@@ -174,7 +173,7 @@ static void lower_log1p(Lowering *l, const Node *n)
     set_lowered(l, n, where_of(l, whole, x, where_of(l, tiny, x, y)), first);
 }
 
-/* of y and x by the arc tangent of a number from 0 to 1 */
+/* Computes the angle of (x, y) from the arc tangent of a number from 0 to 1. */
 static void lower_atan2(Lowering *l, const Node *n)
 {
     if (l->torch) {
@@ -225,7 +224,7 @@ static void lower_sum(Lowering *l, const Node *n)
         set_lowered(l, n, v, first);
         return;
     }
-    if (n->op == OP_MAX && x->dtype == BOOL) /* whose largest opset 18 has not */
+    if (n->op == OP_MAX && x->dtype == BOOL) /* ReduceMax of opset 18 has no bool */
         v = cast(l, v, I32);
     const Value *y = EMIT(l, n->op == OP_SUM ? "ReduceSum" : "ReduceMax", v->dtype, e, v, whole_numbers(l, axes, count));
     attribute(l, "keepdims", 0);
@@ -306,7 +305,7 @@ static void lower_same(Lowering *l, const Node *n)
     l->values[n->id] = l->values[n->in[0]->id];
 }
 
-/* ---- what there is no counterpart of */
+/* ---- operations without a counterpart */
 static void refuse_random(Lowering *l, const Node *n)
 {
     (void)n;
@@ -461,9 +460,9 @@ Exported *lower(const Graph *predict, bool torch)
     *e = (Exported){.model = predict->model, .real = predict->model->precision == F64 ? F64 : F32};
     Lowering *l = lowering_of(predict, torch, e, NULL);
     const char **names = NEW_ARRAY(const char *, predict->result_count);
-    for (int i = 0; i < predict->model->variable_count; i++) /* the names that others ask for are the model's */
+    for (int i = 0; i < predict->model->variable_count; i++) /* Weights keep the model's names in the file. */
         unique_name(l, predict->model->variables[i].name);
-    for (int i = 0; i < predict->node_count; i++) /* so that inputs are known where a value of all samples is made of none */
+    for (int i = 0; i < predict->node_count; i++) /* of_all_samples() needs an input. */
         if (predict->nodes[i]->op == OP_INPUT)
             lower_input(l, predict->nodes[i]);
     for (int i = 0; i < predict->result_count; i++)

@@ -1,8 +1,8 @@
-/* modules.c: which operations a module of the exported network computes.
+/* modules.c: assigns the operations of the exported network to modules.
  *
- * The names of weights make a tree of modules, and an operation is in the module that its layer's path leads to. A module can be
- * called if no operation outside it is computed between two of its own; where that is not so, and where other modules are in the
- * way, its operations are those of the module around it. */
+ * The names of weights make a tree of modules, and an operation belongs to the module at its layer's path. A module can be called
+ * if none of its operations depends on an outside operation that depends on the module. Otherwise it is dissolved: its operations
+ * become those of the module around it. */
 #include "compiler/export/torch.h"
 
 #include <ctype.h>
@@ -10,11 +10,11 @@
 #include <string.h>
 
 typedef struct ValueUse {
-    int producer;                 /* an operation; -1: none */
-    int readers;                  /* operations, and 1 if it is an output of the graph */
-    const Module *inside, *asked; /* the module that the next two are of */
+    int producer;                 /* index of the operation; -1: none */
+    int readers;                  /* number of operations that read it, plus 1 for an output of the graph */
+    const Module *inside, *asked; /* modules that readers_inside counts for, and that has it as input */
     int readers_inside;
-    int item; /* that makes it */
+    int item; /* the item that computes it, among those of item_of */
     const Module *item_of;
 } ValueUse;
 
@@ -46,7 +46,7 @@ static Module *child_named(Module *m, const char *name, size_t length, bool add)
     return child;
 }
 
-/* the deepest module on the way along the path, whose last part is left out for the name of a weight */
+/* Returns the deepest existing module on the path; for a weight, the last component is its own name. */
 static Module *follow(Module *m, const char *path, bool weight, bool add)
 {
     while (*path) {
@@ -92,7 +92,7 @@ static int by_number(const void *a, const void *b)
     return atoi((*(Module *const *)a)->name) - atoi((*(Module *const *)b)->name);
 }
 
-/* whether the children are called 0, 1, 2, ...; then they are in this order */
+/* Sorts the children by number. Returns whether their names are 0, 1, 2, ... */
 static bool is_numbered(Module *m)
 {
     for (int i = 0; i < m->child_count; i++)
@@ -182,7 +182,7 @@ static Tree tree_of(const Exported *g)
     return t;
 }
 
-/* ---- what a module reads and makes */
+/* ---- inputs and results of a module */
 static bool comes_from(Tree *t, const ExportedTensor *v, const Module *m)
 {
     if (v->variable >= 0)
@@ -191,7 +191,7 @@ static bool comes_from(Tree *t, const ExportedTensor *v, const Module *m)
     return producer >= 0 && is_within(t->ops[producer].home, m);
 }
 
-/* of the operations in the list, which are those of the module m or one of the module's */
+/* Lists what the operations `ops`, which are all those of module m, read from outside and compute for others. */
 static void read_and_made(Tree *t, Item *item, const Module *m, const int *ops, int count)
 {
     item->in_count = item->out_count = 0;
@@ -226,13 +226,13 @@ static int *ops_of(const Tree *t, const Module *m, int *count)
     return ops;
 }
 
-/* ---- the order of a module's items */
+/* ---- topological order of a module's items */
 static bool is_called(const Module *m)
 {
     return m->form == MODULE_CLASS || m->form == MODULE_SEQUENTIAL;
 }
 
-/* the module that is called in `around` for what m computes; NULL: its operations are those of `around` */
+/* Returns the module called in `around` that computes m's operations; NULL: `around` does. */
 static const Module *called_in(const Module *around, const Module *m)
 {
     const Module *called = NULL;
@@ -245,13 +245,13 @@ typedef struct Order {
     Tree *tree;
     const Module *module;
     Item *items;
-    int *state; /* 0: not reached, 1: on the way, 2: in its place */
+    int *state; /* 0: not visited, 1: on the stack, 2: in order */
     int *way, way_count;
     Item *ordered;
     int ordered_count;
 } Order;
 
-/* false: items need each other; the module is among them which cannot be called */
+/* Depth-first search. Returns false on a cycle and sets *in_the_way to a called module on it. */
 static bool put_in_order(Order *o, int i, const Module **in_the_way)
 {
     o->state[i] = 1;
@@ -278,7 +278,7 @@ static bool put_in_order(Order *o, int i, const Module **in_the_way)
     return true;
 }
 
-/* the items of the module, each after those whose values it reads; NULL: there is none. -> the module that is in the way */
+/* Sets the items of the module in topological order. Returns NULL, or a module whose call would make a cycle. */
 static const Module *order_items(Tree *t, Module *m, const int *ops, int count)
 {
     Item *items = NULL;
@@ -316,7 +316,7 @@ static const Module *order_items(Tree *t, Module *m, const int *ops, int count)
     return NULL;
 }
 
-/* whether each child takes what the one before it has made, and nothing else happens */
+/* Returns whether the children form a chain, and no other operations exist. */
 static bool is_chain(const Module *m)
 {
     if (m->item_count != m->child_count || m->as_item.in_count != 1 || m->as_item.out_count != 1)
@@ -333,12 +333,12 @@ static bool is_chain(const Module *m)
 
 static void arrange(Tree *, Module *);
 
-/* Gives operations of m that come after others outside, which m is needed for, to the module around it: a ReLU that was moved
- * after a pooling. False: there are none, or they read weights of m. */
+/* Moves operations of m that depend on m through outside operations to the module around it: a ReLU that a pass moved after a
+ * pooling. Returns false if there are none, or if they read weights of m or belong to a child. */
 static bool move_out(Tree *t, Module *m)
 {
     int count = t->graph->op_count;
-    bool *after = NEW_ARRAY(bool, count), moved = false; /* outside, after one of m; of m, after one of these */
+    bool *after = NEW_ARRAY(bool, count), moved = false; /* outside: depends on m; of m: depends on these */
     for (int i = 0; i < count; i++) {
         OpUse *use = &t->ops[i];
         bool inside = is_within(use->home, m), weights = false;

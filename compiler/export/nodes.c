@@ -1,4 +1,4 @@
-/* nodes.c: what the nodes of the IR have become: with channels last, as in the model, with channels first, or both. */
+/* nodes.c: the values of the nodes of the IR, with channels last, as in the model, with channels first, or in both orders. */
 #include "compiler/export/lowering.h"
 
 Lowered *lowered(Lowering *l, const Node *n)
@@ -16,7 +16,7 @@ bool is_first(Lowering *l, const Node *n)
     return lowered(l, n)->first && !lowered(l, n)->last;
 }
 
-/* the order of axes that brings channels to the front, or back */
+/* Moves channels to the front, or back. */
 const Value *reordered(Lowering *l, const Value *x, bool first)
 {
     int64_t order[EXPORTED_RANK] = {0};

@@ -1,4 +1,4 @@
-/* onnx.c: the exported graph -> GraphProto of ONNX, without the weights, which the program puts in. */
+/* onnx.c: encodes the exported graph as an ONNX GraphProto without the weights, which the program adds. */
 #include "compiler/export/export.h"
 #include "runtime/base/base.h"
 #include "runtime/base/onnx.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* numbers of protocol buffers: onnx/onnx.proto */
+/* field numbers of onnx/onnx.proto */
 enum {
     NODE_INPUT = 1,
     NODE_OUTPUT,
@@ -28,7 +28,7 @@ enum {
     ATTRIBUTE_TYPE = 20
 };
 
-/* the type of an element, of Dtype and of the runtime alike in order */
+/* The enums of element types of compiler and runtime have the same order. */
 static uint8_t type_of(Dtype t)
 {
     return (uint8_t)t;
@@ -50,7 +50,7 @@ static void write_op(const ExportedOp *op, FILE *graph)
     mgpu_onnx_text(m.f, NODE_NAME, op->name);
     mgpu_onnx_text(m.f, NODE_KIND, op->kind);
     for (int i = 0; i < op->attribute_count; i++)
-        if (strcmp(op->attributes[i].name, "steps") != 0) /* which Scan finds out */
+        if (strcmp(op->attributes[i].name, "steps") != 0) /* ONNX's Scan infers the number of steps */
             write_attribute(&op->attributes[i], m.f);
     const Place *at = users_place(op->at);
     if (at)
@@ -127,7 +127,7 @@ static void write_constant(const ExportedTensor *c, FILE *graph)
     mgpu_onnx_end(&m, graph, GRAPH_INITIALIZER);
 }
 
-/* ValueInfoProto: its name, and its type: a tensor of so many elements */
+/* Writes a ValueInfoProto: name and tensor type. */
 static void write_value(const ExportedTensor *v, FILE *graph, int field)
 {
     OnnxMessage m, type, tensor, shape, axis;

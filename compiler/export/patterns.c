@@ -1,6 +1,5 @@
-/* patterns.c: what several nodes of the IR are together, where ONNX and PyTorch have one operation for it: the forms that the
- * library's layers, and composite.c, have after the passes. What is not recognised is exported node by node, and computes the
- * same. */
+/* patterns.c: recognises groups of IR nodes for which ONNX and PyTorch have one operation: the nodes that the library's layers
+ * and composite.c become after the passes. Other nodes are exported one by one, with the same results. */
 #include "compiler/export/lowering.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ static bool number(const Node *n, double *value)
     return node_is_constant(n, value);
 }
 
-/* a vector along the last axis of `like`, the same for all samples; NULL: it is none */
+/* Returns the vector along the last axis of `like` that all samples share, or NULL. */
 static const Node *vector(const Node *n, const Node *like)
 {
     while (n->op == OP_BROADCAST)
@@ -29,7 +28,7 @@ static const Node *vector(const Node *n, const Node *like)
     return !n->sharded && n->shape.rank == 1 && s->rank > 0 && n->shape.extent[0] == s->extent[s->rank - 1] ? n : NULL;
 }
 
-/* x where n is a reduction's result x, with the axis kept and its extent as it was; NULL: it is none */
+/* Returns the reduction whose result n broadcasts back to the shape `whole` along the axis, or NULL. */
 static const Node *kept(const Node *n, const Shape *whole, int axis)
 {
     while (n->op == OP_STOP_GRADIENT || (n->op == OP_BROADCAST && n->in[0]->shape.rank == whole->rank))
@@ -42,7 +41,7 @@ static const Node *kept(const Node *n, const Shape *whole, int axis)
     return n->shape.rank == whole->rank - 1 ? n : NULL;
 }
 
-/* a node of the operation, in either order of two operands: the one for which `is` */
+/* Matches a node of the operation, with its operands swapped if k is 1. */
 static bool either(const Node *n, Op op, int k, const Node **one, const Node **other)
 {
     if (n->op != op)
@@ -80,7 +79,7 @@ static bool find_relu(const Node *n, Pattern *p)
     return true;
 }
 
-/* (x - mean) / sqrt(var + eps) weight + bias, of stored statistics */
+/* (x - mean) / sqrt(var + eps) weight + bias, with stored statistics */
 static bool find_batchnorm(const Node *n, Pattern *p)
 {
     const Node *scaled, *bias, *xhat, *weight, *more, *eps;
@@ -101,7 +100,7 @@ static bool find_batchnorm(const Node *n, Pattern *p)
     return false;
 }
 
-/* mean of x along the last axis: sum x times 1 / c */
+/* the mean of x along the last axis: its sum times 1 / c */
 static bool is_mean(const Node *n, const Node *x)
 {
     const Node *sum, *share;
@@ -171,7 +170,7 @@ static bool find_gelu(const Node *n, Pattern *p)
     return false;
 }
 
-/* a product of weights and what they are added to, if nobody else reads the product */
+/* Matches a product of weights plus a bias, if the product has no other user. */
 static bool find_bias(const Node *n, const int *uses, Pattern *p)
 {
     const Node *product, *bias, *x, *w;
@@ -186,7 +185,7 @@ static bool find_bias(const Node *n, const int *uses, Pattern *p)
     return false;
 }
 
-/* Attributes of ONNX are f32: in f64 an epsilon would not be the model's */
+/* Attributes of ONNX are f32, which would round the epsilon of an f64 model. */
 bool find_pattern(const Lowering *l, const Node *n, Pattern *p)
 {
     *p = (Pattern){0};
@@ -195,12 +194,12 @@ bool find_pattern(const Lowering *l, const Node *n, Pattern *p)
                                         find_softmax(n, p) || find_gelu(n, p) || find_bias(n, l->uses, p));
 }
 
-/* element by element, in the order that the axes have */
+/* Keeps the order of axes. */
 static void lower_activation(Lowering *l, const Node *n, const Node *of, bool gelu)
 {
     bool first = is_first(l, of);
     const Value *x = first ? channels_first(l, of) : value_of(l, of), *y;
-    if (gelu && !l->torch) { /* which opset 18 has not */
+    if (gelu && !l->torch) { /* Gelu is not in opset 18 */
         const Value *z = unary(l, "Erf", binary(l, "Mul", x, scalar_of(l, 0.70710678118654752, x->dtype)));
         y = binary(l, "Mul", binary(l, "Mul", x, scalar_of(l, 0.5, x->dtype)), binary(l, "Add", z, scalar_of(l, 1, x->dtype)));
     } else {
@@ -209,7 +208,7 @@ static void lower_activation(Lowering *l, const Node *n, const Node *of, bool ge
     set_lowered(l, n, y, first);
 }
 
-/* x and the vectors of the pattern */
+/* The inputs are x and the vectors of the pattern. */
 static void lower_norm(Lowering *l, const Node *n, const Pattern *p)
 {
     bool batch = p->kind == PATTERN_BATCHNORM;

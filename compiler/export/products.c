@@ -1,11 +1,11 @@
-/* products.c: contractions, convolutions, attention and windows. */
+/* products.c: lowers contractions, convolutions, attention and windows. */
 #include "compiler/export/lowering.h"
 
 #include <string.h>
 
 /* ---- einsum */
 
-/* "ab,cb->ac" of x and a matrix that is the same for all samples: a layer of torch.nn.Linear, or its transposed one */
+/* Matches "ab,cb->ac" of x and a matrix that all samples share: torch.nn.Linear, or with the matrix transposed. */
 bool is_linear_product(const Node *n, const Node **x, const Node **w, bool *transposed)
 {
     if (n->op != OP_EINSUM || n->inputs != 2 || n->int_count || node_sums_samples(n))
@@ -36,7 +36,7 @@ void lower_linear(Lowering *l, const Node *product, const Node *bias, const Node
     is_linear_product(product, &x, &w, &transposed);
     const Value *a = whole_value(l, x), *b = whole_value(l, w), *c = bias ? whole_value(l, bias) : NULL, *y;
     Extents e = extents(result->sharded, &result->shape);
-    if (l->torch) { /* whose matrix is [out, in] */
+    if (l->torch) { /* PyTorch's matrix is [out, in] */
         b = transposed ? transpose(l, b, (int64_t[]){1, 0}) : b;
         y = c ? EMIT(l, "Linear", a->dtype, e, a, b, c) : EMIT(l, "Linear", a->dtype, e, a, b);
     } else if (e.rank == 2 && c) {
@@ -80,7 +80,7 @@ void lower_einsum(Lowering *l, const Node *n)
 
 /* ---- convolution */
 
-/* d - 1 zeros between the elements along the axis */
+/* Inserts d - 1 zeros between the elements along the axis. */
 static const Value *with_zeros_between(Lowering *l, const Value *x, int axis, int64_t d)
 {
     Extents e = extents_of(x), apart = e;
@@ -96,7 +96,7 @@ static const Value *with_zeros_between(Lowering *l, const Value *x, int axis, in
     return slice(l, reshape(l, x, e), 1, (int64_t[]){axis}, (int64_t[]){0}, &count, (int64_t[]){1});
 }
 
-/* what an operation of PyTorch's or ONNX's may do itself: the same on both sides, and less than the window in half of it */
+/* Returns whether the operation can pad by itself: not negative, symmetric for PyTorch, and at most `most`, if given. */
 static bool plain_padding(const Lowering *l, int n, const int64_t *low, const int64_t *high, const int64_t *most)
 {
     for (int i = 0; i < n; i++)
@@ -156,7 +156,7 @@ void lower_convolve(Lowering *l, const Node *n)
 
 /* ---- windows */
 
-/* windows along the axes of a value whose first two are samples and channels */
+/* Emits pooling; the first axes of the value are samples and channels. */
 static const Value *pooled(Lowering *l, const Node *n, const Value *x, int dims, const int64_t *size, const int64_t *stride,
                            const int64_t *low, const int64_t *high)
 {
@@ -182,7 +182,7 @@ static const Value *pooled(Lowering *l, const Node *n, const Value *x, int dims,
     return most ? y : binary(l, "Mul", y, scalar_of(l, (double)elements, y->dtype));
 }
 
-/* whole numbers go as floats that hold their sums; a mean times their number is one of them but for rounding */
+/* Pools whole numbers as floats that hold their sums exactly. The mean times the window's size is rounded to the sum. */
 static const Value *pooled_of_any(Lowering *l, const Node *n, const Value *x, int dims, const int64_t *size,
                                   const int64_t *stride, const int64_t *low, const int64_t *high)
 {
@@ -232,7 +232,7 @@ void lower_window_sum(Lowering *l, const Node *n)
 
 /* ---- attention */
 
-/* [t, h, d] of each sample, or of all -> [g, h / g, t, d] */
+/* [t, h, d], with or without samples -> [g, h / g, t, d] */
 static const Value *heads_first(Lowering *l, const Value *x, int64_t g)
 {
     int s = x->rank - 3;
@@ -244,7 +244,7 @@ static const Value *heads_first(Lowering *l, const Value *x, int64_t g)
     return transpose(l, reshape(l, x, e), order);
 }
 
-/* [t, s]: whether query i sees key j: with age = i + s - t - j, age >= 0 and age < window */
+/* Returns [t, s]: whether query i sees key j. With age = i + s - t - j, it does if 0 <= age < window. */
 static const Value *mask_of(Lowering *l, int64_t t, int64_t s, bool causal, int64_t window)
 {
     const char *key = format("mask %lld %lld %d %lld", (long long)t, (long long)s, causal, (long long)window);
@@ -268,7 +268,7 @@ static const Value *mask_of(Lowering *l, int64_t t, int64_t s, bool causal, int6
     return known;
 }
 
-/* of matmuls and a softmax */
+/* Builds attention from matrix products and a softmax. */
 static const Value *attention_of(Lowering *l, const Node *n, const Value *q, const Value *k, const Value *v, Extents to)
 {
     int d = to.rank - 3;
@@ -300,7 +300,7 @@ void lower_attention(Lowering *l, const Node *n)
     Extents to = extents(n->sharded, &n->shape);
     int axis = n->in[0]->sharded;
     int64_t t = q->extent[axis], s = k->extent[k->rank - 3], low[EXPORTED_RANK] = {0}, none[EXPORTED_RANK] = {0};
-    if (n->ints[0] && t > s) { /* the first queries see no key: their results are 0 */
+    if (n->ints[0] && t > s) { /* The first queries see no key, so their results are 0. */
         low[n->sharded] = t - s;
         to.extent[n->sharded] = s;
         q = slice(l, q, 1, (int64_t[]){axis}, (int64_t[]){t - s}, &s, (int64_t[]){1});

@@ -1,4 +1,4 @@
-/* python.c: words of Python: names, texts, numbers, tuples. */
+/* python.c: writes names, texts, numbers and tuples of Python. */
 #include "compiler/export/python.h"
 
 #include <ctype.h>

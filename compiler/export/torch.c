@@ -1,4 +1,4 @@
-/* torch.c: operations of the exported graph -> lines of Python. Values have the names that the model gives them. */
+/* torch.c: prints operations of the exported graph as lines of Python. Values have the names that the model gives them. */
 #include "compiler/export/torch.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 
 typedef void Print(Writing *, const ExportedOp *);
 
-/* Of a value, and of the name that it has in Python: so many of the lines to come read it. */
+/* Counts the later lines that read a value, for reuse of its Python name. */
 typedef struct Holder {
     int readers;
 } Holder;
@@ -64,14 +64,14 @@ void release(Writing *w, const ExportedTensor *const *v, int count)
         holder_of(w, v[i])->readers--;
 }
 
-/* `again`: a name will do whose value no line to come reads */
+/* `again`: may return a name whose value no later line reads */
 static const char *take_name(Writing *w, const char *label, bool again, Holder *holder)
 {
     const char *word = python_word(label), *name = word;
     Holder *h = map_get(w->used, name);
     for (int n = 2; h && (!again || w->loops || h->readers > 0); h = map_get(w->used, name))
         name = format("%s_%d", word, n++);
-    holder->readers += w->loops; /* what a step of a loop makes is not counted */
+    holder->readers += w->loops; /* reads in loops are not counted, so the name is not reused */
     map_set(w->used, name, holder);
     return name;
 }
@@ -83,7 +83,7 @@ const char *result_called(Writing *w, const ExportedTensor *v, const char *label
     return name;
 }
 
-/* of a value that the graph does not have */
+/* Returns a name for a value that is not in the graph. */
 static const char *helper(Writing *w, const char *label)
 {
     Holder *h = NEW(Holder);
@@ -91,12 +91,12 @@ static const char *helper(Writing *w, const char *label)
     return take_name(w, label, false, h);
 }
 
-/* the model's name; that of the module that makes it; or "layer1.0/Add_2" -> add */
+/* Returns the model's name, else that of the module that computes it, else the operation: "layer1.0/Add_2" -> add. */
 const char *label_of(const Writing *w, const ExportedTensor *v, const Module *made_by)
 {
     while (made_by && made_by->parent && !isalpha((unsigned char)*made_by->name))
         made_by = made_by->parent;
-    bool own = made_by && made_by->form == MODULE_LEAF && v->label && strcmp(v->label, "y") == 0; /* the library's name */
+    bool own = made_by && made_by->form == MODULE_LEAF && v->label && strcmp(v->label, "y") == 0; /* y is the library's name */
     if (v->label && !own && !map_get(w->leaving, v->name))
         return v->label;
     if (made_by && made_by->parent)
@@ -204,7 +204,7 @@ static void print_slice(Writing *w, const ExportedOp *op)
                 if (step[i] > 1)
                     text_add(&t, ":%lld", (long long)step[i]);
                 x = format("%s[%s]", x, text_of(&t));
-            } else { /* which slices of PyTorch cannot */
+            } else { /* slices of PyTorch cannot have negative steps */
                 int64_t count = op->out[0]->extent[axis];
                 x = format("%s.index_select(%d, torch.arange(%lld, %lld, %lld, device=%s.device))", x, axis, (long long)start[i],
                            (long long)(start[i] + count * step[i]), (long long)step[i], name_of(w, op->in[0]));
@@ -271,7 +271,7 @@ static void print_einsum(Writing *w, const ExportedOp *op)
     assign(w, op, format("torch.einsum(%s%s)", python_text(attribute_named(op, "equation")->text), text_of(&t)));
 }
 
-/* what a call leaves out because it is usual */
+/* Returns the keyword argument, or "" if all numbers are the default. */
 static const char *unless(const char *name, const int64_t *v, int count, int64_t usual)
 {
     for (int i = 0; i < count; i++)
@@ -348,7 +348,7 @@ static void print_gather_nd(Writing *w, const ExportedOp *op)
 static void print_top_k(Writing *w, const ExportedOp *op)
 {
     const char *values = result(w, op->out[0]),
-               *places = result(w, op->out[1]); /* equal numbers in the order of their places, as topk does not promise */
+               *places = result(w, op->out[1]); /* equal numbers stay in order, which topk does not promise */
     long long axis = (long long)whole(op, "axis"), k = (long long)op->in[1]->data[0];
     line(w, "%s, %s = (v.narrow(%lld, 0, %lld) for v in torch.sort(%s, dim=%lld, descending=True, stable=True))", values, places,
          axis, k, name_of(w, op->in[0]), axis);
@@ -392,7 +392,7 @@ static void print_attention(Writing *w, const ExportedOp *op)
         in[i] = format("%s.transpose(-3, -2)", tensor_of(w, op->in[i]));
     if (causal && t == s && window == 0)
         mask = ", is_causal=True";
-    else if (causal || window > 0) /* query i sees key j if i + s - t - j is from 0 to window - 1 */
+    else if (causal || window > 0) /* Query i sees key j if i + s - t - j is from 0 to window - 1. */
         mask = format(", attn_mask=torch.ones(%lld, %lld, dtype=torch.bool, device=%s.device)%s%s", t, s, name_of(w, q),
                       causal ? format(".tril(%lld)", s - t) : "",
                       window > 0 ? format(".triu(%lld)", s - t - (long long)window + 1) : "");
@@ -439,7 +439,7 @@ static void print_scan(Writing *w, const ExportedOp *op)
              (long long)attribute_named(op, "scan_output_axes")->list[k]);
 }
 
-/* one name for two values */
+/* Lets two values share a name. */
 static void print_identity(Writing *w, const ExportedOp *op)
 {
     const ExportedTensor *v = op->in[0];
@@ -451,7 +451,7 @@ static void print_identity(Writing *w, const ExportedOp *op)
     map_set(w->holders, op->out[0]->name, h);
 }
 
-/* ---- the table: $0, $1 are operands; numbers may stand for those that are written #0, #1 */
+/* ---- the table: $0, $1 are operands as tensors; #0, #1 may be numbers */
 static const struct TorchRow {
     const char *kind, *text;
     Print *print;
@@ -522,7 +522,7 @@ static const struct TorchRow {
 static void print_row(Writing *w, const ExportedOp *op, const char *text)
 {
     Text t = {0};
-    bool numbers = true; /* nothing but numbers: one is a tensor */
+    bool numbers = true; /* if all are numbers, the first becomes a tensor */
     for (int i = 0; i < op->inputs; i++)
         numbers = numbers && is_literal(op->in[i]);
     for (; *text; text++) {
@@ -532,7 +532,7 @@ static void print_row(Writing *w, const ExportedOp *op, const char *text)
         } else if (k < op->inputs) {
             text_add(&t, "%s", *text == '$' || (numbers && k == 0) ? tensor_of(w, op->in[k]) : name_of(w, op->in[k]));
             text++;
-        } else { /* an operand that is left out, and the comma before it */
+        } else { /* removes the comma before an omitted operand */
             t.length -= 2;
             t.data[t.length] = 0;
             text++;

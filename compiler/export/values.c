@@ -1,4 +1,4 @@
-/* values.c: operations and values of the exported graph, one by one. */
+/* values.c: emits single operations and values of the exported graph. */
 #include "compiler/export/lowering.h"
 
 #include <math.h>
@@ -122,7 +122,7 @@ void attribute_graph(Lowering *l, const char *name, const Exported *graph)
     add_attribute(l, (ExportedAttribute){.name = name, .kind = ATTRIBUTE_GRAPH, .graph = graph});
 }
 
-/* constants and weights belong to the graph at the top */
+/* The graph at the top holds constants and weights. */
 static Lowering *top_of(Lowering *l)
 {
     while (l->outer)
@@ -210,13 +210,13 @@ const Value *variable_of(Lowering *l, int variable)
     return v;
 }
 
-/* ---- operations that many need */
+/* ---- common operations */
 const Value *unary(Lowering *l, const char *kind, const Value *x)
 {
     return EMIT(l, kind, x->dtype, extents_of(x), x);
 }
 
-/* the extents that all broadcast to, aligned at the right */
+/* Returns the extents to which all broadcast, aligned at the right. */
 static Extents joined(const Value *const *v, int count)
 {
     Extents e = {0};
@@ -282,7 +282,7 @@ const Value *reshape(Lowering *l, const Value *x, Extents e)
     if (x->data)
         return constant_of(l, x->data, x->dtype, e);
     int64_t shape[EXPORTED_RANK];
-    for (int i = 0; i < e.rank; i++) /* 0: as it is */
+    for (int i = 0; i < e.rank; i++) /* 0: unchanged */
         shape[i] = e.extent[i] == BATCH ? i == 0 ? 0 : -1 : e.extent[i];
     return EMIT(l, "Reshape", x->dtype, e, x, whole_numbers(l, shape, e.rank));
 }
@@ -358,7 +358,7 @@ const Value *of_all_samples(Lowering *l, const Value *x)
     one.extent[0] = 1;
     x = reshape(l, x, one);
     Lowering *top = top_of(l);
-    if (!top->sample) /* samples without an input are drawn, which is refused */
+    if (!top->sample) /* Without inputs, samples could only be random, which is refused. */
         die("'%s' has samples, and there is no input", x->name);
     if (l->torch)
         return EMIT(l, "ExpandToBatch", x->dtype, e, x, top->sample);
@@ -375,14 +375,14 @@ const Value *of_all_samples(Lowering *l, const Value *x)
     return EMIT(l, "Expand", x->dtype, e, x, batch);
 }
 
-/* whole numbers of fewer than 32 bits, or without sign, wrap at their own width */
+/* Whole numbers of fewer than 32 bits, or unsigned ones, wrap at their own width. */
 const Value *wrapped(Lowering *l, const Value *v, Dtype t)
 {
     bool narrow = t == U8 || t == I8 || t == U16 || t == I16 || t == U32;
     return narrow ? cast(l, cast(l, v, t), carried(l, t)) : v;
 }
 
-/* a float as a whole number: towards 0, within the type's bounds, 0 for what is no number */
+/* Rounds a float towards 0 and clamps it to the type's range; NaN becomes 0. */
 const Value *whole_number_of(Lowering *l, const Value *x, Dtype t)
 {
     bool sign = t != U8 && t != U16 && t != U32;
@@ -393,7 +393,7 @@ const Value *whole_number_of(Lowering *l, const Value *x, Dtype t)
     x = binary(l, "Max", x, scalar_of(l, least, x->dtype));
     if (bits <= 24 || (bits <= 32 && x->dtype == F64))
         return cast(l, binary(l, "Min", x, scalar_of(l, end - 1, x->dtype)), carried(l, t));
-    const Value *over = binary_of(l, "LessOrEqual", BOOL, scalar_of(l, end, x->dtype), x), /* end - 1 is no number of its type */
+    const Value *over = binary_of(l, "LessOrEqual", BOOL, scalar_of(l, end, x->dtype), x), /* the type has no end - 1 */
         *most = t == I64 ? unary(l, "BitwiseNot", scalar_of(l, -end, I64)) : scalar_of(l, end - 1, carried(l, t));
     return where_of(l, over, most, cast(l, where_of(l, over, zero, x), carried(l, t)));
 }

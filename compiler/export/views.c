@@ -1,4 +1,4 @@
-/* views.c: the same numbers at other places, and places that other numbers name. */
+/* views.c: lowers operations that move elements, and those that access elements by index. */
 #include "compiler/export/lowering.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ void lower_transpose(Lowering *l, const Node *n)
     set_lowered(l, n, transpose(l, whole_value(l, n->in[0]), order), false);
 }
 
-/* what is the same along an axis stays there once; axes come in before the others */
+/* Axes of equal elements keep extent 1; new axes are the first ones. */
 void lower_broadcast(Lowering *l, const Node *n)
 {
     const Node *x = n->in[0];
@@ -48,7 +48,7 @@ void lower_slice(Lowering *l, const Node *n)
     set_lowered(l, n, slice(l, v, count, axes, start, counts, step), first);
 }
 
-/* zeros but at a start, and each so many places after it */
+/* The operand is surrounded by zeros. */
 void lower_unslice(Lowering *l, const Node *n)
 {
     int r = n->shape.rank;
@@ -94,9 +94,9 @@ void lower_pad(Lowering *l, const Node *n)
     set_lowered(l, n, pad(l, first ? channels_first(l, x) : whole_value(l, x), low, high, n->data[0]), first);
 }
 
-/* ---- by index */
+/* ---- access by index */
 
-/* how many of the numbers 0, 1, ... the type has, all of them from 0 on */
+/* Returns n such that the type represents all of 0 ... n - 1. */
 static int64_t wholes_of(Dtype t)
 {
     switch (t) {
@@ -115,10 +115,10 @@ static int64_t wholes_of(Dtype t)
     }
 }
 
-/* whether all elements are places of an axis of this extent */
+/* Returns whether all elements are valid indices of an axis of this extent. */
 static bool within(const Lowering *l, const Node *i, int64_t extent)
 {
-    if (extent > wholes_of(i->dtype)) /* a cast may have changed them */
+    if (extent > wholes_of(i->dtype)) /* a cast may have rounded or wrapped them */
         return false;
     if (i->op == OP_CAST || i->op == OP_RESHAPE || i->op == OP_TRANSPOSE || i->op == OP_BROADCAST || i->op == OP_SLICE)
         return within(l, i->in[0], extent);
@@ -148,7 +148,7 @@ static Extents with_ones(const Value *v, int before, int after)
     return e;
 }
 
-/* the axis in front: of what has samples behind them */
+/* Moves axis `from` before axis `at`. */
 static const Value *to_front(Lowering *l, const Value *x, int from, int at)
 {
     int64_t order[EXPORTED_RANK];
@@ -157,7 +157,7 @@ static const Value *to_front(Lowering *l, const Value *x, int from, int at)
     return transpose(l, x, order);
 }
 
-/* y[i..., rest] = x[i, rest] with the axes of i where the axis was; 0 outside */
+/* y[i..., rest] = x[i, rest]; the axes of i replace the indexed axis. Indices out of range give 0. */
 void lower_gather(Lowering *l, const Node *n)
 {
     const Node *x = n->in[0], *i = n->in[1];
@@ -185,12 +185,12 @@ void lower_gather(Lowering *l, const Node *n)
             e.extent[k] = k < place ? v->extent[k] : k < place + at->rank ? at->extent[k - place] : v->extent[k - at->rank + 1];
         y = EMIT(l, "Gather", v->dtype, e, v, at);
         attribute(l, "axis", place);
-        if (i->sharded && place) /* the samples go to the front */
+        if (i->sharded && place) /* moves the samples to the front */
             y = to_front(l, y, place, 0);
     }
     if (i->sharded && axis) { /* [N, i, before, after] -> [N, before, i, after] */
         int64_t order[EXPORTED_RANK];
-        int r = i->shape.rank, begin = x->sharded ? 1 : 1 + axis; /* where i is now */
+        int r = i->shape.rank, begin = x->sharded ? 1 : 1 + axis; /* position of i's axes */
         for (int k = 0; k < y->rank; k++)
             order[k] = k;
         if (x->sharded)
@@ -198,7 +198,7 @@ void lower_gather(Lowering *l, const Node *n)
                 order[k + 1] = k < axis ? k + 1 + r : k - axis + begin;
         y = transpose(l, y, order);
     }
-    if (known) { /* as y has its axes */
+    if (known) { /* aligns it with the axes of y */
         Extents e = {.rank = y->rank};
         int samples = i->sharded, begin = n->sharded + axis;
         for (int k = 0; k < e.rank; k++)
@@ -210,7 +210,7 @@ void lower_gather(Lowering *l, const Node *n)
     set_lowered(l, n, y, false);
 }
 
-/* [samples, the axis, all others], each sample by itself */
+/* Returns [samples, indexed axes, other axes]. */
 static const Value *rows_of(Lowering *l, const Node *n, bool sharded, int axis, int axes)
 {
     const Value *v = whole_value(l, n);
@@ -221,14 +221,14 @@ static const Value *rows_of(Lowering *l, const Node *n, bool sharded, int axis, 
     int r = n->shape.rank, at = sharded;
     for (int i = 0; i < at; i++)
         order[i] = i;
-    for (int i = 0; i < r; i++) /* those that are indexed to the front */
+    for (int i = 0; i < r; i++) /* moves the indexed axes to the front */
         order[at + i] = at + (i < axes ? axis + i : i < axes + axis ? i - axes : i);
     for (int i = 0; i < r; i++)
         e.extent[i >= axis && i < axis + axes ? 1 : 2] *= n->shape.extent[i];
     return reshape(l, transpose(l, v, order), e);
 }
 
-/* x[i...] += v[i..., rest] along the axis; nothing outside */
+/* x[i...] += v[i..., rest] along the axis; indices out of range are skipped */
 void lower_scatter_add(Lowering *l, const Node *n)
 {
     const Node *x = n->in[0], *i = n->in[1];
