@@ -2,7 +2,7 @@
  *
  *   view       (operand, stored value) -> where the operand's elements are in that: slices, transposes, reshapes as strides
  *   plan       node, stored operands, results -> Attention
- *   print      Attention -> one C function that hands a constant table to runtime/abi/mgpu_attention.h
+ *   print      Attention -> one C function that passes a constant table to runtime/abi/mgpu_attention.h
  *
  * Tensors are F32 or BF16 each, or all F64. The tensor of the softmax sums is never BF16. The function's arguments are the stored
  * operands (one argument for each operand, even if two are one tensor), the results, the workspace. */

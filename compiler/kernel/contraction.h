@@ -2,7 +2,7 @@
  *
  *   plan       node, tensors -> Contraction: C[batch, M, N] = sum_K A[batch, M, K] B[batch, K, N]. Each of the four is
  *              a list of axes with any strides; windows of a convolution are axes whose positions are checked.
- *   print      Contraction -> one C function that hands a constant table to the contraction in the runtime library.
+ *   print      Contraction -> one C function that passes a constant table to the contraction in the runtime library.
  *
  * Tensors may have any order of axes (Variable.order). They are F32 or BF16 each, or all F64; BF16 is accumulated in F32. The
  * printed table and function need "runtime/abi/mgpu_gemm.h" included before them. The function's arguments are a, b, result,

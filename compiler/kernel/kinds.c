@@ -110,7 +110,7 @@ static void scan_cost(Task *t, Kernel *k)
     argument_cost(t, k);
 }
 
-/* ---- all of them */
+/* ---- the table */
 
 const KernelKindInfo KERNEL_KIND[KERNEL_KINDS] = {
     [KERNEL_NESTS] = {nests_identity, nests_cost},

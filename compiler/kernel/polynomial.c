@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double ROUNDING = 1e-6, NOTHING = 1e-9; /* of a factor; what is left where terms cancel each other */
+static const double ROUNDING = 1e-6, NOTHING = 1e-9; /* relative to a factor; the largest rest of terms that cancel */
 enum { LARGEST_POWER = 16 };
 
 Polynomial polynomial_unknown(void) { return (Polynomial){.unknown = true}; }

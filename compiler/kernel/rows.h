@@ -1,7 +1,7 @@
 /* rows.h: CUMSUM and TOP_K as one kernel on the host.
  *
  *   plan       nodes, the stored operand, results -> Rows
- *   print      Rows -> one C function that hands a constant table to runtime/abi/mgpu_rows.h
+ *   print      Rows -> one C function that passes a constant table to runtime/abi/mgpu_rows.h
  *
  * The function's arguments are the operand, the results, the workspace (of TOP_K). */
 #ifndef MGPU_ROWS_PLAN_H

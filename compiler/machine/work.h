@@ -1,4 +1,4 @@
-/* work.h: the kinds of work that the cost model knows: what a kernel is to it. */
+/* work.h: the kinds of work that the cost model distinguishes. */
 #ifndef MGPU_MACHINE_WORK_H
 #define MGPU_MACHINE_WORK_H
 
@@ -7,8 +7,8 @@ typedef enum WorkKind {
     WORK_SUMS,          /* loops with sums, maxima */
     WORK_SCATTER,       /* a table that is added to */
     WORK_MATMUL, WORK_CONVOLUTION,
-    WORK_DEPTHWISE, WORK_DEPTHWISE_WEIGHT, /* every channel for itself; the gradient of its weights */
-    WORK_DILATED,       /* a convolution of dilated places (conv_transpose) into few channels, or its gradient */
+    WORK_DEPTHWISE, WORK_DEPTHWISE_WEIGHT, /* one channel per group; the gradient of its weights */
+    WORK_DILATED,       /* a convolution with input dilation (conv_transpose) to few channels, or its gradient */
     WORK_ATTENTION,
     WORK_ROWS,          /* running sums, the k largest */
     WORK_SCAN,          /* a loop over steps */

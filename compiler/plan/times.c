@@ -177,7 +177,7 @@ bool sums_gradients(const Group *g)
     return g->final && (g->parties.transfer == MGPU_TRANSFER_REDUCE || g->parties.transfer == MGPU_TRANSFER_REDUCE_BITS);
 }
 
-/* Gradients are reduced as the plan says; sums that computing waits for at once, such as batch statistics, by cost. */
+/* The plan chooses the methods for gradients; sums that computing waits for at once, such as batch statistics, by cost. */
 static unsigned methods_of_group(const Members *g, const Group *group)
 {
     if (group->beside)

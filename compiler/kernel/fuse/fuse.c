@@ -100,8 +100,8 @@ static const char *label_of(Program *p, const Kernel *k)
     return label;
 }
 
-/* Returns the program's kernel with the same identity and paths: an earlier one, or the group's own. A deep model with hundreds
- * of equal blocks so keeps the kernels of one. */
+/* Returns the program's kernel with the same identity and paths: an earlier one, or the group's own. So a deep model with
+ * hundreds of equal blocks has the kernels of one. */
 static Kernel *share(const Fusion *f, FusionGroup *g)
 {
     Program *p = f->program;

@@ -1,4 +1,4 @@
-/* alive.c: analyses a phase: who computes and reads each tensor, and which bytes are alive at each position. */
+/* alive.c: analyses a phase: the tasks that compute and read each tensor, and the bytes that are alive at each position. */
 #include "compiler/plan/recompute/search.h"
 
 int last_use_before(const Recomputing *r, const Tensor *x, int at)

@@ -1,7 +1,7 @@
 /* share.c: how the threads of a GPU share a kernel's nests.
  *
  * In: a kernel with its nests. Out: nest->share, nest->partial and kernel->partial_bytes. The choice depends only on shapes, and
- * on the samples of a micro-batch if the model says them: all GPUs compute the same numbers.
+ * on the samples of a micro-batch if the model gives them: all GPUs compute the same numbers.
  *
  *   vectors     where the innermost axis is contiguous in memory, a thread accesses 16 bytes of it at once; the rest of that
  *               axis counts vectors
