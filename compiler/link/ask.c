@@ -1,6 +1,7 @@
-/* ask.c: what a compiler takes and finds is asked of the compiler: none is known by its name.
+/* ask.c: find out what a compiler accepts, by trying it rather than by knowing its name.
  *
- * The texts that it is asked with hold next to nothing. Which of its words are programs, and which flags it takes, is asked once. */
+ * The sources that it is tried with are nearly empty. Which words of CC are programs, and which flags the compiler accepts, is
+ * tried once; the cache keeps the answers. */
 #include "compiler/link/units.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@ static const char NOTHING[] = "int mgpu_nothing;\n";
 
 typedef struct Question {
     const char *text, *object;
-} Question; /* files */
+} Question; /* file names */
 
 static Question ask_about(const char *folder, const char *content)
 {
@@ -26,7 +27,8 @@ static Question ask_about(const char *folder, const char *content)
     return q;
 }
 
-/* what python makes of `python3 -c FILE` may well succeed, so there must be an object */
+/* Returns whether the command succeeds and writes an object. The status alone says too little: `python3 -c FILE` may well
+ * succeed. */
 static bool makes_object(const Arguments *command, const char *object, Text *said)
 {
     unlink(object);
@@ -45,7 +47,7 @@ static bool compiles(const Compiler *c, const Arguments *flags, const Question *
     return yes(&command, q->object);
 }
 
-/* ---- answers, which the cache keeps by the compiler's identity */
+/* ---- answers, which the cache keeps under the compiler's identity */
 static Digest key_of(const Compiler *c, const char *question, const Arguments *flags)
 {
     Sha256 h = mgpu_sha256_begin();
@@ -64,7 +66,7 @@ static const char *answer_file(const char *folder)
     return file;
 }
 
-static const char *kept_answer(Cache *cache, const Digest *key, const char *folder) /* NULL: none */
+static const char *kept_answer(Cache *cache, const Digest *key, const char *folder) /* NULL: there is none */
 {
     const char *file = answer_file(folder);
     size_t length;
@@ -91,12 +93,12 @@ void ask_programs(Compiler *c, Cache *cache, const char *folder)
     }
     Question q = ask_about(folder, NOTHING);
     int guess = c->programs;
-    Arguments flag = {0}; /* is after the programs */
+    Arguments flag = {0}; /* follows the programs */
     add_argument(&flag, "-w");
     while (c->programs < c->words.count && !compiles(c, &flag, &q))
         c->programs++;
     if (c->programs == c->words.count && !compiles(c, &flag, &q)) {
-        c->programs = guess; /* it cannot compile: the compiler says why when it is asked in earnest */
+        c->programs = guess; /* It cannot compile at all. It will say why when it compiles the program. */
         return;
     }
     Text answer = {0};
@@ -104,7 +106,8 @@ void ask_programs(Compiler *c, Cache *cache, const char *folder)
     keep_answer(cache, &key, folder, &answer);
 }
 
-/* whether it takes them; quiet: and says nothing of them that -w lets through, as GCC 16 does of -mstore-max */
+/* Returns whether the compiler accepts the flags; with quiet, only if it prints no warning that -w lets through, as GCC 16 does
+ * for -mstore-max. */
 static bool takes_flags(const Compiler *c, const Arguments *flags, const Question *q, bool quiet)
 {
     Arguments all = {0};
@@ -115,7 +118,7 @@ static bool takes_flags(const Compiler *c, const Arguments *flags, const Questio
     return makes_object(&command, q->object, &said) && !(quiet && said.length);
 }
 
-/* to kernel_flags; the others are told */
+/* Adds the accepted tuning flags to kernel_flags, and lists the others in c->refused. */
 static void take_flags(Compiler *c, const char *const *taken, int count)
 {
     Text refused = {0};
@@ -160,7 +163,8 @@ void ask_flags(Compiler *c, Cache *cache, const char *folder)
         keep_answer(cache, &key, folder, &list);
 }
 
-/* a file's size and time of change: mgpuc and its runtime library are the test, too */
+/* Returns a file's size and modification time. They are part of the test's key, because mgpuc and its runtime library take part
+ * in the test. */
 static const char *state_of(const char *file)
 {
     struct stat s;
@@ -184,7 +188,7 @@ void ask_test(const Compiler *c, Cache *cache, const char *home, const char *fol
 
 typedef struct Need {
     const char *text, *library, *what, *package;
-} Need; /* library NULL: it need not be linked; "": without one */
+} Need; /* library: NULL to compile without linking, "" to link without a library */
 static const Need NEEDS[] = {
     {"#include <math.h>\n#include <stdint.h>\n#include <string.h>\n", NULL, "no headers of the C library", "libc6-dev"},
     {"int main(void) { return 0; }\n", "", "no C library to link with", "libc6-dev"},
@@ -202,7 +206,8 @@ static bool links(const Compiler *c, const char *home, const char *folder)
     return yes(&compile, q.object) && yes(&link, program);
 }
 
-/* tcc, for one: its linker has no thread-local variables, nor what gcc's library says of the processor */
+/* Lets `cc` link if the compiler cannot. tcc, for example, cannot: its linker lacks thread-local variables, and what gcc's
+ * library tells about the processor. */
 void ask_linker(Compiler *c, Cache *cache, const char *home, const char *folder)
 {
     Arguments library = {0};
@@ -215,7 +220,7 @@ void ask_linker(Compiler *c, Cache *cache, const char *home, const char *folder)
     if (kept)
         return;
     if (!itself && (*what_is_missing(c, home, folder) || !links(c, home, folder))) {
-        c->linker = c->words; /* it says what is wrong when it links in earnest */
+        c->linker = c->words; /* it will say what is wrong when it links the program */
         return;
     }
     if (!itself)
@@ -228,7 +233,7 @@ void ask_linker(Compiler *c, Cache *cache, const char *home, const char *folder)
 const char *what_is_missing(const Compiler *c, const char *home, const char *folder)
 {
     Question nothing = ask_about(folder, NOTHING);
-    if (!compiles(c, &c->table_flags, &nothing)) /* then it is not for want of a package */
+    if (!compiles(c, &c->table_flags, &nothing)) /* so no missing package is the cause */
         return "";
     for (int i = 0; i < COUNT(NEEDS); i++) {
         const Need *n = &NEEDS[i];

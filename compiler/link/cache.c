@@ -1,17 +1,17 @@
-/* cache.c: compiled objects, kept by the content that they were made of.
+/* cache.c: keep compiled objects under a hash of what they were compiled from.
  *
- *   FOLDER/ab/cdef...      an object; its name is the SHA-256 of all that it depends on (the key). 32 bytes are after it:
- *                          the SHA-256 of key and object, so that no damage goes unseen. Its time is that of its last use.
- *   FOLDER/size            bytes of all objects, as a number; who changes it holds its lock (flock)
- *   FOLDER/CACHEDIR.TAG    tells programs that make copies of files that these need none
+ *   FOLDER/ab/cdef...      an object; its name is the SHA-256 of all that it depends on (the key). The 32 bytes after the
+ *                          object are the SHA-256 of key and object, so damage is noticed. Its file time is that of its last use.
+ *   FOLDER/size            the total bytes of all objects, as a number; whoever changes it holds its lock (flock)
+ *   FOLDER/CACHEDIR.TAG    tells backup programs that these files need no copies
  *
- * Objects are written beside their place and renamed, so that any number of compilers may share a folder. When there are
- * more bytes than the limit, those that were used longest ago go, until four fifths of the limit are left. The number in
- * `size` may drift (two may store the same object); whoever removes counts anew, and whoever does not get the lock in time removes
- * the number, so that the next counts anew.
+ * Objects are written to a new file beside their place and renamed, so any number of compilers may share a folder. When there are
+ * more bytes than the limit, the least recently used objects are removed until four fifths of the limit are left. The number in
+ * `size` may drift (two compilers may store the same object); whoever removes objects counts anew, and whoever does not get the
+ * lock in time removes the file, so that the next one counts anew.
  *
- * An object is code that will run: a folder that others may write is not used, nor an object that is somebody else's. Links are not
- * followed, and only what has the name of an object is removed. */
+ * An object is code that will run. So a folder that other users may write to is not used, nor is an object that another user
+ * owns. Links are not followed, and only files with the name of an object are removed. */
 #include "compiler/link/units.h"
 #include "runtime/base/trust.h"
 
@@ -26,11 +26,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FORGOTTEN_S = 3600 }; /* after so long, a file that nobody renamed is what a compiler that died has left */
-enum { LOCK_TRIES = 100, LOCK_TRY_NS = 10000000 }; /* a second; others hold it for as long as it takes to list the folder */
+enum { FORGOTTEN_S = 3600 }; /* after this time, a file that was never renamed is taken for a leftover of a compiler that died */
+enum { LOCK_TRIES = 100, LOCK_TRY_NS = 10000000 }; /* one second; others hold the lock while they list the folder */
 static const int64_t DEFAULT_LIMIT = 1 << 30;
 
-/* ---- where, and how much */
+/* ---- the folder and its limit */
 
 static int64_t limit_given(const char *text)
 {
@@ -40,7 +40,7 @@ static int64_t limit_given(const char *text)
     return (int64_t)bytes;
 }
 
-/* from `from` on the folders are for this user alone */
+/* Makes the folders of a path. Those beyond the first `from` characters are for this user alone. */
 static void make_folders(const char *path, size_t from)
 {
     for (const char *at = path + 1; *at; at++)
@@ -49,7 +49,7 @@ static void make_folders(const char *path, size_t from)
     mkdir(path, 0700);
 }
 
-/* An object that others have put there would run as this user's. */
+/* Turns the cache off if others may write there: an object of theirs would run as this user's code. */
 static void refuse_what_others_write(Cache *c)
 {
     static bool said;
@@ -75,7 +75,7 @@ Cache cache_open(void)
         c.trouble = "MGPUC_CACHE=off";
     else if (folder && *folder)
         c.folder = folder;
-    else if (xdg && *xdg == '/') /* others are to be ignored: XDG Base Directory Specification */
+    else if (xdg && *xdg == '/') /* the XDG Base Directory Specification says to ignore relative ones */
         c.folder = format("%s/mgpuc", xdg);
     else if (home && *home)
         c.folder = format("%s/.cache/mgpuc", home);
@@ -117,7 +117,7 @@ static bool write_all(int file, const void *bytes, size_t length)
     return true;
 }
 
-/* what is left of an open file; the caller frees */
+/* Returns the rest of an open file; the caller frees it. */
 static char *read_all(int file, size_t *length)
 {
     struct stat s;
@@ -169,7 +169,7 @@ bool cache_fetch(Cache *c, const Digest *key, const char *path)
     return good;
 }
 
-/* a new file that becomes `name` when it is whole */
+/* Writes a new file, and renames it to `name` when it is complete. */
 static bool write_object(const char *name, const Digest *key, const char *bytes, size_t length)
 {
     char *fresh = (char *)(uintptr_t)format("%.*s/new.XXXXXX", (int)(strrchr(name, '/') - name), name);
@@ -200,7 +200,7 @@ void cache_store(Cache *c, const Digest *key, const char *path)
         close(from);
     const char *name = path_of(c, key);
     bool good = bytes && write_object(name, key, bytes, length);
-    if (bytes && !good && errno == ENOENT) { /* the first of its folder */
+    if (bytes && !good && errno == ENOENT) { /* it is the first object of its folder */
         make_folders(copy_text(name, (size_t)(strrchr(name, '/') - name)), strlen(c->folder));
         good = write_object(name, key, bytes, length);
     }
@@ -216,7 +216,7 @@ void cache_store(Cache *c, const Digest *key, const char *path)
 typedef struct Entry { const char *path; int64_t bytes; struct timespec used; } Entry;
 typedef struct Entries { Entry *list; int count; int64_t bytes; } Entries;
 
-/* as path_of() and write_object() name them */
+/* matches the names that path_of() and write_object() make */
 static bool is_object(const char *name)
 {
     size_t length = 2 * sizeof(Digest) - 2;
@@ -262,7 +262,7 @@ static int by_use(const void *a, const void *b)
     return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
 }
 
-/* counts; if there is too much, removes: the bytes that are left */
+/* Counts all bytes, removes objects if there are too many, and returns the bytes that are left. */
 static int64_t trim(const Cache *c)
 {
     Entries all = {0};
@@ -277,7 +277,7 @@ static int64_t trim(const Cache *c)
     return all.bytes;
 }
 
-/* false: another holds it, and for long: stopped, perhaps, or hanging */
+/* Returns false if another process holds the lock for long; it may be stopped, or hang. */
 static bool lock(int file)
 {
     for (int tries = 0; flock(file, LOCK_EX | LOCK_NB); tries++) {
@@ -288,7 +288,7 @@ static bool lock(int file)
     return true;
 }
 
-/* of the open and locked file `size`; false: errno says why not */
+/* Updates the open and locked file `size`; returns false, with the reason in errno, if it cannot. */
 static bool update_size(const Cache *c, int file)
 {
     size_t length;
@@ -322,7 +322,7 @@ void cache_close(Cache *c)
     const char *path = format("%s/size", c->folder);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (file >= 0 && !lock(file)) {
-        unlink(path); /* the next mgpuc makes another one and counts */
+        unlink(path); /* the next mgpuc creates another one and counts */
         c->trouble = format("another process holds the lock of %s", path);
     } else if (file < 0 || !update_size(c, file)) {
         c->trouble = format("%s cannot be written: %s", path, strerror(errno));

@@ -1,6 +1,7 @@
-/* cubin.c: what a cubin says of its functions: registers, shared memory, local memory. A cubin is an ELF file; its section
- * .nv.info holds attributes: a format, a code, the length of a value, a value, here a symbol's number and a count; a function's
- * static shared memory is as large as its section .nv.shared.NAME. The virtual GPU reads cubins by this, too. */
+/* cubin.c: read from a cubin what its functions use: registers, shared memory, local memory. A cubin is an ELF file. Its section
+ * .nv.info holds attributes, each of a format, a code, the value's length and the value; here a value is a symbol's number and a
+ * count. A function's static shared memory is as large as its section .nv.shared.NAME. The virtual GPU reads cubins with this
+ * file, too. */
 #include "compiler/link/cubin.h"
 
 #include <elf.h>
@@ -61,7 +62,7 @@ bool cubin_function(const char *bytes, size_t length, const char *name, CubinFun
         uint32_t value[2];
         memcpy(&size, at + 2, sizeof size);
         if (at[0] != VALUE_FORMAT)
-            size = 0; /* the value is in the place of its length */
+            size = 0; /* the value is stored where the length would be */
         if (size == sizeof value && (at[1] == REGISTERS || at[1] == FRAME)) {
             memcpy(value, at + 4, sizeof value);
             if (strcmp(symbol_name(&e, value[0]), name) == 0) {

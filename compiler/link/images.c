@@ -1,6 +1,6 @@
-/* images.c: the kernels of a program for GPUs -> images: for each architecture and unit of CUDA C one, by NVRTC, or for the
- * virtual GPU by the system's C++ compiler; as many at a time as there are cores, the longest first; those that the cache
- * holds are taken from there. After the cubins comes PTX of the newest architecture, for cards that come later. */
+/* images.c: compile a program's GPU kernels to images, one for each architecture and unit of CUDA C. NVRTC compiles them, and the
+ * system's C++ compiler those for the virtual GPU; as many run at a time as there are cores, the longest first. Images that the
+ * cache holds are taken from there. PTX of the newest architecture is added to the cubins, for GPUs that come later. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
 #include "compiler/link/units.h"
@@ -10,18 +10,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* a run of a compiler and what it makes; PTX is what NVRTC comes by on its way to a cubin */
+/* What one run of a compiler makes. NVRTC makes PTX on its way to a cubin. */
 typedef struct Image { const char *arch, *path; Digest key; } Image;
 typedef struct ImageJob { const TranslationUnit *unit; const char *text; Image image, ptx; /* path NULL: not wanted */ } ImageJob;
 
 static bool is_checked(const char *arch) { return strcmp(arch, "vgpu-check") == 0; }
 static bool is_virtual(const char *arch) { return strcmp(arch, "vgpu") == 0 || is_checked(arch); }
 
-/* an architecture, and that of the PTX that goes with it; cubin false: that alone */
+/* An architecture, and that of the PTX that goes with it. cubin false: only PTX is made. */
 typedef struct Arch { const char *name, *ptx; bool cubin; } Arch;
 
-/* "sm_80,sm_90" -> sm_80, sm_90 with compute_90; PTX for sm_90a is for no other card, so compute_90 is one more then. Who lists
- * compute_80 gets that PTX and no other */
+/* Reads a list of architectures: "sm_80,sm_90" -> sm_80, and sm_90 with compute_90. PTX for sm_90a would run on no other GPU, so
+ * compute_90 is then added on its own. A list that names a compute_NN gets the PTX it names and no other. */
 static Arch *architectures(const char *list, int *count)
 {
     Arch *archs = NULL;
@@ -52,21 +52,21 @@ static Arch *architectures(const char *list, int *count)
     return archs;
 }
 
-/* What NVRTC makes an image for. Of capability 9.0 there is one GPU alone, so where kernels have instructions for it, an image for
- * sm_90 is one for sm_90a; PTX stays for all that come later. NVRTC has it since CUDA 12.0 */
+/* Returns what NVRTC compiles the unit for. Compute capability 9.0 has one GPU only; so where kernels use its own instructions,
+ * an image for sm_90 is one for sm_90a, and PTX stays general for later GPUs. NVRTC supports this since CUDA 12.0. */
 static const char *compiled_for(const TranslationUnit *unit, const char *arch)
 {
     return strcmp(arch, "sm_90") == 0 && unit->warpgroups && nvrtc_version() >= 12000 ? "sm_90a" : arch;
 }
 
-/* docs/vgpu.md says what for */
+/* docs/vgpu.md explains them */
 static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-fPIC", "-shared", "-fvisibility=hidden",
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno",
     "-ffp-contract=fast", "-fexpensive-optimizations", /* as NVRTC does; gcc contracts nothing at -O1 without the second */
-    "-ffunction-sections", "-Wl,--emit-relocs"}; /* for the virtual GPU to count static shared memory */
+    "-ffunction-sections", "-Wl,--emit-relocs"}; /* so that the virtual GPU can count static shared memory */
 static const char *const CHECKED_FLAGS[] = {"-g1", "-fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero", "-nostdlib"};
 
-/* all that images depend on besides texts and architectures */
+/* Hashes all that images depend on besides sources and architectures. */
 static Digest identity(const Compiler *virtual, const char *home)
 {
     Sha256 h = mgpu_sha256_begin();
@@ -107,7 +107,7 @@ static Arguments command_of(const ImageJob *j, const Compiler *virtual, const ch
         add_arguments(&a, &virtual->kernel_flags);
         for (int i = 0; i < COUNT(CHECKED_FLAGS) && is_checked(arch); i++)
             add_argument(&a, CHECKED_FLAGS[i]);
-        for (int i = virtual->programs; i < virtual->words.count; i++) /* after ours, so CXX="c++ -O0" is heard */
+        for (int i = virtual->programs; i < virtual->words.count; i++) /* after our flags, so that CXX="c++ -O0" has an effect */
             add_argument(&a, virtual->words.list[i]);
         const char *rest[] = {virtual->include, j->text, "-o", j->image.path, "-lm", "-lc"};
         for (int i = 0; i < COUNT(rest); i++)
@@ -197,7 +197,7 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
                 j.image = (Image){0};
             if (ptx)
                 j.ptx = (Image){0};
-            if (!code && !ptx && strcmp(j.image.arch, archs[a].name) != 0) { /* not of one run of NVRTC */
+            if (!code && !ptx && strcmp(j.image.arch, archs[a].name) != 0) { /* one run of NVRTC cannot make both */
                 ImageJob own = j;
                 own.ptx = j.image = (Image){0};
                 todo[missing++] = own;
@@ -254,7 +254,7 @@ void images_text(const Images *images, Text *t)
 {
     text_add(t, "#include \"mgpu.h\"\n");
     for (int i = 0; i < images->files.count; i++)
-        text_add(t, "__asm__(%s);\nextern const uint8_t mgpu_image_%d[];\n", /* a string of the assembler, whose escapes are C's */
+        text_add(t, "__asm__(%s);\nextern const uint8_t mgpu_image_%d[];\n", /* an assembler string, with the escapes of C */
                  c_string(format(".section .rodata\n.balign 64\nmgpu_image_%d:\n.incbin %s\n.byte 0\n.text\n", i, c_string(images->files.list[i]))), i);
     text_add(t, "const mgpu_image mgpu_images[] = {\n");
     for (int i = 0; i < images->files.count; i++) {
@@ -267,7 +267,7 @@ void images_text(const Images *images, Text *t)
     text_add(t, "    {0},\n};\n");
 }
 
-/* ARCH FUNCTION registers N shared STATIC + DYNAMIC local N threads N  ; line of the model */
+/* Prints lines such as: ARCH FUNCTION registers N shared STATIC + DYNAMIC local N threads N  ; line of the model */
 void images_print(const Program *p, const Images *images, Text *t)
 {
     int count;

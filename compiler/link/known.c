@@ -1,27 +1,29 @@
-/* known.c: versions of C compilers that compile correct C wrongly, and how emitted C stays clear of it; `mgpuc -v` names them.
- * `mgpuc selftest` and tests/compilers.test compare what compilers make of kernels with the interpreter: what they find comes into this
- * table, and as plain C into tests/compilers, which tests/compilers.test compiles with the cure and without. */
+/* known.c: list versions of C compilers that compile correct C wrongly, and how emitted C avoids it; `mgpuc -v` prints them.
+ * `mgpuc selftest` and tests/compilers.test compare compiled kernels with the interpreter. What they find comes into this table,
+ * and as plain C into tests/compilers, which tests/compilers.test compiles with and without the workaround. */
 #include "compiler/link/units.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct Mistake {
-    int first[2], last[2]; /* of GCC: major, minor; both are wrong */
-    const char *what, *avoided; /* where that is flags, compiler/link/tools.c gives them */
+    int first[2], last[2]; /* of GCC: major, minor; both ends of the range are affected */
+    const char *what, *avoided; /* compiler/link/tools.c passes those that are flags */
 } Mistake;
 static const Mistake MISTAKES[] = {
     {{11, 1}, {11, 4}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
     {{12, 1}, {12, 3}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
     {{13, 1}, {13, 1}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
     {{12, 2}, {12, 2}, "simd loops that reduce several values, some of them under conditions, read uninitialised lanes", "-fno-thread-jumps"},
-    /* no plain C shows this one, of 2,000 random functions with local arrays; it was seen in matmuls that have changed since */
+    /* No plain C reproduces this one, among 2,000 random functions with local arrays. It was seen in matmuls that have changed
+     * since. */
     {{12, 2}, {12, 2}, "with AVX-512, arrays in the red zone are not aligned as stores to them assume", "-mno-red-zone"},
     {{12, 2}, {12, 2}, "with AVX-512, multiply-adds under conditions lose the product of some lanes", "-fno-expensive-optimizations"},
     {{12, 1}, {12, 5}, "with AVX-512, copies of constant arrays repeat their first elements", "-mmove-max=128 -mstore-max=128"},
 };
 
-/* the version number of GCC, after the parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0"; clang has none there */
+/* Reads GCC's version number, which follows the last parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0". clang prints
+ * no parentheses there. */
 static bool gcc_version(const char *said, int version[2])
 {
     size_t line = strcspn(said, "\n");

@@ -1,9 +1,9 @@
-/* link.c: Program -> executable, by the system's C compiler.
+/* link.c: build an executable from a Program with the system's C compiler.
  *
- * The program is written as translation units (units.c). Those that the cache holds are taken from there, all others are compiled,
- * as many at a time as there are cores, the longest first; then the objects are linked with the runtime library.
- * Intermediate files live in a folder of their own under TMPDIR, which is removed; the program is written beside its name
- * and renamed, so that a failure leaves an older program as it was. */
+ * The program is written as translation units (units.c). Those that the cache holds are taken from there, and the others are
+ * compiled, as many at a time as there are cores, the longest first. Then the objects are linked with the runtime library.
+ * Intermediate files live in a folder of their own under TMPDIR, which is removed. The executable is written beside its final
+ * name and renamed, so a failure leaves an older program untouched. */
 #include "compiler/ir/program.h"
 #include "compiler/link/units.h"
 #include "compiler/plan/schedule.h"
@@ -51,20 +51,20 @@ void write_text(const char *path, const Text *t)
 
 struct Build {
     Program *program;
-    const char *home, *folder;  /* of the runtime library; of temporaries */
-    bool whole;                 /* up to the program: --emit stops before */
+    const char *home, *folder;  /* home: of the runtime library; folder: for temporary files */
+    bool whole;                 /* builds the program; false: --emit stops before */
     Cache cache;
-    Compiler compiler;          /* of a whole build */
-    Arguments mpicc;            /* of --mpi; else none */
-    CompilerTest *test;         /* before its first use */
+    Compiler compiler;          /* only set if `whole` */
+    Arguments mpicc;            /* for --mpi; else empty */
+    CompilerTest *test;         /* is made before the compiler's first use */
     TranslationUnit *units; int count;
     Images images;
-    struct Job *jobs;           /* of the units */
+    struct Job *jobs;           /* one for each unit */
 };
 
-typedef struct Job { /* a translation unit on its way to an object */
+typedef struct Job { /* a translation unit and its object */
     const TranslationUnit *unit;
-    const char *text, *object; /* files */
+    const char *text, *object; /* file names */
     Digest key;
 } Job;
 
@@ -91,7 +91,7 @@ static Digest key_of(const Compiler *c, const TranslationUnit *p)
     return mgpu_sha256_end(&h);
 }
 
-/* whoever has CC say so, looks at programs with a debugger or a sanitizer, which name lines of the runtime library */
+/* Returns whether CC asks for debugging or a sanitizer, whose reports name lines of the runtime library. */
 static bool wants_lines(const Compiler *c)
 {
     bool wanted = false;
@@ -104,18 +104,18 @@ Arguments link_command(const Compiler *c, const Arguments *mpicc, const Argument
 {
     Arguments a = {0};
     add_arguments(&a, mpicc->count ? mpicc : &c->linker);
-    for (int i = c->programs; mpicc->count && i < c->words.count; i++) /* options of CC */
+    for (int i = c->programs; mpicc->count && i < c->words.count; i++) /* the options of CC */
         add_argument(&a, c->words.list[i]);
     add_arguments(&a, objects);
     const char *rest[] = {format("%s/libmgpu.a", home), format("-L%s", home), "-o", output, "-lz", "-lm", "-lpthread", "-ldl"};
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(&a, rest[i]);
-    if (!wants_lines(c)) /* a third of a program */
+    if (!wants_lines(c)) /* drops debugging information, a third of the program's size */
         add_argument(&a, "-Wl,-S");
     return a;
 }
 
-/* bytes as a file of the user; what stops mgpuc meanwhile leaves the older one */
+/* Writes a file for the user; if mgpuc is stopped meanwhile, the older file stays. */
 static void keep_file(const char *path, const char *bytes, size_t length)
 {
     WholeFile file;
@@ -133,7 +133,7 @@ static void keep_file(const char *path, const char *bytes, size_t length)
         temporary_keep(beside);
 }
 
-/* not over a text of the user's, which has no first line of ours */
+/* Writes a text for the user, but never over a file whose first line shows that mgpuc did not write it. */
 static void keep_text(const char *option, const char *path, const Text *t)
 {
     char line[200] = "";
@@ -159,7 +159,7 @@ static void keep_texts(const Program *p)
     keep_text("-S", format("%s.sched", output), &schedules);
 }
 
-/* beside a library */
+/* Writes the header and the .pc file beside a library. */
 static void keep_header(const Program *p)
 {
     Text header = {0}, package = {0};
@@ -169,7 +169,7 @@ static void keep_header(const Program *p)
     keep_text("--shared", shared_beside(p->options->output, ".pc"), &package);
 }
 
-/* what must be there, before anything is written */
+/* Checks that all tools are there, before anything is written. */
 static void check_tools(Build *b)
 {
     Program *p = b->program;
@@ -209,7 +209,7 @@ const char *build_texts(Build *b)
     return format("C, in %d translation units that are compiled one by one", b->count);
 }
 
-/* those of the C compiler are asked first: it may be missing, and images take long */
+/* Finds the C compiler and the cache before images are compiled, because it may be missing, and images take long. */
 static void find_tools(Build *b)
 {
     if (b->folder)
@@ -252,7 +252,7 @@ const char *build_images(Build *b)
 
 void build_print_images(const Build *b, Text *t) { images_print(b->program, &b->images, t); }
 
-/* runs the C compiler for what the cache lacks */
+/* Runs the C compiler for the units that the cache lacks. */
 static int make_objects(Build *b)
 {
     int missing = 0;

@@ -1,5 +1,6 @@
-/* mpi.c: a program of several processes (--mpi): the compiler of the MPI that is installed, the calls of that MPI as an object, and
- * linking with it. Each MPI has a binary interface of its own, and its mpicc knows where its header and libraries are. */
+/* mpi.c: build programs of several processes (--mpi): find the installed MPI's compiler, compile the calls of that MPI to an
+ * object, and link with it. Each MPI has a binary interface of its own, and its mpicc knows where its header and libraries
+ * are. */
 #include "compiler/link/units.h"
 #include "compiler/kernel/target.h"
 

@@ -1,8 +1,8 @@
-/* nvrtc.c: CUDA C -> cubin or PTX by NVRTC, NVIDIA's compiler as a library.
+/* nvrtc.c: compile CUDA C to cubin or PTX with NVRTC, NVIDIA's compiler as a library.
  *
- * It is opened with dlopen: mgpuc runs without it until a program for GPUs is asked for. NVRTC compiles one text at a time in a
- * process, so each text gets a process, like a file its C compiler: `mgpuc --nvrtc TEXT ARCH INCLUDE CUBIN PTX`. Either of the
- * files may be "-", which is not written. */
+ * NVRTC is opened with dlopen, so mgpuc needs it only for programs for GPUs. NVRTC compiles one source at a time in a process, so
+ * each source gets a process of its own, as with a C compiler: `mgpuc --nvrtc TEXT ARCH INCLUDE CUBIN PTX`. If CUBIN or PTX is
+ * "-", that file is not written. */
 #include "compiler/link/units.h"
 #include "runtime/cuda/gpus.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the part of nvrtc.h that is used; 0 is success everywhere */
+/* The functions of nvrtc.h that are used. All return 0 on success. */
 typedef struct Nvrtc {
     const char *(*error)(int);
     int (*version)(int *major, int *minor);
@@ -32,7 +32,8 @@ static const struct { const char *name; size_t at; bool optional; } FUNCTIONS[] 
     {"nvrtcGetProgramLogSize", offsetof(Nvrtc, log_size), false}, {"nvrtcGetProgramLog", offsetof(Nvrtc, log), false},
     {"nvrtcGetCUBINSize", offsetof(Nvrtc, cubin_size), false},   {"nvrtcGetCUBIN", offsetof(Nvrtc, cubin), false},
     {"nvrtcGetPTXSize", offsetof(Nvrtc, ptx_size), false},       {"nvrtcGetPTX", offsetof(Nvrtc, ptx), false},
-    {"nvrtcGetNumSupportedArchs", offsetof(Nvrtc, arch_count), true}, {"nvrtcGetSupportedArchs", offsetof(Nvrtc, archs), true}, /* from CUDA 11.2 on */
+    /* from CUDA 11.2 */
+    {"nvrtcGetNumSupportedArchs", offsetof(Nvrtc, arch_count), true}, {"nvrtcGetSupportedArchs", offsetof(Nvrtc, archs), true},
 };
 static Nvrtc open_nvrtc(void)
 {

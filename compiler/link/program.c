@@ -1,7 +1,8 @@
-/* program.c: Program -> the C text of the program's tables (runtime/abi/mgpu.h says what each means).
+/* program.c: write the C source of a Program's tables (runtime/abi/mgpu.h says what each means).
  *
- * Tables, no logic: what the model says as rows, and of each plan its schedule as one image (runtime/schedule/image.c), which is what
- * was proved and what runs. Same input, same bytes. A plan's are a text of their own, which a C compiler can take without the others'. */
+ * It writes tables, no logic: the model's as rows, and each plan's schedule as one image (runtime/schedule/image.c), which is the
+ * schedule that was proved and that runs. Equal inputs give equal bytes. A plan's tables are a source of their own, which can be
+ * compiled without the others. */
 #include "compiler/base/c_text.h"
 #include "compiler/export/export.h"
 #include "compiler/ir/dump_records.h"
@@ -23,7 +24,7 @@ static int count_kind(const Model *m, VariableKind kind)
     return count;
 }
 
-/* variables that replace others: {it, its owner} */
+/* Writes the variables that stand for others, as {variable, its owner}. */
 static void emit_pairs(const Model *m, VariableKind kind, const char *list, const char *one, Text *t, Text *members)
 {
     if (!count_kind(m, kind))
@@ -53,7 +54,7 @@ static void emit_outputs(const Model *m, Text *t, Text *members)
     text_add(members, ".outputs = outputs,\n    .output_count = %d,\n    ", count);
 }
 
-/* tables of the model; members: those of the program that say it */
+/* Writes the model's tables, and adds to members how the program refers to them. */
 static void emit_model(const Model *m, Text *t, Text *members)
 {
     for (int i = 0; i < RECORD_COUNT; i++)
@@ -66,7 +67,7 @@ static void emit_model(const Model *m, Text *t, Text *members)
     emit_outputs(m, t, members);
 }
 
-/* what the tables of other texts need to know of a plan's */
+/* Returns the name that other sources know a plan's tables by. */
 static const char *plan_name(const Plan *plan)
 {
     return format("%s%d", plan->kind, plan->devices);
@@ -93,7 +94,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
     text_add(t, "{0}};\n");
 }
 
-/* what `export` writes, a table of bytes for each kind */
+/* Writes the models that `export` writes, as a table of bytes for each kind. */
 static void emit_exports(const Program *p, Text *t)
 {
     for (int i = 0; i < p->export_count; i++) {
@@ -121,7 +122,8 @@ static void emit_exports(const Program *p, Text *t)
     text_add(t, p->export_count ? "};\n\n" : "");
 }
 
-/* of a run without --devices: all GPUs that the program was made for; on a host, whose devices share its cores, the fewest */
+/* Returns the plan of a run without --devices: on GPUs the last one, which uses all that the program was made for; on a host,
+ * whose devices share its cores, that with the fewest devices. */
 static int default_plan(const Program *p)
 {
     int best = p->plan_count - 1;

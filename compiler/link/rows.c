@@ -1,5 +1,5 @@
-/* rows.c: structures -> rows of C tables, by the tables of fields that their text is written by. A field that the program has,
- * too, says how the member is called there; rows are designated, and what is 0 is left out. */
+/* rows.c: write structures as rows of C tables, by the tables of fields that also describe their text form. A field that the
+ * program has, too, gives the member's name there. Rows have designated members, and zeros are left out. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/dump_records.h"
 #include "compiler/link/units.h"
@@ -72,7 +72,7 @@ static const char *c_items(const DataItem *items, int count)
     return text_take(&t);
 }
 
-/* the name that a record begins with */
+/* Returns the name that a record begins with. */
 static const char *name_of(const mgpu_record *r, const void *base)
 {
     for (int i = 0; i < r->field_count; i++)
@@ -86,7 +86,7 @@ static const char *c_or_null(int64_t v)
     return v ? c_whole(v) : NULL;
 }
 
-/* NULL: it is 0, or nothing */
+/* NULL: it is zero or empty */
 static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void *base)
 {
     switch (f->kind) {
@@ -142,7 +142,7 @@ void c_members(const mgpu_record *r, const void *base, const char *between, Text
         if (!value)
             continue;
         text_add(t, ".%.*s = %s%s", (int)strcspn(f->c, " "), f->c, value, between);
-        if (count) /* of a list */
+        if (count) /* it is a list */
             text_add(t, ".%s = %d%s", count + 1, MGPU_MEMBER_OF(int, base, f->more), between);
     }
 }
@@ -161,7 +161,7 @@ static void c_rows(const mgpu_record *r, const void *above, const char *before, 
             c_rows(below, base, "\n        ", &row);
             text_add(&row, "}, .%s_count = %d, ", below->word, MGPU_MEMBER_OF(int, base, below->count));
         }
-        row.length -= row.length ? 2 : 0; /* the last comma */
+        row.length -= row.length ? 2 : 0; /* removes the last comma */
         text_add(t, "%s{%.*s},", before, row.length ? (int)row.length : 1, row.length ? text_of(&row) : "0");
     }
 }

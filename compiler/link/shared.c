@@ -1,7 +1,8 @@
-/* shared.c: what --shared writes besides tables: the functions of the library, its header, and a file for pkg-config.
+/* shared.c: write what --shared needs besides tables: the library's functions, its header, and a file for pkg-config.
  *
- * libNAME.so exports the functions of the table alone, each with NAME_ in front, so that several libraries may be in one process.
- * Its own text and the header take their declarations from the table; runtime/library/library.c has what the functions call. */
+ * libNAME.so exports only the functions in this table, each prefixed with NAME_, so that several libraries can be in one process.
+ * The library's source and the header take their declarations from the table; runtime/library/library.c has what the functions
+ * call. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/graph.h"
 #include "compiler/link/units.h"
@@ -11,7 +12,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* %s: the prefix */
+/* %s stands for the prefix */
 static const struct Function { const char *result, *name, *parameters, *arguments, *says[4]; } FUNCTIONS[] = {
     {"%s *", "open", "const char *weights, int threads", "&program, weights, threads",
      {"Loads a file or folder of weights. threads: that compute, the caller's among them; 0: as many as there are cores.",
@@ -48,7 +49,7 @@ static const char *shared_prefix(const char *output)
 
 void check_library_name(const char *output) { shared_prefix(output); }
 
-/* `pattern` has the prefix once, or not at all */
+/* Puts the prefix into `pattern`, which has a place for it once or not at all. */
 static const char *with_prefix(const char *pattern, const char *prefix)
 {
     const char *place = strstr(pattern, "%s");
@@ -71,7 +72,7 @@ void emit_functions(const Program *p, Text *t)
     }
 }
 
-/* "input 0: image, u8[28, 28]", of those that are read to predict; "output 0: ..." */
+/* "input 0: image, u8[28, 28]" for inputs that predictions read, and "output 0: ..." */
 typedef struct Lines { const char **list; int count; } Lines;
 
 static bool is_read(const Program *p, int input)

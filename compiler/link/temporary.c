@@ -1,13 +1,14 @@
-/* temporary.c: what mgpuc must not leave: intermediate files, files that are not whole, compilers that run.
+/* temporary.c: remove what mgpuc must not leave behind: intermediate files, incomplete files, running compilers.
  *
- * All are noted, and go when mgpuc ends: by exit, or by a signal. Then the compilers are stopped first,
- * since they write; at last mgpuc dies by that signal, so that make and shells see why. The handler calls only what a
- * handler may (signal-safety(7)); the list of files grows at its front by one store. A compiler is a process group of its own,
- * so that the processes that it has started stop with it.
+ * All of them are noted, and are removed when mgpuc ends, by exit or by a signal. The compilers are stopped first, since they
+ * write files; at the end mgpuc dies by the same signal, so that make and shells see why. The handler calls only what a handler
+ * may (signal-safety(7)), and the list of files grows at its front by a single store. Each compiler is a process group of its
+ * own, so that processes it has started stop with it.
  *
- * A mgpuc that was killed (SIGKILL, no memory) leaves its folder of intermediate files. Each holds a lock on the file `lock` there
- * as long as it lives; a folder whose lock is free is nobody's any more, and the next mgpuc removes it, if the file says that it is ours. What is written beside the
- * output has the process in its name, as linkers make files of their own, which nobody holds a lock on. */
+ * A mgpuc that was killed (SIGKILL, out of memory) leaves its folder of intermediate files. As long as it lives, it holds a lock
+ * on the file `lock` in the folder. If that lock is free, and the file says that it is ours, the next mgpuc removes the folder.
+ * Files beside the output have the process number in their names instead, because linkers write them, and nobody holds a lock on
+ * them. */
 #include "compiler/link/units.h"
 
 #include <dirent.h>
@@ -24,8 +25,8 @@
 #include <unistd.h>
 
 enum {
-    ABANDONED_S = 24 * 3600, /* a folder that is empty, or whose file system has no locks */
-    QUIET_S = 60             /* an output of a process that is not here: it may be at work on another machine */
+    ABANDONED_S = 24 * 3600, /* for a folder that is empty, or whose file system has no locks */
+    QUIET_S = 60             /* for an output whose process is not found here: it may run on another machine */
 };
 static const char PREFIX[] = "mgpuc-", LOCK[] = "lock", OURS[] = "intermediate files of mgpuc\n";
 enum { TRIES = 200, TRY_NS = 10000000 }; /* a compiler has 2 s to end */
@@ -68,7 +69,7 @@ static void end_by_signal(int number)
 {
     end();
     signal(number, SIG_DFL);
-    raise(number); /* blocked until the handler returns */
+    raise(number); /* is blocked until the handler returns */
 }
 
 sigset_t temporary_signals(void)
@@ -89,7 +90,7 @@ static void be_ready(void)
     atexit(end);
     for (int i = 0; i < COUNT(SIGNALS); i++) {
         struct sigaction old, action = {.sa_handler = end_by_signal, .sa_mask = temporary_signals()};
-        if (sigaction(SIGNALS[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) /* nohup's stays ignored */
+        if (sigaction(SIGNALS[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) /* with nohup, the signal stays ignored */
             sigaction(SIGNALS[i], &action, NULL);
     }
 }
@@ -121,7 +122,7 @@ static bool is_ours(int lock)
     return read(lock, text, sizeof text) == (ssize_t)strlen(OURS) && memcmp(text, OURS, strlen(OURS)) == 0;
 }
 
-/* made by an mgpuc that runs no more; `file` is the open folder */
+/* Returns whether an mgpuc that no longer runs made the folder; `file` is the open folder. */
 static bool is_left_over(int file, bool old)
 {
     int held = openat(file, LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -139,7 +140,7 @@ static void remove_left_over(int parent, const char *name)
     bool old = own && time(NULL) - s.st_mtim.tv_sec > ABANDONED_S, left = own && is_left_over(file, old);
     DIR *d = left ? fdopendir(file) : NULL;
     for (struct dirent *e; d && (e = readdir(d));)
-        unlinkat(file, e->d_name, 0); /* no folders: we make none there */
+        unlinkat(file, e->d_name, 0); /* there are no folders in it */
     if (d)
         closedir(d);
     else if (file >= 0)
@@ -158,7 +159,8 @@ static void remove_left_overs(const char *folder)
         closedir(d);
 }
 
-/* the lock of a new folder, until mgpuc ends, in whatever way. It gets its mark when it is held; without one, nobody removes the folder */
+/* Locks a new folder until mgpuc ends, in whatever way. The lock file gets its content after it is locked; without content,
+ * nobody removes the folder. */
 static void lock_folder(const char *folder)
 {
     const char *path = format("%s/%s", folder, LOCK);
@@ -166,7 +168,7 @@ static void lock_folder(const char *folder)
     if (held < 0)
         return;
     temporary_add(path);
-    bool locked = flock(held, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are no locks */
+    bool locked = flock(held, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or the file system has no locks */
     if (!locked || write(held, OURS, strlen(OURS)) < 0)
         close(held);
 }
@@ -184,7 +186,7 @@ const char *temporary_folder(void)
     return folder;
 }
 
-/* ---- what is written beside the output, and is renamed when it is whole */
+/* ---- files beside the output, which are renamed when they are complete */
 static const char FRESH[] = ".new";
 
 const char *fresh_path(const char *path)
@@ -194,7 +196,7 @@ const char *fresh_path(const char *path)
     return fresh;
 }
 
-/* "p.123.new", "p.kernels.c.123.new" of the output p -> 123; else 0 */
+/* Returns 123 for "p.123.new" or "p.kernels.c.123.new" if the output is p; else 0. */
 static pid_t maker_of(const char *name, const char *output)
 {
     static const char *const WHAT[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"};
@@ -232,7 +234,7 @@ void remove_old_outputs(const char *output)
         closedir(d);
 }
 
-/* ---- compilers that run */
+/* ---- running compilers */
 
 void tool_begins(pid_t process)
 {

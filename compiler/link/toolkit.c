@@ -1,8 +1,8 @@
-/* toolkit.c: where CUDA's toolkit is here: NVRTC, for mgpuc; cuBLASLt and NCCL, for the program, which is told the folders that it
- * would not find by itself.
+/* toolkit.c: find CUDA's toolkit on this machine: NVRTC for mgpuc; cuBLASLt, cuDNN and NCCL for the program, which is given the
+ * folders that it would not find by itself.
  *
- * Order: runtime/cuda/library.h; then NVIDIA's wheels, as python3 finds them. NVRTC is taken from the first folder where the driver
- * here is not too old for it; of one folder the newest. */
+ * Folders are searched in the order of runtime/cuda/library.h, and then in NVIDIA's wheels, as python3 finds them. NVRTC is taken
+ * from the first folder where it is not too new for the driver here; within a folder, the newest is taken. */
 #include "compiler/link/units.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/library.h"
@@ -15,8 +15,8 @@
 static const char *const NVRTC[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
 static const char *const CUBLASLT[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const CUDNN[] = {"libcudnn.so.9", NULL}, *const NCCL[] = {"libnccl.so.2", NULL};
 
-/* "A/nvidia/cu13/lib:A/nvidia/nccl/lib", or "". Asked once. Of modules in the current folder, which python3 -c takes before all
- * others, nothing is run. */
+/* Returns "A/nvidia/cu13/lib:A/nvidia/nccl/lib", or "". Python is asked once. Modules in the current folder, which python3 -c
+ * would prefer, are never run. */
 static const char *python_folders(void)
 {
     static const char *answer;
@@ -45,7 +45,8 @@ static Found open_nvrtc(const char *path)
     return f;
 }
 
-/* A driver runs what toolkits of its own major version and of older ones have made. */
+/* Returns whether NVRTC is too new for the driver, which runs only what toolkits of its own major version or older ones have
+ * made. */
 static bool too_new(int version, int driver) { return driver > 0 && version / 1000 > driver / 1000; }
 
 static Found look_for_nvrtc(const CudaFolders *folders, int first, int driver, Found *newer)
@@ -97,9 +98,9 @@ void toolkit_compare(int version)
                 version / 10 % 100, driver / 1000, driver / 10 % 100, version / 1000, driver / 1000, driver / 1000);
 }
 
-/* ---- what programs open */
+/* ---- libraries that programs open */
 
-/* the first folder that has the library, by one of its names; -1: none */
+/* Returns the first folder that has the library under one of its names; -1: none. */
 static int holder_of(const CudaFolders *folders, const char *const *names)
 {
     for (int n = 0; names[n]; n++)
@@ -126,7 +127,7 @@ const char *toolkit_folders(void)
             folders = mgpu_cuda_folders(python_folders());
             f = holder_of(&folders, libraries[l]);
         }
-        if (f >= 0 && (f < folders.chosen || f >= usual)) /* in the others the program looks by itself */
+        if (f >= 0 && (f < folders.chosen || f >= usual)) /* the program searches the others by itself */
             text_add(&list, "%s%s", list.length ? ":" : "", folders.list[f]);
     }
     return list.length ? text_take(&list) : NULL;

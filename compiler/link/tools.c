@@ -1,8 +1,8 @@
-/* tools.c: the C compiler: which one it is, what it is told, and how it is run: without a shell, several at a time.
+/* tools.c: find the C compiler, choose its flags, and run it: without a shell, several at a time.
  *
- * The identity of a compiler is all that what it makes depends on besides a text and flags: the files that the words of CC
- * name (where they are, their sizes and times), what it says of its version, the environment that compilers look at, this
- * processor (-march=native) and the headers of the runtime. */
+ * A compiler's identity is a hash of all that its output depends on besides source and flags: the files that the words of CC name
+ * (paths, sizes and times), what it says of its version, the environment variables that compilers read, this processor
+ * (-march=native), and the runtime's headers. */
 #include "compiler/link/units.h"
 #include "runtime/base/cores.h"
 
@@ -32,8 +32,8 @@ void add_arguments(Arguments *a, const Arguments *more)
         add_argument(a, more->list[i]);
 }
 
-/* in a process group of its own, so that what it starts in turn ends with it. `output`: a descriptor for what it prints, or -1.
- * -> its process; 0 and errno: it cannot be started */
+/* Starts a tool in a process group of its own, so that what it starts in turn ends with it. `output`: a descriptor for what it
+ * prints, or -1. Returns its process number, or 0 and errno if it cannot be started. */
 static pid_t start_tool(const Arguments *a, int output)
 {
     const char **list = NEW_ARRAY(const char *, a->count + 1);
@@ -47,7 +47,7 @@ static pid_t start_tool(const Arguments *a, int output)
     posix_spawnattr_setsigmask(&attributes, &before);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0); /* the terminal is not its group's */
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0); /* the terminal isn't its group's */
     if (output >= 0) {
         posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
         posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
@@ -64,7 +64,7 @@ static pid_t start_tool(const Arguments *a, int output)
     return error ? 0 : child;
 }
 
-/* waits for any of them: its number; *status as waitpid gives it */
+/* Waits for one of the processes to end and returns its index; *status is as from waitpid. */
 static int wait_for_one(const pid_t *children, int count, int *status)
 {
     for (;;) {
@@ -79,7 +79,7 @@ static int wait_for_one(const pid_t *children, int count, int *status)
     }
 }
 
-/* all that was written into a file, at once: what tools say that run side by side stays apart */
+/* Prints a tool's output, collected in a file, at once, so that outputs of parallel tools stay apart. */
 static void show(int file)
 {
     Text text = {0};
@@ -142,7 +142,7 @@ int tool_says(const Arguments *tool, Text *said)
     return !child ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- what it is */
+/* ---- the compiler */
 
 Arguments words_of(const char *cc, const char *otherwise)
 {
@@ -181,7 +181,7 @@ static const char *version_of(const Arguments *words, const Language *l)
     return text_take(&said);
 }
 
-/* of a word of CC that is a program: where it is, its size and the time of its last change; false: it is none */
+/* Adds the path, size and modification time of a word of CC that is a program; returns false if it is none. */
 static bool add_program(Sha256 *h, const char *word)
 {
     const char *path = getenv("PATH");
@@ -203,7 +203,7 @@ static bool add_program(Sha256 *h, const char *word)
     }
 }
 
-/* the first processor as the kernel describes it, without what changes while it runs */
+/* Adds the first processor as the kernel describes it, without values that change at run time. */
 static void add_processor(Sha256 *h)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -240,34 +240,37 @@ void add_headers(Sha256 *h, const char *home)
         free(entries);
 }
 
-/* whole numbers wrap, as in the interpreter: their overflow is undefined in C (measured: the kernels of gpt_mini, resnet20, lstm_lm
- * and mnist_cnn have as many vector instructions with it as without) */
+/* -fwrapv: integers wrap, as in the interpreter, while overflow is undefined in C. (Measured: the kernels of gpt_mini, resnet20,
+ * lstm_lm and mnist_cnn have as many vector instructions with it as without.) */
 static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
-/* those of them that the compiler takes. -mprefer-vector-width=512: for processors with AVX-512 compilers stop at 256 bits for
- * many of them (measured: gelu 13.5 -> 6.3 ns). -ftree-vectorize and on are gcc's: the vectoriser, without two passes that
- * keep it from pooling and masking loops (measured: the kernels of mnist_cnn 44 -> 23 ms); clang vectorises at -O2 and refuses
- * most of them. -fno-thread-jumps is needed for right results: with it on, gcc 12 reads uninitialised lanes in simd loops
- * that reduce a maximum, a sum and a conditional sum. -mno-red-zone, likewise: in functions that call none, gcc 12 with
- * AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16.
- * -fno-expensive-optimizations, likewise: with AVX-512, gcc 12 makes masked multiply-adds of what is added and multiplied under
- * conditions, and leaves the product of some lanes out. The pass that contracts does that. (-fno-tree-forwprop helps, too, but keeps
- * loops of layernorms from being vectorised.) The flag also keeps gcc from zeroing the upper halves of vector registers, for which
- * MGPU_BEFORE_LIBM and runtime/host/device_host.c are.
- * -mmove-max=128 -mstore-max=128, likewise: with AVX-512, gcc 12 copies arrays of constants by vector constants that repeat a
- * prefix: 1 1 0 0 0 0 becomes 1 1 1 1 0 0. By 128 bits it copies them as they are. (GCC 16 warns of the second, and goes
- * without it.) */
+/* The flags that are used if the compiler accepts them.
+ *
+ * -mprefer-vector-width=512: compilers stop at 256 bits on many processors with AVX-512 (measured: gelu 13.5 -> 6.3 ns).
+ *
+ * -ftree-vectorize and the flags after it are for gcc: they turn on the vectoriser, and turn off two passes (tree-pre,
+ * thread-jumps) that keep it from pooling and masking loops (measured: the kernels of mnist_cnn 44 -> 23 ms). clang vectorises at
+ * -O2 and refuses most of them.
+ *
+ * Some flags are needed for right results. -fno-thread-jumps: without it, gcc 12 reads uninitialised lanes in simd loops that
+ * reduce a maximum, a sum and a conditional sum. -mno-red-zone: in functions without calls, gcc 12 with AVX-512 puts arrays into
+ * the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16. -fno-expensive-optimizations: with
+ * AVX-512, gcc 12 contracts conditional additions and multiplications to masked multiply-adds that lose the product of some
+ * lanes. (-fno-tree-forwprop helps, too, but keeps loops of layernorms from being vectorised.) The flag also keeps gcc from
+ * zeroing the upper halves of vector registers, which MGPU_BEFORE_LIBM and runtime/host/device_host.c do instead. -mmove-max=128
+ * -mstore-max=128: with AVX-512, gcc 12 copies constant arrays by vector constants that repeat a prefix: 1 1 0 0 0 0 becomes 1 1
+ * 1 1 0 0; by 128 bits it copies them correctly. (GCC 16 warns about the second, and goes without it.) */
 static const char *const TUNING_FLAGS[] = {"-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
 #ifdef __x86_64__
                                            "-mprefer-vector-width=512", "-mno-red-zone", "-mmove-max=128", "-mstore-max=128",
 #endif
                                            "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps", "-fno-expensive-optimizations"};
-/* those that a compiler of CUDA C for the virtual GPU is told, if it takes them (compiler/link/images.c has the others) */
+/* The flags that a compiler of CUDA C for the virtual GPU gets if it accepts them; compiler/link/images.c has the others. */
 static const char *const VIRTUAL_TUNING_FLAGS[] = {
 #ifdef __x86_64__
     "-mmove-max=128", "-mstore-max=128",
 #endif
     "-w"};
-/* what gcc and clang read of the environment */
+/* the environment variables that gcc and clang read */
 static const char *const VARIABLES[] = {"CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH"};
 
 Compiler find_compiler(const char *cc, bool cxx, const char *home)
@@ -310,7 +313,7 @@ Arguments compile_command(const Compiler *c, const Arguments *flags, const char 
     for (int i = 0; i < c->programs; i++)
         add_argument(&a, c->words.list[i]);
     add_arguments(&a, flags);
-    for (int i = c->programs; i < c->words.count; i++) /* after ours, so CC="cc -O0" is heard */
+    for (int i = c->programs; i < c->words.count; i++) /* after our flags, so that CC="cc -O0" has an effect */
         add_argument(&a, c->words.list[i]);
     const char *rest[] = {c->include, "-c", text, "-o", object};
     for (int i = 0; i < COUNT(rest); i++)

@@ -1,13 +1,13 @@
-/* units.c: Program -> translation units, the texts that are compiled one by one.
+/* units.c: divide a Program into translation units, which are compiled separately.
  *
- * A family is a kernel, or kernels that share a body, without comments and with names that say nothing of where it is:
- * `k12_body` becomes `f0_body`. A hash of this text, after words of the kernel's title, is its name for the other units.
- * Families of neighbours are put together until they are worth a run of the C compiler; a unit ends after families whose hash
- * says so, with a chance that grows with their length. So a changed kernel changes its unit and at most the next, wherever
- * it is and however the others are numbered (content-defined chunking: Muthitacharoen et al., A Low-bandwidth Network
+ * A family is a kernel, or several kernels that share a body. Its text has no comments, and its names do not depend on its place
+ * in the program: `k12_body` becomes `f0_body`. A hash of this text, after words of the kernel's title, is its name in the other
+ * units. Neighbouring families are put together until they are worth a run of the C compiler. A unit ends after a family whose
+ * hash says so, with a probability that grows with its length. So a changed kernel changes its own unit and at most the next,
+ * wherever it is and however the others are numbered (content-defined chunking: Muthitacharoen et al., A Low-bandwidth Network
  * File System, 2001).
  *
- * The tables of plans, and then all others, fill units of their own. */
+ * The tables of plans, and then all other tables, fill units of their own. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/target.h"
@@ -18,24 +18,24 @@
 #include <string.h>
 
 enum {
-    LEAST_UNIT = 16 << 10, MOST_UNIT = 32 << 10, /* bytes of text; a run of the C compiler costs as much as 2 KiB of it */
-    UNITS = 16,                                  /* of a program that is neither small nor large */
-    LARGE_UNIT = 64 << 10, QUICK_UNIT = 512 << 10, /* of kernels for virtual GPUs, whose headers take long; without optimisation */
-    FAMILY_BYTES = 300,                          /* what a kernel costs in any case, as text */
-    TABLE_UNIT = 512 << 10                       /* of tables, which compile at 15 MB/s: as long as the C compiler needs to start */
+    LEAST_UNIT = 16 << 10, MOST_UNIT = 32 << 10, /* bytes of text; starting the C compiler costs as much as 2 KiB of it */
+    UNITS = 16,                                  /* how many a program that is neither small nor large has */
+    LARGE_UNIT = 64 << 10, QUICK_UNIT = 512 << 10, /* for virtual GPUs, whose headers take long; without optimisation */
+    FAMILY_BYTES = 300,                          /* what any kernel costs, in bytes of text */
+    TABLE_UNIT = 512 << 10 /* of tables, which compile at 15 MB/s: this takes as long as the C compiler needs to start */
 };
 
 typedef struct Family {
     const Kernel **kernels;
     int count;
-    size_t bytes;       /* of its text, and FAMILY_BYTES for each kernel */
+    size_t bytes;       /* of its text, plus FAMILY_BYTES for each kernel */
     Digest digest;
     const Target *target;
-    const char *prefix; /* of the names of its kernels: prefix + place in the family */
+    const char *prefix; /* a kernel's name is prefix + place in the family */
     UnitNeeds needs;
 } Family;
 
-/* C text without its comments, and the spaces before them */
+/* Adds C text without its comments and the spaces before them. */
 static void add_without_comments(const char *text, Text *out)
 {
     for (const char *comment; (comment = strstr(text, "/*")); text = comment) {
@@ -48,7 +48,7 @@ static void add_without_comments(const char *text, Text *out)
     text_add(out, "%s", text);
 }
 
-/* the kernels as if they were called by the prefix and their place */
+/* Prints the kernels as if their names were the prefix and their place. */
 static void family_text(const Family *f, const char *prefix, Text *out)
 {
     Text text = {0};
@@ -65,8 +65,8 @@ static void family_text(const Family *f, const char *prefix, Text *out)
 
 /* ---- families */
 
-/* what a kernel's title says it computes, as a part of a C name, for profilers: "fc: t12_relu, w.fc.weight  [n, 10] f32" is
- * "relu_weight_n_10_f32_". It leaves out where the kernel belongs: others of equal text are the same. */
+/* Returns what a kernel's title says it computes, as part of a C name, for profilers: "fc: t12_relu, w.fc.weight  [n, 10] f32"
+ * gives "relu_weight_n_10_f32_". The layer is left out, because kernels with equal text in other layers are the same. */
 static const char *title_words(const char *title)
 {
     const char *colon = title ? strstr(title, ": ") : NULL;
@@ -123,12 +123,12 @@ static Family *find_families(const Program *p, int *count, int *family_of)
     return families;
 }
 
-/* what the table of kernels refers to */
+/* Returns the name by which the table of kernels refers to the function. */
 static const char *exported(const Family *f, int place) { return format("mgpu_%s%d", f->prefix, place); }
 
 /* ---- translation units */
 
-/* powers of two, so that it changes rarely as a program grows */
+/* Returns a power of two, so that it changes rarely as a program grows. */
 static size_t size_of_units(const Family *families, int count)
 {
     size_t total = 0, size = LEAST_UNIT;
@@ -139,7 +139,8 @@ static size_t size_of_units(const Family *families, int count)
     return size;
 }
 
-/* at half the size first, at twice at last; `bytes`: of the unit so far, with the family */
+/* Returns whether a unit ends after the family: never before half the size, always at twice the size. `bytes`: of the unit so
+ * far, with the family. */
 static bool ends_unit(const Family *f, size_t bytes, size_t size)
 {
     uint32_t hash = 0;
@@ -156,7 +157,8 @@ static void add_kernel_unit(const Target *target, const UnitNeeds *needs, Text t
     APPEND(*units, *count, unit);
 }
 
-/* of the families with or without code for warpgroups: an image for sm_90a is made by itself, beside PTX */
+/* Makes the units of the families with, or of those without, code for warpgroups: their images for sm_90a are compiled separately
+ * from PTX. */
 static void kernel_units(const Family *families, int family_count, bool warpgroups, size_t size, TranslationUnit **units, int *count)
 {
     const Target *target = NULL;
@@ -167,7 +169,7 @@ static void kernel_units(const Family *families, int family_count, bool warpgrou
     for (int i = 0; i < family_count; i++) {
         const Family *f = &families[i];
         if (f->needs.warpgroups != warpgroups || map_get(&known, f->prefix))
-            continue; /* an equal one: it is called by its name */
+            continue; /* an equal family is already there, under the same name */
         map_set(&known, f->prefix, (void *)(uintptr_t)f);
         family_text(f, f->prefix, &text);
         for (int k = 0; k < f->count && f->target->export; k++)
@@ -194,7 +196,8 @@ static void end_table_unit(Text *text, TranslationUnit **units, int *count)
     *text = (Text){0};
 }
 
-/* without optimisation, starting and the headers take longer than kernels (clang 14, measured: 38 ms, and 15 for 16 KiB of them) */
+/* Returns whether CC compiles without optimisation. Then starting and the headers take longer than kernels (measured with clang
+ * 14: 38 ms, and 15 for 16 KiB of them). */
 static bool is_quick(const char *cc)
 {
     bool quick = false;

@@ -1,14 +1,15 @@
-/* gpus.c: what the GPUs of this machine do, measured: a line of the machine file for each number.
+/* gpus.c: measure the GPUs of this machine; each number is a line of the machine file.
  *
- *   bandwidth   y = a x + b over memory that no cache holds; the number is that of which such kernels reach the share that the cost
- *               model has for them (compiler/machine/cost.h)
- *   arithmetic  multiply-adds in registers; `matrix`: those of small matrices by warps
+ *   bandwidth   y = a x + b over memory that no cache holds, divided by the share of the bandwidth that the cost model assumes
+ *               for such kernels (compiler/machine/cost.h)
+ *   arithmetic  multiply-adds in registers; `matrix`: multiply-adds of small matrices by warps
  *   launch      a graph of kernels that do nothing
- *   event       kernels of two streams that wait for each other by turns, less their launches
+ *   event       kernels of two streams that wait for each other in turn, less their launches
  *   links       links.c; large matmuls: matmuls.c
  *
- * Times are those of events on the GPU. GPUs of one name have one number, the median of all, so that plans share work evenly among them.
- * Behind each number are the lowest and the highest. Numbers of virtual GPUs (docs/vgpu.md) are nominal and say what they are. */
+ * Times come from events on the GPU. GPUs of the same name get one number, the median of all, so that plans share work evenly
+ * among them. The lowest and the highest follow each number. Numbers of virtual GPUs (docs/vgpu.md) are nominal, and are labelled
+ * so. */
 #include "compiler/link/units.h"
 #include "compiler/machine/cost.h"
 #include "compiler/probe/gpu.h"
@@ -17,8 +18,9 @@
 #include <string.h>
 
 enum { ROUNDS = 9, THREADS = 256, BLOCKS = 8 /* of a multiprocessor */, LAUNCHES = 128, TURNS = 32, WARP = 32, CHAINS = 8 /* as MGPU_PROBE_CHAINS */ };
-enum { OF_PLAIN = 2 * CHAINS, OF_MATRIX = 2 * 16 * 8 * CHAINS / WARP }; /* operations of a thread in a step; of matrices for each K of theirs */
-typedef struct Amounts { int64_t bytes, streamed, locked; int steps; } Amounts; /* of memory; of which kernels stream; of the host; of a chain */
+/* operations of a thread in a step; for matrices, per K */
+enum { OF_PLAIN = 2 * CHAINS, OF_MATRIX = 2 * 16 * 8 * CHAINS / WARP };
+typedef struct Amounts { int64_t bytes, streamed, locked; int steps; } Amounts; /* of memory; streamed; on the host; in a chain */
 static const Amounts REAL = {256 << 20, 256 << 20, 64 << 20, 4096}, VIRTUAL = {16 << 20, 1 << 20, 4 << 20, 2};
 
 /* ---- calls */
@@ -101,14 +103,14 @@ static void issue_turns(const ProbedGpu *g, void *context)
     }
 }
 
-/* ---- numbers of one GPU. The first time of each is not counted: it meets a slow clock */
+/* ---- numbers of one GPU. The first measurement of each is dropped, as the clock may still be slow */
 static double stream_us(const ProbedGpu *g, CUfunction f, int64_t bytes)
 {
     Launch l = {f, (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors), THREADS, (void *)(uintptr_t)g->other, (void *)(uintptr_t)g->memory, bytes / 4, 3};
     return probe_time_us(g, issue_stream, &(StreamOf){l, bytes}, false);
 }
 
-/* by the difference of two lengths: without what a launch takes */
+/* Takes the difference of two lengths, which leaves out the launch. */
 static void measure_bandwidth(const ProbedGpu *g, Measurements *m)
 {
     CUfunction f = function_of(g, "stream");
@@ -120,7 +122,7 @@ static void measure_bandwidth(const ProbedGpu *g, Measurements *m)
     }
 }
 
-/* of a kernel whose factor is the 0 that memory begins with */
+/* Returns a launch of a kernel whose factor is the 0 at the start of memory. */
 static Launch chain_of(const ProbedGpu *g, const char *name, int times)
 {
     int steps = g->virtual ? VIRTUAL.steps : REAL.steps;
@@ -129,7 +131,7 @@ static Launch chain_of(const ProbedGpu *g, const char *name, int times)
     return (Launch){function_of(g, name), (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors), g->virtual ? WARP : THREADS, (void *)(uintptr_t)g->memory, NULL, times * steps, 2};
 }
 
-/* each: operations of a thread in a step, all chains together */
+/* each: the operations of a thread in a step, in all chains together */
 static void measure_chain(const ProbedGpu *g, const char *name, double each, Measurements *m)
 {
     Launch l = chain_of(g, name, 1);
@@ -140,11 +142,11 @@ static void measure_chain(const ProbedGpu *g, const char *name, double each, Mea
     }
 }
 
-/* of both, the event beyond the launch */
+/* Measures both; events are what is left after subtracting the launch. */
 static void measure_launches(const ProbedGpu *g, Measurements *launches, Measurements *events)
 {
     Launch nothing = {.function = function_of(g, "nothing"), .blocks = 1, .threads = WARP};
-    Launch delay = chain_of(g, "plain_f32", 4); /* while it runs, the host issues all turns */
+    Launch delay = chain_of(g, "plain_f32", 4); /* keeps the GPU busy while the host issues all turns */
     CUgraph graph;
     CUgraphExec exec;
     PROBE_CALL(g, stream_begin_capture, cuStreamBeginCapture, g->streams[0], CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -168,7 +170,7 @@ static void measure_launches(const ProbedGpu *g, Measurements *launches, Measure
     PROBE_CALL(g, graph_destroy, cuGraphDestroy, graph);
 }
 
-/* ---- all of them */
+/* ---- all GPUs */
 int next_name(const ProbedGpus *all, int first)
 {
     int next = first + 1;
@@ -281,7 +283,7 @@ static void close_gpu(ProbedGpu *g)
     PROBE_CALL(g, device_primary_ctx_release, cuDevicePrimaryCtxRelease, g->gpu->device);
 }
 
-/* the file of the kernels above, for each GPU; one for all of an architecture */
+/* Returns the file of the kernels for a GPU; GPUs of the same architecture share it. */
 static const char *image_of(const ProbedGpus *all, int number)
 {
     static const char TEXT[] = "#include \"mgpu_device_probe.h\"\n";
@@ -295,7 +297,7 @@ static const char *image_of(const ProbedGpus *all, int number)
     return image;
 }
 
-/* what the driver says of them */
+/* Writes what the driver reports about the GPUs. */
 static void write_facts(Text *t, const ProbedGpus *all)
 {
     for (int d = 0; d < all->count; d++) {

@@ -1,8 +1,9 @@
-/* here.c: the machine that mgpuc runs on: measured once, and kept in the cache (compiler/link/cache.c) by its processor, cores
- * and memory, so that machines that share a home have a file each. Without a cache nothing is measured unasked.
+/* here.c: measure the machine that mgpuc runs on, once, and keep the result in the cache (compiler/link/cache.c). The key holds
+ * processor, cores and memory, so that machines with a common home directory have separate files. Without a cache, nothing is
+ * measured unless asked for.
  *
- * What other programs took of the cores meanwhile is kept, too. A machine that was measured beside others is measured again when
- * they are gone. */
+ * The load that other programs put on the cores meanwhile is kept, too. A machine that was measured under load is measured again
+ * when the load is gone. */
 #include "compiler/link/units.h"
 #include "compiler/probe/probe.h"
 #include "runtime/cuda/gpus.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOADED = 15 }; /* percent of the cores, from which on others disturb */
+enum { LOADED = 15 }; /* percent of the cores; from this load on, other programs disturb measurements */
 
 static const char *processor_name(void)
 {
@@ -52,7 +53,8 @@ static void write_head(Text *t, int gpus)
     text_add(t, "# Made by mgpuc probe. Behind each number: the lowest and the highest of its measurements.\nmachine %s\ndevices %d\n", processor_name(), gpus);
 }
 
-/* The host has a file of its own, for when other GPUs are here, or none. Emulated ones are in no other plan than one that asks for them */
+/* The host also has a file of its own, for when other GPUs, or none, are here. Emulated GPUs are not kept, so that only plans
+ * that ask for them use them. */
 const char *measure_here(ProbeLength length, double memory, ProbedKind *gpus)
 {
     Text host = {0}, all = {0}, kept = {0}, of_gpus = {0};
@@ -94,7 +96,7 @@ const char *here_text(const Machine *m)
     return text_take(&t);
 }
 
-/* load: while it was measured before; 0: it was not, or nobody disturbed */
+/* load: during the earlier measurement; 0: there was none, or no load */
 static void say_measured(const Machine *m, int load, double seconds)
 {
     fprintf(

@@ -1,15 +1,15 @@
-/* host.c: what the host of this machine does, measured: a few seconds, or about one (PROBE_SHORT).
+/* host.c: measure the host of this machine, in a few seconds, or in about one (PROBE_SHORT).
  *
- * All threads measure at the same time, as the devices of a run compute. What a thread did is divided by its own processor time, so that
- * other programs count as little as they can. Of each number there are several measurements: the median is the number, and the lowest
- * and the highest are given after it.
+ * All threads measure at the same time, as the devices of a run compute at the same time. A thread's work is divided by its own
+ * processor time, so that other programs matter as little as possible. Each number is the median of several measurements,
+ * followed by the lowest and the highest.
  *
- *   arithmetic  multiply-adds in registers, as wide as the processor has them
- *   matmul      512 x 512 x 512 in f32 by the runtime's own kernels, each thread one of its own
+ *   arithmetic  multiply-adds in registers, with the widest vectors of the processor
+ *   matmul      512 x 512 x 512 in f32 by the runtime's own kernels, one for each thread
  *   bandwidth   y = a x + b over 4 MiB for each thread, near caches included: what element-wise kernels reach
- *   barrier, step, meeting, idle meeting: steps.c; the lowest counts, since others only add to it
+ *   barrier, step, meeting, idle meeting: steps.c; the lowest counts, since other programs only add to it
  *   decode      pictures, by the runtime's own decoder (pictures.c)
- *   disk        a file is written, thrown out of memory, and read */
+ *   disk        a file is written, dropped from memory, and read */
 #include "compiler/link/units.h"
 #include "compiler/probe/probe.h"
 #include "runtime/abi/mgpu_gemm.h"
@@ -35,7 +35,7 @@ static const struct Amount { int rounds, passes, pictures, disk_rounds, disk_byt
 #endif
 #define WIDE __attribute__((noinline))
 
-/* CHAINS sums that do not wait for each other, each of a vector of `bytes` bytes; returns something of them, so that all are needed */
+/* Computes CHAINS independent sums, each of a vector of `bytes` bytes; returns a value that needs all of them. */
 #define CHAIN_LOOP(name, how, type, bytes)                                                                             \
     how static double name(void)                                                                                       \
     {                                                                                                                  \
@@ -83,7 +83,7 @@ typedef struct Worker {
     Pool *pool;
     float *x, *y;
     void *work; /* of a matmul */
-    double f32, f64, matmul, bytes, pictures; /* a second, of the last round */
+    double f32, f64, matmul, bytes, pictures; /* per second, in the last round */
     double sink;
 } Worker;
 struct Pool {
@@ -117,7 +117,7 @@ static void meet(Pool *t)
         return;
     }
     for (int spins = 0; atomic_load(&t->round) == round; spins++)
-        if (spins > 10000) { /* the one who is waited for may have no core */
+        if (spins > 10000) { /* the other thread may have no core */
             struct timespec nap = {0, 1000};
             nanosleep(&nap, NULL);
         }
@@ -172,7 +172,7 @@ static void *measure(void *argument)
     return NULL;
 }
 
-/* one round: all threads, each measurement once */
+/* Runs one round: every thread makes each measurement once. */
 static void run_round(Pool *t)
 {
     for (int i = 1; i < t->count; i++)
@@ -183,7 +183,8 @@ static void run_round(Pool *t)
         pthread_join(t->workers[i].thread, NULL);
 }
 
-/* ---- the load: threads that do nothing but wait for the time, one for each core, and how much of it they had their cores */
+/* ---- load: one thread for each core does nothing but wait for a time to pass, and measures for how much of it it had its
+ * core */
 typedef struct Spinner { pthread_t thread; double share; } Spinner;
 
 static void *spin(void *argument)

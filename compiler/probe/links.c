@@ -1,24 +1,24 @@
-/* links.c: what copies between GPUs, and with the host, reach: one link at a time, and all at once.
+/* links.c: measure copies between GPUs and with the host, one link at a time, and all at once.
  *
- *   each pair   a large copy and a small one, of which rate and latency follow; only where one GPU uses the other's memory
+ *   each pair   a large copy and a small one, which give rate and latency; only where one GPU can use the other's memory
  *   one to all  a GPU copies to all others at the same time
  *   ring        each GPU copies to the next one, all at the same time; likewise all with the host
  *
- * A machine file has links, each with a rate of its own, and what several transfers share is a link that all of them take. So:
+ * A machine file has links, each with a rate of its own; what several transfers share is a link that they all use. So:
  *
  *   all pairs are alike, and one to all is no faster than one   each GPU has a port of a switch: `link * fabric`
  *   else                                                        a link for each pair
- *   all at once each is slower than alone                       the rate is that of all at once, which collectives meet
- *   all at once the host carries less than their sum            GPUs share a link to it: `link * bridge`, `link bridge host`
+ *   each is slower with all at once than alone                  the rate is that of all at once, which collectives reach
+ *   with all at once, the host carries less than their sum      GPUs share a link to it: `link * bridge`, `link bridge host`
  *
- * Rates between GPUs are those of which copies reach the share that the cost model has for them. */
+ * Rates between GPUs are divided by the share of the rate that the cost model assumes for copies. */
 #include "compiler/machine/cost.h"
 #include "compiler/probe/gpu.h"
 
 #include <string.h>
 
 enum { ROUNDS = 5, SMALL = 4096, ENDS = 2 };
-static const double ALIKE = .85, PORT = 1.5; /* rates are alike from this share on; one to all is as one port below so many */
+static const double ALIKE = .85, PORT = 1.5; /* rates above this share are alike; one to all below this factor uses one port */
 
 typedef enum Ways { TO_HOST, FROM_HOST, TO_GPU } Way;
 typedef struct Copy { Way way; const ProbedGpu *to; int64_t bytes; int stream; } Copy;
@@ -47,7 +47,7 @@ static double copy_us(const ProbedGpu *g, Way way, const ProbedGpu *to, int64_t 
 
 static int64_t most_bytes(const ProbedGpu *g, Way way) { return way == TO_GPU ? g->bytes : g->locked; }
 
-/* alone; bytes of both copies are those of one line */
+/* Measures one link alone. The two copies give one line: bytes against time. */
 static Line line_of(const ProbedGpu *g, Way way, const ProbedGpu *to)
 {
     Line l = {0};
@@ -61,7 +61,7 @@ static Line line_of(const ProbedGpu *g, Way way, const ProbedGpu *to)
     return l;
 }
 
-/* ---- all at once: each GPU's own clock times its copies, which are so many that all are under way for most of the time */
+/* ---- all at once: each GPU's own clock times its copies, which are so many that they mostly overlap with the others' */
 enum { REPEATED = 4 };
 typedef struct Wave { Way way; const ProbedGpus *all; } Wave;
 
@@ -75,7 +75,7 @@ static void begin_wave(const ProbedGpu *g, const Wave *w)
     PROBE_CALL(g, event_record, cuEventRecord, g->end, g->streams[0]);
 }
 
-/* of one GPU, the median over all */
+/* Returns the median rate of the GPUs, for each round. */
 static Measurements wave_rates(const ProbedGpus *all, Way way)
 {
     Measurements rates = {0};
@@ -108,7 +108,7 @@ static void issue_to_all(const ProbedGpu *g, void *context)
     }
 }
 
-/* what one GPU sends to all others together */
+/* Returns what one GPU sends to all others together. */
 static Measurements port_rates(const ProbedGpus *all)
 {
     Measurements rates = {0};
@@ -131,7 +131,7 @@ static bool may_access(const ProbedGpu *g, const ProbedGpu *peer)
 
 static const char *emulated(const ProbedGpus *all) { return all->virtual ? "emulation" : NULL; }
 
-/* "link 0 1 450GB/s 2us": both numbers with their spread */
+/* Writes "link 0 1 450GB/s 2us", and the range of the rate. */
 static void write_link(Text *t, const ProbedGpus *all, const char *ends, Measurements *rate, double share, const Measurements *latency_us)
 {
     for (int i = 0; i < rate->count; i++)
@@ -144,7 +144,7 @@ static void write_link(Text *t, const ProbedGpus *all, const char *ends, Measure
 
 static void add_up(Measurements *to, const Measurements *from) { measured(to, median_of(from)); }
 
-/* pairs: of all GPUs, [from * count + to]; of those without access empty */
+/* pairs: of all GPUs, [from * count + to]; empty for those without access */
 static void write_pairs(Text *t, const ProbedGpus *all, Line *pairs, double slower)
 {
     int n = all->count;

@@ -1,8 +1,8 @@
-/* matmuls.c: how fast large matmuls are on GPUs, by whatever does them in a program: cuBLASLt where it is, else our kernels.
+/* matmuls.c: measure large matmuls on GPUs, as programs compute them: with cuBLASLt if it is there, else with our kernels.
  *
- * For each type a program is compiled whose step is two matmuls, SIDE x SIDE x SIDE, and `bench --measure` says what each took: the
- * forward one, and that of the gradient of the weight. Of GPUs of one name the first one runs it. Virtual GPUs run f32 alone, and a
- * small one: their times are made up. */
+ * For each type, a program is compiled whose step consists of two matmuls of SIDE x SIDE x SIDE, and `bench --measure` gives the
+ * time of each: the forward one, and that of the weight's gradient. It runs on the first of GPUs of the same name. Virtual GPUs
+ * run only f32, and a small one, because their times are made up. */
 #include "compiler/link/units.h"
 #include "compiler/probe/gpu.h"
 #include "runtime/base/base.h"
@@ -46,7 +46,7 @@ static Arguments compile_of(const Probe *p, int type)
     return a;
 }
 
-/* of the longest operation of the dense layer whose name has the word */
+/* Returns the time of the longest operation of the dense layer whose name contains the word. */
 static double longest_us(const Json *operations, const char *word)
 {
     double us = 0;

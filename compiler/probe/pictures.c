@@ -1,8 +1,8 @@
-/* pictures.c: how many pictures a core decodes a second, through the runtime's own decoder and resizer.
+/* pictures.c: measure how many pictures a core decodes per second with the runtime's own decoder and resizer.
  *
- * The picture is made here: 500 x 375 points with as many coded bytes as a picture of ImageNet has (110 kB in the mean), since decoding
- * takes as long as the bytes are many. What is timed is what a reader with random_resized_crop(224) does with it: decode, take 54 % of
- * the area (the mean of what it draws), bring that to 224 x 224. */
+ * The picture is made here. It has 500 x 375 points and as many coded bytes as the mean picture of ImageNet (110 kB), since
+ * decoding time depends on the bytes. What is timed is what a reader with random_resized_crop(224) does: it decodes, takes 54 %
+ * of the area (the mean of what it draws), and resizes that to 224 x 224. */
 #include "compiler/probe/probe.h"
 #include "runtime/data/image/image.h"
 
@@ -14,7 +14,7 @@
 enum { WIDTH = 500, HEIGHT = 375, CROP = 224, QUALITY = 90, NOISE = 40 };
 enum { TJ_RGB = 0, TJ_420 = 2 };
 
-/* waves, and noise over them: "x * 1103515245 + 12345", so that it is the same picture everywhere */
+/* Paints waves with noise over them: "x * 1103515245 + 12345", so that the picture is the same everywhere. */
 static uint8_t *paint(void)
 {
     uint8_t *pixels = NEW_ARRAY(uint8_t, WIDTH *HEIGHT * 3);
@@ -42,7 +42,7 @@ Picture probe_picture(void)
     memcpy(&open, &entries[0], sizeof open);
     memcpy(&compress, &entries[1], sizeof compress);
     void *handle = open();
-    unsigned char *bytes = NULL; /* the library's, until mgpuc ends */
+    unsigned char *bytes = NULL; /* belongs to the library until mgpuc ends */
     if (handle && compress(handle, paint(), WIDTH, 0, HEIGHT, TJ_RGB, &bytes, &made.length, TJ_420, QUALITY, 0) == 0)
         made.bytes = bytes;
     else

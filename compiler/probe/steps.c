@@ -1,16 +1,16 @@
-/* steps.c: what a step of a program for host devices takes besides its operations: nothing but how its threads hand it on.
+/* steps.c: measure what a step of a program for host devices takes besides its operations: how its threads pass it on.
  *
- * The lanes are those of the engine (runtime/engine/engine.c), with its counters, thread pools and meetings: a thread posts steps, and
- * for each device one thread reads, one copies, one computes together with its pool, and one meets those of the other devices. Reading
- * and copying do nothing, computing is a loop of a fixed length in registers, and an all-reduce has a few numbers. So what a step takes
- * more than that loop is what an engine adds to a program's operations on cores that compute.
+ * The lanes are like those of the engine (runtime/engine/engine.c), with its counters, thread pools and barriers. One thread
+ * posts steps; for each device one thread reads, one copies, one computes with its pool, and one synchronizes with those of the
+ * other devices. Reading and copying do nothing, computing is a loop of a fixed length in registers, and an all-reduce has a few
+ * numbers. So the time of a step beyond that loop is what an engine adds to a program's operations on busy cores.
  *
  *   barrier       a round of the pool of one device without work
- *   step          one device, which has all cores: a step, less a round of its pool with as much work
+ *   step          one device, which has all cores: a step, less a round of its pool with the same work
  *   idle meeting  a device for each core: a step with an all-reduce that computing waits for, less one without
- *   meeting       the same while devices go on computing: from when the last one has its part until an all-reduce is over
+ *   meeting       the same while devices go on computing: from when the last one has its part until the all-reduce is over
  *
- * Other programs only make these longer, so each is a difference of the lowest of several tries. */
+ * Other programs only make these times longer, so each is a difference of the lowest of several tries. */
 #include "compiler/probe/probe.h"
 #include "runtime/engine/pool.h"
 #include "runtime/host/reduce.h"
@@ -24,7 +24,7 @@ static const double WORK_S = 1e-4; /* of a device in a step */
 typedef enum Reduces { REDUCES_NOT, REDUCES_WAITED, REDUCES_BESIDE } Reduces;
 
 typedef struct Steps Steps;
-typedef struct Lanes { /* of a device; progress counts steps, that of comp half ones */
+typedef struct Lanes { /* The lanes of a device. Progress counts steps, and for comp half steps. */
     Counter read, copy, comp, comm;
     Steps *steps;
     int number;
@@ -35,8 +35,8 @@ typedef struct Lanes { /* of a device; progress counts steps, that of comp half 
 } Lanes;
 struct Steps {
     Counter posted;
-    int devices, threads; /* each has so many */
-    int *cores;           /* devices x threads of them; NULL: not known */
+    int devices, threads; /* of each device */
+    int *cores;           /* devices x threads core numbers; NULL: not known */
     int64_t loops;        /* of work */
     Reduces reduces;
     Reduction *reduction;
@@ -54,7 +54,7 @@ static void work(void *context, int thread)
 }
 
 /* ---- the lanes */
-/* on the cores of its device, as the engine's */
+/* Keeps the thread on the cores of its device, as the engine does. */
 static void stay(const Lanes *l)
 {
     cpu_set_t set;
@@ -139,7 +139,7 @@ static void wait_for_all(Steps *s, int64_t k)
     }
 }
 
-/* microseconds of a step; s->lanes have what happened in it, until the next run */
+/* Returns the microseconds of a step. Until the next run, s->lanes hold what happened in it. */
 static double run_steps(Steps *s)
 {
     static void *(*const LANES[4])(void *) = {read_lane, copy_lane, comp_lane, comm_lane};
@@ -151,10 +151,10 @@ static double run_steps(Steps *s)
     for (int i = 0; i < 4 * s->devices; i++)
         mgpu_start_thread(&s->lanes[i / 4].thread[i % 4], LANES[i % 4], &s->lanes[i / 4]);
     for (int64_t k = 1, done = 0; k <= STEPS; k++) {
-        if (k - MGPU_AHEAD > done) { /* as mgpu_engine_next */
+        if (k - MGPU_AHEAD > done) { /* as mgpu_engine_next does */
             done = k - MGPU_AHEAD / 2 - 1;
             wait_for_all(s, done);
-            began = done == MGPU_AHEAD / 2 ? mgpu_seconds() : began; /* the first ones begin threads */
+            began = done == MGPU_AHEAD / 2 ? mgpu_seconds() : began; /* the first steps start the threads */
         }
         mgpu_counter_set(&s->posted, k);
     }
@@ -177,7 +177,7 @@ static double lowest_step_us(Steps *s, Reduces reduces)
     return lowest;
 }
 
-/* rounds of a pool that do nothing else, of `loops` each */
+/* Returns the time of a round of a pool that does nothing else, with `loops` of work. */
 static double lowest_round_us(Steps *s, int64_t loops, int rounds)
 {
     int64_t kept = s->loops;
@@ -197,12 +197,12 @@ static double lowest_round_us(Steps *s, int64_t loops, int rounds)
     }
     mgpu_pool_close(l->pool);
     if (known)
-        sched_setaffinity(0, sizeof before, &before); /* who runs a pool stays on its first core */
+        sched_setaffinity(0, sizeof before, &before); /* because a pool's caller is kept on the pool's first core */
     s->loops = kept;
     return lowest;
 }
 
-/* of the last run: from when all devices have computed until the last one has the sum */
+/* Returns, for the last run, the mean time from when all devices have computed until the last one has the sum. */
 static double mean_meeting_us(const Steps *s)
 {
     double sum = 0;
@@ -218,7 +218,7 @@ static double mean_meeting_us(const Steps *s)
     return sum * 1e6 / (STEPS - MGPU_AHEAD + 1);
 }
 
-/* as the engine, which keeps threads on cores only where there is one for each and none is left over */
+/* Chooses cores as the engine does, which binds threads only if there is exactly one core for each. */
 static int *cores_of(int count)
 {
     cpu_set_t set;
